@@ -1,0 +1,94 @@
+"""The door: errors, and the checks that turn what users pass in into trusted arrays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+class LrpError(ValueError):
+    """Something the caller passed in cannot be used; the message says what, where, and what to try."""
+
+
+class WeightFileError(LrpError):
+    """A weight file is damaged, foreign, or asks for something this library does not have."""
+
+
+class RelevanceWarning(UserWarning):
+    """Relevance came out infinite, or so large that rounding decides it."""
+
+
+def float_array(
+    value: Any, what: str, shape: tuple[int | None, ...] | None = None, *, dtype: Any = None
+) -> np.ndarray:
+    """`value` as a new, read-only, C-contiguous float array; `shape` has None where any length will do.
+
+    Integers, objects, NaN and infinity are refused: weights and inputs that are not finite floats are
+    always a mistake somewhere else. Lists of Python numbers are taken as floats.
+    """
+    try:
+        array = np.asarray(value)
+    except ValueError as error:  # ragged lists
+        raise LrpError(f"{what} must be an array of floats, got {type(value).__name__} that NumPy refuses: {error}.") from None
+    if isinstance(value, Sequence) and array.dtype.kind in "iu":
+        array = array.astype(np.float64)
+    if array.dtype not in FLOATS:
+        raise LrpError(
+            f"{what} must be float32 or float64, got {array.dtype}; convert it with .astype('float32') if its values are meant."
+        )
+    if shape is not None:
+        check_shape(array, what, shape)
+    if not np.isfinite(array).all():
+        where = tuple(int(k) for k in np.argwhere(~np.isfinite(array))[0])
+        raise LrpError(f"{what} must be finite, got {array[where]} at index {list(where)}.")
+    array = np.array(array, dtype=dtype or array.dtype, order="C", copy=True)
+    array.setflags(write=False)
+    return array
+
+
+def check_shape(array: np.ndarray, what: str, shape: tuple[int | None, ...]) -> None:
+    """Raise unless `array` has `shape`, where None stands for any length of at least 1."""
+    fits = array.ndim == len(shape) and all(
+        got == want or (want is None and got > 0) for got, want in zip(array.shape, shape, strict=True)
+    )
+    if not fits:
+        wanted = ", ".join("any" if n is None else str(n) for n in shape)
+        raise LrpError(f"{what} must have shape ({wanted}), got {array.shape}.")
+
+
+def one_of(value: Any, what: str, choices: Sequence[Any]) -> Any:
+    """`value`, if it is one of `choices`."""
+    if value not in choices:
+        raise LrpError(f"{what} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
+    return value
+
+
+def names(value: Any, what: str, count: int) -> tuple[str, ...] | None:
+    """`value` as `count` different strings, or None."""
+    if value is None:
+        return None
+    if isinstance(value, str) or not all(isinstance(name, str) for name in value):
+        raise LrpError(f"{what} must be a list of {count} strings, got {value!r}.")
+    found = tuple(str(name) for name in value)
+    if len(found) != count:
+        raise LrpError(f"{what} must have {count} names, one for each, got {len(found)}.")
+    if len(set(found)) != count:
+        twice = next(name for k, name in enumerate(found) if name in found[:k])
+        raise LrpError(f"{what} must differ from each other, got {twice!r} twice.")
+    return found
+
+
+def non_negative(value: Any, what: str) -> float:
+    """`value` as a finite float that is not negative."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise LrpError(f"{what} must be a number that is not negative, got {value!r}.") from None
+    if not (math.isfinite(number) and number >= 0):
+        raise LrpError(f"{what} must be a finite number that is not negative, got {value!r}.")
+    return number
