@@ -1,0 +1,98 @@
+"""Sigmoid and tanh of one number, in a form that LLVM vectorises inside a loop.
+
+The plain functions serve when nothing is compiled; `overloads` gives Numba branch-free ones. They rest on
+
+    exp(2 w) = s (q + p) / (q - p),  n = round(2 w / ln 2),  s = 2^n,  y = w - n ln 2 / 2,  p / q = tanh(y).
+
+As |y| <= ln 2 / 4, a convergent of Lambert's fraction y / (1 + y^2 / (3 + y^2 / (5 + ...))) gives tanh(y):
+its relative error is 6e-9 up to the 5 (float32) and 5e-19 up to the 11 (float64). The formulas
+
+    sigmoid(x) = s (q + p) / (s (q + p) + q - p)                       where w = x / 2,
+    tanh(x)    = ((s - 1) q + (s + 1) p) / ((s + 1) q + (s - 1) p)     where w = x,
+
+lose no digits for small or very negative x. A sigmoid below the smallest normal number becomes 0.
+"""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+OPTIONS = {"fastmath": {"contract"}, "error_model": "numpy"}
+
+
+def sigmoid(x: float) -> float:
+    """1 / (1 + exp(-x))."""
+    e = math.exp(-abs(x))
+    return e / (1 + e) if x < 0 else 1 / (1 + e)
+
+
+def tanh(x: float) -> float:
+    """The hyperbolic tangent of x."""
+    return math.tanh(x)
+
+
+def overloads() -> None:
+    """Tell Numba what to compile for the functions above, in float32 and float64."""
+    from numba import types
+    from numba.extending import overload
+
+    compiled = {types.float32: _implement(np.float32), types.float64: _implement(np.float64)}
+
+    @overload(sigmoid, jit_options=OPTIONS)
+    def _sigmoid(x):
+        return compiled[x][0] if x in compiled else None
+
+    @overload(tanh, jit_options=OPTIONS)
+    def _tanh(x):
+        return compiled[x][1] if x in compiled else None
+
+
+def _implement(dtype: type) -> tuple[Callable, Callable]:
+    """Branch-free sigmoid and tanh; all constants are of dtype, as one float64 would make all float64."""
+    from llvmlite import ir
+    from numba.extending import intrinsic, register_jitable
+
+    single = dtype == np.float32
+    bits, mantissa, bias, least = (32, 23, 127, -88) if single else (64, 52, 1023, -709)
+    one, half, lowest, limit = map(dtype, (1, 0.5, least / 2, 20))
+    # Adding the magic number rounds to an integer n, and leaves n + bias in the last bits of the sum.
+    magic, per_step = dtype(1.5 * 2**mantissa + bias), dtype(2 / math.log(2))
+    # ln 2 / 2 in two parts, the first so short that n times it is exact.
+    step_high = dtype(float.fromhex("0x1.62e4p-2" if single else "0x1.62e42fefa4p-2"))
+    step_low = dtype(float.fromhex("0x1.7f7d1cf79abcap-21" if single else "-0x1.8432a1b0e2634p-44"))
+    c6, c15, c21, c210, c1260, c4725, c10395 = map(dtype, (6, 15, 21, 210, 1260, 4725, 10395))
+
+    @intrinsic
+    def last_bits_to_exponent(typing_context, number):
+        def generate(context, builder, signature, arguments):
+            integer = ir.IntType(bits)
+            exponent = builder.shl(builder.bitcast(arguments[0], integer), integer(mantissa))
+            return builder.bitcast(exponent, arguments[0].type)
+
+        return number(number), generate
+
+    @register_jitable(**OPTIONS)
+    def split(w):
+        rounded = w * per_step + magic
+        n = rounded - magic
+        y = (w - n * step_high) - n * step_low
+        u = y * y
+        if single:
+            p, q = y * (c15 + u), c15 + u * c6
+        else:
+            p, q = y * (c10395 + u * (c1260 + u * c21)), c10395 + u * (c4725 + u * (c210 + u))
+        return last_bits_to_exponent(rounded), p, q
+
+    def compiled_sigmoid(x):
+        w = max(min(half * x, limit), lowest)  # in this order NaN stays NaN
+        s, p, q = split(w)
+        e = s * (q + p)
+        return e / (e + (q - p))
+
+    def compiled_tanh(x):
+        w = max(min(x, limit), -limit)
+        s, p, q = split(w)
+        return ((s - one) * q + (s + one) * p) / ((s + one) * q + (s - one) * p)
+
+    return compiled_sigmoid, compiled_tanh
