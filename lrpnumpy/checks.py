@@ -34,12 +34,15 @@ def float_array(
     try:
         array = np.asarray(value)
     except ValueError as error:  # ragged lists
-        raise LrpError(f"{what} must be an array of floats, got {type(value).__name__} that NumPy refuses: {error}.") from None
+        raise LrpError(
+            f"{what} must be an array of floats, got {type(value).__name__} that NumPy refuses: {error}."
+        ) from None
     if isinstance(value, Sequence) and array.dtype.kind in "iu":
         array = array.astype(np.float64)
     if array.dtype not in FLOATS:
         raise LrpError(
-            f"{what} must be float32 or float64, got {array.dtype}; convert it with .astype('float32') if its values are meant."
+            f"{what} must be float32 or float64, got {array.dtype}; "
+            "convert it with .astype('float32') if its values are meant."
         )
     if shape is not None:
         check_shape(array, what, shape)

@@ -25,8 +25,6 @@ READOUTS = ("last", "mean", "max", "every")
 OUTPUTS = ("linear", "softmax", "sigmoid")
 TOKENIZERS = ("space", "treebank")
 
-_frozen = dataclass(frozen=True, eq=False, repr=False)
-
 
 class _Record:
     """What the records share: setting fields while they are checked, and a readable repr."""
@@ -55,13 +53,13 @@ class _Record:
                 yield field.name, value
 
 
-@_frozen
+@dataclass(frozen=True, eq=False, repr=False)
 class Embedding(_Record):
     """Words to vectors: row k of `E` (V, D) belongs to word k of `vocabulary`.
 
-    `unknown` is the word that stands for every word not in the vocabulary; without it such a word is an error.
-    `tokenizer` cuts a sentence into words: "space" at blanks, "treebank" as the Penn Treebank does (`isn't`
-    to `is n't`, punctuation apart). `mask` is a token id that means padding: such steps are skipped.
+    `unknown` is the word that stands for every word not in the vocabulary; without it such a word is an
+    error. `tokenizer` cuts a sentence into words: "space" at blanks, "treebank" as the Penn Treebank does
+    (`isn't` to `is n't`, punctuation apart). `mask` is a token id that means padding: such steps are skipped.
     """
 
     E: np.ndarray
@@ -92,7 +90,7 @@ class Embedding(_Record):
         return {word: k for k, word in enumerate(self.vocabulary or ())}
 
 
-@_frozen
+@dataclass(frozen=True, eq=False, repr=False)
 class LSTM(_Record):
     """One direction of an LSTM: U (4,H,D), W (4,H,H), b (4,H) or None for no bias; gates i, f, g, o.
 
@@ -117,7 +115,9 @@ class LSTM(_Record):
             U=U,
             W=float_array(self.W, "LSTM: W", (4, H, H)),
             **{
-                name: float_array(zero[name] if (value := getattr(self, name)) is None else value, f"LSTM: {name}", shape)
+                name: float_array(
+                    zero[name] if (value := getattr(self, name)) is None else value, f"LSTM: {name}", shape
+                )
                 for name, shape in optional.items()
             },
         )
@@ -140,7 +140,7 @@ class LSTM(_Record):
         return self.units
 
 
-@_frozen
+@dataclass(frozen=True, eq=False, repr=False)
 class Bidirectional(_Record):
     """Two LSTMs, one reading the sequence forwards and one backwards; `merge` joins their outputs."""
 
@@ -151,7 +151,9 @@ class Bidirectional(_Record):
     def __post_init__(self) -> None:
         for side in ("forward", "backward"):
             if not isinstance(getattr(self, side), LSTM):
-                raise LrpError(f"Bidirectional: {side} must be an LSTM, got {type(getattr(self, side)).__name__}.")
+                raise LrpError(
+                    f"Bidirectional: {side} must be an LSTM, got {type(getattr(self, side)).__name__}."
+                )
         one_of(self.merge, "Bidirectional: merge", MERGES)
         if self.forward.inputs != self.backward.inputs:
             raise LrpError(
@@ -175,7 +177,7 @@ class Bidirectional(_Record):
         return self.forward.units + (self.backward.units if self.merge == "concat" else 0)
 
 
-@_frozen
+@dataclass(frozen=True, eq=False, repr=False)
 class Dense(_Record):
     """activation(V x + d), with V (out, in) and d (out,) or None for no bias."""
 
@@ -203,15 +205,15 @@ class Dense(_Record):
 Layer = LSTM | Bidirectional | Dense
 
 
-@_frozen
+@dataclass(frozen=True, eq=False, repr=False)
 class Model(_Record):
     """A trained network: embedding, layers, and how the steps become one prediction.
 
     The readout sits after the last recurrent layer: "last" (each direction's own final state), "mean" or
     "max" over the steps, or "every": the head predicts at each step. Dense layers after it are the head,
     Dense layers before it act at each step. `output` says which probability belongs to the scores: "softmax"
-    (the default for several outputs), "sigmoid", or "linear" for none (the default for one output). The scores
-    themselves never include it.
+    (the default for several outputs), "sigmoid", or "linear" for none (the default for one output). The
+    scores themselves never include it.
     """
 
     layers: tuple[Layer, ...]
@@ -232,15 +234,17 @@ class Model(_Record):
                 array = {LSTM: "U", Bidirectional: "forward.U", Dense: "V"}[type(layer)]
                 below = "embedding" if k == 0 else f"layer {k - 1} ({type(layers[k - 1]).__name__})"
                 raise LrpError(
-                    f"Model: {array} of layer {k} ({type(layer).__name__}) must take the {size} outputs of the {below}, "
-                    f"got {layer.inputs} columns."
+                    f"Model: {array} of layer {k} ({type(layer).__name__}) must take the {size} outputs "
+                    f"of the {below}, got {layer.inputs} columns."
                 )
             size = layer.outputs
         one_of(self.readout, "Model: readout", READOUTS)
         output = self.output or ("softmax" if size > 1 else "linear")
         one_of(output, "Model: output", OUTPUTS)
         if output == "softmax" and size == 1:
-            raise LrpError("Model: output must be 'linear' or 'sigmoid' where there is one output, got 'softmax'.")
+            raise LrpError(
+                "Model: output must be 'linear' or 'sigmoid' where there is one output, got 'softmax'."
+            )
         provenance = MappingProxyType({str(k): str(v) for k, v in dict(self.provenance or {}).items()})
         self._set(
             layers=layers,
@@ -286,10 +290,14 @@ class Model(_Record):
         for name, array in _all_arrays(self):
             state.update(f"{name}{array.dtype}{array.shape}".encode())
             state.update(array.tobytes())
-        settings = [self.readout, self.output, self.classes, self.features]
+        settings: list[Any] = [self.readout, self.output, self.classes, self.features]
         for record in [*self.layers, *([self.embedding] if self.embedding else [])]:
             for part in _parts(record):
-                settings += [f.name + repr(v) for f in fields(part) if isinstance(v := getattr(part, f.name), (str, int, tuple))]
+                settings += [
+                    f.name + repr(v)
+                    for f in fields(part)
+                    if isinstance(v := getattr(part, f.name), (str, int, tuple))
+                ]
         state.update(repr(settings).encode())
         return state.hexdigest()
 
@@ -302,12 +310,19 @@ class Model(_Record):
 
 def _checked_layers(layers: Any) -> tuple[Layer, ...]:
     if isinstance(layers, _Record) or not isinstance(layers, Sequence):
-        raise LrpError(f"Model: layers must be a list of LSTM, Bidirectional and Dense layers, got {type(layers).__name__}.")
+        raise LrpError(
+            "Model: layers must be a list of LSTM, Bidirectional and Dense layers, "
+            f"got {type(layers).__name__}."
+        )
     for k, layer in enumerate(layers):
         if not isinstance(layer, (LSTM, Bidirectional, Dense)):
-            raise LrpError(f"Model: layer {k} must be an LSTM, Bidirectional or Dense layer, got {type(layer).__name__}.")
+            raise LrpError(
+                f"Model: layer {k} must be an LSTM, Bidirectional or Dense layer, got {type(layer).__name__}."
+            )
     if all(isinstance(layer, Dense) for layer in layers):
-        raise LrpError(f"Model: layers must have at least one LSTM or Bidirectional, got {len(layers)} others.")
+        raise LrpError(
+            f"Model: layers must have at least one LSTM or Bidirectional, got {len(layers)} others."
+        )
     return tuple(layers)
 
 
@@ -328,5 +343,3 @@ def _cast(record: Any, dtype: np.dtype) -> Any:
         return replace(record, forward=_cast(record.forward, dtype), backward=_cast(record.backward, dtype))
     change = {name: array.astype(dtype) for name, array in record.arrays() if array.dtype != dtype}
     return replace(record, **change) if change else record
-
-
