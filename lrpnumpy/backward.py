@@ -1,0 +1,311 @@
+"""Trace and coefficients to relevance: the gradient and every LRP rule are one linear pass back through the network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lrpnumpy.batch import Batch
+from lrpnumpy.forward import BidirectionalTrace, DenseTrace, LSTMTrace, Trace, merge, per_layer, stacked
+from lrpnumpy.kernels import lstm as kernels
+from lrpnumpy.kernels.steps import CODES
+from lrpnumpy.model import LSTM, Bidirectional, Layer
+from lrpnumpy.rules import Rule, inverse
+
+
+@dataclass(frozen=True)
+class Propagation:
+    """By which rule messages flow back: without a rule they are partial derivatives."""
+
+    rule: Rule | None = None
+    eps: float = 0.0
+    share_bias: bool = False  # spread bias and stabiliser over the inputs of each sum
+
+
+@dataclass(frozen=True, eq=False)
+class Coefficients:
+    """What multiplies the messages of an LSTM at each step, before any of them is known (see kernels.lstm.backward)."""
+
+    K: np.ndarray
+    h_to_c: np.ndarray
+    c_to_c: np.ndarray
+    leak_c: np.ndarray
+    leak_h: np.ndarray
+    spread: np.ndarray
+
+
+@dataclass(eq=False)
+class Passed:
+    """What a backward pass left where, for each of the n sequences of a batch."""
+
+    x: np.ndarray  # (R, D) at the inputs
+    biases: np.ndarray  # (layers, n)
+    stabiliser: np.ndarray  # (n,)
+    initial_state: np.ndarray  # (n,)
+    largest: np.ndarray  # (n,) largest relevance of any neuron on the way
+    hidden: list[tuple[np.ndarray, ...]] = field(default_factory=list)  # per layer: R_h, R_c (R, H) of each direction
+    parameters: list[tuple[np.ndarray, ...]] = field(default_factory=list)  # per layer: gradients in the records' order
+
+
+# -- the LSTM --------------------------------------------------------------------------------------------------------
+
+
+@per_layer
+def _packed(layer: LSTM) -> tuple[np.ndarray, np.ndarray]:
+    return stacked(layer.W), stacked(layer.U)
+
+
+def coefficients(how: Propagation, trace: LSTMTrace, batch: Batch) -> Coefficients:
+    """The coefficients of one direction, by a fused kernel where the rule is built in."""
+    R, H = trace.Y.shape
+    empty, dtype = np.empty((0, H), trace.Y.dtype), trace.Y.dtype
+    layer, none = trace.layer, np.empty(0, trace.Y.dtype)
+    c_to_c = np.empty((R, H), dtype)
+    if how.rule is None:
+        K, h_to_c = np.empty_like(trace.A), np.empty((R, H), dtype)
+        codes = CODES[layer.activation], CODES[layer.recurrent_activation]
+        kernels.gradient_coefficients(trace.A, batch.first, trace.at, *codes, trace.C, trace.Y, K, h_to_c, c_to_c)
+        return Coefficients(K, h_to_c, c_to_c, empty, empty, none)
+    if how.rule.code is None or how.share_bias:
+        return _shares(how.rule, how.eps, how.share_bias, trace, batch)
+    leak_c = np.empty((R, H), dtype)
+    K = np.empty((1 if how.rule.one_block else 4) * R * H, dtype)
+    h_to_c, leak_h = (empty, empty) if how.rule.one_block else (np.empty((R, H), dtype), np.empty((R, H), dtype))
+    kernels.lrp_coefficients(
+        trace.Z, trace.A, batch.first, trace.at, how.rule.code, dtype.type(how.eps), trace.C, trace.Y,
+        K, h_to_c, c_to_c, leak_c, leak_h,
+    )  # fmt: skip
+    return Coefficients(K, h_to_c, c_to_c, leak_c, leak_h, none)
+
+
+def _shares(rule: Rule, eps: float, share_bias: bool, trace: LSTMTrace, batch: Batch) -> Coefficients:
+    """The coefficients of any rule, in NumPy, step by step; with `share_bias` nothing leaks and z keeps no bias."""
+    R, H = trace.Y.shape
+    K, spread = np.empty_like(trace.A), np.zeros_like(trace.A)
+    h_to_c, c_to_c, leak_c, leak_h = (np.empty((R, H), trace.Y.dtype) for _ in range(4))
+    b = trace.layer.b[:, None]  # type: ignore[index]
+    half = 0.5 if share_bias else 0.0
+
+    def product(gate: np.ndarray, signal: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        to_gate, to_signal = rule.shares(gate, signal, eps)
+        lost = 1 - to_gate - to_signal
+        return to_gate + half * lost, to_signal + half * lost, lost
+
+    for t, (row, end) in enumerate(zip(batch.first[:-1], batch.first[1:], strict=True)):
+        n, step = end - row, slice(4 * row * H, 4 * end * H)
+        z, (i, f, g, o) = trace.Z[step].reshape(4, n, H), trace.A[step].reshape(4, n, H)
+        c_prev, c = (trace.C[a : a + n] for a in trace.at[t : t + 2])
+        over, lost = inverse(c, eps)
+        A, B = f * c_prev * over + half * lost, i * g * over + half * lost
+        gate_f, signal_f, lost_f = product(f, c_prev)
+        gate_i, signal_i, lost_i = product(i, g)
+        gate_o, signal_o, lost_o = product(o, trace.Y[row:end])
+        gain, lost_z = inverse(z, eps)
+        to_z = np.stack([B * gate_i, A * gate_f, B * signal_i, gate_o])
+        K[step] = (to_z * gain).ravel()
+        h_to_c[row:end], c_to_c[row:end] = signal_o, A * signal_f
+        left = to_z * lost_z
+        if share_bias:
+            spread[step] = (to_z * gain * b + left).ravel()
+        leak_c[row:end] = lost + A * lost_f + B * lost_i + left[:3].sum(axis=0)
+        leak_h[row:end] = lost_o + left[3]
+    if share_bias:
+        return Coefficients(K, h_to_c, c_to_c, np.empty((0, H), K.dtype), np.empty((0, H), K.dtype), spread)
+    return Coefficients(K, h_to_c, c_to_c, leak_c, leak_h, np.empty(0, K.dtype))
+
+
+class _Pass:
+    """One backward pass over one trace; collects the ledger as it goes down."""
+
+    def __init__(self, trace: Trace, how: Propagation, want_x: bool, hidden: bool, parameters: bool) -> None:
+        self.trace, self.how, self.batch = trace, how, trace.batch
+        self.want_x, self.hidden, self.parameters = want_x, hidden, parameters
+        n, dtype = trace.batch.n, trace.scores.dtype
+        self.passed = Passed(
+            np.empty((0, trace.model.inputs), dtype),
+            np.zeros((len(trace.layers), n), dtype),
+            np.zeros(n, dtype),
+            np.zeros(n, dtype),
+            np.zeros(n, dtype),
+        )
+
+    def per_sequence(self, rows: np.ndarray) -> np.ndarray:
+        """(R, …) or (n, …) summed over everything but the sequence."""
+        sums = rows.reshape(len(rows), -1).sum(axis=1)
+        if len(rows) == self.batch.n:
+            return sums
+        return np.add.reduceat(self.batch.unpack(sums), self.batch.starts)
+
+    def lstm(self, k: int, trace: LSTMTrace, R_last: np.ndarray | None, R_rows: np.ndarray | None, want_x: bool) -> np.ndarray:
+        """Back through one direction of layer k: relevance of its inputs (R, D)."""
+        batch, passed, how, layer = self.batch, self.passed, self.how, trace.layer
+        R, H = trace.Y.shape
+        n, dtype, is_lrp = batch.n, trace.Y.dtype, how.rule is not None
+        weights = _packed(layer)
+        only = slice(2, 3) if how.rule is not None and how.rule.one_block and not how.share_bias else slice(4)
+        W, U = (w[only] for w in weights)
+        G = len(W)
+        c = coefficients(how, trace, batch)
+        keep = self.hidden or self.parameters
+        none2, rows = np.empty((0, H), dtype), R if keep else n
+        carry = np.zeros((n, H), dtype) if R_last is None else np.array(R_last)
+        R_c, leaked, largest = np.zeros((n, H), dtype), np.zeros((n, H), dtype), np.zeros((n if is_lrp else 0, H), dtype)
+        S, S_sum = np.empty(G * rows * H, dtype), np.zeros(G * n * H if is_lrp else 0, dtype)
+        R_hs, R_cs = (np.empty((R, H), dtype) if keep else none2 for _ in range(2))
+        R_x = np.empty((R if want_x else 0, layer.inputs), dtype)
+        kernels.backward(
+            c.K, batch.first, c.h_to_c, c.c_to_c, trace.at, trace.Hs, trace.x, W, U, int(is_lrp),
+            none2 if R_rows is None else R_rows, int(keep), carry, R_c, S, R_hs, R_cs, R_x,
+            c.leak_c, c.leak_h, leaked, c.spread, np.empty(n, dtype), S_sum, largest,
+        )  # fmt: skip
+        if is_lrp:
+            if not how.share_bias:
+                sums = S_sum.reshape(G, n, H)
+                passed.biases[k] += (sums * layer.b[only][:, None]).sum(axis=(0, 2))  # type: ignore[index]
+                passed.stabiliser += leaked.sum(axis=1)
+            passed.initial_state += carry.sum(axis=1) + R_c.sum(axis=1)
+            np.maximum(passed.largest, largest.max(axis=1), out=passed.largest)
+        if self.hidden:
+            passed.hidden[k] += (R_hs, R_cs)
+        if self.parameters:
+            passed.parameters[k] += _lstm_parameters(trace, batch, S, carry, R_c)
+        return R_x
+
+    def bidirectional(
+        self, k: int, trace: BidirectionalTrace, last: tuple | None, rows: tuple | None, want_x: bool
+    ) -> np.ndarray:
+        """Back through both directions: the one place where left and right exist."""
+        flip = self.batch.flip
+        R_x = self.lstm(k, trace.forward, last and last[0], rows and rows[0], want_x)
+        mirrored = None if rows is None else rows[1][flip]
+        R_back = self.lstm(k, trace.backward, last and last[1], mirrored, want_x)
+        if self.hidden:
+            R_h, R_c, mirror_h, mirror_c = self.passed.hidden[k]
+            self.passed.hidden[k] = (R_h, R_c, mirror_h[flip], mirror_c[flip])
+        return R_x + R_back[flip] if want_x else R_x
+
+    # -- everything else -------------------------------------------------------------------------------------------
+
+    def dense(self, k: int, trace: DenseTrace, R: np.ndarray) -> np.ndarray:
+        """Back through y = activation(V x + d)."""
+        layer, passed, how = trace.layer, self.passed, self.how
+        if how.rule is None:
+            slope = {"linear": lambda: 1, "relu": lambda: trace.y > 0, "tanh": lambda: 1 - trace.y**2}[layer.activation]()
+            s = R * slope
+            if self.parameters:
+                passed.parameters[k] = (s.T @ trace.x, s.sum(axis=0))
+            return s @ layer.V
+        over, lost = inverse(trace.z, how.eps)
+        s, kept = R * over, R * lost
+        R_x = trace.x * (s @ layer.V)
+        if how.share_bias:
+            left = (s * layer.d + kept).sum(axis=1, keepdims=True)
+            return R_x + left / R_x.dtype.type(layer.inputs)
+        passed.biases[k] += self.per_sequence(s * layer.d)
+        passed.stabiliser += self.per_sequence(kept)
+        self.note(R)
+        return R_x
+
+    def sum(self, terms: Sequence[np.ndarray], total: np.ndarray, R: np.ndarray) -> list[np.ndarray]:
+        """Back through total = sum of terms, by the epsilon rule; what each term gets. All have the same shape."""
+        over, lost = inverse(total, self.how.eps)
+        if self.how.share_bias:
+            return [(term * over + lost / total.dtype.type(len(terms))) * R for term in terms]
+        self.passed.stabiliser += self.per_sequence(lost * R)
+        return [term * over * R for term in terms]
+
+    def merge(self, layer: Layer, sides: tuple[np.ndarray, ...], merged: np.ndarray, R: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Back through the merge of two directions."""
+        if not isinstance(layer, Bidirectional):
+            return (R,)
+        if layer.merge == "concat":
+            cut = layer.forward.units
+            return np.ascontiguousarray(R[:, :cut]), np.ascontiguousarray(R[:, cut:])
+        factor = R.dtype.type(1 if layer.merge == "sum" else 0.5)
+        if self.how.rule is None:
+            return R * factor, R * factor
+        return tuple(self.sum([side * factor for side in sides], merged, R))
+
+    def pool(self, R: np.ndarray) -> np.ndarray:
+        """Back through a readout "mean" or "max": (n, M) to the rows (R, M)."""
+        trace, batch = self.trace, self.batch
+        rows, owner = trace.merged, batch.owner
+        if trace.model.readout == "max":
+            return np.where(batch.winners(rows), R[owner], R.dtype.type(0))
+        share = 1 / batch.lengths.astype(R.dtype)[:, None]
+        if self.how.rule is None:
+            return (R * share)[owner]
+        over, lost = inverse(trace.pooled, self.how.eps)
+        if self.how.share_bias:
+            return rows * (share * over * R)[owner] + (share * lost * R)[owner]
+        self.passed.stabiliser += self.per_sequence(lost * R)
+        return rows * (share * over * R)[owner]
+
+    def note(self, R: np.ndarray) -> None:
+        """Remember the largest relevance seen."""
+        sizes = abs(R).max(axis=1)
+        if len(R) != self.batch.n:
+            sizes = np.maximum.reduceat(self.batch.unpack(sizes), self.batch.starts)
+        np.maximum(self.passed.largest, sizes, out=self.passed.largest)
+
+    def run(self, R: np.ndarray) -> Passed:
+        """From the scores down to the inputs."""
+        trace, model = self.trace, self.trace.model
+        self.passed.hidden = [()] * len(trace.layers)
+        self.passed.parameters = [()] * len(trace.layers)
+        top = model.readout_at - 1
+        for k in range(len(trace.layers) - 1, top, -1):
+            R = self.dense(k, trace.layers[k], R)  # type: ignore[arg-type]
+        if model.readout in ("mean", "max"):
+            R = self.pool(R)
+        for k in range(top, -1, -1):
+            layer = trace.layers[k]
+            want_x = k > 0 or self.want_x
+            if isinstance(layer, DenseTrace):
+                R = self.dense(k, layer, R)
+                continue
+            sides, merged = (trace.sides, trace.merged) if k == top else self.outputs(layer)
+            parts = self.merge(layer.layer, sides, merged, R)
+            last, rows = (parts, None) if k == top and model.readout == "last" else (None, parts)
+            if isinstance(layer, BidirectionalTrace):
+                R = self.bidirectional(k, layer, last, rows, want_x)
+            else:
+                R = self.lstm(k, layer, last and last[0], rows and rows[0], want_x)
+        self.passed.x = R
+        return self.passed
+
+    def outputs(self, trace: LSTMTrace | BidirectionalTrace) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
+        """What a lower layer gave: its directions' rows, and the merged rows."""
+        if isinstance(trace, LSTMTrace):
+            return (trace.h,), trace.h
+        sides = (trace.forward.h, trace.backward.h[self.batch.flip])
+        return sides, merge(trace.layer, sides)
+
+
+def backward(
+    trace: Trace,
+    R: np.ndarray,
+    how: Propagation,
+    *,
+    want_x: bool = True,
+    hidden: bool = False,
+    parameters: bool = False,
+) -> Passed:
+    """Send R, (n, C) or with readout "every" (R, C), from the scores back to the inputs."""
+    return _Pass(trace, how, want_x, hidden, parameters).run(R)
+
+
+def _lstm_parameters(
+    trace: LSTMTrace, batch: Batch, S: np.ndarray, to_h0: np.ndarray, to_c0: np.ndarray
+) -> tuple[np.ndarray, ...]:
+    """Gradients of U, W, b, h0, c0: outer products of s with x and h_prev, summed over steps and sequences."""
+    layer, H = trace.layer, trace.layer.units
+    dU, dW, db = np.zeros_like(layer.U), np.zeros_like(layer.W), np.zeros_like(layer.b)
+    for t, (row, end) in enumerate(zip(batch.first[:-1], batch.first[1:], strict=True)):
+        s = S[4 * row * H : 4 * end * H].reshape(4, end - row, H).transpose(0, 2, 1)  # (4, H, n)
+        dU += s @ trace.x[row:end]
+        dW += s @ trace.Hs[trace.at[t] : trace.at[t] + end - row]
+        db += s.sum(axis=2)
+    return dU, dW, db, to_h0.sum(axis=0), to_c0.sum(axis=0)

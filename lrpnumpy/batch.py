@@ -1,0 +1,211 @@
+"""What users pass in to a packed batch: longest sequence first, rows of one time step together.
+
+A packed batch needs no padding and no masks: at each step the sequences still running are the first rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from lrpnumpy import text
+from lrpnumpy.checks import LrpError, check_shape, float_array
+from lrpnumpy.model import Model
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """One checked sequence: token ids or vectors, the words where there are any, and which positions count."""
+
+    ids: np.ndarray | None  # (T,)
+    x: np.ndarray | None  # (T, D), where there are no ids
+    tokens: tuple[str, ...] | None
+    length: int  # as passed in
+    kept: np.ndarray | None = None  # positions that are not padding, where some are
+
+    @property
+    def steps(self) -> int:
+        """Number T of steps that the network sees."""
+        return len(self.ids if self.ids is not None else self.x)  # type: ignore[arg-type]
+
+
+def encode(model: Model, value: Any, where: str = "x") -> Encoded:
+    """One sequence in any of its forms: a string, a list of words, token ids, or a (T, D) array."""
+    if isinstance(value, str):
+        if model.embedding is None or model.embedding.vocabulary is None:
+            raise LrpError(f"{where}: this model has no vocabulary, so it must get a ({'T'}, {model.inputs}) array, got a string.")
+        value = text.tokens(value, model.embedding.tokenizer)
+        if not value:
+            raise LrpError(f"{where} must have at least one word, got an empty string.")
+    if isinstance(value, Sequence) and len(value) and all(isinstance(word, str) for word in value):
+        return _words(model, value, where)
+    array = value if isinstance(value, np.ndarray) else _as_array(value, where)
+    if array.ndim and not len(array):
+        raise LrpError(f"{where} must have at least one step, got an empty sequence.")
+    if array.dtype.kind in "iu" and array.ndim == 1:
+        return _ids(model, array, where)
+    if array.dtype.kind in "iu" and not isinstance(value, np.ndarray):
+        array = array.astype(np.float64)
+    if array.ndim == 1 and array.dtype.kind == "f":
+        raise LrpError(
+            f"{where} must have shape (T, {model.inputs}), got {array.shape}; a series of one variable is x[:, None]."
+        )
+    check_shape(array, where, (None, model.inputs))
+    return Encoded(None, float_array(array, where, dtype=model.dtype), None, len(array))
+
+
+def _as_array(value: Any, where: str) -> np.ndarray:
+    try:
+        return np.asarray(value)
+    except ValueError:
+        raise LrpError(f"{where} must be a string, a list of words, token ids or a (T, D) array, got a ragged list.") from None
+
+
+def _words(model: Model, words: Sequence[str], where: str) -> Encoded:
+    if model.embedding is None or model.embedding.vocabulary is None:
+        raise LrpError(f"{where}: this model has no vocabulary, so it must get a (T, {model.inputs}) array, got words.")
+    ids = np.array(text.lookup(model.embedding, words, where), np.int64)
+    return _unmasked(model, ids, tuple(words), where)
+
+
+def _ids(model: Model, array: np.ndarray, where: str) -> Encoded:
+    if model.embedding is None:
+        raise LrpError(f"{where}: this model has no embedding, so it must get a (T, {model.inputs}) float array, got integers.")
+    ids = array.astype(np.int64)
+    size = len(model.embedding.E)
+    wrong = np.flatnonzero((array < 0) | (array >= size))
+    if len(wrong):
+        raise LrpError(f"{where}: token ids must lie from 0 to {size - 1}, got {array[wrong[0]]} at position {wrong[0]}.")
+    vocabulary = model.embedding.vocabulary
+    return _unmasked(model, ids, None if vocabulary is None else tuple(vocabulary[k] for k in ids), where)
+
+
+def _unmasked(model: Model, ids: np.ndarray, tokens: tuple[str, ...] | None, where: str) -> Encoded:
+    mask = model.embedding.mask  # type: ignore[union-attr]
+    if mask is None or not (ids == mask).any():
+        return Encoded(ids, None, tokens, len(ids))
+    kept = np.flatnonzero(ids != mask)
+    if not len(kept):
+        raise LrpError(f"{where} must have at least one step that is not padding, got {len(ids)} times id {mask}.")
+    return Encoded(ids[kept], None, tokens, len(ids), kept)
+
+
+def encode_all(model: Model, sequences: Any) -> list[Encoded]:
+    """Several sequences; errors name the position in the batch."""
+    if isinstance(sequences, str):
+        raise LrpError("sequences must be a list of sequences, got one string; use the function for one sequence, or [text].")
+    if isinstance(sequences, np.ndarray) and sequences.ndim not in (1, 2, 3):
+        raise LrpError(f"sequences must be a list of sequences or a (N, T, D) array, got shape {sequences.shape}.")
+    return [encode(model, value, f"sequence {k}") for k, value in enumerate(sequences)]
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Some sequences, packed: row first[t] + s is step t of the s-th longest."""
+
+    lengths: np.ndarray  # (n,), longest first
+    first: np.ndarray  # (T+1,)
+    rows: np.ndarray  # (R,) where each packed row stands when the sequences follow one another
+    x: np.ndarray | None  # (R, D)
+    ids: np.ndarray | None  # (R,)
+
+    @property
+    def n(self) -> int:
+        """Number of sequences."""
+        return len(self.lengths)
+
+    @cached_property
+    def starts(self) -> np.ndarray:
+        """Where each sequence begins when they follow one another."""
+        return np.concatenate(([0], np.cumsum(self.lengths)[:-1]))
+
+    @cached_property
+    def last(self) -> np.ndarray:
+        """Packed row of each sequence's last step."""
+        return self.first[self.lengths - 1] + np.arange(self.n)
+
+    @cached_property
+    def flip(self) -> np.ndarray:
+        """Packed row of the mirrored step of the same sequence."""
+        if self.n == 1:
+            return np.arange(len(self.rows))[::-1].copy()
+        t = np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
+        return self.first[self.lengths[self.owner] - 1 - t] + self.owner
+
+    @cached_property
+    def at(self) -> np.ndarray:
+        """Where the state before each step is kept: the initial states first, then the rows."""
+        return np.concatenate(([0], self.first[:-1] + self.n))
+
+    @cached_property
+    def owner(self) -> np.ndarray:
+        """Which sequence each packed row belongs to."""
+        return np.arange(len(self.rows)) - np.repeat(self.first[:-1], np.diff(self.first))
+
+    def winners(self, packed: np.ndarray) -> np.ndarray:
+        """(R, M) rows to the same shape: True where a row is the first to reach its sequence's maximum."""
+        flat = self.unpack(packed)
+        won = np.zeros(flat.shape, bool)
+        for a, n in zip(self.starts, self.lengths, strict=True):
+            won[a + flat[a : a + n].argmax(axis=0), np.arange(flat.shape[1])] = True
+        return won[self.rows]
+
+    def unpack(self, packed: np.ndarray) -> np.ndarray:
+        """Packed rows (R, …) to the sequences one after another."""
+        if self.n == 1:
+            return packed
+        out = np.empty_like(packed)
+        out[self.rows] = packed
+        return out
+
+    def split(self, packed: np.ndarray) -> list[np.ndarray]:
+        """Packed rows (R, …) to one array a sequence."""
+        flat = self.unpack(packed)
+        return [flat[a : a + n] for a, n in zip(self.starts, self.lengths, strict=True)]
+
+
+def layout(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """`first` and `rows` of a batch with these lengths, longest first."""
+    T = int(lengths[0])
+    if len(lengths) == 1:
+        steps = np.arange(T + 1)
+        return steps, steps[:-1]
+    running = len(lengths) - np.searchsorted(lengths[::-1], np.arange(T), side="right")
+    first = np.concatenate(([0], np.cumsum(running)))
+    t = np.repeat(np.arange(T), running)
+    s = np.arange(first[-1]) - first[t]
+    starts = np.concatenate(([0], np.cumsum(lengths)[:-1]))
+    return first, starts[s] + t
+
+
+def pack(model: Model, sequences: Sequence[Encoded]) -> Batch:
+    """A batch of sequences that are sorted already, longest first."""
+    lengths = np.array([sequence.steps for sequence in sequences], np.int64)
+    first, rows = layout(lengths)
+    if all(sequence.ids is not None for sequence in sequences):
+        ids = np.concatenate([sequence.ids for sequence in sequences])[rows]  # type: ignore[misc]
+        return Batch(lengths, first, rows, model.embedding.E[ids], ids)  # type: ignore[union-attr]
+    vectors = [s.x if s.x is not None else model.embedding.E[s.ids] for s in sequences]  # type: ignore[union-attr]
+    x = vectors[0] if len(vectors) == 1 else np.concatenate(vectors)[rows]
+    return Batch(lengths, first, rows, x, None)
+
+
+def chunks(lengths: Sequence[int], width: int, most: int = 1 << 22) -> list[np.ndarray]:
+    """Positions of the sequences of each chunk, longest first; chunks of similar lengths that fit the cache.
+
+    `width` is the widest layer: narrow networks take more sequences at once, so that each step has enough to do, and
+    no chunk has more than `most` numbers in an array of the trace unless a single sequence has.
+    """
+    lengths = np.asarray(lengths)
+    order = np.argsort(-lengths, kind="stable")
+    size = max(48, 3072 // width)
+    cut, out = 0, []
+    while cut < len(order):
+        fit = max(1, min(size, most // (width * int(lengths[order[cut]]))))
+        out.append(order[cut : cut + fit])
+        cut += fit
+    return out

@@ -1,0 +1,182 @@
+"""Model and packed batch to scores, and a Trace of every activation that a backward pass may ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from lrpnumpy.batch import Batch
+from lrpnumpy.kernels import lstm as kernels
+from lrpnumpy.kernels.product import pack
+from lrpnumpy.kernels.steps import CODES
+from lrpnumpy.model import LSTM, Bidirectional, Dense, Layer, Model
+
+Keep = Literal["scores", "trace"]
+T = TypeVar("T")
+
+
+def per_layer(function: Callable[[Any], T]) -> Callable[[Any], T]:
+    """Remember a function of a layer for as long as the layer lives."""
+    known: WeakKeyDictionary[Any, T] = WeakKeyDictionary()
+
+    def remembered(layer: Any) -> T:
+        if (found := known.get(layer)) is None:
+            found = known[layer] = function(layer)
+        return found
+
+    return remembered
+
+
+def stacked(blocks: Any) -> np.ndarray:
+    """Matrices packed for the kernels, one behind the other; read-only."""
+    out = np.stack([pack(np.ascontiguousarray(block)) for block in blocks])
+    out.setflags(write=False)
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class LSTMTrace:
+    """One direction over one batch. Rows are in the order in which this direction read them."""
+
+    layer: LSTM
+    x: np.ndarray  # (R, D)
+    at: np.ndarray  # (T+1,) where the state before each step is
+    Z: np.ndarray  # per step (4, n, H): pre-activations
+    A: np.ndarray  # per step (4, n, H): gate activations
+    C: np.ndarray  # (n_0 + R, H) cell states, the initial ones first
+    Y: np.ndarray  # (R, H) activation(c)
+    Hs: np.ndarray  # (n_0 + R, H) hidden states, the initial ones first
+    n: int
+
+    @property
+    def h(self) -> np.ndarray:
+        """(R, H) outputs of every step."""
+        return self.Hs[self.n :]
+
+
+@dataclass(frozen=True, eq=False)
+class BidirectionalTrace:
+    """Both directions; the backward one read every sequence mirrored."""
+
+    layer: Bidirectional
+    forward: LSTMTrace
+    backward: LSTMTrace
+
+
+@dataclass(frozen=True, eq=False)
+class DenseTrace:
+    """y = activation(z), z = V x + d."""
+
+    layer: Dense
+    x: np.ndarray
+    z: np.ndarray
+    y: np.ndarray
+
+
+LayerTrace = LSTMTrace | BidirectionalTrace | DenseTrace
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """A forward pass: what every layer saw and did, for one batch."""
+
+    model: Model
+    batch: Batch
+    layers: tuple[LayerTrace, ...]
+    sides: tuple[np.ndarray, ...]  # what the readout got: rows (R, H) of each direction of the last recurrent layer
+    merged: np.ndarray  # the same, merged: (R, M), or (n, M) with readout "last"
+    pooled: np.ndarray  # what the head got: (n, M), or (R, M) with readout "every"
+    scores: np.ndarray  # (n, C), or (R, C) with readout "every"
+
+
+@per_layer
+def _prepared(layer: LSTM) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """U and W transposed and packed, and the bias as a table of one row."""
+    table = layer.b.reshape(1, -1)  # type: ignore[union-attr]
+    table.setflags(write=False)
+    return stacked(layer.U.transpose(0, 2, 1)), stacked(layer.W.transpose(0, 2, 1)), table
+
+
+def run_lstm(layer: LSTM, x: np.ndarray, batch: Batch, keep: Keep, rows: bool) -> LSTMTrace:
+    """One direction over packed rows x. With keep "scores" only the states are computed, of every step where `rows`."""
+    U, W, table = _prepared(layer)
+    n, H, dtype = batch.n, layer.units, x.dtype
+    R = len(x) if keep == "trace" else n
+    states = len(x) + n if rows or keep == "trace" else n
+    Z, A = np.empty(4 * R * H, dtype), np.empty(4 * R * H, dtype)
+    C, Y, Hs = np.empty((states, H), dtype), np.empty((R, H), dtype), np.empty((states, H), dtype)
+    C[:n], Hs[:n] = layer.c0, layer.h0
+    at = batch.at if states > n else np.zeros_like(batch.at)
+    kernels.forward(
+        x, batch.first, np.zeros(len(x), np.int64), table, U, W, at, CODES[layer.activation],
+        CODES[layer.recurrent_activation], int(keep == "trace"), Z, A, C, Y, Hs,
+    )  # fmt: skip
+    return LSTMTrace(layer, x, at, Z, A, C, Y, Hs, n)
+
+
+def _run_dense(layer: Dense, x: np.ndarray) -> DenseTrace:
+    z = x @ layer.V.T + layer.d
+    y = {"linear": lambda: z, "relu": lambda: np.maximum(z, 0), "tanh": lambda: np.tanh(z)}[layer.activation]()
+    return DenseTrace(layer, x, z, y)
+
+
+def _run(layer: Layer, x: np.ndarray, batch: Batch, keep: Keep, rows: bool) -> tuple[LayerTrace, tuple[np.ndarray, ...]]:
+    """The layer's trace and its outputs (R, ·), of each direction apart; where not `rows`, only the final ones (n, ·)."""
+    if isinstance(layer, Dense):
+        dense = _run_dense(layer, x)
+        return dense, (dense.y,)
+    if isinstance(layer, LSTM):
+        one = run_lstm(layer, x, batch, keep, rows)
+        return one, (one.h if rows else _final(one, batch),)
+    two = BidirectionalTrace(
+        layer,
+        run_lstm(layer.forward, x, batch, keep, rows),
+        run_lstm(layer.backward, x[batch.flip], batch, keep, rows),
+    )
+    if rows:
+        return two, (two.forward.h, two.backward.h[batch.flip])
+    return two, (_final(two.forward, batch), _final(two.backward, batch))
+
+
+def _final(trace: LSTMTrace, batch: Batch) -> np.ndarray:
+    """(n, H) last state of each sequence."""
+    return trace.h[batch.last] if len(trace.Hs) > trace.n else trace.Hs
+
+
+def merge(layer: Layer, sides: tuple[np.ndarray, ...]) -> np.ndarray:
+    """Outputs of a layer's directions as one."""
+    if not isinstance(layer, Bidirectional):
+        return sides[0]
+    if layer.merge == "concat":
+        return np.concatenate(sides, axis=1)
+    return (sides[0] + sides[1]) * sides[0].dtype.type(1 if layer.merge == "sum" else 0.5)
+
+
+def pool(readout: str, rows: np.ndarray, batch: Batch) -> np.ndarray:
+    """(R, M) outputs of all steps to the (n, M) that the head gets; unchanged with "last" and "every"."""
+    if readout == "mean":
+        return np.add.reduceat(batch.unpack(rows), batch.starts) / batch.lengths[:, None].astype(rows.dtype)
+    if readout == "max":
+        return np.maximum.reduceat(batch.unpack(rows), batch.starts)
+    return rows
+
+
+def forward(model: Model, batch: Batch, keep: Keep = "scores") -> Trace:
+    """Scores of a batch, and with keep "trace" what a backward pass needs."""
+    x, traces = batch.x, []
+    for k, layer in enumerate(model.layers[: model.readout_at]):
+        is_top = k + 1 == model.readout_at
+        trace, sides = _run(layer, x, batch, keep, rows=not is_top or model.readout != "last")
+        x = merge(layer, sides)
+        traces.append(trace)
+    merged = x
+    pooled = x = pool(model.readout, merged, batch)
+    for layer in model.layers[model.readout_at :]:
+        head = _run_dense(layer, x)  # type: ignore[arg-type]
+        x = head.y
+        traces.append(head)
+    return Trace(model, batch, tuple(traces), sides, merged, pooled, x)

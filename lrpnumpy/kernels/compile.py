@@ -1,0 +1,86 @@
+"""Python functions to compiled kernels: one signature per dtype, cached on disk, GIL released.
+
+A kernel is a plain function whose parameters are annotated with the aliases below; the first is a float array, and its
+dtype chooses the signature. Modules with kernels do not import Numba: it is loaded when the first kernel is compiled.
+With NUMBA_DISABLE_JIT=1 the plain functions run instead.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from importlib import import_module
+from typing import Annotated, Any, get_type_hints
+
+import numpy as np
+
+# Arrays are C-contiguous. R: read only. W: written to. The digit is the number of axes. Scalar has the arrays' dtype.
+R1, R2, R3, R4 = (Annotated[np.ndarray, "float", n, "read"] for n in (1, 2, 3, 4))
+W1, W2 = (Annotated[np.ndarray, "float", n, "write"] for n in (1, 2))
+I1 = Annotated[np.ndarray, "int", 1, "read"]
+Scalar = Annotated[Any, "scalar"]
+Int = Annotated[int, "integer"]
+
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
+HELPERS = ("lrpnumpy.kernels.elementary", "lrpnumpy.kernels.product", "lrpnumpy.kernels.steps")
+
+KERNELS: list[Kernel] = []
+_lock = threading.RLock()  # LLVM compiles one thing at a time anyway
+_ready = False
+
+
+class Kernel:
+    """A function that is compiled when it is first called with a dtype."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.plain = function
+        self.compiled: dict[str, Callable[..., Any]] = {}
+        KERNELS.append(self)
+
+    def __call__(self, first: np.ndarray, *rest: Any) -> Any:
+        run = self.compiled.get(first.dtype.char) or self.compile(first.dtype)
+        return run(first, *rest)
+
+    def compile(self, dtype: Any) -> Callable[..., Any]:
+        """The compiled function for float32 or float64, from the disk cache where it has been compiled before."""
+        dtype = np.dtype(dtype)
+        with _lock:
+            if dtype.char not in self.compiled:
+                self.compiled[dtype.char] = self._compile(dtype)
+        return self.compiled[dtype.char]
+
+    def _compile(self, dtype: np.dtype) -> Callable[..., Any]:
+        if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+            return self.plain
+        numba = _numba()
+        hints = get_type_hints(self.plain, include_extras=True)
+        hints.pop("return", None)
+        signature = numba.void(*(_numba_type(numba, hint.__metadata__, dtype) for hint in hints.values()))
+        return numba.njit(signature, cache=True, **OPTIONS)(self.plain)
+
+
+def kernel(function: Callable[..., Any]) -> Kernel:
+    """Decorator: make a kernel of an annotated function that returns nothing."""
+    return Kernel(function)
+
+
+def _numba() -> Any:
+    """Numba, with the helpers that kernels call made known to it."""
+    global _ready
+    numba = import_module("numba")
+    if not _ready:
+        for name in HELPERS:
+            import_module(name).overloads()
+        _ready = True
+    return numba
+
+
+def _numba_type(numba: Any, meta: tuple[Any, ...], dtype: np.dtype) -> Any:
+    floats = numba.from_dtype(dtype)
+    if meta[0] == "scalar":
+        return floats
+    if meta[0] == "integer":
+        return numba.int64
+    element = floats if meta[0] == "float" else numba.int64
+    return numba.types.Array(element, meta[1], "C", readonly=meta[2] == "read")

@@ -1,0 +1,73 @@
+"""LRP rules as frozen data: how a product gives its relevance to gate and signal, and how a sum gives it to its terms.
+
+A product rule is a function `shares(gate, signal, eps)` of NumPy arrays that returns the fractions of R which the gate
+and the signal get. Sums follow the epsilon rule, R_i = z_i w_ij / stab(z_j) R_j.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from lrpnumpy.kernels.steps import ABS, ALL, HALF, PROP
+
+Shares = Callable[[np.ndarray, np.ndarray, float], tuple[np.ndarray, np.ndarray]]
+
+
+def stabilise(z: np.ndarray, eps: float) -> np.ndarray:
+    """z + eps sign(z), with sign(0) = +1."""
+    return z + np.where(z < 0, -eps, eps).astype(z.dtype)
+
+
+def inverse(z: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray]:
+    """1 / stab(z), and the share eps / (|z| + eps) the stabiliser keeps; (0, 1) where the denominator is exactly 0."""
+    denominator = stabilise(z, eps)
+    dead = denominator == 0
+    safe = np.where(dead, 1, denominator).astype(z.dtype)
+    return np.where(dead, 0, 1 / safe).astype(z.dtype), np.where(dead, 1, eps / abs(safe)).astype(z.dtype)
+
+
+def signal_takes_all(gate: np.ndarray, signal: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray]:
+    """(0, 1): Arras et al. 2017."""
+    return np.zeros_like(gate), np.ones_like(signal)
+
+
+def proportional(gate: np.ndarray, signal: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray]:
+    """(z_g, z_s) / stab(z_g + z_s): Ding et al. 2017."""
+    over, _ = inverse(gate + signal, eps)
+    return gate * over, signal * over
+
+
+def absolute(gate: np.ndarray, signal: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray]:
+    """(|z_g|, |z_s|) / (|z_g| + |z_s| + eps)."""
+    over, _ = inverse(abs(gate) + abs(signal), eps)
+    return abs(gate) * over, abs(signal) * over
+
+
+def half_and_half(gate: np.ndarray, signal: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray]:
+    """(1/2, 1/2): Arjona-Medina et al. 2018."""
+    return np.full_like(gate, 0.5), np.full_like(signal, 0.5)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A product rule. `code` names the kernel that has it built in; a rule of one's own has none."""
+
+    name: str
+    shares: Shares
+    code: int | None = None
+
+    @property
+    def one_block(self) -> bool:
+        """Whether only the signal g receives anything, so that a quarter of the matrix work is enough."""
+        return self.code == ALL
+
+
+RULES = {
+    "all": Rule("all", signal_takes_all, ALL),
+    "prop": Rule("prop", proportional, PROP),
+    "abs": Rule("abs", absolute, ABS),
+    "half": Rule("half", half_and_half, HALF),
+}
