@@ -236,6 +236,11 @@ def gradient(model, x, target, versus=None, step=None):
     return backward(model, trace, start(trace, target, versus, step), Gradient())
 
 
+def fraction(a, b):
+    """a / b, and 0 where b is exactly 0."""
+    return np.divide(a, b, out=np.zeros(np.broadcast_shapes(np.shape(a), b.shape)), where=b != 0)
+
+
 class Relevance:
     """LRP; what it keeps of a recurrent layer is the relevance of each h_t, c_t and pre-activation z_t."""
 
@@ -243,52 +248,50 @@ class Relevance:
         self.rule, self.eps, self.share_bias = rule, eps, share_bias
         self.biases, self.stabiliser, self.initial_state, self.largest = [0.0] * layers, 0.0, 0.0, 0.0
 
-    def fractions(self, numerators, z, stabiliser):
-        """numerators / (z + stabiliser), and what the stabiliser takes: all, where this denominator is 0."""
-        denominator = z + stabiliser
-        zero = denominator == 0
-        safe = np.where(zero, 1.0, denominator)
-        return np.where(zero, 0.0, numerators / safe), np.where(zero, 1.0, stabiliser / safe)
-
-    def stabilise(self, z):
+    def stabiliser_of(self, z):
         return self.eps * np.where(z >= 0, 1.0, -1.0)  # sign(0) = +1
 
-    def seen(self, messages):
-        self.largest = max(self.largest, np.max(np.abs(messages)))
+    def count(self, to_stabiliser, to_bias=0.0, n=0):
+        self.stabiliser += np.sum(to_stabiliser)
+        self.biases[n] += np.sum(to_bias)
+
+    def see(self, *messages):
+        self.largest = max(self.largest, *(np.abs(each).max() for each in messages))
 
     def epsilon_rule(self, n, terms, b, z, R):
         """z_j = sum_i terms_ij + b_j: the messages terms_ij / stab(z_j) R_j, (inputs, outputs)."""
-        shares, lost = self.fractions(np.array([*terms, b]), z, self.stabilise(z))
-        *messages, to_bias = shares * R
-        messages, to_stabiliser = np.array(messages), lost * R
+        stabiliser = self.stabiliser_of(z)
+        stab = z + stabiliser
+        messages, to_bias = fraction(terms, stab) * R, fraction(b, stab) * R
+        to_stabiliser = np.where(stab == 0, 1.0, fraction(stabiliser, stab)) * R
         if self.share_bias:
             messages = messages + (to_bias + to_stabiliser) / len(messages)
         else:
-            self.biases[n] += to_bias.sum()
-            self.stabiliser += to_stabiliser.sum()
-        self.seen([*messages, to_bias, to_stabiliser, R])
+            self.count(to_stabiliser, to_bias, n)
+        self.see(messages, to_bias, to_stabiliser, R)
         return messages
 
     def product_rule(self, z_g, z_s, R):
         """z = z_g z_s: relevance of the gate and of the signal."""
         none = np.zeros_like(R)
         if self.rule == "all":
-            (R_g, R_s), lost = (none, R), none
+            R_g, R_s, to_stabiliser = none, R, none
         elif self.rule == "half":
-            (R_g, R_s), lost = (0.5 * R, 0.5 * R), none
-        elif self.rule == "prop":
-            shares, lost = self.fractions(np.array([z_g, z_s]), z_g + z_s, self.stabilise(z_g + z_s))
-            R_g, R_s = shares * R
-        elif self.rule == "abs":
-            z_g, z_s = np.abs(z_g), np.abs(z_s)
-            shares, lost = self.fractions(np.array([z_g, z_s]), z_g + z_s, self.eps)
-            R_g, R_s = shares * R
-        to_stabiliser = lost * R
+            R_g, R_s, to_stabiliser = 0.5 * R, 0.5 * R, none
+        else:
+            if self.rule == "prop":
+                stabiliser = self.stabiliser_of(z_g + z_s)
+            else:
+                assert self.rule == "abs"
+                z_g, z_s, stabiliser = np.abs(z_g), np.abs(z_s), none + self.eps
+            stab = z_g + z_s + stabiliser
+            R_g, R_s = fraction(z_g, stab) * R, fraction(z_s, stab) * R
+            to_stabiliser = np.where(stab == 0, 1.0, fraction(stabiliser, stab)) * R
         if self.share_bias:
             R_g, R_s = R_g + to_stabiliser / 2, R_s + to_stabiliser / 2
         else:
-            self.stabiliser += to_stabiliser.sum()
-        self.seen([R_g, R_s, to_stabiliser, R])
+            self.count(to_stabiliser)
+        self.see(R_g, R_s, to_stabiliser, R)
         return R_g, R_s
 
     def weighted_sum(self, n, weight, values, R):  # y = sum_k weight values_k
@@ -297,9 +300,8 @@ class Relevance:
 
     def dense(self, n, layer, seen, R):
         R_x = np.zeros_like(seen["x"])
-        for t, (x, z) in enumerate(
-            zip(seen["x"], seen["z"], strict=True)
-        ):  # the activation passes R on unchanged
+        for t, (x, z) in enumerate(zip(seen["x"], seen["z"], strict=True)):
+            # the activation passes relevance on unchanged
             terms = x[:, None] * layer["V"].T  # z_i w_ij
             R_x[t] = self.epsilon_rule(n, terms, layer["d"], z, R[t]).sum(1)
         return R_x, None
@@ -312,11 +314,11 @@ class Relevance:
         for t in reversed(order):
             i, f, g, o, c, c_prev = (s[name][t] for name in ("i", "f", "g", "o", "c", "c_prev"))
             R_h[t] = R_above[t] + R_h_next
-            R_o, R_tanh = self.product_rule(o, F(c), R_h[t])  # h = o tanh(c)
+            # h = o tanh(c)
+            R_o, R_tanh = self.product_rule(o, F(c), R_h[t])
             R_c[t] = R_c_next + R_tanh
-            R_fc, R_ig = self.epsilon_rule(
-                n, [f * c_prev, i * g], np.zeros_like(c), c, R_c[t]
-            )  # c = f c_prev + i g
+            # c = f c_prev + i g
+            R_fc, R_ig = self.epsilon_rule(n, np.array([f * c_prev, i * g]), np.zeros_like(c), c, R_c[t])
             R_f, R_c_next = self.product_rule(f, c_prev, R_fc)
             R_i, R_g = self.product_rule(i, g, R_ig)
             R_z[t] = R_i, R_f, R_g, R_o  # the activations pass relevance on unchanged
@@ -328,7 +330,7 @@ class Relevance:
                 R_inputs = self.epsilon_rule(n, terms, lstm["b"][k], s["z"][t, k], R_z[t, k]).sum(1)
                 R_x[t] += R_inputs[:D]
                 R_h_next = R_h_next + R_inputs[D:]
-        self.seen(R_x)
+        self.see(R_x)
         self.initial_state += R_h_next.sum() + R_c_next.sum()
         return R_x, {"h": R_h, "c": R_c, "z": R_z, "x": R_x}
 
@@ -346,7 +348,7 @@ def lrp(model, x, target, rule="all", eps=0.001, versus=None, step=None, share_b
     method = Relevance(rule, eps, share_bias, len(model["layers"]))
     R = start(trace, target, versus, step) * trace[-1]["y"]
     R_x, hidden = backward(model, trace, R, method)
-    method.seen(R_x)
+    method.see(R_x)
     ledger = {
         "inputs": R_x.sum(),
         "biases": method.biases,
@@ -386,10 +388,11 @@ def occlusion(
         changed[positions, d] = baseline[d]
         return explained(changed, step)
 
+    whole = explained(x, step)
     if unit == "variable":
-        return np.array([[explained(x, step) - without([t], d) for d in range(D)] for t in range(T)])
+        return np.array([[whole - without([t], d) for d in range(D)] for t in range(T)])
     spans = [(t, t + 1) for t in range(T)] if spans is None else spans
-    return np.array([explained(x, step) - without(list(range(*span))) for span in spans])
+    return np.array([whole - without(list(range(*span))) for span in spans])
 
 
 # ---- contextual decomposition ----
@@ -449,7 +452,9 @@ def decompose(model, x, span, step=None):
             h[0, t], h[1, t], c[0, t], c[1, t] = beta, gamma, beta_c, gamma_c
         return {"h": h, "c": c}
 
-    winners = next((seen["winner"] for seen in forward(model, x) if "winner" in seen), None)
+    winners = None
+    if model.get("readout") == "max":
+        (winners,) = (seen["winner"] for seen in forward(model, x) if "winner" in seen)
     part = np.array(inside)[:, None]
     layers = run(model, np.array([x * part, x * ~part, np.zeros_like(x)]), dense, lstm, winners)
     return {"scores": layers[-1]["y"][:, -1 if step is None else step], "layers": layers}

@@ -93,3 +93,224 @@ def test_golden_lrp(case, rule):
                 ways = oracle.directions(model["layers"][0], len(x))
                 R_T = [R["h"][order[-1]] for R, (_, order) in zip(result["hidden"][0], ways, strict=True)]
                 close(np.concatenate(R_T), golden["lrp_all_hidden_T"][:], 1e-12)
+
+
+# ---- general models: laws ----
+
+
+def lstm(rng, D, H, activation="tanh", recurrent_activation="sigmoid", state=False):
+    shapes = {"U": (4, H, D), "W": (4, H, H), "b": (4, H)} | ({"h0": (H,), "c0": (H,)} if state else {})
+    arrays = {name: rng.normal(scale=0.7, size=shape) for name, shape in shapes.items()}
+    return {
+        "kind": "lstm",
+        "activation": activation,
+        "recurrent_activation": recurrent_activation,
+        **arrays,
+    }
+
+
+def bi(rng, D, H, merge="concat", **options):
+    ways = lstm(rng, D, H, **options), lstm(rng, D, H, **options)
+    return {"kind": "bi", "forward": ways[0], "backward": ways[1], "merge": merge}
+
+
+def dense(rng, D, C, activation="linear"):
+    return {"kind": "dense", "V": rng.normal(size=(C, D)), "d": rng.normal(size=C), "activation": activation}
+
+
+STACKS = {  # D = 3 inputs, at least 2 outputs
+    "lstm": lambda r: [lstm(r, 3, 2, state=True), dense(r, 2, 3)],
+    "bare": lambda r: [lstm(r, 3, 4)],
+    "two": lambda r: [lstm(r, 3, 4, "relu", "hard_sigmoid"), lstm(r, 4, 2, state=True), dense(r, 2, 2)],
+    "bi": lambda r: [bi(r, 3, 2), dense(r, 4, 3, "relu"), dense(r, 3, 2)],
+    "sum": lambda r: [
+        bi(r, 3, 3, "sum", state=True),
+        bi(r, 3, 2, "mean", activation="linear"),
+        dense(r, 2, 2, "tanh"),
+    ],
+    "mixed": lambda r: [
+        dense(r, 3, 4, "tanh"),
+        lstm(r, 4, 3, "linear", "hard_sigmoid_3"),
+        dense(r, 3, 4, "relu"),
+        bi(r, 4, 2, activation="relu", state=True),
+        dense(r, 4, 3, "tanh"),
+        dense(r, 3, 2),
+    ],
+}
+
+
+@pytest.fixture(params=STACKS)
+def stack(request):
+    rng = np.random.default_rng(list(STACKS).index(request.param))
+    return rng, STACKS[request.param](rng)
+
+
+@pytest.fixture(params=["last", "mean", "max", "every"])
+def network(request, stack):
+    """(generator, model, x, the options that name a prediction, its scores)."""
+    rng, layers = stack
+    model, x = {"layers": layers, "readout": request.param}, rng.normal(size=(4, 3))
+    options = {"step": 2} if request.param == "every" else {}
+    f = oracle.scores(model, x)
+    return rng, model, x, options, f[2] if options else f
+
+
+def lstms(model):
+    return [
+        p for layer in model["layers"] if layer["kind"] != "dense" for p, _ in oracle.directions(layer, 1)
+    ]
+
+
+def test_gradient_is_the_central_difference(network):
+    rng, model, x, options, _ = network
+    d_x, d_layers = oracle.gradient(model, x, 1, versus=0, **options)
+    step = 1e-5
+
+    def slope(array, direction):
+        """Of f_1 - f_0 along a direction in one of the arrays."""
+        kept, found = array.copy(), []
+        for sign in 1, -1:
+            array[...] = kept + sign * step * direction
+            f = oracle.scores(model, x)
+            found.append(f[..., 1] - f[..., 0])
+        array[...] = kept
+        return ((found[0] - found[1]) / (2 * step))[options.get("step", ())]
+
+    arrays = [(x, d_x)]
+    for layer, d in zip(model["layers"], d_layers, strict=True):
+        pairs = [(layer, d)] if layer["kind"] == "dense" else zip(lstms({"layers": [layer]}), d, strict=True)
+        arrays += [(p[name], d_p[name]) for p, d_p in pairs for name in d_p if name in p]
+    for array, derivative in arrays:
+        direction = rng.normal(size=array.shape)
+        close((derivative * direction).sum(), slope(array, direction), 1e-8, 1 + np.abs(derivative).max())
+
+
+@pytest.mark.parametrize("eps", [0, 0.1])
+def test_ledger_adds_up(network, eps):
+    _, model, x, options, f = network
+    for rule in RULES:
+        result = oracle.lrp(model, x, 1, rule, eps, **options)
+        ledger = result["ledger"]
+        total = ledger["inputs"] + sum(ledger["biases"]) + ledger["stabiliser"] + ledger["initial_state"]
+        close(total, f[1], 1e-12, result["largest"])
+        shared = oracle.lrp(model, x, 1, rule, eps, share_bias=True, **options)
+        ledger = shared["ledger"]
+        assert not any(ledger["biases"]) and ledger["stabiliser"] == 0
+        close(ledger["inputs"] + ledger["initial_state"], f[1], 1e-12, shared["largest"])
+
+
+def test_versus_is_a_difference(network):
+    _, model, x, options, _ = network
+    one, other = (oracle.lrp(model, x, target, "abs", **options) for target in (1, 0))
+    both = oracle.lrp(model, x, 1, "abs", versus=0, **options)
+    close(both["x"], one["x"] - other["x"], 1e-12, one["largest"] + other["largest"])
+
+
+def test_zero_denominator_goes_to_the_stabiliser():
+    """LRP-half gives relevance to the gate i, whose z is 0 without input, bias and state: it cannot go on."""
+    model = {"layers": STACKS["lstm"](np.random.default_rng(0))}
+    p = model["layers"][0]
+    p["b"][0], p["h0"] = 0, np.zeros(2)
+    f = oracle.scores(model, np.zeros((1, 3)))
+    result = oracle.lrp(model, np.zeros((1, 3)), 0, "half", 0)
+    ledger = result["ledger"]
+    R_i = result["hidden"][0][0]["z"][0, 0]
+    assert np.all(R_i != 0) and ledger["inputs"] == 0
+    close(ledger["stabiliser"], R_i.sum(), 1e-14)
+    close(sum(ledger["biases"]) + ledger["stabiliser"] + ledger["initial_state"], f[0], 1e-14)
+    shared = oracle.lrp(model, np.zeros((1, 3)), 0, "half", 0, share_bias=True)["ledger"]
+    close(shared["inputs"] + shared["initial_state"], f[0], 1e-14)
+
+
+def test_lrp_all_is_the_effect_in_the_frozen_network(network):
+    """With eps = 0, where gates are constants and F(z) is replaced by z times the constant F(z) / z."""
+    _, model, x, options, f = network
+    trace = oracle.forward(model, x)
+    seen = {id(layer): s for layer, s in zip(model["layers"], trace, strict=True) if layer["kind"] == "dense"}
+    seen |= {
+        id(p): s for p, s in zip(lstms(model), [w for s in trace for w in s.get("ways", [])], strict=True)
+    }
+
+    def ratio(a, b):
+        return np.divide(a, b, out=np.zeros_like(b), where=b != 0)
+
+    def dense(layer, x):
+        s = seen[id(layer)]
+        return {"y": (x @ layer["V"].T + layer["d"]) * ratio(s["y"], s["z"])}
+
+    def frozen(x, switch=1.0):
+        def lstm(p, x, order):
+            s = seen[id(p)]
+            F, hs = oracle.activations(p)[0][0], np.zeros_like(s["h"])
+            h, c = (switch * state for state in oracle.initial_state(p))
+            for t in order:
+                z_g = p["U"][2] @ x[t] + p["W"][2] @ h + p["b"][2]
+                c = s["f"][t] * c + s["i"][t] * z_g * ratio(s["g"][t], s["z"][t, 2])
+                hs[t] = h = s["o"][t] * c * ratio(F(s["c"][t]), s["c"][t])
+            return {"h": hs}
+
+        winners = next((s["winner"] for s in trace if "winner" in s), None)
+        return oracle.run(model, x, dense, lstm, winners)[-1]["y"][options.get("step", -1), 1]
+
+    result = oracle.lrp(model, x, 1, "all", 0, **options)
+    close(frozen(x), f[1], 1e-12)
+    R = np.zeros_like(x)
+    for t, d in np.ndindex(x.shape):
+        without = x.copy()
+        without[t, d] = 0
+        R[t, d] = frozen(x) - frozen(without)
+    close(result["x"], R, 1e-11, result["largest"])
+    close(result["ledger"]["initial_state"], frozen(x) - frozen(x, 0.0), 1e-11, result["largest"])
+
+
+def test_mirror():
+    """Directions exchanged and sequence reversed: the same scores and the same relevance, reversed."""
+    rng = np.random.default_rng(5)
+    layers, x = [bi(rng, 3, 4, "sum"), bi(rng, 4, 2, "mean"), dense(rng, 2, 2)], rng.normal(size=(5, 3))
+    turned = [p | {"forward": p["backward"], "backward": p["forward"]} for p in layers[:2]] + layers[2:]
+    for readout in "last", "mean", "max":
+        one, two = ({"layers": each, "readout": readout} for each in (layers, turned))
+        close(oracle.scores(two, x[::-1]), oracle.scores(one, x), 1e-14)
+        here, there = oracle.lrp(one, x, 0, "abs"), oracle.lrp(two, x[::-1], 0, "abs")
+        close(there["x"][::-1], here["x"], 1e-12)
+        close(there["hidden"][0][1]["c"][::-1], here["hidden"][0][0]["c"], 1e-12)
+        phrase, turned_phrase = oracle.decompose(one, x, (1, 3)), oracle.decompose(two, x[::-1], (2, 4))
+        close(turned_phrase["scores"], phrase["scores"], 1e-13)
+
+
+def test_decomposition_adds_up(network):
+    _, model, x, options, f = network
+    for span in (0, 4), (0, 1), (1, 3), (3, 4), (2, 2):
+        result = oracle.decompose(model, x, span, **options)
+        close(result["scores"].sum(0), f, 1e-13)
+        for parts, true in zip(result["layers"], oracle.forward(model, x), strict=True):
+            close(parts["y"].sum(0), true["y"], 1e-13, 1 + np.abs(true["y"]).max())
+            for way, true_way in zip(parts.get("ways", []), true.get("ways", []), strict=True):
+                close(way["h"].sum(0), true_way["h"], 1e-13, 1 + np.abs(true_way["h"]).max())
+                close(way["c"].sum(0), true_way["c"], 1e-13, 1 + np.abs(true_way["c"]).max())
+            if span == (2, 2):  # an empty phrase has no relevant part
+                assert not parts["y"][0].any()
+            if span == (0, 4) and not any("h0" in p for p in lstms(model)):  # the whole no irrelevant one
+                assert not parts["y"][1].any()
+
+
+def test_occlusion_is_a_difference_of_scores(network):
+    rng, model, x, options, f = network
+    baseline = rng.normal(size=3)
+
+    def explained(x, step=2):
+        f = oracle.scores(model, x)
+        return f[step] if options else f
+
+    changed = x.copy()
+    changed[1:3] = baseline
+    found = oracle.occlusion(model, x, 1, spans=[(1, 3), (0, 0)], baseline=baseline, **options)
+    close(found, [f[1] - explained(changed)[1], 0], 1e-14, 1)
+    changed = x.copy()
+    changed[3, 1] = 0
+    R = oracle.occlusion(model, x, 1, versus=0, of="p", unit="variable", **options)
+    P, P_changed = oracle.softmax(f), oracle.softmax(explained(changed))
+    close(R[3, 1], (P[1] - P[0]) - (P_changed[1] - P_changed[0]), 1e-14, 1)
+    R = oracle.occlusion(model, x, 1, how="omit", **options)
+    close(R[0], f[1] - explained(x[1:], step=1)[1], 1e-14, 1)
+    close(R[3], f[1] - explained(x[:3], step=2)[1], 1e-14, 1)
