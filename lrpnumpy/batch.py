@@ -146,6 +146,10 @@ class Batch:
         """Which sequence each packed row belongs to."""
         return np.arange(len(self.rows)) - np.repeat(self.first[:-1], np.diff(self.first))
 
+    def step_of(self, packed_rows: np.ndarray) -> np.ndarray:
+        """Which time step packed rows belong to."""
+        return np.searchsorted(self.first, packed_rows, side="right") - 1
+
     def winners(self, packed: np.ndarray) -> np.ndarray:
         """(R, M) rows to the same shape: True where a row is the first to reach its sequence's maximum."""
         flat = self.unpack(packed)

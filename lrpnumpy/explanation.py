@@ -1,0 +1,283 @@
+"""The frozen result of an explanation: relevance, words, scores, target, ledger; to and from JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lrpnumpy.checks import LrpError
+
+
+@dataclass(frozen=True, eq=False)
+class Ledger:
+    """Where f_c(x) went under LRP. The entries are summed from their own messages and add up to f_c(x).
+
+    With target "all" every entry has a leading axis for the classes.
+    """
+
+    inputs: Any  # what reached the inputs
+    biases: tuple[Any, ...]  # what each layer's biases kept
+    stabiliser: Any  # what eps, and sums that are exactly 0, kept
+    initial_state: Any  # what reached h0 and c0
+    largest: Any  # largest relevance of any neuron on the way: rounding is relative to it
+
+    @property
+    def total(self) -> Any:
+        """The sum of all entries: f_c(x)."""
+        return self.inputs + sum(self.biases) + self.stabiliser + self.initial_state
+
+
+@dataclass(frozen=True, eq=False)
+class SpanLedger:
+    """Where f_c(x) went under contextual decomposition, for each of V phrases (or, without `spans`, each word)."""
+
+    relevant: np.ndarray  # (V,) what the phrase did
+    irrelevant: np.ndarray  # (V,) what everything else did
+    bias: np.ndarray  # (V,) what the biases of Dense layers did
+    unassigned: Any  # what is left of f_c(x) without the output bias when every word has got its relevance
+
+    @property
+    def total(self) -> np.ndarray:
+        """relevant + irrelevant + bias: f_c(x), for each phrase."""
+        return self.relevant + self.irrelevant + self.bias
+
+
+class Span(NamedTuple):
+    """A phrase [start, stop) and its relevance."""
+
+    start: int
+    stop: int
+    relevance: Any
+
+
+class Part(NamedTuple):
+    """One step of the input and its relevance."""
+
+    position: int
+    token: str | None
+    relevance: float
+
+
+class Hidden(NamedTuple):
+    """Relevance of the states of one direction of one layer."""
+
+    layer: int
+    direction: str  # "forward" or "backward"
+    h: np.ndarray  # (T, H)
+    c: np.ndarray  # (T, H)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Explanation:
+    """Why the network said that: one relevance a step, and what else the method gives.
+
+    With target "all" the relevance arrays have a leading axis for the C classes; `for_class` picks one.
+    """
+
+    relevance: np.ndarray  # (T,)
+    scores: np.ndarray  # (C,) of the explained prediction
+    target: int | str  # class index, or "all"
+    method: str
+    variables: np.ndarray | None = None  # (T, D)
+    tokens: tuple[str, ...] | None = None
+    probabilities: np.ndarray | None = None  # (C,)
+    classes: tuple[str, ...] | None = None
+    features: tuple[str, ...] | None = None
+    options: Any = None  # dict of what the method was called with
+    ledger: Ledger | SpanLedger | None = None
+    hidden: tuple[Hidden, ...] | None = None
+    spans: tuple[Span, ...] | None = None
+
+    def __len__(self) -> int:
+        return self.relevance.shape[-1]
+
+    def __repr__(self) -> str:
+        return f"<Explanation of {self.name_of(self.target)!r} by {self.method}, {len(self)} steps>"
+
+    def __str__(self) -> str:
+        from lrpnumpy.show import terminal
+
+        return terminal.render(self, color="never")
+
+    def _repr_html_(self) -> str:
+        from lrpnumpy.show import html
+
+        return html.fragment(self)
+
+    def name_of(self, target: int | str) -> str:
+        """A class's name, or its number where it has none."""
+        return self.classes[target] if self.classes and isinstance(target, (int, np.integer)) else str(target)
+
+    def label(self, position: int) -> str:
+        """The word at a position, or the position."""
+        return self.tokens[position] if self.tokens else str(position)
+
+    @property
+    def predicted(self) -> int:
+        """Index of the class with the highest score."""
+        return int(np.argmax(self.scores))
+
+    def for_class(self, target: int | str) -> Explanation:
+        """Of an explanation of all classes, the one of a single class, by index or name."""
+        if self.target != "all":
+            raise LrpError(f"for_class needs an explanation made with target='all', got one of {self.name_of(self.target)!r}.")
+        c = self.classes.index(target) if isinstance(target, str) and self.classes and target in self.classes else target
+        if not isinstance(c, (int, np.integer)) or not 0 <= c < len(self.scores):
+            raise LrpError(f"for_class: target must be a class from 0 to {len(self.scores) - 1} or a class name, got {target!r}.")
+
+        def pick(value: Any) -> Any:
+            return None if value is None else value[c]
+
+        ledger = self.ledger
+        if isinstance(ledger, Ledger):
+            biases = tuple(pick(bias) for bias in ledger.biases)
+            ledger = Ledger(pick(ledger.inputs), biases, *map(pick, (ledger.stabiliser, ledger.initial_state, ledger.largest)))
+        elif isinstance(ledger, SpanLedger):
+            ledger = SpanLedger(*map(pick, (ledger.relevant, ledger.irrelevant, ledger.bias, ledger.unassigned)))
+        return replace(
+            self,
+            target=int(c),
+            relevance=self.relevance[c],
+            variables=pick(self.variables),
+            ledger=ledger,
+            hidden=self.hidden and tuple(part._replace(h=part.h[c], c=part.c[c]) for part in self.hidden),
+            spans=self.spans and tuple(span._replace(relevance=span.relevance[c]) for span in self.spans),
+        )
+
+    def top(self, k: int = 5) -> list[Part]:
+        """The k steps of largest absolute relevance, largest first."""
+        self._one_class("top")
+        order = np.argsort(-abs(self.relevance), kind="stable")[:k]
+        return [Part(int(t), self.tokens[t] if self.tokens else None, float(self.relevance[t])) for t in order]
+
+    def to_frame(self) -> Any:
+        """A pandas frame with one row a step: position, token, relevance, and one column a variable where there are any."""
+        self._one_class("to_frame")
+        try:
+            import pandas
+        except ImportError:
+            raise LrpError("to_frame needs pandas, which is not installed; try `pip install pandas`, or to_dict().") from None
+        frame = pandas.DataFrame({"position": np.arange(len(self)), "relevance": self.relevance})
+        if self.tokens:
+            frame.insert(1, "token", list(self.tokens))
+        if self.variables is not None:
+            names = self.features or [f"x{d}" for d in range(self.variables.shape[1])]
+            for d, name in enumerate(names):
+                frame[name] = self.variables[:, d]
+        return frame
+
+    def _one_class(self, what: str) -> None:
+        if self.target == "all":
+            raise LrpError(f"{what} needs one class, got an explanation of all; pick one with .for_class(c).{what}().")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain Python values, ready for JSON."""
+        return {
+            "format": "lrpnumpy explanation 1",
+            "dtype": str(self.relevance.dtype),
+            "method": self.method,
+            "target": self.target,
+            "options": _plain(dict(self.options or {})),
+            "tokens": _plain(self.tokens),
+            "classes": _plain(self.classes),
+            "features": _plain(self.features),
+            "scores": _plain(self.scores),
+            "probabilities": _plain(self.probabilities),
+            "relevance": _plain(self.relevance),
+            "variables": _plain(self.variables),
+            "spans": self.spans and [_plain(span._asdict()) for span in self.spans],
+            "hidden": self.hidden and [_plain(part._asdict()) for part in self.hidden],
+            "ledger": None if self.ledger is None else {"kind": type(self.ledger).__name__, **_plain(vars(self.ledger))},
+        }
+
+    def to_json(self, **options: Any) -> str:
+        """A JSON text; `from_json` reads it back exactly."""
+        return json.dumps(self.to_dict(), **options)
+
+    @staticmethod
+    def from_json(text: str) -> Explanation:
+        """An explanation from the text that `to_json` wrote."""
+        try:
+            data = json.loads(text)
+        except ValueError as error:
+            raise LrpError(f"from_json must get the text that to_json wrote, got invalid JSON: {error}.") from None
+        if not isinstance(data, dict) or data.get("format") != "lrpnumpy explanation 1":
+            raise LrpError("from_json must get the text that to_json wrote, got JSON without its format line.")
+        dtype = np.dtype(data["dtype"])
+
+        def array(value: Any) -> Any:
+            return None if value is None else np.array(value, dtype)
+
+        def names(value: Any) -> Any:
+            return None if value is None else tuple(value)
+
+        def number(value: Any) -> Any:
+            return array(value) if isinstance(value, list) else dtype.type(value)
+
+        ledger = dict(data["ledger"] or {})
+        kind = {"Ledger": Ledger, "SpanLedger": SpanLedger, None: None}[ledger.pop("kind", None)]
+        if "biases" in ledger:
+            ledger["biases"] = tuple(map(number, ledger["biases"]))
+        ledger = {key: value if key == "biases" else number(value) for key, value in ledger.items()}
+        return Explanation(
+            relevance=array(data["relevance"]),
+            scores=array(data["scores"]),
+            target=data["target"],
+            method=data["method"],
+            variables=array(data["variables"]),
+            tokens=names(data["tokens"]),
+            probabilities=array(data["probabilities"]),
+            classes=names(data["classes"]),
+            features=names(data["features"]),
+            options=data["options"],
+            ledger=kind and kind(**ledger),
+            hidden=data["hidden"]
+            and tuple(Hidden(p["layer"], p["direction"], array(p["h"]), array(p["c"])) for p in data["hidden"]),
+            spans=data["spans"] and tuple(Span(s["start"], s["stop"], number(s["relevance"])) for s in data["spans"]),
+        )
+
+
+def _plain(value: Any) -> Any:
+    """Arrays, records and NumPy numbers as lists and Python numbers."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [_plain(part) for part in value]
+    return value
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison(Sequence[Explanation]):
+    """Several methods on one input, to print, plot or tabulate."""
+
+    explanations: tuple[Explanation, ...]
+
+    def __len__(self) -> int:
+        return len(self.explanations)
+
+    def __getitem__(self, key: Any) -> Any:
+        """By position, or by the name of a method."""
+        if isinstance(key, str):
+            for explanation in self.explanations:
+                if explanation.method == key:
+                    return explanation
+            raise LrpError(f"this comparison has {', '.join(e.method for e in self)}, not {key!r}.")
+        return self.explanations[key]
+
+    def __str__(self) -> str:
+        from lrpnumpy.show import terminal
+
+        return terminal.render_comparison(self, color="never")
+
+    def _repr_html_(self) -> str:
+        from lrpnumpy.show import html
+
+        return html.comparison_fragment(self)
