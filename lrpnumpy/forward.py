@@ -15,7 +15,7 @@ from lrpnumpy.kernels.product import pack
 from lrpnumpy.kernels.steps import CODES
 from lrpnumpy.model import LSTM, Bidirectional, Dense, Layer, Model
 
-Keep = Literal["scores", "trace"]
+Keep = Literal["scores", "states", "trace"]
 T = TypeVar("T")
 
 
@@ -51,6 +51,7 @@ class LSTMTrace:
     Y: np.ndarray  # (R, H) activation(c)
     Hs: np.ndarray  # (n_0 + R, H) hidden states, the initial ones first
     n: int
+    P: np.ndarray | None = None  # (R, 4 H) U x + b, with keep "states"
 
     @property
     def h(self) -> np.ndarray:
@@ -101,10 +102,24 @@ def _prepared(layer: LSTM) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return stacked(layer.U.transpose(0, 2, 1)), stacked(layer.W.transpose(0, 2, 1)), table
 
 
+def project(layer: LSTM, x: np.ndarray) -> np.ndarray:
+    """(R, D) inputs to (R, 4 H): U x + b of every gate."""
+    P = x @ layer.U.reshape(-1, layer.inputs).T
+    P += layer.b.reshape(-1)  # type: ignore[union-attr]
+    return P
+
+
 def run_lstm(layer: LSTM, x: np.ndarray, batch: Batch, keep: Keep, rows: bool) -> LSTMTrace:
-    """One direction over packed rows x. With keep "scores" only the states are computed, of every step where `rows`."""
+    """One direction over packed rows x. Keep "scores": only the states are computed, of every step where `rows`.
+
+    With keep "states" all of them are kept, and the projected inputs.
+    """
     U, W, table = _prepared(layer)
     n, H, dtype = batch.n, layer.units, x.dtype
+    P, X, ids, rows = None, x, np.zeros(len(x), np.int64), rows or keep == "states"
+    if keep == "states":
+        P = table = project(layer, x)
+        X, ids = np.empty((len(x), 0), dtype), np.arange(len(x))
     R = len(x) if keep == "trace" else n
     states = len(x) + n if rows or keep == "trace" else n
     Z, A = np.empty(4 * R * H, dtype), np.empty(4 * R * H, dtype)
@@ -112,13 +127,13 @@ def run_lstm(layer: LSTM, x: np.ndarray, batch: Batch, keep: Keep, rows: bool) -
     C[:n], Hs[:n] = layer.c0, layer.h0
     at = batch.at if states > n else np.zeros_like(batch.at)
     kernels.forward(
-        x, batch.first, np.zeros(len(x), np.int64), table, U, W, at, CODES[layer.activation],
+        X, batch.first, ids, table, U, W, at, CODES[layer.activation],
         CODES[layer.recurrent_activation], int(keep == "trace"), Z, A, C, Y, Hs,
     )  # fmt: skip
-    return LSTMTrace(layer, x, at, Z, A, C, Y, Hs, n)
+    return LSTMTrace(layer, x, at, Z, A, C, Y, Hs, n, P)
 
 
-def _run_dense(layer: Dense, x: np.ndarray) -> DenseTrace:
+def run_dense(layer: Dense, x: np.ndarray) -> DenseTrace:
     z = x @ layer.V.T + layer.d
     y = {"linear": lambda: z, "relu": lambda: np.maximum(z, 0), "tanh": lambda: np.tanh(z)}[layer.activation]()
     return DenseTrace(layer, x, z, y)
@@ -127,7 +142,7 @@ def _run_dense(layer: Dense, x: np.ndarray) -> DenseTrace:
 def _run(layer: Layer, x: np.ndarray, batch: Batch, keep: Keep, rows: bool) -> tuple[LayerTrace, tuple[np.ndarray, ...]]:
     """The layer's trace and its outputs (R, ·), of each direction apart; where not `rows`, only the final ones (n, ·)."""
     if isinstance(layer, Dense):
-        dense = _run_dense(layer, x)
+        dense = run_dense(layer, x)
         return dense, (dense.y,)
     if isinstance(layer, LSTM):
         one = run_lstm(layer, x, batch, keep, rows)
@@ -166,7 +181,7 @@ def pool(readout: str, rows: np.ndarray, batch: Batch) -> np.ndarray:
 
 
 def forward(model: Model, batch: Batch, keep: Keep = "scores") -> Trace:
-    """Scores of a batch, and with keep "trace" what a backward pass needs."""
+    """Scores of a batch; with keep "trace" what a backward pass needs, with "states" what variants start from."""
     x, traces = batch.x, []
     for k, layer in enumerate(model.layers[: model.readout_at]):
         is_top = k + 1 == model.readout_at
@@ -176,7 +191,7 @@ def forward(model: Model, batch: Batch, keep: Keep = "scores") -> Trace:
     merged = x
     pooled = x = pool(model.readout, merged, batch)
     for layer in model.layers[model.readout_at :]:
-        head = _run_dense(layer, x)  # type: ignore[arg-type]
+        head = run_dense(layer, x)  # type: ignore[arg-type]
         x = head.y
         traces.append(head)
     return Trace(model, batch, tuple(traces), sides, merged, pooled, x)
