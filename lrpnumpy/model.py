@@ -7,6 +7,7 @@ i, f, g, o; the symbols are the paper's: U acts on x, W on h_prev, b is the bias
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -213,7 +214,8 @@ class Model(_Record):
     "max" over the steps, or "every": the head predicts at each step. Dense layers after it are the head,
     Dense layers before it act at each step. `output` says which probability belongs to the scores: "softmax"
     (the default for several outputs), "sigmoid", or "linear" for none (the default for one output). The
-    scores themselves never include it.
+    scores themselves never include it. `mask_value` means padding where the inputs are numbers: a step whose
+    features all equal it is skipped.
     """
 
     layers: tuple[Layer, ...]
@@ -222,6 +224,7 @@ class Model(_Record):
     classes: tuple[str, ...] | None = None
     features: tuple[str, ...] | None = None
     output: Literal["linear", "softmax", "sigmoid"] | None = None
+    mask_value: float | None = None
     provenance: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
@@ -245,12 +248,17 @@ class Model(_Record):
             raise LrpError(
                 "Model: output must be 'linear' or 'sigmoid' where there is one output, got 'softmax'."
             )
+        if self.mask_value is not None and not math.isfinite(self.mask_value):
+            raise LrpError(f"Model: mask_value must be a finite number, got {self.mask_value!r}.")
+        if self.mask_value is not None and self.embedding is not None:
+            raise LrpError("Model: mask_value must be None with an embedding; use Embedding(mask=...).")
         provenance = MappingProxyType({str(k): str(v) for k, v in dict(self.provenance or {}).items()})
         self._set(
             layers=layers,
             classes=names(self.classes, "Model: classes", size),
             features=names(self.features, "Model: features", layers[0].inputs),
             output=output,
+            mask_value=None if self.mask_value is None else float(self.mask_value),
             provenance=provenance,
         )
         self._one_dtype()
@@ -290,7 +298,7 @@ class Model(_Record):
         for name, array in _all_arrays(self):
             state.update(f"{name}{array.dtype}{array.shape}".encode())
             state.update(array.tobytes())
-        settings: list[Any] = [self.readout, self.output, self.classes, self.features]
+        settings: list[Any] = [self.readout, self.output, self.mask_value, self.classes, self.features]
         for record in [*self.layers, *([self.embedding] if self.embedding else [])]:
             for part in _parts(record):
                 settings += [
