@@ -1,0 +1,243 @@
+"""HDF5 files read safely: the only place where one is opened for reading.
+
+The HDF5 library follows whatever a file tells it to: links to other files, data stored in other files, shapes
+of terabytes, filters loaded from disk. Each of these is looked for and refused before any data is touched.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import h5py
+import numpy as np
+from h5py import h5a, h5d, h5f, h5g, h5l, h5o, h5s, h5t, h5z
+
+from lrpnumpy.files.safe import MAX_BYTES, MAX_DEPTH, MAX_NAMES, MAX_TEXT, Shape, Source
+
+_LINKS = {h5l.TYPE_SOFT: "a soft link", h5l.TYPE_EXTERNAL: "a link to another file"}
+_FLOATS = {
+    np.float16: (h5t.IEEE_F16LE, h5t.IEEE_F16BE),
+    np.float32: (h5t.IEEE_F32LE, h5t.IEEE_F32BE),
+    np.float64: (h5t.IEEE_F64LE, h5t.IEEE_F64BE),
+}
+_FILTERS = {h5z.FILTER_DEFLATE, h5z.FILTER_SHUFFLE, h5z.FILTER_FLETCHER32}
+_DEFLATE_RATIO = 1032  # no deflate stream holds more than this many bytes a byte
+
+
+class Hdf5(Source):
+    """An HDF5 file on disk, or one in memory, whose objects are reached by hard links only."""
+
+    def __init__(
+        self, file: str, size: int, content: bytes | None = None, *, max_bytes: int = MAX_BYTES
+    ) -> None:
+        super().__init__(file, max_bytes)
+        self.size = size
+        with self.guard("", "cannot be opened as HDF5; it may be truncated or damaged"):
+            self._file = h5py.File(file, "r") if content is None else h5py.File(h5f.open_file_image(content))
+
+    def __enter__(self) -> Hdf5:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    # --------------------------------------------------------------------------------------------- objects
+
+    def _find(self, path: str) -> Any:
+        """The object at `path` or None, one component at a time, each of them a hard link."""
+        with self.guard(path):
+            here = h5o.open(self._file.id, b"/")
+            for part in filter(None, path.split("/")):
+                name = part.encode("utf-8", "surrogateescape")
+                if not isinstance(here, h5g.GroupID) or part == "." or not here.links.exists(name):
+                    return None
+                kind = here.links.get_info(name).type
+                if kind != h5l.TYPE_HARD:
+                    what = _LINKS.get(kind, "a link of a foreign kind")
+                    raise self.error(path, f"has {what} at {part!r}, which is never followed")
+                here = h5o.open(here, name)
+            return here
+
+    def _open(self, path: str) -> Any:
+        if (found := self._find(path)) is None:
+            raise self.error(path, "is missing")
+        return found
+
+    def is_group(self, path: str) -> bool:
+        """Whether there is a group at `path`."""
+        return isinstance(self._find(path), h5g.GroupID)
+
+    def children(self, path: str) -> list[str]:
+        """The names in a group."""
+        group = self._open(path)
+        with self.guard(path):
+            if not isinstance(group, h5g.GroupID):
+                raise self.error(path, "must be a group, the file has something else there")
+            if (count := group.get_num_objs()) > MAX_NAMES:
+                raise self.error(path, f"has {count:,} members, over the limit of {MAX_NAMES:,}")
+            return [name.decode("utf-8", "surrogateescape") for name in group]
+
+    def names(self) -> list[str]:
+        """The paths of all datasets."""
+        found = []
+        for path in self._datasets("", 0):
+            found.append(path)
+            if len(found) > MAX_NAMES:
+                raise self.error("", f"has more than {MAX_NAMES:,} datasets")
+        return found
+
+    def _datasets(self, path: str, depth: int) -> Iterator[str]:
+        if depth > MAX_DEPTH:
+            raise self.error(path, f"is more than {MAX_DEPTH} groups deep")
+        for name in self.children(path):
+            below = f"{path}/{name}" if path else name
+            if self.is_group(below):
+                yield from self._datasets(below, depth + 1)
+            else:
+                yield below
+
+    # -------------------------------------------------------------------------------------------- datasets
+
+    def _dataset(self, path: str) -> h5d.DatasetID:
+        """A dataset that is stored in this very file."""
+        dataset = self._open(path)
+        with self.guard(path):
+            if not isinstance(dataset, h5d.DatasetID):
+                raise self.error(path, "must be a dataset, the file has something else there")
+            settings = dataset.get_create_plist()
+            if settings.get_external_count() > 0:
+                raise self.error(path, "keeps its data in another file (external storage), never opened")
+            if settings.get_layout() not in (h5d.COMPACT, h5d.CONTIGUOUS, h5d.CHUNKED):
+                raise self.error(path, "is a virtual dataset, its data is in other files, never opened")
+            if dataset.get_space().get_simple_extent_type() == h5s.NULL:
+                raise self.error(path, "holds nothing (a null dataspace)")
+        return dataset
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        with self.guard(name):
+            return tuple(self._dataset(name).shape)
+
+    def array(self, name: str, shape: Shape) -> np.ndarray:
+        dataset = self._dataset(name)
+        with self.guard(name):
+            stored = dataset.get_type()
+            dtype = next((kind for kind, known in _FLOATS.items() if any(map(stored.equal, known))), None)
+            if dtype is None:
+                raise self.error(name, f"must hold float16, float32 or float64, it has {_name(stored)}")
+            self.fits(name, tuple(dataset.shape), shape)
+            wide = np.result_type(dtype, np.float32)
+            self._check_storage(name, dataset, wide.itemsize)
+            found = np.empty(dataset.shape, dtype)
+            dataset.read(h5s.ALL, h5s.ALL, found)
+            return found.astype(wide, copy=False)
+
+    def strings(self, name: str, count: int) -> list[str]:
+        """A dataset of `count` UTF-8 strings of one stored length, filled up with NUL."""
+        dataset = self._dataset(name)
+        with self.guard(name):
+            stored = dataset.get_type()
+            if not isinstance(stored, h5t.TypeStringID) or stored.is_variable_str():
+                raise self.error(name, f"must hold strings of a fixed stored length, it has {_name(stored)}")
+            self.fits(name, tuple(dataset.shape), (count,))
+            self._check_storage(name, dataset, stored.get_size() + 100)  # and what a Python string adds
+            found = np.empty(dataset.shape, stored.dtype)
+            dataset.read(h5s.ALL, h5s.ALL, found)
+            return [word.decode("utf-8") for word in found.tolist()]
+
+    def _check_storage(self, path: str, dataset: h5d.DatasetID, itemsize: int) -> None:
+        """Count the array against the memory limit, and see that the file has the bytes it declares."""
+        settings = dataset.get_create_plist()
+        shape, stored = tuple(dataset.shape), dataset.get_type().get_size()
+        self.spend(path, math.prod(shape) * itemsize)
+        chunked = settings.get_layout() == h5d.CHUNKED
+        chunk = settings.get_chunk() if chunked else shape
+        filters = [settings.get_filter(k)[0] for k in range(settings.get_nfilters())]
+        if not set(filters) <= _FILTERS or len(set(filters)) < len(filters) or (filters and not chunked):
+            raise self.error(path, f"has the filters {filters}; only gzip, shuffle and fletcher32 are read")
+        whole = math.prod(chunk) * stored  # bytes of a chunk once unpacked
+        count = math.prod(-(-n // size) for n, size in zip(shape, chunk, strict=True))
+        ratio = _DEFLATE_RATIO if h5z.FILTER_DEFLATE in filters else 1
+        there = dataset.get_storage_size()
+        if there > self.size or count * whole > there * ratio:
+            has = min(there, self.size)
+            raise self.error(path, f"declares {count * whole:,} bytes, the file has {has:,} for them")
+        if count * whole > max(self.max_bytes, MAX_TEXT):
+            raise self.error(path, f"has chunks of {chunk}, together over {self.max_bytes:,} bytes")
+        if h5z.FILTER_DEFLATE in filters:
+            self._check_gzip(path, dataset, filters.index(h5z.FILTER_DEFLATE), whole, count)
+
+    def _check_gzip(self, path: str, dataset: h5d.DatasetID, at: int, whole: int, count: int) -> None:
+        """See that no chunk unpacks to more than it should: the library would unpack it, however large."""
+        chunks: list[Any] = []
+
+        def collect(chunk: Any) -> bool | None:
+            chunks.append(chunk)
+            return True if len(chunks) > count else None  # anything but None stops
+
+        dataset.chunk_iter(collect)
+        if len(chunks) != count or any(chunk.byte_offset + chunk.size > self.size for chunk in chunks):
+            raise self.error(path, "has chunks that are missing or lie outside the file; it may be truncated")
+        for chunk in chunks:
+            if chunk.filter_mask & (1 << at):  # this chunk was stored without gzip
+                continue
+            unpack = zlib.decompressobj()
+            unpacked = unpack.decompress(dataset.read_direct_chunk(chunk.chunk_offset)[1], whole + 5)
+            if len(unpacked) > whole + 4 or not unpack.eof:  # a checksum of four bytes may be inside
+                raise self.error(
+                    path, f"has a chunk that is not {whole:,} bytes when unpacked; it is damaged"
+                )
+
+    # ------------------------------------------------------------------------------------------ attributes
+
+    def attribute(self, path: str, name: str) -> Any:
+        """An attribute as a string, a whole number, or a list of strings; None where there is none."""
+        where = f"{path} @{name}".strip()
+        holder = self._open(path)
+        with self.guard(where):
+            if not h5a.exists(holder, name.encode()):
+                return None
+            attribute = h5a.open(holder, name.encode())
+            kind, shape = attribute.get_type(), attribute.shape
+            if attribute.get_space().get_simple_extent_type() == h5s.NULL:
+                return []  # an empty list, as h5py writes it
+            is_text = isinstance(kind, h5t.TypeStringID)
+            variable = is_text and kind.is_variable_str()
+            # Strings of variable length may all point at the same bytes, each as many as the file has.
+            most = math.prod(shape) * (self.size if variable else kind.get_size())
+            if (
+                len(shape) > 1
+                or math.prod(shape) > MAX_NAMES
+                or most > (self.max_bytes if variable else MAX_TEXT)
+            ):
+                raise self.error(
+                    where, f"has shape {shape} and up to {most:,} bytes, too much for an attribute"
+                )
+            if isinstance(kind, h5t.TypeIntegerID) and math.prod(shape) == 1:
+                number = np.empty(shape, np.int64)
+                attribute.read(number)
+                return int(number.reshape(-1)[0])
+            if not is_text:
+                raise self.error(where, f"must be a string or a whole number, it is {_name(kind)}")
+            found = np.empty(shape, kind.dtype)
+            attribute.read(found)
+            texts = [
+                text if isinstance(text, str) else text.decode("utf-8") for text in found.reshape(-1).tolist()
+            ]
+            if sum(map(len, texts)) > MAX_TEXT:
+                raise self.error(where, f"is over the limit of {MAX_TEXT:,} bytes for an attribute")
+            return texts if shape else texts[0]
+
+    def text(self, name: str) -> str | None:
+        value = self.attribute("", name)
+        return value if isinstance(value, str) else None
+
+
+def _name(kind: h5t.TypeID) -> str:
+    """A stored type for an error message."""
+    try:
+        return "strings" if isinstance(kind, h5t.TypeStringID) else str(kind.dtype)
+    except TypeError:
+        return "a type that NumPy does not have"

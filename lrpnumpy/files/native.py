@@ -1,0 +1,280 @@
+"""The native HDF5 format, version 1: any Model, written whole or not at all, read back exactly.
+
+The layout is specified in docs/format.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lrpnumpy.checks import LrpError, WeightFileError
+from lrpnumpy.files.safe import Fields, Shape, parse_json
+from lrpnumpy.model import LSTM, Bidirectional, Dense, Embedding, Layer, Model
+
+if TYPE_CHECKING:
+    from lrpnumpy.files.hdf5 import Hdf5
+
+FORMAT, VERSION = "lrpnumpy", 1
+GATE_ORDER = "ifgo"
+Take = Callable[[str, Shape], np.ndarray]  # path and expected shape -> array
+
+# --------------------------------------------------------------------------------- model <-> settings, arrays
+
+
+def settings_of(model: Model) -> dict[str, Any]:
+    """Everything of a model that is not an array or its vocabulary, as plain JSON."""
+    embedding = model.embedding
+    return {
+        "gates": GATE_ORDER,
+        "readout": model.readout,
+        "output": model.output,
+        "classes": model.classes,
+        "features": model.features,
+        "mask_value": model.mask_value,
+        "provenance": dict(model.provenance or {}),
+        "embedding": embedding
+        and {
+            "rows": len(embedding.E),
+            "size": embedding.size,
+            "vocabulary": embedding.vocabulary is not None,
+            "unknown": embedding.unknown,
+            "lowercase": embedding.lowercase,
+            "tokenizer": embedding.tokenizer,
+            "mask": embedding.mask,
+        },
+        "layers": [_layer_settings(layer) for layer in model.layers],
+    }
+
+
+def _layer_settings(layer: Layer) -> dict[str, Any]:
+    sizes = {"inputs": layer.inputs, "outputs": layer.outputs}
+    if isinstance(layer, Bidirectional):
+        sides = {"forward": _layer_settings(layer.forward), "backward": _layer_settings(layer.backward)}
+        return {"kind": "Bidirectional", "merge": layer.merge, **sides}
+    if isinstance(layer, LSTM):
+        activations = {"activation": layer.activation, "recurrent_activation": layer.recurrent_activation}
+        return {"kind": "LSTM", **sizes, **activations}
+    return {"kind": "Dense", **sizes, "activation": layer.activation}
+
+
+def arrays_of(model: Model) -> dict[str, np.ndarray]:
+    """Every array of a model under its path in the file."""
+    found = {} if model.embedding is None else {"embedding/E": model.embedding.E}
+    for k, layer in enumerate(model.layers):
+        two_way = isinstance(layer, Bidirectional)
+        for side in ("forward/", "backward/") if two_way else ("",):
+            record = getattr(layer, side[:-1], layer)
+            found.update({f"layers/{k}/{side}{name}": array for name, array in record.arrays()})
+    return found
+
+
+def model_of(settings: Fields, take: Take, vocabulary: Callable[[int], list[str]]) -> Model:
+    """The model that `settings` describes, its arrays taken by path and expected shape."""
+    if settings.string("gates") != GATE_ORDER:
+        settings.refuse(f"gates must stand in the order {GATE_ORDER!r}, got {settings.string('gates')!r}")
+
+    def lstm(at: str, s: Fields) -> LSTM:
+        H, D = s.integer("outputs"), s.integer("inputs")
+        shapes: dict[str, Shape] = {"U": (4, H, D), "W": (4, H, H), "b": (4, H), "h0": (H,), "c0": (H,)}
+        return LSTM(
+            **{name: take(f"{at}/{name}", shape) for name, shape in shapes.items()},
+            activation=s.string("activation"),
+            recurrent_activation=s.string("recurrent_activation"),
+        )
+
+    def layer(at: str, s: Fields) -> Layer:
+        kind = s.string("kind")
+        if kind == "LSTM":
+            return lstm(at, s)
+        if kind == "Bidirectional":
+            forward, backward = (lstm(f"{at}/{side}", s.object(side)) for side in ("forward", "backward"))
+            return Bidirectional(forward, backward, merge=s.string("merge"))  # type: ignore[arg-type]
+        if kind == "Dense":
+            V = take(f"{at}/V", (s.integer("outputs"), s.integer("inputs")))
+            return Dense(V, take(f"{at}/d", (len(V),)), activation=s.string("activation"))  # type: ignore[arg-type]
+        s.refuse(f"kind must be LSTM, Bidirectional or Dense, got {kind!r}")
+
+    embedding = None
+    if settings.has("embedding"):
+        e = settings.object("embedding")
+        embedding = Embedding(
+            take("embedding/E", (e.integer("rows"), e.integer("size"))),
+            vocabulary=tuple(vocabulary(e.integer("rows"))) if e.boolean("vocabulary") else None,
+            unknown=e.string("unknown") if e.has("unknown") else None,
+            lowercase=e.boolean("lowercase"),
+            tokenizer=e.string("tokenizer"),  # type: ignore[arg-type]
+            mask=e.integer("mask") if e.has("mask") else None,
+        )
+    records = [Fields(settings.source, f"layer {k}", item) for k, item in enumerate(settings.items("layers"))]
+    return Model(
+        tuple(layer(f"layers/{k}", record) for k, record in enumerate(records)),
+        embedding=embedding,
+        readout=settings.string("readout"),  # type: ignore[arg-type]
+        classes=tuple(settings.strings("classes")) if settings.has("classes") else None,
+        features=tuple(settings.strings("features")) if settings.has("features") else None,
+        output=settings.string("output"),  # type: ignore[arg-type]
+        mask_value=settings.number("mask_value") if settings.has("mask_value") else None,
+        provenance=settings.object("provenance").value,
+    )
+
+
+# ---------------------------------------------------------------------------------------------------- reading
+
+
+def recognised(file: Hdf5) -> bool:
+    """Whether an HDF5 file is in this format, of whatever version."""
+    return file.attribute("", "format") == FORMAT
+
+
+def model_names(file: Hdf5) -> list[str]:
+    """The models of a file that holds several; none where it holds a single one."""
+    version = file.attribute("", "version")
+    if not isinstance(version, int) or version < 1:
+        raise file.error("@version", f"must be a whole number from 1, got {version!r}")
+    if version > VERSION:
+        raise file.error(
+            "",
+            f"is of format version {version}, from a newer lrpnumpy; this one reads {VERSION}: upgrade it",
+        )
+    text = file.text("models")
+    found = [] if text is None else parse_json(file, "@models", text)
+    return Fields(file, "@models", {"names": found}).strings("names")
+
+
+def read(file: Hdf5, which: str | None) -> Model:
+    """The model of the file, or the one called `which` of several."""
+    names = model_names(file)
+    if which is None and names:
+        raise file.error("", f"holds {len(names)} models, say which=... as one of {_listed(names)}")
+    if which is not None and which not in names:
+        there = f"one of {_listed(names)}" if names else "left out, the file holds a single model"
+        raise file.error("", f"which must be {there}, got {which!r}")
+    at = f"{which}/" if which else ""
+    text = file.attribute(at, "model")
+    if not isinstance(text, str):
+        raise file.error(f"{at}@model", "must be a string that describes the model")
+    settings = Fields(file, f"{at}@model", parse_json(file, f"{at}@model", text))
+    arrays: dict[str, np.ndarray] = {}
+
+    def take(path: str, shape: Shape) -> np.ndarray:
+        arrays[path] = file.array(at + path, shape)
+        return arrays[path]
+
+    model = model_of(settings, take, lambda count: file.strings(f"{at}embedding/vocabulary", count))
+    if settings.has("sha256") and settings.string("sha256") != _sha256(arrays):
+        raise file.error(at, "has other weights than were saved; it is damaged")
+    return model
+
+
+def _sha256(arrays: Mapping[str, np.ndarray]) -> str:
+    """Over the bytes of all arrays, little-endian, in the order of their paths."""
+    state = hashlib.sha256()
+    for path in sorted(arrays):
+        state.update(arrays[path].astype(arrays[path].dtype.newbyteorder("<"), copy=False).tobytes())
+    return state.hexdigest()
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(map(repr, names[:20])) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+
+
+# ---------------------------------------------------------------------------------------------------- writing
+
+
+def save(model: Model, path: str | os.PathLike[str]) -> None:
+    """Write a model in the native HDF5 format; `load` gives the same model back, bit for bit.
+
+    The file appears whole or not at all: if writing fails, what was at `path` before is still there.
+    """
+    _check_model(model, "model")
+    _write(path, {"": model}, {})
+
+
+def save_many(
+    models: Mapping[str, Model],
+    path: str | os.PathLike[str],
+    attributes: Mapping[str, Mapping[str, Any]] | None = None,
+) -> None:
+    """Write several models into one file, to be read with `load(path, which=name)`.
+
+    Names may have parts, as "addition/7". `attributes` are remarks on a model, by its name; they join its
+    provenance.
+    """
+    if not models:
+        raise LrpError("save_many: models must have at least one model, got none.")
+    for name, model in models.items():
+        _check_model(model, f"models[{name!r}]")
+        if not isinstance(name, str) or "\0" in name or {"", "."} & set(name.split("/")):
+            raise LrpError(f"save_many: names must be words parted by '/', as 'addition/7', got {name!r}.")
+        if inside := next((other for other in models if other.startswith(f"{name}/")), None):
+            raise LrpError(f"save_many: models must not lie inside each other, got {name!r} and {inside!r}.")
+    noted = {}
+    for name, remarks in (attributes or {}).items():
+        if name not in models:
+            raise LrpError(f"save_many: attributes must be of models that are saved, got {name!r}.")
+        noted[name] = replace(models[name], provenance={**(models[name].provenance or {}), **remarks})
+    _write(path, {**models, **noted}, {"models": json.dumps(list(models))})
+
+
+def _check_model(model: Any, what: str) -> None:
+    if not isinstance(model, Model):
+        raise LrpError(f"save: {what} must be a Model, got {type(model).__name__}.")
+
+
+def _write(path: str | os.PathLike[str], models: Mapping[str, Model], attributes: Mapping[str, str]) -> None:
+    """Write to a temporary file beside `path`, see it safely on disk, then give it its name."""
+    import h5py
+
+    target = Path(os.path.realpath(path))  # a link to a file stays a link
+    part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    try:
+        # v110: small groups take little room, and a checksum guards all that is not data
+        with h5py.File(part, "x", libver=("v110", "v110")) as file:
+            file.attrs["format"] = np.bytes_(FORMAT)
+            file.attrs["version"] = VERSION
+            for key, text in attributes.items():
+                file.attrs[key] = _utf8(text, key)
+            for group, model in models.items():
+                _write_model(file.require_group(group or "/"), model)
+        with part.open("rb+") as written:
+            os.fsync(written.fileno())
+        if target.exists():
+            part.chmod(target.stat().st_mode & 0o777)
+        part.replace(target)
+    except OSError as error:
+        raise WeightFileError(f"{target}: cannot be written ({error.strerror or error}).") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _write_model(group: Any, model: Model) -> None:
+    import h5py
+
+    arrays = arrays_of(model)
+    for path, array in arrays.items():
+        group.create_dataset(path, data=array, dtype=array.dtype.newbyteorder("<"))
+    if model.embedding is not None and model.embedding.vocabulary is not None:
+        words = [_utf8(word, f"vocabulary word {k}") for k, word in enumerate(model.embedding.vocabulary)]
+        dtype = h5py.string_dtype("utf-8", max(1, *map(len, words)))
+        group.create_dataset("embedding/vocabulary", data=np.array(words, dtype), compression="gzip")
+    text = json.dumps({**settings_of(model), "sha256": _sha256(arrays)})
+    group.attrs["model"] = _utf8(text, "the settings of the model")
+
+
+def _utf8(text: str, what: str) -> np.bytes_:
+    try:
+        encoded = text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise LrpError(f"save: {what} must be text that UTF-8 can hold, got {text!r}.") from None
+    if b"\0" in encoded:
+        raise LrpError(f"save: {what} must not contain the character NUL, got {text!r}.")
+    return np.bytes_(encoded)
