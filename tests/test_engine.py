@@ -1,0 +1,212 @@
+"""Scores and gradients: against golden.h5, the oracle, central differences and torch; one by one and in batches."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import networks as nets
+import numpy as np
+import oracle
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from networks import close
+
+import lrpnumpy as lrp
+from lrpnumpy.backward import Propagation, backward
+from lrpnumpy.batch import encode_all, pack
+from lrpnumpy.forward import forward
+
+GOLDEN = list(nets.golden())
+
+
+def gradients(model, x, target, step=None):
+    """Derivatives of one score by the inputs and by all parameters."""
+    trace = forward(model, pack(model, encode_all(model, [x])), "trace")
+    seed = np.zeros_like(trace.scores)
+    seed[-1 if step is None else step, target] = 1
+    return backward(trace, seed, Propagation(), parameters=True)
+
+
+@pytest.mark.parametrize(("name", "model", "sequences"), GOLDEN, ids=[case[0] for case in GOLDEN])
+@pytest.mark.parametrize(("dtype", "tol"), [("float64", 1e-12), ("float32", 1e-3)])
+def test_golden_scores_and_gradients(name, model, sequences, dtype, tol):
+    model = model.astype(dtype)
+    xs = [part["x"].astype(dtype) for part in sequences]
+    many = lrp.predict_all(model, xs)
+    assert many.dtype == dtype
+    for k, (x, part) in enumerate(zip(xs, sequences, strict=True)):
+        close(lrp.predict(model, x), part["scores"], tol)
+        close(many[k], part["scores"], tol)
+    for target in {key for part in sequences for key in part if key.startswith("target")}:
+        chosen = [k for k, part in enumerate(sequences) if target in part]
+        for method, key in (("gradient", "gradient"), ("gradient-x-input", "gradient_x_input")):
+            batch = lrp.explain_all(model, [xs[k] for k in chosen], method, int(target[6:]))
+            for k, found in zip(chosen, batch, strict=True):
+                close(found.variables, sequences[k][target]["eps0.001"][key], tol)
+                close(lrp.explain(model, xs[k], method, int(target[6:])).variables, found.variables, 1e-12 if tol < 1e-6 else 1e-4)
+
+
+@given(st.data())
+@settings(max_examples=100)
+def test_any_network_gives_what_the_oracle_gives(data):
+    model = data.draw(nets.networks())
+    x = data.draw(nets.inputs(model))
+    judge = nets.plain(model)
+    close(lrp.predict(model, x), oracle.scores(judge, x))
+    target = data.draw(st.integers(0, 2))
+    step = data.draw(st.integers(0, len(x) - 1)) if model.readout == "every" else None
+    found = gradients(model, x, target, step)
+    d_x, d_parameters = oracle.gradient(judge, x, target, step=step)
+    close(found.x, d_x, unit=np.abs(d_x).max() + 1e-300)
+    for ours, theirs in zip(found.parameters, d_parameters, strict=True):
+        ways = theirs if isinstance(theirs, list) else [theirs]
+        flat = [way[name] for way in ways for name in (("U", "W", "b", "h0", "c0") if "U" in way else ("V", "d"))]
+        for a, b in zip(ours, flat, strict=True):
+            close(a, b, 1e-12, unit=max(np.abs(b).max(), np.abs(d_x).max(), 1e-6))
+
+
+@given(st.data())
+def test_a_batch_gives_what_single_calls_give(data):
+    dtype, tol = data.draw(st.sampled_from([("float64", 1e-13), ("float32", 1e-5)]))
+    model = data.draw(nets.networks(dtype=dtype))
+    xs = data.draw(nets.inputs(model, count=data.draw(st.integers(1, 6))))
+    threads = data.draw(st.sampled_from([None, 1, 2]))
+    many = lrp.predict_all(model, xs, threads=threads)
+    for x, scores in zip(xs, many, strict=True):
+        assert scores.dtype == model.dtype
+        close(scores, lrp.predict(model, x), tol, unit=max(1, np.abs(scores).max()))
+
+
+@pytest.mark.parametrize("readout", ["last", "mean", "max", "every"])
+def test_central_differences(rng, readout):
+    """Inputs and parameters together, projected on random directions: df/dv = grad . v."""
+    layers = [nets.two_way(rng, 3, 4, state=True), nets.dense(rng, 8, 5, "tanh"), nets.lstm(rng, 5, 4, state=True), nets.dense(rng, 4, 3)]
+    model, x, h = lrp.Model(layers, readout=readout), rng.normal(size=(6, 3)), 1e-6
+    found = gradients(model, x, 1)
+
+    def score(model, x):
+        f = lrp.predict(model, x)
+        return f[-1, 1] if readout == "every" else f[1]
+
+    def moved(layer, direction, size):
+        parts = iter(direction)
+        if isinstance(layer, lrp.Bidirectional):
+            return lrp.Bidirectional(*(shift(way, parts, size) for way in (layer.forward, layer.backward)))
+        return shift(layer, parts, size)
+
+    def shift(record, parts, size):
+        return type(record)(*(array + size * next(parts) for _, array in record.arrays()), *([record.activation] if isinstance(record, lrp.Dense) else []))
+
+    for _ in range(5):
+        along_x = rng.normal(size=x.shape)
+        numeric = (score(model, x + h * along_x) - score(model, x - h * along_x)) / (2 * h)
+        close(np.sum(found.x * along_x), numeric, 1e-7, unit=1)
+        along = [[rng.normal(size=part.shape) for part in layer] for layer in found.parameters]
+        ends = [score(lrp.Model([moved(a, v, s * h) for a, v in zip(layers, along, strict=True)], readout=readout), x) for s in (1, -1)]
+        analytic = sum(np.sum(p * v) for layer, part in zip(found.parameters, along, strict=True) for p, v in zip(layer, part, strict=True))
+        close(analytic, (ends[0] - ends[1]) / (2 * h), 1e-7, unit=1 + abs(analytic))
+
+
+@pytest.mark.parametrize("directions", [1, 2])
+def test_torch(rng, directions):
+    torch = pytest.importorskip("torch")
+    D, H, depth = 5, 4, 2
+    net = torch.nn.LSTM(D, H, depth, bidirectional=directions == 2, batch_first=True).double()
+    weights = {name: value.detach().numpy() for name, value in net.named_parameters()}
+
+    def way(k, suffix):
+        U, W = (weights[f"weight_{part}_l{k}{suffix}"].reshape(4, H, -1) for part in ("ih", "hh"))
+        return lrp.LSTM(U, W, (weights[f"bias_ih_l{k}{suffix}"] + weights[f"bias_hh_l{k}{suffix}"]).reshape(4, H))
+
+    layers = [way(k, "") if directions == 1 else lrp.Bidirectional(way(k, ""), way(k, "_reverse")) for k in range(depth)]
+    V = rng.normal(size=(3, H * directions))
+    model, x = lrp.Model([*layers, lrp.Dense(V)], readout="mean"), rng.normal(size=(7, D))
+    inputs = torch.tensor(x[None], requires_grad=True)
+    scores = net(inputs)[0].mean(dim=1) @ torch.tensor(V).T
+    scores[0, 2].backward()
+    close(lrp.predict(model, x), scores[0].detach().numpy())
+    close(gradients(model, x, 2).x, inputs.grad[0].numpy())
+
+
+def test_the_trace_is_the_oracle_s(rng):
+    model = lrp.Model([nets.two_way(rng, 3, 4), nets.lstm(rng, 8, 2), nets.dense(rng, 2, 3)])
+    x = rng.normal(size=(5, 3))
+    scores, trace = lrp.predict(model, x, trace=True)
+    judge = oracle.forward(nets.plain(model), x)
+    close(scores, judge[-1]["y"][0])
+    for states, way in zip(trace[:3], [*judge[0]["ways"], *judge[1]["ways"]], strict=True):
+        close(states.z, way["z"])
+        close(states.c, way["c"])
+        close(states.h, way["h"])
+        close(states.gates, np.stack([way[gate] for gate in "ifgo"], axis=1))
+
+
+def test_a_long_sequence(rng):
+    """100,000 steps: scores of the second half alone agree, since this network forgets."""
+    model = lrp.Model([nets.two_way(rng, 2, 3), nets.dense(rng, 6, 2)], readout="last")
+    x = rng.normal(size=(100_000, 2)) * 0.1
+    found = lrp.explain(model, x, "lrp-all", unit="word")
+    assert np.isfinite(found.relevance).all()
+    forward_only = lrp.Model([model.layers[0].forward, lrp.Dense(model.layers[1].V[:, :3])])
+    close(lrp.predict(forward_only, x), lrp.predict(forward_only, x[50_000:]), 1e-9)
+
+
+def test_the_callers_arrays_stay_as_they_are(rng):
+    U, W, x = rng.normal(size=(4, 3, 2)), rng.normal(size=(4, 3, 3)), rng.normal(size=(5, 2))
+    before = [a.copy() for a in (U, W, x)]
+    model = lrp.Model([lrp.LSTM(U, W), nets.dense(rng, 3, 2)])
+    for method in lrp.methods():
+        lrp.explain(model, x, method.name)
+    for array, copy in zip((U, W, x), before, strict=True):
+        assert array.flags.writeable and (array == copy).all()
+    scores = lrp.predict(model, x)
+    U[:] = 0  # the model has its own copy
+    assert (lrp.predict(model, x) == scores).all()
+
+
+def test_several_threads_at_once(rng):
+    model = lrp.Model([nets.two_way(rng, 5, 8), nets.dense(rng, 16, 3)])
+    xs = [rng.normal(size=(int(T), 5)) for T in rng.integers(1, 30, 200)]
+    expected = lrp.explain_all(model, xs, threads=1).relevance
+    found = [None] * 4
+
+    def call(k):
+        found[k] = lrp.explain_all(model, xs, threads=2).relevance
+
+    threads = [threading.Thread(target=call, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for relevance in found:
+        assert (relevance == expected).all()  # the same bits: chunks do not depend on the threads
+
+
+ONE = "import numpy as np, lrpnumpy as lrp; rng = np.random.default_rng(0); H = 20; " \
+      "model = lrp.Model([lrp.LSTM(rng.normal(size=(4,H,3)), rng.normal(size=(4,H,H)) / 5), lrp.Dense(rng.normal(size=(2,H)))]); "  # fmt: skip
+
+
+def test_two_processes_at_once(tmp_path):
+    """Both fill the same empty disk cache."""
+    code = ONE + "print(repr(lrp.explain(model, rng.normal(size=(4, 3))).relevance.tolist()))"
+    env = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    both = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=env) for _ in range(2)]
+    outputs = [process.communicate(timeout=240)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    assert outputs[0] == outputs[1] != b""
+
+
+def test_ctrl_c_stops_cleanly():
+    code = ONE + "xs = [rng.normal(size=(50, 3))] * 200_000; lrp.predict_all(model, xs[:100]); print('go', flush=True); lrp.explain_all(model, xs)"
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout.readline() == b"go\n"
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    started = time.monotonic()
+    _, errors = process.communicate(timeout=60)
+    assert b"KeyboardInterrupt" in errors and process.returncode != 0
+    assert time.monotonic() - started < 10
