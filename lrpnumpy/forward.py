@@ -95,7 +95,7 @@ class Trace:
 
 
 @per_layer
-def _prepared(layer: LSTM) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def prepared(layer: LSTM) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """U and W transposed and packed, and the bias as a table of one row."""
     table = layer.b.reshape(1, -1)  # type: ignore[union-attr]
     table.setflags(write=False)
@@ -114,7 +114,7 @@ def run_lstm(layer: LSTM, x: np.ndarray, batch: Batch, keep: Keep, rows: bool) -
 
     With keep "states" all of them are kept, and the projected inputs.
     """
-    U, W, table = _prepared(layer)
+    U, W, table = prepared(layer)
     n, H, dtype = batch.n, layer.units, x.dtype
     P, X, ids, rows = None, x, np.zeros(len(x), np.int64), rows or keep == "states"
     if keep == "states":
