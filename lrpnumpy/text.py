@@ -1,0 +1,130 @@
+"""Sentences to words, and words to rows of the embedding.
+
+The treebank tokenizer follows the conventions of the Penn Treebank as the Stanford Sentiment Treebank applies
+them, so that what a person types becomes words that a model trained on such text knows:
+
+    tokens('It isn\\'t (just) "funny".', "treebank")
+    ['It', 'is', "n't", '-LRB-', 'just', '-RRB-', '``', 'funny', "''", '.']
+
+Text that is in this form already passes through unchanged.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+from lrpnumpy.checks import LrpError
+from lrpnumpy.model import Embedding
+
+
+def tokens(sentence: str, tokenizer: str) -> list[str]:
+    """The words of `sentence`, cut at blanks ("space") or as the Penn Treebank does ("treebank")."""
+    return _TOKENIZERS[tokenizer](sentence)
+
+
+def lookup(embedding: Embedding, words: Sequence[str], where: str) -> list[int]:
+    """The row of the embedding for each word; `where` is how an error names the sequence."""
+    if embedding.vocabulary is None:
+        raise LrpError(
+            f"{where} must be token ids or a (T, D) array, got words; the model has no vocabulary."
+        )
+    rows = embedding.index
+    spelled = [word.lower() for word in words] if embedding.lowercase else words
+    unknown = -1 if embedding.unknown is None else rows[embedding.unknown]
+    ids = [rows.get(word, unknown) for word in spelled]
+    if -1 in ids:
+        k = ids.index(-1)
+        raise LrpError(
+            f"{where} must consist of words of the model's vocabulary, which has no token for unknown ones, "
+            f"got {spelled[k]!r} at position {k}."
+        )
+    return ids
+
+
+# What is typed in another way but means the same. NFC: an accent and its letter become one character.
+_SAME = str.maketrans(
+    {
+        "’": "'", "‘": "`", "ʼ": "'", "“": "``", "”": "''", "„": "``", "«": "``", "»": "''",
+        "…": "...", "—": "--", "–": "-", "‑": "-", "\u00ad": None, "\u200b": None, "\ufeff": None,
+    }
+)  # fmt: skip
+_ESCAPE = re.compile(r"\\+([/*])")  # the treebank's files write a slash as \/
+
+# The Sentiment Treebank has no names of their own for square brackets: "[F]rom" is -LRB- F -RRB- rom.
+_BRACKETS = {
+    "(": "-LRB-", "[": "-LRB-", "{": "-LCB-",
+    ")": "-RRB-", "]": "-RRB-", "}": "-RCB-",
+}  # fmt: skip
+
+_LETTER = r"[^\s\-.,:;!?\"'`()\[\]{}#$%&@*/]"  # also digits and every symbol that is not cut off
+_END = rf"(?=n't|(?!{_LETTER}))"
+_CLITIC = rf"(?:n't|'(?:s|m|d|re|ve|ll)){_END}"
+_ABBREVIATION = (
+    "mr|mrs|ms|messrs|dr|prof|rev|gen|sen|gov|capt|sgt|lt|st|sr|jr|bros|co|inc|corp|ltd|vs|etc|ph\\.d"
+)
+
+# Each token, cut off alone, must match as itself again: that is what lets tokenised text through unchanged.
+# So what stands before a token decides nothing here.
+_TOKEN = re.compile(
+    rf"""
+    -[LR][RSC]B-                                    # a bracket that has its name already
+  | `` | '' | --+ | \.\.+ | \*+                     # quotes, dash, ellipsis, letters struck out
+  | {_CLITIC}                                       # is|n't, it|'s
+  | '(?:em|til|cause|n'|n|\d+s?){_END}              # words that begin with an apostrophe: 'em, '70s
+  | 't(?=(?:is|was)?{_END})                         # 't|is
+  | can(?=not(?![-'/]){_END})                       # can|not
+  | (?:{_ABBREVIATION})\.{_END}
+  | (?:[^\W\d_]\.){{2,}}{_END}                      # U.S., i.e.
+  | (?-i:[A-HJ-Z])\.(?=\s+\S)                       # an initial, but not "Neither did I."
+  | no\.(?=\s+\d)                                   # No. 1
+  | (?:-?\.?(?=\d)|{_LETTER})                       # a number or a word begins: -.5, film
+    (?:(?!{_CLITIC})(?:{_LETTER}|[-'/.&](?={_LETTER})(?!{_CLITIC})|(?<=\d)[,:](?=\d)))*
+  | \S
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_OPENING = {"``", "`", "-LRB-", "-LCB-", "--"}
+
+
+def _treebank(sentence: str) -> list[str]:
+    if not sentence.isascii():
+        sentence = unicodedata.normalize("NFC", sentence.translate(_SAME))
+    if "\\" in sentence:
+        sentence = _ESCAPE.sub(r"\1", sentence)
+    pieces = sentence.split()
+    found: list[str] = []
+    for k, piece in enumerate(pieces, 1):
+        if piece == '"':  # blanks on both sides: it closes a quotation if one is open
+            last = next((token for token in reversed(found) if token in ("``", "''")), "''")
+            found.append("''" if last == "``" else "``")
+            continue
+        if piece[-1] == "." and k < len(pieces):  # whether it is an abbreviation depends on what follows
+            piece += " 0" if pieces[k][0].isdigit() else " a"
+        found += _cut(piece) if len(piece) < 50 else _cut.__wrapped__(piece)
+    return found
+
+
+@lru_cache(maxsize=1 << 16)
+def _cut(text: str) -> tuple[str, ...]:
+    """The tokens of the piece before the first blank of `text`; in a corpus, most were cut before."""
+    end = len(text.partition(" ")[0])
+    found: list[str] = []
+    for match in _TOKEN.finditer(text):
+        if match.start() >= end:
+            break
+        token = match[0]
+        if token in ("'", '"'):
+            opens = match.end() < end and (not found or found[-1] in _OPENING)
+            token = {"'": ("'", "`"), '"': ("''", "``")}[token][opens]
+        elif token.startswith(".."):
+            token = "..."
+        elif token.startswith("--"):
+            token = "--"
+        found.append(_BRACKETS.get(token, token))
+    return tuple(found)
+
+
+_TOKENIZERS: dict[str, Callable[[str], list[str]]] = {"space": str.split, "treebank": _treebank}

@@ -1,0 +1,25 @@
+"""What every test shares: hypothesis without a clock, figures without a screen, a seeded generator."""
+
+import os
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+# No deadline, since a first call may compile; the same cases every time, so that a failure can be repeated.
+settings.register_profile(
+    "lrpnumpy",
+    deadline=None,
+    derandomize=True,
+    max_examples=50,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.load_profile("lrpnumpy")
+
+
+@pytest.fixture
+def rng():
+    """A generator that gives every test the same numbers each time."""
+    return np.random.default_rng(0)
