@@ -1,0 +1,62 @@
+# Everything that a checkout needs, from Python 3.10 or newer and make. `make help` lists the targets.
+
+PYTHON ?= python3
+VENV := .venv
+INTEROP := .venv-interop
+SENTENCE := The actors are charming, but this film is not funny at all.
+
+# One thread a process for matrix products: the tests use the cores by running in two processes.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format interop fuzz clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.installed  ## explain a sentence with a shipped model, here and in demo.html
+	@$(VENV)/bin/python -m lrpnumpy explain "$(SENTENCE)" --html demo.html
+
+test: lint  ## the whole check: lint, types, tests compiled, small tests with the JIT off
+	$(ONE_THREAD) $(VENV)/bin/python -m pytest -q -n 2
+	$(ONE_THREAD) NUMBA_DISABLE_JIT=1 $(VENV)/bin/python -m pytest -q -n 2 -m small
+
+lint: $(VENV)/.installed-test  ## ruff and mypy alone
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+format: $(VENV)/.installed-test  ## let ruff mend what it can
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+interop: $(INTEROP)/.installed-interop  ## files written by the real frameworks (a large download)
+	$(INTEROP)/bin/python -m pytest -q tests/interop
+
+fuzz: $(VENV)/.installed-test  ## 10,000 damaged weight files
+	$(VENV)/bin/python -m tests.fuzz_files --cases 10000
+
+clean:  ## remove everything that was made here, virtual environments and compiled kernels too
+	rm -rf $(VENV) $(INTEROP) build dist *.egg-info demo.html .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A virtual environment is made once, and installed into again only when what it depends on has changed.
+$(VENV)/bin/python $(INTEROP)/bin/python:
+	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 10))" \
+	    || { echo "lrpnumpy needs Python 3.10 or newer; name one with: make PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c "import venv, ensurepip" 2>/dev/null \
+	    || { echo "$(PYTHON) cannot make virtual environments; on Debian and Ubuntu: apt install python3-venv"; exit 1; }
+	$(PYTHON) -m venv $(@D)/..
+	$@ -m pip install --quiet --upgrade pip
+
+$(VENV)/.installed: setup.cfg pyproject.toml | $(VENV)/bin/python
+	$(VENV)/bin/python -m pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/.installed-test: setup.cfg pyproject.toml | $(VENV)/bin/python
+	$(VENV)/bin/python -m pip install --quiet --editable '.[test]'
+	@touch $@ $(VENV)/.installed
+
+$(INTEROP)/.installed-interop: setup.cfg pyproject.toml | $(INTEROP)/bin/python
+	$(INTEROP)/bin/python -m pip install --quiet --editable '.[interop]'
+	@touch $@
