@@ -1,0 +1,1 @@
+"""Is an explanation any good: tasks with a known answer, and measures."""
