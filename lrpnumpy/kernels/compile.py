@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Annotated, Any, get_type_hints
 
@@ -23,7 +24,8 @@ Scalar = Annotated[Any, "scalar"]
 Int = Annotated[int, "integer"]
 
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
-HELPERS = ("lrpnumpy.kernels.elementary", "lrpnumpy.kernels.product", "lrpnumpy.kernels.steps")
+HELPERS = tuple(f"lrpnumpy.kernels.{name}" for name in ("elementary", "product", "steps", "decomposition"))
+MODULES = ("lrpnumpy.kernels.lstm", "lrpnumpy.kernels.occlusion", "lrpnumpy.kernels.decomposition")
 
 KERNELS: list[Kernel] = []
 _lock = threading.RLock()  # LLVM compiles one thing at a time anyway
@@ -63,6 +65,17 @@ class Kernel:
 def kernel(function: Callable[..., Any]) -> Kernel:
     """Decorator: make a kernel of an annotated function that returns nothing."""
     return Kernel(function)
+
+
+def compile_all(dtype: Any = None) -> Iterator[tuple[str, float]]:
+    """Compile every kernel for a dtype, or for both; yields name and seconds of each as it is done."""
+    for name in MODULES:
+        import_module(name)
+    for chosen in ("float32", "float64") if dtype is None else (dtype,):
+        for one in KERNELS:
+            start = time.perf_counter()
+            one.compile(chosen)
+            yield f"{one.plain.__module__.split('.')[-1]}.{one.plain.__name__} {chosen}", time.perf_counter() - start
 
 
 def _numba() -> Any:

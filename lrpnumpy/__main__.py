@@ -1,0 +1,179 @@
+"""The command line: explain, methods, inspect, convert, compile."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import lrpnumpy as lrp
+from lrpnumpy.methods import METHODS
+
+DEFAULT_MODEL = "sentiment"
+
+
+def _explain(options: argparse.Namespace) -> None:
+    """Explain one sentence, or one series of numbers from a file."""
+    from lrpnumpy.show import html, terminal
+
+    model = lrp.load(options.model, which=options.which)
+    x = _input(options)
+    common: dict[str, Any] = {"target": _class(options.target), "eps": options.eps}
+    if options.versus is not None:
+        common["versus"] = _class(options.versus)
+    stream = sys.stdout
+    found: Any
+    if options.all_methods:
+        found = lrp.compare(model, x, **common)
+        print(terminal.render_comparison(found, options.color, stream))
+    else:
+        found = lrp.explain(model, x, options.method, **common)
+        print(terminal.render(found, options.color, stream))
+    every = list(found) if options.all_methods else [found]
+    if options.html:
+        _write(options.html, html.page(found))
+    if options.json:
+        texts = [e.to_json(indent=1) for e in every]
+        _write(options.json, texts[0] if len(texts) == 1 else "[" + ",\n".join(texts) + "]")
+    if options.csv:
+        _write_csv(options.csv, every)
+
+
+def _input(options: argparse.Namespace) -> Any:
+    """What is to be explained: the sentence, or the numbers of a .npy or .csv file."""
+    if (options.text is None) == (options.input is None):
+        raise lrp.LrpError("explain must get either a sentence or --input FILE, got " + ("neither." if options.text is None else "both."))
+    if options.input is None:
+        return options.text
+    path = Path(options.input)
+    try:
+        if path.suffix == ".npy":
+            return np.load(path, allow_pickle=False)
+        return np.loadtxt(path, delimiter=",", ndmin=2)
+    except (OSError, ValueError) as error:
+        raise lrp.LrpError(f"--input must be a .npy file or a .csv file of numbers, one step a line, got {path}: {error}.") from None
+
+
+def _class(text: str | None) -> int | str | None:
+    """A class as typed: a number is an index, anything else a name."""
+    return int(text) if text is not None and text.lstrip("-").isdigit() else text
+
+
+def _write(path: str, text: str) -> None:
+    if path == "-":
+        print(text)
+        return
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise lrp.LrpError(f"{path} must be a file that can be written, got: {error.strerror}.") from None
+    print(f"wrote {path}", file=sys.stderr)
+
+
+def _write_csv(path: str, every: list[lrp.Explanation]) -> None:
+    """One row a method, class and step."""
+    from io import StringIO
+
+    out = StringIO()
+    rows = csv.writer(out, lineterminator="\n")
+    rows.writerow(["method", "target", "position", "token", "relevance"])
+    for e in every:
+        for one in [e.for_class(c) for c in range(len(e.scores))] if e.target == "all" else [e]:
+            for t in range(len(one)):
+                rows.writerow([one.method, one.name_of(one.target), t, one.label(t), repr(float(one.relevance[t]))])
+    _write(path, out.getvalue().rstrip("\n") if path == "-" else out.getvalue())
+
+
+def _methods(options: argparse.Namespace) -> None:
+    """Print the table of methods."""
+    heads = ("method", "cost", "per variable", "adds up to", "reference", "relevance")
+    rows = [(m.name, m.cost, m.variables, m.conserves, m.reference, m.description) for m in lrp.methods()]
+    sizes = [max(len(row[k]) for row in [heads, *rows]) for k in range(len(heads))]
+    for row in [heads, *rows]:
+        print("  ".join(cell.ljust(size) for cell, size in zip(row, sizes, strict=True)).rstrip())
+
+
+def _inspect(options: argparse.Namespace) -> None:
+    """Say what a weight file holds, and what was assumed."""
+    print(lrp.inspect(options.file, which=options.which, config=options.config, readout=options.readout))
+
+
+def _convert(options: argparse.Namespace) -> None:
+    """Write any weight file that can be opened in the native format."""
+    lrp.convert(options.source, options.target, which=options.which, config=options.config, readout=options.readout)
+    print(f"wrote {options.target}", file=sys.stderr)
+
+
+def _compile(options: argparse.Namespace) -> None:
+    """Compile every kernel now and keep it on disk, for images and CI."""
+    from lrpnumpy.kernels.compile import compile_all
+
+    for name, seconds in compile_all(options.dtype):
+        print(f"{name:<40} {seconds:6.2f} s", flush=True)
+
+
+def parser() -> argparse.ArgumentParser:
+    """All commands and their options."""
+    top = argparse.ArgumentParser("lrpnumpy", description=lrp.__doc__)
+    top.add_argument("--version", action="version", version=f"lrpnumpy {lrp.__version__}")
+    commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    def command(name: str, run: Any, **kwargs: Any) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=run.__doc__, description=run.__doc__, **kwargs)
+        sub.set_defaults(run=run)
+        return sub
+
+    explain = command("explain", _explain)
+    explain.add_argument("text", nargs="?", help="the sentence")
+    explain.add_argument("--input", metavar="FILE", help="a (T, D) array instead: .npy, or .csv with one step a line")
+    explain.add_argument("--model", default=DEFAULT_MODEL, help="a weight file, or the name of a shipped model (default: %(default)s)")
+    explain.add_argument("--which", help="which model of a file that holds several")
+    explain.add_argument("--method", default="lrp-all", choices=METHODS, metavar="METHOD", help="see `lrpnumpy methods` (default: %(default)s)")
+    explain.add_argument("--target", help="class to explain, by number or name; 'all' for every class (default: the predicted one)")
+    explain.add_argument("--versus", help="explain why the target rather than this class")
+    explain.add_argument("--eps", type=float, default=0.001, help="stabiliser of LRP (default: %(default)s)")
+    explain.add_argument("--all-methods", action="store_true", help="every method, side by side")
+    explain.add_argument("--color", default="auto", choices=("auto", "never", "256", "truecolor"), help="default: what the terminal can")
+    for kind in ("html", "json", "csv"):
+        explain.add_argument(f"--{kind}", metavar="FILE", help=f"also write {kind.upper()}" + ("" if kind == "html" else " (- for standard output)"))
+
+    command("methods", _methods)
+    inspect = command("inspect", _inspect)
+    inspect.add_argument("file")
+    convert = command("convert", _convert)
+    convert.add_argument("source")
+    convert.add_argument("target")
+    for sub in (inspect, convert):
+        sub.add_argument("--which", help="which model of a file that holds several")
+        sub.add_argument("--config", metavar="FILE", help="configuration as JSON, for files that hold weights alone")
+        sub.add_argument("--readout", choices=("last", "mean", "max", "every"), help="how the output is read, where the file does not say")
+    compile_ = command("compile", _compile)
+    compile_.add_argument("--dtype", choices=("float32", "float64"), help="default: both")
+    return top
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command; errors of the caller's are one line on standard error and exit code 2."""
+    options = parser().parse_args(arguments)
+    warnings.showwarning = lambda message, *rest, **more: print(f"lrpnumpy: warning: {message}", file=sys.stderr)
+    try:
+        options.run(options)
+        sys.stdout.flush()
+    except lrp.LrpError as error:
+        print(f"lrpnumpy: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # the reader of our output has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

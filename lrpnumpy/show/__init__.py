@@ -1,0 +1,1 @@
+"""Pictures of explanations: in the terminal, in HTML, in matplotlib, in LaTeX."""

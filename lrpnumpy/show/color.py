@@ -1,0 +1,33 @@
+"""Relevance to colour: red for positive, blue for negative, scaled to the largest magnitude."""
+
+from __future__ import annotations
+
+import numpy as np
+
+RED, BLUE, WHITE = (214, 40, 40), (38, 84, 206), (255, 255, 255)
+RGB = tuple[int, int, int]
+
+
+def scaled(relevance: np.ndarray, largest: float | None = None) -> np.ndarray:
+    """Relevance over its largest magnitude, from -1 to 1; all zero stays zero, and what is not finite counts as full."""
+    finite = np.nan_to_num(np.asarray(relevance, float), nan=0.0, posinf=np.inf, neginf=-np.inf)
+    if largest is None:
+        sizes = np.abs(finite[np.isfinite(finite)])
+        largest = float(sizes.max()) if sizes.size else 0.0
+    if largest == 0:
+        return np.sign(np.where(np.isinf(finite), finite, 0.0))
+    return np.clip(finite / largest, -1, 1)
+
+
+def rgb(share: float) -> RGB:
+    """The colour of a scaled relevance: white at 0, full red at 1, full blue at -1."""
+    strength = min(1.0, abs(float(share)))
+    end = RED if share >= 0 else BLUE
+    return tuple(round(w + (e - w) * strength) for w, e in zip(WHITE, end, strict=True))  # type: ignore[return-value]
+
+
+def ink(background: RGB) -> RGB:
+    """Black or white, whichever is easier to read on the background (relative luminance, WCAG 2)."""
+    linear = [(v / 255 / 12.92) if v <= 10 else ((v / 255 + 0.055) / 1.055) ** 2.4 for v in background]
+    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return (0, 0, 0) if luminance > 0.179 else (255, 255, 255)

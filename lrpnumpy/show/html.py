@@ -1,0 +1,93 @@
+"""Explanations as HTML: escaped, readable in light and dark, the numbers on hover."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from lrpnumpy.explanation import Comparison, Explanation, Ledger
+from lrpnumpy.show.color import BLUE, RED, scaled
+from lrpnumpy.show.terminal import title
+
+# The colour is an alpha over the page's own background, so that a page reads the same in light and in dark.
+STYLE = """
+.lrp { font: 1rem/1.9 system-ui, sans-serif; color-scheme: light dark; max-width: 60rem; margin: 1rem 0 }
+.lrp .sentence { margin: .3rem 0 .6rem }
+.lrp .sentence span { padding: .15em .25em; border-radius: .25em; cursor: default }
+.lrp .head { font-weight: 600 }
+.lrp .note, .lrp .method { font-size: .85rem; opacity: .75 }
+.lrp table { border-collapse: collapse; font-size: .9rem; line-height: 1.5 }
+.lrp td, .lrp th { padding: .1rem .7rem; text-align: right }
+.lrp td:first-child, .lrp th:first-child { text-align: left }
+.lrp .ledger { display: flex; height: 1.1rem; max-width: 30rem; border-radius: .25em; overflow: hidden }
+""".strip()
+
+
+def _span(word: str, share: float, value: float) -> str:
+    r, g, b = RED if share >= 0 else BLUE
+    alpha = 0.85 * abs(share)
+    style = f"background:rgba({r},{g},{b},{alpha:.3f})" if alpha else ""
+    return f'<span style="{style}" title="{escape(word)}: {value:+.4g}">{escape(word)}</span>'
+
+
+def sentence(e: Explanation) -> str:
+    """The words of one explanation on their colours."""
+    shares = scaled(e.relevance)
+    words = [_span(e.label(t), float(shares[t]), float(e.relevance[t])) for t in range(len(e))]
+    return f'<div class="sentence" dir="auto">{" ".join(words)}</div>'
+
+
+LEDGER_COLORS = ("#d62828", "#8d99ae", "#e9c46a", "#2a9d8f")
+
+
+def ledger_bar(ledger: Ledger) -> str:
+    """The ledger as a bar: the share of each entry in the sum of their magnitudes."""
+    entries = {
+        "inputs": float(ledger.inputs),
+        "biases": float(sum(ledger.biases)),
+        "stabiliser": float(ledger.stabiliser),
+        "initial state": float(ledger.initial_state),
+    }
+    whole = sum(abs(value) for value in entries.values()) or 1.0
+    parts = [
+        f'<div style="width:{100 * abs(value) / whole:.2f}%;background:{color}" title="{name}: {value:+.4g}"></div>'
+        for (name, value), color in zip(entries.items(), LEDGER_COLORS, strict=True)
+    ]
+    legend = ", ".join(
+        f'<span style="color:{color}">■</span> {name} {value:+.4g}'
+        for (name, value), color in zip(entries.items(), LEDGER_COLORS, strict=True)
+    )
+    total = float(ledger.total)
+    return f'<div class="ledger">{"".join(parts)}</div><div class="note">{legend} = {total:.4g}</div>'
+
+
+def _block(e: Explanation) -> str:
+    head = f'<div class="head">{escape(title(e))}</div>'
+    ledger = ledger_bar(e.ledger) if isinstance(e.ledger, Ledger) else ""
+    return head + sentence(e) + ledger
+
+
+def fragment(e: Explanation) -> str:
+    """A piece of HTML for a page or a notebook, with its style."""
+    every = [e.for_class(c) for c in range(len(e.scores))] if e.target == "all" else [e]
+    return f'<style>{STYLE}</style><div class="lrp">{"".join(map(_block, every))}</div>'
+
+
+def comparison_fragment(comparison: Comparison) -> str:
+    """Several methods under each other for one input."""
+    every = [e.for_class(e.predicted) if e.target == "all" else e for e in comparison]
+    head = escape(title(every[0]).split(": ", 1)[1])
+    rows = "".join(f'<div class="method">{escape(e.method)}</div>{sentence(e)}' for e in every)
+    return f'<style>{STYLE}</style><div class="lrp"><div class="head">{head}</div>{rows}</div>'
+
+
+def page(items: Explanation | Comparison | Sequence[Explanation | Comparison], heading: str = "Explanation") -> str:
+    """A whole, self-contained HTML page."""
+    every = [items] if isinstance(items, (Explanation, Comparison)) else list(items)
+    body = "".join(comparison_fragment(item) if isinstance(item, Comparison) else fragment(item) for item in every)
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(heading)}</title><style>:root {{ color-scheme: light dark }} body {{ margin: 2rem }}</style></head>\n"
+        f"<body><h1 style='font:600 1.3rem system-ui'>{escape(heading)}</h1>{body}</body></html>\n"
+    )
