@@ -314,3 +314,76 @@ def test_occlusion_is_a_difference_of_scores(network):
     R = oracle.occlusion(model, x, 1, how="omit", **options)
     close(R[0], f[1] - explained(x[1:], step=1)[1], 1e-14, 1)
     close(R[3], f[1] - explained(x[:3], step=2)[1], 1e-14, 1)
+
+
+# ---- what no law pins down: by hand ----
+
+
+def test_activations_by_hand():
+    z = np.array([-4, -2.75, -1, 0, 0.5, 2.75, 4])
+    values = {
+        "relu": [0, 0, 0, 0, 0.5, 2.75, 4],
+        "hard_sigmoid": [0, 0, 0.3, 0.5, 0.6, 1, 1],
+        "hard_sigmoid_3": [0, 1 / 24, 1 / 3, 0.5, 7 / 12, 23 / 24, 1],
+        "sigmoid": 1 / (1 + np.exp(-z)),
+    }
+    for name, expected in values.items():
+        close(oracle.ACTIVATIONS[name][0](z), expected, 1e-15)
+
+
+def test_readouts_and_merges_by_hand():
+    rng = np.random.default_rng(7)
+    layer, x = bi(rng, 3, 2), rng.normal(size=(4, 3))
+    f = {
+        (merge, readout): oracle.scores({"layers": [layer | {"merge": merge}], "readout": readout}, x)
+        for merge in ("concat", "sum", "mean")
+        for readout in ("last", "mean", "max", "every")
+    }
+    right, left = np.split(f["concat", "every"], 2, axis=1)  # (T, H) of each direction
+    close(left[::-1], oracle.scores({"layers": [layer["backward"]], "readout": "every"}, x[::-1]), 1e-15)
+    close(f["concat", "last"], [*right[3], *left[0]], 1e-15)
+    close(f["sum", "last"], right[3] + left[0], 1e-15)
+    for merge, weight in ("sum", 1), ("mean", 0.5):
+        every = f[merge, "every"]
+        close(every, weight * (right + left), 1e-15)
+        close(f[merge, "mean"], (every[0] + every[1] + every[2] + every[3]) / 4, 1e-15)
+        close(f[merge, "max"], np.max(every, axis=0), 1e-15)
+
+
+def test_relevance_of_merge_and_mean_by_hand():
+    """At its final position a direction has relevance from above alone."""
+    rng = np.random.default_rng(8)
+    x, eps = rng.normal(size=(4, 3)), 0.1
+    model = {"layers": [bi(rng, 3, 2, "mean")], "readout": "mean"}
+    right, left = (way["h"] for way in oracle.forward(model, x)[0]["ways"])
+    merged = (right + left) / 2
+    mean = merged.sum(0) / 4
+    R = np.array([0, mean[1]])
+    R_merged = (merged[3] / 4) / (mean + eps * np.sign(mean)) * R
+    R_right = (right[3] / 2) / (merged[3] + eps * np.sign(merged[3])) * R_merged
+    close(oracle.lrp(model, x, 1, "half", eps)["hidden"][0][0]["h"][3], R_right, 1e-14)
+
+
+def test_first_winner_takes_all():
+    """A cell that forgets all, without input, has one and the same state at each step."""
+    p = lstm(np.random.default_rng(9), 3, 2)
+    p["U"][:], p["W"][:], p["b"][1] = 0, 0, -1000
+    R = oracle.lrp({"layers": [p], "readout": "max"}, np.ones((3, 3)), 1)["hidden"][0][0]["h"]
+    assert R[0, 1] != 0 and not R[1:].any() and R[0, 0] == 0
+
+
+def test_rules_by_hand():
+    one = np.ones(1)
+    terms, R = np.array([[3.0], [-2.0]]), 2 * one
+    for share_bias, expected, product in (False, [12, -8], (2 / 3, 1)), (True, [11, -9], (5 / 6, 7 / 6)):
+        rules = {name: oracle.Relevance(name, 0.5, share_bias, 1) for name in RULES}
+        # z = 3 - 2 - 1 = 0 is stabilised to + 1/2: the bias takes -4, the stabiliser 2
+        close(rules["all"].epsilon_rule(0, terms, -one, 0 * one, R)[:, 0], expected, 1e-15)
+        # gate 1, signal 1.5 of 3, the stabiliser takes 1/3
+        close(np.ravel(rules["prop"].product_rule(one, 1.5 * one, R)), product, 1e-15)
+        close(np.ravel(rules["abs"].product_rule(one, -1.5 * one, R)), product, 1e-15)
+        assert np.array_equal(rules["all"].product_rule(one, one, R), [[0], [2]])
+        assert np.array_equal(rules["half"].product_rule(one, 3 * one, R), [[1], [1]])
+        if not share_bias:
+            assert rules["all"].biases == [-4] and rules["all"].stabiliser == 2
+            close(rules["prop"].stabiliser, 1 / 3, 1e-15)
