@@ -51,7 +51,7 @@ class LSTMTrace:
     Y: np.ndarray  # (R, H) activation(c)
     Hs: np.ndarray  # (n_0 + R, H) hidden states, the initial ones first
     n: int
-    P: np.ndarray | None = None  # (R, 4 H) U x + b, with keep "states"
+    P: np.ndarray  # per step (4, n, H): U x + b, with keep "states"
 
     @property
     def h(self) -> np.ndarray:
@@ -102,13 +102,6 @@ def prepared(layer: LSTM) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return stacked(layer.U.transpose(0, 2, 1)), stacked(layer.W.transpose(0, 2, 1)), table
 
 
-def project(layer: LSTM, x: np.ndarray) -> np.ndarray:
-    """(R, D) inputs to (R, 4 H): U x + b of every gate."""
-    P = x @ layer.U.reshape(-1, layer.inputs).T
-    P += layer.b.reshape(-1)  # type: ignore[union-attr]
-    return P
-
-
 def run_lstm(layer: LSTM, x: np.ndarray, batch: Batch, keep: Keep, rows: bool) -> LSTMTrace:
     """One direction over packed rows x. Keep "scores": only the states are computed, of every step where `rows`.
 
@@ -116,19 +109,16 @@ def run_lstm(layer: LSTM, x: np.ndarray, batch: Batch, keep: Keep, rows: bool) -
     """
     U, W, table = prepared(layer)
     n, H, dtype = batch.n, layer.units, x.dtype
-    P, X, ids, rows = None, x, np.zeros(len(x), np.int64), rows or keep == "states"
-    if keep == "states":
-        P = table = project(layer, x)
-        X, ids = np.empty((len(x), 0), dtype), np.arange(len(x))
     R = len(x) if keep == "trace" else n
-    states = len(x) + n if rows or keep == "trace" else n
+    states = len(x) + n if rows or keep != "scores" else n
     Z, A = np.empty(4 * R * H, dtype), np.empty(4 * R * H, dtype)
     C, Y, Hs = np.empty((states, H), dtype), np.empty((R, H), dtype), np.empty((states, H), dtype)
     C[:n], Hs[:n] = layer.c0, layer.h0
     at = batch.at if states > n else np.zeros_like(batch.at)
+    P = np.empty(4 * len(x) * H if keep == "states" else 0, dtype)
     kernels.forward(
-        X, batch.first, ids, table, U, W, at, CODES[layer.activation],
-        CODES[layer.recurrent_activation], int(keep == "trace"), Z, A, C, Y, Hs,
+        x, batch.first, np.zeros(len(x), np.int64), table, U, W, at, CODES[layer.activation],
+        CODES[layer.recurrent_activation], int(keep == "trace"), Z, A, C, Y, Hs, P,
     )  # fmt: skip
     return LSTMTrace(layer, x, at, Z, A, C, Y, Hs, n, P)
 

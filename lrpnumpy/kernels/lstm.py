@@ -33,6 +33,7 @@ def forward(
     C: W2,
     Y: W2,
     Hs: W2,
+    P: W1,  # (4, n, H) a step: U x + b, or empty where nobody asks
 ) -> None:
     """z = W h_prev + U x + b; i, f, o = sigm(z), g = tanh(z); c = f c_prev + i g; h = o tanh(c)."""
     H = C.shape[1]
@@ -58,6 +59,10 @@ def forward(
                     target[j] = bias[j]
             if D > 0:
                 add_product(X[row : row + n], U[k], block.reshape(n, H))
+            if P.size > 0:
+                projected = P[4 * row * H + k * m : 4 * row * H + (k + 1) * m]
+                for q in range(m):
+                    projected[q] = block[q]
             add_product(h_prev, W[k], block.reshape(n, H))
         activate(z[: 2 * m], a[: 2 * m], recurrent)
         activate(z[2 * m : 3 * m], a[2 * m : 3 * m], activation)
