@@ -3,12 +3,14 @@
 Imports nothing of the package. One sequence at a time, in float64, one step after the other; each message
 z_i w_ij / stab(z_j) R_j is really formed. A model is plain data, with the gates in the order i, f, g, o:
 
-    lstm  = {"kind": "lstm", "U": (4,H,D), "W": (4,H,H), "b": (4,H)}, and where it is not the default
-            "h0": zero (H,), "c0": zero (H,), "activation": "tanh", "recurrent_activation": "sigmoid"
-    bi    = {"kind": "bi", "forward": lstm, "backward": lstm}, "merge": "concat" (or "sum", "mean")
-    dense = {"kind": "dense", "V": (C,H), "d": (C,)}, "activation": "linear"
-    model = {"layers": [lstm | bi | dense, ...]}, "readout": "last" (or "mean", "max", "every")
+    lstm  = {"kind": "lstm", "U": (4,H,D), "W": (4,H,H), "b": (4,H), "h0": (H,) or None, "c0": (H,) or None,
+             "activation": "tanh" | "relu" | "linear",
+             "recurrent_activation": "sigmoid" | "hard_sigmoid" | "hard_sigmoid_3"}
+    bi    = {"kind": "bi", "forward": lstm, "backward": lstm, "merge": "concat" | "sum" | "mean"}
+    dense = {"kind": "dense", "V": (C,H), "d": (C,), "activation": "linear" | "relu" | "tanh"}
+    model = {"layers": [lstm | bi | dense, ...], "readout": "last" | "mean" | "max" | "every"}
 
+The states, the activations, merge and readout may be left out: zero, and the first named.
 Dense layers below the last recurrent layer act at each step, those above it are the head; the readout sits
 between. Whatever has a time axis, in both directions, is indexed by the position t in the sequence as given:
 the backward direction visits t = T-1, ..., 0 and its final state is the one at t = 0. With readout "every"
@@ -46,8 +48,8 @@ def activations(lstm):
 
 
 def initial_state(lstm):
-    zero = np.zeros(lstm["b"].shape[1])
-    return lstm.get("h0", zero), lstm.get("c0", zero)
+    given = lstm.get("h0"), lstm.get("c0")
+    return [np.zeros(lstm["b"].shape[1]) if state is None else state for state in given]
 
 
 def directions(layer, T):
@@ -77,27 +79,29 @@ def run(model, x, dense, lstm, winners=None):
             ways = directions(layer, x.shape[-2])
             seen["ways"] = [lstm(p, x, order) for p, order in ways]
             # "last": each direction's own final state; else the two directions meet at each position
-            seen["steps"] = [
-                order[-1:] if n == last and readout == "last" else sorted(order) for _, order in ways
-            ]
-            hs = [way["h"][..., steps, :] for way, steps in zip(seen["ways"], seen["steps"], strict=True)]
-            seen["hs"], merge = hs, layer.get("merge", "concat")
-            seen["y"] = (
-                np.concatenate(hs, -1) if merge == "concat" else sum(hs) / (2 if merge == "mean" else 1)
-            )
+            final = n == last and readout == "last"
+            seen["steps"] = [order[-1:] if final else sorted(order) for _, order in ways]
+            seen["hs"] = [s["h"][..., steps, :] for s, steps in zip(seen["ways"], seen["steps"], strict=True)]
+            seen["y"] = merge(layer, seen["hs"])
             if n == last and readout in ("mean", "max"):
-                seen["readout"], merged = readout, seen["y"]
-                seen["merged"] = merged
+                seen["readout"], seen["merged"] = readout, seen["y"]
+                T, H = seen["y"].shape[-2:]
                 if readout == "mean":
-                    seen["y"] = sum(
-                        merged[..., t : t + 1, :] / merged.shape[-2] for t in range(merged.shape[-2])
-                    )
+                    y = sum(seen["merged"][..., t, :] / T for t in range(T))
                 else:  # the first winner
-                    seen["winner"] = np.argmax(merged, axis=0) if winners is None else winners
-                    seen["y"] = merged[..., seen["winner"], np.arange(merged.shape[-1])][..., None, :]
+                    seen["winner"] = np.argmax(seen["merged"], axis=0) if winners is None else winners
+                    y = seen["merged"][..., seen["winner"], range(H)]
+                seen["y"] = y[..., None, :]  # a sequence of one
         trace.append(seen)
         x = seen["y"]
     return trace
+
+
+def merge(layer, hs):
+    kind = layer.get("merge", "concat")
+    if kind == "concat":
+        return np.concatenate(hs, axis=-1)
+    return sum(hs) if kind == "sum" else sum(hs) / 2
 
 
 def dense_forward(layer, x):
@@ -156,19 +160,16 @@ def backward(model, trace, R, method):
             elif seen.get("readout") == "max":
                 R_winner, R = R[0], np.zeros_like(seen["merged"])
                 R[seen["winner"], np.arange(R.shape[1])] = R_winner
-            hs, merge = seen["hs"], layer.get("merge", "concat")
-            if merge == "concat":
+            hs, kind = seen["hs"], layer.get("merge", "concat")
+            if kind == "concat":
                 R_hs = np.split(R, np.cumsum([h.shape[1] for h in hs])[:-1], axis=1)
             else:
-                weight = 1 / 2 if merge == "mean" else 1
-                both = [
-                    method.weighted_sum(n, weight, np.array(h), R_t) for *h, R_t in zip(*hs, R, strict=True)
-                ]
-                R_hs = np.swapaxes(both, 0, 1)
+                weight, both = 1 if kind == "sum" else 1 / 2, np.stack(hs, axis=1)  # (T', 2, H)
+                R_both = [method.weighted_sum(n, weight, h, R_t) for h, R_t in zip(both, R, strict=True)]
+                R_hs = np.stack(R_both, axis=1)
             R, rest = np.zeros_like(seen["x"]), []
-            for (p, order), s, steps, R_h in zip(
-                directions(layer, len(R)), seen["ways"], seen["steps"], R_hs, strict=True
-            ):
+            ways = directions(layer, len(R))
+            for (p, order), s, steps, R_h in zip(ways, seen["ways"], seen["steps"], R_hs, strict=True):
                 R_above = np.zeros_like(s["h"])
                 R_above[steps] = R_h
                 R_x, rest_way = method.lstm(n, p, s, order, R_above)
@@ -439,10 +440,10 @@ def decompose(model, x, span, step=None):
             f_a, f_r, f_b = linearise(sigm, a[1], r[1], b[1])
             g_a, g_r, g_b = linearise(F, a[2], r[2], b[2])
             o = sigm(a[3] + r[3] + b[3])
-            gamma_c = (
-                i_r * (g_a + g_r + g_b) + (i_a + i_b) * g_r + (f_a + f_r + f_b) * gamma_c + f_r * beta_c
-            )  # before beta_c, whose previous value it needs
-            beta_c = i_a * (g_a + g_b) + i_b * g_a + (f_a + f_b) * beta_c
+            # gamma_c first: it needs the previous beta_c
+            gamma_c = (f_a + f_r + f_b) * gamma_c + f_r * beta_c
+            gamma_c = gamma_c + i_r * (g_a + g_r + g_b) + (i_a + i_b) * g_r
+            beta_c = (f_a + f_b) * beta_c + i_a * (g_a + g_b) + i_b * g_a
             if inside[t]:
                 beta_c = beta_c + i_b * g_b
             else:
