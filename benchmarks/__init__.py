@@ -1,0 +1,1 @@
+"""Measurements of lrpnumpy: its speed, and the tables and figures of the paper."""

@@ -1,0 +1,1 @@
+"""Every table and figure of "Evaluating Recurrent Neural Network Explanations", made again."""
