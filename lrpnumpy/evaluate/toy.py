@@ -1,7 +1,8 @@
 """The toy arithmetic task: sequences whose true relevance is known, and statistics of an explanation on them.
 
-A sequence is a (T, 2) array of random numbers: column 0 holds n_a and n_b, at two random positions a < b, column 1 the
-numbers of all other steps. The target is n_a + n_b or n_a - n_b, so a faithful relevance is ±n at a and b, and 0 elsewhere.
+A sequence is a (T, 2) array of random numbers: column 0 holds n_a and n_b, at two random positions a < b,
+column 1 the numbers of all other steps. The target is n_a + n_b or n_a - n_b, so a faithful relevance is n_a at
+a, n_b or -n_b at b, and 0 elsewhere (Arras et al. 2019, "Toy Arithmetic Task").
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def generate(task: str, size: int, lengths: Sequence[int], seed: int | Sequence[
 
 
 def splits(task: str, seed: int = 0) -> dict[str, Data]:
-    """The paper's training, validation and test data: their lengths differ, so no sequence is in two of them."""
+    """The paper's training, validation and test data, which differ in the lengths of their sequences."""
     one_of(task, "splits: task", TASKS)
     return {
         name: generate(task, size, lengths, (seed, TASKS.index(task), k))
@@ -64,11 +65,17 @@ def splits(task: str, seed: int = 0) -> dict[str, Data]:
 def statistics(data: Data, relevance: Sequence[np.ndarray], prediction: np.ndarray) -> dict[str, float]:
     """How well one relevance value a step, for each sequence, finds the two numbers.
 
-    "rho_a" and "rho_b": correlation of R_a with n_a and of R_b with n_b; "share": mean of (|R_a| + |R_b|) / sum |R_t|;
-    "mse": mean of (R_a + R_b - prediction)^2.
+    "rho_a" and "rho_b": correlation of R_a with n_a and of R_b with n_b; "share": mean of
+    (|R_a| + |R_b|) / sum |R_t|; "mse": mean of (R_a + R_b - prediction)^2.
     """
-    R_a, R_b = (np.array([R[at] for R, at in zip(relevance, where, strict=True)]) for where in (data.a, data.b))
-    total = np.array([abs(R).sum() for R in relevance])
+    lengths = [len(x) for x in data.sequences]
+    starts = np.cumsum(lengths) - lengths
+    R = np.concatenate(relevance)  # type: ignore[arg-type]
+    if len(R) != sum(lengths):
+        raise LrpError(
+            f"statistics: relevance must have one value for each of {sum(lengths)} steps, got {len(R)}."
+        )
+    R_a, R_b, total = R[starts + data.a], R[starts + data.b], np.add.reduceat(abs(R), starts)
     return {
         "rho_a": _correlation(R_a, data.n_a),
         "rho_b": _correlation(R_b, data.n_b),

@@ -71,7 +71,7 @@ def clipped(gradient: np.ndarray, limit: float = 5.0) -> np.ndarray:
 
 
 def train(data: Mapping[str, Data], seed: int, steps: int = 1000, lr: float = 0.002) -> Trained:
-    """One start: `steps` optimiser steps; the learning rate shrinks to 0.95 after 10 steps without a new least error."""
+    """One start. The learning rate is multiplied by 0.95 after 10 steps without a new least error."""
     error = objective(data["train"])
 
     def function(p: np.ndarray) -> tuple[float, np.ndarray]:

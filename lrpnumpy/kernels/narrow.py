@@ -1,7 +1,8 @@
 """Squared error and its gradient for an LSTM with one hidden unit: the training of the toy task.
 
-Beside the general kernels because a network of 17 weights is all elementwise work. Here the sequences of a packed
-batch are the lanes: tiles of them go through all steps forwards and back while their trace stays in the cache.
+Beside the general kernels because a network of 17 weights is all elementwise work. Here the sequences of a
+packed batch are the lanes: tiles of them go through all steps, forwards and back, while their trace stays in
+the cache.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ def squared_error(
     W: R1,  # (4,)
     b: R1,  # (4,)
     V: R1,  # (1,)
-    trace: W2,  # (7 (T+1), tile) i, f, g, o, tanh(c), c, h after each step; the first 7 rows are the initial state, 0
+    trace: W2,  # (7 (T+1), tile) i, f, g, o, tanh(c), c, h of each step; the first 7 rows are 0
     message: W2,  # (6, tile) s of i, f, g, o, then R_h and R_c
     sums: W2,  # (4 (D+2) + 2, tile) in: 0; out, to be summed: of each gate dU, dW, db; then dV and the error
 ) -> None:

@@ -1,0 +1,165 @@
+"""The toy task: what the generator promises, statistics by hand, the training kernel against the engine."""
+
+import json
+
+import numpy as np
+import pytest
+
+from benchmarks.paper.train_toy import counted, read
+from lrpnumpy import LrpError
+from lrpnumpy.backward import Propagation, backward
+from lrpnumpy.batch import encode_all, pack
+from lrpnumpy.evaluate import toy
+from lrpnumpy.evaluate.toy_training import PARAMETERS, Trained, clipped, initial, objective, train
+from lrpnumpy.forward import forward
+
+small = pytest.mark.small
+tasks = pytest.mark.parametrize("task", toy.TASKS)
+
+
+@small
+@tasks
+def test_the_generator_keeps_its_promises(task):
+    data = toy.generate(task, 400, range(4, 11), seed=3)
+    lengths = [len(x) for x in data.sequences]
+    assert set(lengths) == set(range(4, 11))
+    for x, a, b, n_a, n_b, y in zip(data.sequences, data.a, data.b, data.n_a, data.n_b, data.y, strict=True):
+        assert 0 <= a < b < len(x)
+        assert np.flatnonzero(x[:, 0]).tolist() == [a, b]
+        assert np.flatnonzero(x[:, 1]).tolist() == [t for t in range(len(x)) if t not in (a, b)]
+        assert (x[a, 0], x[b, 0]) == (n_a, n_b)
+        assert y == (n_a + n_b if task == "addition" else n_a - n_b)
+    numbers = np.concatenate([x.sum(axis=1) for x in data.sequences])
+    assert ((abs(numbers) >= 0.5) & (abs(numbers) <= 1)).all()
+    negative = (numbers < 0).mean()
+    assert 0.45 < negative < 0.55 if task == "addition" else negative == 0
+    assert abs(numbers).mean() == pytest.approx(0.75, abs=0.02)
+
+
+@small
+def test_every_pair_of_positions_is_equally_likely():
+    data = toy.generate("addition", 12000, [4], seed=1)
+    pairs, times = np.unique(np.stack([data.a, data.b]), axis=1, return_counts=True)
+    assert pairs.T.tolist() == [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]]
+    assert abs(times - 2000).max() < 200  # five standard deviations
+
+
+@tasks
+def test_the_splits_are_the_papers(task):
+    data = toy.splits(task)
+    found = {name: (len(part.y), sorted({len(x) for x in part.sequences})) for name, part in data.items()}
+    assert found == {
+        "train": (10000, [4, 5, 6, 7, 8, 9, 10]),
+        "validation": (2500, [11, 12]),
+        "test": (2500, [13, 14]),
+    }
+
+
+@small
+def test_a_seed_decides_everything():
+    one, same, other = (toy.generate("subtraction", 50, [5, 9], seed) for seed in (4, 4, 5))
+    assert all(np.array_equal(x, y) for x, y in zip(one.sequences, same.sequences, strict=True))
+    assert not np.array_equal(one.y, other.y)
+
+
+@small
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [(("division", 5, [4]), "'division'"), (("addition", 5, [1, 4]), "lengths must be at least 2, got 1")],
+)
+def test_what_cannot_be_generated_is_refused(arguments, said):
+    with pytest.raises(LrpError, match=said):
+        toy.generate(*arguments)
+
+
+@small
+def test_statistics_of_a_case_made_by_hand():
+    x = np.zeros((3, 2))
+    three = np.array([1.0, 2.0, 3.0])
+    data = toy.Data((x, x[:2], x), np.array([0, 0, 1]), np.array([2, 1, 2]), three, three, three)
+    relevance = [np.array([1.0, 2, -1]), np.array([2.0, 0]), np.array([-4.0, 3, 1])]
+    found = toy.statistics(data, relevance, np.array([1.0, 2, 1]))
+    assert found["rho_a"] == pytest.approx(1)  # R_a is 1, 2, 3
+    assert found["rho_b"] == pytest.approx(1)  # R_b is -1, 0, 1
+    assert found["share"] == pytest.approx((2 / 4 + 2 / 2 + 4 / 8) / 3)
+    assert found["mse"] == pytest.approx((1 + 0 + 9) / 3)  # R_a + R_b is 0, 2, 4
+
+
+@small
+def test_the_true_relevance_is_perfect():
+    data = toy.generate("subtraction", 50, range(4, 8))
+    truth = [
+        x[:, 0] * np.where(np.arange(len(x)) == b, -1, 1) for x, b in zip(data.sequences, data.b, strict=True)
+    ]
+    found = toy.statistics(data, truth, data.y)
+    assert found == pytest.approx({"rho_a": 1, "rho_b": -1, "share": 1, "mse": 0})
+
+
+@pytest.mark.parametrize("size", [3, 700])
+def test_the_training_kernel_agrees_with_the_engine(size):
+    """700 sequences are three tiles, of which the last is not full."""
+    data = toy.generate("addition", size, range(4, 11), seed=2)
+    p = np.random.default_rng(0).uniform(-1, 1, PARAMETERS)
+    value, gradient = objective(data)(p)
+    model = Trained(0, tuple(p), {}, 0, 0).model
+    order = np.argsort([-len(x) for x in data.sequences], kind="stable")
+    trace = forward(model, pack(model, [encode_all(model, data.sequences)[k] for k in order]), "trace")
+    over = trace.scores - data.y[order, None]
+    passed = backward(trace, 2 * over / size, Propagation(), want_x=False, parameters=True)
+    (dU, dW, db, *_), (dV, _) = passed.parameters
+    np.testing.assert_allclose(value, (over**2).mean(), rtol=1e-12)
+    expected = np.concatenate([dU.ravel(), dW.ravel(), db.ravel(), dV.ravel()])
+    np.testing.assert_allclose(gradient, expected, rtol=1e-12, atol=1e-12 * abs(expected).max())
+
+
+@small
+def test_the_kernel_runs_plain_and_has_the_right_gradient():
+    error = objective(toy.generate("subtraction", 4, [2, 3], seed=8))
+    p = np.random.default_rng(1).uniform(-1, 1, PARAMETERS)
+    slope, step = error(p)[1], 1e-6 * np.eye(PARAMETERS)
+    numerical = [(error(p + d)[0] - error(p - d)[0]) / 2e-6 for d in step]
+    np.testing.assert_allclose(slope, numerical, atol=1e-8)  # of a difference quotient
+
+
+@small
+def test_starting_points():
+    p = initial(7)
+    assert np.array_equal(p, initial(7))
+    assert not p[12:16].any()
+    assert (abs(np.delete(p, range(12, 16))) < 1).all()
+    assert np.linalg.norm(clipped(np.full(17, 9.0))) == pytest.approx(5)
+    assert np.array_equal(clipped(np.full(17, 0.1)), np.full(17, 0.1))
+
+
+def test_training_reduces_the_error_and_can_be_repeated():
+    data = {"train": toy.generate("addition", 100, [4, 5]), "test": toy.generate("addition", 50, [6], 1)}
+    none, some, again = (train(data, 0, steps=steps, lr=0.05) for steps in (0, 20, 20))
+    assert some == again
+    assert some.errors["train"] < none.errors["train"] / 2
+    assert some.evaluations <= 400
+
+
+@small
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid")
+def test_a_start_that_diverges_is_given_up():
+    data = {"train": toy.generate("addition", 4, [2], 0)}
+    start = train(data, 0, steps=3, lr=1e308)
+    assert start.steps < 3
+    assert np.isfinite(start.parameters).all()
+
+
+@small
+def test_starts_are_counted_in_the_order_of_seeds(tmp_path):
+    def start(seed, error):
+        common = {"task": "addition", "parameters": [0.0] * 17, "steps": 1, "evaluations": 1}
+        return common | {"seed": seed, "errors": {"validation": error}}
+
+    lines = [json.dumps(start(seed, error)) for seed, error in [(2, 1e-5), (0, 1e-5), (1, 1), (4, 1e-5)]]
+    checkpoint = tmp_path / "starts.jsonl"
+    checkpoint.write_text("\n".join(lines) + "\n" + lines[0][:20])  # the last line was cut short
+    starts = read(checkpoint)["addition"]
+    assert sorted(starts) == [0, 1, 2, 4]
+    kept, tried = counted(starts)
+    assert ([s.seed for s in kept], tried) == ([0, 2], 3)  # seed 3 is still running, so 4 does not count yet
+    kept, tried = counted(starts, wanted=1)
+    assert ([s.seed for s in kept], tried) == ([0], 1)
