@@ -20,8 +20,11 @@ DEFAULT_MODEL = "sentiment"
 
 def _explain(options: argparse.Namespace) -> None:
     """Explain one sentence, or one series of numbers from a file."""
+    from lrpnumpy.kernels import compile as kernels
     from lrpnumpy.show import html, terminal
 
+    if kernels.mode == "background":
+        kernels.mode = "small"  # one sentence: by the time a kernel is compiled the program is over
     model = lrp.load(options.model, which=options.which)
     x = _input(options)
     common: dict[str, Any] = {"target": _class(options.target), "eps": options.eps}

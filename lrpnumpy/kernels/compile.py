@@ -2,12 +2,17 @@
 
 A kernel is a plain function whose parameters are annotated with the aliases below; the first is a float array, and its
 dtype chooses the signature. Modules with kernels do not import Numba: it is loaded when the first kernel is compiled.
-With NUMBA_DISABLE_JIT=1 the plain functions run instead.
+
+Nobody should wait for the compiler to see a first sentence explained. While a kernel is not ready, small calls run its
+plain function, and a thread in the background compiles it (or reads it from the disk cache); large calls wait. The
+environment variable LRPNUMPY_COMPILE changes that: "wait" always waits, "never" (as NUMBA_DISABLE_JIT=1) never compiles.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
+import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -28,8 +33,13 @@ HELPERS = tuple(f"lrpnumpy.kernels.{name}" for name in ("elementary", "product",
 MODULES = ("lrpnumpy.kernels.lstm", "lrpnumpy.kernels.occlusion", "lrpnumpy.kernels.decomposition")
 
 KERNELS: list[Kernel] = []
+SMALL = 60_000  # numbers in a call's arrays: beyond this the plain function takes longer than a person likes to wait
+mode: str = os.environ.get("LRPNUMPY_COMPILE", "background")  # "background", "wait", "never", or "small": small calls never compile
+
 _lock = threading.RLock()  # LLVM compiles one thing at a time anyway
+_asking = threading.Lock()
 _ready = False
+_finished = False
 
 
 class Kernel:
@@ -40,9 +50,22 @@ class Kernel:
         self.compiled: dict[str, Callable[..., Any]] = {}
         KERNELS.append(self)
 
-    def __call__(self, first: np.ndarray, *rest: Any) -> Any:
-        run = self.compiled.get(first.dtype.char) or self.compile(first.dtype)
-        return run(first, *rest)
+    def __call__(self, first: np.ndarray, *rest: Any) -> None:
+        run = self.compiled.get(first.dtype.char) or self._for_now(first, rest)
+        run(first, *rest)
+
+    def _for_now(self, first: np.ndarray, rest: tuple[Any, ...]) -> Callable[..., Any]:
+        """What to run while this kernel is not compiled: its plain function, where that is quick enough."""
+        if mode == "wait" or os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+            return self.compile(first.dtype)
+        if mode == "never":
+            return self.plain
+        size = first.size + sum(part.size for part in rest if isinstance(part, np.ndarray) and part.ndim < 4)
+        if size > SMALL:
+            return self.compile(first.dtype)
+        if mode != "small":
+            _background(self, first.dtype)
+        return self.plain
 
     def compile(self, dtype: Any) -> Callable[..., Any]:
         """The compiled function for float32 or float64, from the disk cache where it has been compiled before."""
@@ -60,6 +83,39 @@ class Kernel:
         hints.pop("return", None)
         signature = numba.void(*(_numba_type(numba, hint.__metadata__, dtype) for hint in hints.values()))
         return numba.njit(signature, cache=True, **OPTIONS)(self.plain)
+
+
+_waiting: queue.SimpleQueue[tuple[Kernel, np.dtype] | None] = queue.SimpleQueue()
+_asked: set[tuple[Kernel, str]] = set()
+_worker: threading.Thread | None = None
+
+
+def _background(one: Kernel, dtype: np.dtype) -> None:
+    """Have a kernel compiled by the thread in the background, once."""
+    global _worker
+    with _asking:
+        if (one, dtype.char) in _asked:
+            return
+        _asked.add((one, dtype.char))
+        if _worker is None:
+            _worker = threading.Thread(target=_work, name="lrpnumpy-compile", daemon=True)
+            _worker.start()
+            atexit.register(_finish)
+        _waiting.put((one, dtype))
+
+
+def _work() -> None:
+    while (job := _waiting.get()) is not None and not _finished:
+        job[0].compile(job[1])
+
+
+def _finish() -> None:
+    """At exit: no new kernel, but the one being compiled is let through, since LLVM cannot be interrupted."""
+    global _finished
+    _finished = True
+    _waiting.put(None)
+    if _worker is not None:
+        _worker.join()
 
 
 def kernel(function: Callable[..., Any]) -> Kernel:
