@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -24,7 +25,6 @@ from lrpnumpy.forward import (
     forward,
     merge,
     prepared,
-    project,
     run_dense,
 )
 from lrpnumpy.kernels import occlusion as kernels
@@ -40,15 +40,13 @@ class Variants:
 
     owner: np.ndarray  # (V,)
     T: np.ndarray  # (V,) number of steps of that sequence
-    gap_start: np.ndarray  # (V,)
-    gap_stop: np.ndarray  # (V,)
-    queue: np.ndarray  # (V,) a good order to run them in: those with the longest way to go first
+    gap: tuple[np.ndarray, np.ndarray] | None  # (V,) start and stop
+    is_mirrored: bool = False
 
     def mirrored(self) -> Variants:
         """As the backward direction sees them."""
-        return Variants(
-            self.owner, self.T, self.T - self.gap_stop, self.T - self.gap_start, self.queue[::-1].copy()
-        )
+        gap = None if self.gap is None else (self.T - self.gap[1], self.T - self.gap[0])
+        return Variants(self.owner, self.T, gap, not self.is_mirrored)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,36 +87,49 @@ def occlude(
     sequence does in that layer; 0, the default, is exact.
     """
     trace = trace_or_model if isinstance(trace_or_model, Trace) else forward(trace_or_model, batch, "states")
-    model, D = trace.model, trace.model.inputs
-    counts = batch.lengths * D if variables else np.array([len(phrases) for phrases in spans])
-    owner = np.repeat(np.arange(batch.n), counts)
-    T = batch.lengths[owner]
+    model, D, dtype = trace.model, trace.model.inputs, trace.scores.dtype
     if variables:
-        start = np.concatenate([np.repeat(np.arange(n), D) for n in batch.lengths])
+        counts = batch.lengths * D
+        start = np.concatenate([np.arange(n) for n in batch.lengths]).repeat(D)
         stop = start + 1
     else:
-        start, stop = np.concatenate(spans).astype(np.int64, copy=False).T.copy()
-    gaps = (start, stop) if how == "omit" and not variables else (np.full(len(T), -1),) * 2
-    if how == "omit" and (whole := gaps[1] - gaps[0] == T).any():
-        raise LrpError(f"how='omit' must leave at least one step, got a phrase of all {T[whole][0]}; use how='zero'.")
+        counts = np.array([*map(len, spans)])
+        start, stop = np.concatenate(spans).T
+    order, owner = _side_by_side(counts)
+    start, stop, T = start[order], stop[order], batch.lengths[owner]
     position = T - 1 if steps is None else np.asarray(steps)[owner]
-    if how == "omit":
-        left_out = (gaps[0] <= position) & (position < gaps[1])
-        position = np.where(left_out, np.where(gaps[0] > 0, gaps[0] - 1, gaps[1]), position)
-    instead = np.zeros((1, D), model.dtype) if baseline is None else np.asarray(baseline, model.dtype).reshape(1, D)
+    gap = None
+    if how == "omit" and not variables:
+        gap = start, stop
+        if (whole := stop - start == T).any():
+            raise LrpError(f"how='omit' must leave at least one step, got a phrase of all {T[whole][0]}; use how='zero'.")
+        left_out = (start <= position) & (position < stop)
+        position = np.where(left_out, np.where(start > 0, start - 1, stop), position)
+    instead = np.zeros((1, D), dtype) if baseline is None else np.asarray(baseline, dtype).reshape(1, D)
     pooling = Pooling(trace) if model.readout in ("mean", "max") else None
-    scores = np.empty((len(T), model.outputs), model.dtype)
+    scores = np.empty((len(T), model.outputs), dtype)
     for some in _groups(model, T):
         rows, own = instead, np.zeros(len(T[some]), np.int64)
         if variables:
-            own, d = np.arange(len(own)), np.arange(some.start, some.stop) % D
+            own, d = np.arange(len(own)), order[some] % D
             rows = batch.x[batch.first[start[some]] + owner[some]]  # type: ignore[index]
             rows[own, d] = instead[0, d]
-        variants = Variants(owner[some], T[some], gaps[0][some], gaps[1][some], np.arange(len(own)))
+        variants = Variants(owner[some], T[some], gap and (start[some], stop[some]))
         change = Change(start[some], stop[some], own, int(variables), rows)
-        scores[some] = _scores(trace, pooling, variants, change, position[some], tol)
-    shape = (-1, D, model.outputs) if variables else (-1, model.outputs)
-    return [scores[end - n : end].reshape(shape) for end, n in zip(np.cumsum(counts), counts, strict=True)]
+        scores[order[some]] = _scores(trace, pooling, variants, change, position[some], tol)
+    ends = np.cumsum(counts).tolist()
+    found = [scores[a:b] for a, b in pairwise([0, *ends])]
+    return [part.reshape(-1, D, model.outputs) for part in found] if variables else found
+
+
+def _side_by_side(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Order and owner of the variants: the first of every sequence, then the second, …; they make the widest strips."""
+    owner = np.repeat(np.arange(len(counts)), counts)
+    if len(counts) == 1:
+        return np.arange(len(owner)), owner
+    k = np.arange(len(owner)) - (np.cumsum(counts) - counts)[owner]
+    order = np.argsort(k.astype(np.uint16) if counts.max() < 1 << 16 else k, kind="stable")  # NumPy sorts 16 bits fastest
+    return order, owner[order]
 
 
 def _groups(model: Model, T: np.ndarray) -> list[slice]:
@@ -130,7 +141,7 @@ def _groups(model: Model, T: np.ndarray) -> list[slice]:
         return [slice(0, len(T))]
     group = np.cumsum(T * width if rows else np.full(len(T), width)) // MOST
     cuts = [0, *(np.flatnonzero(np.diff(group)) + 1).tolist(), len(T)]
-    return [slice(a, b) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+    return [slice(a, b) for a, b in pairwise(cuts)]
 
 
 def _scores(
@@ -230,19 +241,27 @@ def _run(
     out: np.ndarray,
 ) -> np.ndarray:
     """Run one direction up to `end` and put its outputs to rows `at` of `out`; the step at which each variant is through."""
-    layer, H, dtype = trace.layer, trace.layer.units, out.dtype
-    V = len(end)
-    places = min(V, max(48, 4096 // H))
-    z, a = np.empty(4 * places * H, dtype), np.empty(4 * places * H, dtype)
-    y, c, h = np.empty(places * H, dtype), np.empty((places, H), dtype), np.empty((places, H), dtype)
-    done, which, now = np.empty(V, np.int64), np.empty(places, np.int64), np.empty(places, np.int64)
+    layer, V = trace.layer, len(end)
+    places = min(V, max(batch.n, 48, 4096 // layer.units))
+    lo, hi = change.lo, change.hi
+    gap_start, gap_stop = variants.gap or (np.full(V, -1),) * 2
+    cuts = _strips(variants.owner, end, np.minimum(lo, end), lo, hi, gap_start, gap_stop) if tol == 0 else np.arange(V + 1)
+    Q = change.rows @ layer.U.reshape(-1, layer.inputs).T + layer.b.reshape(-1)  # type: ignore[union-attr]
+    done = np.empty(V, np.int64)
     kernels.run(
         trace.P, batch.first, trace.at, trace.C, trace.Hs, prepared(layer)[1], CODES[layer.activation],
-        CODES[layer.recurrent_activation], variants.queue, variants.owner, change.lo, change.hi, end,
-        variants.gap_start, variants.gap_stop, change.own, change.stride, project(layer, change.rows), tol, int(keep), at,
-        which, now, z, a, y, c, h, out, done,
+        CODES[layer.recurrent_activation], cuts, int(variants.is_mirrored), places, variants.owner, lo, hi, end,
+        gap_start, gap_stop, change.own, change.stride, Q, tol, int(keep), at, out, done,
     )  # fmt: skip
     return done
+
+
+def _strips(owner: np.ndarray, end: np.ndarray, *same: np.ndarray) -> np.ndarray:
+    """Where strips begin, and the end: runs of sequences next to each other, with all of `same` alike, none longer."""
+    alike = (owner[1:] == owner[:-1] + 1) & (end[1:] <= end[:-1])
+    for column in same:
+        alike &= column[1:] == column[:-1]
+    return np.concatenate(([0], np.flatnonzero(~alike) + 1, [len(owner)]))
 
 
 class Pooling:
@@ -261,11 +280,14 @@ class Pooling:
         at = self.batch.starts[variants.owner] + variants.owner
         x = self.join(self.before[at + change.lo], self.after[at + change.hi])
         v, t = _steps(change.lo, change.hi)
-        stays = (t < variants.gap_start[v]) | (t >= variants.gap_stop[v])
+        length, stays = variants.T, np.ones(len(t), bool)
+        if variants.gap is not None:
+            start, stop = variants.gap
+            length, stays = length - (stop - start), (t < start[v]) | (t >= stop[v])
         count = np.bincount(v[stays], minlength=len(x))
         some = np.flatnonzero(count)
         if len(some):
             x[some] = self.join(x[some], self.join.reduceat(change.rows[stays], (np.cumsum(count) - count)[some]))
         if self.is_mean:
-            x /= (variants.T - (variants.gap_stop - variants.gap_start))[:, None].astype(x.dtype)
+            x /= length[:, None].astype(x.dtype)
         return x

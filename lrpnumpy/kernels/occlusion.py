@@ -1,11 +1,13 @@
 """Many variants of the same sequences through one direction of an LSTM, each from where it begins to differ.
 
-A variant v of sequence owner[v] has inputs of its own in the steps from lo[v] to hi[v]; before them its states are those
-of the sequence itself, and from hi[v] on it gets the sequence's own, already projected inputs, so that W h_prev is all
-that is left to do. It leaves out the steps from gap_start[v] to gap_stop[v].
+A variant v of sequence owner[v] has inputs of its own in the steps from lo[v] to hi[v]. Before them its states are those
+of the sequence itself; after them it gets the sequence's own inputs, which are projected already, so that W h_prev is all
+that is left to do. It passes over the steps from gap_start[v] to gap_stop[v], and its last step is end[v] - 1.
 
-Variants need not be at the same step to go through the same matrix product. So there is a queue: at each turn all
-places are filled from it, every variant in a place goes one step further, and the place of one that is through is free.
+Variants need not be at the same step to go through the same matrix product. So there is a queue: at each turn, all that
+is running goes one step further, what is through makes room, and what waits comes in. What queues are strips: variants
+next to each other that differ only in their sequence, and these are next to each other, too, the longest first. Such
+variants read the same steps, so a strip is no more trouble than a single variant. Strips run out from their ends.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import Annotated
 
 import numpy as np
 
-from lrpnumpy.kernels.compile import I1, R2, R4, W1, W2, Int, Scalar, kernel
+from lrpnumpy.kernels.compile import I1, R1, R2, R4, W2, Int, Scalar, kernel
 from lrpnumpy.kernels.product import add_product
 from lrpnumpy.kernels.steps import activate
 
@@ -23,71 +25,134 @@ J1 = Annotated[np.ndarray, "int", 1, "write"]
 
 @kernel
 def run(
-    P: R2,  # (R, 4 H) U x + b of the sequences, packed rows
+    P: R1,  # (4, n, H) a step: U x + b of the sequences
     first: I1,  # (T+1,)
-    at: I1,  # (T+1,) where the state before each step is
+    at: I1,  # (T+1,) where the states before each step are
     C: R2,  # (n_0 + R, H) cell states of the sequences
     Hs: R2,  # (n_0 + R, H) hidden states of the sequences
     W: R4,  # packed (4, H, H)
     activation: Int,
     recurrent: Int,
-    queue: I1,  # (V,) variants in the order in which they begin
+    cuts: I1,  # (strips+1,) where each strip begins among the variants
+    backwards: Int,  # the last strip comes in first
+    places: Int,  # how many variants can run at once, at least the widest strip
     owner: I1,  # (V,)
     lo: I1,  # (V,)
     hi: I1,  # (V,)
-    end: I1,  # (V,) how many steps to go
+    end: I1,  # (V,)
     gap_start: I1,  # (V,)
     gap_stop: I1,  # (V,)
-    own: I1,  # (V,) row of Q of step lo
+    own: I1,  # (V,) row of Q for step lo
     stride: Int,  # from one step's row of Q to that of the next
     Q: R2,  # (any, 4 H) U x + b of the variants' own inputs
-    tol: Scalar,  # a variant that is back within tol of the sequence's states stops; 0: none does
-    keep: Int,  # 1: out has the outputs of every step from lo to done; 0: the last ones
-    out_at: I1,  # (V,) row of `out` for step lo, or for the last step
-    which: J1,  # (places,) variant in each place
-    now: J1,  # (places,) its next step
-    z: W1,  # (4, places, H)
-    a: W1,  # (4, places, H)
-    y: W1,  # (places, H)
-    c_now: W2,  # (places, H)
-    h_now: W2,  # (places, H)
+    tol: Scalar,  # > 0: a variant, alone in its strip, stops when it is back within tol of the sequence's state
+    keep: Int,  # 1: `out` has the outputs of every step from lo on; 0: of the last
+    out_at: I1,  # (V,) row of `out` for step lo, or for the last
     out: W2,  # (any, H)
-    done: J1,  # (V,) step from which on the variant is as the sequence, or `end`
+    done: J1,  # (V,) step from which on a variant is as its sequence, or `end`
 ) -> None:
-    """Outputs h of the variants."""
+    """z = W h_prev + U x + b; i, f, o = sigm(z), g = tanh(z); c = f c_prev + i g; h = o tanh(c)."""
     H = C.shape[1]
-    waiting = 0
+    strips = cuts.size - 1
+    z = np.empty(4 * places * H, C.dtype)
+    a = np.empty(4 * places * H, C.dtype)
+    y = np.empty(places * H, C.dtype)
+    c_now = np.empty((places, H), C.dtype)
+    h_now = np.empty((places, H), C.dtype)
+    which = np.empty(places, np.int64)  # first variant of each running strip
+    width = np.empty(places, np.int64)  # how many of it are running
+    now = np.empty(places, np.int64)  # their next step
+    came = 0
+    running = 0
     n = 0
-    while n > 0 or waiting < queue.size:
-        while n < which.size and waiting < queue.size:
-            v = queue[waiting]
-            waiting += 1
+    while True:
+        while came < strips:  # what waits comes in
+            strip = strips - 1 - came if backwards else came
+            v = cuts[strip]
+            wide = cuts[strip + 1] - v
+            if n + wide > places:
+                break
             t = min(lo[v], end[v])
             row = at[t] + owner[v]
-            h_now[n] = Hs[row]
-            c_now[n] = C[row]
-            if t == gap_start[v]:
-                t = gap_stop[v]
-            if t < end[v]:
-                which[n] = v
-                now[n] = t
-                n += 1
-            else:
-                done[v] = t
+            h_now[n : n + wide] = Hs[row : row + wide]
+            c_now[n : n + wide] = C[row : row + wide]
+            which[running] = v
+            width[running] = wide
+            now[running] = gap_stop[v] if t == gap_start[v] else t
+            running += 1
+            n += wide
+            came += 1
+        count = running  # what is through makes room
+        running = 0
+        old = 0
+        n = 0
+        for strip in range(count):
+            v = which[strip]
+            t = now[strip]
+            wide = width[strip]
+            left = wide
+            while left > 0 and end[v + left - 1] <= t:
+                left -= 1
+                done[v + left] = t
                 if not keep:
-                    out[out_at[v]] = h_now[n]
+                    target = out[out_at[v + left]]
+                    source = h_now[old + left]
+                    for j in range(H):
+                        target[j] = source[j]
+            if tol > 0 and left > 0 and t >= hi[v]:
+                h_v = h_now[old]
+                c_v = c_now[old]
+                h_true = Hs[at[t] + owner[v]]
+                c_true = C[at[t] + owner[v]]
+                j = 0
+                while j < H and abs(h_v[j] - h_true[j]) <= tol and abs(c_v[j] - c_true[j]) <= tol:
+                    j += 1
+                if j == H:
+                    left = 0
+                    done[v] = t
+                    if not keep:
+                        out[out_at[v]] = Hs[at[end[v]] + owner[v]]
+            if left > 0:
+                if n < old:
+                    h_old = h_now[old : old + left].reshape(left * H)
+                    c_old = c_now[old : old + left].reshape(left * H)
+                    h_new = h_now[n : n + left].reshape(left * H)
+                    c_new = c_now[n : n + left].reshape(left * H)
+                    for j in range(left * H):
+                        h_new[j] = h_old[j]
+                        c_new[j] = c_old[j]
+                which[running] = v
+                width[running] = left
+                now[running] = t
+                running += 1
+                n += left
+            old += wide
         if n == 0:
-            break
+            if came == strips:
+                break
+            continue
         m = n * H
-        for q in range(n):
-            v = which[q]
-            t = now[q]
-            x = Q[own[v] + stride * (t - lo[v])] if t < hi[v] else P[first[t] + owner[v]]
-            for k in range(4):
-                source = x[k * H : (k + 1) * H]
-                target = z[k * m + q * H : k * m + (q + 1) * H]
-                for j in range(H):
-                    target[j] = source[j]
+        place = 0  # all that is running goes one step further
+        for strip in range(running):
+            v = which[strip]
+            t = now[strip]
+            wide = width[strip]
+            if t < hi[v]:
+                for q in range(wide):
+                    x = Q[own[v + q] + stride * (t - lo[v])]
+                    for k in range(4):
+                        source = x[k * H : (k + 1) * H]
+                        target = z[k * m + (place + q) * H : k * m + (place + q + 1) * H]
+                        for j in range(H):
+                            target[j] = source[j]
+            else:
+                for k in range(4):
+                    row = 4 * first[t] + k * (first[t + 1] - first[t]) + owner[v]
+                    source = P[row * H : (row + wide) * H]
+                    target = z[k * m + place * H : k * m + (place + wide) * H]
+                    for j in range(wide * H):
+                        target[j] = source[j]
+            place += wide
         for k in range(4):
             add_product(h_now[:n], W[k], z[k * m : (k + 1) * m].reshape(n, H))
         activate(z[: 2 * m], a[: 2 * m], recurrent)
@@ -99,40 +164,17 @@ def run(
         o = a[3 * m : 4 * m]
         c = c_now[:n].reshape(m)
         h = h_now[:n].reshape(m)
-        tanh_c = y[:m]
         for q in range(m):
             c[q] = f[q] * c[q] + i[q] * g[q]
-        activate(c, tanh_c, activation)
+        activate(c, y[:m], activation)
         for q in range(m):
-            h[q] = o[q] * tanh_c[q]
-        q = 0
-        while q < n:
-            v = which[q]
-            t = now[q]
+            h[q] = o[q] * y[q]
+        place = 0
+        for strip in range(running):
+            v = which[strip]
+            t = now[strip]
             if keep:
-                out[out_at[v] + t - lo[v]] = h_now[q]
-            t += 1
-            if t == gap_start[v]:
-                t = gap_stop[v]
-            through = t >= end[v]
-            if through and not keep:
-                out[out_at[v]] = h_now[q]
-            if tol > 0 and not through and t >= hi[v]:
-                row = at[t] + owner[v]
-                h_true, c_true, h_v, c_v = Hs[row], C[row], h_now[q], c_now[q]
-                j = 0
-                while j < H and abs(h_v[j] - h_true[j]) <= tol and abs(c_v[j] - c_true[j]) <= tol:
-                    j += 1
-                through = j == H
-                if through and not keep:
-                    out[out_at[v]] = Hs[at[end[v]] + owner[v]]
-            if through:
-                done[v] = t
-                n -= 1
-                which[q] = which[n]
-                now[q] = now[n]
-                h_now[q] = h_now[n]
-                c_now[q] = c_now[n]
-            else:
-                now[q] = t
-                q += 1
+                for q in range(width[strip]):
+                    out[out_at[v + q] + t - lo[v]] = h_now[place + q]
+            place += width[strip]
+            now[strip] = gap_stop[v] if t + 1 == gap_start[v] else t + 1
