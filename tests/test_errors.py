@@ -1,0 +1,106 @@
+"""What bad input gets: one clear sentence from one family of errors, naming what, where, expected and found."""
+
+import networks as nets
+import numpy as np
+import pytest
+
+import lrpnumpy as lrp
+
+RNG = np.random.default_rng(0)
+LAYER = nets.lstm(RNG, 3, 2)
+HEAD = nets.dense(RNG, 2, 2)
+NUMBERS = lrp.Model([LAYER, HEAD], classes=["no", "yes"])
+WORDS = lrp.Model([LAYER, HEAD], embedding=lrp.Embedding(RNG.normal(size=(3, 3)), vocabulary=["a", "b", "c"]))
+EVERY = lrp.Model([LAYER, HEAD], readout="every")
+ONE = lrp.Model([LAYER, nets.dense(RNG, 2, 1)])
+U, W, b, X = LAYER.U, LAYER.W, LAYER.b, RNG.normal(size=(4, 3))
+
+
+def holed(array, value):
+    out = np.array(array)
+    out.flat[-1] = value
+    return out
+
+
+CASES = {
+    # records: which array of which layer must be what
+    "U has three gates": (lambda: lrp.LSTM(U[:3], W, b), r"LSTM: U must have shape \(4, any, any\), got \(3, 2, 3\)"),
+    "W does not fit U": (lambda: lrp.LSTM(U, W[:, :1], b), r"LSTM: W must have shape \(4, 2, 2\), got \(4, 1, 2\)"),
+    "NaN in a weight": (lambda: lrp.LSTM(holed(U, np.nan), W), r"LSTM: U must be finite, got nan at index \[3, 1, 2\]"),
+    "infinite weight": (lambda: lrp.Dense(holed(HEAD.V, np.inf)), r"Dense: V must be finite, got inf"),
+    "integer weights": (lambda: lrp.LSTM(np.ones((4, 2, 3), int), W), r"LSTM: U must be float32 or float64, got int64"),
+    "object weights": (lambda: lrp.Dense(np.array([[None, 1.0]])), r"Dense: V must be float32 or float64, got object"),
+    "float16 weights": (lambda: lrp.Dense(np.ones((1, 2), np.float16)), r"got float16"),
+    "ragged weights": (lambda: lrp.Dense([[1.0], [1.0, 2.0]]), r"Dense: V must be an array of floats"),
+    "unknown activation": (lambda: lrp.LSTM(U, W, b, activation="gelu"), r"LSTM: activation must be one of .*'tanh'.*, got 'gelu'"),
+    "unknown merge": (lambda: lrp.Bidirectional(LAYER, LAYER, "mul"), r"merge must be one of .*, got 'mul'"),
+    "sum of unequal directions": (lambda: lrp.Bidirectional(LAYER, nets.lstm(RNG, 3, 4), "sum"), r"got 2 and 4 units; use merge='concat'"),
+    "layers that do not fit": (lambda: lrp.Model([LAYER, nets.dense(RNG, 5, 2)]), r"V of layer 1 \(Dense\) must take the 2 outputs of the layer 0 \(LSTM\), got 5 columns"),
+    "embedding that does not fit": (lambda: lrp.Model([LAYER, HEAD], embedding=lrp.Embedding(np.ones((3, 4)))), r"U of layer 0 \(LSTM\) must take the 4 outputs of the embedding, got 3"),
+    "no recurrent layer": (lambda: lrp.Model([HEAD]), r"at least one LSTM or Bidirectional"),
+    "a foreign layer": (lambda: lrp.Model([LAYER, "Dense"]), r"layer 1 must be an LSTM, Bidirectional or Dense layer, got str"),
+    "not a list of layers": (lambda: lrp.Model(LAYER), r"layers must be a list"),
+    "too few class names": (lambda: lrp.Model([LAYER, HEAD], classes=["one"]), r"classes must have 2 names, one for each, got 1"),
+    "the same class twice": (lambda: lrp.Model([LAYER, HEAD], classes=["a", "a"]), r"got 'a' twice"),
+    "softmax of one output": (lambda: lrp.Model([LAYER, nets.dense(RNG, 2, 1)], output="softmax"), r"output must be 'linear' or 'sigmoid'"),
+    "unknown token that is no word": (lambda: lrp.Embedding(np.ones((1, 2)), vocabulary=["a"], unknown="b"), r"unknown must be a word of the vocabulary, got 'b'"),
+    # inputs: position in the batch
+    "wrong number of features": (lambda: lrp.predict_all(NUMBERS, [X, X[:, :2]]), r"sequence 1 must have shape \(any, 3\), got \(4, 2\)"),
+    "NaN in an input": (lambda: lrp.explain_all(NUMBERS, [X, X, holed(X, np.nan)]), r"sequence 2 must be finite, got nan at index \[3, 2\]"),
+    "infinity in an input": (lambda: lrp.predict(NUMBERS, holed(X, -np.inf)), r"x must be finite, got -inf"),
+    "an empty sequence": (lambda: lrp.predict_all(NUMBERS, [X, X[:0]]), r"sequence 1 must have at least one step, got an empty sequence"),
+    "an empty string": (lambda: lrp.predict(WORDS, "  "), r"at least one word, got an empty string"),
+    "one dimension": (lambda: lrp.predict(NUMBERS, X[:, 0]), r"must have shape \(T, 3\), got \(4,\); a series of one variable is x\[:, None\]"),
+    "an integer array of features": (lambda: lrp.predict(NUMBERS, np.ones((4, 3), int)), r"x must be float32 or float64, got int64"),
+    "an object array": (lambda: lrp.predict(NUMBERS, np.full((4, 3), None)), r"x must be float32 or float64, got object"),
+    "a string without vocabulary": (lambda: lrp.predict(NUMBERS, "a b"), r"this model has no vocabulary"),
+    "ids without embedding": (lambda: lrp.predict(NUMBERS, [1, 2]), r"this model has no embedding"),
+    "an unknown word": (lambda: lrp.predict_all(WORDS, ["a b", "b x"]), r"sequence 1.*'x'.*position 1"),
+    "an id out of range": (lambda: lrp.predict_all(WORDS, [[0, 1], [2, 3]]), r"sequence 1: token ids must lie from 0 to 2, got 3 at position 1"),
+    "a negative id": (lambda: lrp.predict(WORDS, [-1]), r"got -1 at position 0"),
+    "one string for many": (lambda: lrp.predict_all(WORDS, "a b"), r"must be a list of sequences, got one string"),
+    # what is asked
+    "a class out of range": (lambda: lrp.explain(NUMBERS, X, target=2), r"target must lie from 0 to 1, got 2"),
+    "a negative class": (lambda: lrp.explain(NUMBERS, X, target=-1), r"target must lie from 0 to 1, got -1"),
+    "an unknown class name": (lambda: lrp.explain(NUMBERS, X, target="maybe"), r"target must be one of 'no', 'yes', got 'maybe'"),
+    "a class name where there are none": (lambda: lrp.explain(EVERY, X, target="yes"), r"this model has no class names"),
+    "too few targets": (lambda: lrp.explain_all(NUMBERS, [X, X], target=[0]), r"one class for each of the 2 sequences, got 1"),
+    "one wrong target of many": (lambda: lrp.explain_all(NUMBERS, [X, X], target=[0, 7]), r"target of sequence 1 must lie from 0 to 1, got 7"),
+    "versus the same class": (lambda: lrp.explain(NUMBERS, X, target=1, versus="yes"), r"versus must be another class than the target"),
+    "an unknown method": (lambda: lrp.explain(NUMBERS, X, "lrp"), r"method must be one of 'gradient', .*, got 'lrp'"),
+    "negative eps": (lambda: lrp.explain(NUMBERS, X, eps=-1), r"eps must be a finite number that is not negative, got -1"),
+    "eps that is no number": (lambda: lrp.explain(NUMBERS, X, eps="small"), r"eps must be a number"),
+    "an unknown unit": (lambda: lrp.explain(NUMBERS, X, unit="letter"), r"unit must be one of 'word', 'variable', None, got 'letter'"),
+    "variables of cd": (lambda: lrp.explain(NUMBERS, X, "cd", unit="variable"), r"'cd', which has no relevance per variable"),
+    "hidden of a gradient": (lambda: lrp.explain(NUMBERS, X, "gradient", hidden=True), r"only LRP gives the hidden states relevance"),
+    "probabilities of a regression": (lambda: lrp.explain(ONE, X, "occlusion-p"), r"use 'occlusion-f', or build the Model with output='sigmoid'"),
+    "step where there is one prediction": (lambda: lrp.explain(NUMBERS, X, step=1), r"step must be None unless the model predicts at every step"),
+    "step out of range": (lambda: lrp.explain_all(EVERY, [X, X[:2]], step=3), r"step must lie from -2 to 1 for sequence 1 of 2 steps, got 3"),
+    "a span out of range": (lambda: lrp.explain(NUMBERS, X, "cd", spans=[(2, 5)]), r"0 <= start < stop <= 4, got \(2, 5\)"),
+    "a span that is none": (lambda: lrp.explain(NUMBERS, X, "cd", spans=[3]), r"spans must be a list of pairs"),
+    "omitting everything": (lambda: lrp.explain(NUMBERS, X[:1], "occlusion-f", how="omit"), r"omit|remov|left"),
+    "a baseline of the wrong length": (lambda: lrp.explain(NUMBERS, X, "occlusion-f", baseline=np.zeros(2)), r"baseline must have shape \(3\), got \(2,\)"),
+    "no threads": (lambda: lrp.predict_all(NUMBERS, [X], threads=0), r"threads must be a positive number"),
+    "JSON that is none": (lambda: lrp.Explanation.from_json("{"), r"from_json must get the text that to_json wrote"),
+    "one class of one class": (lambda: lrp.explain(NUMBERS, X).for_class(0), r"made with target='all'"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_message(case):
+    call, message = CASES[case]
+    with pytest.raises(lrp.LrpError, match=message) as caught:
+        call()
+    assert isinstance(caught.value, ValueError) and str(caught.value).endswith(".")
+
+
+def test_unknown_words_map_to_the_unknown_token():
+    embedding = lrp.Embedding(RNG.normal(size=(3, 3)), vocabulary=["a", "b", "?"], unknown="?")
+    model = lrp.Model([LAYER, HEAD], embedding=embedding)
+    assert (lrp.predict(model, "a x") == lrp.predict(model, "a ?")).all()
+    assert lrp.explain(model, "a x").tokens == ("a", "x")
+
+
+def test_nothing_to_explain_is_nothing():
+    assert lrp.predict_all(NUMBERS, []).shape == (0, 2)
+    assert list(lrp.explain_all(NUMBERS, [])) == []
