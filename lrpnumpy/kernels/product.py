@@ -1,34 +1,153 @@
-"""Small matrix products inside kernels: C += A B with B, the weights, packed once per model."""
+"""Small matrix products inside kernels: C += A B, where B, the weights, is packed once per model.
+
+B is cut into panels of as many columns as fill a cache line. The compiled product goes through C in tiles of
+one to six rows and one panel (several panels where there are few rows), whose sums stay in registers while k
+runs. The last panel is moved left until it ends where B ends, and is zero in the columns that it shares with
+the panel before: so every tile has its full width, and nothing is added twice.
+
+A sum runs over k in the same order in whatever tile it is: a row's result does not depend on the other rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
-OPTIONS = {"fastmath": {"contract"}, "error_model": "numpy"}
+LINE = 64  # bytes: two registers of AVX2, and LLVM makes of it what another processor has
+TILES = [(1, 1), (2, 1), (3, 1), (4, 1), (5, 1), (6, 1), (2, 2), (1, 4)]  # rows and panels in 16 registers
 
 
 def pack(B: np.ndarray) -> np.ndarray:
-    """Return the (K, M) matrix B in the layout that add_product reads: (panels, K, width), read-only."""
-    packed = np.array(B[None], order="C")
+    """Return the (K, M) matrix B as panels (panels, K, width), read-only, for add_product."""
+    K, M = B.shape
+    width = LINE // B.itemsize
+    packed = np.zeros((-(-M // width), K, width), B.dtype)
+    for panel, j in zip(packed, range(0, M, width), strict=True):
+        shared = max(j + min(width, M) - M, 0)  # columns
+        panel[:, shared : shared + M - j] = B[:, j : j + width]
     packed.setflags(write=False)
     return packed
 
 
 def add_product(A: np.ndarray, B: np.ndarray, C: np.ndarray) -> None:
     """C += A B for contiguous A (n, K) and C (n, M), and B from pack."""
-    C += A @ B[0]
+    M, width = C.shape[1], B.shape[2]
+    for p, panel in enumerate(B):
+        j = max(min(p * width, M - width), 0)
+        C[:, j : j + width] += A @ panel[:, :M]
 
 
 def overloads() -> None:
-    """Tell Numba what to compile for add_product."""
-    from numba.extending import overload
+    """Tell Numba what to compile for add_product; it takes the options of the kernel that calls it."""
+    from numba.extending import overload, register_jitable
 
-    @overload(add_product, jit_options=OPTIONS)
+    read_only, add_tile = _intrinsics()
+
+    @register_jitable
+    def add(A, B, C):
+        (n, K), M = A.shape, C.shape[1]
+        panels, width = B.shape[0], B.shape[2]
+        if width > M and K * M <= 16:  # too little for tiles: rows are the inner loop
+            for k in range(K):
+                for j in range(M):
+                    b = B[0, k, j]
+                    for i in range(n):
+                        C[i, j] += A[i, k] * b
+            return
+        target = C if width <= M else np.zeros((n, width), C.dtype)
+        together = max(4 // n, 1)  # panels
+        p = 0
+        while p < panels:
+            if p + together > panels:
+                together = 1
+            i = 0
+            for tiles in range((n + 5) // 6, 0, -1):  # as equal as possible: 7 rows are 4 + 3
+                rows = (n - i + tiles - 1) // tiles
+                add_tile(A, B, target, i, rows, p, together)
+                i += rows
+            p += together
+        if width > M:
+            for i in range(n):
+                for j in range(M):
+                    C[i, j] += target[i, j]
+
+    @overload(add_product)
     def _add_product(A, B, C):
         def compiled(A, B, C):
-            for i in range(A.shape[0]):
-                a, c = A[i], C[i]
-                for k in range(A.shape[1]):
-                    a_k, b = a[k], B[0, k]
-                    for j in range(c.size):
-                        c[j] += a_k * b[j]
+            add(read_only(A), B, C)
 
         return compiled
+
+
+def _intrinsics() -> tuple[Any, Any]:
+    """read_only(A), so that A has one type to compile for; and add_tile, for the shapes in TILES."""
+    from llvmlite import ir
+    from numba.core import imputils, types
+    from numba.extending import intrinsic
+
+    @intrinsic
+    def read_only(typing_context, A):
+        def generate(context, builder, signature, arguments):
+            return imputils.impl_ret_borrowed(context, builder, signature.return_type, arguments[0])
+
+        return A.copy(readonly=True)(A), generate
+
+    @intrinsic
+    def add_tile(typing_context, A, B, C, i, rows, p, panels):
+        def generate(context, builder, signature, arguments):
+            arrays = zip((A, B, C), arguments[:3], strict=True)
+            a, b, c = (context.make_array(kind)(context, builder, value) for kind, value in arrays)
+            K, M = builder.extract_value(a.shape, 1), builder.extract_value(c.shape, 1)
+            i, rows, p, panels = arguments[3:]
+            vector = ir.VectorType(context.get_data_type(A.dtype), LINE * 8 // A.dtype.bitwidth)
+            done = builder.append_basic_block()
+            switch = builder.switch(builder.add(builder.mul(rows, K.type(8)), panels), done)
+            for shape in TILES:
+                block = builder.append_basic_block()
+                switch.add_case(K.type(shape[0] * 8 + shape[1]), block)
+                builder.position_at_end(block)
+                _emit_tile(builder, vector, a.data, b.data, c.data, K, M, i, p, *shape)
+                builder.branch(done)
+            builder.position_at_end(done)
+            return context.get_dummy_value()
+
+        return types.void(A, B, C, *[types.intp] * 4), generate
+
+    return read_only, add_tile
+
+
+def _emit_tile(builder, vector, A, B, C, K, M, i, p, rows, panels) -> None:
+    """LLVM instructions that add one tile: these many rows from i on, these many panels from p on."""
+    from llvmlite import ir
+    from numba.core import cgutils
+
+    lanes, integer = vector.count, K.type
+    size, width = LINE // lanes, integer(lanes)
+    first_lane = ir.VectorType(ir.IntType(32), lanes)(None)  # zeros
+
+    def line(start, offset):
+        return builder.bitcast(builder.gep(start, [offset]), vector.as_pointer())
+
+    i = [builder.add(i, integer(r)) for r in range(rows)]
+    p = [builder.add(p, integer(g)) for g in range(panels)]
+    a_rows = [builder.gep(A, [builder.mul(r, K)]) for r in i]
+    b_panels = [builder.gep(B, [builder.mul(builder.mul(g, K), width)]) for g in p]
+    sums = [[cgutils.alloca_once_value(builder, vector([0.0] * lanes)) for _ in p] for _ in i]
+    with cgutils.for_range(builder, K) as loop:
+        b_k = [builder.load(line(panel, builder.mul(loop.index, width)), align=size) for panel in b_panels]
+        for a_row, row_sums in zip(a_rows, sums, strict=True):
+            a_k = builder.load(builder.gep(a_row, [loop.index]))
+            a_k = builder.insert_element(vector(ir.Undefined), a_k, ir.IntType(32)(0))
+            a_k = builder.shuffle_vector(a_k, a_k, first_lane)
+            for b, total in zip(b_k, row_sums, strict=True):
+                # Not the instruction fma: where the processor has none, that would be a function call.
+                product = builder.fmul(a_k, b, flags=["contract"])
+                builder.store(builder.fadd(builder.load(total), product, flags=["contract"]), total)
+    last = builder.sub(M, width)
+    for g, panel in enumerate(p):
+        j = builder.mul(panel, width)
+        j = builder.select(builder.icmp_signed("<", j, last), j, last)
+        for r, row_sums in zip(i, sums, strict=True):
+            c = line(C, builder.add(builder.mul(r, M), j))
+            builder.store(builder.fadd(builder.load(c, align=size), builder.load(row_sums[g])), c, align=size)
