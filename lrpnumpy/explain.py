@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -346,6 +347,14 @@ def _joined(parts: list[Columns]) -> Columns:
     return out
 
 
+def _outside() -> int:
+    """The stacklevel of a warning that points at the first caller outside this package."""
+    level, frame = 0, sys._getframe()
+    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "lrpnumpy":
+        level, frame = level + 1, frame.f_back  # type: ignore[assignment]
+    return level
+
+
 # -- all chunks ------------------------------------------------------------------------------------------------------
 
 
@@ -474,7 +483,7 @@ class Explanations(Sequence[Explanation]):
         if wrong.any():
             k = int(np.searchsorted(self.starts, np.argwhere(wrong)[0][-1], side="right")) - 1
             warnings.warn(
-                f"{name}: relevance of sequence {k} is not finite (eps={eps:g}){advice}.", RelevanceWarning, stacklevel=4
+                f"{name}: relevance of sequence {k} is not finite (eps={eps:g}){advice}.", RelevanceWarning, stacklevel=_outside()
             )
         elif "largest" in self.ledger:
             size = abs(self._explained())
@@ -486,7 +495,7 @@ class Explanations(Sequence[Explanation]):
                     f"{int(huge.sum())} of {huge.size} explanations, the first that of sequence {k} (eps={eps:g}), so rounding "
                     f"decides it{advice}.",
                     RelevanceWarning,
-                    stacklevel=4,
+                    stacklevel=_outside(),
                 )
 
     def _explained(self) -> np.ndarray:

@@ -27,6 +27,7 @@ def _span(word: str, share: float, value: float) -> str:
     r, g, b = RED if share >= 0 else BLUE
     alpha = 0.85 * abs(share)
     style = f"background:rgba({r},{g},{b},{alpha:.3f})" if alpha else ""
+    style += ";color:#fff" if abs(share) > 0.6 else ""
     return f'<span style="{style}" title="{escape(word)}: {value:+.4g}">{escape(word)}</span>'
 
 

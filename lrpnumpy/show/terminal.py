@@ -73,6 +73,8 @@ def _words(e: Explanation) -> list[str]:
 
 def title(e: Explanation) -> str:
     """What is explained: the class, its score and probability, the method."""
+    if len(e.scores) == 1 and not e.classes:
+        return f"{e.method}: why {e.scores[0]:.4g}?"
     text = f"{e.method}: why {e.name_of(e.target)!r}"
     if (e.options or {}).get("versus") is not None:
         text += f" rather than {e.name_of(e.options['versus'])!r}"

@@ -1,0 +1,160 @@
+"""Pictures: what must be in them, for every kind of explanation, and for words that are hard to show."""
+
+import dataclasses
+import io
+import re
+from html.parser import HTMLParser
+
+import networks as nets
+import numpy as np
+import pytest
+
+import lrpnumpy as lrp
+from lrpnumpy.explanation import Ledger
+from lrpnumpy.show import color, html, latex, plot, terminal
+
+HARD = ("<unk>", "<script>alert(1)</script>", "\x1b[2J", "\\input{x}", "$x$", "שלום", "\N{FAMILY}\N{COMBINING ACUTE ACCENT}", "&amp;", "漢字", "")
+
+
+def explanation(tokens, relevance, **options):
+    return lrp.Explanation(
+        relevance=np.array(relevance, float), scores=np.array([1.0, -2.0]), target=0, method="lrp-all", tokens=tuple(tokens),
+        probabilities=np.array([0.9, 0.1]), classes=("yes", "no"), ledger=Ledger(0.5, (0.2, 0.1), 0.1, 0.1, 3.0), **options,
+    )  # fmt: skip
+
+
+CASES = {
+    "plain": explanation(["not", "very", "good"], [1.0, -0.5, 0.1]),
+    "all zero": explanation(["a", "b"], [0.0, 0.0]),
+    "one word": explanation(["a"], [-2.0]),
+    "hard words": explanation(HARD, np.linspace(-1, 1, len(HARD))),
+    "very long": explanation([f"word{k}" for k in range(2000)], np.sin(np.arange(2000))),
+    "no words": dataclasses.replace(explanation("ab", [1.0, 2.0]), tokens=None),
+    "not finite": explanation("abc", [np.nan, np.inf, 1.0]),
+    "huge and tiny": explanation("ab", [1e300, 1e-300]),
+}
+
+
+class Text(HTMLParser):
+    """The text and tags of a page."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.tags, self.text, self.open = [], "", []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in ("meta",):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_html(case):
+    e = CASES[case]
+    page = Text(html.page(e))
+    assert page.open == [] and "script" not in {tag for tag, _ in page.tags}
+    words = [attrs for tag, attrs in page.tags if tag == "span" and "title" in attrs]
+    assert len(words) == len(e) and all(": " in attrs["title"] for attrs in words)
+    if e.tokens:
+        assert all(word in page.text for word in e.tokens)
+
+
+@pytest.mark.parametrize("colors", ["never", "256", "truecolor"])
+@pytest.mark.parametrize("case", CASES)
+def test_terminal(case, colors):
+    e = CASES[case]
+    text = terminal.render(e, colors, width=60)
+    if colors == "never":
+        assert "\x1b" not in text
+    bare = re.sub(r"\x1b\[[0-9;]*m", "", text)
+    assert "\x1b" not in bare  # a word's own escape codes never reach the terminal
+    assert "'yes'" in bare and "ledger" in bare
+    if case == "very long":
+        assert len(bare.splitlines()) < 500
+        assert all(len(line) <= 60 for line in bare.split("\n\n")[1].splitlines())
+
+
+def test_colours_follow_the_sign_and_size():
+    assert color.rgb(0) == (255, 255, 255) and color.rgb(1) == color.RED and color.rgb(-1) == color.BLUE
+    assert list(color.scaled(np.array([2.0, -4.0, 0.0]))) == [0.5, -1.0, 0.0]
+    assert list(color.scaled(np.zeros(2))) == [0, 0]
+    assert color.ink((255, 255, 255)) == (0, 0, 0) and color.ink((0, 0, 60)) == (255, 255, 255)
+
+
+def test_the_terminal_decides_on_colour(monkeypatch):
+    class Screen(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("COLORTERM", "truecolor")
+    assert terminal.palette(stream=Screen()) == "truecolor"
+    assert terminal.palette(stream=io.StringIO()) == "never"
+    monkeypatch.delenv("COLORTERM")
+    assert terminal.palette(stream=Screen()) == "256"
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert terminal.palette(stream=Screen()) == "never"
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case != "very long"])
+def test_figures(case, tmp_path):
+    e = CASES[case]
+    for kind in ("png", "svg", "pdf"):
+        plot.sentence(e).savefig(tmp_path / f"a.{kind}")
+        assert (tmp_path / f"a.{kind}").stat().st_size > 1000
+    plot.ledger(e).savefig(tmp_path / "ledger.png")
+
+
+def test_words_of_a_figure_stay_inside_it():
+    figure = plot.sentence(explanation([f"word{k}" for k in range(80)], np.sin(np.arange(80))), width=5)
+    renderer = figure.canvas.get_renderer()
+    for text in figure.texts:
+        box = text.get_window_extent(renderer)
+        assert 0 <= box.x0 and box.x1 <= figure.bbox.width and 0 <= box.y0 and box.y1 <= figure.bbox.height
+
+
+def test_right_to_left_begins_at_the_right():
+    hebrew, latin = plot.sentence(explanation(["שלום", "עולם"], [1, 2])), plot.sentence(explanation(["peace", "world"], [1, 2]))
+    first, second = ([text.get_position()[0] for text in figure.texts[1:3]] for figure in (hebrew, latin))
+    assert first[0] > first[1] and second[0] < second[1]
+
+
+def test_numbers(rng, tmp_path):
+    features = ["rain", "snow"]
+    model = lrp.Model([nets.lstm(rng, 2, 3), nets.dense(rng, 3, 1)], features=features)
+    for T in (1, 50):
+        x = rng.normal(size=(T, 2))
+        e = lrp.explain(model, x)
+        assert [axes.get_ylabel() for axes in plot.series(e, x).axes] == features
+        plot.series(lrp.explain(model, x, unit="word"), x).savefig(tmp_path / "s.png")
+        assert [label.get_text() for label in plot.feature_map(e).axes[0].get_yticklabels()] == features
+    with pytest.raises(lrp.LrpError, match=r"x must have shape \(50, D\)"):
+        plot.series(e, x[:3])
+    with pytest.raises(lrp.LrpError, match="unit='variable'"):
+        plot.feature_map(lrp.explain(model, x, unit="word"))
+
+
+def test_latex_prints_words_as_they_are():
+    text = latex.document(CASES["hard words"])
+    assert r"\textless{}unk\textgreater{}" in text and r"\textbackslash{}input\{x\}" in text and r"\$x\$" in text
+    assert text.count("{") - text.count(r"\{") == text.count("}") - text.count(r"\}")
+    assert latex.table([CASES["plain"]] * 2).count("lrp-all") == 2
+
+
+def test_several_methods_and_classes(rng):
+    embedding = lrp.Embedding(rng.normal(size=(2, 3)), vocabulary=["a", "b"])
+    model = lrp.Model([nets.lstm(rng, 3, 3), nets.dense(rng, 3, 2)], embedding=embedding, classes=["x", "y"])
+    several = lrp.compare(model, "a b", eps=0.2)
+    for text in (str(several), terminal.render_comparison(several, "truecolor"), Text(several._repr_html_()).text):
+        assert all(method.name in text for method in lrp.methods())
+    assert len(plot.sentence(several).texts) == 3 * len(several)
+    every = lrp.explain(model, "a b", target="all")
+    assert "'x'" in str(every) and "'y'" in str(every) and every._repr_html_().count('class="head"') == 2
