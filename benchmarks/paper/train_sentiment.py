@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 from collections import Counter
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -27,11 +26,11 @@ from torch import nn
 from torch.nn import functional as F
 from tqdm import tqdm
 
-CLASSES = ["very negative", "negative", "neutral", "positive", "very positive"]
+from lrpnumpy.evaluate.treebank import CLASSES, Phrase, accuracies, read_trees
+
 UNKNOWN = "<unk>"
 D, H, C = 60, 60, len(CLASSES)  # the paper's sizes
 
-Phrase = tuple[tuple[str, ...], int]  # words, label
 Batch = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # rows of E (B, T), labels (B,), weights (B,)
 
 
@@ -57,28 +56,6 @@ class Settings:
 
 
 # ------------------------------------------------------------------------------------------------------- data
-
-
-def read_trees(path: Path) -> list[list[Phrase]]:
-    """Each line's tree as its labelled phrases, innermost first: the whole sentence is the last one."""
-    # Only '\n' ends a line and only ' ' parts tokens: some tokens contain a no-break space.
-    return [read_tree(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
-
-
-def read_tree(line: str) -> list[Phrase]:
-    """`(3 (2 Not) (3 bad))` gives [(("not",), 2), (("bad",), 3), (("not", "bad"), 3)]."""
-    words: list[str] = []
-    opened: list[tuple[int, int]] = []  # label and first word of the brackets not yet closed
-    phrases: list[Phrase] = []
-    for label, word, close in re.findall(r"\((\d) |([^() ]+)|(\))", line):
-        if label:
-            opened.append((int(label), len(words)))
-        elif word:
-            words.append(re.sub(r"\\([/*])", r"\1", word).lower())
-        elif close:
-            label_opened, start = opened.pop()
-            phrases.append((tuple(words[start:]), label_opened))
-    return phrases
 
 
 def word_counts(trees: list[list[Phrase]]) -> Counter[str]:
@@ -127,17 +104,6 @@ class Network(nn.Module):
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         _, (h, _) = self.lstm(self.drop_words(self.embedding(ids)))  # the last state each way: (2, B, H)
         return self.output(self.drop_hidden(torch.cat([h[0], h[1]], dim=1)))
-
-
-def accuracies(scores: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
-    """Five-class accuracy in %, and binary: on non-neutral sentences, P(3) + P(4) against P(0) + P(1)."""
-    P = np.exp(scores - scores.max(axis=1, keepdims=True))  # unnormalised: only compared within a row
-    positive = P[:, 3:].sum(axis=1) > P[:, :2].sum(axis=1)
-    polar = labels != 2
-    return (
-        100 * float(np.mean(scores.argmax(axis=1) == labels)),
-        100 * float(np.mean(positive[polar] == (labels > 2)[polar])),
-    )
 
 
 @torch.no_grad()
