@@ -1,0 +1,111 @@
+"""The command line as a person meets it, and the examples."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import lrpnumpy as lrp
+from lrpnumpy.__main__ import main
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_explain_prints_a_sentence_and_a_table(capsys):
+    assert main(["explain", "It isn't funny."]) == 0
+    text = capsys.readouterr().out
+    assert "It is n't funny ." in text and "ledger" in text and "\x1b" not in text
+    assert text.count("\n") > 8 and "'negative'" in text
+
+
+def test_explain_writes_files(tmp_path, capsys):
+    paths = {kind: tmp_path / f"out.{kind}" for kind in ("html", "json", "csv")}
+    options = [part for kind, path in paths.items() for part in (f"--{kind}", str(path))]
+    assert main(["explain", "not good", "--target", "very positive", "--method", "gradient-x-input", *options]) == 0
+    page = paths["html"].read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>") and "very positive" in page
+    e = lrp.Explanation.from_json(paths["json"].read_text())
+    assert e.method == "gradient-x-input" and e.target == 4
+    rows = list(csv.DictReader(paths["csv"].open()))
+    assert [row["token"] for row in rows] == ["not", "good"]
+    assert [float(row["relevance"]) for row in rows] == [float(r) for r in e.relevance]
+
+
+def test_explain_all_methods(tmp_path, capsys):
+    assert main(["explain", "not good", "--all-methods", "--eps", "0.2", "--json", str(tmp_path / "a.json"), "--color", "truecolor"]) == 0
+    text = capsys.readouterr().out
+    assert all(method.name in text for method in lrp.methods()) and "\x1b[48;2;" in text
+    assert [e["method"] for e in json.loads((tmp_path / "a.json").read_text())] == [m.name for m in lrp.methods()]
+
+
+def test_explain_numbers(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    lrp.save(lrp.Model([lrp.LSTM(rng.normal(size=(4, 2, 2)), rng.normal(size=(4, 2, 2))), lrp.Dense(rng.normal(size=(1, 2)))]), tmp_path / "m.h5")
+    x = rng.normal(size=(3, 2))
+    np.save(tmp_path / "x.npy", x)
+    np.savetxt(tmp_path / "x.csv", x, delimiter=",")
+    outputs = []
+    for name in ("x.npy", "x.csv"):
+        assert main(["explain", "--model", str(tmp_path / "m.h5"), "--input", str(tmp_path / name), "--csv", "-"]) == 0
+        outputs.append(capsys.readouterr().out)
+    assert outputs[0] == outputs[1] and "lrp-all,0,2,2," in outputs[0]
+
+
+def test_methods(capsys):
+    assert main(["methods"]) == 0
+    text = capsys.readouterr().out
+    assert all(method.name in text and method.reference in text for method in lrp.methods())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["explain"], "either a sentence or --input FILE, got neither"),
+        (["explain", "good", "--target", "great"], "target must be one of 'very negative'"),
+        (["explain", "good", "--model", "nonsense"], "sentiment"),
+        (["explain", "good", "--model", "no/such.h5"], "no/such.h5"),
+        (["explain", "good", "--html", "no/such/folder.html"], "no/such/folder.html must be a file that can be written"),
+        (["explain", "--input", "no.csv"], "--input must be a .npy file or a .csv file of numbers"),
+        (["inspect", "no/such.h5"], "no/such.h5"),
+    ],
+)
+def test_mistakes_are_one_line(arguments, message, capsys):
+    assert main(arguments) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("lrpnumpy: ") and message in error and error.count("\n") == 1
+
+
+def test_help_and_version(capsys):
+    for arguments in (["--help"], ["explain", "--help"], ["--version"]):
+        with pytest.raises(SystemExit) as stopped:
+            main(arguments)
+        assert stopped.value.code == 0
+    assert lrp.__version__ in capsys.readouterr().out
+
+
+def run(*arguments, cwd):
+    """A command in a folder of its own, with the package from this checkout."""
+    env = os.environ | {"PYTHONPATH": str(ROOT), "MPLBACKEND": "Agg"}
+    return subprocess.run([sys.executable, *arguments], cwd=cwd, env=env, capture_output=True, text=True, timeout=240)
+
+
+def test_a_closed_pipe_is_no_error(tmp_path):
+    code = "import sys; from lrpnumpy.__main__ import main; sys.exit(main(['methods']))"
+    command = f'"{sys.executable}" -c "{code}" | head -1'
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, shell=True, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60)
+    assert done.stderr == "" and done.stdout.startswith("method")
+
+
+@pytest.mark.parametrize("example", ["explain_sentence", "own_rule", "by_hand", "time_series"])
+def test_example(example, tmp_path):
+    done = run(str(ROOT / "examples" / f"{example}.py"), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout) > 100
+    if example == "time_series":
+        assert {path.name for path in tmp_path.iterdir()} == {"series.png", "map.png"}
