@@ -3,7 +3,7 @@
 B is cut into panels of as many columns as fill a cache line. The compiled product goes through C in tiles of
 one to six rows and one panel (several panels where there are few rows), whose sums stay in registers while k
 runs. The last panel is moved left until it ends where B ends, and is zero in the columns that it shares with
-the panel before: so every tile has its full width, and nothing is added twice.
+the panel before: so every tile has its full width, and nothing is added twice. (A must be finite for that.)
 
 A sum runs over k in the same order in whatever tile it is: a row's result does not depend on the other rows.
 """
