@@ -8,7 +8,7 @@ from lrpnumpy.kernels.product import add_product, pack
 
 DTYPES = [np.float32, np.float64]
 ROWS = [*range(14), 48]
-WIDTHS = [1, 2, 5, 7, 8, 9, 15, 16, 17, 33, 60, 64, 70]  # around those of panels: 16 (float32) and 8 (float64)
+WIDTHS = [1, 2, 5, 7, 8, 9, 15, 16, 17, 33, 60, 64, 70]  # around 8 and 16, those of panels
 COMPILED = []  # not cached on disk, as that would not notice a change of product.py
 
 
