@@ -50,16 +50,16 @@ $(VENV)/bin/python $(INTEROP)/bin/python:
 	@$(PYTHON) -c "import venv, ensurepip" 2>/dev/null \
 	    || { echo "$(PYTHON) cannot make virtual environments; on Debian and Ubuntu: apt install python3-venv"; exit 1; }
 	$(PYTHON) -m venv $(@D)/..
-	$@ -m pip install --quiet --upgrade pip
+	@$@ -m pip install --quiet 'pip>=21.3'
 
 $(VENV)/.installed: setup.cfg pyproject.toml | $(VENV)/bin/python
-	$(VENV)/bin/python -m pip install --quiet --editable .
+	$(VENV)/bin/python -m pip install --quiet --no-compile --editable .
 	@touch $@
 
 $(VENV)/.installed-test: setup.cfg pyproject.toml | $(VENV)/bin/python
-	$(VENV)/bin/python -m pip install --quiet --editable '.[test]'
+	$(VENV)/bin/python -m pip install --quiet --no-compile --editable '.[test]'
 	@touch $@ $(VENV)/.installed
 
 $(INTEROP)/.installed-interop: setup.cfg pyproject.toml | $(INTEROP)/bin/python
-	$(INTEROP)/bin/python -m pip install --quiet --editable '.[interop]'
+	$(INTEROP)/bin/python -m pip install --quiet --no-compile --editable '.[interop]'
 	@touch $@
