@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 INTEROP := .venv-interop
-SENTENCE := The actors are charming, but this film is not funny at all.
+SENTENCE := This isn't a good movie, and it isn't funny.
 
 # One thread a process for matrix products: the tests use the cores by running in two processes.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
