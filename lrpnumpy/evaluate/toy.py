@@ -1,8 +1,8 @@
 """The toy arithmetic task: sequences whose true relevance is known, and statistics of an explanation on them.
 
 A sequence is a (T, 2) array of random numbers: column 0 holds n_a and n_b, at two random positions a < b,
-column 1 the numbers of all other steps. The target is n_a + n_b or n_a - n_b, so a faithful relevance is n_a at
-a, n_b or -n_b at b, and 0 elsewhere (Arras et al. 2019, "Toy Arithmetic Task").
+column 1 the numbers of all other steps. The target is n_a + n_b or n_a - n_b, so a faithful relevance is n_a
+at a, n_b or -n_b at b, and 0 elsewhere (Arras et al. 2019, "Toy Arithmetic Task").
 """
 
 from __future__ import annotations
@@ -62,15 +62,17 @@ def splits(task: str, seed: int = 0) -> dict[str, Data]:
     }
 
 
-def statistics(data: Data, relevance: Sequence[np.ndarray], prediction: np.ndarray) -> dict[str, float]:
-    """How well one relevance value a step, for each sequence, finds the two numbers.
+def statistics(
+    data: Data, relevance: np.ndarray | Sequence[np.ndarray], prediction: np.ndarray
+) -> dict[str, float]:
+    """How well a relevance finds the two numbers; it has one value a step, as one array or one a sequence.
 
     "rho_a" and "rho_b": correlation of R_a with n_a and of R_b with n_b; "share": mean of
     (|R_a| + |R_b|) / sum |R_t|; "mse": mean of (R_a + R_b - prediction)^2.
     """
-    lengths = [len(x) for x in data.sequences]
+    lengths = np.array([len(x) for x in data.sequences])
     starts = np.cumsum(lengths) - lengths
-    R = np.concatenate(relevance)  # type: ignore[arg-type]
+    R = relevance if isinstance(relevance, np.ndarray) else np.concatenate(relevance)
     if len(R) != sum(lengths):
         raise LrpError(
             f"statistics: relevance must have one value for each of {sum(lengths)} steps, got {len(R)}."
