@@ -46,12 +46,22 @@ class _Record:
                 shown.append(f"{field.name}={value!r}")
         return f"{type(self).__name__}({', '.join(shown)})"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled as what it is made of: made anew, its arrays are read-only and contiguous again."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        plain = {name: dict(v) if isinstance(v, MappingProxyType) else v for name, v in values.items()}
+        return _made, (type(self), plain)
+
     def arrays(self) -> Iterator[tuple[str, np.ndarray]]:
         """The record's own arrays by field name."""
         for field in fields(self):  # type: ignore[arg-type]
             value = getattr(self, field.name)
             if isinstance(value, np.ndarray):
                 yield field.name, value
+
+
+def _made(kind: type, values: dict[str, Any]) -> Any:
+    return kind(**values)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
