@@ -5,13 +5,18 @@ import json
 import numpy as np
 import pytest
 
+import lrpnumpy as lrp
+from benchmarks.paper import cd_stop
+from benchmarks.paper.tables import PUBLISHED
+from benchmarks.paper.toy import METHODS, beyond, explained, load, save
 from benchmarks.paper.train_toy import counted, read
 from lrpnumpy import LrpError
-from lrpnumpy.backward import Propagation, backward
+from lrpnumpy.backward import backward
 from lrpnumpy.batch import encode_all, pack
 from lrpnumpy.evaluate import toy
 from lrpnumpy.evaluate.toy_training import PARAMETERS, Trained, clipped, initial, objective, train
 from lrpnumpy.forward import forward
+from lrpnumpy.rules import Propagation
 
 small = pytest.mark.small
 tasks = pytest.mark.parametrize("task", toy.TASKS)
@@ -163,3 +168,73 @@ def test_starts_are_counted_in_the_order_of_seeds(tmp_path):
     assert ([s.seed for s in kept], tried) == ([0, 2], 3)  # seed 3 is still running, so 4 does not count yet
     kept, tried = counted(starts, wanted=1)
     assert ([s.seed for s in kept], tried) == ([0], 1)
+
+
+def test_networks_are_saved_with_their_training_and_can_be_picked(tmp_path):
+    starts = {task: {} for task in toy.TASKS}
+    for task, seed, error in [("addition", 0, 1.0), ("addition", 1, 2e-5), ("subtraction", 0, 3e-5)]:
+        errors = {"train": error, "validation": error, "test": error}
+        starts[task][seed] = Trained(seed, tuple(initial(seed).tolist()), errors, 10, 99)
+    save(starts, tmp_path / "toy.h5")
+    one = lrp.load(tmp_path / "toy.h5", which="addition/0")
+    assert np.array_equal(one.layers[0].U, starts["addition"][1].model.layers[0].U)
+    assert one.digest == starts["addition"][1].model.digest
+    facts = {
+        key: one.provenance[key] for key in ("seed", "mse_train", "mse_validation", "mse_test", "starts")
+    }
+    assert facts == {
+        "seed": "1",
+        "mse_train": "2e-05",
+        "mse_validation": "2e-05",
+        "mse_test": "2e-05",
+        "starts": "2",
+    }
+    assert {task: len(models) for task, models in load(tmp_path / "toy.h5").items()} == {
+        "addition": 1,
+        "subtraction": 1,
+    }
+
+
+def test_cd_with_the_stop_excluded_is_the_engines():
+    data = toy.generate("addition", 20, [5, 6])
+    rng = np.random.default_rng(3)
+    model = Trained(0, tuple(rng.normal(size=PARAMETERS)), {}, 0, 0).model
+    found = {how: cd_stop.relevance(model, data, how) for how in cd_stop.HOW}
+    engine = explained(model, data.sequences, "cd").relevance
+    np.testing.assert_allclose(found["stop excluded"], engine, rtol=1e-10, atol=1e-12)
+    for how in ("stop = k included", "stop = k+1 included"):
+        assert abs(found[how] - engine).max() > 1e-3
+
+
+@small
+def test_every_figure_of_the_paper_is_there():
+    for task in toy.TASKS:
+        rows = PUBLISHED["toy"][task]
+        assert set(rows) == set(METHODS) - {"gradient"}
+        assert all(set(row) == set(toy.STATISTICS) for row in rows.values())
+
+
+@small
+def test_two_standard_deviations_decide_what_is_far():
+    key = ("addition", "lrp-half", "rho_a")  # 29.035 (9.478) in the paper
+    assert not list(beyond({key: np.array([29.0, 47.9])}))
+    assert [far[:3] for far in beyond({key: np.array([48.1, 48.1])})] == [key]
+
+
+SHIPPED = pytest.mark.skipif("toy" not in lrp.files.shipped(), reason="the networks are not there")
+
+
+@SHIPPED
+@tasks
+def test_a_shipped_network_and_lrp_all_solve_the_task(task):
+    data = toy.splits(task)["test"]
+    model = lrp.load("toy", which=f"{task}/0")
+    assert float(model.provenance["mse_validation"]) < 1e-4
+    e = explained(model, data.sequences, "lrp-all")
+    np.testing.assert_allclose(
+        np.mean((e.scores[:, 0] - data.y) ** 2), float(model.provenance["mse_test"]), rtol=1e-6
+    )
+    found = toy.statistics(data, e.relevance, e.scores)
+    assert abs(found["rho_a"]) > 0.9
+    assert abs(found["rho_b"]) > 0.9
+    assert found["share"] > 0.95

@@ -1,9 +1,9 @@
 """CD of a one-unit LSTM with the stop index excluded and included: what the paper's appendix changed.
 
-The CD code that the paper started from has two conditions on the position t of a step: the input belongs to
-the phrase where start <= t <= stop, but the product of the biases' parts, i_b g_b, where start <= t < stop. The
-paper excludes stop in both, and takes start = k, stop = k + 1 for word k. Here is CD once more, literally, with
-either condition.
+The CD code that the paper started from has two conditions on the position t of a step: the input belongs
+to the phrase where start <= t <= stop, but the product of the biases' parts, i_b g_b, where start <= t < stop
+alone. The paper excludes stop in both, and takes start = k, stop = k + 1 for word k. Here is CD once more,
+literally, with either condition.
 """
 
 from __future__ import annotations

@@ -242,8 +242,8 @@ def report_overview(networks: dict[str, list[lrp.Model]], data: dict[str, Data],
     """What the relevances add up to and what they cost, as tab:methods_overview says and as measured.
 
     The sum is measured on the first network of each task: root mean square of sum R_t - f over that of f. The
-    cost is measured on 8 sequences through a random LSTM of 64 units: the power of T that fits the time, and the
-    time over that of a forward pass.
+    cost is measured on 8 sequences through a random LSTM of 64 units: the power of T that fits the time, and
+    the time over that of a forward pass.
     """
     rng = np.random.default_rng(0)
     H, D = 64, 16
