@@ -8,10 +8,12 @@ from typing import Any
 
 from lrpnumpy.checks import LrpError, WeightFileError
 from lrpnumpy.files.native import save, save_many
+from lrpnumpy.files.report import Report
 from lrpnumpy.files.safe import MAX_BYTES
+from lrpnumpy.files.torch import from_torch
 from lrpnumpy.model import Model
 
-__all__ = ["load", "save", "save_many"]
+__all__ = ["Report", "convert", "from_torch", "inspect", "load", "save", "save_many", "shipped"]
 
 # Where shipped models are: beside the package in a checkout, inside it once installed.
 SHIPPED = (Path(__file__).parents[1] / "weights", Path(__file__).parents[2] / "weights")
@@ -26,20 +28,46 @@ def load(
     isolate: bool = False,
     max_bytes: int = MAX_BYTES,
 ) -> Model:
-    """The model in a weight file, or the shipped model of that name, as in `load("sentiment")`."""
-    from lrpnumpy.files import native
-    from lrpnumpy.files.hdf5 import Hdf5
+    """The model in a weight file of any supported kind, or a shipped model by name: `load("sentiment")`.
 
-    found = _locate(path)
-    try:
-        with Hdf5(str(found), found.stat().st_size, max_bytes=max_bytes) as file:
-            if native.recognised(file):
-                return native.read(file, which)
-            raise file.error("", "is an HDF5 file of a kind that is not known")
-    except WeightFileError:
-        raise
-    except LrpError as error:
-        raise WeightFileError(f"{found}: {error}") from error
+    `which` picks one model of a file that holds several. `config` is for files that hold arrays alone: Keras'
+    configuration, or for PyTorch's names what `from_torch` takes; as JSON, JSON text, or the path of a JSON
+    file. `readout` says how the output is read where the file does not ("last", "mean", "max" or "every").
+    Nothing in a file is ever executed, and no more than `max_bytes` of arrays are read. With `isolate` it is
+    read in a process of its own, so that a file made to crash the HDF5 library cannot crash this one.
+    """
+    model = _read(path, which, config, readout, isolate, max_bytes).model
+    assert model is not None
+    return model
+
+
+def inspect(
+    path: str | os.PathLike[str],
+    *,
+    which: str | None = None,
+    config: Any = None,
+    readout: str | None = None,
+    isolate: bool = False,
+    max_bytes: int = MAX_BYTES,
+) -> Report:
+    """What `load` understands of a file: layers, shapes, gates, vocabulary, and what was assumed and why."""
+    return _read(path, which, config, readout, isolate, max_bytes, several=True)
+
+
+def convert(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    which: str | None = None,
+    config: Any = None,
+    readout: str | None = None,
+    isolate: bool = False,
+    max_bytes: int = MAX_BYTES,
+) -> Model:
+    """Write the model of any supported file in the native format, and return it."""
+    model = load(source, which=which, config=config, readout=readout, isolate=isolate, max_bytes=max_bytes)
+    save(model, target)
+    return model
 
 
 def shipped() -> dict[str, Path]:
@@ -47,17 +75,39 @@ def shipped() -> dict[str, Path]:
     return {path.stem: path for folder in SHIPPED for path in sorted(folder.glob("*.h5"))}
 
 
+def _read(
+    path: str | os.PathLike[str],
+    which: str | None,
+    config: Any,
+    readout: str | None,
+    isolate: bool,
+    max_bytes: int,
+    several: bool = False,
+) -> Report:
+    if not isinstance(path, (str, os.PathLike)) or isinstance(path, bytes):
+        raise LrpError(f"load: path must be the path of a file or the name of a shipped model, got {path!r}.")
+    found = _locate(path)
+    if isolate:
+        from lrpnumpy.files import isolated
+
+        return isolated.read(found, which, config, readout, max_bytes, several)
+    from lrpnumpy.files import kinds
+
+    return kinds.read(found, which, config, readout, max_bytes, several)
+
+
 def _locate(path: str | os.PathLike[str]) -> Path:
     """The file that is meant: a shipped model where a bare name is given that is one of theirs."""
-    if isinstance(path, str) and os.path.basename(path) == path and not Path(path).suffix:
+    name = os.fspath(path)
+    if isinstance(path, str) and os.path.basename(name) == name and not Path(name).suffix:
         models = shipped()
-        if path in models:
-            return models[path]
-        if not Path(path).exists():
-            names = ", ".join(map(repr, sorted(models))) or "none"
+        if name in models:
+            return models[name]
+        if not os.path.lexists(name):
+            listed = ", ".join(map(repr, sorted(models))) or "none"
             raise WeightFileError(
-                f"{path}: no such file, and no model of this name ships with lrpnumpy; shipped are {names}."
+                f"{name}: no such file, and no model of this name ships with lrpnumpy; shipped are {listed}."
             )
-    if not Path(path).exists():
-        raise WeightFileError(f"{path}: no such file.")
-    return Path(path)
+    if not os.path.exists(name):
+        raise WeightFileError(f"{name}: no such file.")
+    return Path(name)

@@ -44,7 +44,7 @@ class Hdf5(Source):
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
-    # --------------------------------------------------------------------------------------------- objects
+    # ------------------------------------------------------------------------------------------------ objects
 
     def _find(self, path: str) -> Any:
         """The object at `path` or None, one component at a time, each of them a hard link."""
@@ -99,7 +99,7 @@ class Hdf5(Source):
             else:
                 yield below
 
-    # -------------------------------------------------------------------------------------------- datasets
+    # ----------------------------------------------------------------------------------------------- datasets
 
     def _dataset(self, path: str) -> h5d.DatasetID:
         """A dataset that is stored in this very file."""
@@ -190,7 +190,7 @@ class Hdf5(Source):
                     path, f"has a chunk that is not {whole:,} bytes when unpacked; it is damaged"
                 )
 
-    # ------------------------------------------------------------------------------------------ attributes
+    # --------------------------------------------------------------------------------------------- attributes
 
     def attribute(self, path: str, name: str) -> Any:
         """An attribute as a string, a whole number, or a list of strings; None where there is none."""
@@ -203,6 +203,8 @@ class Hdf5(Source):
             kind, shape = attribute.get_type(), attribute.shape
             if attribute.get_space().get_simple_extent_type() == h5s.NULL:
                 return []  # an empty list, as h5py writes it
+            if math.prod(shape) == 0:
+                return []  # an empty list, as NumPy writes it
             is_text = isinstance(kind, h5t.TypeStringID)
             variable = is_text and kind.is_variable_str()
             # Strings of variable length may all point at the same bytes, each as many as the file has.

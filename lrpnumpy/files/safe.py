@@ -66,7 +66,8 @@ class Source:
     def fits(self, where: str, declared: tuple[int, ...], expected: Shape) -> None:
         """Raise unless the declared shape is the expected one."""
         if len(declared) != len(expected) or not all(
-            got == want or (want is None and got > 0) for got, want in zip(declared, expected, strict=True)
+            got == want or (want is None and 0 < got < 2**40)
+            for got, want in zip(declared, expected, strict=True)
         ):
             wanted = ", ".join("any" if n is None else str(n) for n in expected)
             raise self.error(where, f"must have shape ({wanted}), the file declares {declared}")
@@ -128,6 +129,13 @@ class Fields:
         found = self.items(key)
         if not all(isinstance(item, str) for item in found):
             self.refuse(f"{key} must be a list of strings")
+        return found
+
+    def integers(self, key: str) -> list[int]:
+        """A list of whole numbers, none negative."""
+        found = self.items(key)
+        if not all(type(item) is int and item >= 0 for item in found):
+            self.refuse(f"{key} must be a list of whole numbers")
         return found
 
     def object(self, key: str) -> Fields:

@@ -1,0 +1,150 @@
+"""Reading a file in a process of its own: a crash, a hang or a takeover of the HDF5 library stays in there.
+
+The child sends back what it understood as a line of JSON and the plain bytes of the arrays. The parent checks
+these as it checks a file: a child that has been taken over can hand on wrong numbers, but nothing worse.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import subprocess
+import sys
+import threading
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lrpnumpy.checks import WeightFileError
+from lrpnumpy.files import native
+from lrpnumpy.files.kinds import configuration
+from lrpnumpy.files.report import Report
+from lrpnumpy.files.safe import MAX_TEXT, Fields, Shape, Source
+
+SECONDS = 120  # after this the child is stopped
+_BESIDES = 2**30  # memory of a child besides the arrays: Python, libraries, the vocabulary
+_TEXT = 16 * MAX_TEXT  # of an answer: settings and vocabulary
+_HERE = Path(__file__).parents[2]  # where this very package is, for the child to find it too
+
+
+def read(
+    path: Path, which: str | None, config: Any, readout: str | None, max_bytes: int, several: bool
+) -> Report:
+    """What `kinds.read` gives, found out by a child process."""
+    file = Source(str(path), max_bytes)
+    with file.guard("config", "must be plain JSON"):
+        config = configuration(file, config)
+        asked = json.dumps([os.path.abspath(path), which, config, readout, max_bytes, several])
+    return _received(file, _answer(file, asked.encode(), max_bytes + _TEXT))
+
+
+def _answer(file: Source, asked: bytes, most: int) -> bytes:
+    """What the child writes, at most `most` bytes of it; an error where it crashes or hangs."""
+    late = threading.Event()
+    with subprocess.Popen(
+        [sys.executable, "-c", "from lrpnumpy.files.isolated import child; child()"],
+        cwd=_HERE,  # not the caller's folder, from which Python would import what lies there
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(_HERE), os.environ.get("PYTHONPATH", "")])},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+
+        def stop() -> None:
+            late.set()
+            process.kill()
+
+        timer = threading.Timer(SECONDS, stop)
+        timer.start()
+        try:
+            assert process.stdin is not None and process.stdout is not None
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.write(asked)
+                process.stdin.close()
+            content = process.stdout.read(most)
+            process.wait()
+        finally:
+            timer.cancel()
+            process.kill()
+    if late.is_set():
+        raise file.error("", f"took more than {SECONDS} seconds to read; it is damaged or hostile")
+    if process.returncode:
+        raise file.error(
+            "", f"crashed the process that read it ({process.returncode}); it is damaged or hostile"
+        )
+    return content
+
+
+def _received(file: Source, content: bytes) -> Report:
+    """The report that a child has sent, every part of it checked."""
+    line, _, data = content.partition(b"\n")
+    with file.guard("", "gave an answer that is not understood"):
+        answer = Fields(file, "answer", json.loads(line))
+    if answer.has("error"):
+        raise WeightFileError(answer.string("error"))
+    model = None
+    if answer.has("model"):
+        with file.guard(""):
+            model = native.model_of(
+                answer.object("model"),
+                _Arrays(file, answer, data).take,
+                lambda _: answer.strings("vocabulary"),
+            )
+    notes, models = (tuple(answer.strings(key)) for key in ("notes", "models"))
+    return Report(file.file, answer.string("kind"), model, notes, models)
+
+
+class _Arrays:
+    """The arrays of an answer: their bytes one after the other, in the order of its paths and lengths."""
+
+    def __init__(self, file: Source, answer: Fields, data: bytes) -> None:
+        self.file, self.data = file, data
+        self.dtype = np.dtype(np.float64 if answer.string("dtype") == "float64" else np.float32)
+        ends = accumulate(answer.integers("lengths"), initial=0)
+        self.spans = dict(zip(answer.strings("paths"), pairwise(ends), strict=False))
+
+    def take(self, path: str, shape: Shape) -> np.ndarray:
+        """An array by its path, if it has the bytes that its shape needs."""
+        start, stop = self.spans.get(path, (0, 0))
+        sizes = [n or 0 for n in shape]
+        found = np.frombuffer(self.data[start:stop], self.dtype)
+        if min(sizes) < 1 or found.size != math.prod(sizes):
+            raise self.file.error(path, "is missing or of another size than its shape needs")
+        return found.reshape(sizes)
+
+
+def child() -> None:
+    """What the child does: read a file as asked on standard input, answer on standard output."""
+    from lrpnumpy.files import kinds
+
+    path, which, config, readout, max_bytes, several = json.load(sys.stdin)
+    _limit_memory(4 * max_bytes + _BESIDES)
+    arrays: dict[str, np.ndarray] = {}
+    try:
+        report = kinds.read(Path(path), which, config, readout, max_bytes, several)
+        answer: dict[str, Any] = {"kind": report.kind, "notes": report.notes, "models": report.models}
+        if (model := report.model) is not None:
+            arrays = native.arrays_of(model)
+            answer |= {"model": native.settings_of(model), "dtype": model.dtype.name}
+            answer |= {"paths": list(arrays), "lengths": [array.nbytes for array in arrays.values()]}
+            answer |= {"vocabulary": model.embedding and model.embedding.vocabulary}
+    except WeightFileError as error:
+        answer = {"error": str(error)}
+    sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n")
+    for array in arrays.values():
+        sys.stdout.buffer.write(array.tobytes())
+
+
+def _limit_memory(nbytes: int) -> None:
+    """Have the system refuse more memory than reading can need, where it has such a limit."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    most = nbytes if hard == resource.RLIM_INFINITY else min(nbytes, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (most, hard))

@@ -1,0 +1,78 @@
+"""Keras 1 and 2 HDF5 files, and those of Keras 3 in the same layout: whole models and weights alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lrpnumpy.files import keras
+from lrpnumpy.files.hdf5 import Hdf5
+from lrpnumpy.files.safe import MAX_NAMES, Fields, parse_json
+from lrpnumpy.model import Model
+
+
+def recognised(file: Hdf5) -> bool:
+    """Whether an HDF5 file lists its layers as Keras 1 and 2 do."""
+    return any(
+        _names(file, root, "layer_names") is not None for root in ("model_weights", "") if file.is_group(root)
+    )
+
+
+def read(file: Hdf5, config: Any) -> tuple[str, Model, list[str]]:
+    """Kind of the file, model, and what was assumed; `config` is for weights alone."""
+    root = "model_weights" if file.is_group("model_weights") else ""
+    version = next(
+        (v for at in ("", root) if isinstance(v := file.attribute(at, "keras_version"), str)), None
+    )
+    text = file.text("model_config")
+    if text is not None:
+        if config is not None:
+            raise file.error("", "has its own configuration; leave out config")
+        config = parse_json(file, "@model_config", text)
+    elif config is None:
+        raise file.error(
+            "", "holds Keras weights without their configuration; pass config, the JSON of model.to_json()"
+        )
+    if isinstance(config, dict):
+        config = {**config, "keras_version": version or config.get("keras_version")}
+    else:
+        config = {"class_name": "Sequential", "config": config, "keras_version": version}
+    model, notes = keras.build(file, config, lambda layers: _paths(file, root, layers))
+    what = "whole model" if text is not None else "weights alone, with a configuration beside them"
+    return f"Keras {version or '(version not said)'} HDF5, {what}", model, notes
+
+
+def _paths(file: Hdf5, root: str, layers: list[keras.KerasLayer]) -> keras.Paths:
+    """The arrays of each layer: as in Keras, the n-th layer with any goes with the n-th group with any."""
+    groups = []
+    for name in _names(file, root, "layer_names") or []:
+        at = f"{root}/{name}"
+        if weights := _names(file, at, "weight_names"):
+            groups.append([f"{at}/{weight}" for weight in weights])
+    holders = [layer for layer in layers if layer.kind in keras.WITH_WEIGHTS]
+    if len(holders) == len(groups):
+        found = {layer.position: group for layer, group in zip(holders, groups, strict=True)}
+    else:
+        found = {}
+
+    def paths(layer: keras.KerasLayer) -> list[str]:
+        if not found:
+            layer.refuse(
+                f"cannot be matched: the file has arrays for {len(groups)} layers, not for {len(holders)}"
+            )
+        return found[layer.position]
+
+    return paths
+
+
+def _names(file: Hdf5, path: str, attribute: str) -> list[str] | None:
+    """A list of names, which Keras cuts into `layer_names0`, `layer_names1`, … when it is over 64 KiB."""
+    whole = file.attribute(path, attribute)
+    parts: list[Any] = [] if whole is None else [whole]
+    while whole is None and len(parts) < MAX_NAMES:
+        if (part := file.attribute(path, f"{attribute}{len(parts)}")) is None:
+            break
+        parts.append(part)
+    if not parts:
+        return None
+    names = [name for part in parts for name in (part if isinstance(part, list) else [part])]
+    return Fields(file, f"{path} @{attribute}", {"names": names}).strings("names")

@@ -1,0 +1,96 @@
+"""What was understood of a weight file, as a record that prints itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from lrpnumpy.model import GATES, LSTM, Bidirectional, Layer, Model
+
+_HARD = {"hard_sigmoid": "clip(0.2 x + 0.5, 0, 1)", "hard_sigmoid_3": "clip(x/6 + 0.5, 0, 1)"}
+
+
+@dataclass(frozen=True)
+class Report:
+    """The kind of a file, its model, what was assumed and why, and the names of its models if several."""
+
+    file: str
+    kind: str
+    model: Model | None
+    notes: tuple[str, ...] = ()
+    models: tuple[str, ...] = field(default=())
+
+    def __str__(self) -> str:
+        lines = [self.file, f"  kind      {self.kind}"]
+        if self.models:
+            lines += [
+                f"  models    {len(self.models)}; pick one with which=",
+                *(f"    {name}" for name in self.models),
+            ]
+        if self.model is not None:
+            lines += _described(self.model)
+            if not self.notes and self.model.provenance:  # an import has nothing there but these notes
+                lines += ["  provenance", *(f"    {key}: {v}" for key, v in self.model.provenance.items())]
+        if self.notes:
+            lines += ["  assumed", *(f"    - {note}" for note in self.notes)]
+        return "\n".join(lines)
+
+
+def _described(model: Model) -> list[str]:
+    lines = []
+    if (embedding := model.embedding) is not None:
+        words = "no vocabulary, inputs are token ids"
+        if embedding.vocabulary is not None:
+            shown = " ".join(embedding.vocabulary[:5])
+            words = f"words {shown} …, cut by {embedding.tokenizer!r}" + (
+                ", lowercased" if embedding.lowercase else ""
+            )
+        lines.append(f"  embedding {len(embedding.E):,} tokens of {embedding.size}; {words}")
+        if embedding.unknown is not None:
+            lines.append(f"            unknown words are {embedding.unknown!r}")
+        if embedding.mask is not None:
+            lines.append(f"            token {embedding.mask} is padding and skipped")
+    else:
+        lines.append(f"  inputs    {model.inputs} features a step" + _some(model.features))
+        if model.mask_value is not None:
+            lines.append(f"            steps whose features all equal {model.mask_value:g} are skipped")
+    for k, layer in enumerate(model.layers):
+        lines += _layer(k, layer)
+        if k + 1 == model.readout_at:
+            lines.append(f"  readout   {model.readout}: {_READOUTS[model.readout]}")
+    probability = "" if model.output == "linear" else f"; probabilities by {model.output}"
+    lines.append(f"  scores    {model.outputs}{_some(model.classes)}{probability}")
+    lines.append(f"  numbers   {model.dtype.name}")
+    return lines
+
+
+_READOUTS = {
+    "last": "the final state, of each direction its own",
+    "mean": "the mean over the steps",
+    "max": "the maximum over the steps",
+    "every": "one prediction for each step",
+}
+
+
+def _layer(k: int, layer: Layer) -> list[str]:
+    if isinstance(layer, Bidirectional):
+        head = f"  layer {k}   Bidirectional, {layer.inputs} to {layer.outputs}, joined by {layer.merge}"
+        return [
+            head,
+            *(f"            {side} {_lstm(getattr(layer, side))}" for side in ("forward", "backward")),
+        ]
+    if isinstance(layer, LSTM):
+        return [f"  layer {k}   {_lstm(layer)}"]
+    return [f"  layer {k}   Dense, {layer.inputs} to {layer.outputs}, {layer.activation}"]
+
+
+def _lstm(layer: LSTM) -> str:
+    gate = _HARD.get(layer.recurrent_activation, layer.recurrent_activation)
+    start = "" if not (layer.h0.any() or layer.c0.any()) else ", with a start state"  # type: ignore[union-attr]
+    gates = f"gates {' '.join(GATES)} with {gate}, {layer.activation}"
+    return f"LSTM, {layer.inputs} to {layer.units}, {gates}{start}"
+
+
+def _some(names: tuple[str, ...] | None) -> str:
+    if names is None:
+        return ""
+    return ": " + ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
