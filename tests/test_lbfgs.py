@@ -5,7 +5,6 @@ import pytest
 
 from lrpnumpy.evaluate.lbfgs import LBFGS
 
-pytestmark = pytest.mark.small
 RNG = np.random.default_rng(5)
 ROOT = RNG.normal(size=(6, 6))
 HESSIAN = ROOT @ ROOT.T + 0.1 * np.eye(6)

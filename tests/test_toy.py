@@ -18,11 +18,10 @@ from lrpnumpy.evaluate.toy_training import PARAMETERS, Trained, clipped, initial
 from lrpnumpy.forward import forward
 from lrpnumpy.rules import Propagation
 
-small = pytest.mark.small
+compiled = pytest.mark.compiled
 tasks = pytest.mark.parametrize("task", toy.TASKS)
 
 
-@small
 @tasks
 def test_the_generator_keeps_its_promises(task):
     data = toy.generate(task, 400, range(4, 11), seed=3)
@@ -41,7 +40,6 @@ def test_the_generator_keeps_its_promises(task):
     assert abs(numbers).mean() == pytest.approx(0.75, abs=0.02)
 
 
-@small
 def test_every_pair_of_positions_is_equally_likely():
     data = toy.generate("addition", 12000, [4], seed=1)
     pairs, times = np.unique(np.stack([data.a, data.b]), axis=1, return_counts=True)
@@ -60,14 +58,12 @@ def test_the_splits_are_the_papers(task):
     }
 
 
-@small
 def test_a_seed_decides_everything():
     one, same, other = (toy.generate("subtraction", 50, [5, 9], seed) for seed in (4, 4, 5))
     assert all(np.array_equal(x, y) for x, y in zip(one.sequences, same.sequences, strict=True))
     assert not np.array_equal(one.y, other.y)
 
 
-@small
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [(("division", 5, [4]), "'division'"), (("addition", 5, [1, 4]), "lengths must be at least 2, got 1")],
@@ -77,7 +73,6 @@ def test_what_cannot_be_generated_is_refused(arguments, said):
         toy.generate(*arguments)
 
 
-@small
 def test_statistics_of_a_case_made_by_hand():
     x = np.zeros((3, 2))
     three = np.array([1.0, 2.0, 3.0])
@@ -90,7 +85,6 @@ def test_statistics_of_a_case_made_by_hand():
     assert found["mse"] == pytest.approx((1 + 0 + 9) / 3)  # R_a + R_b is 0, 2, 4
 
 
-@small
 def test_the_true_relevance_is_perfect():
     data = toy.generate("subtraction", 50, range(4, 8))
     truth = [
@@ -100,6 +94,7 @@ def test_the_true_relevance_is_perfect():
     assert found == pytest.approx({"rho_a": 1, "rho_b": -1, "share": 1, "mse": 0})
 
 
+@compiled
 @pytest.mark.parametrize("size", [3, 700])
 def test_the_training_kernel_agrees_with_the_engine(size):
     """700 sequences are three tiles, of which the last is not full."""
@@ -117,7 +112,6 @@ def test_the_training_kernel_agrees_with_the_engine(size):
     np.testing.assert_allclose(gradient, expected, rtol=1e-12, atol=1e-12 * abs(expected).max())
 
 
-@small
 def test_the_kernel_runs_plain_and_has_the_right_gradient():
     error = objective(toy.generate("subtraction", 4, [2, 3], seed=8))
     p = np.random.default_rng(1).uniform(-1, 1, PARAMETERS)
@@ -126,7 +120,6 @@ def test_the_kernel_runs_plain_and_has_the_right_gradient():
     np.testing.assert_allclose(slope, numerical, atol=1e-8)  # of a difference quotient
 
 
-@small
 def test_starting_points():
     p = initial(7)
     assert np.array_equal(p, initial(7))
@@ -136,6 +129,7 @@ def test_starting_points():
     assert np.array_equal(clipped(np.full(17, 0.1)), np.full(17, 0.1))
 
 
+@compiled
 def test_training_reduces_the_error_and_can_be_repeated():
     data = {"train": toy.generate("addition", 100, [4, 5]), "test": toy.generate("addition", 50, [6], 1)}
     none, some, again = (train(data, 0, steps=steps, lr=0.05) for steps in (0, 20, 20))
@@ -144,7 +138,6 @@ def test_training_reduces_the_error_and_can_be_repeated():
     assert some.evaluations <= 400
 
 
-@small
 @pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid")
 def test_a_start_that_diverges_is_given_up():
     data = {"train": toy.generate("addition", 4, [2], 0)}
@@ -153,7 +146,6 @@ def test_a_start_that_diverges_is_given_up():
     assert np.isfinite(start.parameters).all()
 
 
-@small
 def test_starts_are_counted_in_the_order_of_seeds(tmp_path):
     def start(seed, error):
         common = {"task": "addition", "parameters": [0.0] * 17, "steps": 1, "evaluations": 1}
@@ -206,7 +198,6 @@ def test_cd_with_the_stop_excluded_is_the_engines():
         assert abs(found[how] - engine).max() > 1e-3
 
 
-@small
 def test_every_figure_of_the_paper_is_there():
     for task in toy.TASKS:
         rows = PUBLISHED["toy"][task]
@@ -214,7 +205,6 @@ def test_every_figure_of_the_paper_is_there():
         assert all(set(row) == set(toy.STATISTICS) for row in rows.values())
 
 
-@small
 def test_two_standard_deviations_decide_what_is_far():
     key = ("addition", "lrp-half", "rho_a")  # 29.035 (9.478) in the paper
     assert not list(beyond({key: np.array([29.0, 47.9])}))
@@ -225,6 +215,7 @@ SHIPPED = pytest.mark.skipif("toy" not in lrp.files.shipped(), reason="the netwo
 
 
 @SHIPPED
+@compiled
 @tasks
 def test_a_shipped_network_and_lrp_all_solve_the_task(task):
     data = toy.splits(task)["test"]
