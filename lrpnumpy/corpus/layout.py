@@ -1,0 +1,29 @@
+"""The layout of a file of explanations, version 1, as tables; docs/corpora.md specifies it."""
+
+FORMAT, VERSION = "lrpnumpy explanations", 1
+
+# What the entries of each array belong to, along its first axis.
+ENTRIES = {
+    "records": "record",
+    "scores": "record",
+    "targets": "record",
+    "relevance": "row",
+    "variables": "row",
+    "ledger/inputs": "record",
+    "ledger/biases": "record",
+    "ledger/stabiliser": "record",
+    "ledger/initial_state": "record",
+    "ledger/largest": "record",
+    "ledger/unassigned": "record",
+    "ledger/relevant": "step",
+    "ledger/irrelevant": "step",
+    "ledger/bias": "step",
+    "words/text": "byte",
+    "words/lengths": "row",
+}
+
+# Rows (one a word or step of the input), steps (those that are not padding) and bytes of text stand one
+# behind the other for all records. The k-th explanation's go from offsets[k] to offsets[k + 1]; a chunk has
+# their numbers.
+OFFSETS = {"row": "offsets", "step": "ledger/offsets", "byte": "words/offsets"}
+NUMBERS = {"lengths": "offsets", "ledger/lengths": "ledger/offsets", "words/bytes": "words/offsets"}

@@ -1,0 +1,117 @@
+"""Lines of text or JSON, plain or gzipped: read one at a time, and made into sequences."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from lrpnumpy.checks import LrpError
+from lrpnumpy.corpus.record import Bad
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class Lines:
+    """The lines of a file."""
+
+    def __init__(self, path: Path, max_line: int) -> None:
+        self.path, self.max_line = path, max_line
+        self._size = path.stat().st_size
+        self._raw: Any = None
+
+    def records(self) -> Iterator[bytes | Bad]:
+        """Every line without its end."""
+        done = 0
+        try:
+            with self.path.open("rb") as self._raw:
+                before = os.fstat(self._raw.fileno())
+                packed = self._raw.peek(2)[:2] == b"\x1f\x8b"
+                file: Any = gzip.GzipFile(fileobj=self._raw) if packed else self._raw
+                for line in read_lines(file, self.max_line):
+                    yield line
+                    done += 1
+                after = os.fstat(self._raw.fileno())
+        except (OSError, EOFError, zlib.error) as error:
+            raise LrpError(
+                f"{self.path}: cannot be read on after record {done}, it may be damaged ({error})."
+            ) from None
+        if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+            raise LrpError(
+                f"{self.path} must not change while it is read, got another size or time of change."
+            )
+
+    def fraction(self, done: int) -> float | None:
+        """How much has been read, by bytes on the disk."""
+        if self._raw is None or not self._size:
+            return None
+        return 1.0 if self._raw.closed else self._raw.tell() / self._size
+
+
+def read_lines(file: BinaryIO, max_line: int) -> Iterator[bytes | Bad]:
+    """Lines without their ends; of one that is over `max_line` bytes no more than that is ever in memory."""
+    first = True
+    while line := file.readline(max_line + 2):
+        if first and line.startswith(BYTE_ORDER_MARK):
+            line = line[len(BYTE_ORDER_MARK) :] or file.readline(max_line + 2)
+        first = False
+        size = len(line)
+        while not line.endswith(b"\n") and size > max_line and (rest := file.readline(max_line + 2)):
+            size += len(rest)
+            if rest.endswith(b"\n"):
+                break
+        line = line.removesuffix(b"\n").removesuffix(b"\r")
+        if size > max_line + 2 or len(line) > max_line:
+            yield Bad(f"a line must have at most max_line = {max_line:,} bytes, got {size:,}")
+        else:
+            yield line
+
+
+def text(line: bytes) -> str:
+    """A line of text."""
+    found = _decoded(line)
+    if "\0" in found:
+        raise LrpError("a line must be text, got the character NUL; UTF-16 must be converted to UTF-8")
+    if not found.strip():
+        raise LrpError("a line must have at least one word, got an empty line")
+    return found
+
+
+def value(line: bytes, field: str | None) -> Any:
+    """The sequence in a line of JSON: the line itself, or a field of it."""
+    try:
+        found = json.loads(_decoded(line))
+    except LrpError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise LrpError(f"a line must be JSON, got: {str(error)[:200]}") from None
+    where = "a line"
+    if field is not None:
+        if not isinstance(found, dict) or field not in found:
+            raise LrpError(f"a line must be a JSON object with the field {field!r}, got {_named(found)}")
+        where, found = f"the field {field!r}", found[field]
+    if not isinstance(found, (str, list)):
+        advice = "; say which field is meant" if isinstance(found, dict) and field is None else ""
+        raise LrpError(
+            f"{where} must be a string or a list of words, ids or numbers, got {_named(found)}{advice}"
+        )
+    return found
+
+
+def _decoded(line: bytes) -> str:
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise LrpError(f"a line must be UTF-8, got byte 0x{line[error.start]:02x} at {error.start}") from None
+
+
+def _named(found: Any) -> str:
+    """A JSON value for an error message."""
+    if isinstance(found, dict):
+        return f"an object with {', '.join(map(repr, list(found)[:10])) or 'nothing'}"[:200]
+    kinds = {list: "a list", str: "a string", bool: "true or false", type(None): "null"}
+    return kinds.get(type(found), "a number")

@@ -1,0 +1,188 @@
+"""Finished chunks on disk, one file each, until the run is done: what makes a run resumable.
+
+    out.h5.parts/run.json        what the run is: model, method, options, source, versions
+    out.h5.parts/00000000.npz    the first chunk; it has this name once it is whole and safely on disk
+    out.h5.parts/lock            held while a process works here
+
+A file gets its name only after its bytes have been written and synchronised, so that whatever kills the
+process, each chunk is either there or not. An HDF5 file that is open when its process dies may be lost: so
+the output file is made at the end, beside the parts, and takes its name when it is complete.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from lrpnumpy.checks import LrpError
+
+try:
+    import fcntl
+except ImportError:  # Windows has none: two runs into one file are not noticed there
+    fcntl = None  # type: ignore[assignment]
+
+
+@contextmanager
+def written(path: Path) -> Iterator[BinaryIO]:
+    """A file that appears under its name when it is whole and safely on disk, or not at all."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with part.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+        sync(path.parent)
+    except OSError as error:
+        raise cannot_write(path, error) from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def cannot_write(path: Path, error: OSError) -> LrpError:
+    """A full disk, most often."""
+    reason = error.strerror or error
+    return LrpError(f"{path}: cannot be written ({reason}); what is finished is kept: make room and resume.")
+
+
+def sync(folder: Path) -> None:
+    """Have the names in a folder safely on disk."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+class Parts:
+    """The folder of finished chunks that belongs to an output file."""
+
+    def __init__(self, out: Path) -> None:
+        self.folder = out.with_name(f"{out.name}.parts")
+        self.count = 0
+        self._lock: Any = None
+
+    def exists(self) -> bool:
+        """Whether a run has begun here."""
+        return (self.folder / "run.json").exists()
+
+    def open(self, run: Mapping[str, Any]) -> None:
+        """Begin a run, or go on with the same one; `count` is how many chunks are there."""
+        try:
+            self.folder.mkdir(exist_ok=True)
+            self._take_lock()
+            if self.exists():
+                same(self.folder, json.loads((self.folder / "run.json").read_text("utf-8")), run)
+            else:
+                with written(self.folder / "run.json") as file:
+                    file.write(json.dumps(run, indent=1).encode())
+                sync(self.folder.parent)
+        except OSError as error:
+            raise cannot_write(self.folder, error) from error
+        except ValueError as error:
+            if isinstance(error, LrpError):
+                raise
+            raise LrpError(
+                f"{self.folder / 'run.json'} is damaged ({error}); remove the folder and begin anew."
+            ) from None
+        while self._readable(self.count):
+            self.count += 1
+
+    def _take_lock(self) -> None:
+        self._lock = (self.folder / "lock").open("wb")
+        if fcntl:
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise LrpError(
+                    f"{self.folder} must be used by one run at a time, got a second one."
+                ) from None
+
+    def _path(self, k: int) -> Path:
+        return self.folder / f"{k:08d}.npz"
+
+    def _readable(self, k: int) -> bool:
+        """A chunk that has its name is whole, unless the disk itself has lost it."""
+        try:
+            self.note(k)
+            return True
+        except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+            return False
+
+    def note(self, k: int) -> dict[str, Any]:
+        """What is known of a chunk: how many records, which were rejected and why, shapes of arrays."""
+        with np.load(self._path(k), allow_pickle=False) as file:
+            return json.loads(file["note"].tobytes())
+
+    def arrays(self, k: int) -> dict[str, np.ndarray]:
+        """The arrays of a chunk."""
+        try:
+            with np.load(self._path(k), allow_pickle=False) as file:
+                return {name: file[name] for name in file.files if name != "note"}
+        except (OSError, ValueError, zipfile.BadZipFile) as error:
+            raise LrpError(
+                f"{self._path(k)} is damaged ({error}); remove it, and resume to have it made again."
+            ) from None
+
+    def add(self, arrays: Mapping[str, np.ndarray], note: Mapping[str, Any]) -> None:
+        """Keep the next chunk."""
+        text = json.dumps({**note, "shapes": {name: array.shape for name, array in arrays.items()}})
+        content = io.BytesIO()
+        np.savez(content, **{"note": np.frombuffer(text.encode(), np.uint8), **arrays})  # type: ignore[arg-type]
+        with written(self._path(self.count)) as file:
+            file.write(content.getbuffer())
+        self.count += 1
+
+    def close(self) -> None:
+        """Let another run work here."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def remove(self) -> None:
+        """Delete what belongs to us in the folder, and the folder if that is all."""
+        if not self.folder.is_dir():
+            return
+        ours = ("[0-9]*.npz", ".*.tmp", "run.json", "out.h5", "lock")
+        for pattern in ours:
+            for path in self.folder.glob(pattern):
+                path.unlink(missing_ok=True)
+        if not any(self.folder.iterdir()):
+            self.folder.rmdir()
+
+
+def same(where: Path, before: Any, now: Mapping[str, Any]) -> None:
+    """Raise unless two runs are the same in everything that decides a result, and say what differs."""
+    old, new = _flat(before), _flat(json.loads(json.dumps(now)))
+    differs = [
+        f"{name} was {_short(old.get(name))} and is now {_short(new.get(name))}"
+        for name in dict.fromkeys([*new, *old])
+        if old.get(name) != new.get(name)
+    ]
+    if differs:
+        raise LrpError(
+            f"{where} must be resumed with what it was begun with, but " + "; ".join(differs) + "."
+        )
+
+
+def _flat(value: Any, name: str = "") -> dict[str, Any]:
+    """{"source": {"bytes": 3}} to {"source bytes": 3}."""
+    if not isinstance(value, dict):
+        return {name: value}
+    return {
+        key: part for inner in value for key, part in _flat(value[inner], f"{name} {inner}".strip()).items()
+    }
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 100 else f"{text[:100]}…"

@@ -1,0 +1,280 @@
+"""A whole corpus: read, explain and write at the same time, with bounded memory, resumable."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import warnings
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from lrpnumpy.checks import LrpError, RelevanceWarning
+from lrpnumpy.corpus.output import rejected_path, write_output
+from lrpnumpy.corpus.parts import Parts, same
+from lrpnumpy.corpus.record import Chunk
+from lrpnumpy.corpus.sources import Source, chunks, fingerprint, open_source
+from lrpnumpy.corpus.stored import Stored, open_explanations
+from lrpnumpy.corpus.work import Job, Part, explain_chunk, wait_for_kernels
+from lrpnumpy.explain import _request, _targets
+from lrpnumpy.kernels import compile as kernels
+from lrpnumpy.model import Model
+from lrpnumpy.rules import Rule
+
+COUNTS = ("records", "explained", "rejected", "doubtful")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run: where its file is, and what became of the records."""
+
+    path: Path
+    records: int
+    explained: int
+    rejected: int
+    doubtful: int  # explanations whose relevance is not finite, or decided by rounding
+
+    @property
+    def rejected_path(self) -> Path | None:
+        """The list of rejected records, one JSON object a line; None where none were."""
+        return rejected_path(self.path) if self.rejected else None
+
+    def open(self) -> Stored:
+        """The explanations, as `open_explanations` reads them."""
+        return open_explanations(self.path)
+
+
+def explain_corpus(
+    model: Model,
+    source: Any,
+    out: str | os.PathLike[str],
+    method: str | Rule = "lrp-all",
+    target: int | str | None = None,
+    *,
+    eps: float = 0.001,
+    unit: Literal["word", "variable"] = "word",
+    versus: int | str | None = None,
+    step: int | None = None,
+    baseline: Any = None,
+    how: Literal["zero", "omit"] = "zero",
+    tol: float = 0.0,
+    share_bias: bool = False,
+    format: Literal["text", "jsonl", "hdf5", "npz"] | None = None,
+    field: str | None = None,
+    resume: bool = False,
+    strict: bool = False,
+    longest: int = 10_000,
+    max_line: int = 1 << 20,
+    chunk: int = 2048,
+    threads: int | None = None,
+    client: Any = None,
+    progress: bool | None = None,
+) -> Run:
+    """Explain every sequence of a corpus into one HDF5 file, in memory that does not grow with it.
+
+    source: a path to text (one sequence a line, plain or gzipped), JSON lines, HDF5 or .npz; "-" for lines of
+        standard input; or any iterable of sequences.
+    out: the file to be made; `open_explanations` reads it.
+    method … share_bias: as in `explain`, for all sequences alike.
+    format: the kind of the source, where the end of its name does not say it.
+    field: of JSON objects the field with the sequence; in HDF5 and .npz files the array with the values.
+    resume: go on with a run that was interrupted; begins one where there is none.
+    strict: stop at the first record that cannot be explained, instead of listing it beside `out`.
+    longest, max_line: sequences of more steps, and lines of more bytes, are rejected, to spare the memory.
+    chunk: records explained together, and kept together when the run is interrupted.
+    threads: of this process; all cores by default.
+    client: a dask.distributed.Client, to have the chunks explained by its workers instead.
+    progress: show rate and time left; by default where standard error is a terminal.
+    """
+    for name, value in (
+        ("longest", longest),
+        ("max_line", max_line),
+        ("chunk", chunk),
+        ("threads", threads or 1),
+    ):
+        if not isinstance(value, int) or value < 1:
+            raise LrpError(f"{name} must be a positive number, got {value!r}.")
+    request = _request(model, method, eps, unit, False, versus, step, baseline, how, tol, share_bias)
+    chosen = _one_target(model, target)
+    if request.versus is not None and request.versus == chosen:
+        raise LrpError(f"versus must be another class than the target, got {request.versus} for both.")
+    path = Path(os.path.realpath(out))
+    parts = Parts(path)
+    _check_free(path, parts, resume)
+    opened = open_source(source, format, field, longest, max_line)
+    run = {
+        "model": model.digest,
+        "method": request.method.name,
+        "rule": _code(method),
+        "target": chosen,
+        "options": request.options,
+        "source": opened.identity,
+        "limits": {"chunk": chunk, "longest": longest, "max_line": max_line},
+        "versions": _versions(),
+        "classes": model.classes,
+        "features": model.features,
+        "output": model.output,
+    }
+    if path.exists():
+        return _finished(path, parts, run)
+    job = Job(model, request, chosen, opened.kind, opened.field, longest)
+    with closing(parts):
+        parts.open(run)
+        with warnings.catch_warnings(), _workers(job, threads, client) as workers, _bar(progress) as bar:
+            warnings.simplefilter("ignore", RelevanceWarning)  # one at the end instead of one a chunk
+            _compute(opened, chunk, parts, workers, strict, bar)
+        counts = write_output(parts, path, run)
+        parts.remove()
+    if counts["doubtful"]:
+        warnings.warn(
+            f"{request.method.name}: relevance is not finite, or so large that rounding decides it, for "
+            f"{counts['doubtful']:,} of {counts['explained']:,} explanations; try a larger eps than {eps:g}.",
+            RelevanceWarning,
+            stacklevel=2,
+        )
+    return Run(path, **counts)
+
+
+def _one_target(model: Model, target: Any) -> int | str | None:
+    """The class explained as its index, None for the predicted one, or "all"."""
+    if not (target is None or isinstance(target, (str, int, np.integer))):
+        raise LrpError(
+            f"target must be None, a class index or name, or 'all', for the whole corpus, got {target!r}."
+        )
+    found = _targets(model, target, 1)
+    return int(found[0]) if isinstance(found, np.ndarray) else found
+
+
+def _code(method: str | Rule) -> str | None:
+    """Something that changes when a rule of one's own does."""
+    code = getattr(method.shares, "__code__", None) if isinstance(method, Rule) else None
+    if code is None:
+        return None
+    constants = [value for value in code.co_consts if isinstance(value, (int, float, str))]
+    return hashlib.sha256(code.co_code + repr((constants, code.co_names)).encode()).hexdigest()
+
+
+def _versions() -> dict[str, str]:
+    """Of what decides how results are rounded."""
+    found = {name: version(name) for name in ("numpy", "numba")}
+    if kernels.mode == "never" or os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+        found["numba"] = "off"
+    return {"lrpnumpy": sys.modules["lrpnumpy"].__version__, **found}
+
+
+def _check_free(path: Path, parts: Parts, resume: bool) -> None:
+    """Never write over hours of work."""
+    if not path.parent.is_dir():
+        raise LrpError(f"out must be in a folder that exists, got {path}.")
+    if resume:
+        return
+    if path.exists():
+        raise LrpError(
+            f"out must be a file that does not exist yet, got {path}; remove it, or choose another name."
+        )
+    if parts.exists():
+        raise LrpError(
+            f"{parts.folder} holds an interrupted run; go on with resume=True, or remove it to begin anew."
+        )
+
+
+def _finished(path: Path, parts: Parts, run: dict[str, Any]) -> Run:
+    """A run that has its output file already: see that it is the same, remove what is left of its parts."""
+    with open_explanations(path) as found:
+        counts = {name: int(found.run[name]) for name in COUNTS}
+        same(path, {name: found.run.get(name) for name in run}, run)
+    parts.remove()
+    return Run(path, **counts)
+
+
+# -- the work ------------------------------------------------------------------------------------------------
+
+
+class Threads:
+    """Workers of this process. Kernels release the GIL, so that they use as many cores."""
+
+    def __init__(self, job: Job, count: int | None) -> None:
+        self.job, self.count = job, count or os.cpu_count() or 1
+
+    def __enter__(self) -> Threads:
+        self._mode = wait_for_kernels()
+        self._pool = ThreadPoolExecutor(self.count, "lrpnumpy-corpus")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
+        kernels.mode = self._mode
+
+    def submit(self, chunk: Chunk) -> Future[Part]:
+        """Have a chunk explained, soon."""
+        return self._pool.submit(explain_chunk, self.job, chunk)
+
+    def most(self) -> int:
+        """How many chunks may be under way: enough that none waits for reading or writing."""
+        return 2 * self.count
+
+
+def _workers(job: Job, threads: int | None, client: Any) -> Any:
+    if client is None:
+        return Threads(job, threads)
+    from lrpnumpy.corpus.cluster import Cluster
+
+    return Cluster(job, client)
+
+
+def _compute(source: Source, size: int, parts: Parts, workers: Any, strict: bool, bar: Any) -> None:
+    """Have all chunks explained that are not there yet, several at a time, and keep them in their order."""
+    waiting: deque[tuple[dict[str, Any], Future[Part]]] = deque()
+    done, seen = parts.count, 0
+
+    def check(note: dict[str, Any]) -> None:
+        if strict and note["rejected"]:
+            number, reason = note["rejected"][0]
+            raise LrpError(f"record {number} cannot be explained: {reason}.")
+
+    def keep() -> None:
+        note, future = waiting.popleft()
+        part = future.result()
+        note |= {"rejected": part.rejected, "doubtful": part.doubtful}
+        check(note)
+        parts.add(part.arrays, note)
+        bar.update(note["records"])
+
+    for seen, piece in enumerate(chunks(source, size), 1):
+        note: dict[str, Any] = {"records": len(piece.records)}
+        if not source.known:
+            note["digest"] = fingerprint(piece)
+        read = piece.first - 1 + len(piece.records)
+        if fraction := source.fraction(read):
+            bar.total = round(read / fraction)
+        if seen <= done:
+            before = parts.note(seen - 1)
+            if any(before.get(name) != value for name, value in note.items()):
+                raise _other_source(parts, f"a record from {piece.first} to {read} is another")
+            check(before)
+            bar.initial = bar.n = read  # the rate is that of what is done now
+            continue
+        waiting.append((note, workers.submit(piece)))
+        while len(waiting) > workers.most():
+            keep()
+    if seen < done:
+        raise _other_source(parts, "it has fewer records")
+    while waiting:
+        keep()
+
+
+def _other_source(parts: Parts, what: str) -> LrpError:
+    return LrpError(f"{parts.folder} must be resumed with the source it was begun with, but {what}.")
+
+
+def _bar(progress: bool | None) -> Any:
+    from tqdm import tqdm
+
+    return tqdm(unit=" records", smoothing=0.05, disable=None if progress is None else not progress)

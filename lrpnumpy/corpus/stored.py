@@ -1,0 +1,185 @@
+"""Explanations in a file: read lazily, as a sequence of the same result objects that `explain` gives."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lrpnumpy.corpus.layout import ENTRIES, FORMAT, OFFSETS, VERSION
+from lrpnumpy.explain import probabilities
+from lrpnumpy.explanation import Explanation, Ledger, SpanLedger
+from lrpnumpy.files.safe import Fields, parse_json
+
+if TYPE_CHECKING:
+    from lrpnumpy.corpus.table import Table
+
+RECORDS, ROWS = 1024, 1 << 16  # at most so many are read at once
+
+
+def open_explanations(path: str | os.PathLike[str]) -> Stored:
+    """The explanations that `explain_corpus` wrote: a sequence, read as it is asked for.
+
+    >>> with lrp.open_explanations("out.h5") as found:
+    ...     print(len(found), found[0])
+    """
+    from lrpnumpy.corpus.table import Table
+
+    file = Table(path)
+    try:
+        return Stored(file)
+    except BaseException:
+        file.__exit__()
+        raise
+
+
+class Stored(Sequence[Explanation]):
+    """The explanations in a file; close it, or use `with`.
+
+    `run` says how they were made: model digest, method, options, source, versions.
+    """
+
+    def __init__(self, file: Table) -> None:
+        if file.attribute("", "format") != FORMAT:
+            raise file.error(
+                "", "must be a file that explain_corpus wrote, it says of itself that it is something else"
+            )
+        if (found := file.attribute("", "version")) != VERSION:
+            raise file.error("@version", f"must be {VERSION}, got {found!r}; upgrade lrpnumpy")
+        text = file.attribute("", "run")
+        run = Fields(file, "@run", parse_json(file, "@run", text if isinstance(text, str) else ""))
+        self.path, self.run, self._file = Path(file.file), run.value, file
+        self._classes = tuple(run.strings("classes")) if run.has("classes") else None
+        self._features = tuple(run.strings("features")) if run.has("features") else None
+        self._method, self._options = run.string("method"), run.object("options").value
+        self._scores = SimpleNamespace(
+            output=run.string("output")
+        )  # what says how scores become probabilities
+        self._names = [name for name in ENTRIES if file.has(name)]
+        self._offsets = {kind: name for kind, name in OFFSETS.items() if file.has(name)}
+        self._size = self._check()
+
+    def _check(self) -> int:
+        """The number of explanations, after a look at whether the arrays belong together."""
+        file = self._file
+        count: dict[str, int] = {}
+        for name in ["records", "scores", "relevance", "offsets"]:
+            if name not in [*self._names, *self._offsets.values()]:
+                raise file.error(name, "is missing")
+        for name in self._names:
+            (length, *_), dtype = file.column(name)
+            if dtype.kind not in "iuf" or count.setdefault(ENTRIES[name], length) != length:
+                raise file.error(
+                    name, f"must be {count[ENTRIES[name]]} numbers, it is {length} times {dtype}"
+                )
+        for kind, name in self._offsets.items():
+            shape, dtype = file.column(name)
+            last = file.rows(name, shape[0] - 1, shape[0]) if shape != (0,) else [-1]
+            if dtype.kind != "i" or shape != (count["record"] + 1,) or last[0] != count.get(kind):
+                raise file.error(
+                    name, f"must be {count['record'] + 1} offsets that end with {count.get(kind)}"
+                )
+        return count["record"]
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.__exit__()
+
+    def __enter__(self) -> Stored:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} explanations by {self._method} in {self.path}>"
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, slice):
+            return [self[k] for k in range(*key.indices(len(self)))]
+        if not -len(self) <= key < len(self):
+            raise IndexError(f"explanation {key} of {len(self)}")
+        start = key % len(self)
+        return self._read(start, start + 1)[1][0]
+
+    def __iter__(self) -> Iterator[Explanation]:
+        return (explanation for _, explanation in self.numbered())
+
+    def numbered(self) -> Iterator[tuple[int, Explanation]]:
+        """Each explanation with the number of its record in the source, counted from 1."""
+        start = 0
+        while start < len(self):
+            rows = self._file.rows("offsets", start, min(start + RECORDS, len(self)) + 1)
+            stop = start + max(1, int(np.searchsorted(rows[1:] - rows[0], ROWS, side="right")))
+            yield from zip(*self._read(start, stop), strict=True)
+            start = stop
+
+    def export(self, path: str | os.PathLike[str]) -> None:
+        """Write all explanations to a file that ends in .csv, .jsonl or .parquet (which needs pyarrow)."""
+        from lrpnumpy.corpus.export import export
+
+        export(self.numbered(), path)
+
+    def _read(self, start: int, stop: int) -> tuple[list[int], list[Explanation]]:
+        """Explanations that stand one behind the other, and the numbers of their records."""
+        offsets = {"record": np.arange(start, stop + 1)}
+        for kind, name in self._offsets.items():
+            offsets[kind] = self._file.rows(name, start, stop + 1)
+            if (np.diff(offsets[kind]) < 0).any():
+                raise self._file.error(name, f"must not fall, it does between {start} and {stop}")
+        arrays = {}
+        for name in self._names:
+            ends = offsets[ENTRIES[name]]
+            arrays[name] = self._file.rows(name, int(ends[0]), int(ends[-1]))
+        local = {kind: ends - ends[0] for kind, ends in offsets.items()}
+        found = []
+        with self._file.guard("", f"has explanations from {start} to {stop} that do not fit together"):
+            for k in range(stop - start):
+                own = {
+                    name: arrays[name][local[ENTRIES[name]][k] : local[ENTRIES[name]][k + 1]]
+                    for name in self._names
+                }
+                found.append(self._one(own))
+        return arrays["records"].tolist(), found
+
+    def _one(self, own: dict[str, np.ndarray]) -> Explanation:
+        """An explanation from its own rows of every array."""
+        scores = own["scores"][0]
+        return Explanation(
+            relevance=own["relevance"].T,
+            scores=scores,
+            target=int(own["targets"][0]) if "targets" in own else "all",
+            method=self._method,
+            variables=None if "variables" not in own else np.moveaxis(own["variables"], 0, -2),
+            tokens=None if "words/text" not in own else _words(own),
+            probabilities=probabilities(self._scores, scores),  # type: ignore[arg-type]
+            classes=self._classes,
+            features=self._features,
+            options=self._options,
+            ledger=_ledger(own),
+        )
+
+
+def _words(own: dict[str, np.ndarray]) -> tuple[str, ...]:
+    data = own["words/text"].tobytes()
+    ends = np.cumsum(own["words/lengths"], dtype=np.int64).tolist()
+    return tuple(data[a:b].decode("utf-8", "surrogatepass") for a, b in zip([0, *ends], ends, strict=False))
+
+
+def _ledger(own: dict[str, np.ndarray]) -> Ledger | SpanLedger | None:
+    if "ledger/inputs" in own:
+        entries = {
+            name: own[f"ledger/{name}"][0] for name in ("inputs", "stabiliser", "initial_state", "largest")
+        }
+        return Ledger(biases=tuple(own["ledger/biases"][0].T), **entries)
+    if "ledger/relevant" in own:
+        relevant, irrelevant, bias = (own[f"ledger/{name}"].T for name in ("relevant", "irrelevant", "bias"))
+        return SpanLedger(relevant, irrelevant, bias, own["ledger/unassigned"][0])
+    return None

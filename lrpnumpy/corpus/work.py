@@ -1,0 +1,129 @@
+"""One chunk of records to the arrays of its explanations: the same bits wherever and whenever it is done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lrpnumpy.batch import Encoded, encode
+from lrpnumpy.checks import LrpError
+from lrpnumpy.corpus.record import Chunk, too_long
+from lrpnumpy.corpus.sources import sequence
+from lrpnumpy.explain import TOO_LARGE, Explanations, Request, _explain
+from lrpnumpy.kernels import compile as kernels
+from lrpnumpy.model import Model
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """What is done to every chunk of a run."""
+
+    model: Model
+    request: Request
+    target: int | str | None
+    kind: str  # of the source
+    field: str | None
+    longest: int
+
+
+class Part(NamedTuple):
+    """The explanations of a chunk: arrays by their name in the output file."""
+
+    arrays: dict[str, np.ndarray]
+    rejected: list[tuple[int, str]]  # number of the record, and why
+    doubtful: int  # explanations whose relevance is not finite, or decided by rounding
+
+
+def wait_for_kernels() -> str:
+    """Have kernels compiled before use, since plain functions round otherwise; returns the mode before."""
+    before = kernels.mode
+    if before != "never":
+        kernels.mode = "wait"
+    return before
+
+
+def explain_chunk(job: Job, chunk: Chunk) -> Part:
+    """Explain the records that can be, on one thread, and say of the others why not."""
+    numbers, encoded, rejected = [], [], []
+    for number, record in enumerate(chunk.records, chunk.first):
+        try:
+            encoded.append(_encoded(job, record))
+            numbers.append(number)
+        except (ValueError, TypeError, OverflowError, RecursionError) as error:
+            rejected.append((number, str(error)[:500].rstrip(".")))
+    found = _explain(job.model, encoded, job.request, job.target, None, 1)
+    return Part({"records": np.array(numbers, np.int64), **_arrays(found)}, rejected, _doubtful(found))
+
+
+def _encoded(job: Job, record: Any) -> Encoded:
+    model = job.model
+    one = encode(model, sequence(job.kind, job.field, record), "a record")
+    if one.length > job.longest:
+        raise LrpError(too_long(one.length, job.longest))
+    if model.readout == "every" and not -one.steps <= job.request.step < one.steps:
+        raise LrpError(
+            f"a sequence must have the step {job.request.step} that is explained, got {one.steps} steps"
+        )
+    return one
+
+
+def _arrays(found: Explanations) -> dict[str, np.ndarray]:
+    """Records or rows first, then classes where there are several, then what is left."""
+    out = {
+        "lengths": np.diff(found.starts),
+        "scores": found.scores,
+        "relevance": np.ascontiguousarray(found.relevance.T),
+    }
+    if not found.every_class:
+        out["targets"] = found.targets
+    if found.variables is not None:
+        variables = found.variables
+        out["variables"] = np.ascontiguousarray(variables.swapaxes(0, 1)) if found.every_class else variables
+    for name, column in found.ledger.items():  # (C, layers, n) or fewer axes
+        out[f"ledger/{name}"] = np.ascontiguousarray(np.moveaxis(column, -1, 0))
+    if "cd" in found._single:
+        entries = found._single["cd"]
+        lead = (found.model.outputs,) if found.every_class else ()
+        none = np.empty((*lead, 0), found.model.dtype)
+        for name in ("relevant", "irrelevant", "bias"):  # one a step that the network saw
+            joined = np.concatenate([none, *(getattr(entry, name) for entry in entries)], axis=-1)
+            out[f"ledger/{name}"] = np.ascontiguousarray(joined.T)
+        out["ledger/unassigned"] = np.array(
+            [entry.unassigned for entry in entries], found.model.dtype
+        ).reshape(-1, *lead)
+        out["ledger/lengths"] = np.array([sequence.steps for sequence in found.encoded], np.int64)
+    vocabulary = found.model.embedding is not None and found.model.embedding.vocabulary is not None
+    return out | (_words([one.tokens or () for one in found.encoded]) if vocabulary else {})
+
+
+def _words(tokens: list[tuple[str, ...]]) -> dict[str, np.ndarray]:
+    """Words as UTF-8, one behind the other, with the bytes of each word and of each sequence."""
+    every = list(chain.from_iterable(tokens))
+    text = "".join(every)
+    data = text.encode("utf-8", "surrogatepass")  # JSON can hold half of a pair
+    if len(data) > len(text):
+        every = [word.encode("utf-8", "surrogatepass") for word in every]  # type: ignore[misc]
+    lengths = np.fromiter(map(len, every), np.uint32, len(every))
+    ends = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
+    stops = np.cumsum([0, *map(len, tokens)])
+    return {
+        "words/text": np.frombuffer(data, np.uint8),
+        "words/lengths": lengths,
+        "words/bytes": np.diff(ends[stops]),
+    }
+
+
+def _doubtful(found: Explanations) -> int:
+    """How many explanations `explain` would warn of."""
+    if not len(found):
+        return 0
+    rows = np.isfinite(found.relevance).reshape(-1, found.relevance.shape[-1]).all(axis=0)
+    wrong = ~np.logical_and.reduceat(rows, found.starts[:-1])
+    if "largest" in found.ledger:
+        size = abs(found._explained())
+        huge = found.ledger["largest"] > TOO_LARGE * np.maximum(size, np.finfo(size.dtype).tiny)
+        wrong |= huge.reshape(-1, len(found)).any(axis=0)
+    return int(wrong.sum())
