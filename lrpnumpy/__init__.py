@@ -1,6 +1,7 @@
 """Explain the decisions of trained LSTM networks, from plain arrays, without a deep-learning framework."""
 
 from lrpnumpy.checks import LrpError, RelevanceWarning, WeightFileError
+from lrpnumpy.corpus import explain_bag, explain_corpus, open_explanations
 from lrpnumpy.explain import compare, explain, explain_all
 from lrpnumpy.explanation import Comparison, Explanation
 from lrpnumpy.files import load, save
@@ -26,8 +27,11 @@ __all__ = [
     "compare",
     "explain",
     "explain_all",
+    "explain_bag",
+    "explain_corpus",
     "load",
     "methods",
+    "open_explanations",
     "predict",
     "predict_all",
     "save",

@@ -1,4 +1,4 @@
-"""The command line: explain, methods, inspect, convert, compile."""
+"""The command line: explain, corpus, methods, inspect, convert, compile."""
 
 from __future__ import annotations
 
@@ -93,6 +93,35 @@ def _write_csv(path: str, every: list[lrp.Explanation]) -> None:
     _write(path, out.getvalue().rstrip("\n") if path == "-" else out.getvalue())
 
 
+def _corpus(options: argparse.Namespace) -> None:
+    """Explain every sequence of a file, however large, into one HDF5 file; an interrupted run can be resumed."""
+    client = None
+    if options.scheduler:
+        try:
+            from distributed import Client
+        except ImportError:
+            raise lrp.LrpError("--scheduler needs Dask, which is missing; try `pip install lrpnumpy[dask]`.") from None
+        client = Client(options.scheduler)
+    names = ("method", "eps", "unit", "step", "format", "field", "resume", "strict", "longest", "max_line", "threads")
+    run = lrp.explain_corpus(
+        lrp.load(options.model, which=options.which),
+        options.source,
+        options.out,
+        target=_class(options.target),
+        versus=_class(options.versus),
+        client=client,
+        progress=False if options.quiet else None,
+        **{name: getattr(options, name) for name in names},
+    )
+    print(f"{run.path}: {run.explained:,} of {run.records:,} records explained", file=sys.stderr)
+    if run.rejected:
+        print(f"{run.rejected_path}: why {run.rejected:,} were rejected", file=sys.stderr)
+    for path in options.export:
+        with run.open() as found:
+            found.export(path)
+        print(f"wrote {path}", file=sys.stderr)
+
+
 def _methods(options: argparse.Namespace) -> None:
     """Print the table of methods."""
     heads = ("method", "cost", "per variable", "adds up to", "reference", "relevance")
@@ -145,6 +174,28 @@ def parser() -> argparse.ArgumentParser:
     explain.add_argument("--color", default="auto", choices=("auto", "never", "256", "truecolor"), help="default: what the terminal can")
     for kind in ("html", "json", "csv"):
         explain.add_argument(f"--{kind}", metavar="FILE", help=f"also write {kind.upper()}" + ("" if kind == "html" else " (- for standard output)"))
+
+    corpus = command("corpus", _corpus)
+    corpus.add_argument("source", help=".txt or .jsonl (also .gz), .h5, .npz; - for lines of standard input")
+    corpus.add_argument("out", help="HDF5 file to be made, see docs/corpora.md")
+    corpus.add_argument("--model", default=DEFAULT_MODEL, help="a weight file, or the name of a shipped model (default: %(default)s)")
+    corpus.add_argument("--which", help="which model of a file that holds several")
+    corpus.add_argument("--method", default="lrp-all", choices=METHODS, metavar="METHOD", help="see `lrpnumpy methods` (default: %(default)s)")
+    corpus.add_argument("--target", help="class to explain, by number or name; 'all' for every class (default: the predicted one)")
+    corpus.add_argument("--versus", help="explain why the target rather than this class")
+    corpus.add_argument("--eps", type=float, default=0.001, help="stabiliser of LRP (default: %(default)s)")
+    corpus.add_argument("--unit", default="word", choices=("word", "variable"), help="one value a word, or also one a variable (default: %(default)s)")
+    corpus.add_argument("--step", type=int, help="which prediction, where the model predicts at every step (default: the last)")
+    corpus.add_argument("--format", choices=("text", "jsonl", "hdf5", "npz"), help="of the source, where its name does not say")
+    corpus.add_argument("--field", help="field of JSON objects, or array of values in a file of arrays")
+    corpus.add_argument("--resume", action="store_true", help="go on with an interrupted run, or begin one")
+    corpus.add_argument("--strict", action="store_true", help="stop at the first record that cannot be explained")
+    corpus.add_argument("--longest", type=int, default=10_000, metavar="STEPS", help="reject longer sequences (default: %(default)s)")
+    corpus.add_argument("--max-line", type=int, default=1 << 20, metavar="BYTES", help="reject longer lines (default: %(default)s)")
+    corpus.add_argument("--threads", type=int, help="default: all cores")
+    corpus.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster that is to do the work")
+    corpus.add_argument("--export", metavar="FILE", action="append", default=[], help="also write .csv, .jsonl or .parquet; may be repeated")
+    corpus.add_argument("--quiet", action="store_true", help="show no progress")
 
     command("methods", _methods)
     inspect = command("inspect", _inspect)
