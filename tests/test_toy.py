@@ -9,7 +9,7 @@ import lrpnumpy as lrp
 from benchmarks.paper import cd_stop
 from benchmarks.paper.tables import PUBLISHED
 from benchmarks.paper.toy import METHODS, beyond, explained, load, save
-from benchmarks.paper.train_toy import counted, read
+from benchmarks.paper.train_toy import counted, next_job, read
 from lrpnumpy import LrpError
 from lrpnumpy.backward import backward
 from lrpnumpy.batch import encode_all, pack
@@ -160,6 +160,14 @@ def test_starts_are_counted_in_the_order_of_seeds(tmp_path):
     assert ([s.seed for s in kept], tried) == ([0, 2], 3)  # seed 3 is still running, so 4 does not count yet
     kept, tried = counted(starts, wanted=1)
     assert ([s.seed for s in kept], tried) == ([0], 1)
+    both = {"addition": starts, "subtraction": {}}
+    taken = {task: set(found) for task, found in both.items()}
+    assert next_job(both, taken, wanted=2) == ("subtraction", 0)
+    both["subtraction"] = {seed: Trained(seed, (), {"validation": 1.0}, 1, 1) for seed in range(6)}
+    taken["subtraction"] = set(range(6))
+    assert next_job(both, taken, wanted=2) == ("subtraction", 6)  # addition has its two
+    assert next_job(both, taken, wanted=3) == ("addition", 3)  # tried less often
+    assert next_job(both, taken, wanted=0) is None
 
 
 def test_networks_are_saved_with_their_training_and_can_be_picked(tmp_path):

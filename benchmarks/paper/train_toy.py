@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import asdict
 from functools import cache
+from os import cpu_count
 from pathlib import Path
 
 from tqdm import tqdm
@@ -55,45 +56,39 @@ def counted(starts: dict[int, Trained], wanted: int = WANTED) -> tuple[list[Trai
     return kept, seed
 
 
-def _jobs(starts: Starts, wanted: int) -> Iterator[tuple[str, int]]:
-    """Seeds in order, the tasks in turn, for as long as a task has too few."""
-    seeds = dict.fromkeys(TASKS, 0)
-    while open_tasks := [task for task in TASKS if len(counted(starts[task], wanted)[0]) < wanted]:
-        for task in open_tasks:
-            while seeds[task] in starts[task]:
-                seeds[task] += 1
-            yield task, seeds[task]
-            seeds[task] += 1
+def next_job(starts: Starts, taken: dict[str, set[int]], wanted: int) -> tuple[str, int] | None:
+    """The least seed not yet taken, of the unfinished task that was tried less; None when all have enough."""
+    unfinished = [task for task in TASKS if len(counted(starts[task], wanted)[0]) < wanted]
+    if not unfinished:
+        return None
+    task = min(unfinished, key=lambda name: len(taken[name]))
+    return task, min(set(range(len(taken[task]) + 1)) - taken[task])
 
 
 def train_all(checkpoint: Path, wanted: int = WANTED, processes: int | None = None) -> Starts:
     """Go on until `wanted` starts of each task have converged."""
     starts = read(checkpoint)
+    taken = {task: set(starts[task]) for task in TASKS}
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
-    jobs = _jobs(starts, wanted)
-    workers = processes or multiprocessing.cpu_count()
-    room = multiprocessing.Semaphore(workers)  # a job is chosen when a worker is free, so no start is wasted
+    workers = processes or cpu_count() or 1
 
-    def when_free() -> Iterator[tuple[str, int]]:
-        for job in jobs:
-            room.acquire()
-            if len(counted(starts[job[0]], wanted)[0]) < wanted:
-                yield job
-            else:
-                room.release()
+    def found() -> int:
+        return sum(len(counted(starts[task], wanted)[0]) for task in TASKS)
 
-    found = sum(len(counted(starts[task], wanted)[0]) for task in TASKS)
-    bar = tqdm(total=wanted * len(TASKS), initial=found, unit="network", smoothing=0)
-    with (
-        multiprocessing.get_context("spawn").Pool(workers) as pool,
-        checkpoint.open("a") as file,
-        bar,
-    ):
-        for task, start in pool.imap_unordered(_start, when_free()):
-            room.release()
-            starts[task][start.seed] = start
-            file.write(json.dumps({"task": task, **asdict(start)}) + "\n")
-            file.flush()
-            bar.update(sum(len(counted(starts[name], wanted)[0]) for name in TASKS) - bar.n)
+    bar = tqdm(total=wanted * len(TASKS), initial=found(), unit="network", smoothing=0)
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, spawn) as pool, checkpoint.open("a") as file, bar:
+        running: set[Future[tuple[str, Trained]]] = set()
+        while True:
+            while len(running) < workers and (job := next_job(starts, taken, wanted)):
+                taken[job[0]].add(job[1])
+                running.add(pool.submit(_start, job))
+            if not running:
+                return starts
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            for task, start in (future.result() for future in done):
+                starts[task][start.seed] = start
+                file.write(json.dumps({"task": task, **asdict(start)}) + "\n")
+                file.flush()
+            bar.update(found() - bar.n)
             bar.set_postfix_str(", ".join(f"{len(s)} starts of {name}" for name, s in starts.items()))
-    return starts
