@@ -8,32 +8,19 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lrpnumpy.batch import Batch
-from lrpnumpy.forward import BidirectionalTrace, DenseTrace, LSTMTrace, Trace, merge, per_layer, stacked
+from lrpnumpy.forward import (
+    BidirectionalTrace,
+    Coefficients,
+    DenseTrace,
+    LSTMTrace,
+    Trace,
+    merge,
+    per_layer,
+    stacked,
+)
 from lrpnumpy.kernels import lstm as kernels
-from lrpnumpy.kernels.steps import CODES
 from lrpnumpy.model import LSTM, Bidirectional, Layer
-from lrpnumpy.rules import Rule, inverse
-
-
-@dataclass(frozen=True)
-class Propagation:
-    """By which rule messages flow back: without a rule they are partial derivatives."""
-
-    rule: Rule | None = None
-    eps: float = 0.0
-    share_bias: bool = False  # spread bias and stabiliser over the inputs of each sum
-
-
-@dataclass(frozen=True, eq=False)
-class Coefficients:
-    """What multiplies the messages of an LSTM at each step, before any of them is known (see kernels.lstm.backward)."""
-
-    K: np.ndarray
-    h_to_c: np.ndarray
-    c_to_c: np.ndarray
-    leak_c: np.ndarray
-    leak_h: np.ndarray
-    spread: np.ndarray
+from lrpnumpy.rules import Propagation, Rule, inverse
 
 
 @dataclass(eq=False)
@@ -58,26 +45,10 @@ def _packed(layer: LSTM) -> tuple[np.ndarray, np.ndarray]:
 
 
 def coefficients(how: Propagation, trace: LSTMTrace, batch: Batch) -> Coefficients:
-    """The coefficients of one direction, by a fused kernel where the rule is built in."""
-    R, H = trace.Y.shape
-    empty, dtype = np.empty((0, H), trace.Y.dtype), trace.Y.dtype
-    layer, none = trace.layer, np.empty(0, trace.Y.dtype)
-    c_to_c = np.empty((R, H), dtype)
-    if how.rule is None:
-        K, h_to_c = np.empty_like(trace.A), np.empty((R, H), dtype)
-        codes = CODES[layer.activation], CODES[layer.recurrent_activation]
-        kernels.gradient_coefficients(trace.A, batch.first, trace.at, *codes, trace.C, trace.Y, K, h_to_c, c_to_c)
-        return Coefficients(K, h_to_c, c_to_c, empty, empty, none)
-    if how.rule.code is None or how.share_bias:
-        return _shares(how.rule, how.eps, how.share_bias, trace, batch)
-    leak_c = np.empty((R, H), dtype)
-    K = np.empty((1 if how.rule.one_block else 4) * R * H, dtype)
-    h_to_c, leak_h = (empty, empty) if how.rule.one_block else (np.empty((R, H), dtype), np.empty((R, H), dtype))
-    kernels.lrp_coefficients(
-        trace.Z, trace.A, batch.first, trace.at, how.rule.code, dtype.type(how.eps), trace.C, trace.Y,
-        K, h_to_c, c_to_c, leak_c, leak_h,
-    )  # fmt: skip
-    return Coefficients(K, h_to_c, c_to_c, leak_c, leak_h, none)
+    """The coefficients of one direction: those of the forward kernel, or for a rule it does not have, made from the trace."""
+    if trace.coefficients is not None:
+        return trace.coefficients
+    return _shares(how.rule, how.eps, how.share_bias, trace, batch)
 
 
 def _shares(rule: Rule, eps: float, share_bias: bool, trace: LSTMTrace, batch: Batch) -> Coefficients:
@@ -141,10 +112,10 @@ class _Pass:
     def lstm(self, k: int, trace: LSTMTrace, R_last: np.ndarray | None, R_rows: np.ndarray | None, want_x: bool) -> np.ndarray:
         """Back through one direction of layer k: relevance of its inputs (R, D)."""
         batch, passed, how, layer = self.batch, self.passed, self.how, trace.layer
-        R, H = trace.Y.shape
-        n, dtype, is_lrp = batch.n, trace.Y.dtype, how.rule is not None
+        R, H = len(trace.x), layer.units
+        n, dtype, is_lrp = batch.n, trace.x.dtype, how.rule is not None
         weights = _packed(layer)
-        only = slice(2, 3) if how.rule is not None and how.rule.one_block and not how.share_bias else slice(4)
+        only = slice(2, 3) if how.one_block else slice(4)
         W, U = (w[only] for w in weights)
         G = len(W)
         c = coefficients(how, trace, batch)

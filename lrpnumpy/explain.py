@@ -11,15 +11,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from lrpnumpy.backward import Passed, Propagation, backward
+from lrpnumpy.backward import Passed, backward
 from lrpnumpy.batch import Batch, Encoded, encode, encode_all
 from lrpnumpy.checks import LrpError, RelevanceWarning, float_array, non_negative, one_of
 from lrpnumpy.explanation import Comparison, Explanation, Hidden, Ledger, Span, SpanLedger
-from lrpnumpy.forward import Trace, forward
+from lrpnumpy.forward import Keep, Trace, forward
 from lrpnumpy.methods import METHODS, Method, find
 from lrpnumpy.model import Bidirectional, Dense, Model
 from lrpnumpy.predict import run_chunks
-from lrpnumpy.rules import Rule
+from lrpnumpy.rules import Propagation, Rule
 
 Unit = Literal["word", "variable"] | None
 TOO_LARGE = 1e6  # times f_c: relevance beyond this is decided by rounding
@@ -44,6 +44,11 @@ class Request:
     def with_variables(self) -> bool:
         """Whether a value for each variable is asked for."""
         return self.unit == "variable" or (self.unit is None and self.method.variables == "free")
+
+    @property
+    def propagation(self) -> Propagation:
+        """How messages flow back, for the gradient and LRP."""
+        return Propagation(self.method.rule, self.eps, self.share_bias) if self.method.kind == "lrp" else Propagation()
 
     @property
     def options(self) -> dict[str, Any]:
@@ -212,8 +217,7 @@ def _propagated(trace: Trace, request: Request, rows: np.ndarray | None, scores:
     if rows is not None:
         start, explained = np.zeros_like(trace.scores), start
         start[rows] = explained
-    how = Propagation(method.rule, request.eps, request.share_bias) if method.kind == "lrp" else Propagation()
-    passed = backward(trace, start, how, hidden=request.hidden)
+    passed = backward(trace, start, request.propagation, hidden=request.hidden)
     values = passed.x
     if method.kind == "gradient":
         values = values * (values if method.name == "gradient" else trace.batch.x)
@@ -265,7 +269,8 @@ def _columns(
 ) -> Columns:  # fmt: skip
     """All results of one chunk."""
     kind = request.method.kind
-    trace = forward(model, batch, "scores" if kind == "occlusion" else "trace")
+    keep: Keep = {"occlusion": "scores", "cd": "trace"}.get(kind) or request.propagation  # type: ignore[assignment]
+    trace = forward(model, batch, keep)
     rows = _explained_rows(model, batch, request, positions)
     scores = trace.scores if rows is None else trace.scores[rows]
     steps = None if rows is None else batch.step_of(rows)

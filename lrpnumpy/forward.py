@@ -12,10 +12,12 @@ import numpy as np
 from lrpnumpy.batch import Batch
 from lrpnumpy.kernels import lstm as kernels
 from lrpnumpy.kernels.product import pack
-from lrpnumpy.kernels.steps import CODES
+from lrpnumpy.kernels.steps import CODES, GRADIENT, NONE
 from lrpnumpy.model import LSTM, Bidirectional, Dense, Layer, Model
+from lrpnumpy.rules import Propagation
 
-Keep = Literal["scores", "states", "trace"]
+# What a forward pass keeps: scores alone; all states and projected inputs; every activation; or what one propagation needs.
+Keep = Literal["scores", "states", "trace"] | Propagation
 T = TypeVar("T")
 
 
@@ -39,6 +41,18 @@ def stacked(blocks: Any) -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False)
+class Coefficients:
+    """What multiplies the messages of an LSTM at each step, before any of them is known (see kernels.lstm.backward)."""
+
+    K: np.ndarray
+    h_to_c: np.ndarray
+    c_to_c: np.ndarray
+    leak_c: np.ndarray
+    leak_h: np.ndarray
+    spread: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
 class LSTMTrace:
     """One direction over one batch. Rows are in the order in which this direction read them."""
 
@@ -52,6 +66,7 @@ class LSTMTrace:
     Hs: np.ndarray  # (n_0 + R, H) hidden states, the initial ones first
     n: int
     P: np.ndarray  # per step (4, n, H): U x + b, with keep "states"
+    coefficients: Coefficients | None = None  # of the propagation that was kept for
 
     @property
     def h(self) -> np.ndarray:
@@ -109,18 +124,38 @@ def run_lstm(layer: LSTM, x: np.ndarray, batch: Batch, keep: Keep, rows: bool) -
     """
     U, W, table = prepared(layer)
     n, H, dtype = batch.n, layer.units, x.dtype
-    R = len(x) if keep == "trace" else n
-    states = len(x) + n if rows or keep != "scores" else n
-    Z, A = np.empty(4 * R * H, dtype), np.empty(4 * R * H, dtype)
-    C, Y, Hs = np.empty((states, H), dtype), np.empty((R, H), dtype), np.empty((states, H), dtype)
+    rule = NONE if isinstance(keep, str) else keep.code
+    if rule is None:  # not built in: made from the trace
+        keep, rule = "trace", NONE
+    all_rows, some_rows = len(x), len(x) if keep == "trace" else n
+    all_states = rows or keep != "scores"
+    Z, A, Y = np.empty(4 * some_rows * H, dtype), np.empty(4 * some_rows * H, dtype), np.empty((some_rows, H), dtype)
+    at = batch.at if all_states else np.zeros_like(batch.at)
+    # A propagation asks for c of this step and the last: two places, in turn.
+    at_c = at if isinstance(keep, str) else np.arange(len(at)) % 2 * n
+    Hs = np.empty((n + all_rows if all_states else n, H), dtype)
+    C = np.empty((len(Hs) if isinstance(keep, str) else 2 * n, H), dtype)
     C[:n], Hs[:n] = layer.c0, layer.h0
-    at = batch.at if states > n else np.zeros_like(batch.at)
-    P = np.empty(4 * len(x) * H if keep == "states" else 0, dtype)
+    P = np.empty(4 * all_rows * H if keep == "states" else 0, dtype)
+    c = _room(keep, all_rows, H, dtype)
     kernels.forward(
-        x, batch.first, np.zeros(len(x), np.int64), table, U, W, at, CODES[layer.activation],
+        x, batch.first, np.zeros(all_rows, np.int64), table, U, W, at, at_c, CODES[layer.activation],
         CODES[layer.recurrent_activation], int(keep == "trace"), Z, A, C, Y, Hs, P,
+        rule, dtype.type(0 if isinstance(keep, str) else keep.eps), c.K, c.h_to_c, c.c_to_c, c.leak_c, c.leak_h,
     )  # fmt: skip
-    return LSTMTrace(layer, x, at, Z, A, C, Y, Hs, n, P)
+    return LSTMTrace(layer, x, at, Z, A, C, Y, Hs, n, P, None if rule == NONE else c)
+
+
+def _room(keep: Keep, R: int, H: int, dtype: np.dtype) -> Coefficients:
+    """Where the kernel puts the coefficients of a propagation; nothing where none is asked for."""
+    none, full = np.empty((0, H), dtype), (R, H)
+    if isinstance(keep, str):
+        return Coefficients(none[0:0, 0], none, none, none, none, none[0:0, 0])
+    K = np.empty((1 if keep.one_block else 4) * R * H, dtype)
+    h_to_c = none if keep.one_block else np.empty(full, dtype)
+    leak_c = none if keep.code == GRADIENT else np.empty(full, dtype)
+    leak_h = none if keep.code == GRADIENT or keep.one_block else np.empty(full, dtype)
+    return Coefficients(K, h_to_c, np.empty(full, dtype), leak_c, leak_h, np.empty(0, dtype))
 
 
 def run_dense(layer: Dense, x: np.ndarray) -> DenseTrace:
@@ -171,7 +206,7 @@ def pool(readout: str, rows: np.ndarray, batch: Batch) -> np.ndarray:
 
 
 def forward(model: Model, batch: Batch, keep: Keep = "scores") -> Trace:
-    """Scores of a batch; with keep "trace" what a backward pass needs, with "states" what variants start from."""
+    """Scores of a batch, and what `keep` asks for: what a backward pass needs, or what variants start from."""
     x, traces = batch.x, []
     for k, layer in enumerate(model.layers[: model.readout_at]):
         is_top = k + 1 == model.readout_at

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lrpnumpy.kernels.steps import ABS, ALL, HALF, PROP
+from lrpnumpy.kernels.steps import ABS, ALL, GRADIENT, HALF, PROP
 
 Shares = Callable[[np.ndarray, np.ndarray, float], tuple[np.ndarray, np.ndarray]]
 
@@ -59,11 +59,6 @@ class Rule:
     shares: Shares
     code: int | None = None
 
-    @property
-    def one_block(self) -> bool:
-        """Whether only the signal g receives anything, so that a quarter of the matrix work is enough."""
-        return self.code == ALL
-
 
 RULES = {
     "all": Rule("all", signal_takes_all, ALL),
@@ -71,3 +66,24 @@ RULES = {
     "abs": Rule("abs", absolute, ABS),
     "half": Rule("half", half_and_half, HALF),
 }
+
+
+@dataclass(frozen=True)
+class Propagation:
+    """By which rule messages flow back: without a rule they are partial derivatives."""
+
+    rule: Rule | None = None
+    eps: float = 0.0
+    share_bias: bool = False  # spread bias and stabiliser over the inputs of each sum
+
+    @property
+    def code(self) -> int | None:
+        """What the forward kernel calls it, where it has the coefficients built in."""
+        if self.rule is None:
+            return GRADIENT
+        return None if self.share_bias else self.rule.code
+
+    @property
+    def one_block(self) -> bool:
+        """Whether only the signal g receives anything, so that a quarter of the matrix work is enough."""
+        return self.code == ALL

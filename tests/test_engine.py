@@ -16,16 +16,17 @@ from hypothesis import strategies as st
 from networks import close
 
 import lrpnumpy as lrp
-from lrpnumpy.backward import Propagation, backward
+from lrpnumpy.backward import backward
 from lrpnumpy.batch import encode_all, pack
 from lrpnumpy.forward import forward
+from lrpnumpy.rules import Propagation
 
 GOLDEN = list(nets.golden())
 
 
 def gradients(model, x, target, step=None):
     """Derivatives of one score by the inputs and by all parameters."""
-    trace = forward(model, pack(model, encode_all(model, [x])), "trace")
+    trace = forward(model, pack(model, encode_all(model, [x])), Propagation())
     seed = np.zeros_like(trace.scores)
     seed[-1 if step is None else step, target] = 1
     return backward(trace, seed, Propagation(), parameters=True)

@@ -17,6 +17,7 @@ from lrpnumpy.evaluate import toy
 from lrpnumpy.evaluate.toy_training import PARAMETERS, Trained, clipped, initial, objective, train
 from lrpnumpy.forward import forward
 from lrpnumpy.rules import Propagation
+from lrpnumpy.rules import Propagation
 
 compiled = pytest.mark.compiled
 tasks = pytest.mark.parametrize("task", toy.TASKS)
@@ -103,7 +104,7 @@ def test_the_training_kernel_agrees_with_the_engine(size):
     value, gradient = objective(data)(p)
     model = Trained(0, tuple(p), {}, 0, 0).model
     order = np.argsort([-len(x) for x in data.sequences], kind="stable")
-    trace = forward(model, pack(model, [encode_all(model, data.sequences)[k] for k in order]), "trace")
+    trace = forward(model, pack(model, [encode_all(model, data.sequences)[k] for k in order]), Propagation())
     over = trace.scores - data.y[order, None]
     passed = backward(trace, 2 * over / size, Propagation(), want_x=False, parameters=True)
     (dU, dW, db, *_), (dV, _) = passed.parameters

@@ -1,4 +1,4 @@
-"""The LSTM over a packed batch: forwards, the coefficients of a backward pass, and the backward recursion.
+"""The LSTM over a packed batch: forwards, with the coefficients of a backward pass, and the backward recursion.
 
 A packed batch has its sequences longest first and the rows of one time step together: the `n = first[t+1] - first[t]`
 sequences still running at step t have the rows first[t] to first[t+1]. Arrays with four gates are flat, and each step's
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from lrpnumpy.kernels.compile import I1, R1, R2, R4, W1, W2, Int, Scalar, kernel
 from lrpnumpy.kernels.product import add_product
-from lrpnumpy.kernels.steps import ALL, activate, differentiate, inverse, share
+from lrpnumpy.kernels.steps import ABS, ALL, GRADIENT, HALF, PROP, activate, gradient_step, shares_step, signal_step
 
 
 @kernel
@@ -24,7 +24,8 @@ def forward(
     table: R2,  # (any, 4 H) what is added to W h_prev + U x: the bias
     U: R4,  # packed (4, D, H)
     W: R4,  # packed (4, H, H)
-    at: I1,  # (T+1,) where the states are
+    at: I1,  # (T+1,) where the states h are
+    at_c: I1,  # (T+1,) where the states c are
     activation: Int,
     recurrent: Int,
     keep: Int,  # keep Z, A and Y of every step
@@ -34,6 +35,13 @@ def forward(
     Y: W2,
     Hs: W2,
     P: W1,  # (4, n, H) a step: U x + b, or empty where nobody asks
+    rule: Int,  # GRADIENT, ALL, PROP, ABS or HALF: what the coefficients of `backward` are for; NONE for none
+    eps: Scalar,
+    K: W1,  # (4, n, H) a step, or (1, n, H) with the rule ALL
+    h_to_c: W2,  # (R, H), or (0, H) with the rule ALL
+    c_to_c: W2,  # (R, H)
+    leak_c: W2,  # (R, H), or (0, H) with GRADIENT
+    leak_h: W2,  # (R, H), or (0, H) with GRADIENT and ALL
 ) -> None:
     """z = W h_prev + U x + b; i, f, o = sigm(z), g = tanh(z); c = f c_prev + i g; h = o tanh(c)."""
     H = C.shape[1]
@@ -47,8 +55,8 @@ def forward(
         a = A[4 * start * H : 4 * (start + n) * H]
         y = Y[start : start + n].reshape(m)
         h_prev = Hs[at[t] : at[t] + n]
-        c_prev = C[at[t] : at[t] + n].reshape(m)
-        c = C[at[t + 1] : at[t + 1] + n].reshape(m)
+        c_prev = C[at_c[t] : at_c[t] + n].reshape(m)
+        c = C[at_c[t + 1] : at_c[t + 1] + n].reshape(m)
         h = Hs[at[t + 1] : at[t + 1] + n].reshape(m)
         for k in range(4):
             block = z[k * m : (k + 1) * m]
@@ -76,48 +84,24 @@ def forward(
         activate(c, y, activation)
         for q in range(m):
             h[q] = o[q] * y[q]
-
-
-@kernel
-def gradient_coefficients(
-    A: R1,
-    first: I1,
-    at: I1,
-    activation: Int,
-    recurrent: Int,
-    C: R2,
-    Y: R2,
-    K: W1,  # (4, n, H) a step: from R_c to z of i, f, g, and from R_h to z of o
-    h_to_c: W2,  # (R, H)
-    c_to_c: W2,  # (R, H)
-) -> None:
-    """Partial derivatives of one step."""
-    H = C.shape[1]
-    for t in range(first.size - 1):
-        row = first[t]
-        n = first[t + 1] - row
-        m = n * H
-        a = A[4 * row * H : 4 * (row + n) * H]
-        k = K[4 * row * H : 4 * (row + n) * H]
-        i = a[:m]
-        f = a[m : 2 * m]
-        g = a[2 * m : 3 * m]
-        o = a[3 * m :]
-        y = Y[row : row + n].reshape(m)
-        c_prev = C[at[t] : at[t] + n].reshape(m)
-        hc = h_to_c[row : row + n].reshape(m)
-        cc = c_to_c[row : row + n].reshape(m)
-        differentiate(a[: 2 * m], k[: 2 * m], recurrent)
-        differentiate(g, k[2 * m : 3 * m], activation)
-        differentiate(o, k[3 * m :], recurrent)
-        differentiate(y, hc, activation)
-        for q in range(m):
-            k[q] *= g[q]
-            k[m + q] *= c_prev[q]
-            k[2 * m + q] *= i[q]
-            k[3 * m + q] *= y[q]
-            hc[q] *= o[q]
-            cc[q] = f[q]
+        if rule == GRADIENT:
+            k4 = K[4 * row * H : 4 * (row + n) * H]
+            hc = h_to_c[row : row + n].reshape(m)
+            gradient_step(a, y, c_prev, activation, recurrent, k4, hc, c_to_c[row : row + n].reshape(m))
+        elif rule == ALL:
+            k1 = K[row * H : (row + n) * H]
+            lc = leak_c[row : row + n].reshape(m)
+            signal_step(z, a, c_prev, c, eps, k1, c_to_c[row : row + n].reshape(m), lc)
+        elif rule > ALL:
+            k4 = K[4 * row * H : 4 * (row + n) * H]
+            hc, cc = h_to_c[row : row + n].reshape(m), c_to_c[row : row + n].reshape(m)
+            lc, lh = leak_c[row : row + n].reshape(m), leak_h[row : row + n].reshape(m)
+            if rule == PROP:
+                shares_step(PROP, z, a, y, c_prev, c, eps, k4, hc, cc, lc, lh)
+            elif rule == ABS:
+                shares_step(ABS, z, a, y, c_prev, c, eps, k4, hc, cc, lc, lh)
+            else:
+                shares_step(HALF, z, a, y, c_prev, c, eps, k4, hc, cc, lc, lh)
 
 
 @kernel
@@ -145,7 +129,7 @@ def backward(
     leaked: W2,  # (n_0, H) in: 0; out: what they kept in each sequence
     spread: R1,  # (G, n, H) a step: share of R_c (R_h for o) that goes to all inputs of z alike, or empty
     alike: W1,  # (n_0,) room for that
-    S_sum: W1,  # (G, n_0, H) in: 0; out: sum of s over the steps; or empty
+    S_sum: W1,  # (G, n_0, H) in: 0; out: sum of s over the steps; or empty, with `largest`
     largest: W2,  # (n_0, H) in: 0; out: the largest |R_h| or |R_c|; or (0, H)
 ) -> None:
     """The one backward recursion: messages are linear in R, the coefficients say by which rule."""
@@ -165,46 +149,48 @@ def backward(
             above = R_every[row : row + n].reshape(m)
             for q in range(m):
                 r_h[q] += above[q]
-        if h_to_c.shape[0] > 0:
-            hc = h_to_c[row : row + n].reshape(m)
+        if keep:
+            kept_h = R_hs[row : row + n].reshape(m)
             for q in range(m):
-                r_c[q] += hc[q] * r_h[q]
-        else:
+                kept_h[q] = r_h[q]
+        if G == 1:
             for q in range(m):
                 r_c[q] += r_h[q]
-        for block in range(min(G, 3)):
+                s[q] = k[q] * r_c[q]
+        else:
+            hc = h_to_c[row : row + n].reshape(m)
+            s_i, s_f, s_g, s_o = s[:m], s[m : 2 * m], s[2 * m : 3 * m], s[3 * m :]
+            k_i, k_f, k_g, k_o = k[:m], k[m : 2 * m], k[2 * m : 3 * m], k[3 * m :]
             for q in range(m):
-                s[block * m + q] = k[block * m + q] * r_c[q]
-        if G == 4:
+                r_c[q] += hc[q] * r_h[q]
+                s_i[q] = k_i[q] * r_c[q]
+                s_f[q] = k_f[q] * r_c[q]
+                s_g[q] = k_g[q] * r_c[q]
+                s_o[q] = k_o[q] * r_h[q]
+        if keep:
+            kept_c = R_cs[row : row + n].reshape(m)
             for q in range(m):
-                s[3 * m + q] = k[3 * m + q] * r_h[q]
-        if S_sum.size > 0:
-            for block in range(G):
-                total = S_sum[block * carry.size : block * carry.size + m]
-                part = s[block * m : (block + 1) * m]
-                for q in range(m):
-                    total[q] += part[q]
+                kept_c[q] = r_c[q]
         if largest.shape[0] > 0:
             top = largest[:n].reshape(m)
             for q in range(m):
                 size = max(abs(r_h[q]), abs(r_c[q]))
                 top[q] = size if size > top[q] else top[q]
-        if keep:
-            kept_h = R_hs[row : row + n].reshape(m)
-            kept_c = R_cs[row : row + n].reshape(m)
-            for q in range(m):
-                kept_h[q] = r_h[q]
-                kept_c[q] = r_c[q]
+            for block in range(G):
+                total = S_sum[block * carry.size : block * carry.size + m]
+                part = s[block * m : (block + 1) * m]
+                for q in range(m):
+                    total[q] += part[q]
         if leak_c.shape[0] > 0:
-            leak = leak_c[row : row + n].reshape(m)
+            lc = leak_c[row : row + n].reshape(m)
             kept = leaked[:n].reshape(m)
             for q in range(m):
-                kept[q] += leak[q] * r_c[q]
+                kept[q] += lc[q] * r_c[q]
         if leak_h.shape[0] > 0:
-            leak = leak_h[row : row + n].reshape(m)
+            lh = leak_h[row : row + n].reshape(m)
             kept = leaked[:n].reshape(m)
             for q in range(m):
-                kept[q] += leak[q] * r_h[q]
+                kept[q] += lh[q] * r_h[q]
         if spread.size > 0:  # what is left of each z, to all its D + H inputs alike
             part = spread[G * row * H : G * (row + n) * H]
             for q in range(n):
@@ -243,74 +229,3 @@ def backward(
                 for q in range(n):
                     for d in range(r_x.shape[1]):
                         r_x[q, d] += alike[q]
-
-
-@kernel
-def lrp_coefficients(
-    Z: R1,
-    A: R1,
-    first: I1,
-    at: I1,
-    rule: Int,
-    eps: Scalar,
-    C: R2,
-    Y: R2,
-    K: W1,  # (4, n, H) a step, or (1, n, H) with the rule ALL
-    h_to_c: W2,  # (R, H), or (0, H) with the rule ALL
-    c_to_c: W2,
-    leak_c: W2,
-    leak_h: W2,  # (R, H), or (0, H) with the rule ALL
-) -> None:
-    """Shares of one step's messages under the epsilon rule and a product rule, and what the stabilisers keep."""
-    H = C.shape[1]
-    for t in range(first.size - 1):
-        row = first[t]
-        n = first[t + 1] - row
-        m = n * H
-        z = Z[4 * row * H : 4 * (row + n) * H]
-        a = A[4 * row * H : 4 * (row + n) * H]
-        i = a[:m]
-        f = a[m : 2 * m]
-        g = a[2 * m : 3 * m]
-        o = a[3 * m :]
-        y = Y[row : row + n].reshape(m)
-        c_prev = C[at[t] : at[t] + n].reshape(m)
-        c = C[at[t + 1] : at[t + 1] + n].reshape(m)
-        cc = c_to_c[row : row + n].reshape(m)
-        lc = leak_c[row : row + n].reshape(m)
-        if rule == ALL:
-            k_g = K[row * H : (row + n) * H]
-            z_g = z[2 * m : 3 * m]
-            for q in range(m):
-                over, lost = inverse(c[q], eps)
-                to_g = i[q] * g[q] * over
-                gain, lost_z = inverse(z_g[q], eps)
-                cc[q] = f[q] * c_prev[q] * over
-                k_g[q] = to_g * gain
-                lc[q] = lost + to_g * lost_z
-        else:
-            k = K[4 * row * H : 4 * (row + n) * H]
-            hc = h_to_c[row : row + n].reshape(m)
-            lh = leak_h[row : row + n].reshape(m)
-            for q in range(m):
-                over, lost = inverse(c[q], eps)
-                A_, B_ = f[q] * c_prev[q] * over, i[q] * g[q] * over
-                gate_f, signal_f, lost_f = share(rule, f[q], c_prev[q], eps)
-                gate_i, signal_i, lost_i = share(rule, i[q], g[q], eps)
-                gate_o, signal_o, lost_o = share(rule, o[q], y[q], eps)
-                gain_i, lost_zi = inverse(z[q], eps)
-                gain_f, lost_zf = inverse(z[m + q], eps)
-                gain_g, lost_zg = inverse(z[2 * m + q], eps)
-                gain_o, lost_zo = inverse(z[3 * m + q], eps)
-                hc[q] = signal_o
-                cc[q] = A_ * signal_f
-                k[q] = B_ * gate_i * gain_i
-                k[m + q] = A_ * gate_f * gain_f
-                k[2 * m + q] = B_ * signal_i * gain_g
-                k[3 * m + q] = gate_o * gain_o
-                lc[q] = (
-                    lost
-                    + A_ * (lost_f + gate_f * lost_zf)
-                    + B_ * (lost_i + gate_i * lost_zi + signal_i * lost_zg)
-                )
-                lh[q] = lost_o + gate_o * lost_zo

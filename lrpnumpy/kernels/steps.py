@@ -6,7 +6,7 @@ import numpy as np
 
 from lrpnumpy.kernels.elementary import sigmoid, tanh
 
-GRADIENT, ALL, PROP, ABS, HALF = range(5)  # what the coefficients of a backward pass are for
+NONE, GRADIENT, ALL, PROP, ABS, HALF = range(-1, 5)  # what the coefficients of a backward pass are for
 CODES = {"sigmoid": 0, "tanh": 1, "linear": 2, "relu": 3, "hard_sigmoid": 4, "hard_sigmoid_3": 5}
 
 
@@ -78,9 +78,76 @@ def share(rule, gate, signal, eps):  # type: ignore[no-untyped-def]
     return type(eps)(0.5), type(eps)(0.5), type(eps)(0)
 
 
+# The coefficients of one step, for kernels.lstm.backward. Arrays are flat; those with gates have them one after another.
+
+
+def gradient_step(  # type: ignore[no-untyped-def]
+    a, y, c_prev, activation: int, recurrent: int, K, h_to_c, c_to_c
+) -> None:
+    """Partial derivatives: K from c to z of i, f, g and from h to z of o."""
+    m = y.size
+    i, f, g, o = a[:m], a[m : 2 * m], a[2 * m : 3 * m], a[3 * m :]
+    K_i, K_f, K_g, K_o = K[:m], K[m : 2 * m], K[2 * m : 3 * m], K[3 * m :]
+    differentiate(a[: 2 * m], K[: 2 * m], recurrent)
+    differentiate(g, K_g, activation)
+    differentiate(o, K_o, recurrent)
+    differentiate(y, h_to_c, activation)
+    for q in range(m):
+        K_i[q] *= g[q]
+        K_f[q] *= c_prev[q]
+        K_g[q] *= i[q]
+        K_o[q] *= y[q]
+        h_to_c[q] *= o[q]
+        c_to_c[q] = f[q]
+
+
+def signal_step(z, a, c_prev, c, eps, K, c_to_c, leak_c) -> None:  # type: ignore[no-untyped-def]
+    """The signal takes all: nothing but g receives anything."""
+    m = c.size
+    i, f, g = a[:m], a[m : 2 * m], a[2 * m : 3 * m]
+    z_g = z[2 * m : 3 * m]
+    for q in range(m):
+        over, lost = inverse(c[q], eps)
+        gain, lost_z = inverse(z_g[q], eps)
+        B = i[q] * g[q] * over
+        c_to_c[q] = f[q] * c_prev[q] * over
+        K[q] = B * gain
+        leak_c[q] = lost + B * lost_z
+
+
+def shares_step(  # type: ignore[no-untyped-def]
+    rule: int, z, a, y, c_prev, c, eps, K, h_to_c, c_to_c, leak_c, leak_h
+) -> None:
+    """A product rule that gives to gates, too."""
+    m = c.size
+    i, f, g, o = a[:m], a[m : 2 * m], a[2 * m : 3 * m], a[3 * m :]
+    z_i, z_f, z_g, z_o = z[:m], z[m : 2 * m], z[2 * m : 3 * m], z[3 * m :]
+    K_i, K_f, K_g, K_o = K[:m], K[m : 2 * m], K[2 * m : 3 * m], K[3 * m :]
+    for q in range(m):
+        over, lost = inverse(c[q], eps)
+        A, B = f[q] * c_prev[q] * over, i[q] * g[q] * over
+        gate_f, signal_f, lost_f = share(rule, f[q], c_prev[q], eps)
+        gate_i, signal_i, lost_i = share(rule, i[q], g[q], eps)
+        gain_i, lost_zi = inverse(z_i[q], eps)
+        gain_f, lost_zf = inverse(z_f[q], eps)
+        gain_g, lost_zg = inverse(z_g[q], eps)
+        K_i[q] = B * gate_i * gain_i
+        K_f[q] = A * gate_f * gain_f
+        K_g[q] = B * signal_i * gain_g
+        c_to_c[q] = A * signal_f
+        to_i_and_g = lost_i + gate_i * lost_zi + signal_i * lost_zg
+        leak_c[q] = lost + A * (lost_f + gate_f * lost_zf) + B * to_i_and_g
+    for q in range(m):
+        gate_o, signal_o, lost_o = share(rule, o[q], y[q], eps)
+        gain_o, lost_zo = inverse(z_o[q], eps)
+        h_to_c[q] = signal_o
+        K_o[q] = gate_o * gain_o
+        leak_h[q] = lost_o + gate_o * lost_zo
+
+
 def overloads() -> None:
     """Let kernels call these functions."""
     from numba.extending import register_jitable
 
-    for helper in (activate, differentiate, inverse, share):
+    for helper in (activate, differentiate, inverse, share, gradient_step, signal_step, shares_step):
         register_jitable(helper)
