@@ -2,8 +2,9 @@
 
 Every such variant differs from its sequence in one run of steps. A `Change` says in which, and what stands there
 instead; each layer turns the change of its inputs into the change of its outputs. One direction of an LSTM changes
-everything from the first changed step on (or, with `tol`, until its state is back), and nothing before: all variants
-begin from the states of the sequence itself. Two directions change what is on both sides, Dense layers only the rows.
+everything from the first changed step on (or, with `tol`, until its state is back) and nothing before, so that all
+variants begin from states of the sequence itself. Two directions change what is on both sides; a Dense layer
+changes no further step.
 """
 
 from __future__ import annotations
@@ -29,34 +30,36 @@ from lrpnumpy.forward import (
 )
 from lrpnumpy.kernels import occlusion as kernels
 from lrpnumpy.kernels.steps import CODES
-from lrpnumpy.model import Model
+from lrpnumpy.model import Dense, Model
 
-MOST = 1 << 24  # numbers in the largest array of one group of variants, unless a single variant has more
+How = Literal["zero", "omit"]
+MOST = 1 << 24  # numbers in the largest array of a group of variants, unless a single variant has more
 
 
 @dataclass(frozen=True, eq=False)
 class Variants:
-    """Which sequence each variant is of, and which of its steps it leaves out."""
+    """Which sequence each variant is of, which of its steps it leaves out, and when it counts as back."""
 
     owner: np.ndarray  # (V,)
-    T: np.ndarray  # (V,) number of steps of that sequence
-    gap: tuple[np.ndarray, np.ndarray] | None  # (V,) start and stop
+    T: np.ndarray  # (V,) steps of that sequence
+    gap: tuple[np.ndarray, np.ndarray] | None  # (V,) start and stop of what is left out
+    tol: float
     is_mirrored: bool = False
 
     def mirrored(self) -> Variants:
         """As the backward direction sees them."""
         gap = None if self.gap is None else (self.T - self.gap[1], self.T - self.gap[0])
-        return Variants(self.owner, self.T, gap, not self.is_mirrored)
+        return Variants(self.owner, self.T, gap, self.tol, not self.is_mirrored)
 
 
 @dataclass(frozen=True, eq=False)
 class Change:
-    """What variants have in place of their sequence's rows: rows[own + stride (t - lo)] at step t from lo to hi."""
+    """What variants have instead of their sequence's rows: rows[own + stride (t - lo)] at each t from lo to hi."""
 
     lo: np.ndarray  # (V,)
     hi: np.ndarray  # (V,)
     own: np.ndarray  # (V,)
-    stride: int  # 0 where all steps of a variant share a row
+    stride: int  # 0 where all have the same row
     rows: np.ndarray
 
     def mirrored(self, T: np.ndarray) -> Change:
@@ -71,91 +74,141 @@ def occlude(
     spans: Sequence[np.ndarray],
     *,
     baseline: np.ndarray | None = None,
-    how: Literal["zero", "omit"] = "zero",
+    how: How = "zero",
     variables: bool = False,
     tol: float = 0.0,
     steps: np.ndarray | None = None,
 ) -> list[np.ndarray]:
-    """Scores (V, C) of each sequence's variants, one for each of its phrases: spans[s] is (V, 2) of [start, stop).
+    """Scores (V, C) of each sequence with each of its phrases occluded: spans[s] is (V, 2) of [start, stop).
 
-    The phrase is replaced by the vector `baseline` (D,), zero by default, or with how="omit" left out. With `variables`
-    each single number of the sequence is replaced in turn, whatever the spans, and the result is (T, D, C). A trace, where
-    there is one, comes from forward(…, keep="states"). With readout "every" the scores are those at steps[s], by default
-    the last; where that step is left out, those at the last step before it that stays, or else at the first after it.
+    A phrase is replaced by the vector `baseline` (D,), zero by default, or with how="omit" left out. With `variables`
+    every single input is replaced in turn, whatever spans and how, and the result is (T, D, C). With readout "every"
+    the scores are those at steps[s], by default the last; where that step is left out, those at the last step
+    before it that is not, or where there is none, at the first after it.
 
-    A variant whose state in a layer has come back within `tol` of its sequence's (absolute, c and h) goes on as the
-    sequence does in that layer; 0, the default, is exact.
+    A variant whose state in a layer has come back within `tol` of its sequence's (absolute, h and c) goes on there
+    as the sequence does; 0, the default, is exact. A trace must have been made with keep="states".
+    """
+    options = _Options(baseline, how, tol, steps)
+    if variables:
+        t, owner = _words(batch)
+        R, D = batch.x.shape  # type: ignore[union-attr]
+        t, owner, d = t.repeat(D), owner.repeat(D), np.tile(np.arange(D), R)
+        scores = _occluded(trace_or_model, batch, options, owner, t, t + 1, nth=t * D + d, variable=d)
+        return batch.split(scores.reshape(R, D, -1))
+    counts = np.array([*map(len, spans)])
+    ends = np.cumsum(counts)
+    owner = np.repeat(np.arange(batch.n), counts)
+    start, stop = np.ascontiguousarray(np.concatenate(spans).T, np.int64)
+    nth = np.arange(len(owner)) - (ends - counts)[owner]
+    scores = _occluded(trace_or_model, batch, options, owner, start, stop, nth=nth)
+    return [scores[a:b] for a, b in pairwise([0, *ends.tolist()])]
+
+
+def occlude_words(
+    trace_or_model: Trace | Model,
+    batch: Batch,
+    *,
+    baseline: np.ndarray | None = None,
+    how: How = "zero",
+    tol: float = 0.0,
+    steps: np.ndarray | None = None,
+) -> np.ndarray:
+    """The same with every word occluded in turn: packed rows (R, C)."""
+    t, owner = _words(batch)
+    return _occluded(trace_or_model, batch, _Options(baseline, how, tol, steps), owner, t, t + 1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Options:
+    baseline: np.ndarray | None
+    how: How
+    tol: float
+    steps: np.ndarray | None
+
+
+def _words(batch: Batch) -> tuple[np.ndarray, np.ndarray]:
+    """Step and sequence of every packed row."""
+    return np.repeat(np.arange(len(batch.first) - 1), np.diff(batch.first)), batch.owner
+
+
+def _occluded(
+    trace_or_model: Trace | Model,
+    batch: Batch,
+    options: _Options,
+    owner: np.ndarray,
+    start: np.ndarray,
+    stop: np.ndarray,
+    nth: np.ndarray | None = None,
+    variable: np.ndarray | None = None,
+) -> np.ndarray:
+    """Scores (V, C) with the phrase [start, stop) of sequence `owner` occluded, or only one `variable` of it.
+
+    `nth` says which phrase of its sequence each is, where they are not sorted by that already: side by side, all
+    the first, all the second, …, they make the widest strips.
     """
     trace = trace_or_model if isinstance(trace_or_model, Trace) else forward(trace_or_model, batch, "states")
-    model, D, dtype = trace.model, trace.model.inputs, trace.scores.dtype
-    if variables:
-        counts = batch.lengths * D
-        start = np.concatenate([np.arange(n) for n in batch.lengths]).repeat(D)
-        stop = start + 1
-    else:
-        counts = np.array([*map(len, spans)])
-        start, stop = np.concatenate(spans).T
-    order, owner = _side_by_side(counts)
-    start, stop, T = start[order], stop[order], batch.lengths[owner]
-    position = T - 1 if steps is None else np.asarray(steps)[owner]
-    gap = None
-    if how == "omit" and not variables:
-        gap = start, stop
+    model, dtype = trace.model, trace.scores.dtype
+    order: slice | np.ndarray = slice(None)
+    if nth is not None and batch.n > 1:  # NumPy sorts 16 bits in linear time
+        order = np.argsort(nth.astype(np.uint16) if nth.max(initial=0) < 1 << 16 else nth, kind="stable")
+    owner, start, stop = owner[order], start[order], stop[order]
+    T = batch.lengths[owner]
+    position = None
+    if model.readout == "every":
+        position = T - 1 if options.steps is None else np.asarray(options.steps)[owner]
+    leaves_out = options.how == "omit" and variable is None
+    if leaves_out:
         if (whole := stop - start == T).any():
-            raise LrpError(f"how='omit' must leave at least one step, got a phrase of all {T[whole][0]}; use how='zero'.")
+            raise LrpError(
+                f"how='omit' must leave at least one step, got a phrase of all {T[whole][0]}; use how='zero'."
+            )
+    if leaves_out and position is not None:
         left_out = (start <= position) & (position < stop)
         position = np.where(left_out, np.where(start > 0, start - 1, stop), position)
-    instead = np.zeros((1, D), dtype) if baseline is None else np.asarray(baseline, dtype).reshape(1, D)
-    pooling = Pooling(trace) if model.readout in ("mean", "max") else None
+    instead = np.zeros(model.inputs, dtype) if options.baseline is None else np.asarray(options.baseline, dtype)
+    pooling = _Pooling(trace) if model.readout in ("mean", "max") else None
     scores = np.empty((len(T), model.outputs), dtype)
     for some in _groups(model, T):
-        rows, own = instead, np.zeros(len(T[some]), np.int64)
-        if variables:
-            own, d = np.arange(len(own)), order[some] % D
-            rows = batch.x[batch.first[start[some]] + owner[some]]  # type: ignore[index]
-            rows[own, d] = instead[0, d]
-        variants = Variants(owner[some], T[some], gap and (start[some], stop[some]))
-        change = Change(start[some], stop[some], own, int(variables), rows)
-        scores[order[some]] = _scores(trace, pooling, variants, change, position[some], tol)
-    ends = np.cumsum(counts).tolist()
-    found = [scores[a:b] for a, b in pairwise([0, *ends])]
-    return [part.reshape(-1, D, model.outputs) for part in found] if variables else found
-
-
-def _side_by_side(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Order and owner of the variants: the first of every sequence, then the second, …; they make the widest strips."""
-    owner = np.repeat(np.arange(len(counts)), counts)
-    if len(counts) == 1:
-        return np.arange(len(owner)), owner
-    k = np.arange(len(owner)) - (np.cumsum(counts) - counts)[owner]
-    order = np.argsort(k.astype(np.uint16) if counts.max() < 1 << 16 else k, kind="stable")  # NumPy sorts 16 bits fastest
-    return order, owner[order]
+        lo, hi = start[some], stop[some]
+        if variable is None:
+            change = Change(lo, hi, np.zeros(len(lo), np.int64), 0, instead.reshape(1, -1))
+        else:
+            rows, every, d = batch.x[batch.first[lo] + owner[some]], np.arange(len(lo)), variable[order][some]  # type: ignore[index]
+            rows[every, d] = instead[d]
+            change = Change(lo, hi, every, 1, rows)
+        variants = Variants(owner[some], T[some], (lo, hi) if leaves_out else None, options.tol)
+        scores[some] = _scores(trace, pooling, variants, change, None if position is None else position[some])
+    if isinstance(order, slice):
+        return scores
+    sorted_scores, scores = scores, np.empty_like(scores)
+    scores[order] = sorted_scores
+    return scores
 
 
 def _groups(model: Model, T: np.ndarray) -> list[slice]:
-    """Slices of the variants, as many at once as MOST allows."""
-    recurrent = [layer for layer in model.layers[: model.readout_at] if not hasattr(layer, "V")]
-    width = max(layer.inputs + 4 * layer.outputs for layer in recurrent)
-    rows = len(recurrent) > 1 or model.readout in ("mean", "max")
-    if len(T) * width * (T.max(initial=0) if rows else 1) <= MOST:
+    """As many variants at once as MOST allows; where rows of all steps are needed, that depends on T."""
+    recurrent = [layer for layer in model.layers if not isinstance(layer, Dense)]
+    numbers = max(layer.inputs + 4 * layer.outputs for layer in recurrent)  # a row
+    all_steps = len(recurrent) > 1 or model.readout in ("mean", "max")
+    if len(T) * numbers * (T.max(initial=1) if all_steps else 1) <= MOST:
         return [slice(0, len(T))]
-    group = np.cumsum(T * width if rows else np.full(len(T), width)) // MOST
-    cuts = [0, *(np.flatnonzero(np.diff(group)) + 1).tolist(), len(T)]
-    return [slice(a, b) for a, b in pairwise(cuts)]
+    total = np.cumsum(T if all_steps else np.ones_like(T)) * numbers
+    return [slice(a, b) for a, b in pairwise([0, *np.flatnonzero(np.diff(total // MOST)) + 1, len(T)])]
 
 
 def _scores(
-    trace: Trace, pooling: Pooling | None, variants: Variants, change: Change, position: np.ndarray, tol: float
+    trace: Trace, pooling: _Pooling | None, variants: Variants, change: Change, position: np.ndarray | None
 ) -> np.ndarray:
     """(V, C) scores of variants whose inputs have changed."""
     model, batch = trace.model, trace.batch
     for layer in trace.layers[: model.readout_at]:
         if isinstance(layer, DenseTrace):
             change = replace(change, rows=run_dense(layer.layer, change.rows).y)
-        elif layer is trace.layers[model.readout_at - 1] and pooling is None:
-            x = _last(layer, batch, variants, change, position if model.readout == "every" else None, tol)
+        elif pooling is None and layer is trace.layers[model.readout_at - 1]:
+            x = _last(layer, batch, variants, change, position)
         else:
-            change = _changed(layer, batch, variants, change, tol)
+            change = _changed(layer, batch, variants, change)
     if pooling is not None:
         x = pooling(variants, change)
     for layer in trace.layers[model.readout_at :]:
@@ -169,7 +222,8 @@ def _directions(
     """What each direction sees."""
     if isinstance(trace, LSTMTrace):
         return [(trace, variants, change)]
-    return [(trace.forward, variants, change), (trace.backward, variants.mirrored(), change.mirrored(variants.T))]
+    mirrored = trace.backward, variants.mirrored(), change.mirrored(variants.T)
+    return [(trace.forward, variants, change), mirrored]
 
 
 def _last(
@@ -178,55 +232,49 @@ def _last(
     variants: Variants,
     change: Change,
     position: np.ndarray | None,
-    tol: float,
 ) -> np.ndarray:
-    """(V, M) outputs of a layer at the position, or without one each direction's last, merged."""
+    """(V, M) a layer's outputs at the position, or where there is none, the last of each direction."""
     T = variants.T
     ends = (T, T) if position is None else (position + 1, T - position)
-    every = np.arange(len(T))
-    sides = []
-    for side, end in zip(_directions(trace, variants, change), ends, strict=False):
-        out = np.empty((len(T), side[0].layer.units), change.rows.dtype)
-        _run(*side, batch, end, tol, False, every, out)
-        sides.append(out)
+    sides = [
+        _run(*side, batch, end, None)[0]
+        for side, end in zip(_directions(trace, variants, change), ends, strict=False)
+    ]
     return merge(trace.layer, tuple(sides))
 
 
 def _changed(
-    trace: LSTMTrace | BidirectionalTrace, batch: Batch, variants: Variants, change: Change, tol: float
+    trace: LSTMTrace | BidirectionalTrace, batch: Batch, variants: Variants, change: Change
 ) -> Change:
-    """The change of a layer's outputs."""
+    """The change of a layer's outputs: where that of any direction is, with the sequence's rows for the other."""
     T = variants.T
     found = []
     for side in _directions(trace, variants, change):
         lo = side[2].lo
         at = np.cumsum(T - lo) - (T - lo)
-        out = np.zeros((int((T - lo).sum()), side[0].layer.units), change.rows.dtype)
-        found.append(Change(lo, _run(*side, batch, T, tol, True, at, out), at, 1, out))
-    if isinstance(trace, LSTMTrace):
-        h = [trace.h]
-    else:
-        h, found[1] = [trace.forward.h, trace.backward.h], found[1].mirrored(T)
-    lo = np.minimum.reduce([side.lo for side in found])
-    hi = np.maximum.reduce([side.hi for side in found])
-    own = np.cumsum(hi - lo) - (hi - lo)
+        rows, hi = _run(*side, batch, T, at)
+        found.append((Change(lo, hi, at, 1, rows), side[0].h))
+    if isinstance(trace, BidirectionalTrace):
+        found[1] = found[1][0].mirrored(T), found[1][1]
+    lo = np.minimum.reduce([one.lo for one, _ in found])
+    hi = np.maximum.reduce([one.hi for one, _ in found])
     v, t = _steps(lo, hi)
     row = batch.first[t] + variants.owner[v]
     sides = []
-    for side, rows in zip(found, h, strict=True):
-        out = rows[row if side.stride > 0 else batch.flip[row]]
-        inside = np.flatnonzero((side.lo[v] <= t) & (t < side.hi[v]))
-        w, s = v[inside], t[inside]
-        out[inside] = side.rows[side.own[w] + side.stride * (s - side.lo[w])]
+    for one, h in found:
+        out = h[row if one.stride > 0 else batch.flip[row]]
+        inside = np.flatnonzero((one.lo[v] <= t) & (t < one.hi[v]))
+        w = v[inside]
+        out[inside] = one.rows[one.own[w] + one.stride * (t[inside] - one.lo[w])]
         sides.append(out)
-    return Change(lo, hi, own, 1, merge(trace.layer, tuple(sides)))
+    return Change(lo, hi, np.cumsum(hi - lo) - (hi - lo), 1, merge(trace.layer, tuple(sides)))
 
 
 def _steps(lo: np.ndarray, hi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Variant and step of every step from lo to hi, one variant after the other."""
+    """Variant and step of each step from lo to hi, one variant after the other."""
     count = hi - lo
     v = np.repeat(np.arange(len(lo)), count)
-    return v, np.arange(len(v)) - np.repeat(np.cumsum(count) - count - lo, count)
+    return v, np.arange(len(v)) - np.repeat(np.cumsum(count) - hi, count)
 
 
 def _run(
@@ -235,37 +283,40 @@ def _run(
     change: Change,
     batch: Batch,
     end: np.ndarray,
-    tol: float,
-    keep: bool,
-    at: np.ndarray,
-    out: np.ndarray,
-) -> np.ndarray:
-    """Run one direction up to `end` and put its outputs to rows `at` of `out`; the step at which each variant is through."""
-    layer, V = trace.layer, len(end)
-    places = min(V, max(batch.n, 48, 4096 // layer.units))
-    lo, hi = change.lo, change.hi
-    gap_start, gap_stop = variants.gap or (np.full(V, -1),) * 2
-    cuts = _strips(variants.owner, end, np.minimum(lo, end), lo, hi, gap_start, gap_stop) if tol == 0 else np.arange(V + 1)
-    Q = change.rows @ layer.U.reshape(-1, layer.inputs).T + layer.b.reshape(-1)  # type: ignore[union-attr]
+    at: np.ndarray | None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """One direction up to the step `end`: the last outputs (V, H), or those of the steps from lo on in the rows from `at`
+    on; and the step from which on each variant is as its sequence.
+    """
+    layer, V, dtype = trace.layer, len(end), change.rows.dtype
+    shape = V if at is None else int((end - change.lo).sum()), layer.units
+    out = np.empty(shape, dtype) if at is None else np.zeros(shape, dtype)
     done = np.empty(V, np.int64)
+    gap_start, gap_stop = variants.gap or (change.lo, change.lo)
+    columns = variants.owner, change.lo, change.hi, end, gap_start, gap_stop
+    cuts = np.arange(V + 1) if variants.tol > 0 or batch.n == 1 else _strips(*columns)
+    places = min(V, max(batch.n, 48, 4096 // layer.units))
+    Q = change.rows @ layer.U.reshape(-1, layer.inputs).T + layer.b.reshape(-1)  # type: ignore[union-attr]
     kernels.run(
         trace.P, batch.first, trace.at, trace.C, trace.Hs, prepared(layer)[1], CODES[layer.activation],
-        CODES[layer.recurrent_activation], cuts, int(variants.is_mirrored), places, variants.owner, lo, hi, end,
-        gap_start, gap_stop, change.own, change.stride, Q, tol, int(keep), at, out, done,
+        CODES[layer.recurrent_activation], cuts, int(variants.is_mirrored), places, *columns, change.own,
+        change.stride, Q, variants.tol, int(at is not None), done if at is None else at, out, done,
     )  # fmt: skip
-    return done
+    return out, done
 
 
-def _strips(owner: np.ndarray, end: np.ndarray, *same: np.ndarray) -> np.ndarray:
-    """Where strips begin, and the end: runs of sequences next to each other, with all of `same` alike, none longer."""
+def _strips(
+    owner: np.ndarray, lo: np.ndarray, hi: np.ndarray, end: np.ndarray, gap_start: np.ndarray, gap_stop: np.ndarray
+) -> np.ndarray:
+    """Where the strips of the kernel begin, and where the last one ends."""
     alike = (owner[1:] == owner[:-1] + 1) & (end[1:] <= end[:-1])
-    for column in same:
+    for column in (np.minimum(lo, end), lo, hi, gap_start, gap_stop):
         alike &= column[1:] == column[:-1]
     return np.concatenate(([0], np.flatnonzero(~alike) + 1, [len(owner)]))
 
 
-class Pooling:
-    """Mean or maximum over the steps of a variant, from those of the sequence before and after the change."""
+class _Pooling:
+    """Mean or maximum over the steps of a variant, from those of its sequence before and after the change."""
 
     def __init__(self, trace: Trace) -> None:
         self.batch, self.is_mean = trace.batch, trace.model.readout == "mean"
@@ -280,14 +331,12 @@ class Pooling:
         at = self.batch.starts[variants.owner] + variants.owner
         x = self.join(self.before[at + change.lo], self.after[at + change.hi])
         v, t = _steps(change.lo, change.hi)
-        length, stays = variants.T, np.ones(len(t), bool)
+        rows, length = change.rows, variants.T
         if variants.gap is not None:
             start, stop = variants.gap
-            length, stays = length - (stop - start), (t < start[v]) | (t >= stop[v])
-        count = np.bincount(v[stays], minlength=len(x))
-        some = np.flatnonzero(count)
-        if len(some):
-            x[some] = self.join(x[some], self.join.reduceat(change.rows[stays], (np.cumsum(count) - count)[some]))
-        if self.is_mean:
-            x /= length[:, None].astype(x.dtype)
-        return x
+            stays = (t < start[v]) | (t >= stop[v])
+            v, rows, length = v[stays], rows[stays], length - (stop - start)
+        if len(v):
+            begins = np.flatnonzero(np.diff(v, prepend=-1))
+            x[v[begins]] = self.join(x[v[begins]], self.join.reduceat(rows, begins))
+        return x / length[:, None].astype(x.dtype) if self.is_mean else x

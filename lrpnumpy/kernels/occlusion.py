@@ -46,9 +46,9 @@ def run(
     stride: Int,  # from one step's row of Q to that of the next
     Q: R2,  # (any, 4 H) U x + b of the variants' own inputs
     tol: Scalar,  # > 0: a variant, alone in its strip, stops when it is back within tol of the sequence's state
-    keep: Int,  # 1: `out` has the outputs of every step from lo on; 0: of the last
-    out_at: I1,  # (V,) row of `out` for step lo, or for the last
-    out: W2,  # (any, H)
+    keep: Int,  # keep the outputs of every step from lo on, not only the last
+    kept_at: I1,  # (V,) where: row of `out` for step lo
+    out: W2,  # (any, H), or (V, H) the last outputs
     done: J1,  # (V,) step from which on a variant is as its sequence, or `end`
 ) -> None:
     """z = W h_prev + U x + b; i, f, o = sigm(z), g = tanh(z); c = f c_prev + i g; h = o tanh(c)."""
@@ -94,11 +94,8 @@ def run(
             while left > 0 and end[v + left - 1] <= t:
                 left -= 1
                 done[v + left] = t
-                if not keep:
-                    target = out[out_at[v + left]]
-                    source = h_now[old + left]
-                    for j in range(H):
-                        target[j] = source[j]
+            if left < wide and not keep:
+                out[v + left : v + wide] = h_now[old + left : old + wide]
             if tol > 0 and left > 0 and t >= hi[v]:
                 h_v = h_now[old]
                 c_v = c_now[old]
@@ -111,7 +108,7 @@ def run(
                     left = 0
                     done[v] = t
                     if not keep:
-                        out[out_at[v]] = Hs[at[end[v]] + owner[v]]
+                        out[v] = Hs[at[end[v]] + owner[v]]
             if left > 0:
                 if n < old:
                     h_old = h_now[old : old + left].reshape(left * H)
@@ -137,21 +134,22 @@ def run(
             v = which[strip]
             t = now[strip]
             wide = width[strip]
-            if t < hi[v]:
-                for q in range(wide):
-                    x = Q[own[v + q] + stride * (t - lo[v])]
-                    for k in range(4):
-                        source = x[k * H : (k + 1) * H]
-                        target = z[k * m + (place + q) * H : k * m + (place + q + 1) * H]
-                        for j in range(H):
-                            target[j] = source[j]
-            else:
-                for k in range(4):
+            for k in range(4):
+                target = z[k * m + place * H : k * m + (place + wide) * H]
+                if t >= hi[v]:
                     row = 4 * first[t] + k * (first[t + 1] - first[t]) + owner[v]
                     source = P[row * H : (row + wide) * H]
-                    target = z[k * m + place * H : k * m + (place + wide) * H]
                     for j in range(wide * H):
                         target[j] = source[j]
+                else:
+                    for q in range(1 if stride == 0 else wide):
+                        source = Q[own[v + q] + stride * (t - lo[v])][k * H : (k + 1) * H]
+                        block = target[q * H : (q + 1) * H]
+                        for j in range(H):
+                            block[j] = source[j]
+                    if stride == 0:
+                        for j in range(H, wide * H):
+                            target[j] = target[j - H]
             place += wide
         for k in range(4):
             add_product(h_now[:n], W[k], z[k * m : (k + 1) * m].reshape(n, H))
@@ -175,6 +173,6 @@ def run(
             t = now[strip]
             if keep:
                 for q in range(width[strip]):
-                    out[out_at[v + q] + t - lo[v]] = h_now[place + q]
+                    out[kept_at[v + q] + t - lo[v]] = h_now[place + q]
             place += width[strip]
             now[strip] = gap_stop[v] if t + 1 == gap_start[v] else t + 1
