@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import zipfile
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
-from numpy.lib import format as npy
 
+from lrpnumpy.files import npy
 from lrpnumpy.files.safe import MAX_BYTES, MAX_NAMES, MAX_TEXT, Shape, Source
 
 _DEFLATE_RATIO = 1032  # no deflate stream holds more than this many bytes a byte
@@ -61,45 +60,29 @@ class Npz(Archive):
     """An archive of NumPy arrays, of floats; an array of one string is a remark."""
 
     def names(self) -> list[str]:
-        return [name.removesuffix(".npy") for name in self.members if self._header(name)[1].kind != "U"]
+        names = [name.removesuffix(".npy") for name in self.members]
+        return [name for name in names if self._header(name).dtype.kind != "U"]
 
     def shape(self, name: str) -> tuple[int, ...]:
-        return self._header(f"{name}.npy")[0]
+        return self._header(name).shape
 
     def array(self, name: str, shape: Shape) -> np.ndarray:
-        declared, dtype, fortran, start = self._header(f"{name}.npy")
-        if dtype.kind != "f" or dtype.itemsize > 8:
-            raise self.error(name, f"must hold float16, float32 or float64, it has {dtype}")
-        self.fits(name, declared, shape)
-        wide = np.result_type(dtype, np.float32)
-        self.spend(name, math.prod(declared) * wide.itemsize)
-        flat = np.frombuffer(self._data(f"{name}.npy", start, math.prod(declared) * dtype.itemsize), dtype)
-        return flat.reshape(declared, order="F" if fortran else "C").astype(wide)
+        header = self._header(name)
+        npy.check(self, name, header, shape, self.members[f"{name}.npy"].file_size)
+        return npy.array(header, self._data(name, header))
 
     def text(self, name: str) -> str | None:
-        member = f"{name}.npy"
-        if member not in self.members:
+        if f"{name}.npy" not in self.members:
             return None
-        declared, dtype, _, start = self._header(member)
-        if dtype.kind != "U" or declared not in ((), (1,)) or dtype.itemsize > MAX_TEXT:
-            raise self.error(name, f"must be one string, it has {dtype} of shape {declared}")
+        header = self._header(name)
+        if header.dtype.kind != "U" or header.shape not in ((), (1,)) or header.nbytes > MAX_TEXT:
+            raise self.error(name, f"must be one string, it has {header.dtype} of shape {header.shape}")
         with self.guard(name):
-            return str(np.frombuffer(self._data(member, start, dtype.itemsize), dtype)[0])
+            return str(np.frombuffer(self._data(name, header), header.dtype)[0])
 
-    def _header(self, member: str) -> tuple[tuple[int, ...], np.dtype[Any], bool, int]:
-        """Declared shape, dtype and order of an array, and where its data starts."""
-        with self.guard(member), self._open(member, self.max_bytes + MAX_TEXT) as stream:
-            version = npy.read_magic(stream)
-            if version not in ((1, 0), (2, 0)):
-                raise self.error(member, f"is in version {version} of the .npy format, only 1 and 2 are read")
-            read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-            shape, fortran, dtype = read(stream, max_header_size=10_000)
-            if dtype.hasobject or dtype.kind not in "fiubU":
-                raise self.error(member, f"must hold numbers, it has {dtype}")
-            return tuple(int(n) for n in shape), dtype, fortran, stream.tell()
+    def _header(self, name: str) -> npy.Header:
+        with self.guard(name), self._open(f"{name}.npy", self.max_bytes + MAX_TEXT) as stream:
+            return npy.read_header(self, name, stream)
 
-    def _data(self, member: str, start: int, nbytes: int) -> bytes:
-        """The bytes after the header, exactly as many as the header declares."""
-        if self.members[member].file_size != start + nbytes:
-            raise self.error(member, f"declares {nbytes:,} bytes, the archive has other; it is damaged")
-        return self.member(member, start + nbytes)[start:]
+    def _data(self, name: str, header: npy.Header) -> bytes:
+        return self.member(f"{name}.npy", header.start + header.nbytes)[header.start :]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lrpnumpy.checks import LrpError, WeightFileError
-from lrpnumpy.files import native, safetensors, torch
+from lrpnumpy.files import native, onnx, reference, safetensors, torch
 from lrpnumpy.files.report import Report
 from lrpnumpy.files.safe import MAX_TEXT, Source, parse_json
 from lrpnumpy.model import Model
@@ -130,6 +130,12 @@ def _hdf5(
 def _other(
     file: Source, path: Path, head: bytes, size: int, config: Any, readout: str | None, max_bytes: int
 ) -> Found:
+    if path.is_dir():
+        if not reference.recognised(path):
+            raise file.error(
+                "", f"is a folder, and not one of LRP_for_LSTM, which has {', '.join(reference.FILES)}"
+            )
+        return "files of LRP_for_LSTM", *reference.Reference(path, max_bytes).read()
     if head.startswith(b"PK\x03\x04"):
         return _zip(path, config, readout, max_bytes)
     if safetensors.recognised(head, size):
@@ -137,6 +143,10 @@ def _other(
         if not torch.recognised(source.names()):
             raise file.error("", f"has no array called weight_ih_l0; it has {', '.join(source.names()[:10])}")
         return "PyTorch arrays in safetensors", *torch.read(source, torch.said(source, config, readout))
+    if onnx.recognised(head):
+        kind, model, notes = onnx.read(path, max_bytes)
+        _check_readout(file, model, readout)
+        return kind, model, notes
     raise file.error("", f"is of a kind that is not known; supported are {SUPPORTED}")
 
 

@@ -1,0 +1,90 @@
+"""The files of LRP_for_LSTM, the authors' own program: a folder of two pickles and an array.
+
+`model` is a pickled dict of arrays (gates i, g, f, o; a Left encoder that reads forwards and a Right one that
+reads backwards; no output bias), `vocab` a pickled list of words, `embeddings.npy` their vectors.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lrpnumpy.files import npy, pickles
+from lrpnumpy.files.safe import MAX_BYTES, Source
+from lrpnumpy.model import LSTM, Bidirectional, Dense, Embedding, Model
+
+FILES = ("model", "vocab", "embeddings.npy")
+_ORDER = (0, 2, 1, 3)  # where i, f, g, o stand in the file's i, g, f, o
+
+
+def recognised(folder: Path) -> bool:
+    """Whether a folder has the three files."""
+    return all((folder / name).is_file() for name in FILES)
+
+
+class Reference(Source):
+    """The folder: each file is read whole, within the memory limit."""
+
+    def __init__(self, folder: Path, max_bytes: int = MAX_BYTES) -> None:
+        super().__init__(str(folder), max_bytes)
+        self._folder = folder
+
+    def content(self, name: str) -> bytes:
+        """The bytes of one of the files."""
+        with self.guard(name), open(self._folder / name, "rb") as stream:
+            self.spend(name, os.fstat(stream.fileno()).st_size)
+            return stream.read()
+
+    def read(self) -> tuple[Model, list[str]]:
+        """The model, and what was assumed."""
+        arrays, listed = (pickles.plain(self, name, self.content(name)) for name in ("model", "vocab"))
+        if not isinstance(arrays, dict):
+            raise self.error("model", "must be a dict of arrays")
+        if not isinstance(listed, list) or not all(isinstance(word, (str, bytes)) for word in listed):
+            raise self.error("vocab", "must be a list of strings")
+        with self.guard("vocab"):
+            words = tuple(map(pickles.text, listed))
+        notes = [
+            "gates i, g, f, o are reordered to i, f, g, o, and the two biases are added",
+            "the Left encoder reads forwards, the Right one backwards; scores are the sum of both",
+        ]
+        E = self._embeddings()
+        if len(E) > len(words):
+            notes.append(
+                f"{len(E) - len(words)} embeddings after the last word of the vocabulary are left out"
+            )
+        left, right = (self._encoder(arrays, side, E.shape[1]) for side in ("Left", "Right"))
+        V = [
+            self._array(arrays, "Why_Left", (None, left.units)),
+            self._array(arrays, "Why_Right", (None, right.units)),
+        ]
+        return Model(
+            (Bidirectional(left, right), Dense(np.concatenate(V, axis=1))),
+            embedding=Embedding(E[: len(words)], vocabulary=words),
+            output="softmax",
+        ), notes
+
+    def _embeddings(self) -> np.ndarray:
+        content = self.content("embeddings.npy")
+        header = npy.read_header(self, "embeddings.npy", io.BytesIO(content))
+        npy.check(self, "embeddings.npy", header, (None, None), len(content))
+        return npy.array(header, content[header.start :])
+
+    def _encoder(self, arrays: dict[Any, Any], side: str, D: int) -> LSTM:
+        H = self._array(arrays, f"Whh_{side}", (None, None)).shape[1]
+        U = self._array(arrays, f"Wxh_{side}", (4 * H, D)).reshape(4, H, D)
+        W = self._array(arrays, f"Whh_{side}", (4 * H, H)).reshape(4, H, H)
+        b = sum(self._array(arrays, f"{name}_{side}", (4 * H,)).reshape(4, H) for name in ("bxh", "bhh"))
+        return LSTM(U[list(_ORDER)], W[list(_ORDER)], np.asarray(b)[list(_ORDER)])
+
+    def _array(self, arrays: dict[Any, Any], name: str, shape: tuple[int | None, ...]) -> np.ndarray:
+        array = arrays.get(name, arrays.get(name.encode()))
+        if not isinstance(array, pickles.Described):
+            raise self.error(f"model: {name}", "must be an array")
+        found = array.array(self, f"model: {name}")
+        self.fits(f"model: {name}", found.shape, shape)
+        return found
