@@ -9,7 +9,14 @@ import argparse
 from importlib import import_module
 from pathlib import Path
 
-COMMANDS = ("toy",)
+COMMANDS = {  # name -> module
+    "toy": "toy",
+    "removal": "removal",
+    "representations": "representations",
+    "composition": "composition",
+    "misclassified": "misclassified",
+    "all": "report",
+}
 
 
 def main() -> None:
@@ -19,23 +26,12 @@ def main() -> None:
     common.add_argument(
         "--out", type=Path, default=Path("results"), help="folder for tables and figures (results)"
     )
-    runs = {}
-    for name in COMMANDS:
-        module = import_module(f"benchmarks.paper.{name}")
+    for name, file in COMMANDS.items():
+        module = import_module(f"benchmarks.paper.{file}")
         text = module.__doc__.splitlines()[0]
         command = commands.add_parser(name, parents=[common], help=text, description=text)
         module.add_arguments(command)
         command.set_defaults(run=module.run)
-        runs[name] = command
-
-    def run_all(arguments: argparse.Namespace) -> None:
-        for name, command in runs.items():
-            defaults = command.parse_args(["--out", str(arguments.out)])
-            print(f"\n===== {name} =====\n")
-            defaults.run(defaults)
-
-    everything = commands.add_parser("all", parents=[common], help="all of them, with their defaults")
-    everything.set_defaults(run=run_all)
     arguments = parser.parse_args()
     arguments.run(arguments)
 

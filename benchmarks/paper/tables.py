@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ NAMES = {
 }
 
 Rows = Sequence[Sequence[str]]
+LISTENERS: list[Callable[[str, Sequence[str], Rows], None]] = []  # get every table that is shown: the report
 _TEX = {
     "×": r"$\times$",
     "%": r"\%",
@@ -35,6 +36,8 @@ _TEX = {
 
 def show(title: str, header: Sequence[str], rows: Rows) -> None:
     """Print a table, columns as wide as they must be."""
+    for listen in LISTENERS:
+        listen(title, header, rows)
     widths = [max(len(row[k]) for row in (header, *rows)) for k in range(len(header))]
     print(title)
     for row in (header, *rows):

@@ -1,0 +1,170 @@
+"""Pieces of a report: text, tables, figures and heatmaps, for the terminal, as files, and as HTML."""
+
+from __future__ import annotations
+
+import base64
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from benchmarks.paper.tables import show, write_csv, write_latex
+from lrpnumpy import Explanation
+from lrpnumpy.show import color, html, terminal
+
+Rows = Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph."""
+
+    text: str
+
+    def print(self) -> None:
+        print(textwrap.fill(self.text, 110) + "\n")
+
+    def write(self, out: Path) -> None:
+        pass
+
+    def html(self) -> str:
+        return f"<p>{escape(self.text)}</p>"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of cells that are text already; its first column names the rows."""
+
+    name: str  # of the files that it is written to
+    title: str
+    header: Sequence[str]
+    rows: Rows
+    note: str = ""
+
+    def print(self) -> None:
+        show(self.title, self.header, self.rows)
+        if self.note:
+            print(textwrap.fill(self.note, 110) + "\n")
+
+    def write(self, out: Path) -> None:
+        write_csv(out / f"{self.name}.csv", self.header, self.rows)
+        write_latex(out / f"{self.name}.tex", self.header, [(self.title, self.rows)])
+
+    def html(self) -> str:
+        words = [any(len(row[k]) > 24 for row in self.rows) for k in range(len(self.header))]  # to the left
+
+        def line(cells: Sequence[str], tag: str) -> str:
+            kind = ' class="paper"' if cells[0].startswith("paper") else ""
+            begin = [f'<{tag} class="text">' if word else f"<{tag}>" for word in words]
+            inner = "".join(f"{a}{escape(cell)}</{tag}>" for a, cell in zip(begin, cells, strict=True))
+            return f"<tr{kind}>{inner}</tr>"
+
+        head = f"<caption>{escape(self.title)}</caption><thead>{line(self.header, 'th')}</thead>"
+        body = "".join(line(row, "td") for row in self.rows)
+        note = f'<p class="note">{escape(self.note)}</p>' if self.note else ""
+        return f'<div class="wide"><table>{head}<tbody>{body}</tbody></table></div>{note}'
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A picture, drawn by matplotlib."""
+
+    name: str
+    title: str
+    png: bytes = field(repr=False)
+
+    @classmethod
+    def of(cls, name: str, title: str, drawn: Any) -> Figure:
+        buffer = BytesIO()
+        drawn.savefig(buffer, format="png", dpi=130)
+        return cls(name, title, buffer.getvalue())
+
+    def print(self) -> None:
+        print(f"{self.title}: {self.name}.png\n")
+
+    def write(self, out: Path) -> None:
+        (out / f"{self.name}.png").write_bytes(self.png)
+
+    def html(self) -> str:
+        data = base64.b64encode(self.png).decode()
+        caption = escape(self.title)
+        picture = f'<img alt="{caption}" src="data:image/png;base64,{data}">'
+        return f"<figure>{picture}<figcaption>{caption}</figcaption></figure>"
+
+
+@dataclass(frozen=True)
+class Heatmaps:
+    """Sentences on the colours of their relevance, with cells before and after each."""
+
+    title: str
+    header: Sequence[str]
+    rows: Sequence[
+        tuple[Sequence[str], Explanation | None, Sequence[str]]
+    ]  # cells before, sentence, cells after
+
+    def print(self) -> None:
+        print(self.title)
+        colors = terminal.palette()
+        for before, e, after in self.rows:
+            words = "-"
+            if e is not None:
+                words = terminal.sentence(e.tokens or (), color.scaled(e.relevance), colors, 1000)
+            print("  ".join((*before, words, *after)))
+        print()
+
+    def write(self, out: Path) -> None:
+        pass
+
+    def html(self) -> str:
+        head = "".join(f"<th>{escape(cell)}</th>" for cell in self.header)
+        lines = []
+        for before, e, after in self.rows:
+            left, right = ("".join(f"<td>{escape(c)}</td>" for c in cells) for cells in (before, after))
+            words = f'<td class="lrp text">{html.sentence(e)}</td>' if e is not None else "<td>-</td>"
+            lines.append(f"<tr>{left}{words}{right}</tr>")
+        return (
+            f'<div class="wide"><table><caption>{escape(self.title)}</caption><thead><tr>{head}</tr></thead>'
+            f"<tbody>{''.join(lines)}</tbody></table></div>"
+        )
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a program printed, to be unfolded."""
+
+    title: str
+    text: str
+
+    def print(self) -> None:
+        print(self.text)
+
+    def write(self, out: Path) -> None:
+        pass
+
+    def html(self) -> str:
+        return f"<details><summary>{escape(self.title)}</summary><pre>{escape(self.text)}</pre></details>"
+
+
+Piece = Text | Table | Figure | Heatmaps | Output
+
+
+def publish(pieces: Iterable[Piece], out: Path) -> Iterator[Piece]:
+    """Print each piece as it is ready, write its files, and hand it on."""
+    out.mkdir(parents=True, exist_ok=True)
+    for piece in pieces:
+        piece.print()
+        piece.write(out)
+        yield piece
+
+
+def canvas(width: float, height: float) -> Any:
+    """An empty matplotlib figure that needs no screen."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure as Drawn
+
+    drawn = Drawn(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(drawn)
+    return drawn
