@@ -166,7 +166,9 @@ def _occluded(
     if leaves_out and position is not None:
         left_out = (start <= position) & (position < stop)
         position = np.where(left_out, np.where(start > 0, start - 1, stop), position)
-    instead = np.zeros(model.inputs, dtype) if options.baseline is None else np.asarray(options.baseline, dtype)
+    instead = (
+        np.zeros(model.inputs, dtype) if options.baseline is None else np.asarray(options.baseline, dtype)
+    )
     pooling = _Pooling(trace) if model.readout in ("mean", "max") else None
     scores = np.empty((len(T), model.outputs), dtype)
     for some in _groups(model, T):
@@ -306,7 +308,12 @@ def _run(
 
 
 def _strips(
-    owner: np.ndarray, lo: np.ndarray, hi: np.ndarray, end: np.ndarray, gap_start: np.ndarray, gap_stop: np.ndarray
+    owner: np.ndarray,
+    lo: np.ndarray,
+    hi: np.ndarray,
+    end: np.ndarray,
+    gap_start: np.ndarray,
+    gap_stop: np.ndarray,
 ) -> np.ndarray:
     """Where the strips of the kernel begin, and where the last one ends."""
     alike = (owner[1:] == owner[:-1] + 1) & (end[1:] <= end[:-1])

@@ -1,0 +1,263 @@
+"""Occlusion from shared states against plain forward passes over changed inputs, and against golden.h5."""
+
+import networks as nets
+import numpy as np
+import oracle
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from networks import close
+
+import lrpnumpy as lrp
+from lrpnumpy import occlude as module
+from lrpnumpy.batch import encode, pack
+from lrpnumpy.forward import forward
+from lrpnumpy.occlude import occlude, occlude_words
+
+READOUTS = "last", "mean", "max", "every"
+
+
+def packed(model, sequences):
+    """A batch, which has the longest sequence first, and its sequences in that order."""
+    ordered = sorted(sequences, key=len, reverse=True)
+    return pack(model, [encode(model, x) for x in ordered]), ordered
+
+
+def words(T):
+    return np.stack([np.arange(T), np.arange(T) + 1], axis=1)
+
+
+def without(x, span, baseline, how):
+    """The changed input, and where each step of x has moved: a step that is left out to the last before it."""
+    start, stop = span
+    if how == "omit":
+        stays = np.r_[:start, stop : len(x)]
+        return x[stays], np.maximum(np.searchsorted(stays, np.arange(len(x)), side="right") - 1, 0)
+    changed = x.copy()
+    changed[start:stop] = baseline
+    return changed, np.arange(len(x))
+
+
+def plainly(model, x, spans, step=-1, baseline=0.0, how="zero"):
+    """(V, C): one forward pass of the oracle for each variant."""
+    out = []
+    for span in spans:
+        changed, moved = without(x.astype(np.float64), span, baseline, how)
+        f = oracle.scores(nets.plain(model), changed)
+        out.append(f[moved[step]] if model.readout == "every" else f)
+    return np.array(out)
+
+
+# ---- golden.h5 ----
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "sequences"), list(nets.golden()), ids=lambda x: x if isinstance(x, str) else ""
+)
+def test_golden(name, model, sequences):
+    """All sequences as one ragged batch, and one by one."""
+    sequences = sorted(sequences, key=lambda part: len(part["x"]), reverse=True)
+    batch, xs = packed(model, [part["x"] for part in sequences])
+    found = occlude(model, batch, [words(len(x)) for x in xs])
+    for part, x, many in zip(sequences, xs, found, strict=True):
+        (one,) = occlude(model, packed(model, [x])[0], [words(len(x))])
+        for variants in (many, one):
+            for target in (key for key in part if key.startswith("target")):
+                c, golden = int(target[6:]), part[target]["eps0.001"]
+                close(
+                    part["scores"][c] - variants[:, c],
+                    golden["occlusion_f"],
+                    1e-12,
+                    np.abs(part["scores"]).max(),
+                )
+                if model.outputs > 1:
+                    drop = oracle.softmax(part["scores"])[c] - np.array(
+                        [oracle.softmax(f)[c] for f in variants]
+                    )
+                    close(drop, golden["occlusion_p"], 1e-12, 1)
+
+
+# ---- plain forward passes ----
+
+
+@st.composite
+def questions(draw, count=3, most=6, **options):
+    """A network, sequences, some phrases of each, and the step of each that is looked at."""
+    model = draw(nets.networks(**options))
+    batch, xs = packed(model, draw(nets.inputs(model, most=most, count=count)))
+    spans, steps = [], []
+    for x in xs:
+        pair = st.tuples(st.integers(0, len(x) - 1), st.integers(1, len(x))).filter(lambda s: s[0] < s[1])
+        chosen = [*words(len(x)), *draw(st.lists(pair, max_size=4))][:: draw(st.sampled_from([1, 1, -1]))]
+        spans.append(np.array(chosen, np.int64).reshape(-1, 2))
+        steps.append(draw(st.integers(0, len(x) - 1)))
+    return model, batch, xs, spans, np.array(steps)
+
+
+def some_baseline(model):
+    return np.linspace(-1, 1, model.inputs)
+
+
+@given(
+    questions(),
+    st.booleans(),
+    st.sampled_from(["zero", "omit"]),
+    st.booleans(),
+    st.sampled_from([1 << 24, 100]),
+)
+@settings(max_examples=120)
+def test_phrases_are_plain_forward_passes(question, with_baseline, how, with_steps, most):
+    """Whatever the network; and in groups of a few variants as well as all together."""
+    model, batch, xs, spans, steps = question
+    if how == "omit":  # something must be left
+        spans = [s[s[:, 1] - s[:, 0] < len(x)] for s, x in zip(spans, xs, strict=True)]
+    baseline = some_baseline(model) if with_baseline else None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "MOST", most)
+        found = occlude(model, batch, spans, baseline=baseline, how=how, steps=steps if with_steps else None)
+    for got, x, span, step in zip(found, xs, spans, steps, strict=True):
+        assert got.shape == (len(span), model.outputs) and got.dtype == model.dtype
+        if len(span):
+            wanted = plainly(
+                model, x, span, step if with_steps else -1, baseline if with_baseline else 0, how
+            )
+            close(got, wanted, 1e-12, max(1, np.abs(wanted).max()))
+
+
+@given(questions(count=2, most=4), st.booleans())
+def test_variables_are_plain_forward_passes(question, with_baseline):
+    model, batch, xs, _, steps = question
+    baseline = some_baseline(model) if with_baseline else np.zeros(model.inputs)
+    found = occlude(
+        model, batch, [], variables=True, baseline=baseline if with_baseline else None, steps=steps
+    )
+    for got, x, step in zip(found, xs, steps, strict=True):
+        assert got.shape == (*x.shape, model.outputs)
+        for t, d in np.ndindex(*x.shape):
+            changed = x.copy()
+            changed[t, d] = baseline[d]
+            f = oracle.scores(nets.plain(model), changed)
+            close(got[t, d], f[step] if model.readout == "every" else f, 1e-12, max(1, np.abs(f).max()))
+
+
+@given(questions(), st.sampled_from(["zero", "omit"]))
+def test_words_are_phrases_of_one_word(question, how):
+    model, batch, xs, _, steps = question
+    if how == "omit" and min(map(len, xs)) == 1:
+        return
+    options = {"how": how, "steps": steps, "baseline": some_baseline(model)}
+    rows = batch.split(occlude_words(model, batch, **options))
+    for got, wanted in zip(rows, occlude(model, batch, [words(len(x)) for x in xs], **options), strict=True):
+        close(got, wanted, 1e-13, max(1, np.abs(wanted).max()))
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("two", [False, True])
+def test_more_variants_than_places(rng, dtype, two):
+    """Sizes of real networks, where the queue is longer than what runs at once: plain forward passes of the engine."""
+    layer = nets.two_way(rng, 7, 40) if two else nets.lstm(rng, 7, 40)
+    model = lrp.Model([layer, nets.dense(rng, layer.outputs, 3)]).astype(dtype)
+    batch, xs = packed(model, [rng.normal(size=(T, 7)).astype(dtype) for T in (30, 3, 17, 30, 29, 1, 30)])
+    found = occlude(model, batch, [words(len(x)) for x in xs])
+    for got, x in zip(found, xs, strict=True):
+        copies = [encode(model, without(x, span, 0, "zero")[0]) for span in words(len(x))]
+        close(got, forward(model, pack(model, copies)).scores, 1e-12 if dtype == "float64" else 2e-6)
+
+
+def test_a_trace_gives_what_the_model_gives(rng):
+    model = lrp.Model([nets.two_way(rng, 3, 4), nets.lstm(rng, 8, 5, state=True), nets.dense(rng, 5, 2)])
+    batch, xs = packed(model, [rng.normal(size=(T, 3)) for T in (6, 4)])
+    spans = [words(len(x)) for x in xs]
+    trace = forward(model, batch, "states")
+    for a, b in zip(occlude(trace, batch, spans), occlude(model, batch, spans), strict=True):
+        assert (a == b).all()
+
+
+def test_a_phrase_of_everything_can_be_replaced_but_not_left_out(rng):
+    model = lrp.Model([nets.lstm(rng, 3, 4), nets.dense(rng, 4, 2)])
+    batch, (x,) = packed(model, [rng.normal(size=(5, 3))])
+    everything = np.array([[1, 3], [0, 5]])
+    close(occlude(model, batch, [everything])[0], plainly(model, x, everything))
+    with pytest.raises(lrp.LrpError, match="must leave at least one step, got a phrase of all 5"):
+        occlude(model, batch, [everything], how="omit")
+
+
+# ---- tol ----
+
+
+def forgetful(rng, kind, H=12, bias=-1.0):
+    """Networks whose states come back after a few steps."""
+
+    def one(D):
+        layer = nets.lstm(rng, D, H)
+        b = np.array(layer.b) * 0.1
+        b[1] += bias
+        return lrp.LSTM(np.array(layer.U) * 0.5, np.array(layer.W) * 0.5, b)
+
+    layers = {
+        "one": lambda: [one(3)],
+        "two ways": lambda: [lrp.Bidirectional(one(3), one(3))],
+        "stack": lambda: [one(3), nets.dense(rng, H, H, "tanh"), one(H)],
+        "stack of both": lambda: [lrp.Bidirectional(one(3), one(3), "sum"), one(H)],
+    }[kind]()
+    return [*layers, nets.dense(rng, layers[-1].outputs, 2)]
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    """How many steps the variants went in each call of the kernel."""
+    found = []
+    whole = module._run
+
+    def noted(trace, variants, change, batch, end, at):
+        out, done = whole(trace, variants, change, batch, end, at)
+        found.append(np.maximum(done - change.lo, 0))
+        return out, done
+
+    monkeypatch.setattr(module, "_run", noted)
+    return found
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("readout", READOUTS)
+@pytest.mark.parametrize("kind", ["one", "two ways", "stack", "stack of both"])
+@pytest.mark.parametrize("how", ["zero", "omit"])
+def test_tol_stops_early_and_errs_little(rng, runs, readout, kind, how):
+    model = lrp.Model(forgetful(rng, kind), readout=readout)
+    batch, xs = packed(model, [rng.normal(size=(T, 3)) for T in (80, 60)])
+    spans = [words(len(x)) for x in xs]
+    exact = occlude(model, batch, spans, how=how)
+    whole = np.concatenate(runs).sum()
+    for tol in (1e-6, 1e-10):
+        runs.clear()
+        found = occlude(model, batch, spans, how=how, tol=tol)
+        assert np.concatenate(runs).sum() < 0.7 * whole
+        off = max(np.abs(a - b).max() for a, b in zip(found, exact, strict=True))
+        assert (
+            off < 20 * tol
+        )  # what is left at the stop fades, but the layers above add up what it makes of the steps
+
+
+@pytest.mark.compiled
+def test_tol_makes_the_cost_linear(rng, runs):
+    model = lrp.Model(forgetful(rng, "one")).astype("float32")
+    steps = {}
+    for T in (100, 400):
+        runs.clear()
+        occlude_words(model, packed(model, [rng.normal(size=(T, 3)).astype("float32")])[0], tol=1e-6)
+        steps[T] = runs[0].sum()
+    assert steps[400] < 5 * steps[100]
+
+
+def test_without_tol_nothing_stops(rng, runs):
+    model = lrp.Model(forgetful(rng, "one", H=3, bias=-9.0))
+    batch, (x,) = packed(model, [rng.normal(size=(30, 3))])
+    occlude(model, batch, [words(30)])
+    assert (runs[0] == 30 - np.arange(30)).all()
+
+
+def test_tol_where_nothing_is_forgotten(rng):
+    model = lrp.Model(forgetful(rng, "one", H=3, bias=9.0))
+    batch, (x,) = packed(model, [rng.normal(size=(9, 3))])
+    close(occlude(model, batch, [words(9)], tol=1e-9)[0], occlude(model, batch, [words(9)])[0], 0)
