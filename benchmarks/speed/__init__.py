@@ -1,0 +1,1 @@
+"""How fast, against other libraries and against what the machine can do: python -m benchmarks.speed."""

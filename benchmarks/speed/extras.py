@@ -1,0 +1,114 @@
+"""Beyond the table of peers: the public API, start-up, memory, growth with T. Each is one question with its own figure."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+import lrpnumpy as lrp
+from benchmarks.speed import ours
+from benchmarks.speed.timing import best
+from benchmarks.speed.workloads import Workload, network, workload
+from lrpnumpy.batch import encode, pack
+
+Row = dict[str, Any]
+
+
+def api(seconds: float) -> Iterator[Row]:
+    """Word lists through the public API against the engine's rate, and the overhead of one sentence."""
+    model = lrp.load("sentiment")
+    rng = np.random.default_rng(0)
+    lengths = [len(x) for x in workload("W1", "float32").sequences]
+    ids = [rng.integers(1, len(model.embedding.E), T) for T in lengths]
+    words = [[model.embedding.vocabulary[k] for k in one] for one in ids]
+    engine = ours.runner("lrp-all", Workload("W1", model, [model.embedding.E[one] for one in ids]), 1)
+    of_words, of_ids, times = (
+        lambda: lrp.explain_all(model, words, target=0, threads=1),
+        lambda: lrp.explain_all(model, ids, target=0, unit="word", threads=1),
+        [],
+    )
+    times = best([engine, of_words, of_ids], seconds)
+    yield {"question": "explain_all on word lists, share of the engine's rate", "value": times[0] / times[1], "wanted": 0.75, "at": "least"}
+    yield {"question": "explain_all on token ids, unit='word', times the rate of the engine", "value": times[0] / times[2], "wanted": 1.5, "at": "least"}
+    sentence = words[len(words) // 2]
+    batch = pack(model, [encode(model, sentence)])
+    one = ours.JOBS["lrp-all"]
+    times = best([lambda: one(model, batch), lambda: lrp.explain(model, sentence, target=0)], seconds / 2)
+    yield {"question": "explain of one sentence beyond the engine, microseconds", "value": (times[1] - times[0]) * 1e6, "wanted": 60, "at": "most"}
+
+
+FIRST = """
+import time; a = time.perf_counter()
+import numpy; b = time.perf_counter()
+import lrpnumpy as lrp; c = time.perf_counter()
+model = lrp.load("sentiment"); d = time.perf_counter()
+lrp.explain(model, "It isn't a bad film, and the ending, which nobody saw coming, is simply beautiful."); e = time.perf_counter()
+print([b - a, c - b, e - c])
+"""
+
+
+def startup(seconds: float) -> Iterator[Row]:
+    """Import, and the first explanation in a fresh process counted from after the import, with and without a disk cache."""
+    with tempfile.TemporaryDirectory() as empty, tempfile.TemporaryDirectory() as warm:
+        subprocess.run([sys.executable, "-m", "lrpnumpy", "compile", "--dtype", "float32"], env=os.environ | {"NUMBA_CACHE_DIR": warm}, check=True, stdout=subprocess.DEVNULL)  # fmt: skip
+        runs: dict[str, list[list[float]]] = {"warm": [], "cold": []}
+        for _ in range(5):
+            for name in runs:
+                with tempfile.TemporaryDirectory(dir=empty) as fresh:
+                    env = os.environ | {"NUMBA_CACHE_DIR": warm if name == "warm" else fresh}
+                    done = subprocess.run([sys.executable, "-c", FIRST], env=env, check=True, capture_output=True, text=True)
+                    runs[name].append(json.loads(done.stdout))
+    shortest = {name: np.min(values, axis=0) for name, values in runs.items()}
+    yield {"question": "import lrpnumpy beyond import numpy, seconds", "value": min(part[1] for part in shortest.values()), "wanted": 0.15, "at": "most"}
+    yield {"question": "first explanation, warm disk cache, seconds", "value": shortest["warm"][2], "wanted": 0.5, "at": "most"}
+    yield {"question": "first explanation, no disk cache, seconds", "value": shortest["cold"][2], "wanted": 1.5, "at": "most"}
+
+
+def memory(seconds: float) -> Iterator[Row]:
+    """Peak memory of a process that explains 100,000 sentences of mean length 20."""
+    code = (
+        "import resource, numpy as np, lrpnumpy as lrp; model = lrp.load('sentiment'); rng = np.random.default_rng(0); "
+        "ids = [rng.integers(1, 16000, T) for T in np.clip(rng.gamma(4, 5, 100_000).astype(int), 5, 50)]; "
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss; found = lrp.explain_all(model, ids, unit='word'); "
+        "print(before / 1024, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    before, after = map(float, done.stdout.split())
+    yield {"question": "peak memory of 100,000 sentences, lrp-all, words, MB", "value": after, "wanted": 500, "at": "most", "note": f"{before:.0f} MB with the inputs alone"}
+
+
+GROWTH: dict[str, tuple[Callable[..., Any], tuple[int, ...], float, float]] = {
+    # name: (job, lengths, forget bias, exponent at most)
+    "lrp-all": (ours.JOBS["lrp-all"], (1000, 3162, 10_000, 31_623, 100_000), 0.0, 1.05),
+    "gradient-x-input": (ours.JOBS["gradient-x-input"], (1000, 3162, 10_000, 31_623, 100_000), 0.0, 1.05),
+    "cd": (ours.JOBS["cd"], (64, 128, 256, 512, 1024), 0.0, 2.1),
+    "occlusion-f": (ours.JOBS["occlusion-f"], (64, 128, 256, 512, 1024), 0.0, 2.1),
+    "occlusion-f, tol": (ours.occluded(1e-7), (500, 1000, 2000, 4000), -1.0, 1.1),
+}
+
+
+def growth(seconds: float) -> Iterator[Row]:
+    """Cost against T: the exponent of a power law fitted to the times, and the times themselves."""
+    for name, (job, lengths, forget, most) in GROWTH.items():
+        rng = np.random.default_rng(0)
+        model = network(rng, 8, 32, 2, False, forget).astype("float32")
+        batches = [pack(model, [encode(model, rng.normal(size=(T, 8)).astype("float32"))]) for T in lengths]
+        times = best([lambda batch=batch: job(model, batch) for batch in batches], seconds / 2)  # type: ignore[misc]
+        exponent = float(np.polyfit(np.log(lengths), np.log(times), 1)[0])
+        yield {"question": f"growth of {name} with T, exponent", "value": exponent, "wanted": most, "at": "most", "lengths": list(lengths), "seconds": times}
+
+
+def peak_memory() -> float:
+    """Of this process so far, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+EXTRAS: dict[str, Callable[[float], Iterator[Row]]] = {"api": api, "startup": startup, "memory": memory, "growth": growth}

@@ -1,0 +1,72 @@
+"""The physical limit of a job: its matrix work at the measured peak, plus its activations at the best measured rate."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+import lrpnumpy as lrp
+from benchmarks.speed.timing import best
+from benchmarks.speed.workloads import Workload
+from lrpnumpy.kernels.compile import R1, W1, Int, kernel
+from lrpnumpy.kernels.steps import activate
+
+
+@kernel
+def activations(z: R1, y: W1, rounds: Int) -> None:
+    """Sigmoids of an array that fits the cache, again and again."""
+    for _ in range(rounds):
+        activate(z, y, 0)
+
+
+@cache
+def peak(dtype: str) -> float:
+    """Floating-point operations a second of one core in a large matrix product."""
+    from threadpoolctl import threadpool_limits
+
+    a = np.random.default_rng(0).normal(size=(1024, 1024)).astype(dtype)
+    out = np.empty_like(a)
+    with threadpool_limits(1):
+        (seconds,) = best([lambda: np.matmul(a, a, out=out)], 1.0)
+    return 2 * 1024**3 / seconds
+
+
+@cache
+def activation_rate(dtype: str) -> float:
+    """Sigmoids a second of one core."""
+    z = np.random.default_rng(0).normal(size=2048).astype(dtype)
+    y = np.empty_like(z)
+    (seconds,) = best([lambda: activations(z, y, 100)], 0.5)
+    return 100 * z.size / seconds
+
+
+def work(job: str, load: Workload) -> tuple[float, float]:
+    """(floating-point operations of products, activations) that the job needs at the least."""
+    layer = load.model.layers[0]
+    parts = [layer.forward, layer.backward] if isinstance(layer, lrp.Bidirectional) else [layer]
+    T = np.array([len(x) for x in load.sequences], float)
+    rows, pairs = T.sum(), (T * (T + 1) / 2).sum()  # steps; steps of all variants from where they differ
+    flops = elements = 0.0
+    for part in parts:
+        H, D = part.units, part.inputs
+        flops += rows * 2 * 4 * H * (D + H)
+        elements += rows * 5 * H
+        if job == "lrp-all":
+            flops += rows * 2 * H * (D + H)
+        elif job.startswith(("gradient", "lrp")):
+            flops += rows * 2 * 4 * H * (D + H)
+        elif job == "occlusion-f":
+            flops += pairs * 2 * 4 * H * H
+            elements += pairs * 5 * H
+        elif job == "cd":
+            flops += pairs * 2 * 3 * H * H
+            elements += pairs * 4 * H  # of i, f, g and c: one exponential each
+    return flops, elements
+
+
+def seconds(job: str, load: Workload, threads: int) -> float:
+    """The least time that the job can take on so many cores."""
+    flops, elements = work(job, load)
+    dtype = str(load.model.dtype)
+    return (flops / peak(dtype) + elements / activation_rate(dtype)) / threads

@@ -1,0 +1,80 @@
+"""Our engine on packed, checked arrays: one function a job, each from batches to one result a sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+import lrpnumpy as lrp
+from benchmarks.speed.workloads import Workload
+from lrpnumpy.backward import backward
+from lrpnumpy.batch import Batch
+from lrpnumpy.decompose import decompose
+from lrpnumpy.forward import forward
+from lrpnumpy.occlude import occlude
+from lrpnumpy.rules import RULES, Propagation
+
+TARGET = 0
+
+
+def scores(model: lrp.Model, batch: Batch) -> Any:
+    return forward(model, batch).scores
+
+
+def propagated(how: Propagation) -> Callable[[lrp.Model, Batch], Any]:
+    """Gradient times input, or LRP by a rule: relevance of all variables."""
+
+    def job(model: lrp.Model, batch: Batch) -> Any:
+        trace = forward(model, batch, how)
+        start = np.zeros_like(trace.scores)
+        start[:, TARGET] = 1 if how.rule is None else trace.scores[:, TARGET]
+        found = backward(trace, start, how).x
+        return batch.split(found * batch.x if how.rule is None else found)
+
+    return job
+
+
+def words(batch: Batch) -> list[np.ndarray]:
+    return [np.stack([np.arange(T), np.arange(1, T + 1)], axis=1) for T in batch.lengths]
+
+
+def occluded(tol: float = 0.0) -> Callable[[lrp.Model, Batch], Any]:
+    def job(model: lrp.Model, batch: Batch) -> Any:
+        whole = forward(model, batch).scores[:, TARGET]
+        found = occlude(model, batch, words(batch), tol=tol)
+        return [f - values[:, TARGET] for f, values in zip(whole, found, strict=True)]
+
+    return job
+
+
+def decomposed(model: lrp.Model, batch: Batch) -> Any:
+    found = decompose(forward(model, batch, "trace"), words(batch))
+    return [part.relevant[:, TARGET] for part in found]
+
+
+JOBS: dict[str, Callable[[lrp.Model, Batch], Any]] = {
+    "forward": scores,
+    "gradient-x-input": propagated(Propagation()),
+    **{f"lrp-{name}": propagated(Propagation(rule, 0.001)) for name, rule in RULES.items()},
+    "occlusion-f": occluded(),
+    "cd": decomposed,
+}
+
+
+def runner(job: str, work: Workload, threads: int, tol: float = 0.0) -> Callable[[], list[Any]]:
+    """Run a job over all batches, on so many threads; the results of all sequences, longest first."""
+    batches, model = work.batches, work.model
+    function = occluded(tol) if tol else JOBS[job]
+
+    def one(batch: Batch) -> Any:
+        return function(model, batch)
+
+    pool = ThreadPoolExecutor(threads) if threads > 1 and len(batches) > 1 else None
+
+    def call() -> list[Any]:
+        return [part for parts in (pool.map(one, batches) if pool else map(one, batches)) for part in parts]
+
+    return call

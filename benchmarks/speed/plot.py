@@ -1,0 +1,38 @@
+"""The benchmark as a picture: ratios per job, and cost against T."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+
+def figure(found: dict[str, Any]) -> Figure:
+    """Two panels: how many times faster than each peer (target as a mark), and seconds against T in log-log."""
+    rows = [row for row in found["peers"] if "ratio" in row]
+    grown = [row for row in found["extras"] if "lengths" in row]
+    picture = Figure(figsize=(13, 2.2 + 0.24 * max(len(rows), 12)), layout="constrained")
+    FigureCanvasAgg(picture)
+    left, right = picture.subplots(1, 2, width_ratios=(3, 2))
+    names = [f"{row['job']} · {row['workload']} · {row['threads']} thr · {row['peer']}" for row in rows]
+    places = np.arange(len(rows))[::-1]
+    left.barh(places, [row["ratio"] for row in rows], color="#4878cf")
+    for place, row in zip(places, rows, strict=True):
+        if row.get("target"):
+            left.plot([row["target"]] * 2, [place - 0.45, place + 0.45], color="#d62828", linewidth=2)
+        left.text(row["ratio"] * 1.08, place, f"{row['ratio']:.3g}×", va="center", fontsize=8)
+    left.set_yticks(places, names, fontsize=8)
+    left.set_xscale("log")
+    left.axvline(1, color="0.4", linewidth=0.8)
+    left.set_xlabel("times faster than the peer (red: target)")
+    for row in grown:
+        name = row["question"].removeprefix("growth of ").split(" with")[0]
+        right.loglog(row["lengths"], row["seconds"], "o-", label=f"{name}: T^{row['value']:.2f}")
+    right.set_xlabel("steps T")
+    right.set_ylabel("seconds")
+    right.grid(alpha=0.3)
+    if grown:
+        right.legend(frameon=False)
+    return picture

@@ -1,0 +1,40 @@
+"""Timing on a noisy machine: check that results agree, warm up, then take both sides in turn and keep each one's best."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+
+def once(call: Callable[[], Any]) -> float:
+    """Seconds of one call."""
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def best(calls: Sequence[Callable[[], Any]], seconds: float, least: int = 3, most: int = 2000) -> list[float]:
+    """The shortest time of each call, taken in turn until about `seconds` are over; results of the calls are dropped."""
+    shortest = [once(call) for call in calls]  # warm-up
+    gc.collect()
+    end, rounds = time.perf_counter() + seconds, 0
+    while rounds < least or (rounds < most and time.perf_counter() < end):
+        times = [once(call) for call in calls]
+        shortest = times if rounds == 0 else [min(pair) for pair in zip(shortest, times, strict=True)]
+        rounds += 1
+    return shortest
+
+
+def agree(ours: Sequence[Any], theirs: Sequence[Any], tol: float) -> float:
+    """Largest difference of two lists of arrays, relative to the largest value; an error where it is above tol."""
+    if len(ours) != len(theirs):
+        raise AssertionError(f"{len(ours)} results against {len(theirs)}")
+    size = max(float(np.abs(part).max()) for part in theirs)
+    off = max(float(np.abs(np.asarray(a) - b).max()) for a, b in zip(ours, theirs, strict=True)) / size
+    if not off <= tol:
+        raise AssertionError(f"results differ by {off:.1e} of the largest value, allowed {tol:.0e}")
+    return off

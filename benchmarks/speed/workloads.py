@@ -1,0 +1,81 @@
+"""The five workloads: a seeded model and its inputs, as the engine and as the peers take them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+import lrpnumpy as lrp
+from lrpnumpy.batch import Batch, chunks, encode_all, pack
+from lrpnumpy.predict import width
+
+QUADRATIC = {"W4": 500}  # steps for the jobs that cost T², where the workload itself has more
+
+
+@dataclass(frozen=True, eq=False)
+class Workload:
+    """A model, its inputs longest first, and the packed batches that the engine runs."""
+
+    name: str
+    model: lrp.Model
+    sequences: list[np.ndarray]  # (T, D) each
+
+    @property
+    def batches(self) -> list[Batch]:
+        """The chunks of `explain_all`, packed."""
+        encoded = encode_all(self.model, self.sequences)
+        parts = chunks([one.steps for one in encoded], width(self.model))
+        return [pack(self.model, [encoded[k] for k in part]) for part in parts]
+
+    @property
+    def rows(self) -> int:
+        """Steps of all sequences together."""
+        return sum(map(len, self.sequences))
+
+    def part(self, most_rows: int) -> Workload:
+        """Every k-th sequence, so that there are about `most_rows` steps: for peers that take minutes for all."""
+        every = max(1, round(self.rows / most_rows))
+        return Workload(self.name, self.model, self.sequences[every // 2 :: every] or self.sequences[:1])
+
+
+def network(rng: np.random.Generator, D: int, H: int, C: int, two_way: bool, forget: float = 0.0) -> lrp.Model:
+    """Random weights of the size that training gives, so that gates and cells move."""
+
+    def one() -> lrp.LSTM:
+        b = rng.normal(size=(4, H)) * 0.1
+        b[1] += forget
+        return lrp.LSTM(rng.normal(size=(4, H, D)) / np.sqrt(D), rng.normal(size=(4, H, H)) / np.sqrt(H), b)
+
+    layer = lrp.Bidirectional(one(), one()) if two_way else one()
+    return lrp.Model([layer, lrp.Dense(rng.normal(size=(C, layer.outputs)) / np.sqrt(layer.outputs))])
+
+
+def _lengths_like_sst(rng: np.random.Generator, count: int) -> np.ndarray:
+    """10 to 50, mean 20."""
+    return np.clip(np.round(8 + rng.gamma(2.0, 6.0, count)), 10, 50).astype(int)
+
+
+SHAPES: dict[str, Callable[[np.random.Generator], tuple[lrp.Model, np.ndarray]]] = {
+    "W1": lambda rng: (network(rng, 60, 60, 5, True), _lengths_like_sst(rng, 1849)),
+    "W2": lambda rng: (network(rng, 60, 60, 5, True), np.array([20])),
+    "W3": lambda rng: (network(rng, 300, 256, 5, True), np.full(256, 50)),
+    "W4": lambda rng: (network(rng, 8, 128, 1, False), np.full(64, 1000)),
+    "W5": lambda rng: (network(rng, 2, 1, 1, False), rng.integers(13, 15, 2500)),
+}
+
+
+def workload(name: str, dtype: str, steps: int | None = None, scale: float = 1.0) -> Workload:
+    """A workload in float32 or float64; `steps` shortens its sequences, `scale` takes a share of them."""
+    rng = np.random.default_rng(0)
+    model, lengths = SHAPES[name](rng)
+    lengths = np.sort(lengths)[::-1][: max(1, round(len(lengths) * scale))] if scale == 1 else _thinned(lengths, scale)
+    lengths = np.minimum(lengths, steps) if steps else lengths
+    model = model.astype(dtype)
+    return Workload(name, model, [rng.normal(size=(T, model.inputs)).astype(dtype) for T in lengths])
+
+
+def _thinned(lengths: np.ndarray, scale: float) -> np.ndarray:
+    ordered = np.sort(lengths)[::-1]
+    return ordered[np.linspace(0, len(ordered) - 1, max(1, round(len(ordered) * scale))).astype(int)]
