@@ -24,6 +24,7 @@ from benchmarks.paper.tables import NAMES, PUBLISHED, show, write_csv, write_lat
 from benchmarks.paper.train_toy import WANTED, Starts, counted, train_all
 from lrpnumpy.evaluate.toy import STATISTICS, TASKS, Data, splits, statistics
 from lrpnumpy.files.native import save_many
+from lrpnumpy.kernels.compile import compile_all
 
 METHODS = ("gradient", "gradient-x-input", "occlusion-f", "lrp-prop", "lrp-abs", "lrp-half", "lrp-all", "cd")
 HEADS = {"rho_a": "ρ(R_a, n_a) %", "rho_b": "ρ(R_b, n_b) %", "share": "share of a, b %", "mse": "“MSE”"}
@@ -133,8 +134,8 @@ def evaluate(networks: dict[str, list[lrp.Model]], data: dict[str, Data]) -> Val
     """Every statistic of every method on every network."""
     values: Values = {}
     jobs = [(task, method) for task in networks for method in METHODS]
-    for task, method in jobs:  # compile before the clock runs
-        explained(networks[task][0], data[task].sequences[:64], method)
+    for _ in tqdm(compile_all("float64"), desc="compiling", leave=False):
+        pass
     began = time.perf_counter()
     for task, method in tqdm(jobs, desc="methods", unit="method", leave=False):
         found = []

@@ -28,6 +28,9 @@ class LBFGS:
     evaluations: int = field(default=0, init=False)
     moves: int = field(default=0, init=False)
 
+    def __post_init__(self) -> None:
+        direction.compile(np.float64)  # now, not half way: its rounding differs from the plain function's
+
     def step(self, function: Function, x: np.ndarray) -> tuple[np.ndarray, float]:
         """Up to max_iter moves from x. Returns the new point, and the value at the old one."""
         value, g = self._evaluate(function, x)

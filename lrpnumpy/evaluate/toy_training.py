@@ -46,6 +46,7 @@ def objective(data: Data) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
     first, rows = layout(lengths)
     X = np.ascontiguousarray(np.concatenate([data.sequences[k] for k in order])[rows].T)
     y, n = data.y[order], len(order)
+    squared_error.compile(np.float64)  # from the first evaluation on, so that a seed decides every digit
     trace, message = np.zeros((7 * len(first), TILE)), np.empty((6, TILE))
 
     def error(p: np.ndarray) -> tuple[float, np.ndarray]:
