@@ -51,7 +51,10 @@ def _explain(options: argparse.Namespace) -> None:
 def _input(options: argparse.Namespace) -> Any:
     """What is to be explained: the sentence, or the numbers of a .npy or .csv file."""
     if (options.text is None) == (options.input is None):
-        raise lrp.LrpError("explain must get either a sentence or --input FILE, got " + ("neither." if options.text is None else "both."))
+        raise lrp.LrpError(
+            "explain must get either a sentence or --input FILE, got "
+            + ("neither." if options.text is None else "both.")
+        )
     if options.input is None:
         return options.text
     path = Path(options.input)
@@ -60,7 +63,9 @@ def _input(options: argparse.Namespace) -> Any:
             return np.load(path, allow_pickle=False)
         return np.loadtxt(path, delimiter=",", ndmin=2)
     except (OSError, ValueError) as error:
-        raise lrp.LrpError(f"--input must be a .npy file or a .csv file of numbers, one step a line, got {path}: {error}.") from None
+        raise lrp.LrpError(
+            f"--input must be a .npy file or a .csv file of numbers, one step a line, got {path}: {error}."
+        ) from None
 
 
 def _class(text: str | None) -> int | str | None:
@@ -164,37 +169,82 @@ def parser() -> argparse.ArgumentParser:
     explain = command("explain", _explain)
     explain.add_argument("text", nargs="?", help="the sentence")
     explain.add_argument("--input", metavar="FILE", help="a (T, D) array instead: .npy, or .csv with one step a line")
-    explain.add_argument("--model", default=DEFAULT_MODEL, help="a weight file, or the name of a shipped model (default: %(default)s)")
+    explain.add_argument(
+        "--model", default=DEFAULT_MODEL, help="a weight file, or the name of a shipped model (default: %(default)s)"
+    )
     explain.add_argument("--which", help="which model of a file that holds several")
-    explain.add_argument("--method", default="lrp-all", choices=METHODS, metavar="METHOD", help="see `lrpnumpy methods` (default: %(default)s)")
-    explain.add_argument("--target", help="class to explain, by number or name; 'all' for every class (default: the predicted one)")
+    explain.add_argument(
+        "--method",
+        default="lrp-all",
+        choices=METHODS,
+        metavar="METHOD",
+        help="see `lrpnumpy methods` (default: %(default)s)",
+    )
+    explain.add_argument(
+        "--target", help="class to explain, by number or name; 'all' for every class (default: the predicted one)"
+    )
     explain.add_argument("--versus", help="explain why the target rather than this class")
     explain.add_argument("--eps", type=float, default=0.001, help="stabiliser of LRP (default: %(default)s)")
     explain.add_argument("--all-methods", action="store_true", help="every method, side by side")
-    explain.add_argument("--color", default="auto", choices=("auto", "never", "256", "truecolor"), help="default: what the terminal can")
+    explain.add_argument(
+        "--color", default="auto", choices=("auto", "never", "256", "truecolor"), help="default: what the terminal can"
+    )
     for kind in ("html", "json", "csv"):
-        explain.add_argument(f"--{kind}", metavar="FILE", help=f"also write {kind.upper()}" + ("" if kind == "html" else " (- for standard output)"))
+        explain.add_argument(
+            f"--{kind}",
+            metavar="FILE",
+            help=f"also write {kind.upper()}" + ("" if kind == "html" else " (- for standard output)"),
+        )
 
     corpus = command("corpus", _corpus)
     corpus.add_argument("source", help=".txt or .jsonl (also .gz), .h5, .npz; - for lines of standard input")
     corpus.add_argument("out", help="HDF5 file to be made, see docs/corpora.md")
-    corpus.add_argument("--model", default=DEFAULT_MODEL, help="a weight file, or the name of a shipped model (default: %(default)s)")
+    corpus.add_argument(
+        "--model", default=DEFAULT_MODEL, help="a weight file, or the name of a shipped model (default: %(default)s)"
+    )
     corpus.add_argument("--which", help="which model of a file that holds several")
-    corpus.add_argument("--method", default="lrp-all", choices=METHODS, metavar="METHOD", help="see `lrpnumpy methods` (default: %(default)s)")
-    corpus.add_argument("--target", help="class to explain, by number or name; 'all' for every class (default: the predicted one)")
+    corpus.add_argument(
+        "--method",
+        default="lrp-all",
+        choices=METHODS,
+        metavar="METHOD",
+        help="see `lrpnumpy methods` (default: %(default)s)",
+    )
+    corpus.add_argument(
+        "--target", help="class to explain, by number or name; 'all' for every class (default: the predicted one)"
+    )
     corpus.add_argument("--versus", help="explain why the target rather than this class")
     corpus.add_argument("--eps", type=float, default=0.001, help="stabiliser of LRP (default: %(default)s)")
-    corpus.add_argument("--unit", default="word", choices=("word", "variable"), help="one value a word, or also one a variable (default: %(default)s)")
-    corpus.add_argument("--step", type=int, help="which prediction, where the model predicts at every step (default: the last)")
-    corpus.add_argument("--format", choices=("text", "jsonl", "hdf5", "npz"), help="of the source, where its name does not say")
+    corpus.add_argument(
+        "--unit",
+        default="word",
+        choices=("word", "variable"),
+        help="one value a word, or also one a variable (default: %(default)s)",
+    )
+    corpus.add_argument(
+        "--step", type=int, help="which prediction, where the model predicts at every step (default: the last)"
+    )
+    corpus.add_argument(
+        "--format", choices=("text", "jsonl", "hdf5", "npz"), help="of the source, where its name does not say"
+    )
     corpus.add_argument("--field", help="field of JSON objects, or array of values in a file of arrays")
     corpus.add_argument("--resume", action="store_true", help="go on with an interrupted run, or begin one")
     corpus.add_argument("--strict", action="store_true", help="stop at the first record that cannot be explained")
-    corpus.add_argument("--longest", type=int, default=10_000, metavar="STEPS", help="reject longer sequences (default: %(default)s)")
-    corpus.add_argument("--max-line", type=int, default=1 << 20, metavar="BYTES", help="reject longer lines (default: %(default)s)")
+    corpus.add_argument(
+        "--longest", type=int, default=10_000, metavar="STEPS", help="reject longer sequences (default: %(default)s)"
+    )
+    corpus.add_argument(
+        "--max-line", type=int, default=1 << 20, metavar="BYTES", help="reject longer lines (default: %(default)s)"
+    )
     corpus.add_argument("--threads", type=int, help="default: all cores")
     corpus.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster that is to do the work")
-    corpus.add_argument("--export", metavar="FILE", action="append", default=[], help="also write .csv, .jsonl or .parquet; may be repeated")
+    corpus.add_argument(
+        "--export",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="also write .csv, .jsonl or .parquet; may be repeated",
+    )
     corpus.add_argument("--quiet", action="store_true", help="show no progress")
 
     command("methods", _methods)
@@ -206,7 +256,11 @@ def parser() -> argparse.ArgumentParser:
     for sub in (inspect, convert):
         sub.add_argument("--which", help="which model of a file that holds several")
         sub.add_argument("--config", metavar="FILE", help="configuration as JSON, for files that hold weights alone")
-        sub.add_argument("--readout", choices=("last", "mean", "max", "every"), help="how the output is read, where the file does not say")
+        sub.add_argument(
+            "--readout",
+            choices=("last", "mean", "max", "every"),
+            help="how the output is read, where the file does not say",
+        )
     compile_ = command("compile", _compile)
     compile_.add_argument("--dtype", choices=("float32", "float64"), help="default: both")
     return top

@@ -109,7 +109,9 @@ class _Pass:
             return sums
         return np.add.reduceat(self.batch.unpack(sums), self.batch.starts)
 
-    def lstm(self, k: int, trace: LSTMTrace, R_last: np.ndarray | None, R_rows: np.ndarray | None, want_x: bool) -> np.ndarray:
+    def lstm(
+        self, k: int, trace: LSTMTrace, R_last: np.ndarray | None, R_rows: np.ndarray | None, want_x: bool
+    ) -> np.ndarray:
         """Back through one direction of layer k: relevance of its inputs (R, D)."""
         batch, passed, how, layer = self.batch, self.passed, self.how, trace.layer
         R, H = len(trace.x), layer.units
@@ -122,7 +124,11 @@ class _Pass:
         keep = self.hidden or self.parameters
         none2, rows = np.empty((0, H), dtype), R if keep else n
         carry = np.zeros((n, H), dtype) if R_last is None else np.array(R_last)
-        R_c, leaked, largest = np.zeros((n, H), dtype), np.zeros((n, H), dtype), np.zeros((n if is_lrp else 0, H), dtype)
+        R_c, leaked, largest = (
+            np.zeros((n, H), dtype),
+            np.zeros((n, H), dtype),
+            np.zeros((n if is_lrp else 0, H), dtype),
+        )
         S, S_sum = np.empty(G * rows * H, dtype), np.zeros(G * n * H if is_lrp else 0, dtype)
         R_hs, R_cs = (np.empty((R, H), dtype) if keep else none2 for _ in range(2))
         R_x = np.empty((R if want_x else 0, layer.inputs), dtype)
@@ -163,7 +169,9 @@ class _Pass:
         """Back through y = activation(V x + d)."""
         layer, passed, how = trace.layer, self.passed, self.how
         if how.rule is None:
-            slope = {"linear": lambda: 1, "relu": lambda: trace.y > 0, "tanh": lambda: 1 - trace.y**2}[layer.activation]()
+            slope = {"linear": lambda: 1, "relu": lambda: trace.y > 0, "tanh": lambda: 1 - trace.y**2}[
+                layer.activation
+            ]()
             s = R * slope
             if self.parameters:
                 passed.parameters[k] = (s.T @ trace.x, s.sum(axis=0))
@@ -187,7 +195,9 @@ class _Pass:
         self.passed.stabiliser += self.per_sequence(lost * R)
         return [term * over * R for term in terms]
 
-    def merge(self, layer: Layer, sides: tuple[np.ndarray, ...], merged: np.ndarray, R: np.ndarray) -> tuple[np.ndarray, ...]:
+    def merge(
+        self, layer: Layer, sides: tuple[np.ndarray, ...], merged: np.ndarray, R: np.ndarray
+    ) -> tuple[np.ndarray, ...]:
         """Back through the merge of two directions."""
         if not isinstance(layer, Bidirectional):
             return (R,)

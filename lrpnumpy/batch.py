@@ -37,7 +37,9 @@ def encode(model: Model, value: Any, where: str = "x") -> Encoded:
     """One sequence in any of its forms: a string, a list of words, token ids, or a (T, D) array."""
     if isinstance(value, str):
         if model.embedding is None or model.embedding.vocabulary is None:
-            raise LrpError(f"{where}: this model has no vocabulary, so it must get a ({'T'}, {model.inputs}) array, got a string.")
+            raise LrpError(
+                f"{where}: this model has no vocabulary, so it must get a ({'T'}, {model.inputs}) array, got a string."
+            )
         value = text.tokens(value, model.embedding.tokenizer)
         if not value:
             raise LrpError(f"{where} must have at least one word, got an empty string.")
@@ -62,7 +64,9 @@ def _as_array(value: Any, where: str) -> np.ndarray:
     try:
         return np.asarray(value)
     except ValueError:
-        raise LrpError(f"{where} must be a string, a list of words, token ids or a (T, D) array, got a ragged list.") from None
+        raise LrpError(
+            f"{where} must be a string, a list of words, token ids or a (T, D) array, got a ragged list."
+        ) from None
 
 
 def _words(model: Model, words: Sequence[str], where: str) -> Encoded:
@@ -74,12 +78,16 @@ def _words(model: Model, words: Sequence[str], where: str) -> Encoded:
 
 def _ids(model: Model, array: np.ndarray, where: str) -> Encoded:
     if model.embedding is None:
-        raise LrpError(f"{where}: this model has no embedding, so it must get a (T, {model.inputs}) float array, got integers.")
+        raise LrpError(
+            f"{where}: this model has no embedding, so it must get a (T, {model.inputs}) float array, got integers."
+        )
     ids = array.astype(np.int64)
     size = len(model.embedding.E)
     wrong = np.flatnonzero((array < 0) | (array >= size))
     if len(wrong):
-        raise LrpError(f"{where}: token ids must lie from 0 to {size - 1}, got {array[wrong[0]]} at position {wrong[0]}.")
+        raise LrpError(
+            f"{where}: token ids must lie from 0 to {size - 1}, got {array[wrong[0]]} at position {wrong[0]}."
+        )
     vocabulary = model.embedding.vocabulary
     return _unmasked(model, ids, None if vocabulary is None else tuple(vocabulary[k] for k in ids), where)
 
@@ -97,7 +105,9 @@ def _unmasked(model: Model, ids: np.ndarray, tokens: tuple[str, ...] | None, whe
 def encode_all(model: Model, sequences: Any) -> list[Encoded]:
     """Several sequences; errors name the position in the batch."""
     if isinstance(sequences, str):
-        raise LrpError("sequences must be a list of sequences, got one string; use the function for one sequence, or [text].")
+        raise LrpError(
+            "sequences must be a list of sequences, got one string; use the function for one sequence, or [text]."
+        )
     if isinstance(sequences, np.ndarray) and sequences.ndim not in (1, 2, 3):
         raise LrpError(f"sequences must be a list of sequences or a (N, T, D) array, got shape {sequences.shape}.")
     return [encode(model, value, f"sequence {k}") for k, value in enumerate(sequences)]

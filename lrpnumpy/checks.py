@@ -23,9 +23,7 @@ class RelevanceWarning(UserWarning):
     """Relevance came out infinite, or so large that rounding decides it."""
 
 
-def float_array(
-    value: Any, what: str, shape: tuple[int | None, ...] | None = None, *, dtype: Any = None
-) -> np.ndarray:
+def float_array(value: Any, what: str, shape: tuple[int | None, ...] | None = None, *, dtype: Any = None) -> np.ndarray:
     """`value` as a new, read-only, C-contiguous float array; `shape` has None where any length will do.
 
     Integers, objects, NaN and infinity are refused: weights and inputs that are not finite floats are

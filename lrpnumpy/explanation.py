@@ -124,10 +124,18 @@ class Explanation:
     def for_class(self, target: int | str) -> Explanation:
         """Of an explanation of all classes, the one of a single class, by index or name."""
         if self.target != "all":
-            raise LrpError(f"for_class needs an explanation made with target='all', got one of {self.name_of(self.target)!r}.")
-        c = self.classes.index(target) if isinstance(target, str) and self.classes and target in self.classes else target
+            raise LrpError(
+                f"for_class needs an explanation made with target='all', got one of {self.name_of(self.target)!r}."
+            )
+        c = (
+            self.classes.index(target)
+            if isinstance(target, str) and self.classes and target in self.classes
+            else target
+        )
         if not isinstance(c, (int, np.integer)) or not 0 <= c < len(self.scores):
-            raise LrpError(f"for_class: target must be a class from 0 to {len(self.scores) - 1} or a class name, got {target!r}.")
+            raise LrpError(
+                f"for_class: target must be a class from 0 to {len(self.scores) - 1} or a class name, got {target!r}."
+            )
 
         def pick(value: Any) -> Any:
             return None if value is None else value[c]
@@ -135,7 +143,9 @@ class Explanation:
         ledger = self.ledger
         if isinstance(ledger, Ledger):
             biases = tuple(pick(bias) for bias in ledger.biases)
-            ledger = Ledger(pick(ledger.inputs), biases, *map(pick, (ledger.stabiliser, ledger.initial_state, ledger.largest)))
+            ledger = Ledger(
+                pick(ledger.inputs), biases, *map(pick, (ledger.stabiliser, ledger.initial_state, ledger.largest))
+            )
         elif isinstance(ledger, SpanLedger):
             ledger = SpanLedger(*map(pick, (ledger.relevant, ledger.irrelevant, ledger.bias, ledger.unassigned)))
         return replace(
@@ -160,7 +170,9 @@ class Explanation:
         try:
             import pandas
         except ImportError:
-            raise LrpError("to_frame needs pandas, which is not installed; try `pip install pandas`, or to_dict().") from None
+            raise LrpError(
+                "to_frame needs pandas, which is not installed; try `pip install pandas`, or to_dict()."
+            ) from None
         frame = pandas.DataFrame({"position": np.arange(len(self)), "relevance": self.relevance})
         if self.tokens:
             frame.insert(1, "token", list(self.tokens))
@@ -191,7 +203,9 @@ class Explanation:
             "variables": _plain(self.variables),
             "spans": self.spans and [_plain(span._asdict()) for span in self.spans],
             "hidden": self.hidden and [_plain(part._asdict()) for part in self.hidden],
-            "ledger": None if self.ledger is None else {"kind": type(self.ledger).__name__, **_plain(vars(self.ledger))},
+            "ledger": None
+            if self.ledger is None
+            else {"kind": type(self.ledger).__name__, **_plain(vars(self.ledger))},
         }
 
     def to_json(self, **options: Any) -> str:

@@ -164,7 +164,9 @@ def run_dense(layer: Dense, x: np.ndarray) -> DenseTrace:
     return DenseTrace(layer, x, z, y)
 
 
-def _run(layer: Layer, x: np.ndarray, batch: Batch, keep: Keep, rows: bool) -> tuple[LayerTrace, tuple[np.ndarray, ...]]:
+def _run(
+    layer: Layer, x: np.ndarray, batch: Batch, keep: Keep, rows: bool
+) -> tuple[LayerTrace, tuple[np.ndarray, ...]]:
     """The layer's trace and its outputs (R, ·), of each direction apart; where not `rows`, only the final ones (n, ·)."""
     if isinstance(layer, Dense):
         dense = run_dense(layer, x)

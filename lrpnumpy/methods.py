@@ -50,7 +50,9 @@ def methods() -> tuple[Method, ...]:
 def find(method: str | Rule) -> Method:
     """A method by name, or the one that a product rule of one's own makes."""
     if isinstance(method, Rule):
-        return Method(method.name, "layer-wise relevance propagation by a rule of one's own", reference="-", rule=method, **_LRP)  # type: ignore[arg-type]
+        return Method(
+            method.name, "layer-wise relevance propagation by a rule of one's own", reference="-", rule=method, **_LRP
+        )  # type: ignore[arg-type]
     if not isinstance(method, str):
         raise LrpError(f"method must be a name or an lrp.Rule, got {type(method).__name__}.")
     return METHODS[one_of(method, "method", tuple(METHODS))]

@@ -162,9 +162,7 @@ class Bidirectional(_Record):
     def __post_init__(self) -> None:
         for side in ("forward", "backward"):
             if not isinstance(getattr(self, side), LSTM):
-                raise LrpError(
-                    f"Bidirectional: {side} must be an LSTM, got {type(getattr(self, side)).__name__}."
-                )
+                raise LrpError(f"Bidirectional: {side} must be an LSTM, got {type(getattr(self, side)).__name__}.")
         one_of(self.merge, "Bidirectional: merge", MERGES)
         if self.forward.inputs != self.backward.inputs:
             raise LrpError(
@@ -255,9 +253,7 @@ class Model(_Record):
         output = self.output or ("softmax" if size > 1 else "linear")
         one_of(output, "Model: output", OUTPUTS)
         if output == "softmax" and size == 1:
-            raise LrpError(
-                "Model: output must be 'linear' or 'sigmoid' where there is one output, got 'softmax'."
-            )
+            raise LrpError("Model: output must be 'linear' or 'sigmoid' where there is one output, got 'softmax'.")
         if self.mask_value is not None and not math.isfinite(self.mask_value):
             raise LrpError(f"Model: mask_value must be a finite number, got {self.mask_value!r}.")
         if self.mask_value is not None and self.embedding is not None:
@@ -312,9 +308,7 @@ class Model(_Record):
         for record in [*self.layers, *([self.embedding] if self.embedding else [])]:
             for part in _parts(record):
                 settings += [
-                    f.name + repr(v)
-                    for f in fields(part)
-                    if isinstance(v := getattr(part, f.name), (str, int, tuple))
+                    f.name + repr(v) for f in fields(part) if isinstance(v := getattr(part, f.name), (str, int, tuple))
                 ]
         state.update(repr(settings).encode())
         return state.hexdigest()
@@ -329,8 +323,7 @@ class Model(_Record):
 def _checked_layers(layers: Any) -> tuple[Layer, ...]:
     if isinstance(layers, _Record) or not isinstance(layers, Sequence):
         raise LrpError(
-            "Model: layers must be a list of LSTM, Bidirectional and Dense layers, "
-            f"got {type(layers).__name__}."
+            f"Model: layers must be a list of LSTM, Bidirectional and Dense layers, got {type(layers).__name__}."
         )
     for k, layer in enumerate(layers):
         if not isinstance(layer, (LSTM, Bidirectional, Dense)):
@@ -338,9 +331,7 @@ def _checked_layers(layers: Any) -> tuple[Layer, ...]:
                 f"Model: layer {k} must be an LSTM, Bidirectional or Dense layer, got {type(layer).__name__}."
             )
     if all(isinstance(layer, Dense) for layer in layers):
-        raise LrpError(
-            f"Model: layers must have at least one LSTM or Bidirectional, got {len(layers)} others."
-        )
+        raise LrpError(f"Model: layers must have at least one LSTM or Bidirectional, got {len(layers)} others.")
     return tuple(layers)
 
 

@@ -51,11 +51,22 @@ def two_way(rng, D, H, merge="concat", **kwargs):
     return lrp.Bidirectional(lstm(rng, D, H, **kwargs), lstm(rng, D, H, **kwargs), merge)
 
 
-ACTIVATIONS = st.sampled_from([("tanh", "sigmoid")] * 6 + [("relu", "sigmoid"), ("linear", "hard_sigmoid"), ("tanh", "hard_sigmoid_3")])
+ACTIVATIONS = st.sampled_from(
+    [("tanh", "sigmoid")] * 6 + [("relu", "sigmoid"), ("linear", "hard_sigmoid"), ("tanh", "hard_sigmoid_3")]
+)
 
 
 @st.composite
-def networks(draw, sizes=(1, 5), stacks=3, readouts=("last", "mean", "max", "every"), classes=3, dtype="float64", state=True, linear_top=False):
+def networks(
+    draw,
+    sizes=(1, 5),
+    stacks=3,
+    readouts=("last", "mean", "max", "every"),
+    classes=3,
+    dtype="float64",
+    state=True,
+    linear_top=False,
+):
     """A network of any kind the engine knows: stacks, directions, merges, Dense layers anywhere, readouts, initial states."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     size = st.integers(*sizes)
@@ -66,7 +77,12 @@ def networks(draw, sizes=(1, 5), stacks=3, readouts=("last", "mean", "max", "eve
             layers.append(dense(rng, width, draw(size), draw(st.sampled_from(["linear", "relu", "tanh"]))))
             width = layers[-1].outputs
         activation, recurrent = draw(ACTIVATIONS)
-        options = {"bias": draw(st.booleans()), "state": state and draw(st.booleans()), "activation": activation, "recurrent_activation": recurrent}
+        options = {
+            "bias": draw(st.booleans()),
+            "state": state and draw(st.booleans()),
+            "activation": activation,
+            "recurrent_activation": recurrent,
+        }
         if draw(st.booleans()):
             layers.append(two_way(rng, width, draw(size), draw(st.sampled_from(["concat", "sum", "mean"])), **options))
         else:

@@ -37,7 +37,22 @@ def test_explain_writes_files(tmp_path, capsys):
 
 
 def test_explain_all_methods(tmp_path, capsys):
-    assert main(["explain", "not good", "--all-methods", "--eps", "0.2", "--json", str(tmp_path / "a.json"), "--color", "truecolor"]) == 0
+    assert (
+        main(
+            [
+                "explain",
+                "not good",
+                "--all-methods",
+                "--eps",
+                "0.2",
+                "--json",
+                str(tmp_path / "a.json"),
+                "--color",
+                "truecolor",
+            ]
+        )
+        == 0
+    )
     text = capsys.readouterr().out
     assert all(method.name in text for method in lrp.methods()) and "\x1b[48;2;" in text
     assert [e["method"] for e in json.loads((tmp_path / "a.json").read_text())] == [m.name for m in lrp.methods()]
@@ -45,7 +60,12 @@ def test_explain_all_methods(tmp_path, capsys):
 
 def test_explain_numbers(tmp_path, capsys):
     rng = np.random.default_rng(0)
-    lrp.save(lrp.Model([lrp.LSTM(rng.normal(size=(4, 2, 2)), rng.normal(size=(4, 2, 2))), lrp.Dense(rng.normal(size=(1, 2)))]), tmp_path / "m.h5")
+    lrp.save(
+        lrp.Model(
+            [lrp.LSTM(rng.normal(size=(4, 2, 2)), rng.normal(size=(4, 2, 2))), lrp.Dense(rng.normal(size=(1, 2)))]
+        ),
+        tmp_path / "m.h5",
+    )
     x = rng.normal(size=(3, 2))
     np.save(tmp_path / "x.npy", x)
     np.savetxt(tmp_path / "x.csv", x, delimiter=",")
@@ -69,7 +89,10 @@ def test_methods(capsys):
         (["explain", "good", "--target", "great"], "target must be one of 'very negative'"),
         (["explain", "good", "--model", "nonsense"], "sentiment"),
         (["explain", "good", "--model", "no/such.h5"], "no/such.h5"),
-        (["explain", "good", "--html", "no/such/folder.html"], "no/such/folder.html must be a file that can be written"),
+        (
+            ["explain", "good", "--html", "no/such/folder.html"],
+            "no/such/folder.html must be a file that can be written",
+        ),
         (["explain", "--input", "no.csv"], "--input must be a .npy file or a .csv file of numbers"),
         (["inspect", "no/such.h5"], "no/such.h5"),
     ],

@@ -48,7 +48,11 @@ def test_golden_scores_and_gradients(name, model, sequences, dtype, tol):
             batch = lrp.explain_all(model, [xs[k] for k in chosen], method, int(target[6:]))
             for k, found in zip(chosen, batch, strict=True):
                 close(found.variables, sequences[k][target]["eps0.001"][key], tol)
-                close(lrp.explain(model, xs[k], method, int(target[6:])).variables, found.variables, 1e-12 if tol < 1e-6 else 1e-4)
+                close(
+                    lrp.explain(model, xs[k], method, int(target[6:])).variables,
+                    found.variables,
+                    1e-12 if tol < 1e-6 else 1e-4,
+                )
 
 
 @given(st.data())
@@ -85,7 +89,12 @@ def test_a_batch_gives_what_single_calls_give(data):
 @pytest.mark.parametrize("readout", ["last", "mean", "max", "every"])
 def test_central_differences(rng, readout):
     """Inputs and parameters together, projected on random directions: df/dv = grad . v."""
-    layers = [nets.two_way(rng, 3, 4, state=True), nets.dense(rng, 8, 5, "tanh"), nets.lstm(rng, 5, 4, state=True), nets.dense(rng, 4, 3)]
+    layers = [
+        nets.two_way(rng, 3, 4, state=True),
+        nets.dense(rng, 8, 5, "tanh"),
+        nets.lstm(rng, 5, 4, state=True),
+        nets.dense(rng, 4, 3),
+    ]
     model, x, h = lrp.Model(layers, readout=readout), rng.normal(size=(6, 3)), 1e-6
     found = gradients(model, x, 1)
 
@@ -100,15 +109,25 @@ def test_central_differences(rng, readout):
         return shift(layer, parts, size)
 
     def shift(record, parts, size):
-        return type(record)(*(array + size * next(parts) for _, array in record.arrays()), *([record.activation] if isinstance(record, lrp.Dense) else []))
+        return type(record)(
+            *(array + size * next(parts) for _, array in record.arrays()),
+            *([record.activation] if isinstance(record, lrp.Dense) else []),
+        )
 
     for _ in range(5):
         along_x = rng.normal(size=x.shape)
         numeric = (score(model, x + h * along_x) - score(model, x - h * along_x)) / (2 * h)
         close(np.sum(found.x * along_x), numeric, 1e-7, unit=1)
         along = [[rng.normal(size=part.shape) for part in layer] for layer in found.parameters]
-        ends = [score(lrp.Model([moved(a, v, s * h) for a, v in zip(layers, along, strict=True)], readout=readout), x) for s in (1, -1)]
-        analytic = sum(np.sum(p * v) for layer, part in zip(found.parameters, along, strict=True) for p, v in zip(layer, part, strict=True))
+        ends = [
+            score(lrp.Model([moved(a, v, s * h) for a, v in zip(layers, along, strict=True)], readout=readout), x)
+            for s in (1, -1)
+        ]
+        analytic = sum(
+            np.sum(p * v)
+            for layer, part in zip(found.parameters, along, strict=True)
+            for p, v in zip(layer, part, strict=True)
+        )
         close(analytic, (ends[0] - ends[1]) / (2 * h), 1e-7, unit=1 + abs(analytic))
 
 
@@ -123,7 +142,9 @@ def test_torch(rng, directions):
         U, W = (weights[f"weight_{part}_l{k}{suffix}"].reshape(4, H, -1) for part in ("ih", "hh"))
         return lrp.LSTM(U, W, (weights[f"bias_ih_l{k}{suffix}"] + weights[f"bias_hh_l{k}{suffix}"]).reshape(4, H))
 
-    layers = [way(k, "") if directions == 1 else lrp.Bidirectional(way(k, ""), way(k, "_reverse")) for k in range(depth)]
+    layers = [
+        way(k, "") if directions == 1 else lrp.Bidirectional(way(k, ""), way(k, "_reverse")) for k in range(depth)
+    ]
     V = rng.normal(size=(3, H * directions))
     model, x = lrp.Model([*layers, lrp.Dense(V)], readout="mean"), rng.normal(size=(7, D))
     inputs = torch.tensor(x[None], requires_grad=True)
@@ -202,7 +223,10 @@ def test_two_processes_at_once(tmp_path):
 
 
 def test_ctrl_c_stops_cleanly():
-    code = ONE + "xs = [rng.normal(size=(50, 3))] * 200_000; lrp.predict_all(model, xs[:100]); print('go', flush=True); lrp.explain_all(model, xs)"
+    code = (
+        ONE
+        + "xs = [rng.normal(size=(50, 3))] * 200_000; lrp.predict_all(model, xs[:100]); print('go', flush=True); lrp.explain_all(model, xs)"
+    )
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout.readline() == b"go\n"
     time.sleep(0.5)

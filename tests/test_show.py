@@ -13,7 +13,18 @@ import lrpnumpy as lrp
 from lrpnumpy.explanation import Ledger
 from lrpnumpy.show import color, html, latex, plot, terminal
 
-HARD = ("<unk>", "<script>alert(1)</script>", "\x1b[2J", "\\input{x}", "$x$", "שלום", "\N{FAMILY}\N{COMBINING ACUTE ACCENT}", "&amp;", "漢字", "")
+HARD = (
+    "<unk>",
+    "<script>alert(1)</script>",
+    "\x1b[2J",
+    "\\input{x}",
+    "$x$",
+    "שלום",
+    "\N{FAMILY}\N{COMBINING ACUTE ACCENT}",
+    "&amp;",
+    "漢字",
+    "",
+)
 
 
 def explanation(tokens, relevance, **options):
@@ -118,11 +129,14 @@ def test_words_of_a_figure_stay_inside_it():
     renderer = figure.canvas.get_renderer()
     for text in figure.texts:
         box = text.get_window_extent(renderer)
-        assert 0 <= box.x0 and box.x1 <= figure.bbox.width and 0 <= box.y0 and box.y1 <= figure.bbox.height
+        assert box.x0 >= 0 and box.x1 <= figure.bbox.width and box.y0 >= 0 and box.y1 <= figure.bbox.height
 
 
 def test_right_to_left_begins_at_the_right():
-    hebrew, latin = plot.sentence(explanation(["שלום", "עולם"], [1, 2])), plot.sentence(explanation(["peace", "world"], [1, 2]))
+    hebrew, latin = (
+        plot.sentence(explanation(["שלום", "עולם"], [1, 2])),
+        plot.sentence(explanation(["peace", "world"], [1, 2])),
+    )
     first, second = ([text.get_position()[0] for text in figure.texts[1:3]] for figure in (hebrew, latin))
     assert first[0] > first[1] and second[0] < second[1]
 

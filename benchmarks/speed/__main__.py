@@ -15,11 +15,11 @@ from typing import Any
 os.environ.setdefault("LRPNUMPY_COMPILE", "wait")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the engine's few BLAS calls are small; peers set their own
 
-from benchmarks.speed import limit, ours, peers  # noqa: E402
-from benchmarks.speed.extras import EXTRAS  # noqa: E402
-from benchmarks.speed.targets import OF_FORWARD, OF_LIMIT, TOL_TARGETS, target  # noqa: E402
-from benchmarks.speed.timing import agree, best  # noqa: E402
-from benchmarks.speed.workloads import QUADRATIC, SHAPES, Workload, network, workload  # noqa: E402
+from benchmarks.speed import limit, ours, peers
+from benchmarks.speed.extras import EXTRAS
+from benchmarks.speed.targets import OF_FORWARD, OF_LIMIT, TOL_TARGETS, target
+from benchmarks.speed.timing import agree, best
+from benchmarks.speed.workloads import QUADRATIC, SHAPES, Workload, network, workload
 
 DTYPES = {"lrp-all": "float64"}  # the others in float32
 # Steps on which a slow peer is timed; its time for the whole workload is in proportion (of steps, or of variants' steps).
@@ -36,7 +36,9 @@ def machine() -> Row:
             versions[name] = version(name)
         except PackageNotFoundError:
             versions[name] = "missing"
-    cpu = next((line.split(":")[1].strip() for line in _cpuinfo() if line.startswith("model name")), platform.processor())
+    cpu = next(
+        (line.split(":")[1].strip() for line in _cpuinfo() if line.startswith("model name")), platform.processor()
+    )
     return {"cpu": cpu, "cores": os.cpu_count(), "python": platform.python_version(), **versions}
 
 
@@ -74,7 +76,7 @@ def _cell(job: str, load: Workload, peer: str, make: peers.Peer, threads: int, s
         part = Workload("W4", load.model, load.sequences[:1])
     engine, theirs = ours.runner(job, load, threads), make(part, threads)
     single = load.model.dtype == "float32"
-    off = agree(ours.runner(job, part, 1)(), theirs(), 2e-3 if single else 1e-9)
+    off = agree(ours.results(job, part), theirs(), 2e-3 if single else 1e-9)
     mine, other = best([engine, theirs], seconds)
     flops = [limit.work(job, one)[0] for one in (load, part)]
     other *= flops[0] / flops[1]  # the peer's time for the whole workload
@@ -94,13 +96,25 @@ def forgetful(seconds: float, quick: bool) -> Iterator[Row]:
         model = network(rng, 8, 128, 1, False, forget).astype("float32")
         load = Workload("W4", model, [rng.normal(size=(1000, 8)).astype("float32") for _ in range(2 if quick else 8)])
         part = Workload("W4", model, load.sequences[:1])
-        row = {"job": "occlusion-f, tol 1e-7", "workload": f"W4, forget bias {forget:+g}", "threads": 1, "peer": "torch"}
+        row = {
+            "job": "occlusion-f, tol 1e-7",
+            "workload": f"W4, forget bias {forget:+g}",
+            "threads": 1,
+            "peer": "torch",
+        }
         try:
             engine, theirs = ours.runner("occlusion-f", load, 1, tol=1e-7), peers.torch_occlusion(part, 1)
-            off = agree(ours.runner("occlusion-f", part, 1, tol=1e-7)(), theirs(), 2e-3)
+            off = agree(ours.results("occlusion-f", part, tol=1e-7), theirs(), 2e-3)
             mine, other = best([engine, theirs], seconds, least=2)
             other *= load.rows / part.rows
-            yield row | {"ours": mine, "theirs": other, "ratio": other / mine, "target": wanted, "difference": off, "dtype": "float32"}
+            yield row | {
+                "ours": mine,
+                "theirs": other,
+                "ratio": other / mine,
+                "target": wanted,
+                "difference": off,
+                "dtype": "float32",
+            }
         except ImportError as missing:
             yield row | {"skipped": str(missing)}
 
@@ -153,12 +167,21 @@ def show_extra(row: Row) -> str:
 def main() -> int:
     choices = [*ours.JOBS, "tol", "of-forward", *EXTRAS]
     parser = argparse.ArgumentParser("python -m benchmarks.speed", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="smaller workloads and fewer repetitions: under two minutes")
+    parser.add_argument(
+        "--quick", action="store_true", help="smaller workloads and fewer repetitions: under two minutes"
+    )
     parser.add_argument("--job", nargs="+", choices=choices, metavar="JOB", help=f"some of: {', '.join(choices)}")
     parser.add_argument("--workload", nargs="+", choices=SHAPES, metavar="W", help="some of: W1 … W5")
-    parser.add_argument("--threads", nargs="+", type=int, default=None, help="numbers of threads for W1 (default: 1 and 2)")
+    parser.add_argument(
+        "--threads", nargs="+", type=int, default=None, help="numbers of threads for W1 (default: 1 and 2)"
+    )
     parser.add_argument("--seconds", type=float, default=None, help="to spend on each cell (default: 4, quick: 0.3)")
-    parser.add_argument("--out", type=Path, default=Path("results/speed"), help="folder for the JSON and the plot (default: %(default)s)")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("results/speed"),
+        help="folder for the JSON and the plot (default: %(default)s)",
+    )
     options = parser.parse_args()
     seconds = options.seconds or (0.3 if options.quick else 4.0)
     jobs = options.job or (choices if not options.quick else [c for c in choices if c not in ("startup", "memory")])

@@ -36,13 +36,28 @@ def api(seconds: float) -> Iterator[Row]:
         [],
     )
     times = best([engine, of_words, of_ids], seconds)
-    yield {"question": "explain_all on word lists, share of the engine's rate", "value": times[0] / times[1], "wanted": 0.75, "at": "least"}
-    yield {"question": "explain_all on token ids, unit='word', times the rate of the engine", "value": times[0] / times[2], "wanted": 1.5, "at": "least"}
+    yield {
+        "question": "explain_all on word lists, share of the engine's rate",
+        "value": times[0] / times[1],
+        "wanted": 0.75,
+        "at": "least",
+    }
+    yield {
+        "question": "explain_all on token ids, unit='word', times the rate of the engine",
+        "value": times[0] / times[2],
+        "wanted": 1.5,
+        "at": "least",
+    }
     sentence = words[len(words) // 2]
     batch = pack(model, [encode(model, sentence)])
     one = ours.JOBS["lrp-all"]
     times = best([lambda: one(model, batch), lambda: lrp.explain(model, sentence, target=0)], seconds / 2)
-    yield {"question": "explain of one sentence beyond the engine, microseconds", "value": (times[1] - times[0]) * 1e6, "wanted": 60, "at": "most"}
+    yield {
+        "question": "explain of one sentence beyond the engine, microseconds",
+        "value": (times[1] - times[0]) * 1e6,
+        "wanted": 60,
+        "at": "most",
+    }
 
 
 FIRST = """
@@ -64,12 +79,29 @@ def startup(seconds: float) -> Iterator[Row]:
             for name in runs:
                 with tempfile.TemporaryDirectory(dir=empty) as fresh:
                     env = os.environ | {"NUMBA_CACHE_DIR": warm if name == "warm" else fresh}
-                    done = subprocess.run([sys.executable, "-c", FIRST], env=env, check=True, capture_output=True, text=True)
+                    done = subprocess.run(
+                        [sys.executable, "-c", FIRST], env=env, check=True, capture_output=True, text=True
+                    )
                     runs[name].append(json.loads(done.stdout))
     shortest = {name: np.min(values, axis=0) for name, values in runs.items()}
-    yield {"question": "import lrpnumpy beyond import numpy, seconds", "value": min(part[1] for part in shortest.values()), "wanted": 0.15, "at": "most"}
-    yield {"question": "first explanation, warm disk cache, seconds", "value": shortest["warm"][2], "wanted": 0.5, "at": "most"}
-    yield {"question": "first explanation, no disk cache, seconds", "value": shortest["cold"][2], "wanted": 1.5, "at": "most"}
+    yield {
+        "question": "import lrpnumpy beyond import numpy, seconds",
+        "value": min(part[1] for part in shortest.values()),
+        "wanted": 0.15,
+        "at": "most",
+    }
+    yield {
+        "question": "first explanation, warm disk cache, seconds",
+        "value": shortest["warm"][2],
+        "wanted": 0.5,
+        "at": "most",
+    }
+    yield {
+        "question": "first explanation, no disk cache, seconds",
+        "value": shortest["cold"][2],
+        "wanted": 1.5,
+        "at": "most",
+    }
 
 
 def memory(seconds: float) -> Iterator[Row]:
@@ -82,7 +114,13 @@ def memory(seconds: float) -> Iterator[Row]:
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     before, after = map(float, done.stdout.split())
-    yield {"question": "peak memory of 100,000 sentences, lrp-all, words, MB", "value": after, "wanted": 500, "at": "most", "note": f"{before:.0f} MB with the inputs alone"}
+    yield {
+        "question": "peak memory of 100,000 sentences, lrp-all, words, MB",
+        "value": after,
+        "wanted": 500,
+        "at": "most",
+        "note": f"{before:.0f} MB with the inputs alone",
+    }
 
 
 GROWTH: dict[str, tuple[Callable[..., Any], tuple[int, ...], float, float]] = {
@@ -103,7 +141,14 @@ def growth(seconds: float) -> Iterator[Row]:
         batches = [pack(model, [encode(model, rng.normal(size=(T, 8)).astype("float32"))]) for T in lengths]
         times = best([lambda batch=batch: job(model, batch) for batch in batches], seconds / 2)  # type: ignore[misc]
         exponent = float(np.polyfit(np.log(lengths), np.log(times), 1)[0])
-        yield {"question": f"growth of {name} with T, exponent", "value": exponent, "wanted": most, "at": "most", "lengths": list(lengths), "seconds": times}
+        yield {
+            "question": f"growth of {name} with T, exponent",
+            "value": exponent,
+            "wanted": most,
+            "at": "most",
+            "lengths": list(lengths),
+            "seconds": times,
+        }
 
 
 def peak_memory() -> float:
@@ -111,4 +156,9 @@ def peak_memory() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-EXTRAS: dict[str, Callable[[float], Iterator[Row]]] = {"api": api, "startup": startup, "memory": memory, "growth": growth}
+EXTRAS: dict[str, Callable[[float], Iterator[Row]]] = {
+    "api": api,
+    "startup": startup,
+    "memory": memory,
+    "growth": growth,
+}

@@ -32,7 +32,7 @@ def propagated(how: Propagation) -> Callable[[lrp.Model, Batch], Any]:
         start = np.zeros_like(trace.scores)
         start[:, TARGET] = 1 if how.rule is None else trace.scores[:, TARGET]
         found = backward(trace, start, how).x
-        return batch.split(found * batch.x if how.rule is None else found)
+        return found * batch.x if how.rule is None else found  # packed rows
 
     return job
 
@@ -65,7 +65,7 @@ JOBS: dict[str, Callable[[lrp.Model, Batch], Any]] = {
 
 
 def runner(job: str, work: Workload, threads: int, tol: float = 0.0) -> Callable[[], list[Any]]:
-    """Run a job over all batches, on so many threads; the results of all sequences, longest first."""
+    """Run a job over all batches, on so many threads; the results of each batch."""
     batches, model = work.batches, work.model
     function = occluded(tol) if tol else JOBS[job]
 
@@ -75,6 +75,17 @@ def runner(job: str, work: Workload, threads: int, tol: float = 0.0) -> Callable
     pool = ThreadPoolExecutor(threads) if threads > 1 and len(batches) > 1 else None
 
     def call() -> list[Any]:
-        return [part for parts in (pool.map(one, batches) if pool else map(one, batches)) for part in parts]
+        return list(pool.map(one, batches) if pool else map(one, batches))
 
     return call
+
+
+def results(job: str, work: Workload, tol: float = 0.0) -> list[Any]:
+    """The results of all sequences, longest first."""
+    found = runner(job, work, 1, tol)()
+    packed = job.startswith(("gradient", "lrp"))
+    return [
+        part
+        for batch, parts in zip(work.batches, found, strict=True)
+        for part in (batch.split(parts) if packed else parts)
+    ]

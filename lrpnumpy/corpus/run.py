@@ -23,7 +23,8 @@ from lrpnumpy.corpus.record import Chunk
 from lrpnumpy.corpus.sources import Source, chunks, fingerprint, open_source
 from lrpnumpy.corpus.stored import Stored, open_explanations
 from lrpnumpy.corpus.work import Job, Part, explain_chunk, wait_for_kernels
-from lrpnumpy.explain import _request, _targets
+from lrpnumpy.request import request as request_of
+from lrpnumpy.request import targets as targets_of
 from lrpnumpy.kernels import compile as kernels
 from lrpnumpy.model import Model
 from lrpnumpy.rules import Rule
@@ -101,7 +102,7 @@ def explain_corpus(
     ):
         if not isinstance(value, int) or value < 1:
             raise LrpError(f"{name} must be a positive number, got {value!r}.")
-    request = _request(model, method, eps, unit, False, versus, step, baseline, how, tol, share_bias)
+    request = request_of(model, method, eps, unit, False, versus, step, baseline, how, tol, share_bias)
     chosen = _one_target(model, target)
     if request.versus is not None and request.versus == chosen:
         raise LrpError(f"versus must be another class than the target, got {request.versus} for both.")
@@ -148,7 +149,7 @@ def _one_target(model: Model, target: Any) -> int | str | None:
         raise LrpError(
             f"target must be None, a class index or name, or 'all', for the whole corpus, got {target!r}."
         )
-    found = _targets(model, target, 1)
+    found = targets_of(model, target, 1)
     return int(found[0]) if isinstance(found, np.ndarray) else found
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lrpnumpy.corpus.layout import ENTRIES, FORMAT, OFFSETS, VERSION
-from lrpnumpy.explain import probabilities
+from lrpnumpy.chunk import probabilities
 from lrpnumpy.explanation import Explanation, Ledger, SpanLedger
 from lrpnumpy.files.safe import Fields, parse_json
 

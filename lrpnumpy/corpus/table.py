@@ -48,8 +48,9 @@ class Table(Hdf5):
                     raise self.error(
                         name, f"has chunks of {settings.get_chunk()}, over {MAX_CHUNK:,} bytes each"
                     )
-                self._left = self.max_bytes  # nothing of it is kept
-                self._check_storage(name, dataset, size)
+                if math.prod(dataset.shape):
+                    self._left = self.max_bytes  # nothing of it is kept
+                    self._check_storage(name, dataset, size)
                 self._columns[name] = h5py.Dataset(dataset)
         with self.guard(name):
             return self._columns[name].shape, self._columns[name].dtype

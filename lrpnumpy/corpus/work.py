@@ -12,7 +12,9 @@ from lrpnumpy.batch import Encoded, encode
 from lrpnumpy.checks import LrpError
 from lrpnumpy.corpus.record import Chunk, too_long
 from lrpnumpy.corpus.sources import sequence
-from lrpnumpy.explain import TOO_LARGE, Explanations, Request, _explain
+from lrpnumpy.explain import run as explain_encoded
+from lrpnumpy.explanations import TOO_LARGE, Explanations
+from lrpnumpy.request import Request
 from lrpnumpy.kernels import compile as kernels
 from lrpnumpy.model import Model
 
@@ -54,7 +56,7 @@ def explain_chunk(job: Job, chunk: Chunk) -> Part:
             numbers.append(number)
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
             rejected.append((number, str(error)[:500].rstrip(".")))
-    found = _explain(job.model, encoded, job.request, job.target, None, 1)
+    found = explain_encoded(job.model, encoded, job.request, job.target, None, 1)
     return Part({"records": np.array(numbers, np.int64), **_arrays(found)}, rejected, _doubtful(found))
 
 

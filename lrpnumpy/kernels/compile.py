@@ -11,12 +11,15 @@ environment variable LRPNUMPY_COMPILE changes that: "wait" always waits, "never"
 from __future__ import annotations
 
 import atexit
+import hashlib
 import os
 import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import numpy as np
@@ -34,7 +37,9 @@ MODULES = ("lrpnumpy.kernels.lstm", "lrpnumpy.kernels.occlusion", "lrpnumpy.kern
 
 KERNELS: list[Kernel] = []
 SMALL = 60_000  # numbers in a call's arrays: beyond this the plain function takes longer than a person likes to wait
-mode: str = os.environ.get("LRPNUMPY_COMPILE", "background")  # "background", "wait", "never", or "small": small calls never compile
+mode: str = os.environ.get(
+    "LRPNUMPY_COMPILE", "background"
+)  # "background", "wait", "never", or "small": small calls never compile
 
 _lock = threading.RLock()  # LLVM compiles one thing at a time anyway
 _asking = threading.Lock()
@@ -82,7 +87,8 @@ class Kernel:
         hints = get_type_hints(self.plain, include_extras=True)
         hints.pop("return", None)
         signature = numba.void(*(_numba_type(numba, hint.__metadata__, dtype) for hint in hints.values()))
-        return numba.njit(signature, cache=True, **OPTIONS)(self.plain)
+        with _cache_of_these_sources(numba):
+            return numba.njit(signature, cache=True, **OPTIONS)(self.plain)
 
 
 _waiting: queue.SimpleQueue[tuple[Kernel, np.dtype] | None] = queue.SimpleQueue()
@@ -143,6 +149,22 @@ def _numba() -> Any:
             import_module(name).overloads()
         _ready = True
     return numba
+
+
+@contextmanager
+def _cache_of_these_sources(numba: Any) -> Iterator[None]:
+    """Keep what is compiled in a folder named after all kernel sources.
+
+    Numba notices when the file of a kernel changes, but not when that of a helper does.
+    """
+    here = Path(__file__).parent
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(here.glob("*.py")))).hexdigest()[:16]
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(Path(before or here / "__pycache__") / f"lrpnumpy-{digest}")
+    try:
+        yield
+    finally:
+        numba.config.CACHE_DIR = before
 
 
 def _numba_type(numba: Any, meta: tuple[Any, ...], dtype: np.dtype) -> Any:

@@ -29,7 +29,9 @@ MAP = LinearSegmentedColormap.from_list("relevance", [tuple(v / 255 for v in c) 
 def _each(items: Explanation | Comparison | Sequence[Explanation]) -> list[Explanation]:
     """One explanation of one class after the other."""
     every = [items] if isinstance(items, Explanation) else list(items)
-    return [one for e in every for one in ([e.for_class(c) for c in range(len(e.scores))] if e.target == "all" else [e])]
+    return [
+        one for e in every for one in ([e.for_class(c) for c in range(len(e.scores))] if e.target == "all" else [e])
+    ]
 
 
 def _figure(width: float, height: float) -> Figure:
@@ -84,7 +86,9 @@ def _lines(figure: Figure, e: Explanation, room: float) -> list[list[tuple[int, 
     return lines
 
 
-def _word(figure: Figure, word: str, share: float, x: float, y: float, size: float, width: float, height: float) -> None:
+def _word(
+    figure: Figure, word: str, share: float, x: float, y: float, size: float, width: float, height: float
+) -> None:
     from matplotlib.patches import FancyBboxPatch
 
     back = rgb(share)
@@ -137,7 +141,9 @@ def series(e: Explanation, x: Any, width: float = 8.0) -> Figure:
     shares = scaled(parts)
     figure = _figure(width, 0.9 + 1.1 * D)
     every = figure.subplots(D, 1, sharex=True, squeeze=False)[:, 0]
-    figure.subplots_adjust(left=0.13, right=0.98, top=1 - 0.45 / (0.9 + 1.1 * D), bottom=0.45 / (0.9 + 1.1 * D), hspace=0.25)
+    figure.subplots_adjust(
+        left=0.13, right=0.98, top=1 - 0.45 / (0.9 + 1.1 * D), bottom=0.45 / (0.9 + 1.1 * D), hspace=0.25
+    )
     steps = np.arange(T)
     for d, axes in enumerate(every):
         low, high = values[:, d].min(), values[:, d].max()
@@ -161,13 +167,17 @@ def series(e: Explanation, x: Any, width: float = 8.0) -> Figure:
 def feature_map(e: Explanation, width: float = 8.0) -> Figure:
     """Relevance of every variable at every step, as a T x D map with the features' names and a colour bar."""
     if e.target == "all" or e.variables is None:
-        raise LrpError("feature_map must get an explanation of one class with relevance per variable; use unit='variable'.")
+        raise LrpError(
+            "feature_map must get an explanation of one class with relevance per variable; use unit='variable'."
+        )
     T, D = e.variables.shape
     names = e.features or [f"x{d}" for d in range(D)]
     largest = float(np.abs(e.variables).max()) or 1.0
     figure = _figure(width, min(9.0, 1.4 + 0.28 * D))
     axes = figure.subplots()
-    image = axes.imshow(e.variables.T, cmap=MAP, norm=Normalize(-largest, largest), aspect="auto", interpolation="nearest")
+    image = axes.imshow(
+        e.variables.T, cmap=MAP, norm=Normalize(-largest, largest), aspect="auto", interpolation="nearest"
+    )
     if D <= 40:
         axes.set_yticks(range(D), names)
     if e.tokens and T <= 40:

@@ -118,7 +118,9 @@ def table(e: Explanation, shares: Sequence[float]) -> str:
     lines = []
     for t in shown:
         word = words[t] if columns(words[t]) <= 30 else words[t][:29] + "…"
-        lines.append(f"{t:>5}  {word}{' ' * (wide - columns(word))}  {e.relevance[t]:>+11.4g}  {_bar(shares[t])}".rstrip())
+        lines.append(
+            f"{t:>5}  {word}{' ' * (wide - columns(word))}  {e.relevance[t]:>+11.4g}  {_bar(shares[t])}".rstrip()
+        )
     return "\n".join(lines) + note
 
 

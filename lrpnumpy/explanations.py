@@ -1,0 +1,176 @@
+"""The explanations of several sequences: columns of results, and single results made when they are asked for."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from lrpnumpy.batch import Batch, Encoded
+from lrpnumpy.checks import RelevanceWarning
+from lrpnumpy.chunk import Columns, probabilities
+from lrpnumpy.explanation import Explanation, Hidden, Ledger, Span, SpanLedger
+from lrpnumpy.model import Bidirectional, Dense, Model
+from lrpnumpy.request import Request
+
+TOO_LARGE = 1e6  # times f_c: relevance beyond this is decided by rounding
+
+
+class Explanations(Sequence[Explanation]):
+    """The explanations of several sequences, computed as one ragged batch; each is made when it is asked for.
+
+    `relevance` holds the words of all sequences one after another, those of sequence k from starts[k] to starts[k+1].
+    """
+
+    def __init__(self, model: Model, request: Request, encoded: list[Encoded], every_class: bool) -> None:
+        N, C, dtype = len(encoded), model.outputs, model.dtype
+        lead = (C,) if every_class else ()
+        self.model, self.request, self.every_class = model, request, every_class
+        self.encoded = encoded
+        self.starts = np.concatenate(([0], np.cumsum([sequence.length for sequence in encoded]))).astype(np.int64)
+        total = int(self.starts[-1])
+        self.scores = np.empty((N, C), dtype)
+        self.targets = np.empty((*lead, N), np.int64)
+        empty = np.zeros if any(sequence.kept is not None for sequence in encoded) else np.empty
+        self.relevance = empty((*lead, total), dtype)
+        self.variables = empty((*lead, total, model.inputs), dtype) if request.with_variables else None
+        self.ledger: dict[str, np.ndarray] = {}
+        if request.method.kind == "lrp":
+            self.ledger = {
+                name: np.empty((*lead, *((len(model.layers),) if name == "biases" else ()), N), dtype)
+                for name in ("inputs", "biases", "stabiliser", "initial_state", "largest")
+            }
+        self._single: dict[str, list[Any]] = {}  # what has a shape of its own for each sequence
+
+    def _rows(self, positions: np.ndarray, batch: Batch) -> np.ndarray:
+        """Where the packed rows of a chunk stand among all words."""
+        if any(self.encoded[k].kept is not None for k in positions):
+            parts = []
+            for k in positions:
+                kept = self.encoded[k].kept
+                parts.append(self.starts[k] + (np.arange(self.encoded[k].length) if kept is None else kept))
+            return np.concatenate(parts)[batch.rows]
+        return np.repeat(self.starts[positions] - batch.starts, batch.lengths)[batch.rows] + batch.rows
+
+    def _put(self, positions: np.ndarray, batch: Batch, columns: Columns) -> None:
+        rows = self._rows(positions, batch)
+        self.scores[positions] = columns.scores
+        self.targets[..., positions] = columns.targets
+        self.relevance[..., rows] = columns.relevance
+        if self.variables is not None:
+            self.variables[..., rows, :] = columns.variables
+        for name, column in columns.ledger.items():
+            self.ledger[name][..., positions] = column
+        for name, parts in (("spans", columns.spans), ("cd", columns.cd)):
+            for k, part in zip(positions, parts or (), strict=bool(parts)):
+                self._single[name][k] = part
+        if columns.hidden is not None:
+            for s, k in enumerate(positions):
+                take = batch.first[: batch.lengths[s]] + s
+                self._single["hidden"][k] = [[part[..., take, :] for part in layer] for layer in columns.hidden]
+
+    def __len__(self) -> int:
+        return len(self.encoded)
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, slice):
+            return [self[k] for k in range(*key.indices(len(self)))]
+        if not -len(self) <= key < len(self):
+            raise IndexError(f"explanation {key} of {len(self)}")
+        return self._one(key % len(self))
+
+    def __iter__(self) -> Iterator[Explanation]:
+        return (self._one(k) for k in range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} explanations by {self.request.method.name}>"
+
+    @cached_property
+    def probabilities(self) -> np.ndarray | None:
+        """(N, C), where the model has any."""
+        return probabilities(self.model, self.scores)
+
+    @cached_property
+    def _options(self) -> dict[str, Any]:
+        return self.request.options
+
+    def _one(self, k: int) -> Explanation:
+        words = slice(self.starts[k], self.starts[k + 1])
+        found = self.probabilities
+        ledger: Ledger | SpanLedger | None = self._single["cd"][k] if "cd" in self._single else None
+        if self.ledger:
+            entries = {name: column[..., k] for name, column in self.ledger.items()}
+            biases = tuple(np.moveaxis(entries.pop("biases"), -1, 0))
+            ledger = Ledger(biases=biases, **entries)
+        spans = self._single.get("spans")
+        return Explanation(
+            relevance=self.relevance[..., words],
+            scores=self.scores[k],
+            target="all" if self.every_class else int(self.targets[k]),
+            method=self.request.method.name,
+            variables=None if self.variables is None else self.variables[..., words, :],
+            tokens=self.encoded[k].tokens,
+            probabilities=None if found is None else found[k],
+            classes=self.model.classes,
+            features=self.model.features,
+            options=self._options,
+            ledger=ledger,
+            hidden=self._hidden(k),
+            spans=None if spans is None else self._phrases(k, spans[k]),
+        )
+
+    def _phrases(self, k: int, values: np.ndarray) -> tuple[Span, ...]:
+        asked = self._single["asked"][k]
+        return tuple(Span(int(a), int(b), values[..., v]) for v, (a, b) in enumerate(asked))
+
+    def _hidden(self, k: int) -> tuple[Hidden, ...] | None:
+        if "hidden" not in self._single:
+            return None
+        out = []
+        for number, (layer, parts) in enumerate(zip(self.model.layers, self._single["hidden"][k], strict=True)):
+            if not isinstance(layer, Dense):
+                names = ("forward", "backward") if isinstance(layer, Bidirectional) else ("forward",)
+                out += [Hidden(number, name, *parts[2 * j : 2 * j + 2]) for j, name in enumerate(names)]
+        return tuple(out)
+
+    def _warn(self) -> None:
+        """One warning a call, where relevance is not finite or so large that rounding decides it."""
+        name, eps = self.request.method.name, self.request.eps
+        advice = f"; try a larger eps than {eps:g}, or another rule" if self.request.method.kind == "lrp" else ""
+        wrong = ~np.isfinite(self.relevance)
+        if wrong.any():
+            k = int(np.searchsorted(self.starts, np.argwhere(wrong)[0][-1], side="right")) - 1
+            warnings.warn(
+                f"{name}: relevance of sequence {k} is not finite (eps={eps:g}){advice}.",
+                RelevanceWarning,
+                stacklevel=_outside(),
+            )
+        elif "largest" in self.ledger:
+            size = abs(self._explained())
+            huge = self.ledger["largest"] > TOO_LARGE * np.maximum(size, np.finfo(size.dtype).tiny)
+            if huge.any():
+                k = int(np.argwhere(huge)[0][-1])
+                warnings.warn(
+                    f"{name}: relevance inside the network is more than {TOO_LARGE:.0e} times the score for "
+                    f"{int(huge.sum())} of {huge.size} explanations, the first that of sequence {k} (eps={eps:g}), so rounding "
+                    f"decides it{advice}.",
+                    RelevanceWarning,
+                    stacklevel=_outside(),
+                )
+
+    def _explained(self) -> np.ndarray:
+        """(N,) or (C, N): what is explained, f_target or f_target - f_versus."""
+        chosen = self.scores.T if self.every_class else self.scores[np.arange(len(self)), self.targets]
+        return chosen if self.request.versus is None else chosen - self.scores[:, self.request.versus]
+
+
+def _outside() -> int:
+    """The stacklevel of a warning that points at the first caller outside this package."""
+    level, frame = 0, sys._getframe()
+    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "lrpnumpy":
+        level, frame = level + 1, frame.f_back  # type: ignore[assignment]
+    return level
