@@ -27,7 +27,7 @@ from lrpnumpy.rules import Propagation, Rule, inverse
 class Passed:
     """What a backward pass left where, for each of the n sequences of a batch."""
 
-    x: np.ndarray  # (R, D) at the inputs
+    x: np.ndarray  # (R, D) at the inputs; (R, 1), for each word, where words were looked up projected
     biases: np.ndarray  # (layers, n)
     stabiliser: np.ndarray  # (n,)
     initial_state: np.ndarray  # (n,)
@@ -131,9 +131,11 @@ class _Pass:
         )
         S, S_sum = np.empty(G * rows * H, dtype), np.zeros(G * n * H if is_lrp else 0, dtype)
         R_hs, R_cs = (np.empty((R, H), dtype) if keep else none2 for _ in range(2))
-        R_x = np.empty((R if want_x else 0, layer.inputs), dtype)
+        looked_up = trace.x.shape[1] == 0
+        R_x = np.empty((R if want_x else 0, H if looked_up else layer.inputs), dtype)
         kernels.backward(
-            c.K, batch.first, c.h_to_c, c.c_to_c, trace.at, trace.Hs, trace.x, W, U, int(is_lrp),
+            c.K, batch.first, c.h_to_c, c.c_to_c, trace.at, trace.Hs, trace.x,
+            trace.ids, trace.table, layer.b.ravel(), W, U, int(is_lrp),
             none2 if R_rows is None else R_rows, int(keep), carry, R_c, S, R_hs, R_cs, R_x,
             c.leak_c, c.leak_h, leaked, c.spread, np.empty(n, dtype), S_sum, largest,
         )  # fmt: skip
@@ -148,7 +150,7 @@ class _Pass:
             passed.hidden[k] += (R_hs, R_cs)
         if self.parameters:
             passed.parameters[k] += _lstm_parameters(trace, batch, S, carry, R_c)
-        return R_x
+        return R_x.sum(axis=1, keepdims=True) if looked_up else R_x
 
     def bidirectional(
         self, k: int, trace: BidirectionalTrace, last: tuple | None, rows: tuple | None, want_x: bool

@@ -196,13 +196,14 @@ def layout(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return first, starts[s] + t
 
 
-def pack(model: Model, sequences: Sequence[Encoded]) -> Batch:
-    """A batch of sequences that are sorted already, longest first."""
+def pack(model: Model, sequences: Sequence[Encoded], look_up: bool = False) -> Batch:
+    """A batch of sequences that are sorted already, longest first; with `look_up` of ids alone, x being (R, 0)."""
     lengths = np.array([sequence.steps for sequence in sequences], np.int64)
     first, rows = layout(lengths)
     if all(sequence.ids is not None for sequence in sequences):
         ids = np.concatenate([sequence.ids for sequence in sequences])[rows]  # type: ignore[misc]
-        return Batch(lengths, first, rows, model.embedding.E[ids], ids)  # type: ignore[union-attr]
+        x = np.empty((len(ids), 0), model.dtype) if look_up else model.embedding.E[ids]
+        return Batch(lengths, first, rows, x, ids)  # type: ignore[union-attr]
     vectors = [s.x if s.x is not None else model.embedding.E[s.ids] for s in sequences]  # type: ignore[union-attr]
     x = vectors[0] if len(vectors) == 1 else np.concatenate(vectors)[rows]
     return Batch(lengths, first, rows, x, None)

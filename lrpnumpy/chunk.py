@@ -83,7 +83,8 @@ def _propagated(
         start[rows] = explained
     passed = backward(trace, start, request.propagation, hidden=request.hidden)
     values = passed.x
-    if method.kind == "gradient":
+    looked_up = trace.batch.x.shape[1] == 0  # then values are those of words, times U x already
+    if method.kind == "gradient" and not looked_up:
         values = values * (values if method.name == "gradient" else trace.batch.x)
     relevance = values.sum(axis=1)
     columns = Columns(scores, targets, relevance, values if request.with_variables else None)

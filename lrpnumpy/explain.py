@@ -13,7 +13,7 @@ from lrpnumpy.chunk import explain_chunk
 from lrpnumpy.explanation import Comparison, Explanation
 from lrpnumpy.explanations import Explanations
 from lrpnumpy.methods import METHODS, find
-from lrpnumpy.model import Model
+from lrpnumpy.model import Dense, Model
 from lrpnumpy.predict import run_chunks
 from lrpnumpy.request import Request, Unit
 from lrpnumpy.request import phrases as phrases_of
@@ -44,9 +44,23 @@ def run(
         wanted = None if phrases is None else [phrases[k] for k in positions]
         out._put(positions, batch, explain_chunk(model, batch, request, chosen, wanted, positions, every_class))
 
-    run_chunks(model, encoded, work, threads)
+    run_chunks(model, encoded, work, threads, _look_up(model, encoded, request))
     out._warn()
     return out
+
+
+def _look_up(model: Model, encoded: list[Encoded], request: Request) -> bool:
+    """Whether to project the words of the vocabulary once, instead of every word of every sequence.
+
+    It pays when there are many, and serves methods whose word values are a product with U x.
+    """
+    first, embedding = model.layers[0], model.embedding
+    linear = request.method.kind == "lrp" or request.method.name == "gradient-x-input"
+    if embedding is None or isinstance(first, Dense) or not linear or request.unit != "word" or request.share_bias:
+        return False
+    if any(sequence.ids is None for sequence in encoded):
+        return False
+    return sum(sequence.steps for sequence in encoded) > len(embedding.E)
 
 
 def explain(

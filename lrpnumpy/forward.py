@@ -13,7 +13,7 @@ from lrpnumpy.batch import Batch
 from lrpnumpy.kernels import lstm as kernels
 from lrpnumpy.kernels.product import pack
 from lrpnumpy.kernels.steps import CODES, GRADIENT, NONE
-from lrpnumpy.model import LSTM, Bidirectional, Dense, Layer, Model
+from lrpnumpy.model import LSTM, Bidirectional, Dense, Embedding, Layer, Model
 from lrpnumpy.rules import Propagation
 
 # What a forward pass keeps: scores alone; all states and projected inputs; every activation; or what one propagation needs.
@@ -66,7 +66,9 @@ class LSTMTrace:
     Hs: np.ndarray  # (n_0 + R, H) hidden states, the initial ones first
     n: int
     P: np.ndarray  # per step (4, n, H): U x + b, with keep "states"
-    coefficients: Coefficients | None = None  # of the propagation that was kept for
+    coefficients: Coefficients | None  # of the propagation that was kept for
+    ids: np.ndarray  # (R,) row of `table` for each row
+    table: np.ndarray  # (any, 4 H) what W h_prev + U x was added to: the bias; or where x is (R, 0), U x + b of every word
 
     @property
     def h(self) -> np.ndarray:
@@ -117,12 +119,29 @@ def prepared(layer: LSTM) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return stacked(layer.U.transpose(0, 2, 1)), stacked(layer.W.transpose(0, 2, 1)), table
 
 
-def run_lstm(layer: LSTM, x: np.ndarray, batch: Batch, keep: Keep, rows: bool) -> LSTMTrace:
+def project(embedding: Embedding, layer: LSTM) -> np.ndarray:
+    """U x + b of every word (V, 4 H): looked up instead of multiplied, once the table is made."""
+    tables = _tables(layer)
+    if embedding not in tables:
+        tables[embedding] = embedding.E @ layer.U.reshape(-1, layer.inputs).T + layer.b.ravel()  # type: ignore[union-attr]
+    return tables[embedding]
+
+
+@per_layer
+def _tables(layer: LSTM) -> WeakKeyDictionary[Embedding, np.ndarray]:
+    return WeakKeyDictionary()
+
+
+def run_lstm(
+    layer: LSTM, x: np.ndarray, batch: Batch, keep: Keep, rows: bool, words: tuple[np.ndarray, np.ndarray] | None = None
+) -> LSTMTrace:
     """One direction over packed rows x. Keep "scores": only the states are computed, of every step where `rows`.
 
-    With keep "states" all of them are kept, and the projected inputs.
+    With keep "states" all of them are kept, and the projected inputs. `words` are ids and a table of projected words,
+    in place of x.
     """
     U, W, table = prepared(layer)
+    ids, table = (np.zeros(len(x), np.int64), table) if words is None else words
     n, H, dtype = batch.n, layer.units, x.dtype
     rule = NONE if isinstance(keep, str) else keep.code
     if rule is None:  # not built in: made from the trace
@@ -139,11 +158,11 @@ def run_lstm(layer: LSTM, x: np.ndarray, batch: Batch, keep: Keep, rows: bool) -
     P = np.empty(4 * all_rows * H if keep == "states" else 0, dtype)
     c = _room(keep, all_rows, H, dtype)
     kernels.forward(
-        x, batch.first, np.zeros(all_rows, np.int64), table, U, W, at, at_c, CODES[layer.activation],
+        x, batch.first, ids, table, U, W, at, at_c, CODES[layer.activation],
         CODES[layer.recurrent_activation], int(keep == "trace"), Z, A, C, Y, Hs, P,
         rule, dtype.type(0 if isinstance(keep, str) else keep.eps), c.K, c.h_to_c, c.c_to_c, c.leak_c, c.leak_h,
     )  # fmt: skip
-    return LSTMTrace(layer, x, at, Z, A, C, Y, Hs, n, P, None if rule == NONE else c)
+    return LSTMTrace(layer, x, at, Z, A, C, Y, Hs, n, P, None if rule == NONE else c, ids, table)
 
 
 def _room(keep: Keep, R: int, H: int, dtype: np.dtype) -> Coefficients:
@@ -164,20 +183,20 @@ def run_dense(layer: Dense, x: np.ndarray) -> DenseTrace:
     return DenseTrace(layer, x, z, y)
 
 
-def _run(
-    layer: Layer, x: np.ndarray, batch: Batch, keep: Keep, rows: bool
-) -> tuple[LayerTrace, tuple[np.ndarray, ...]]:
+def _run(layer: Layer, x: np.ndarray, batch: Batch, keep: Keep, rows: bool, embedding: Embedding | None) -> tuple[LayerTrace, tuple[np.ndarray, ...]]:
     """The layer's trace and its outputs (R, ·), of each direction apart; where not `rows`, only the final ones (n, ·)."""
     if isinstance(layer, Dense):
         dense = run_dense(layer, x)
         return dense, (dense.y,)
+    ids, known = batch.ids, x.shape[1] == 0  # words that were projected already
     if isinstance(layer, LSTM):
-        one = run_lstm(layer, x, batch, keep, rows)
+        one = run_lstm(layer, x, batch, keep, rows, (ids, project(embedding, layer)) if known else None)
         return one, (one.h if rows else _final(one, batch),)
+    flip = batch.flip
     two = BidirectionalTrace(
         layer,
-        run_lstm(layer.forward, x, batch, keep, rows),
-        run_lstm(layer.backward, x[batch.flip], batch, keep, rows),
+        run_lstm(layer.forward, x, batch, keep, rows, (ids, project(embedding, layer.forward)) if known else None),
+        run_lstm(layer.backward, x if known else x[flip], batch, keep, rows, (ids[flip], project(embedding, layer.backward)) if known else None),
     )
     if rows:
         return two, (two.forward.h, two.backward.h[batch.flip])
@@ -212,7 +231,7 @@ def forward(model: Model, batch: Batch, keep: Keep = "scores") -> Trace:
     x, traces = batch.x, []
     for k, layer in enumerate(model.layers[: model.readout_at]):
         is_top = k + 1 == model.readout_at
-        trace, sides = _run(layer, x, batch, keep, rows=not is_top or model.readout != "last")
+        trace, sides = _run(layer, x, batch, keep, not is_top or model.readout != "last", model.embedding)
         x = merge(layer, sides)
         traces.append(trace)
     merged = x

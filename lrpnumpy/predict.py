@@ -42,7 +42,11 @@ def width(model: Model) -> int:
 
 
 def run_chunks(
-    model: Model, encoded: Sequence[Encoded], work: Callable[[np.ndarray, Batch], None], threads: int | None
+    model: Model,
+    encoded: Sequence[Encoded],
+    work: Callable[[np.ndarray, Batch], None],
+    threads: int | None,
+    look_up: bool = False,
 ) -> None:
     """Call work(positions, batch) for chunks of the sequences, on several threads where it pays."""
     if threads is not None and not (isinstance(threads, int) and threads > 0):
@@ -51,7 +55,7 @@ def run_chunks(
     parts = chunks(lengths, width(model))
 
     def one(part: np.ndarray) -> None:
-        work(part, pack(model, [encoded[k] for k in part]))
+        work(part, pack(model, [encoded[k] for k in part], look_up))
 
     if threads is None:
         enough = sum(lengths) * width(model) > 64 * ROWS_WORTH_A_THREAD

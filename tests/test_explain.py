@@ -369,6 +369,23 @@ def test_pandas(text_model):
     assert np.allclose(frame[["x0", "x1", "x2"]].sum(axis=1), frame["relevance"])
 
 
+@pytest.mark.parametrize("method", [*LRP, "gradient-x-input"])
+@pytest.mark.parametrize("two", [True, False])
+def test_many_words_are_looked_up_projected(rng, method, two):
+    """With unit="word" and more words than the vocabulary has, U x is looked up; the result is the same."""
+    layer = nets.two_way(rng, 3, 4, state=True) if two else nets.lstm(rng, 3, 4, state=True)
+    upper = nets.lstm(rng, layer.outputs, 2)
+    embedding = lrp.Embedding(rng.normal(size=(6, 3)))
+    model = lrp.Model([layer, upper, nets.dense(rng, 2, 3)], embedding=embedding, readout="mean")
+    ids = [rng.integers(0, 6, T) for T in (5, 3, 8)]
+    looked_up = lrp.explain_all(model, ids, method, 1, eps=0.1, unit="word")
+    multiplied = lrp.explain_all(model, [embedding.E[one] for one in ids], method, 1, eps=0.1)
+    unit = np.max(multiplied.ledger["largest"]) if method in LRP else None
+    close(looked_up.relevance, multiplied.relevance, 1e-11, unit)
+    for name, column in multiplied.ledger.items():
+        close(looked_up.ledger[name], column, 1e-11, unit)
+
+
 def test_padding_is_skipped(rng):
     embedding = lrp.Embedding(rng.normal(size=(5, 3)), mask=0)
     model = lrp.Model([nets.two_way(rng, 3, 4), nets.dense(rng, 8, 2)], embedding=embedding, readout="mean")

@@ -112,7 +112,10 @@ def backward(
     c_to_c: R2,  # (R, H)
     at: I1,
     Hs: R2,  # states h, from which LRP's messages to h_prev are formed
-    X: R2,  # (R, D) inputs, likewise
+    X: R2,  # (R, D) inputs, likewise; or (R, 0) where they were looked up in `table`
+    ids: I1,  # (R,)
+    table: R2,  # (any, 4 H) U x + b
+    b: R1,  # (4 H,)
     W: R4,  # packed (G, H, H)
     U: R4,  # packed (G, H, D)
     is_lrp: Int,  # multiply by h_prev and x
@@ -123,7 +126,7 @@ def backward(
     S: W1,  # (G, n, H) a step
     R_hs: W2,  # (R, H) total at h_t
     R_cs: W2,  # (R, H) total at c_t
-    R_x: W2,  # (R, D), or (0, D) where nobody asks
+    R_x: W2,  # (R, D), or (0, D) where nobody asks; (R, H) with X (R, 0): s times U x, to be summed for each word
     leak_c: R2,  # (R, H) share of R_c that the stabilisers keep, or (0, H)
     leak_h: R2,  # (R, H) the same of R_h
     leaked: W2,  # (n_0, H) in: 0; out: what they kept in each sequence
@@ -213,7 +216,20 @@ def backward(
         if spread.size > 0:
             for q in range(m):
                 r_h[q] += alike[q // H]
-        if R_x.shape[0] > 0:
+        if R_x.shape[0] > 0 and X.shape[1] == 0:
+            for q in range(n):
+                projected, r_word = table[ids[row + q]], R_x[row + q]
+                for block in range(G):
+                    gate = 2 if G == 1 else block
+                    u_x, bias = projected[gate * H : (gate + 1) * H], b[gate * H : (gate + 1) * H]
+                    part = s[block * m + q * H : block * m + (q + 1) * H]
+                    if block == 0:
+                        for j in range(H):
+                            r_word[j] = part[j] * (u_x[j] - bias[j])
+                    else:
+                        for j in range(H):
+                            r_word[j] += part[j] * (u_x[j] - bias[j])
+        elif R_x.shape[0] > 0:
             r_x = R_x[row : row + n]
             for q in range(n):
                 for d in range(r_x.shape[1]):
