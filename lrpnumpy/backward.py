@@ -103,8 +103,8 @@ class _Pass:
         )
 
     def per_sequence(self, rows: np.ndarray) -> np.ndarray:
-        """(R, …) or (n, …) summed over everything but the sequence."""
-        sums = rows.reshape(len(rows), -1).sum(axis=1)
+        """(R, M) or (n, M) summed over everything but the sequence."""
+        sums = np.add.reduce(rows, axis=1)
         if len(rows) == self.batch.n:
             return sums
         return np.add.reduceat(self.batch.unpack(sums), self.batch.starts)
@@ -141,11 +141,11 @@ class _Pass:
         )  # fmt: skip
         if is_lrp:
             if not how.share_bias:
-                sums = S_sum.reshape(G, n, H)
-                passed.biases[k] += (sums * layer.b[only][:, None]).sum(axis=(0, 2))  # type: ignore[index]
-                passed.stabiliser += leaked.sum(axis=1)
-            passed.initial_state += carry.sum(axis=1) + R_c.sum(axis=1)
-            np.maximum(passed.largest, largest.max(axis=1), out=passed.largest)
+                for sums, bias in zip(S_sum.reshape(G, n, H), layer.b[only], strict=True):  # type: ignore[index]
+                    passed.biases[k] += sums @ bias
+                passed.stabiliser += np.add.reduce(leaked, axis=1)
+            passed.initial_state += np.add.reduce(carry, axis=1) + np.add.reduce(R_c, axis=1)
+            np.maximum(passed.largest, np.maximum.reduce(largest, axis=1), out=passed.largest)
         if self.hidden:
             passed.hidden[k] += (R_hs, R_cs)
         if self.parameters:
@@ -228,7 +228,7 @@ class _Pass:
 
     def note(self, R: np.ndarray) -> None:
         """Remember the largest relevance seen."""
-        sizes = abs(R).max(axis=1)
+        sizes = np.maximum.reduce(abs(R), axis=1)
         if len(R) != self.batch.n:
             sizes = np.maximum.reduceat(self.batch.unpack(sizes), self.batch.starts)
         np.maximum(self.passed.largest, sizes, out=self.passed.largest)

@@ -215,6 +215,8 @@ def chunks(lengths: Sequence[int], width: int, most: int = 1 << 22) -> list[np.n
     `width` is the widest layer: narrow networks take more sequences at once, so that each step has enough to do, and
     no chunk has more than `most` numbers in an array of the trace unless a single sequence has.
     """
+    if len(lengths) == 1:
+        return [np.zeros(1, np.int64)]
     lengths = np.asarray(lengths)
     order = np.argsort(-lengths, kind="stable")
     size = max(48, 3072 // width)

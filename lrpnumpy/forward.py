@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -19,6 +18,7 @@ from lrpnumpy.rules import Propagation
 # What a forward pass keeps: scores alone; all states and projected inputs; every activation; or what one propagation needs.
 Keep = Literal["scores", "states", "trace"] | Propagation
 T = TypeVar("T")
+ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {"relu": lambda z: np.maximum(z, 0), "tanh": np.tanh}
 
 
 def per_layer(function: Callable[[Any], T]) -> Callable[[Any], T]:
@@ -40,8 +40,7 @@ def stacked(blocks: Any) -> np.ndarray:
     return out
 
 
-@dataclass(frozen=True, eq=False)
-class Coefficients:
+class Coefficients(NamedTuple):
     """What multiplies the messages of an LSTM at each step, before any of them is known (see kernels.lstm.backward)."""
 
     K: np.ndarray
@@ -52,8 +51,7 @@ class Coefficients:
     spread: np.ndarray
 
 
-@dataclass(frozen=True, eq=False)
-class LSTMTrace:
+class LSTMTrace(NamedTuple):
     """One direction over one batch. Rows are in the order in which this direction read them."""
 
     layer: LSTM
@@ -76,8 +74,7 @@ class LSTMTrace:
         return self.Hs[self.n :]
 
 
-@dataclass(frozen=True, eq=False)
-class BidirectionalTrace:
+class BidirectionalTrace(NamedTuple):
     """Both directions; the backward one read every sequence mirrored."""
 
     layer: Bidirectional
@@ -85,8 +82,7 @@ class BidirectionalTrace:
     backward: LSTMTrace
 
 
-@dataclass(frozen=True, eq=False)
-class DenseTrace:
+class DenseTrace(NamedTuple):
     """y = activation(z), z = V x + d."""
 
     layer: Dense
@@ -98,8 +94,7 @@ class DenseTrace:
 LayerTrace = LSTMTrace | BidirectionalTrace | DenseTrace
 
 
-@dataclass(frozen=True, eq=False)
-class Trace:
+class Trace(NamedTuple):
     """A forward pass: what every layer saw and did, for one batch."""
 
     model: Model
@@ -179,8 +174,7 @@ def _room(keep: Keep, R: int, H: int, dtype: np.dtype) -> Coefficients:
 
 def run_dense(layer: Dense, x: np.ndarray) -> DenseTrace:
     z = x @ layer.V.T + layer.d
-    y = {"linear": lambda: z, "relu": lambda: np.maximum(z, 0), "tanh": lambda: np.tanh(z)}[layer.activation]()
-    return DenseTrace(layer, x, z, y)
+    return DenseTrace(layer, x, z, z if layer.activation == "linear" else ACTIVATIONS[layer.activation](z))
 
 
 def _run(layer: Layer, x: np.ndarray, batch: Batch, keep: Keep, rows: bool, embedding: Embedding | None) -> tuple[LayerTrace, tuple[np.ndarray, ...]]:

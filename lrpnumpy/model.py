@@ -277,7 +277,7 @@ class Model(_Record):
             embedding=None if self.embedding is None else _cast(self.embedding, dtype),
         )
 
-    @property
+    @cached_property
     def dtype(self) -> np.dtype:
         """float32 or float64, that of every array and every result."""
         return next(_all_arrays(self))[1].dtype

@@ -16,17 +16,17 @@ from lrpnumpy.kernels.steps import ABS, ALL, GRADIENT, HALF, PROP
 Shares = Callable[[np.ndarray, np.ndarray, float], tuple[np.ndarray, np.ndarray]]
 
 
-def stabilise(z: np.ndarray, eps: float) -> np.ndarray:
-    """z + eps sign(z), with sign(0) = +1."""
-    return z + np.where(z < 0, -eps, eps).astype(z.dtype)
-
-
 def inverse(z: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray]:
     """1 / stab(z), and the share eps / (|z| + eps) the stabiliser keeps; (0, 1) where the denominator is exactly 0."""
-    denominator = stabilise(z, eps)
-    dead = denominator == 0
-    safe = np.where(dead, 1, denominator).astype(z.dtype)
-    return np.where(dead, 0, 1 / safe).astype(z.dtype), np.where(dead, 1, eps / abs(safe)).astype(z.dtype)
+    size = abs(z) + z.dtype.type(eps)
+    if size.all():
+        over = 1 / size
+        lost = z.dtype.type(eps) * over
+    else:
+        dead = size == 0
+        over = np.where(dead, z.dtype.type(0), 1 / np.where(dead, z.dtype.type(1), size))
+        lost = np.where(dead, z.dtype.type(1), z.dtype.type(eps) * over)
+    return np.where(z < 0, -over, over), lost
 
 
 def signal_takes_all(gate: np.ndarray, signal: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray]:
