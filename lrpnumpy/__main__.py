@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 import lrpnumpy as lrp
+from lrpnumpy import files
 from lrpnumpy.methods import METHODS
 
 DEFAULT_MODEL = "sentiment"
@@ -138,12 +139,12 @@ def _methods(options: argparse.Namespace) -> None:
 
 def _inspect(options: argparse.Namespace) -> None:
     """Say what a weight file holds, and what was assumed."""
-    print(lrp.inspect(options.file, which=options.which, config=options.config, readout=options.readout))
+    print(files.inspect(options.file, which=options.which, config=options.config, readout=options.readout))
 
 
 def _convert(options: argparse.Namespace) -> None:
     """Write any weight file that can be opened in the native format."""
-    lrp.convert(options.source, options.target, which=options.which, config=options.config, readout=options.readout)
+    files.convert(options.source, options.target, which=options.which, config=options.config, readout=options.readout)
     print(f"wrote {options.target}", file=sys.stderr)
 
 

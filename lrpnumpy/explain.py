@@ -25,6 +25,7 @@ from lrpnumpy.rules import Rule
 def run(
     model: Model, encoded: list[Encoded], request: Request, target: Any, spans: list[Any] | None, threads: int | None
 ) -> Explanations:
+    """The explanations of encoded sequences: what `explain`, `explain_all` and the corpus have in common."""
     targets = targets_of(model, target, len(encoded))
     every_class = isinstance(targets, str)
     if request.versus is not None and isinstance(targets, np.ndarray) and (targets == request.versus).any():
@@ -94,8 +95,8 @@ def explain(
     baseline: what occlusion puts in place of a word: a vector (D,) or a word; zero by default.
     how: "omit" removes the word instead.
     tol: occlusion stops a variant whose state has come back within tol of the unperturbed one; 0 is exact.
-    share_bias: LRP spreads biases and stabiliser over the inputs of each sum, so that inputs and initial state add up to
-        the score: a sanity check.
+    share_bias: LRP spreads biases and stabiliser over the inputs of each sum, so that inputs and initial state add up
+        to the score: a sanity check.
     """
     request = request_of(model, method, eps, unit, hidden, versus, step, baseline, how, tol, share_bias)
     return run(model, [encode(model, x)], request, target, None if spans is None else [spans], 1)[0]

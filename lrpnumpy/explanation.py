@@ -165,7 +165,7 @@ class Explanation:
         return [Part(int(t), self.tokens[t] if self.tokens else None, float(self.relevance[t])) for t in order]
 
     def to_frame(self) -> Any:
-        """A pandas frame with one row a step: position, token, relevance, and one column a variable where there are any."""
+        """A pandas frame, one row a step: position, token, relevance, and one column a variable where there are any."""
         self._one_class("to_frame")
         try:
             import pandas

@@ -156,8 +156,8 @@ class Explanations(Sequence[Explanation]):
                 k = int(np.argwhere(huge)[0][-1])
                 warnings.warn(
                     f"{name}: relevance inside the network is more than {TOO_LARGE:.0e} times the score for "
-                    f"{int(huge.sum())} of {huge.size} explanations, the first that of sequence {k} (eps={eps:g}), so rounding "
-                    f"decides it{advice}.",
+                    f"{int(huge.sum())} of {huge.size} explanations, the first that of sequence {k} (eps={eps:g}), so "
+                    f"rounding decides it{advice}.",
                     RelevanceWarning,
                     stacklevel=_outside(),
                 )

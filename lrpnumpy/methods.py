@@ -23,23 +23,85 @@ class Method:
     rule: Rule | None = None
 
 
-_ARRAS, _DING, _RUDDER = "Arras et al. 2017", "Ding et al. 2017", "Arjona-Medina et al. 2018"
-_LRP = {"cost": "Θ(T)", "conserves": "f_c(x), less biases and stabiliser", "variables": "free", "kind": "lrp"}
+def _lrp(name: str, description: str, reference: str, rule: Rule) -> Method:
+    conserved = "f_c(x), less biases and stabiliser"
+    return Method(name, description, "Θ(T)", conserved, "free", reference, "lrp", rule)
+
 
 METHODS = {
     method.name: method
     for method in (
-        Method("gradient", "squared partial derivative", "Θ(T)", "squared norm of the gradient", "free", "Li et al. 2016", "gradient"),
-        Method("gradient-x-input", "partial derivative times value", "Θ(T)", "gradient times input", "free", "Denil et al. 2015", "gradient"),
-        Method("occlusion-f", "drop of the score when the word is set to zero", "Θ(T²)", "-", "on request", "Li et al. 2017", "occlusion"),
-        Method("occlusion-p", "drop of the probability when the word is set to zero", "Θ(T²)", "-", "on request", "Li et al. 2017", "occlusion"),
-        Method("lrp-all", "layer-wise relevance propagation, the signal takes all", reference=_ARRAS, rule=RULES["all"], **_LRP),  # type: ignore[arg-type]
-        Method("lrp-prop", "layer-wise relevance propagation, gate and signal in proportion", reference=_DING, rule=RULES["prop"], **_LRP),  # type: ignore[arg-type]
-        Method("lrp-abs", "layer-wise relevance propagation, in proportion to absolute values", reference="Arras et al. 2019", rule=RULES["abs"], **_LRP),  # type: ignore[arg-type]
-        Method("lrp-half", "layer-wise relevance propagation, half and half", reference=_RUDDER, rule=RULES["half"], **_LRP),  # type: ignore[arg-type]
-        Method("cd", "contextual decomposition: what the word itself did to the score", "Θ(T²)", "f_c(x) for each phrase, with the rest of the input", "no", "Murdoch et al. 2018", "cd"),
+        Method(
+            name="gradient",
+            description="squared partial derivative",
+            cost="Θ(T)",
+            conserves="squared norm of the gradient",
+            variables="free",
+            reference="Li et al. 2016",
+            kind="gradient",
+        ),
+        Method(
+            name="gradient-x-input",
+            description="partial derivative times value",
+            cost="Θ(T)",
+            conserves="gradient times input",
+            variables="free",
+            reference="Denil et al. 2015",
+            kind="gradient",
+        ),
+        Method(
+            name="occlusion-f",
+            description="drop of the score when the word is set to zero",
+            cost="Θ(T²)",
+            conserves="-",
+            variables="on request",
+            reference="Li et al. 2017",
+            kind="occlusion",
+        ),
+        Method(
+            name="occlusion-p",
+            description="drop of the probability when the word is set to zero",
+            cost="Θ(T²)",
+            conserves="-",
+            variables="on request",
+            reference="Li et al. 2017",
+            kind="occlusion",
+        ),
+        _lrp(
+            name="lrp-all",
+            description="layer-wise relevance propagation, the signal takes all",
+            reference="Arras et al. 2017",
+            rule=RULES["all"],
+        ),
+        _lrp(
+            name="lrp-prop",
+            description="layer-wise relevance propagation, gate and signal in proportion",
+            reference="Ding et al. 2017",
+            rule=RULES["prop"],
+        ),
+        _lrp(
+            name="lrp-abs",
+            description="layer-wise relevance propagation, in proportion to absolute values",
+            reference="Arras et al. 2019",
+            rule=RULES["abs"],
+        ),
+        _lrp(
+            name="lrp-half",
+            description="layer-wise relevance propagation, half and half",
+            reference="Arjona-Medina et al. 2018",
+            rule=RULES["half"],
+        ),
+        Method(
+            name="cd",
+            description="contextual decomposition: what the word itself did to the score",
+            cost="Θ(T²)",
+            conserves="f_c(x) for each phrase, with the rest of the input",
+            variables="no",
+            reference="Murdoch et al. 2018",
+            kind="cd",
+        ),
     )
-}  # fmt: skip
+}
 
 
 def methods() -> tuple[Method, ...]:
@@ -50,9 +112,7 @@ def methods() -> tuple[Method, ...]:
 def find(method: str | Rule) -> Method:
     """A method by name, or the one that a product rule of one's own makes."""
     if isinstance(method, Rule):
-        return Method(
-            method.name, "layer-wise relevance propagation by a rule of one's own", reference="-", rule=method, **_LRP
-        )  # type: ignore[arg-type]
+        return _lrp(method.name, "layer-wise relevance propagation by a rule of one's own", "-", method)
     if not isinstance(method, str):
         raise LrpError(f"method must be a name or an lrp.Rule, got {type(method).__name__}.")
     return METHODS[one_of(method, "method", tuple(METHODS))]

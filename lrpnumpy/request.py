@@ -56,15 +56,26 @@ class Request:
 
 
 def request(
-    model: Model, method: Any, eps: Any, unit: Any, hidden: bool, versus: Any, step: Any, baseline: Any, how: Any, tol: Any,
+    model: Model,
+    method: Any,
+    eps: Any,
+    unit: Any,
+    hidden: bool,
+    versus: Any,
+    step: Any,
+    baseline: Any,
+    how: Any,
+    tol: Any,
     share_bias: bool,
-) -> Request:  # fmt: skip
+) -> Request:
+    """A Request from the arguments of `explain`, or an error that says what is wrong with them."""
     chosen = find(method)
     one_of(unit, "unit", ("word", "variable", None))
     one_of(how, "how", ("zero", "omit"))
     if unit == "variable" and chosen.variables == "no":
         raise LrpError(
-            f"unit must be 'word' or None with method {chosen.name!r}, which has no relevance per variable, got 'variable'."
+            f"unit must be 'word' or None with method {chosen.name!r}, which has no relevance per variable, "
+            "got 'variable'."
         )
     if unit == "variable" and how == "omit":
         raise LrpError("how='omit' must have unit='word' or None: a word can be removed, a single variable cannot.")
@@ -79,7 +90,8 @@ def request(
         step = -1
     elif model.readout != "every":
         raise LrpError(
-            f"step must be None unless the model predicts at every step, got step={step!r} with readout {model.readout!r}."
+            "step must be None unless the model predicts at every step, "
+            f"got step={step!r} with readout {model.readout!r}."
         )
     elif isinstance(step, bool) or not isinstance(step, (int, np.integer)):
         raise LrpError(f"step must be an integer, got {step!r}.")
@@ -144,7 +156,8 @@ def phrases(encoded: Encoded, spans: Any, where: str) -> np.ndarray:
     for start, stop in array:
         if not 0 <= start < stop <= encoded.length:
             raise LrpError(
-                f"{where}: spans must have 0 <= start < stop <= {encoded.length}, got ({start}, {stop}); stop is excluded."
+                f"{where}: spans must have 0 <= start < stop <= {encoded.length}, "
+                f"got ({start}, {stop}); stop is excluded."
             )
     if encoded.kept is not None:
         array = np.searchsorted(encoded.kept, array)

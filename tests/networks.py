@@ -67,10 +67,10 @@ def networks(
     state=True,
     linear_top=False,
 ):
-    """A network of any kind the engine knows: stacks, directions, merges, Dense layers anywhere, readouts, initial states."""
+    """Any network the engine knows: stacks, directions, merges, Dense layers anywhere, readouts, initial states."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     size = st.integers(*sizes)
-    D = width = draw(size)
+    width = draw(size)
     layers = []
     for _ in range(draw(st.integers(1, stacks))):
         if draw(st.integers(0, 5)) == 0:

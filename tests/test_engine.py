@@ -208,8 +208,12 @@ def test_several_threads_at_once(rng):
         assert (relevance == expected).all()  # the same bits: chunks do not depend on the threads
 
 
-ONE = "import numpy as np, lrpnumpy as lrp; rng = np.random.default_rng(0); H = 20; " \
-      "model = lrp.Model([lrp.LSTM(rng.normal(size=(4,H,3)), rng.normal(size=(4,H,H)) / 5), lrp.Dense(rng.normal(size=(2,H)))]); "  # fmt: skip
+ONE = """
+import numpy as np, lrpnumpy as lrp
+rng, H = np.random.default_rng(0), 20
+lstm = lrp.LSTM(rng.normal(size=(4, H, 3)), rng.normal(size=(4, H, H)) / 5)
+model = lrp.Model([lstm, lrp.Dense(rng.normal(size=(2, H)))])
+"""
 
 
 def test_two_processes_at_once(tmp_path):
@@ -223,10 +227,8 @@ def test_two_processes_at_once(tmp_path):
 
 
 def test_ctrl_c_stops_cleanly():
-    code = (
-        ONE
-        + "xs = [rng.normal(size=(50, 3))] * 200_000; lrp.predict_all(model, xs[:100]); print('go', flush=True); lrp.explain_all(model, xs)"
-    )
+    code = ONE + "xs = [rng.normal(size=(50, 3))] * 200_000; lrp.predict_all(model, xs[:100])\n"
+    code += "print('go', flush=True); lrp.explain_all(model, xs)"
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout.readline() == b"go\n"
     time.sleep(0.5)

@@ -243,7 +243,7 @@ def test_versus_is_a_difference(question, method):
 
 @given(st.integers(0, 999), st.integers(1, 6), st.booleans())
 def test_lrp_all_is_gradient_x_input_of_a_linear_network(seed, T, two):
-    """At eps 0, with the gates as constants and tanh(z) as z times the constant tanh(z) / z: a literal linear recursion."""
+    """At eps 0, with the gates as constants and tanh(z) as z times the constant tanh(z) / z: a linear recursion."""
     rng = np.random.default_rng(seed)
     layer = nets.two_way(rng, 3, 4, state=True) if two else nets.lstm(rng, 3, 4, state=True)
     model = lrp.Model([layer, nets.dense(rng, layer.outputs, 2, bias=False)])
@@ -266,7 +266,7 @@ def test_lrp_all_is_gradient_x_input_of_a_linear_network(seed, T, two):
 
 @given(st.integers(0, 999))
 def test_lrp_of_a_relu_head_is_gradient_x_input(seed):
-    """At eps 0: what arrives at the hidden vector is the head's derivative times its value, where the head has no bias."""
+    """At eps 0 and without a bias in the head: the hidden vector gets the head's derivative times its value."""
     rng = np.random.default_rng(seed)
     head = [nets.dense(rng, 4, 6, "relu", bias=False), nets.dense(rng, 6, 2, bias=False)]
     model, x = lrp.Model([nets.lstm(rng, 3, 4), *head]), rng.normal(size=(5, 3))
@@ -309,7 +309,8 @@ def test_a_lopsided_backward_pass_breaks_the_other_laws(monkeypatch, law):
     monkeypatch.setattr(engine._Pass, "run", wrong)
     with pytest.raises(BaseException) as caught:
         law()
-    assert isinstance(caught.value, AssertionError | BaseExceptionGroup)
+    # Several failures at once come as a group, a type that Python 3.10 has no name for.
+    assert isinstance(caught.value, AssertionError) or hasattr(caught.value, "exceptions")
 
 
 # ---- what users see ----
@@ -452,7 +453,7 @@ def test_one_warning_a_call_names_eps_and_the_rule():
 
 @pytest.mark.parametrize("eps", [0.0, 0.001])
 def test_dead_sums_go_to_the_stabiliser(eps):
-    """A network of zeros and an output bias: the whole score stays in the head's bias and stabiliser, nothing is NaN."""
+    """A network of zeros and an output bias: the score stays in the head's bias and stabiliser, nothing is NaN."""
     model = lrp.Model(
         [lrp.LSTM(np.zeros((4, 2, 3)), np.zeros((4, 2, 2))), lrp.Dense(np.zeros((2, 2)), np.array([0.0, 2.0]))]
     )

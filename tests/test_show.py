@@ -29,9 +29,16 @@ HARD = (
 
 def explanation(tokens, relevance, **options):
     return lrp.Explanation(
-        relevance=np.array(relevance, float), scores=np.array([1.0, -2.0]), target=0, method="lrp-all", tokens=tuple(tokens),
-        probabilities=np.array([0.9, 0.1]), classes=("yes", "no"), ledger=Ledger(0.5, (0.2, 0.1), 0.1, 0.1, 3.0), **options,
-    )  # fmt: skip
+        relevance=np.array(relevance, float),
+        scores=np.array([1.0, -2.0]),
+        target=0,
+        method="lrp-all",
+        tokens=tuple(tokens),
+        probabilities=np.array([0.9, 0.1]),
+        classes=("yes", "no"),
+        ledger=Ledger(0.5, (0.2, 0.1), 0.1, 0.1, 3.0),
+        **options,
+    )
 
 
 CASES = {

@@ -1,4 +1,4 @@
-"""python -m benchmarks.speed: every method against its peers and against the machine; prints, and writes JSON and a plot."""
+"""python -m benchmarks.speed: every method against its peers and the machine; prints, writes JSON and a plot."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from benchmarks.speed.timing import agree, best
 from benchmarks.speed.workloads import QUADRATIC, SHAPES, Workload, network, workload
 
 DTYPES = {"lrp-all": "float64"}  # the others in float32
-# Steps on which a slow peer is timed; its time for the whole workload is in proportion (of steps, or of variants' steps).
+# Steps on which a slow peer is timed; its time for the whole workload is in proportion (to steps, or variants' steps).
 SLOW = {"literal program": 4000, "plain NumPy": 300, "torch": 4000}
 Row = dict[str, Any]
 
@@ -51,7 +51,10 @@ def _cpuinfo() -> list[str]:
 
 def _load(job: str, name: str, quick: bool) -> Workload:
     quadratic = job in ("occlusion-f", "cd")
-    scale = {"W1": 0.15, "W3": 0.15, "W4": 0.1}.get(name, 1.0) if quick else {("cd", "W3"): 0.25, ("occlusion-f", "W3"): 0.25, ("cd", "W4"): 0.25, ("occlusion-f", "W4"): 0.25}.get((job, name), 1.0)  # fmt: skip
+    if quick:
+        scale = {"W1": 0.15, "W3": 0.15, "W4": 0.1}.get(name, 1.0)
+    else:
+        scale = 0.25 if quadratic and name in ("W3", "W4") else 1.0
     return workload(name, DTYPES.get(job, "float32"), QUADRATIC.get(name) if quadratic else None, scale)
 
 
@@ -128,7 +131,8 @@ def of_forward(names: list[str], seconds: float, quick: bool) -> Iterator[Row]:
         for job in jobs:
             yield {
                 "job": job, "workload": name, "ours": times[job], "of_forward": times[job] / times["forward"],
-                "at_most": OF_FORWARD.get(job), "of_limit": limit.seconds(job, load, 1) / times[job], "at_least": OF_LIMIT.get(name),
+                "at_most": OF_FORWARD.get(job), "of_limit": limit.seconds(job, load, 1) / times[job],
+                "at_least": OF_LIMIT.get(name),
             }  # fmt: skip
 
 
@@ -154,14 +158,15 @@ def show_cell(row: Row) -> str:
 def show_forward(row: Row) -> str:
     wanted = "" if row["at_most"] is None else f"at most {row['at_most']}"
     return (
-        f"{row['job']:<22} {row['workload']:<4} {row['ours'] * 1e3:10.3f} ms  {row['of_forward']:5.2f} x forward  {wanted:<12}"
-        f" {_verdict(row['of_forward'], row['at_most'], 'most'):<6} {row['of_limit']:5.0%} of the limit"
+        f"{row['job']:<22} {row['workload']:<4} {row['ours'] * 1e3:10.3f} ms  {row['of_forward']:5.2f} x forward"
+        f"  {wanted:<12} {_verdict(row['of_forward'], row['at_most'], 'most'):<6} {row['of_limit']:5.0%} of the limit"
         f" {_verdict(row['of_limit'], row['at_least']) and 'wanted ' + format(row['at_least'], '.0%')}"
     )
 
 
 def show_extra(row: Row) -> str:
-    return f"{row['question']:<72} {row['value']:10.3g}  at {row['at']} {row['wanted']:<6g} {_verdict(row['value'], row['wanted'], row['at'])}"
+    verdict = _verdict(row["value"], row["wanted"], row["at"])
+    return f"{row['question']:<72} {row['value']:10.3g}  at {row['at']} {row['wanted']:<6g} {verdict}"
 
 
 def main() -> int:

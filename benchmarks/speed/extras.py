@@ -1,4 +1,4 @@
-"""Beyond the table of peers: the public API, start-up, memory, growth with T. Each is one question with its own figure."""
+"""Beyond the table of peers: the public API, start-up, memory, growth with T. Each question has its own figure."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -65,15 +66,17 @@ import time; a = time.perf_counter()
 import numpy; b = time.perf_counter()
 import lrpnumpy as lrp; c = time.perf_counter()
 model = lrp.load("sentiment"); d = time.perf_counter()
-lrp.explain(model, "It isn't a bad film, and the ending, which nobody saw coming, is simply beautiful."); e = time.perf_counter()
+lrp.explain(model, "It isn't a bad film, and the ending, which nobody saw coming, is simply beautiful.")
+e = time.perf_counter()
 print([b - a, c - b, e - c])
 """
 
 
 def startup(seconds: float) -> Iterator[Row]:
-    """Import, and the first explanation in a fresh process counted from after the import, with and without a disk cache."""
+    """Import, and the first explanation after it in a fresh process, with and without a disk cache."""
     with tempfile.TemporaryDirectory() as empty, tempfile.TemporaryDirectory() as warm:
-        subprocess.run([sys.executable, "-m", "lrpnumpy", "compile", "--dtype", "float32"], env=os.environ | {"NUMBA_CACHE_DIR": warm}, check=True, stdout=subprocess.DEVNULL)  # fmt: skip
+        fill = [sys.executable, "-m", "lrpnumpy", "compile", "--dtype", "float32"]
+        subprocess.run(fill, env=os.environ | {"NUMBA_CACHE_DIR": warm}, check=True, stdout=subprocess.DEVNULL)
         runs: dict[str, list[list[float]]] = {"warm": [], "cold": []}
         for _ in range(5):
             for name in runs:
@@ -109,7 +112,8 @@ def memory(seconds: float) -> Iterator[Row]:
     code = (
         "import resource, numpy as np, lrpnumpy as lrp; model = lrp.load('sentiment'); rng = np.random.default_rng(0); "
         "ids = [rng.integers(1, 16000, T) for T in np.clip(rng.gamma(4, 5, 100_000).astype(int), 5, 50)]; "
-        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss; found = lrp.explain_all(model, ids, unit='word'); "
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss; "
+        "found = lrp.explain_all(model, ids, unit='word'); "
         "print(before / 1024, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
@@ -139,7 +143,7 @@ def growth(seconds: float) -> Iterator[Row]:
         rng = np.random.default_rng(0)
         model = network(rng, 8, 32, 2, False, forget).astype("float32")
         batches = [pack(model, [encode(model, rng.normal(size=(T, 8)).astype("float32"))]) for T in lengths]
-        times = best([lambda batch=batch: job(model, batch) for batch in batches], seconds / 2)  # type: ignore[misc]
+        times = best([partial(job, model, batch) for batch in batches], seconds / 2)
         exponent = float(np.polyfit(np.log(lengths), np.log(times), 1)[0])
         yield {
             "question": f"growth of {name} with T, exponent",

@@ -1,7 +1,7 @@
 """LRP and contextual decomposition as one would write them from the formulas: per sentence, per step, in NumPy.
 
-This stands in for the published scripts, which are not ours to ship, and costs about what they do. It is written plainly
-and not slowed down: whole gates are one product, and nothing is computed twice.
+This stands in for the published scripts, which are not ours to ship, and costs about what they do. It is written
+plainly and not slowed down: whole gates are one product, and nothing is computed twice.
 """
 
 from __future__ import annotations

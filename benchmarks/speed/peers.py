@@ -38,8 +38,8 @@ def _torch_network(model: lrp.Model) -> Any:
     with torch.no_grad():
         for part, suffix in zip(parts, ("", "_reverse"), strict=False):
             for name, value in {"weight_ih": part.U, "weight_hh": part.W, "bias_ih": part.b}.items():
-                getattr(network.lstm, f"{name}_l0{suffix}").copy_(torch.tensor(value.reshape(4 * H, -1).squeeze()).reshape(
-                    getattr(network.lstm, f"{name}_l0{suffix}").shape))  # fmt: skip
+                theirs = getattr(network.lstm, f"{name}_l0{suffix}")
+                theirs.copy_(torch.tensor(value).reshape(theirs.shape))
             getattr(network.lstm, f"bias_hh_l0{suffix}").zero_()
         network.head.weight.copy_(torch.tensor(head.V))
         network.head.bias.copy_(torch.tensor(head.d))
@@ -135,7 +135,7 @@ def onnx_forward(work: Workload, threads: int) -> Callable[[], list[Any]]:
     two_way = isinstance(layer, lrp.Bidirectional)
     parts = [layer.forward, layer.backward] if two_way else [layer]
     order = [0, 3, 1, 2]  # ONNX has the gates i, o, f, c
-    H, D, count = parts[0].units, model.inputs, len(parts)
+    H, D = parts[0].units, model.inputs
     weights = {
         "W": np.stack([p.U[order].reshape(4 * H, D) for p in parts]),
         "R": np.stack([p.W[order].reshape(4 * H, H) for p in parts]),
@@ -143,18 +143,23 @@ def onnx_forward(work: Workload, threads: int) -> Callable[[], list[Any]]:
         "V": head.V.T.copy(),
         "d": np.array(head.d),
     }
+    way = "bidirectional" if two_way else "forward"
     nodes = [
-        helper.make_node("LSTM", ["x", "W", "R", "B", "lengths"], ["", "h"], hidden_size=H, direction="bidirectional" if two_way else "forward"),
+        helper.make_node("LSTM", ["x", "W", "R", "B", "lengths"], ["", "h"], hidden_size=H, direction=way),
         helper.make_node("Transpose", ["h"], ["t"], perm=[1, 0, 2]),
         helper.make_node("Flatten", ["t"], ["flat"]),
         helper.make_node("Gemm", ["flat", "V", "d"], ["scores"]),
-    ]  # fmt: skip
+    ]
     graph = helper.make_graph(
-        nodes, "lstm",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["T", "N", D]), helper.make_tensor_value_info("lengths", TensorProto.INT32, ["N"])],
+        nodes,
+        "lstm",
+        [
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, ["T", "N", D]),
+            helper.make_tensor_value_info("lengths", TensorProto.INT32, ["N"]),
+        ],
         [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["N", head.outputs])],
         [numpy_helper.from_array(np.ascontiguousarray(value), name) for name, value in weights.items()],
-    )  # fmt: skip
+    )
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     onnx.checker.check_model(made)
     options = onnxruntime.SessionOptions()

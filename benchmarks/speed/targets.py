@@ -1,4 +1,4 @@
-"""What we want to reach: how many times faster than the peer, for each workload on one thread, and on two where it differs."""
+"""What we want to reach: how many times faster than the peer on each workload, on one thread and maybe on two."""
 
 TARGETS: dict[tuple[str, str], dict[str, tuple[float, ...]]] = {
     ("forward", "torch"): {"W1": (1.9, 2.0), "W2": (4,), "W3": (1.15,), "W4": (1.4,), "W5": (20,)},

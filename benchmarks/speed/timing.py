@@ -1,4 +1,4 @@
-"""Timing on a noisy machine: check that results agree, warm up, then take both sides in turn and keep each one's best."""
+"""Timing on a noisy machine: check that results agree, warm up, take both sides in turn, keep the best of each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def once(call: Callable[[], Any]) -> float:
 
 
 def best(calls: Sequence[Callable[[], Any]], seconds: float, least: int = 3, most: int = 2000) -> list[float]:
-    """The shortest time of each call, taken in turn until about `seconds` are over; results of the calls are dropped."""
+    """The shortest time of each call, taken in turn until about `seconds` are over; their results are dropped."""
     shortest = [once(call) for call in calls]  # warm-up
     gc.collect()
     end, rounds = time.perf_counter() + seconds, 0

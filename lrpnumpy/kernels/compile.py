@@ -4,8 +4,9 @@ A kernel is a plain function whose parameters are annotated with the aliases bel
 dtype chooses the signature. Modules with kernels do not import Numba: it is loaded when the first kernel is compiled.
 
 Nobody should wait for the compiler to see a first sentence explained. While a kernel is not ready, small calls run its
-plain function, and a thread in the background compiles it (or reads it from the disk cache); large calls wait. The
-environment variable LRPNUMPY_COMPILE changes that: "wait" always waits, "never" (as NUMBA_DISABLE_JIT=1) never compiles.
+plain function, and a thread in the background compiles it (or reads it from the disk cache); large calls wait.
+The environment variable LRPNUMPY_COMPILE changes that: "wait" always waits, "never" (as NUMBA_DISABLE_JIT=1) never
+compiles.
 """
 
 from __future__ import annotations
@@ -37,9 +38,8 @@ MODULES = ("lrpnumpy.kernels.lstm", "lrpnumpy.kernels.occlusion", "lrpnumpy.kern
 
 KERNELS: list[Kernel] = []
 SMALL = 60_000  # numbers in a call's arrays: beyond this the plain function takes longer than a person likes to wait
-mode: str = os.environ.get(
-    "LRPNUMPY_COMPILE", "background"
-)  # "background", "wait", "never", or "small": small calls never compile
+# "background", "wait", "never", or "small": small calls never compile.
+mode: str = os.environ.get("LRPNUMPY_COMPILE", "background")
 
 _lock = threading.RLock()  # LLVM compiles one thing at a time anyway
 _asking = threading.Lock()

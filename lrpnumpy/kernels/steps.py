@@ -56,7 +56,7 @@ def differentiate(y: np.ndarray, dy: np.ndarray, code: int) -> None:
 
 
 def inverse(z, eps):  # type: ignore[no-untyped-def]
-    """1 / stab(z) with stab(z) = z + eps sign(z) and sign(0) = +1, and the share eps / (|z| + eps) the stabiliser keeps.
+    """1 / stab(z), stab(z) = z + eps sign(z) and sign(0) = +1, and the share eps / (|z| + eps) the stabiliser keeps.
 
     A denominator that is exactly 0 passes nothing on: (0, 1).
     """
@@ -78,7 +78,7 @@ def share(rule, gate, signal, eps):  # type: ignore[no-untyped-def]
     return type(eps)(0.5), type(eps)(0.5), type(eps)(0)
 
 
-# The coefficients of one step, for kernels.lstm.backward. Arrays are flat; those with gates have them one after another.
+# The coefficients of one step, for kernels.lstm.backward. Arrays are flat; those of gates have one after the other.
 
 
 def gradient_step(  # type: ignore[no-untyped-def]

@@ -9,7 +9,7 @@ RGB = tuple[int, int, int]
 
 
 def scaled(relevance: np.ndarray, largest: float | None = None) -> np.ndarray:
-    """Relevance over its largest magnitude, from -1 to 1; all zero stays zero, and what is not finite counts as full."""
+    """Relevance over its largest magnitude, from -1 to 1; all zero stays zero, and what is infinite counts as full."""
     finite = np.nan_to_num(np.asarray(relevance, float), nan=0.0, posinf=np.inf, neginf=-np.inf)
     if largest is None:
         sizes = np.abs(finite[np.isfinite(finite)])

@@ -89,6 +89,7 @@ def page(items: Explanation | Comparison | Sequence[Explanation | Comparison], h
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(heading)}</title><style>:root {{ color-scheme: light dark }} body {{ margin: 2rem }}</style></head>\n"
+        f"<title>{escape(heading)}</title>"
+        "<style>:root { color-scheme: light dark } body { margin: 2rem }</style></head>\n"
         f"<body><h1 style='font:600 1.3rem system-ui'>{escape(heading)}</h1>{body}</body></html>\n"
     )

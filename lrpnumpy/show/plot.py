@@ -35,7 +35,8 @@ def _each(items: Explanation | Comparison | Sequence[Explanation]) -> list[Expla
 
 
 def _figure(width: float, height: float) -> Figure:
-    figure = Figure(figsize=(width, height), layout="none")
+    layout: Any = "none"  # the annotations of matplotlib do not know it
+    figure = Figure(figsize=(width, height), layout=layout)
     FigureCanvasAgg(figure)
     return figure
 
@@ -128,12 +129,11 @@ def ledger(e: Explanation, width: float = 8.0) -> Figure:
 
 
 def series(e: Explanation, x: Any, width: float = 8.0) -> Figure:
-    """A numeric input as signals, each coloured by the relevance of its variable (or of the step, where there is none)."""
+    """A numeric input as signals, each coloured by the relevance of its variable (of the step, where there is none)."""
     values = np.asarray(x, float)
     if values.ndim != 2 or len(values) != len(e):
         raise LrpError(f"series: x must have shape ({len(e)}, D), the input that was explained, got {values.shape}.")
-    (e,) = _each(e) if e.target != "all" else (None,)
-    if e is None:
+    if e.target == "all":
         raise LrpError("series must get one class, got an explanation of all; pick one with .for_class(c).")
     T, D = values.shape
     parts = e.variables if e.variables is not None else np.repeat(e.relevance[:, None], D, axis=1)
@@ -154,7 +154,7 @@ def series(e: Explanation, x: Any, width: float = 8.0) -> Figure:
         )  # fmt: skip
         if T > 1:
             line = np.stack([np.stack([steps[:-1], steps[1:]]), np.stack([values[:-1, d], values[1:, d]])], axis=-1)
-            axes.add_collection(LineCollection(np.swapaxes(line, 0, 1), colors="0.15", linewidths=1.1))
+            axes.add_collection(LineCollection(list(np.swapaxes(line, 0, 1)), colors="0.15", linewidths=1.1))
         else:
             axes.plot(steps, values[:, d], "o", color="0.15")
         axes.set_ylabel(names[d], rotation=0, ha="right", va="center")

@@ -9,6 +9,8 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any, Literal, TextIO
 
+import numpy as np
+
 from lrpnumpy.explanation import Comparison, Explanation, Ledger, SpanLedger
 from lrpnumpy.show.color import RGB, ink, rgb, scaled
 
@@ -53,9 +55,11 @@ def _clean(word: str) -> str:
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in word)
 
 
-def sentence(words: Sequence[str], shares: Sequence[float], colors: str, width: int) -> str:
+def sentence(words: Sequence[str], shares: np.ndarray, colors: str, width: int) -> str:
     """Words on their colours, wrapped to the width."""
-    lines, line, used = [], [], 0
+    lines: list[str] = []
+    line: list[str] = []
+    used = 0
     for word, share in zip(words, shares, strict=True):
         word = _clean(word)
         need = columns(word) + 1
@@ -106,7 +110,7 @@ def _bar(share: float, half: int = 10) -> str:
     return f"{('█' * size).rjust(half) if share < 0 else ' ' * half}│{('█' * size) if share > 0 else ''}"
 
 
-def table(e: Explanation, shares: Sequence[float]) -> str:
+def table(e: Explanation, shares: np.ndarray) -> str:
     """One line a word with its relevance and a bar; of long sequences the most relevant alone."""
     words = [_clean(word) for word in _words(e)]
     shown = range(len(e))
