@@ -45,9 +45,10 @@ def _packed(layer: LSTM) -> tuple[np.ndarray, np.ndarray]:
 
 
 def coefficients(how: Propagation, trace: LSTMTrace, batch: Batch) -> Coefficients:
-    """The coefficients of one direction: those of the forward kernel, or for a rule it does not have, made from the trace."""
+    """The coefficients of one direction: the forward kernel's, or for a rule it does not have, made from the trace."""
     if trace.coefficients is not None:
         return trace.coefficients
+    assert how.rule is not None  # the forward kernel has the gradient's
     return _shares(how.rule, how.eps, how.share_bias, trace, batch)
 
 

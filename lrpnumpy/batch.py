@@ -120,7 +120,7 @@ class Batch:
     lengths: np.ndarray  # (n,), longest first
     first: np.ndarray  # (T+1,)
     rows: np.ndarray  # (R,) where each packed row stands when the sequences follow one another
-    x: np.ndarray | None  # (R, D)
+    x: np.ndarray  # (R, D)
     ids: np.ndarray | None  # (R,)
 
     @property
@@ -217,12 +217,12 @@ def chunks(lengths: Sequence[int], width: int, most: int = 1 << 22) -> list[np.n
     """
     if len(lengths) == 1:
         return [np.zeros(1, np.int64)]
-    lengths = np.asarray(lengths)
-    order = np.argsort(-lengths, kind="stable")
+    steps = np.asarray(lengths)
+    order = np.argsort(-steps, kind="stable")
     size = max(48, 3072 // width)
     cut, out = 0, []
     while cut < len(order):
-        fit = max(1, min(size, most // (width * int(lengths[order[cut]]))))
+        fit = max(1, min(size, most // (width * int(steps[order[cut]]))))
         out.append(order[cut : cut + fit])
         cut += fit
     return out

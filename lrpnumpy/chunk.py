@@ -20,7 +20,7 @@ from lrpnumpy.request import Request
 
 @dataclass(eq=False)
 class Columns:
-    """Results of some sequences: packed rows (R, …) or one row a sequence (n, …); a leading axis C with target "all"."""
+    """Results of some sequences: packed rows (R, …), or one row a sequence (n, …); target "all" adds a leading axis C."""
 
     scores: np.ndarray  # (n, C)
     targets: np.ndarray  # (n,), or (C, n)
@@ -40,7 +40,8 @@ def _explained_rows(model: Model, batch: Batch, request: Request, positions: np.
     if len(wrong := np.flatnonzero((steps < 0) | (steps >= batch.lengths))):
         length = batch.lengths[wrong[0]]
         raise LrpError(
-            f"step must lie from {-length} to {length - 1} for sequence {positions[wrong[0]]} of {length} steps, got {request.step}."
+            f"step must lie from {-length} to {length - 1} for sequence {positions[wrong[0]]} of {length} steps, "
+            f"got {request.step}."
         )
     return batch.first[steps] + np.arange(batch.n)
 
@@ -115,9 +116,14 @@ def _packed(batch: Batch, parts: list[np.ndarray]) -> np.ndarray:
 
 
 def explain_chunk(
-    model: Model, batch: Batch, request: Request, targets: np.ndarray | None, spans: list[np.ndarray] | None, positions: np.ndarray,
+    model: Model,
+    batch: Batch,
+    request: Request,
+    targets: np.ndarray | None,
+    spans: list[np.ndarray] | None,
+    positions: np.ndarray,
     every_class: bool,
-) -> Columns:  # fmt: skip
+) -> Columns:
     """All results of one chunk."""
     kind = request.method.kind
     keep: Keep = {"occlusion": "states", "cd": "trace"}.get(kind) or request.propagation  # type: ignore[assignment]

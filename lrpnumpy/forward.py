@@ -15,7 +15,7 @@ from lrpnumpy.kernels.steps import CODES, GRADIENT, NONE
 from lrpnumpy.model import LSTM, Bidirectional, Dense, Embedding, Layer, Model
 from lrpnumpy.rules import Propagation
 
-# What a forward pass keeps: scores alone; all states and projected inputs; every activation; or what one propagation needs.
+# What a forward pass keeps: scores; all states and projected inputs; every activation; or what one propagation needs.
 Keep = Literal["scores", "states", "trace"] | Propagation
 T = TypeVar("T")
 ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {"relu": lambda z: np.maximum(z, 0), "tanh": np.tanh}
@@ -66,7 +66,7 @@ class LSTMTrace(NamedTuple):
     P: np.ndarray  # per step (4, n, H): U x + b, with keep "states"
     coefficients: Coefficients | None  # of the propagation that was kept for
     ids: np.ndarray  # (R,) row of `table` for each row
-    table: np.ndarray  # (any, 4 H) what W h_prev + U x was added to: the bias; or where x is (R, 0), U x + b of every word
+    table: np.ndarray  # (any, 4 H) what W h_prev + U x was added to: the bias; where x is (R, 0), each word's U x + b
 
     @property
     def h(self) -> np.ndarray:
@@ -173,12 +173,15 @@ def _room(keep: Keep, R: int, H: int, dtype: np.dtype) -> Coefficients:
 
 
 def run_dense(layer: Dense, x: np.ndarray) -> DenseTrace:
+    """A Dense layer over rows x."""
     z = x @ layer.V.T + layer.d
     return DenseTrace(layer, x, z, z if layer.activation == "linear" else ACTIVATIONS[layer.activation](z))
 
 
-def _run(layer: Layer, x: np.ndarray, batch: Batch, keep: Keep, rows: bool, embedding: Embedding | None) -> tuple[LayerTrace, tuple[np.ndarray, ...]]:
-    """The layer's trace and its outputs (R, ·), of each direction apart; where not `rows`, only the final ones (n, ·)."""
+def _run(
+    layer: Layer, x: np.ndarray, batch: Batch, keep: Keep, rows: bool, embedding: Embedding | None
+) -> tuple[LayerTrace, tuple[np.ndarray, ...]]:
+    """The layer's trace and its outputs (R, ·), of each direction apart; only the final ones (n, ·) unless `rows`."""
     if isinstance(layer, Dense):
         dense = run_dense(layer, x)
         return dense, (dense.y,)
