@@ -28,9 +28,7 @@ def tokens(sentence: str, tokenizer: str) -> list[str]:
 def lookup(embedding: Embedding, words: Sequence[str], where: str) -> list[int]:
     """The row of the embedding for each word; `where` is how an error names the sequence."""
     if embedding.vocabulary is None:
-        raise LrpError(
-            f"{where} must be token ids or a (T, D) array, got words; the model has no vocabulary."
-        )
+        raise LrpError(f"{where} must be token ids or a (T, D) array, got words; the model has no vocabulary.")
     rows = embedding.index
     spelled = [word.lower() for word in words] if embedding.lowercase else words
     unknown = -1 if embedding.unknown is None else rows[embedding.unknown]
@@ -62,9 +60,7 @@ _BRACKETS = {
 _LETTER = r"[^\s\-.,:;!?\"'`()\[\]{}#$%&@*/]"  # also digits and every symbol that is not cut off
 _END = rf"(?=n't|(?!{_LETTER}))"
 _CLITIC = rf"(?:n't|'(?:s|m|d|re|ve|ll)){_END}"
-_ABBREVIATION = (
-    "mr|mrs|ms|messrs|dr|prof|rev|gen|sen|gov|capt|sgt|lt|st|sr|jr|bros|co|inc|corp|ltd|vs|etc|ph\\.d"
-)
+_ABBREVIATION = "mr|mrs|ms|messrs|dr|prof|rev|gen|sen|gov|capt|sgt|lt|st|sr|jr|bros|co|inc|corp|ltd|vs|etc|ph\\.d"
 
 # Each token, cut off alone, must match as itself again: that is what lets tokenised text through unchanged.
 # So what stands before a token decides nothing here.

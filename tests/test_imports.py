@@ -73,11 +73,7 @@ def imports(source, module, modules, is_package=False):
             names = [name if name in modules else base for name in below]
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
             called = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
-            if (
-                called in ("import_module", "__import__")
-                and node.args
-                and isinstance(node.args[0], ast.Constant)
-            ):
+            if called in ("import_module", "__import__") and node.args and isinstance(node.args[0], ast.Constant):
                 names = [node.args[0].value]
         for name in names:
             yield name, node.lineno, id(node) in inside
@@ -98,9 +94,7 @@ def problems(source, module, modules, is_package=False):
         there = room(name)
         if here == "kernels" and there != "kernels":
             found.append(f"{module}:{line} imports {name}; kernels know only kernels")
-        elif (
-            there != here and not FLOOR.get(there, 99) < FLOOR[here] and not (lazy and (here, there) in LAZY)
-        ):
+        elif there != here and not FLOOR.get(there, 99) < FLOOR[here] and not (lazy and (here, there) in LAZY):
             found.append(f"{module}:{line} imports {name}, which is not on a floor below")
     return found
 
@@ -163,7 +157,5 @@ def test_every_package_is_in_setup_cfg():
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg", encoding="utf-8")
     listed = set(config["options"]["packages"].split())
-    folders = {
-        ".".join(path.parent.relative_to(ROOT).parts) for path in (ROOT / PACKAGE).rglob("__init__.py")
-    }
+    folders = {".".join(path.parent.relative_to(ROOT).parts) for path in (ROOT / PACKAGE).rglob("__init__.py")}
     assert listed == folders | {f"{PACKAGE}.weights"}

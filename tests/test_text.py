@@ -65,9 +65,7 @@ def test_treebank_leaves_its_own_words_alone(sentence):
     words = tokens(sentence, "treebank")
     assert tokens(" ".join(words), "treebank") == words
     assert all(word and not any(c.isspace() for c in word) for word in words)
-    assert bool(words) == bool(
-        sentence.replace("\u00ad", "").replace("\u200b", "").replace("\ufeff", "").strip()
-    )
+    assert bool(words) == bool(sentence.replace("\u00ad", "").replace("\u200b", "").replace("\ufeff", "").strip())
 
 
 @given(st.lists(st.from_regex(r"[a-zA-Z0-9]+", fullmatch=True)))
@@ -76,9 +74,7 @@ def test_plain_words_are_never_cut(words):
     assert tokens(" ".join(words), "treebank") == words
 
 
-@pytest.mark.parametrize(
-    "text", ["a" * 100_000, '" ' * 50_000, "a.b." * 25_000 + "c", "'" * 100_000, "n't" * 50_000]
-)
+@pytest.mark.parametrize("text", ["a" * 100_000, '" ' * 50_000, "a.b." * 25_000 + "c", "'" * 100_000, "n't" * 50_000])
 def test_hostile_text_takes_linear_time(text):
     assert tokens(text, "treebank")
 
