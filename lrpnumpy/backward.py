@@ -136,7 +136,7 @@ class _Pass:
         R_x = np.empty((R if want_x else 0, H if looked_up else layer.inputs), dtype)
         kernels.backward(
             c.K, batch.first, c.h_to_c, c.c_to_c, trace.at, trace.Hs, trace.x,
-            trace.ids, trace.table, layer.b.ravel(), W, U, int(is_lrp),
+            trace.ids, trace.table, layer.b.ravel(), W, U, int(is_lrp),  # type: ignore[union-attr]
             none2 if R_rows is None else R_rows, int(keep), carry, R_c, S, R_hs, R_cs, R_x,
             c.leak_c, c.leak_h, leaked, c.spread, np.empty(n, dtype), S_sum, largest,
         )  # fmt: skip
@@ -154,13 +154,18 @@ class _Pass:
         return R_x.sum(axis=1, keepdims=True) if looked_up else R_x
 
     def bidirectional(
-        self, k: int, trace: BidirectionalTrace, last: tuple | None, rows: tuple | None, want_x: bool
+        self,
+        k: int,
+        trace: BidirectionalTrace,
+        last: tuple[np.ndarray, ...] | None,
+        rows: tuple[np.ndarray, ...] | None,
+        want_x: bool,
     ) -> np.ndarray:
         """Back through both directions: the one place where left and right exist."""
         flip = self.batch.flip
-        R_x = self.lstm(k, trace.forward, last and last[0], rows and rows[0], want_x)
+        R_x = self.lstm(k, trace.forward, last[0] if last else None, rows[0] if rows else None, want_x)
         mirrored = None if rows is None else rows[1][flip]
-        R_back = self.lstm(k, trace.backward, last and last[1], mirrored, want_x)
+        R_back = self.lstm(k, trace.backward, last[1] if last else None, mirrored, want_x)
         if self.hidden:
             R_h, R_c, mirror_h, mirror_c = self.passed.hidden[k]
             self.passed.hidden[k] = (R_h, R_c, mirror_h[flip], mirror_c[flip])
@@ -256,7 +261,7 @@ class _Pass:
             if isinstance(layer, BidirectionalTrace):
                 R = self.bidirectional(k, layer, last, rows, want_x)
             else:
-                R = self.lstm(k, layer, last and last[0], rows and rows[0], want_x)
+                R = self.lstm(k, layer, last[0] if last else None, rows[0] if rows else None, want_x)
         self.passed.x = R
         return self.passed
 

@@ -201,9 +201,9 @@ def pack(model: Model, sequences: Sequence[Encoded], look_up: bool = False) -> B
     lengths = np.array([sequence.steps for sequence in sequences], np.int64)
     first, rows = layout(lengths)
     if all(sequence.ids is not None for sequence in sequences):
-        ids = np.concatenate([sequence.ids for sequence in sequences])[rows]  # type: ignore[misc]
-        x = np.empty((len(ids), 0), model.dtype) if look_up else model.embedding.E[ids]
-        return Batch(lengths, first, rows, x, ids)  # type: ignore[union-attr]
+        ids = np.concatenate([sequence.ids for sequence in sequences])[rows]
+        x = np.empty((len(ids), 0), model.dtype) if look_up else model.embedding.E[ids]  # type: ignore[union-attr]
+        return Batch(lengths, first, rows, x, ids)
     vectors = [s.x if s.x is not None else model.embedding.E[s.ids] for s in sequences]  # type: ignore[union-attr]
     x = vectors[0] if len(vectors) == 1 else np.concatenate(vectors)[rows]
     return Batch(lengths, first, rows, x, None)

@@ -20,7 +20,7 @@ from lrpnumpy.request import Request
 
 @dataclass(eq=False)
 class Columns:
-    """Results of some sequences: packed rows (R, …), or one row a sequence (n, …); target "all" adds a leading axis C."""
+    """Results of some sequences: packed rows (R, …) or one row a sequence (n, …); target "all" adds an axis C in front."""
 
     scores: np.ndarray  # (n, C)
     targets: np.ndarray  # (n,), or (C, n)

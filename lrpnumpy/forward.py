@@ -185,15 +185,22 @@ def _run(
     if isinstance(layer, Dense):
         dense = run_dense(layer, x)
         return dense, (dense.y,)
-    ids, known = batch.ids, x.shape[1] == 0  # words that were projected already
+
+    def words(one: LSTM, order: Any = slice(None)) -> tuple[np.ndarray, np.ndarray] | None:
+        """Ids and their table, where x has no columns: words that were projected already."""
+        if x.shape[1]:
+            return None
+        assert batch.ids is not None and embedding is not None
+        return batch.ids[order], project(embedding, one)
+
     if isinstance(layer, LSTM):
-        one = run_lstm(layer, x, batch, keep, rows, (ids, project(embedding, layer)) if known else None)
+        one = run_lstm(layer, x, batch, keep, rows, words(layer))
         return one, (one.h if rows else _final(one, batch),)
     flip = batch.flip
     two = BidirectionalTrace(
         layer,
-        run_lstm(layer.forward, x, batch, keep, rows, (ids, project(embedding, layer.forward)) if known else None),
-        run_lstm(layer.backward, x if known else x[flip], batch, keep, rows, (ids[flip], project(embedding, layer.backward)) if known else None),
+        run_lstm(layer.forward, x, batch, keep, rows, words(layer.forward)),
+        run_lstm(layer.backward, x[flip], batch, keep, rows, words(layer.backward, flip)),
     )
     if rows:
         return two, (two.forward.h, two.backward.h[batch.flip])
