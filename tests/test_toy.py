@@ -8,7 +8,7 @@ import pytest
 import lrpnumpy as lrp
 from benchmarks.paper import cd_stop
 from benchmarks.paper.tables import PUBLISHED
-from benchmarks.paper.toy import METHODS, beyond, explained, load, save
+from benchmarks.paper.toy import METHODS, beyond, culprits, explained, load, save
 from benchmarks.paper.train_toy import counted, next_job, read
 from lrpnumpy import LrpError
 from lrpnumpy.backward import backward
@@ -16,7 +16,6 @@ from lrpnumpy.batch import encode_all, pack
 from lrpnumpy.evaluate import toy
 from lrpnumpy.evaluate.toy_training import PARAMETERS, Trained, clipped, initial, objective, train
 from lrpnumpy.forward import forward
-from lrpnumpy.rules import Propagation
 from lrpnumpy.rules import Propagation
 
 compiled = pytest.mark.compiled
@@ -88,9 +87,7 @@ def test_statistics_of_a_case_made_by_hand():
 
 def test_the_true_relevance_is_perfect():
     data = toy.generate("subtraction", 50, range(4, 8))
-    truth = [
-        x[:, 0] * np.where(np.arange(len(x)) == b, -1, 1) for x, b in zip(data.sequences, data.b, strict=True)
-    ]
+    truth = [x[:, 0] * np.where(np.arange(len(x)) == b, -1, 1) for x, b in zip(data.sequences, data.b, strict=True)]
     found = toy.statistics(data, truth, data.y)
     assert found == pytest.approx({"rho_a": 1, "rho_b": -1, "share": 1, "mse": 0})
 
@@ -180,9 +177,7 @@ def test_networks_are_saved_with_their_training_and_can_be_picked(tmp_path):
     one = lrp.load(tmp_path / "toy.h5", which="addition/0")
     assert np.array_equal(one.layers[0].U, starts["addition"][1].model.layers[0].U)
     assert one.digest == starts["addition"][1].model.digest
-    facts = {
-        key: one.provenance[key] for key in ("seed", "mse_train", "mse_validation", "mse_test", "starts")
-    }
+    facts = {key: one.provenance[key] for key in ("seed", "mse_train", "mse_validation", "mse_test", "starts")}
     assert facts == {
         "seed": "1",
         "mse_train": "2e-05",
@@ -218,6 +213,7 @@ def test_two_standard_deviations_decide_what_is_far():
     key = ("addition", "lrp-half", "rho_a")  # 29.035 (9.478) in the paper
     assert not list(beyond({key: np.array([29.0, 47.9])}))
     assert [far[:3] for far in beyond({key: np.array([48.1, 48.1])})] == [key]
+    assert culprits(np.array([1.0, 2.0, 99.0, 3.0, -50.0]), mean=2.0, std=0.1) == [2, 4]
 
 
 SHIPPED = pytest.mark.skipif("toy" not in lrp.files.shipped(), reason="the networks are not there")
@@ -231,9 +227,7 @@ def test_a_shipped_network_and_lrp_all_solve_the_task(task):
     model = lrp.load("toy", which=f"{task}/0")
     assert float(model.provenance["mse_validation"]) < 1e-4
     e = explained(model, data.sequences, "lrp-all")
-    np.testing.assert_allclose(
-        np.mean((e.scores[:, 0] - data.y) ** 2), float(model.provenance["mse_test"]), rtol=1e-6
-    )
+    np.testing.assert_allclose(np.mean((e.scores[:, 0] - data.y) ** 2), float(model.provenance["mse_test"]), rtol=1e-6)
     found = toy.statistics(data, e.relevance, e.scores)
     assert abs(found["rho_a"]) > 0.9
     assert abs(found["rho_b"]) > 0.9
