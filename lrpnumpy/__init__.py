@@ -4,7 +4,7 @@ from lrpnumpy.checks import LrpError, RelevanceWarning, WeightFileError
 from lrpnumpy.corpus import explain_bag, explain_corpus, open_explanations
 from lrpnumpy.explain import compare, explain, explain_all
 from lrpnumpy.explanation import Comparison, Explanation
-from lrpnumpy.files import load, save
+from lrpnumpy.files import convert, from_torch, inspect, load, save
 from lrpnumpy.methods import methods
 from lrpnumpy.model import LSTM, Bidirectional, Dense, Embedding, Model
 from lrpnumpy.predict import predict, predict_all
@@ -25,10 +25,13 @@ __all__ = [
     "Rule",
     "WeightFileError",
     "compare",
+    "convert",
     "explain",
     "explain_all",
     "explain_bag",
     "explain_corpus",
+    "from_torch",
+    "inspect",
     "load",
     "methods",
     "open_explanations",

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("MPLBACKEND", "Agg")
+os.environ.setdefault("LRPNUMPY_COMPILE", "wait")  # the same kernels from the first call on: results to the last bit
 
 # No deadline, since a first call may compile; the same cases every time, so that a failure can be repeated.
 settings.register_profile(

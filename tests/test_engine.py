@@ -167,6 +167,7 @@ def test_the_trace_is_the_oracle_s(rng):
         close(states.gates, np.stack([way[gate] for gate in "ifgo"], axis=1))
 
 
+@pytest.mark.compiled
 def test_a_long_sequence(rng):
     """100,000 steps: scores of the second half alone agree, since this network forgets."""
     model = lrp.Model([nets.two_way(rng, 2, 3), nets.dense(rng, 6, 2)], readout="last")
@@ -236,4 +237,4 @@ def test_ctrl_c_stops_cleanly():
     started = time.monotonic()
     _, errors = process.communicate(timeout=60)
     assert b"KeyboardInterrupt" in errors and process.returncode != 0
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 30  # of the minutes that the call would take
