@@ -20,7 +20,7 @@ from lrpnumpy.request import Request
 
 @dataclass(eq=False)
 class Columns:
-    """Results of some sequences: packed rows (R, …) or one row a sequence (n, …); target "all" adds an axis C in front."""
+    """Results of some sequences: packed rows (R, …) or one row a sequence (n, …); with target "all" axis C first."""
 
     scores: np.ndarray  # (n, C)
     targets: np.ndarray  # (n,), or (C, n)
