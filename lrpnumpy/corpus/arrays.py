@@ -90,22 +90,16 @@ class Arrays:
         where, beside = self.path, self.field[: self.field.rfind("/") + 1]
         values, offsets, lengths = find(self.field), find(f"{beside}offsets"), find(f"{beside}lengths")
         if values is None:
-            raise LrpError(
-                f"{where} must have an array {self.field!r} of values; name another with field=...."
-            )
+            raise LrpError(f"{where} must have an array {self.field!r} of values; name another with field=....")
         if offsets is not None and lengths is not None:
             raise LrpError(f"{where} must have either offsets (ragged) or lengths (padded), got both.")
         for name, given in (("offsets", offsets), ("lengths", lengths)):
             if given is not None and (len(given.shape) != 1 or given.dtype.kind not in "iu"):
-                raise LrpError(
-                    f"{where}: {name} must be whole numbers, got {given.dtype} of shape {given.shape}."
-                )
+                raise LrpError(f"{where}: {name} must be whole numbers, got {given.dtype} of shape {given.shape}.")
         if offsets is not None:
             return max(0, offsets.shape[0] - 1), self._ragged(values, offsets)
         if len(values.shape) < 2:
-            raise LrpError(
-                f"{where} must have offsets or lengths, since the values are {values.shape}, got neither."
-            )
+            raise LrpError(f"{where} must have offsets or lengths, since the values are {values.shape}, got neither.")
         N = values.shape[0]
         if lengths is not None and lengths.shape[0] != N:
             raise LrpError(f"{where}: lengths must be one for each of {N} sequences, got {lengths.shape[0]}.")
@@ -116,9 +110,7 @@ class Arrays:
         for number, offset in enumerate(offsets.every()):
             stop = int(offset)
             if not start <= stop <= (R if number else 0):
-                raise LrpError(
-                    f"{self.path}: offsets must rise from 0 to {R}, got {stop} after {start} at {number}."
-                )
+                raise LrpError(f"{self.path}: offsets must rise from 0 to {R}, got {stop} after {start} at {number}.")
             if number:
                 yield self._sequence(values, stop - start)
             start = stop

@@ -51,9 +51,7 @@ class Cluster:
         if self._submitted % LOOK_EVERY == 0:
             self._threads = sum(self.client.nthreads().values())
         self._submitted += 1
-        future = self.client.submit(
-            explain_named, self.name, chunk, key=f"{self.name}-{chunk.first}", retries=2
-        )
+        future = self.client.submit(explain_named, self.name, chunk, key=f"{self.name}-{chunk.first}", retries=2)
         self._futures.add(future)
         return future
 

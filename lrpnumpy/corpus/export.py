@@ -42,8 +42,7 @@ def to_csv(numbered: Numbered, file: Any) -> None:
             variables = np.empty((len(e), 0)) if e.variables is None else e.variables
             if k == 0 and head:
                 rows.writerow(
-                    head
-                    + list(e.features or [f"x{d}" for d in range(variables.shape[1])])[: variables.shape[1]]
+                    head + list(e.features or [f"x{d}" for d in range(variables.shape[1])])[: variables.shape[1]]
                 )
                 head = []
             name = e.name_of(e.target)
@@ -67,9 +66,7 @@ def to_parquet(numbered: Numbered, file: Any) -> None:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise LrpError(
-            "Parquet needs pyarrow, which is not installed; try `pip install lrpnumpy[parquet]`."
-        ) from None
+        raise LrpError("Parquet needs pyarrow, which is not installed; try `pip install lrpnumpy[parquet]`.") from None
     writer, left = None, iter(numbered)
     while group := list(islice(left, GROUP)):
         table = pyarrow.Table.from_pylist([_row(number, e) for number, e in group], writer and writer.schema)

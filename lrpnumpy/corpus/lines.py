@@ -41,9 +41,7 @@ class Lines:
                 f"{self.path}: cannot be read on after record {done}, it may be damaged ({error})."
             ) from None
         if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
-            raise LrpError(
-                f"{self.path} must not change while it is read, got another size or time of change."
-            )
+            raise LrpError(f"{self.path} must not change while it is read, got another size or time of change.")
 
     def fraction(self, done: int) -> float | None:
         """How much has been read, by bytes on the disk."""
@@ -96,9 +94,7 @@ def value(line: bytes, field: str | None) -> Any:
         where, found = f"the field {field!r}", found[field]
     if not isinstance(found, (str, list)):
         advice = "; say which field is meant" if isinstance(found, dict) and field is None else ""
-        raise LrpError(
-            f"{where} must be a string or a list of words, ids or numbers, got {_named(found)}{advice}"
-        )
+        raise LrpError(f"{where} must be a string or a list of words, ids or numbers, got {_named(found)}{advice}")
     return found
 
 

@@ -1,6 +1,6 @@
 """Finished chunks to the one HDF5 file of a run, and the list of rejected records beside it.
 
-The layout is specified in docs/corpora.md. A chunk at a time is in memory.
+The layout is specified in docs/corpora.md. One chunk at a time is in memory.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 
 from lrpnumpy.corpus.layout import FORMAT, NUMBERS, VERSION
 from lrpnumpy.corpus.parts import Parts, cannot_write, sync, written
+from lrpnumpy.corpus.stored import open_explanations
 
 
 def write_output(parts: Parts, out: Path, run: Mapping[str, Any]) -> dict[str, int]:
@@ -30,9 +31,9 @@ def write_output(parts: Parts, out: Path, run: Mapping[str, Any]) -> dict[str, i
     made = parts.folder / "out.h5"
     try:
         made.unlink(missing_ok=True)
-        _write_hdf5(parts, made, notes, {**run, **counts})
-        with made.open("rb+") as file:
-            os.fsync(file.fileno())
+        places = _lay_out(made, _shapes(parts, notes), {**run, **counts})
+        _fill(made, parts, places)
+        open_explanations(made).close()  # it is what it should be
         made.replace(out)
         sync(out.parent)
     except OSError as error:
@@ -54,32 +55,60 @@ def _write_rejected(path: Path, entries: list[tuple[int, str]]) -> None:
                 file.write(json.dumps({"record": number, "reason": reason}).encode() + b"\n")
 
 
-def _write_hdf5(parts: Parts, path: Path, notes: list[dict[str, Any]], attributes: Mapping[str, Any]) -> None:
-    import h5py
+Shapes = dict[str, tuple[tuple[int, ...], np.dtype]]
 
+
+def _shapes(parts: Parts, notes: list[dict[str, Any]]) -> Shapes:
+    """Shape and dtype of every array of the output."""
+    found: Shapes = {}
+    for name, array in parts.arrays(0).items():
+        total = sum(note["shapes"][name][0] for note in notes)
+        if name in NUMBERS:
+            found[NUMBERS[name]] = (total + 1,), np.dtype("<i8")
+        else:
+            found[name] = (total, *array.shape[1:]), array.dtype.newbyteorder("<")
+    return found
+
+
+def _lay_out(path: Path, shapes: Shapes, attributes: Mapping[str, Any]) -> dict[str, int]:
+    """An HDF5 file with room for the arrays, each in one piece; returns where the pieces begin.
+
+    The arrays are not written through the HDF5 library: it keeps some of the bytes back until an array is
+    closed, and when the disk is full then, nobody is told.
+    """
+    import h5py
+    from h5py import h5d, h5p
+
+    settings = h5p.create(h5p.DATASET_CREATE)
+    settings.set_alloc_time(h5d.ALLOC_TIME_EARLY)
+    settings.set_fill_time(h5d.FILL_TIME_NEVER)
     with h5py.File(path, "x", libver=("v110", "v110")) as file:
         file.attrs["format"] = np.bytes_(FORMAT)
         file.attrs["version"] = VERSION
         file.attrs["run"] = np.bytes_(json.dumps(attributes).encode())
-        ends: dict[str, int] = {}
+        made = {name: file.create_dataset(name, *shape, dcpl=settings.copy()) for name, shape in shapes.items()}
+        return {name: dataset.id.get_offset() for name, dataset in made.items() if dataset.size}
+
+
+def _fill(path: Path, parts: Parts, places: dict[str, int]) -> None:
+    """Write the arrays where they belong, and see them safely on disk."""
+    with path.open("rb+") as file:
+
+        def put(name: str, array: np.ndarray) -> None:
+            """Write what comes next of an array."""
+            if array.size:
+                file.seek(places[name])
+                places[name] += file.write(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes())
+
+        last = dict.fromkeys(NUMBERS.values(), np.int64(0))
+        for name in last.keys() & places.keys():
+            put(name, np.zeros(1, np.int64))
         for k in range(parts.count):
-            arrays = parts.arrays(k)
-            if k == 0:
-                for name, array in arrays.items():
-                    _create(file, name, sum(note["shapes"][name][0] for note in notes), array)
-            for name, array in arrays.items():
-                start = ends.get(name, 0)
-                ends[name] = start + len(array)
+            for name, array in parts.arrays(k).items():
                 if name in NUMBERS:
-                    dataset = file[NUMBERS[name]]
-                    dataset[start + 1 : ends[name] + 1] = dataset[start] + np.cumsum(array)
-                elif len(array):
-                    file[name][start : ends[name]] = array
-
-
-def _create(file: Any, name: str, count: int, like: np.ndarray) -> None:
-    """An array of the final size, stored in one piece, so that any rows of it are read at once."""
-    if name in NUMBERS:
-        file.create_dataset(NUMBERS[name], (count + 1,), "<i8")[0] = 0
-    else:
-        file.create_dataset(name, (count, *like.shape[1:]), like.dtype.newbyteorder("<"))
+                    name, numbers = NUMBERS[name], array
+                    array = last[name] + np.cumsum(numbers, dtype=np.int64)
+                    last[name] = array[-1] if len(array) else last[name]
+                put(name, array)
+        file.flush()
+        os.fsync(file.fileno())

@@ -103,9 +103,7 @@ class Parts:
             try:
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise LrpError(
-                    f"{self.folder} must be used by one run at a time, got a second one."
-                ) from None
+                raise LrpError(f"{self.folder} must be used by one run at a time, got a second one.") from None
 
     def _path(self, k: int) -> Path:
         return self.folder / f"{k:08d}.npz"
@@ -169,18 +167,14 @@ def same(where: Path, before: Any, now: Mapping[str, Any]) -> None:
         if old.get(name) != new.get(name)
     ]
     if differs:
-        raise LrpError(
-            f"{where} must be resumed with what it was begun with, but " + "; ".join(differs) + "."
-        )
+        raise LrpError(f"{where} must be resumed with what it was begun with, but " + "; ".join(differs) + ".")
 
 
 def _flat(value: Any, name: str = "") -> dict[str, Any]:
     """{"source": {"bytes": 3}} to {"source bytes": 3}."""
     if not isinstance(value, dict):
         return {name: value}
-    return {
-        key: part for inner in value for key, part in _flat(value[inner], f"{name} {inner}".strip()).items()
-    }
+    return {key: part for inner in value for key, part in _flat(value[inner], f"{name} {inner}".strip()).items()}
 
 
 def _short(value: Any) -> str:

@@ -23,10 +23,10 @@ from lrpnumpy.corpus.record import Chunk
 from lrpnumpy.corpus.sources import Source, chunks, fingerprint, open_source
 from lrpnumpy.corpus.stored import Stored, open_explanations
 from lrpnumpy.corpus.work import Job, Part, explain_chunk, wait_for_kernels
-from lrpnumpy.request import request as request_of
-from lrpnumpy.request import targets as targets_of
 from lrpnumpy.kernels import compile as kernels
 from lrpnumpy.model import Model
+from lrpnumpy.request import request as request_of
+from lrpnumpy.request import targets as targets_of
 from lrpnumpy.rules import Rule
 
 COUNTS = ("records", "explained", "rejected", "doubtful")
@@ -146,9 +146,7 @@ def explain_corpus(
 def _one_target(model: Model, target: Any) -> int | str | None:
     """The class explained as its index, None for the predicted one, or "all"."""
     if not (target is None or isinstance(target, (str, int, np.integer))):
-        raise LrpError(
-            f"target must be None, a class index or name, or 'all', for the whole corpus, got {target!r}."
-        )
+        raise LrpError(f"target must be None, a class index or name, or 'all', for the whole corpus, got {target!r}.")
     found = targets_of(model, target, 1)
     return int(found[0]) if isinstance(found, np.ndarray) else found
 
@@ -177,13 +175,9 @@ def _check_free(path: Path, parts: Parts, resume: bool) -> None:
     if resume:
         return
     if path.exists():
-        raise LrpError(
-            f"out must be a file that does not exist yet, got {path}; remove it, or choose another name."
-        )
+        raise LrpError(f"out must be a file that does not exist yet, got {path}; remove it, or choose another name.")
     if parts.exists():
-        raise LrpError(
-            f"{parts.folder} holds an interrupted run; go on with resume=True, or remove it to begin anew."
-        )
+        raise LrpError(f"{parts.folder} holds an interrupted run; go on with resume=True, or remove it to begin anew.")
 
 
 def _finished(path: Path, parts: Parts, run: dict[str, Any]) -> Run:

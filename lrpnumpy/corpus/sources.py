@@ -56,9 +56,7 @@ def open_source(source: Any, format: str | None, field: str | None, longest: int
     if isinstance(source, (str, os.PathLike)):
         return _file(Path(source), format, field, longest, max_line)
     if format is not None or field is not None:
-        raise LrpError(
-            f"format and field must be None where the source is no file, got {format!r}, {field!r}."
-        )
+        raise LrpError(f"format and field must be None where the source is no file, got {format!r}, {field!r}.")
     if not isinstance(source, Iterable) or isinstance(source, (bytes, dict)):
         raise LrpError(f"source must be a path or an iterable of sequences, got {type(source).__name__}.")
     total = len(source) if isinstance(source, Sized) else 0
@@ -77,17 +75,13 @@ def _file(path: Path, format: str | None, field: str | None, longest: int, max_l
     kind = format or ENDS.get(Path(path.name.lower().removesuffix(".gz")).suffix)
     if kind is None:
         ends = ", ".join(ENDS)
-        raise LrpError(
-            f"source must end in {ends} (lines also in .gz), or format be given, got {path.name!r}."
-        )
+        raise LrpError(f"source must end in {ends} (lines also in .gz), or format be given, got {path.name!r}.")
     if kind == "text" and field is not None:
         raise LrpError(f"field must be None where the source is text, got {field!r}.")
     try:
         identity = {"kind": kind, "field": field, "bytes": path.stat().st_size, "sha256": _sha256(path)}
         found: Any = (
-            Arrays(kind, path, field or "values", longest)
-            if kind in ("hdf5", "npz")
-            else lines.Lines(path, max_line)
+            Arrays(kind, path, field or "values", longest) if kind in ("hdf5", "npz") else lines.Lines(path, max_line)
         )
     except OSError as error:
         raise LrpError(f"{path}: cannot be read ({error.strerror or error}).") from None

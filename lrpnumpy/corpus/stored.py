@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lrpnumpy.corpus.layout import ENTRIES, FORMAT, OFFSETS, VERSION
 from lrpnumpy.chunk import probabilities
+from lrpnumpy.corpus.layout import ENTRIES, FORMAT, OFFSETS, VERSION
 from lrpnumpy.explanation import Explanation, Ledger, SpanLedger
 from lrpnumpy.files.safe import Fields, parse_json
 
@@ -56,9 +56,7 @@ class Stored(Sequence[Explanation]):
         self._classes = tuple(run.strings("classes")) if run.has("classes") else None
         self._features = tuple(run.strings("features")) if run.has("features") else None
         self._method, self._options = run.string("method"), run.object("options").value
-        self._scores = SimpleNamespace(
-            output=run.string("output")
-        )  # what says how scores become probabilities
+        self._scores = SimpleNamespace(output=run.string("output"))  # what says how scores become probabilities
         self._names = [name for name in ENTRIES if file.has(name)]
         self._offsets = {kind: name for kind, name in OFFSETS.items() if file.has(name)}
         self._size = self._check()
@@ -73,16 +71,12 @@ class Stored(Sequence[Explanation]):
         for name in self._names:
             (length, *_), dtype = file.column(name)
             if dtype.kind not in "iuf" or count.setdefault(ENTRIES[name], length) != length:
-                raise file.error(
-                    name, f"must be {count[ENTRIES[name]]} numbers, it is {length} times {dtype}"
-                )
+                raise file.error(name, f"must be {count[ENTRIES[name]]} numbers, it is {length} times {dtype}")
         for kind, name in self._offsets.items():
             shape, dtype = file.column(name)
             last = file.rows(name, shape[0] - 1, shape[0]) if shape != (0,) else [-1]
             if dtype.kind != "i" or shape != (count["record"] + 1,) or last[0] != count.get(kind):
-                raise file.error(
-                    name, f"must be {count['record'] + 1} offsets that end with {count.get(kind)}"
-                )
+                raise file.error(name, f"must be {count['record'] + 1} offsets that end with {count.get(kind)}")
         return count["record"]
 
     def close(self) -> None:
@@ -143,8 +137,7 @@ class Stored(Sequence[Explanation]):
         with self._file.guard("", f"has explanations from {start} to {stop} that do not fit together"):
             for k in range(stop - start):
                 own = {
-                    name: arrays[name][local[ENTRIES[name]][k] : local[ENTRIES[name]][k + 1]]
-                    for name in self._names
+                    name: arrays[name][local[ENTRIES[name]][k] : local[ENTRIES[name]][k + 1]] for name in self._names
                 }
                 found.append(self._one(own))
         return arrays["records"].tolist(), found
@@ -175,9 +168,7 @@ def _words(own: dict[str, np.ndarray]) -> tuple[str, ...]:
 
 def _ledger(own: dict[str, np.ndarray]) -> Ledger | SpanLedger | None:
     if "ledger/inputs" in own:
-        entries = {
-            name: own[f"ledger/{name}"][0] for name in ("inputs", "stabiliser", "initial_state", "largest")
-        }
+        entries = {name: own[f"ledger/{name}"][0] for name in ("inputs", "stabiliser", "initial_state", "largest")}
         return Ledger(biases=tuple(own["ledger/biases"][0].T), **entries)
     if "ledger/relevant" in own:
         relevant, irrelevant, bias = (own[f"ledger/{name}"].T for name in ("relevant", "irrelevant", "bias"))

@@ -41,13 +41,8 @@ class Table(Hdf5):
             dataset = self._dataset(name)
             with self.guard(name):
                 settings, size = dataset.get_create_plist(), dataset.get_type().get_size()
-                if (
-                    settings.get_layout() == h5d.CHUNKED
-                    and math.prod(settings.get_chunk()) * size > MAX_CHUNK
-                ):
-                    raise self.error(
-                        name, f"has chunks of {settings.get_chunk()}, over {MAX_CHUNK:,} bytes each"
-                    )
+                if settings.get_layout() == h5d.CHUNKED and math.prod(settings.get_chunk()) * size > MAX_CHUNK:
+                    raise self.error(name, f"has chunks of {settings.get_chunk()}, over {MAX_CHUNK:,} bytes each")
                 if math.prod(dataset.shape):
                     self._left = self.max_bytes  # nothing of it is kept
                     self._check_storage(name, dataset, size)

@@ -14,9 +14,9 @@ from lrpnumpy.corpus.record import Chunk, too_long
 from lrpnumpy.corpus.sources import sequence
 from lrpnumpy.explain import run as explain_encoded
 from lrpnumpy.explanations import TOO_LARGE, Explanations
-from lrpnumpy.request import Request
 from lrpnumpy.kernels import compile as kernels
 from lrpnumpy.model import Model
+from lrpnumpy.request import Request
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,9 +66,7 @@ def _encoded(job: Job, record: Any) -> Encoded:
     if one.length > job.longest:
         raise LrpError(too_long(one.length, job.longest))
     if model.readout == "every" and not -one.steps <= job.request.step < one.steps:
-        raise LrpError(
-            f"a sequence must have the step {job.request.step} that is explained, got {one.steps} steps"
-        )
+        raise LrpError(f"a sequence must have the step {job.request.step} that is explained, got {one.steps} steps")
     return one
 
 
@@ -93,9 +91,9 @@ def _arrays(found: Explanations) -> dict[str, np.ndarray]:
         for name in ("relevant", "irrelevant", "bias"):  # one a step that the network saw
             joined = np.concatenate([none, *(getattr(entry, name) for entry in entries)], axis=-1)
             out[f"ledger/{name}"] = np.ascontiguousarray(joined.T)
-        out["ledger/unassigned"] = np.array(
-            [entry.unassigned for entry in entries], found.model.dtype
-        ).reshape(-1, *lead)
+        out["ledger/unassigned"] = np.array([entry.unassigned for entry in entries], found.model.dtype).reshape(
+            -1, *lead
+        )
         out["ledger/lengths"] = np.array([sequence.steps for sequence in found.encoded], np.int64)
     vocabulary = found.model.embedding is not None and found.model.embedding.vocabulary is not None
     return out | (_words([one.tokens or () for one in found.encoded]) if vocabulary else {})

@@ -1,0 +1,845 @@
+"""Corpora: every source, what is stored, what is rejected, what may be resumed, and what hostile files get."""
+
+import gzip
+import io
+import json
+import os
+import pickle
+import re
+import subprocess
+import sys
+import threading
+import warnings
+
+import h5py
+import networks as nets
+import numpy as np
+import pytest
+
+import lrpnumpy as lrp
+from lrpnumpy.__main__ import main
+from lrpnumpy.corpus import arrays, explain_partition, parts, sources
+from lrpnumpy.kernels import compile as kernels
+
+WORDS = ("the", "film", "is", "not", "good", "naïve", "<unk>", "<pad>")
+
+
+@pytest.fixture(scope="module")
+def model():
+    """Words, two directions, three classes; a padding token."""
+    rng = np.random.default_rng(1)
+    E = lrp.Embedding(rng.normal(size=(len(WORDS), 3)), WORDS, unknown="<unk>", mask=7)
+    layers = [nets.two_way(rng, 3, 4), nets.dense(rng, 8, 3)]
+    return lrp.Model(layers, E, classes=("bad", "fair", "good"), provenance={"by": "a test"})
+
+
+@pytest.fixture(scope="module")
+def series():
+    """Numbers, predicted at every step."""
+    rng = np.random.default_rng(2)
+    return lrp.Model([nets.lstm(rng, 2, 3), nets.dense(rng, 3, 2)], readout="every", features=("flow", "rain"))
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """These networks are tiny, and neither rounding nor loss of power is what is tested here."""
+    monkeypatch.setattr(kernels, "mode", "never")
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
+
+
+def sentences(count, seed=0):
+    rng = np.random.default_rng(seed)
+    return [" ".join(rng.choice(WORDS[:7], size=rng.integers(1, 9))) for _ in range(count)]
+
+
+def same(a, b):
+    """Two explanations, in everything they hold."""
+    assert json.dumps(a.to_dict()) == json.dumps(b.to_dict())
+
+
+def contents(path):
+    """Every array of a file as bytes, and its attributes."""
+    found = {}
+
+    def add(name, node):
+        if isinstance(node, h5py.Dataset):
+            found[name] = (node.dtype.str, node.shape, node[()].tobytes())
+
+    with h5py.File(path) as file:
+        file.visititems(add)
+        return found | dict(file.attrs)
+
+
+def rejected(path):
+    file = path.with_name(f"{path.name}.rejected.jsonl")
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+# -- what is stored ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", [None, "good", "all"])
+@pytest.mark.parametrize(
+    ("method", "unit"),
+    [
+        ("lrp-all", "word"),
+        ("lrp-prop", "variable"),
+        ("gradient", "variable"),
+        ("cd", "word"),
+        ("occlusion-p", "variable"),
+    ],
+)
+def test_stored_is_what_explain_all_gives(model, tmp_path, method, unit, target):
+    texts = [*sentences(11), "not <pad> good <pad>"]
+    run = lrp.explain_corpus(model, texts, tmp_path / "out.h5", method, target, unit=unit, eps=0.01, chunk=5)
+    assert (run.records, run.explained, run.rejected, run.rejected_path) == (12, 12, 0, None)
+    chunks = [texts[k : k + 5] for k in range(0, 12, 5)]
+    wanted = [e for part in chunks for e in lrp.explain_all(model, part, method, target, unit=unit, eps=0.01)]
+    with lrp.open_explanations(tmp_path / "out.h5") as found:
+        assert len(found) == 12 and "12 explanations" in repr(found)
+        for a, b in zip(found, wanted, strict=True):
+            same(a, b)
+        same(found[-1], wanted[-1])
+        same(found[3:5][1], wanted[4])
+        with pytest.raises(IndexError):
+            found[12]
+        assert found.run["model"] == model.digest and found.run["method"] == method
+        assert found.run["options"]["unit"] == unit and found.run["versions"]["lrpnumpy"] == lrp.__version__
+    assert sorted(os.listdir(tmp_path)) == ["out.h5"]
+
+
+def test_numbers_at_every_step(series, tmp_path, rng):
+    xs = [rng.normal(size=(T, 2)) for T in (3, 1, 5)]
+    run = lrp.explain_corpus(series, xs, tmp_path / "out.h5", unit="variable", step=2)
+    assert run.explained == 2 and rejected(run.path)[0]["record"] == 2
+    with run.open() as found:
+        assert found[0].tokens is None and found[0].features == ("flow", "rain")
+        for number, e in found.numbered():
+            nets.close(e.variables, lrp.explain(series, xs[number - 1], step=2).variables)
+
+
+def test_a_long_file_is_read_in_blocks(model, tmp_path, monkeypatch):
+    monkeypatch.setattr("lrpnumpy.corpus.stored.ROWS", 20)
+    texts = sentences(30)
+    run = lrp.explain_corpus(model, texts, tmp_path / "out.h5")
+    with run.open() as found:
+        assert [" ".join(e.tokens) for e in found] == texts
+
+
+def test_words_of_every_kind_come_back(model, tmp_path):
+    words = [["naïve", "a b", "\0", ""], ["\ud800", "\u2028"], ["film"]]
+    with lrp.explain_corpus(model, words, tmp_path / "out.h5").open() as found:
+        assert [list(e.tokens) for e in found] == words
+
+
+def test_empty_and_hopeless_sources(model, tmp_path):
+    for k, source in enumerate(([], ["", ""])):
+        run = lrp.explain_corpus(model, source, tmp_path / f"{k}.h5")
+        assert (run.records, run.explained, run.rejected) == (len(source), 0, len(source))
+        with run.open() as found:
+            assert list(found) == []
+            found.export(tmp_path / "none.csv")
+
+
+def test_threads_and_chunks(model, tmp_path):
+    """Bits do not depend on the number of threads; that of the records in a chunk changes rounding at most."""
+    texts = sentences(60)
+    one, four = (lrp.explain_corpus(model, texts, tmp_path / f"{n}.h5", chunk=7, threads=n).path for n in (1, 4))
+    assert contents(one) == contents(four)
+    with lrp.explain_corpus(model, texts, tmp_path / "whole.h5").open() as a, lrp.open_explanations(one) as b:
+        for x, y in zip(a, b, strict=True):
+            nets.close(x.relevance, y.relevance)
+
+
+def test_mode_of_kernels(model, tmp_path, monkeypatch):
+    """A run waits for compiled kernels, since plain ones round otherwise, and leaves the mode as it was."""
+    seen = []
+    monkeypatch.setattr(kernels, "mode", "background")
+    monkeypatch.setattr(kernels.Kernel, "compile", lambda self, dtype: seen.append(kernels.mode) or self.plain)
+    monkeypatch.setattr(kernels.Kernel, "__call__", lambda self, *args: self._for_now(args[0], args[1:])(*args))
+    lrp.explain_corpus(model, ["good film"], tmp_path / "out.h5")
+    assert set(seen) == {"wait"} and kernels.mode == "background"
+
+
+def test_doubtful_relevance_is_one_warning(tmp_path, rng):
+    wild = lrp.Model([nets.lstm(rng, 2, 3), nets.dense(rng, 3, 2)])
+    xs = [rng.normal(size=(9, 2)) for _ in range(20)]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        lrp.explain_all(wild, xs, "lrp-prop", eps=0)
+    if not caught:
+        pytest.skip("nothing wild about this network")
+    with pytest.warns(lrp.RelevanceWarning, match=r"for \d+ of 20 explanations") as caught:
+        run = lrp.explain_corpus(wild, xs, tmp_path / "out.h5", "lrp-prop", eps=0, chunk=3)
+    assert len(caught) == 1 and run.doubtful > 0
+
+
+# -- sources -----------------------------------------------------------------------------------------------------
+
+
+def tokens(model, source, tmp_path, **options):
+    with lrp.explain_corpus(model, source, tmp_path / "out.h5", **options).open() as found:
+        return [" ".join(e.tokens) for e in found]
+
+
+def test_text(model, tmp_path):
+    texts = sentences(9)
+    for name, data in (
+        ("a.txt", "\n".join(texts).encode()),
+        ("b.TXT", b"\xef\xbb\xbf" + "\r\n".join([*texts, ""]).encode()),
+        (
+            "c.txt.gz",
+            gzip.compress("\n".join([*texts[:4], ""]).encode()) + gzip.compress("\n".join(texts[4:]).encode()),
+        ),
+    ):
+        (tmp_path / name).write_bytes(data)
+        assert tokens(model, tmp_path / name, tmp_path) == texts
+        (tmp_path / "out.h5").unlink()
+    (tmp_path / "log").write_text("film")
+    with pytest.raises(lrp.LrpError, match="format be given, got 'log'"):
+        tokens(model, tmp_path / "log", tmp_path)
+    assert tokens(model, str(tmp_path / "log"), tmp_path, format="text") == ["film"]
+
+
+def test_json_lines(model, tmp_path):
+    lines = ['{"x": "good film"}', '{"x": ["good", "a film"], "y": 1}', '{"x": [4, 1]}']
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    assert tokens(model, tmp_path / "a.jsonl", tmp_path, field="x") == ["good film", "good a film", "good film"]
+    (tmp_path / "out.h5").unlink()
+    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(b'"good film"\n[1, 2]\n'))
+    assert tokens(model, tmp_path / "b.jsonl.gz", tmp_path) == ["good film", "film is"]
+
+
+def test_json_lines_of_numbers(series, tmp_path):
+    (tmp_path / "a.jsonl").write_text(
+        '{"x": [[1, 2.5], [0, -1]]}\n{"x": [[1, NaN]]}\n{"x": [[1, 2], [3]]}\n{"x": [1.5]}\n'
+    )
+    run = lrp.explain_corpus(series, tmp_path / "a.jsonl", tmp_path / "out.h5", field="x")
+    assert run.explained == 1
+    reasons = [entry["reason"] for entry in rejected(run.path)]
+    assert "finite" in reasons[0] and "ragged" in reasons[1] and "(T, 2)" in reasons[2]
+
+
+def save_h5(path, **arrays):
+    with h5py.File(path, "w") as file:
+        for name, array in arrays.items():
+            file.create_dataset(name, data=array, **({"compression": "gzip"} if array.ndim > 1 else {}))
+
+
+@pytest.mark.parametrize(("end", "save"), [(".h5", save_h5), (".npz", np.savez), (".npz", np.savez_compressed)])
+def test_arrays(series, model, tmp_path, rng, end, save, monkeypatch):
+    monkeypatch.setattr(arrays, "BLOCK", 64)  # a few rows at once
+    xs = [rng.normal(size=(T, 2)).astype("f4") for T in (3, 0, 7, 1, 20)]
+    offsets = np.cumsum([0, *map(len, xs)])
+    padded = np.full((5, 20, 2), np.nan, ">f4")
+    for k, x in enumerate(xs):
+        padded[k, : len(x)] = x
+    save(tmp_path / f"ragged{end}", values=np.concatenate(xs), offsets=offsets)
+    save(tmp_path / f"padded{end}", values=padded, lengths=np.diff(offsets).astype("u2"))
+    save(tmp_path / f"full{end}", other=np.stack([xs[4]] * 3).astype("f2"))
+    save(tmp_path / f"ids{end}", values=np.array([4, 1, 9, 0]), offsets=np.array([0, 2, 3, 4]))
+    for name in ("ragged", "padded"):
+        run = lrp.explain_corpus(series, tmp_path / (name + end), tmp_path / f"{name}.out", longest=10)
+        with run.open() as found:
+            for (number, e), k in zip(found.numbered(), (0, 2, 3), strict=True):
+                assert number == k + 1
+                nets.close(e.relevance, lrp.explain(series, xs[k]).relevance)
+        assert [(r["record"], r["reason"][:20]) for r in rejected(run.path)] == [
+            (2, "a record must have a"),
+            (5, "a sequence must have"),
+        ]
+    assert lrp.explain_corpus(series, tmp_path / f"full{end}", tmp_path / "full.out", field="other").explained == 3
+    run = lrp.explain_corpus(model, tmp_path / f"ids{end}", tmp_path / "ids.out")
+    assert run.explained == 2 and "from 0 to 7, got 9" in rejected(run.path)[0]["reason"]
+
+
+def test_an_iterable_is_read_once_and_as_needed(model, tmp_path):
+    """Not more is held than the chunks under way."""
+    read = []
+
+    def source():
+        for text in sentences(200):
+            read.append(threading.get_ident())
+            yield text
+
+    run = lrp.explain_corpus(model, source(), tmp_path / "out.h5", chunk=10)
+    assert run.explained == len(read) == 200 and set(read) == {threading.get_ident()}
+
+
+def test_chunks_end_where_bytes_do(monkeypatch):
+    monkeypatch.setattr(sources, "MAX_BYTES", 10)
+    source = sources.open_source(["abcd"] * 3 + ["a" * 30, "b", "c"], None, None, 10, 10)
+    assert [(c.first, len(c.records)) for c in sources.chunks(source, 4)] == [(1, 3), (4, 1), (5, 2)]
+    assert [len(c.records) for c in sources.chunks(source, 2)] == [2, 2, 2]
+
+
+# -- hostile sources ---------------------------------------------------------------------------------------------
+
+
+def test_bad_lines_are_listed(model, tmp_path):
+    lines = [b"good film", b"", b"\xff\xfe", b"x" * 10_000_001, b"   ", b"a\0b", "naïve".encode()[:3], b"film"]
+    (tmp_path / "a.txt").write_bytes(b"\n".join(lines))
+    run = lrp.explain_corpus(model, tmp_path / "a.txt", tmp_path / "out.h5", longest=50)
+    found = rejected(run.path)
+    assert [entry["record"] for entry in found] == [2, 3, 4, 5, 6, 7] and run.explained == 2
+    assert [re.search("empty|UTF-8|max_line|NUL", entry["reason"])[0] for entry in found] == [
+        "empty", "UTF-8", "max_line", "empty", "NUL", "UTF-8",
+    ]  # fmt: skip
+    assert "10,000,00" in found[2]["reason"]
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\r\n"])
+@pytest.mark.parametrize("size", [7, 8, 9, 10, 11, 17, 18, 40])
+def test_lines_at_the_limit(size, end):
+    from lrpnumpy.corpus.lines import read_lines
+
+    for after in [b"", b"next"] if end else [b""]:
+        found = list(read_lines(io.BytesIO(b"x" * size + end + after), 8))
+        assert len(found) == 1 + bool(after) and (not after or found[1] == b"next")
+        assert found[0] == b"x" * size if size <= 8 else "max_line" in found[0].reason
+
+
+def test_long_lines_are_not_kept(model, tmp_path):
+    """A gzip bomb: a gigabyte in one line costs time, not memory."""
+
+    class Endless(io.RawIOBase):
+        left, most = 1 << 28, 0
+
+        def readline(self, size):
+            self.most = max(self.most, size)
+            got, self.left = min(size, self.left), self.left - min(size, self.left)
+            return b"x" * got
+
+    from lrpnumpy.corpus.lines import read_lines
+
+    file = Endless()
+    (bad,) = read_lines(file, 1 << 20)
+    assert f"{1 << 28:,}" in bad.reason and file.most <= (1 << 20) + 2
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("{", "must be JSON"),
+        ("[" * 100_000, "must be JSON"),
+        ("9" * 5000, "must be JSON"),
+        ("7", "a number"),
+        ("null", "null"),
+        ("[1, 2]", "a list"),
+        ("{}", "an object with nothing"),
+        ('{"y": 1}', "an object with 'y'"),
+        ('{"x": {"a": 1}}', "an object with 'a'"),
+        ('{"x": true}', "true or false"),
+        ('{"x": []}', "empty"),
+        ('{"x": ""}', "empty"),
+        ('{"x": [[]]}', "shape"),
+        ('{"x": [null]}', "shape"),
+        ('{"x": [{}]}', "shape"),
+        ('{"x": ["a", 1]}', "shape"),
+        ('{"x": [1, true, 1e999]}', "shape"),
+        ('{"x": [-1]}', "from 0 to 7, got -1"),
+        ('{"x": [8]}', "from 0 to 7, got 8"),
+        ('{"x": [123456789012345678901234567890]}', "shape"),
+        ('{"x": [[[[1]]]]}', "shape"),
+        ('{"x": [7, 7]}', "not padding"),
+        (b'{"x": "\xff"}', "UTF-8"),
+    ],
+)
+def test_wrong_json_is_a_rejected_record(model, tmp_path, line, reason):
+    data = line if isinstance(line, bytes) else line.encode()
+    (tmp_path / "a.jsonl").write_bytes(b'{"x": "good"}\n' + data + b'\n{"x": "film"}\n')
+    run = lrp.explain_corpus(model, tmp_path / "a.jsonl", tmp_path / "out.h5", field="x")
+    (entry,) = rejected(run.path)
+    assert entry["record"] == 2 and reason in entry["reason"] and run.explained == 2
+
+
+def test_records_of_an_iterable_that_are_no_sequences(model, tmp_path):
+    class Odd:
+        def __len__(self):
+            raise TypeError("odd")
+
+    wrong = [None, 3, 2.5, b"bytes", {"a": 1}, object(), [object()], np.array("x"), np.float32, [[1], [2, 3]], Odd()]
+    run = lrp.explain_corpus(model, [*wrong, "good"], tmp_path / "out.h5")
+    assert [entry["record"] for entry in rejected(run.path)] == list(range(1, len(wrong) + 1))
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "trailing", "empty"])
+def test_broken_gzip(model, tmp_path, damage):
+    whole = gzip.compress("\n".join(sentences(500)).encode())
+    data = {
+        "cut": whole[:-30],
+        "flipped": whole[:-6] + bytes([whole[-6] ^ 255]) + whole[-5:],
+        "trailing": whole + b"rubbish",
+        "empty": whole[:5],
+    }[damage]
+    (tmp_path / "a.txt.gz").write_bytes(data)
+    with pytest.raises(lrp.LrpError, match=r"a\.txt\.gz: cannot be read on after record \d+, it may be damaged"):
+        lrp.explain_corpus(model, tmp_path / "a.txt.gz", tmp_path / "out.h5", chunk=50)
+    assert not (tmp_path / "out.h5").exists()
+
+
+@pytest.mark.parametrize("end", [".h5", ".npz"])
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "must have an array 'values'"),
+        ({"values": [1.0]}, "must have offsets or lengths"),
+        ({"values": [[1.0]], "offsets": [0, 1], "lengths": [1]}, "either offsets"),
+        ({"values": [[1.0, 1.0]] * 3, "offsets": [0, 2, 1]}, "must rise from 0 to 3, got 1 after 2 at 2"),
+        ({"values": [[1.0, 1.0]] * 3, "offsets": [0, 2]}, "must end with the 3 rows"),
+        ({"values": [[1.0, 1.0]] * 3, "offsets": [1, 3]}, "must rise from 0"),
+        ({"values": [[1.0, 1.0]] * 3, "offsets": [0, 4]}, "got 4 after 0"),
+        ({"values": [[1.0, 1.0]] * 3, "offsets": [-1, 3]}, "got -1"),
+        ({"values": [[1.0, 1.0]] * 3, "offsets": [0.0, 3.0]}, "whole numbers"),
+        ({"values": [[1.0, 1.0]] * 3, "lengths": [1, 1]}, "one for each of 3"),
+        ({"values": [[[[1.0]]]]}, "1 to 3 axes"),
+        ({"values": [b"text"]}, "numbers"),
+        ({"values": [[1j]]}, "numbers"),
+    ],
+)
+def test_arrays_that_do_not_fit_together(series, tmp_path, end, given, message):
+    path = tmp_path / f"a{end}"
+    given = {name: np.array(value) for name, value in given.items()}
+    if end == ".npz":
+        np.savez(path, **given)
+    else:
+        with h5py.File(path, "w") as file:
+            for name, value in given.items():
+                file[name] = value
+    with pytest.raises(lrp.LrpError, match=message):
+        lrp.explain_corpus(series, path, tmp_path / "out.h5")
+
+
+def test_lengths_of_padded_arrays(series, tmp_path):
+    np.savez(tmp_path / "a.npz", values=np.ones((3, 2, 2)), lengths=[2, 3, -1])
+    run = lrp.explain_corpus(series, tmp_path / "a.npz", tmp_path / "out.h5")
+    assert run.explained == 1 and all("from 0 to 2" in entry["reason"] for entry in rejected(run.path))
+
+
+@pytest.mark.parametrize("name", ["a.h5", "a.npz", "a.txt.gz"])
+def test_damaged_files(series, tmp_path, name, rng):
+    """Bytes changed anywhere: a clear error, a rejected record, or nothing wrong at all."""
+    x, path = rng.normal(size=(40, 2)), tmp_path / name
+    if name == "a.h5":
+        save_h5(path, values=x, offsets=np.arange(0, 41, 4))
+    elif name == "a.npz":
+        np.savez_compressed(path, values=x, offsets=np.arange(0, 41, 4))
+    else:
+        path.write_bytes(gzip.compress(b"1 2\n" * 50))
+    good = path.read_bytes()
+    for k in range(40):
+        data = bytearray(good)
+        data[rng.integers(len(data))] ^= 1 << rng.integers(8)
+        path.write_bytes(data[: rng.integers(1, len(data))] if k % 4 == 0 else data)
+        try:
+            lrp.explain_corpus(series, path, tmp_path / f"{k}.out")
+        except lrp.LrpError as error:
+            assert str(path) in str(error)
+
+
+def test_arrays_that_declare_too_much(series, tmp_path):
+    """Nothing is allocated for what a file only claims to hold."""
+    header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (%s), }"
+    import zipfile
+
+    for shape, message in ((b"1, 1000000000000", "rows of at most"), (b"1000000000000, 2", "declares")):
+        text = header % shape
+        text += b" " * (63 - (len(text) + 10) % 64) + b"\n"
+        with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+            archive.writestr("values.npy", b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text)
+        with pytest.raises(lrp.LrpError, match=message):
+            lrp.explain_corpus(series, tmp_path / "a.npz", tmp_path / "out.h5", resume=True)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("values", (10**9, 10, 2), "f8", chunks=(1000, 10, 2))
+    with pytest.raises(lrp.LrpError, match="declares"):
+        lrp.explain_corpus(series, tmp_path / "a.h5", tmp_path / "b.h5")
+
+
+def test_links_are_not_followed(series, tmp_path):
+    save_h5(tmp_path / "secret.h5", values=np.ones((3, 2, 2)))
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["values"] = h5py.ExternalLink(str(tmp_path / "secret.h5"), "values")
+    with pytest.raises(lrp.LrpError, match="never followed"):
+        lrp.explain_corpus(series, tmp_path / "a.h5", tmp_path / "out.h5")
+
+
+def test_a_source_that_changes_while_it_is_read(model, tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("\n".join(sentences(5)))
+    lines = sources.open_source(path, None, None, 10, 100).records()
+    next(lines)
+    with path.open("a") as file:
+        file.write("\nmore")
+    with pytest.raises(lrp.LrpError, match="must not change"):
+        list(lines)
+
+
+# -- resuming ----------------------------------------------------------------------------------------------------
+
+
+class Stop(Exception):
+    pass
+
+
+def interrupted(model, texts, out, after, **options):
+    """A run whose source fails after some records."""
+
+    def source():
+        yield from texts[:after]
+        raise Stop
+
+    with pytest.raises(Stop):
+        lrp.explain_corpus(model, source(), out, threads=1, **options)
+
+
+def test_resume(model, tmp_path):
+    texts = sentences(50)
+    texts[3] = texts[33] = ""
+    lrp.explain_corpus(model, texts, tmp_path / "whole.h5", chunk=4)
+    interrupted(model, texts, tmp_path / "out.h5", 42, chunk=4)
+    done = len(list((tmp_path / "out.h5.parts").glob("*.npz")))
+    assert 5 < done < 11
+    with pytest.raises(lrp.LrpError, match="holds an interrupted run; go on with resume=True"):
+        lrp.explain_corpus(model, texts, tmp_path / "out.h5", chunk=4)
+    run = lrp.explain_corpus(model, texts, tmp_path / "out.h5", chunk=4, resume=True)
+    assert contents(run.path) == contents(tmp_path / "whole.h5")
+    assert rejected(run.path) == rejected(tmp_path / "whole.h5") and len(rejected(run.path)) == 2
+    assert not (tmp_path / "out.h5.parts").exists()
+    again = lrp.explain_corpus(model, texts, tmp_path / "out.h5", chunk=4, resume=True)
+    assert again == run
+    with pytest.raises(lrp.LrpError, match="does not exist yet"):
+        lrp.explain_corpus(model, texts, tmp_path / "out.h5", chunk=4)
+
+
+def test_what_may_not_change(model, tmp_path):
+    """A run is resumed as it was begun, and is told what differs; before it is finished and after."""
+    path, out = tmp_path / "a.txt", tmp_path / "out.h5"
+    path.write_text("\n".join(sentences(20)))
+    other = lrp.Model(model.layers, model.embedding, readout="mean", classes=model.classes)
+    half = lrp.Rule("mine", lambda gate, signal, eps: (gate * 0 + 0.5, signal * 0 + 0.5))
+    third = lrp.Rule("mine", lambda gate, signal, eps: (gate * 0 + 0.25, signal * 0 + 0.75))
+    parts_before = parts.Parts.add
+    for method in ("lrp-all", half):
+        for finished in (False, True):
+            begun = {"chunk": 4, "method": method}
+            if not finished:
+
+                def once(self, *args):
+                    parts_before(self, *args)
+                    raise Stop
+
+                with pytest.MonkeyPatch.context() as patch, pytest.raises(Stop):
+                    patch.setattr(parts.Parts, "add", once)
+                    lrp.explain_corpus(model, path, out, **begun)
+            text = path.read_text()
+            changes = [
+                ({"model": other}, "model was"),
+                ({"method": "lrp-half"}, 'method was "'),
+                ({"method": third}, "rule was" if method is half else "method was"),
+                ({"target": "good"}, "target was null and is now 2"),
+                ({"eps": 0.1}, r"options eps was 0\.001 and is now 0\.1"),
+                ({"unit": "variable"}, "options unit was"),
+                ({"versus": 1}, "options versus was null and is now 1"),
+                ({"chunk": 5}, "limits chunk was 4 and is now 5"),
+                ({"longest": 5}, "limits longest"),
+                ({"source": list(sentences(20))}, 'source kind was "text" and is now "iterable"'),
+                ({"text": text + "\nmore"}, "source bytes was"),
+                ({"text": text.replace("film", "good")}, "source sha256 was"),
+            ]
+            for change, message in changes:
+                options = {"model": model, "source": path, **begun, **change}
+                path.write_text(options.pop("text", text))
+                with pytest.raises(lrp.LrpError, match=message):
+                    lrp.explain_corpus(options.pop("model"), options.pop("source"), out, resume=True, **options)
+            path.write_text(text)
+            assert lrp.explain_corpus(model, path, out, resume=True, **begun).explained == 20
+        out.unlink()
+
+
+def test_versions_may_not_change(model, tmp_path, monkeypatch):
+    interrupted(model, sentences(30), tmp_path / "out.h5", 25, chunk=4)
+    monkeypatch.setattr(lrp, "__version__", "9.9")
+    with pytest.raises(lrp.LrpError, match=r'versions lrpnumpy was ".*" and is now "9\.9"'):
+        lrp.explain_corpus(model, sentences(30), tmp_path / "out.h5", chunk=4, resume=True)
+
+
+def test_an_iterable_must_yield_the_same_again(model, tmp_path):
+    texts = sentences(30)
+    interrupted(model, texts, tmp_path / "out.h5", 25, chunk=4)
+    changed = [*texts[:5], "another", *texts[6:]]
+    for source, message in ((changed, "a record from 5 to 8 is another"), (texts[:8], "fewer records")):
+        with pytest.raises(lrp.LrpError, match=message):
+            lrp.explain_corpus(model, source, tmp_path / "out.h5", chunk=4, resume=True)
+    assert lrp.explain_corpus(model, texts, tmp_path / "out.h5", chunk=4, resume=True).explained == 30
+
+
+def test_fingerprints_see_every_value():
+    big = np.zeros(5000)
+    other = big.copy()
+    other[2500] = 1
+    prints = {
+        sources.fingerprint(sources.Chunk(1, [record]))
+        for record in (
+            "a",
+            b"a",
+            ["a"],
+            ["a", "b"],
+            ["a b"],
+            big,
+            other,
+            [big],
+            [other],
+            [[1.0] * 3000],
+            big[:, None],
+            1,
+            None,
+        )
+    }
+    assert len(prints) == 13
+
+
+def test_strict(model, tmp_path):
+    texts = sentences(30)
+    texts[13] = ""
+    with pytest.raises(lrp.LrpError, match=r"record 14 cannot be explained: .* empty"):
+        lrp.explain_corpus(model, texts, tmp_path / "out.h5", chunk=4, strict=True)
+    interrupted(model, texts, tmp_path / "b.h5", 30, chunk=4)
+    with pytest.raises(lrp.LrpError, match="record 14 cannot be explained"):
+        lrp.explain_corpus(model, texts, tmp_path / "b.h5", chunk=4, strict=True, resume=True)
+
+
+def test_a_full_disk(model, tmp_path, monkeypatch):
+    """Wherever it fills up, what is finished is kept, and the run goes on when there is room."""
+    texts = sentences(8)
+    lrp.explain_corpus(model, texts, tmp_path / "whole.h5", chunk=4)
+    left = 0
+
+    def fsync(handle):
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    stops = 0
+    for room in range(1, 12):
+        left = room
+        try:
+            run = lrp.explain_corpus(model, texts, tmp_path / "out.h5", chunk=4, resume=True)
+        except lrp.LrpError as error:
+            stops += 1
+            assert "No space left on device" in str(error) and "resume" in str(error)
+            assert not list(tmp_path.glob("**/.*.tmp"))
+            run = lrp.explain_corpus(model, texts, tmp_path / "out.h5", chunk=4, resume=True)
+        assert contents(run.path) == contents(tmp_path / "whole.h5")
+        run.path.unlink()
+    assert stops > 6
+
+
+def test_a_chunk_that_the_disk_has_lost(model, tmp_path):
+    texts = sentences(30)
+    lrp.explain_corpus(model, texts, tmp_path / "whole.h5", chunk=4)
+    for damage in ("cut", "flipped"):
+        interrupted(model, texts, tmp_path / "out.h5", 29, chunk=4)
+        path = tmp_path / "out.h5.parts" / "00000001.npz"
+        data = bytearray(path.read_bytes())
+        if damage == "flipped":
+            with np.load(path) as file:
+                data[data.index(file["relevance"].tobytes()) + 5] ^= 255
+        path.write_bytes(data[:-50] if damage == "cut" else data)
+        if damage == "flipped":
+            with pytest.raises(lrp.LrpError, match=r"00000001\.npz is damaged .* remove it, and resume"):
+                lrp.explain_corpus(model, texts, tmp_path / "out.h5", chunk=4, resume=True)
+            path.unlink()
+        run = lrp.explain_corpus(model, texts, tmp_path / "out.h5", chunk=4, resume=True)
+        assert contents(run.path) == contents(tmp_path / "whole.h5")
+        run.path.unlink()
+
+
+def test_two_runs_into_one_file(model, tmp_path):
+    pytest.importorskip("fcntl")
+
+    def source():
+        yield from sentences(3)
+        with pytest.raises(lrp.LrpError, match="one run at a time"):
+            lrp.explain_corpus(model, sentences(3), tmp_path / "out.h5", resume=True)
+
+    assert lrp.explain_corpus(model, source(), tmp_path / "out.h5").explained == 3
+
+
+def test_foreign_files_are_left_alone(model, tmp_path):
+    folder = tmp_path / "out.h5.parts"
+    folder.mkdir()
+    (folder / "thesis.txt").write_text("years of work")
+    lrp.explain_corpus(model, ["good"], tmp_path / "out.h5")
+    assert (folder / "thesis.txt").read_text() == "years of work" and len(os.listdir(folder)) == 1
+
+
+# -- the door ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"target": 3}, "from 0 to 2"),
+        ({"target": [0, 1]}, "for the whole corpus"),
+        ({"target": 1, "versus": "fair"}, "another class"),
+        ({"method": "magic"}, "method must be one of"),
+        ({"unit": "letter"}, "unit must be one of"),
+        ({"chunk": 0}, "chunk must be a positive number"),
+        ({"threads": -1}, "threads must be a positive number"),
+        ({"longest": 2.5}, "longest must be a positive number"),
+        ({"format": "xml"}, "format must be one of"),
+        ({"field": "x"}, "must be None where the source is no file"),
+        ({"source": 7}, "a path or an iterable"),
+        ({"source": b"text"}, "a path or an iterable"),
+        ({"source": "missing.txt"}, "cannot be read"),
+        ({"source": __file__}, "format be given"),
+        ({"source": "-", "format": "hdf5"}, "for standard input"),
+        ({"out": "no/such/folder/out.h5"}, "in a folder that exists"),
+    ],
+)
+def test_what_is_asked_for_is_checked_first(model, tmp_path, monkeypatch, options, message):
+    monkeypatch.chdir(tmp_path)
+    given = {"source": ["good"], "out": "out.h5", **options}
+    with pytest.raises(lrp.LrpError, match=message):
+        lrp.explain_corpus(model, given.pop("source"), given.pop("out"), **given)
+    assert os.listdir(tmp_path) == []
+
+
+def test_opening_something_else(model, tmp_path):
+    save_h5(tmp_path / "a.h5", values=np.ones(3))
+    lrp.save(model, tmp_path / "model.h5")
+    (tmp_path / "b.h5").write_text("text")
+    for name in ("a.h5", "b.h5", "model.h5", "none.h5"):
+        with pytest.raises(lrp.LrpError, match=name):
+            lrp.open_explanations(tmp_path / name)
+
+
+def test_a_damaged_file_of_explanations(model, tmp_path, rng):
+    """Whatever was changed: an error that names the file, or explanations."""
+    path = lrp.explain_corpus(model, sentences(5), tmp_path / "out.h5").path
+    good = path.read_bytes()
+    for k in range(60):
+        data = bytearray(good)
+        for _ in range(1 + k % 3):
+            data[rng.integers(len(data))] ^= 1 << rng.integers(8)
+        path.write_bytes(data)
+        try:
+            with lrp.open_explanations(path) as found:
+                list(found)
+        except lrp.LrpError as error:
+            assert "out.h5" in str(error)
+    path.write_bytes(good)
+    for change in ("relevance", "ledger/biases", "offsets", "words/offsets", "targets"):
+        with h5py.File(path, "r+") as file:
+            kept = file[change][()]
+            del file[change]
+            file[change] = kept[:-1]
+        with pytest.raises(lrp.LrpError, match=r"out\.h5"):
+            list(lrp.open_explanations(path))
+        path.write_bytes(good)
+
+
+# -- exports -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("target", "unit"), [(None, "word"), ("all", "variable")])
+def test_exports(model, tmp_path, target, unit):
+    texts = ["the naïve film", "", 'good, "not"']
+    with lrp.explain_corpus(model, texts, tmp_path / "out.h5", target=target, unit=unit).open() as found:
+        for end in ("csv", "jsonl", *(["parquet"] if has("pyarrow") else [])):
+            found.export(tmp_path / f"out.{end}")
+        every = list(found)
+        with pytest.raises(lrp.LrpError, match=r"\.csv, \.jsonl or \.parquet, got 'a\.xls'"):
+            found.export("a.xls")
+    lines = (tmp_path / "out.jsonl").read_text().splitlines()
+    assert [json.loads(line)["record"] for line in lines] == [1, 3]
+    for line, e in zip(lines, every, strict=True):
+        same(lrp.Explanation.from_json(line), e)
+    import csv
+
+    rows = list(csv.DictReader((tmp_path / "out.csv").open(encoding="utf-8", newline="")))
+    one = [e.for_class(c) for e in every for c in range(3)] if target == "all" else every
+    assert [float(row["relevance"]) for row in rows] == [float(r) for e in one for r in e.relevance]
+    assert [row["token"] for row in rows] == [word for e in one for word in e.tokens]
+    assert ("x2" in rows[0]) == (unit == "variable")
+    if has("pyarrow"):
+        from pyarrow import parquet
+
+        table = parquet.read_table(tmp_path / "out.parquet").to_pylist()
+        assert [row["record"] for row in table] == [1, 3] and table[1]["tokens"] == list(every[1].tokens)
+        assert table[0]["relevance"] == every[0].relevance.tolist()
+        assert table[0]["ledger_inputs"] == np.asarray(every[0].ledger.inputs).tolist()
+
+
+def has(module):
+    from importlib.util import find_spec
+
+    return find_spec(module) is not None
+
+
+# -- command line, pickles, partitions ---------------------------------------------------------------------------
+
+
+def test_command_line(model, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lrp.save(model, "model.h5")
+    (tmp_path / "a.txt").write_text("good film\n\nnot good\n")
+    assert (
+        main(["corpus", "a.txt", "out.h5", "--model", "model.h5", "--target", "good", "--export", "a.csv", "--quiet"])
+        == 0
+    )
+    told = capsys.readouterr().err
+    assert "2 of 3 records explained" in told and "out.h5.rejected.jsonl: why 1" in told and "wrote a.csv" in told
+    assert (tmp_path / "a.csv").read_text().count("\n") == 5
+    assert main(["corpus", "a.txt", "out.h5", "--model", "model.h5", "--resume", "--target", "good"]) == 0
+    assert main(["corpus", "a.txt", "out.h5", "--model", "model.h5", "--resume", "--target", "bad"]) == 2
+    assert "target was 2 and is now 0" in capsys.readouterr().err
+    assert main(["corpus", "a.txt", "b.h5", "--model", "model.h5", "--strict"]) == 2
+    assert "record 2 cannot be explained" in capsys.readouterr().err
+
+
+def test_standard_input(model, tmp_path):
+    lrp.save(model, tmp_path / "model.h5")
+    command = [sys.executable, "-m", "lrpnumpy", "corpus", "-", "out.h5", "--model", "model.h5"]
+    path = os.pathsep.join([os.path.dirname(os.path.dirname(lrp.__file__)), *sys.path])
+    environment = os.environ | {"LRPNUMPY_COMPILE": "never", "PYTHONPATH": path}
+    done = subprocess.run(command, input=b"good film\nnot\n", cwd=tmp_path, env=environment, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    with lrp.open_explanations(tmp_path / "out.h5") as found:
+        assert [e.tokens for e in found] == [("good", "film"), ("not",)]
+
+
+def test_progress(model, tmp_path, capsys):
+    (tmp_path / "a.txt").write_text("\n".join(sentences(30)))
+    lrp.explain_corpus(model, tmp_path / "a.txt", tmp_path / "out.h5", chunk=4, progress=True)
+    assert "30/30" in capsys.readouterr().err
+
+
+def test_models_can_be_pickled(model, series):
+    for one in (model, series):
+        again = pickle.loads(pickle.dumps(one))
+        assert again.digest == one.digest and again.provenance == one.provenance
+        arrays = [
+            array
+            for layer in again.layers
+            for part in vars(layer).values()
+            if hasattr(part, "arrays")
+            for _, array in part.arrays()
+        ]
+        assert not any(array.flags.writeable for array in arrays)
+
+
+def test_partitions(model):
+    texts = sentences(10)
+    for a, b in zip(
+        explain_partition(iter(texts), model, unit="word"), lrp.explain_all(model, texts, unit="word"), strict=True
+    ):
+        same(a, b)
+    found = explain_partition(["good", "", None, "film"], model, bad="none")
+    assert [e and e.tokens for e in found] == [("good",), None, None, ("film",)]
+    with pytest.raises(lrp.LrpError, match="sequence 1"):
+        explain_partition(["good", ""], model)
+    with pytest.raises(lrp.LrpError, match="bad must be one of"):
+        explain_partition([], model, bad="skip")
