@@ -56,9 +56,7 @@ def test_words_of_equal_relevance_go_from_left_to_right():
         return np.tile([0.0, 1.0], (len(sequences), 1))
 
     relevance = {"same": [np.zeros(5)], "two": [np.array([0.0, 2, 1, 2, 0])]}
-    word_removal(
-        predict, [["a", "b", "c", "d", "e"]], [1], relevance, reference="same", counts=[1, 2], runs=1
-    )
+    word_removal(predict, [["a", "b", "c", "d", "e"]], [1], relevance, reference="same", counts=[1, 2], runs=1)
     assert seen[2] == [["b", "c", "d", "e"], ["c", "d", "e"]]
     assert seen[3] == [["a", "c", "d", "e"], ["a", "c", "e"]]
 
@@ -66,8 +64,7 @@ def test_words_of_equal_relevance_go_from_left_to_right():
 def test_random_removal_is_the_mean_of_its_runs_and_seeded(rng):
     words, labels, true = sentences(rng)
     one, same, other = (
-        word_removal(scores, words, labels, {"r": true}, reference="r", runs=4, seed=seed)
-        for seed in (1, 1, 2)
+        word_removal(scores, words, labels, {"r": true}, reference="r", runs=4, seed=seed) for seed in (1, 1, 2)
     )
     np.testing.assert_array_equal(one.correct["decreasing"], same.correct["decreasing"])
     assert (one.correct["decreasing"][0] != other.correct["decreasing"][0]).any()
@@ -111,16 +108,18 @@ def test_with_a_model_words_ids_and_vectors_agree(rng, how):
     for other in found[1:]:
         for order, correct in found[0].correct.items():
             np.testing.assert_array_equal(correct, other.correct[order])
-    # The same by a slow loop, one sentence and one word at a time.
+    # The same by a slow loop, one sentence at a time.
     chosen = [k for k in range(30) if lrp.predict(model, ids[k]).argmax() == labels[k]]
     for n, k in enumerate(chosen):
-        x, t = vectors[k].copy(), int(relevance["lrp-all"][k].relevance.argmax())
-        if how == "zero":
-            x[t] = 0
-        else:
-            x = np.concatenate([x[:t], x[t + 1 :]])
-        right = lrp.predict(model, x).argmax() == labels[k]
-        assert found[0].correct["decreasing"][1, 0, n] == right
+        order = sorted(range(len(ids[k])), key=lambda t, r=relevance["lrp-all"][k].relevance: -r[t])
+        for c, count in enumerate(found[0].counts):
+            x = vectors[k].copy()
+            if how == "zero":
+                x[order[:count]] = 0
+            else:
+                x = np.stack([x[t] for t in range(len(x)) if t not in order[:count]])
+            right = lrp.predict(model, x).argmax() == labels[k]
+            assert found[0].correct["decreasing"][1, c, n] == right
 
 
 def test_padding_is_not_a_word(rng):

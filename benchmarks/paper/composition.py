@@ -146,8 +146,7 @@ def pieces(model: lrp.Model) -> Iterator[Piece]:
         rows.append(["paper", sign, relevance(paper["relevance"]), samples, paper["shares"]])
     yield Table(
         "composition",
-        "Relevance of each word, mean (standard deviation); phrases that count; classes predicted, of all "
-        "phrases",
+        "Relevance of each word, mean (standard deviation); phrases that count; classes predicted, of all phrases",
         ["composition", "class", "relevance", "phrases", "predicted"],
         rows,
     )
@@ -167,21 +166,22 @@ def pieces(model: lrp.Model) -> Iterator[Piece]:
 
 
 def remarks(found: dict[str, Kind]) -> Iterator[Piece]:
-    """How often each modifier works, where few do: how near the empty lists are to the rule."""
+    """How often single modifiers work: how near the rule the others are, and what the paper's do here."""
     rows = []
     for n in ("1", "2", "3", "5"):
         c = found[n].found
-        if not c.phrases:
-            continue
         names = list(dict.fromkeys(phrase[0] for phrase in c.phrases))
-        share = (c.predicted == c.target).reshape(len(names), -1).mean(axis=1)
-        best = np.argsort(-share, kind="stable")[:6]
-        rows.append([f"{n}. {found[n].name}", ", ".join(f"{names[k]} {100 * share[k]:.0f} %" for k in best)])
+        hits = (c.predicted == c.target).reshape(len(names), -1).mean(axis=1) if names else []
+        share = {name: f"{name} {100 * hit:.0f} %" for name, hit in zip(names, hits, strict=True)}
+        best = [names[k] for k in np.argsort(-np.asarray(hits), kind="stable")[:6]]
+        paper = [name for name in PAPER[n]["retained"] or () if name in share]
+        rows.append([f"{n}. {found[n].name}", *(", ".join(share[k] for k in some) or "-" for some in (best, paper))])
     yield Table(
         "composition_best",
-        "The modifiers that work most often",
-        ["composition", "share of their phrases"],
+        "Share of a modifier's phrases that it turns into the class",
+        ["composition", "those that work most often", "those that the paper retains"],
         rows,
+        "A modifier that is missing in the last column is not in our list, or not neutral to our model.",
     )
 
 

@@ -101,9 +101,7 @@ class Heatmaps:
 
     title: str
     header: Sequence[str]
-    rows: Sequence[
-        tuple[Sequence[str], Explanation | None, Sequence[str]]
-    ]  # cells before, sentence, cells after
+    rows: Sequence[tuple[Sequence[str], Explanation | None, Sequence[str]]]  # cells before, sentence, cells after
 
     def print(self) -> None:
         print(self.title)
@@ -119,14 +117,16 @@ class Heatmaps:
         pass
 
     def html(self) -> str:
-        head = "".join(f"<th>{escape(cell)}</th>" for cell in self.header)
+        at = len(self.rows[0][0])  # the column of the words
+        left = [' class="text"' if k == at else "" for k in range(len(self.header))]
+        head = "".join(f"<th{a}>{escape(cell)}</th>" for a, cell in zip(left, self.header, strict=True))
         lines = []
         for before, e, after in self.rows:
-            left, right = ("".join(f"<td>{escape(c)}</td>" for c in cells) for cells in (before, after))
+            first, last = ("".join(f"<td>{escape(c)}</td>" for c in cells) for cells in (before, after))
             words = f'<td class="lrp text">{html.sentence(e)}</td>' if e is not None else "<td>-</td>"
-            lines.append(f"<tr>{left}{words}{right}</tr>")
+            lines.append(f"<tr>{first}{words}{last}</tr>")
         return (
-            f'<div class="wide"><table><caption>{escape(self.title)}</caption><thead><tr>{head}</tr></thead>'
+            f'<div class="wide maps"><table><caption>{escape(self.title)}</caption><thead><tr>{head}</tr></thead>'
             f"<tbody>{''.join(lines)}</tbody></table></div>"
         )
 

@@ -118,7 +118,7 @@ def accuracy_table(found: Removal, name: str) -> Table:
 
 def curves(found: Removal, name: str) -> Figure:
     """Accuracy against the number of words removed."""
-    drawn = canvas(10, 3.8)
+    drawn = canvas(11, 3.8)
     steps = (0, *found.counts)
     for axis, order, start in zip(drawn.subplots(1, 2), ORDERS, (100, 0), strict=True):
         for k, (method, accuracy) in enumerate(zip(found.names, found.accuracy(order), strict=True)):
@@ -128,7 +128,7 @@ def curves(found: Removal, name: str) -> Figure:
         axis.set(title=f"{order} order of relevance", xlabel="words removed", ylabel="accuracy in %")
         axis.set_xticks(steps)
         axis.grid(alpha=0.3)
-    axis.legend(fontsize=7)
+    drawn.legend(*axis.get_legend_handles_labels(), fontsize=8, loc="outside right center")
     return Figure.of(name, "Accuracy after word removal (the paper has no such picture)", drawn)
 
 

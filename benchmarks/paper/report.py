@@ -41,6 +41,7 @@ caption { text-align: left; font-weight: 600; padding-bottom: .4rem }
 .wide th, .wide td { padding: .25rem .6rem; text-align: right; border-bottom: 1px solid var(--line) }
 .wide th { background: var(--soft); vertical-align: bottom }
 .wide td { vertical-align: top }
+.maps td { vertical-align: middle }
 .wide :is(th, td):first-child, .wide :is(th, td).text { text-align: left }
 .wide tr.paper td { background: var(--paper) }
 .wide td.lrp { max-width: none }
