@@ -30,9 +30,7 @@ _DEFLATE_RATIO = 1032  # no deflate stream holds more than this many bytes a byt
 class Hdf5(Source):
     """An HDF5 file on disk, or one in memory, whose objects are reached by hard links only."""
 
-    def __init__(
-        self, file: str, size: int, content: bytes | None = None, *, max_bytes: int = MAX_BYTES
-    ) -> None:
+    def __init__(self, file: str, size: int, content: bytes | None = None, *, max_bytes: int = MAX_BYTES) -> None:
         super().__init__(file, max_bytes)
         self.size = size
         with self.guard("", "cannot be opened as HDF5; it may be truncated or damaged"):
@@ -186,9 +184,7 @@ class Hdf5(Source):
             unpack = zlib.decompressobj()
             unpacked = unpack.decompress(dataset.read_direct_chunk(chunk.chunk_offset)[1], whole + 5)
             if len(unpacked) > whole + 4 or not unpack.eof:  # a checksum of four bytes may be inside
-                raise self.error(
-                    path, f"has a chunk that is not {whole:,} bytes when unpacked; it is damaged"
-                )
+                raise self.error(path, f"has a chunk that is not {whole:,} bytes when unpacked; it is damaged")
 
     # --------------------------------------------------------------------------------------------- attributes
 
@@ -209,14 +205,8 @@ class Hdf5(Source):
             variable = is_text and kind.is_variable_str()
             # Strings of variable length may all point at the same bytes, each as many as the file has.
             most = math.prod(shape) * (self.size if variable else kind.get_size())
-            if (
-                len(shape) > 1
-                or math.prod(shape) > MAX_NAMES
-                or most > (self.max_bytes if variable else MAX_TEXT)
-            ):
-                raise self.error(
-                    where, f"has shape {shape} and up to {most:,} bytes, too much for an attribute"
-                )
+            if len(shape) > 1 or math.prod(shape) > MAX_NAMES or most > (self.max_bytes if variable else MAX_TEXT):
+                raise self.error(where, f"has shape {shape} and up to {most:,} bytes, too much for an attribute")
             if isinstance(kind, h5t.TypeIntegerID) and math.prod(shape) == 1:
                 number = np.empty(shape, np.int64)
                 attribute.read(number)
@@ -225,9 +215,7 @@ class Hdf5(Source):
                 raise self.error(where, f"must be a string or a whole number, it is {_name(kind)}")
             found = np.empty(shape, kind.dtype)
             attribute.read(found)
-            texts = [
-                text if isinstance(text, str) else text.decode("utf-8") for text in found.reshape(-1).tolist()
-            ]
+            texts = [text if isinstance(text, str) else text.decode("utf-8") for text in found.reshape(-1).tolist()]
             if sum(map(len, texts)) > MAX_TEXT:
                 raise self.error(where, f"is over the limit of {MAX_TEXT:,} bytes for an attribute")
             return texts if shape else texts[0]

@@ -31,9 +31,7 @@ _TEXT = 16 * MAX_TEXT  # of an answer: settings and vocabulary
 _HERE = Path(__file__).parents[2]  # where this very package is, for the child to find it too
 
 
-def read(
-    path: Path, which: str | None, config: Any, readout: str | None, max_bytes: int, several: bool
-) -> Report:
+def read(path: Path, which: str | None, config: Any, readout: str | None, max_bytes: int, several: bool) -> Report:
     """What `kinds.read` gives, found out by a child process."""
     file = Source(str(path), max_bytes)
     with file.guard("config", "must be plain JSON"):
@@ -73,9 +71,7 @@ def _answer(file: Source, asked: bytes, most: int) -> bytes:
     if late.is_set():
         raise file.error("", f"took more than {SECONDS} seconds to read; it is damaged or hostile")
     if process.returncode:
-        raise file.error(
-            "", f"crashed the process that read it ({process.returncode}); it is damaged or hostile"
-        )
+        raise file.error("", f"crashed the process that read it ({process.returncode}); it is damaged or hostile")
     return content
 
 

@@ -49,15 +49,11 @@ class KerasLayer:
 Paths = Callable[[KerasLayer], list[str]]
 
 
-def build(
-    source: Source, config: Any, paths_of: Callable[[list[KerasLayer]], Paths]
-) -> tuple[Model, list[str]]:
+def build(source: Source, config: Any, paths_of: Callable[[list[KerasLayer]], Paths]) -> tuple[Model, list[str]]:
     """The model of a configuration, and what was assumed; `paths_of` finds the arrays of a list of layers."""
     layers, masks = chain(source, config)
     version = config.get("keras_version") if isinstance(config, dict) else None
-    if version is None and any(
-        layer.kind == "InputLayer" and layer.settings.has("batch_shape") for layer in layers
-    ):
+    if version is None and any(layer.kind == "InputLayer" and layer.settings.has("batch_shape") for layer in layers):
         version = "3"  # before, it was called batch_input_shape
     made = _Build(source, paths_of(sorted(layers, key=lambda layer: layer.position)), version)
     for layer in layers:
@@ -106,9 +102,7 @@ def _functional(source: Source, config: Fields) -> tuple[list[KerasLayer], set[f
     if len(layers) != len(items):
         config.refuse("has two layers of one name")
     parents: dict[str, str] = {}
-    masks: dict[
-        str, float
-    ] = {}  # operations that compare inputs with the value of padding, as Keras 3 lists them
+    masks: dict[str, float] = {}  # operations that compare inputs with the value of padding, as Keras 3 lists them
     used: set[float] = set()
     start, end = (_one_tensor(config, key) for key in ("input_layers", "output_layers"))
     for name, layer in layers.items():
@@ -137,9 +131,7 @@ def _functional(source: Source, config: Fields) -> tuple[list[KerasLayer], set[f
             config.refuse(f"has no chain of layers from {start!r} to {end!r}")
         order.append(parents[order[-1]])
     if beside := set(parents) - set(order):
-        layers[min(beside)].refuse(
-            "is beside the chain from input to output; only chains of layers are understood"
-        )
+        layers[min(beside)].refuse("is beside the chain from input to output; only chains of layers are understood")
     return [layers[name] for name in reversed(order) if name in layers], used
 
 
@@ -177,11 +169,7 @@ def _options(tensor: list[Any]) -> dict[str, Any]:
 
 def _tensor(arg: Any) -> str | None:
     """The layer that made a tensor of Keras 3; None for anything else."""
-    if (
-        isinstance(arg, dict)
-        and arg.get("class_name") == "__keras_tensor__"
-        and isinstance(arg.get("config"), dict)
-    ):
+    if isinstance(arg, dict) and arg.get("class_name") == "__keras_tensor__" and isinstance(arg.get("config"), dict):
         history = arg["config"].get("keras_history")
         if isinstance(history, list) and history and isinstance(history[0], str):
             return history[0]
@@ -322,6 +310,7 @@ class _Build:
         renamed = {"output_dim": "units", "inner_activation": "recurrent_activation", "bias": "use_bias"}
         if "output_dim" not in s.value or "units" in s.value:
             return s
+        self.version = self.version or "1"
         return Fields(s.source, s.where, {renamed.get(key, key): value for key, value in s.value.items()})
 
     def _lstm(self, layer: KerasLayer, kind: str, s: Fields, paths: list[str]) -> LSTM:
@@ -329,9 +318,7 @@ class _Build:
             if s.boolean(key, False):
                 layer.refuse(f"{key}=True is not supported")
         if s.boolean("stateful", False):
-            self.note(
-                "stateful is left out: every sequence starts from a zero state, as after reset_states()"
-            )
+            self.note("stateful is left out: every sequence starts from a zero state, as after reset_states()")
         self.note("Keras' gates i, f, c, o are taken as i, f, g, o")
         U, W, b = self._gates(layer, kind, s, paths)
         if kind == "CuDNNLSTM":
@@ -374,9 +361,7 @@ class _Build:
                 'wrote the file; put "keras_version" into the configuration'
             )
         formula, name = ("x/6", "hard_sigmoid_3") if major == "3" else ("0.2 x", "hard_sigmoid")
-        self.note(
-            f"hard_sigmoid is clip({formula} + 0.5, 0, 1), as in the Keras {self.version} that wrote the file"
-        )
+        self.note(f"hard_sigmoid is clip({formula} + 0.5, 0, 1), as in the Keras {self.version} that wrote the file")
         return name
 
     def _one_of(self, layer: KerasLayer, s: Fields, key: str, known: tuple[str, ...]) -> str:
@@ -417,9 +402,7 @@ class _Build:
             if not self.layers:
                 layer.refuse(f"{activation} is supported at the very end only")
             self.output = activation
-            self.note(
-                f"the {activation} at the end is taken off: the scores explained are what it is applied to"
-            )
+            self.note(f"the {activation} at the end is taken off: the scores explained are what it is applied to")
         elif activation in ("relu", "tanh"):
             last = self.layers[-1] if self.layers else None
             if not isinstance(last, Dense) or last.activation != "linear":
@@ -437,9 +420,7 @@ class _Build:
             layer.refuse("must have keepdims=False and data_format='channels_last'")
         if layer.kind in ("GlobalMaxPooling1D", "GlobalMaxPool1D"):
             if self.masked():
-                layer.refuse(
-                    "takes the maximum over padding too, which is not supported; train it without a mask"
-                )
+                layer.refuse("takes the maximum over padding too, which is not supported; train it without a mask")
             self.readout = "max"
         else:
             self.readout = "mean"

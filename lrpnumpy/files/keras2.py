@@ -12,17 +12,13 @@ from lrpnumpy.model import Model
 
 def recognised(file: Hdf5) -> bool:
     """Whether an HDF5 file lists its layers as Keras 1 and 2 do."""
-    return any(
-        _names(file, root, "layer_names") is not None for root in ("model_weights", "") if file.is_group(root)
-    )
+    return any(_names(file, root, "layer_names") is not None for root in ("model_weights", "") if file.is_group(root))
 
 
 def read(file: Hdf5, config: Any) -> tuple[str, Model, list[str]]:
     """Kind of the file, model, and what was assumed; `config` is for weights alone."""
     root = "model_weights" if file.is_group("model_weights") else ""
-    version = next(
-        (v for at in ("", root) if isinstance(v := file.attribute(at, "keras_version"), str)), None
-    )
+    version = next((v for at in ("", root) if isinstance(v := file.attribute(at, "keras_version"), str)), None)
     text = file.text("model_config")
     if text is not None:
         if config is not None:
@@ -56,9 +52,7 @@ def _paths(file: Hdf5, root: str, layers: list[keras.KerasLayer]) -> keras.Paths
 
     def paths(layer: keras.KerasLayer) -> list[str]:
         if not found:
-            layer.refuse(
-                f"cannot be matched: the file has arrays for {len(groups)} layers, not for {len(holders)}"
-            )
+            layer.refuse(f"cannot be matched: the file has arrays for {len(groups)} layers, not for {len(holders)}")
         return found[layer.position]
 
     return paths

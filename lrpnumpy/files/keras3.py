@@ -63,13 +63,9 @@ def _paths(file: Hdf5, layers: list[keras.KerasLayer]) -> keras.Paths:
         name = re.compile(re.escape(_snake_case(layer.kind)) + r"(?:_(\d{1,9}))?")
         found = sorted((int(m[1] or 0), m[0]) for m in map(name.fullmatch, groups) if m)
         if len(found) != len(alike):
-            layer.refuse(
-                f"cannot be matched: the configuration has {len(alike)} of its class, the file {len(found)}"
-            )
+            layer.refuse(f"cannot be matched: the configuration has {len(alike)} of its class, the file {len(found)}")
         at = f"{root}/{found[alike.index(layer.position)][1]}"
-        return [
-            path for inside in _INSIDE.get(layer.kind, ("",)) for path in _variables(file, f"{at}/{inside}")
-        ]
+        return [path for inside in _INSIDE.get(layer.kind, ("",)) for path in _variables(file, f"{at}/{inside}")]
 
     return paths
 

@@ -121,20 +121,14 @@ def _hdf5(
             kind = "PyTorch arrays in HDF5"
         else:
             shown = ", ".join(names[:10]) or "nothing"
-            raise file.error(
-                "", f"is HDF5 of a kind that is not known, with {shown}; supported are {SUPPORTED}"
-            )
+            raise file.error("", f"is HDF5 of a kind that is not known, with {shown}; supported are {SUPPORTED}")
         return _reported(path, kind, model, notes)
 
 
-def _other(
-    file: Source, path: Path, head: bytes, size: int, config: Any, readout: str | None, max_bytes: int
-) -> Found:
+def _other(file: Source, path: Path, head: bytes, size: int, config: Any, readout: str | None, max_bytes: int) -> Found:
     if path.is_dir():
         if not reference.recognised(path):
-            raise file.error(
-                "", f"is a folder, and not one of LRP_for_LSTM, which has {', '.join(reference.FILES)}"
-            )
+            raise file.error("", f"is a folder, and not one of LRP_for_LSTM, which has {', '.join(reference.FILES)}")
         return "files of LRP_for_LSTM", *reference.Reference(path, max_bytes).read()
     if head.startswith(b"PK\x03\x04"):
         return _zip(path, config, readout, max_bytes)
@@ -177,9 +171,7 @@ def _zip(path: Path, config: Any, readout: str | None, max_bytes: int) -> Found:
 
 def _check_readout(file: Source, model: Model, readout: str | None) -> None:
     if readout is not None and readout != model.readout:
-        raise file.error(
-            "", f"says itself that its readout is {model.readout!r}; leave out readout, got {readout!r}"
-        )
+        raise file.error("", f"says itself that its readout is {model.readout!r}; leave out readout, got {readout!r}")
 
 
 def _refuse(file: Source, where: str, **options: Any) -> None:

@@ -24,9 +24,7 @@ _TYPES = {1: np.float32, 10: np.float16, 11: np.float64, 6: np.int32, 7: np.int6
 
 def recognised(head: bytes) -> bool:
     """Whether a file starts as a ModelProto does: version, then producer, graph or operator set."""
-    return (
-        len(head) > 2 and head[0] == 0x08 and 1 <= head[1] < 32 and head[2] in (0x12, 0x1A, 0x22, 0x3A, 0x42)
-    )
+    return len(head) > 2 and head[0] == 0x08 and 1 <= head[1] < 32 and head[2] in (0x12, 0x1A, 0x22, 0x3A, 0x42)
 
 
 def read(path: Path, max_bytes: int = MAX_BYTES) -> tuple[str, Model, list[str]]:
@@ -35,9 +33,7 @@ def read(path: Path, max_bytes: int = MAX_BYTES) -> tuple[str, Model, list[str]]
     try:
         import onnx
     except ImportError:
-        raise source.error(
-            "", "is an ONNX file, which needs the package onnx; install lrpnumpy[onnx]"
-        ) from None
+        raise source.error("", "is an ONNX file, which needs the package onnx; install lrpnumpy[onnx]") from None
     with source.guard("", "is not an ONNX file that can be read"):
         source.spend("", path.stat().st_size)
         model = onnx.ModelProto.FromString(path.read_bytes())
@@ -183,9 +179,7 @@ class _Graph:
                     "takes the last step of both directions: the backward one has read a single step there",
                 )
             return replace(flow, axes=axes, read="last")
-        return self.refuse(
-            where, f"takes position {index} of the axis {flow.axes[at]}, which is not supported"
-        )
+        return self.refuse(where, f"takes position {index} of the axis {flow.axes[at]}, which is not supported")
 
     def slice(self, where: str, inputs: list[Any], options: dict[str, Any]) -> _Flow:
         flow, *limits = inputs
@@ -247,11 +241,7 @@ class _Graph:
         def run(where: str, inputs: list[Any], options: dict[str, Any]) -> _Flow:
             flow = inputs[0]
             numbers = inputs[1] if len(inputs) > 1 else options.get("axes")
-            if (
-                not isinstance(numbers, (np.ndarray, list))
-                or np.size(numbers) != 1
-                or options.get("keepdims", 1)
-            ):
+            if not isinstance(numbers, (np.ndarray, list)) or np.size(numbers) != 1 or options.get("keepdims", 1):
                 self.refuse(where, "must be over the steps, without keepdims")
             at = self.axis(where, flow, numbers)
             if flow.axes[at] != "time" or flow.read is not None or isinstance(self.layers[-1], Dense):
@@ -265,9 +255,7 @@ class _Graph:
     def flow_out(self, flow: _Flow, where: str) -> None:
         """See that a flow holds all directions of the last layer in order, and settle the readout."""
         if flow.layers != len(self.layers):
-            self.refuse(
-                where, "takes its input from before the last layer; only chains of layers are supported"
-            )
+            self.refuse(where, "takes its input from before the last layer; only chains of layers are supported")
         if flow.axes[-1:] != ("feature",) or "direction" in flow.axes:
             self.refuse(where, f"has an input with the axes {flow.axes}; the features must be the last")
         recurrent = [k for k, layer in enumerate(self.layers) if not isinstance(layer, Dense)]
@@ -372,9 +360,7 @@ class _Graph:
             if not self.layers or at != len(flow.axes) - 1:
                 self.refuse(where, "is supported over the scores, at the very end, only")
             self.output = kind
-            self.notes.append(
-                f"the {kind} at the end is taken off: the scores explained are what it is applied to"
-            )
+            self.notes.append(f"the {kind} at the end is taken off: the scores explained are what it is applied to")
             return flow
 
         return run

@@ -52,12 +52,8 @@ class Described:
             (code, *_), order = dtype.arguments, dtype.state[1]
             kind = np.dtype({"f2": np.float16, "f4": np.float32, "f8": np.float64}[text(code)])
             kind = kind.newbyteorder(">" if text(order) == ">" else "<")
-            if math.prod(shape) * kind.itemsize != len(data) or not all(
-                type(n) is int and n > 0 for n in shape
-            ):
-                raise source.error(
-                    where, f"declares shape {shape}, which does not fit its {len(data):,} bytes"
-                )
+            if math.prod(shape) * kind.itemsize != len(data) or not all(type(n) is int and n > 0 for n in shape):
+                raise source.error(where, f"declares shape {shape}, which does not fit its {len(data):,} bytes")
             found = np.frombuffer(data, kind).reshape(shape, order="F" if fortran else "C")
             return found.astype(np.result_type(kind, np.float32))
 
@@ -86,9 +82,7 @@ class _Machine:
         self.memory: dict[int, Any] = {}
 
     def refuse(self, reason: str) -> Any:
-        raise self.source.error(
-            self.where, f"{reason}; only arrays, strings, numbers, lists and dicts are read"
-        )
+        raise self.source.error(self.where, f"{reason}; only arrays, strings, numbers, lists and dicts are read")
 
     def run(self, name: str, argument: Any) -> None:
         """One instruction."""
@@ -165,9 +159,7 @@ class _Machine:
         meaning = what.meaning if isinstance(what, Name) else None
         if meaning in ("array", "dtype") and isinstance(arguments, tuple):
             self.stack.append(Described(meaning, arguments))
-        elif meaning == "bytes" and arguments[1:] == (
-            "latin1",
-        ):  # how Python 3 writes bytes up to protocol 2
+        elif meaning == "bytes" and arguments[1:] == ("latin1",):  # how Python 3 writes bytes up to protocol 2
             self.stack.append(arguments[0].encode("latin-1"))
         else:
             self.refuse("calls something")

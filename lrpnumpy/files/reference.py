@@ -54,9 +54,7 @@ class Reference(Source):
         ]
         E = self._embeddings()
         if len(E) > len(words):
-            notes.append(
-                f"{len(E) - len(words)} embeddings after the last word of the vocabulary are left out"
-            )
+            notes.append(f"{len(E) - len(words)} embeddings after the last word of the vocabulary are left out")
         left, right = (self._encoder(arrays, side, E.shape[1]) for side in ("Left", "Right"))
         V = [
             self._array(arrays, "Why_Left", (None, left.units)),

@@ -41,9 +41,7 @@ def _described(model: Model) -> list[str]:
         words = "no vocabulary, inputs are token ids"
         if embedding.vocabulary is not None:
             shown = " ".join(embedding.vocabulary[:5])
-            words = f"words {shown} …, cut by {embedding.tokenizer!r}" + (
-                ", lowercased" if embedding.lowercase else ""
-            )
+            words = f"words {shown} …, cut by {embedding.tokenizer!r}" + (", lowercased" if embedding.lowercase else "")
         lines.append(f"  embedding {len(embedding.E):,} tokens of {embedding.size}; {words}")
         if embedding.unknown is not None:
             lines.append(f"            unknown words are {embedding.unknown!r}")

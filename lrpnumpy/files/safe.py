@@ -66,8 +66,7 @@ class Source:
     def fits(self, where: str, declared: tuple[int, ...], expected: Shape) -> None:
         """Raise unless the declared shape is the expected one."""
         if len(declared) != len(expected) or not all(
-            got == want or (want is None and 0 < got < 2**40)
-            for got, want in zip(declared, expected, strict=True)
+            got == want or (want is None and 0 < got < 2**40) for got, want in zip(declared, expected, strict=True)
         ):
             wanted = ", ".join("any" if n is None else str(n) for n in expected)
             raise self.error(where, f"must have shape ({wanted}), the file declares {declared}")

@@ -32,9 +32,7 @@ class Safetensors(Source):
             size = os.fstat(stream.fileno()).st_size
             length = int.from_bytes(stream.read(8), "little")
             if length > min(size - 8, MAX_TEXT):
-                raise self.error(
-                    "", f"has a header of {length:,} bytes, over the file's or the limit's {MAX_TEXT:,}"
-                )
+                raise self.error("", f"has a header of {length:,} bytes, over the file's or the limit's {MAX_TEXT:,}")
             header = Fields(self, "header", parse_json(self, "header", stream.read(length)))
         self._start = 8 + length
         self._room = size - self._start
@@ -47,9 +45,7 @@ class Safetensors(Source):
         return list(self._arrays)
 
     def text(self, name: str) -> str | None:
-        return (
-            self._metadata.string(name) if self._metadata is not None and self._metadata.has(name) else None
-        )
+        return self._metadata.string(name) if self._metadata is not None and self._metadata.has(name) else None
 
     def shape(self, name: str) -> tuple[int, ...]:
         return self._declared(name)[0]
@@ -76,7 +72,5 @@ class Safetensors(Source):
             raise self.error(name, f"must hold F16, BF16, F32 or F64, it has {kind[:20]}")
         start, stop = offsets
         if stop > self._room or stop - start != math.prod(shape) * DTYPES[kind].itemsize:
-            raise self.error(
-                name, f"declares shape {tuple(shape)} at {offsets}, which does not fit into the file"
-            )
+            raise self.error(name, f"declares shape {tuple(shape)} at {offsets}, which does not fit into the file")
         return tuple(shape), kind, start

@@ -63,9 +63,7 @@ def recognised(names: list[str]) -> bool:
 def said(source: Source, config: Any, readout: str | None) -> Said:
     """What is said by the arguments, by `config`, or by remarks beside the arrays, in this order."""
     given = Fields(source, "config", {} if config is None else config)
-    remarks = {
-        key: text for key in ("readout", "layers", "activations", "output") if (text := source.text(key))
-    }
+    remarks = {key: text for key in ("readout", "layers", "activations", "output") if (text := source.text(key))}
     for key in ("layers", "activations"):
         if key in remarks:
             remarks[key] = parse_json(source, key, remarks[key])
@@ -131,9 +129,7 @@ def _lstm_module(source: Source, name: str, shapes: dict[str, tuple[int, ...]]) 
     expected = {leaf for k in range(depth) for side in _sides(two_way) for leaf in _leaves(k, side, biased)}
     if set(shapes) != expected:
         odd = ", ".join(sorted(set(shapes) ^ expected)[:8])
-        raise source.error(
-            name, f"must have the arrays of an LSTM of {depth} layers; missing or not known: {odd}"
-        )
+        raise source.error(name, f"must have the arrays of an LSTM of {depth} layers; missing or not known: {odd}")
     H = shapes["weight_hh_l0"][-1] if shapes["weight_hh_l0"] else 0
     rows = shapes["weight_hh_l0"][0] if shapes["weight_hh_l0"] else 0
     if rows in (H, 3 * H) and rows:
@@ -149,9 +145,7 @@ def _sides(two_way: bool) -> tuple[str, ...]:
 
 
 def _leaves(k: int, side: str, biased: bool) -> list[str]:
-    return [
-        f"{what}_{which}_l{k}{side}" for what in ("weight", "bias")[: 1 + biased] for which in ("ih", "hh")
-    ]
+    return [f"{what}_{which}_l{k}{side}" for what in ("weight", "bias")[: 1 + biased] for which in ("ih", "hh")]
 
 
 # ------------------------------------------------------------------------------------------- modules to chain
@@ -166,24 +160,16 @@ def _order(source: Source, modules: list[Module], said: Said, notes: list[str]) 
         found = list(_fitting([named[name] for name in said.layers]))
     else:
         if len(modules) > _MOST:
-            raise source.error(
-                "", f"has {len(modules)} modules; say layers=[...], their names as they are applied"
-            )
+            raise source.error("", f"has {len(modules)} modules; say layers=[...], their names as they are applied")
         found = [chain for order in permutations(modules) for chain in _fitting(list(order))]
     if len(found) != 1:
         shown = ", ".join(
             f"{m.name or 'the arrays without prefix'} ({m.kind} {m.inputs} to {m.outputs})" for m in modules
         )
-        many = (
-            "in more than one order; say layers=[...], their names as they are applied"
-            if found
-            else "in no order"
-        )
+        many = "in more than one order; say layers=[...], their names as they are applied" if found else "in no order"
         raise source.error("", f"has modules whose shapes fit {many}: {shown}")
     if said.layers is None and len(modules) > 1:
-        notes.append(
-            f"modules are applied in the only order that fits: {', '.join(m.name for m in found[0])}"
-        )
+        notes.append(f"modules are applied in the only order that fits: {', '.join(m.name for m in found[0])}")
     return found[0]
 
 
@@ -199,9 +185,7 @@ def _fitting(order: list[Module]) -> Iterator[list[Module]]:
             yield found
 
 
-def _build(
-    source: Source, paths: Mapping[str, str], order: list[Module], said: Said, notes: list[str]
-) -> Model:
+def _build(source: Source, paths: Mapping[str, str], order: list[Module], said: Said, notes: list[str]) -> Model:
     linears = [module for module in order if module.kind == "linear"]
     needed = len(linears) - (1 if order[-1].kind == "linear" else 0)
     given = list(said.activations or [])
@@ -295,9 +279,7 @@ def from_torch(
         state, kinds = module_or_state_dict.state_dict(), _kinds(module_or_state_dict)
     else:
         what = type(module_or_state_dict).__name__
-        raise LrpError(
-            f"from_torch: the first argument must be a torch.nn.Module or a state_dict, got {what}."
-        )
+        raise LrpError(f"from_torch: the first argument must be a torch.nn.Module or a state_dict, got {what}.")
     source = StateDict({str(name): _numpy(name, value) for name, value in state.items()})
     return read(source, Said(readout, layers, activations, output), kinds)[0]
 
@@ -307,9 +289,7 @@ def _kinds(module: Any) -> dict[str, str]:
     known = {"LSTM": "lstm", "Linear": "linear", "Embedding": "embedding"}
     found = {}
     for name, part in module.named_modules():
-        if any(True for _ in part.parameters(recurse=False)) or any(
-            True for _ in part.buffers(recurse=False)
-        ):
+        if any(True for _ in part.parameters(recurse=False)) or any(True for _ in part.buffers(recurse=False)):
             kind = type(part).__name__
             if kind not in known:
                 raise LrpError(f"from_torch: modules must be LSTM, Linear or Embedding, got {kind} {name!r}.")

@@ -21,16 +21,12 @@ def _lstm(rng, inputs, units, bias=True, **settings):
 
 
 def _both(rng, inputs, units, merge="concat", **settings):
-    return lrp.Bidirectional(
-        _lstm(rng, inputs, units, **settings), _lstm(rng, inputs, units, **settings), merge=merge
-    )
+    return lrp.Bidirectional(_lstm(rng, inputs, units, **settings), _lstm(rng, inputs, units, **settings), merge=merge)
 
 
 def _dense(rng, inputs, outputs, activation="linear", bias=True):
     V = rng.normal(0, 0.7, (outputs, inputs)).astype(np.float32)
-    return lrp.Dense(
-        V, rng.normal(0, 0.7, outputs).astype(np.float32) if bias else None, activation=activation
-    )
+    return lrp.Dense(V, rng.normal(0, 0.7, outputs).astype(np.float32) if bias else None, activation=activation)
 
 
 def _words(rng, size=4, mask=None):
@@ -132,24 +128,65 @@ def sentence_layers(L):
     return [L.Embedding(VOCABULARY, 4), L.Bidirectional(L.LSTM(3)), L.Dense(3, activation="softmax")]
 
 
+def deep(rng):
+    """Nothing but what CuDNNLSTM has."""
+    layers = [_both(rng, 4, 3), _lstm(rng, 6, 2), _dense(rng, 2, 2)]
+    return lrp.Model(layers, embedding=_words(rng), output="softmax")
+
+
+def deep_layers(L, LSTM=None):
+    LSTM = LSTM or L.LSTM
+    return [
+        L.Embedding(VOCABULARY, 4),
+        L.Bidirectional(LSTM(3, return_sequences=True)),
+        LSTM(2),
+        L.Dense(2, activation="softmax"),
+    ]
+
+
+def old(rng):
+    """As Keras 1 users built it: the hard sigmoid was the default."""
+    hard = {"recurrent_activation": "hard_sigmoid"}
+    layers = [_lstm(rng, 4, 3, **hard), _both(rng, 3, 2, **hard), _dense(rng, 4, 2)]
+    return lrp.Model(layers, embedding=_words(rng, mask=0), output="softmax")
+
+
+def old_layers(L):
+    hard = {"recurrent_activation": "hard_sigmoid"}
+    return [
+        L.Embedding(VOCABULARY, 4, mask_zero=True),
+        L.LSTM(3, return_sequences=True, **hard),
+        L.Bidirectional(L.LSTM(2, **hard)),
+        L.Dense(2, activation="softmax"),
+    ]
+
+
+def reference(rng):
+    """As LRP_for_LSTM has it: words, two directions, no output bias."""
+    words = replace(_words(rng), vocabulary=[f"wörd{k}" for k in range(VOCABULARY)])
+    return lrp.Model([_both(rng, 4, 3), _dense(rng, 6, 3, bias=False)], embedding=words, output="softmax")
+
+
 @dataclass(frozen=True)
 class Network:
     """A network of the zoo: the model of arrays, and its Keras layers, as Sequential or as functional."""
 
     make: Callable[[np.random.Generator], lrp.Model]
-    layers: Callable[[Any], list[Any]]
+    layers: Callable[[Any], list[Any]] | None = None
     functional: bool = False
 
     def model(self, hard: str = "hard_sigmoid", dtype=np.float32) -> lrp.Model:
         """The model; `hard` is the hard sigmoid of the Keras that writes it."""
         model = self.make(np.random.default_rng(list(self.make.__name__.encode())))
-        layers = [
-            replace(layer, recurrent_activation=hard)
-            if getattr(layer, "recurrent_activation", "").startswith("hard")
-            else layer
-            for layer in model.layers
-        ]
-        return replace(model, layers=tuple(layers)).astype(dtype)
+        return replace(model, layers=tuple(_with_hard(layer, hard) for layer in model.layers)).astype(dtype)
+
+
+def _with_hard(layer, hard):
+    if isinstance(layer, lrp.Bidirectional):
+        return replace(layer, forward=_with_hard(layer.forward, hard), backward=_with_hard(layer.backward, hard))
+    if getattr(layer, "recurrent_activation", "").startswith("hard"):
+        return replace(layer, recurrent_activation=hard)
+    return layer
 
 
 NETWORKS = {
@@ -159,6 +196,9 @@ NETWORKS = {
     "every": Network(every, every_layers, functional=True),
     "relu": Network(relu, relu_layers),
     "sentence": Network(sentence, sentence_layers),
+    "deep": Network(deep, deep_layers),
+    "old": Network(old, old_layers),
+    "reference": Network(reference),
 }
 
 
@@ -217,3 +257,30 @@ def torch_arrays(model: lrp.Model, names=("embedding", "lstm", "head")) -> dict[
                 found[f"{names[1]}.{what}_l{depth}{end}"] = array
         depth += 1
     return found
+
+
+def cudnn_weights(model: lrp.Model) -> list[np.ndarray]:
+    """The arrays of a model as CuDNNLSTM lists them: blocks of the gates transposed, and two biases."""
+    found = [] if model.embedding is None else [model.embedding.E]
+    for layer in model.layers:
+        if isinstance(layer, lrp.Dense):
+            found += [layer.V.T, layer.d]
+            continue
+        for side in (layer.forward, layer.backward) if isinstance(layer, lrp.Bidirectional) else (layer,):
+            half = side.b.reshape(-1) * np.float32(0.25)
+            found += [
+                np.hstack([U.reshape(side.inputs, side.units) for U in side.U]),
+                np.hstack(list(side.W)),
+                np.concatenate([half, side.b.reshape(-1) - half]),
+            ]
+    return found
+
+
+def keras1_weights(layer) -> list[np.ndarray]:
+    """The arrays of a layer as Keras 1 lists them: W, U, b of the gates i, c, f, o."""
+    if isinstance(layer, lrp.Embedding):
+        return [layer.E]
+    if isinstance(layer, lrp.Dense):
+        return [layer.V.T, layer.d]
+    sides = (layer.forward, layer.backward) if isinstance(layer, lrp.Bidirectional) else (layer,)
+    return [a for s in sides for g in (0, 2, 1, 3) for a in (s.U[g].T, s.W[g].T, s.b[g])]
