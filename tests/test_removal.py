@@ -94,12 +94,13 @@ def test_the_bootstrap_tells_chance_from_difference(rng):
 
 @pytest.mark.parametrize("how", ["delete", "zero"])
 def test_with_a_model_words_ids_and_vectors_agree(rng, how):
+    N = 150
     names = [f"w{k}" for k in range(12)]
     embedding = lrp.Embedding(rng.normal(size=(12, 3)), vocabulary=names)
-    model = lrp.Model([lstm(rng, 3, 4), dense(rng, 4, 3)], embedding=embedding)
-    ids = [rng.integers(0, 12, T) for T in rng.integers(5, 9, 30)]
+    model = lrp.Model([lstm(rng, 3, 4, bias=False), dense(rng, 4, 3, bias=False)], embedding=embedding)
+    ids = [rng.integers(0, 12, T) for T in rng.integers(5, 9, N)]
     words, vectors = [[names[k] for k in row] for row in ids], [embedding.E[row] for row in ids]
-    labels = rng.integers(0, 3, 30)
+    labels = rng.integers(0, 3, N)
     relevance = {"lrp-all": lrp.explain_all(model, ids, "lrp-all", labels)}
     found = [
         word_removal(model, sequences, labels, relevance, reference="lrp-all", how=how)
@@ -108,8 +109,9 @@ def test_with_a_model_words_ids_and_vectors_agree(rng, how):
     for other in found[1:]:
         for order, correct in found[0].correct.items():
             np.testing.assert_array_equal(correct, other.correct[order])
+    assert len(np.unique(found[0].correct["decreasing"][1], axis=0)) == 3  # it matters how many are removed
     # The same by a slow loop, one sentence at a time.
-    chosen = [k for k in range(30) if lrp.predict(model, ids[k]).argmax() == labels[k]]
+    chosen = [k for k in range(N) if lrp.predict(model, ids[k]).argmax() == labels[k]]
     for n, k in enumerate(chosen):
         order = sorted(range(len(ids[k])), key=lambda t, r=relevance["lrp-all"][k].relevance: -r[t])
         for c, count in enumerate(found[0].counts):
