@@ -1,10 +1,10 @@
 """Occlusion: the scores of a network when a phrase or a single input is replaced or left out.
 
-Every such variant differs from its sequence in one run of steps. A `Change` says in which, and what stands there
-instead; each layer turns the change of its inputs into the change of its outputs. One direction of an LSTM changes
-everything from the first changed step on (or, with `tol`, until its state is back) and nothing before, so that all
-variants begin from states of the sequence itself. Two directions change what is on both sides; a Dense layer
-changes no further step.
+Every such variant differs from its sequence in one run of steps. A `Change` says in which, and what stands
+there instead; each layer turns the change of its inputs into the change of its outputs. One direction of an LSTM
+changes everything from the first changed step on (or, with `tol`, until its state is back) and nothing before,
+so that all variants begin from states of the sequence itself. Two directions change what is on both sides; a
+Dense layer changes no further step.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Variants:
 
 @dataclass(frozen=True, eq=False)
 class Change:
-    """What variants have instead of their sequence's rows: rows[own + stride (t - lo)] at each t from lo to hi."""
+    """What stands in place of the sequence's rows: rows[own + stride (t - lo)] at each step t from lo to hi."""
 
     lo: np.ndarray  # (V,)
     hi: np.ndarray  # (V,)
@@ -81,18 +81,18 @@ def occlude(
 ) -> list[np.ndarray]:
     """Scores (V, C) of each sequence with each of its phrases occluded: spans[s] is (V, 2) of [start, stop).
 
-    A phrase is replaced by the vector `baseline` (D,), zero by default, or with how="omit" left out. With `variables`
-    every single input is replaced in turn, whatever spans and how, and the result is (T, D, C). With readout "every"
-    the scores are those at steps[s], by default the last; where that step is left out, those at the last step
-    before it that is not, or where there is none, at the first after it.
+    A phrase is replaced by the vector `baseline` (D,), zero by default, or with how="omit" left out. With
+    `variables` every single input is replaced in turn, whatever spans and how, and the result is (T, D, C). With
+    readout "every" the scores are those at steps[s], by default the last; where that step is left out, those at the
+    last step before it that is not, or where there is none, at the first after it.
 
-    A variant whose state in a layer has come back within `tol` of its sequence's (absolute, h and c) goes on there
-    as the sequence does; 0, the default, is exact. A trace must have been made with keep="states".
+    A variant whose state in a layer has come back within `tol` of its sequence's (absolute, h and c) goes on
+    there as the sequence does; 0, the default, is exact. A trace must have been made with keep="states".
     """
     options = _Options(baseline, how, tol, steps)
     if variables:
         t, owner = _words(batch)
-        R, D = batch.x.shape  # type: ignore[union-attr]
+        R, D = batch.x.shape
         t, owner, d = t.repeat(D), owner.repeat(D), np.tile(np.arange(D), R)
         scores = _occluded(trace_or_model, batch, options, owner, t, t + 1, nth=t * D + d, variable=d)
         return batch.split(scores.reshape(R, D, -1))
@@ -144,8 +144,8 @@ def _occluded(
 ) -> np.ndarray:
     """Scores (V, C) with the phrase [start, stop) of sequence `owner` occluded, or only one `variable` of it.
 
-    `nth` says which phrase of its sequence each is, where they are not sorted by that already: side by side, all
-    the first, all the second, …, they make the widest strips.
+    `nth` says which of its sequence's phrases each is, unless they are sorted by that: all the first ones, all the
+    second ones, … make the widest strips.
     """
     trace = trace_or_model if isinstance(trace_or_model, Trace) else forward(trace_or_model, batch, "states")
     model, dtype = trace.model, trace.scores.dtype
@@ -158,17 +158,12 @@ def _occluded(
     if model.readout == "every":
         position = T - 1 if options.steps is None else np.asarray(options.steps)[owner]
     leaves_out = options.how == "omit" and variable is None
-    if leaves_out:
-        if (whole := stop - start == T).any():
-            raise LrpError(
-                f"how='omit' must leave at least one step, got a phrase of all {T[whole][0]}; use how='zero'."
-            )
+    if leaves_out and (whole := stop - start == T).any():
+        raise LrpError(f"how='omit' must leave at least one step, got a phrase of all {T[whole][0]}; use how='zero'.")
     if leaves_out and position is not None:
         left_out = (start <= position) & (position < stop)
         position = np.where(left_out, np.where(start > 0, start - 1, stop), position)
-    instead = (
-        np.zeros(model.inputs, dtype) if options.baseline is None else np.asarray(options.baseline, dtype)
-    )
+    instead = np.zeros(model.inputs, dtype) if options.baseline is None else np.asarray(options.baseline, dtype)
     pooling = _Pooling(trace) if model.readout in ("mean", "max") else None
     scores = np.empty((len(T), model.outputs), dtype)
     for some in _groups(model, T):
@@ -176,7 +171,7 @@ def _occluded(
         if variable is None:
             change = Change(lo, hi, np.zeros(len(lo), np.int64), 0, instead.reshape(1, -1))
         else:
-            rows, every, d = batch.x[batch.first[lo] + owner[some]], np.arange(len(lo)), variable[order][some]  # type: ignore[index]
+            rows, every, d = batch.x[batch.first[lo] + owner[some]], np.arange(len(lo)), variable[order][some]
             rows[every, d] = instead[d]
             change = Change(lo, hi, every, 1, rows)
         variants = Variants(owner[some], T[some], (lo, hi) if leaves_out else None, options.tol)
@@ -194,7 +189,7 @@ def _groups(model: Model, T: np.ndarray) -> list[slice]:
     numbers = max(layer.inputs + 4 * layer.outputs for layer in recurrent)  # a row
     all_steps = len(recurrent) > 1 or model.readout in ("mean", "max")
     if len(T) * numbers * (T.max(initial=1) if all_steps else 1) <= MOST:
-        return [slice(0, len(T))]
+        return [slice(0, len(T))] if len(T) else []
     total = np.cumsum(T if all_steps else np.ones_like(T)) * numbers
     return [slice(a, b) for a, b in pairwise([0, *np.flatnonzero(np.diff(total // MOST)) + 1, len(T)])]
 
@@ -239,15 +234,12 @@ def _last(
     T = variants.T
     ends = (T, T) if position is None else (position + 1, T - position)
     sides = [
-        _run(*side, batch, end, None)[0]
-        for side, end in zip(_directions(trace, variants, change), ends, strict=False)
+        _run(*side, batch, end, None)[0] for side, end in zip(_directions(trace, variants, change), ends, strict=False)
     ]
     return merge(trace.layer, tuple(sides))
 
 
-def _changed(
-    trace: LSTMTrace | BidirectionalTrace, batch: Batch, variants: Variants, change: Change
-) -> Change:
+def _changed(trace: LSTMTrace | BidirectionalTrace, batch: Batch, variants: Variants, change: Change) -> Change:
     """The change of a layer's outputs: where that of any direction is, with the sequence's rows for the other."""
     T = variants.T
     found = []
@@ -287,8 +279,9 @@ def _run(
     end: np.ndarray,
     at: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """One direction up to the step `end`: the last outputs (V, H), or those of the steps from lo on in the rows from `at`
-    on; and the step from which on each variant is as its sequence.
+    """One direction up to the step `end`: its last outputs (V, H), or all from step lo on in the rows from `at` on.
+
+    And the step from which on each variant is as its sequence.
     """
     layer, V, dtype = trace.layer, len(end), change.rows.dtype
     shape = V if at is None else int((end - change.lo).sum()), layer.units
@@ -327,7 +320,8 @@ class _Pooling:
 
     def __init__(self, trace: Trace) -> None:
         self.batch, self.is_mean = trace.batch, trace.model.readout == "mean"
-        self.join, nothing = (np.add, 0) if self.is_mean else (np.maximum, -np.inf)
+        self.join: np.ufunc = np.add if self.is_mean else np.maximum
+        nothing = 0 if self.is_mean else -np.inf
         none = np.full((1, trace.merged.shape[1]), nothing, trace.merged.dtype)
         parts = trace.batch.split(trace.merged)
         self.before = np.concatenate([x for h in parts for x in (none, self.join.accumulate(h))])

@@ -28,7 +28,7 @@ def words(T):
 
 
 def without(x, span, baseline, how):
-    """The changed input, and where each step of x has moved: a step that is left out to the last before it."""
+    """The changed input, and where each step of x is now; of a step that is left out, the last before it."""
     start, stop = span
     if how == "omit":
         stays = np.r_[:start, stop : len(x)]
@@ -71,9 +71,7 @@ def test_golden(name, model, sequences):
                     np.abs(part["scores"]).max(),
                 )
                 if model.outputs > 1:
-                    drop = oracle.softmax(part["scores"])[c] - np.array(
-                        [oracle.softmax(f)[c] for f in variants]
-                    )
+                    drop = oracle.softmax(part["scores"])[c] - np.array([oracle.softmax(f)[c] for f in variants])
                     close(drop, golden["occlusion_p"], 1e-12, 1)
 
 
@@ -118,9 +116,7 @@ def test_phrases_are_plain_forward_passes(question, with_baseline, how, with_ste
     for got, x, span, step in zip(found, xs, spans, steps, strict=True):
         assert got.shape == (len(span), model.outputs) and got.dtype == model.dtype
         if len(span):
-            wanted = plainly(
-                model, x, span, step if with_steps else -1, baseline if with_baseline else 0, how
-            )
+            wanted = plainly(model, x, span, step if with_steps else -1, baseline if with_baseline else 0, how)
             close(got, wanted, 1e-12, max(1, np.abs(wanted).max()))
 
 
@@ -128,9 +124,7 @@ def test_phrases_are_plain_forward_passes(question, with_baseline, how, with_ste
 def test_variables_are_plain_forward_passes(question, with_baseline):
     model, batch, xs, _, steps = question
     baseline = some_baseline(model) if with_baseline else np.zeros(model.inputs)
-    found = occlude(
-        model, batch, [], variables=True, baseline=baseline if with_baseline else None, steps=steps
-    )
+    found = occlude(model, batch, [], variables=True, baseline=baseline if with_baseline else None, steps=steps)
     for got, x, step in zip(found, xs, steps, strict=True):
         assert got.shape == (*x.shape, model.outputs)
         for t, d in np.ndindex(*x.shape):
@@ -155,7 +149,7 @@ def test_words_are_phrases_of_one_word(question, how):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("two", [False, True])
 def test_more_variants_than_places(rng, dtype, two):
-    """Sizes of real networks, where the queue is longer than what runs at once: plain forward passes of the engine."""
+    """The queue is longer than what runs at once; here the judge is the engine's own forward pass."""
     layer = nets.two_way(rng, 7, 40) if two else nets.lstm(rng, 7, 40)
     model = lrp.Model([layer, nets.dense(rng, layer.outputs, 3)]).astype(dtype)
     batch, xs = packed(model, [rng.normal(size=(T, 7)).astype(dtype) for T in (30, 3, 17, 30, 29, 1, 30)])
@@ -171,7 +165,14 @@ def test_a_trace_gives_what_the_model_gives(rng):
     spans = [words(len(x)) for x in xs]
     trace = forward(model, batch, "states")
     for a, b in zip(occlude(trace, batch, spans), occlude(model, batch, spans), strict=True):
-        assert (a == b).all()
+        close(a, b, 1e-13)
+
+
+def test_no_phrases(rng):
+    model = lrp.Model([nets.lstm(rng, 3, 4), nets.dense(rng, 4, 2)], readout="mean")
+    batch, _ = packed(model, [rng.normal(size=(T, 3)) for T in (5, 4)])
+    none = np.empty((0, 2), np.int64)
+    assert [part.shape for part in occlude(model, batch, [none, none])] == [(0, 2), (0, 2)]
 
 
 def test_a_phrase_of_everything_can_be_replaced_but_not_left_out(rng):
@@ -234,9 +235,7 @@ def test_tol_stops_early_and_errs_little(rng, runs, readout, kind, how):
         found = occlude(model, batch, spans, how=how, tol=tol)
         assert np.concatenate(runs).sum() < 0.7 * whole
         off = max(np.abs(a - b).max() for a, b in zip(found, exact, strict=True))
-        assert (
-            off < 20 * tol
-        )  # what is left at the stop fades, but the layers above add up what it makes of the steps
+        assert off < 20 * tol  # what is left at the stop fades, but the layers above add up what it makes of the steps
 
 
 @pytest.mark.compiled
@@ -252,12 +251,12 @@ def test_tol_makes_the_cost_linear(rng, runs):
 
 def test_without_tol_nothing_stops(rng, runs):
     model = lrp.Model(forgetful(rng, "one", H=3, bias=-9.0))
-    batch, (x,) = packed(model, [rng.normal(size=(30, 3))])
+    batch, _ = packed(model, [rng.normal(size=(30, 3))])
     occlude(model, batch, [words(30)])
     assert (runs[0] == 30 - np.arange(30)).all()
 
 
 def test_tol_where_nothing_is_forgotten(rng):
     model = lrp.Model(forgetful(rng, "one", H=3, bias=9.0))
-    batch, (x,) = packed(model, [rng.normal(size=(9, 3))])
+    batch, _ = packed(model, [rng.normal(size=(9, 3))])
     close(occlude(model, batch, [words(9)], tol=1e-9)[0], occlude(model, batch, [words(9)])[0], 0)

@@ -1,13 +1,14 @@
 """Many variants of the same sequences through one direction of an LSTM, each from where it begins to differ.
 
-A variant v of sequence owner[v] has inputs of its own in the steps from lo[v] to hi[v]. Before them its states are those
-of the sequence itself; after them it gets the sequence's own inputs, which are projected already, so that W h_prev is all
-that is left to do. It passes over the steps from gap_start[v] to gap_stop[v], and its last step is end[v] - 1.
+A variant v of sequence owner[v] has inputs of its own in the steps from lo[v] to hi[v]. Before them its states
+are those of the sequence itself; after them it gets the sequence's inputs, which are projected already, so that
+W h_prev is all that is left to do. It passes over the steps from gap_start[v] to gap_stop[v], and its last step
+is end[v] - 1.
 
-Variants need not be at the same step to go through the same matrix product. So there is a queue: at each turn, all that
-is running goes one step further, what is through makes room, and what waits comes in. What queues are strips: variants
-next to each other that differ only in their sequence, and these are next to each other, too, the longest first. Such
-variants read the same steps, so a strip is no more trouble than a single variant. Strips run out from their ends.
+Variants need not be at the same step to go through the same matrix product. So there is a queue: at each turn
+what waits comes in, what is through makes room, and all that is running goes one step further. What queues are
+strips: neighbours among the variants that differ only in their sequence, and these are neighbours too, the longest
+first. They read the same steps, so a strip is no more trouble than a single variant; it runs out from its end.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def run(
     own: I1,  # (V,) row of Q for step lo
     stride: Int,  # from one step's row of Q to that of the next
     Q: R2,  # (any, 4 H) U x + b of the variants' own inputs
-    tol: Scalar,  # > 0: a variant, alone in its strip, stops when it is back within tol of the sequence's state
+    tol: Scalar,  # > 0: a variant, alone in its strip, stops when its state is within tol of the sequence's
     keep: Int,  # keep the outputs of every step from lo on, not only the last
     kept_at: I1,  # (V,) where: row of `out` for step lo
     out: W2,  # (any, H), or (V, H) the last outputs
@@ -54,9 +55,8 @@ def run(
     """z = W h_prev + U x + b; i, f, o = sigm(z), g = tanh(z); c = f c_prev + i g; h = o tanh(c)."""
     H = C.shape[1]
     strips = cuts.size - 1
-    z = np.empty(4 * places * H, C.dtype)
+    z = np.empty(places * H, C.dtype)
     a = np.empty(4 * places * H, C.dtype)
-    y = np.empty(places * H, C.dtype)
     c_now = np.empty((places, H), C.dtype)
     h_now = np.empty((places, H), C.dtype)
     which = np.empty(places, np.int64)  # first variant of each running strip
@@ -129,13 +129,14 @@ def run(
                 break
             continue
         m = n * H
-        place = 0  # all that is running goes one step further
-        for strip in range(running):
-            v = which[strip]
-            t = now[strip]
-            wide = width[strip]
-            for k in range(4):
-                target = z[k * m + place * H : k * m + (place + wide) * H]
+        h_prev = h_now[:n]  # all that is running goes one step further
+        for k in range(4):
+            place = 0
+            for strip in range(running):
+                v = which[strip]
+                t = now[strip]
+                wide = width[strip]
+                target = z[place * H : (place + wide) * H]
                 if t >= hi[v]:
                     row = 4 * first[t] + k * (first[t + 1] - first[t]) + owner[v]
                     source = P[row * H : (row + wide) * H]
@@ -147,24 +148,22 @@ def run(
                         block = target[q * H : (q + 1) * H]
                         for j in range(H):
                             block[j] = source[j]
-                    if stride == 0:
+                    if stride == 0:  # the same for all
                         for j in range(H, wide * H):
                             target[j] = target[j - H]
-            place += wide
-        for k in range(4):
-            add_product(h_now[:n], W[k], z[k * m : (k + 1) * m].reshape(n, H))
-        activate(z[: 2 * m], a[: 2 * m], recurrent)
-        activate(z[2 * m : 3 * m], a[2 * m : 3 * m], activation)
-        activate(z[3 * m : 4 * m], a[3 * m : 4 * m], recurrent)
+                place += wide
+            add_product(h_prev, W[k], z[:m].reshape(n, H))
+            activate(z[:m], a[k * m : (k + 1) * m], activation if k == 2 else recurrent)
         i = a[:m]
         f = a[m : 2 * m]
         g = a[2 * m : 3 * m]
         o = a[3 * m : 4 * m]
+        y = z[:m]
         c = c_now[:n].reshape(m)
-        h = h_now[:n].reshape(m)
+        h = h_prev.reshape(m)
         for q in range(m):
             c[q] = f[q] * c[q] + i[q] * g[q]
-        activate(c, y[:m], activation)
+        activate(c, y, activation)
         for q in range(m):
             h[q] = o[q] * y[q]
         place = 0
