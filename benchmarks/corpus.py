@@ -1,0 +1,127 @@
+"""How fast is a corpus, in how much memory, and how does it scale: one million sentences by default.
+
+    python -m benchmarks.corpus [--sentences N] [--dask] [--folder DIR]
+
+Sentences are drawn from the vocabulary of the shipped model, with lengths like those of the Sentiment Treebank (10 to
+50 words, 20 on average). The rate of explain_corpus, from a text file to an HDF5 file, is compared with that of
+explain_all on sentences in memory, timed before and after it; peak memory is that of the process of explain_corpus.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import platform
+import resource
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+import lrpnumpy as lrp
+
+IN_MEMORY = 50_000  # sentences that explain_all gets at once
+
+
+def sentences(model: lrp.Model, count: int, seed: int) -> list[str]:
+    rng = np.random.default_rng(seed)
+    words = np.array([word for word in model.embedding.vocabulary if word.isalpha()])
+    lengths = np.clip(rng.gamma(4, 5, count).round().astype(int), 10, 50)
+    return [
+        " ".join(part) for part in np.split(words[rng.integers(len(words), size=lengths.sum())], lengths.cumsum()[:-1])
+    ]
+
+
+def write(path: Path, count: int) -> None:
+    model = lrp.load("sentiment")
+    with path.open("w", encoding="utf-8") as file:
+        for block in range(0, count, 10_000):
+            file.writelines(line + "\n" for line in sentences(model, min(10_000, count - block), block))
+
+
+def in_memory() -> dict:
+    """The rate of explain_all."""
+    model = lrp.load("sentiment")
+    texts = sentences(model, IN_MEMORY, 1)
+    lrp.explain_all(model, texts[:2000], unit="word")
+    start = time.perf_counter()
+    lrp.explain_all(model, texts, unit="word")
+    return {"rate": IN_MEMORY / (time.perf_counter() - start)}
+
+
+def corpus(source: str, out: str, workers: int = 0, chunk: int = 2048) -> dict:
+    """The rate of explain_corpus and the most memory it took; with `workers` on a Dask cluster of as many processes."""
+    model = lrp.load("sentiment")
+    options = {"chunk": chunk, "progress": None}
+    if not workers:
+        lrp.explain_all(model, sentences(model, 2000, 2), unit="word")
+        start = time.perf_counter()
+        run = lrp.explain_corpus(model, source, out, **options)
+        seconds = time.perf_counter() - start
+    else:
+        from distributed import Client, LocalCluster
+
+        with (
+            LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster,
+            Client(cluster) as client,
+        ):
+            lrp.explain_corpus(model, sentences(model, 200 * workers, 2), f"{out}.warm", chunk=50, client=client)
+            start = time.perf_counter()
+            run = lrp.explain_corpus(model, source, out, client=client, **options)
+            seconds = time.perf_counter() - start
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"rate": run.records / seconds, "seconds": seconds, "memory": memory, "explained": run.explained}
+
+
+def apart(function, *args) -> dict:
+    """A result from a process of its own, whose memory is only what the function takes."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(function, args)
+
+
+def equal(a: Path, b: Path) -> bool:
+    import h5py
+
+    with h5py.File(a) as one, h5py.File(b) as two:
+        names: list[str] = []
+        one.visititems(lambda name, node: names.append(name) if isinstance(node, h5py.Dataset) else None)
+        return all(np.array_equal(one[name][()], two[name][()]) for name in names)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--sentences", type=int, default=1_000_000)
+    parser.add_argument("--dask", action="store_true", help="one and two Dask workers instead of threads")
+    parser.add_argument("--folder", help="where the files go; needs about 1 GB for a million sentences")
+    options = parser.parse_args()
+    print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, NumPy {np.__version__}, "
+          f"load {os.getloadavg()[0]:.1f}")  # fmt: skip
+    with tempfile.TemporaryDirectory(dir=options.folder) as name:
+        folder = Path(name)
+        write(folder / "corpus.txt", options.sentences)
+        source = str(folder / "corpus.txt")
+        if options.dask:
+            found = {n: corpus(source, str(folder / f"{n}.h5"), n) for n in (1, 2)}
+            for n, result in found.items():
+                print(f"{n} Dask worker(s): {result['rate']:,.0f} sentences a second")
+            print(f"two workers against one: {found[2]['rate'] / found[1]['rate']:.2f} x")
+            corpus(source, str(folder / "threads.h5"))
+            same = equal(folder / "1.h5", folder / "2.h5") and equal(folder / "1.h5", folder / "threads.h5")
+            print(f"one worker, two and threads give the same bits: {same}")
+            return
+        before = apart(in_memory)
+        result = apart(corpus, source, str(folder / "out.h5"))
+        after = apart(in_memory)
+        memory = (before["rate"] + after["rate"]) / 2
+        print(json.dumps(result))
+        print(f"explain_all in memory: {before['rate']:,.0f} before, {after['rate']:,.0f} after, sentences a second")
+        print(f"explain_corpus:        {result['rate']:,.0f} sentences a second, {result['rate'] / memory:.0%} of that")
+        print(f"{result['rate'] * 3600 / 1e6:,.1f} million sentences an hour; peak memory {result['memory']:,.0f} MB")
+        print(f"output: {(folder / 'out.h5').stat().st_size / 1e6:,.0f} MB")
+
+
+if __name__ == "__main__":
+    main()

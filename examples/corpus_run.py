@@ -1,0 +1,51 @@
+"""A whole corpus: explain every line of a file, see what was rejected, and find the words that decide most.
+
+Run with: python examples/corpus_run.py [FOLDER]. The same from a shell:
+    python -m lrpnumpy corpus reviews.txt.gz reviews.h5 --target "very positive" --resume --export reviews.csv
+"""
+
+import gzip
+import itertools
+import sys
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+
+import lrpnumpy as lrp
+
+folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(tempfile.mkdtemp())
+
+# A file of 960 reviews, one a line, and two lines that cannot be explained.
+parts = (
+    ["This film", "The story", "The acting", "Every scene"],
+    ["is", "is not", "is hardly", "was rather"],
+    ["charming", "a mess", "moving", "dull", "a masterpiece"],
+    ["from start to finish", "at times", "and nobody cares"],
+    [".", "!", ", I thought .", ", they say ."],
+)
+reviews = [" ".join(words) for words in itertools.product(*parts)]
+lines = [*(review.encode() for review in reviews), b"", b"\xff\xfe not text"]
+with gzip.open(folder / "reviews.txt.gz", "wb") as file:
+    file.write(b"\n".join(lines))
+
+# With resume=True this is safe to start again after a crash: it goes on after the last chunk that was finished.
+model = lrp.load("sentiment")
+run = lrp.explain_corpus(
+    model, folder / "reviews.txt.gz", folder / "reviews.h5", target="very positive", resume=True, chunk=256
+)
+print(f"{run.explained} of {run.records} explained, {run.rejected} rejected:")
+print(run.rejected_path.read_text())
+
+# The file is read as it is asked for: one explanation, or one after another.
+found = defaultdict(list)
+with lrp.open_explanations(folder / "reviews.h5") as explanations:
+    print(explanations[0])
+    for explanation in explanations:
+        for word, relevance in zip(explanation.tokens, explanation.relevance, strict=True):
+            found[word.lower()].append(float(relevance))
+    explanations.export(folder / "reviews.csv")
+
+means = sorted(((sum(values) / len(values), word) for word, values in found.items()), reverse=True)
+print("words that speak most for 'very positive':", ", ".join(f"{word} {mean:+.2f}" for mean, word in means[:5]))
+print("and most against it:", ", ".join(f"{word} {mean:+.2f}" for mean, word in means[:-6:-1]))
+print(f"wrote {folder / 'reviews.h5'} and {folder / 'reviews.csv'}")

@@ -1,0 +1,23 @@
+"""The two examples of corpora run as a person would run them."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "says"), [("corpus_run", "960 of 962 explained, 2 rejected"), ("dask_run", "600 explanations in")]
+)
+def test_example(name, says, tmp_path):
+    if name == "dask_run":
+        pytest.importorskip("distributed")
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, str(ROOT / "examples" / f"{name}.py"), str(tmp_path)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert says in done.stdout and (tmp_path / "reviews.h5").exists()
