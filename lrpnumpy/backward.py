@@ -283,7 +283,8 @@ def backward(
     parameters: bool = False,
 ) -> Passed:
     """Send R, (n, C) or with readout "every" (R, C), from the scores back to the inputs."""
-    return _Pass(trace, how, want_x, hidden, parameters).run(R)
+    with np.errstate(over="ignore", invalid="ignore"):  # the caller is told by a warning that names eps
+        return _Pass(trace, how, want_x, hidden, parameters).run(R)
 
 
 def _lstm_parameters(

@@ -131,6 +131,8 @@ class Batch:
     @cached_property
     def starts(self) -> np.ndarray:
         """Where each sequence begins when they follow one another."""
+        if self.n == 1:
+            return np.zeros(1, np.int64)
         return np.concatenate(([0], np.cumsum(self.lengths)[:-1]))
 
     @cached_property

@@ -87,7 +87,7 @@ def _propagated(
     looked_up = trace.batch.x.shape[1] == 0  # then values are those of words, times U x already
     if method.kind == "gradient" and not looked_up:
         values = values * (values if method.name == "gradient" else trace.batch.x)
-    relevance = values.sum(axis=1)
+    relevance = np.add.reduce(values, axis=1)
     columns = Columns(scores, targets, relevance, values if request.with_variables else None)
     if method.kind == "lrp":
         columns.ledger = _ledger(trace.batch, relevance, passed)

@@ -27,28 +27,35 @@ class Explanations(Sequence[Explanation]):
     """
 
     def __init__(self, model: Model, request: Request, encoded: list[Encoded], every_class: bool) -> None:
-        N, C, dtype = len(encoded), model.outputs, model.dtype
-        lead = (C,) if every_class else ()
         self.model, self.request, self.every_class = model, request, every_class
         self.encoded = encoded
-        self.starts = np.concatenate(([0], np.cumsum([sequence.length for sequence in encoded]))).astype(np.int64)
-        total = int(self.starts[-1])
-        self.scores = np.empty((N, C), dtype)
+        self.starts = np.zeros(len(encoded) + 1, np.int64)
+        np.cumsum([sequence.length for sequence in encoded], out=self.starts[1:])
+        self.padded = any(sequence.kept is not None for sequence in encoded)
+        self._single: dict[str, list[Any]] = {}  # what has a shape of its own for each sequence
+        self.alone = len(encoded) == 1 and not self.padded  # then the columns of its chunk are those of the result
+        if not self.alone:
+            self._make_room()
+
+    def _make_room(self) -> None:
+        """Columns for all sequences."""
+        model, N, dtype = self.model, len(self.encoded), self.model.dtype
+        lead, total = (model.outputs,) if self.every_class else (), int(self.starts[-1])
+        empty = np.zeros if self.padded else np.empty
+        self.scores = np.empty((N, model.outputs), dtype)
         self.targets = np.empty((*lead, N), np.int64)
-        empty = np.zeros if any(sequence.kept is not None for sequence in encoded) else np.empty
         self.relevance = empty((*lead, total), dtype)
-        self.variables = empty((*lead, total, model.inputs), dtype) if request.with_variables else None
+        self.variables = empty((*lead, total, model.inputs), dtype) if self.request.with_variables else None
         self.ledger: dict[str, np.ndarray] = {}
-        if request.method.kind == "lrp":
+        if self.request.method.kind == "lrp":
             self.ledger = {
                 name: np.empty((*lead, *((len(model.layers),) if name == "biases" else ()), N), dtype)
                 for name in ("inputs", "biases", "stabiliser", "initial_state", "largest")
             }
-        self._single: dict[str, list[Any]] = {}  # what has a shape of its own for each sequence
 
     def _rows(self, positions: np.ndarray, batch: Batch) -> np.ndarray:
         """Where the packed rows of a chunk stand among all words."""
-        if any(self.encoded[k].kept is not None for k in positions):
+        if self.padded:
             parts = []
             for k in positions:
                 kept = self.encoded[k].kept
@@ -57,14 +64,18 @@ class Explanations(Sequence[Explanation]):
         return np.repeat(self.starts[positions] - batch.starts, batch.lengths)[batch.rows] + batch.rows
 
     def _put(self, positions: np.ndarray, batch: Batch, columns: Columns) -> None:
-        rows = self._rows(positions, batch)
-        self.scores[positions] = columns.scores
-        self.targets[..., positions] = columns.targets
-        self.relevance[..., rows] = columns.relevance
-        if self.variables is not None:
-            self.variables[..., rows, :] = columns.variables
-        for name, column in columns.ledger.items():
-            self.ledger[name][..., positions] = column
+        if self.alone:
+            self.scores, self.targets, self.ledger = columns.scores, columns.targets, columns.ledger
+            self.relevance, self.variables = columns.relevance, columns.variables
+        else:
+            rows = self._rows(positions, batch)
+            self.scores[positions] = columns.scores
+            self.targets[..., positions] = columns.targets
+            self.relevance[..., rows] = columns.relevance
+            if self.variables is not None:
+                self.variables[..., rows, :] = columns.variables
+            for name, column in columns.ledger.items():
+                self.ledger[name][..., positions] = column
         for name, parts in (("spans", columns.spans), ("cd", columns.cd)):
             for k, part in zip(positions, parts or (), strict=bool(parts)):
                 self._single[name][k] = part
@@ -104,8 +115,8 @@ class Explanations(Sequence[Explanation]):
         ledger: Ledger | SpanLedger | None = self._single["cd"][k] if "cd" in self._single else None
         if self.ledger:
             entries = {name: column[..., k] for name, column in self.ledger.items()}
-            biases = tuple(np.moveaxis(entries.pop("biases"), -1, 0))
-            ledger = Ledger(biases=biases, **entries)
+            biases = entries.pop("biases")  # (layers,), or (C, layers)
+            ledger = Ledger(biases=tuple(biases.T), **entries)
         spans = self._single.get("spans")
         return Explanation(
             relevance=self.relevance[..., words],
