@@ -26,6 +26,9 @@ LISTENERS: list[Callable[[str, Sequence[str], Rows], None]] = []  # get every ta
 _TEX = {
     "×": r"$\times$",
     "%": r"\%",
+    "ρ": r"$\rho$",
+    "“": "``",
+    "”": "''",
     "_": r"\_",
     "Θ": r"$\Theta$",
     "²": r"$^2$",
@@ -42,8 +45,7 @@ def show(title: str, header: Sequence[str], rows: Rows) -> None:
     print(title)
     for row in (header, *rows):
         first, *rest = (
-            cell.ljust(w) if k == 0 else cell.rjust(w)
-            for k, (cell, w) in enumerate(zip(row, widths, strict=True))
+            cell.ljust(w) if k == 0 else cell.rjust(w) for k, (cell, w) in enumerate(zip(row, widths, strict=True))
         )
         print("  ".join((first, *rest)))
     print()
