@@ -7,7 +7,7 @@ from typing import Any
 from distributed import WorkerPlugin
 
 from lrpnumpy.corpus.record import Chunk
-from lrpnumpy.corpus.work import Job, Part, explain_chunk, wait_for_kernels
+from lrpnumpy.corpus.work import Job, Part, explain_chunk, settle
 
 _jobs: dict[str, Job] = {}
 
@@ -20,7 +20,7 @@ class Deliver(WorkerPlugin):
 
     def setup(self, worker: Any) -> None:
         """Dask calls this on every worker, also on one that joins later or replaces one that died."""
-        wait_for_kernels()
+        settle()
         _jobs[self.name] = self.job
 
     def teardown(self, worker: Any) -> None:

@@ -22,7 +22,7 @@ from lrpnumpy.corpus.parts import Parts, same
 from lrpnumpy.corpus.record import Chunk
 from lrpnumpy.corpus.sources import Source, chunks, fingerprint, open_source
 from lrpnumpy.corpus.stored import Stored, open_explanations
-from lrpnumpy.corpus.work import Job, Part, explain_chunk, wait_for_kernels
+from lrpnumpy.corpus.work import Job, Part, explain_chunk, fresh, settle
 from lrpnumpy.kernels import compile as kernels
 from lrpnumpy.model import Model
 from lrpnumpy.request import request as request_of
@@ -125,7 +125,7 @@ def explain_corpus(
     }
     if path.exists():
         return _finished(path, parts, run)
-    job = Job(model, request, chosen, opened.kind, opened.field, longest)
+    job = Job(fresh(model), request, chosen, opened.kind, opened.field, longest)
     with closing(parts):
         parts.open(run)
         with warnings.catch_warnings(), _workers(job, threads, client) as workers, _bar(progress) as bar:
@@ -199,13 +199,13 @@ class Threads:
         self.job, self.count = job, count or os.cpu_count() or 1
 
     def __enter__(self) -> Threads:
-        self._mode = wait_for_kernels()
+        self._undo = settle()
         self._pool = ThreadPoolExecutor(self.count, "lrpnumpy-corpus")
         return self
 
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown(cancel_futures=True)
-        kernels.mode = self._mode
+        self._undo()
 
     def submit(self, chunk: Chunk) -> Future[Part]:
         """Have a chunk explained, soon."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -39,12 +40,34 @@ class Part(NamedTuple):
     doubtful: int  # explanations whose relevance is not finite, or decided by rounding
 
 
-def wait_for_kernels() -> str:
-    """Have kernels compiled before use, since plain functions round otherwise; returns the mode before."""
-    before = kernels.mode
+def settle() -> Callable[[], None]:
+    """Have results rounded alike everywhere: compiled kernels only, and BLAS on one thread. Returns what undoes it.
+
+    Plain functions, which stand in for kernels that are not compiled yet, round otherwise, and so does a large matrix
+    product on another number of threads.
+    """
+    from threadpoolctl import threadpool_limits
+
+    before, limits = kernels.mode, threadpool_limits(1, "blas")
     if before != "never":
         kernels.mode = "wait"
-    return before
+
+    def undo() -> None:
+        kernels.mode = before
+        limits.restore_original_limits()
+
+    return undo
+
+
+def fresh(value: Any) -> Any:
+    """A model that shares its arrays with another, but nothing that was computed of them before things were settled."""
+    if isinstance(value, tuple):
+        return tuple(map(fresh, value))
+    if not is_dataclass(value):
+        return value
+    out = object.__new__(type(value))
+    vars(out).update({field.name: fresh(getattr(value, field.name)) for field in fields(value)})
+    return out
 
 
 def explain_chunk(job: Job, chunk: Chunk) -> Part:
