@@ -21,6 +21,7 @@ demo: $(VENV)/.installed  ## explain a sentence with a shipped model, here and i
 	@$(VENV)/bin/python -m lrpnumpy explain "$(SENTENCE)" --html demo.html
 
 test: lint  ## the whole check: lint, types, tests, and those of kernels again with the JIT off
+	$(VENV)/bin/python -m lrpnumpy compile --dtype float32 & $(VENV)/bin/python -m lrpnumpy compile --dtype float64; wait
 	$(ONE_THREAD) $(VENV)/bin/python -m pytest -q -n 2
 	$(ONE_THREAD) NUMBA_DISABLE_JIT=1 $(VENV)/bin/python -m pytest -q -n 2 -m "not compiled" $(KERNEL_TESTS)
 

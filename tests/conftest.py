@@ -9,12 +9,15 @@ from hypothesis import HealthCheck, settings
 os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("LRPNUMPY_COMPILE", "wait")  # the same kernels from the first call on: results to the last bit
 
+# With the JIT off a kernel is a hundred times slower, and it is indices that are checked: fewer cases do.
+PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+
 # No deadline, since a first call may compile; the same cases every time, so that a failure can be repeated.
 settings.register_profile(
     "lrpnumpy",
     deadline=None,
     derandomize=True,
-    max_examples=50,
+    max_examples=15 if PLAIN else 50,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("lrpnumpy")

@@ -4,11 +4,17 @@ from pathlib import Path
 
 import h5py
 import numpy as np
+from hypothesis import settings
 from hypothesis import strategies as st
 
 import lrpnumpy as lrp
 
 GOLDEN = Path(__file__).with_name("golden.h5")
+
+
+def examples(count):
+    """So many cases, and a tenth of them where the JIT is off."""
+    return settings(max_examples=count // 10 if settings.default.max_examples < 50 else count)
 
 
 def close(a, b, tol=1e-12, unit=None):

@@ -11,7 +11,7 @@ import networks as nets
 import numpy as np
 import oracle
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from networks import close
 
@@ -56,7 +56,7 @@ def test_golden_scores_and_gradients(name, model, sequences, dtype, tol):
 
 
 @given(st.data())
-@settings(max_examples=100)
+@nets.examples(100)
 def test_any_network_gives_what_the_oracle_gives(data):
     model = data.draw(nets.networks())
     x = data.draw(nets.inputs(model))

@@ -8,7 +8,7 @@ import networks as nets
 import numpy as np
 import oracle
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from networks import close
 
@@ -90,7 +90,7 @@ def questions(draw, **options):
 
 
 @given(questions(), st.sampled_from(LRP), st.sampled_from([0.0, 0.001, 0.2]), st.booleans())
-@settings(max_examples=150)
+@nets.examples(150)
 def test_lrp_is_the_oracle_s(question, method, eps, share_bias):
     model, x, asked = question
     found = lrp.explain(model, x, method, eps=eps, hidden=True, share_bias=share_bias, **asked)
@@ -161,7 +161,7 @@ def law_ledger_adds_up(model, x, asked, method, eps):
 
 
 @given(questions(), st.sampled_from(LRP), st.sampled_from([0.0, 0.001, 0.2, 10.0]))
-@settings(max_examples=100)
+@nets.examples(100)
 def test_the_ledger_adds_up(question, method, eps):
     law_ledger_adds_up(*question, method, eps)
 
