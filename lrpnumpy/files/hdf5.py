@@ -7,6 +7,7 @@ of terabytes, filters loaded from disk. Each of these is looked for and refused 
 from __future__ import annotations
 
 import math
+import mmap
 import zlib
 from collections.abc import Iterator
 from typing import Any
@@ -15,6 +16,7 @@ import h5py
 import numpy as np
 from h5py import h5a, h5d, h5f, h5g, h5l, h5o, h5s, h5t, h5z
 
+from lrpnumpy.files import heaps
 from lrpnumpy.files.safe import MAX_BYTES, MAX_DEPTH, MAX_NAMES, MAX_TEXT, Shape, Source
 
 _LINKS = {h5l.TYPE_SOFT: "a soft link", h5l.TYPE_EXTERNAL: "a link to another file"}
@@ -32,7 +34,7 @@ class Hdf5(Source):
 
     def __init__(self, file: str, size: int, content: bytes | None = None, *, max_bytes: int = MAX_BYTES) -> None:
         super().__init__(file, max_bytes)
-        self.size = size
+        self.size, self._content, self._heaps_checked = size, content, False
         with self.guard("", "cannot be opened as HDF5; it may be truncated or damaged"):
             self._file = h5py.File(file, "r") if content is None else h5py.File(h5f.open_file_image(content))
 
@@ -213,12 +215,26 @@ class Hdf5(Source):
                 return int(number.reshape(-1)[0])
             if not is_text:
                 raise self.error(where, f"must be a string or a whole number, it is {_name(kind)}")
+            if variable:
+                self._check_heaps(where)
             found = np.empty(shape, kind.dtype)
             attribute.read(found)
             texts = [text if isinstance(text, str) else text.decode("utf-8") for text in found.reshape(-1).tolist()]
             if sum(map(len, texts)) > MAX_TEXT:
                 raise self.error(where, f"is over the limit of {MAX_TEXT:,} bytes for an attribute")
             return texts if shape else texts[0]
+
+    def _check_heaps(self, where: str) -> None:
+        """See, once, that the strings of variable length can be found without walking in circles."""
+        if not self._heaps_checked:
+            if self._content is None:
+                with open(self.file, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+                    at = heaps.damaged(content)
+            else:
+                at = heaps.damaged(self._content)
+            if at is not None:
+                raise self.error(where, f"is kept in a global heap that is damaged, at byte {at:,}")
+            self._heaps_checked = True
 
     def text(self, name: str) -> str | None:
         value = self.attribute("", name)

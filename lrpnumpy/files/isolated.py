@@ -64,7 +64,8 @@ def _answer(file: Source, asked: bytes, most: int) -> bytes:
                 process.stdin.write(asked)
                 process.stdin.close()
             content = process.stdout.read(most)
-            process.wait()
+            if len(content) < most:
+                process.wait()
         finally:
             timer.cancel()
             process.kill()

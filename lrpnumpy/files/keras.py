@@ -29,6 +29,7 @@ WITH_WEIGHTS = (
     "TimeDistributed",
     "TimeDistributedDense",
 )
+MASK_OPERATIONS = ("NotEqual", "Any")  # as Keras 3 lists them beside the layers
 MERGES = {"concat": "concat", "sum": "sum", "ave": "mean"}
 
 
@@ -89,6 +90,9 @@ def _layers(source: Source, items: list[Any]) -> list[KerasLayer]:
     for k, item in enumerate(items):
         layer = Fields(source, f"layer {k} of the configuration", item)
         kind = layer.string("class_name")
+        if kind not in (*_ADD, *NO_OPS, *MASK_OPERATIONS):
+            known = ", ".join(sorted((*_ADD, *NO_OPS)))
+            layer.refuse(f"has the class {kind[:80]!r}, which is not supported; supported are {known}")
         settings = layer.object("config")
         name = settings.value.get("name", k)
         found.append(KerasLayer(kind, Fields(source, f"layer {name!r} ({kind})"[:200], settings.value), k))
@@ -207,7 +211,7 @@ class _Build:
                 self.note(f"{layer.kind} layers are left out: they do nothing in a trained network")
             return
         if layer.kind not in _ADD:
-            layer.refuse(f"is not supported; supported are {', '.join(sorted((*_ADD, *NO_OPS)))}")
+            layer.refuse("is supported as part of a mask only")
         if self.output != "linear":
             layer.refuse(f"comes after a {self.output}, which is supported at the very end only")
         if layer.settings.has("quantization_config"):
@@ -367,7 +371,7 @@ class _Build:
     def _one_of(self, layer: KerasLayer, s: Fields, key: str, known: tuple[str, ...]) -> str:
         value = s.value.get(key)
         if value not in known:
-            shown = value if isinstance(value, str) else "a custom function"
+            shown = value if isinstance(value, str) else "a custom function" if value else "not said"
             layer.refuse(f"{key} must be one of {', '.join(known)}, it is {shown}")
         return str(value)
 

@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from lrpnumpy.checks import LrpError, WeightFileError
+import numpy as np
+
 from lrpnumpy.files import native, onnx, reference, safetensors, torch
 from lrpnumpy.files.report import Report
 from lrpnumpy.files.safe import MAX_TEXT, Source, parse_json
@@ -32,19 +33,14 @@ def read(
     With `several`, a file of several models is reported by their names where `which` picks none.
     """
     file = Source(str(path), max_bytes)
-    with file.guard(""):
+    with file.guard(""), np.errstate(all="ignore"):  # numbers that are not finite are refused by the records
         config = configuration(file, config)
         size, head = _start_of(file, path)
-        try:
-            if _offset_of_hdf5(path, head, size) is not None:
-                return _hdf5(path, size, which, config, readout, max_bytes, several)
-            if which is not None:
-                raise file.error("", f"which must be left out, the file holds a single model, got {which!r}")
-            kind, model, notes = _other(file, path, head, size, config, readout, max_bytes)
-        except WeightFileError:
-            raise
-        except LrpError as error:  # from the records: a shape or value that the file should not have
-            raise WeightFileError(f"{path}: {error}") from error
+        if _offset_of_hdf5(path, head, size) is not None:
+            return _hdf5(path, size, which, config, readout, max_bytes, several)
+        if which is not None:
+            raise file.error("", f"which must be left out, the file holds a single model, got {which!r}")
+        kind, model, notes = _other(file, path, head, size, config, readout, max_bytes)
         return _reported(path, kind, model, notes)
 
 

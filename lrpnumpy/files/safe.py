@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from lrpnumpy.checks import WeightFileError
+from lrpnumpy.checks import LrpError, WeightFileError
 
 MAX_BYTES = 2 * 2**30  # all arrays of one model together, unless the caller says otherwise
 MAX_TEXT = 16 * 2**20  # one attribute, JSON document, or file header
@@ -78,6 +78,8 @@ class Source:
             yield
         except WeightFileError:
             raise
+        except LrpError as error:  # from the records: a shape or value that the file should not have
+            raise self.error(where, str(error).removesuffix(".")) from error
         except Exception as error:
             raise self.error(where, f"{doing} ({_first_line(error)})") from error
 

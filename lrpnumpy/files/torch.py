@@ -159,7 +159,7 @@ def _order(source: Source, modules: list[Module], said: Said, notes: list[str]) 
             raise source.error("", f"layers must name each of {sorted(named)} once, got {list(said.layers)}")
         found = list(_fitting([named[name] for name in said.layers]))
     else:
-        if len(modules) > _MOST:
+        if not 0 < len(modules) <= _MOST:
             raise source.error("", f"has {len(modules)} modules; say layers=[...], their names as they are applied")
         found = [chain for order in permutations(modules) for chain in _fitting(list(order))]
     if len(found) != 1:

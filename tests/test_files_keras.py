@@ -1,0 +1,335 @@
+"""What a Keras configuration means: what is understood, and that everything else is refused by name."""
+
+import copy
+import json
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+import lrpnumpy as lrp
+from lrpnumpy import files
+
+FIXTURES = Path(__file__).with_name("fixtures")
+BASE = {"return_sequences": False, "activation": "tanh", "recurrent_activation": "sigmoid", "use_bias": True}
+
+
+def layer(kind, **config):
+    return {"class_name": kind, "config": {"name": config.pop("name", kind.lower()), **config}}
+
+
+def lstm(units=2, kind="LSTM", **config):
+    return layer(kind, units=units, **{**BASE, **config})
+
+
+def dense(units=2, **config):
+    return layer("Dense", units=units, **{"activation": "linear", "use_bias": True, **config})
+
+
+def start(*shape):
+    return layer("InputLayer", batch_input_shape=[None, *shape])
+
+
+def written(path, layers, version="2.9.0", names=None, functional=None, seed=0):
+    """A Keras 2 file of these layers, with random arrays of the shapes that their settings ask for."""
+    rng = np.random.default_rng(seed)
+    config = {"class_name": "Sequential", "config": {"name": "sequential", "layers": layers}}
+    config = functional or config
+    size, arrays = None, {}
+    for k, item in enumerate(layers):
+        settings, shapes = item["config"], []
+        settings["name"] = f"layer_{k}"
+        if item["class_name"] == "InputLayer":
+            size = settings["batch_input_shape"][-1]
+        inner = settings["layer"] if item["class_name"] in ("Bidirectional", "TimeDistributed") else item
+        kind, inside = inner["class_name"], inner["config"]
+        if kind == "Embedding":
+            shapes, size = [(inside["input_dim"], inside["output_dim"])], inside["output_dim"]
+        elif kind in ("LSTM", "CuDNNLSTM"):
+            u = inside["units"]
+            bias = [(8 * u if kind == "CuDNNLSTM" else 4 * u,)] if inside.get("use_bias", True) else []
+            twice = 2 if item["class_name"] == "Bidirectional" else 1
+            shapes = [(size, 4 * u), (u, 4 * u), *bias] * twice
+            size = u * (2 if settings.get("merge_mode") == "concat" else 1)
+        elif kind == "Dense":
+            shapes = [(size, inside["units"]), *([(inside["units"],)] if inside["use_bias"] else [])]
+            size = inside["units"]
+        arrays[settings["name"]] = [rng.normal(size=shape).astype("f4") for shape in shapes]
+    with h5py.File(path, "w") as file:
+        file.attrs["model_config"] = json.dumps(config)
+        if version is not None:
+            file.attrs["keras_version"] = version
+        weights = file.create_group("model_weights")
+        weights.attrs["layer_names"] = np.array(list(arrays), "S")
+        for name, group in arrays.items():
+            weights.create_group(name).attrs["weight_names"] = np.array(
+                [f"{name}/w:{k}" for k in range(len(group))], "S"
+            )
+            for k, array in enumerate(group):
+                weights[name][f"{name}/w:{k}"] = array
+    return path
+
+
+def opened(tmp_path, *layers, **options):
+    return files.load(written(tmp_path / "model.h5", copy.deepcopy(list(layers)), **options))
+
+
+def refused(tmp_path, *layers, **options):
+    with pytest.raises(lrp.WeightFileError) as caught:
+        opened(tmp_path, *layers, **options)
+    return str(caught.value)
+
+
+# ------------------------------------------------------------------------------------------------------------- refused
+
+NUMBERS = start(None, 3)
+UNKNOWN = [
+    "GRU", "SimpleRNN", "Conv1D", "MultiHeadAttention", "Attention", "BatchNormalization", "LayerNormalization",
+    "Lambda", "RepeatVector", "RNN", "ConvLSTM2D", "TextVectorization", "MaxPooling1D", "Sequential", "Functional",
+    "Concatenate", "CuDNNGRU", "PReLU", "LeakyReLU", "Permute", "Reshape", "MyOwnLayer",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", UNKNOWN)
+def test_layers_that_we_do_not_have(tmp_path, kind):
+    message = refused(tmp_path, NUMBERS, layer(kind, units=3, filters=3), lstm(), dense())
+    assert repr(kind) in message and "not supported" in message and "Bidirectional" in message
+
+
+@pytest.mark.parametrize(
+    "layers, reason",
+    [
+        ([lstm(go_backwards=True)], "go_backwards"),
+        ([lstm(return_state=True)], "return_state"),
+        ([lstm(time_major=True)], "time_major"),
+        ([lstm(activation="sigmoid")], "activation must be one of tanh, relu, linear, it is sigmoid"),
+        ([lstm(activation="elu")], "it is elu"),
+        ([lstm(recurrent_activation="tanh")], "recurrent_activation must be one of sigmoid, hard_sigmoid, it is tanh"),
+        ([lstm(activation={"class_name": "Custom"})], "a custom function"),
+        ([lstm(), lstm()], "needs a vector for each step"),
+        ([lstm(return_sequences=True), layer("Flatten")], "Flatten"),
+        ([lstm(), layer("GlobalMaxPooling1D")], "right after the last recurrent layer"),
+        (
+            [lstm(return_sequences=True), dense(), layer("GlobalAveragePooling1D")],
+            "right after the last recurrent layer",
+        ),
+        ([lstm(return_sequences=True), layer("GlobalMaxPooling1D", keepdims=True)], "keepdims"),
+        ([lstm(return_sequences=True), layer("GlobalMaxPooling1D", data_format="channels_first")], "channels_last"),
+        ([lstm(), dense(activation="sigmoid"), dense()], "comes after a sigmoid"),
+        ([lstm(), dense(activation="softmax"), dense()], "comes after a softmax"),
+        ([lstm(), dense(activation="elu")], "it is elu"),
+        ([lstm(), layer("Activation", activation="tanh")], "right after a Dense layer"),
+        ([lstm(), dense(activation="relu"), layer("Activation", activation="tanh")], "without activation"),
+        ([lstm(), dense(), layer("ReLU", max_value=6.0)], "max_value"),
+        ([lstm(), dense(), layer("Softmax", axis=1)], "axis -1"),
+        ([layer("TimeDistributed", layer=layer("LSTM", units=3))], "around Dense only"),
+        ([lstm(), layer("TimeDistributed", layer=dense())], "needs a vector for each step"),
+        ([layer("Bidirectional", layer=lstm(), merge_mode="mul")], "merge_mode must be one of concat, sum, ave"),
+        ([layer("Bidirectional", layer=lstm(), merge_mode=None)], "it is not said"),
+        ([layer("Bidirectional", layer=layer("GRU", units=2), merge_mode="sum")], "around LSTM only, it holds GRU"),
+        ([layer("Bidirectional", layer=lstm(go_backwards=True), merge_mode="sum")], "forwards with one layer"),
+        ([lstm(), layer("Masking", mask_value=0.0)], "first layer only"),
+        ([dense()], "at least one LSTM"),
+        ([], "at least one LSTM"),
+        ([lstm(), dense(1, activation="softmax")], "softmax"),
+        ([lstm(units=-1)], ""),
+        ([lstm(units="2")], "units must be a whole number"),
+        ([lstm(units=True)], "units must be a whole number"),
+        ([{**dense(), "config": {**dense()["config"], "quantization_config": {"mode": "int8"}}}], "quantised"),
+    ],
+)
+def test_settings_that_we_do_not_have(tmp_path, layers, reason):
+    path = tmp_path / "model.h5"
+    try:
+        written(path, copy.deepcopy([NUMBERS, *layers]))
+    except (TypeError, ValueError):  # no arrays can be made for it: any will do
+        written(path, copy.deepcopy([NUMBERS, lstm()]))
+        with h5py.File(path, "r+") as file:
+            file.attrs["model_config"] = json.dumps(
+                {"class_name": "Sequential", "config": {"layers": [NUMBERS, *layers]}}
+            )
+    with pytest.raises(lrp.WeightFileError) as caught:
+        files.load(path)
+    assert reason in str(caught.value) and str(path) in str(caught.value)
+
+
+def test_a_maximum_over_padding(tmp_path):
+    words = layer("Embedding", input_dim=5, output_dim=3, mask_zero=True)
+    steps = lstm(return_sequences=True)
+    message = refused(tmp_path, start(None), words, steps, layer("GlobalMaxPooling1D"), dense())
+    assert "GlobalMaxPooling1D" in message and "padding" in message
+    message = refused(tmp_path, NUMBERS, layer("Masking", mask_value=0.0), steps, layer("GlobalMaxPooling1D"), dense())
+    assert "GlobalMaxPooling1D" in message and "padding" in message
+
+
+def test_hard_sigmoid_of_an_unknown_keras(tmp_path):
+    message = refused(tmp_path, NUMBERS, lstm(recurrent_activation="hard_sigmoid"), dense(), version=None)
+    assert "hard_sigmoid" in message and "keras_version" in message
+
+
+@pytest.mark.parametrize("wrong", ["units", "missing", "more"])
+def test_arrays_that_do_not_fit_the_configuration(tmp_path, wrong):
+    path = written(tmp_path / "model.h5", [copy.deepcopy(NUMBERS), lstm(), dense()])
+    with h5py.File(path, "r+") as file:
+        config = json.loads(file.attrs["model_config"])
+        if wrong == "units":
+            config["config"]["layers"][1]["config"]["units"] = 7
+        elif wrong == "missing":
+            del file["model_weights/layer_1/layer_1/w:1"]
+        else:
+            config["config"]["layers"].append(dense())
+        file.attrs["model_config"] = json.dumps(config)
+    reason = {"units": "must have shape (3, 28)", "missing": "layer_1/w:1: is missing", "more": "arrays for 2 layers"}
+    with pytest.raises(lrp.WeightFileError) as caught:
+        files.load(path)
+    assert reason[wrong] in str(caught.value)
+
+
+# ---------------------------------------------------------------------------------------------------------- understood
+
+
+@pytest.mark.parametrize(
+    "version, meaning",
+    [("1.2.2", "hard_sigmoid"), ("2.15.0", "hard_sigmoid"), ("3.0.0", "hard_sigmoid_3"), ("2.4.0-tf", "hard_sigmoid")],
+)
+def test_hard_sigmoid_goes_by_the_version(tmp_path, version, meaning):
+    hard = lstm(recurrent_activation="hard_sigmoid")
+    model = opened(tmp_path, NUMBERS, hard, dense(), version=version)
+    assert model.layers[0].recurrent_activation == meaning
+
+
+@pytest.mark.parametrize(
+    "last, output",
+    [
+        ([dense(3, activation="softmax")], "softmax"),
+        ([dense(3), layer("Activation", activation="softmax")], "softmax"),
+        ([dense(3), layer("Softmax", axis=-1)], "softmax"),
+        ([dense(1, activation="sigmoid")], "sigmoid"),
+        ([dense(3, activation="sigmoid"), layer("Dropout", rate=0.5)], "sigmoid"),
+        ([dense(3)], "linear"),
+        ([dense(3, activation="relu")], "linear"),
+        ([], "linear"),
+    ],
+)
+def test_a_probability_at_the_end_is_taken_off(tmp_path, last, output):
+    path = written(tmp_path / "model.h5", copy.deepcopy([NUMBERS, lstm(), *last]))
+    report = files.inspect(path)
+    assert report.model.output == output
+    assert ("taken off" in str(report)) == (output != "linear")
+
+
+def test_stateful_starts_from_zero_and_says_so(tmp_path):
+    path = written(tmp_path / "model.h5", copy.deepcopy([NUMBERS, lstm(stateful=True), dense()]))
+    assert "zero state" in str(files.inspect(path))
+
+
+def test_no_ops_are_left_out_and_named(tmp_path):
+    idle = [layer(k, rate=0.1) for k in ("Dropout", "SpatialDropout1D", "GaussianDropout", "AlphaDropout", "Identity")]
+    path = written(tmp_path / "model.h5", copy.deepcopy([NUMBERS, *idle, lstm(), layer("Flatten"), dense()]))
+    report = files.inspect(path)
+    assert len(report.model.layers) == 2
+    assert all(item["class_name"] in str(report) for item in idle)
+
+
+def test_long_lists_of_names_are_cut_into_pieces(tmp_path):
+    path = written(tmp_path / "model.h5", copy.deepcopy([NUMBERS, lstm(), dense()]))
+    whole = files.load(path)
+    with h5py.File(path, "r+") as file:
+        for holder, name in ((file["model_weights"], "layer_names"), (file["model_weights/layer_1"], "weight_names")):
+            names = holder.attrs[name]
+            del holder.attrs[name]
+            for k, one in enumerate(np.array_split(names, 2)):
+                holder.attrs[f"{name}{k}"] = one
+    assert files.load(path).digest == whole.digest
+
+
+@pytest.mark.parametrize("kind", ["bytes", "str"])
+def test_names_are_bytes_or_strings(tmp_path, kind):
+    path = written(tmp_path / "model.h5", copy.deepcopy([NUMBERS, lstm(), dense()]))
+    whole = files.load(path)
+    with h5py.File(path, "r+") as file:
+        for holder in (file, file["model_weights"], *file["model_weights"].values()):
+            for name, value in dict(holder.attrs).items():
+                if isinstance(value, np.ndarray) and value.size:
+                    texts = [text.decode() if isinstance(text, bytes) else text for text in value]
+                    dtype = h5py.string_dtype() if kind == "str" else None
+                    holder.attrs[name] = np.array(texts, dtype=dtype) if kind == "str" else np.array(texts, "S")
+                elif isinstance(value, str):
+                    holder.attrs[name] = value if kind == "str" else np.bytes_(value)
+    assert files.load(path).digest == whole.digest
+
+
+@pytest.mark.parametrize("form", ["json", "text", "path", "get_config", "list"])
+def test_weights_alone_with_a_configuration_in_any_form(tmp_path, form):
+    path = FIXTURES / "tf_keras" / "maximum_weights.h5"
+    beside = FIXTURES / "tf_keras" / "maximum.json"
+    parsed = json.loads(beside.read_text())
+    config = {
+        "json": parsed,
+        "text": beside.read_text(),
+        "path": str(beside),
+        "get_config": parsed["config"],
+        "list": parsed["config"]["layers"],
+    }[form]
+    assert files.load(path, config=config).digest == files.load(path, config=parsed).digest
+    with pytest.raises(lrp.WeightFileError, match=r"without their configuration.*config"):
+        files.load(path)
+    with pytest.raises(lrp.WeightFileError, match="config"):
+        files.load(path, config=tmp_path / "none.json")
+
+
+def test_what_the_file_says_itself_must_not_be_said_again():
+    path = FIXTURES / "tf_keras" / "stack.h5"
+    for options in ({"config": {}}, {"readout": "mean"}, {"which": "a"}):
+        with pytest.raises(lrp.WeightFileError, match=r"leave out|left out"):
+            files.load(path, **options)
+    assert files.load(path, readout="last").readout == "last"
+
+
+# ---------------------------------------------------------------------------------------------------------- functional
+
+
+def functional(layers, links, inputs="layer_0", output=None):
+    """The configuration of a functional model; `links` maps a layer's number to those that feed it."""
+    items = []
+    for k, item in enumerate(layers):
+        node = [[[f"layer_{j}", 0, 0, {}] for j in links.get(k, ())]] if links.get(k) else []
+        items.append({**item, "name": f"layer_{k}", "inbound_nodes": node})
+    output = output or f"layer_{len(layers) - 1}"
+    config = {"layers": items, "input_layers": [[inputs, 0, 0]], "output_layers": [[output, 0, 0]]}
+    return {"class_name": "Functional", "config": config}
+
+
+def test_layers_of_a_functional_model_in_any_order(tmp_path):
+    layers = copy.deepcopy([NUMBERS, dense(2), lstm(2)])  # listed after the layer that it feeds
+    config = functional(layers, {2: [0], 1: [2]}, output="layer_1")
+    path = tmp_path / "model.h5"
+    written(path, [layers[0], layers[2], layers[1]])  # for the arrays' shapes
+    with h5py.File(path, "r+") as file:
+        for item, name in zip(layers, ("layer_0", "layer_1", "layer_2"), strict=True):
+            item["config"]["name"] = name
+        file.attrs["model_config"] = json.dumps(config)
+        weights = file["model_weights"]
+        weights.attrs["layer_names"] = np.array(["layer_0", "layer_2", "layer_1"], "S")
+    model = files.load(path)
+    assert [type(item).__name__ for item in model.layers] == ["LSTM", "Dense"]
+
+
+@pytest.mark.parametrize(
+    "links, output, reason",
+    [
+        ({1: [0], 2: [1, 0]}, "layer_2", "must have one input"),
+        ({1: [0], 2: [0]}, "layer_2", "beside the chain"),
+        ({1: [2], 2: [1]}, "layer_2", "no chain of layers"),
+        ({1: [0], 2: [1]}, "layer_9", "no chain of layers"),
+        ({1: [0]}, "layer_2", "applied 0 times"),
+    ],
+)
+def test_graphs_that_are_no_chain(tmp_path, links, output, reason):
+    layers = copy.deepcopy([NUMBERS, lstm(), dense()])
+    path = written(tmp_path / "model.h5", layers, functional=functional(layers, links, output=output))
+    with h5py.File(path, "r+") as file:
+        file.attrs["model_config"] = json.dumps(functional(layers, links, output=output))
+    with pytest.raises(lrp.WeightFileError, match=reason):
+        files.load(path)

@@ -1,0 +1,247 @@
+"""The native format: an exact round trip, files that appear whole or not at all, and shipped models by name."""
+
+import json
+import os
+import stat
+from dataclasses import fields, replace
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from interop import zoo
+
+import lrpnumpy as lrp
+from lrpnumpy import files
+
+WORDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
+
+
+def same(a, b):
+    """Records equal in every field, arrays to the bit and of one dtype."""
+    assert type(a) is type(b)
+    for field in fields(a):
+        x, y = getattr(a, field.name), getattr(b, field.name)
+        if isinstance(x, np.ndarray):
+            assert x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes()
+        elif field.name == "layers":
+            assert len(x) == len(y)
+            for one, other in zip(x, y, strict=True):
+                same(one, other)
+        elif hasattr(x, "arrays"):
+            same(x, y)
+        else:
+            assert x == y
+
+
+@st.composite
+def models(draw):
+    """Any model: layers, activations, states, readouts, dtypes, words, names and remarks of all kinds."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    dtype = draw(st.sampled_from([np.float32, np.float64]))
+    size = D = draw(st.integers(1, 4))
+
+    def array(*shape):
+        return (rng.normal(size=shape) * 10.0 ** rng.integers(-30, 30, shape)).astype(dtype)
+
+    def lstm(H):
+        arrays = [array(4, H, size), array(4, H, H), array(4, H), array(H), array(H)]
+        activation = draw(st.sampled_from(["tanh", "relu", "linear"]))
+        gate = draw(st.sampled_from(["sigmoid", "hard_sigmoid", "hard_sigmoid_3"]))
+        return lrp.LSTM(*arrays, activation=activation, recurrent_activation=gate)
+
+    layers = []
+    for kind in [*draw(st.lists(st.sampled_from(["lstm", "two", "dense"]), max_size=3)), "lstm", "dense"]:
+        H = draw(st.integers(1, 3))
+        if kind == "dense":
+            layers.append(lrp.Dense(array(H, size), array(H), activation=draw(st.sampled_from(["linear", "tanh"]))))
+        elif kind == "two":
+            layers.append(lrp.Bidirectional(lstm(H), lstm(H), merge=draw(st.sampled_from(["concat", "sum", "mean"]))))
+        else:
+            layers.append(lstm(H))
+        size = layers[-1].outputs
+    embedding = None
+    if draw(st.booleans()):
+        words = draw(st.none() | st.lists(WORDS, min_size=1, max_size=6, unique=True))
+        E = array(len(words) if words else 3, D)
+        embedding = lrp.Embedding(
+            E,
+            vocabulary=words,
+            unknown=draw(st.sampled_from([None, *(words or [])])),
+            lowercase=draw(st.booleans()),
+            tokenizer=draw(st.sampled_from(["space", "treebank"])),
+            mask=draw(st.none() | st.integers(0, len(E) - 1)),
+        )
+    return lrp.Model(
+        layers,
+        embedding=embedding,
+        readout=draw(st.sampled_from(["last", "mean", "max", "every"])),
+        classes=draw(st.none() | st.lists(WORDS, min_size=size, max_size=size, unique=True)),
+        features=draw(st.none() | st.lists(WORDS, min_size=D, max_size=D, unique=True)),
+        output=draw(st.sampled_from(["linear", "sigmoid"])),
+        mask_value=None if embedding else draw(st.none() | st.floats(-9, 9)),
+        provenance=draw(st.dictionaries(st.text(max_size=4), st.text(max_size=20), max_size=3)),
+    )
+
+
+@settings(max_examples=40)
+@given(models())
+def test_a_round_trip_is_exact(tmp_path_factory, model):
+    path = tmp_path_factory.mktemp("native") / "model.h5"
+    lrp.save(model, path)
+    again = lrp.load(path)
+    same(again, model)
+    assert again.digest == model.digest
+    first = path.read_bytes()
+    lrp.save(again, path)
+    assert path.read_bytes() == first  # the same model is the same file
+
+
+@pytest.mark.parametrize("size", [1, 100_000])
+def test_strings_of_any_size(tmp_path, size):
+    model = zoo.NETWORKS["maximum"].model()
+    features = [f"feature {k} " + "ü🙂" * (size // 10) for k in range(model.inputs)]
+    same(_again(replace(model, features=features), tmp_path), replace(model, features=features))
+
+
+def _again(model, folder):
+    lrp.save(model, folder / "again.h5")
+    return lrp.load(folder / "again.h5")
+
+
+@pytest.mark.parametrize("word, why", [("a\0b", "NUL"), ("\0", "NUL"), ("\ud800", "UTF-8")])
+def test_words_that_cannot_be_stored_are_refused_and_nothing_is_lost(tmp_path, word, why):
+    model = zoo.NETWORKS["sentence"].model()
+    path = tmp_path / "model.h5"
+    lrp.save(model, path)
+    before = path.read_bytes()
+    words = [word, *(f"w{k}" for k in range(1, zoo.VOCABULARY))]
+    with pytest.raises(lrp.LrpError, match=why):
+        lrp.save(replace(model, embedding=replace(model.embedding, vocabulary=words)), path)
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["model.h5"]
+
+
+def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
+    model = zoo.NETWORKS["sentence"].model()
+    path = tmp_path / "model.h5"
+    lrp.save(model, path)
+    before = path.read_bytes()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    for broken in ("fsync", "replace"):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, broken, full)
+            with pytest.raises(lrp.WeightFileError, match="No space left"):
+                lrp.save(model, path)
+        assert path.read_bytes() == before and os.listdir(tmp_path) == ["model.h5"]
+    with pytest.raises(lrp.WeightFileError, match="cannot be written"):
+        lrp.save(model, tmp_path / "no such folder" / "model.h5")
+
+
+def test_permissions_and_links_stay(tmp_path):
+    model = zoo.NETWORKS["sentence"].model()
+    path, link = tmp_path / "model.h5", tmp_path / "link.h5"
+    lrp.save(model, path)
+    plain = tmp_path / "plain"
+    plain.touch()
+    assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(plain.stat().st_mode)
+    path.chmod(0o600)
+    link.symlink_to(path)
+    lrp.save(model, link)
+    assert link.is_symlink() and stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_several_models_in_one_file(tmp_path):
+    models = {f"addition/{k}": zoo.NETWORKS[name].model() for k, name in enumerate(["relu", "sentence"])}
+    path = tmp_path / "toy.h5"
+    files.save_many(models, path, attributes={"addition/1": {"error": 1e-3}})
+    same(lrp.load(path, which="addition/0"), models["addition/0"])
+    assert lrp.load(path, which="addition/1").provenance == {"error": "0.001"}
+    with pytest.raises(lrp.WeightFileError, match=r"holds 2 models.*'addition/0', 'addition/1'"):
+        lrp.load(path)
+    with pytest.raises(lrp.WeightFileError, match=r"which must be one of 'addition/0'.*got 'addition/2'"):
+        lrp.load(path, which="addition/2")
+    report = files.inspect(path)
+    assert report.models == ("addition/0", "addition/1") and "addition/1" in str(report)
+    assert "readout" in str(files.inspect(path, which="addition/1"))
+
+
+@pytest.mark.parametrize("names", [[], ["a//b"], ["/a"], ["a/."], ["a", "a/b"], ["a\0"], [""]])
+def test_names_of_several_models_are_checked(tmp_path, names):
+    model = zoo.NETWORKS["relu"].model()
+    with pytest.raises(lrp.LrpError, match="save_many"):
+        files.save_many(dict.fromkeys(names, model), tmp_path / "toy.h5")
+    assert os.listdir(tmp_path) == []
+
+
+def test_one_model_needs_no_name(tmp_path):
+    lrp.save(zoo.NETWORKS["relu"].model(), tmp_path / "one.h5")
+    with pytest.raises(lrp.WeightFileError, match="which must be left out"):
+        lrp.load(tmp_path / "one.h5", which="one")
+
+
+def test_a_newer_version_says_so(tmp_path):
+    path = tmp_path / "new.h5"
+    lrp.save(zoo.NETWORKS["relu"].model(), path)
+    with h5py.File(path, "r+") as file:
+        file.attrs["version"] = 2
+    with pytest.raises(lrp.WeightFileError, match=r"format version 2, from a newer lrpnumpy.*upgrade"):
+        lrp.load(path)
+
+
+def test_damaged_weights_are_noticed(tmp_path):
+    path = tmp_path / "model.h5"
+    model = zoo.NETWORKS["sentence"].model()
+    lrp.save(model, path)
+    content = path.read_bytes()
+    at = content.index(model.layers[0].forward.U.tobytes())
+    path.write_bytes(content[: at + 5] + bytes([content[at + 5] ^ 1]) + content[at + 6 :])
+    with pytest.raises(lrp.WeightFileError, match="other weights than were saved"):
+        lrp.load(path)
+
+
+def test_what_the_format_page_shows_can_be_read_without_us(tmp_path):
+    """Another program needs nothing but HDF5 and JSON."""
+    model = zoo.NETWORKS["reference"].model()
+    lrp.save(model, tmp_path / "model.h5")
+    with h5py.File(tmp_path / "model.h5") as file:
+        assert file.attrs["format"] == b"lrpnumpy" and file.attrs["version"] == 1
+        settings = json.loads(file.attrs["model"])
+        assert [layer["kind"] for layer in settings["layers"]] == ["Bidirectional", "Dense"]
+        assert settings["gates"] == "ifgo"
+        np.testing.assert_array_equal(file["layers/0/backward/U"], model.layers[0].backward.U)
+        words = [word.decode("utf-8") for word in file["embedding/vocabulary"]]
+        assert tuple(words) == model.embedding.vocabulary
+
+
+def test_shipped_models_by_name(tmp_path, monkeypatch):
+    (tmp_path / "weights").mkdir()
+    model = zoo.NETWORKS["sentence"].model()
+    lrp.save(model, tmp_path / "weights" / "tiny.h5")
+    monkeypatch.setattr(files, "SHIPPED", (tmp_path / "nowhere", tmp_path / "weights"))
+    monkeypatch.chdir(tmp_path)
+    assert lrp.load("tiny").digest == model.digest
+    with pytest.raises(lrp.WeightFileError, match=r"no model of this name ships.*shipped are 'tiny'"):
+        lrp.load("tinny")
+    with pytest.raises(lrp.WeightFileError, match="no such file"):
+        lrp.load("tiny.h5")
+    with pytest.raises(lrp.WeightFileError, match="no such file"):
+        lrp.load(Path("tiny"))  # a path is a path
+    lrp.save(model, tmp_path / "mine")
+    assert lrp.load("mine").digest == model.digest  # a file without an ending
+
+
+@pytest.mark.parametrize("path", [None, 3, b"model.h5"])
+def test_a_path_must_be_one(path):
+    with pytest.raises(lrp.LrpError, match="path must be"):
+        lrp.load(path)
+
+
+def test_only_models_are_saved(tmp_path):
+    with pytest.raises(lrp.LrpError, match="must be a Model, got dict"):
+        lrp.save({}, tmp_path / "model.h5")

@@ -1,0 +1,184 @@
+"""PyTorch's names: orders that the shapes decide, what must be said, and what is refused by name."""
+
+import json
+import struct
+from dataclasses import replace
+
+import h5py
+import numpy as np
+import pytest
+from interop import zoo
+from networks import close
+
+import lrpnumpy as lrp
+from lrpnumpy import files
+from lrpnumpy.files import from_torch
+
+RNG = np.random.default_rng(0)
+
+
+def arrays(*shapes):
+    return [RNG.normal(size=shape).astype("f4") for shape in shapes]
+
+
+def lstm(D, H, layers=1, two=False, bias=True, prefix="lstm."):
+    state = {}
+    for k in range(layers):
+        for side in ("", "_reverse") if two else ("",):
+            shapes = [(4 * H, D if k == 0 else H * (1 + two)), (4 * H, H), (4 * H,), (4 * H,)]
+            names = [f"{prefix}{w}_l{k}{side}" for w in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
+            state |= dict(list(zip(names, arrays(*shapes), strict=True))[: 4 if bias else 2])
+    return state
+
+
+def linear(inputs, outputs, name="fc", bias=True):
+    V, d = arrays((outputs, inputs), (outputs,))
+    return {f"{name}.weight": V} | ({f"{name}.bias": d} if bias else {})
+
+
+@pytest.mark.parametrize("layers", [1, 3])
+@pytest.mark.parametrize("two", [False, True])
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("prefix", ["", "lstm.", "module.encoder.rnn."])
+def test_gates_directions_layers_biases_and_prefixes(layers, two, bias, prefix):
+    state = lstm(3, 2, layers, two, bias, prefix)
+    model = from_torch({**state, **linear(4 if two else 2, 5)}, readout="mean")
+    assert len(model.layers) == layers + 1 and model.readout == "mean"
+    for k, layer in enumerate(model.layers[:-1]):
+        sides = {"": layer.forward, "_reverse": layer.backward} if two else {"": layer}
+        for end, side in sides.items():
+            for gate in range(4):  # i, f, g, o
+                rows = slice(2 * gate, 2 * gate + 2)
+                np.testing.assert_array_equal(side.U[gate], state[f"{prefix}weight_ih_l{k}{end}"][rows])
+                np.testing.assert_array_equal(side.W[gate], state[f"{prefix}weight_hh_l{k}{end}"][rows])
+                both = sum(state[f"{prefix}bias_{w}_l{k}{end}"][rows] for w in ("ih", "hh")) if bias else 0
+                np.testing.assert_array_equal(side.b[gate], np.zeros(2, "f4") + both)
+
+
+def test_the_readout_must_be_said():
+    state = lstm(3, 2)
+    with pytest.raises(TypeError, match="readout"):
+        from_torch(state)
+    with pytest.raises(lrp.LrpError, match=r"readout must be one of last, mean, max, every, got 'out\[:, -1\]'"):
+        from_torch(state, readout="out[:, -1]")
+
+
+def test_the_order_is_that_of_the_shapes():
+    state = {**linear(7, 4, "head"), **lstm(5, 7), **linear(3, 5, "project"), "words.weight": arrays((20, 3))[0]}
+    model = from_torch(state, readout="last", activations=["tanh"])
+    assert model.embedding.E.shape == (20, 3)
+    assert [type(layer).__name__ for layer in model.layers] == ["Dense", "LSTM", "Dense"]
+    assert [layer.activation for layer in model.layers] == ["tanh", "tanh", "linear"]
+
+
+def test_orders_that_the_shapes_leave_open_must_be_said():
+    state = {**lstm(4, 4), **linear(4, 4, "a"), **linear(4, 4, "b"), **linear(4, 2, "c")}
+    with pytest.raises(lrp.WeightFileError, match=r"more than one order; say layers=\[...\]"):
+        from_torch(state, readout="last", activations=["relu", "tanh"])
+    model = from_torch(state, readout="last", layers=["lstm", "b", "a", "c"], activations=["relu", "tanh"])
+    np.testing.assert_array_equal(model.layers[1].V, state["b.weight"])
+    assert [layer.activation for layer in model.layers[1:]] == ["relu", "tanh", "linear"]
+    with pytest.raises(lrp.WeightFileError, match="layers must name each of"):
+        from_torch(state, readout="last", layers=["lstm", "c"])
+
+
+def test_two_lstms_one_after_the_other():
+    state = {**lstm(6, 2, prefix="second."), **lstm(3, 6, prefix="first."), **linear(2, 2)}
+    model = from_torch(state, readout="last")
+    assert [layer.inputs for layer in model.layers] == [3, 6, 2]
+
+
+def test_activations_must_be_said():
+    state = {**lstm(3, 2), **linear(2, 4, "a"), **linear(4, 5, "b")}
+    for activations in (None, [], ["relu", "relu", "relu"]):
+        with pytest.raises(lrp.WeightFileError, match="activations after a"):
+            from_torch(state, readout="last", activations=activations)
+    assert from_torch(state, readout="last", activations=["relu", "tanh"]).layers[-1].activation == "tanh"
+    with pytest.raises(lrp.LrpError, match="activation must be one of"):
+        from_torch(state, readout="last", activations=["gelu"])
+
+
+@pytest.mark.parametrize(
+    "state, reason",
+    [
+        ({**lstm(3, 2), "lstm.weight_hr_l0": np.ones((1, 2), "f4")}, "proj_size"),
+        ({"g.weight_ih_l0": np.ones((6, 3), "f4"), "g.weight_hh_l0": np.ones((6, 2), "f4")}, "GRU"),
+        ({"g.weight_ih_l0": np.ones((2, 3), "f4"), "g.weight_hh_l0": np.ones((2, 2), "f4")}, "plain RNN"),
+        ({**lstm(3, 2), "conv.weight": np.ones((4, 2, 3), "f4")}, "conv"),
+        ({**lstm(3, 2), "norm.weight": np.ones(2, "f4"), "norm.bias": np.ones(2, "f4")}, "norm"),
+        ({**lstm(3, 2), **linear(2, 2), "fc.running_mean": np.ones(2, "f4")}, "running_mean"),
+        ({k: v for k, v in lstm(3, 2, 2).items() if k != "lstm.weight_hh_l1"}, "weight_hh_l1"),
+        ({k: v for k, v in lstm(3, 2).items() if k != "lstm.bias_hh_l0"}, "bias_hh_l0"),
+        ({k: v for k, v in lstm(3, 2, two=True).items() if k != "lstm.bias_hh_l0_reverse"}, "bias_hh_l0_reverse"),
+        ({**lstm(3, 2), "lstm.weight_hh_l0": np.ones((8, 3), "f4")}, "lstm"),
+        ({**lstm(3, 2), **linear(5, 2)}, "in no order"),
+        ({**lstm(3, 2), "fc.weight": np.ones((2, 2), int)}, "array of floats"),
+        ({**lstm(3, 2), "fc.weight": np.full((2, 2), np.nan, "f4")}, "finite"),
+        ({}, ""),
+        (linear(2, 2), "at least one LSTM"),
+    ],
+)
+def test_what_is_not_supported_is_refused_by_name(state, reason):
+    with pytest.raises(lrp.LrpError) as caught:
+        from_torch(state, readout="last")
+    assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize("thing", [3, None, "model.pt", [1]])
+def test_only_modules_and_state_dicts(thing):
+    with pytest.raises(lrp.LrpError, match=r"torch.nn.Module or a state_dict, got"):
+        from_torch(thing, readout="last")
+
+
+def test_hdf5_with_groups_and_remarks(tmp_path):
+    """The export of docs/files.md, and the same with groups in place of dots."""
+    model = zoo.NETWORKS["sentence"].model()
+    path = tmp_path / "model.h5"
+    with h5py.File(path, "w") as file:
+        for name, array in zoo.torch_arrays(model).items():
+            file[name.replace(".", "/")] = array
+        file.attrs["readout"] = "last"
+        file.attrs["output"] = "sigmoid"
+        file.attrs["layers"] = json.dumps(["embedding", "lstm", "head"])
+    found = files.load(path)
+    assert found.output == "sigmoid"
+    assert replace(found, output="softmax").digest == model.digest
+    assert files.load(path, readout="mean").readout == "mean"  # the caller has the last word
+    assert files.load(path, config={"output": "linear"}).output == "linear"
+    with pytest.raises(lrp.WeightFileError, match="may have readout, layers, activations and output"):
+        files.load(path, config={"activation": "relu"})
+
+
+def test_remarks_in_npz_and_safetensors(tmp_path):
+    state = zoo.torch_arrays(zoo.NETWORKS["sentence"].model())
+    np.savez(tmp_path / "model.npz", readout="mean", **state)
+    assert files.load(tmp_path / "model.npz").readout == "mean"
+    safetensors(tmp_path / "model.safetensors", state, {"readout": "max"})
+    assert files.load(tmp_path / "model.safetensors").readout == "max"
+
+
+def safetensors(path, state, remarks, dtype="F32"):
+    header, data = {"__metadata__": remarks}, b""
+    for name, array in state.items():
+        raw = array.tobytes()
+        header[name] = {"dtype": dtype, "shape": array.shape, "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def test_bfloat16_is_the_upper_half_of_float32(tmp_path):
+    state = zoo.torch_arrays(zoo.NETWORKS["sentence"].model())
+    halves = {name: (array.view("<u4") >> 16).astype("<u2") for name, array in state.items()}
+    safetensors(tmp_path / "model.safetensors", halves, {"readout": "last"}, "BF16")
+    found = files.load(tmp_path / "model.safetensors")
+    assert found.dtype == np.float32
+    close(found.embedding.E, state["embedding.weight"], tol=2**-7)
+
+
+def test_fortran_order_in_npz(tmp_path):
+    state = zoo.torch_arrays(zoo.NETWORKS["sentence"].model())
+    np.savez(tmp_path / "model.npz", **{name: np.asfortranarray(array) for name, array in state.items()})
+    assert files.load(tmp_path / "model.npz", readout="last", config={"output": "softmax"}).digest == (
+        zoo.NETWORKS["sentence"].model().digest
+    )
