@@ -21,7 +21,7 @@ from lrpnumpy.predict import run_chunks
 
 def average(model: Model, sequences: Sequence[Any]) -> np.ndarray:
     """(N, D): the mean of the input vectors of each sequence."""
-    return np.stack([pack(model, [e]).x.mean(axis=0) for e in encode_all(model, sequences)])  # type: ignore[union-attr]
+    return np.stack([pack(model, [e]).x.mean(axis=0) for e in encode_all(model, sequences)])
 
 
 def weighted(model: Model, sequences: Sequence[Any], explanations: Sequence[Explanation]) -> np.ndarray:
@@ -54,9 +54,7 @@ def last_hidden(model: Model, sequences: Sequence[Any]) -> np.ndarray:
     return np.stack(out)
 
 
-def weighted_last_hidden(
-    model: Model, sequences: Sequence[Any], explanations: Sequence[Explanation]
-) -> np.ndarray:
+def weighted_last_hidden(model: Model, sequences: Sequence[Any], explanations: Sequence[Explanation]) -> np.ndarray:
     """(N, H) or (N, 2H): h_T times its relevance, from LRP explanations made with `hidden=True`."""
     _same(sequences, explanations)
     h = last_hidden(model, sequences)
@@ -108,7 +106,7 @@ def _vectors(model: Model, sequences: Sequence[Any]) -> list[np.ndarray]:
             x, kept = np.zeros((e.length, model.inputs), model.dtype), x
             x[e.kept] = kept
         found.append(x)
-    return found  # type: ignore[return-value]
+    return found
 
 
 def _last(model: Model) -> None:
@@ -118,9 +116,7 @@ def _last(model: Model) -> None:
 
 def _same(sequences: Sequence[Any], explanations: Sequence[Explanation]) -> None:
     if len(sequences) != len(explanations):
-        raise LrpError(
-            f"explanations must be one for each of the {len(sequences)} sequences, got {len(explanations)}."
-        )
+        raise LrpError(f"explanations must be one for each of the {len(sequences)} sequences, got {len(explanations)}.")
 
 
 def _relevance_of_last(model: Model, e: Explanation) -> np.ndarray:
