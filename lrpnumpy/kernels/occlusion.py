@@ -24,6 +24,20 @@ from lrpnumpy.kernels.steps import activate
 J1 = Annotated[np.ndarray, "int", 1, "write"]
 
 
+def copy(source: np.ndarray, target: np.ndarray) -> None:
+    """target = source, both contiguous; where they overlap, the target comes first."""
+    flat, into = source.reshape(source.size), target.reshape(target.size)
+    for j in range(into.size):
+        into[j] = flat[j]
+
+
+def overloads() -> None:
+    """Let kernels call copy, which Numba compiles faster than a slice assignment."""
+    from numba.extending import register_jitable
+
+    register_jitable(copy)
+
+
 @kernel
 def run(
     P: R1,  # (4, n, H) a step: U x + b of the sequences
@@ -74,8 +88,8 @@ def run(
                 break
             t = min(lo[v], end[v])
             row = at[t] + owner[v]
-            h_now[n : n + wide] = Hs[row : row + wide]
-            c_now[n : n + wide] = C[row : row + wide]
+            copy(Hs[row : row + wide], h_now[n : n + wide])
+            copy(C[row : row + wide], c_now[n : n + wide])
             which[running] = v
             width[running] = wide
             now[running] = gap_stop[v] if t == gap_start[v] else t
@@ -95,7 +109,7 @@ def run(
                 left -= 1
                 done[v + left] = t
             if left < wide and not keep:
-                out[v + left : v + wide] = h_now[old + left : old + wide]
+                copy(h_now[old + left : old + wide], out[v + left : v + wide])
             if tol > 0 and left > 0 and t >= hi[v]:
                 h_v = h_now[old]
                 c_v = c_now[old]
@@ -108,16 +122,12 @@ def run(
                     left = 0
                     done[v] = t
                     if not keep:
-                        out[v] = Hs[at[end[v]] + owner[v]]
+                        row = at[end[v]] + owner[v]
+                        copy(Hs[row : row + 1], out[v : v + 1])
             if left > 0:
                 if n < old:
-                    h_old = h_now[old : old + left].reshape(left * H)
-                    c_old = c_now[old : old + left].reshape(left * H)
-                    h_new = h_now[n : n + left].reshape(left * H)
-                    c_new = c_now[n : n + left].reshape(left * H)
-                    for j in range(left * H):
-                        h_new[j] = h_old[j]
-                        c_new[j] = c_old[j]
+                    copy(h_now[old : old + left], h_now[n : n + left])
+                    copy(c_now[old : old + left], c_now[n : n + left])
                 which[running] = v
                 width[running] = left
                 now[running] = t
@@ -172,6 +182,7 @@ def run(
             t = now[strip]
             if keep:
                 for q in range(width[strip]):
-                    out[kept_at[v + q] + t - lo[v]] = h_now[place + q]
+                    row = kept_at[v + q] + t - lo[v]
+                    copy(h_now[place + q : place + q + 1], out[row : row + 1])
             place += width[strip]
             now[strip] = gap_stop[v] if t + 1 == gap_start[v] else t + 1
