@@ -57,7 +57,7 @@ def corpus(source: str, out: str, workers: int = 0, chunk: int = 2048) -> dict:
     model = lrp.load("sentiment")
     options = {"chunk": chunk, "progress": None}
     if not workers:
-        lrp.explain_all(model, sentences(model, 2000, 2), unit="word")
+        lrp.explain_corpus(model, sentences(model, 2000, 2), f"{out}.warm")
         start = time.perf_counter()
         run = lrp.explain_corpus(model, source, out, **options)
         seconds = time.perf_counter() - start

@@ -164,13 +164,13 @@ def test_mode_of_kernels(model, tmp_path, monkeypatch):
 def test_threads_of_blas(tmp_path, rng):
     """A matrix product on two threads rounds otherwise than on one; what was computed before a run does not matter."""
     threadpoolctl = pytest.importorskip("threadpoolctl")
-    E = lrp.Embedding(rng.normal(size=(20_000, 60)).astype("f4"))
-    wide = lrp.Model([nets.lstm(rng, 60, 60), nets.dense(rng, 60, 2)], E).astype("f4")
-    ids = [rng.integers(20_000, size=5) for _ in range(3)]
+    E = lrp.Embedding(rng.normal(size=(400, 300)))
+    wide = lrp.Model([nets.lstm(rng, 300, 8), nets.dense(rng, 8, 2)], E).astype("f4")
+    ids = [rng.integers(400, size=12) for _ in range(40)]  # more words than the vocabulary has: it is projected
     for n in (1, 2):
         with threadpoolctl.threadpool_limits(n, "blas"):
             one = pickle.loads(pickle.dumps(wide))
-            lrp.explain_all(one, ids)
+            lrp.explain_all(one, ids, unit="word")
             lrp.explain_corpus(one, ids, tmp_path / f"{n}.h5")
             blas = [pool["num_threads"] for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"]
             assert set(blas) <= {n}
