@@ -57,7 +57,13 @@ def encode(model: Model, value: Any, where: str = "x") -> Encoded:
             f"{where} must have shape (T, {model.inputs}), got {array.shape}; a series of one variable is x[:, None]."
         )
     check_shape(array, where, (None, model.inputs))
-    return Encoded(None, float_array(array, where, dtype=model.dtype), None, len(array))
+    x = float_array(array, where, dtype=model.dtype)
+    if model.mask_value is None:
+        return Encoded(None, x, None, len(x))
+    kept = np.flatnonzero((x != x.dtype.type(model.mask_value)).any(axis=1))
+    if not len(kept):
+        raise LrpError(f"{where} must have at least one step that is not padding, got {model.mask_value} everywhere.")
+    return Encoded(None, x if len(kept) == len(x) else x[kept], None, len(x), None if len(kept) == len(x) else kept)
 
 
 def _as_array(value: Any, where: str) -> np.ndarray:

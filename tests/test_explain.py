@@ -370,6 +370,18 @@ def test_pandas(text_model):
     assert np.allclose(frame[["x0", "x1", "x2"]].sum(axis=1), frame["relevance"])
 
 
+def test_padding_of_numbers_is_skipped(rng):
+    model = lrp.Model([nets.lstm(rng, 3, 4), nets.dense(rng, 4, 2)], readout="mean", mask_value=-1.0)
+    x = rng.normal(size=(3, 3))
+    padded = np.concatenate([x[:2], np.full((1, 3), -1.0), x[2:], np.full((2, 3), -1.0)])
+    close(lrp.predict(model, padded), lrp.predict(model, x))
+    ours, theirs = lrp.explain(model, padded), lrp.explain(model, x)
+    close(ours.variables[[0, 1, 3]], theirs.variables)
+    assert (ours.variables[[2, 4, 5]] == 0).all()
+    with pytest.raises(lrp.LrpError, match="at least one step that is not padding"):
+        lrp.predict(model, padded[4:])
+
+
 @pytest.mark.parametrize("method", [*LRP, "gradient-x-input"])
 @pytest.mark.parametrize("two", [True, False])
 def test_many_words_are_looked_up_projected(rng, method, two):
