@@ -113,6 +113,8 @@ def work(first, last):
             print(json.dumps([case]), flush=True)
             path, load = write_case(case, Path(scratch))
             print(json.dumps([case, *outcome(path, load), peak()]), flush=True)
+            if peak() >= RESIDENT:  # the next case starts afresh
+                return
 
 
 def peak():
@@ -127,9 +129,7 @@ def run(cases, first=0):
         command = [sys.executable, "-m", "tests.fuzz_files", "--work", str(start), str(last)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=FIXTURES.parents[1]) as process:
             current = _watch(process, results, start)
-        if process.returncode == 0:
-            break
-        if results.get(current, ("",))[0] != "hang":
+        if process.returncode != 0 and results.get(current, ("",))[0] != "hang":
             results[current] = ("crash", f"the process ended with {process.returncode}")
         start = current + 1
     return results

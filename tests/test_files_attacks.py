@@ -255,12 +255,48 @@ def test_attributes_of_other_types(native):
         refused(native, "@model")
 
 
+def variable(path, change):
+    """A file whose layer_names is a string of variable length, its bytes changed by `change(data, at, heap)`."""
+    with h5py.File(path, "w") as file:
+        file.attrs["layer_names"] = np.array(["one"], dtype=h5py.string_dtype())
+    data = bytearray(path.read_bytes())
+    heap = data.index(b"GCOL")
+    change(data, data.index(struct.pack("<IQI", 3, heap, 1)), heap)
+    path.write_bytes(data)
+
+
+def put(data, at, form, *values):
+    data[at : at + struct.calcsize(form)] = struct.pack(form, *values)
+
+
+@pytest.mark.parametrize(
+    "change, reason",
+    [
+        (lambda data, at, heap: put(data, at, "<I", 2**31), "2,147,483,648 bytes, of which 3 are there"),
+        (lambda data, at, heap: put(data, at + 4, "<Q", 2**60), "outside the file"),
+        (lambda data, at, heap: put(data, at + 4, "<Q", 8), "heap that is none"),
+        (lambda data, at, heap: put(data, at + 12, "<I", 999), "of which 0 are there"),
+        (lambda data, at, heap: put(data, heap + 8, "<Q", 2**50), "outside the file"),
+        (lambda data, at, heap: put(data, heap + 24, "<Q", 2**64 - 1), "do not fit"),
+        (lambda data, at, heap: put(data, heap + 16, "<H6xQ", 0, 0), "of which 0 are there"),  # h5py hangs on this one
+        (lambda data, at, heap: put(data, heap + 32, "<3s", b"\xff\xfe\xfd"), "utf-8"),
+    ],
+)
+def test_strings_of_variable_length_that_are_not_what_they_say(tmp_path, change, reason):
+    variable(tmp_path / "names.h5", change)
+    refused(tmp_path / "names.h5", "@layer_names", reason)
+
+
 def test_lists_of_strings_that_all_point_at_the_same_bytes(tmp_path):
-    """Each string of variable length may be as long as the file: a million of them is refused before reading."""
     path = tmp_path / "names.h5"
-    with h5py.File(path, "w", libver=("v110", "v110")) as file:
-        file.attrs["layer_names"] = np.array(["x" * 1000] * 5000, dtype=h5py.string_dtype())
-    refused(path, "layer_names", "too much for an attribute", max_bytes=2**20)
+    with h5py.File(path, "w") as file:
+        file.attrs["layer_names"] = np.array(["x" * 30_000] + ["y"] * 3000, dtype=h5py.string_dtype())
+    data = bytearray(path.read_bytes())
+    long = struct.pack("<I", 30_000)
+    at = next(k for k in range(len(data)) if data[k : k + 4] == long and data[k + 16 : k + 20] == b"\1\0\0\0")
+    data[at : at + 16 * 3001] = data[at : at + 16] * 3001  # 90 MB in a file of 200 KB
+    path.write_bytes(data)
+    refused(path, "@layer_names", "over the limit")
 
 
 # ----------------------------------------------------------------------------------------------- code in configurations

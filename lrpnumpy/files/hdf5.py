@@ -10,14 +10,15 @@ import math
 import mmap
 import zlib
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import h5py
 import numpy as np
 from h5py import h5a, h5d, h5f, h5g, h5l, h5o, h5s, h5t, h5z
 
-from lrpnumpy.files import heaps
 from lrpnumpy.files.safe import MAX_BYTES, MAX_DEPTH, MAX_NAMES, MAX_TEXT, Shape, Source
+from lrpnumpy.files.strings import Reader
 
 _LINKS = {h5l.TYPE_SOFT: "a soft link", h5l.TYPE_EXTERNAL: "a link to another file"}
 _FLOATS = {
@@ -34,7 +35,8 @@ class Hdf5(Source):
 
     def __init__(self, file: str, size: int, content: bytes | None = None, *, max_bytes: int = MAX_BYTES) -> None:
         super().__init__(file, max_bytes)
-        self.size, self._content, self._heaps_checked = size, content, False
+        self.size, self._content = size, content
+        self._mapped: mmap.mmap | None = None
         with self.guard("", "cannot be opened as HDF5; it may be truncated or damaged"):
             self._file = h5py.File(file, "r") if content is None else h5py.File(h5f.open_file_image(content))
 
@@ -43,6 +45,8 @@ class Hdf5(Source):
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
+        if self._mapped is not None:
+            self._mapped.close()
 
     # ------------------------------------------------------------------------------------------------ objects
 
@@ -199,42 +203,36 @@ class Hdf5(Source):
                 return None
             attribute = h5a.open(holder, name.encode())
             kind, shape = attribute.get_type(), attribute.shape
-            if attribute.get_space().get_simple_extent_type() == h5s.NULL:
-                return []  # an empty list, as h5py writes it
-            if math.prod(shape) == 0:
-                return []  # an empty list, as NumPy writes it
-            is_text = isinstance(kind, h5t.TypeStringID)
-            variable = is_text and kind.is_variable_str()
-            # Strings of variable length may all point at the same bytes, each as many as the file has.
-            most = math.prod(shape) * (self.size if variable else kind.get_size())
-            if len(shape) > 1 or math.prod(shape) > MAX_NAMES or most > (self.max_bytes if variable else MAX_TEXT):
-                raise self.error(where, f"has shape {shape} and up to {most:,} bytes, too much for an attribute")
-            if isinstance(kind, h5t.TypeIntegerID) and math.prod(shape) == 1:
+            count = math.prod(shape)
+            if count == 0 or attribute.get_space().get_simple_extent_type() == h5s.NULL:
+                return []  # an empty list, as NumPy and h5py write it
+            if len(shape) > 1 or count > MAX_NAMES or count * kind.get_size() > MAX_TEXT:
+                raise self.error(where, f"has {count:,} values of {kind.get_size():,} bytes, too much for an attribute")
+            if isinstance(kind, h5t.TypeIntegerID) and count == 1:
                 number = np.empty(shape, np.int64)
                 attribute.read(number)
                 return int(number.reshape(-1)[0])
-            if not is_text:
+            if not isinstance(kind, h5t.TypeStringID):
                 raise self.error(where, f"must be a string or a whole number, it is {_name(kind)}")
-            if variable:
-                self._check_heaps(where)
-            found = np.empty(shape, kind.dtype)
-            attribute.read(found)
-            texts = [text if isinstance(text, str) else text.decode("utf-8") for text in found.reshape(-1).tolist()]
-            if sum(map(len, texts)) > MAX_TEXT:
-                raise self.error(where, f"is over the limit of {MAX_TEXT:,} bytes for an attribute")
+            if kind.is_variable_str():
+                found = self._strings.attribute(h5o.get_info(holder).addr, name, count, MAX_TEXT)
+            else:
+                fixed = np.empty(shape, kind.dtype)
+                attribute.read(fixed)
+                found = fixed.reshape(-1).tolist()
+            texts = [text.decode("utf-8") for text in found]
             return texts if shape else texts[0]
 
-    def _check_heaps(self, where: str) -> None:
-        """See, once, that the strings of variable length can be found without walking in circles."""
-        if not self._heaps_checked:
-            if self._content is None:
-                with open(self.file, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-                    at = heaps.damaged(content)
-            else:
-                at = heaps.damaged(self._content)
-            if at is not None:
-                raise self.error(where, f"is kept in a global heap that is damaged, at byte {at:,}")
-            self._heaps_checked = True
+    @cached_property
+    def _strings(self) -> Reader:
+        """The strings of variable length, which are read without the library."""
+        settings = self._file.id.get_create_plist()
+        if settings.get_sizes() != (8, 8):
+            raise self.error("", "has addresses or sizes of other than 8 bytes")
+        if self._content is None:
+            with open(self.file, "rb") as file:
+                self._mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return Reader(self._content or self._mapped or b"", settings.get_userblock())
 
     def text(self, name: str) -> str | None:
         value = self.attribute("", name)

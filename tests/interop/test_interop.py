@@ -1,0 +1,156 @@
+"""Files written here and now by the real frameworks, compared with the frameworks' own scores.
+
+What is not installed is skipped. `make interop` installs all of it.
+"""
+
+import warnings
+
+import numpy as np
+import pytest
+from interop import write, zoo
+from networks import close
+
+import lrpnumpy as lrp
+from lrpnumpy import files
+
+NEEDS = {
+    "keras3": ("keras", "torch"),
+    "tf_keras": ("tf_keras",),
+    "cudnn": ("tf_keras",),
+    "keras1": ("tf_keras",),
+    "torch": ("torch", "safetensors"),
+    "onnx": ("torch", "onnx"),
+    "reference": (),
+    "native": (),
+}
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """What a framework writes, written once."""
+    done = {}
+
+    def get(kind):
+        for module in NEEDS[kind]:
+            pytest.importorskip(module)
+        if kind not in done:
+            folder = tmp_path_factory.mktemp(kind)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                done[kind] = folder, dict(write.WRITERS[kind](folder))
+        return done[kind]
+
+    return get
+
+
+@pytest.mark.parametrize("kind", NEEDS)
+def test_scores_and_explanations(written, kind):
+    folder, rows = written(kind)
+    assert rows
+    for name, row in rows.items():
+        load = {key: folder / value if key == "config" else value for key, value in row["load"].items()}
+        model = files.load(folder / name, **load)
+        same = zoo.NETWORKS[row["network"]].model(hard=row["hard_sigmoid"])
+        x = np.asarray(row["x"])
+        if model.embedding is None:
+            x = x.astype(np.float32)
+            x = x if model.mask_value is None else x[zoo.kept(model, x)]
+        close(lrp.predict(model, x), row["scores"], tol=1e-5)
+        for method in ("lrp-all", "gradient-x-input"):
+            got, want = (lrp.explain(m, x, method=method, target=0) for m in (model, same))
+            np.testing.assert_array_equal(got.relevance, want.relevance, err_msg=f"{kind} {name}")
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("two", [False, True])
+@pytest.mark.parametrize("readout", ["last", "mean", "max", "every"])
+def test_modules_of_torch(layers, two, readout):
+    torch = pytest.importorskip("torch")
+    module = network(torch, readout, two, layers)
+    x = torch.randn(6, 5)
+    with torch.no_grad():
+        scores = module(x[None])[0].numpy()
+    model = files.from_torch(module, readout=readout, activations=["relu"])
+    close(lrp.predict(model, x.numpy()), scores, tol=1e-5)
+    assert files.from_torch(module.state_dict(), readout=readout, activations=["relu"]).digest == model.digest
+
+
+@pytest.mark.parametrize("module", ["GRU", "RNN", "projection", "norm"])
+def test_modules_of_torch_that_are_refused_by_name(module):
+    torch = pytest.importorskip("torch")
+    made = {
+        "GRU": lambda: torch.nn.GRU(3, 2),
+        "RNN": lambda: torch.nn.RNN(3, 2),
+        "projection": lambda: torch.nn.LSTM(3, 4, proj_size=2),
+        "norm": lambda: torch.nn.Sequential(torch.nn.LSTM(3, 2), torch.nn.LayerNorm(2)),
+    }[module]()
+    name = {"projection": "proj_size", "norm": "LayerNorm"}.get(module, module)
+    with pytest.raises(lrp.LrpError, match=name):
+        files.from_torch(made, readout="last")
+    with pytest.raises(lrp.LrpError):
+        files.from_torch(made.state_dict(), readout="last")
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
+def test_tensors_of_other_widths(dtype):
+    torch = pytest.importorskip("torch")
+    module = network(torch, "last", False, 1).to(getattr(torch, dtype))
+    model = files.from_torch(module, readout="last", activations=["relu"])
+    assert model.dtype == (np.float64 if dtype == "float64" else np.float32)
+
+
+@pytest.mark.parametrize("layers, two", [(1, False), (2, False), (1, True), (2, True)])
+@pytest.mark.parametrize("readout", ["last", "mean", "max", "every"])
+@pytest.mark.parametrize("dynamo", [False, True])
+def test_exports_to_onnx(tmp_path, layers, two, readout, dynamo):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("onnx")
+    if dynamo:
+        pytest.importorskip("onnxscript")
+    module = network(torch, readout, two, layers)
+    x = torch.randn(1, 6, 5)
+    path = tmp_path / "model.onnx"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(module, (x,), path, dynamo=dynamo, **({"external_data": False} if dynamo else {}))
+    model = files.load(path)
+    assert model.readout == readout
+    with torch.no_grad():
+        close(lrp.predict(model, x[0].numpy()), module(x)[0].numpy(), tol=1e-5)
+
+
+def test_the_last_step_of_two_directions_is_refused_in_onnx(tmp_path):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("onnx")
+    module = network(torch, "out[:, -1]", True, 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(module, (torch.randn(1, 6, 5),), tmp_path / "model.onnx", dynamo=False)
+    with pytest.raises(lrp.WeightFileError, match="last step of both directions"):
+        files.load(tmp_path / "model.onnx")
+
+
+def network(torch, readout, two, layers):
+    """An LSTM of torch with a head of two linear layers, read in one of several ways."""
+    torch.manual_seed(0)
+
+    class Network(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lstm = torch.nn.LSTM(5, 3, layers, batch_first=True, bidirectional=two)
+            self.hidden = torch.nn.Linear(6 if two else 3, 4)
+            self.head = torch.nn.Linear(4, 2)
+
+        def forward(self, x):
+            out, (h_n, _) = self.lstm(x)
+            if readout == "last":
+                out = torch.cat([h_n[-2], h_n[-1]], dim=-1) if two else h_n[-1]
+            elif readout == "out[:, -1]":
+                out = out[:, -1]
+            elif readout == "mean":
+                out = out.mean(dim=1)
+            elif readout == "max":
+                out = out.max(dim=1).values
+            return self.head(torch.relu(self.hidden(out)))
+
+    return Network().eval()
