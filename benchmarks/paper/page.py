@@ -54,12 +54,15 @@ class Table:
         write_latex(out / f"{self.name}.tex", self.header, [(self.title, self.rows)])
 
     def html(self) -> str:
-        words = [any(len(row[k]) > 24 for row in self.rows) for k in range(len(self.header))]  # to the left
+        kinds = [
+            ("text " if any(len(row[k]) > 24 for row in self.rows) else "") + ("paper" if name == "paper" else "")
+            for k, name in enumerate(self.header)
+        ]
+        marks = [f' class="{kind.strip()}"' if kind else "" for kind in kinds]
 
         def line(cells: Sequence[str], tag: str) -> str:
             kind = ' class="paper"' if cells[0].startswith("paper") else ""
-            begin = [f'<{tag} class="text">' if word else f"<{tag}>" for word in words]
-            inner = "".join(f"{a}{escape(cell)}</{tag}>" for a, cell in zip(begin, cells, strict=True))
+            inner = "".join(f"<{tag}{a}>{escape(cell)}</{tag}>" for a, cell in zip(marks, cells, strict=True))
             return f"<tr{kind}>{inner}</tr>"
 
         head = f"<caption>{escape(self.title)}</caption><thead>{line(self.header, 'th')}</thead>"
@@ -131,24 +134,7 @@ class Heatmaps:
         )
 
 
-@dataclass(frozen=True)
-class Output:
-    """What a program printed, to be unfolded."""
-
-    title: str
-    text: str
-
-    def print(self) -> None:
-        print(self.text)
-
-    def write(self, out: Path) -> None:
-        pass
-
-    def html(self) -> str:
-        return f"<details><summary>{escape(self.title)}</summary><pre>{escape(self.text)}</pre></details>"
-
-
-Piece = Text | Table | Figure | Heatmaps | Output
+Piece = Text | Table | Figure | Heatmaps
 
 
 def publish(pieces: Iterable[Piece], out: Path) -> Iterator[Piece]:

@@ -23,7 +23,7 @@ import numpy as np
 
 import lrpnumpy as lrp
 from benchmarks.paper import composition, misclassified, removal, representations, sentiment, tables, toy
-from benchmarks.paper.page import Figure, Output, Piece, Rows, Table, Text, publish
+from benchmarks.paper.page import Figure, Piece, Rows, Table, Text, publish
 from benchmarks.paper.tables import PUBLISHED
 from lrpnumpy.show import html
 
@@ -43,7 +43,8 @@ caption { text-align: left; font-weight: 600; padding-bottom: .4rem }
 .wide td { vertical-align: top }
 .maps td { vertical-align: middle }
 .wide :is(th, td):first-child, .wide :is(th, td).text { text-align: left }
-.wide tr.paper td { background: var(--paper) }
+.wide :is(tr.paper td, td.paper) { background: var(--paper) }
+.wide td:not(:first-child, .text) { white-space: nowrap }
 .wide td.lrp { max-width: none }
 .wide .sentence { margin: 0 }
 figure { margin: 1.4rem 0 }
@@ -134,7 +135,17 @@ def toy_pieces(arguments: argparse.Namespace) -> Iterator[Piece]:
             toy.run(arguments)
     finally:
         tables.LISTENERS.remove(listen)
-    yield from shown
+    rest = printed.getvalue()
+    for table in shown:
+        before, _, rest = rest.partition(tables.text(table.title, table.header, table.rows))
+        yield from remarks(before)
+        yield table
     drawn = (arguments.out / "toy.png").read_bytes()
     yield Figure("toy", "R_a against n_a and R_b against n_b, first network of each task", drawn)
-    yield Output("Everything that the command prints", printed.getvalue())
+
+
+def remarks(printed: str) -> Iterator[Text]:
+    """What was printed between tables."""
+    for paragraph in printed.split("\n\n"):
+        if paragraph.strip():
+            yield Text(" ".join(paragraph.split()))

@@ -38,17 +38,21 @@ _TEX = {
 
 
 def show(title: str, header: Sequence[str], rows: Rows) -> None:
-    """Print a table, columns as wide as they must be."""
+    """Print a table."""
     for listen in LISTENERS:
         listen(title, header, rows)
+    print(text(title, header, rows))
+
+
+def text(title: str, header: Sequence[str], rows: Rows) -> str:
+    """A table as lines, columns as wide as they must be."""
     widths = [max(len(row[k]) for row in (header, *rows)) for k in range(len(header))]
-    print(title)
+    lines = [title]
     for row in (header, *rows):
-        first, *rest = (
-            cell.ljust(w) if k == 0 else cell.rjust(w) for k, (cell, w) in enumerate(zip(row, widths, strict=True))
-        )
-        print("  ".join((first, *rest)))
-    print()
+        first, *rest = row
+        cells = [first.ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(rest, widths[1:], strict=True))]
+        lines.append("  ".join(cells))
+    return "\n".join([*lines, ""])
 
 
 def write_csv(path: Path, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
