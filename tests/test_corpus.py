@@ -586,7 +586,10 @@ def test_an_iterable_must_yield_the_same_again(model, tmp_path):
     for source, message in ((changed, "a record from 5 to 8 is another"), (texts[:8], "fewer records")):
         with pytest.raises(lrp.LrpError, match=message):
             lrp.explain_corpus(model, source, tmp_path / "out.h5", chunk=4, resume=True)
-    assert lrp.explain_corpus(model, texts, tmp_path / "out.h5", chunk=4, resume=True).explained == 30
+    for _ in range(2):  # and once it is finished
+        assert lrp.explain_corpus(model, texts, tmp_path / "out.h5", chunk=4, resume=True).explained == 30
+        with pytest.raises(lrp.LrpError, match="some of its records differ"):
+            lrp.explain_corpus(model, changed, tmp_path / "out.h5", chunk=4, resume=True)
 
 
 def test_fingerprints_see_every_value():
@@ -703,7 +706,7 @@ def test_foreign_files_are_left_alone(model, tmp_path):
         ({"method": "magic"}, "method must be one of"),
         ({"unit": "letter"}, "unit must be one of"),
         ({"chunk": 0}, "chunk must be a positive number"),
-        ({"threads": -1}, "threads must be a positive number"),
+        ({"threads": 0}, "threads must be a positive number"),
         ({"longest": 2.5}, "longest must be a positive number"),
         ({"format": "xml"}, "format must be one of"),
         ({"field": "x"}, "must be None where the source is no file"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,23 +16,18 @@ import numpy as np
 
 from lrpnumpy.corpus.layout import FORMAT, NUMBERS, VERSION
 from lrpnumpy.corpus.parts import Parts, cannot_write, sync, written
+from lrpnumpy.corpus.sources import joined
 from lrpnumpy.corpus.stored import open_explanations
 
 
 def write_output(parts: Parts, out: Path, run: Mapping[str, Any]) -> dict[str, int]:
     """Make the output file of all chunks, and the list of rejected records; returns how many there are."""
-    notes = [parts.note(k) for k in range(parts.count)]
-    counts = {
-        "records": sum(note["records"] for note in notes),
-        "explained": sum(note["shapes"]["records"][0] for note in notes),
-        "rejected": sum(len(note["rejected"]) for note in notes),
-        "doubtful": sum(note["doubtful"] for note in notes),
-    }
-    _write_rejected(rejected_path(out), [entry for note in notes for entry in note["rejected"]])
     made = parts.folder / "out.h5"
     try:
+        counts, totals = _survey(parts, rejected_path(out))
+        content = joined(parts.note(k).get("fingerprint", "") for k in range(parts.count))
         made.unlink(missing_ok=True)
-        places = _lay_out(made, _shapes(parts, notes), {**run, **counts})
+        places = _lay_out(made, _shapes(parts, totals), {**run, "fingerprint": content, **counts})
         _fill(made, parts, places)
         open_explanations(made).close()  # it is what it should be
         made.replace(out)
@@ -47,26 +43,35 @@ def rejected_path(out: Path) -> Path:
     return out.with_name(f"{out.name}.rejected.jsonl")
 
 
-def _write_rejected(path: Path, entries: list[tuple[int, str]]) -> None:
+def _survey(parts: Parts, path: Path) -> tuple[dict[str, int], Counter[str]]:
+    """What became of the records, and the total length of every array; writes the list of rejected records."""
+    counts, totals = dict.fromkeys(("records", "explained", "rejected", "doubtful"), 0), Counter[str]()
     path.unlink(missing_ok=True)
-    if entries:
-        with written(path) as file:
-            for number, reason in entries:
+    with written(path, parts.folder) as file:
+        for k in range(parts.count):
+            note = parts.note(k)
+            totals.update({name: shape[0] for name, shape in note["shapes"].items()})
+            counts["records"] += note["records"]
+            counts["rejected"] += len(note["rejected"])
+            counts["doubtful"] += note["doubtful"]
+            for number, reason in note["rejected"]:
                 file.write(json.dumps({"record": number, "reason": reason}).encode() + b"\n")
+    if not counts["rejected"]:
+        path.unlink()
+    return counts | {"explained": totals["records"]}, totals
 
 
 Shapes = dict[str, tuple[tuple[int, ...], np.dtype]]
 
 
-def _shapes(parts: Parts, notes: list[dict[str, Any]]) -> Shapes:
+def _shapes(parts: Parts, totals: Mapping[str, int]) -> Shapes:
     """Shape and dtype of every array of the output."""
     found: Shapes = {}
     for name, array in parts.arrays(0).items():
-        total = sum(note["shapes"][name][0] for note in notes)
         if name in NUMBERS:
-            found[NUMBERS[name]] = (total + 1,), np.dtype("<i8")
+            found[NUMBERS[name]] = (totals[name] + 1,), np.dtype("<i8")
         else:
-            found[name] = (total, *array.shape[1:]), array.dtype.newbyteorder("<")
+            found[name] = (totals[name], *array.shape[1:]), array.dtype.newbyteorder("<")
     return found
 
 

@@ -31,9 +31,12 @@ except ImportError:  # Windows has none: two runs into one file are not noticed 
 
 
 @contextmanager
-def written(path: Path) -> Iterator[BinaryIO]:
-    """A file that appears under its name when it is whole and safely on disk, or not at all."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+def written(path: Path, folder: Path | None = None) -> Iterator[BinaryIO]:
+    """A file that appears under its name when it is whole and safely on disk, or not at all.
+
+    Until then it is in `folder`, or beside its place.
+    """
+    part = (folder or path.parent) / f".{path.name}.{os.getpid()}.tmp"
     try:
         with part.open("wb") as file:
             yield file

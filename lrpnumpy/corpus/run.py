@@ -20,7 +20,7 @@ from lrpnumpy.checks import LrpError, RelevanceWarning
 from lrpnumpy.corpus.output import rejected_path, write_output
 from lrpnumpy.corpus.parts import Parts, same
 from lrpnumpy.corpus.record import Chunk
-from lrpnumpy.corpus.sources import Source, chunks, fingerprint, open_source
+from lrpnumpy.corpus.sources import Source, chunks, fingerprint, joined, open_source
 from lrpnumpy.corpus.stored import Stored, open_explanations
 from lrpnumpy.corpus.work import Job, Part, explain_chunk, fresh, settle
 from lrpnumpy.kernels import compile as kernels
@@ -94,12 +94,8 @@ def explain_corpus(
     client: a dask.distributed.Client, to have the chunks explained by its workers instead.
     progress: show rate and time left; by default where standard error is a terminal.
     """
-    for name, value in (
-        ("longest", longest),
-        ("max_line", max_line),
-        ("chunk", chunk),
-        ("threads", threads or 1),
-    ):
+    numbers = {"longest": longest, "max_line": max_line, "chunk": chunk, "threads": 1 if threads is None else threads}
+    for name, value in numbers.items():
         if not isinstance(value, int) or value < 1:
             raise LrpError(f"{name} must be a positive number, got {value!r}.")
     request = request_of(model, method, eps, unit, False, versus, step, baseline, how, tol, share_bias)
@@ -124,7 +120,7 @@ def explain_corpus(
         "output": model.output,
     }
     if path.exists():
-        return _finished(path, parts, run)
+        return _finished(path, parts, run, opened, chunk)
     job = Job(fresh(model), request, chosen, opened.kind, opened.field, longest)
     with closing(parts):
         parts.open(run)
@@ -180,11 +176,13 @@ def _check_free(path: Path, parts: Parts, resume: bool) -> None:
         raise LrpError(f"{parts.folder} holds an interrupted run; go on with resume=True, or remove it to begin anew.")
 
 
-def _finished(path: Path, parts: Parts, run: dict[str, Any]) -> Run:
+def _finished(path: Path, parts: Parts, run: dict[str, Any], source: Source, size: int) -> Run:
     """A run that has its output file already: see that it is the same, remove what is left of its parts."""
     with open_explanations(path) as found:
         counts = {name: int(found.run[name]) for name in COUNTS}
         same(path, {name: found.run.get(name) for name in run}, run)
+        if not source.known and found.run["fingerprint"] != joined(map(fingerprint, chunks(source, size))):
+            raise LrpError(f"{path} must be resumed with the source it was made of, but some of its records differ.")
     parts.remove()
     return Run(path, **counts)
 
@@ -245,7 +243,7 @@ def _compute(source: Source, size: int, parts: Parts, workers: Any, strict: bool
     for seen, piece in enumerate(chunks(source, size), 1):
         note: dict[str, Any] = {"records": len(piece.records)}
         if not source.known:
-            note["digest"] = fingerprint(piece)
+            note["fingerprint"] = fingerprint(piece)
         read = piece.first - 1 + len(piece.records)
         if fraction := source.fraction(read):
             bar.total = round(read / fraction)

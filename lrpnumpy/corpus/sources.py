@@ -147,3 +147,11 @@ def fingerprint(chunk: Chunk) -> str:
     for record in chunk.records:
         add(record)
     return state.hexdigest()
+
+
+def joined(fingerprints: Iterable[str]) -> str:
+    """The fingerprint of all chunks from that of each."""
+    state = hashlib.sha256()
+    for one in fingerprints:
+        state.update(one.encode())
+    return state.hexdigest()
