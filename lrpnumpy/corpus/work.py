@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from itertools import chain
 from typing import Any, NamedTuple
@@ -44,17 +45,20 @@ def settle() -> Callable[[], None]:
     """Have results rounded alike everywhere: compiled kernels only, and BLAS on one thread. Returns what undoes it.
 
     Plain functions, which stand in for kernels that are not compiled yet, round otherwise, and so does a large matrix
-    product on another number of threads.
+    product on another number of threads. Where threadpoolctl (of the extra `dask`) is missing, BLAS stays as it is.
     """
-    from threadpoolctl import threadpool_limits
+    before, limits = kernels.mode, None
+    with suppress(ImportError):
+        from threadpoolctl import threadpool_limits
 
-    before, limits = kernels.mode, threadpool_limits(1, "blas")
+        limits = threadpool_limits(1, "blas")
     if before != "never":
         kernels.mode = "wait"
 
     def undo() -> None:
         kernels.mode = before
-        limits.restore_original_limits()
+        if limits is not None:
+            limits.restore_original_limits()
 
     return undo
 
