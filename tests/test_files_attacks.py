@@ -433,7 +433,7 @@ def test_files_of_torch_save_are_named_and_never_opened(tmp_path):
     path = tmp_path / "model.pt"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("model/data.pkl", b"cos\nsystem\n(S'touch owned'\ntR.")
-    refused(path, "torch.save", "from_torch")
+    refused(path, "is a pickle", "from_torch")
 
 
 # --------------------------------------------------------------------------------------------------------- safetensors

@@ -36,7 +36,7 @@ def load(
     Nothing in a file is ever executed, and no more than `max_bytes` of arrays are read. With `isolate` it is
     read in a process of its own, so that a file made to crash the HDF5 library cannot crash this one.
     """
-    model = _read(path, which, config, readout, isolate, max_bytes).model
+    model = _read(path, isolate, which=which, config=config, readout=readout, max_bytes=max_bytes).model
     assert model is not None
     return model
 
@@ -51,7 +51,8 @@ def inspect(
     max_bytes: int = MAX_BYTES,
 ) -> Report:
     """What `load` understands of a file: layers, shapes, gates, vocabulary, and what was assumed and why."""
-    return _read(path, which, config, readout, isolate, max_bytes, several=True)
+    asked = {"which": which, "config": config, "readout": readout, "max_bytes": max_bytes}
+    return _read(path, isolate, several=True, **asked)
 
 
 def convert(
@@ -75,25 +76,12 @@ def shipped() -> dict[str, Path]:
     return {path.stem: path for folder in SHIPPED for path in sorted(folder.glob("*.h5"))}
 
 
-def _read(
-    path: str | os.PathLike[str],
-    which: str | None,
-    config: Any,
-    readout: str | None,
-    isolate: bool,
-    max_bytes: int,
-    several: bool = False,
-) -> Report:
-    if not isinstance(path, (str, os.PathLike)) or isinstance(path, bytes):
+def _read(path: str | os.PathLike[str], isolate: bool, **asked: Any) -> Report:
+    if not isinstance(path, (str, os.PathLike)):
         raise LrpError(f"load: path must be the path of a file or the name of a shipped model, got {path!r}.")
-    found = _locate(path)
-    if isolate:
-        from lrpnumpy.files import isolated
+    from lrpnumpy.files import isolated, kinds
 
-        return isolated.read(found, which, config, readout, max_bytes, several)
-    from lrpnumpy.files import kinds
-
-    return kinds.read(found, which, config, readout, max_bytes, several)
+    return (isolated if isolate else kinds).read(_locate(path), kinds.Asked(**asked))
 
 
 def _locate(path: str | os.PathLike[str]) -> Path:

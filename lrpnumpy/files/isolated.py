@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 import threading
+from dataclasses import asdict, replace
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy.checks import WeightFileError
-from lrpnumpy.files import native
-from lrpnumpy.files.kinds import configuration
+from lrpnumpy.files import kinds, native
+from lrpnumpy.files.kinds import Asked, configuration
 from lrpnumpy.files.report import Report
 from lrpnumpy.files.safe import MAX_TEXT, Fields, Shape, Source
 
@@ -31,16 +32,16 @@ _TEXT = 16 * MAX_TEXT  # of an answer: settings and vocabulary
 _HERE = Path(__file__).parents[2]  # where this very package is, for the child to find it too
 
 
-def read(path: Path, which: str | None, config: Any, readout: str | None, max_bytes: int, several: bool) -> Report:
+def read(path: Path, asked: Asked) -> Report:
     """What `kinds.read` gives, found out by a child process."""
-    file = Source(str(path), max_bytes)
+    file = Source(str(path), asked.max_bytes)
     with file.guard("config", "must be plain JSON"):
-        config = configuration(file, config)
-        asked = json.dumps([os.path.abspath(path), which, config, readout, max_bytes, several])
-    return _received(file, _answer(file, asked.encode(), max_bytes + _TEXT))
+        asked = replace(asked, config=configuration(file, asked.config))
+        question = json.dumps([os.path.abspath(path), asdict(asked)])
+    return _received(file, _answer(file, question.encode(), asked.max_bytes + _TEXT))
 
 
-def _answer(file: Source, asked: bytes, most: int) -> bytes:
+def _answer(file: Source, question: bytes, most: int) -> bytes:
     """What the child writes, at most `most` bytes of it; an error where it crashes or hangs."""
     late = threading.Event()
     with subprocess.Popen(
@@ -61,7 +62,7 @@ def _answer(file: Source, asked: bytes, most: int) -> bytes:
         try:
             assert process.stdin is not None and process.stdout is not None
             with contextlib.suppress(BrokenPipeError):
-                process.stdin.write(asked)
+                process.stdin.write(question)
                 process.stdin.close()
             content = process.stdout.read(most)
             if len(content) < most:
@@ -116,13 +117,12 @@ class _Arrays:
 
 def child() -> None:
     """What the child does: read a file as asked on standard input, answer on standard output."""
-    from lrpnumpy.files import kinds
-
-    path, which, config, readout, max_bytes, several = json.load(sys.stdin)
-    _limit_memory(4 * max_bytes + _BESIDES)
+    path, question = json.load(sys.stdin)
+    asked = Asked(**question)
+    _limit_memory(4 * asked.max_bytes + _BESIDES)
     arrays: dict[str, np.ndarray] = {}
     try:
-        report = kinds.read(Path(path), which, config, readout, max_bytes, several)
+        report = kinds.read(Path(path), asked)
         answer: dict[str, Any] = {"kind": report.kind, "notes": report.notes, "models": report.models}
         if (model := report.model) is not None:
             arrays = native.arrays_of(model)
