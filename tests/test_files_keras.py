@@ -31,9 +31,9 @@ def start(*shape):
     return layer("InputLayer", batch_input_shape=[None, *shape])
 
 
-def written(path, layers, version="2.9.0", names=None, functional=None, seed=0):
+def written(path, layers, version="2.9.0", functional=None, text="S", **hdf5):
     """A Keras 2 file of these layers, with random arrays of the shapes that their settings ask for."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     config = {"class_name": "Sequential", "config": {"name": "sequential", "layers": layers}}
     config = functional or config
     size, arrays = None, {}
@@ -56,16 +56,15 @@ def written(path, layers, version="2.9.0", names=None, functional=None, seed=0):
             shapes = [(size, inside["units"]), *([(inside["units"],)] if inside["use_bias"] else [])]
             size = inside["units"]
         arrays[settings["name"]] = [rng.normal(size=shape).astype("f4") for shape in shapes]
-    with h5py.File(path, "w") as file:
+    with h5py.File(path, "w", **hdf5) as file:
         file.attrs["model_config"] = json.dumps(config)
         if version is not None:
             file.attrs["keras_version"] = version
         weights = file.create_group("model_weights")
-        weights.attrs["layer_names"] = np.array(list(arrays), "S")
+        weights.attrs["layer_names"] = np.array(list(arrays), text)
         for name, group in arrays.items():
-            weights.create_group(name).attrs["weight_names"] = np.array(
-                [f"{name}/w:{k}" for k in range(len(group))], "S"
-            )
+            inside = [f"{name}/w:{k}" for k in range(len(group))]
+            weights.create_group(name).attrs["weight_names"] = np.array(inside, text)
             for k, array in enumerate(group):
                 weights[name][f"{name}/w:{k}"] = array
     return path
@@ -242,6 +241,14 @@ def test_long_lists_of_names_are_cut_into_pieces(tmp_path):
             for k, one in enumerate(np.array_split(names, 2)):
                 holder.attrs[f"{name}{k}"] = one
     assert files.load(path).digest == whole.digest
+
+
+@pytest.mark.parametrize("hdf5", [{}, {"libver": "latest"}, {"userblock_size": 1024}, {"track_order": True}])
+@pytest.mark.parametrize("text", ["S", h5py.string_dtype()])
+def test_names_in_files_of_any_layout(tmp_path, hdf5, text):
+    layers = [NUMBERS, lstm(), dense()]
+    plain = opened(tmp_path, *layers)
+    assert opened(tmp_path, *layers, text=text, **hdf5).digest == plain.digest
 
 
 @pytest.mark.parametrize("kind", ["bytes", "str"])

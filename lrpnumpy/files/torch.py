@@ -281,7 +281,8 @@ def from_torch(
         what = type(module_or_state_dict).__name__
         raise LrpError(f"from_torch: the first argument must be a torch.nn.Module or a state_dict, got {what}.")
     source = StateDict({str(name): _numpy(name, value) for name, value in state.items()})
-    return read(source, Said(readout, layers, activations, output), kinds)[0]
+    with source.guard(""):
+        return read(source, Said(readout, layers, activations, output), kinds)[0]
 
 
 def _kinds(module: Any) -> dict[str, str]:
