@@ -1,14 +1,17 @@
-"""Contextual decomposition: how much of each score comes from a phrase, from the rest, and from the biases of Dense layers.
+"""Contextual decomposition: how much of each score comes from a phrase, from the rest, and from Dense biases.
 
-Every activation is beta + gamma + delta, in this order. delta is the same for all phrases and steps, and gamma is what is
-left of the true activation: so beta is all that has to be computed. A *variant* is a sequence with one of its phrases.
+Every activation is beta + gamma + delta, in this order. delta is the same for all phrases and steps, and gamma is
+what is left of the true activation: so beta is all that has to be computed. A *variant* is a sequence with one of
+its phrases.
 Murdoch, Liu & Yu, ICLR 2018.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +24,11 @@ from lrpnumpy.model import Dense, Model
 BLOCK = 12_288  # numbers in the state of the variants that go through time together: they should stay in the cache
 MOST = 1 << 24  # numbers in an array that holds every step of every variant, unless a single variant has more
 
-F = {"linear": lambda z: z, "relu": lambda z: np.maximum(z, 0), "tanh": np.tanh}
+F: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "linear": lambda z: z,
+    "relu": lambda z: np.maximum(z, 0),
+    "tanh": np.tanh,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +38,9 @@ class Parts:
     relevant: np.ndarray  # beta
     irrelevant: np.ndarray  # gamma
     bias: np.ndarray  # delta
-    layers: tuple[Parts, ...] = ()  # those of each layer's outputs, where asked for: (V, T, M), after the readout (V, M)
+    layers: tuple[
+        Parts, ...
+    ] = ()  # those of each layer's outputs, if asked for: (V, T, M); after the readout (V, M)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +123,7 @@ def _split(
 
 
 def _biases(model: Model) -> list[np.ndarray]:
-    """delta of each layer's outputs: F(V delta + d) of a Dense layer. An LSTM divides its inputs' among beta and gamma."""
+    """delta of each layer's outputs: F(V delta + d) of a Dense layer; an LSTM divides its inputs' among the others."""
     delta, out = np.zeros(model.inputs, model.dtype), []
     for layer in model.layers:
         if isinstance(layer, Dense):
@@ -138,13 +147,14 @@ def _portions(model: Model, T: np.ndarray) -> list[slice]:
     width = max(layer.outputs for layer in model.layers[: model.readout_at])
     portion = np.cumsum(T * width) // MOST
     cuts = [0, *(np.flatnonzero(np.diff(portion)) + 1).tolist(), len(T)]
-    return [slice(a, b) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+    return [slice(a, b) for a, b in pairwise(cuts)]
 
 
 def _relevant(trace: Trace, variants: Variants, step: np.ndarray, deltas: list[np.ndarray]) -> Iterator[np.ndarray]:
     """beta of each layer's outputs: a row for every step of every variant; from the readout on, (V, M)."""
     model, batch = trace.model, trace.batch
-    beta = delta = None  # of the first layer's inputs: x in the phrase, 0 outside; 0
+    beta: Any = None  # of the first layer's inputs: x in the phrase, 0 outside
+    delta: np.ndarray | None = None  # 0
     for k, layer in enumerate(trace.layers):
         if isinstance(layer, DenseTrace):
             if k >= model.readout_at:
@@ -177,7 +187,8 @@ def _dense(trace: DenseTrace, beta: np.ndarray, delta: np.ndarray | None, z: np.
     a = beta @ layer.V.T
     if layer.activation == "linear":
         return a
-    f, b = F[layer.activation], layer.d if delta is None else layer.V @ delta + layer.d
+    f: Callable[[Any], np.ndarray] = F[layer.activation]
+    b = layer.d if delta is None else layer.V @ delta + layer.d
     return (f(a + b) - f(b) + f(z) - f(z - a)) * a.dtype.type(0.5)
 
 
@@ -198,9 +209,10 @@ def _recurrent(
     ends: tuple[np.ndarray, np.ndarray] | None,
 ) -> np.ndarray:
     """beta of a layer's outputs at every step, or only at each direction's step `ends` of each sequence."""
-    sides = [(trace, variants)]
     if isinstance(trace, BidirectionalTrace):
         sides = [(trace.forward, variants), (trace.backward, variants.mirrored())]
+    else:
+        sides = [(trace, variants)]
     found = []
     for (side, seen), end in zip(sides, ends or (None, None), strict=False):
         found.append(_run(side, batch, seen, beta, delta, end))
@@ -281,7 +293,7 @@ def _plan(variants: Variants, end: np.ndarray, size: int) -> Plan:
     join = variants.lo[order] + late
     by = np.argsort(block * (join.max() + 1) + join, kind="stable")
     order, p, start, stop, join, late = order[by], p[by], start[by], stop[by], join[by], late[by]
-    new = (np.diff(p) != 1) | (np.diff(join) != 0) | (np.diff(start) != 0) | (np.diff(stop) != 0) | (np.diff(block) != 0)
+    new = (np.diff(p) != 1) | np.any([np.diff(part) != 0 for part in (join, start, stop, block)], axis=0)
     slots = np.concatenate(([0], np.flatnonzero(new) + 1, [V]))
     begin = slots[:-1]
     if variants.way > 0:
@@ -289,6 +301,7 @@ def _plan(variants: Variants, end: np.ndarray, size: int) -> Plan:
     else:
         origin = variants.rows[order] + variants.T[order] - 1 + late
     return Plan(
-        order, np.searchsorted(slots, cuts), block_from, block_to, sequence, end, slots, p[begin] - block_from[block[begin]],
+        order, np.searchsorted(slots, cuts), block_from, block_to, sequence, end, slots,
+        p[begin] - block_from[block[begin]],
         join[begin], start[begin], stop[begin], origin, int(np.diff(cuts).max()), int((block_to - block_from).max()),
     )  # fmt: skip

@@ -362,9 +362,7 @@ def lrp(model, x, target, rule="all", eps=0.001, versus=None, step=None, share_b
 # ---- occlusion ----
 
 
-def occlusion(
-    model, x, target, of="f", versus=None, step=None, baseline=None, spans=None, unit="word", how="replace"
-):
+def occlusion(model, x, target, of="f", versus=None, step=None, baseline=None, spans=None, unit="word", how="replace"):
     """f_c(x) - f_c(x without it): one value a word or a span, or (T, D) with unit="variable".
 
     of="p" takes softmax probabilities, of="sigmoid" sigmoids. how="replace" puts the baseline (zero) there;

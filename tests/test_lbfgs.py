@@ -80,9 +80,7 @@ def test_agrees_with_torch_step_by_step(function, settings):
     torch = pytest.importorskip("torch")
     parameter = torch.zeros(6, dtype=torch.float64, requires_grad=True)
     names = {"history": "history_size"}
-    theirs = torch.optim.LBFGS(
-        [parameter], **{"history_size": 100} | {names.get(k, k): v for k, v in settings.items()}
-    )
+    theirs = torch.optim.LBFGS([parameter], **{"history_size": 100} | {names.get(k, k): v for k, v in settings.items()})
     ours, x = LBFGS(**settings), np.zeros(6)
 
     def closure():

@@ -14,18 +14,14 @@ RULES = "all", "prop", "abs", "half"
 def close(a, b, tol, unit=None):
     unit = np.max(np.abs(b)) if unit is None else unit
     worst = np.max(np.abs(np.asarray(a) - b))
-    assert np.shape(a) == np.shape(b) and worst <= tol * unit, (
-        f"off by {worst:.1e}, allowed {tol:.0e} x {unit:.1e}"
-    )
+    assert np.shape(a) == np.shape(b) and worst <= tol * unit, f"off by {worst:.1e}, allowed {tol:.0e} x {unit:.1e}"
 
 
 # ---- golden.h5 ----
 
 
 def golden_model(group):
-    lstms = [
-        {"kind": "lstm", **{name: group[way][name][:] for name in "UWb"}} for way in group if len(way) > 1
-    ]
+    lstms = [{"kind": "lstm", **{name: group[way][name][:] for name in "UWb"}} for way in group if len(way) > 1]
     recurrent = lstms[0] if len(lstms) == 1 else {"kind": "bi", "backward": lstms[0], "forward": lstms[1]}
     return {"layers": [recurrent, {"kind": "dense", "V": group["V"][:], "d": group["d"][:]}]}
 
@@ -156,9 +152,7 @@ def network(request, stack):
 
 
 def lstms(model):
-    return [
-        p for layer in model["layers"] if layer["kind"] != "dense" for p, _ in oracle.directions(layer, 1)
-    ]
+    return [p for layer in model["layers"] if layer["kind"] != "dense" for p, _ in oracle.directions(layer, 1)]
 
 
 def test_gradient_is_the_central_difference(network):
@@ -227,9 +221,7 @@ def test_lrp_all_is_the_effect_in_the_frozen_network(network):
     _, model, x, options, f = network
     trace = oracle.forward(model, x)
     seen = {id(layer): s for layer, s in zip(model["layers"], trace, strict=True) if layer["kind"] == "dense"}
-    seen |= {
-        id(p): s for p, s in zip(lstms(model), [w for s in trace for w in s.get("ways", [])], strict=True)
-    }
+    seen |= {id(p): s for p, s in zip(lstms(model), [w for s in trace for w in s.get("ways", [])], strict=True)}
 
     def ratio(a, b):
         return np.divide(a, b, out=np.zeros_like(b), where=b != 0)

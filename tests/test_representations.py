@@ -32,8 +32,7 @@ def test_average_and_weighted_are_sums_over_words(model, sequences):
     close(average(model, sequences), [np.mean([E[k] for k in row], axis=0) for row in sequences])
     cd = lrp.explain_all(model, sequences, "cd", 1)
     by_word = [
-        sum(r * E[k] for r, k in zip(e.relevance, row, strict=True))
-        for e, row in zip(cd, sequences, strict=True)
+        sum(r * E[k] for r, k in zip(e.relevance, row, strict=True)) for e, row in zip(cd, sequences, strict=True)
     ]
     close(weighted(model, sequences, cd), by_word)
     every = lrp.explain_all(model, sequences, "lrp-all", 1)
@@ -81,9 +80,7 @@ def test_pca_finds_the_directions_of_a_made_up_cloud(rng):
 def test_pca_keeps_its_signs_when_the_points_are_shuffled(rng):
     X = rng.normal(size=(50, 4)) * [4, 3, 2, 1]
     order = rng.permutation(50)
-    close(
-        whitened_pca(X[order]).points, whitened_pca(X).points[order], tol=1e-10
-    )  # the SVD of another matrix
+    close(whitened_pca(X[order]).points, whitened_pca(X).points[order], tol=1e-10)  # the SVD of another matrix
 
 
 def test_pca_of_what_does_not_vary_is_refused(rng):

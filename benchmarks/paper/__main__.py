@@ -23,9 +23,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.paper", description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(required=True, metavar="command")
     common = argparse.ArgumentParser(add_help=False)
-    common.add_argument(
-        "--out", type=Path, default=Path("results"), help="folder for tables and figures (results)"
-    )
+    common.add_argument("--out", type=Path, default=Path("results"), help="folder for tables and figures (results)")
     for name, file in COMMANDS.items():
         module = import_module(f"benchmarks.paper.{file}")
         text = module.__doc__.splitlines()[0]

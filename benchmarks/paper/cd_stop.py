@@ -53,12 +53,7 @@ def _one_length(model: Model, x: np.ndarray, how: str) -> np.ndarray:
         bias = i_b * g_b * ((k <= t) & (t <= k + bias_to))
         beta_c, gamma_c = (
             i_a * (g_a + g_b) + i_b * g_a + (f_a + f_b) * beta_c + bias,
-            i_r * (g_a + g_r + g_b)
-            + (i_a + i_b) * g_r
-            + (f_a + f_r + f_b) * gamma_c
-            + f_r * beta_c
-            + i_b * g_b
-            - bias,
+            i_r * (g_a + g_r + g_b) + (i_a + i_b) * g_r + (f_a + f_r + f_b) * gamma_c + f_r * beta_c + i_b * g_b - bias,
         )
         T_a, T_r, _ = _parts(np.tanh, beta_c, gamma_c, 0.0)
         beta, gamma = o * T_a, o * T_r
@@ -71,8 +66,6 @@ def relevance(model: Model, data: Data, how: str) -> np.ndarray:
     out = [np.empty(0)] * len(lengths)
     for T in np.unique(lengths):
         at = np.flatnonzero(lengths == T)
-        for k, row in zip(
-            at, _one_length(model, np.stack([data.sequences[k] for k in at]), how), strict=True
-        ):
+        for k, row in zip(at, _one_length(model, np.stack([data.sequences[k] for k in at]), how), strict=True):
             out[k] = row
     return np.concatenate(out)

@@ -47,9 +47,7 @@ def setting(arguments: argparse.Namespace) -> Setting:
     return Setting(lrp.load(arguments.model), test)
 
 
-def explained(
-    model: lrp.Model, data: Sentences, method: str, eps: float | None = None, **options: Any
-) -> Any:
+def explained(model: lrp.Model, data: Sentences, method: str, eps: float | None = None, **options: Any) -> Any:
     """Explanations of the true classes with the paper's eps; where rounding decides, the report counts it."""
     if eps is None:
         eps = EPS_PROP if method == "lrp-prop" else EPS

@@ -125,18 +125,14 @@ def train(
     n = torch.tensor([counts[word] for word in vocabulary], dtype=torch.float32)
     hide = settings.unknown / (settings.unknown + n)
     weight = {tree[-1]: settings.sentence for tree in trees}
-    phrases = sorted(
-        {phrase for tree in trees for phrase in tree}, key=lambda phrase: (phrase in weight, phrase)
-    )
+    phrases = sorted({phrase for tree in trees for phrase in tree}, key=lambda phrase: (phrase in weight, phrase))
     groups = by_length(phrases, rows, weight)
     dev_sentences = by_length([tree[-1] for tree in dev], rows, {})
 
     network = Network(len(vocabulary), settings)
     averaged = Network(len(vocabulary), settings)
     averaged.load_state_dict(network.state_dict())
-    optimiser = torch.optim.AdamW(
-        network.parameters(), lr=settings.rate, weight_decay=settings.decay, fused=True
-    )
+    optimiser = torch.optim.AdamW(network.parameters(), lr=settings.rate, weight_decay=settings.decay, fused=True)
     step, history, best = 0, [], {}
     for epoch in range(1, settings.epochs + 1):
         network.train()

@@ -43,11 +43,7 @@ class Composition:
         return self._over(np.std)
 
     def _over(self, function: Any) -> np.ndarray:
-        return (
-            function(self.relevance, axis=0)
-            if len(self.relevance)
-            else np.full(self.relevance.shape[1], np.nan)
-        )
+        return function(self.relevance, axis=0) if len(self.relevance) else np.full(self.relevance.shape[1], np.nan)
 
 
 def best_words(model: Model, target: int, count: int = 50) -> list[str]:
@@ -106,9 +102,7 @@ def compose(
     counted = np.flatnonzero(counts)
     relevance = np.empty((0, len(places)))
     if len(counted):
-        explained = explain_all(
-            model, [list(phrases[k]) for k in counted], method, target, unit="word", **options
-        )
+        explained = explain_all(model, [list(phrases[k]) for k in counted], method, target, unit="word", **options)
         relevance = explained.relevance.reshape(len(counted), len(places))
     shares = np.bincount(predicted, minlength=model.outputs) / len(predicted)
     retained = tuple(word for word, keep in zip(places[0], kept, strict=True) if keep)

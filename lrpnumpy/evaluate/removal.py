@@ -33,9 +33,7 @@ class Removal:
     names: tuple[str, ...]  # "random", then the relevances
     counts: tuple[int, ...]  # how many words were removed
     reference: str  # the relevance that makes 100 %
-    correct: Mapping[
-        str, np.ndarray
-    ]  # order -> (names, counts, sequences): how often the prediction was right
+    correct: Mapping[str, np.ndarray]  # order -> (names, counts, sequences): how often the prediction was right
 
     def accuracy(self, order: str) -> np.ndarray:
         """(names, counts), in %."""
@@ -104,18 +102,14 @@ def word_removal(
     one_of(reference, "reference", tuple(relevances))
     labels, counts = np.asarray(labels), tuple(int(count) for count in counts)
     if len(labels) != len(sequences):
-        raise LrpError(
-            f"labels must be one class for each of the {len(sequences)} sequences, got {len(labels)}."
-        )
+        raise LrpError(f"labels must be one class for each of the {len(sequences)} sequences, got {len(labels)}.")
     if not counts or min(counts) < 1:
         raise LrpError(f"counts must be numbers of words from 1 on, got {counts}.")
     predict, rows, places = _prepared(model, sequences, how)
     lengths = np.array([len(row) for row in rows])
     if len(short := np.flatnonzero(lengths <= max(counts))):
         k = short[0]
-        raise LrpError(
-            f"sequences must have more than the {max(counts)} words to remove, got {lengths[k]} in no. {k}."
-        )
+        raise LrpError(f"sequences must have more than the {max(counts)} words to remove, got {lengths[k]} in no. {k}.")
     found = {name: _checked(name, values, places) for name, values in relevances.items()}
     rng = np.random.default_rng(seed)
     chance = [[rng.random(T) for T in lengths] for _ in range(runs)]
@@ -138,9 +132,7 @@ def word_removal(
     return Removal((RANDOM, *found), counts, reference, results)
 
 
-def _prepared(
-    model: Model | Predict, sequences: Sequence[Any], how: str
-) -> tuple[Predict, list[Any], list[_Place]]:
+def _prepared(model: Model | Predict, sequences: Sequence[Any], how: str) -> tuple[Predict, list[Any], list[_Place]]:
     """How to predict, the sequences in a form that words can be taken from, and how long they were."""
     if not isinstance(model, Model):
         rows = list(sequences)
@@ -158,14 +150,10 @@ def _checked(name: str, values: Sequence[Any], places: list[_Place]) -> list[np.
     """One relevance array a sequence, less padding."""
     found = [np.asarray(getattr(value, "relevance", value)) for value in values]
     if len(found) != len(places):
-        raise LrpError(
-            f"relevance {name!r} must be one array for each of {len(places)} sequences, got {len(found)}."
-        )
+        raise LrpError(f"relevance {name!r} must be one array for each of {len(places)} sequences, got {len(found)}.")
     for k, (value, (length, _)) in enumerate(zip(found, places, strict=True)):
         if value.shape != (length,):
-            raise LrpError(
-                f"relevance {name!r} of sequence {k} must have shape ({length},), got {value.shape}."
-            )
+            raise LrpError(f"relevance {name!r} of sequence {k} must have shape ({length},), got {value.shape}.")
     return [value if kept is None else value[kept] for value, (_, kept) in zip(found, places, strict=True)]
 
 

@@ -62,9 +62,7 @@ def splits(task: str, seed: int = 0) -> dict[str, Data]:
     }
 
 
-def statistics(
-    data: Data, relevance: np.ndarray | Sequence[np.ndarray], prediction: np.ndarray
-) -> dict[str, float]:
+def statistics(data: Data, relevance: np.ndarray | Sequence[np.ndarray], prediction: np.ndarray) -> dict[str, float]:
     """How well a relevance finds the two numbers; it has one value a step, as one array or one a sequence.
 
     "rho_a" and "rho_b": correlation of R_a with n_a and of R_b with n_b; "share": mean of
@@ -74,9 +72,7 @@ def statistics(
     starts = np.cumsum(lengths) - lengths
     R = relevance if isinstance(relevance, np.ndarray) else np.concatenate(relevance)
     if len(R) != sum(lengths):
-        raise LrpError(
-            f"statistics: relevance must have one value for each of {sum(lengths)} steps, got {len(R)}."
-        )
+        raise LrpError(f"statistics: relevance must have one value for each of {sum(lengths)} steps, got {len(R)}.")
     R_a, R_b, total = R[starts + data.a], R[starts + data.b], np.add.reduceat(abs(R), starts)
     return {
         "rho_a": _correlation(R_a, data.n_a),

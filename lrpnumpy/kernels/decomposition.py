@@ -1,16 +1,17 @@
 """Contextual decomposition of one direction of an LSTM: the relevant part of every state, for many phrases at once.
 
-The irrelevant part is the true value minus the relevant one, so with z the true pre-activation, a = W beta_prev + U beta_x
-and b the bias, the relevant part of F and that of the bias together are
+The irrelevant part is the true value minus the relevant one, so with z the true pre-activation,
+a = W beta_prev + U beta_x and b the bias, the relevant part of F and that of the bias together are
 
     F_ab = L_a + F(b) = K + 1/2 [F(a + b) - F(z - a)],   K = 1/2 [F(b) + F(z)],
 
-where K is the same for all phrases of a sequence. The cell is the same sum with z = c and b = 0. Where F is the sigmoid or tanh and
-z is moderate, the bracket is a `difference`: one exponential instead of two activations.
+where K is the same for all phrases of a sequence. The cell is the same sum with z = c and b = 0. Where F is the
+sigmoid or tanh and z is moderate, the bracket is a `difference`: one exponential instead of two activations.
 
-A *variant* is a sequence together with a phrase. It takes part from the step `join` on, with beta = 0 before it. All variants of a block end
-together, so that the batch only grows; steps are counted in the block, and a sequence that ends earlier begins later. Variants that join together,
-whose phrases agree and whose sequences stand side by side form a *run*: elementwise loops are as long as a run.
+A *variant* is a sequence together with a phrase. It takes part from the step `join` on, with beta = 0 before it. All
+variants of a block end together, so that the batch only grows; steps are counted in the block, and a sequence that
+ends earlier begins later. Variants that join together, whose phrases agree and whose sequences stand side by side
+form a *run*: elementwise loops are as long as a run.
 """
 
 from __future__ import annotations
@@ -108,7 +109,8 @@ def decompose(
                     )  # fmt: skip
                 after = at[ends[p] - L + t + 1] + seq[p]
                 prepare(
-                    C[after : after + count].reshape(count * H), Y[row + seq[p] : row + seq[p] + count].reshape(count * H),
+                    C[after : after + count].reshape(count * H),
+                    Y[row + seq[p] : row + seq[p] + count].reshape(count * H),
                     fixed[3][here], fixed[7][here], frame[9][here], frame[10][here], frame[11][here], activation,
                 )  # fmt: skip
                 frame[12][here] = A[(4 * row + 3 * size + seq[p]) * H : (4 * row + 3 * size + seq[p] + count) * H]

@@ -10,7 +10,8 @@ its relative error is 6e-9 up to the 5 (float32) and 5e-19 up to the 11 (float64
     sigmoid(x) = s (q + p) / (s (q + p) + q - p)                       where w = x / 2,
     tanh(x)    = ((s - 1) q + (s + 1) p) / ((s + 1) q + (s - 1) p)     where w = x,
 
-lose no digits for small or very negative x. A sigmoid below the smallest normal number becomes 0. One exponential is enough for
+lose no digits for small or very negative x. A sigmoid below the smallest normal number becomes 0. One exponential
+is enough for
 
     sigmoid(p) - sigmoid(q) = sinh(w) / (cosh(w) + cosh(v))               where w = (p - q) / 2, v = (p + q) / 2,
 
