@@ -38,9 +38,7 @@ class Parts:
     relevant: np.ndarray  # beta
     irrelevant: np.ndarray  # gamma
     bias: np.ndarray  # delta
-    layers: tuple[
-        Parts, ...
-    ] = ()  # those of each layer's outputs, if asked for: (V, T, M); after the readout (V, M)
+    layers: tuple[Parts, ...] = ()  # those of each layer's outputs, if asked for: (V, T, M); after the readout (V, M)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,90 @@
+"""Laws of contextual decomposition, on networks of every kind: the parts of every layer, and whole sentences."""
+
+import networks as nets
+import numpy as np
+import oracle
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from networks import close
+
+from lrpnumpy import decompose as engine
+from lrpnumpy.batch import encode_all, pack
+from lrpnumpy.decompose import decompose
+from lrpnumpy.forward import forward
+
+
+def parts_of(model, xs, spans, **options):
+    """Parts of each sequence; sequences must come longest first."""
+    return decompose(forward(model, pack(model, encode_all(model, xs)), "trace"), spans, **options)
+
+
+@st.composite
+def phrases(draw, T):
+    """Some phrases [start, stop) of a sequence."""
+    start = st.integers(0, T - 1)
+    pairs = start.flatmap(lambda a: st.tuples(st.just(a), st.integers(a + 1, T)))
+    return np.array(draw(st.lists(pairs, min_size=1, max_size=4)))
+
+
+def law_every_layer_adds_up(model, x, spans):
+    """beta + gamma + delta is the activation of every layer, and each is what the literal program finds."""
+    (found,) = parts_of(model, [x], [spans], by_layer=True)
+    judge = nets.plain(model)
+    true = oracle.forward(judge, x)
+    top = model.readout_at - 1
+    for v, span in enumerate(spans):
+        literal = oracle.decompose(judge, x, tuple(map(int, span)))["layers"]
+        for k, part in enumerate(found.layers):
+            theirs = literal[k]["y"] if k < top else literal[k]["y"][:, 0]
+            beta, gamma = part.relevant[v], part.irrelevant[v]
+            unit = max(1.0, np.abs(theirs).max())
+            close([beta, gamma, np.broadcast_to(part.bias[v], beta.shape)], theirs, 1e-10, unit)
+            close(beta + gamma + part.bias[v], true[k]["y"] if k < top else true[k]["y"][0], 1e-10, unit)
+
+
+@given(st.data())
+@nets.examples(60)
+def test_every_layer_adds_up(data):
+    model = data.draw(nets.networks(readouts=("last", "mean", "max")))
+    x = data.draw(nets.inputs(model))
+    law_every_layer_adds_up(model, x, data.draw(phrases(len(x))))
+
+
+def law_a_whole_sentence_leaves_nothing_irrelevant(model, x):
+    (found,) = parts_of(model, [x], [np.array([[0, len(x)]])])
+    unit = max(1.0, np.abs(found.relevant).max())
+    assert np.abs(found.irrelevant).max() <= 1e-10 * unit
+
+
+@given(st.data())
+def test_a_whole_sentence_leaves_nothing_irrelevant(data):
+    """With the initial states at zero, which belong to the irrelevant part."""
+    model = data.draw(nets.networks(state=False))
+    law_a_whole_sentence_leaves_nothing_irrelevant(model, data.draw(nets.inputs(model)))
+
+
+@given(st.data())
+def test_a_batch_gives_what_single_calls_give(data):
+    model = data.draw(nets.networks())
+    xs = sorted(data.draw(nets.inputs(model, count=data.draw(st.integers(1, 5)))), key=len, reverse=True)
+    spans = [data.draw(phrases(len(x))) for x in xs]
+    for x, span, many in zip(xs, spans, parts_of(model, xs, spans), strict=True):
+        (one,) = parts_of(model, [x], [span])
+        for ours, theirs in ((many.relevant, one.relevant), (many.irrelevant, one.irrelevant), (many.bias, one.bias)):
+            close(ours, theirs, 1e-11, max(1.0, np.abs(one.relevant).max()))
+
+
+def test_the_laws_can_fail(monkeypatch, rng):
+    """A relevant part that is one per cent too large breaks both."""
+    right = engine._run
+
+    def wrong(*arguments):
+        return right(*arguments) * 1.01
+
+    monkeypatch.setattr(engine, "_run", wrong)
+    model, x = nets.lrp.Model([nets.lstm(rng, 3, 4), nets.dense(rng, 4, 2)]), rng.normal(size=(5, 3))
+    with pytest.raises(AssertionError):
+        law_every_layer_adds_up(model, x, np.array([[1, 3]]))
+    with pytest.raises(AssertionError):
+        law_a_whole_sentence_leaves_nothing_irrelevant(model, x)
