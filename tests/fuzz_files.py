@@ -118,7 +118,7 @@ def work(first, last):
 
 
 def peak():
-    """Bytes that this process has used at most. Not by getrusage where it can be helped: that counts its parent's, too."""
+    """Bytes that this process has used at most; getrusage would count those of its parent, too."""
     try:
         status = Path("/proc/self/status").read_text()
         return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM"))
