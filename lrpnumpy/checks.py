@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -79,7 +80,7 @@ def names(value: Any, what: str, count: int) -> tuple[str, ...] | None:
     if len(found) != count:
         raise LrpError(f"{what} must have {count} names, one for each, got {len(found)}.")
     if len(set(found)) != count:
-        twice = next(name for k, name in enumerate(found) if name in found[:k])
+        twice = Counter(found).most_common(1)[0][0]
         raise LrpError(f"{what} must differ from each other, got {twice!r} twice.")
     return found
 
