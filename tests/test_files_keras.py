@@ -323,6 +323,19 @@ def test_layers_of_a_functional_model_in_any_order(tmp_path):
     assert [type(item).__name__ for item in model.layers] == ["LSTM", "Dense"]
 
 
+@pytest.mark.parametrize("training", [None, False, True])
+def test_dropout_that_goes_on_after_training_is_refused(tmp_path, training):
+    layers = copy.deepcopy([NUMBERS, lstm(), dense()])
+    config = functional(layers, {1: [0], 2: [1]})
+    config["config"]["layers"][1]["inbound_nodes"][0][0][3]["training"] = training
+    path = written(tmp_path / "model.h5", layers, functional=config)
+    if training:
+        with pytest.raises(lrp.WeightFileError, match="more than its input"):
+            files.load(path)
+    else:
+        assert files.load(path).outputs == 2
+
+
 @pytest.mark.parametrize(
     "links, output, reason",
     [

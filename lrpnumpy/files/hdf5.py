@@ -27,6 +27,7 @@ _FLOATS = {
     np.float64: (h5t.IEEE_F64LE, h5t.IEEE_F64BE),
 }
 _FILTERS = {h5z.FILTER_DEFLATE, h5z.FILTER_SHUFFLE, h5z.FILTER_FLETCHER32}
+_MOST_CHUNKS = 1_000_000
 _DEFLATE_RATIO = 1032  # no deflate stream holds more than this many bytes a byte
 
 
@@ -163,6 +164,8 @@ class Hdf5(Source):
             raise self.error(path, f"has the filters {filters}; only gzip, shuffle and fletcher32 are read")
         whole = math.prod(chunk) * stored  # bytes of a chunk once unpacked
         count = math.prod(-(-n // size) for n, size in zip(shape, chunk, strict=True))
+        if count > _MOST_CHUNKS:
+            raise self.error(path, f"is stored in {count:,} chunks, over the limit of {_MOST_CHUNKS:,}")
         ratio = _DEFLATE_RATIO if h5z.FILTER_DEFLATE in filters else 1
         there = dataset.get_storage_size()
         if there > self.size or count * whole > there * ratio:

@@ -53,7 +53,8 @@ Paths = Callable[[KerasLayer], list[str]]
 def build(source: Source, config: Any, paths_of: Callable[[list[KerasLayer]], Paths]) -> tuple[Model, list[str]]:
     """The model of a configuration, and what was assumed; `paths_of` finds the arrays of a list of layers."""
     layers, masks = chain(source, config)
-    version = config.get("keras_version") if isinstance(config, dict) else None
+    said = config.get("keras_version") if isinstance(config, dict) else None
+    version = said if isinstance(said, str) else None
     if version is None and any(layer.kind == "InputLayer" and layer.settings.has("batch_shape") for layer in layers):
         version = "3"  # before, it was called batch_input_shape
     made = _Build(source, paths_of(sorted(layers, key=lambda layer: layer.position)), version)
@@ -123,7 +124,7 @@ def _functional(source: Source, config: Fields) -> tuple[list[KerasLayer], set[f
         elif layer.kind == "Any" and tensors[0] in masks and not others:
             masks[name] = masks[tensors[0]]
         elif others:
-            layer.refuse("is called with more than its input")
+            layer.refuse("is called with more than its input, which is not understood")
         elif mask is not None and mask not in masks:
             layer.refuse(f"takes its mask from {mask!r}, which is not understood")
         else:
@@ -154,13 +155,13 @@ def _inputs(layer: KerasLayer, node: Any) -> tuple[list[str], list[Any], str | N
     if isinstance(node, list):  # Keras 1 and 2: [["name", 0, 0, {...}], ...]
         if not all(isinstance(t, list) and len(t) in (3, 4) and isinstance(t[0], str) for t in node):
             layer.refuse("has inputs that are not understood")
-        others = [value for t in node for key, value in _options(t).items() if key != "training"]
-        return [t[0] for t in node], [value for value in others if value is not None], None
+        said = [item for t in node for item in _options(t).items()]
+        return [t[0] for t in node], [value for key, value in said if not _idle(key, value)], None
     call = Fields(layer.settings.source, f"{layer.settings.where}: inbound_nodes", node)  # Keras 3
     args, options = call.items("args"), call.object("kwargs").value
     tensors = [name for name in map(_tensor, args) if name is not None]
     others = [arg for arg in args if _tensor(arg) is None]
-    others += [v for key, v in options.items() if key not in ("training", "mask") and v is not None]
+    others += [value for key, value in options.items() if key != "mask" and not _idle(key, value)]
     mask = options.get("mask")
     if mask is not None and _tensor(mask) is None:
         layer.refuse("has a mask that is not understood")
@@ -169,6 +170,11 @@ def _inputs(layer: KerasLayer, node: Any) -> tuple[list[str], list[Any], str | N
 
 def _options(tensor: list[Any]) -> dict[str, Any]:
     return tensor[3] if len(tensor) == 4 and isinstance(tensor[3], dict) else {}
+
+
+def _idle(key: str, value: Any) -> bool:
+    """Whether an argument changes nothing; training=True does: Dropout then goes on in the trained network."""
+    return value is None or (key == "training" and value is False)
 
 
 def _tensor(arg: Any) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from lrpnumpy.files.safe import printable
 from lrpnumpy.model import GATES, LSTM, Bidirectional, Layer, Model
 
 _HARD = {"hard_sigmoid": "clip(0.2 x + 0.5, 0, 1)", "hard_sigmoid_3": "clip(x/6 + 0.5, 0, 1)"}
@@ -32,7 +33,7 @@ class Report:
                 lines += ["  provenance", *(f"    {key}: {v}" for key, v in self.model.provenance.items())]
         if self.notes:
             lines += ["  assumed", *(f"    - {note}" for note in self.notes)]
-        return "\n".join(lines)
+        return "\n".join(map(printable, lines))
 
 
 def _described(model: Model) -> list[str]:

@@ -51,7 +51,7 @@ class Source:
 
     def error(self, where: str, reason: str) -> WeightFileError:
         """The one way to refuse: file, place in it, reason."""
-        return WeightFileError(": ".join(part for part in (self.file, where, reason) if part) + ".")
+        return WeightFileError(printable(": ".join(part for part in (self.file, where, reason) if part)) + ".")
 
     def spend(self, where: str, nbytes: int) -> None:
         """Count `nbytes` against the memory limit, before they are read."""
@@ -148,6 +148,11 @@ class Fields:
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             self.refuse(f"{key} must be {wanted}, got {_kind(value)}")
         return value
+
+
+def printable(text: str) -> str:
+    """`text` with what a terminal would obey, or could not show, written as escapes: names come from the file."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def parse_json(source: Source, where: str, text: str | bytes) -> Any:

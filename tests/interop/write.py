@@ -295,8 +295,7 @@ def write_native(folder):
         ours = zoo.NETWORKS[name].model()
         x = zoo.inputs(ours)
         lrp.save(ours, folder / f"{name}.h5")
-        steps = x if ours.mask_value is None else x[zoo.kept(ours, x)]
-        yield f"{name}.h5", {**_row(name, "lrpnumpy", x, lrp.predict(ours, steps)), "load": {}}
+        yield f"{name}.h5", {**_row(name, "lrpnumpy", x, lrp.predict(ours, x)), "load": {}}
     both = {f"zoo/{name}": zoo.NETWORKS[name].model() for name in ("relu", "sentence")}
     save_many(both, folder / "many.h5", attributes={"zoo/relu": {"error": 0.125}})
     ours = both["zoo/relu"]
