@@ -77,12 +77,12 @@ def test_a_batch_gives_what_single_calls_give(data):
 
 def test_the_laws_can_fail(monkeypatch, rng):
     """A relevant part that is one per cent too large breaks both."""
-    right = engine._run
+    right = engine._direction
 
     def wrong(*arguments):
         return right(*arguments) * 1.01
 
-    monkeypatch.setattr(engine, "_run", wrong)
+    monkeypatch.setattr(engine, "_direction", wrong)
     model, x = nets.lrp.Model([nets.lstm(rng, 3, 4), nets.dense(rng, 4, 2)]), rng.normal(size=(5, 3))
     with pytest.raises(AssertionError):
         law_every_layer_adds_up(model, x, np.array([[1, 3]]))

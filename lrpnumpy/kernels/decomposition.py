@@ -1,32 +1,37 @@
-"""Contextual decomposition of one direction of an LSTM: the relevant part of every state, for many phrases at once.
+"""Contextual decomposition of one direction of an LSTM: relevant parts of its states, for many phrases at once.
 
-The irrelevant part is the true value minus the relevant one, so with z the true pre-activation,
-a = W beta_prev + U beta_x and b the bias, the relevant part of F and that of the bias together are
+The irrelevant part is the true value minus the relevant one. So, with z the true pre-activation, b the bias and
+a = W beta_prev + U beta_x, the relevant part of F(z) together with that of the bias is
 
     F_ab = L_a + F(b) = K + 1/2 [F(a + b) - F(z - a)],   K = 1/2 [F(b) + F(z)],
 
-where K is the same for all phrases of a sequence. The cell is the same sum with z = c and b = 0. Where F is the
-sigmoid or tanh and z is moderate, the bracket is a `difference`: one exponential instead of two activations.
+and K is the same for all phrases of a sequence. T_a of the cell is the same with z = c and b = 0. Where F is sigmoid
+or tanh, and z not huge, the bracket is one `difference` of elementary.
 
-A *variant* is a sequence together with a phrase. It takes part from the step `join` on, with beta = 0 before it. All
-variants of a block end together, so that the batch only grows; steps are counted in the block, and a sequence that
-ends earlier begins later. Variants that join together, whose phrases agree and whose sequences stand side by side
-form a *run*: elementwise loops are as long as a run.
+A variant is a sequence with a phrase. It takes part from the step `join` on, before which beta is 0. Variants go
+through time in blocks that stay in the cache, and all sequences of a block end together: those that are shorter begin
+later, and the batch only grows. Its slots are in the order in which variants join. Neighbours that join together, have
+the same phrase, and whose sequences are neighbours too, form a run: elementwise loops are as long as runs.
 """
 
 from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
 
 from lrpnumpy.kernels.compile import I1, R1, R2, R4, W2, Int, kernel
 from lrpnumpy.kernels.elementary import NARROW, difference, twice_cosh
 from lrpnumpy.kernels.product import add_product
 from lrpnumpy.kernels.steps import activate
 
-SHORT = 16  # added to the code of sigmoid or tanh: by `difference`
+J1 = Annotated[np.ndarray, "int", 1, "write"]
+QUICK = 16  # added to the code of sigmoid and tanh where `difference` serves
 
 
 @kernel
 def decompose(
-    Z: R1,  # the trace: see kernels.lstm
+    Z: R1,  # the trace, as in kernels.lstm
     first: I1,
     A: R1,
     C: R2,
@@ -39,190 +44,262 @@ def decompose(
     b: R2,  # (4, H)
     activation: Int,
     recurrent: Int,
-    block_runs: I1,  # (blocks+1,)
-    block_from: I1,  # (blocks,) sequences of each block, as positions in the next two: those that end last come first
-    block_to: I1,
-    sequence: I1,
-    end: I1,  # how many steps of it count
-    run_slots: I1,  # (runs+1,) variants of each run
-    run_place: I1,  # (runs,) position of the first variant's sequence in its block
-    join: I1,  # (runs,)
-    start: I1,  # (runs,) of the phrase
+    owner: I1,  # (V,) sequence of each variant: those of one sequence together, and those that end last first
+    start: I1,  # (V,) phrase
     stop: I1,
-    origin: I1,  # (V,) row of beta_x and rows at step 0 of the block
-    way: Int,  # 1, or -1 where rows are read backwards
-    keep: Int,  # write every step to rows
-    fixed: W2,  # (9, n H) room: b, F(b), i_b g_b
-    frame: W2,  # (16, n H) room: one step of the trace
-    a: W2,  # (3, m H) room, for the m variants of a block
-    beta_c: W2,  # (m, H) room
-    own: W2,  # (m, D) room
-    other: W2,  # (2, m H) room
-    beta: W2,  # (V, H) in: 0; out: the relevant part of the last h
-    rows: W2,  # (any, H) that of every h
+    join: I1,  # (V,)
+    end: I1,  # (n_0,) how many steps of each sequence count
+    rows: I1,  # (V,) row of the first step in beta_x and in `every`
+    way: Int,  # 1, or -1 where later steps have lower rows
+    final: W2,  # (V, H) out: beta of the last step; or (0, H)
+    every: W2,  # (any, H) in: 0; out: beta of every step; or (0, H)
+    Ux: W2,  # (3, R H) room for U x; or (0, R H)
+    table: W2,  # (26, places H) room: what is the same for all variants of a sequence
+    state: W2,  # (7, m H) room for m variants
+    own: W2,  # (m, D) room for their inputs; or (0, D)
+    slots: J1,  # (6 m + T + 2,) room
 ) -> None:
     """beta_c = i_ab g_ab + f_ab beta_c_prev (- i_b g_b outside the phrase), beta = o T_a."""
+    V = owner.size
     H = b.shape[1]
     zero = Z.dtype.type(0)
-    places = fixed.shape[1] // H
-    codes = cell_codes(Z, C, b, activation, recurrent)
-    recurrent, activation = codes
+    m = state.shape[1] // H
+    places = table.shape[1] // H
+    which = slots[:m]  # variant in each slot
+    place = slots[m : 2 * m]  # that of its sequence, among those of the block
+    late = slots[2 * m : 3 * m]  # how many steps of the block its sequence misses
+    run = slots[3 * m : 4 * m]  # length of the run that begins here
+    seq = slots[4 * m : 5 * m]  # sequence in each place
+    ends = slots[5 * m : 6 * m]  # its end
+    joined = slots[6 * m :]  # how many have joined by each step
+    fixed = table[:10]  # b of i, f, g and 0 for the cell; F of these; i_b g_b; 0
+    frame = table[10:]  # v, m, K of i, f, g and the cell; o; U x of i, f, g
+    beta = state[5].reshape(m, H)
+    beta_c = state[6]
+    if is_quick(Z, first, C, b, NARROW):
+        activation += QUICK if activation == 1 else 0
+        recurrent += QUICK if recurrent == 0 else 0
+    for p in range(places):
+        for k in range(3):
+            copy(b[k], fixed[k][p * H : (p + 1) * H])
+    fill(fixed[3], zero)
+    fill(fixed[9], zero)
     for k in range(4):
-        for j in range(places * H):
-            fixed[k][j] = b[k, j % H] if k < 3 else zero
-        activate(fixed[k], fixed[4 + k], (activation if k > 1 else recurrent) % SHORT)
+        activate(fixed[k], fixed[4 + k], (recurrent if k < 2 else activation) % QUICK)
     for j in range(places * H):
         fixed[8][j] = fixed[4][j] * fixed[6][j]
-    for block in range(block_from.size):
-        seq = sequence[block_from[block] : block_to[block]]
-        ends = end[block_from[block] : block_to[block]]
+    for k in range(Ux.shape[0]):
+        fill(Ux[k], zero)
+        add_product(X, U[k], Ux[k].reshape(X.shape[0], H))
+    begin = 0
+    while begin < V:
+        count, sequences = arrange(begin, owner, start, stop, join, end, which, place, late, run, seq, ends, joined)
         L = ends[0]
-        low = block_runs[block]
-        high = low
-        slot = run_slots[low]
         running = 0
         n = 0
         for t in range(L):
-            while running < ends.size and ends[running] >= L - t:
+            while running < sequences and ends[running] >= L - t:
                 running += 1
             old = n
-            while high < block_runs[block + 1] and join[high] <= t:
-                high += 1
-            n = run_slots[high] - slot
+            n = joined[t]
             if n == 0:
                 continue
-            beta_c[old:n] = zero
+            fill(state[5][old * H : n * H], zero)
+            fill(beta_c[old * H : n * H], zero)
+            some_inside = False
+            s = 0
+            while s < n:
+                some_inside = some_inside or start[which[s]] <= t - late[s] < stop[which[s]]
+                s += run[s]
+            # What all variants of a sequence share.
             p = 0
-            while p < running:  # sequences side by side in the trace
-                row = first[ends[p] - L + t]
-                size = first[ends[p] - L + t + 1] - row
-                count = 1
-                while p + count < running and ends[p + count] == ends[p] and seq[p + count] == seq[p] + count:
-                    count += 1
-                here = slice(p * H, (p + count) * H)
+            while p < running:
+                now = t - L + ends[p]
+                size = 1  # sequences side by side in the trace
+                while p + size < running and ends[p + size] == ends[p] and seq[p + size] == seq[p] + size:
+                    size += 1
+                here = slice(p * H, (p + size) * H)
+                row = first[now] + seq[p]
+                there = slice(row * H, (row + size) * H)
+                gate = 4 * first[now] + seq[p]  # in rows of Z and A
                 for k in range(3):
-                    there = slice((4 * row + k * size + seq[p]) * H, (4 * row + k * size + seq[p] + count) * H)
-                    code = recurrent if k < 2 else activation
-                    prepare(
-                        Z[there], A[there], fixed[k][here], fixed[4 + k][here],
-                        frame[3 * k][here], frame[3 * k + 1][here], frame[3 * k + 2][here], code,
-                    )  # fmt: skip
-                after = at[ends[p] - L + t + 1] + seq[p]
-                prepare(
-                    C[after : after + count].reshape(count * H),
-                    Y[row + seq[p] : row + seq[p] + count].reshape(count * H),
-                    fixed[3][here], fixed[7][here], frame[9][here], frame[10][here], frame[11][here], activation,
-                )  # fmt: skip
-                frame[12][here] = A[(4 * row + 3 * size + seq[p]) * H : (4 * row + 3 * size + seq[p] + count) * H]
-                if beta_x.shape[0] == 0:
-                    for k in range(3):
-                        u = frame[13 + k][here]
-                        u[:] = zero
-                        add_product(X[row + seq[p] : row + seq[p] + count], U[k], u.reshape(count, H))
-                p += count
-            now = beta[slot : slot + n]
-            for q in range(n if beta_x.shape[0] > 0 else 0):
-                own[q] = beta_x[origin[slot + q] + way * t]
+                    copy(Z[gate * H : (gate + size) * H], frame[3 * k][here])
+                    copy(A[gate * H : (gate + size) * H], frame[3 * k + 2][here])
+                    gate += first[now + 1] - first[now]
+                    if some_inside and Ux.shape[0] > 0:
+                        copy(Ux[k][there], frame[13 + k][here])
+                after = at[now + 1] + seq[p]
+                copy(C.reshape(C.size)[after * H : (after + size) * H], frame[9][here])
+                copy(Y.reshape(Y.size)[there], frame[11][here])
+                copy(A[gate * H : (gate + size) * H], frame[12][here])
+                p += size
+            for k in range(4):
+                prepare(fixed, frame, k, running * H, recurrent if k < 2 else activation)
+            if sequences == 1:  # so that loops are not too short
+                for k in range(16 if some_inside else 13):
+                    for p in range(1, min(places, n)):
+                        copy(frame[k][:H], frame[k][p * H : (p + 1) * H])
+            # a = W beta_prev + U beta_x
+            if beta_x.shape[0] > 0:
+                for s in range(n):
+                    own[s] = beta_x[rows[which[s]] + way * (t - late[s])]
             for k in range(3):
-                a[k][: n * H] = zero
-                a_k = a[k][: n * H].reshape(n, H)
-                add_product(now[:old], W[k], a_k[:old])
+                fill(state[k][: n * H], zero)
+                a = state[k][: n * H].reshape(n, H)
+                if old > 0:
+                    add_product(beta[:old], W[k], a[:old])
                 if beta_x.shape[0] > 0:
-                    add_product(own[:n], U[k], a_k)
-            for r in range(low, high):
-                some = slice((run_slots[r] - slot) * H, (run_slots[r + 1] - slot) * H)
-                width = (run_slots[r + 1] - run_slots[r]) * H
-                here = slice(run_place[r] * H, run_place[r] * H + width)
-                a_i = a[0][some]
-                a_f = a[1][some]
-                a_g = a[2][some]
-                inside = start[r] <= t < stop[r]
+                    add_product(own[:n], U[k], a)
+            s = 0
+            while s < n:
+                inside = start[which[s]] <= t - late[s] < stop[which[s]]
+                e = s + run[s]
+                if sequences == 1:
+                    while e < min(n, s + places) and (start[which[e]] <= t < stop[which[e]]) == inside:
+                        e += 1
+                size = (e - s) * H
+                mine = slice(s * H, e * H)
+                here = slice(place[s] * H, place[s] * H + size)
                 if inside and beta_x.shape[0] == 0:
                     for k in range(3):
+                        a_k = state[k][mine]
                         u = frame[13 + k][here]
-                        a_k = a[k][some]
-                        for q in range(width):
+                        for q in range(size):
                             a_k[q] += u[q]
-                relevant(a_i, frame[0][here], frame[1][here], frame[2][here], other, recurrent)
-                relevant(a_f, frame[3][here], frame[4][here], frame[5][here], other, recurrent)
-                relevant(a_g, frame[6][here], frame[7][here], frame[8][here], other, activation)
-                c = beta_c.reshape(beta_c.size)[some]
-                h = now.reshape(now.size)[some]
-                i_b_g_b = fixed[8][here]
-                if inside:
-                    for q in range(width):
-                        c[q] = a_i[q] * a_g[q] + a_f[q] * c[q]
-                else:
-                    for q in range(width):
-                        c[q] = a_i[q] * a_g[q] + a_f[q] * c[q] - i_b_g_b[q]
-                for q in range(width):
-                    h[q] = c[q]
-                relevant(h, frame[9][here], frame[10][here], frame[11][here], other, activation)
+                i, f, g = state[0][mine], state[1][mine], state[2][mine]
+                relevant(i, frame, 0, here, state[3:5], recurrent)
+                relevant(f, frame, 1, here, state[3:5], recurrent)
+                relevant(g, frame, 2, here, state[3:5], activation)
+                c = beta_c[mine]
+                left = fixed[9 if inside else 8][here]  # for gamma_c
+                for q in range(size):
+                    c[q] = i[q] * g[q] + f[q] * c[q] - left[q]
+                copy(c, g)
+                relevant(g, frame, 3, here, state[3:5], activation)
                 o = frame[12][here]
-                for q in range(width):
-                    h[q] *= o[q]
-            for q in range(n if keep else 0):
-                rows[origin[slot + q] + way * t] = now[q]
+                h = state[5][mine]
+                for q in range(size):
+                    h[q] = o[q] * g[q]
+                s = e
+            if every.shape[0] > 0:
+                for s in range(n):
+                    every[rows[which[s]] + way * (t - late[s])] = beta[s]
+        if final.shape[0] > 0:
+            for s in range(count):
+                for j in range(H):
+                    final[which[s], j] = beta[s, j] if s < n else zero
+        begin += count
 
 
-def cell_codes(Z, C, b, activation, recurrent):  # type: ignore[no-untyped-def]
-    """The codes of both activations, plus SHORT where all of z, b and c are small enough for `difference`."""
-    limit = Z.dtype.type(NARROW / 2)
-    far = 0
-    for j in range(Z.size):
-        far += abs(Z[j]) > limit
-    c = C.reshape(C.size)
-    for j in range(c.size):
-        far += abs(c[j]) > limit
-    for k in range(4):
-        for j in range(b.shape[1]):
-            far += abs(b[k, j]) > limit
-    short = 0 if far else SHORT
-    return recurrent + (short if recurrent == 0 else 0), activation + (short if activation == 1 else 0)
+def arrange(begin, owner, start, stop, join, end, which, place, late, run, seq, ends, joined):  # type: ignore[no-untyped-def]
+    """Put the next variants into slots: how many, of how many sequences. Whole sequences, unless one is too large."""
+    done = min(begin + which.size, owner.size)
+    while done < owner.size and owner[done] == owner[done - 1] and owner[done] != owner[begin]:
+        done -= 1
+    L = end[owner[begin]]
+    joined[: L + 2] = 0
+    for v in range(begin, done):
+        joined[min(join[v] + L - end[owner[v]], L) + 1] += 1
+    for t in range(L + 1):
+        joined[t + 1] += joined[t]
+    p = -1
+    for v in range(begin, done):
+        if v == begin or owner[v] != owner[v - 1]:
+            p += 1
+            seq[p] = owner[v]
+            ends[p] = end[owner[v]]
+        t = min(join[v] + L - ends[p], L)
+        s = joined[t]
+        joined[t] += 1
+        which[s] = v
+        place[s] = p
+        late[s] = L - ends[p]
+    run[done - begin - 1] = 1
+    for s in range(done - begin - 2, -1, -1):
+        v, w = which[s], which[s + 1]
+        same = place[s] + 1 == place[s + 1] and join[v] + late[s] == join[w] + late[s + 1]
+        same = same and start[v] + late[s] == start[w] + late[s + 1] and stop[v] + late[s] == stop[w] + late[s + 1]
+        run[s] = 1 + run[s + 1] if same else 1
+    return done - begin, p + 1
 
 
-def prepare(z, F_z, b, F_b, v, m, K, code):  # type: ignore[no-untyped-def]
-    """What all variants of a sequence share at a step: K, and the part of `relevant` that does not depend on a."""
-    half = z.dtype.type(0.5)
+def is_quick(Z, first, C, b, limit):  # type: ignore[no-untyped-def]
+    """Whether no z, b or c is too large for `difference`."""
+    H = b.shape[1]
+    top = Z.dtype.type(0)  # of |b|
+    for k in range(3):
+        for j in range(H):
+            top = max(top, abs(b[k, j]))
+    far = beyond(C.reshape(C.size), Z.dtype.type(limit))
+    for t in range(first.size - 1):
+        gate, m = 4 * first[t] * H, (first[t + 1] - first[t]) * H
+        far += beyond(Z[gate : gate + 2 * m], Z.dtype.type(2 * limit) - top)
+        far += beyond(Z[gate + 2 * m : gate + 3 * m], Z.dtype.type(limit) - top)
+    return far == 0
+
+
+def beyond(z, limit):  # type: ignore[no-untyped-def]
+    """How many |z| exceed the limit."""
+    found = 0
     for q in range(z.size):
-        K[q] = half * (F_b[q] + F_z[q])
-    if code >= SHORT:
-        scale = half if code == SHORT else z.dtype.type(1)
-        for q in range(z.size):
-            v[q] = scale * (z[q] - b[q])
-        for q in range(z.size):
-            m[q] = twice_cosh(scale * (z[q] + b[q]))
-    else:
-        for q in range(z.size):
-            v[q] = z[q]
-            m[q] = b[q]
+        found += abs(z[q]) > limit
+    return found
 
 
-def relevant(a, v, m, K, other, code):  # type: ignore[no-untyped-def]
+def prepare(fixed, frame, k, size, code):  # type: ignore[no-untyped-def]
+    """For `relevant`: F(z) becomes K; where it is quick, z becomes what `difference` needs, else b comes with it."""
+    b, F_b = fixed[k][:size], fixed[4 + k][:size]
+    v, m, K = frame[3 * k][:size], frame[3 * k + 1][:size], frame[3 * k + 2][:size]
+    half = b.dtype.type(0.5)
+    for q in range(size):
+        K[q] = half * (F_b[q] + K[q])
+    if code < QUICK:
+        copy(b, m)
+    else:  # tanh(x) is 2 sigmoid(2 x) - 1
+        scale = half if code > QUICK else half * half
+        for q in range(size):
+            m[q] = twice_cosh((scale + scale) * (v[q] + b[q]))
+        for q in range(size):
+            v[q] = scale * (v[q] - b[q])
+
+
+def copy(x, y):  # type: ignore[no-untyped-def]
+    """y = x."""
+    for q in range(x.size):
+        y[q] = x[q]
+
+
+def fill(y, value):  # type: ignore[no-untyped-def]
+    """y = value."""
+    for q in range(y.size):
+        y[q] = value
+
+
+def relevant(a, frame, k, here, spare, code):  # type: ignore[no-untyped-def]
     """a becomes F_ab = K + 1/2 [F(a + b) - F(z - a)]."""
+    v, m, K = frame[3 * k][here], frame[3 * k + 1][here], frame[3 * k + 2][here]
     half = a.dtype.type(0.5)
-    if code == SHORT:
+    if code == QUICK:
         for q in range(a.size):
-            a[q] = K[q] + half * difference(a[q] - v[q], m[q])
-    elif code > SHORT:
+            a[q] = K[q] + half * difference(half * a[q] - v[q], m[q])
+    elif code > QUICK:
         for q in range(a.size):
-            a[q] = K[q] + difference(a[q] + a[q] - v[q], m[q])
+            a[q] = K[q] + difference(a[q] - v[q], m[q])
     else:
-        for_a = other[0][: a.size]
-        for_r = other[1][: a.size]
+        x, y = spare[0][: a.size], spare[1][: a.size]
         for q in range(a.size):
-            for_a[q] = a[q] + m[q]
+            x[q] = v[q] - a[q]
+        activate(x, y, code)
         for q in range(a.size):
-            for_r[q] = v[q] - a[q]
-        activate(for_a, a, code)
-        activate(for_r, for_a, code)
+            x[q] = a[q] + m[q]
+        activate(x, a, code)
         for q in range(a.size):
-            a[q] = K[q] + half * (a[q] - for_a[q])
+            a[q] = K[q] + half * (a[q] - y[q])
 
 
 def overloads() -> None:
     """Let kernels call these functions."""
     from numba.extending import register_jitable
 
-    for helper in (cell_codes, prepare, relevant):
+    for helper in (arrange, is_quick, beyond, prepare, copy, fill, relevant):
         register_jitable(helper)

@@ -10,12 +10,11 @@ its relative error is 6e-9 up to the 5 (float32) and 5e-19 up to the 11 (float64
     sigmoid(x) = s (q + p) / (s (q + p) + q - p)                       where w = x / 2,
     tanh(x)    = ((s - 1) q + (s + 1) p) / ((s + 1) q + (s - 1) p)     where w = x,
 
-lose no digits for small or very negative x. A sigmoid below the smallest normal number becomes 0. One exponential
-is enough for
+lose no digits for small or very negative x. A sigmoid below the smallest normal number becomes 0.
 
-    sigmoid(p) - sigmoid(q) = sinh(w) / (cosh(w) + cosh(v))               where w = (p - q) / 2, v = (p + q) / 2,
+Where cosh(v) is known, one exponential is enough for a difference of two sigmoids:
 
-when cosh(v) is known; it must not be so large that clipping w matters: |v| up to NARROW.
+    sigmoid(v + 2 w) - sigmoid(v - 2 w) = sinh(2 w) / (cosh(2 w) + cosh(v)).
 """
 
 import math
@@ -24,7 +23,7 @@ from collections.abc import Callable
 import numpy as np
 
 OPTIONS = {"fastmath": {"contract"}, "error_model": "numpy"}
-NARROW = 40  # cosh(80) is finite in float32, and exp(-40) nothing beside 1 in float64
+NARROW = 20  # the largest |v| in a difference: beyond it, clipping w could matter
 
 
 def sigmoid(x: float) -> float:
@@ -44,9 +43,9 @@ def twice_cosh(v: float) -> float:
 
 
 def difference(w: float, twice_cosh_v: float) -> float:
-    """sinh(w) / (cosh(w) + cosh(v)) = sigmoid(w + v) - sigmoid(v - w), for |v| up to NARROW."""
-    w = max(min(w, 80), -80)
-    return math.sinh(w) / (math.cosh(w) + twice_cosh_v / 2)
+    """sigmoid(v + 2 w) - sigmoid(v - 2 w), for |v| up to NARROW."""
+    w = max(min(w, 30), -30)
+    return math.sinh(2 * w) / (math.cosh(2 * w) + twice_cosh_v / 2)
 
 
 def overloads() -> None:
@@ -80,7 +79,7 @@ def _implement(dtype: type) -> tuple[Callable, ...]:
 
     single = dtype == np.float32
     bits, mantissa, bias, least = (32, 23, 127, -88) if single else (64, 52, 1023, -709)
-    one, half, lowest, limit, wide = map(dtype, (1, 0.5, least / 2, 20, 80))
+    one, half, lowest, limit, wide = map(dtype, (1, 0.5, least / 2, 20, 20 if single else 30))
     # Adding the magic number rounds to an integer n, and leaves n + bias in the last bits of the sum.
     magic, per_step = dtype(1.5 * 2**mantissa + bias), dtype(2 / math.log(2))
     # ln 2 / 2 in two parts, the first so short that n times it is exact.
@@ -107,31 +106,28 @@ def _implement(dtype: type) -> tuple[Callable, ...]:
             p, q = y * (c15 + u), c15 + u * c6
         else:
             p, q = y * (c10395 + u * (c1260 + u * c21)), c10395 + u * (c4725 + u * (c210 + u))
-        return last_bits_to_exponent(rounded), p, q, n
+        return last_bits_to_exponent(rounded), p, q
 
     def compiled_sigmoid(x):
         w = max(min(half * x, limit), lowest)  # in this order NaN stays NaN
-        s, p, q, _ = split(w)
+        s, p, q = split(w)
         e = s * (q + p)
         return e / (e + (q - p))
 
     def compiled_tanh(x):
         w = max(min(x, limit), -limit)
-        s, p, q, _ = split(w)
+        s, p, q = split(w)
         return ((s - one) * q + (s + one) * p) / ((s + one) * q + (s - one) * p)
 
-    @register_jitable(**OPTIONS)
-    def both_ways(v):  # exp(v), exp(-v) and 1, each times the same factor
-        s, p, q, n = split(half * v)
-        up, down = q + p, q - p
-        return s * up * up, last_bits_to_exponent(magic - n) * down * down, up * down
-
     def compiled_twice_cosh(v):
-        up, down, unit = both_ways(v)
-        return (up + down) / unit
+        s, p, q = split(half * v)
+        up, down = s * (q + p), q - p
+        return (up * up + down * down) / (up * down)
 
     def compiled_difference(w, twice_cosh_v):
-        up, down, unit = both_ways(max(min(w, wide), -wide))
-        return (up - down) / (up + down + unit * twice_cosh_v)
+        s, p, q = split(max(min(w, wide), -wide))
+        up, down = s * (q + p), q - p  # exp(2 w) = up / down
+        square, other = up * up, down * down
+        return (square - other) / (square + other + up * down * twice_cosh_v)
 
     return compiled_sigmoid, compiled_tanh, compiled_twice_cosh, compiled_difference
