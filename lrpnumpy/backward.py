@@ -8,17 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lrpnumpy.batch import Batch
-from lrpnumpy.forward import (
-    BidirectionalTrace,
-    Coefficients,
-    DenseTrace,
-    LSTMTrace,
-    Trace,
-    merge,
-    per_layer,
-    stacked,
-)
+from lrpnumpy.forward import BidirectionalTrace, DenseTrace, LSTMTrace, Trace, merge, nothing, per_layer, stacked
 from lrpnumpy.kernels import lstm as kernels
+from lrpnumpy.kernels.steps import KINDS, KINDS_SHARED, PROP
 from lrpnumpy.model import LSTM, Bidirectional, Layer
 from lrpnumpy.rules import Propagation, Rule, inverse
 
@@ -44,19 +36,19 @@ def _packed(layer: LSTM) -> tuple[np.ndarray, np.ndarray]:
     return stacked(layer.W), stacked(layer.U)
 
 
-def coefficients(how: Propagation, trace: LSTMTrace, batch: Batch) -> Coefficients:
+def coefficients(how: Propagation, trace: LSTMTrace, batch: Batch) -> np.ndarray:
     """The coefficients of one direction: the forward kernel's, or for a rule it does not have, made from the trace."""
-    if trace.coefficients is not None:
-        return trace.coefficients
+    if len(trace.K):
+        return trace.K
     assert how.rule is not None  # the forward kernel has the gradient's
     return _shares(how.rule, how.eps, how.share_bias, trace, batch)
 
 
-def _shares(rule: Rule, eps: float, share_bias: bool, trace: LSTMTrace, batch: Batch) -> Coefficients:
+def _shares(rule: Rule, eps: float, share_bias: bool, trace: LSTMTrace, batch: Batch) -> np.ndarray:
     """The coefficients of any rule, in NumPy, step by step; with `share_bias` nothing leaks and z keeps no bias."""
-    R, H = trace.Y.shape
-    K, spread = np.empty_like(trace.A), np.zeros_like(trace.A)
-    h_to_c, c_to_c, leak_c, leak_h = (np.empty((R, H), trace.Y.dtype) for _ in range(4))
+    H = trace.layer.units
+    kinds = KINDS_SHARED if share_bias else KINDS[PROP]
+    K = np.empty(kinds * len(trace.x) * H, trace.x.dtype)
     b = trace.layer.b[:, None]  # type: ignore[index]
     half = 0.5 if share_bias else 0.0
 
@@ -65,10 +57,10 @@ def _shares(rule: Rule, eps: float, share_bias: bool, trace: LSTMTrace, batch: B
         lost = 1 - to_gate - to_signal
         return to_gate + half * lost, to_signal + half * lost, lost
 
-    for t, (row, end) in enumerate(zip(batch.first[:-1], batch.first[1:], strict=True)):
+    for row, end, before, after in zip(batch.first[:-1], batch.first[1:], batch.at[:-1], batch.at[1:], strict=True):
         n, step = end - row, slice(4 * row * H, 4 * end * H)
         z, (i, f, g, o) = trace.Z[step].reshape(4, n, H), trace.A[step].reshape(4, n, H)
-        c_prev, c = (trace.C[a : a + n] for a in trace.at[t : t + 2])
+        c_prev, c = trace.C[before : before + n], trace.C[after : after + n]
         over, lost = inverse(c, eps)
         A, B = f * c_prev * over + half * lost, i * g * over + half * lost
         gate_f, signal_f, lost_f = product(f, c_prev)
@@ -76,16 +68,13 @@ def _shares(rule: Rule, eps: float, share_bias: bool, trace: LSTMTrace, batch: B
         gate_o, signal_o, lost_o = product(o, trace.Y[row:end])
         gain, lost_z = inverse(z, eps)
         to_z = np.stack([B * gate_i, A * gate_f, B * signal_i, gate_o])
-        K[step] = (to_z * gain).ravel()
-        h_to_c[row:end], c_to_c[row:end] = signal_o, A * signal_f
         left = to_z * lost_z
+        k = K[kinds * row * H : kinds * end * H].reshape(kinds, n, H)
+        k[:4], k[4], k[5] = to_z * gain, A * signal_f, signal_o
+        k[6], k[7] = lost + A * lost_f + B * lost_i + left[:3].sum(axis=0), lost_o + left[3]
         if share_bias:
-            spread[step] = (to_z * gain * b + left).ravel()
-        leak_c[row:end] = lost + A * lost_f + B * lost_i + left[:3].sum(axis=0)
-        leak_h[row:end] = lost_o + left[3]
-    if share_bias:
-        return Coefficients(K, h_to_c, c_to_c, np.empty((0, H), K.dtype), np.empty((0, H), K.dtype), spread)
-    return Coefficients(K, h_to_c, c_to_c, leak_c, leak_h, np.empty(0, K.dtype))
+            k[8:] = to_z * gain * b + left
+    return K
 
 
 class _Pass:
@@ -94,14 +83,9 @@ class _Pass:
     def __init__(self, trace: Trace, how: Propagation, want_x: bool, hidden: bool, parameters: bool) -> None:
         self.trace, self.how, self.batch = trace, how, trace.batch
         self.want_x, self.hidden, self.parameters = want_x, hidden, parameters
-        n, dtype = trace.batch.n, trace.scores.dtype
-        self.passed = Passed(
-            np.empty((0, trace.model.inputs), dtype),
-            np.zeros((len(trace.layers), n), dtype),
-            np.zeros(n, dtype),
-            np.zeros(n, dtype),
-            np.zeros(n, dtype),
-        )
+        layers, n = len(trace.layers), trace.batch.n
+        ledger = np.zeros((3 + layers, n), trace.scores.dtype)
+        self.passed = Passed(trace.batch.x, ledger[3:], ledger[0], ledger[1], ledger[2], [()] * layers, [()] * layers)
 
     def per_sequence(self, rows: np.ndarray) -> np.ndarray:
         """(R, M) or (n, M) summed over everything but the sequence."""
@@ -115,42 +99,27 @@ class _Pass:
     ) -> np.ndarray:
         """Back through one direction of layer k: relevance of its inputs (R, D)."""
         batch, passed, how, layer = self.batch, self.passed, self.how, trace.layer
-        R, H = len(trace.x), layer.units
-        n, dtype, is_lrp = batch.n, trace.x.dtype, how.rule is not None
-        weights = _packed(layer)
-        only = slice(2, 3) if how.one_block else slice(4)
-        W, U = (w[only] for w in weights)
-        G = len(W)
-        c = coefficients(how, trace, batch)
-        keep = self.hidden or self.parameters
-        none2, rows = np.empty((0, H), dtype), R if keep else n
-        carry = np.zeros((n, H), dtype) if R_last is None else np.array(R_last)
-        R_c, leaked, largest = (
-            np.zeros((n, H), dtype),
-            np.zeros((n, H), dtype),
-            np.zeros((n if is_lrp else 0, H), dtype),
-        )
-        S, S_sum = np.empty(G * rows * H, dtype), np.zeros(G * n * H if is_lrp else 0, dtype)
-        R_hs, R_cs = (np.empty((R, H), dtype) if keep else none2 for _ in range(2))
+        R, H, dtype = len(trace.x), layer.units, trace.x.dtype
+        W, U = _packed(layer)
+        if how.one_block:
+            W, U = W[2:3], U[2:3]
         looked_up = trace.x.shape[1] == 0
-        R_x = np.empty((R if want_x else 0, H if looked_up else layer.inputs), dtype)
+        D, none = H if looked_up else layer.inputs, nothing(0, H, dtype=dtype)
+        R_x = np.empty((R, D), dtype) if want_x else nothing(0, D, dtype=dtype)
+        S, R_hs, R_cs, R_0 = nothing(0, dtype=dtype), none, none, none
+        if self.hidden:
+            R_hs, R_cs = np.empty((R, H), dtype), np.empty((R, H), dtype)
+        if self.parameters:
+            S, R_0 = np.empty(len(W) * R * H, dtype), np.empty((2 * batch.n, H), dtype)
         kernels.backward(
-            c.K, batch.first, c.h_to_c, c.c_to_c, trace.at, trace.Hs, trace.x,
-            trace.ids, trace.table, layer.b.ravel(), W, U, int(is_lrp),  # type: ignore[union-attr]
-            none2 if R_rows is None else R_rows, int(keep), carry, R_c, S, R_hs, R_cs, R_x,
-            c.leak_c, c.leak_h, leaked, c.spread, np.empty(n, dtype), S_sum, largest,
+            coefficients(how, trace, batch), batch.first, trace.Hs, trace.x, trace.ids, trace.table, layer.b, W, U,
+            int(how.rule is not None), none if R_last is None else R_last, none if R_rows is None else R_rows, R_x,
+            passed.biases[k], passed.stabiliser, passed.initial_state, passed.largest, S, R_hs, R_cs, R_0,
         )  # fmt: skip
-        if is_lrp:
-            if not how.share_bias:
-                for sums, bias in zip(S_sum.reshape(G, n, H), layer.b[only], strict=True):  # type: ignore[index]
-                    passed.biases[k] += sums @ bias
-                passed.stabiliser += np.add.reduce(leaked, axis=1)
-            passed.initial_state += np.add.reduce(carry, axis=1) + np.add.reduce(R_c, axis=1)
-            np.maximum(passed.largest, np.maximum.reduce(largest, axis=1), out=passed.largest)
         if self.hidden:
             passed.hidden[k] += (R_hs, R_cs)
         if self.parameters:
-            passed.parameters[k] += _lstm_parameters(trace, batch, S, carry, R_c)
+            passed.parameters[k] += _lstm_parameters(trace, batch, S, R_0)
         return R_x.sum(axis=1, keepdims=True) if looked_up else R_x
 
     def bidirectional(
@@ -242,8 +211,6 @@ class _Pass:
     def run(self, R: np.ndarray) -> Passed:
         """From the scores down to the inputs."""
         trace, model = self.trace, self.trace.model
-        self.passed.hidden = [()] * len(trace.layers)
-        self.passed.parameters = [()] * len(trace.layers)
         top = model.readout_at - 1
         for k in range(len(trace.layers) - 1, top, -1):
             R = self.dense(k, trace.layers[k], R)  # type: ignore[arg-type]
@@ -287,15 +254,13 @@ def backward(
         return _Pass(trace, how, want_x, hidden, parameters).run(R)
 
 
-def _lstm_parameters(
-    trace: LSTMTrace, batch: Batch, S: np.ndarray, to_h0: np.ndarray, to_c0: np.ndarray
-) -> tuple[np.ndarray, ...]:
+def _lstm_parameters(trace: LSTMTrace, batch: Batch, S: np.ndarray, R_0: np.ndarray) -> tuple[np.ndarray, ...]:
     """Gradients of U, W, b, h0, c0: outer products of s with x and h_prev, summed over steps and sequences."""
     layer, H = trace.layer, trace.layer.units
     dU, dW, db = np.zeros_like(layer.U), np.zeros_like(layer.W), np.zeros_like(layer.b)
-    for t, (row, end) in enumerate(zip(batch.first[:-1], batch.first[1:], strict=True)):
+    for row, end, before in zip(batch.first[:-1], batch.first[1:], batch.at[:-1], strict=True):
         s = S[4 * row * H : 4 * end * H].reshape(4, end - row, H).transpose(0, 2, 1)  # (4, H, n)
         dU += s @ trace.x[row:end]
-        dW += s @ trace.Hs[trace.at[t] : trace.at[t] + end - row]
+        dW += s @ trace.Hs[before : before + end - row]
         db += s.sum(axis=2)
-    return dU, dW, db, to_h0.sum(axis=0), to_c0.sum(axis=0)
+    return dU, dW, db, R_0[: batch.n].sum(axis=0), R_0[batch.n :].sum(axis=0)

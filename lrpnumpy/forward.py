@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -11,7 +12,7 @@ import numpy as np
 from lrpnumpy.batch import Batch
 from lrpnumpy.kernels import lstm as kernels
 from lrpnumpy.kernels.product import pack
-from lrpnumpy.kernels.steps import CODES, GRADIENT, NONE
+from lrpnumpy.kernels.steps import CODES, KINDS, NONE
 from lrpnumpy.model import LSTM, Bidirectional, Dense, Embedding, Layer, Model
 from lrpnumpy.rules import Propagation
 
@@ -40,32 +41,20 @@ def stacked(blocks: Any) -> np.ndarray:
     return out
 
 
-class Coefficients(NamedTuple):
-    """What multiplies the messages of an LSTM at each step, before any of them is known (see kernels.lstm.backward)."""
-
-    K: np.ndarray
-    h_to_c: np.ndarray
-    c_to_c: np.ndarray
-    leak_c: np.ndarray
-    leak_h: np.ndarray
-    spread: np.ndarray
-
-
 class LSTMTrace(NamedTuple):
     """One direction over one batch. Rows are in the order in which this direction read them."""
 
     layer: LSTM
     x: np.ndarray  # (R, D)
-    at: np.ndarray  # (T+1,) where the state before each step is
-    Z: np.ndarray  # per step (4, n, H): pre-activations
-    A: np.ndarray  # per step (4, n, H): gate activations
-    C: np.ndarray  # (n_0 + R, H) cell states, the initial ones first
-    Y: np.ndarray  # (R, H) activation(c)
-    Hs: np.ndarray  # (n_0 + R, H) hidden states, the initial ones first
     n: int
+    Hs: np.ndarray  # (n + R, H) hidden states, the initial ones first; with keep "scores" maybe only the last (n, H)
+    C: np.ndarray  # (n + R, H) cell states, the initial ones first, with keep "states" and "trace"
     P: np.ndarray  # per step (4, n, H): U x + b, with keep "states"
-    coefficients: Coefficients | None  # of the propagation that was kept for
-    ids: np.ndarray  # (R,) row of `table` for each row
+    Z: np.ndarray  # per step (4, n, H): pre-activations, with keep "trace"
+    A: np.ndarray  # per step (4, n, H): gate activations, with keep "trace"
+    Y: np.ndarray  # (R, H) activation(c), with keep "trace"
+    K: np.ndarray  # per step (kinds, n, H): coefficients of the propagation that was kept for (see kernels.steps)
+    ids: np.ndarray  # (R,) row of `table` for each row, or empty: the first for all
     table: np.ndarray  # (any, 4 H) what W h_prev + U x was added to: the bias; where x is (R, 0), each word's U x + b
 
     @property
@@ -127,49 +116,43 @@ def _tables(layer: LSTM) -> WeakKeyDictionary[Embedding, np.ndarray]:
     return WeakKeyDictionary()
 
 
+@lru_cache
+def nothing(*shape: int, dtype: Any) -> np.ndarray:
+    """An empty array, for what nobody asks."""
+    return np.empty(shape, dtype)
+
+
+NO_IDS = np.empty(0, np.int64)
+
+
 def run_lstm(
     layer: LSTM, x: np.ndarray, batch: Batch, keep: Keep, rows: bool, words: tuple[np.ndarray, np.ndarray] | None = None
 ) -> LSTMTrace:
     """One direction over packed rows x. Keep "scores": only the states are computed, of every step where `rows`.
 
-    With keep "states" all of them are kept, and the projected inputs. `words` are ids and a table of projected words,
-    in place of x.
+    `words` are ids and a table of projected words, in place of x.
     """
-    U, W, table = prepared(layer)
-    ids, table = (np.zeros(len(x), np.int64), table) if words is None else words
-    n, H, dtype = batch.n, layer.units, x.dtype
-    rule = NONE if isinstance(keep, str) else keep.code
+    U, W, bias = prepared(layer)
+    ids, table = words or (NO_IDS, bias)
+    n, R, H, dtype = batch.n, len(x), layer.units, x.dtype
+    rule, eps = (NONE, 0) if isinstance(keep, str) else (keep.code, keep.eps)
     if rule is None:  # not built in: made from the trace
         keep, rule = "trace", NONE
-    all_rows, some_rows = len(x), len(x) if keep == "trace" else n
+    flat, none = nothing(0, dtype=dtype), nothing(0, H, dtype=dtype)
     all_states = rows or keep != "scores"
-    Z, A, Y = np.empty(4 * some_rows * H, dtype), np.empty(4 * some_rows * H, dtype), np.empty((some_rows, H), dtype)
-    at = batch.at if all_states else np.zeros_like(batch.at)
-    # A propagation asks for c of this step and the last: two places, in turn.
-    at_c = at if isinstance(keep, str) else np.arange(len(at)) % 2 * n
-    Hs = np.empty((n + all_rows if all_states else n, H), dtype)
-    C = np.empty((len(Hs) if isinstance(keep, str) else 2 * n, H), dtype)
-    C[:n], Hs[:n] = layer.c0, layer.h0
-    P = np.empty(4 * all_rows * H if keep == "states" else 0, dtype)
-    c = _room(keep, all_rows, H, dtype)
+    Hs = np.empty((n + R if all_states else n, H), dtype)
+    C = np.empty((n + R, H), dtype) if keep in ("states", "trace") else none
+    P = np.empty(4 * R * H, dtype) if keep == "states" else flat
+    Z = A = flat
+    Y = none
+    if keep == "trace":
+        Z, A, Y = np.empty(4 * R * H, dtype), np.empty(4 * R * H, dtype), np.empty((R, H), dtype)
+    K = flat if rule == NONE else np.empty(KINDS[rule] * R * H, dtype)
     kernels.forward(
-        x, batch.first, ids, table, U, W, at, at_c, CODES[layer.activation],
-        CODES[layer.recurrent_activation], int(keep == "trace"), Z, A, C, Y, Hs, P,
-        rule, dtype.type(0 if isinstance(keep, str) else keep.eps), c.K, c.h_to_c, c.c_to_c, c.leak_c, c.leak_h,
+        x, batch.first, ids, table, U, W, layer.h0, layer.c0, CODES[layer.activation],
+        CODES[layer.recurrent_activation], rule, dtype.type(eps), K, Hs, C, P, Z, A, Y,
     )  # fmt: skip
-    return LSTMTrace(layer, x, at, Z, A, C, Y, Hs, n, P, None if rule == NONE else c, ids, table)
-
-
-def _room(keep: Keep, R: int, H: int, dtype: np.dtype) -> Coefficients:
-    """Where the kernel puts the coefficients of a propagation; nothing where none is asked for."""
-    none, full = np.empty((0, H), dtype), (R, H)
-    if isinstance(keep, str):
-        return Coefficients(none[0:0, 0], none, none, none, none, none[0:0, 0])
-    K = np.empty((1 if keep.one_block else 4) * R * H, dtype)
-    h_to_c = none if keep.one_block else np.empty(full, dtype)
-    leak_c = none if keep.code == GRADIENT else np.empty(full, dtype)
-    leak_h = none if keep.code == GRADIENT or keep.one_block else np.empty(full, dtype)
-    return Coefficients(K, h_to_c, np.empty(full, dtype), leak_c, leak_h, np.empty(0, dtype))
+    return LSTMTrace(layer, x, n, Hs, C, P, Z, A, Y, K, ids, table)
 
 
 def run_dense(layer: Dense, x: np.ndarray) -> DenseTrace:

@@ -293,7 +293,7 @@ def _run(
     places = min(V, max(batch.n, 48, 4096 // layer.units))
     Q = change.rows @ layer.U.reshape(-1, layer.inputs).T + layer.b.reshape(-1)  # type: ignore[union-attr]
     kernels.run(
-        trace.P, batch.first, trace.at, trace.C, trace.Hs, prepared(layer)[1], CODES[layer.activation],
+        trace.P, batch.first, batch.at, trace.C, trace.Hs, prepared(layer)[1], CODES[layer.activation],
         CODES[layer.recurrent_activation], cuts, int(variants.is_mirrored), places, *columns, change.own,
         change.stride, Q, variants.tol, int(at is not None), done if at is None else at, out, done,
     )  # fmt: skip

@@ -33,7 +33,9 @@ Scalar = Annotated[Any, "scalar"]
 Int = Annotated[int, "integer"]
 
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
-HELPERS = tuple(f"lrpnumpy.kernels.{name}" for name in ("elementary", "product", "steps", "decomposition", "occlusion"))
+HELPERS = tuple(
+    f"lrpnumpy.kernels.{name}" for name in ("elementary", "product", "steps", "lstm", "decomposition", "occlusion")
+)
 MODULES = ("lrpnumpy.kernels.lstm", "lrpnumpy.kernels.occlusion", "lrpnumpy.kernels.decomposition")
 
 KERNELS: list[Kernel] = []

@@ -55,6 +55,22 @@ def differentiate(y: np.ndarray, dy: np.ndarray, code: int) -> None:
             dy[q] = slope if zero < y[q] < one else zero
 
 
+def copy(x, y) -> None:  # type: ignore[no-untyped-def]
+    """y = x for flat arrays, which Numba compiles faster than a slice assignment."""
+    for q in range(x.size):
+        y[q] = x[q]
+
+
+def repeat(x, y) -> None:  # type: ignore[no-untyped-def]
+    """y = x, x, x, …: each copy twice as long as the one before, so that short x are no slower."""
+    copy(x, y)
+    done = x.size
+    while done < y.size:
+        more = min(done, y.size - done)
+        copy(y[:more], y[done : done + more])
+        done += more
+
+
 def inverse(z, eps):  # type: ignore[no-untyped-def]
     """1 / stab(z), stab(z) = z + eps sign(z) and sign(0) = +1, and the share eps / (|z| + eps) the stabiliser keeps.
 
@@ -78,17 +94,20 @@ def share(rule, gate, signal, eps):  # type: ignore[no-untyped-def]
     return type(eps)(0.5), type(eps)(0.5), type(eps)(0)
 
 
-# The coefficients of one step, for kernels.lstm.backward. Arrays are flat; those of gates have one after the other.
+# The coefficients of one step, for kernels.lstm.backward. Arrays are flat; `k` has the kinds that KINDS counts, one after
+# the other: K of the gates (of g alone with ALL), c_to_c, h_to_c, leak_c, leak_h; GRADIENT has no leaks, ALL no h_to_c.
+
+KINDS = {GRADIENT: 6, ALL: 3, PROP: 8, ABS: 8, HALF: 8}
+KINDS_SHARED = 12  # where biases are shared: the same, then what each gate's z gives to all its inputs alike
 
 
-def gradient_step(  # type: ignore[no-untyped-def]
-    a, y, c_prev, activation: int, recurrent: int, K, h_to_c, c_to_c
-) -> None:
+def gradient_step(a, y, c_prev, activation: int, recurrent: int, k) -> None:  # type: ignore[no-untyped-def]
     """Partial derivatives: K from c to z of i, f, g and from h to z of o."""
     m = y.size
     i, f, g, o = a[:m], a[m : 2 * m], a[2 * m : 3 * m], a[3 * m :]
-    K_i, K_f, K_g, K_o = K[:m], K[m : 2 * m], K[2 * m : 3 * m], K[3 * m :]
-    differentiate(a[: 2 * m], K[: 2 * m], recurrent)
+    K_i, K_f, K_g, K_o = k[:m], k[m : 2 * m], k[2 * m : 3 * m], k[3 * m : 4 * m]
+    c_to_c, h_to_c = k[4 * m : 5 * m], k[5 * m :]
+    differentiate(a[: 2 * m], k[: 2 * m], recurrent)
     differentiate(g, K_g, activation)
     differentiate(o, K_o, recurrent)
     differentiate(y, h_to_c, activation)
@@ -101,28 +120,28 @@ def gradient_step(  # type: ignore[no-untyped-def]
         c_to_c[q] = f[q]
 
 
-def signal_step(z, a, c_prev, c, eps, K, c_to_c, leak_c) -> None:  # type: ignore[no-untyped-def]
+def signal_step(z, a, c_prev, c, eps, k) -> None:  # type: ignore[no-untyped-def]
     """The signal takes all: nothing but g receives anything."""
     m = c.size
     i, f, g = a[:m], a[m : 2 * m], a[2 * m : 3 * m]
+    K_g, c_to_c, leak_c = k[:m], k[m : 2 * m], k[2 * m :]
     z_g = z[2 * m : 3 * m]
     for q in range(m):
         over, lost = inverse(c[q], eps)
         gain, lost_z = inverse(z_g[q], eps)
         B = i[q] * g[q] * over
         c_to_c[q] = f[q] * c_prev[q] * over
-        K[q] = B * gain
+        K_g[q] = B * gain
         leak_c[q] = lost + B * lost_z
 
 
-def shares_step(  # type: ignore[no-untyped-def]
-    rule: int, z, a, y, c_prev, c, eps, K, h_to_c, c_to_c, leak_c, leak_h
-) -> None:
+def shares_step(rule: int, z, a, y, c_prev, c, eps, k) -> None:  # type: ignore[no-untyped-def]
     """A product rule that gives to gates, too."""
     m = c.size
     i, f, g, o = a[:m], a[m : 2 * m], a[2 * m : 3 * m], a[3 * m :]
     z_i, z_f, z_g, z_o = z[:m], z[m : 2 * m], z[2 * m : 3 * m], z[3 * m :]
-    K_i, K_f, K_g, K_o = K[:m], K[m : 2 * m], K[2 * m : 3 * m], K[3 * m :]
+    K_i, K_f, K_g, K_o = k[:m], k[m : 2 * m], k[2 * m : 3 * m], k[3 * m : 4 * m]
+    c_to_c, h_to_c, leak_c, leak_h = k[4 * m : 5 * m], k[5 * m : 6 * m], k[6 * m : 7 * m], k[7 * m :]
     for q in range(m):
         over, lost = inverse(c[q], eps)
         A, B = f[q] * c_prev[q] * over, i[q] * g[q] * over
@@ -149,5 +168,6 @@ def overloads() -> None:
     """Let kernels call these functions."""
     from numba.extending import register_jitable
 
-    for helper in (activate, differentiate, inverse, share, gradient_step, signal_step, shares_step):
+    helpers = (activate, differentiate, copy, repeat, inverse, share, gradient_step, signal_step, shares_step)
+    for helper in helpers:
         register_jitable(helper)
