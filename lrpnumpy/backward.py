@@ -9,9 +9,10 @@ import numpy as np
 
 from lrpnumpy.batch import Batch
 from lrpnumpy.forward import BidirectionalTrace, DenseTrace, LSTMTrace, Trace, merge, nothing, per_layer, stacked
+from lrpnumpy.kernels import dense as dense_kernels
 from lrpnumpy.kernels import lstm as kernels
 from lrpnumpy.kernels.steps import KINDS, KINDS_SHARED, PROP
-from lrpnumpy.model import LSTM, Bidirectional, Layer
+from lrpnumpy.model import LSTM, Bidirectional, Dense, Layer
 from lrpnumpy.rules import Propagation, Rule, inverse
 
 
@@ -34,6 +35,11 @@ class Passed:
 @per_layer
 def _packed(layer: LSTM) -> tuple[np.ndarray, np.ndarray]:
     return stacked(layer.W), stacked(layer.U)
+
+
+@per_layer
+def _packed_dense(layer: Dense) -> np.ndarray:
+    return stacked([layer.V])
 
 
 def coefficients(how: Propagation, trace: LSTMTrace, batch: Batch) -> np.ndarray:
@@ -95,50 +101,51 @@ class _Pass:
         return np.add.reduceat(self.batch.unpack(sums), self.batch.starts)
 
     def lstm(
-        self, k: int, trace: LSTMTrace, R_last: np.ndarray | None, R_rows: np.ndarray | None, want_x: bool
-    ) -> np.ndarray:
-        """Back through one direction of layer k: relevance of its inputs (R, D)."""
+        self, k: int, trace: LSTMTrace, R_last: np.ndarray | None, R_rows: np.ndarray | None, R_x: np.ndarray
+    ) -> None:
+        """Back through one direction of layer k: relevance of its inputs is added to R_x."""
         batch, passed, how, layer = self.batch, self.passed, self.how, trace.layer
         R, H, dtype = len(trace.x), layer.units, trace.x.dtype
         W, U = _packed(layer)
         if how.one_block:
             W, U = W[2:3], U[2:3]
-        looked_up = trace.x.shape[1] == 0
-        D, none = H if looked_up else layer.inputs, nothing(0, H, dtype=dtype)
-        R_x = np.empty((R, D), dtype) if want_x else nothing(0, D, dtype=dtype)
+        none = nothing(0, H, dtype=dtype)
         S, R_hs, R_cs, R_0 = nothing(0, dtype=dtype), none, none, none
         if self.hidden:
             R_hs, R_cs = np.empty((R, H), dtype), np.empty((R, H), dtype)
         if self.parameters:
             S, R_0 = np.empty(len(W) * R * H, dtype), np.empty((2 * batch.n, H), dtype)
         kernels.backward(
-            coefficients(how, trace, batch), batch.first, trace.Hs, trace.x, trace.ids, trace.table, layer.b, W, U,
-            int(how.rule is not None), none if R_last is None else R_last, none if R_rows is None else R_rows, R_x,
-            passed.biases[k], passed.stabiliser, passed.initial_state, passed.largest, S, R_hs, R_cs, R_0,
+            coefficients(how, trace, batch), batch.first, trace.order, trace.Hs, trace.x, trace.ids, trace.table,
+            layer.b, W, U, int(how.rule is not None), none if R_last is None else R_last,
+            none if R_rows is None else R_rows, R_x, passed.biases[k], passed.stabiliser, passed.initial_state,
+            passed.largest, S, R_hs, R_cs, R_0,
         )  # fmt: skip
         if self.hidden:
             passed.hidden[k] += (R_hs, R_cs)
         if self.parameters:
             passed.parameters[k] += _lstm_parameters(trace, batch, S, R_0)
-        return R_x.sum(axis=1, keepdims=True) if looked_up else R_x
 
-    def bidirectional(
+    def recurrent(
         self,
         k: int,
-        trace: BidirectionalTrace,
+        trace: LSTMTrace | BidirectionalTrace,
         last: tuple[np.ndarray, ...] | None,
         rows: tuple[np.ndarray, ...] | None,
         want_x: bool,
     ) -> np.ndarray:
-        """Back through both directions: the one place where left and right exist."""
-        flip = self.batch.flip
-        R_x = self.lstm(k, trace.forward, last[0] if last else None, rows[0] if rows else None, want_x)
-        mirrored = None if rows is None else rows[1][flip]
-        R_back = self.lstm(k, trace.backward, last[1] if last else None, mirrored, want_x)
-        if self.hidden:
+        """Back through layer k: relevance of its inputs (R, D). The one place where left and right exist."""
+        sides = (trace.forward, trace.backward) if isinstance(trace, BidirectionalTrace) else (trace,)
+        x, flip = sides[0].x, self.batch.flip if len(sides) == 2 else None
+        looked_up = x.shape[1] == 0  # then a word gets what is summed here
+        D = max(side.layer.units for side in sides) if looked_up else x.shape[1]
+        R_x = np.zeros((len(x) if want_x else 0, D), x.dtype)
+        for side, order, which in zip(sides, (slice(None), flip), (0, 1), strict=False):
+            self.lstm(k, side, last[which] if last else None, rows[which][order] if rows else None, R_x)
+        if self.hidden and flip is not None:
             R_h, R_c, mirror_h, mirror_c = self.passed.hidden[k]
             self.passed.hidden[k] = (R_h, R_c, mirror_h[flip], mirror_c[flip])
-        return R_x + R_back[flip] if want_x else R_x
+        return R_x.sum(axis=1, keepdims=True) if looked_up and want_x else R_x
 
     # -- everything else -------------------------------------------------------------------------------------------
 
@@ -153,15 +160,17 @@ class _Pass:
             if self.parameters:
                 passed.parameters[k] = (s.T @ trace.x, s.sum(axis=0))
             return s @ layer.V
-        over, lost = inverse(trace.z, how.eps)
-        s, kept = R * over, R * lost
-        R_x = trace.x * (s @ layer.V)
         if how.share_bias:
-            left = (s * layer.d + kept).sum(axis=1, keepdims=True)
-            return R_x + left / R_x.dtype.type(layer.inputs)
-        passed.biases[k] += self.per_sequence(s * layer.d)
-        passed.stabiliser += self.per_sequence(kept)
-        self.note(R)
+            over, lost = inverse(trace.z, how.eps)
+            s = R * over
+            left = (s * layer.d + R * lost).sum(axis=1, keepdims=True)
+            return trace.x * (s @ layer.V) + left / R.dtype.type(layer.inputs)
+        R_x = np.zeros_like(trace.x)
+        dense_kernels.backward(
+            R, trace.z, trace.x, _packed_dense(layer), layer.d, R.dtype.type(how.eps),
+            np.arange(len(R)) if len(R) == self.batch.n else self.batch.owner, R_x,
+            passed.biases[k], passed.stabiliser, passed.largest,
+        )  # fmt: skip
         return R_x
 
     def sum(self, terms: Sequence[np.ndarray], total: np.ndarray, R: np.ndarray) -> list[np.ndarray]:
@@ -201,13 +210,6 @@ class _Pass:
         self.passed.stabiliser += self.per_sequence(lost * R)
         return rows * (share * over * R)[owner]
 
-    def note(self, R: np.ndarray) -> None:
-        """Remember the largest relevance seen."""
-        sizes = np.maximum.reduce(abs(R), axis=1)
-        if len(R) != self.batch.n:
-            sizes = np.maximum.reduceat(self.batch.unpack(sizes), self.batch.starts)
-        np.maximum(self.passed.largest, sizes, out=self.passed.largest)
-
     def run(self, R: np.ndarray) -> Passed:
         """From the scores down to the inputs."""
         trace, model = self.trace, self.trace.model
@@ -225,10 +227,7 @@ class _Pass:
             sides, merged = (trace.sides, trace.merged) if k == top else self.outputs(layer)
             parts = self.merge(layer.layer, sides, merged, R)
             last, rows = (parts, None) if k == top and model.readout == "last" else (None, parts)
-            if isinstance(layer, BidirectionalTrace):
-                R = self.bidirectional(k, layer, last, rows, want_x)
-            else:
-                R = self.lstm(k, layer, last[0] if last else None, rows[0] if rows else None, want_x)
+            R = self.recurrent(k, layer, last, rows, want_x)
         self.passed.x = R
         return self.passed
 
@@ -257,10 +256,10 @@ def backward(
 def _lstm_parameters(trace: LSTMTrace, batch: Batch, S: np.ndarray, R_0: np.ndarray) -> tuple[np.ndarray, ...]:
     """Gradients of U, W, b, h0, c0: outer products of s with x and h_prev, summed over steps and sequences."""
     layer, H = trace.layer, trace.layer.units
-    dU, dW, db = np.zeros_like(layer.U), np.zeros_like(layer.W), np.zeros_like(layer.b)
+    seen, dU, dW, db = trace.seen, np.zeros_like(layer.U), np.zeros_like(layer.W), np.zeros_like(layer.b)
     for row, end, before in zip(batch.first[:-1], batch.first[1:], batch.at[:-1], strict=True):
         s = S[4 * row * H : 4 * end * H].reshape(4, end - row, H).transpose(0, 2, 1)  # (4, H, n)
-        dU += s @ trace.x[row:end]
+        dU += s @ seen[row:end]
         dW += s @ trace.Hs[before : before + end - row]
         db += s.sum(axis=2)
     return dU, dW, db, R_0[: batch.n].sum(axis=0), R_0[batch.n :].sum(axis=0)

@@ -147,6 +147,11 @@ class Batch:
         return self.first[self.lengths - 1] + np.arange(self.n)
 
     @cached_property
+    def straight(self) -> np.ndarray:
+        """Every packed row, in order."""
+        return np.arange(len(self.rows))
+
+    @cached_property
     def flip(self) -> np.ndarray:
         """Packed row of the mirrored step of the same sequence."""
         if self.n == 1:

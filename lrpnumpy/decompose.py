@@ -279,7 +279,7 @@ def _direction(
     m = min(V, max(BLOCK // H, 1))
     places = max(min(batch.n, m), LOOP // H)
     kernels.decompose(
-        trace.Z, batch.first, trace.A, trace.C, trace.Y, batch.at, trace.x,
+        trace.Z, batch.first, trace.A, trace.C, trace.Y, batch.at, trace.seen,
         np.empty((0, D), dtype) if beta_x is None else beta_x,
         U, W, layer.b if delta is None else layer.b + layer.U @ delta,
         CODES[layer.activation], CODES[layer.recurrent_activation],

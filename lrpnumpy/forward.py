@@ -16,6 +16,10 @@ from lrpnumpy.kernels.steps import CODES, KINDS, NONE
 from lrpnumpy.model import LSTM, Bidirectional, Dense, Embedding, Layer, Model
 from lrpnumpy.rules import Propagation
 
+# Memory that is given back to the system takes longer to get again than we take to fill it. The allocator of glibc
+# keeps what is freed, up to the size of the largest block that it has seen come and go: let it see one.
+np.empty(31 << 20, np.uint8)
+
 # What a forward pass keeps: scores; all states and projected inputs; every activation; or what one propagation needs.
 Keep = Literal["scores", "states", "trace"] | Propagation
 T = TypeVar("T")
@@ -42,10 +46,11 @@ def stacked(blocks: Any) -> np.ndarray:
 
 
 class LSTMTrace(NamedTuple):
-    """One direction over one batch. Rows are in the order in which this direction read them."""
+    """One direction over one batch. Rows are in the order in which this direction read them; those of x are not."""
 
     layer: LSTM
     x: np.ndarray  # (R, D)
+    order: np.ndarray  # (R,) row of x that each row is of
     n: int
     Hs: np.ndarray  # (n + R, H) hidden states, the initial ones first; with keep "scores" maybe only the last (n, H)
     C: np.ndarray  # (n + R, H) cell states, the initial ones first, with keep "states" and "trace"
@@ -54,8 +59,13 @@ class LSTMTrace(NamedTuple):
     A: np.ndarray  # per step (4, n, H): gate activations, with keep "trace"
     Y: np.ndarray  # (R, H) activation(c), with keep "trace"
     K: np.ndarray  # per step (kinds, n, H): coefficients of the propagation that was kept for (see kernels.steps)
-    ids: np.ndarray  # (R,) row of `table` for each row, or empty: the first for all
+    ids: np.ndarray  # (R,) row of `table` for each row of x, or empty: the first for all
     table: np.ndarray  # (any, 4 H) what W h_prev + U x was added to: the bias; where x is (R, 0), each word's U x + b
+
+    @property
+    def seen(self) -> np.ndarray:
+        """(R, D) inputs in the order in which they were read."""
+        return self.x[self.order]
 
     @property
     def h(self) -> np.ndarray:
@@ -126,14 +136,17 @@ NO_IDS = np.empty(0, np.int64)
 
 
 def run_lstm(
-    layer: LSTM, x: np.ndarray, batch: Batch, keep: Keep, rows: bool, words: tuple[np.ndarray, np.ndarray] | None = None
+    layer: LSTM, x: np.ndarray, order: np.ndarray, batch: Batch, keep: Keep, rows: bool, embedding: Embedding | None
 ) -> LSTMTrace:
-    """One direction over packed rows x. Keep "scores": only the states are computed, of every step where `rows`.
+    """One direction over packed rows x in this order; of words that are to be looked up projected, where x is (R, 0).
 
-    `words` are ids and a table of projected words, in place of x.
+    Keep "scores": only the states are computed, of every step where `rows`.
     """
-    U, W, bias = prepared(layer)
-    ids, table = words or (NO_IDS, bias)
+    U, W, table = prepared(layer)
+    ids = NO_IDS
+    if x.shape[1] == 0:
+        assert batch.ids is not None and embedding is not None
+        ids, table = batch.ids, project(embedding, layer)
     n, R, H, dtype = batch.n, len(x), layer.units, x.dtype
     rule, eps = (NONE, 0) if isinstance(keep, str) else (keep.code, keep.eps)
     if rule is None:  # not built in: made from the trace
@@ -149,10 +162,10 @@ def run_lstm(
         Z, A, Y = np.empty(4 * R * H, dtype), np.empty(4 * R * H, dtype), np.empty((R, H), dtype)
     K = flat if rule == NONE else np.empty(KINDS[rule] * R * H, dtype)
     kernels.forward(
-        x, batch.first, ids, table, U, W, layer.h0, layer.c0, CODES[layer.activation],
+        x, batch.first, order, ids, table, U, W, layer.h0, layer.c0, CODES[layer.activation],
         CODES[layer.recurrent_activation], rule, dtype.type(eps), K, Hs, C, P, Z, A, Y,
     )  # fmt: skip
-    return LSTMTrace(layer, x, n, Hs, C, P, Z, A, Y, K, ids, table)
+    return LSTMTrace(layer, x, order, n, Hs, C, P, Z, A, Y, K, ids, table)
 
 
 def run_dense(layer: Dense, x: np.ndarray) -> DenseTrace:
@@ -169,21 +182,13 @@ def _run(
         dense = run_dense(layer, x)
         return dense, (dense.y,)
 
-    def words(one: LSTM, order: Any = slice(None)) -> tuple[np.ndarray, np.ndarray] | None:
-        """Ids and their table, where x has no columns: words that were projected already."""
-        if x.shape[1]:
-            return None
-        assert batch.ids is not None and embedding is not None
-        return batch.ids[order], project(embedding, one)
-
     if isinstance(layer, LSTM):
-        one = run_lstm(layer, x, batch, keep, rows, words(layer))
+        one = run_lstm(layer, x, batch.straight, batch, keep, rows, embedding)
         return one, (one.h if rows else _final(one, batch),)
-    flip = batch.flip
     two = BidirectionalTrace(
         layer,
-        run_lstm(layer.forward, x, batch, keep, rows, words(layer.forward)),
-        run_lstm(layer.backward, x[flip], batch, keep, rows, words(layer.backward, flip)),
+        run_lstm(layer.forward, x, batch.straight, batch, keep, rows, embedding),
+        run_lstm(layer.backward, x, batch.flip, batch, keep, rows, embedding),
     )
     if rows:
         return two, (two.forward.h, two.backward.h[batch.flip])

@@ -36,7 +36,7 @@ OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"
 HELPERS = tuple(
     f"lrpnumpy.kernels.{name}" for name in ("elementary", "product", "steps", "lstm", "decomposition", "occlusion")
 )
-MODULES = ("lrpnumpy.kernels.lstm", "lrpnumpy.kernels.occlusion", "lrpnumpy.kernels.decomposition")
+MODULES = tuple(f"lrpnumpy.kernels.{name}" for name in ("lstm", "dense", "occlusion", "decomposition"))
 
 KERNELS: list[Kernel] = []
 SMALL = 60_000  # numbers in a call's arrays: beyond this the plain function takes longer than a person likes to wait

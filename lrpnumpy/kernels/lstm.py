@@ -9,8 +9,11 @@ State arrays (n_0 + R, H) hold the initial state of each sequence first, then th
 it stands n_{t-1} rows above. Hidden states may have n_0 rows only: then each step writes over the last, and the rows
 of a sequence that has ended stay as they are. Arrays that nobody asks for are empty.
 
+Inputs, and the relevance that goes back to them, may be in another order: a direction that reads sequences mirrored has
+an `order` that says where each of its rows is.
+
 Where there are few sequences, a product with one step's rows takes as long as loading the weights. So the inputs of
-all steps are projected together before the loop (`ahead`), and relevance goes back to them together after it.
+all steps are projected together before the loop (`ahead`), and relevance goes back to them together after it (`later`).
 """
 
 from __future__ import annotations
@@ -42,7 +45,8 @@ FEW = 4  # sequences
 def forward(
     X: R2,  # (R, D) inputs, or (R, 0) where `table` holds them projected already
     first: I1,  # (T+1,)
-    ids: I1,  # (R,) row of `table` for each row, or empty: the first for all
+    order: I1,  # (R,) row of X for each row
+    ids: I1,  # (R,) row of `table` for each row of X, or empty: the first for all
     table: R2,  # (any, 4 H) what is added to W h_prev + U x: the bias
     U: R4,  # packed (4, D, H)
     W: R4,  # packed (4, H, H)
@@ -78,10 +82,13 @@ def forward(
     ys = Y if keep else np.empty((n_0, H), X.dtype)
     repeat(h0, Hs[:n_0].reshape(n_0 * H))
     repeat(c0, cells[:n_0].reshape(n_0 * H))
+    x = np.empty((0 if ahead else n_0, D), X.dtype)
     for t in range(first.size - 1):
         row = first[t]
         n = first[t + 1] - row
         m = n * H
+        for s in range(0 if ahead else n):
+            copy(X[order[row + s]], x[s])
         before, after = first[t - 1] + n_0 if t > 0 else 0, row + n_0
         h_prev = Hs[before : before + n] if all_h else Hs[:n]
         h = Hs[after : after + n].reshape(m) if all_h else Hs[:n].reshape(m)
@@ -94,13 +101,14 @@ def forward(
         for k in range(4):
             block = z[k * m : (k + 1) * m]
             if ahead:
-                copy(projected[k][row : row + n].reshape(m), block)
+                for s in range(n):
+                    copy(projected[k][order[row + s]], block[s * H : (s + 1) * H])
             elif ids.size > 0:
                 for s in range(n):
-                    copy(table[ids[row + s]][k * H : (k + 1) * H], block[s * H : (s + 1) * H])
+                    copy(table[ids[order[row + s]]][k * H : (k + 1) * H], block[s * H : (s + 1) * H])
             else:
                 repeat(table[0][k * H : (k + 1) * H], block)
-                add_product(X[row : row + n], U[k], block.reshape(n, H))
+                add_product(x[:n], U[k], block.reshape(n, H))
             if P.size > 0:
                 copy(block, P[4 * row * H + k * m : 4 * row * H + (k + 1) * m])
             add_product(h_prev, W[k], block.reshape(n, H))
@@ -128,19 +136,20 @@ def forward(
 
 @kernel
 def backward(
-    K: R1,  # (kinds, n, H) a step: from R_c to z of the gates i, f, g (or g alone), and from R_h to z of o; and so on
+    K: R1,  # (kinds, n, H) a step: the coefficients (see steps.KINDS)
     first: I1,
+    order: I1,  # (R,) row of X and R_x for each row
     Hs: R2,  # (n_0 + R, H) states h, from which LRP's messages to h_prev are formed
     X: R2,  # (R, D) inputs, likewise; or (R, 0) where they were looked up in `table`
     ids: I1,  # (R,), or empty
     table: R2,  # (any, 4 H) U x + b
     b: R2,  # (4, H)
-    W: R4,  # packed (G, H, H)
+    W: R4,  # packed (G, H, H): all gates, or g alone
     U: R4,  # packed (G, H, D)
     is_lrp: Int,  # multiply by h_prev and x, and keep the ledger
     R_last: R2,  # (n_0, H) what arrives at the last h of each sequence, or (0, H)
     R_every: R2,  # (R, H) what arrives at h_t from above, or (0, H)
-    R_x: W2,  # (R, D), or (0, D) where nobody asks; (R, H) with X (R, 0): s times U x, to be summed for each word
+    R_x: W2,  # (R, D) what goes to the inputs is added here; or (0, D); with X (R, 0) it has H columns or more
     biases: W1,  # (n_0,) what they get is added here
     stabiliser: W1,  # (n_0,) the same
     initial_state: W1,  # (n_0,) the same
@@ -151,25 +160,27 @@ def backward(
     R_0: W2,  # (2 n_0, H) what arrives at h0 and c0, or (0, H)
 ) -> None:
     """The one backward recursion: messages are linear in R, the coefficients say by which rule."""
-    R, H = X.shape[0], Hs.shape[1]
+    R, D = X.shape
+    H = Hs.shape[1]
     G, n_0 = W.shape[0], first[1]
     zero = Hs.dtype.type(0)
     kinds = K.size // (R * H)
     keep, shares = S.size > 0, kinds == KINDS_SHARED
-    wanted, looked_up = R_x.shape[0] > 0, X.shape[1] == 0
-    later = wanted and n_0 < FEW and not looked_up and not shares
+    wanted = R_x.shape[0] > 0
+    later = wanted and n_0 < FEW and D > 0 and not shares
     every = np.empty((G, R if later else 0, H), Hs.dtype)  # s of all steps
     now = np.empty(G * n_0 * H, Hs.dtype)
+    r_x = np.empty((R if later else n_0, D), Hs.dtype)
     carry, R_c = np.zeros((n_0, H), Hs.dtype), np.zeros(n_0 * H, Hs.dtype)
     leaked, tops, s_sums = np.zeros(n_0 * H, Hs.dtype), np.zeros(n_0 * H, Hs.dtype), np.zeros(G * n_0 * H, Hs.dtype)
-    alike = np.empty(n_0, Hs.dtype)
+    alike = np.zeros(n_0, Hs.dtype)
     if R_last.shape[0] > 0:
         copy(R_last.reshape(n_0 * H), carry.reshape(n_0 * H))
     for t in range(first.size - 2, -1, -1):
         row = first[t]
         n = first[t + 1] - row
         m = n * H
-        r_h, r_c = carry[:n].reshape(m), R_c[:m]
+        r_h, r_c, top, kept = carry[:n].reshape(m), R_c[:m], tops[:m], leaked[:m]
         k = K[kinds * row * H : kinds * (row + n) * H]
         s = S[G * row * H : G * (row + n) * H] if keep else now[: G * m]
         if R_every.shape[0] > 0:
@@ -179,48 +190,53 @@ def backward(
         if R_hs.shape[0] > 0:
             copy(r_h, R_hs[row : row + n].reshape(m))
         if G == 1:
+            c_to_c, leak_c, s_sum = k[m : 2 * m], k[2 * m :], s_sums[:m]
             for q in range(m):
                 r_c[q] += r_h[q]
+            if R_cs.shape[0] > 0:
+                copy(r_c, R_cs[row : row + n].reshape(m))
+            for q in range(m):
                 s[q] = k[q] * r_c[q]
+                s_sum[q] += s[q]
+                kept[q] += leak_c[q] * r_c[q]
+                size = max(abs(r_h[q]), abs(r_c[q]))
+                top[q] = size if size > top[q] else top[q]
+                r_c[q] *= c_to_c[q]
+                r_h[q] = zero
         else:
-            h_to_c = k[5 * m : 6 * m]
-            s_i, s_f, s_g, s_o = s[:m], s[m : 2 * m], s[2 * m : 3 * m], s[3 * m :]
             k_i, k_f, k_g, k_o = k[:m], k[m : 2 * m], k[2 * m : 3 * m], k[3 * m : 4 * m]
+            s_i, s_f, s_g, s_o = s[:m], s[m : 2 * m], s[2 * m : 3 * m], s[3 * m :]
+            c_to_c, h_to_c = k[4 * m : 5 * m], k[5 * m : 6 * m]
             for q in range(m):
                 r_c[q] += h_to_c[q] * r_h[q]
                 s_i[q] = k_i[q] * r_c[q]
                 s_f[q] = k_f[q] * r_c[q]
                 s_g[q] = k_g[q] * r_c[q]
                 s_o[q] = k_o[q] * r_h[q]
-        if R_cs.shape[0] > 0:
-            copy(r_c, R_cs[row : row + n].reshape(m))
-        if is_lrp:
-            leak_c, top, kept = k[2 * m : 3 * m] if G == 1 else k[6 * m : 7 * m], tops[:m], leaked[:m]
+            if R_cs.shape[0] > 0:
+                copy(r_c, R_cs[row : row + n].reshape(m))
+            if is_lrp:
+                leak_c, leak_h = k[6 * m : 7 * m], k[7 * m : 8 * m]
+                for q in range(m):
+                    kept[q] += leak_c[q] * r_c[q] + leak_h[q] * r_h[q]
+                    size = max(abs(r_h[q]), abs(r_c[q]))
+                    top[q] = size if size > top[q] else top[q]
+                for block in range(4):
+                    s_sum, part = s_sums[block * n_0 * H :], s[block * m : (block + 1) * m]
+                    for q in range(m):
+                        s_sum[q] += part[q]
+            if shares:  # what is left of each z, to all its D + H inputs alike
+                spread = k[8 * m :]
+                for q in range(n):
+                    left = zero
+                    for block in range(4):
+                        source = r_h if block == 3 else r_c
+                        for j in range(q * H, (q + 1) * H):
+                            left += spread[block * m + j] * source[j]
+                    alike[q] = left / Hs.dtype.type(H + D)
             for q in range(m):
-                size = max(abs(r_h[q]), abs(r_c[q]))
-                top[q] = size if size > top[q] else top[q]
-                kept[q] += leak_c[q] * r_c[q]
-            if G > 1:
-                leak_h = k[7 * m : 8 * m]
-                for q in range(m):
-                    kept[q] += leak_h[q] * r_h[q]
-            for block in range(G):
-                total, part = s_sums[block * n_0 * H :][:m], s[block * m : (block + 1) * m]
-                for q in range(m):
-                    total[q] += part[q]
-        if shares:  # what is left of each z, to all its D + H inputs alike
-            spread = k[8 * m :]
-            for q in range(n):
-                left = zero
-                for block in range(G):
-                    source = r_h if block == 3 else r_c
-                    for j in range(q * H, (q + 1) * H):
-                        left += spread[block * m + j] * source[j]
-                alike[q] = left / Hs.dtype.type(H + X.shape[1])
-        c_to_c = k[G * m : (G + 1) * m]
-        for q in range(m):
-            r_c[q] *= c_to_c[q]
-            r_h[q] = zero
+                r_c[q] *= c_to_c[q]
+                r_h[q] = zero
         for block in range(G):
             add_product(s[block * m : (block + 1) * m].reshape(n, H), W[block], carry[:n])
         if is_lrp:
@@ -228,21 +244,18 @@ def backward(
             h_prev = Hs[before : before + n].reshape(m)
             for q in range(m):
                 r_h[q] *= h_prev[q]
-        if later:
-            for block in range(G):
-                copy(s[block * m : (block + 1) * m], every[block][row : row + n].reshape(m))
-        elif wanted and looked_up:
-            to_words(s, G, table, ids[row : row + n], b, R_x[row : row + n])
-        elif wanted:
-            to_inputs(s, U, X[row : row + n], is_lrp, R_x[row : row + n])
         if shares:
             for q in range(m):
                 r_h[q] += alike[q // H]
-            for q in range(n if wanted else 0):
-                for d in range(X.shape[1]):
-                    R_x[row + q, d] += alike[q]
+        if later:
+            for block in range(G):
+                copy(s[block * m : (block + 1) * m], every[block][row : row + n].reshape(m))
+        elif wanted and D > 0:
+            to_inputs(s, U, order[row : row + n], X, is_lrp, alike, r_x[:n], R_x)
+        elif wanted:
+            to_words(s, order[row : row + n], ids, table, b, R_x)
     if later:
-        to_inputs(every.reshape(every.size), U, X, is_lrp, R_x)
+        to_inputs(every.reshape(every.size), U, order, X, is_lrp, np.zeros(R, Hs.dtype), r_x, R_x)
     if R_0.shape[0] > 0:
         copy(carry.reshape(n_0 * H), R_0[:n_0].reshape(n_0 * H))
         copy(R_c, R_0[n_0:].reshape(n_0 * H))
@@ -256,35 +269,37 @@ def backward(
                     biases[q] += s_sums[(block * n_0 + q) * H + j] * b[2 if G == 1 else block, j]
 
 
-def to_inputs(s, U, x, is_lrp, r_x) -> None:  # type: ignore[no-untyped-def]
-    """r_x = s U, of all gates together; times x for LRP."""
-    G, m = U.shape[0], s.size // U.shape[0]
-    zero = s.dtype.type(0)
-    flat, flat_x = r_x.reshape(r_x.size), x.reshape(x.size)
+def to_inputs(s, U, order, X, is_lrp, alike, r_x, R_x) -> None:  # type: ignore[no-untyped-def]
+    """R_x += s U, of all gates together; times x for LRP, and what all inputs get alike."""
+    n, D = r_x.shape
+    m = s.size // U.shape[0]
+    zero, flat = s.dtype.type(0), r_x.reshape(r_x.size)
     for q in range(flat.size):
         flat[q] = zero
-    for block in range(G):
-        add_product(s[block * m : (block + 1) * m].reshape(x.shape[0], m // x.shape[0]), U[block], r_x)
-    if is_lrp:
-        for q in range(flat.size):
-            flat[q] *= flat_x[q]
-
-
-def to_words(s, G, table, ids, b, r_words) -> None:  # type: ignore[no-untyped-def]
-    """The same for words that were looked up: s times U x, not yet summed."""
-    n, H = r_words.shape
+    for block in range(U.shape[0]):
+        add_product(s[block * m : (block + 1) * m].reshape(n, m // n), U[block], r_x)
     for q in range(n):
-        projected, r_word = table[ids[q]], r_words[q]
+        x, part, total, same = X[order[q]], r_x[q], R_x[order[q]], alike[q]
+        if is_lrp:
+            for d in range(D):
+                total[d] += x[d] * part[d] + same
+        else:
+            for d in range(D):
+                total[d] += part[d]
+
+
+def to_words(s, order, ids, table, b, R_x) -> None:  # type: ignore[no-untyped-def]
+    """The same for words that were looked up: R_x += s U x, not yet summed."""
+    n, H = order.size, b.shape[1]
+    G = s.size // (n * H)
+    for q in range(n):
+        projected, total = table[ids[order[q]]], R_x[order[q]]
         for block in range(G):
             gate = 2 if G == 1 else block
             u_x, bias = projected[gate * H : (gate + 1) * H], b[gate]
             part = s[(block * n + q) * H : (block * n + q + 1) * H]
-            if block == 0:
-                for j in range(H):
-                    r_word[j] = part[j] * (u_x[j] - bias[j])
-            else:
-                for j in range(H):
-                    r_word[j] += part[j] * (u_x[j] - bias[j])
+            for j in range(H):
+                total[j] += part[j] * (u_x[j] - bias[j])
 
 
 def overloads() -> None:

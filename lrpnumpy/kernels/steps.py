@@ -94,8 +94,9 @@ def share(rule, gate, signal, eps):  # type: ignore[no-untyped-def]
     return type(eps)(0.5), type(eps)(0.5), type(eps)(0)
 
 
-# The coefficients of one step, for kernels.lstm.backward. Arrays are flat; `k` has the kinds that KINDS counts, one after
-# the other: K of the gates (of g alone with ALL), c_to_c, h_to_c, leak_c, leak_h; GRADIENT has no leaks, ALL no h_to_c.
+# The coefficients of one step, for kernels.lstm.backward. Arrays are flat; `k` has the kinds that KINDS counts, one
+# after the other: K of the gates i, f, g, o (of g alone with ALL), from R_c to z of i, f, g and from R_h to z of o;
+# c_to_c, h_to_c; leak_c, leak_h, what stabilisers keep of R_c and R_h. GRADIENT has no leaks, ALL nothing of h.
 
 KINDS = {GRADIENT: 6, ALL: 3, PROP: 8, ABS: 8, HALF: 8}
 KINDS_SHARED = 12  # where biases are shared: the same, then what each gate's z gives to all its inputs alike
