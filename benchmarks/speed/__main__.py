@@ -77,9 +77,9 @@ def _cell(job: str, load: Workload, peer: str, make: peers.Peer, threads: int, s
     part = load.part(SLOW[peer]) if slow else load
     if job in ("cd", "occlusion-f") and load.name == "W4":
         part = Workload("W4", load.model, load.sequences[:1])
-    engine, theirs = ours.runner(job, load, threads), make(part, threads)
+    engine, (theirs, finish) = ours.runner(job, load, threads), make(part, threads)
     single = load.model.dtype == "float32"
-    off = agree(ours.results(job, part), theirs(), 2e-3 if single else 1e-9)
+    off = agree(ours.results(job, part), finish(theirs()), 2e-3 if single else 1e-9)
     mine, other = best([engine, theirs], seconds)
     flops = [limit.work(job, one)[0] for one in (load, part)]
     other *= flops[0] / flops[1]  # the peer's time for the whole workload
@@ -106,8 +106,9 @@ def forgetful(seconds: float, quick: bool) -> Iterator[Row]:
             "peer": "torch",
         }
         try:
-            engine, theirs = ours.runner("occlusion-f", load, 1, tol=1e-7), peers.torch_occlusion(part, 1)
-            off = agree(ours.results("occlusion-f", part, tol=1e-7), theirs(), 2e-3)
+            engine = ours.runner("occlusion-f", load, 1, tol=1e-7)
+            theirs, finish = peers.torch_occlusion(part, 1, size=1)
+            off = agree(ours.results("occlusion-f", part, tol=1e-7), finish(theirs()), 2e-3)
             mine, other = best([engine, theirs], seconds, least=2)
             other *= load.rows / part.rows
             yield row | {

@@ -1,8 +1,13 @@
-"""The same jobs by other libraries, as one would call them; each gives the results of all sequences, longest first."""
+"""The same jobs by other libraries, each with the batch size that suits it best on the workload.
+
+A peer is a function from a workload and a number of threads to two others: one that does the job, and one that makes
+of what it returns the result of each sequence, longest first. Only the first is timed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,10 +15,32 @@ import numpy as np
 import lrpnumpy as lrp
 from benchmarks.speed import literal
 from benchmarks.speed.ours import TARGET
+from benchmarks.speed.timing import once
 from benchmarks.speed.workloads import Workload
 
-Peer = Callable[[Workload, int], Callable[[], list[Any]]]
-CHUNK = 256  # sequences in one padded batch, of similar lengths since they are sorted
+Job = Callable[[], list[Any]]
+Peer = Callable[[Workload, int], tuple[Job, Callable[[list[Any]], list[Any]]]]
+GROUPS = (64, 256, 4096)  # sequences in one batch
+COPIES = (1, 8, 64)  # sequences whose occluded copies are stacked to one batch
+
+
+def fastest(make: Callable[..., tuple[Job, Any]], sizes: tuple[int, ...]) -> Peer:
+    """Try each batch size once, after a warm-up, and keep the fastest."""
+
+    def peer(work: Workload, threads: int) -> tuple[Job, Any]:
+        useful = [size for size in sizes if size < len(work.sequences)]
+        useful.append(next((size for size in sizes if size >= len(work.sequences)), sizes[-1]))
+        made = [make(work, threads, size) for size in dict.fromkeys(useful)]
+        if len(made) == 1:
+            return made[0]
+        return min(made, key=lambda one: min(once(one[0]), once(one[0])))
+
+    return peer
+
+
+def _rows(results: list[Any]) -> list[Any]:
+    """Scores of batches to those of sequences."""
+    return [row for batch in results for row in np.asarray(batch)]
 
 
 def _torch_network(model: lrp.Model) -> Any:
@@ -46,85 +73,105 @@ def _torch_network(model: lrp.Model) -> Any:
     return network.eval()
 
 
-def _tensors(work: Workload) -> list[Any]:
+def _groups(work: Workload, size: int) -> list[list[Any]]:
     import torch
 
-    return [torch.tensor(x) for x in work.sequences]
+    tensors = [torch.tensor(x) for x in work.sequences]
+    return [tensors[k : k + size] for k in range(0, len(tensors), size)]
 
 
-def torch_forward(work: Workload, threads: int) -> Callable[[], list[Any]]:
+def torch_forward(work: Workload, threads: int, size: int) -> tuple[Job, Any]:
     import torch
     from torch.nn.utils.rnn import pack_sequence
 
     torch.set_num_threads(threads)
-    network, packed = _torch_network(work.model), pack_sequence(_tensors(work))
+    network, packed = _torch_network(work.model), [pack_sequence(group) for group in _groups(work, size)]
 
     def call() -> list[Any]:
         with torch.no_grad():
-            return list(network(packed).numpy())
+            return [network(batch) for batch in packed]
 
-    return call
+    return call, _rows
 
 
-def torch_gradient(work: Workload, threads: int) -> Callable[[], list[Any]]:
+def torch_gradient(work: Workload, threads: int, size: int) -> tuple[Job, Any]:
     import torch
     from torch.nn.utils.rnn import PackedSequence, pack_sequence, unpack_sequence
 
     torch.set_num_threads(threads)
-    network, packed = _torch_network(work.model), pack_sequence(_tensors(work))
+    network, packed = _torch_network(work.model), [pack_sequence(group) for group in _groups(work, size)]
 
     def call() -> list[Any]:
-        data = packed.data.detach().requires_grad_(True)
-        score = network(PackedSequence(data, packed.batch_sizes))[:, TARGET].sum()
-        (gradient,) = torch.autograd.grad(score, data)
-        return [part.numpy() for part in unpack_sequence(PackedSequence(gradient * data.detach(), packed.batch_sizes))]
+        out = []
+        for batch in packed:
+            data = batch.data.detach().requires_grad_(True)
+            score = network(PackedSequence(data, batch.batch_sizes))[:, TARGET].sum()
+            (gradient,) = torch.autograd.grad(score, data)
+            out.append(gradient * data.detach())
+        return out
 
-    return call
+    def finish(results: list[Any]) -> list[Any]:
+        both = zip(results, packed, strict=True)
+        return [one for found, batch in both for one in unpack_sequence(PackedSequence(found, batch.batch_sizes))]
+
+    return call, finish
 
 
-def captum_gradient(work: Workload, threads: int) -> Callable[[], list[Any]]:
+def captum_gradient(work: Workload, threads: int, size: int) -> tuple[Job, Any]:
     import torch
     from captum.attr import InputXGradient
     from torch.nn.utils.rnn import pack_padded_sequence, pad_sequence
 
     torch.set_num_threads(threads)
-    network, tensors = _torch_network(work.model), _tensors(work)
-    groups = [tensors[k : k + CHUNK] for k in range(0, len(tensors), CHUNK)]
-    padded = [(pad_sequence(group, batch_first=True), torch.tensor([len(x) for x in group])) for group in groups]
+    network = _torch_network(work.model)
+    padded = [
+        (pad_sequence(group, batch_first=True), torch.tensor([len(x) for x in group])) for group in _groups(work, size)
+    ]
     method = InputXGradient(lambda x, n: network(pack_padded_sequence(x, n, batch_first=True)))
 
     def call() -> list[Any]:
-        out = []
-        for x, lengths in padded:
-            found = method.attribute(x.requires_grad_(True), target=TARGET, additional_forward_args=lengths).detach()
-            out += [part[:n].numpy() for part, n in zip(found, lengths, strict=True)]
-        return out
+        return [
+            method.attribute(x.requires_grad_(True), target=TARGET, additional_forward_args=lengths).detach()
+            for x, lengths in padded
+        ]
 
-    return call
+    def finish(results: list[Any]) -> list[Any]:
+        both = zip(results, padded, strict=True)
+        return [part[:n] for found, (_, lengths) in both for part, n in zip(found, lengths, strict=True)]
+
+    return call, finish
 
 
-def torch_occlusion(work: Workload, threads: int) -> Callable[[], list[Any]]:
-    """The T occluded copies of a sequence, and the sequence itself, stacked to one batch."""
+def torch_occlusion(work: Workload, threads: int, size: int) -> tuple[Job, Any]:
+    """The T occluded copies of a sequence, and the sequence itself, stacked to one batch; for some of equal length."""
     import torch
 
     torch.set_num_threads(threads)
-    network, tensors = _torch_network(work.model), _tensors(work)
+    network = _torch_network(work.model)
+    lengths = [len(x) for x in work.sequences]
+    cuts = [0, *(k for k in range(1, len(lengths)) if lengths[k] != lengths[k - 1]), len(lengths)]
+    groups = [
+        torch.tensor(np.stack(work.sequences[k : min(k + size, b)]))
+        for a, b in pairwise(cuts)
+        for k in range(a, b, size)
+    ]
 
     def call() -> list[Any]:
         out = []
         with torch.no_grad():
-            for x in tensors:
-                copies = x.repeat(len(x) + 1, 1, 1)
-                every = torch.arange(len(x))
-                copies[every, every] = 0
-                f = network(copies)[:, TARGET]
-                out.append((f[-1] - f[:-1]).numpy())
+            for x in groups:
+                n, T, D = x.shape
+                copies = x[:, None].repeat(1, T + 1, 1, 1)
+                every = torch.arange(T)
+                copies[:, every, every] = 0
+                f = network(copies.reshape(n * (T + 1), T, D))[:, TARGET].reshape(n, T + 1)
+                out.append(f[:, -1:] - f[:, :-1])
         return out
 
-    return call
+    return call, _rows
 
 
-def onnx_forward(work: Workload, threads: int) -> Callable[[], list[Any]]:
+def onnx_forward(work: Workload, threads: int, size: int) -> tuple[Job, Any]:
     import onnx
     import onnxruntime
     from onnx import TensorProto, helper, numpy_helper
@@ -166,32 +213,35 @@ def onnx_forward(work: Workload, threads: int) -> Callable[[], list[Any]]:
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     session = onnxruntime.InferenceSession(made.SerializeToString(), options, providers=["CPUExecutionProvider"])
     feeds = []
-    for k in range(0, len(work.sequences), CHUNK):
-        group = work.sequences[k : k + CHUNK]
+    for k in range(0, len(work.sequences), size):
+        group = work.sequences[k : k + size]
         x = np.zeros((len(group[0]), len(group), D), np.float32)
         for s, one in enumerate(group):
             x[: len(one), s] = one
         feeds.append({"x": x, "lengths": np.array([len(one) for one in group], np.int32)})
 
     def call() -> list[Any]:
-        return [row for feed in feeds for row in session.run(["scores"], feed)[0]]
+        return [session.run(["scores"], feed)[0] for feed in feeds]
 
-    return call
+    return call, _rows
 
 
 def per_sentence(program: Callable[..., np.ndarray]) -> Peer:
     """Our own plain NumPy program, one sentence after the other."""
 
-    def peer(work: Workload, threads: int) -> Callable[[], list[Any]]:
-        return lambda: [program(work.model, x, TARGET) for x in work.sequences]
+    def peer(work: Workload, threads: int) -> tuple[Job, Any]:
+        return lambda: [program(work.model, x, TARGET) for x in work.sequences], lambda results: results
 
     return peer
 
 
 PEERS: dict[str, dict[str, Peer]] = {
-    "forward": {"torch": torch_forward, "onnxruntime": onnx_forward},
-    "gradient-x-input": {"torch autograd": torch_gradient, "captum": captum_gradient},
+    "forward": {"torch": fastest(torch_forward, GROUPS), "onnxruntime": fastest(onnx_forward, GROUPS)},
+    "gradient-x-input": {
+        "torch autograd": fastest(torch_gradient, GROUPS),
+        "captum": fastest(captum_gradient, GROUPS),
+    },
     "lrp-all": {"literal program": per_sentence(literal.lrp_all)},
-    "occlusion-f": {"torch": torch_occlusion},
+    "occlusion-f": {"torch": fastest(torch_occlusion, COPIES)},
     "cd": {"plain NumPy": per_sentence(literal.cd)},
 }

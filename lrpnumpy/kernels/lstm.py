@@ -13,7 +13,7 @@ Inputs, and the relevance that goes back to them, may be in another order: a dir
 an `order` that says where each of its rows is.
 
 Where there are few sequences, a product with one step's rows takes as long as loading the weights. So the inputs of
-all steps are projected together before the loop (`ahead`), and relevance goes back to them together after it (`later`).
+several steps are projected together, `ahead`, and relevance goes back to them together, `later`.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from lrpnumpy.kernels.steps import (
 )
 
 FEW = 4  # sequences
+TOGETHER = 48  # rows
 
 
 @kernel
@@ -71,10 +72,9 @@ def forward(
     all_h, all_c, keep = Hs.shape[0] > n_0, C.shape[0] > 0, Z.size > 0
     kinds = K.size // (R * H)
     ahead = n_0 < FEW and D > 0
-    projected = np.empty((4, R if ahead else 0, H), X.dtype)
-    for k in range(4 if ahead else 0):
-        repeat(table[0][k * H : (k + 1) * H], projected[k].reshape(R * H))
-        add_product(X, U[k], projected[k])
+    room = min(TOGETHER, R) if ahead else n_0
+    x, projected = np.empty((room, D), X.dtype), np.empty((4, room if ahead else 0, H), X.dtype)
+    begin, end = 0, 0  # rows in there
     # Of c, a step asks for that before it: two places, in turn.
     cells = C if all_c else np.empty((2 * n_0, H), X.dtype)
     zs = Z if keep else np.empty(4 * n_0 * H, X.dtype)
@@ -82,13 +82,17 @@ def forward(
     ys = Y if keep else np.empty((n_0, H), X.dtype)
     repeat(h0, Hs[:n_0].reshape(n_0 * H))
     repeat(c0, cells[:n_0].reshape(n_0 * H))
-    x = np.empty((0 if ahead else n_0, D), X.dtype)
     for t in range(first.size - 1):
         row = first[t]
         n = first[t + 1] - row
         m = n * H
-        for s in range(0 if ahead else n):
-            copy(X[order[row + s]], x[s])
+        if row + n > end:
+            begin, end = row, min(row + room, R) if ahead else row + n
+            for s in range(end - begin):
+                copy(X[order[begin + s]], x[s])
+            for k in range(4 if ahead else 0):
+                repeat(table[0][k * H : (k + 1) * H], projected[k].reshape(room * H))
+                add_product(x[: end - begin], U[k], projected[k][: end - begin])
         before, after = first[t - 1] + n_0 if t > 0 else 0, row + n_0
         h_prev = Hs[before : before + n] if all_h else Hs[:n]
         h = Hs[after : after + n].reshape(m) if all_h else Hs[:n].reshape(m)
@@ -101,8 +105,7 @@ def forward(
         for k in range(4):
             block = z[k * m : (k + 1) * m]
             if ahead:
-                for s in range(n):
-                    copy(projected[k][order[row + s]], block[s * H : (s + 1) * H])
+                copy(projected[k][row - begin : row - begin + n].reshape(m), block)
             elif ids.size > 0:
                 for s in range(n):
                     copy(table[ids[order[row + s]]][k * H : (k + 1) * H], block[s * H : (s + 1) * H])
@@ -168,12 +171,13 @@ def backward(
     keep, shares = S.size > 0, kinds == KINDS_SHARED
     wanted = R_x.shape[0] > 0
     later = wanted and n_0 < FEW and D > 0 and not shares
-    every = np.empty((G, R if later else 0, H), Hs.dtype)  # s of all steps
-    now = np.empty(G * n_0 * H, Hs.dtype)
-    r_x = np.empty((R if later else n_0, D), Hs.dtype)
+    room = min(TOGETHER, R) if later else n_0
+    now, r_x = np.empty(G * n_0 * H, Hs.dtype), np.empty((room, D), Hs.dtype)
+    several = np.empty((G, room if later else 0, H), Hs.dtype)  # s of the last rows before `end`
+    end = R
     carry, R_c = np.zeros((n_0, H), Hs.dtype), np.zeros(n_0 * H, Hs.dtype)
     leaked, tops, s_sums = np.zeros(n_0 * H, Hs.dtype), np.zeros(n_0 * H, Hs.dtype), np.zeros(G * n_0 * H, Hs.dtype)
-    alike = np.zeros(n_0, Hs.dtype)
+    alike = np.zeros(room, Hs.dtype)
     if R_last.shape[0] > 0:
         copy(R_last.reshape(n_0 * H), carry.reshape(n_0 * H))
     for t in range(first.size - 2, -1, -1):
@@ -248,14 +252,16 @@ def backward(
             for q in range(m):
                 r_h[q] += alike[q // H]
         if later:
+            at = room - (end - row)
             for block in range(G):
-                copy(s[block * m : (block + 1) * m], every[block][row : row + n].reshape(m))
+                copy(s[block * m : (block + 1) * m], several[block][at : at + n].reshape(m))
+            if t == 0 or end - first[t - 1] > room:
+                to_inputs(several, U, order[row:end], X, is_lrp, alike, r_x, R_x)
+                end = row
         elif wanted and D > 0:
-            to_inputs(s, U, order[row : row + n], X, is_lrp, alike, r_x[:n], R_x)
+            to_inputs(s.reshape(G, n, H), U, order[row : row + n], X, is_lrp, alike, r_x, R_x)
         elif wanted:
-            to_words(s, order[row : row + n], ids, table, b, R_x)
-    if later:
-        to_inputs(every.reshape(every.size), U, order, X, is_lrp, np.zeros(R, Hs.dtype), r_x, R_x)
+            to_words(s.reshape(G, n, H), order[row : row + n], ids, table, b, R_x)
     if R_0.shape[0] > 0:
         copy(carry.reshape(n_0 * H), R_0[:n_0].reshape(n_0 * H))
         copy(R_c, R_0[n_0:].reshape(n_0 * H))
@@ -270,14 +276,13 @@ def backward(
 
 
 def to_inputs(s, U, order, X, is_lrp, alike, r_x, R_x) -> None:  # type: ignore[no-untyped-def]
-    """R_x += s U, of all gates together; times x for LRP, and what all inputs get alike."""
-    n, D = r_x.shape
-    m = s.size // U.shape[0]
-    zero, flat = s.dtype.type(0), r_x.reshape(r_x.size)
-    for q in range(flat.size):
+    """R_x += s U, of all gates together; times x for LRP, and what all inputs get alike. s is (G, n or more, H)."""
+    n, D = order.size, X.shape[1]
+    zero, flat = r_x.dtype.type(0), r_x[:n].reshape(n * D)
+    for q in range(n * D):
         flat[q] = zero
     for block in range(U.shape[0]):
-        add_product(s[block * m : (block + 1) * m].reshape(n, m // n), U[block], r_x)
+        add_product(s[block][s.shape[1] - n :], U[block], r_x[:n])
     for q in range(n):
         x, part, total, same = X[order[q]], r_x[q], R_x[order[q]], alike[q]
         if is_lrp:
@@ -290,14 +295,12 @@ def to_inputs(s, U, order, X, is_lrp, alike, r_x, R_x) -> None:  # type: ignore[
 
 def to_words(s, order, ids, table, b, R_x) -> None:  # type: ignore[no-untyped-def]
     """The same for words that were looked up: R_x += s U x, not yet summed."""
-    n, H = order.size, b.shape[1]
-    G = s.size // (n * H)
-    for q in range(n):
+    H = s.shape[2]
+    for q in range(order.size):
         projected, total = table[ids[order[q]]], R_x[order[q]]
-        for block in range(G):
-            gate = 2 if G == 1 else block
-            u_x, bias = projected[gate * H : (gate + 1) * H], b[gate]
-            part = s[(block * n + q) * H : (block * n + q + 1) * H]
+        for block in range(s.shape[0]):
+            gate = 2 if s.shape[0] == 1 else block
+            part, u_x, bias = s[block, q], projected[gate * H : (gate + 1) * H], b[gate]
             for j in range(H):
                 total[j] += part[j] * (u_x[j] - bias[j])
 
