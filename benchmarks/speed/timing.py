@@ -33,8 +33,9 @@ def agree(ours: Sequence[Any], theirs: Sequence[Any], tol: float) -> float:
     """Largest difference of two lists of arrays, relative to the largest value; an error where it is above tol."""
     if len(ours) != len(theirs):
         raise AssertionError(f"{len(ours)} results against {len(theirs)}")
-    size = max(float(np.abs(part).max()) for part in theirs)
-    off = max(float(np.abs(np.asarray(a) - b).max()) for a, b in zip(ours, theirs, strict=True)) / size
+    both = [(np.asarray(a), np.asarray(b)) for a, b in zip(ours, theirs, strict=True)]
+    size = max(float(np.abs(b).max()) for _, b in both)
+    off = max(float(np.abs(a - b).max()) for a, b in both) / size
     if not off <= tol:
         raise AssertionError(f"results differ by {off:.1e} of the largest value, allowed {tol:.0e}")
     return off
