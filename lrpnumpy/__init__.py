@@ -1,7 +1,8 @@
 """Explain the decisions of trained LSTM networks, from plain arrays, without a deep-learning framework."""
 
+from typing import TYPE_CHECKING, Any
+
 from lrpnumpy.checks import LrpError, RelevanceWarning, WeightFileError
-from lrpnumpy.corpus import explain_bag, explain_corpus, open_explanations
 from lrpnumpy.explain import compare, explain, explain_all
 from lrpnumpy.explanation import Comparison, Explanation
 from lrpnumpy.files import convert, from_torch, inspect, load, save
@@ -9,6 +10,9 @@ from lrpnumpy.methods import methods
 from lrpnumpy.model import LSTM, Bidirectional, Dense, Embedding, Model
 from lrpnumpy.predict import predict, predict_all
 from lrpnumpy.rules import Rule
+
+if TYPE_CHECKING:
+    from lrpnumpy.corpus import explain_bag, explain_corpus, open_explanations
 
 __version__ = "0.1.0"
 
@@ -39,3 +43,16 @@ __all__ = [
     "predict_all",
     "save",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """What is for corpora is loaded when it is first asked for: the import stays light."""
+    if name not in ("explain_bag", "explain_corpus", "open_explanations"):
+        raise AttributeError(f"module 'lrpnumpy' has no attribute {name!r}")
+    from lrpnumpy import corpus
+
+    return getattr(corpus, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
