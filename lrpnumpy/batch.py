@@ -5,36 +5,74 @@ A packed batch needs no padding and no masks: at each step the sequences still r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from itertools import chain, groupby, repeat
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lrpnumpy import text
 from lrpnumpy.checks import LrpError, check_shape, float_array
-from lrpnumpy.model import Model
+from lrpnumpy.model import Embedding, Model
 
 
-@dataclass(frozen=True, eq=False)
-class Encoded:
+class Encoded(NamedTuple):
     """One checked sequence: token ids or vectors, the words where there are any, and which positions count."""
 
     ids: np.ndarray | None  # (T,)
     x: np.ndarray | None  # (T, D), where there are no ids
-    tokens: tuple[str, ...] | None
     length: int  # as passed in
     kept: np.ndarray | None = None  # positions that are not padding, where some are
+    words: tuple[str, ...] | None = None  # as passed in
+    embedding: Embedding | None = None  # whose words the ids are
 
     @property
     def steps(self) -> int:
         """Number T of steps that the network sees."""
         return len(self.ids if self.ids is not None else self.x)  # type: ignore[arg-type]
 
+    @property
+    def tokens(self) -> tuple[str, ...] | None:
+        """The words as passed in, or those that the ids stand for."""
+        if self.words is not None or self.embedding is None or self.embedding.vocabulary is None:
+            return self.words
+        vocabulary, ids = self.embedding.vocabulary, self.ids
+        if self.kept is not None:
+            ids = np.full(self.length, self.embedding.mask)
+            ids[self.kept] = self.ids
+        return tuple([vocabulary[k] for k in ids.tolist()])  # type: ignore[union-attr]
+
+
+Encoder = Callable[[Model, Sequence[Any], Sequence[str]], list[Encoded]]
+
 
 def encode(model: Model, value: Any, where: str = "x") -> Encoded:
     """One sequence in any of its forms: a string, a list of words, token ids, or a (T, D) array."""
+    encoder, form = _form(model, value, where)
+    return encoder(model, [form], [where])[0]
+
+
+def encode_all(model: Model, sequences: Any) -> list[Encoded]:
+    """Several sequences, those of one form together; errors name the position in the batch."""
+    if isinstance(sequences, str):
+        raise LrpError(
+            "sequences must be a list of sequences, got one string; use the function for one sequence, or [text]."
+        )
+    if isinstance(sequences, np.ndarray) and sequences.ndim not in (1, 2, 3):
+        raise LrpError(f"sequences must be a list of sequences or a (N, T, D) array, got shape {sequences.shape}.")
+    forms = [(*_form(model, value, where := f"sequence {k}"), where) for k, value in enumerate(sequences)]
+    found: list[Encoded] = []
+    for encoder, some in groupby(forms, itemgetter(0)):
+        _, values, names = zip(*some, strict=True)
+        found += encoder(model, values, names)
+    return found
+
+
+def _form(model: Model, value: Any, where: str) -> tuple[Encoder, Any]:
+    """What a sequence is, a list of words, token ids or vectors, and the function that encodes such."""
     if isinstance(value, str):
         if model.embedding is None or model.embedding.vocabulary is None:
             raise LrpError(
@@ -43,27 +81,28 @@ def encode(model: Model, value: Any, where: str = "x") -> Encoded:
         value = text.tokens(value, model.embedding.tokenizer)
         if not value:
             raise LrpError(f"{where} must have at least one word, got an empty string.")
-    if isinstance(value, Sequence) and len(value) and all(isinstance(word, str) for word in value):
-        return _words(model, value, where)
+    if isinstance(value, Sequence) and len(value) and all(map(str.__instancecheck__, value)):
+        if model.embedding is None or model.embedding.vocabulary is None:
+            raise LrpError(
+                f"{where}: this model has no vocabulary, so it must get a (T, {model.inputs}) array, got words."
+            )
+        return _words, value
     array = value if isinstance(value, np.ndarray) else _as_array(value, where)
     if array.ndim and not len(array):
         raise LrpError(f"{where} must have at least one step, got an empty sequence.")
     if array.dtype.kind in "iu" and array.ndim == 1:
-        return _ids(model, array, where)
+        if model.embedding is None:
+            raise LrpError(
+                f"{where}: this model has no embedding, so it must get a (T, {model.inputs}) float array, got integers."
+            )
+        return _ids, array
     if array.dtype.kind in "iu" and not isinstance(value, np.ndarray):
         array = array.astype(np.float64)
     if array.ndim == 1 and array.dtype.kind == "f":
         raise LrpError(
             f"{where} must have shape (T, {model.inputs}), got {array.shape}; a series of one variable is x[:, None]."
         )
-    check_shape(array, where, (None, model.inputs))
-    x = float_array(array, where, dtype=model.dtype)
-    if model.mask_value is None:
-        return Encoded(None, x, None, len(x))
-    kept = np.flatnonzero((x != x.dtype.type(model.mask_value)).any(axis=1))
-    if not len(kept):
-        raise LrpError(f"{where} must have at least one step that is not padding, got {model.mask_value} everywhere.")
-    return Encoded(None, x if len(kept) == len(x) else x[kept], None, len(x), None if len(kept) == len(x) else kept)
+    return _vectors, array
 
 
 def _as_array(value: Any, where: str) -> np.ndarray:
@@ -75,48 +114,71 @@ def _as_array(value: Any, where: str) -> np.ndarray:
         ) from None
 
 
-def _words(model: Model, words: Sequence[str], where: str) -> Encoded:
-    if model.embedding is None or model.embedding.vocabulary is None:
-        raise LrpError(f"{where}: this model has no vocabulary, so it must get a (T, {model.inputs}) array, got words.")
-    ids = np.array(text.lookup(model.embedding, words, where), np.int64)
-    return _unmasked(model, ids, tuple(words), where)
+def _words(model: Model, sequences: Sequence[Sequence[str]], names: Sequence[str]) -> list[Encoded]:
+    embedding: Any = model.embedding
+    try:
+        ids = text.lookup(embedding, list(chain.from_iterable(sequences)), names[0])
+    except LrpError:  # of one of them, and the message says of which
+        for words, where in zip(sequences, names, strict=True):
+            text.lookup(embedding, words, where)
+        raise
+    return _unmasked(embedding, np.array(ids, np.int64), sequences, names, map(tuple, sequences))
 
 
-def _ids(model: Model, array: np.ndarray, where: str) -> Encoded:
-    if model.embedding is None:
-        raise LrpError(
-            f"{where}: this model has no embedding, so it must get a (T, {model.inputs}) float array, got integers."
-        )
-    ids = array.astype(np.int64)
-    size = len(model.embedding.E)
-    wrong = np.flatnonzero((array < 0) | (array >= size))
-    if len(wrong):
-        raise LrpError(
-            f"{where}: token ids must lie from 0 to {size - 1}, got {array[wrong[0]]} at position {wrong[0]}."
-        )
-    vocabulary = model.embedding.vocabulary
-    return _unmasked(model, ids, None if vocabulary is None else tuple(vocabulary[k] for k in ids), where)
+def _ids(model: Model, sequences: Sequence[np.ndarray], names: Sequence[str]) -> list[Encoded]:
+    embedding: Any = model.embedding
+    ids = np.concatenate(sequences, dtype=np.int64, casting="unsafe")
+    if ids.min() < 0 or ids.max() >= len(embedding.E):
+        for array, where in zip(sequences, names, strict=True):
+            if len(wrong := np.flatnonzero((array < 0) | (array >= len(embedding.E)))):
+                raise LrpError(
+                    f"{where}: token ids must lie from 0 to {len(embedding.E) - 1}, "
+                    f"got {array[wrong[0]]} at position {wrong[0]}."
+                )
+    return _unmasked(embedding, ids, sequences, names, repeat(None))
 
 
-def _unmasked(model: Model, ids: np.ndarray, tokens: tuple[str, ...] | None, where: str) -> Encoded:
-    mask = model.embedding.mask  # type: ignore[union-attr]
-    if mask is None or not (ids == mask).any():
-        return Encoded(ids, None, tokens, len(ids))
-    kept = np.flatnonzero(ids != mask)
-    if not len(kept):
-        raise LrpError(f"{where} must have at least one step that is not padding, got {len(ids)} times id {mask}.")
-    return Encoded(ids[kept], None, tokens, len(ids), kept)
+def _unmasked(
+    embedding: Embedding,
+    ids: np.ndarray,
+    sequences: Sequence[Sequence[Any] | np.ndarray],
+    names: Sequence[str],
+    words: Iterable[tuple[str, ...] | None],
+) -> list[Encoded]:
+    """The ids of sequences that follow one another as one record each, less padding."""
+    mask = embedding.mask
+    is_padded = mask is not None and (ids == mask).any()
+    found, start = [], 0
+    for sequence, where, spelled in zip(sequences, names, words, strict=False):
+        length = len(sequence)
+        own, kept = ids[start : start + length], None
+        start += length
+        if is_padded and (own == mask).any():
+            kept = np.flatnonzero(own != mask)
+            if not len(kept):
+                raise LrpError(
+                    f"{where} must have at least one step that is not padding, got {length} times id {mask}."
+                )
+            own = own[kept]
+        found.append(Encoded(own, None, length, kept, spelled, embedding))
+    return found
 
 
-def encode_all(model: Model, sequences: Any) -> list[Encoded]:
-    """Several sequences; errors name the position in the batch."""
-    if isinstance(sequences, str):
-        raise LrpError(
-            "sequences must be a list of sequences, got one string; use the function for one sequence, or [text]."
-        )
-    if isinstance(sequences, np.ndarray) and sequences.ndim not in (1, 2, 3):
-        raise LrpError(f"sequences must be a list of sequences or a (N, T, D) array, got shape {sequences.shape}.")
-    return [encode(model, value, f"sequence {k}") for k, value in enumerate(sequences)]
+def _vectors(model: Model, arrays: Sequence[np.ndarray], names: Sequence[str]) -> list[Encoded]:
+    found = []
+    for array, where in zip(arrays, names, strict=True):
+        check_shape(array, where, (None, model.inputs))
+        x, kept = float_array(array, where, dtype=model.dtype), None
+        length = len(x)
+        if model.mask_value is not None:
+            kept = np.flatnonzero((x != x.dtype.type(model.mask_value)).any(axis=1))
+            if not len(kept):
+                raise LrpError(
+                    f"{where} must have at least one step that is not padding, got {model.mask_value} everywhere."
+                )
+            x, kept = (x, None) if len(kept) == length else (x[kept], kept)
+        found.append(Encoded(None, x, length, kept))
+    return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import repeat
 
 from lrpnumpy.checks import LrpError
 from lrpnumpy.model import Embedding
@@ -30,10 +31,10 @@ def lookup(embedding: Embedding, words: Sequence[str], where: str) -> list[int]:
     if embedding.vocabulary is None:
         raise LrpError(f"{where} must be token ids or a (T, D) array, got words; the model has no vocabulary.")
     rows = embedding.index
-    spelled = [word.lower() for word in words] if embedding.lowercase else words
+    spelled = list(map(str.lower, words)) if embedding.lowercase else words
     unknown = -1 if embedding.unknown is None else rows[embedding.unknown]
-    ids = [rows.get(word, unknown) for word in spelled]
-    if -1 in ids:
+    ids = list(map(rows.get, spelled, repeat(unknown)))
+    if unknown < 0 and -1 in ids:
         k = ids.index(-1)
         raise LrpError(
             f"{where} must consist of words of the model's vocabulary, which has no token for unknown ones, "
