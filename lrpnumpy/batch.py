@@ -200,12 +200,14 @@ class Batch:
     def starts(self) -> np.ndarray:
         """Where each sequence begins when they follow one another."""
         if self.n == 1:
-            return np.zeros(1, np.int64)
+            return self.first[:1]
         return np.concatenate(([0], np.cumsum(self.lengths)[:-1]))
 
     @cached_property
     def last(self) -> np.ndarray:
         """Packed row of each sequence's last step."""
+        if self.n == 1:
+            return self.rows[-1:]
         return self.first[self.lengths - 1] + np.arange(self.n)
 
     @cached_property
@@ -217,13 +219,15 @@ class Batch:
     def flip(self) -> np.ndarray:
         """Packed row of the mirrored step of the same sequence."""
         if self.n == 1:
-            return np.arange(len(self.rows))[::-1].copy()
+            return self.rows[::-1].copy()
         t = np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
         return self.first[self.lengths[self.owner] - 1 - t] + self.owner
 
     @cached_property
     def at(self) -> np.ndarray:
         """Where the state before each step is kept: the initial states first, then the rows."""
+        if self.n == 1:
+            return self.first
         return np.concatenate(([0], self.first[:-1] + self.n))
 
     @cached_property
@@ -275,13 +279,18 @@ def pack(model: Model, sequences: Sequence[Encoded], look_up: bool = False) -> B
     """A batch of sequences that are sorted already, longest first; with `look_up` of ids alone, x being (R, 0)."""
     lengths = np.array([sequence.steps for sequence in sequences], np.int64)
     first, rows = layout(lengths)
-    if all(sequence.ids is not None for sequence in sequences):
-        ids = np.concatenate([sequence.ids for sequence in sequences])[rows]
-        x = np.empty((len(ids), 0), model.dtype) if look_up else model.embedding.E[ids]  # type: ignore[union-attr]
+    embedding: Any = model.embedding
+    if all([sequence.x is None for sequence in sequences]):
+        ids = in_rows([sequence.ids for sequence in sequences], rows)  # type: ignore[misc]
+        x = np.empty((len(ids), 0), model.dtype) if look_up else embedding.E.take(ids, axis=0)
         return Batch(lengths, first, rows, x, ids)
-    vectors = [s.x if s.x is not None else model.embedding.E[s.ids] for s in sequences]  # type: ignore[union-attr]
-    x = vectors[0] if len(vectors) == 1 else np.concatenate(vectors)[rows]
+    x = in_rows([embedding.E[s.ids] if s.x is None else s.x for s in sequences], rows)
     return Batch(lengths, first, rows, x, None)
+
+
+def in_rows(parts: list[np.ndarray], rows: np.ndarray) -> np.ndarray:
+    """One array a sequence, longest first, to packed rows."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts).take(rows, axis=0)
 
 
 def chunks(lengths: Sequence[int], width: int, most: int = 1 << 22) -> list[np.ndarray]:

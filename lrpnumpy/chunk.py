@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy.backward import Passed, backward
-from lrpnumpy.batch import Batch
+from lrpnumpy.batch import Batch, in_rows
 from lrpnumpy.checks import LrpError
 from lrpnumpy.decompose import decompose
 from lrpnumpy.explanation import SpanLedger
@@ -110,11 +110,6 @@ def _words(batch: Batch) -> list[np.ndarray]:
     return [np.stack([np.arange(T), np.arange(1, T + 1)], axis=1) for T in batch.lengths]
 
 
-def _packed(batch: Batch, parts: list[np.ndarray]) -> np.ndarray:
-    """One array a sequence to packed rows."""
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)[batch.rows]
-
-
 def explain_chunk(
     model: Model,
     batch: Batch,
@@ -163,7 +158,7 @@ def _occluded(
     words = measured(occlude_words(trace, batch, how=request.how, **options))
     single = phrases = None
     if request.with_variables:
-        single = measured(_packed(batch, occlude(trace, batch, [], variables=True, **options)))  # (R, D, C)
+        single = measured(in_rows(occlude(trace, batch, [], variables=True, **options), batch.rows))  # (R, D, C)
     if spans is not None:
         phrases = [measured(values) for values in occlude(trace, batch, spans, how=request.how, **options)]
     parts = []
@@ -200,7 +195,7 @@ def _decomposed(
             asked = slice(T) if spans is None else slice(T, None)
             words.append(a[:T])
             ledgers.append(SpanLedger(a[asked], r[asked], b[asked], (a + r)[0] - a[:T].sum()))
-        part = Columns(scores, chosen, _packed(batch, words), cd=ledgers)
+        part = Columns(scores, chosen, in_rows(words, batch.rows), cd=ledgers)
         if spans is not None:
             part.spans = [entry.relevant for entry in ledgers]
         parts.append(part)
