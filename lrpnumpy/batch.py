@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import chain, groupby, repeat
+from functools import cached_property, lru_cache
+from itertools import accumulate, chain, groupby, pairwise, repeat
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from lrpnumpy import text
-from lrpnumpy.checks import LrpError, check_shape, float_array
+from lrpnumpy.checks import FLOATS, LrpError, check_shape, float_array
 from lrpnumpy.model import Embedding, Model
 
 
@@ -165,11 +165,11 @@ def _unmasked(
 
 
 def _vectors(model: Model, arrays: Sequence[np.ndarray], names: Sequence[str]) -> list[Encoded]:
-    found = []
     for array, where in zip(arrays, names, strict=True):
         check_shape(array, where, (None, model.inputs))
-        x, kept = float_array(array, where, dtype=model.dtype), None
-        length = len(x)
+    found = []
+    for x, where in zip(_checked(model, arrays, names), names, strict=True):
+        length, kept = len(x), None
         if model.mask_value is not None:
             kept = np.flatnonzero((x != x.dtype.type(model.mask_value)).any(axis=1))
             if not len(kept):
@@ -181,7 +181,18 @@ def _vectors(model: Model, arrays: Sequence[np.ndarray], names: Sequence[str]) -
     return found
 
 
-@dataclass(frozen=True, eq=False)
+def _checked(model: Model, arrays: Sequence[np.ndarray], names: Sequence[str]) -> list[np.ndarray]:
+    """Copies of arrays of floats: parts of one, where nothing is wrong with any."""
+    if all(array.dtype in FLOATS for array in arrays):
+        joined = np.concatenate(arrays, dtype=model.dtype, casting="same_kind")
+        if np.isfinite(joined).all():
+            joined.setflags(write=False)
+            stops = [*accumulate(map(len, arrays))]
+            return [joined[a:b] for a, b in pairwise([0, *stops])]
+    return [float_array(array, where, dtype=model.dtype) for array, where in zip(arrays, names, strict=True)]
+
+
+@dataclass(frozen=True, eq=False, init=False)
 class Batch:
     """Some sequences, packed: row first[t] + s is step t of the s-th longest."""
 
@@ -191,6 +202,10 @@ class Batch:
     x: np.ndarray  # (R, D)
     ids: np.ndarray | None  # (R,)
 
+    def __init__(self, x: np.ndarray, ids: np.ndarray | None, indices: dict[str, np.ndarray]) -> None:
+        """`indices` are lengths, first, rows, and any of those below that are known already."""
+        vars(self).update(indices, x=x, ids=ids)
+
     @property
     def n(self) -> int:
         """Number of sequences."""
@@ -199,15 +214,11 @@ class Batch:
     @cached_property
     def starts(self) -> np.ndarray:
         """Where each sequence begins when they follow one another."""
-        if self.n == 1:
-            return self.first[:1]
         return np.concatenate(([0], np.cumsum(self.lengths)[:-1]))
 
     @cached_property
     def last(self) -> np.ndarray:
         """Packed row of each sequence's last step."""
-        if self.n == 1:
-            return self.rows[-1:]
         return self.first[self.lengths - 1] + np.arange(self.n)
 
     @cached_property
@@ -218,16 +229,12 @@ class Batch:
     @cached_property
     def flip(self) -> np.ndarray:
         """Packed row of the mirrored step of the same sequence."""
-        if self.n == 1:
-            return self.rows[::-1].copy()
         t = np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
         return self.first[self.lengths[self.owner] - 1 - t] + self.owner
 
     @cached_property
     def at(self) -> np.ndarray:
         """Where the state before each step is kept: the initial states first, then the rows."""
-        if self.n == 1:
-            return self.first
         return np.concatenate(([0], self.first[:-1] + self.n))
 
     @cached_property
@@ -264,9 +271,6 @@ class Batch:
 def layout(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """`first` and `rows` of a batch with these lengths, longest first."""
     T = int(lengths[0])
-    if len(lengths) == 1:
-        steps = np.arange(T + 1)
-        return steps, steps[:-1]
     running = len(lengths) - np.searchsorted(lengths[::-1], np.arange(T), side="right")
     first = np.concatenate(([0], np.cumsum(running)))
     t = np.repeat(np.arange(T), running)
@@ -275,17 +279,31 @@ def layout(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return first, starts[s] + t
 
 
+@lru_cache(maxsize=256)
+def _alone(T: int) -> dict[str, np.ndarray]:
+    """Every index of a batch of one sequence: they depend on its length only."""
+    first = np.arange(T + 1)
+    first.setflags(write=False)
+    rows = first[:-1]
+    own = {"starts": first[:1], "last": rows[-1:], "flip": rows[::-1].copy(), "at": first, "owner": 0 * rows}
+    return {"lengths": first[-1:], "first": first, "rows": rows, **own}
+
+
 def pack(model: Model, sequences: Sequence[Encoded], look_up: bool = False) -> Batch:
     """A batch of sequences that are sorted already, longest first; with `look_up` of ids alone, x being (R, 0)."""
-    lengths = np.array([sequence.steps for sequence in sequences], np.int64)
-    first, rows = layout(lengths)
     embedding: Any = model.embedding
-    if all([sequence.x is None for sequence in sequences]):
+    if len(sequences) == 1 and sequences[0].steps < 1000:
+        indices = _alone(sequences[0].steps)
+    else:
+        lengths = np.array([sequence.steps for sequence in sequences], np.int64)
+        indices = dict(zip(("lengths", "first", "rows"), (lengths, *layout(lengths)), strict=True))
+    rows = indices["rows"]
+    if all(sequence.x is None for sequence in sequences):
         ids = in_rows([sequence.ids for sequence in sequences], rows)  # type: ignore[misc]
         x = np.empty((len(ids), 0), model.dtype) if look_up else embedding.E.take(ids, axis=0)
-        return Batch(lengths, first, rows, x, ids)
-    x = in_rows([embedding.E[s.ids] if s.x is None else s.x for s in sequences], rows)
-    return Batch(lengths, first, rows, x, None)
+    else:
+        ids, x = None, in_rows([embedding.E[s.ids] if s.x is None else s.x for s in sequences], rows)
+    return Batch(x, ids, indices)
 
 
 def in_rows(parts: list[np.ndarray], rows: np.ndarray) -> np.ndarray:
@@ -299,8 +317,6 @@ def chunks(lengths: Sequence[int], width: int, most: int = 1 << 22) -> list[np.n
     `width` is the widest layer: narrow networks take more sequences at once, so that each step has enough to do, and
     no chunk has more than `most` numbers in an array of the trace unless a single sequence has.
     """
-    if len(lengths) == 1:
-        return [np.zeros(1, np.int64)]
     steps = np.asarray(lengths)
     order = np.argsort(-steps, kind="stable")
     size = max(48, 3072 // width)

@@ -10,12 +10,13 @@ import numpy as np
 from lrpnumpy.backward import Passed, backward
 from lrpnumpy.batch import Batch, in_rows
 from lrpnumpy.checks import LrpError
-from lrpnumpy.decompose import decompose
+from lrpnumpy.decompose import Parts, decompose, decompose_words
 from lrpnumpy.explanation import SpanLedger
 from lrpnumpy.forward import Keep, Trace, forward
 from lrpnumpy.model import Model
 from lrpnumpy.occlude import occlude, occlude_words
 from lrpnumpy.request import Request
+from lrpnumpy.rules import Propagation
 
 
 @dataclass(eq=False)
@@ -55,8 +56,8 @@ def _combine(values: np.ndarray, targets: np.ndarray, versus: int | None) -> np.
 def probabilities(model: Model, scores: np.ndarray) -> np.ndarray | None:
     """Softmax or sigmoid of scores (…, C), as the model says; None where it has neither."""
     if model.output == "softmax":
-        e = np.exp(scores - scores.max(axis=-1, keepdims=True))
-        return e / e.sum(axis=-1, keepdims=True)
+        e = np.exp(scores - np.maximum.reduce(scores, axis=-1, keepdims=True))
+        return e / np.add.reduce(e, axis=-1, keepdims=True)
     if model.output == "sigmoid":
         e = np.exp(-abs(scores))
         return np.where(scores < 0, e, 1) / (1 + e)
@@ -69,27 +70,25 @@ def _stack(parts: list[Any]) -> Any:
 
 
 def _propagated(
-    trace: Trace, request: Request, rows: np.ndarray | None, scores: np.ndarray, targets: np.ndarray
+    trace: Trace, request: Request, how: Propagation, rows: np.ndarray | None, scores: np.ndarray, targets: np.ndarray
 ) -> Columns:
     """Gradient and LRP for one target a sequence."""
-    n, method = trace.batch.n, request.method
-    start = np.zeros_like(scores)
-    weights = scores if method.kind == "lrp" else np.ones_like(scores)
-    every = np.arange(n)
-    start[every, targets] = weights[every, targets]
+    method, is_lrp = request.method, request.method.kind == "lrp"
+    start, at = np.zeros(scores.shape, scores.dtype), targets + np.arange(0, scores.size, scores.shape[1])
+    start.put(at, scores.take(at) if is_lrp else 1)
     if request.versus is not None:
-        start[:, request.versus] -= weights[:, request.versus]
+        start[:, request.versus] -= scores[:, request.versus] if is_lrp else 1
     if rows is not None:
         start, explained = np.zeros_like(trace.scores), start
         start[rows] = explained
-    passed = backward(trace, start, request.propagation, hidden=request.hidden)
+    passed = backward(trace, start, how, hidden=request.hidden)
     values = passed.x
     looked_up = trace.batch.x.shape[1] == 0  # then values are those of words, times U x already
-    if method.kind == "gradient" and not looked_up:
+    if not is_lrp and not looked_up:
         values = values * (values if method.name == "gradient" else trace.batch.x)
     relevance = np.add.reduce(values, axis=1)
     columns = Columns(scores, targets, relevance, values if request.with_variables else None)
-    if method.kind == "lrp":
+    if is_lrp:
         columns.ledger = _ledger(trace.batch, relevance, passed)
         columns.hidden = passed.hidden if request.hidden else None
     return columns
@@ -105,11 +104,6 @@ def _ledger(batch: Batch, relevance: np.ndarray, passed: Passed) -> dict[str, np
     }
 
 
-def _words(batch: Batch) -> list[np.ndarray]:
-    """Every single word as a phrase."""
-    return [np.stack([np.arange(T), np.arange(1, T + 1)], axis=1) for T in batch.lengths]
-
-
 def explain_chunk(
     model: Model,
     batch: Batch,
@@ -120,8 +114,8 @@ def explain_chunk(
     every_class: bool,
 ) -> Columns:
     """All results of one chunk."""
-    kind = request.method.kind
-    keep: Keep = {"occlusion": "states", "cd": "trace"}.get(kind) or request.propagation  # type: ignore[assignment]
+    kind, how = request.method.kind, request.propagation
+    keep: Keep = "states" if kind == "occlusion" else "trace" if kind == "cd" else how
     trace = forward(model, batch, keep)
     rows = _explained_rows(model, batch, request, positions)
     scores = trace.scores if rows is None else trace.scores[rows]
@@ -130,7 +124,7 @@ def explain_chunk(
         targets = scores.argmax(axis=1)
     wanted = [np.full(batch.n, c) for c in range(model.outputs)] if every_class else [targets]
     if kind in ("gradient", "lrp"):
-        parts = [_propagated(trace, request, rows, scores, chosen) for chosen in wanted]
+        parts = [_propagated(trace, request, how, rows, scores, chosen) for chosen in wanted]
         for part in parts:
             if spans is not None:
                 sums = [np.concatenate(([0], np.cumsum(word))) for word in batch.split(part.relevance)]
@@ -182,22 +176,27 @@ def _decomposed(
 ) -> list[Columns]:  # fmt: skip
     """Contextual decomposition, for each of the wanted targets."""
     batch = trace.batch
-    phrases = spans or [np.empty((0, 2), np.int64)] * batch.n
-    both = [np.concatenate(pair) for pair in zip(_words(batch), phrases, strict=True)]  # words first, then phrases
+    words = decompose_words(trace, steps=steps)
+    phrases = None if spans is None else decompose(trace, spans, steps=steps)
+
+    def chosen_of(division: Parts, targets: np.ndarray) -> list[np.ndarray]:
+        values = division.relevant, division.irrelevant, division.bias
+        return [_combine(value, targets, request.versus) for value in values]
+
     parts = []
-    divided = decompose(trace, both, steps=steps)
     for chosen in wanted:
-        words, ledgers = [], []
-        for s, (division, T) in enumerate(zip(divided, batch.lengths, strict=True)):
-            one = np.full(len(division.relevant), chosen[s])
-            names = division.relevant, division.irrelevant, division.bias
-            a, r, b = (_combine(values, one, request.versus) for values in names)
-            asked = slice(T) if spans is None else slice(T, None)
-            words.append(a[:T])
-            ledgers.append(SpanLedger(a[asked], r[asked], b[asked], (a + r)[0] - a[:T].sum()))
-        part = Columns(scores, chosen, in_rows(words, batch.rows), cd=ledgers)
-        if spans is not None:
-            part.spans = [entry.relevant for entry in ledgers]
+        of_words = chosen_of(words, chosen[batch.owner])
+        relevance, irrelevant, _ = of_words
+        whole = (relevance + irrelevant)[: batch.n]  # of the first words, which come first
+        left = whole - np.add.reduceat(batch.unpack(relevance), batch.starts)
+        part = Columns(scores, chosen, relevance)
+        if phrases is None:
+            entries: Any = zip(*map(batch.split, of_words), strict=True)
+        else:
+            entries = [chosen_of(one, np.full(len(one.relevant), c)) for one, c in zip(phrases, chosen, strict=True)]
+        part.cd = [SpanLedger(a, r, b, rest) for (a, r, b), rest in zip(entries, left, strict=True)]
+        if phrases is not None:
+            part.spans = [entry.relevant for entry in part.cd]
         parts.append(part)
     return parts
 

@@ -46,7 +46,7 @@ def run(
         out._put(positions, batch, explain_chunk(model, batch, request, chosen, wanted, positions, every_class))
 
     run_chunks(model, encoded, work, threads, _look_up(model, encoded, request))
-    out._warn()
+    out._finish()
     return out
 
 

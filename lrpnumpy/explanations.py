@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from lrpnumpy.explanation import Explanation, Hidden, Ledger, Span, SpanLedger
 from lrpnumpy.model import Bidirectional, Dense, Model
 from lrpnumpy.request import Request
 
+LEDGER = tuple(field.name for field in fields(Ledger))
 TOO_LARGE = 1e6  # times f_c: relevance beyond this is decided by rounding
 
 
@@ -28,14 +31,17 @@ class Explanations(Sequence[Explanation]):
 
     def __init__(self, model: Model, request: Request, encoded: list[Encoded], every_class: bool) -> None:
         self.model, self.request, self.every_class = model, request, every_class
-        self.encoded = encoded
-        self.starts = np.zeros(len(encoded) + 1, np.int64)
-        np.cumsum([sequence.length for sequence in encoded], out=self.starts[1:])
+        self.encoded, self._options = encoded, request.options
         self.padded = any(sequence.kept is not None for sequence in encoded)
         self._single: dict[str, list[Any]] = {}  # what has a shape of its own for each sequence
         self.alone = len(encoded) == 1 and not self.padded  # then the columns of its chunk are those of the result
         if not self.alone:
             self._make_room()
+
+    @cached_property
+    def starts(self) -> np.ndarray:
+        """(N+1,) where the words of each sequence begin, and where the last ones end."""
+        return np.array([0, *accumulate(sequence.length for sequence in self.encoded)], np.int64)
 
     def _make_room(self) -> None:
         """Columns for all sequences."""
@@ -50,7 +56,7 @@ class Explanations(Sequence[Explanation]):
         if self.request.method.kind == "lrp":
             self.ledger = {
                 name: np.empty((*lead, *((len(model.layers),) if name == "biases" else ()), N), dtype)
-                for name in ("inputs", "biases", "stabiliser", "initial_state", "largest")
+                for name in LEDGER
             }
 
     def _rows(self, positions: np.ndarray, batch: Batch) -> np.ndarray:
@@ -77,8 +83,9 @@ class Explanations(Sequence[Explanation]):
             for name, column in columns.ledger.items():
                 self.ledger[name][..., positions] = column
         for name, parts in (("spans", columns.spans), ("cd", columns.cd)):
-            for k, part in zip(positions, parts or (), strict=bool(parts)):
-                self._single[name][k] = part
+            if parts is not None:
+                for k, part in zip(positions, parts, strict=True):
+                    self._single[name][k] = part
         if columns.hidden is not None:
             for s, k in enumerate(positions):
                 take = batch.first[: batch.lengths[s]] + s
@@ -100,23 +107,13 @@ class Explanations(Sequence[Explanation]):
     def __repr__(self) -> str:
         return f"<{len(self)} explanations by {self.request.method.name}>"
 
-    @cached_property
-    def probabilities(self) -> np.ndarray | None:
-        """(N, C), where the model has any."""
-        return probabilities(self.model, self.scores)
-
-    @cached_property
-    def _options(self) -> dict[str, Any]:
-        return self.request.options
-
     def _one(self, k: int) -> Explanation:
-        words = slice(self.starts[k], self.starts[k + 1])
+        words = slice(None) if self.alone else slice(*self.starts[k : k + 2].tolist())
         found = self.probabilities
         ledger: Ledger | SpanLedger | None = self._single["cd"][k] if "cd" in self._single else None
         if self.ledger:
-            entries = {name: column[..., k] for name, column in self.ledger.items()}
-            biases = entries.pop("biases")  # (layers,), or (C, layers)
-            ledger = Ledger(biases=tuple(biases.T), **entries)
+            inputs, biases, *rest = [self.ledger[name][..., k] for name in LEDGER]
+            ledger = Ledger(inputs, tuple(biases.T), *rest)  # biases are (layers,), or (C, layers)
         spans = self._single.get("spans")
         return Explanation(
             relevance=self.relevance[..., words],
@@ -148,34 +145,31 @@ class Explanations(Sequence[Explanation]):
                 out += [Hidden(number, name, *parts[2 * j : 2 * j + 2]) for j, name in enumerate(names)]
         return tuple(out)
 
-    def _warn(self) -> None:
-        """One warning a call, where relevance is not finite or so large that rounding decides it."""
-        name, eps = self.request.method.name, self.request.eps
-        advice = f"; try a larger eps than {eps:g}, or another rule" if self.request.method.kind == "lrp" else ""
-        wrong = ~np.isfinite(self.relevance)
-        if wrong.any():
-            k = int(np.searchsorted(self.starts, np.argwhere(wrong)[0][-1], side="right")) - 1
-            warnings.warn(
-                f"{name}: relevance of sequence {k} is not finite (eps={eps:g}){advice}.",
-                RelevanceWarning,
-                stacklevel=_outside(),
-            )
-        elif "largest" in self.ledger:
+    def _finish(self) -> None:
+        """Probabilities, and one warning a call where relevance is not finite or so large that rounding decides it."""
+        self.probabilities = probabilities(self.model, self.scores)  # (N, C), where the model has any
+        is_finite, largest = np.isfinite(self.relevance), self.ledger.get("largest")
+        if not is_finite.all():
+            k = int(np.searchsorted(self.starts, np.argwhere(~is_finite)[0][-1], side="right")) - 1
+            self._say(f"relevance of sequence {k} is not finite (eps={self.request.eps:g})")
+        elif largest is not None:
             size = abs(self._explained())
-            huge = self.ledger["largest"] > TOO_LARGE * np.maximum(size, np.finfo(size.dtype).tiny)
-            if huge.any():
-                k = int(np.argwhere(huge)[0][-1])
-                warnings.warn(
-                    f"{name}: relevance inside the network is more than {TOO_LARGE:.0e} times the score for "
-                    f"{int(huge.sum())} of {huge.size} explanations, the first that of sequence {k} (eps={eps:g}), so "
-                    f"rounding decides it{advice}.",
-                    RelevanceWarning,
-                    stacklevel=_outside(),
+            huge = largest > TOO_LARGE * size
+            if huge.any() and (huge := largest > TOO_LARGE * np.maximum(size, np.finfo(size.dtype).tiny)).any():
+                self._say(
+                    f"relevance inside the network is more than {TOO_LARGE:.0e} times the score for "
+                    f"{int(huge.sum())} of {huge.size} explanations, the first that of sequence "
+                    f"{int(np.argwhere(huge)[0][-1])} (eps={self.request.eps:g}), so rounding decides it"
                 )
+
+    def _say(self, problem: str) -> None:
+        method, eps = self.request.method, self.request.eps
+        advice = f"; try a larger eps than {eps:g}, or another rule" if method.kind == "lrp" else ""
+        warnings.warn(f"{method.name}: {problem}{advice}.", RelevanceWarning, stacklevel=_outside())
 
     def _explained(self) -> np.ndarray:
         """(N,) or (C, N): what is explained, f_target or f_target - f_versus."""
-        chosen = self.scores.T if self.every_class else self.scores[np.arange(len(self)), self.targets]
+        chosen = self.scores.T if self.every_class else self.scores[np.arange(len(self.targets)), self.targets]
         return chosen if self.request.versus is None else chosen - self.scores[:, self.request.versus]
 
 

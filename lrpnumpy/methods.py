@@ -115,4 +115,4 @@ def find(method: str | Rule) -> Method:
         return _lrp(method.name, "layer-wise relevance propagation by a rule of one's own", "-", method)
     if not isinstance(method, str):
         raise LrpError(f"method must be a name or an lrp.Rule, got {type(method).__name__}.")
-    return METHODS[one_of(method, "method", tuple(METHODS))]
+    return METHODS.get(method) or METHODS[one_of(method, "method", tuple(METHODS))]

@@ -51,6 +51,9 @@ def run_chunks(
     """Call work(positions, batch) for chunks of the sequences, on several threads where it pays."""
     if threads is not None and not (isinstance(threads, int) and threads > 0):
         raise LrpError(f"threads must be a positive number, or None for what pays, got {threads!r}.")
+    if len(encoded) == 1:
+        work(np.zeros(1, np.int64), pack(model, encoded, look_up))
+        return
     lengths = [sequence.steps for sequence in encoded]
     parts = chunks(lengths, width(model))
 

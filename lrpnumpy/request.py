@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -17,8 +16,7 @@ from lrpnumpy.rules import Propagation
 Unit = Literal["word", "variable"] | None
 
 
-@dataclass(frozen=True, eq=False)
-class Request:
+class Request(NamedTuple):
     """What is asked for, checked."""
 
     method: Method
@@ -45,14 +43,13 @@ class Request:
     @property
     def options(self) -> dict[str, Any]:
         """The options that matter to the method, for the record."""
-        kind = self.method.kind
         options: dict[str, Any] = {}
-        if kind == "lrp":
-            options |= {"eps": self.eps, "share_bias": self.share_bias}
-        if kind == "occlusion":
-            options |= {"how": self.how, "tol": self.tol}
+        if self.method.kind == "lrp":
+            options = {"eps": self.eps, "share_bias": self.share_bias}
+        elif self.method.kind == "occlusion":
+            options = {"how": self.how, "tol": self.tol}
             options |= {} if self.baseline is None else {"baseline": self.baseline.tolist()}
-        return options | {"unit": self.unit, "versus": self.versus, "step": self.step}
+        return {**options, "unit": self.unit, "versus": self.versus, "step": self.step}
 
 
 def request(
@@ -135,7 +132,7 @@ def targets(model: Model, target: Any, count: int) -> np.ndarray | str | None:
     if target is None or (isinstance(target, str) and target == "all" and "all" not in (model.classes or ())):
         return target
     if isinstance(target, (str, int, np.integer)):
-        return np.full(count, class_index(model, target, "target"))
+        return np.array([class_index(model, target, "target")] * count, np.int64)
     if not isinstance(target, (Sequence, np.ndarray)):
         raise LrpError(
             f"target must be None, a class index or name, 'all', or one class for each sequence, got {target!r}."
