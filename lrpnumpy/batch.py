@@ -72,7 +72,7 @@ def encode_all(model: Model, sequences: Any) -> list[Encoded]:
 
 
 def _form(model: Model, value: Any, where: str) -> tuple[Encoder, Any]:
-    """What a sequence is, a list of words, token ids or vectors, and the function that encodes such."""
+    """What a sequence is, words looked up, token ids or vectors, and the function that encodes such."""
     if isinstance(value, str):
         if model.embedding is None or model.embedding.vocabulary is None:
             raise LrpError(
@@ -86,7 +86,7 @@ def _form(model: Model, value: Any, where: str) -> tuple[Encoder, Any]:
             raise LrpError(
                 f"{where}: this model has no vocabulary, so it must get a (T, {model.inputs}) array, got words."
             )
-        return _words, value
+        return _words, (text.lookup(model.embedding, value, where), tuple(value))
     array = value if isinstance(value, np.ndarray) else _as_array(value, where)
     if array.ndim and not len(array):
         raise LrpError(f"{where} must have at least one step, got an empty sequence.")
@@ -114,15 +114,9 @@ def _as_array(value: Any, where: str) -> np.ndarray:
         ) from None
 
 
-def _words(model: Model, sequences: Sequence[Sequence[str]], names: Sequence[str]) -> list[Encoded]:
-    embedding: Any = model.embedding
-    try:
-        ids = text.lookup(embedding, list(chain.from_iterable(sequences)), names[0])
-    except LrpError:  # of one of them, and the message says of which
-        for words, where in zip(sequences, names, strict=True):
-            text.lookup(embedding, words, where)
-        raise
-    return _unmasked(embedding, np.array(ids, np.int64), sequences, names, map(tuple, sequences))
+def _words(model: Model, sequences: Sequence[tuple[list[int], tuple[str, ...]]], names: Sequence[str]) -> list[Encoded]:
+    ids, words = zip(*sequences, strict=True)
+    return _unmasked(model, np.array([*chain.from_iterable(ids)], np.int64), words, names, words)
 
 
 def _ids(model: Model, sequences: Sequence[np.ndarray], names: Sequence[str]) -> list[Encoded]:
@@ -135,17 +129,18 @@ def _ids(model: Model, sequences: Sequence[np.ndarray], names: Sequence[str]) ->
                     f"{where}: token ids must lie from 0 to {len(embedding.E) - 1}, "
                     f"got {array[wrong[0]]} at position {wrong[0]}."
                 )
-    return _unmasked(embedding, ids, sequences, names, repeat(None))
+    return _unmasked(model, ids, sequences, names, repeat(None))
 
 
 def _unmasked(
-    embedding: Embedding,
+    model: Model,
     ids: np.ndarray,
     sequences: Sequence[Sequence[Any] | np.ndarray],
     names: Sequence[str],
     words: Iterable[tuple[str, ...] | None],
 ) -> list[Encoded]:
     """The ids of sequences that follow one another as one record each, less padding."""
+    embedding: Any = model.embedding
     mask = embedding.mask
     is_padded = mask is not None and (ids == mask).any()
     found, start = [], 0
@@ -198,23 +193,21 @@ class Batch:
 
     lengths: np.ndarray  # (n,), longest first
     first: np.ndarray  # (T+1,)
+    starts: np.ndarray  # (n,) where each sequence begins when they follow one another
+    owner: np.ndarray  # (R,) which sequence each packed row belongs to
+    step: np.ndarray  # (R,) and which step of it the row is
     rows: np.ndarray  # (R,) where each packed row stands when the sequences follow one another
     x: np.ndarray  # (R, D)
     ids: np.ndarray | None  # (R,)
 
     def __init__(self, x: np.ndarray, ids: np.ndarray | None, indices: dict[str, np.ndarray]) -> None:
-        """`indices` are lengths, first, rows, and any of those below that are known already."""
+        """`indices` are the other fields, and any of the properties below that are known already."""
         vars(self).update(indices, x=x, ids=ids)
 
     @property
     def n(self) -> int:
         """Number of sequences."""
         return len(self.lengths)
-
-    @cached_property
-    def starts(self) -> np.ndarray:
-        """Where each sequence begins when they follow one another."""
-        return np.concatenate(([0], np.cumsum(self.lengths)[:-1]))
 
     @cached_property
     def last(self) -> np.ndarray:
@@ -229,22 +222,12 @@ class Batch:
     @cached_property
     def flip(self) -> np.ndarray:
         """Packed row of the mirrored step of the same sequence."""
-        t = np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
-        return self.first[self.lengths[self.owner] - 1 - t] + self.owner
+        return self.first.take(self.lengths.take(self.owner) - 1 - self.step) + self.owner
 
     @cached_property
     def at(self) -> np.ndarray:
         """Where the state before each step is kept: the initial states first, then the rows."""
         return np.concatenate(([0], self.first[:-1] + self.n))
-
-    @cached_property
-    def owner(self) -> np.ndarray:
-        """Which sequence each packed row belongs to."""
-        return np.arange(len(self.rows)) - np.repeat(self.first[:-1], np.diff(self.first))
-
-    def step_of(self, packed_rows: np.ndarray) -> np.ndarray:
-        """Which time step packed rows belong to."""
-        return np.searchsorted(self.first, packed_rows, side="right") - 1
 
     def winners(self, packed: np.ndarray) -> np.ndarray:
         """(R, M) rows to the same shape: True where a row is the first to reach its sequence's maximum."""
@@ -268,42 +251,45 @@ class Batch:
         return [flat[a : a + n] for a, n in zip(self.starts, self.lengths, strict=True)]
 
 
+def indices(lengths: np.ndarray) -> dict[str, np.ndarray]:
+    """The indices of a batch with these lengths, longest first."""
+    T, n = int(lengths[0]), len(lengths)
+    running = n - lengths[::-1].searchsorted(np.arange(T), side="right")
+    first = np.zeros(T + 1, np.int64)
+    running.cumsum(out=first[1:])
+    step = np.arange(T).repeat(running)
+    owner = np.arange(len(step)) - first.take(step)
+    starts = lengths.cumsum() - lengths
+    own = {"starts": starts, "owner": owner, "step": step, "rows": starts.take(owner) + step}
+    return {"lengths": lengths, "first": first, **own}
+
+
 def layout(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """`first` and `rows` of a batch with these lengths, longest first."""
-    T = int(lengths[0])
-    running = len(lengths) - np.searchsorted(lengths[::-1], np.arange(T), side="right")
-    first = np.concatenate(([0], np.cumsum(running)))
-    t = np.repeat(np.arange(T), running)
-    s = np.arange(first[-1]) - first[t]
-    starts = np.concatenate(([0], np.cumsum(lengths)[:-1]))
-    return first, starts[s] + t
+    found = indices(lengths)
+    return found["first"], found["rows"]
 
 
 @lru_cache(maxsize=256)
 def _alone(T: int) -> dict[str, np.ndarray]:
-    """Every index of a batch of one sequence: they depend on its length only."""
-    first = np.arange(T + 1)
-    first.setflags(write=False)
-    rows = first[:-1]
-    own = {"starts": first[:1], "last": rows[-1:], "flip": rows[::-1].copy(), "at": first, "owner": 0 * rows}
-    return {"lengths": first[-1:], "first": first, "rows": rows, **own}
+    """The indices of a batch of one sequence, and what follows from them: they depend on its length only."""
+    batch = Batch(np.empty((T, 0)), None, indices(np.array([T])))
+    return {**vars(batch), "last": batch.last, "flip": batch.flip}
 
 
 def pack(model: Model, sequences: Sequence[Encoded], look_up: bool = False) -> Batch:
     """A batch of sequences that are sorted already, longest first; with `look_up` of ids alone, x being (R, 0)."""
     embedding: Any = model.embedding
-    if len(sequences) == 1 and sequences[0].steps < 1000:
-        indices = _alone(sequences[0].steps)
-    else:
-        lengths = np.array([sequence.steps for sequence in sequences], np.int64)
-        indices = dict(zip(("lengths", "first", "rows"), (lengths, *layout(lengths)), strict=True))
-    rows = indices["rows"]
+    parts: list[Any] = [sequence.ids if sequence.x is None else sequence.x for sequence in sequences]
+    is_short = len(parts) == 1 and len(parts[0]) < 1000
+    known = _alone(len(parts[0])) if is_short else indices(np.array([len(part) for part in parts], np.int64))
+    ids = None
     if all(sequence.x is None for sequence in sequences):
-        ids = in_rows([sequence.ids for sequence in sequences], rows)  # type: ignore[misc]
+        ids = in_rows(parts, known["rows"])
         x = np.empty((len(ids), 0), model.dtype) if look_up else embedding.E.take(ids, axis=0)
     else:
-        ids, x = None, in_rows([embedding.E[s.ids] if s.x is None else s.x for s in sequences], rows)
-    return Batch(x, ids, indices)
+        x = in_rows([part if part.ndim == 2 else embedding.E.take(part, axis=0) for part in parts], known["rows"])
+    return Batch(x, ids, known)
 
 
 def in_rows(parts: list[np.ndarray], rows: np.ndarray) -> np.ndarray:

@@ -119,7 +119,7 @@ def explain_chunk(
     trace = forward(model, batch, keep)
     rows = _explained_rows(model, batch, request, positions)
     scores = trace.scores if rows is None else trace.scores[rows]
-    steps = None if rows is None else batch.step_of(rows)
+    steps = None if rows is None else batch.step[rows]
     if targets is None:
         targets = scores.argmax(axis=1)
     wanted = [np.full(batch.n, c) for c in range(model.outputs)] if every_class else [targets]

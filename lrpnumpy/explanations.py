@@ -67,7 +67,7 @@ class Explanations(Sequence[Explanation]):
                 kept = self.encoded[k].kept
                 parts.append(self.starts[k] + (np.arange(self.encoded[k].length) if kept is None else kept))
             return np.concatenate(parts)[batch.rows]
-        return np.repeat(self.starts[positions] - batch.starts, batch.lengths)[batch.rows] + batch.rows
+        return self.starts[positions].take(batch.owner) + batch.step
 
     def _put(self, positions: np.ndarray, batch: Batch, columns: Columns) -> None:
         if self.alone:
@@ -149,13 +149,15 @@ class Explanations(Sequence[Explanation]):
         """Probabilities, and one warning a call where relevance is not finite or so large that rounding decides it."""
         self.probabilities = probabilities(self.model, self.scores)  # (N, C), where the model has any
         is_finite, largest = np.isfinite(self.relevance), self.ledger.get("largest")
-        if not is_finite.all():
+        if np.count_nonzero(is_finite) < is_finite.size:
             k = int(np.searchsorted(self.starts, np.argwhere(~is_finite)[0][-1], side="right")) - 1
             self._say(f"relevance of sequence {k} is not finite (eps={self.request.eps:g})")
         elif largest is not None:
             size = abs(self._explained())
             huge = largest > TOO_LARGE * size
-            if huge.any() and (huge := largest > TOO_LARGE * np.maximum(size, np.finfo(size.dtype).tiny)).any():
+            if np.count_nonzero(huge):
+                huge &= largest > TOO_LARGE * np.finfo(size.dtype).tiny
+            if np.count_nonzero(huge):
                 self._say(
                     f"relevance inside the network is more than {TOO_LARGE:.0e} times the score for "
                     f"{int(huge.sum())} of {huge.size} explanations, the first that of sequence "

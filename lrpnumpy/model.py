@@ -97,8 +97,14 @@ class Embedding(_Record):
 
     @cached_property
     def index(self) -> dict[str, int]:
-        """Word to row."""
-        return {word: k for k, word in enumerate(self.vocabulary or ())}
+        """Word to row; where case does not count, only of words in lower case, since no other is ever looked up."""
+        every = enumerate(self.vocabulary or ())
+        return {word: k for k, word in every if not self.lowercase or word == word.lower()}
+
+    @cached_property
+    def unknown_row(self) -> int:
+        """Row of the words that are not in the vocabulary, -1 where there is none."""
+        return -1 if self.unknown is None else (self.vocabulary or ()).index(self.unknown)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

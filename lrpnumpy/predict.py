@@ -58,7 +58,7 @@ def run_chunks(
     parts = chunks(lengths, width(model))
 
     def one(part: np.ndarray) -> None:
-        work(part, pack(model, [encoded[k] for k in part], look_up))
+        work(part, pack(model, [encoded[k] for k in part.tolist()], look_up))
 
     if threads is None:
         enough = sum(lengths) * width(model) > 64 * ROWS_WORTH_A_THREAD

@@ -31,15 +31,16 @@ def lookup(embedding: Embedding, words: Sequence[str], where: str) -> list[int]:
     if embedding.vocabulary is None:
         raise LrpError(f"{where} must be token ids or a (T, D) array, got words; the model has no vocabulary.")
     rows = embedding.index
-    spelled = list(map(str.lower, words)) if embedding.lowercase else words
-    unknown = -1 if embedding.unknown is None else rows[embedding.unknown]
-    ids = list(map(rows.get, spelled, repeat(unknown)))
-    if unknown < 0 and -1 in ids:
-        k = ids.index(-1)
-        raise LrpError(
-            f"{where} must consist of words of the model's vocabulary, which has no token for unknown ones, "
-            f"got {spelled[k]!r} at position {k}."
-        )
+    ids = list(map(rows.get, words, repeat(-1)))  # most words are spelled as in the vocabulary
+    if -1 in ids:
+        spelled = [word.lower() for word in words] if embedding.lowercase else words
+        ids = list(map(rows.get, spelled, repeat(embedding.unknown_row)))
+        if -1 in ids:
+            k = ids.index(-1)
+            raise LrpError(
+                f"{where} must consist of words of the model's vocabulary, which has no token for unknown ones, "
+                f"got {spelled[k]!r} at position {k}."
+            )
     return ids
 
 
