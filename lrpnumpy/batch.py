@@ -273,8 +273,12 @@ def layout(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 @lru_cache(maxsize=256)
 def _alone(T: int) -> dict[str, np.ndarray]:
     """The indices of a batch of one sequence, and what follows from them: they depend on its length only."""
-    batch = Batch(np.empty((T, 0)), None, indices(np.array([T])))
-    return {**vars(batch), "last": batch.last, "flip": batch.flip}
+    known = indices(np.array([T]))
+    batch = Batch(np.empty((T, 0)), None, known)
+    known |= {"last": batch.last, "straight": batch.straight, "flip": batch.flip}
+    for array in known.values():
+        array.setflags(write=False)
+    return known
 
 
 def pack(model: Model, sequences: Sequence[Encoded], look_up: bool = False) -> Batch:

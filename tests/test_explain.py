@@ -14,6 +14,7 @@ from networks import close
 
 import lrpnumpy as lrp
 from lrpnumpy import backward as engine
+from lrpnumpy.batch import encode, encode_all
 from lrpnumpy.methods import METHODS
 from lrpnumpy.rules import RULES
 
@@ -338,6 +339,27 @@ def test_one_input_in_four_forms(text_model):
     ]
     batch = lrp.explain_all(text_model, forms, target=["positive", 1, 1, "positive"])
     assert len(batch) == 4 and batch[-1].target == 1 and [e.target for e in batch[1:3]] == [1, 1]
+    assert [e.tokens for e in batch] == [e.tokens for e in found]
+    for one, alone in zip(batch, found, strict=True):
+        close(one.relevance, alone.relevance)
+
+
+def test_sequences_encoded_together_are_those_encoded_alone(rng):
+    """Words, ids of several kinds and arrays, with padding, in any order; errors name the sequence at fault."""
+    words = ["<pad>", "Not", "very", "good"]
+    embedding = lrp.Embedding(rng.normal(size=(4, 3)), vocabulary=words, mask=0)
+    model = lrp.Model([nets.lstm(rng, 3, 4), nets.dense(rng, 4, 2)], embedding=embedding)
+    ids = [np.array([1, 2], np.uint8), np.array([0, 3, 0]), [3, 1, 2, 0]]
+    sequences = [["Not", "good"], "very <pad> good", *ids, rng.normal(size=(2, 3)), rng.normal(size=(1, 3)), ["good"]]
+    for x, one in zip(sequences, encode_all(model, sequences), strict=True):
+        alone = encode(model, x)
+        assert one.tokens == alone.tokens and one.length == alone.length and one.steps == alone.steps
+        for name in ("ids", "x", "kept"):
+            assert np.array_equal(getattr(one, name), getattr(alone, name)), name
+    assert [encode(model, x).tokens for x in ids] == [tuple(words[k] for k in x) for x in ids]
+    for wrong in (["Not", "bad"], [1, 4], np.array([1, 2**63], np.uint64), [[1.0, 2.0, np.nan]], [0, 0]):
+        with pytest.raises(lrp.LrpError, match=r"^sequence 9\b"):
+            encode_all(model, [*sequences, ["very"], wrong, *sequences])
 
 
 def test_options_reach_the_result(text_model):
