@@ -1,4 +1,4 @@
-"""Our engine on packed, checked arrays: one function a job, each from batches to one result a sequence."""
+"""Our engine on packed, checked arrays: one function a job, each from a batch to packed rows of results."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import lrpnumpy as lrp
 from benchmarks.speed.workloads import Workload
 from lrpnumpy.backward import backward
 from lrpnumpy.batch import Batch
-from lrpnumpy.decompose import decompose
+from lrpnumpy.decompose import decompose_words
 from lrpnumpy.forward import forward
-from lrpnumpy.occlude import occlude
+from lrpnumpy.occlude import occlude_words
 from lrpnumpy.rules import RULES, Propagation
 
 TARGET = 0
@@ -37,22 +37,17 @@ def propagated(how: Propagation) -> Callable[[lrp.Model, Batch], Any]:
     return job
 
 
-def words(batch: Batch) -> list[np.ndarray]:
-    return [np.stack([np.arange(T), np.arange(1, T + 1)], axis=1) for T in batch.lengths]
-
-
 def occluded(tol: float = 0.0) -> Callable[[lrp.Model, Batch], Any]:
     def job(model: lrp.Model, batch: Batch) -> Any:
-        whole = forward(model, batch).scores[:, TARGET]
-        found = occlude(model, batch, words(batch), tol=tol)
-        return [f - values[:, TARGET] for f, values in zip(whole, found, strict=True)]
+        trace = forward(model, batch, "states")
+        without = occlude_words(trace, batch, tol=tol)
+        return trace.scores[:, TARGET][batch.owner] - without[:, TARGET]
 
     return job
 
 
 def decomposed(model: lrp.Model, batch: Batch) -> Any:
-    found = decompose(forward(model, batch, "trace"), words(batch))
-    return [part.relevant[:, TARGET] for part in found]
+    return decompose_words(forward(model, batch, "trace")).relevant[:, TARGET]
 
 
 JOBS: dict[str, Callable[[lrp.Model, Batch], Any]] = {
@@ -83,9 +78,9 @@ def runner(job: str, work: Workload, threads: int, tol: float = 0.0) -> Callable
 def results(job: str, work: Workload, tol: float = 0.0) -> list[Any]:
     """The results of all sequences, longest first."""
     found = runner(job, work, 1, tol)()
-    packed = job.startswith(("gradient", "lrp"))
+    is_packed = job != "forward"
     return [
         part
         for batch, parts in zip(work.batches, found, strict=True)
-        for part in (batch.split(parts) if packed else parts)
+        for part in (batch.split(parts) if is_packed else parts)
     ]
