@@ -290,7 +290,7 @@ def _run(
     gap_start, gap_stop = variants.gap or (change.lo, change.lo)
     columns = variants.owner, change.lo, change.hi, end, gap_start, gap_stop
     cuts = np.arange(V + 1) if variants.tol > 0 or batch.n == 1 else _strips(*columns)
-    places = min(V, max(batch.n, 48, 4096 // layer.units))
+    places = min(V, max(batch.n, 96, 4096 // layer.units))
     Q = change.rows @ layer.U.reshape(-1, layer.inputs).T + layer.b.reshape(-1)  # type: ignore[union-attr]
     kernels.run(
         trace.P, batch.first, batch.at, trace.C, trace.Hs, prepared(layer)[1], CODES[layer.activation],

@@ -22,20 +22,29 @@ from lrpnumpy.kernels.product import add_product
 from lrpnumpy.kernels.steps import activate
 
 J1 = Annotated[np.ndarray, "int", 1, "write"]
+LOOP = 32  # elementwise loops have a multiple of so many rounds: no rest that is not vectorised
 
 
-def copy(source: np.ndarray, target: np.ndarray) -> None:
-    """target = source, both contiguous; where they overlap, the target comes first."""
-    flat, into = source.reshape(source.size), target.reshape(target.size)
-    for j in range(into.size):
-        into[j] = flat[j]
+def copy(source, target):  # type: ignore[no-untyped-def]
+    """target = source, both flat; where they overlap, the target comes first."""
+    for j in range(target.size):
+        target[j] = source[j]
+
+
+def near(x, y, tol):  # type: ignore[no-untyped-def]
+    """Whether no number is further away than tol."""
+    j = 0
+    while j < x.size and abs(x[j] - y[j]) <= tol:
+        j += 1
+    return j == x.size
 
 
 def overloads() -> None:
-    """Let kernels call copy, which Numba compiles faster than a slice assignment."""
+    """Let kernels call these functions; Numba compiles copy faster than a slice assignment."""
     from numba.extending import register_jitable
 
     register_jitable(copy)
+    register_jitable(near)
 
 
 @kernel
@@ -69,13 +78,21 @@ def run(
     """z = W h_prev + U x + b; i, f, o = sigm(z), g = tanh(z); c = f c_prev + i g; h = o tanh(c)."""
     H = C.shape[1]
     strips = cuts.size - 1
-    z = np.empty(places * H, C.dtype)
-    a = np.empty(4 * places * H, C.dtype)
-    c_now = np.empty((places, H), C.dtype)
-    h_now = np.empty((places, H), C.dtype)
-    which = np.empty(places, np.int64)  # first variant of each running strip
-    width = np.empty(places, np.int64)  # how many of it are running
-    now = np.empty(places, np.int64)  # their next step
+    C_flat = C.reshape(C.size)
+    H_flat = Hs.reshape(Hs.size)
+    # What is running: `places` rows, and then some, so that loops end where they like and arrays do not start alike.
+    room = np.zeros((5, (places * H // LOOP + 5) * LOOP), C.dtype)
+    h = room[0]
+    c = room[1]
+    z = room[2]
+    y = room[3]
+    i_g = room[4]
+    strip_of = np.empty((5, places), np.int64)
+    which = strip_of[0]  # first variant of each running strip
+    width = strip_of[1]  # how many of it are running
+    now = strip_of[2]  # their next step
+    source = strip_of[3]  # row of their inputs in P, or -1 for inputs of their own
+    apart = strip_of[4]  # rows of P from one gate to the next
     came = 0
     running = 0
     n = 0
@@ -88,8 +105,8 @@ def run(
                 break
             t = min(lo[v], end[v])
             row = at[t] + owner[v]
-            copy(Hs[row : row + wide], h_now[n : n + wide])
-            copy(C[row : row + wide], c_now[n : n + wide])
+            copy(H_flat[row * H : (row + wide) * H], h[n * H : (n + wide) * H])
+            copy(C_flat[row * H : (row + wide) * H], c[n * H : (n + wide) * H])
             which[running] = v
             width[running] = wide
             now[running] = gap_stop[v] if t == gap_start[v] else t
@@ -108,29 +125,24 @@ def run(
             while left > 0 and end[v + left - 1] <= t:
                 left -= 1
                 done[v + left] = t
-            if left < wide and not keep:
-                copy(h_now[old + left : old + wide], out[v + left : v + wide])
+                if not keep:
+                    copy(h[(old + left) * H : (old + left + 1) * H], out[v + left])
             if tol > 0 and left > 0 and t >= hi[v]:
-                h_v = h_now[old]
-                c_v = c_now[old]
-                h_true = Hs[at[t] + owner[v]]
-                c_true = C[at[t] + owner[v]]
-                j = 0
-                while j < H and abs(h_v[j] - h_true[j]) <= tol and abs(c_v[j] - c_true[j]) <= tol:
-                    j += 1
-                if j == H:
+                row = at[t] + owner[v]
+                if near(h[old * H : (old + 1) * H], Hs[row], tol) and near(c[old * H : (old + 1) * H], C[row], tol):
                     left = 0
                     done[v] = t
                     if not keep:
-                        row = at[end[v]] + owner[v]
-                        copy(Hs[row : row + 1], out[v : v + 1])
+                        copy(Hs[at[end[v]] + owner[v]], out[v])
             if left > 0:
                 if n < old:
-                    copy(h_now[old : old + left], h_now[n : n + left])
-                    copy(c_now[old : old + left], c_now[n : n + left])
+                    copy(h[old * H : (old + left) * H], h[n * H : (n + left) * H])
+                    copy(c[old * H : (old + left) * H], c[n * H : (n + left) * H])
                 which[running] = v
                 width[running] = left
                 now[running] = t
+                source[running] = 4 * first[t] + owner[v] if t >= hi[v] else -1
+                apart[running] = first[t + 1] - first[t]
                 running += 1
                 n += left
             old += wide
@@ -138,51 +150,39 @@ def run(
             if came == strips:
                 break
             continue
-        m = n * H
-        h_prev = h_now[:n]  # all that is running goes one step further
-        for k in range(4):
+        m = -(-n * H // LOOP) * LOOP  # all that is running goes one step further
+        for k in (0, 2, 1, 3):
             place = 0
             for strip in range(running):
+                begin = place * H
+                place += width[strip]
+                if source[strip] >= 0:
+                    row = source[strip] + k * apart[strip]
+                    copy(P[row * H : (row + width[strip]) * H], z[begin : place * H])
+                    continue
                 v = which[strip]
-                t = now[strip]
-                wide = width[strip]
-                target = z[place * H : (place + wide) * H]
-                if t >= hi[v]:
-                    row = 4 * first[t] + k * (first[t + 1] - first[t]) + owner[v]
-                    source = P[row * H : (row + wide) * H]
-                    for j in range(wide * H):
-                        target[j] = source[j]
-                else:
-                    for q in range(1 if stride == 0 else wide):
-                        source = Q[own[v + q] + stride * (t - lo[v])][k * H : (k + 1) * H]
-                        block = target[q * H : (q + 1) * H]
-                        for j in range(H):
-                            block[j] = source[j]
-                    if stride == 0:  # the same for all
-                        for j in range(H, wide * H):
-                            target[j] = target[j - H]
-                place += wide
-            add_product(h_prev, W[k], z[:m].reshape(n, H))
-            activate(z[:m], a[k * m : (k + 1) * m], activation if k == 2 else recurrent)
-        i = a[:m]
-        f = a[m : 2 * m]
-        g = a[2 * m : 3 * m]
-        o = a[3 * m : 4 * m]
-        y = z[:m]
-        c = c_now[:n].reshape(m)
-        h = h_prev.reshape(m)
+                for q in range(width[strip] if stride != 0 else 1):
+                    row = own[v + q] + stride * (now[strip] - lo[v])
+                    copy(Q[row][k * H : (k + 1) * H], z[begin + q * H : begin + (q + 1) * H])
+                if stride == 0:  # the same for all
+                    copy(z[begin : place * H - H], z[begin + H : place * H])
+            add_product(h[: n * H].reshape(n, H), W[k], z[: n * H].reshape(n, H))
+            activate(z[:m], i_g[:m] if k == 0 else y[:m], activation if k == 2 else recurrent)
+            if k == 2:
+                for q in range(m):
+                    i_g[q] *= y[q]
+            elif k == 1:
+                for q in range(m):
+                    c[q] = y[q] * c[q] + i_g[q]
+        activate(c[:m], z[:m], activation)
         for q in range(m):
-            c[q] = f[q] * c[q] + i[q] * g[q]
-        activate(c, y, activation)
-        for q in range(m):
-            h[q] = o[q] * y[q]
+            h[q] = y[q] * z[q]
         place = 0
         for strip in range(running):
             v = which[strip]
             t = now[strip]
             if keep:
                 for q in range(width[strip]):
-                    row = kept_at[v + q] + t - lo[v]
-                    copy(h_now[place + q : place + q + 1], out[row : row + 1])
+                    copy(h[(place + q) * H : (place + q + 1) * H], out[kept_at[v + q] + t - lo[v]])
             place += width[strip]
             now[strip] = gap_stop[v] if t + 1 == gap_start[v] else t + 1
