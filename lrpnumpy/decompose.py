@@ -20,9 +20,7 @@ from lrpnumpy.kernels import decomposition as kernels
 from lrpnumpy.kernels.steps import CODES
 from lrpnumpy.model import Dense, Model
 
-BLOCK = 24_576  # numbers in the state of the variants that go through time together: they stay in the cache
 MOST = 1 << 24  # numbers in an array with every step of every variant, unless a single variant has more
-LOOP = 256  # numbers that an elementwise loop should have at least
 
 F: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "linear": lambda z: z,
@@ -263,7 +261,7 @@ def _direction(
     end: np.ndarray | None,
 ) -> np.ndarray:
     """The same for one direction."""
-    layer, dtype, V, R = trace.layer, trace.x.dtype, len(variants.owner), len(trace.x)
+    layer, dtype, V = trace.layer, trace.x.dtype, len(variants.owner)
     _, H, D = layer.U.shape
     final, every = np.empty((V if end is not None else 0, H), dtype), np.empty((0, H), dtype)
     rows = variants.owner  # of no use, but where every step has a row
@@ -276,17 +274,12 @@ def _direction(
         order = np.argsort(-end[variants.owner], kind="stable")
         variants, rows = variants[order], rows[order]
     U, W, _ = prepared(layer)
-    m = min(V, max(BLOCK // H, 1))
-    places = max(min(batch.n, m), LOOP // H)
     kernels.decompose(
         trace.Z, batch.first, trace.A, trace.C, trace.Y, batch.at, trace.seen,
         np.empty((0, D), dtype) if beta_x is None else beta_x,
         U, W, layer.b if delta is None else layer.b + layer.U @ delta,
         CODES[layer.activation], CODES[layer.recurrent_activation],
         variants.owner, variants.start, variants.stop, variants.lo, end, rows, variants.way, final, every,
-        np.empty((3 if beta_x is None else 0, R * H), dtype), np.empty((26, places * H), dtype),
-        np.empty((7, m * H), dtype), np.empty((0 if beta_x is None else m, D), dtype),
-        np.empty(6 * m + len(batch.first) + 1, np.int64),
     )  # fmt: skip
     if order is not None:
         final[order] = final.copy()

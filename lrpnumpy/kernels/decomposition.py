@@ -16,8 +16,6 @@ the same phrase, and whose sequences are neighbours too, form a run: elementwise
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import numpy as np
 
 from lrpnumpy.kernels.compile import I1, R1, R2, R4, W2, Int, kernel
@@ -25,7 +23,9 @@ from lrpnumpy.kernels.elementary import NARROW, difference, twice_cosh
 from lrpnumpy.kernels.product import add_product
 from lrpnumpy.kernels.steps import activate
 
-J1 = Annotated[np.ndarray, "int", 1, "write"]
+BLOCK = 24_576  # numbers in the state of the variants that go through time together: they stay in the cache
+LOOP = 512  # numbers that an elementwise loop should have at least
+LANES = 32  # and of which it should have a multiple: no rest that is not vectorised
 QUICK = 16  # added to the code of sigmoid and tanh where `difference` serves
 
 
@@ -53,44 +53,45 @@ def decompose(
     way: Int,  # 1, or -1 where later steps have lower rows
     final: W2,  # (V, H) out: beta of the last step; or (0, H)
     every: W2,  # (any, H) in: 0; out: beta of every step; or (0, H)
-    Ux: W2,  # (3, R H) room for U x; or (0, R H)
-    table: W2,  # (26, places H) room: what is the same for all variants of a sequence
-    state: W2,  # (7, m H) room for m variants
-    own: W2,  # (m, D) room for their inputs; or (0, D)
-    slots: J1,  # (6 m + T + 2,) room
 ) -> None:
     """beta_c = i_ab g_ab + f_ab beta_c_prev (- i_b g_b outside the phrase), beta = o T_a."""
     V = owner.size
     H = b.shape[1]
+    R, D = X.shape
     zero = Z.dtype.type(0)
-    m = state.shape[1] // H
-    places = table.shape[1] // H
-    which = slots[:m]  # variant in each slot
-    place = slots[m : 2 * m]  # that of its sequence, among those of the block
-    late = slots[2 * m : 3 * m]  # how many steps of the block its sequence misses
-    run = slots[3 * m : 4 * m]  # length of the run that begins here
-    seq = slots[4 * m : 5 * m]  # sequence in each place
-    ends = slots[5 * m : 6 * m]  # its end
-    joined = slots[6 * m :]  # how many have joined by each step
-    fixed = table[:10]  # b of i, f, g and 0 for the cell; F of these; i_b g_b; 0
-    frame = table[10:]  # v, m, K of i, f, g and the cell; o; U x of i, f, g
-    beta = state[5].reshape(m, H)
+    is_own = beta_x.shape[0] > 0
+    m = min(V, max(BLOCK // H, 1))
+    places = max(min(first[1], m), LOOP // H)
+    slots = np.empty((6, m), np.int64)
+    which = slots[0]  # variant in each slot
+    place = slots[1]  # that of its sequence, among those of the block
+    late = slots[2]  # how many steps of the block its sequence misses
+    run = slots[3]  # length of the run that begins here
+    seq = slots[4]  # sequence in each place
+    ends = slots[5]  # its end
+    joined = np.empty(first.size + 1, np.int64)  # how many have joined by each step
+    Ux = np.zeros((3, 0 if is_own else R * H), Z.dtype)
+    own = np.empty((m if is_own else 0, D), Z.dtype)
+    fixed = np.zeros((9, places * H), Z.dtype)  # b of i, f, g and 0 for the cell; F of these; i_b g_b
+    frame = np.zeros((16, places * H), Z.dtype)  # v, m, K of i, f, g and the cell; o; U x of i, f, g
+    # A row for each slot and then some, so that loops end where they like and arrays do not start alike.
+    state = np.zeros((8, (m * H // LANES + 5) * LANES), Z.dtype)
+    beta = state[5][: m * H].reshape(m, H)
     beta_c = state[6]
+    left = state[7]  # what is for gamma_c: i_b g_b outside the phrase
     if is_quick(Z, first, C, b, NARROW):
         activation += QUICK if activation == 1 else 0
         recurrent += QUICK if recurrent == 0 else 0
     for p in range(places):
         for k in range(3):
             copy(b[k], fixed[k][p * H : (p + 1) * H])
-    fill(fixed[3], zero)
-    fill(fixed[9], zero)
     for k in range(4):
         activate(fixed[k], fixed[4 + k], (recurrent if k < 2 else activation) % QUICK)
     for j in range(places * H):
         fixed[8][j] = fixed[4][j] * fixed[6][j]
-    for k in range(Ux.shape[0]):
-        fill(Ux[k], zero)
-        add_product(X, U[k], Ux[k].reshape(X.shape[0], H))
+    if not is_own:
+        for k in range(3):
+            add_product(X, U[k], Ux[k].reshape(R, H))
     begin = 0
     while begin < V:
         count, sequences = arrange(begin, owner, start, stop, join, end, which, place, late, run, seq, ends, joined)
@@ -104,13 +105,6 @@ def decompose(
             n = joined[t]
             if n == 0:
                 continue
-            fill(state[5][old * H : n * H], zero)
-            fill(beta_c[old * H : n * H], zero)
-            some_inside = False
-            s = 0
-            while s < n:
-                some_inside = some_inside or start[which[s]] <= t - late[s] < stop[which[s]]
-                s += run[s]
             # What all variants of a sequence share.
             p = 0
             while p < running:
@@ -126,7 +120,7 @@ def decompose(
                     copy(Z[gate * H : (gate + size) * H], frame[3 * k][here])
                     copy(A[gate * H : (gate + size) * H], frame[3 * k + 2][here])
                     gate += first[now + 1] - first[now]
-                    if some_inside and Ux.shape[0] > 0:
+                    if not is_own:
                         copy(Ux[k][there], frame[13 + k][here])
                 after = at[now + 1] + seq[p]
                 copy(C.reshape(C.size)[after * H : (after + size) * H], frame[9][here])
@@ -136,48 +130,56 @@ def decompose(
             for k in range(4):
                 prepare(fixed, frame, k, running * H, recurrent if k < 2 else activation)
             if sequences == 1:  # so that loops are not too short
-                for k in range(16 if some_inside else 13):
-                    for p in range(1, min(places, n)):
-                        copy(frame[k][:H], frame[k][p * H : (p + 1) * H])
+                for k in range(13):
+                    p = 1
+                    while p < min(places, n):
+                        size = min(p, places - p)
+                        copy(frame[k][: size * H], frame[k][p * H : (p + size) * H])
+                        p += size
             # a = W beta_prev + U beta_x
-            if beta_x.shape[0] > 0:
+            fill(state[5][old * H : n * H], zero)
+            fill(beta_c[old * H : n * H], zero)
+            s = 0
+            while s < n:
+                v, now = which[s], t - late[s]
+                mine = slice(s * H, (s + run[s]) * H)
+                here = slice(place[s] * H, (place[s] + run[s]) * H)
+                is_inside = start[v] <= now < stop[v]
+                for k in range(3):
+                    if is_inside and not is_own:
+                        copy(frame[13 + k][here], state[k][mine])
+                    else:
+                        fill(state[k][mine], zero)
+                if is_inside and (s >= old or now == start[v]):
+                    fill(left[mine], zero)
+                elif not is_inside and (s >= old or now == stop[v]):
+                    copy(fixed[8][here], left[mine])
+                s += run[s]
+            if is_own:
                 for s in range(n):
                     own[s] = beta_x[rows[which[s]] + way * (t - late[s])]
             for k in range(3):
-                fill(state[k][: n * H], zero)
                 a = state[k][: n * H].reshape(n, H)
                 if old > 0:
                     add_product(beta[:old], W[k], a[:old])
-                if beta_x.shape[0] > 0:
+                if is_own:
                     add_product(own[:n], U[k], a)
             s = 0
             while s < n:
-                inside = start[which[s]] <= t - late[s] < stop[which[s]]
-                e = s + run[s]
-                if sequences == 1:
-                    while e < min(n, s + places) and (start[which[e]] <= t < stop[which[e]]) == inside:
-                        e += 1
-                size = (e - s) * H
-                mine = slice(s * H, e * H)
+                e = s + (run[s] if sequences > 1 else places)
+                size = min((e - s) * H, -(-(n - s) * H // LANES) * LANES)
+                mine = slice(s * H, s * H + size)
                 here = slice(place[s] * H, place[s] * H + size)
-                if inside and beta_x.shape[0] == 0:
-                    for k in range(3):
-                        a_k = state[k][mine]
-                        u = frame[13 + k][here]
-                        for q in range(size):
-                            a_k[q] += u[q]
                 i, f, g = state[0][mine], state[1][mine], state[2][mine]
                 relevant(i, frame, 0, here, state[3:5], recurrent)
                 relevant(f, frame, 1, here, state[3:5], recurrent)
                 relevant(g, frame, 2, here, state[3:5], activation)
-                c = beta_c[mine]
-                left = fixed[9 if inside else 8][here]  # for gamma_c
+                c, l, h = beta_c[mine], left[mine], state[5][mine]
                 for q in range(size):
-                    c[q] = i[q] * g[q] + f[q] * c[q] - left[q]
+                    c[q] = i[q] * g[q] + f[q] * c[q] - l[q]
                 copy(c, g)
                 relevant(g, frame, 3, here, state[3:5], activation)
                 o = frame[12][here]
-                h = state[5][mine]
                 for q in range(size):
                     h[q] = o[q] * g[q]
                 s = e
