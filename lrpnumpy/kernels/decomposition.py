@@ -72,7 +72,7 @@ def decompose(
     joined = np.empty(first.size + 1, np.int64)  # how many have joined by each step
     Ux = np.zeros((3, 0 if is_own else R * H), Z.dtype)
     own = np.empty((m if is_own else 0, D), Z.dtype)
-    fixed = np.zeros((9, places * H), Z.dtype)  # b of i, f, g and 0 for the cell; F of these; i_b g_b
+    fixed = np.zeros((10, places * H), Z.dtype)  # b of i, f, g and 0 for the cell; F of these; i_b g_b; 0
     frame = np.zeros((16, places * H), Z.dtype)  # v, m, K of i, f, g and the cell; o; U x of i, f, g
     # A row for each slot and then some, so that loops end where they like and arrays do not start alike.
     state = np.zeros((8, (m * H // LANES + 5) * LANES), Z.dtype)
@@ -137,23 +137,21 @@ def decompose(
                         copy(frame[k][: size * H], frame[k][p * H : (p + size) * H])
                         p += size
             # a = W beta_prev + U beta_x
+            for k in range(3):
+                fill(state[k][: n * H], zero)
             fill(state[5][old * H : n * H], zero)
             fill(beta_c[old * H : n * H], zero)
             s = 0
             while s < n:
                 v, now = which[s], t - late[s]
-                mine = slice(s * H, (s + run[s]) * H)
-                here = slice(place[s] * H, (place[s] + run[s]) * H)
                 is_inside = start[v] <= now < stop[v]
-                for k in range(3):
+                if is_inside or s >= old or now == stop[v]:
+                    mine = slice(s * H, (s + run[s]) * H)
+                    here = slice(place[s] * H, (place[s] + run[s]) * H)
+                    copy(fixed[9 if is_inside else 8][here], left[mine])
                     if is_inside and not is_own:
-                        copy(frame[13 + k][here], state[k][mine])
-                    else:
-                        fill(state[k][mine], zero)
-                if is_inside and (s >= old or now == start[v]):
-                    fill(left[mine], zero)
-                elif not is_inside and (s >= old or now == stop[v]):
-                    copy(fixed[8][here], left[mine])
+                        for k in range(3):
+                            copy(frame[13 + k][here], state[k][mine])
                 s += run[s]
             if is_own:
                 for s in range(n):
