@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,8 +42,7 @@ class Parts:
     layers: tuple[Parts, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
-class Variants:
+class Variants(NamedTuple):
     """Sequences with a phrase, as one direction reads them; those of a sequence stand together."""
 
     owner: np.ndarray  # (V,) sequence
@@ -62,7 +61,7 @@ class Variants:
 
     def above(self, trace: LSTMTrace | BidirectionalTrace) -> Variants:
         """As this layer hands them on to the next."""
-        return replace(self, lo=self.lo if isinstance(trace, LSTMTrace) else np.zeros_like(self.lo), hi=self.T)
+        return self._replace(lo=self.lo if isinstance(trace, LSTMTrace) else np.zeros_like(self.lo), hi=self.T)
 
     def rows(self) -> np.ndarray:
         """(V,) first row of each, where every step of every variant has a row."""
@@ -73,9 +72,10 @@ class Variants:
         v = np.repeat(np.arange(len(self.T)), self.T)
         return v, np.arange(len(v)) - self.rows()[v]
 
-    def __getitem__(self, some: slice | np.ndarray) -> Variants:
-        owner, T, start, stop, lo, hi = self.owner, self.T, self.start, self.stop, self.lo, self.hi
-        return Variants(owner[some], T[some], start[some], stop[some], lo[some], hi[some], self.way)
+    def take(self, some: slice | np.ndarray) -> Variants:
+        """Some of them."""
+        owner, T, start, stop, lo, hi = (column[some] for column in self[:-1])
+        return Variants(owner, T, start, stop, lo, hi, self.way)
 
 
 def decompose(
@@ -115,7 +115,7 @@ def _scores(trace: Trace, variants: Variants, steps: np.ndarray | None) -> Parts
     delta = _biases(trace.model)[-1]
     beta = np.empty((len(variants.owner), len(delta)), delta.dtype)
     for some in _portions(trace.model, variants.T):
-        for part in _relevant(trace, variants if some is None else variants[some], steps):
+        for part in _relevant(trace, variants if some is None else variants.take(some), steps):
             last = part
         beta[... if some is None else some] = last
     true = trace.scores[_explained(trace, steps)[variants.owner]]
@@ -272,7 +272,7 @@ def _direction(
         end, every = batch.lengths, np.zeros((int(variants.T.sum()), H), dtype)
     elif end is not batch.lengths and (end[1:] > end[:-1]).any():  # sequences that end last must come first
         order = np.argsort(-end[variants.owner], kind="stable")
-        variants, rows = variants[order], rows[order]
+        variants, rows = variants.take(order), rows[order]
     U, W, _ = prepared(layer)
     kernels.decompose(
         trace.Z, batch.first, trace.A, trace.C, trace.Y, batch.at, trace.seen,

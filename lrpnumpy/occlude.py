@@ -10,9 +10,8 @@ Dense layer changes no further step.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -36,8 +35,7 @@ How = Literal["zero", "omit"]
 MOST = 1 << 24  # numbers in the largest array of a group of variants, unless a single variant has more
 
 
-@dataclass(frozen=True, eq=False)
-class Variants:
+class Variants(NamedTuple):
     """Which sequence each variant is of, which of its steps it leaves out, and when it counts as back."""
 
     owner: np.ndarray  # (V,)
@@ -52,15 +50,14 @@ class Variants:
         return Variants(self.owner, self.T, gap, self.tol, not self.is_mirrored)
 
 
-@dataclass(frozen=True, eq=False)
-class Change:
+class Change(NamedTuple):
     """What stands in place of the sequence's rows: rows[own + stride (t - lo)] at each step t from lo to hi."""
 
     lo: np.ndarray  # (V,)
     hi: np.ndarray  # (V,)
     own: np.ndarray  # (V,)
     stride: int  # 0 where all have the same row
-    rows: np.ndarray
+    rows: np.ndarray  # (0, D) with stride 0: zeros
 
     def mirrored(self, T: np.ndarray) -> Change:
         """As the backward direction sees it in sequences of T steps."""
@@ -119,8 +116,9 @@ def occlude_words(
     return _occluded(trace_or_model, batch, _Options(baseline, how, tol, steps), owner, t, t + 1)
 
 
-@dataclass(frozen=True, eq=False)
-class _Options:
+class _Options(NamedTuple):
+    """What occlude was asked for."""
+
     baseline: np.ndarray | None
     how: How
     tol: float
@@ -129,6 +127,8 @@ class _Options:
 
 def _words(batch: Batch) -> tuple[np.ndarray, np.ndarray]:
     """Step and sequence of every packed row."""
+    if batch.n == 1:
+        return batch.rows, batch.owner
     return np.repeat(np.arange(len(batch.first) - 1), np.diff(batch.first)), batch.owner
 
 
@@ -163,16 +163,16 @@ def _occluded(
     if leaves_out and position is not None:
         left_out = (start <= position) & (position < stop)
         position = np.where(left_out, np.where(start > 0, start - 1, stop), position)
-    instead = np.zeros(model.inputs, dtype) if options.baseline is None else np.asarray(options.baseline, dtype)
+    instead = np.asarray(() if options.baseline is None else options.baseline, dtype).reshape(-1, model.inputs)
     pooling = _Pooling(trace) if model.readout in ("mean", "max") else None
     scores = np.empty((len(T), model.outputs), dtype)
-    for some in _groups(model, T):
+    for some in _groups(model, T, int(batch.lengths[0])):
         lo, hi = start[some], stop[some]
         if variable is None:
-            change = Change(lo, hi, np.zeros(len(lo), np.int64), 0, instead.reshape(1, -1))
+            change = Change(lo, hi, np.zeros(len(lo), np.int64), 0, instead)
         else:
             rows, every, d = batch.x[batch.first[lo] + owner[some]], np.arange(len(lo)), variable[order][some]
-            rows[every, d] = instead[d]
+            rows[every, d] = instead[0, d] if len(instead) else 0
             change = Change(lo, hi, every, 1, rows)
         variants = Variants(owner[some], T[some], (lo, hi) if leaves_out else None, options.tol)
         scores[some] = _scores(trace, pooling, variants, change, None if position is None else position[some])
@@ -183,12 +183,12 @@ def _occluded(
     return scores
 
 
-def _groups(model: Model, T: np.ndarray) -> list[slice]:
+def _groups(model: Model, T: np.ndarray, longest: int) -> list[slice]:
     """As many variants at once as MOST allows; where rows of all steps are needed, that depends on T."""
     recurrent = [layer for layer in model.layers if not isinstance(layer, Dense)]
     numbers = max(layer.inputs + 4 * layer.outputs for layer in recurrent)  # a row
     all_steps = len(recurrent) > 1 or model.readout in ("mean", "max")
-    if len(T) * numbers * (T.max(initial=1) if all_steps else 1) <= MOST:
+    if len(T) * numbers * (longest if all_steps else 1) <= MOST:
         return [slice(0, len(T))] if len(T) else []
     total = np.cumsum(T if all_steps else np.ones_like(T)) * numbers
     return [slice(a, b) for a, b in pairwise([0, *np.flatnonzero(np.diff(total // MOST)) + 1, len(T)])]
@@ -201,7 +201,10 @@ def _scores(
     model, batch = trace.model, trace.batch
     for layer in trace.layers[: model.readout_at]:
         if isinstance(layer, DenseTrace):
-            change = replace(change, rows=run_dense(layer.layer, change.rows).y)
+            rows = change.rows
+            if change.stride == 0 and not len(rows):
+                rows = np.zeros((1, layer.layer.inputs), rows.dtype)
+            change = change._replace(rows=run_dense(layer.layer, rows).y)
         elif pooling is None and layer is trace.layers[model.readout_at - 1]:
             x = _last(layer, batch, variants, change, position)
         else:
@@ -284,6 +287,9 @@ def _run(
     And the step from which on each variant is as its sequence.
     """
     layer, V, dtype = trace.layer, len(end), change.rows.dtype
+    _, W, Q = prepared(layer)
+    if len(change.rows):
+        Q = change.rows @ layer.U.reshape(-1, layer.inputs).T + Q
     shape = V if at is None else int((end - change.lo).sum()), layer.units
     out = np.empty(shape, dtype) if at is None else np.zeros(shape, dtype)
     done = np.empty(V, np.int64)
@@ -291,9 +297,8 @@ def _run(
     columns = variants.owner, change.lo, change.hi, end, gap_start, gap_stop
     cuts = np.arange(V + 1) if variants.tol > 0 or batch.n == 1 else _strips(*columns)
     places = min(V, max(batch.n, 96, 4096 // layer.units))
-    Q = change.rows @ layer.U.reshape(-1, layer.inputs).T + layer.b.reshape(-1)  # type: ignore[union-attr]
     kernels.run(
-        trace.P, batch.first, batch.at, trace.C, trace.Hs, prepared(layer)[1], CODES[layer.activation],
+        trace.P, batch.first, batch.at, trace.C, trace.Hs, W, CODES[layer.activation],
         CODES[layer.recurrent_activation], cuts, int(variants.is_mirrored), places, *columns, change.own,
         change.stride, Q, variants.tol, int(at is not None), done if at is None else at, out, done,
     )  # fmt: skip
