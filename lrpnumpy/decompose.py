@@ -101,8 +101,11 @@ def decompose(
 def decompose_words(trace: Trace, *, steps: np.ndarray | None = None) -> Parts:
     """Parts of the scores with every word as a phrase of its own: (R, C), in the packed rows of the batch."""
     batch = trace.batch
-    owner = np.repeat(np.arange(batch.n), batch.lengths)
-    start = np.arange(len(owner)) - batch.starts[owner]
+    if batch.n == 1:
+        owner, start = batch.owner, batch.rows
+    else:
+        owner = np.repeat(np.arange(batch.n), batch.lengths)
+        start = np.arange(len(owner)) - batch.starts[owner]
     stop = start + 1
     parts = _scores(trace, Variants(owner, batch.lengths[owner], start, stop, start, stop), steps)
     if batch.n == 1:
