@@ -20,6 +20,7 @@ from lrpnumpy.kernels import decomposition as kernels
 from lrpnumpy.kernels.steps import CODES
 from lrpnumpy.model import Dense, Model
 
+BLOCK = 24_576  # numbers in the state of the variants that go through time together: they stay in the cache
 MOST = 1 << 24  # numbers in an array with every step of every variant, unless a single variant has more
 
 F: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -277,12 +278,14 @@ def _direction(
         order = np.argsort(-end[variants.owner], kind="stable")
         variants, rows = variants.take(order), rows[order]
     U, W, _ = prepared(layer)
+    room = min(V * H, max(BLOCK, H)) // kernels.LANES + 5  # and then some, so that arrays do not start alike
     kernels.decompose(
         trace.Z, batch.first, trace.A, trace.C, trace.Y, batch.at, trace.seen,
         np.empty((0, D), dtype) if beta_x is None else beta_x,
         U, W, layer.b if delta is None else layer.b + layer.U @ delta,
         CODES[layer.activation], CODES[layer.recurrent_activation],
         variants.owner, variants.start, variants.stop, variants.lo, end, rows, variants.way, final, every,
+        np.zeros((8, room * kernels.LANES), dtype),
     )  # fmt: skip
     if order is not None:
         final[order] = final.copy()

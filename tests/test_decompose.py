@@ -75,6 +75,20 @@ def test_a_batch_gives_what_single_calls_give(data):
             close(ours, theirs, 1e-11, max(1.0, np.abs(one.relevant).max()))
 
 
+@pytest.mark.compiled
+@pytest.mark.parametrize("block", [1, 300, 2000])
+def test_blocks_of_any_size(monkeypatch, rng, block):
+    """Of a few variants or of many, of one sequence or of several; words and longer phrases."""
+    model = nets.lrp.Model([nets.two_way(rng, 3, 12), nets.dense(rng, 24, 2)])
+    xs = [rng.normal(size=(T, 3)) for T in (31, 30, 30, 9, 1)]
+    spans = [np.array([(a, min(a + 1 + a % 3, len(x))) for a in range(len(x))]) for x in xs]
+    whole = parts_of(model, xs, spans)
+    monkeypatch.setattr(engine, "BLOCK", block)
+    for x, span, one, many in zip(xs, spans, parts_of(model, xs, spans), whole, strict=True):
+        close(one.relevant, many.relevant, 1e-13)
+        close(parts_of(model, [x], [span])[0].relevant, many.relevant, 1e-13)
+
+
 def test_the_laws_can_fail(monkeypatch, rng):
     """A relevant part that is one per cent too large breaks both."""
     right = engine._direction

@@ -11,7 +11,8 @@ or tanh, and z not huge, the bracket is one `difference` of elementary.
 A variant is a sequence with a phrase. It takes part from the step `join` on, before which beta is 0. Variants go
 through time in blocks that stay in the cache, and all sequences of a block end together: those that are shorter begin
 later, and the batch only grows. Its slots are in the order in which variants join. Neighbours that join together, have
-the same phrase, and whose sequences are neighbours too, form a run: elementwise loops are as long as runs.
+the same phrase, and whose sequences are neighbours too, form a run: elementwise loops are as long as runs. Where a
+block has one sequence, what its variants share is repeated, and loops go over several of them.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ from lrpnumpy.kernels.elementary import NARROW, difference, twice_cosh
 from lrpnumpy.kernels.product import add_product
 from lrpnumpy.kernels.steps import activate
 
-BLOCK = 24_576  # numbers in the state of the variants that go through time together: they stay in the cache
 LOOP = 512  # numbers that an elementwise loop should have at least
 LANES = 32  # and of which it should have a multiple: no rest that is not vectorised
 QUICK = 16  # added to the code of sigmoid and tanh where `difference` serves
@@ -53,6 +53,7 @@ def decompose(
     way: Int,  # 1, or -1 where later steps have lower rows
     final: W2,  # (V, H) out: beta of the last step; or (0, H)
     every: W2,  # (any, H) in: 0; out: beta of every step; or (0, H)
+    state: W2,  # (8, a multiple of LANES) in: 0; room for as many variants as go through time together
 ) -> None:
     """beta_c = i_ab g_ab + f_ab beta_c_prev (- i_b g_b outside the phrase), beta = o T_a."""
     V = owner.size
@@ -60,7 +61,7 @@ def decompose(
     R, D = X.shape
     zero = Z.dtype.type(0)
     is_own = beta_x.shape[0] > 0
-    m = min(V, max(BLOCK // H, 1))
+    m = state.shape[1] // H
     places = max(min(first[1], m), LOOP // H)
     slots = np.empty((6, m), np.int64)
     which = slots[0]  # variant in each slot
@@ -74,8 +75,6 @@ def decompose(
     own = np.empty((m if is_own else 0, D), Z.dtype)
     fixed = np.zeros((10, places * H), Z.dtype)  # b of i, f, g and 0 for the cell; F of these; i_b g_b; 0
     frame = np.zeros((16, places * H), Z.dtype)  # v, m, K of i, f, g and the cell; o; U x of i, f, g
-    # A row for each slot and then some, so that loops end where they like and arrays do not start alike.
-    state = np.zeros((8, (m * H // LANES + 5) * LANES), Z.dtype)
     beta = state[5][: m * H].reshape(m, H)
     beta_c = state[6]
     left = state[7]  # what is for gamma_c: i_b g_b outside the phrase
@@ -172,9 +171,9 @@ def decompose(
                 relevant(i, frame, 0, here, state[3:5], recurrent)
                 relevant(f, frame, 1, here, state[3:5], recurrent)
                 relevant(g, frame, 2, here, state[3:5], activation)
-                c, l, h = beta_c[mine], left[mine], state[5][mine]
+                c, h, less = beta_c[mine], state[5][mine], left[mine]
                 for q in range(size):
-                    c[q] = i[q] * g[q] + f[q] * c[q] - l[q]
+                    c[q] = i[q] * g[q] + f[q] * c[q] - less[q]
                 copy(c, g)
                 relevant(g, frame, 3, here, state[3:5], activation)
                 o = frame[12][here]

@@ -26,7 +26,7 @@ LOOP = 32  # elementwise loops have a multiple of so many rounds: no rest that i
 
 
 def copy(source, target):  # type: ignore[no-untyped-def]
-    """target = source, both flat; where they overlap, the target comes first."""
+    """target = source, both flat, one number after the other: where they overlap, that matters."""
     for j in range(target.size):
         target[j] = source[j]
 
