@@ -88,7 +88,7 @@ def occlude(
     """
     options = _Options(baseline, how, tol, steps)
     if variables:
-        t, owner = _words(batch)
+        t, owner = batch.step, batch.owner
         R, D = batch.x.shape
         t, owner, d = t.repeat(D), owner.repeat(D), np.tile(np.arange(D), R)
         scores = _occluded(trace_or_model, batch, options, owner, t, t + 1, nth=t * D + d, variable=d)
@@ -112,7 +112,7 @@ def occlude_words(
     steps: np.ndarray | None = None,
 ) -> np.ndarray:
     """The same with every word occluded in turn: packed rows (R, C)."""
-    t, owner = _words(batch)
+    t, owner = batch.step, batch.owner
     return _occluded(trace_or_model, batch, _Options(baseline, how, tol, steps), owner, t, t + 1)
 
 
@@ -123,13 +123,6 @@ class _Options(NamedTuple):
     how: How
     tol: float
     steps: np.ndarray | None
-
-
-def _words(batch: Batch) -> tuple[np.ndarray, np.ndarray]:
-    """Step and sequence of every packed row."""
-    if batch.n == 1:
-        return batch.rows, batch.owner
-    return np.repeat(np.arange(len(batch.first) - 1), np.diff(batch.first)), batch.owner
 
 
 def _occluded(
