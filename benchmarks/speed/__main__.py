@@ -91,12 +91,15 @@ def _cell(job: str, load: Workload, peer: str, make: peers.Peer, threads: int, s
 
 
 def forgetful(seconds: float, quick: bool) -> Iterator[Row]:
-    """Occlusion that stops when a variant is back, on networks that forget more or less; T = 1000."""
+    """Occlusion that stops when a variant is back, on networks that forget more or less; T = 1000.
+
+    Weights are as layers are initialised. Larger ones make a network that never forgets, whatever its forget bias.
+    """
     import numpy as np
 
     for forget, wanted in TOL_TARGETS.items():
         rng = np.random.default_rng(0)
-        model = network(rng, 8, 128, 1, False, forget).astype("float32")
+        model = network(rng, 8, 128, 1, False, forget, fresh=True).astype("float32")
         load = Workload("W4", model, [rng.normal(size=(1000, 8)).astype("float32") for _ in range(2 if quick else 8)])
         part = Workload("W4", model, load.sequences[:1])
         row = {

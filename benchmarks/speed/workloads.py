@@ -40,13 +40,20 @@ class Workload:
         return Workload(self.name, self.model, self.sequences[every // 2 :: every] or self.sequences[:1])
 
 
-def network(rng: np.random.Generator, D: int, H: int, C: int, two_way: bool, forget: float = 0.0) -> lrp.Model:
-    """Random weights of the size that training gives, so that gates and cells move."""
+def network(
+    rng: np.random.Generator, D: int, H: int, C: int, two_way: bool, forget: float = 0.0, fresh: bool = False
+) -> lrp.Model:
+    """Random weights of the size that training gives, so that gates and cells move; or as layers are initialised."""
+
+    def weights(columns: int) -> np.ndarray:
+        if fresh:
+            return rng.uniform(-1, 1, size=(4, H, columns)) / np.sqrt(H)
+        return rng.normal(size=(4, H, columns)) / np.sqrt(columns)
 
     def one() -> lrp.LSTM:
         b = rng.normal(size=(4, H)) * 0.1
         b[1] += forget
-        return lrp.LSTM(rng.normal(size=(4, H, D)) / np.sqrt(D), rng.normal(size=(4, H, H)) / np.sqrt(H), b)
+        return lrp.LSTM(weights(D), weights(H), b)
 
     layer = lrp.Bidirectional(one(), one()) if two_way else one()
     return lrp.Model([layer, lrp.Dense(rng.normal(size=(C, layer.outputs)) / np.sqrt(layer.outputs))])

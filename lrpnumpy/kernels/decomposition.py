@@ -22,7 +22,7 @@ import numpy as np
 from lrpnumpy.kernels.compile import I1, R1, R2, R4, W2, Int, kernel
 from lrpnumpy.kernels.elementary import NARROW, difference, twice_cosh
 from lrpnumpy.kernels.product import add_product
-from lrpnumpy.kernels.steps import activate
+from lrpnumpy.kernels.steps import activate, copy
 
 LOOP = 512  # numbers that an elementwise loop should have at least
 LANES = 32  # and of which it should have a multiple: no rest that is not vectorised
@@ -262,12 +262,6 @@ def prepare(fixed, frame, k, size, code):  # type: ignore[no-untyped-def]
             v[q] = scale * (v[q] - b[q])
 
 
-def copy(x, y):  # type: ignore[no-untyped-def]
-    """y = x."""
-    for q in range(x.size):
-        y[q] = x[q]
-
-
 def fill(y, value):  # type: ignore[no-untyped-def]
     """y = value."""
     for q in range(y.size):
@@ -300,5 +294,5 @@ def overloads() -> None:
     """Let kernels call these functions."""
     from numba.extending import register_jitable
 
-    for helper in (arrange, is_quick, beyond, prepare, copy, fill, relevant):
+    for helper in (arrange, is_quick, beyond, prepare, fill, relevant):
         register_jitable(helper)

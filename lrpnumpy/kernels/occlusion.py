@@ -19,16 +19,10 @@ import numpy as np
 
 from lrpnumpy.kernels.compile import I1, R1, R2, R4, W2, Int, Scalar, kernel
 from lrpnumpy.kernels.product import add_product
-from lrpnumpy.kernels.steps import activate
+from lrpnumpy.kernels.steps import activate, copy, repeat
 
 J1 = Annotated[np.ndarray, "int", 1, "write"]
 LOOP = 32  # elementwise loops have a multiple of so many rounds: no rest that is not vectorised
-
-
-def copy(source, target):  # type: ignore[no-untyped-def]
-    """target = source, both flat, one number after the other: where they overlap, that matters."""
-    for j in range(target.size):
-        target[j] = source[j]
 
 
 def near(x, y, tol):  # type: ignore[no-untyped-def]
@@ -40,10 +34,9 @@ def near(x, y, tol):  # type: ignore[no-untyped-def]
 
 
 def overloads() -> None:
-    """Let kernels call these functions; Numba compiles copy faster than a slice assignment."""
+    """Let kernels call this function."""
     from numba.extending import register_jitable
 
-    register_jitable(copy)
     register_jitable(near)
 
 
@@ -165,7 +158,7 @@ def run(
                     row = own[v + q] + stride * (now[strip] - lo[v])
                     copy(Q[row][k * H : (k + 1) * H], z[begin + q * H : begin + (q + 1) * H])
                 if stride == 0:  # the same for all
-                    copy(z[begin : place * H - H], z[begin + H : place * H])
+                    repeat(z[begin : begin + H], z[begin : place * H])
             add_product(h[: n * H].reshape(n, H), W[k], z[: n * H].reshape(n, H))
             activate(z[:m], i_g[:m] if k == 0 else y[:m], activation if k == 2 else recurrent)
             if k == 2:

@@ -56,9 +56,8 @@ def differentiate(y: np.ndarray, dy: np.ndarray, code: int) -> None:
 
 
 def copy(x, y) -> None:  # type: ignore[no-untyped-def]
-    """y = x for flat arrays, which Numba compiles faster than a slice assignment."""
-    for q in range(x.size):
-        y[q] = x[q]
+    """y = x for flat, contiguous arrays, or the first part of y; they may overlap."""
+    y[: x.size] = x
 
 
 def repeat(x, y) -> None:  # type: ignore[no-untyped-def]
@@ -167,8 +166,23 @@ def shares_step(rule: int, z, a, y, c_prev, c, eps, k) -> None:  # type: ignore[
 
 def overloads() -> None:
     """Let kernels call these functions."""
-    from numba.extending import register_jitable
+    from numba.core import cgutils, types
+    from numba.extending import intrinsic, overload, register_jitable
 
-    helpers = (activate, differentiate, copy, repeat, inverse, share, gradient_step, signal_step, shares_step)
-    for helper in helpers:
+    @intrinsic
+    def move(typing_context, x, y):
+        def generate(context, builder, signature, arguments):
+            source, target = (
+                context.make_array(kind)(context, builder, value) for kind, value in zip((x, y), arguments, strict=True)
+            )
+            cgutils.raw_memmove(builder, target.data, source.data, source.nitems, source.itemsize)
+            return context.get_dummy_value()
+
+        return types.void(x, y), generate
+
+    @overload(copy)
+    def _copy(x, y):  # a loop would spend its time on what is left over when vectors are through
+        return lambda x, y: move(x, y)
+
+    for helper in (activate, differentiate, repeat, inverse, share, gradient_step, signal_step, shares_step):
         register_jitable(helper)
