@@ -15,6 +15,7 @@ from typing import Any
 os.environ.setdefault("LRPNUMPY_COMPILE", "wait")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the engine's few BLAS calls are small; peers set their own
 
+import lrpnumpy as lrp
 from benchmarks.speed import limit, ours, peers
 from benchmarks.speed.extras import EXTRAS
 from benchmarks.speed.targets import OF_FORWARD, OF_LIMIT, TOL_TARGETS, target
@@ -29,8 +30,8 @@ Row = dict[str, Any]
 
 def machine() -> Row:
     """What this was measured on."""
-    names = ("lrpnumpy", "numpy", "numba", "torch", "captum", "onnxruntime", "threadpoolctl")
-    versions = {}
+    names = ("numpy", "numba", "torch", "captum", "onnxruntime", "threadpoolctl")
+    versions = {"lrpnumpy": lrp.__version__}
     for name in names:
         try:
             versions[name] = version(name)
