@@ -215,11 +215,6 @@ class Batch:
         return self.first[self.lengths - 1] + np.arange(self.n)
 
     @cached_property
-    def straight(self) -> np.ndarray:
-        """Every packed row, in order."""
-        return np.arange(len(self.rows))
-
-    @cached_property
     def flip(self) -> np.ndarray:
         """Packed row of the mirrored step of the same sequence."""
         return self.first.take(self.lengths.take(self.owner) - 1 - self.step) + self.owner
@@ -275,7 +270,7 @@ def _alone(T: int) -> dict[str, np.ndarray]:
     """The indices of a batch of one sequence, and what follows from them: they depend on its length only."""
     known = indices(np.array([T]))
     batch = Batch(np.empty((T, 0)), None, known)
-    known |= {"last": batch.last, "straight": batch.straight, "flip": batch.flip}
+    known |= {"last": batch.last, "flip": batch.flip}
     for array in known.values():
         array.setflags(write=False)
     return known

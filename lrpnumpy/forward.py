@@ -50,7 +50,7 @@ class LSTMTrace(NamedTuple):
 
     layer: LSTM
     x: np.ndarray  # (R, D)
-    order: np.ndarray  # (R,) row of x that each row is of
+    order: np.ndarray  # (R,) row of x that each row is of, or empty: the same
     n: int
     Hs: np.ndarray  # (n + R, H) hidden states, the initial ones first; with keep "scores" maybe only the last (n, H)
     C: np.ndarray  # (n + R, H) cell states, the initial ones first, with keep "states" and "trace"
@@ -65,7 +65,7 @@ class LSTMTrace(NamedTuple):
     @property
     def seen(self) -> np.ndarray:
         """(R, D) inputs in the order in which they were read."""
-        return self.x[self.order]
+        return self.x[self.order] if len(self.order) else self.x
 
     @property
     def h(self) -> np.ndarray:
@@ -132,7 +132,7 @@ def nothing(*shape: int, dtype: Any) -> np.ndarray:
     return np.empty(shape, dtype)
 
 
-NO_IDS = np.empty(0, np.int64)
+NO_IDS = STRAIGHT = np.empty(0, np.int64)
 
 
 def run_lstm(
@@ -183,11 +183,11 @@ def _run(
         return dense, (dense.y,)
 
     if isinstance(layer, LSTM):
-        one = run_lstm(layer, x, batch.straight, batch, keep, rows, embedding)
+        one = run_lstm(layer, x, STRAIGHT, batch, keep, rows, embedding)
         return one, (one.h if rows else _final(one, batch),)
     two = BidirectionalTrace(
         layer,
-        run_lstm(layer.forward, x, batch.straight, batch, keep, rows, embedding),
+        run_lstm(layer.forward, x, STRAIGHT, batch, keep, rows, embedding),
         run_lstm(layer.backward, x, batch.flip, batch, keep, rows, embedding),
     )
     if rows:

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+BLOCK = 0.02  # seconds
+
 
 def once(call: Callable[[], Any]) -> float:
     """Seconds of one call."""
@@ -17,15 +19,27 @@ def once(call: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-def best(calls: Sequence[Callable[[], Any]], seconds: float, least: int = 3, most: int = 2000) -> list[float]:
-    """The shortest time of each call, taken in turn until about `seconds` are over; their results are dropped."""
+def best(calls: Sequence[Callable[[], Any]], seconds: float, least: int = 3) -> list[float]:
+    """The shortest time of each call, taken in turn until about `seconds` are over; their results are dropped.
+
+    A turn lasts BLOCK seconds or one call: what takes less than a millisecond would else be timed with the cache full
+    of what another call left there.
+    """
     shortest = [once(call) for call in calls]  # warm-up
     gc.collect()
     end, rounds = time.perf_counter() + seconds, 0
-    while rounds < least or (rounds < most and time.perf_counter() < end):
-        times = [once(call) for call in calls]
+    while rounds < least or time.perf_counter() < end:
+        times = [_turn(call) for call in calls]
         shortest = times if rounds == 0 else [min(pair) for pair in zip(shortest, times, strict=True)]
         rounds += 1
+    return shortest
+
+
+def _turn(call: Callable[[], Any]) -> float:
+    """The shortest time of calls in a row."""
+    end, shortest = time.perf_counter() + BLOCK, once(call)
+    while time.perf_counter() < end:
+        shortest = min(shortest, once(call))
     return shortest
 
 

@@ -10,7 +10,7 @@ it stands n_{t-1} rows above. Hidden states may have n_0 rows only: then each st
 of a sequence that has ended stay as they are. Arrays that nobody asks for are empty.
 
 Inputs, and the relevance that goes back to them, may be in another order: a direction that reads sequences mirrored has
-an `order` that says where each of its rows is.
+an `order` that says where each of its rows is. That of the other direction is empty.
 
 Where there are few sequences, a product with one step's rows takes as long as loading the weights. So the inputs of
 several steps are projected together, `ahead`, and relevance goes back to them together, `later`.
@@ -46,7 +46,7 @@ TOGETHER = 48  # rows
 def forward(
     X: R2,  # (R, D) inputs, or (R, 0) where `table` holds them projected already
     first: I1,  # (T+1,)
-    order: I1,  # (R,) row of X for each row
+    order: I1,  # (R,) row of X for each row, or empty
     ids: I1,  # (R,) row of `table` for each row of X, or empty: the first for all
     table: R2,  # (any, 4 H) what is added to W h_prev + U x: the bias
     U: R4,  # packed (4, D, H)
@@ -88,8 +88,8 @@ def forward(
         m = n * H
         if row + n > end:
             begin, end = row, min(row + room, R) if ahead else row + n
-            for s in range(end - begin):
-                copy(X[order[begin + s]], x[s])
+            for s in range(end - begin if ahead or order.size > 0 else 0):
+                copy(X[at(order, begin + s)], x[s])
             for k in range(4 if ahead else 0):
                 repeat(table[0][k * H : (k + 1) * H], projected[k].reshape(room * H))
                 add_product(x[: end - begin], U[k], projected[k][: end - begin])
@@ -108,10 +108,13 @@ def forward(
                 copy(projected[k][row - begin : row - begin + n].reshape(m), block)
             elif ids.size > 0:
                 for s in range(n):
-                    copy(table[ids[order[row + s]]][k * H : (k + 1) * H], block[s * H : (s + 1) * H])
+                    copy(table[ids[at(order, row + s)]][k * H : (k + 1) * H], block[s * H : (s + 1) * H])
             else:
                 repeat(table[0][k * H : (k + 1) * H], block)
-                add_product(x[:n], U[k], block.reshape(n, H))
+                if order.size > 0:
+                    add_product(x[:n], U[k], block.reshape(n, H))
+                else:
+                    add_product(X[row : row + n], U[k], block.reshape(n, H))
             if P.size > 0:
                 copy(block, P[4 * row * H + k * m : 4 * row * H + (k + 1) * m])
             add_product(h_prev, W[k], block.reshape(n, H))
@@ -141,7 +144,7 @@ def forward(
 def backward(
     K: R1,  # (kinds, n, H) a step: the coefficients (see steps.KINDS)
     first: I1,
-    order: I1,  # (R,) row of X and R_x for each row
+    order: I1,  # (R,) row of X and R_x for each row, or empty
     Hs: R2,  # (n_0 + R, H) states h, from which LRP's messages to h_prev are formed
     X: R2,  # (R, D) inputs, likewise; or (R, 0) where they were looked up in `table`
     ids: I1,  # (R,), or empty
@@ -177,7 +180,7 @@ def backward(
     end = R
     carry, R_c = np.zeros((n_0, H), Hs.dtype), np.zeros(n_0 * H, Hs.dtype)
     leaked, tops, s_sums = np.zeros(n_0 * H, Hs.dtype), np.zeros(n_0 * H, Hs.dtype), np.zeros(G * n_0 * H, Hs.dtype)
-    alike = np.zeros(room, Hs.dtype)
+    alike = np.empty(n_0 if shares else 0, Hs.dtype)
     if R_last.shape[0] > 0:
         copy(R_last.reshape(n_0 * H), carry.reshape(n_0 * H))
     for t in range(first.size - 2, -1, -1):
@@ -256,12 +259,12 @@ def backward(
             for block in range(G):
                 copy(s[block * m : (block + 1) * m], several[block][at : at + n].reshape(m))
             if t == 0 or end - first[t - 1] > room:
-                to_inputs(several, U, order[row:end], X, is_lrp, alike, r_x, R_x)
+                to_inputs(several, U, order, row, end - row, X, is_lrp, alike, r_x, R_x)
                 end = row
         elif wanted and D > 0:
-            to_inputs(s.reshape(G, n, H), U, order[row : row + n], X, is_lrp, alike, r_x, R_x)
+            to_inputs(s.reshape(G, n, H), U, order, row, n, X, is_lrp, alike, r_x, R_x)
         elif wanted:
-            to_words(s.reshape(G, n, H), order[row : row + n], ids, table, b, R_x)
+            to_words(s.reshape(G, n, H), order, row, ids, table, b, R_x)
     if R_0.shape[0] > 0:
         copy(carry.reshape(n_0 * H), R_0[:n_0].reshape(n_0 * H))
         copy(R_c, R_0[n_0:].reshape(n_0 * H))
@@ -275,31 +278,47 @@ def backward(
                     biases[q] += s_sums[(block * n_0 + q) * H + j] * b[2 if G == 1 else block, j]
 
 
-def to_inputs(s, U, order, X, is_lrp, alike, r_x, R_x) -> None:  # type: ignore[no-untyped-def]
+def at(order, row):  # type: ignore[no-untyped-def]
+    """Where a row is in X."""
+    return order[row] if order.size > 0 else row
+
+
+def to_inputs(s, U, order, row, n, X, is_lrp, alike, r_x, R_x) -> None:  # type: ignore[no-untyped-def]
     """R_x += s U, of all gates together; times x for LRP, and what all inputs get alike. s is (G, n or more, H)."""
-    n, D = order.size, X.shape[1]
+    D = X.shape[1]
     zero, flat = r_x.dtype.type(0), r_x[:n].reshape(n * D)
     for q in range(n * D):
         flat[q] = zero
     for block in range(U.shape[0]):
         add_product(s[block][s.shape[1] - n :], U[block], r_x[:n])
-    for q in range(n):
-        x, part, total, same = X[order[q]], r_x[q], R_x[order[q]], alike[q]
-        if is_lrp:
-            for d in range(D):
-                total[d] += x[d] * part[d] + same
-        else:
-            for d in range(D):
-                total[d] += part[d]
+    if order.size == 0:
+        add(flat, X[row : row + n].reshape(n * D), is_lrp, R_x[row : row + n].reshape(n * D))
+    for q in range(n if order.size > 0 else 0):
+        add(r_x[q], X[order[row + q]], is_lrp, R_x[order[row + q]])
+    for q in range(n if alike.size > 0 else 0):
+        total = R_x[at(order, row + q)]
+        for d in range(D):
+            total[d] += alike[q]
 
 
-def to_words(s, order, ids, table, b, R_x) -> None:  # type: ignore[no-untyped-def]
+def add(part, x, is_lrp, total) -> None:  # type: ignore[no-untyped-def]
+    """total += part, times x for LRP."""
+    if is_lrp:
+        for q in range(part.size):
+            total[q] += x[q] * part[q]
+    else:
+        for q in range(part.size):
+            total[q] += part[q]
+
+
+def to_words(s, order, row, ids, table, b, R_x) -> None:  # type: ignore[no-untyped-def]
     """The same for words that were looked up: R_x += s U x, not yet summed."""
-    H = s.shape[2]
-    for q in range(order.size):
-        projected, total = table[ids[order[q]]], R_x[order[q]]
-        for block in range(s.shape[0]):
-            gate = 2 if s.shape[0] == 1 else block
+    G, n, H = s.shape
+    for q in range(n):
+        here = at(order, row + q)
+        projected, total = table[ids[here]], R_x[here]
+        for block in range(G):
+            gate = 2 if G == 1 else block
             part, u_x, bias = s[block, q], projected[gate * H : (gate + 1) * H], b[gate]
             for j in range(H):
                 total[j] += part[j] * (u_x[j] - bias[j])
@@ -309,5 +328,5 @@ def overloads() -> None:
     """Let kernels call these functions."""
     from numba.extending import register_jitable
 
-    for helper in (to_inputs, to_words):
+    for helper in (at, to_inputs, add, to_words):
         register_jitable(helper)
