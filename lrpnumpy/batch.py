@@ -296,7 +296,7 @@ def in_rows(parts: list[np.ndarray], rows: np.ndarray) -> np.ndarray:
     return parts[0] if len(parts) == 1 else np.concatenate(parts).take(rows, axis=0)
 
 
-def chunks(lengths: Sequence[int], width: int, most: int = 1 << 22) -> list[np.ndarray]:
+def chunks(lengths: Sequence[int], width: int, most: int = 1 << 21) -> list[np.ndarray]:
     """Positions of the sequences of each chunk, longest first; chunks of similar lengths that fit the cache.
 
     `width` is the widest layer: narrow networks take more sequences at once, so that each step has enough to do, and
