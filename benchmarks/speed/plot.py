@@ -22,9 +22,12 @@ def figure(found: dict[str, Any]) -> Figure:
     for place, row in zip(places, rows, strict=True):
         if row.get("target"):
             left.plot([row["target"]] * 2, [place - 0.45, place + 0.45], color="#d62828", linewidth=2)
-        left.text(row["ratio"] * 1.08, place, f"{row['ratio']:.3g}×", va="center", fontsize=8)
+        text = f"{row['ratio']:,.0f}×" if row["ratio"] >= 100 else f"{row['ratio']:.3g}×"
+        left.text(max(row["ratio"], row.get("target") or 0) * 1.15, place, text, va="center", fontsize=8)
     left.set_yticks(places, names, fontsize=8)
     left.set_xscale("log")
+    left.set_xlim(right=5 * max((row["ratio"] for row in rows), default=1))
+    left.set_ylim(-0.8, len(rows) - 0.2)
     left.axvline(1, color="0.4", linewidth=0.8)
     left.set_xlabel("times faster than the peer (red: target)")
     for row in grown:
