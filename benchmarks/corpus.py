@@ -14,7 +14,6 @@ import json
 import multiprocessing
 import os
 import platform
-import resource
 import tempfile
 import time
 from pathlib import Path
@@ -22,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 import lrpnumpy as lrp
+from benchmarks.speed.timing import peak_memory
 
 IN_MEMORY = 50_000  # sentences that explain_all gets at once
 
@@ -72,8 +72,7 @@ def corpus(source: str, out: str, workers: int = 0, chunk: int = 2048) -> dict:
             start = time.perf_counter()
             run = lrp.explain_corpus(model, source, out, client=client, **options)
             seconds = time.perf_counter() - start
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"rate": run.records / seconds, "seconds": seconds, "memory": memory, "explained": run.explained}
+    return {"rate": run.records / seconds, "seconds": seconds, "memory": peak_memory(), "explained": run.explained}
 
 
 def apart(function, *args) -> dict:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -119,7 +117,7 @@ def startup(seconds: float) -> Iterator[Row]:
 def memory(seconds: float) -> Iterator[Row]:
     """Peak memory of a process that explains 100,000 sentences of mean length 20."""
     code = (
-        "import numpy as np, lrpnumpy as lrp; from benchmarks.speed.extras import peak_memory; "
+        "import numpy as np, lrpnumpy as lrp; from benchmarks.speed.timing import peak_memory; "
         "model = lrp.load('sentiment'); rng = np.random.default_rng(0); "
         "ids = [rng.integers(1, 16000, T) for T in np.clip(rng.gamma(4, 5, 100_000).astype(int), 5, 50)]; "
         "before = peak_memory(); found = lrp.explain_all(model, ids, unit='word'); print(before, peak_memory())"
@@ -162,15 +160,6 @@ def growth(seconds: float) -> Iterator[Row]:
             "lengths": list(lengths),
             "seconds": times,
         }
-
-
-def peak_memory() -> float:
-    """Of this process so far, in MB. What the system counts for a process includes what its parent had, if it can."""
-    try:
-        status = Path("/proc/self/status").read_text()
-        return next(int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmHWM"))
-    except OSError:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 EXTRAS: dict[str, Callable[[float], Iterator[Row]]] = {

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import resource
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -53,3 +55,12 @@ def agree(ours: Sequence[Any], theirs: Sequence[Any], tol: float) -> float:
     if not off <= tol:
         raise AssertionError(f"results differ by {off:.1e} of the largest value, allowed {tol:.0e}")
     return off
+
+
+def peak_memory() -> float:
+    """Of this process so far, in MB. What the system counts for a process includes what its parent had, if it can."""
+    try:
+        status = Path("/proc/self/status").read_text()
+        return next(int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmHWM"))
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
