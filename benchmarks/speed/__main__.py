@@ -56,7 +56,8 @@ def _load(job: str, name: str, quick: bool) -> Workload:
         scale = {"W1": 0.15, "W3": 0.15, "W4": 0.1}.get(name, 1.0)
     else:
         scale = 0.25 if quadratic and name in ("W3", "W4") else 1.0
-    return workload(name, DTYPES.get(job, "float32"), QUADRATIC.get(name) if quadratic else None, scale)
+    steps = QUADRATIC.get(name) if quadratic else None
+    return workload(name, DTYPES.get(job, "float32"), steps and (steps // 5 if quick else steps), scale)
 
 
 def against_peers(jobs: list[str], names: list[str], threads: list[int], seconds: float, quick: bool) -> Iterator[Row]:
@@ -68,20 +69,20 @@ def against_peers(jobs: list[str], names: list[str], threads: list[int], seconds
                 for peer, make in peers.PEERS.get(job, {}).items():
                     row = {"job": job, "workload": name, "threads": count, "peer": peer}
                     try:
-                        yield row | _cell(job, load, peer, make, count, seconds)
+                        yield row | _cell(job, load, peer, make, count, seconds, quick)
                     except ImportError as missing:
                         yield row | {"skipped": str(missing)}
 
 
-def _cell(job: str, load: Workload, peer: str, make: peers.Peer, threads: int, seconds: float) -> Row:
+def _cell(job: str, load: Workload, peer: str, make: peers.Peer, threads: int, seconds: float, quick: bool) -> Row:
     slow = job in ("lrp-all", "cd", "occlusion-f")
-    part = load.part(SLOW[peer]) if slow else load
+    part = load.part(SLOW[peer] // (6 if quick else 1)) if slow else load
     if job in ("cd", "occlusion-f") and load.name == "W4":
         part = Workload("W4", load.model, load.sequences[:1])
     engine, (theirs, finish) = ours.runner(job, load, threads), make(part, threads)
     single = load.model.dtype == "float32"
     off = agree(ours.results(job, part), finish(theirs()), 2e-3 if single else 1e-9)
-    mine, other = best([engine, theirs], seconds)
+    mine, other = best([engine, theirs], seconds, least=1 if quick else 3)
     flops = [limit.work(job, one)[0] for one in (load, part)]
     other *= flops[0] / flops[1]  # the peer's time for the whole workload
     least = limit.seconds(job, load, threads)
@@ -178,7 +179,9 @@ def main() -> int:
     choices = [*ours.JOBS, "tol", "of-forward", *EXTRAS]
     parser = argparse.ArgumentParser("python -m benchmarks.speed", description=__doc__)
     parser.add_argument(
-        "--quick", action="store_true", help="smaller workloads and fewer repetitions: under two minutes"
+        "--quick",
+        action="store_true",
+        help="smaller workloads, fewer repetitions, peers and API only: under two minutes",
     )
     parser.add_argument("--job", nargs="+", choices=choices, metavar="JOB", help=f"some of: {', '.join(choices)}")
     parser.add_argument("--workload", nargs="+", choices=SHAPES, metavar="W", help="some of: W1 … W5")
@@ -194,7 +197,9 @@ def main() -> int:
     )
     options = parser.parse_args()
     seconds = options.seconds or (0.3 if options.quick else 4.0)
-    jobs = options.job or (choices if not options.quick else [c for c in choices if c not in ("startup", "memory")])
+    jobs = options.job or (
+        choices if not options.quick else [c for c in choices if c not in ("tol", "startup", "memory", "growth")]
+    )
     names, threads = options.workload or list(SHAPES), options.threads or ([1] if options.quick else [1, 2])
     found: Row = {"machine": machine(), "quick": options.quick, "peers": [], "of_forward": [], "extras": []}
     print("  ".join(f"{key} {value}" for key, value in found["machine"].items()), flush=True)
