@@ -259,12 +259,6 @@ def indices(lengths: np.ndarray) -> dict[str, np.ndarray]:
     return {"lengths": lengths, "first": first, **own}
 
 
-def layout(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """`first` and `rows` of a batch with these lengths, longest first."""
-    found = indices(lengths)
-    return found["first"], found["rows"]
-
-
 @lru_cache(maxsize=256)
 def _alone(T: int) -> dict[str, np.ndarray]:
     """The indices of a batch of one sequence, and what follows from them: they depend on its length only."""

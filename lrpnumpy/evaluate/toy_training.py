@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lrpnumpy.batch import layout
+from lrpnumpy.batch import indices
 from lrpnumpy.evaluate.lbfgs import LBFGS
 from lrpnumpy.evaluate.toy import Data
 from lrpnumpy.kernels.narrow import squared_error
@@ -43,7 +43,8 @@ def objective(data: Data) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
     """The function from 17 parameters to the mean squared error on the data, and its gradient."""
     order = np.argsort([-len(x) for x in data.sequences], kind="stable")
     lengths = np.array([len(data.sequences[k]) for k in order])
-    first, rows = layout(lengths)
+    known = indices(lengths)
+    first, rows = known["first"], known["rows"]
     X = np.ascontiguousarray(np.concatenate([data.sequences[k] for k in order])[rows].T)
     y, n = data.y[order], len(order)
     squared_error.compile(np.float64)  # from the first evaluation on, so that a seed decides every digit
