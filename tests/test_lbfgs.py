@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lrpnumpy.evaluate.lbfgs import LBFGS
+from benchmarks.paper.lbfgs import LBFGS, direction
 
 RNG = np.random.default_rng(5)
 ROOT = RNG.normal(size=(6, 6))
@@ -61,17 +61,32 @@ def test_small_changes_end_a_step():
     assert optimiser.evaluations == 2
 
 
-def test_an_old_history_is_forgotten():
-    """With room for one pair the direction is that of the newest alone."""
-    x, optimiser = np.zeros(6), LBFGS(lr=0.1, history=1, max_iter=3)
-    x, _ = optimiser.step(quadratic, x)
-    g_before, s = optimiser._last
-    g = quadratic(x)[1]
-    y = g - g_before
-    rho = 1 / (s @ y)
-    V = np.eye(6) - rho * np.outer(y, s)
-    H = V.T @ V * (s @ y) / (y @ y) + rho * np.outer(s, s)
-    np.testing.assert_allclose(optimiser._direction(g), -H @ g, rtol=1e-12)
+def test_the_direction_is_that_of_the_bfgs_matrix():
+    """The inverse Hessian written out, for one past move and for three."""
+    S = RNG.normal(size=(3, 6))
+    Y, g = S @ HESSIAN, RNG.normal(size=6)
+    for past in (1, 3):
+        H = np.eye(6) * (S[past - 1] @ Y[past - 1]) / (Y[past - 1] @ Y[past - 1])
+        for s, y in zip(S[:past], Y[:past], strict=True):
+            rho = 1 / (s @ y)
+            V = np.eye(6) - rho * np.outer(y, s)
+            H = V.T @ H @ V + rho * np.outer(s, s)
+        np.testing.assert_allclose(direction(g, S[:past], Y[:past]), -H @ g, rtol=1e-12)
+    np.testing.assert_array_equal(direction(g, S[:0], Y[:0]), -g)
+
+
+def test_only_the_newest_moves_are_remembered():
+    x, points = np.zeros(6), []
+
+    def noted(x):
+        points.append(x)
+        return quadratic(x)
+
+    optimiser = LBFGS(lr=0.1, history=2, max_iter=6)
+    optimiser.step(noted, x)
+    moves = np.diff(points, axis=0)
+    np.testing.assert_allclose(optimiser._S, moves[-2:], rtol=1e-9)
+    np.testing.assert_allclose(optimiser._Y, moves[-2:] @ HESSIAN, rtol=1e-9)
 
 
 @pytest.mark.parametrize("function", [quadratic, logarithms])

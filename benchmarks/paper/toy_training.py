@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from lrpnumpy.batch import indices
-from lrpnumpy.evaluate.lbfgs import LBFGS
+from benchmarks.paper import one_unit
+from benchmarks.paper.lbfgs import LBFGS, Function
+from lrpnumpy import LSTM, Dense, Model
 from lrpnumpy.evaluate.toy import Data
-from lrpnumpy.kernels.narrow import squared_error
-from lrpnumpy.model import LSTM, Dense, Model
 
 PARAMETERS = 17  # U (4, 2), W (4), b (4), V (1), in this order
-TILE = 256  # sequences that go through the kernel together
+TILE = 2000  # sequences that run together
 
 
 @dataclass(frozen=True)
@@ -39,25 +38,51 @@ def _split(p: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarra
     return p[:8].reshape(4, 2), p[8:12], p[12:16], p[16:]
 
 
-def objective(data: Data) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
+def objective(data: Data) -> Function:
     """The function from 17 parameters to the mean squared error on the data, and its gradient."""
+    for one in (one_unit.forward, one_unit.backward):
+        one.compile(np.float64)  # before the first evaluation, so that a seed decides every digit
     order = np.argsort([-len(x) for x in data.sequences], kind="stable")
-    lengths = np.array([len(data.sequences[k]) for k in order])
-    known = indices(lengths)
-    first, rows = known["first"], known["rows"]
-    X = np.ascontiguousarray(np.concatenate([data.sequences[k] for k in order])[rows].T)
-    y, n = data.y[order], len(order)
-    squared_error.compile(np.float64)  # from the first evaluation on, so that a seed decides every digit
-    trace, message = np.zeros((7 * len(first), TILE)), np.empty((6, TILE))
+    tiles = [_Tile(data, order[k : k + TILE]) for k in range(0, len(order), TILE)]
 
     def error(p: np.ndarray) -> tuple[float, np.ndarray]:
-        sums = np.zeros((18, TILE))
-        squared_error(X, first, y, *_split(p), trace, message, sums)
-        total = sums.sum(axis=1) / n
-        gates = total[:16].reshape(4, 4)
-        return total[17], np.concatenate((gates[:, :2].ravel(), gates[:, 2], gates[:, 3], total[16:17]))
+        U, W, b, V = _split(p)
+        P, value, dP, dV = np.column_stack((U, W, b)), 0.0, np.zeros((4, 4)), 0.0
+        for tile in tiles:
+            h = tile.forward(P)
+            over = V * h - tile.y
+            dP += tile.backward(P, 2 * V * over)
+            dV += 2 * (over @ h)
+            value += over @ over
+        gradient = np.concatenate((dP[:, :2].ravel(), dP[:, 2], dP[:, 3], [dV]))
+        return value / len(order), gradient / len(order)
 
     return error
+
+
+class _Tile:
+    """Sequences that go through the network together, few enough for their trace to stay in the cache."""
+
+    def __init__(self, data: Data, chosen: np.ndarray) -> None:
+        sequences = [data.sequences[k] for k in chosen]  # longest first
+        steps = [[x[t] for x in sequences if len(x) > t] for t in range(len(sequences[0]))]
+        self.y = data.y[chosen]
+        self.first = np.cumsum([0, *map(len, steps)])
+        rows = self.first[-1]
+        self.inputs = np.ones((4, rows))
+        self.inputs[:2] = np.concatenate(steps).T
+        self.trace, self.s = np.empty((6, rows)), np.empty((4, rows))
+
+    def forward(self, P: np.ndarray) -> np.ndarray:
+        """The last h of every sequence."""
+        h, c = np.zeros_like(self.y), np.zeros_like(self.y)
+        one_unit.forward(P, self.first, self.inputs, self.trace, h, c)
+        return h
+
+    def backward(self, P: np.ndarray, R_h: np.ndarray) -> np.ndarray:
+        """The gradient of P, after `forward`, from that of every last h."""
+        one_unit.backward(P, self.first, self.trace, R_h, np.zeros_like(R_h), self.s)
+        return self.s @ self.inputs.T
 
 
 def initial(seed: int) -> np.ndarray:

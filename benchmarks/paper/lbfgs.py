@@ -9,8 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-
-from lrpnumpy.kernels.lbfgs import direction
+from numba import njit
 
 Function = Callable[[np.ndarray], tuple[float, np.ndarray]]  # point -> value and gradient
 
@@ -28,9 +27,6 @@ class LBFGS:
     evaluations: int = field(default=0, init=False)
     moves: int = field(default=0, init=False)
 
-    def __post_init__(self) -> None:
-        direction.compile(np.float64)  # now, not half way: its rounding differs from the plain function's
-
     def step(self, function: Function, x: np.ndarray) -> tuple[np.ndarray, float]:
         """Up to max_iter moves from x. Returns the new point, and the value at the old one."""
         value, g = self._evaluate(function, x)
@@ -38,7 +34,8 @@ class LBFGS:
         if abs(g).max() <= self.tolerance_grad:
             return x, first
         for move in range(1, self.max_iter + 1):
-            d = self._direction(g)
+            self._remember(g)
+            d = direction(g, self._S, self._Y)
             t = self.lr * (min(1.0, 1 / float(abs(g).sum())) if self.moves == 0 else 1.0)
             self._last = g, d * t
             self.moves += 1
@@ -64,23 +61,28 @@ class LBFGS:
         value, gradient = function(x)
         return float(value), gradient
 
-    def _direction(self, g: np.ndarray) -> np.ndarray:
-        """-H g, after the last move and the change of the gradient it made have been noted."""
+    def _remember(self, g: np.ndarray) -> None:
+        """Note the last move and the change of the gradient that it made, if the function curves upwards there."""
         if self.moves == 0:
-            self._S, self._Y = np.zeros((self.history, g.size)), np.zeros((self.history, g.size))
-            self._rho, self._alpha = np.zeros(self.history), np.zeros(self.history)
-            self._known, self._scale = 0, 1.0
-            return -g
+            self._S = self._Y = np.empty((0, g.size))
+            return
         g_before, s = self._last
         y = g - g_before
-        if (sy := float(s @ y)) > 1e-10:
-            if self._known == self.history:
-                for past in (self._S, self._Y, self._rho):
-                    past[:-1] = past[1:].copy()
-                self._known -= 1
-            k = self._known
-            self._S[k], self._Y[k], self._rho[k] = s, y, 1 / sy
-            self._known, self._scale = k + 1, sy / float(y @ y)
-        d = np.empty_like(g)
-        direction(g, self._S, self._Y, self._rho, self._known, self._scale, self._alpha, d)
-        return d
+        if s @ y > 1e-10:
+            self._S = np.vstack((self._S, s))[-self.history :]
+            self._Y = np.vstack((self._Y, y))[-self.history :]
+
+
+@njit(cache=True)  # products of a few numbers, hundreds of them: a call of NumPy for each would cost more
+def direction(g: np.ndarray, S: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    """-H g, with H the inverse Hessian that past moves S and changes of the gradient Y suggest (oldest row first)."""
+    d, alpha = -g, np.empty(len(S))
+    for k in range(len(S) - 1, -1, -1):
+        alpha[k] = (S[k] * d).sum() / (S[k] * Y[k]).sum()
+        d -= alpha[k] * Y[k]
+    if len(S):
+        d *= (S[-1] * Y[-1]).sum() / (Y[-1] * Y[-1]).sum()
+    for k in range(len(S)):
+        beta = (Y[k] * d).sum() / (S[k] * Y[k]).sum()
+        d += (alpha[k] - beta) * S[k]
+    return d
