@@ -174,21 +174,8 @@ def test_rules_are_told_apart_by_every_value_they_use(make):
 
 
 def test_types_and_signs_are_part_of_a_value():
-    values = [
-        0,
-        0.0,
-        -0.0,
-        False,
-        "0",
-        b"0",
-        (0,),
-        [0],
-        np.float32(0),
-        np.float64(0),
-        np.zeros(1),
-        np.zeros((1, 1)),
-        None,
-    ]
+    values = [0, 0.0, -0.0, False, "0", b"0", (0,), [0], {0: 0}, {0}, [[0], [0]], slice(0, 0), (0, 0, None), None]
+    values += [np.float32(0), np.float64(0), np.zeros(1), np.zeros((1, 1)), np.zeros(1, ">f8"), np.zeros(1, bool)]
     notes = {identity(lrp.Rule("mine", closure(value))).note for value in values}
     assert len(notes) == len(values)
 

@@ -77,21 +77,25 @@ class _Digest:
             for part in value:
                 self.add(part, where)
         elif kind is dict:
+            self._put("dict")
             self.add(list(value), where)
             self.add(list(value.values()), where)
         elif kind in (set, frozenset):
             self._set(value, where)
         elif kind is slice:
+            self._put("slice")
             self.add((value.start, value.stop, value.step), where)
         elif name := _library_name(value):
             self._put("library", name.encode())
         elif kind is FunctionType:
             self._function(value)
         elif kind is partial:
+            self._put("partial")
             self.add(value.func, where)
             self.add(value.args, f"an argument of {where}")
             self.add(value.keywords, f"an argument of {where}")
         elif kind is Rule:
+            self._put("rule")
             self.add([getattr(value, field.name) for field in fields(value)], where)
         else:
             what = f"the module {value.__name__}" if isinstance(value, ModuleType) else f"of type {kind.__qualname__}"
