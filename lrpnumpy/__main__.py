@@ -162,7 +162,8 @@ def _inspect(options: argparse.Namespace) -> None:
 
 def _convert(options: argparse.Namespace) -> None:
     """Write any weight file that can be opened in the native format."""
-    files.convert(options.source, options.target, which=options.which, config=options.config, readout=options.readout)
+    names = ("which", "config", "readout", "overwrite")
+    files.convert(options.source, options.target, **{name: getattr(options, name) for name in names})
     print(f"wrote {options.target}", file=sys.stderr)
 
 
@@ -242,6 +243,7 @@ def parser() -> argparse.ArgumentParser:
     convert = command("convert", _convert)
     convert.add_argument("source")
     convert.add_argument("target")
+    convert.add_argument("--overwrite", action="store_true", help="replace the target if it exists")
     for sub in (inspect, convert):
         sub.add_argument("--which", help="which model of a file that holds several")
         sub.add_argument("--config", metavar="FILE", help="configuration as JSON, for files that hold weights alone")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
 import warnings
@@ -20,6 +19,7 @@ from lrpnumpy.asked import request as request_of
 from lrpnumpy.asked import targets as targets_of
 from lrpnumpy.checks import LrpError, RelevanceWarning
 from lrpnumpy.corpus.output import rejected_path, write_output
+from lrpnumpy.corpus.own import identity
 from lrpnumpy.corpus.parts import Parts, same
 from lrpnumpy.corpus.record import Chunk
 from lrpnumpy.corpus.sources import Source, chunks, fingerprint, joined, open_source
@@ -104,10 +104,17 @@ def explain_corpus(
     parts = Parts(path)
     _check_free(path, parts, resume)
     opened = open_source(source, format, field, longest, max_line)
+    rule = identity(method)
+    if rule.doubt and (path.exists() or parts.exists()):
+        raise LrpError(
+            f"{path if path.exists() else parts.folder} cannot be resumed by the rule {request.method.name!r}, which "
+            f"cannot be told from another ({rule.doubt}); remove it to begin anew, or make the rule a plain function "
+            "at the top of a module, of NumPy, numbers, strings and arrays."
+        )
     run = {
         "model": model.digest,
         "method": request.method.name,
-        "rule": _code(method),
+        "rule": rule.note,
         "target": chosen,
         "options": request.shown(),
         "source": opened.identity,
@@ -143,15 +150,6 @@ def _one_target(model: Model, target: Any) -> int | str | None:
         raise LrpError(f"target must be None, a class index or name, or 'all', for the whole corpus, got {target!r}.")
     found = targets_of(model, target, 1)
     return int(found[0]) if isinstance(found, np.ndarray) else found
-
-
-def _code(method: str | Rule) -> str | None:
-    """Something that changes when a rule of one's own does."""
-    code = getattr(method.shares, "__code__", None) if isinstance(method, Rule) else None
-    if code is None:
-        return None
-    constants = [value for value in code.co_consts if isinstance(value, (int, float, str))]
-    return hashlib.sha256(code.co_code + repr((constants, code.co_names)).encode()).hexdigest()
 
 
 def _versions() -> dict[str, str]:

@@ -39,7 +39,8 @@ def open_explanations(path: str | os.PathLike[str]) -> Stored:
 class Stored(Sequence[Explanation]):
     """The explanations in a file; close it, or use `with`.
 
-    `run` says how they were made: model digest, method, options, source, versions.
+    `run` says how they were made: model digest, method, options, source, versions. Where `run["rule"]` is not None,
+    the method is a rule of one's own, also if it has the name of a method that comes with lrpnumpy.
     """
 
     def __init__(self, file: Table) -> None:
@@ -89,7 +90,8 @@ class Stored(Sequence[Explanation]):
         self.close()
 
     def __repr__(self) -> str:
-        return f"<{len(self)} explanations by {self._method} in {self.path}>"
+        own = ", a rule of one's own," if self.run.get("rule") is not None else ""
+        return f"<{len(self)} explanations by {self._method}{own} in {self.path}>"
 
     def __len__(self) -> int:
         return self._size

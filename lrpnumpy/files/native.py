@@ -220,24 +220,27 @@ def _listed(names: list[str]) -> str:
 # ---------------------------------------------------------------------------------------------------- writing
 
 
-def save(model: Model, path: str | os.PathLike[str]) -> None:
+def save(model: Model, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Write a model in the native HDF5 format; `load` gives the same model back, bit for bit.
 
-    The file appears whole or not at all: if writing fails, what was at `path` before is still there.
+    A file that exists is left alone and is an error, unless `overwrite` says to replace it. The new file appears
+    whole or not at all: if writing fails, what was at `path` before is still there.
     """
     _check_model(model, "model")
-    _write(path, {"": model}, {})
+    _write(path, {"": model}, {}, overwrite)
 
 
 def save_many(
     models: Mapping[str, Model],
     path: str | os.PathLike[str],
     attributes: Mapping[str, Mapping[str, Any]] | None = None,
+    *,
+    overwrite: bool = False,
 ) -> None:
     """Write several models into one file, to be read with `load(path, which=name)`.
 
     Names may have parts, as "addition/7". `attributes` are remarks on a model, by its name; they join its
-    provenance.
+    provenance. `overwrite` is that of `save`.
     """
     if not models:
         raise LrpError("save_many: models must have at least one model, got none.")
@@ -252,7 +255,7 @@ def save_many(
         if name not in models:
             raise LrpError(f"save_many: attributes must be of models that are saved, got {name!r}.")
         noted[name] = replace(models[name], provenance={**(models[name].provenance or {}), **remarks})
-    _write(path, {**models, **noted}, {"models": json.dumps(list(models))})
+    _write(path, {**models, **noted}, {"models": json.dumps(list(models))}, overwrite)
 
 
 def _check_model(model: Any, what: str) -> None:
@@ -260,11 +263,28 @@ def _check_model(model: Any, what: str) -> None:
         raise LrpError(f"save: {what} must be a Model, got {type(model).__name__}.")
 
 
-def _write(path: str | os.PathLike[str], models: Mapping[str, Model], attributes: Mapping[str, str]) -> None:
+def check_free(path: str | os.PathLike[str], overwrite: bool) -> Path:
+    """The file that `path` leads to, if it may be written: it does not exist, or is to be replaced."""
+    target = Path(os.path.realpath(path))  # a link to a file stays a link
+    if not overwrite and os.path.lexists(target):
+        raise _exists(target)
+    return target
+
+
+def _exists(target: Path) -> LrpError:
+    return LrpError(
+        f"save: path must be a file that does not exist yet, got {target}; choose another name, or pass "
+        "overwrite=True (--overwrite on the command line) to replace it."
+    )
+
+
+def _write(
+    path: str | os.PathLike[str], models: Mapping[str, Model], attributes: Mapping[str, str], overwrite: bool
+) -> None:
     """Write to a temporary file beside `path`, see it safely on disk, then give it its name."""
     import h5py
 
-    target = Path(os.path.realpath(path))  # a link to a file stays a link
+    target = check_free(path, overwrite)
     part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     try:
         # v110: small groups take little room, and a checksum guards all that is not data
@@ -277,13 +297,34 @@ def _write(path: str | os.PathLike[str], models: Mapping[str, Model], attributes
                 _write_model(file.require_group(group or "/"), model)
         with part.open("rb+") as written:
             os.fsync(written.fileno())
-        if target.exists():
+        if overwrite and target.exists():
             part.chmod(target.stat().st_mode & 0o777)
-        part.replace(target)
+        _name(part, target, overwrite)
     except OSError as error:
         raise WeightFileError(f"{target}: cannot be written ({error.strerror or error}).") from error
     finally:
         part.unlink(missing_ok=True)
+
+
+def _name(part: Path, target: Path, overwrite: bool) -> None:
+    """Give a finished file its name; without `overwrite`, only if nothing has got that name in the meantime."""
+    if overwrite:
+        part.replace(target)
+        return
+    try:
+        try:
+            os.link(part, target)  # a second name: where a file has it already this fails, a rename would not
+        except FileExistsError:
+            raise
+        except (AttributeError, OSError):  # a file system without such links: take the name first, then rename
+            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+            try:
+                part.replace(target)
+            except OSError:
+                target.unlink()
+                raise
+    except FileExistsError:
+        raise _exists(target) from None
 
 
 def _write_model(group: Any, model: Model) -> None:
