@@ -211,8 +211,9 @@ def _checked_layers(layers: Any) -> tuple[Layer | Node, ...]:
 
 def _check_node(node: Node, known: Mapping[str, Any]) -> None:
     """A node has a name of its own, and takes what there is."""
-    if not isinstance(node.name, str) or not node.name or ":" in node.name or node.name in known:
-        raise LrpError(f"Model: a node must have a name of its own without ':', got {node.name!r}.")
+    is_name = isinstance(node.name, str) and node.name.strip(".") and not {":", "/", "\0"} & set(node.name)
+    if not is_name or node.name in known:
+        raise LrpError(f"Model: a node must have a name of its own without ':' and '/', got {node.name!r}.")
     for name in node.inputs:
         if name not in known:
             there = ", ".join(map(repr, known))
