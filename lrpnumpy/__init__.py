@@ -4,11 +4,12 @@ from typing import TYPE_CHECKING, Any
 
 from lrpnumpy.checks import LrpError, RelevanceWarning, WeightFileError
 from lrpnumpy.explain import compare, explain, explain_all
-from lrpnumpy.explanation import Comparison, Explanation
 from lrpnumpy.files import convert, from_torch, inspect, load, save
+from lrpnumpy.layers import LSTM, Bidirectional, Dense, Embedding, LastRow, Layer, Max, Mean
 from lrpnumpy.methods import methods
-from lrpnumpy.model import LSTM, Bidirectional, Dense, Embedding, Model
+from lrpnumpy.model import Model, Node
 from lrpnumpy.predict import predict, predict_all
+from lrpnumpy.result import Comparison, Explanation
 from lrpnumpy.rules import Rule
 
 if TYPE_CHECKING:
@@ -23,8 +24,13 @@ __all__ = [
     "Dense",
     "Embedding",
     "Explanation",
+    "LastRow",
+    "Layer",
     "LrpError",
+    "Max",
+    "Mean",
     "Model",
+    "Node",
     "RelevanceWarning",
     "Rule",
     "WeightFileError",

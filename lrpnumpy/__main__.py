@@ -7,6 +7,7 @@ import csv
 import os
 import sys
 import warnings
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 import lrpnumpy as lrp
 from lrpnumpy import files
 from lrpnumpy.methods import METHODS
+from lrpnumpy.model import READOUTS
 
 DEFAULT_MODEL = "sentiment"
 
@@ -28,9 +30,7 @@ def _explain(options: argparse.Namespace) -> None:
         kernels.mode = "small"  # one sentence: by the time a kernel is compiled the program is over
     model = lrp.load(options.model, which=options.which)
     x = _input(options)
-    common: dict[str, Any] = {"target": _class(options.target), "eps": options.eps}
-    if options.versus is not None:
-        common["versus"] = _class(options.versus)
+    common = {"target": _class(options.target), "versus": _class(options.versus), **_method_options(options)}
     stream = sys.stdout
     found: Any
     if options.all_methods:
@@ -67,6 +67,23 @@ def _input(options: argparse.Namespace) -> Any:
         raise lrp.LrpError(
             f"--input must be a .npy file or a .csv file of numbers, one step a line, got {path}: {error}."
         ) from None
+
+
+def _method_options(options: argparse.Namespace) -> dict[str, Any]:
+    """The options of methods that were given."""
+    return {name: value for name in _flags() if (value := getattr(options, name)) is not None}
+
+
+def _flags() -> dict[str, tuple[Any, str]]:
+    """Every option that some method takes from the command line, and which methods that are."""
+    having: dict[str, list[str]] = {}
+    found: dict[str, Any] = {}
+    for method in METHODS.values():
+        for one in fields(method.options):
+            if one.metadata["flag"] is not None:
+                found[one.name] = one
+                having.setdefault(one.name, []).append(method.name)
+    return {name: (one, ", ".join(having[name])) for name, one in found.items()}
 
 
 def _class(text: str | None) -> int | str | None:
@@ -108,7 +125,7 @@ def _corpus(options: argparse.Namespace) -> None:
         except ImportError:
             raise lrp.LrpError("--scheduler needs Dask, which is missing; try `pip install lrpnumpy[dask]`.") from None
         client = Client(options.scheduler)
-    names = ("method", "eps", "unit", "step", "format", "field", "resume", "strict", "longest", "max_line", "threads")
+    names = ("method", "unit", "step", "format", "field", "resume", "strict", "longest", "max_line", "threads")
     run = lrp.explain_corpus(
         lrp.load(options.model, which=options.which),
         options.source,
@@ -118,6 +135,7 @@ def _corpus(options: argparse.Namespace) -> None:
         client=client,
         progress=False if options.quiet else None,
         **{name: getattr(options, name) for name in names},
+        **_method_options(options),
     )
     print(f"{run.path}: {run.explained:,} of {run.records:,} records explained", file=sys.stderr)
     if run.rejected:
@@ -144,7 +162,8 @@ def _inspect(options: argparse.Namespace) -> None:
 
 def _convert(options: argparse.Namespace) -> None:
     """Write any weight file that can be opened in the native format."""
-    files.convert(options.source, options.target, which=options.which, config=options.config, readout=options.readout)
+    names = ("which", "config", "readout", "overwrite")
+    files.convert(options.source, options.target, **{name: getattr(options, name) for name in names})
     print(f"wrote {options.target}", file=sys.stderr)
 
 
@@ -170,22 +189,7 @@ def parser() -> argparse.ArgumentParser:
     explain = command("explain", _explain)
     explain.add_argument("text", nargs="?", help="the sentence")
     explain.add_argument("--input", metavar="FILE", help="a (T, D) array instead: .npy, or .csv with one step a line")
-    explain.add_argument(
-        "--model", default=DEFAULT_MODEL, help="a weight file, or the name of a shipped model (default: %(default)s)"
-    )
-    explain.add_argument("--which", help="which model of a file that holds several")
-    explain.add_argument(
-        "--method",
-        default="lrp-all",
-        choices=METHODS,
-        metavar="METHOD",
-        help="see `lrpnumpy methods` (default: %(default)s)",
-    )
-    explain.add_argument(
-        "--target", help="class to explain, by number or name; 'all' for every class (default: the predicted one)"
-    )
-    explain.add_argument("--versus", help="explain why the target rather than this class")
-    explain.add_argument("--eps", type=float, default=0.001, help="stabiliser of LRP (default: %(default)s)")
+    _add_method(explain)
     explain.add_argument("--all-methods", action="store_true", help="every method, side by side")
     explain.add_argument(
         "--color", default="auto", choices=("auto", "never", "256", "truecolor"), help="default: what the terminal can"
@@ -200,22 +204,7 @@ def parser() -> argparse.ArgumentParser:
     corpus = command("corpus", _corpus)
     corpus.add_argument("source", help=".txt or .jsonl (also .gz), .h5, .npz; - for lines of standard input")
     corpus.add_argument("out", help="HDF5 file to be made, see docs/corpora.md")
-    corpus.add_argument(
-        "--model", default=DEFAULT_MODEL, help="a weight file, or the name of a shipped model (default: %(default)s)"
-    )
-    corpus.add_argument("--which", help="which model of a file that holds several")
-    corpus.add_argument(
-        "--method",
-        default="lrp-all",
-        choices=METHODS,
-        metavar="METHOD",
-        help="see `lrpnumpy methods` (default: %(default)s)",
-    )
-    corpus.add_argument(
-        "--target", help="class to explain, by number or name; 'all' for every class (default: the predicted one)"
-    )
-    corpus.add_argument("--versus", help="explain why the target rather than this class")
-    corpus.add_argument("--eps", type=float, default=0.001, help="stabiliser of LRP (default: %(default)s)")
+    _add_method(corpus)
     corpus.add_argument(
         "--unit",
         default="word",
@@ -254,17 +243,42 @@ def parser() -> argparse.ArgumentParser:
     convert = command("convert", _convert)
     convert.add_argument("source")
     convert.add_argument("target")
+    convert.add_argument("--overwrite", action="store_true", help="replace the target if it exists")
     for sub in (inspect, convert):
         sub.add_argument("--which", help="which model of a file that holds several")
         sub.add_argument("--config", metavar="FILE", help="configuration as JSON, for files that hold weights alone")
         sub.add_argument(
             "--readout",
-            choices=("last", "mean", "max", "every"),
+            choices=READOUTS,
             help="how the output is read, where the file does not say",
         )
     compile_ = command("compile", _compile)
     compile_.add_argument("--dtype", choices=("float32", "float64"), help="default: both")
     return top
+
+
+def _add_method(command: argparse.ArgumentParser) -> None:
+    """Which model, which method, and the options that methods have."""
+    command.add_argument(
+        "--model", default=DEFAULT_MODEL, help="a weight file, or the name of a shipped model (default: %(default)s)"
+    )
+    command.add_argument("--which", help="which model of a file that holds several")
+    command.add_argument(
+        "--method",
+        default="lrp-all",
+        choices=METHODS,
+        metavar="METHOD",
+        help="see `lrpnumpy methods` (default: %(default)s)",
+    )
+    command.add_argument(
+        "--target", help="class to explain, by number or name; 'all' for every class (default: the predicted one)"
+    )
+    command.add_argument("--versus", help="explain why the target rather than this class")
+    for name, (one, having) in _flags().items():
+        flag = one.metadata["flag"]
+        kind: dict[str, Any] = {"choices": flag} if isinstance(flag, tuple) else {"type": flag}
+        text = f"{one.metadata['text']} (default: {one.default}; of {having})"
+        command.add_argument(f"--{name.replace('_', '-')}", help=text.replace("%", "%%"), **kind)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -53,6 +53,25 @@ def float_array(value: Any, what: str, shape: tuple[int | None, ...] | None = No
     return array
 
 
+def numbers(value: np.ndarray, what: str, dtype: np.dtype) -> np.ndarray:
+    """An array of floats or integers of any size and memory order as a new, read-only, contiguous one of `dtype`."""
+    if value.dtype.kind not in "fiu":
+        raise LrpError(f"{what} must be an array of floats or integers, got {value.dtype}.")
+    with np.errstate(over="ignore", invalid="ignore"):
+        array = np.array(value, dtype=dtype, order="C", copy=True)
+    if not np.isfinite(array).all():
+        where = tuple(int(k) for k in np.argwhere(~np.isfinite(array))[0])
+        if np.isfinite(value[where]):
+            most = np.finfo(dtype).max
+            raise LrpError(
+                f"{what} must be at most {most:.1e} in size for a {dtype} model, got {value[where]} at index "
+                f"{list(where)}; scale the input, or use model.astype('float64')."
+            )
+        raise LrpError(f"{what} must be finite, got {value[where]} at index {list(where)}.")
+    array.setflags(write=False)
+    return array
+
+
 def check_shape(array: np.ndarray, what: str, shape: tuple[int | None, ...]) -> None:
     """Raise unless `array` has `shape`, where None stands for any length of at least 1."""
     fits = array.ndim == len(shape) and all(

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from typing import Any
 
 import numpy as np
 
-from lrpnumpy.batch import Batch, Encoded, encode, encode_all
+from lrpnumpy.asked import own_options
+from lrpnumpy.asked import phrases as phrases_of
+from lrpnumpy.asked import request as request_of
+from lrpnumpy.asked import targets as targets_of
 from lrpnumpy.checks import LrpError
-from lrpnumpy.chunk import explain_chunk
-from lrpnumpy.explanation import Comparison, Explanation
-from lrpnumpy.explanations import Explanations
+from lrpnumpy.encode import Encoded, encode, encode_all
+from lrpnumpy.layers.base import per_record
+from lrpnumpy.layers.bidirectional import Bidirectional
+from lrpnumpy.layers.recurrent import Cell
 from lrpnumpy.methods import METHODS, find
-from lrpnumpy.model import Dense, Model
-from lrpnumpy.predict import run_chunks
-from lrpnumpy.request import Request, Unit
-from lrpnumpy.request import phrases as phrases_of
-from lrpnumpy.request import request as request_of
-from lrpnumpy.request import targets as targets_of
+from lrpnumpy.methods.base import Columns, Options, Request, Unit, answer
+from lrpnumpy.model import INPUT, Model
+from lrpnumpy.packed import Batch, Packed
+from lrpnumpy.result import Comparison, Explanation
+from lrpnumpy.results import GAP, Explanations, explained, ledger_gap
 from lrpnumpy.rules import Rule
+from lrpnumpy.schedule import run_chunks
 
 
 def run(
@@ -40,14 +46,56 @@ def run(
     if request.hidden:
         out._single["hidden"] = [None] * len(encoded)
 
-    def work(positions: np.ndarray, batch: Batch) -> None:
+    def work(positions: np.ndarray, x: Packed) -> None:
         chosen = targets[positions] if isinstance(targets, np.ndarray) else None
         wanted = None if phrases is None else [phrases[k] for k in positions]
-        out._put(positions, batch, explain_chunk(model, batch, request, chosen, wanted, positions, every_class))
+        columns = answer(model, x, request, chosen, wanted, positions, every_class)
+        if columns.ledger and model.dtype == np.float32:
+            _mend(columns, model, x, request, wanted, positions)
+        out._put(positions, x.batch, columns)
 
     run_chunks(model, encoded, work, threads, _look_up(model, encoded, request))
     out._finish()
     return out
+
+
+def _mend(
+    columns: Columns, model: Model, x: Packed, request: Request, spans: list[np.ndarray] | None, positions: np.ndarray
+) -> None:
+    """Compute those sequences again in float64 whose ledger misses their score because float32 lost the digits."""
+    scores, every_class = columns.scores, columns.targets.ndim == 2
+    chosen = scores.T if every_class else scores[np.arange(len(scores)), columns.targets]
+    missed = ~(ledger_gap(columns.ledger["total"], *explained(chosen, scores, request.versus)) <= GAP)
+    if not missed.any():
+        return
+    some = np.flatnonzero(missed.reshape(-1, len(scores)).any(axis=0))
+    rows = np.isin(x.batch.owner, some)
+    values = x.rows if x.words is None else x.words.embedding.E[x.words.ids]
+    again = answer(
+        _in_float64(model),
+        Packed(values[rows].astype(np.float64), Batch(x.batch.lengths[some])),
+        request,
+        None if every_class else columns.targets[some],
+        None if spans is None else [spans[k] for k in some],
+        positions[some],
+        every_class,
+    )
+    columns.relevance[..., rows] = again.relevance
+    if columns.variables is not None:
+        columns.variables[..., rows, :] = again.variables
+    for name, column in again.ledger.items():
+        columns.ledger[name][..., some] = column
+    if columns.spans is not None:
+        for k, values in zip(some, again.spans, strict=True):  # type: ignore[arg-type]
+            columns.spans[k] = values.astype(model.dtype)
+    if columns.hidden is not None:
+        for (_, _, old), (_, _, new) in zip(columns.hidden, again.hidden, strict=True):  # type: ignore[arg-type]
+            old[..., rows, :] = new
+
+
+@per_record
+def _in_float64(model: Model) -> Model:
+    return model.astype(np.float64)
 
 
 def _look_up(model: Model, encoded: list[Encoded], request: Request) -> bool:
@@ -55,13 +103,15 @@ def _look_up(model: Model, encoded: list[Encoded], request: Request) -> bool:
 
     It pays when there are many, and serves methods whose word values are a product with U x.
     """
-    first, embedding = model.layers[0], model.embedding
-    linear = request.method.kind == "lrp" or request.method.name == "gradient-x-input"
-    if embedding is None or isinstance(first, Dense) or not linear or request.unit != "word" or request.share_bias:
+    if model.embedding is None or request.unit != "word" or any(sequence.ids is None for sequence in encoded):
         return False
-    if any(sequence.ids is None for sequence in encoded):
+    takers = [node.layer for node in model.nodes if INPUT in node.inputs]
+    linear = request.method.kind == "lrp" or request.method is METHODS["gradient-x-input"]
+    if not linear or getattr(request.options, "share_bias", False) or len(takers) > 1:
         return False
-    return sum(sequence.steps for sequence in encoded) > len(embedding.E)
+    if not isinstance(takers[0], (Cell, Bidirectional)):
+        return False
+    return sum(sequence.steps for sequence in encoded) > len(model.embedding.E)
 
 
 def explain(
@@ -70,16 +120,11 @@ def explain(
     method: str | Rule = "lrp-all",
     target: int | str | None = None,
     *,
-    eps: float = 0.001,
     unit: Unit = None,
-    hidden: bool = False,
     versus: int | str | None = None,
     step: int | None = None,
     spans: Sequence[tuple[int, int]] | None = None,
-    baseline: Any = None,
-    how: Literal["zero", "omit"] = "zero",
-    tol: float = 0.0,
-    share_bias: bool = False,
+    **options: Any,
 ) -> Explanation:
     """Which parts of one sequence made the network decide.
 
@@ -87,18 +132,11 @@ def explain(
     method: a name that `lrp.methods()` lists, or an `lrp.Rule` of one's own.
     target: the class explained, by index or name; None is the predicted one, "all" gives every class a leading axis.
     versus: ask why the target rather than this class: f_target - f_versus is explained.
-    eps: the stabiliser of LRP; 0 is allowed.
     unit: "word" for one value a step only, "variable" for also one a variable; None is what the method has for free.
-    hidden: also the relevance of every h_t and c_t of every layer (LRP).
     step: which prediction is explained where the model predicts at every step; the last by default.
     spans: phrases (start, stop), stop excluded, whose relevance is wanted besides that of the words.
-    baseline: what occlusion puts in place of a word: a vector (D,) or a word; zero by default.
-    how: "omit" removes the word instead.
-    tol: occlusion stops a variant whose state has come back within tol of the unperturbed one; 0 is exact.
-    share_bias: LRP spreads biases and stabiliser over the inputs of each sum, so that inputs and initial state add up
-        to the score: a sanity check.
     """
-    request = request_of(model, method, eps, unit, hidden, versus, step, baseline, how, tol, share_bias)
+    request = request_of(model, method, unit, versus, step, options)
     return run(model, [encode(model, x)], request, target, None if spans is None else [spans], 1)[0]
 
 
@@ -108,24 +146,19 @@ def explain_all(
     method: str | Rule = "lrp-all",
     target: Any = None,
     *,
-    eps: float = 0.001,
     unit: Unit = None,
-    hidden: bool = False,
     versus: int | str | None = None,
     step: int | None = None,
     spans: Sequence[Sequence[tuple[int, int]]] | None = None,
-    baseline: Any = None,
-    how: Literal["zero", "omit"] = "zero",
-    tol: float = 0.0,
-    share_bias: bool = False,
     threads: int | None = None,
+    **options: Any,
 ) -> Explanations:
     """`explain` for several sequences of any lengths, computed as one ragged batch.
 
     `target` may be one class for each sequence, `spans` is one list of phrases for each. `threads` is the number of
     threads; None uses the cores where it pays.
     """
-    request = request_of(model, method, eps, unit, hidden, versus, step, baseline, how, tol, share_bias)
+    request = request_of(model, method, unit, versus, step, options)
     encoded = encode_all(model, sequences)
     if spans is not None and len(spans) != len(encoded):
         raise LrpError(f"spans must be one list of phrases for each of the {len(encoded)} sequences, got {len(spans)}.")
@@ -133,18 +166,46 @@ def explain_all(
 
 
 def compare(
-    model: Model, x: Any, methods: Sequence[str | Rule] | None = None, target: int | str | None = None, **options: Any
+    model: Model,
+    x: Any,
+    methods: Sequence[str | Rule] | None = None,
+    target: int | str | None = None,
+    *,
+    unit: Unit = None,
+    versus: int | str | None = None,
+    step: int | None = None,
+    spans: Sequence[tuple[int, int]] | None = None,
+    **options: Any,
 ) -> Comparison:
-    """Several methods on one input, all by default; the options are those of `explain`.
-
-    An option that only some methods have (eps, hidden, tol, …) goes to those that have it.
-    """
+    """Several methods on one input, all by default; each gets those of the options that it has."""
     if methods is None:
         methods = [name for name in METHODS if name != "occlusion-p" or model.output != "linear"]
+    common: dict[str, Any] = {"versus": versus, "step": step, "spans": spans}
     found = []
     for method in methods:
-        kind = find(method).kind
-        foreign = {"hidden"} if kind != "lrp" else set()
-        foreign |= {"unit"} if kind == "cd" and options.get("unit") == "variable" else set()
-        found.append(explain(model, x, method, target, **{k: v for k, v in options.items() if k not in foreign}))
+        fits = unit if unit != "variable" or find(method).variables != "no" else None
+        found.append(explain(model, x, method, target, unit=fits, **common, **own_options(method, options)))
     return Comparison(tuple(found))
+
+
+def _document(function: Callable[..., Any]) -> None:
+    """Name the options of all methods in the signature and the documentation of a function that takes them."""
+    records: dict[type[Options], list[str]] = {}
+    for method in METHODS.values():
+        records.setdefault(method.options, []).append(method.name)
+    signature = inspect.signature(function)
+    parameters = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+    lines = []
+    for record, having in records.items():
+        for one in fields(record):
+            kind = inspect.Parameter.KEYWORD_ONLY
+            parameters.append(inspect.Parameter(one.name, kind, default=one.default, annotation=one.type))
+            lines.append(f"    {one.name}: {one.metadata['text']} ({', '.join(having)}).")
+    function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    function.__doc__ = (
+        f"{(function.__doc__ or '').rstrip()}\n\n    Options of the methods:\n\n" + "\n".join(lines) + "\n"
+    )
+
+
+for _function in (explain, explain_all, compare):
+    _document(_function)

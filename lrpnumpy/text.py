@@ -18,7 +18,7 @@ from functools import lru_cache
 from itertools import repeat
 
 from lrpnumpy.checks import LrpError
-from lrpnumpy.model import Embedding
+from lrpnumpy.layers import Embedding
 
 
 def tokens(sentence: str, tokenizer: str) -> list[str]:

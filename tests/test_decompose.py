@@ -8,15 +8,36 @@ from hypothesis import given
 from hypothesis import strategies as st
 from networks import close
 
-from lrpnumpy import decompose as engine
-from lrpnumpy.batch import encode_all, pack
-from lrpnumpy.decompose import decompose
-from lrpnumpy.forward import forward
+import lrpnumpy as lrp
+from lrpnumpy import passes
+from lrpnumpy.encode import encode_all, packed
+from lrpnumpy.layers import lstm as engine
+from lrpnumpy.methods.decomposition import decompose, phrase
 
 
-def parts_of(model, xs, spans, **options):
-    """Parts of each sequence; sequences must come longest first."""
-    return decompose(forward(model, pack(model, encode_all(model, xs)), "trace"), spans, **options)
+def traced(model, xs):
+    """A forward pass; sequences must come longest first."""
+    return passes.forward(model, packed(model, encode_all(model, xs)), "trace")
+
+
+def parts_of(model, xs, spans):
+    """Parts of the scores of each sequence."""
+    return decompose(traced(model, xs), spans)
+
+
+def layers_of(model, x, spans):
+    """(beta, gamma, delta) of what each layer gives, for each phrase: (V, T, M), or (V, 1, M) from the readout on."""
+    trace = traced(model, [x])
+    start, stop = np.asarray(spans).T.copy()
+    found, values = {}, {}
+    for name, ran in trace.ran.items():
+        values |= {name + key: y for key, y in zip(model.wanted[name], ran.outputs, strict=True)}
+    for name, part in passes.decompose(trace, phrase(trace, np.zeros_like(start), start, stop)):
+        true = part.true(values[name], part.beta.batch)
+        beta = np.stack(part.beta.batch.split(part.beta.rows))
+        delta = np.broadcast_to(part.delta, beta.shape)
+        found[name] = beta, np.stack(part.beta.batch.split(true)) - beta - delta, delta
+    return found
 
 
 @st.composite
@@ -29,18 +50,21 @@ def phrases(draw, T):
 
 def law_every_layer_adds_up(model, x, spans):
     """beta + gamma + delta is the activation of every layer, and each is what the literal program finds."""
-    (found,) = parts_of(model, [x], [spans], by_layer=True)
+    found = layers_of(model, x, spans)
     judge = nets.plain(model)
     true = oracle.forward(judge, x)
-    top = model.readout_at - 1
+    top = max(k for k, layer in enumerate(model.layers) if not isinstance(layer, lrp.Dense))
     for v, span in enumerate(spans):
         literal = oracle.decompose(judge, x, tuple(map(int, span)))["layers"]
-        for k, part in enumerate(found.layers):
-            theirs = literal[k]["y"] if k < top else literal[k]["y"][:, 0]
-            beta, gamma = part.relevant[v], part.irrelevant[v]
+        for k in range(len(model.layers)):
+            name = str(k)
+            if k == top:  # the oracle's last recurrent layer gives what the readout gives
+                name = f"{k}:last" if model.readout == "last" else "readout"
+            parts = [part[v] for part in found[name]]
+            theirs = literal[k]["y"]
             unit = max(1.0, np.abs(theirs).max())
-            close([beta, gamma, np.broadcast_to(part.bias[v], beta.shape)], theirs, 1e-10, unit)
-            close(beta + gamma + part.bias[v], true[k]["y"] if k < top else true[k]["y"][0], 1e-10, unit)
+            close(parts, theirs, 1e-10, unit)
+            close(sum(parts), true[k]["y"], 1e-10, unit)
 
 
 @given(st.data())
@@ -79,7 +103,7 @@ def test_a_batch_gives_what_single_calls_give(data):
 @pytest.mark.parametrize("block", [1, 300, 2000])
 def test_blocks_of_any_size(monkeypatch, rng, block):
     """Of a few variants or of many, of one sequence or of several; words and longer phrases."""
-    model = nets.lrp.Model([nets.two_way(rng, 3, 12), nets.dense(rng, 24, 2)])
+    model = lrp.Model([nets.two_way(rng, 3, 12), nets.dense(rng, 24, 2)])
     xs = [rng.normal(size=(T, 3)) for T in (31, 30, 30, 9, 1)]
     spans = [np.array([(a, min(a + 1 + a % 3, len(x))) for a in range(len(x))]) for x in xs]
     whole = parts_of(model, xs, spans)
@@ -91,13 +115,13 @@ def test_blocks_of_any_size(monkeypatch, rng, block):
 
 def test_the_laws_can_fail(monkeypatch, rng):
     """A relevant part that is one per cent too large breaks both."""
-    right = engine._direction
+    right = lrp.LSTM.decomposed
 
     def wrong(*arguments):
         return right(*arguments) * 1.01
 
-    monkeypatch.setattr(engine, "_direction", wrong)
-    model, x = nets.lrp.Model([nets.lstm(rng, 3, 4), nets.dense(rng, 4, 2)]), rng.normal(size=(5, 3))
+    monkeypatch.setattr(lrp.LSTM, "decomposed", wrong)
+    model, x = lrp.Model([nets.lstm(rng, 3, 4), nets.dense(rng, 4, 2)]), rng.normal(size=(5, 3))
     with pytest.raises(AssertionError):
         law_every_layer_adds_up(model, x, np.array([[1, 3]]))
     with pytest.raises(AssertionError):

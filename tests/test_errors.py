@@ -33,8 +33,8 @@ CASES = {
     "float16 weights": (lambda: lrp.Dense(np.ones((1, 2), np.float16)), r"got float16"),
     "ragged weights": (lambda: lrp.Dense([[1.0], [1.0, 2.0]]), r"Dense: V must be an array of floats"),
     "unknown activation": (
-        lambda: lrp.LSTM(U, W, b, activation="gelu"),
-        r"LSTM: activation must be one of .*'tanh'.*, got 'gelu'",
+        lambda: lrp.LSTM(U, W, b, activation="swish"),
+        r"LSTM: activation must be one of .*'tanh'.*, got 'swish'",
     ),
     "unknown merge": (lambda: lrp.Bidirectional(LAYER, LAYER, "mul"), r"merge must be one of .*, got 'mul'"),
     "sum of unequal directions": (
@@ -87,13 +87,21 @@ CASES = {
         lambda: lrp.predict(NUMBERS, X[:, 0]),
         r"must have shape \(T, 3\), got \(4,\); a series of one variable is x\[:, None\]",
     ),
-    "an integer array of features": (
-        lambda: lrp.predict(NUMBERS, np.ones((4, 3), int)),
-        r"x must be float32 or float64, got int64",
+    "an array of truth values": (
+        lambda: lrp.predict(NUMBERS, np.ones((4, 3), bool)),
+        r"x must be an array of floats or integers, got bool",
+    ),
+    "an array of strings": (
+        lambda: lrp.predict(NUMBERS, np.full((4, 3), "1.0")),
+        r"x must be an array of floats or integers, got <U3",
+    ),
+    "too large for float32": (
+        lambda: lrp.explain_all(NUMBERS.astype("float32"), [X, X * 1e39]),
+        r"sequence 1 must be at most 3.4e\+38 in size for a float32 model, got .*; scale the input",
     ),
     "an object array": (
         lambda: lrp.predict(NUMBERS, np.full((4, 3), None)),
-        r"x must be float32 or float64, got object",
+        r"x must be an array of floats or integers, got object",
     ),
     "a string without vocabulary": (lambda: lrp.predict(NUMBERS, "a b"), r"this model has no vocabulary"),
     "ids without embedding": (lambda: lrp.predict(NUMBERS, [1, 2]), r"this model has no embedding"),
@@ -143,7 +151,36 @@ CASES = {
     ),
     "hidden of a gradient": (
         lambda: lrp.explain(NUMBERS, X, "gradient", hidden=True),
-        r"only LRP gives the hidden states relevance",
+        r"method 'gradient' must get options that it has, got 'hidden'; it has no options of its own",
+    ),
+    "a baseline for LRP": (
+        lambda: lrp.explain(NUMBERS, X, baseline=np.zeros(3)),
+        r"method 'lrp-all' must get options that it has, got 'baseline'; its options are eps, hidden, share_bias",
+    ),
+    "eps for occlusion": (lambda: lrp.explain_all(NUMBERS, [X], "occlusion-f", eps=0.1), r"got 'eps'; its options are"),
+    "an option that no method has": (
+        lambda: lrp.compare(NUMBERS, X, epsilon=1),
+        r"'epsilon' must be an option of some",
+    ),
+    "versus the predicted class": (
+        lambda: lrp.explain(NUMBERS, X, versus=int(np.argmax(lrp.predict(NUMBERS, X)))),
+        r"versus must be another class than the one explained, got \d, which is what the model predicts for sequence 0",
+    ),
+    "a word twice in a dict": (
+        lambda: lrp.Embedding(np.ones((2, 3)), vocabulary={"a": 1, "b": 1}),
+        r"vocabulary must give each row one word, got 'a' and 'b' for row 1",
+    ),
+    "a row that has no word": (
+        lambda: lrp.Embedding(np.ones((3, 3)), vocabulary={"a": 0, "b": 2}),
+        r"vocabulary must name all 3 rows, got 2 words and none for row 1",
+    ),
+    "a row that is not there": (
+        lambda: lrp.Embedding(np.ones((2, 3)), vocabulary={"word": 3}),
+        r"vocabulary must map each word to a row from 0 to 1, got 'word': 3",
+    ),
+    "a word as baseline where there are none": (
+        lambda: lrp.explain(NUMBERS, X, "occlusion-f", baseline="x"),
+        r"baseline must be a vector of 3 numbers, as the model has no words, got 'x'",
     ),
     "probabilities of a regression": (
         lambda: lrp.explain(ONE, X, "occlusion-p"),

@@ -309,7 +309,7 @@ def test_messages_do_not_command_the_terminal(tmp_path):
     assert message.isprintable()
     model = zoo.NETWORKS["reference"].model()
     words = ["\x1b[31m\n", *model.embedding.vocabulary[1:]]
-    lrp.save(replace(model, embedding=replace(model.embedding, vocabulary=words)), path)
+    lrp.save(replace(model, embedding=replace(model.embedding, vocabulary=words)), path, overwrite=True)
     assert all(line.isprintable() for line in str(files.inspect(path)).split("\n"))
 
 

@@ -1,6 +1,8 @@
 """Files of every framework: the model, its scores and its explanation are those of the same weights from arrays."""
 
 import json
+import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from networks import close
 
 import lrpnumpy as lrp
 from lrpnumpy import files
+from lrpnumpy.__main__ import main
 
 FIXTURES = Path(__file__).with_name("fixtures")
 ROWS = [
@@ -92,6 +95,49 @@ def test_convert_keeps_everything(tmp_path):
     assert again.digest == made.digest
     assert again.provenance["imported from"].startswith("Keras 3")
     assert "hard_sigmoid is clip(x/6 + 0.5, 0, 1)" in str(files.inspect(tmp_path / "model.h5"))
+
+
+def test_a_file_is_never_converted_onto_itself(tmp_path, monkeypatch):
+    """Whatever it is called, and told to overwrite or not: the user's only copy would be gone."""
+    monkeypatch.chdir(tmp_path)
+    good = (FIXTURES / "keras3" / "stack.keras").read_bytes()
+    Path("a.keras").write_bytes(good)
+    Path("soft.keras").symlink_to("a.keras")
+    os.link("a.keras", "hard.keras")
+    os.mkdir("sub")
+    names = ["a.keras", "./a.keras", "sub/../a.keras", tmp_path / "a.keras", "soft.keras", "hard.keras"]
+    for source in names:
+        for target in names:
+            for overwrite in (False, True):
+                with pytest.raises(lrp.LrpError, match="target must be another file than what is read"):
+                    files.convert(source, target, overwrite=overwrite)
+                assert main(["convert", str(source), str(target), *["--overwrite"] * overwrite]) == 2
+    assert Path("a.keras").read_bytes() == good == Path("hard.keras").read_bytes()
+    assert sorted(os.listdir()) == ["a.keras", "hard.keras", "soft.keras", "sub"]
+
+
+def test_nor_onto_what_else_is_read(tmp_path):
+    folder, config = tmp_path / "model", tmp_path / "config.json"
+    shutil.copytree(FIXTURES / "reference" / "reference4", folder)
+    for name in os.listdir(folder):
+        before = (folder / name).read_bytes()
+        with pytest.raises(lrp.LrpError, match="target must be another file than what is read"):
+            files.convert(folder, folder / name, overwrite=True)
+        assert (folder / name).read_bytes() == before
+    config.write_text('{"readout": "last"}')
+    np.savez(tmp_path / "a.npz", **zoo.torch_arrays(zoo.NETWORKS["sentence"].model()))
+    with pytest.raises(lrp.LrpError, match="target must be another file than what is read"):
+        files.convert(tmp_path / "a.npz", config, config=config, overwrite=True)
+    assert config.read_text() == '{"readout": "last"}'
+
+
+def test_the_command_convert_overwrites_when_told_to(tmp_path, capsys):
+    source, target = str(FIXTURES / "keras3" / "stack.keras"), tmp_path / "model.h5"
+    target.write_bytes(b"mine")
+    assert main(["convert", source, str(target)]) == 2
+    assert "--overwrite" in capsys.readouterr().err and target.read_bytes() == b"mine"
+    assert main(["convert", source, str(target), "--overwrite"]) == 0
+    assert files.load(target).digest == files.load(source).digest
 
 
 def test_float64_and_float16_weights(tmp_path):

@@ -4,6 +4,7 @@ import json
 import os
 import stat
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 
 import h5py
@@ -16,6 +17,7 @@ from interop import zoo
 import lrpnumpy as lrp
 from lrpnumpy import files
 
+FIXTURES = Path(__file__).with_name("fixtures")
 WORDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
 
 
@@ -95,7 +97,7 @@ def test_a_round_trip_is_exact(tmp_path_factory, model):
     same(again, model)
     assert again.digest == model.digest
     first = path.read_bytes()
-    lrp.save(again, path)
+    lrp.save(again, path, overwrite=True)
     assert path.read_bytes() == first  # the same model is the same file
 
 
@@ -107,7 +109,7 @@ def test_strings_of_any_size(tmp_path, size):
 
 
 def _again(model, folder):
-    lrp.save(model, folder / "again.h5")
+    lrp.save(model, folder / "again.h5", overwrite=True)
     return lrp.load(folder / "again.h5")
 
 
@@ -119,7 +121,7 @@ def test_words_that_cannot_be_stored_are_refused_and_nothing_is_lost(tmp_path, w
     before = path.read_bytes()
     words = [word, *(f"w{k}" for k in range(1, zoo.VOCABULARY))]
     with pytest.raises(lrp.LrpError, match=why):
-        lrp.save(replace(model, embedding=replace(model.embedding, vocabulary=words)), path)
+        lrp.save(replace(model, embedding=replace(model.embedding, vocabulary=words)), path, overwrite=True)
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == ["model.h5"]
 
@@ -137,7 +139,7 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(os, broken, full)
             with pytest.raises(lrp.WeightFileError, match="No space left"):
-                lrp.save(model, path)
+                lrp.save(model, path, overwrite=True)
         assert path.read_bytes() == before and os.listdir(tmp_path) == ["model.h5"]
     with pytest.raises(lrp.WeightFileError, match="cannot be written"):
         lrp.save(model, tmp_path / "no such folder" / "model.h5")
@@ -152,8 +154,67 @@ def test_permissions_and_links_stay(tmp_path):
     assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(plain.stat().st_mode)
     path.chmod(0o600)
     link.symlink_to(path)
-    lrp.save(model, link)
+    lrp.save(model, link, overwrite=True)
     assert link.is_symlink() and stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_file_that_exists_is_replaced_only_when_told_to(tmp_path):
+    model, path, link = zoo.NETWORKS["sentence"].model(), tmp_path / "model.h5", tmp_path / "link.h5"
+    path.write_bytes(b"mine")
+    link.symlink_to(path)
+    saves = [
+        partial(lrp.save, model),
+        partial(files.save_many, {"a": model}),
+        partial(lrp.convert, FIXTURES / "keras3" / "stack.keras"),
+    ]
+    for save in saves:
+        for target in (path, link, str(path)):
+            with pytest.raises(lrp.LrpError, match=r"does not exist yet, got .*model\.h5; .*overwrite=True"):
+                save(target)
+        assert path.read_bytes() == b"mine" and sorted(os.listdir(tmp_path)) == ["link.h5", "model.h5"]
+    for save in saves:
+        path.write_bytes(b"mine")
+        save(link, overwrite=True)
+        assert link.is_symlink() and len(path.read_bytes()) > 1000
+
+
+def test_a_link_that_leads_nowhere_is_filled(tmp_path):
+    link = tmp_path / "link.h5"
+    link.symlink_to(tmp_path / "model.h5")
+    lrp.save(zoo.NETWORKS["sentence"].model(), link)
+    assert link.is_symlink() and lrp.load(tmp_path / "model.h5").readout == "last"
+
+
+@pytest.mark.parametrize("links", [True, False], ids=["hard links", "no hard links"])
+def test_a_file_that_appears_while_we_write_is_not_replaced(tmp_path, monkeypatch, links):
+    """Somebody else's file takes the name after it was found free: between the two only the system can tell."""
+    model, path, link, fsync = zoo.NETWORKS["sentence"].model(), tmp_path / "model.h5", os.link, os.fsync
+    monkeypatch.setattr(os, "link", link if links else none_here)
+    lrp.save(model, path)
+    good = path.read_bytes()
+    path.unlink()
+    monkeypatch.setattr(os, "fsync", lambda handle: (fsync(handle), path.write_bytes(b"theirs")))
+    with pytest.raises(lrp.LrpError, match="overwrite=True"):
+        lrp.save(model, path)
+    assert path.read_bytes() == b"theirs" and os.listdir(tmp_path) == ["model.h5"]
+    lrp.save(model, path, overwrite=True)
+    assert path.read_bytes() == good and os.listdir(tmp_path) == ["model.h5"]
+
+
+def none_here(*_):
+    """`os.link` on a file system that has no hard links."""
+    raise PermissionError(1, "Operation not permitted")
+
+
+def test_a_name_that_was_taken_for_a_failed_write_is_given_back(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "link", none_here)
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(lrp.WeightFileError, match="No space left"):
+        lrp.save(zoo.NETWORKS["sentence"].model(), tmp_path / "model.h5")
+    assert os.listdir(tmp_path) == []
 
 
 def test_several_models_in_one_file(tmp_path):

@@ -14,14 +14,13 @@ PACKAGE = "lrpnumpy"
 # From the ground up. A module imports from the floors below its own and from its own folder, nothing else.
 FLOORS = [
     {"kernels", "checks", "weights"},
-    {"model", "rules"},
-    {"text", "methods"},
-    {"batch", "files"},
-    {"forward"},
-    {"predict", "backward", "decompose", "occlude"},
-    {"explanation", "request"},
-    {"chunk"},
-    {"explanations"},
+    {"activations", "packed", "result"},
+    {"rules"},
+    {"layers"},
+    {"model", "text"},
+    {"encode", "passes", "files"},
+    {"methods", "schedule"},
+    {"predict", "asked", "results"},
     {"explain"},
     {"corpus"},
     {"show", "evaluate"},
@@ -31,7 +30,7 @@ FLOORS = [
 FLOOR = {name: k for k, names in enumerate(FLOORS) for name in names}
 
 # A result draws itself in a notebook or a terminal, and loads the drawing code when it does.
-LAZY = {("explanation", "show")}
+LAZY = {("result", "show")}
 
 # Libraries that only these may import.
 OWNERS = {
@@ -118,17 +117,17 @@ def test_imports_point_down(module):
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("lrpnumpy.forward", "from lrpnumpy.explain import explain"),
-        ("lrpnumpy.forward", "from lrpnumpy import backward"),
-        ("lrpnumpy.forward", "from . import backward"),
-        ("lrpnumpy.forward", "from .backward import backward"),
-        ("lrpnumpy.forward", "def f():\n    import lrpnumpy.backward"),
-        ("lrpnumpy.forward", "import lrpnumpy"),
-        ("lrpnumpy.forward", "from importlib import import_module\nimport_module('numba')"),
-        ("lrpnumpy.backward", "from lrpnumpy.occlude import occlude"),
+        ("lrpnumpy.passes", "from lrpnumpy.explain import explain"),
+        ("lrpnumpy.passes", "from lrpnumpy import methods"),
+        ("lrpnumpy.passes", "from . import methods"),
+        ("lrpnumpy.passes", "from .methods import METHODS"),
+        ("lrpnumpy.passes", "def f():\n    import lrpnumpy.methods"),
+        ("lrpnumpy.passes", "import lrpnumpy"),
+        ("lrpnumpy.passes", "from importlib import import_module\nimport_module('numba')"),
+        ("lrpnumpy.rules.lrp", "from lrpnumpy.layers import LSTM"),
         ("lrpnumpy.kernels.lstm", "from lrpnumpy.checks import LrpError"),
         ("lrpnumpy.kernels.lstm", "from ..model import LSTM"),
-        ("lrpnumpy.explanation", "from lrpnumpy.show import html"),
+        ("lrpnumpy.result", "from lrpnumpy.show import html"),
         ("lrpnumpy.model", "import h5py"),
         ("lrpnumpy.explain", "def f():\n    from matplotlib import pyplot"),
         ("lrpnumpy.attic", "import math"),
@@ -141,9 +140,9 @@ def test_an_arrow_that_turns_back_is_seen(module, source):
 
 def test_what_is_allowed_passes():
     modules = {f"lrpnumpy.{name}" for name in FLOOR} | {"lrpnumpy.kernels.lstm"}
-    down = "import numpy\nfrom lrpnumpy import batch\nfrom lrpnumpy.kernels import lstm"
-    assert not problems(down, "lrpnumpy.forward", modules)
-    assert not problems("def f():\n    from lrpnumpy.show import html", "lrpnumpy.explanation", modules)
+    down = "import numpy\nfrom lrpnumpy import packed\nfrom lrpnumpy.kernels import lstm"
+    assert not problems(down, "lrpnumpy.passes", modules)
+    assert not problems("def f():\n    from lrpnumpy.show import html", "lrpnumpy.result", modules)
     assert not problems("import numba\nfrom . import steps", "lrpnumpy.kernels.lstm", modules)
 
 

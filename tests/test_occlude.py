@@ -9,18 +9,38 @@ from hypothesis import strategies as st
 from networks import close
 
 import lrpnumpy as lrp
-from lrpnumpy import occlude as module
-from lrpnumpy.batch import encode, pack
-from lrpnumpy.forward import forward
-from lrpnumpy.occlude import occlude, occlude_words
-
-READOUTS = "last", "mean", "max", "every"
+from lrpnumpy.encode import encode
+from lrpnumpy.encode import packed as pack
+from lrpnumpy.methods import occlusion as module
+from lrpnumpy.model import READOUTS
+from lrpnumpy.passes import Trace, forward
 
 
 def packed(model, sequences):
     """A batch, which has the longest sequence first, and its sequences in that order."""
     ordered = sorted(sequences, key=len, reverse=True)
     return pack(model, [encode(model, x) for x in ordered]), ordered
+
+
+def asked(model, x, options):
+    """A forward pass to start from, and the options as a record."""
+    trace = model if isinstance(model, Trace) else forward(model, x, "states")
+    return trace, module.OcclusionOptions(**options)
+
+
+def occlude(model, x, spans, *, steps=None, **options):
+    trace, options = asked(model, x, options)
+    return module.occlude(trace, spans, options, steps)
+
+
+def occlude_words(model, x, *, steps=None, **options):
+    trace, options = asked(model, x, options)
+    return module.occlude_words(trace, options, steps)
+
+
+def occlude_variables(model, x, *, steps=None, **options):
+    trace, options = asked(model, x, options)
+    return x.batch.split(module.occlude_variables(trace, options, steps))
 
 
 def words(T):
@@ -124,7 +144,7 @@ def test_phrases_are_plain_forward_passes(question, with_baseline, how, with_ste
 def test_variables_are_plain_forward_passes(question, with_baseline):
     model, batch, xs, _, steps = question
     baseline = some_baseline(model) if with_baseline else np.zeros(model.inputs)
-    found = occlude(model, batch, [], variables=True, baseline=baseline if with_baseline else None, steps=steps)
+    found = occlude_variables(model, batch, baseline=baseline if with_baseline else None, steps=steps)
     for got, x, step in zip(found, xs, steps, strict=True):
         assert got.shape == (*x.shape, model.outputs)
         for t, d in np.ndindex(*x.shape):
@@ -140,7 +160,7 @@ def test_words_are_phrases_of_one_word(question, how):
     if how == "omit" and min(map(len, xs)) == 1:
         return
     options = {"how": how, "steps": steps, "baseline": some_baseline(model)}
-    rows = batch.split(occlude_words(model, batch, **options))
+    rows = batch.batch.split(occlude_words(model, batch, **options))
     for got, wanted in zip(rows, occlude(model, batch, [words(len(x)) for x in xs], **options), strict=True):
         close(got, wanted, 1e-13, max(1, np.abs(wanted).max()))
 
@@ -221,14 +241,14 @@ def forgetful(rng, kind, H=12, bias=-1.0):
 def runs(monkeypatch):
     """How many steps the variants went in each call of the kernel."""
     found = []
-    whole = module._run
+    whole = lrp.LSTM.varied
 
-    def noted(trace, variants, change, batch, end, at):
-        out, done = whole(trace, variants, change, batch, end, at)
+    def noted(self, read, change, tol, every):
+        out, done = whole(self, read, change, tol, every)
         found.append(np.maximum(done - change.lo, 0))
         return out, done
 
-    monkeypatch.setattr(module, "_run", noted)
+    monkeypatch.setattr(lrp.LSTM, "varied", noted)
     return found
 
 

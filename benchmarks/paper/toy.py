@@ -90,7 +90,7 @@ def save(starts: Starts, path: Path, wanted: int = WANTED) -> None:
                 "starts": tried,
                 "script": "python -m benchmarks.paper toy --train",
             }
-    save_many(models, path, remarks)
+    save_many(models, path, remarks, overwrite=True)
 
 
 def load(path: Path) -> dict[str, list[lrp.Model]]:

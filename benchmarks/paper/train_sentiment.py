@@ -186,7 +186,7 @@ def export(found: dict[str, np.ndarray], vocabulary: list[str], provenance: dict
         classes=CLASSES,
         provenance={k: v if isinstance(v, str) else json.dumps(v) for k, v in provenance.items()},
     )
-    lrp.save(model, path)
+    lrp.save(model, path, overwrite=True)
 
 
 def arguments() -> argparse.Namespace:

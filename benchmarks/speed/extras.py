@@ -17,7 +17,7 @@ import lrpnumpy as lrp
 from benchmarks.speed import ours
 from benchmarks.speed.timing import best
 from benchmarks.speed.workloads import Workload, network, workload
-from lrpnumpy.batch import encode, pack
+from lrpnumpy.encode import encode, packed
 
 Row = dict[str, Any]
 
@@ -52,7 +52,7 @@ def api(seconds: float) -> Iterator[Row]:
         "at": "least",
     }
     sentence = words[len(words) // 2]
-    batch = pack(model, [encode(model, sentence)])
+    batch = packed(model, [encode(model, sentence)])
     one = ours.JOBS["lrp-all"]
     times = best([lambda: one(model, batch), lambda: lrp.explain(model, sentence, target=0)], seconds / 2)
     yield {
@@ -149,7 +149,7 @@ def growth(seconds: float) -> Iterator[Row]:
     for name, (job, lengths, units, forget, most) in GROWTH.items():
         rng = np.random.default_rng(0)
         model = network(rng, 8, units, 1, False, forget).astype("float32")
-        batches = [pack(model, [encode(model, rng.normal(size=(T, 8)).astype("float32"))]) for T in lengths]
+        batches = [packed(model, [encode(model, rng.normal(size=(T, 8)).astype("float32"))]) for T in lengths]
         times = best([partial(job, model, batch) for batch in batches], seconds, least=4)
         exponent = float(np.polyfit(np.log(lengths), np.log(times), 1)[0])
         yield {

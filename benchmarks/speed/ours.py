@@ -10,50 +10,49 @@ import numpy as np
 
 import lrpnumpy as lrp
 from benchmarks.speed.workloads import Workload
-from lrpnumpy.backward import backward
-from lrpnumpy.batch import Batch
-from lrpnumpy.decompose import decompose_words
-from lrpnumpy.forward import forward
-from lrpnumpy.occlude import occlude_words
-from lrpnumpy.rules import RULES, Propagation
+from lrpnumpy.methods.decomposition import decompose_words
+from lrpnumpy.methods.occlusion import OcclusionOptions, occlude_words
+from lrpnumpy.packed import Packed
+from lrpnumpy.passes import backward, forward
+from lrpnumpy.rules import GRADIENT, LRP, RULES, Propagation
 
 TARGET = 0
 
 
-def scores(model: lrp.Model, batch: Batch) -> Any:
-    return forward(model, batch).scores
+def scores(model: lrp.Model, x: Packed) -> Any:
+    return forward(model, x).scores
 
 
-def propagated(how: Propagation) -> Callable[[lrp.Model, Batch], Any]:
+def propagated(how: Propagation) -> Callable[[lrp.Model, Packed], Any]:
     """Gradient times input, or LRP by a rule: relevance of all variables."""
 
-    def job(model: lrp.Model, batch: Batch) -> Any:
-        trace = forward(model, batch, how)
+    def job(model: lrp.Model, x: Packed) -> Any:
+        trace = forward(model, x, how)
         start = np.zeros_like(trace.scores)
-        start[:, TARGET] = 1 if how.rule is None else trace.scores[:, TARGET]
+        start[:, TARGET] = trace.scores[:, TARGET] if how.times_input else 1
         found = backward(trace, start, how).x
-        return found * batch.x if how.rule is None else found  # packed rows
+        return found if how.times_input else found * x.rows  # packed rows
 
     return job
 
 
-def occluded(tol: float = 0.0) -> Callable[[lrp.Model, Batch], Any]:
-    def job(model: lrp.Model, batch: Batch) -> Any:
-        trace = forward(model, batch, "states")
-        without = occlude_words(trace, batch, tol=tol)
-        return trace.scores[:, TARGET][batch.owner] - without[:, TARGET]
+def occluded(tol: float = 0.0) -> Callable[[lrp.Model, Packed], Any]:
+    def job(model: lrp.Model, x: Packed) -> Any:
+        trace = forward(model, x, "states")
+        without = occlude_words(trace, OcclusionOptions(tol=tol))
+        return trace.scores[:, TARGET][x.batch.owner] - without[:, TARGET]
 
     return job
 
 
-def decomposed(model: lrp.Model, batch: Batch) -> Any:
-    return decompose_words(forward(model, batch, "trace")).relevant[:, TARGET]
+def decomposed(model: lrp.Model, x: Packed) -> Any:
+    return decompose_words(forward(model, x, "trace")).relevant[:, TARGET]
 
 
-JOBS: dict[str, Callable[[lrp.Model, Batch], Any]] = {
+JOBS: dict[str, Callable[[lrp.Model, Packed], Any]] = {
     "forward": scores,
-    "gradient-x-input": propagated(Propagation()),
-    **{f"lrp-{name}": propagated(Propagation(rule, 0.001)) for name, rule in RULES.items()},
+    "gradient-x-input": propagated(GRADIENT),
+    **{f"lrp-{name}": propagated(LRP(rule)) for name, rule in RULES.items()},
     "occlusion-f": occluded(),
     "cd": decomposed,
 }
@@ -64,8 +63,8 @@ def runner(job: str, work: Workload, threads: int, tol: float = 0.0) -> Callable
     batches, model = work.batches, work.model
     function = occluded(tol) if tol else JOBS[job]
 
-    def one(batch: Batch) -> Any:
-        return function(model, batch)
+    def one(x: Packed) -> Any:
+        return function(model, x)
 
     pool = ThreadPoolExecutor(threads) if threads > 1 and len(batches) > 1 else None
 
@@ -81,6 +80,6 @@ def results(job: str, work: Workload, tol: float = 0.0) -> list[Any]:
     is_packed = job != "forward"
     return [
         part
-        for batch, parts in zip(work.batches, found, strict=True)
-        for part in (batch.split(parts) if is_packed else parts)
+        for x, parts in zip(work.batches, found, strict=True)
+        for part in (x.batch.split(parts) if is_packed else parts)
     ]

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 import lrpnumpy as lrp
-from lrpnumpy.batch import Batch, chunks, encode_all, pack
-from lrpnumpy.predict import width
+from lrpnumpy.encode import encode_all, packed
+from lrpnumpy.packed import Packed
+from lrpnumpy.schedule import chunks
 
 QUADRATIC = {"W4": 500}  # steps for the jobs that cost T², where the workload itself has more
 
@@ -23,11 +24,11 @@ class Workload:
     sequences: list[np.ndarray]  # (T, D) each
 
     @property
-    def batches(self) -> list[Batch]:
+    def batches(self) -> list[Packed]:
         """The chunks of `explain_all`, packed."""
         encoded = encode_all(self.model, self.sequences)
-        parts = chunks([one.steps for one in encoded], width(self.model))
-        return [pack(self.model, [encoded[k] for k in part]) for part in parts]
+        parts = chunks([one.steps for one in encoded], self.model.width)
+        return [packed(self.model, [encoded[k] for k in part]) for part in parts]
 
     @property
     def rows(self) -> int:

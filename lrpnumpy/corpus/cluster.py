@@ -8,13 +8,13 @@ from itertools import islice
 from typing import Any
 from weakref import WeakSet
 
-from lrpnumpy.batch import encode
 from lrpnumpy.checks import LrpError, one_of
 from lrpnumpy.corpus.record import Chunk
 from lrpnumpy.corpus.work import Job
+from lrpnumpy.encode import encode
 from lrpnumpy.explain import explain_all
-from lrpnumpy.explanation import Explanation
 from lrpnumpy.model import Model
+from lrpnumpy.result import Explanation
 from lrpnumpy.rules import Rule
 
 TOGETHER = 2048  # sequences of a partition that are explained as one batch

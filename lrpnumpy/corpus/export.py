@@ -15,7 +15,7 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError
 from lrpnumpy.corpus.parts import written
-from lrpnumpy.explanation import Explanation
+from lrpnumpy.result import Explanation
 
 GROUP = 4096  # explanations in a row group of Parquet
 

@@ -14,6 +14,7 @@ ENTRIES = {
     "ledger/stabiliser": "record",
     "ledger/initial_state": "record",
     "ledger/largest": "record",
+    "ledger/total": "record",
     "ledger/unassigned": "record",
     "ledger/relevant": "step",
     "ledger/irrelevant": "step",

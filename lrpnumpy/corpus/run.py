@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
 import warnings
@@ -16,8 +15,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from lrpnumpy.asked import request as request_of
+from lrpnumpy.asked import targets as targets_of
 from lrpnumpy.checks import LrpError, RelevanceWarning
 from lrpnumpy.corpus.output import rejected_path, write_output
+from lrpnumpy.corpus.own import identity
 from lrpnumpy.corpus.parts import Parts, same
 from lrpnumpy.corpus.record import Chunk
 from lrpnumpy.corpus.sources import Source, chunks, fingerprint, joined, open_source
@@ -25,8 +27,6 @@ from lrpnumpy.corpus.stored import Stored, open_explanations
 from lrpnumpy.corpus.work import Job, Part, explain_chunk, fresh, settle
 from lrpnumpy.kernels import compile as kernels
 from lrpnumpy.model import Model
-from lrpnumpy.request import request as request_of
-from lrpnumpy.request import targets as targets_of
 from lrpnumpy.rules import Rule
 
 COUNTS = ("records", "explained", "rejected", "doubtful")
@@ -59,14 +59,9 @@ def explain_corpus(
     method: str | Rule = "lrp-all",
     target: int | str | None = None,
     *,
-    eps: float = 0.001,
     unit: Literal["word", "variable"] = "word",
     versus: int | str | None = None,
     step: int | None = None,
-    baseline: Any = None,
-    how: Literal["zero", "omit"] = "zero",
-    tol: float = 0.0,
-    share_bias: bool = False,
     format: Literal["text", "jsonl", "hdf5", "npz"] | None = None,
     field: str | None = None,
     resume: bool = False,
@@ -77,13 +72,14 @@ def explain_corpus(
     threads: int | None = None,
     client: Any = None,
     progress: bool | None = None,
+    **options: Any,
 ) -> Run:
     """Explain every sequence of a corpus into one HDF5 file, in memory that does not grow with it.
 
     source: a path to text (one sequence a line, plain or gzipped), JSON lines, HDF5 or .npz; "-" for lines of
         standard input; or any iterable of sequences.
     out: the file to be made; `open_explanations` reads it.
-    method … share_bias: as in `explain`, for all sequences alike.
+    method … step, and the options of the method: as in `explain`, for all sequences alike.
     format: the kind of the source, where the end of its name does not say it.
     field: of JSON objects the field with the sequence; in HDF5 and .npz files the array with the values.
     resume: go on with a run that was interrupted; begins one where there is none.
@@ -98,7 +94,9 @@ def explain_corpus(
     for name, value in numbers.items():
         if not isinstance(value, int) or value < 1:
             raise LrpError(f"{name} must be a positive number, got {value!r}.")
-    request = request_of(model, method, eps, unit, False, versus, step, baseline, how, tol, share_bias)
+    if options.pop("hidden", False):
+        raise LrpError("hidden must be False for a corpus: hidden states are not kept; use explain_all.")
+    request = request_of(model, method, unit, versus, step, options)
     chosen = _one_target(model, target)
     if request.versus is not None and request.versus == chosen:
         raise LrpError(f"versus must be another class than the target, got {request.versus} for both.")
@@ -106,12 +104,19 @@ def explain_corpus(
     parts = Parts(path)
     _check_free(path, parts, resume)
     opened = open_source(source, format, field, longest, max_line)
+    rule = identity(method)
+    if rule.doubt and (path.exists() or parts.exists()):
+        raise LrpError(
+            f"{path if path.exists() else parts.folder} cannot be resumed by the rule {request.method.name!r}, which "
+            f"cannot be told from another ({rule.doubt}); remove it to begin anew, or make the rule a plain function "
+            "at the top of a module, of NumPy, numbers, strings and arrays."
+        )
     run = {
         "model": model.digest,
         "method": request.method.name,
-        "rule": _code(method),
+        "rule": rule.note,
         "target": chosen,
-        "options": request.options,
+        "options": request.shown(),
         "source": opened.identity,
         "limits": {"chunk": chunk, "longest": longest, "max_line": max_line},
         "versions": _versions(),
@@ -132,7 +137,7 @@ def explain_corpus(
     if counts["doubtful"]:
         warnings.warn(
             f"{request.method.name}: relevance is not finite, or so large that rounding decides it, for "
-            f"{counts['doubtful']:,} of {counts['explained']:,} explanations; try a larger eps than {eps:g}.",
+            f"{counts['doubtful']:,} of {counts['explained']:,} explanations; try a larger eps.",
             RelevanceWarning,
             stacklevel=2,
         )
@@ -145,15 +150,6 @@ def _one_target(model: Model, target: Any) -> int | str | None:
         raise LrpError(f"target must be None, a class index or name, or 'all', for the whole corpus, got {target!r}.")
     found = targets_of(model, target, 1)
     return int(found[0]) if isinstance(found, np.ndarray) else found
-
-
-def _code(method: str | Rule) -> str | None:
-    """Something that changes when a rule of one's own does."""
-    code = getattr(method.shares, "__code__", None) if isinstance(method, Rule) else None
-    if code is None:
-        return None
-    constants = [value for value in code.co_consts if isinstance(value, (int, float, str))]
-    return hashlib.sha256(code.co_code + repr((constants, code.co_names)).encode()).hexdigest()
 
 
 def _versions() -> dict[str, str]:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lrpnumpy.chunk import probabilities
 from lrpnumpy.corpus.layout import ENTRIES, FORMAT, OFFSETS, VERSION
-from lrpnumpy.explanation import Explanation, Ledger, SpanLedger
 from lrpnumpy.files.safe import Fields, parse_json
+from lrpnumpy.methods.occlusion import probabilities
+from lrpnumpy.result import Explanation, Ledger, SpanLedger
 
 if TYPE_CHECKING:
     from lrpnumpy.corpus.table import Table
@@ -40,7 +39,8 @@ def open_explanations(path: str | os.PathLike[str]) -> Stored:
 class Stored(Sequence[Explanation]):
     """The explanations in a file; close it, or use `with`.
 
-    `run` says how they were made: model digest, method, options, source, versions.
+    `run` says how they were made: model digest, method, options, source, versions. Where `run["rule"]` is not None,
+    the method is a rule of one's own, also if it has the name of a method that comes with lrpnumpy.
     """
 
     def __init__(self, file: Table) -> None:
@@ -56,7 +56,7 @@ class Stored(Sequence[Explanation]):
         self._classes = tuple(run.strings("classes")) if run.has("classes") else None
         self._features = tuple(run.strings("features")) if run.has("features") else None
         self._method, self._options = run.string("method"), run.object("options").value
-        self._scores = SimpleNamespace(output=run.string("output"))  # what says how scores become probabilities
+        self._output = run.string("output")  # says how scores become probabilities
         self._names = [name for name in ENTRIES if file.has(name)]
         self._offsets = {kind: name for kind, name in OFFSETS.items() if file.has(name)}
         self._size = self._check()
@@ -90,7 +90,8 @@ class Stored(Sequence[Explanation]):
         self.close()
 
     def __repr__(self) -> str:
-        return f"<{len(self)} explanations by {self._method} in {self.path}>"
+        own = ", a rule of one's own," if self.run.get("rule") is not None else ""
+        return f"<{len(self)} explanations by {self._method}{own} in {self.path}>"
 
     def __len__(self) -> int:
         return self._size
@@ -152,7 +153,7 @@ class Stored(Sequence[Explanation]):
             method=self._method,
             variables=None if "variables" not in own else np.moveaxis(own["variables"], 0, -2),
             tokens=None if "words/text" not in own else _words(own),
-            probabilities=probabilities(self._scores, scores),  # type: ignore[arg-type]
+            probabilities=probabilities(self._output, scores),
             classes=self._classes,
             features=self._features,
             options=self._options,
@@ -168,7 +169,8 @@ def _words(own: dict[str, np.ndarray]) -> tuple[str, ...]:
 
 def _ledger(own: dict[str, np.ndarray]) -> Ledger | SpanLedger | None:
     if "ledger/inputs" in own:
-        entries = {name: own[f"ledger/{name}"][0] for name in ("inputs", "stabiliser", "initial_state", "largest")}
+        names = ("inputs", "stabiliser", "initial_state", "largest", "total")  # files of version 0.1 have no total
+        entries = {name: own[f"ledger/{name}"][0] for name in names if f"ledger/{name}" in own}
         return Ledger(biases=tuple(own["ledger/biases"][0].T), **entries)
     if "ledger/relevant" in own:
         relevant, irrelevant, bias = (own[f"ledger/{name}"].T for name in ("relevant", "irrelevant", "bias"))

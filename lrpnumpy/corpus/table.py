@@ -9,8 +9,9 @@ from typing import Any
 
 import h5py
 import numpy as np
-from h5py import h5d
+from h5py import h5d, h5t
 
+from lrpnumpy.files.chunks import Chunks
 from lrpnumpy.files.hdf5 import Hdf5
 
 MAX_CHUNK = 1 << 26  # bytes of one stored chunk of an array: it is unpacked whole
@@ -40,17 +41,22 @@ class Table(Hdf5):
         if name not in self._columns:
             dataset = self._dataset(name)
             with self.guard(name):
-                settings, size = dataset.get_create_plist(), dataset.get_type().get_size()
+                stored = dataset.get_type()
+                settings, size = dataset.get_create_plist(), stored.get_size()
+                if stored.dtype.kind not in "iuf" or not stored.equal(h5t.py_create(stored.dtype)):
+                    raise self.error(name, f"must hold numbers of a kind that NumPy has, it has {stored.dtype}")
                 if settings.get_layout() == h5d.CHUNKED and math.prod(settings.get_chunk()) * size > MAX_CHUNK:
                     raise self.error(name, f"has chunks of {settings.get_chunk()}, over {MAX_CHUNK:,} bytes each")
+                chunks = None
                 if math.prod(dataset.shape):
                     self._left = self.max_bytes  # nothing of it is kept
-                    self._check_storage(name, dataset, size)
-                self._columns[name] = h5py.Dataset(dataset)
+                    chunks = self._check_storage(name, dataset, size)
+                self._columns[name] = chunks or h5py.Dataset(dataset)
         with self.guard(name):
             return self._columns[name].shape, self._columns[name].dtype
 
     def rows(self, name: str, start: int, stop: int) -> np.ndarray:
         """Rows of an array whose `column` has been asked for."""
         with self.guard(name):
-            return self._columns[name][start:stop]
+            column = self._columns[name]
+            return column.rows(start, stop) if isinstance(column, Chunks) else column[start:stop]

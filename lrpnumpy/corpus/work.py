@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from lrpnumpy.batch import Encoded, encode
 from lrpnumpy.checks import LrpError
 from lrpnumpy.corpus.record import Chunk, too_long
 from lrpnumpy.corpus.sources import sequence
+from lrpnumpy.encode import Encoded, encode
 from lrpnumpy.explain import run as explain_encoded
-from lrpnumpy.explanations import TOO_LARGE, Explanations
 from lrpnumpy.kernels import compile as kernels
-from lrpnumpy.model import Model
-from lrpnumpy.request import Request
+from lrpnumpy.methods.base import Request
+from lrpnumpy.model import Model, Node
+from lrpnumpy.results import Explanations
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,15 +63,12 @@ def settle() -> Callable[[], None]:
     return undo
 
 
-def fresh(value: Any) -> Any:
+def fresh(model: Model) -> Model:
     """A model that shares its arrays with another, but nothing that was computed of them before things were settled."""
-    if isinstance(value, tuple):
-        return tuple(map(fresh, value))
-    if not is_dataclass(value):
-        return value
-    out = object.__new__(type(value))
-    vars(out).update({field.name: fresh(getattr(value, field.name)) for field in fields(value)})
-    return out
+    layers = tuple(
+        one._replace(layer=one.layer.twin()) if isinstance(one, Node) else one.twin() for one in model.layers
+    )
+    return replace(model, layers=layers, embedding=model.embedding and model.embedding.twin())
 
 
 def explain_chunk(job: Job, chunk: Chunk) -> Part:
@@ -92,7 +89,7 @@ def _encoded(job: Job, record: Any) -> Encoded:
     one = encode(model, sequence(job.kind, job.field, record), "a record")
     if one.length > job.longest:
         raise LrpError(too_long(one.length, job.longest))
-    if model.readout == "every" and not -one.steps <= job.request.step < one.steps:
+    if model.every and not -one.steps <= job.request.step < one.steps:
         raise LrpError(f"a sequence must have the step {job.request.step} that is explained, got {one.steps} steps")
     return one
 
@@ -147,10 +144,4 @@ def _doubtful(found: Explanations) -> int:
     """How many explanations `explain` would warn of."""
     if not len(found):
         return 0
-    rows = np.isfinite(found.relevance).reshape(-1, found.relevance.shape[-1]).all(axis=0)
-    wrong = ~np.logical_and.reduceat(rows, found.starts[:-1])
-    if "largest" in found.ledger:
-        size = abs(found._explained())
-        huge = found.ledger["largest"] > TOO_LARGE * np.maximum(size, np.finfo(size.dtype).tiny)
-        wrong |= huge.reshape(-1, len(found)).any(axis=0)
-    return int(wrong.sum())
+    return int(found.doubtful().sum())

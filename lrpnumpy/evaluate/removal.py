@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.batch import encode_all
 from lrpnumpy.checks import LrpError, one_of
+from lrpnumpy.encode import encode_all
 from lrpnumpy.model import Model
 from lrpnumpy.predict import predict_all
 

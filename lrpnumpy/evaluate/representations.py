@@ -11,17 +11,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lrpnumpy.batch import Batch, encode_all, pack
 from lrpnumpy.checks import LrpError
-from lrpnumpy.explanation import Explanation
-from lrpnumpy.forward import forward
-from lrpnumpy.model import Model
-from lrpnumpy.predict import run_chunks
+from lrpnumpy.encode import encode_all, packed
+from lrpnumpy.layers.recurrent import Cell
+from lrpnumpy.model import Model, is_recurrent
+from lrpnumpy.packed import Packed
+from lrpnumpy.passes import forward
+from lrpnumpy.result import Explanation
+from lrpnumpy.schedule import run_chunks
 
 
 def average(model: Model, sequences: Sequence[Any]) -> np.ndarray:
     """(N, D): the mean of the input vectors of each sequence."""
-    return np.stack([pack(model, [e]).x.mean(axis=0) for e in encode_all(model, sequences)])
+    return np.stack([packed(model, [e]).rows.mean(axis=0) for e in encode_all(model, sequences)])
 
 
 def weighted(model: Model, sequences: Sequence[Any], explanations: Sequence[Explanation]) -> np.ndarray:
@@ -45,8 +47,12 @@ def last_hidden(model: Model, sequences: Sequence[Any]) -> np.ndarray:
     _last(model)
     out: list[Any] = [None] * len(sequences)
 
-    def work(positions: np.ndarray, batch: Batch) -> None:
-        found = np.concatenate(forward(model, batch).sides, axis=1)
+    top = [node for node in model.nodes if is_recurrent(node.layer)][-1]
+
+    def work(positions: np.ndarray, x: Packed) -> None:
+        trace = forward(model, x).ran[top.name].trace
+        reads = [trace] if isinstance(top.layer, Cell) else trace[0]
+        found = np.concatenate([read.last for read in reads], axis=1)
         for k, row in zip(positions, found, strict=True):
             out[k] = row
 
@@ -101,7 +107,7 @@ def _vectors(model: Model, sequences: Sequence[Any]) -> list[np.ndarray]:
     """The input vectors (T, D) of each sequence; padding is zero."""
     found = []
     for e in encode_all(model, sequences):
-        x = pack(model, [e]).x
+        x = packed(model, [e]).rows
         if e.kept is not None:
             x, kept = np.zeros((e.length, model.inputs), model.dtype), x
             x[e.kept] = kept

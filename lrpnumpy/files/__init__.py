@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lrpnumpy.checks import LrpError, WeightFileError
-from lrpnumpy.files.native import save, save_many
+from lrpnumpy.files.native import check_free, save, save_many
 from lrpnumpy.files.report import Report
 from lrpnumpy.files.safe import MAX_BYTES
 from lrpnumpy.files.torch import from_torch
@@ -64,11 +64,32 @@ def convert(
     readout: str | None = None,
     isolate: bool = False,
     max_bytes: int = MAX_BYTES,
+    overwrite: bool = False,
 ) -> Model:
-    """Write the model of any supported file in the native format, and return it."""
+    """Write the model of any supported file in the native format, and return it.
+
+    A target that exists is an error, unless `overwrite` says to replace it. What is read is never written over.
+    """
+    _check_other(_locate(source), config, target)
+    check_free(target, overwrite)
     model = load(source, which=which, config=config, readout=readout, isolate=isolate, max_bytes=max_bytes)
-    save(model, target)
+    save(model, target, overwrite=overwrite)
     return model
+
+
+def _check_other(source: Path, config: Any, target: str | os.PathLike[str]) -> None:
+    """Refuse a target that is read from, by whatever name: the source, a file of a source folder, the configuration."""
+    if not os.path.exists(target):
+        return
+    read = [source, *(source.iterdir() if source.is_dir() else ())]
+    if isinstance(config, (str, os.PathLike)):
+        read.append(Path(config))
+    for path in read:
+        if os.path.exists(path) and os.path.samefile(path, target):
+            raise LrpError(
+                f"convert: target must be another file than what is read, got {os.fspath(target)}, "
+                f"which is the same file as {path}; choose another name."
+            )
 
 
 def shipped() -> dict[str, Path]:
@@ -77,8 +98,6 @@ def shipped() -> dict[str, Path]:
 
 
 def _read(path: str | os.PathLike[str], isolate: bool, **asked: Any) -> Report:
-    if not isinstance(path, (str, os.PathLike)):
-        raise LrpError(f"load: path must be the path of a file or the name of a shipped model, got {path!r}.")
     from lrpnumpy.files import isolated, kinds
 
     return (isolated if isolate else kinds).read(_locate(path), kinds.Asked(**asked))
@@ -86,6 +105,8 @@ def _read(path: str | os.PathLike[str], isolate: bool, **asked: Any) -> Report:
 
 def _locate(path: str | os.PathLike[str]) -> Path:
     """The file that is meant: a shipped model where a bare name is given that is one of theirs."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise LrpError(f"load: path must be the path of a file or the name of a shipped model, got {path!r}.")
     name = os.fspath(path)
     if isinstance(path, str) and os.path.basename(name) == name and not Path(name).suffix:
         models = shipped()

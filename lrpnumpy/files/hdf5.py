@@ -2,21 +2,22 @@
 
 The HDF5 library follows whatever a file tells it to: links to other files, data stored in other files, shapes
 of terabytes, filters loaded from disk. Each of these is looked for and refused before any data is touched.
+What is stored in chunks is unpacked by `chunks.py`, strings of variable length are read by `strings.py`.
 """
 
 from __future__ import annotations
 
 import math
 import mmap
-import zlib
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import h5py
 import numpy as np
-from h5py import h5a, h5d, h5f, h5g, h5l, h5o, h5s, h5t, h5z
+from h5py import h5a, h5d, h5f, h5g, h5l, h5o, h5s, h5t
 
+from lrpnumpy.files.chunks import Chunks, filters_of
 from lrpnumpy.files.safe import MAX_BYTES, MAX_DEPTH, MAX_NAMES, MAX_TEXT, Shape, Source
 from lrpnumpy.files.strings import Reader
 
@@ -26,9 +27,6 @@ _FLOATS = {
     np.float32: (h5t.IEEE_F32LE, h5t.IEEE_F32BE),
     np.float64: (h5t.IEEE_F64LE, h5t.IEEE_F64BE),
 }
-_FILTERS = {h5z.FILTER_DEFLATE, h5z.FILTER_SHUFFLE, h5z.FILTER_FLETCHER32}
-_MOST_CHUNKS = 1_000_000
-_DEFLATE_RATIO = 1032  # no deflate stream holds more than this many bytes a byte
 
 
 class Hdf5(Source):
@@ -134,10 +132,7 @@ class Hdf5(Source):
                 raise self.error(name, f"must hold float16, float32 or float64, it has {_name(stored)}")
             self.fits(name, tuple(dataset.shape), shape)
             wide = np.result_type(dtype, np.float32)
-            self._check_storage(name, dataset, wide.itemsize)
-            found = np.empty(dataset.shape, dtype)
-            dataset.read(h5s.ALL, h5s.ALL, found)
-            return found.astype(wide, copy=False)
+            return self._values(name, dataset, wide.itemsize).astype(wide, copy=False)
 
     def strings(self, name: str, count: int) -> list[str]:
         """A dataset of `count` UTF-8 strings of one stored length, filled up with NUL."""
@@ -147,53 +142,41 @@ class Hdf5(Source):
             if not isinstance(stored, h5t.TypeStringID) or stored.is_variable_str():
                 raise self.error(name, f"must hold strings of a fixed stored length, it has {_name(stored)}")
             self.fits(name, tuple(dataset.shape), (count,))
-            self._check_storage(name, dataset, stored.get_size() + 100)  # and what a Python string adds
-            found = np.empty(dataset.shape, stored.dtype)
-            dataset.read(h5s.ALL, h5s.ALL, found)
-            return [word.decode("utf-8") for word in found.tolist()]
+            found = self._values(name, dataset, stored.get_size() + 100)  # and what a Python string adds
+            words = found.tolist()  # without the NULs at the end
+            if stored.get_strpad() == h5t.STR_NULLTERM:
+                words = [word.split(b"\0")[0] for word in words]
+            elif stored.get_strpad() == h5t.STR_SPACEPAD:
+                words = [word.rstrip(b" ") for word in words]
+            return [word.decode("utf-8") for word in words]
 
-    def _check_storage(self, path: str, dataset: h5d.DatasetID, itemsize: int) -> None:
-        """Count the array against the memory limit, and see that the file has the bytes it declares."""
-        settings = dataset.get_create_plist()
-        shape, stored = tuple(dataset.shape), dataset.get_type().get_size()
-        self.spend(path, math.prod(shape) * itemsize)
-        chunked = settings.get_layout() == h5d.CHUNKED
-        chunk = settings.get_chunk() if chunked else shape
-        filters = [settings.get_filter(k)[0] for k in range(settings.get_nfilters())]
-        if not set(filters) <= _FILTERS or len(set(filters)) < len(filters) or (filters and not chunked):
-            raise self.error(path, f"has the filters {filters}; only gzip, shuffle and fletcher32 are read")
-        whole = math.prod(chunk) * stored  # bytes of a chunk once unpacked
-        count = math.prod(-(-n // size) for n, size in zip(shape, chunk, strict=True))
-        if count > _MOST_CHUNKS:
-            raise self.error(path, f"is stored in {count:,} chunks, over the limit of {_MOST_CHUNKS:,}")
-        ratio = _DEFLATE_RATIO if h5z.FILTER_DEFLATE in filters else 1
-        there = dataset.get_storage_size()
-        if there > self.size or count * whole > there * ratio:
-            has = min(there, self.size)
-            raise self.error(path, f"declares {count * whole:,} bytes, the file has {has:,} for them")
-        if count * whole > max(self.max_bytes, MAX_TEXT):
-            raise self.error(path, f"has chunks of {chunk}, together over {self.max_bytes:,} bytes")
-        if h5z.FILTER_DEFLATE in filters:
-            self._check_gzip(path, dataset, filters.index(h5z.FILTER_DEFLATE), whole, count)
+    def _values(self, path: str, dataset: h5d.DatasetID, itemsize: int) -> np.ndarray:
+        """All of a dataset as it is stored, where each value will take `itemsize` bytes."""
+        if (chunks := self._check_storage(path, dataset, itemsize)) is not None:
+            return chunks.rows(0, chunks.shape[0])
+        stored = dataset.get_type()
+        found = np.empty(dataset.shape, stored.dtype)
+        dataset.read(h5s.ALL, h5s.ALL, found, stored)
+        return found
 
-    def _check_gzip(self, path: str, dataset: h5d.DatasetID, at: int, whole: int, count: int) -> None:
-        """See that no chunk unpacks to more than it should: the library would unpack it, however large."""
-        chunks: list[Any] = []
+    def _check_storage(self, path: str, dataset: h5d.DatasetID, itemsize: int) -> Chunks | None:
+        """Count a dataset against the memory limit, and see that the file has the bytes it declares.
 
-        def collect(chunk: Any) -> bool | None:
-            chunks.append(chunk)
-            return True if len(chunks) > count else None  # anything but None stops
-
-        dataset.chunk_iter(collect)
-        if len(chunks) != count or any(chunk.byte_offset + chunk.size > self.size for chunk in chunks):
-            raise self.error(path, "has chunks that are missing or lie outside the file; it may be truncated")
-        for chunk in chunks:
-            if chunk.filter_mask & (1 << at):  # this chunk was stored without gzip
-                continue
-            unpack = zlib.decompressobj()
-            unpacked = unpack.decompress(dataset.read_direct_chunk(chunk.chunk_offset)[1], whole + 5)
-            if len(unpacked) > whole + 4 or not unpack.eof:  # a checksum of four bytes may be inside
-                raise self.error(path, f"has a chunk that is not {whole:,} bytes when unpacked; it is damaged")
+        Returns its chunks, where it is stored in chunks.
+        """
+        count = math.prod(dataset.shape)
+        self.spend(path, count * itemsize)
+        refuse = partial(self.error, path)
+        if dataset.get_create_plist().get_layout() == h5d.CHUNKED:
+            chunks = Chunks(dataset, refuse)
+            chunks.check(self.size, max(self.max_bytes, MAX_TEXT))
+            return chunks
+        if filters_of(dataset, refuse):
+            raise refuse("has filters though it is not stored in chunks; it is damaged")
+        declared, there = count * dataset.get_type().get_size(), dataset.get_storage_size()
+        if declared != there or there > self.size:
+            raise refuse(f"declares {declared:,} bytes, the file has {min(there, self.size):,} for them")
+        return None
 
     # --------------------------------------------------------------------------------------------- attributes
 

@@ -89,6 +89,7 @@ def _received(file: Source, content: bytes) -> Report:
         with file.guard(""):
             model = native.model_of(
                 answer.object("model"),
+                native.VERSION,
                 _Arrays(file, answer, data).take,
                 lambda _: answer.strings("vocabulary"),
             )

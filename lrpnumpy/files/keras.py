@@ -13,7 +13,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from lrpnumpy.files.safe import Fields, Shape, Source
-from lrpnumpy.model import LSTM, Bidirectional, Dense, Embedding, Layer, Model
+from lrpnumpy.layers import LSTM, Bidirectional, Dense, Embedding, Layer
+from lrpnumpy.model import Model
 
 # Layers that change nothing once a network is trained.
 NO_OPS = (

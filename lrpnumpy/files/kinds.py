@@ -99,7 +99,7 @@ def _hdf5(path: Path, size: int, asked: Asked) -> Report:
     with Hdf5(str(path), size, max_bytes=asked.max_bytes) as file:
         if native.recognised(file):
             _refuse(file, config=asked.config)
-            kind, names = f"lrpnumpy HDF5, version {native.VERSION}", native.model_names(file)
+            kind, names = f"lrpnumpy HDF5, version {native.version(file)}", native.model_names(file)
             if asked.several and names and asked.which is None:
                 return Report(str(path), kind, None, (), tuple(names))
             model = native.read(file, asked.which)

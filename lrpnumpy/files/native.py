@@ -1,4 +1,4 @@
-"""The native HDF5 format, version 1: any Model, written whole or not at all, read back exactly.
+"""The native HDF5 format, version 2: any Model, written whole or not at all, read back exactly.
 
 The layout is specified in docs/format.md.
 """
@@ -10,6 +10,7 @@ import json
 import os
 import secrets
 from collections.abc import Callable, Mapping
+from dataclasses import fields as dataclass_fields
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,13 +19,13 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, WeightFileError
 from lrpnumpy.files.safe import Fields, Shape, parse_json
-from lrpnumpy.model import LSTM, Bidirectional, Dense, Embedding, Layer, Model
+from lrpnumpy.layers import LAYERS, Embedding, Layer, Record
+from lrpnumpy.model import Model, Node
 
 if TYPE_CHECKING:
     from lrpnumpy.files.hdf5 import Hdf5
 
-FORMAT, VERSION = "lrpnumpy", 1
-GATE_ORDER = "ifgo"
+FORMAT, VERSION = "lrpnumpy", 2
 Take = Callable[[str, Shape], np.ndarray]  # path and expected shape -> array
 
 # --------------------------------------------------------------------------------- model <-> settings, arrays
@@ -34,7 +35,9 @@ def settings_of(model: Model) -> dict[str, Any]:
     """Everything of a model that is not an array or its vocabulary, as plain JSON."""
     embedding = model.embedding
     return {
-        "gates": GATE_ORDER,
+        "nodes": [
+            {"name": name, "inputs": inputs, "layer": _layer_settings(layer)} for name, layer, inputs in _nodes(model)
+        ],
         "readout": model.readout,
         "output": model.output,
         "classes": model.classes,
@@ -45,64 +48,47 @@ def settings_of(model: Model) -> dict[str, Any]:
         and {
             "rows": len(embedding.E),
             "size": embedding.size,
+            **embedding.settings(),
             "vocabulary": embedding.vocabulary is not None,
-            "unknown": embedding.unknown,
-            "lowercase": embedding.lowercase,
-            "tokenizer": embedding.tokenizer,
-            "mask": embedding.mask,
         },
-        "layers": [_layer_settings(layer) for layer in model.layers],
     }
 
 
-def _layer_settings(layer: Layer) -> dict[str, Any]:
-    sizes = {"inputs": layer.inputs, "outputs": layer.outputs}
-    if isinstance(layer, Bidirectional):
-        sides = {"forward": _layer_settings(layer.forward), "backward": _layer_settings(layer.backward)}
-        return {"kind": "Bidirectional", "merge": layer.merge, **sides}
-    if isinstance(layer, LSTM):
-        activations = {"activation": layer.activation, "recurrent_activation": layer.recurrent_activation}
-        return {"kind": "LSTM", **sizes, **activations}
-    return {"kind": "Dense", **sizes, "activation": layer.activation}
+def _nodes(model: Model) -> list[Node]:
+    """The nodes as they are written: those of a chain without the readout, which has a field of its own."""
+    return [model.nodes[k] for k in model.numbers]
+
+
+def _layer_settings(layer: Record) -> dict[str, Any]:
+    return {
+        "kind": type(layer).__name__,
+        "arrays": {name: array.shape for name, array in layer.arrays()},
+        "settings": layer.settings(),
+        "parts": {name: _layer_settings(part) for name, part in layer.parts()},
+    }
 
 
 def arrays_of(model: Model) -> dict[str, np.ndarray]:
     """Every array of a model under its path in the file."""
     found = {} if model.embedding is None else {"embedding/E": model.embedding.E}
-    for k, layer in enumerate(model.layers):
-        two_way = isinstance(layer, Bidirectional)
-        for side in ("forward/", "backward/") if two_way else ("",):
-            record = getattr(layer, side[:-1], layer)
-            found.update({f"layers/{k}/{side}{name}": array for name, array in record.arrays()})
+    for node in _nodes(model):
+        found.update({f"layers/{node.name}/{path}": array for path, array in node.layer.all_arrays()})
     return found
 
 
-def model_of(settings: Fields, take: Take, vocabulary: Callable[[int], list[str]]) -> Model:
+def model_of(settings: Fields, version: int, take: Take, vocabulary: Callable[[int], list[str]]) -> Model:
     """The model that `settings` describes, its arrays taken by path and expected shape."""
-    if settings.string("gates") != GATE_ORDER:
-        settings.refuse(f"gates must stand in the order {GATE_ORDER!r}, got {settings.string('gates')!r}")
-
-    def lstm(at: str, s: Fields) -> LSTM:
-        H, D = s.integer("outputs"), s.integer("inputs")
-        shapes: dict[str, Shape] = {"U": (4, H, D), "W": (4, H, H), "b": (4, H), "h0": (H,), "c0": (H,)}
-        return LSTM(
-            **{name: take(f"{at}/{name}", shape) for name, shape in shapes.items()},
-            activation=s.string("activation"),
-            recurrent_activation=s.string("recurrent_activation"),
-        )
-
-    def layer(at: str, s: Fields) -> Layer:
-        kind = s.string("kind")
-        if kind == "LSTM":
-            return lstm(at, s)
-        if kind == "Bidirectional":
-            forward, backward = (lstm(f"{at}/{side}", s.object(side)) for side in ("forward", "backward"))
-            return Bidirectional(forward, backward, merge=s.string("merge"))  # type: ignore[arg-type]
-        if kind == "Dense":
-            V = take(f"{at}/V", (s.integer("outputs"), s.integer("inputs")))
-            return Dense(V, take(f"{at}/d", (len(V),)), activation=s.string("activation"))  # type: ignore[arg-type]
-        s.refuse(f"kind must be LSTM, Bidirectional or Dense, got {kind!r}")
-
+    nodes = [
+        Fields(settings.source, f"node {k}", item)
+        for k, item in enumerate(settings.items("nodes") if version > 1 else _nodes_of_version_1(settings))
+    ]
+    layers = [_layer(f"layers/{node.string('name')}", node.object("layer"), take) for node in nodes]
+    readout = settings.string("readout") if settings.has("readout") else None
+    if readout is None:
+        layers = [
+            Node(node.string("name"), layer, tuple(node.strings("inputs")))  # type: ignore[misc]
+            for node, layer in zip(nodes, layers, strict=True)
+        ]
     embedding = None
     if settings.has("embedding"):
         e = settings.object("embedding")
@@ -114,17 +100,56 @@ def model_of(settings: Fields, take: Take, vocabulary: Callable[[int], list[str]
             tokenizer=e.string("tokenizer"),  # type: ignore[arg-type]
             mask=e.integer("mask") if e.has("mask") else None,
         )
-    records = [Fields(settings.source, f"layer {k}", item) for k, item in enumerate(settings.items("layers"))]
     return Model(
-        tuple(layer(f"layers/{k}", record) for k, record in enumerate(records)),
+        tuple(layers),
         embedding=embedding,
-        readout=settings.string("readout"),  # type: ignore[arg-type]
+        readout=readout,  # type: ignore[arg-type]
         classes=tuple(settings.strings("classes")) if settings.has("classes") else None,
         features=tuple(settings.strings("features")) if settings.has("features") else None,
         output=settings.string("output"),  # type: ignore[arg-type]
         mask_value=settings.number("mask_value") if settings.has("mask_value") else None,
         provenance=settings.object("provenance").value,
     )
+
+
+def _layer(at: str, fields: Fields, take: Take) -> Layer:
+    """A layer from its description: kind, shapes of its arrays, settings, and the layers inside it."""
+    kind = fields.string("kind")
+    if kind not in LAYERS:
+        fields.refuse(f"kind must be one of {', '.join(LAYERS)}, got {kind!r}")
+    arrays = fields.object("arrays")
+    parts = fields.object("parts")
+    known = {one.name for one in dataclass_fields(LAYERS[kind])}  # type: ignore[arg-type]
+    if foreign := ({*arrays.value, *parts.value, *fields.object("settings").value} - known):
+        fields.refuse(f"{kind} has {', '.join(sorted(known))}, not {sorted(foreign)[0]!r}")
+    return LAYERS[kind](
+        **{name: take(f"{at}/{name}", tuple(arrays.integers(name))) for name in arrays.value},
+        **{name: _layer(f"{at}/{name}", parts.object(name), take) for name in parts.value},
+        **fields.object("settings").value,
+    )
+
+
+def _nodes_of_version_1(settings: Fields) -> list[dict[str, Any]]:
+    """The layers of a file of version 1, which had a chain of three kinds of layers, as version 2 describes them."""
+    if settings.string("gates") != "ifgo":
+        settings.refuse(f"gates must stand in the order 'ifgo', got {settings.string('gates')!r}")
+
+    def described(layer: Fields) -> dict[str, Any]:
+        kind = layer.string("kind")
+        if kind == "Bidirectional":
+            sides = {side: described(layer.object(side)) for side in ("forward", "backward")}
+            return {"kind": kind, "arrays": {}, "parts": sides, "settings": {"merge": layer.string("merge")}}
+        H, D = layer.integer("outputs"), layer.integer("inputs")
+        shapes = {"U": [4, H, D], "W": [4, H, H], "b": [4, H], "h0": [H], "c0": [H]}
+        names = ["activation", "recurrent_activation"]
+        if kind == "Dense":
+            shapes, names = {"V": [H, D], "d": [H]}, ["activation"]
+        elif kind != "LSTM":
+            layer.refuse(f"kind must be LSTM, Bidirectional or Dense, got {kind!r}")
+        return {"kind": kind, "arrays": shapes, "parts": {}, "settings": {name: layer.string(name) for name in names}}
+
+    layers = [Fields(settings.source, f"layer {k}", item) for k, item in enumerate(settings.items("layers"))]
+    return [{"name": str(k), "inputs": [], "layer": described(layer)} for k, layer in enumerate(layers)]
 
 
 # ---------------------------------------------------------------------------------------------------- reading
@@ -135,16 +160,21 @@ def recognised(file: Hdf5) -> bool:
     return file.attribute("", "format") == FORMAT
 
 
+def version(file: Hdf5) -> int:
+    """The version of the format that a file is written in."""
+    found = file.attribute("", "version")
+    if not isinstance(found, int) or found < 1:
+        raise file.error("@version", f"must be a whole number from 1, got {found!r}")
+    if found > VERSION:
+        raise file.error(
+            "", f"is of format version {found}, from a newer lrpnumpy; this one reads {VERSION}: upgrade it"
+        )
+    return found
+
+
 def model_names(file: Hdf5) -> list[str]:
     """The models of a file that holds several; none where it holds a single one."""
-    version = file.attribute("", "version")
-    if not isinstance(version, int) or version < 1:
-        raise file.error("@version", f"must be a whole number from 1, got {version!r}")
-    if version > VERSION:
-        raise file.error(
-            "",
-            f"is of format version {version}, from a newer lrpnumpy; this one reads {VERSION}: upgrade it",
-        )
+    version(file)
     text = file.text("models")
     found = [] if text is None else parse_json(file, "@models", text)
     return Fields(file, "@models", {"names": found}).strings("names")
@@ -169,7 +199,7 @@ def read(file: Hdf5, which: str | None) -> Model:
         arrays[path] = file.array(at + path, shape)
         return arrays[path]
 
-    model = model_of(settings, take, lambda count: file.strings(f"{at}embedding/vocabulary", count))
+    model = model_of(settings, version(file), take, lambda count: file.strings(f"{at}embedding/vocabulary", count))
     if settings.has("sha256") and settings.string("sha256") != _sha256(arrays):
         raise file.error(at, "has other weights than were saved; it is damaged")
     return model
@@ -190,24 +220,27 @@ def _listed(names: list[str]) -> str:
 # ---------------------------------------------------------------------------------------------------- writing
 
 
-def save(model: Model, path: str | os.PathLike[str]) -> None:
+def save(model: Model, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Write a model in the native HDF5 format; `load` gives the same model back, bit for bit.
 
-    The file appears whole or not at all: if writing fails, what was at `path` before is still there.
+    A file that exists is left alone and is an error, unless `overwrite` says to replace it. The new file appears
+    whole or not at all: if writing fails, what was at `path` before is still there.
     """
     _check_model(model, "model")
-    _write(path, {"": model}, {})
+    _write(path, {"": model}, {}, overwrite)
 
 
 def save_many(
     models: Mapping[str, Model],
     path: str | os.PathLike[str],
     attributes: Mapping[str, Mapping[str, Any]] | None = None,
+    *,
+    overwrite: bool = False,
 ) -> None:
     """Write several models into one file, to be read with `load(path, which=name)`.
 
     Names may have parts, as "addition/7". `attributes` are remarks on a model, by its name; they join its
-    provenance.
+    provenance. `overwrite` is that of `save`.
     """
     if not models:
         raise LrpError("save_many: models must have at least one model, got none.")
@@ -222,7 +255,7 @@ def save_many(
         if name not in models:
             raise LrpError(f"save_many: attributes must be of models that are saved, got {name!r}.")
         noted[name] = replace(models[name], provenance={**(models[name].provenance or {}), **remarks})
-    _write(path, {**models, **noted}, {"models": json.dumps(list(models))})
+    _write(path, {**models, **noted}, {"models": json.dumps(list(models))}, overwrite)
 
 
 def _check_model(model: Any, what: str) -> None:
@@ -230,11 +263,28 @@ def _check_model(model: Any, what: str) -> None:
         raise LrpError(f"save: {what} must be a Model, got {type(model).__name__}.")
 
 
-def _write(path: str | os.PathLike[str], models: Mapping[str, Model], attributes: Mapping[str, str]) -> None:
+def check_free(path: str | os.PathLike[str], overwrite: bool) -> Path:
+    """The file that `path` leads to, if it may be written: it does not exist, or is to be replaced."""
+    target = Path(os.path.realpath(path))  # a link to a file stays a link
+    if not overwrite and os.path.lexists(target):
+        raise _exists(target)
+    return target
+
+
+def _exists(target: Path) -> LrpError:
+    return LrpError(
+        f"save: path must be a file that does not exist yet, got {target}; choose another name, or pass "
+        "overwrite=True (--overwrite on the command line) to replace it."
+    )
+
+
+def _write(
+    path: str | os.PathLike[str], models: Mapping[str, Model], attributes: Mapping[str, str], overwrite: bool
+) -> None:
     """Write to a temporary file beside `path`, see it safely on disk, then give it its name."""
     import h5py
 
-    target = Path(os.path.realpath(path))  # a link to a file stays a link
+    target = check_free(path, overwrite)
     part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     try:
         # v110: small groups take little room, and a checksum guards all that is not data
@@ -247,13 +297,34 @@ def _write(path: str | os.PathLike[str], models: Mapping[str, Model], attributes
                 _write_model(file.require_group(group or "/"), model)
         with part.open("rb+") as written:
             os.fsync(written.fileno())
-        if target.exists():
+        if overwrite and target.exists():
             part.chmod(target.stat().st_mode & 0o777)
-        part.replace(target)
+        _name(part, target, overwrite)
     except OSError as error:
         raise WeightFileError(f"{target}: cannot be written ({error.strerror or error}).") from error
     finally:
         part.unlink(missing_ok=True)
+
+
+def _name(part: Path, target: Path, overwrite: bool) -> None:
+    """Give a finished file its name; without `overwrite`, only if nothing has got that name in the meantime."""
+    if overwrite:
+        part.replace(target)
+        return
+    try:
+        try:
+            os.link(part, target)  # a second name: where a file has it already this fails, a rename would not
+        except FileExistsError:
+            raise
+        except (AttributeError, OSError):  # a file system without such links: take the name first, then rename
+            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+            try:
+                part.replace(target)
+            except OSError:
+                target.unlink()
+                raise
+    except FileExistsError:
+        raise _exists(target) from None
 
 
 def _write_model(group: Any, model: Model) -> None:

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy.files.safe import MAX_BYTES, Source
-from lrpnumpy.model import LSTM, Bidirectional, Dense, Embedding, Layer, Model
+from lrpnumpy.layers import LSTM, Bidirectional, Dense, Embedding, Layer
+from lrpnumpy.model import Model
 
 _IFGO = (0, 2, 3, 1)  # where i, f, g, o stand in ONNX's i, o, f, c
 _TYPES = {1: np.float32, 10: np.float16, 11: np.float64, 6: np.int32, 7: np.int64}
@@ -347,7 +348,7 @@ class _Graph:
 
     def activation(self, kind: str) -> Callable[[str, list[Any], dict[str, Any]], _Flow]:
         def run(where: str, inputs: list[Any], options: dict[str, Any]) -> _Flow:
-            self.layers[-1] = replace(self.change(where, inputs[0]), activation=kind)  # type: ignore
+            self.layers[-1] = replace(self.change(where, inputs[0]), activation=kind)
             return inputs[0]
 
         return run

@@ -15,7 +15,8 @@ import numpy as np
 
 from lrpnumpy.files import npy, pickles
 from lrpnumpy.files.safe import MAX_BYTES, Source
-from lrpnumpy.model import LSTM, Bidirectional, Dense, Embedding, Model
+from lrpnumpy.layers import LSTM, Bidirectional, Dense, Embedding
+from lrpnumpy.model import Model
 
 FILES = ("model", "vocab", "embeddings.npy")
 _ORDER = (0, 2, 1, 3)  # where i, f, g, o stand in the file's i, g, f, o

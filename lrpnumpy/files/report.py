@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from lrpnumpy.files.safe import printable
-from lrpnumpy.model import GATES, LSTM, Bidirectional, Layer, Model
+from lrpnumpy.model import READOUT, Model
 
 _HARD = {"hard_sigmoid": "clip(0.2 x + 0.5, 0, 1)", "hard_sigmoid_3": "clip(x/6 + 0.5, 0, 1)"}
 
@@ -52,10 +52,14 @@ def _described(model: Model) -> list[str]:
         lines.append(f"  inputs    {model.inputs} features a step" + _some(model.features))
         if model.mask_value is not None:
             lines.append(f"            steps whose features all equal {model.mask_value:g} are skipped")
-    for k, layer in enumerate(model.layers):
-        lines += _layer(k, layer)
-        if k + 1 == model.readout_at:
-            lines.append(f"  readout   {model.readout}: {_READOUTS[model.readout]}")
+    for node in model.nodes:
+        if node.name != READOUT:
+            first, *rest = node.layer.described().split("\n")
+            lines += [f"  layer {node.name:<3} {first}", *(f"          {line}" for line in rest)]
+        if node.name == READOUT or f"{node.name}:last" in model.used:
+            lines.append(f"  readout   {model.readout or 'last'}: {_READOUTS[model.readout or 'last']}")
+    if model.readout == "every":
+        lines.append(f"  readout   every: {_READOUTS['every']}")
     probability = "" if model.output == "linear" else f"; probabilities by {model.output}"
     lines.append(f"  scores    {model.outputs}{_some(model.classes)}{probability}")
     lines.append(f"  numbers   {model.dtype.name}")
@@ -66,27 +70,9 @@ _READOUTS = {
     "last": "the final state, of each direction its own",
     "mean": "the mean over the steps",
     "max": "the maximum over the steps",
+    "last-row": "the row of the last step, where a backward direction has read one step",
     "every": "one prediction for each step",
 }
-
-
-def _layer(k: int, layer: Layer) -> list[str]:
-    if isinstance(layer, Bidirectional):
-        head = f"  layer {k}   Bidirectional, {layer.inputs} to {layer.outputs}, joined by {layer.merge}"
-        return [
-            head,
-            *(f"            {side} {_lstm(getattr(layer, side))}" for side in ("forward", "backward")),
-        ]
-    if isinstance(layer, LSTM):
-        return [f"  layer {k}   {_lstm(layer)}"]
-    return [f"  layer {k}   Dense, {layer.inputs} to {layer.outputs}, {layer.activation}"]
-
-
-def _lstm(layer: LSTM) -> str:
-    gate = _HARD.get(layer.recurrent_activation, layer.recurrent_activation)
-    start = "" if not (layer.h0.any() or layer.c0.any()) else ", with a start state"  # type: ignore[union-attr]
-    gates = f"gates {' '.join(GATES)} with {gate}, {layer.activation}"
-    return f"LSTM, {layer.inputs} to {layer.units}, {gates}{start}"
 
 
 def _some(names: tuple[str, ...] | None) -> str:

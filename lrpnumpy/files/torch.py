@@ -14,9 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.checks import LrpError
 from lrpnumpy.files.safe import Fields, Source, parse_json
-from lrpnumpy.model import ACTIVATIONS, LSTM, READOUTS, Bidirectional, Dense, Embedding, Layer, Model
+from lrpnumpy.layers import LSTM, Bidirectional, Dense, Embedding, Layer
+from lrpnumpy.model import READOUTS, Model
 
 _RECURRENT = re.compile(r"(weight|bias)_(ih|hh|hr)_l(\d{1,3})(_reverse)?")
 _MOST = 8  # modules whose order is looked for; more must be named
@@ -209,7 +211,7 @@ def _build(source: Source, paths: Mapping[str, str], order: list[Module], said: 
             embedding = Embedding(_there(array(module, "weight")))
         else:
             V, d = _there(array(module, "weight")), array(module, "bias")
-            layers.append(Dense(V, d, activation=after.get(module.name, "linear")))  # type: ignore[arg-type]
+            layers.append(Dense(V, d, activation=after.get(module.name, "linear")))
     if said.output is None:
         notes.append("which probability belongs to the scores was not said: softmax of several, none for one")
     return Model(

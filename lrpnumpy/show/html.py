@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from lrpnumpy.explanation import Comparison, Explanation, Ledger
+from lrpnumpy.result import Comparison, Explanation, Ledger
 from lrpnumpy.show.color import BLUE, RED, scaled
 from lrpnumpy.show.terminal import title
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lrpnumpy.explanation import Comparison, Explanation
+from lrpnumpy.result import Comparison, Explanation
 from lrpnumpy.show.color import ink, rgb, scaled
 from lrpnumpy.show.terminal import title
 

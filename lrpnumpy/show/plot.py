@@ -16,7 +16,7 @@ from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 
 from lrpnumpy.checks import LrpError
-from lrpnumpy.explanation import Comparison, Explanation, Ledger
+from lrpnumpy.result import Comparison, Explanation, Ledger
 from lrpnumpy.show.color import BLUE, RED, WHITE, ink, rgb, scaled
 from lrpnumpy.show.html import LEDGER_COLORS
 from lrpnumpy.show.terminal import title

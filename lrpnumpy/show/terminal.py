@@ -11,7 +11,7 @@ from typing import Any, Literal, TextIO
 
 import numpy as np
 
-from lrpnumpy.explanation import Comparison, Explanation, Ledger, SpanLedger
+from lrpnumpy.result import Comparison, Explanation, Ledger, SpanLedger
 from lrpnumpy.show.color import RGB, ink, rgb, scaled
 
 Color = Literal["auto", "never", "256", "truecolor"]

@@ -294,10 +294,10 @@ def write_native(folder):
     for name in ("reference", "every"):
         ours = zoo.NETWORKS[name].model()
         x = zoo.inputs(ours)
-        lrp.save(ours, folder / f"{name}.h5")
+        lrp.save(ours, folder / f"{name}.h5", overwrite=True)
         yield f"{name}.h5", {**_row(name, "lrpnumpy", x, lrp.predict(ours, x)), "load": {}}
     both = {f"zoo/{name}": zoo.NETWORKS[name].model() for name in ("relu", "sentence")}
-    save_many(both, folder / "many.h5", attributes={"zoo/relu": {"error": 0.125}})
+    save_many(both, folder / "many.h5", attributes={"zoo/relu": {"error": 0.125}}, overwrite=True)
     ours = both["zoo/relu"]
     x = zoo.inputs(ours)
     row = _row("relu", "lrpnumpy", x, lrp.predict(ours, x))

@@ -3,113 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from lrpnumpy.batch import Encoded, encode
-from lrpnumpy.checks import LrpError, float_array, non_negative, one_of
-from lrpnumpy.methods import Method, find
+from lrpnumpy.checks import LrpError, one_of
+from lrpnumpy.encode import Encoded
+from lrpnumpy.methods import METHODS, find
+from lrpnumpy.methods.base import Request
 from lrpnumpy.model import Model
-from lrpnumpy.rules import Propagation
-
-Unit = Literal["word", "variable"] | None
 
 
-class Request(NamedTuple):
-    """What is asked for, checked."""
-
-    method: Method
-    eps: float
-    unit: Unit
-    hidden: bool
-    versus: int | None
-    step: int
-    baseline: np.ndarray | None
-    how: Literal["zero", "omit"]
-    tol: float
-    share_bias: bool
-
-    @property
-    def with_variables(self) -> bool:
-        """Whether a value for each variable is asked for."""
-        return self.unit == "variable" or (self.unit is None and self.method.variables == "free")
-
-    @property
-    def propagation(self) -> Propagation:
-        """How messages flow back, for the gradient and LRP."""
-        return Propagation(self.method.rule, self.eps, self.share_bias) if self.method.kind == "lrp" else Propagation()
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The options that matter to the method, for the record."""
-        options: dict[str, Any] = {}
-        if self.method.kind == "lrp":
-            options = {"eps": self.eps, "share_bias": self.share_bias}
-        elif self.method.kind == "occlusion":
-            options = {"how": self.how, "tol": self.tol}
-            options |= {} if self.baseline is None else {"baseline": self.baseline.tolist()}
-        return {**options, "unit": self.unit, "versus": self.versus, "step": self.step}
-
-
-def request(
-    model: Model,
-    method: Any,
-    eps: Any,
-    unit: Any,
-    hidden: bool,
-    versus: Any,
-    step: Any,
-    baseline: Any,
-    how: Any,
-    tol: Any,
-    share_bias: bool,
-) -> Request:
+def request(model: Model, method: Any, unit: Any, versus: Any, step: Any, options: dict[str, Any]) -> Request:
     """A Request from the arguments of `explain`, or an error that says what is wrong with them."""
     chosen = find(method)
     one_of(unit, "unit", ("word", "variable", None))
-    one_of(how, "how", ("zero", "omit"))
     if unit == "variable" and chosen.variables == "no":
         raise LrpError(
             f"unit must be 'word' or None with method {chosen.name!r}, which has no relevance per variable, "
             "got 'variable'."
         )
-    if unit == "variable" and how == "omit":
-        raise LrpError("how='omit' must have unit='word' or None: a word can be removed, a single variable cannot.")
-    if hidden and chosen.kind != "lrp":
-        raise LrpError(f"hidden must be False with method {chosen.name!r}: only LRP gives the hidden states relevance.")
-    if chosen.name == "occlusion-p" and model.output == "linear":
-        raise LrpError(
-            "method 'occlusion-p' must have a model with probabilities, got one whose output is 'linear'; "
-            "use 'occlusion-f', or build the Model with output='sigmoid'."
-        )
     if step is None:
         step = -1
-    elif model.readout != "every":
+    elif not model.every:
         raise LrpError(
             "step must be None unless the model predicts at every step, "
             f"got step={step!r} with readout {model.readout!r}."
         )
     elif isinstance(step, bool) or not isinstance(step, (int, np.integer)):
         raise LrpError(f"step must be an integer, got {step!r}.")
-    return Request(
-        method=chosen,
-        eps=non_negative(eps, "eps"),
-        unit=unit,
-        hidden=bool(hidden),
-        versus=None if versus is None else class_index(model, versus, "versus"),
-        step=int(step),
-        baseline=None if baseline is None else _baseline(model, baseline),
-        how=how,
-        tol=non_negative(tol, "tol"),
-        share_bias=bool(share_bias),
-    )
+    against = None if versus is None else class_index(model, versus, "versus")
+    found = Request(chosen, chosen.options.checked(chosen, model, options), unit, against, int(step))
+    if chosen.check is not None:
+        chosen.check(found, model)
+    return found
 
 
-def _baseline(model: Model, baseline: Any) -> np.ndarray:
-    if isinstance(baseline, str):
-        return model.embedding.E[encode(model, [baseline], "baseline").ids[0]]  # type: ignore[union-attr, index]
-    return float_array(baseline, "baseline", (model.inputs,), dtype=model.dtype)
+def own_options(method: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """Those of the options that a method has, for calls with several methods; one that no method has is an error."""
+    known = {name for one in METHODS.values() for name in one.options.names()}
+    for name in options:
+        if name not in known:
+            raise LrpError(f"{name!r} must be an option of some method; they have {', '.join(sorted(known))}.")
+    return {name: value for name, value in options.items() if name in find(method).options.names()}
 
 
 def class_index(model: Model, value: Any, what: str) -> int:

@@ -1,17 +1,19 @@
-"""LRP rules as frozen data: how a product gives its relevance to gate and signal, and how a sum gives it to its terms.
+"""Layer-wise relevance propagation: how a product gives its relevance to gate and signal, and a sum to its terms.
 
 A product rule is a function `shares(gate, signal, eps)` of NumPy arrays that returns the fractions of R which the gate
-and the signal get. Sums follow the epsilon rule, R_i = z_i w_ij / stab(z_j) R_j.
+and the signal get. Sums follow the epsilon rule, R_i = z_i w_ij / stab(z_j) R_j. Activations pass R on unchanged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
-from lrpnumpy.kernels.steps import ABS, ALL, GRADIENT, HALF, PROP
+from lrpnumpy.kernels.steps import ABS, ALL, HALF, PROP
+from lrpnumpy.rules.propagation import Propagation
 
 Shares = Callable[[np.ndarray, np.ndarray, float], tuple[np.ndarray, np.ndarray]]
 
@@ -53,7 +55,7 @@ def half_and_half(gate: np.ndarray, signal: np.ndarray, eps: float) -> tuple[np.
 
 @dataclass(frozen=True)
 class Rule:
-    """A product rule. `code` names the kernel that has it built in; a rule of one's own has none."""
+    """A product rule. `code` names the rule inside kernels that have it built in; a rule of one's own has none."""
 
     name: str
     shares: Shares
@@ -69,21 +71,33 @@ RULES = {
 
 
 @dataclass(frozen=True)
-class Propagation:
-    """By which rule messages flow back: without a rule they are partial derivatives."""
+class LRP(Propagation):
+    """LRP with a product rule and a stabiliser."""
 
-    rule: Rule | None = None
-    eps: float = 0.0
-    share_bias: bool = False  # spread bias and stabiliser over the inputs of each sum
+    rule: Rule
+    eps: float = 0.001
+    share_bias: bool = False
+
+    times_input: ClassVar[bool] = True
 
     @property
-    def code(self) -> int | None:
-        """What the forward kernel calls it, where it has the coefficients built in."""
-        if self.rule is None:
-            return GRADIENT
+    def code(self) -> int | None:  # type: ignore[override]
+        """What kernels call it, where they have its coefficients built in."""
         return None if self.share_bias else self.rule.code
 
-    @property
-    def one_block(self) -> bool:
-        """Whether only the signal g receives anything, so that a quarter of the matrix work is enough."""
-        return self.code == ALL
+    def gain(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """1 / stab(z), and what the stabiliser keeps."""
+        return inverse(z, self.eps)
+
+    def product(self, gate: np.ndarray, signal: np.ndarray) -> tuple[np.ndarray, np.ndarray, Any]:
+        """The rule's shares, and what is left; where biases are shared, gate and signal get half of that each."""
+        to_gate, to_signal = self.rule.shares(gate, signal, self.eps)
+        kept = 1 - to_gate - to_signal
+        if self.share_bias:
+            half = kept.dtype.type(0.5) * kept
+            return to_gate + half, to_signal + half, kept.dtype.type(0) * kept
+        return to_gate, to_signal, kept
+
+    def slope(self, activation: str, z: np.ndarray, y: np.ndarray) -> Any:
+        """Activations pass R on unchanged."""
+        return z.dtype.type(1)

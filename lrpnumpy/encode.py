@@ -1,13 +1,8 @@
-"""What users pass in to a packed batch: longest sequence first, rows of one time step together.
-
-A packed batch needs no padding and no masks: at each step the sequences still running are the first rows.
-"""
+"""What users pass in to checked sequences, and those to a packed batch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
 from itertools import accumulate, chain, groupby, pairwise, repeat
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -15,8 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrpnumpy import text
-from lrpnumpy.checks import FLOATS, LrpError, check_shape, float_array
-from lrpnumpy.model import Embedding, Model
+from lrpnumpy.checks import LrpError, check_shape, numbers
+from lrpnumpy.layers import Embedding
+from lrpnumpy.model import Model
+from lrpnumpy.packed import Packed, Words, batch_of
 
 
 class Encoded(NamedTuple):
@@ -96,8 +93,6 @@ def _form(model: Model, value: Any, where: str) -> tuple[Encoder, Any]:
                 f"{where}: this model has no embedding, so it must get a (T, {model.inputs}) float array, got integers."
             )
         return _ids, array
-    if array.dtype.kind in "iu" and not isinstance(value, np.ndarray):
-        array = array.astype(np.float64)
     if array.ndim == 1 and array.dtype.kind == "f":
         raise LrpError(
             f"{where} must have shape (T, {model.inputs}), got {array.shape}; a series of one variable is x[:, None]."
@@ -177,131 +172,28 @@ def _vectors(model: Model, arrays: Sequence[np.ndarray], names: Sequence[str]) -
 
 
 def _checked(model: Model, arrays: Sequence[np.ndarray], names: Sequence[str]) -> list[np.ndarray]:
-    """Copies of arrays of floats: parts of one, where nothing is wrong with any."""
-    if all(array.dtype in FLOATS for array in arrays):
-        joined = np.concatenate(arrays, dtype=model.dtype, casting="same_kind")
+    """Copies of arrays of numbers, whatever their type and order in memory: parts of one array, where all is well."""
+    if all(array.dtype.kind in "fiu" for array in arrays):
+        with np.errstate(over="ignore", invalid="ignore"):
+            joined = np.ascontiguousarray(np.concatenate(arrays, dtype=model.dtype, casting="unsafe"))
         if np.isfinite(joined).all():
             joined.setflags(write=False)
             stops = [*accumulate(map(len, arrays))]
             return [joined[a:b] for a, b in pairwise([0, *stops])]
-    return [float_array(array, where, dtype=model.dtype) for array, where in zip(arrays, names, strict=True)]
+    return [numbers(array, where, model.dtype) for array, where in zip(arrays, names, strict=True)]
 
 
-@dataclass(frozen=True, eq=False, init=False)
-class Batch:
-    """Some sequences, packed: row first[t] + s is step t of the s-th longest."""
+def packed(model: Model, sequences: Sequence[Encoded], look_up: bool = False) -> Packed:
+    """A batch of sequences that are sorted already, longest first.
 
-    lengths: np.ndarray  # (n,), longest first
-    first: np.ndarray  # (T+1,)
-    starts: np.ndarray  # (n,) where each sequence begins when they follow one another
-    owner: np.ndarray  # (R,) which sequence each packed row belongs to
-    step: np.ndarray  # (R,) and which step of it the row is
-    rows: np.ndarray  # (R,) where each packed row stands when the sequences follow one another
-    x: np.ndarray  # (R, D)
-    ids: np.ndarray | None  # (R,)
-
-    def __init__(self, x: np.ndarray, ids: np.ndarray | None, indices: dict[str, np.ndarray]) -> None:
-        """`indices` are the other fields, and any of the properties below that are known already."""
-        vars(self).update(indices, x=x, ids=ids)
-
-    @property
-    def n(self) -> int:
-        """Number of sequences."""
-        return len(self.lengths)
-
-    @cached_property
-    def last(self) -> np.ndarray:
-        """Packed row of each sequence's last step."""
-        return self.first[self.lengths - 1] + np.arange(self.n)
-
-    @cached_property
-    def flip(self) -> np.ndarray:
-        """Packed row of the mirrored step of the same sequence."""
-        return self.first.take(self.lengths.take(self.owner) - 1 - self.step) + self.owner
-
-    @cached_property
-    def at(self) -> np.ndarray:
-        """Where the state before each step is kept: the initial states first, then the rows."""
-        return np.concatenate(([0], self.first[:-1] + self.n))
-
-    def winners(self, packed: np.ndarray) -> np.ndarray:
-        """(R, M) rows to the same shape: True where a row is the first to reach its sequence's maximum."""
-        flat = self.unpack(packed)
-        won = np.zeros(flat.shape, bool)
-        for a, n in zip(self.starts, self.lengths, strict=True):
-            won[a + flat[a : a + n].argmax(axis=0), np.arange(flat.shape[1])] = True
-        return won[self.rows]
-
-    def unpack(self, packed: np.ndarray) -> np.ndarray:
-        """Packed rows (R, …) to the sequences one after another."""
-        if self.n == 1:
-            return packed
-        out = np.empty_like(packed)
-        out[self.rows] = packed
-        return out
-
-    def split(self, packed: np.ndarray) -> list[np.ndarray]:
-        """Packed rows (R, …) to one array a sequence."""
-        flat = self.unpack(packed)
-        return [flat[a : a + n] for a, n in zip(self.starts, self.lengths, strict=True)]
-
-
-def indices(lengths: np.ndarray) -> dict[str, np.ndarray]:
-    """The indices of a batch with these lengths, longest first."""
-    T, n = int(lengths[0]), len(lengths)
-    running = n - lengths[::-1].searchsorted(np.arange(T), side="right")
-    first = np.zeros(T + 1, np.int64)
-    running.cumsum(out=first[1:])
-    step = np.arange(T).repeat(running)
-    owner = np.arange(len(step)) - first.take(step)
-    starts = lengths.cumsum() - lengths
-    own = {"starts": starts, "owner": owner, "step": step, "rows": starts.take(owner) + step}
-    return {"lengths": lengths, "first": first, **own}
-
-
-@lru_cache(maxsize=256)
-def _alone(T: int) -> dict[str, np.ndarray]:
-    """The indices of a batch of one sequence, and what follows from them: they depend on its length only."""
-    known = indices(np.array([T]))
-    batch = Batch(np.empty((T, 0)), None, known)
-    known |= {"last": batch.last, "flip": batch.flip}
-    for array in known.values():
-        array.setflags(write=False)
-    return known
-
-
-def pack(model: Model, sequences: Sequence[Encoded], look_up: bool = False) -> Batch:
-    """A batch of sequences that are sorted already, longest first; with `look_up` of ids alone, x being (R, 0)."""
+    With `look_up` the rows stay words: the first layer finds them in its table of projected words.
+    """
     embedding: Any = model.embedding
     parts: list[Any] = [sequence.ids if sequence.x is None else sequence.x for sequence in sequences]
-    is_short = len(parts) == 1 and len(parts[0]) < 1000
-    known = _alone(len(parts[0])) if is_short else indices(np.array([len(part) for part in parts], np.int64))
-    ids = None
-    if all(sequence.x is None for sequence in sequences):
-        ids = in_rows(parts, known["rows"])
-        x = np.empty((len(ids), 0), model.dtype) if look_up else embedding.E.take(ids, axis=0)
-    else:
-        x = in_rows([part if part.ndim == 2 else embedding.E.take(part, axis=0) for part in parts], known["rows"])
-    return Batch(x, ids, known)
-
-
-def in_rows(parts: list[np.ndarray], rows: np.ndarray) -> np.ndarray:
-    """One array a sequence, longest first, to packed rows."""
-    return parts[0] if len(parts) == 1 else np.concatenate(parts).take(rows, axis=0)
-
-
-def chunks(lengths: Sequence[int], width: int, most: int = 1 << 21) -> list[np.ndarray]:
-    """Positions of the sequences of each chunk, longest first; chunks of similar lengths that fit the cache.
-
-    `width` is the widest layer: narrow networks take more sequences at once, so that each step has enough to do, and
-    no chunk has more than `most` numbers in an array of the trace unless a single sequence has.
-    """
-    steps = np.asarray(lengths)
-    order = np.argsort(-steps, kind="stable")
-    size = max(48, 3072 // width)
-    cut, out = 0, []
-    while cut < len(order):
-        fit = max(1, min(size, most // (width * int(steps[order[cut]]))))
-        out.append(order[cut : cut + fit])
-        cut += fit
-    return out
+    batch = batch_of([len(part) for part in parts])
+    if not look_up:
+        parts = [part if part.ndim == 2 else embedding.E.take(part, axis=0) for part in parts]
+    joined = parts[0] if len(parts) == 1 else batch.pack(np.concatenate(parts))
+    if look_up:
+        return Packed(embedding.E[:0], batch, Words(joined, embedding))
+    return Packed(joined, batch)

@@ -12,15 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.batch import Batch, Encoded
 from lrpnumpy.checks import RelevanceWarning
-from lrpnumpy.chunk import Columns, probabilities
-from lrpnumpy.explanation import Explanation, Hidden, Ledger, Span, SpanLedger
-from lrpnumpy.model import Bidirectional, Dense, Model
-from lrpnumpy.request import Request
+from lrpnumpy.encode import Encoded
+from lrpnumpy.methods.base import Columns, Request
+from lrpnumpy.methods.occlusion import probabilities
+from lrpnumpy.model import Model
+from lrpnumpy.packed import Batch
+from lrpnumpy.result import Explanation, Hidden, Ledger, Span, SpanLedger
 
 LEDGER = tuple(field.name for field in fields(Ledger))
 TOO_LARGE = 1e6  # times f_c: relevance beyond this is decided by rounding
+GAP = 1e-3  # of f_c: how much a ledger may miss
 
 
 class Explanations(Sequence[Explanation]):
@@ -31,7 +33,7 @@ class Explanations(Sequence[Explanation]):
 
     def __init__(self, model: Model, request: Request, encoded: list[Encoded], every_class: bool) -> None:
         self.model, self.request, self.every_class = model, request, every_class
-        self.encoded, self._options = encoded, request.options
+        self.encoded, self._options = encoded, request.shown()
         self.padded = any(sequence.kept is not None for sequence in encoded)
         self._single: dict[str, list[Any]] = {}  # what has a shape of its own for each sequence
         self.alone = len(encoded) == 1 and not self.padded  # then the columns of its chunk are those of the result
@@ -55,7 +57,7 @@ class Explanations(Sequence[Explanation]):
         self.ledger: dict[str, np.ndarray] = {}
         if self.request.method.kind == "lrp":
             self.ledger = {
-                name: np.empty((*lead, *((len(model.layers),) if name == "biases" else ()), N), dtype)
+                name: np.empty((*lead, *((len(model.numbers),) if name == "biases" else ()), N), dtype)
                 for name in LEDGER
             }
 
@@ -89,7 +91,10 @@ class Explanations(Sequence[Explanation]):
         if columns.hidden is not None:
             for s, k in enumerate(positions):
                 take = batch.first[: batch.lengths[s]] + s
-                self._single["hidden"][k] = [[part[..., take, :] for part in layer] for layer in columns.hidden]
+                self._single["hidden"][k] = tuple(
+                    Hidden(layer, direction, *np.moveaxis(states[..., take, :], -3, 0))
+                    for layer, direction, states in columns.hidden
+                )
 
     def __len__(self) -> int:
         return len(self.encoded)
@@ -127,7 +132,7 @@ class Explanations(Sequence[Explanation]):
             features=self.model.features,
             options=self._options,
             ledger=ledger,
-            hidden=self._hidden(k),
+            hidden=self._single["hidden"][k] if "hidden" in self._single else None,
             spans=None if spans is None else self._phrases(k, spans[k]),
         )
 
@@ -135,44 +140,81 @@ class Explanations(Sequence[Explanation]):
         asked = self._single["asked"][k]
         return tuple(Span(int(a), int(b), values[..., v]) for v, (a, b) in enumerate(asked))
 
-    def _hidden(self, k: int) -> tuple[Hidden, ...] | None:
-        if "hidden" not in self._single:
-            return None
-        out = []
-        for number, (layer, parts) in enumerate(zip(self.model.layers, self._single["hidden"][k], strict=True)):
-            if not isinstance(layer, Dense):
-                names = ("forward", "backward") if isinstance(layer, Bidirectional) else ("forward",)
-                out += [Hidden(number, name, *parts[2 * j : 2 * j + 2]) for j, name in enumerate(names)]
-        return tuple(out)
-
     def _finish(self) -> None:
-        """Probabilities, and one warning a call where relevance is not finite or so large that rounding decides it."""
-        self.probabilities = probabilities(self.model, self.scores)  # (N, C), where the model has any
-        is_finite, largest = np.isfinite(self.relevance), self.ledger.get("largest")
-        if np.count_nonzero(is_finite) < is_finite.size:
+        """Probabilities, and one warning a call where relevance cannot be trusted."""
+        with np.errstate(all="ignore"):
+            self.probabilities = probabilities(self.model.output, self.scores)  # (N, C), where the model has any
+            if (problem := self._problem()) is not None:
+                self._say(problem)
+
+    def _problem(self) -> str | None:
+        """What is wrong: relevance that is not finite, a ledger that misses its score, relevance that is too large."""
+        if np.count_nonzero(is_finite := np.isfinite(self.relevance)) < is_finite.size:
             k = int(np.searchsorted(self.starts, np.argwhere(~is_finite)[0][-1], side="right")) - 1
-            self._say(f"relevance of sequence {k} is not finite (eps={self.request.eps:g})")
-        elif largest is not None:
-            size = abs(self._explained())
-            huge = largest > TOO_LARGE * size
-            if np.count_nonzero(huge):
-                huge &= largest > TOO_LARGE * np.finfo(size.dtype).tiny
-            if np.count_nonzero(huge):
-                self._say(
-                    f"relevance inside the network is more than {TOO_LARGE:.0e} times the score for "
-                    f"{int(huge.sum())} of {huge.size} explanations, the first that of sequence "
-                    f"{int(np.argwhere(huge)[0][-1])} (eps={self.request.eps:g}), so rounding decides it"
-                )
+            return f"relevance of sequence {k} is not finite ({self._settings()})"
+        if not self.ledger:
+            return None
+        gap, is_huge = self._gap_and_size()
+        if np.count_nonzero(missed := ~(gap <= GAP)):
+            return (
+                f"the ledger misses the score by up to {100 * np.max(gap):.2g} % for {self._count(missed)} "
+                f"({self._settings()}), because relevance inside the network is so large that rounding decides it"
+            )
+        if np.count_nonzero(is_huge):
+            return (
+                f"relevance inside the network is more than {TOO_LARGE:.0e} times the score for {self._count(is_huge)} "
+                f"({self._settings()}), so rounding decides it"
+            )
+        return None
+
+    def _gap_and_size(self) -> tuple[np.ndarray, np.ndarray]:
+        """By how much each ledger misses its score, and whether relevance is too large anywhere in the network."""
+        score, size = self._explained()
+        least = np.finfo(size.dtype).tiny
+        return ledger_gap(self.ledger["total"], score, size), self.ledger["largest"] > TOO_LARGE * np.maximum(
+            abs(score), least
+        )
+
+    def doubtful(self) -> np.ndarray:
+        """(N,) explanations that `explain` would warn of."""
+        with np.errstate(all="ignore"):
+            rows = np.isfinite(self.relevance).reshape(-1, self.relevance.shape[-1]).all(axis=0)
+            wrong = ~np.logical_and.reduceat(rows, self.starts[:-1])
+            if self.ledger:
+                gap, is_huge = self._gap_and_size()
+                wrong |= (~(gap <= GAP) | is_huge).reshape(-1, len(self)).any(axis=0)
+        return wrong
+
+    def _settings(self) -> str:
+        return f"eps={self.request.options.eps:g}" if self.ledger else "the input or the weights are too large"
+
+    @staticmethod
+    def _count(which: np.ndarray) -> str:
+        first = int(np.argwhere(which)[0][-1])
+        return f"{int(which.sum())} of {which.size} explanations, the first that of sequence {first}"
 
     def _say(self, problem: str) -> None:
-        method, eps = self.request.method, self.request.eps
-        advice = f"; try a larger eps than {eps:g}, or another rule" if method.kind == "lrp" else ""
+        method = self.request.method
+        advice = f"; try a larger eps than {self.request.options.eps:g}, or another rule" if self.ledger else ""
         warnings.warn(f"{method.name}: {problem}{advice}.", RelevanceWarning, stacklevel=_outside())
 
-    def _explained(self) -> np.ndarray:
-        """(N,) or (C, N): what is explained, f_target or f_target - f_versus."""
+    def _explained(self) -> tuple[np.ndarray, np.ndarray]:
+        """(N,) or (C, N): what is explained, f_target or f_target - f_versus, and what a gap is compared with."""
         chosen = self.scores.T if self.every_class else self.scores[np.arange(len(self.targets)), self.targets]
-        return chosen if self.request.versus is None else chosen - self.scores[:, self.request.versus]
+        return explained(chosen, self.scores, self.request.versus)
+
+
+def explained(chosen: np.ndarray, scores: np.ndarray, versus: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """What is explained, and its size: |f_c|, or |f_c| + |f_versus|."""
+    if versus is None:
+        return chosen, abs(chosen)
+    return chosen - scores[:, versus], abs(chosen) + abs(scores[:, versus])
+
+
+def ledger_gap(total: np.ndarray, score: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """By how much ledgers miss their scores, as a share of `size`."""
+    gap = abs(total - score)
+    return np.where(gap == 0, gap, gap / np.maximum(size, np.finfo(size.dtype).tiny))
 
 
 def _outside() -> int:

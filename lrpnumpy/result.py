@@ -23,12 +23,18 @@ class Ledger:
     biases: tuple[Any, ...]  # what each layer's biases kept
     stabiliser: Any  # what eps, and sums that are exactly 0, kept
     initial_state: Any  # what reached h0 and c0
-    largest: Any  # largest relevance of any neuron on the way: rounding is relative to it
+    largest: Any  # largest relevance of any neuron or input on the way: rounding is relative to it
+    total: Any = None  # the sum of all entries but `largest`: f_c(x)
 
-    @property
-    def total(self) -> Any:
-        """The sum of all entries: f_c(x)."""
-        return self.inputs + sum(self.biases) + self.stabiliser + self.initial_state
+    def __post_init__(self) -> None:
+        if self.total is None:
+            total = self.inputs + sum(self.biases) + self.stabiliser + self.initial_state
+            object.__setattr__(self, "total", total)
+
+    def of_class(self, c: int) -> Ledger:
+        """Of a ledger of all classes, that of one."""
+        entries = {name: value[c] for name, value in vars(self).items() if name != "biases"}
+        return Ledger(biases=tuple(bias[c] for bias in self.biases), **entries)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +50,10 @@ class SpanLedger:
     def total(self) -> np.ndarray:
         """relevant + irrelevant + bias: f_c(x), for each phrase."""
         return self.relevant + self.irrelevant + self.bias
+
+    def of_class(self, c: int) -> SpanLedger:
+        """Of a ledger of all classes, that of one."""
+        return SpanLedger(**{name: value[c] for name, value in vars(self).items()})
 
 
 class Span(NamedTuple):
@@ -68,7 +78,7 @@ class Hidden(NamedTuple):
     layer: int
     direction: str  # "forward" or "backward"
     h: np.ndarray  # (T, H)
-    c: np.ndarray  # (T, H)
+    c: np.ndarray | None = None  # (T, H), of an LSTM
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -140,21 +150,13 @@ class Explanation:
         def pick(value: Any) -> Any:
             return None if value is None else value[c]
 
-        ledger = self.ledger
-        if isinstance(ledger, Ledger):
-            biases = tuple(pick(bias) for bias in ledger.biases)
-            ledger = Ledger(
-                pick(ledger.inputs), biases, *map(pick, (ledger.stabiliser, ledger.initial_state, ledger.largest))
-            )
-        elif isinstance(ledger, SpanLedger):
-            ledger = SpanLedger(*map(pick, (ledger.relevant, ledger.irrelevant, ledger.bias, ledger.unassigned)))
         return replace(
             self,
             target=int(c),
             relevance=self.relevance[c],
             variables=pick(self.variables),
-            ledger=ledger,
-            hidden=self.hidden and tuple(part._replace(h=part.h[c], c=part.c[c]) for part in self.hidden),
+            ledger=self.ledger and self.ledger.of_class(int(c)),
+            hidden=self.hidden and tuple(part._replace(h=part.h[c], c=pick(part.c)) for part in self.hidden),
             spans=self.spans and tuple(span._replace(relevance=span.relevance[c]) for span in self.spans),
         )
 

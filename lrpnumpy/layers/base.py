@@ -1,0 +1,243 @@
+"""What every layer is: a frozen record of arrays and settings, with a forward pass and a way back.
+
+A new layer is one class. It says which sizes it takes and gives, runs forwards, and sends messages back:
+
+    @dataclass(frozen=True, eq=False, repr=False)
+    class Scale(Layer):
+        s: np.ndarray
+
+        def sizes(self, x):
+            return x
+
+        def forward(self, xs, keep):
+            return xs[0]._replace(rows=xs[0].rows * self.s), None
+
+        def backward(self, ran, R, how, entry):
+            (x,), y = ran.inputs, ran.outputs[0]
+            s, _ = back_through_sum(how, R, y.rows, None, 1, y.batch, entry)
+            return [s * self.s * (x.rows if how.times_input else 1)]
+
+Occlusion and contextual decomposition work with any layer: `changed` and `split` only run it forwards. A layer that has
+something faster, or a definition of its own, overrides them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from lrpnumpy.checks import LrpError
+from lrpnumpy.kernels.product import pack
+from lrpnumpy.packed import Change, Packed, Part, pasted, replaced, vectors
+from lrpnumpy.rules.propagation import Entry, Propagation
+
+T = TypeVar("T")
+
+# What a forward pass keeps: only the outputs (None); states that variants start from; every activation; or what the
+# way back of one propagation needs.
+Keep = Literal["states", "trace"] | Propagation | None
+
+
+def per_record(function: Callable[[Any], T]) -> Callable[[Any], T]:
+    """Remember a function of a record for as long as the record lives."""
+    known: WeakKeyDictionary[Any, T] = WeakKeyDictionary()
+
+    def remembered(record: Any) -> T:
+        if (found := known.get(record)) is None:
+            found = known[record] = function(record)
+        return found
+
+    return remembered
+
+
+def stacked(matrices: Any) -> np.ndarray:
+    """Matrices packed for the kernels, one behind the other; read-only."""
+    out = np.stack([pack(np.ascontiguousarray(matrix)) for matrix in matrices])
+    out.setflags(write=False)
+    return out
+
+
+class Record:
+    """Frozen data: fields are set while they are checked, arrays are read-only and contiguous from then on."""
+
+    def _set(self, **values: Any) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        shown = []
+        for field in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, field.name)
+            if isinstance(value, np.ndarray):
+                shown.append(f"{field.name}={value.dtype}{list(value.shape)}")
+            elif isinstance(value, tuple) and len(value) > 8:
+                shown.append(f"{field.name}=({len(value)} names)")
+            elif value is not None and value != {}:
+                shown.append(f"{field.name}={value!r}")
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled as what it is made of: made anew, its arrays are read-only and contiguous again."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        plain = {name: dict(v) if isinstance(v, MappingProxyType) else v for name, v in values.items()}
+        return _made, (type(self), plain)
+
+    def settings(self) -> dict[str, Any]:
+        """The record's own fields that are neither arrays nor records."""
+        found = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        return {name: value for name, value in found.items() if not isinstance(value, (np.ndarray, Record))}
+
+    def arrays(self) -> Iterator[tuple[str, np.ndarray]]:
+        """The record's own arrays by field name."""
+        for field in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, field.name)
+            if isinstance(value, np.ndarray):
+                yield field.name, value
+
+    def parts(self) -> Iterator[tuple[str, Record]]:
+        """The records inside this one by field name: the directions of a Bidirectional."""
+        for field in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, field.name)
+            if isinstance(value, Record):
+                yield field.name, value
+
+    def all_arrays(self) -> Iterator[tuple[str, np.ndarray]]:
+        """Arrays of this record and of those inside it, by path: `forward/U`."""
+        yield from self.arrays()
+        for name, part in self.parts():
+            yield from ((f"{name}/{path}", array) for path, array in part.all_arrays())
+
+    def twin(self) -> Any:
+        """Another record with the same arrays, of which nothing has been computed yet."""
+        out = object.__new__(type(self))
+        values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        vars(out).update({name: v.twin() if isinstance(v, Record) else v for name, v in values.items()})
+        return out
+
+    def astype(self, dtype: Any) -> Any:
+        """The same record with its arrays in float32 or float64; itself where they are already."""
+        change: dict[str, Any] = {name: a.astype(dtype) for name, a in self.arrays() if a.dtype != dtype}
+        change |= {name: new for name, old in self.parts() if (new := old.astype(dtype)) is not old}
+        return replace(self, **change) if change else self  # type: ignore[type-var]
+
+
+def _made(kind: type, values: dict[str, Any]) -> Any:
+    return kind(**values)
+
+
+class Size(NamedTuple):
+    """What flows along an edge: rows of `width` numbers, one for each step or one for each sequence."""
+
+    width: int
+    steps: bool
+    source: str = "input"  # as an error names it: "layer 0 (LSTM)"
+
+
+class Ran(NamedTuple):
+    """What a layer saw and did in a forward pass."""
+
+    inputs: Sequence[Packed]
+    outputs: tuple[Packed, ...]
+    trace: Any  # what else the layer's own way back asks for
+
+
+class Layer(Record):
+    """One node of a network."""
+
+    outputs: Any  # length of an output vector, of layers that know it
+    OUTPUTS: ClassVar[tuple[str, ...]] = ("",)  # names of what it gives; "" is the main output
+    by_step: ClassVar[bool] = False  # each output row depends on the input row of the same step alone
+
+    def sizes(self, *inputs: Size) -> Size:
+        """Size of the main output, or an LrpError."""
+        raise NotImplementedError  # pragma: no cover
+
+    def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, Any]:
+        """The output, and what the way back needs besides inputs and outputs."""
+        raise NotImplementedError  # pragma: no cover
+
+    def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> Sequence[np.ndarray | None]:
+        """From the message that arrives at the output to a message for each input."""
+        raise NotImplementedError  # pragma: no cover
+
+    # What passes.py calls. A layer with one output only needs the functions above.
+
+    def run(self, xs: Sequence[Packed], keep: Keep, wanted: tuple[str, ...]) -> tuple[tuple[Packed, ...], Any]:
+        """The wanted outputs, and the trace."""
+        y, trace = self.forward(xs, keep)
+        return (y,), trace
+
+    def give_back(
+        self, ran: Ran, Rs: Mapping[str, np.ndarray], how: Propagation, entry: Entry
+    ) -> Sequence[np.ndarray | None]:
+        """From the messages that arrive at the outputs, by name, to one for each input."""
+        return self.backward(ran, Rs[""], how, entry)
+
+    def changed(
+        self, ran: Ran, changes: Sequence[Change | None], wanted: tuple[str, ...], tol: float
+    ) -> tuple[Change, ...]:
+        """What occlusion changes in the wanted outputs: the variants are written out and run."""
+        change = next(one for one in changes if one is not None)
+        if self.by_step and len(changes) == 1:
+            rows = change.rows
+            (y,), _ = self.run([Packed(rows, vectors(len(rows)))], None, wanted) if len(rows) else (ran.outputs, None)
+            return (change._replace(rows=y.rows[: len(rows)]),)
+        xs, order = pasted(ran.inputs, changes)
+        ys, _ = self.run(xs, None, wanted)
+        return tuple(replaced(y, change.owner, order, before.batch) for y, before in zip(ys, ran.outputs, strict=True))
+
+    def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
+        """Contextual decomposition: with f the layer and x its input,
+
+        beta_y = 1/2 [f(beta + delta) - f(delta) + f(x) - f(x - beta)],   delta_y = f(delta).
+        """
+        betas = [part.written(x) for part, x in zip(parts, ran.inputs, strict=True)]
+        trues = [part.true(x, beta.batch) for part, x, beta in zip(parts, ran.inputs, betas, strict=True)]
+
+        def f(rows: Sequence[np.ndarray]) -> tuple[Packed, ...]:
+            xs = [Packed(np.ascontiguousarray(one), beta.batch) for one, beta in zip(rows, betas, strict=True)]
+            return self.run(xs, None, wanted)[0]
+
+        def difference(more: tuple[Packed, ...], less: tuple[Packed, ...]) -> list[np.ndarray]:
+            return [a.rows - b.rows for a, b in zip(more, less, strict=True)]
+
+        alone = [np.broadcast_to(part.delta, beta.rows.shape) for part, beta in zip(parts, betas, strict=True)]
+        biases = f(alone)
+        up = difference(f([beta.rows + one for beta, one in zip(betas, alone, strict=True)]), biases)
+        down = difference(f(trues), f([x - beta.rows for x, beta in zip(trues, betas, strict=True)]))
+        return tuple(
+            self._part_after(parts[0], Packed((a + b) * a.dtype.type(0.5), bias.batch), bias.rows[0])
+            for a, b, bias in zip(up, down, biases, strict=True)
+        )
+
+    def _part_after(self, part: Part, beta: Packed, delta: np.ndarray) -> Part:
+        """The parts of an output: where steps are left as they are, so is the phrase."""
+        since = part.since if self.by_step else np.zeros_like(part.since)
+        return part._replace(beta=beta, delta=delta, since=since)
+
+    def activations(self, number: int, ran: Ran) -> tuple[NamedTuple, ...]:
+        """Every activation of one sequence, as `predict(trace=True)` shows it."""
+        return (Outputs(number, ran.outputs[0].rows, ran.outputs[0].rows),)
+
+    def described(self) -> str:
+        """One line for `inspect`."""
+        return type(self).__name__
+
+
+class Outputs(NamedTuple):
+    """Pre-activations and outputs of a layer that has no states."""
+
+    layer: int
+    z: np.ndarray
+    y: np.ndarray
+
+
+def takes(x: Size, width: int, array: str) -> None:
+    """Raise unless a layer whose `array` has so many columns can take this input."""
+    if x.width != width:
+        raise LrpError(f"{array} must take the {x.width} outputs of the {x.source}, got {width} columns.")

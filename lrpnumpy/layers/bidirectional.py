@@ -1,0 +1,187 @@
+"""Two directions of a recurrent layer as one. The only file in which left and right exist."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from lrpnumpy.checks import LrpError, one_of
+from lrpnumpy.layers.base import Keep, Layer, Ran, Size, takes
+from lrpnumpy.layers.recurrent import (
+    STRAIGHT,
+    Cell,
+    Read,
+    after,
+    last_change,
+    room_for_inputs,
+    summed,
+)
+from lrpnumpy.packed import Batch, Change, Packed, Part
+from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
+
+MERGES = ("concat", "sum", "mean")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Bidirectional(Layer):
+    """Two cells, one reading the sequence forwards and one backwards; `merge` joins their outputs.
+
+    LRP: with "concat" relevance goes where the value came from, "sum" and "mean" are sums of two terms.
+    """
+
+    forward: Cell  # type: ignore[assignment]
+    backward: Cell  # type: ignore[assignment]
+    merge: Literal["concat", "sum", "mean"] = "concat"
+
+    OUTPUTS: ClassVar[tuple[str, ...]] = ("", ":last")
+
+    def __post_init__(self) -> None:
+        for side in ("forward", "backward"):
+            if not isinstance(getattr(self, side), Cell):
+                kind = type(getattr(self, side)).__name__
+                raise LrpError(f"Bidirectional: {side} must be an LSTM, a GRU or an RNN, got {kind}.")
+        one_of(self.merge, "Bidirectional: merge", MERGES)
+        if self.forward.inputs != self.backward.inputs:
+            raise LrpError(
+                "Bidirectional: backward.U must take the same inputs as forward.U, "
+                f"got {self.backward.inputs} columns against {self.forward.inputs}."
+            )
+        if self.merge != "concat" and self.forward.units != self.backward.units:
+            raise LrpError(
+                f"Bidirectional: merge={self.merge!r} must have directions of the same size, got "
+                f"{self.forward.units} and {self.backward.units} units; use merge='concat'."
+            )
+
+    @property
+    def inputs(self) -> int:
+        """Length D of an input vector."""
+        return self.forward.inputs
+
+    @property
+    def outputs(self) -> int:
+        """Length of an output vector: the sum of both directions' units with "concat", else H."""
+        return self.forward.units + (self.backward.units if self.merge == "concat" else 0)
+
+    def sizes(self, x: Size) -> Size:  # type: ignore[override]
+        """(D) to (H_forward + H_backward), or (H)."""
+        takes(x, self.inputs, "forward.U")
+        return x._replace(width=self.outputs)
+
+    def run(self, xs: Sequence[Packed], keep: Keep, wanted: tuple[str, ...]) -> tuple[tuple[Packed, ...], Any]:
+        """Outputs of every step, and each direction's own last ones; the backward direction reads mirrored rows."""
+        x = xs[0]
+        reads = (
+            self.forward.read(x, STRAIGHT, keep, "" in wanted),
+            self.backward.read(x, x.batch.flip, keep, "" in wanted),
+        )
+        sides = {name: _sides(reads, x.batch, name) for name in wanted}
+        outputs = [Packed(self._merged(sides[name]), x.batch.ends if name else x.batch) for name in wanted]
+        return tuple(outputs), (reads, sides)
+
+    def _merged(self, sides: Sequence[np.ndarray]) -> np.ndarray:
+        if self.merge == "concat":
+            return np.concatenate(sides, axis=1)
+        return (sides[0] + sides[1]) * sides[0].dtype.type(1 if self.merge == "sum" else 0.5)
+
+    def _unmerged(
+        self, R: np.ndarray, y: Packed, sides: Sequence[np.ndarray], how: Propagation, entry: Entry
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Back through the merge: what each direction's outputs get."""
+        if self.merge == "concat":
+            cut = self.forward.units
+            return np.ascontiguousarray(R[:, :cut]), np.ascontiguousarray(R[:, cut:])
+        s, alike = back_through_sum(how, R, y.rows, None, 2, y.batch, entry)
+        s = s * R.dtype.type(1 if self.merge == "sum" else 0.5)
+        if not how.times_input:
+            return s, s
+        return sides[0] * s + alike, sides[1] * s + alike
+
+    def give_back(
+        self, ran: Ran, Rs: Mapping[str, np.ndarray], how: Propagation, entry: Entry
+    ) -> list[np.ndarray | None]:
+        """Relevance of the inputs, from both directions."""
+        x, (reads, sides) = ran.inputs[0], ran.trace
+        arrives: dict[str, tuple[np.ndarray, np.ndarray]] = {
+            name: self._unmerged(Rs[name], y, sides[name], how, entry)
+            for name, y in zip(sides, ran.outputs, strict=True)
+            if name in Rs
+        }
+        flip, nothing = x.batch.flip, (None, None)
+        R_x = room_for_inputs(x, max(self.forward.units, self.backward.units))
+        last, steps = arrives.get(":last", nothing), arrives.get("", nothing)
+        to_right = self.forward.back(reads[0], last[0], steps[0], how, R_x, entry)
+        mirrored = None if steps[1] is None else steps[1][flip]
+        to_left = self.backward.back(reads[1], last[1], mirrored, how, R_x, entry)
+        if entry.states is not None:
+            entry.states += [("forward", to_right), ("backward", to_left[:, flip])]
+        return [summed(x, R_x)]
+
+    def changed(
+        self, ran: Ran, changes: Sequence[Change | None], wanted: tuple[str, ...], tol: float
+    ) -> tuple[Change, ...]:
+        """Where either direction has changed, with the sequence's own rows for the other."""
+        x, (reads, _) = ran.inputs[0], ran.trace
+        change: Any = changes[0]
+        T = x.batch.lengths[change.owner]
+        both = (self.forward, reads[0], change), (self.backward, reads[1], change.mirrored(T))
+        out = []
+        for name in wanted:
+            if name:
+                last = [cell.varied(read, one, tol, False)[0] for cell, read, one in both]
+                out.append(last_change(change.owner, self._merged(last)))
+                continue
+            found = [after(cell, read, one, tol) for cell, read, one in both]
+            found[1] = found[1].mirrored(T)
+            lo, hi = np.minimum(found[0].lo, found[1].lo), np.maximum(found[0].hi, found[1].hi)
+            size = change.lengths(x.batch) - lo - (T - hi)
+            own = np.cumsum(size) - size
+            v = np.repeat(np.arange(len(T)), size)
+            t = np.arange(len(v)) - own[v] + lo[v]
+            sides = [
+                one.row_at(Packed(rows, x.batch), v, t)
+                for one, rows in zip(found, _sides(reads, x.batch, ""), strict=True)
+            ]
+            out.append(change._replace(lo=lo, hi=hi, size=size, own=own, stride=1, rows=self._merged(sides)))
+        return tuple(out)
+
+    def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
+        """Contextual decomposition of each direction by its own definition."""
+        part, x, (reads, _) = parts[0], ran.inputs[0], ran.trace
+        T = x.batch.lengths[part.owner]
+        start, stop = T - part.stop, T - part.start
+        mirrored = part._replace(start=start, stop=stop, since=start if part.beta is None else np.zeros_like(start))
+        batch, since = Batch(T), np.zeros_like(part.since)
+        delta = np.zeros(self.outputs, x.rows.dtype)
+        out = []
+        for name in wanted:
+            every = name == ""
+            sides = (
+                self.forward.decomposed(reads[0], part, 1, every),
+                self.backward.decomposed(reads[1], mirrored, -1, every),
+            )
+            beta = Packed(self._merged(sides), batch if every else batch.ends)
+            out.append(part._replace(beta=beta, delta=delta, since=since))
+        return tuple(out)
+
+    def activations(self, number: int, ran: Ran) -> tuple[NamedTuple, ...]:
+        """All states of one sequence, of each direction."""
+        reads = ran.trace[0]
+        return (
+            self.forward.states(number, "forward", reads[0]),
+            self.backward.states(number, "backward", reads[1]),
+        )
+
+    def described(self) -> str:
+        """A line for `inspect`, and one for each direction."""
+        sides = "".join(f"\n  {side} {getattr(self, side).described()}" for side in ("forward", "backward"))
+        return f"Bidirectional, {self.inputs} to {self.outputs}, joined by {self.merge}{sides}"
+
+
+def _sides(reads: Sequence[Read], batch: Batch, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """What each direction gives to the merge, in the order of the input."""
+    if name:
+        return reads[0].last, reads[1].last
+    return reads[0].h, reads[1].h[batch.flip]

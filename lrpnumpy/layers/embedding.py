@@ -1,0 +1,84 @@
+"""The embedding: words and token ids to vectors. It stands at the door: what is explained are the vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from lrpnumpy.checks import LrpError, float_array, names, one_of
+from lrpnumpy.layers.base import Record
+
+TOKENIZERS = ("space", "treebank")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Embedding(Record):
+    """Words to vectors: row k of `E` (V, D) belongs to word k of `vocabulary`.
+
+    `vocabulary` is a list of V words, or a dict of word to row that names every row once. `unknown` is the word that
+    stands for every word not in the vocabulary; without it such a word is an error. `tokenizer` cuts a sentence into
+    words: "space" at blanks, "treebank" as the Penn Treebank does (`isn't` to `is n't`, punctuation apart). `mask` is a
+    token id that means padding: such steps are skipped.
+    """
+
+    E: np.ndarray
+    vocabulary: tuple[str, ...] | None = None
+    unknown: str | None = None
+    lowercase: bool = False
+    tokenizer: Literal["space", "treebank"] = "space"
+    mask: int | None = None
+
+    def __post_init__(self) -> None:
+        E = float_array(self.E, "Embedding: E", (None, None))
+        vocabulary = names(_in_order(self.vocabulary, len(E)), "Embedding: vocabulary", len(E))
+        one_of(self.tokenizer, "Embedding: tokenizer", TOKENIZERS)
+        if self.unknown is not None and self.unknown not in (vocabulary or ()):
+            raise LrpError(f"Embedding: unknown must be a word of the vocabulary, got {self.unknown!r}.")
+        if self.mask is not None and not (isinstance(self.mask, int) and 0 <= self.mask < len(E)):
+            raise LrpError(f"Embedding: mask must be a token id from 0 to {len(E) - 1}, got {self.mask!r}.")
+        self._set(E=E, vocabulary=vocabulary, lowercase=bool(self.lowercase))
+
+    @property
+    def size(self) -> int:
+        """Length D of a word vector."""
+        return self.E.shape[1]
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """Word to row; where case does not count, only of words in lower case, since no other is ever looked up."""
+        every = enumerate(self.vocabulary or ())
+        return {word: k for k, word in every if not self.lowercase or word == word.lower()}
+
+    @cached_property
+    def unknown_row(self) -> int:
+        """Row of the words that are not in the vocabulary, -1 where there is none."""
+        return -1 if self.unknown is None else (self.vocabulary or ()).index(self.unknown)
+
+
+def _in_order(vocabulary: Any, rows: int) -> Any:
+    """A dict of word to row as the list of words in the order of the rows."""
+    if not isinstance(vocabulary, Mapping):
+        return vocabulary
+    places: dict[int, str] = {}
+    for word, row in vocabulary.items():
+        if isinstance(row, bool) or not isinstance(row, (int, np.integer)) or not 0 <= row < rows:
+            raise LrpError(
+                f"Embedding: vocabulary must map each word to a row from 0 to {rows - 1}, got {word!r}: {row!r}."
+            )
+        if row in places:
+            raise LrpError(
+                f"Embedding: vocabulary must give each row one word, got {places[int(row)]!r} and {word!r} "
+                f"for row {row}."
+            )
+        places[int(row)] = word
+    if len(places) < rows:
+        missing = next(row for row in range(rows) if row not in places)
+        raise LrpError(
+            f"Embedding: vocabulary must name all {rows} rows, got {len(places)} words and none for row {missing}; "
+            "name reserved rows too, for example '<pad>' or '<unk>'."
+        )
+    return [places[row] for row in range(rows)]

@@ -1,0 +1,99 @@
+"""Readouts: from one row for each step to one vector for each sequence.
+
+The last state of a recurrent layer is an output of that layer (`:last`) and needs no layer of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lrpnumpy.layers.base import Keep, Layer, Ran, Size
+from lrpnumpy.packed import Batch, Packed, Part
+from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
+
+
+class Readout(Layer):
+    """What the readouts share."""
+
+    def sizes(self, x: Size) -> Size:  # type: ignore[override]
+        """The same width, once for each sequence."""
+        return x._replace(steps=False)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Mean(Readout):
+    """The mean over the steps. LRP: a sum of terms."""
+
+    def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, None]:
+        """(R, M) to (n, M)."""
+        x = xs[0]
+        return Packed(x.batch.sums(x.rows) / _count(x.batch, x.rows.dtype), x.batch.ends), None
+
+    def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
+        """Each step gets its share of the sum."""
+        x, y = ran.inputs[0], ran.outputs[0]
+        owner, T = x.batch.owner, _count(x.batch, R.dtype)
+        s, alike = back_through_sum(how, R, y.rows, None, 1, y.batch, entry)
+        R_x = (s / T)[owner]
+        if how.times_input:
+            R_x *= x.rows
+        return [R_x + (alike / T)[owner] if how.share_bias else R_x]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Max(Readout):
+    """The maximum over the steps. Everything goes to the first step that reaches it."""
+
+    def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, None]:
+        """(R, M) to (n, M)."""
+        x = xs[0]
+        return Packed(np.maximum.reduceat(x.batch.unpack(x.rows), x.batch.starts), x.batch.ends), None
+
+    def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
+        """The winner takes all."""
+        x = ran.inputs[0]
+        won = x.batch.step[:, None] == _winners(x)[x.batch.owner]
+        return [np.where(won, R[x.batch.owner], R.dtype.type(0))]
+
+    def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
+        """The winner's beta."""
+        part, x = parts[0], ran.inputs[0]
+        beta = part.written(x)
+        won = _winners(x)[part.owner]  # (V, M)
+        rows = beta.rows[beta.batch.first[won] + np.arange(len(won))[:, None], np.arange(won.shape[1])]
+        return (self._part_after(part, Packed(rows, beta.batch.ends), part.delta),)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LastRow(Readout):
+    """The row of the last step: what PyTorch code calls `out[:, -1]`.
+
+    After a Bidirectional layer its backward half has read one step only; the layer's own `:last` output has each
+    direction's state after all steps.
+    """
+
+    def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, None]:
+        """(R, M) to (n, M)."""
+        x = xs[0]
+        return Packed(x.rows[x.batch.last], x.batch.ends), None
+
+    def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
+        """Relevance goes where the value came from."""
+        x = ran.inputs[0]
+        R_x = np.zeros_like(x.rows)
+        R_x[x.batch.last] = R
+        return [R_x]
+
+
+def _count(batch: Batch, dtype: Any) -> np.ndarray:
+    """(n, 1) steps of each sequence."""
+    return batch.lengths[:, None].astype(dtype)
+
+
+def _winners(x: Packed) -> np.ndarray:
+    """(n, M) the first step at which each sequence reaches its maximum."""
+    return np.stack([rows.argmax(axis=0) for rows in x.batch.split(x.rows)])

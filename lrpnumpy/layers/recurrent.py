@@ -1,0 +1,368 @@
+"""What recurrent cells share: one direction over packed rows, forwards, back, decomposed and occluded.
+
+A cell reads the rows of its input in the order it is given: as they are (`STRAIGHT`), or mirrored. Which of the two,
+and how two directions become one, is decided in `bidirectional.py` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, ClassVar, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from lrpnumpy.activations import ACTIVATIONS
+from lrpnumpy.checks import float_array, one_of
+from lrpnumpy.kernels.steps import ALL, NONE
+from lrpnumpy.layers.base import Keep, Layer, Ran, Size, per_record, stacked, takes
+from lrpnumpy.packed import Batch, Change, Packed, Part, longest_first
+from lrpnumpy.rules.propagation import Entry, Propagation
+
+STRAIGHT = NO_IDS = np.empty(0, np.int64)
+
+
+@lru_cache
+def nothing(*shape: int, dtype: Any) -> np.ndarray:
+    """An empty array, for what nobody asks."""
+    return np.empty(shape, dtype)
+
+
+class Read(NamedTuple):
+    """One direction over one batch; its rows are in the order in which it read them."""
+
+    x: Packed
+    order: np.ndarray  # (R,) row of x that each row is of, or empty: the same
+    ids: np.ndarray  # (R,) row of `table` for each row of x, or empty: the first for all
+    table: np.ndarray  # (any, G H) what U x and W h_prev are added to: the bias; of looked-up words, their U x + b
+    Hs: np.ndarray  # (n + R, H) hidden states, the start states first; or only the last ones (n, H)
+    C: np.ndarray  # (n + R, H) cell states of an LSTM with keep "states" and "trace", else (0, H)
+    kept: np.ndarray  # flat, (kinds, n, H) a step: U x + b with keep "states"; every activation with "trace"
+    K: np.ndarray  # flat, (kinds, n, H) a step: coefficients of the propagation that was kept for
+
+    @property
+    def h(self) -> np.ndarray:
+        """(R, H) outputs of every step."""
+        return self.Hs[self.x.batch.n :]
+
+    @property
+    def last(self) -> np.ndarray:
+        """(n, H) state after each sequence's last step."""
+        batch = self.x.batch
+        return self.h[batch.last] if len(self.Hs) > batch.n else self.Hs
+
+    @property
+    def seen(self) -> np.ndarray:
+        """(R, D) inputs in the order in which they were read."""
+        return self.x.rows[self.order] if len(self.order) else self.x.rows
+
+    def of_step(self, kinds: int) -> list[np.ndarray]:
+        """What is kept of each step, (kinds, n, H)."""
+        first, H = self.x.batch.first, self.Hs.shape[1]
+        return [
+            self.kept[kinds * row * H : kinds * end * H].reshape(kinds, end - row, H)
+            for row, end in zip(first[:-1].tolist(), first[1:].tolist(), strict=True)
+        ]
+
+
+class Cell(Layer):
+    """One direction of a recurrent layer. Subclasses have arrays U (G, H, D), W (G, H, H), b (G, H), and their step."""
+
+    OUTPUTS: ClassVar[tuple[str, ...]] = ("", ":last")
+    GATES: ClassVar[str]  # their names in the order of U, W and b
+    TRACED: ClassVar[int]  # kinds of numbers that keep "trace" keeps of a step
+    ONE_BLOCK: ClassVar[slice]  # the gates that receive anything under the rule "all"
+
+    U: np.ndarray
+    W: np.ndarray
+    b: np.ndarray
+    activation: str
+
+    def _check(self, optional: Mapping[str, tuple[int, ...]], activations: Sequence[str]) -> None:
+        """Check U and W, and those of the optional arrays that are given; the others become 0."""
+        kind, G = type(self).__name__, len(self.GATES)
+        U = float_array(self.U, f"{kind}: U", (G, None, None))
+        H = U.shape[1]
+        arrays = {"U": U, "W": float_array(self.W, f"{kind}: W", (G, H, H))}
+        for name, letters in optional.items():
+            value, shape = getattr(self, name), tuple(H if n < 0 else n for n in letters)
+            arrays[name] = float_array(np.zeros(shape, U.dtype) if value is None else value, f"{kind}: {name}", shape)
+        self._set(**arrays)
+        for name in activations:
+            one_of(getattr(self, name), f"{kind}: {name}", tuple(ACTIVATIONS))
+
+    @property
+    def units(self) -> int:
+        """Number H of hidden units."""
+        return self.U.shape[1]
+
+    @property
+    def inputs(self) -> int:
+        """Length D of an input vector."""
+        return self.U.shape[2]
+
+    @property
+    def outputs(self) -> int:
+        """Length of an output vector, H."""
+        return self.units
+
+    def sizes(self, x: Size) -> Size:  # type: ignore[override]
+        """(D) to (H)."""
+        takes(x, self.inputs, "U")
+        return x._replace(width=self.units)
+
+    # -- what a subclass says about its kernels -------------------------------------------------------------------
+
+    def start(self) -> np.ndarray:
+        """(states, 1, H) state before the first step."""
+        raise NotImplementedError  # pragma: no cover
+
+    def codes(self, rule: int) -> np.ndarray:
+        """What kernels must know of the cell besides its arrays."""
+        raise NotImplementedError  # pragma: no cover
+
+    def kinds(self, how: Propagation) -> int:
+        """Kinds of coefficients that a propagation has."""
+        raise NotImplementedError  # pragma: no cover
+
+    def run_forward(self, read: Read, codes: np.ndarray, eps: Any, start: np.ndarray) -> None:
+        """Call the forward kernel."""
+        raise NotImplementedError  # pragma: no cover
+
+    def run_backward(
+        self, read: Read, K: np.ndarray, how: Propagation, R_last: Any, R_steps: Any, R_x: Any, entry: Any, states: Any
+    ) -> None:
+        """Call the backward kernel."""
+        raise NotImplementedError  # pragma: no cover
+
+    def coefficients(self, read: Read, how: Propagation) -> np.ndarray:
+        """The coefficients of a propagation that the kernel does not have, made from the trace."""
+        raise NotImplementedError  # pragma: no cover
+
+    # -- one direction --------------------------------------------------------------------------------------------
+
+    def read(self, x: Packed, order: np.ndarray, keep: Keep, every: bool) -> Read:
+        """Forwards; with keep None and not `every`, only the last states are kept."""
+        n, R, H, dtype = x.batch.n, x.batch.R, self.units, self.U.dtype
+        ids, table = NO_IDS, prepared(self)[2]
+        if x.words is not None:
+            ids, table = x.words.ids, projected(self, x.words.embedding)
+        rule, eps = NONE, 0.0
+        if isinstance(keep, Propagation):
+            if keep.code is None:
+                keep = "trace"
+            else:
+                rule, eps = keep.code, keep.eps
+        kinds = len(self.GATES) if keep == "states" else self.TRACED if keep == "trace" else 0
+        has_cells = keep in ("states", "trace") and self.start().shape[0] > 1
+        read = Read(
+            x,
+            order,
+            ids,
+            table,
+            np.empty((n + R if every or keep is not None else n, H), dtype),
+            np.empty((n + R, H), dtype) if has_cells else nothing(0, H, dtype=dtype),
+            np.empty(kinds * R * H, dtype) if kinds else nothing(0, dtype=dtype),
+            nothing(0, dtype=dtype) if rule == NONE else np.empty(self.kinds(keep) * R * H, dtype),  # type: ignore[arg-type]
+        )
+        self.run_forward(read, self.codes(rule), dtype.type(eps), self.start())
+        return read
+
+    def back(
+        self,
+        read: Read,
+        R_last: np.ndarray | None,
+        R_steps: np.ndarray | None,
+        how: Propagation,
+        R_x: np.ndarray,
+        entry: Entry,
+    ) -> np.ndarray:
+        """Backwards: relevance of the inputs is added to R_x. Returns that of the states, (states, R, H), if asked."""
+        n, R, H, dtype = read.x.batch.n, read.x.batch.R, self.units, self.U.dtype
+        count = self.start().shape[0]
+        nowhere = nothing(0, 0, H, dtype=dtype)
+        arrives = nowhere
+        if R_last is not None:
+            arrives = np.zeros((count, n, H), dtype)
+            arrives[0] = R_last
+        states = nowhere if entry.states is None else np.empty((count, R, H), dtype)
+        K = read.K if len(read.K) else self.coefficients(read, how)
+        R_steps = nothing(0, H, dtype=dtype) if R_steps is None else R_steps
+        self.run_backward(read, K, how, arrives, R_steps, R_x, entry.array, states)
+        return states
+
+    def decomposed(self, read: Read, part: Part, way: int, every: bool) -> np.ndarray:
+        """beta of the last states (V, H), or of every step in the rows of a batch of variants."""
+        raise NotImplementedError  # pragma: no cover
+
+    def varied(self, read: Read, change: Change, tol: float, every: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Outputs of the variants of an occlusion: the last ones (V, H), or all from step lo on, one after another.
+
+        And the step of its sequence from which on each variant is as its sequence. Here: each variant starts from the
+        state before its first changed step, and what is left of it is one sequence of a batch. Inputs of the sequence
+        are projected already and looked up.
+        """
+        batch, H, G = read.x.batch, self.units, len(self.GATES)
+        T = batch.lengths[change.owner]
+        steps = change.size + T - change.hi
+        out = np.zeros((int(steps.sum()) if every else len(steps), H), self.U.dtype)
+        begins = np.cumsum(steps) - steps
+        before = read.Hs[batch.at[change.lo] + change.owner]
+        if not every:
+            out[steps == 0] = before[steps == 0]
+        some = np.flatnonzero(steps)
+        if len(some):
+            order, lengths = longest_first(steps[some])
+            some = some if order is None else some[order]
+            rest = Batch(lengths)
+            v = some[rest.owner]
+            t = change.hi[v] + rest.step - change.size[v]  # step of the sequence, where it has its own input there
+            is_own = rest.step < change.size[v]
+            where = batch.first[np.where(is_own, 0, t)] + change.owner[v]
+            own = change.own[v] + change.stride * np.minimum(rest.step, np.maximum(change.size[v] - 1, 0))
+            table = np.concatenate(
+                [
+                    *(step.transpose(1, 0, 2).reshape(-1, G * H) for step in read.of_step(G)),
+                    change.rows @ self.U.reshape(-1, self.inputs).T + self.b.ravel(),
+                ]
+            )
+            ids = np.where(is_own, batch.R + own, where)
+            Hs = np.empty((rest.n + rest.R if every else rest.n, H), self.U.dtype)
+            empty = nothing(0, dtype=self.U.dtype)
+            variant = Read(
+                Packed(nothing(0, self.inputs, dtype=self.U.dtype), rest), STRAIGHT, ids, table, Hs,
+                nothing(0, H, dtype=self.U.dtype), empty, empty,
+            )  # fmt: skip
+            self.run_forward(variant, self.codes(NONE), self.U.dtype.type(0), before[some][None])
+            if every:
+                out[begins[v] + rest.step] = variant.h
+            else:
+                out[some] = Hs
+        return out, T
+
+    # -- as a layer that reads forwards ---------------------------------------------------------------------------
+
+    def run(self, xs: Sequence[Packed], keep: Keep, wanted: tuple[str, ...]) -> tuple[tuple[Packed, ...], Any]:
+        """Outputs of every step, and the last ones."""
+        x = xs[0]
+        read = self.read(x, STRAIGHT, keep, "" in wanted)
+        return tuple(Packed(read.last, x.batch.ends) if name else Packed(read.h, x.batch) for name in wanted), read
+
+    def give_back(
+        self, ran: Ran, Rs: Mapping[str, np.ndarray], how: Propagation, entry: Entry
+    ) -> list[np.ndarray | None]:
+        """Relevance of the inputs."""
+        R_x = room_for_inputs(ran.inputs[0], self.units)
+        states = self.back(ran.trace, Rs.get(":last"), Rs.get(""), how, R_x, entry)
+        if entry.states is not None:
+            entry.states.append(("forward", states))
+        return [summed(ran.inputs[0], R_x)]
+
+    def changed(
+        self, ran: Ran, changes: Sequence[Change | None], wanted: tuple[str, ...], tol: float
+    ) -> tuple[Change, ...]:
+        """From the first changed step on everything changes, and nothing before."""
+        change: Any = changes[0]
+        return tuple(
+            after(self, ran.trace, change, tol) if name == "" else final(self, ran.trace, change, tol)
+            for name in wanted
+        )
+
+    def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
+        """Contextual decomposition by the cell's own definition; what biases give the input is a bias here."""
+        part, x = parts[0], ran.inputs[0]
+        delta = np.zeros(self.units, self.U.dtype)
+        out = []
+        for name in wanted:
+            rows = self.decomposed(ran.trace, part, 1, name == "")
+            batch = Batch(x.batch.lengths[part.owner])
+            out.append(part._replace(beta=Packed(rows, batch.ends if name else batch), delta=delta))
+        return tuple(out)
+
+    def activations(self, number: int, ran: Ran) -> tuple[NamedTuple, ...]:
+        """All states of one sequence."""
+        return (self.states(number, "forward", ran.trace),)
+
+    def states(self, number: int, direction: str, read: Read) -> States:
+        """All states of one sequence, in the order of the input."""
+        G, T, H = len(self.GATES), read.x.batch.R, self.units
+        order = slice(None, None, -1 if direction == "backward" else 1)
+        kept = read.kept.reshape(T, self.TRACED, H)
+        c = read.C[1:][order] if len(read.C) else None
+        return States(number, direction, kept[order, :G], kept[order, G : 2 * G], c, read.h[order])
+
+
+class States(NamedTuple):
+    """Every activation of one direction of a recurrent layer, in the order of the input."""
+
+    layer: int
+    direction: str  # "forward" or "backward"
+    z: np.ndarray  # (T, G, H) pre-activations of the gates
+    gates: np.ndarray  # (T, G, H)
+    c: np.ndarray | None  # (T, H), of an LSTM
+    h: np.ndarray  # (T, H)
+
+
+@per_record
+def prepared(cell: Cell) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """U and W transposed and packed, for the way forwards, and the bias as a table of one row."""
+    table = cell.b.reshape(1, -1)
+    table.setflags(write=False)
+    return stacked(cell.U.transpose(0, 2, 1)), stacked(cell.W.transpose(0, 2, 1)), table
+
+
+@per_record
+def _packed_back(cell: Cell) -> tuple[np.ndarray, np.ndarray]:
+    return stacked(cell.W), stacked(cell.U)
+
+
+def packed_back(cell: Cell, how: Propagation) -> tuple[np.ndarray, np.ndarray]:
+    """W and U packed for the way back: of all gates, or of those that receive anything."""
+    W, U = _packed_back(cell)
+    return (W[cell.ONE_BLOCK], U[cell.ONE_BLOCK]) if how.code == ALL else (W, U)
+
+
+@per_record
+def _tables(cell: Cell) -> WeakKeyDictionary[Any, np.ndarray]:
+    return WeakKeyDictionary()
+
+
+def projected(cell: Cell, embedding: Any) -> np.ndarray:
+    """U x + b of every word (V, G H): looked up instead of multiplied, once the table is made."""
+    tables = _tables(cell)
+    if embedding not in tables:
+        tables[embedding] = embedding.E @ cell.U.reshape(-1, cell.inputs).T + cell.b.ravel()
+    return tables[embedding]
+
+
+def room_for_inputs(x: Packed, units: int) -> np.ndarray:
+    """Where the way back adds what the inputs get: (R, D); or (R, H) for words that were looked up projected."""
+    if x.words is None:
+        return np.zeros(x.rows.shape, x.rows.dtype)
+    return np.zeros((x.batch.R, units), x.words.embedding.E.dtype)
+
+
+def summed(x: Packed, R_x: np.ndarray) -> np.ndarray:
+    """Relevance of the inputs; words that were looked up have one number each, (R, 1)."""
+    return R_x if x.words is None else R_x.sum(axis=1, keepdims=True)
+
+
+def final(cell: Cell, read: Read, change: Change, tol: float) -> Change:
+    """The change of a direction's last state."""
+    rows, _ = cell.varied(read, change, tol, False)
+    return last_change(change.owner, rows)
+
+
+def last_change(owner: np.ndarray, rows: np.ndarray) -> Change:
+    """One new vector (V, H) for each variant."""
+    zero, one = np.zeros_like(owner), np.ones_like(owner)
+    return Change(owner, zero, one, one, np.arange(len(owner)), 1, rows)
+
+
+def after(cell: Cell, read: Read, change: Change, tol: float) -> Change:
+    """The change of a direction's outputs: from the first changed step until the state is back."""
+    rows, done = cell.varied(read, change, tol, True)
+    steps = change.size + read.x.batch.lengths[change.owner] - change.hi
+    size = change.size + done - change.hi
+    return change._replace(hi=done, size=size, own=np.cumsum(steps) - steps, stride=1, rows=rows)

@@ -1,0 +1,27 @@
+"""The table of methods: the single source for the command line, documentation, tests and benchmarks."""
+
+from __future__ import annotations
+
+from lrpnumpy.checks import LrpError, one_of
+from lrpnumpy.methods import decomposition, occlusion, propagated
+from lrpnumpy.methods.base import Method
+from lrpnumpy.rules import Rule
+
+METHODS: dict[str, Method] = {
+    method.name: method
+    for method in (*propagated.METHODS, *occlusion.METHODS, *propagated.LRP_METHODS, *decomposition.METHODS)
+}
+
+
+def methods() -> tuple[Method, ...]:
+    """All methods: name, one-line description, cost in T, what is conserved, reference, options."""
+    return tuple(METHODS.values())
+
+
+def find(method: str | Rule) -> Method:
+    """A method by name, or the one that a product rule of one's own makes."""
+    if isinstance(method, Rule):
+        return propagated.lrp(method.name, "layer-wise relevance propagation by a rule of one's own", "-", method)
+    if not isinstance(method, str):
+        raise LrpError(f"method must be a name or an lrp.Rule, got {type(method).__name__}.")
+    return METHODS.get(method) or METHODS[one_of(method, "method", tuple(METHODS))]

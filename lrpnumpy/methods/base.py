@@ -1,0 +1,212 @@
+"""What a method is: a row of the table, a record of options, and a function from a forward pass to results.
+
+A method's options are a frozen record. Its defaults, checks, documentation and command-line flags all come from there:
+
+    @dataclass(frozen=True)
+    class Mine(Options):
+        strength: float = option(1.0, "how strong", check=number, flag=float)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from lrpnumpy.checks import LrpError, non_negative
+from lrpnumpy.layers.base import Keep
+from lrpnumpy.model import Model
+from lrpnumpy.packed import Packed
+from lrpnumpy.passes import Trace, forward
+from lrpnumpy.result import SpanLedger
+from lrpnumpy.rules import Rule
+
+Unit = Literal["word", "variable"] | None
+
+
+def option(default: Any, text: str, *, check: Callable[..., Any] | None = None, flag: Any = None) -> Any:
+    """A field of an options record.
+
+    `text` is its documentation. `check(value, name, model)` returns the checked value. `flag` is how the command line
+    reads it: a type, or a tuple of choices; None where it has no flag.
+    """
+    return field(default=default, metadata={"text": text, "check": check, "flag": flag})
+
+
+def number(value: Any, name: str, model: Model) -> float:
+    """Check of an option that is a number, not negative."""
+    return non_negative(value, name)
+
+
+def switch(value: Any, name: str, model: Model) -> bool:
+    """Check of an option that is on or off."""
+    return bool(value)
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of a method that has none."""
+
+    @classmethod
+    def names(cls) -> list[str]:
+        """The options there are."""
+        return [one.name for one in fields(cls)]
+
+    @classmethod
+    def checked(cls, method: Method, model: Model, given: dict[str, Any]) -> Options:
+        """The options as given, each checked; one that the method does not have is an error."""
+        known = {one.name: one for one in fields(cls)}
+        for name in given:
+            if name not in known:
+                has = f"its options are {', '.join(known)}" if known else "it has no options of its own"
+                raise LrpError(f"method {method.name!r} must get options that it has, got {name!r}; {has}.")
+        values = {}
+        for name, value in given.items():
+            check = known[name].metadata["check"]
+            values[name] = value if check is None else check(value, name, model)
+        return cls(**values)
+
+    def shown(self) -> dict[str, Any]:
+        """The options for the record of a result."""
+        found = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {name: v.tolist() if isinstance(v, np.ndarray) else v for name, v in found.items() if v is not None}
+
+
+@dataclass(frozen=True)
+class Method:
+    """One way to explain a prediction."""
+
+    name: str
+    description: str
+    cost: str  # in the length T of the sequence
+    conserves: str  # what the relevances of one input add up to
+    variables: Literal["free", "on request", "no"]  # whether it has a value for each variable of a step
+    reference: str
+    kind: Literal["gradient", "occlusion", "lrp", "cd"]
+    rule: Rule | None = None
+    options: type[Options] = field(default=Options, repr=False)
+    keep: Callable[[Request], Keep] = field(default=None, repr=False)  # type: ignore[assignment]
+    run: Callable[[Question, list[np.ndarray]], list[Columns]] = field(default=None, repr=False)  # type: ignore[assignment]
+    check: Callable[[Request, Model], None] | None = field(default=None, repr=False)
+
+
+class Request(NamedTuple):
+    """What is asked for, checked."""
+
+    method: Method
+    options: Any  # the method's own record
+    unit: Unit
+    versus: int | None
+    step: int
+
+    @property
+    def with_variables(self) -> bool:
+        """Whether a value for each variable is asked for."""
+        return self.unit == "variable" or (self.unit is None and self.method.variables == "free")
+
+    @property
+    def hidden(self) -> bool:
+        """Whether the relevance of hidden states is asked for."""
+        return getattr(self.options, "hidden", False)
+
+    def shown(self) -> dict[str, Any]:
+        """What was asked for, for the record of a result."""
+        return {**self.options.shown(), "unit": self.unit, "versus": self.versus, "step": self.step}
+
+
+@dataclass(eq=False)
+class Columns:
+    """Results of some sequences: packed rows (R, …) or one row a sequence (n, …); with target "all" axis C first."""
+
+    scores: np.ndarray  # (n, C)
+    targets: np.ndarray  # (n,), or (C, n)
+    relevance: np.ndarray  # (R,)
+    variables: np.ndarray | None = None  # (R, D)
+    ledger: dict[str, np.ndarray] = field(default_factory=dict)  # name -> (n,); biases (layers, n)
+    spans: list[np.ndarray] | None = None  # a sequence (V,)
+    cd: list[SpanLedger] | None = None  # a sequence
+    hidden: list[tuple[int, str, np.ndarray]] | None = None  # layer, direction, (states, R, H)
+
+
+class Question(NamedTuple):
+    """One packed batch, and what is asked about it."""
+
+    trace: Trace
+    request: Request
+    rows: np.ndarray | None  # (n,) row of the prediction that is explained, where there is one at every step
+    scores: np.ndarray  # (n, C) of the explained predictions
+    spans: list[np.ndarray] | None  # phrases (V, 2) of each sequence
+
+    @property
+    def steps(self) -> np.ndarray | None:
+        """(n,) step of the explained prediction, where there is one at every step."""
+        return None if self.rows is None else self.trace.output.batch.step[self.rows]
+
+    def combined(self, values: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """(n, …, C) to (n, …): the target's value, less that of the class it is held against."""
+        out = np.take_along_axis(values, targets.reshape(-1, *[1] * (values.ndim - 1)), axis=-1)[..., 0]
+        return out if self.request.versus is None else out - values[..., self.request.versus]
+
+
+def answer(
+    model: Model,
+    x: Packed,
+    request: Request,
+    targets: np.ndarray | None,
+    spans: list[np.ndarray] | None,
+    positions: np.ndarray,
+    every_class: bool,
+) -> Columns:
+    """All results of one packed batch; `positions` say which sequences they are, for errors."""
+    trace = forward(model, x, request.method.keep(request))
+    rows = _explained_rows(trace, request.step, positions) if model.every else None
+    scores = trace.scores if rows is None else trace.scores[rows]
+    if targets is None and not every_class:
+        targets = scores.argmax(axis=1)
+        if request.versus is not None and (same := np.flatnonzero(targets == request.versus)).size:
+            raise LrpError(
+                f"versus must be another class than the one explained, got {request.versus}, which is what the model "
+                f"predicts for sequence {positions[same[0]]}; say target=… as well."
+            )
+    if every_class:
+        wanted = [np.full(len(scores), c) for c in range(model.outputs)]
+        return _joined(request.method.run(Question(trace, request, rows, scores, spans), wanted))
+    return request.method.run(Question(trace, request, rows, scores, spans), [targets])[0]  # type: ignore[list-item]
+
+
+def _explained_rows(trace: Trace, step: int, positions: np.ndarray) -> np.ndarray:
+    """The packed row whose prediction is explained, of each sequence."""
+    batch = trace.output.batch
+    steps = np.where(step < 0, batch.lengths + step, step)
+    if len(wrong := np.flatnonzero((steps < 0) | (steps >= batch.lengths))):
+        length = batch.lengths[wrong[0]]
+        raise LrpError(
+            f"step must lie from {-length} to {length - 1} for sequence {positions[wrong[0]]} of {length} steps, "
+            f"got {step}."
+        )
+    return batch.first[steps] + np.arange(batch.n)
+
+
+def _joined(parts: list[Columns]) -> Columns:
+    """The columns of every class as one, each with a leading axis."""
+
+    def stack(columns: list[Any]) -> Any:
+        return None if columns[0] is None else np.stack(columns)
+
+    first, n = parts[0], len(parts[0].scores)
+    out = Columns(first.scores, stack([p.targets for p in parts]), stack([p.relevance for p in parts]))
+    out.variables = stack([p.variables for p in parts])
+    out.ledger = {name: stack([p.ledger[name] for p in parts]) for name in first.ledger}
+    if first.spans is not None:
+        out.spans = [stack([p.spans[s] for p in parts]) for s in range(n)]  # type: ignore[index]
+    if first.cd is not None:
+        names = [one.name for one in fields(SpanLedger)]
+        out.cd = [SpanLedger(*(stack([getattr(p.cd[s], name) for p in parts]) for name in names)) for s in range(n)]  # type: ignore[index]
+    if first.hidden is not None:
+        out.hidden = [
+            (layer, direction, stack([p.hidden[k][2] for p in parts]))  # type: ignore[index]
+            for k, (layer, direction, _) in enumerate(first.hidden)
+        ]
+    return out

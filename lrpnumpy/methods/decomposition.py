@@ -1,0 +1,128 @@
+"""Contextual decomposition: how much of every score comes from a phrase, from the rest, from biases.
+
+Every activation is beta + gamma + delta, in this order. delta is the same for all phrases and steps, and gamma is what
+is left of the true activation: so beta is all that has to be computed. Murdoch, Liu & Yu, ICLR 2018; stacks, two
+directions and other layers by the same rules (see `Layer.split`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from lrpnumpy.methods.base import Columns, Method, Question
+from lrpnumpy.packed import Part
+from lrpnumpy.passes import Trace
+from lrpnumpy.passes import decompose as decompose_part
+from lrpnumpy.result import SpanLedger
+
+MOST = 1 << 24  # numbers in an array with every step of every variant, unless a single variant has more
+
+
+class Shares(NamedTuple):
+    """What scores are made of, one row a phrase: relevant + irrelevant + bias = f(x)."""
+
+    relevant: np.ndarray  # (V, C) beta
+    irrelevant: np.ndarray  # (V, C) gamma
+    bias: np.ndarray  # (V, C) delta
+
+
+def phrase(trace: Trace, owner: np.ndarray, start: np.ndarray, stop: np.ndarray) -> Part:
+    """The division of the inputs: the value inside the phrase is relevant, that outside is not."""
+    return Part(None, np.zeros(trace.model.inputs, trace.model.dtype), owner, start, stop, start)
+
+
+def decompose(trace: Trace, spans: Sequence[np.ndarray], steps: np.ndarray | None = None) -> list[Shares]:
+    """Shares of the scores of each sequence: spans[s] is (V, 2), its phrases [start, stop).
+
+    Where there is a prediction at every step, the scores are those at steps[s], by default the last.
+    """
+    counts = np.array([len(phrases) for phrases in spans])
+    owner = np.repeat(np.arange(len(counts)), counts)
+    start, stop = np.concatenate(spans).astype(np.int64, copy=False).T.copy()
+    found = _shares(trace, phrase(trace, owner, start, stop), steps)
+    return [Shares(*(column[a:b] for column in found)) for a, b in pairwise([0, *np.cumsum(counts).tolist()])]
+
+
+def decompose_words(trace: Trace, steps: np.ndarray | None = None) -> Shares:
+    """Shares of the scores with every word as a phrase of its own: (R, C), in the packed rows of the batch."""
+    batch = trace.input.batch
+    if batch.n == 1:
+        owner, start = batch.owner, batch.rows
+    else:
+        owner = np.repeat(np.arange(batch.n), batch.lengths)
+        start = np.arange(len(owner)) - batch.starts[owner]
+    found = _shares(trace, phrase(trace, owner, start, start + 1), steps)
+    return Shares(*map(batch.pack, found))
+
+
+def _shares(trace: Trace, part: Part, steps: np.ndarray | None) -> Shares:
+    """Shares of the scores, (V, C)."""
+    output, owner, V = trace.output, part.owner, len(part.owner)
+    rows = np.arange(output.batch.n)
+    if trace.model.every:
+        rows = output.batch.last if steps is None else output.batch.first[steps] + rows
+    true = output.rows[rows[owner]]
+    beta, bias = np.empty_like(true), np.empty_like(true)
+    total = np.cumsum(trace.input.batch.lengths[owner] * trace.model.row_width)
+    cuts = [0, *(np.flatnonzero(np.diff(total // MOST)) + 1).tolist(), V] if V else []
+    for a, b in pairwise(cuts):
+        one = part
+        if (a, b) != (0, V):
+            one = part._replace(**{k: getattr(part, k)[a:b] for k in ("owner", "start", "stop", "since")})
+        *_, (_, last) = decompose_part(trace, one)
+        found = last.beta
+        assert found is not None  # the scores are not the input
+        if trace.model.every:
+            step = output.batch.step[rows[one.owner]]
+            beta[a:b] = found.rows[found.batch.first[step] + np.arange(b - a)]
+        else:
+            beta[a:b] = found.rows
+        bias[a:b] = last.delta
+    true -= bias
+    true -= beta
+    return Shares(beta, true, bias)
+
+
+def run(question: Question, wanted: list[np.ndarray]) -> list[Columns]:
+    """For each of the wanted targets."""
+    trace, batch, steps = question.trace, question.trace.input.batch, question.steps
+    words = decompose_words(trace, steps)
+    phrases = None if question.spans is None else decompose(trace, question.spans, steps)
+    parts = []
+    for chosen in wanted:
+        of_words = [question.combined(column, chosen[batch.owner]) for column in words]
+        relevance, irrelevant, _ = of_words
+        whole = (relevance + irrelevant)[: batch.n]  # of the first words, which come first
+        left = whole - batch.sums(relevance)
+        if phrases is None:
+            entries: Iterable[Sequence[np.ndarray]] = zip(*map(batch.split, of_words), strict=True)
+        else:
+            entries = (
+                [question.combined(column, np.full(len(column), c)) for column in one]
+                for one, c in zip(phrases, chosen, strict=True)
+            )
+        part = Columns(question.scores, chosen, relevance)
+        part.cd = [SpanLedger(a, r, b, rest) for (a, r, b), rest in zip(entries, left, strict=True)]
+        if phrases is not None:
+            part.spans = [entry.relevant for entry in part.cd]
+        parts.append(part)
+    return parts
+
+
+METHODS = (
+    Method(
+        name="cd",
+        description="contextual decomposition: what the word itself did to the score",
+        cost="Θ(T²)",
+        conserves="f_c(x) for each phrase, with the rest of the input",
+        variables="no",
+        reference="Murdoch et al. 2018",
+        kind="cd",
+        keep=lambda request: "trace",
+        run=run,
+    ),
+)

@@ -1,0 +1,221 @@
+"""Occlusion: the drop of the score, or of the probability, when a word, a phrase or a variable is replaced or left out.
+
+Every such variant of a sequence differs from it in one run of steps. A `Change` says in which and what stands there
+instead; each layer turns the change of its inputs into the change of its outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+
+from lrpnumpy.checks import LrpError, float_array, one_of
+from lrpnumpy.encode import encode
+from lrpnumpy.methods.base import Columns, Method, Options, Question, Request, number, option
+from lrpnumpy.model import Model
+from lrpnumpy.packed import Change
+from lrpnumpy.passes import Trace
+from lrpnumpy.passes import occlude as occlude_change
+
+MOST = 1 << 24  # numbers in the largest array of a group of variants, unless a single variant has more
+
+
+def _baseline(value: Any, name: str, model: Model) -> np.ndarray | None:
+    if value is None:
+        return None
+    if isinstance(value, str):
+        if model.embedding is None or model.embedding.vocabulary is None:
+            raise LrpError(
+                f"{name} must be a vector of {model.inputs} numbers, as the model has no words, got {value!r}."
+            )
+        return model.embedding.E[encode(model, [value], name).ids[0]]  # type: ignore[index]
+    return float_array(value, name, (model.inputs,), dtype=model.dtype)
+
+
+@dataclass(frozen=True)
+class OcclusionOptions(Options):
+    """The options of occlusion."""
+
+    baseline: Any = option(
+        None, "what occlusion puts in place of a word: a vector (D,) or a word; zero by default", check=_baseline
+    )
+    how: Literal["zero", "omit"] = option(
+        "zero",
+        '"omit" leaves the word out instead',
+        check=lambda value, name, model: one_of(value, name, ("zero", "omit")),
+        flag=("zero", "omit"),
+    )
+    tol: float = option(
+        0.0,
+        "occlusion may stop a variant whose state has come back within tol of the unperturbed one; 0 is exact",
+        check=number,
+        flag=float,
+    )
+
+
+class Variants:
+    """Which variants of which sequences: the phrase [start, stop) of sequence `owner`, or one variable of it."""
+
+    def __init__(self, owner: np.ndarray, start: np.ndarray, stop: np.ndarray, variable: np.ndarray | None = None):
+        self.owner, self.start, self.stop, self.variable = owner, start, stop, variable
+
+    def take(self, some: Any) -> Variants:
+        """Some of them."""
+        variable = None if self.variable is None else self.variable[some]
+        return Variants(self.owner[some], self.start[some], self.stop[some], variable)
+
+
+def occlude_words(trace: Trace, options: OcclusionOptions, steps: np.ndarray | None = None) -> np.ndarray:
+    """Scores with every word occluded in turn: packed rows (R, C)."""
+    batch = trace.input.batch
+    return _scores(trace, Variants(batch.owner, batch.step, batch.step + 1), options, steps)
+
+
+def occlude_variables(trace: Trace, options: OcclusionOptions, steps: np.ndarray | None = None) -> np.ndarray:
+    """Scores with every single input occluded in turn: packed rows (R, D, C)."""
+    (R, D), batch = trace.input.rows.shape, trace.input.batch
+    t, owner, d = batch.step.repeat(D), batch.owner.repeat(D), np.tile(np.arange(D), R)
+    order = _by_turn(t * D + d) if batch.n > 1 else np.arange(R * D)
+    scores = np.empty((R * D, trace.model.outputs), trace.scores.dtype)
+    scores[order] = _scores(trace, Variants(owner, t, t + 1, d).take(order), options, steps)
+    return scores.reshape(R, D, -1)
+
+
+def occlude(
+    trace: Trace, spans: Sequence[np.ndarray], options: OcclusionOptions, steps: np.ndarray | None = None
+) -> list[np.ndarray]:
+    """Scores (V, C) of each sequence with each of its phrases occluded: spans[s] is (V, 2) of [start, stop).
+
+    Where there is a prediction at every step, the scores are those at steps[s], by default the last. Where that step
+    is left out, they are those at the last step before it that is not, or if there is none, at the first after it.
+    """
+    counts = np.array([*map(len, spans)])
+    ends = np.cumsum(counts)
+    owner = np.repeat(np.arange(len(counts)), counts)
+    start, stop = np.ascontiguousarray(np.concatenate(spans).T, np.int64)
+    order = _by_turn(np.arange(len(owner)) - (ends - counts)[owner])
+    scores = np.empty((len(owner), trace.model.outputs), trace.scores.dtype)
+    scores[order] = _scores(trace, Variants(owner, start, stop).take(order), options, steps)
+    return [scores[a:b] for a, b in pairwise([0, *ends.tolist()])]
+
+
+def _by_turn(nth: np.ndarray) -> np.ndarray:
+    """An order with all first phrases together, then all second ones, …: neighbours then run through the same steps."""
+    return np.argsort(nth.astype(np.uint16) if nth.max(initial=0) < 1 << 16 else nth, kind="stable")
+
+
+def _scores(trace: Trace, variants: Variants, options: OcclusionOptions, steps: np.ndarray | None) -> np.ndarray:
+    """Scores (V, C) of variants, as many at once as MOST allows."""
+    model, batch, V = trace.model, trace.input.batch, len(variants.owner)
+    T = batch.lengths[variants.owner]
+    leaves_out = options.how == "omit" and variants.variable is None
+    if leaves_out and (whole := variants.stop - variants.start == T).any():
+        raise LrpError(f"how='omit' must leave at least one step, got a phrase of all {T[whole][0]}; use how='zero'.")
+    scores = np.empty((V, model.outputs), trace.scores.dtype)
+    numbers = model.inputs + 4 * model.width
+    total = np.cumsum(T * numbers if model.row_width else np.full(V, numbers))
+    cuts = [0, *(np.flatnonzero(np.diff(total // MOST)) + 1).tolist(), V] if V else []
+    for a, b in pairwise(cuts):
+        some = variants if (a, b) == (0, V) else variants.take(slice(a, b))
+        change = _change(trace, some, options.baseline, leaves_out)
+        position = np.zeros(b - a, np.int64)
+        if model.every:
+            ends = trace.output.batch.lengths - 1 if steps is None else np.asarray(steps)
+            position = ends[some.owner]
+            if leaves_out:
+                moved = np.where(
+                    position >= some.stop, position - (some.stop - some.start), np.maximum(some.start - 1, 0)
+                )
+                position = np.where(position < some.start, position, moved)
+        found = occlude_change(trace, change, options.tol)
+        assert found is not None  # every output depends on the input
+        scores[a:b] = found.row_at(trace.output, np.arange(b - a), position)
+    return scores
+
+
+def _change(trace: Trace, variants: Variants, baseline: np.ndarray | None, leaves_out: bool) -> Change:
+    """What stands in the input of each variant."""
+    owner, lo, hi = variants.owner, variants.start, variants.stop
+    x, none = trace.input, np.zeros(len(owner), np.int64)
+    instead = np.zeros((1, x.rows.shape[1]), x.rows.dtype)
+    if baseline is not None:
+        instead[0] = baseline
+    if variants.variable is None:
+        return Change(owner, lo, hi, none if leaves_out else hi - lo, none, 0, instead)
+    rows, every = x.rows[x.batch.first[lo] + owner], np.arange(len(owner))
+    rows[every, variants.variable] = instead[0, variants.variable]
+    return Change(owner, lo, hi, none + 1, every, 1, rows)
+
+
+def probabilities(output: str | None, scores: np.ndarray) -> np.ndarray | None:
+    """Softmax or sigmoid of scores (…, C), as the model's `output` says; None where it has neither."""
+    if output == "softmax":
+        e = np.exp(scores - np.maximum.reduce(scores, axis=-1, keepdims=True))
+        return e / np.add.reduce(e, axis=-1, keepdims=True)
+    if output == "sigmoid":
+        e = np.exp(-abs(scores))
+        return np.where(scores < 0, e, 1) / (1 + e)
+    return None
+
+
+def run(question: Question, wanted: list[np.ndarray]) -> list[Columns]:
+    """For each of the wanted targets."""
+    trace, request, steps = question.trace, question.request, question.steps
+    batch, options = trace.input.batch, request.options
+
+    def measured(scores: np.ndarray) -> Any:
+        return probabilities(trace.model.output, scores) if request.method is PROBABILITY else scores
+
+    whole, words = measured(question.scores), measured(occlude_words(trace, options, steps))
+    single = phrases = None
+    if request.with_variables:
+        single = measured(occlude_variables(trace, options, steps))
+    if question.spans is not None:
+        phrases = [measured(values) for values in occlude(trace, question.spans, options, steps)]
+    parts = []
+    for chosen in wanted:
+        explained, owner = question.combined(whole, chosen), batch.owner
+        part = Columns(question.scores, chosen, explained[owner] - question.combined(words, chosen[owner]))
+        if single is not None:
+            part.variables = explained[owner][:, None] - question.combined(single, chosen[owner])
+        if phrases is not None:
+            part.spans = [
+                explained[s] - question.combined(values, np.full(len(values), chosen[s]))
+                for s, values in enumerate(phrases)
+            ]
+        parts.append(part)
+    return parts
+
+
+def _check(request: Request, model: Model) -> None:
+    if request.unit == "variable" and request.options.how == "omit":
+        raise LrpError("how='omit' must have unit='word' or None: a word can be removed, a single variable cannot.")
+    if request.method is PROBABILITY and model.output == "linear":
+        raise LrpError(
+            "method 'occlusion-p' must have a model with probabilities, got one whose output is 'linear'; "
+            "use 'occlusion-f', or build the Model with output='sigmoid'."
+        )
+
+
+def _method(name: str, what: str) -> Method:
+    return Method(
+        name=name,
+        description=f"drop of the {what} when the word is set to zero",
+        cost="Θ(T²)",
+        conserves="-",
+        variables="on request",
+        reference="Li et al. 2017",
+        kind="occlusion",
+        options=OcclusionOptions,
+        keep=lambda request: "states",
+        run=run,
+        check=_check,
+    )
+
+
+SCORE, PROBABILITY = _method("occlusion-f", "score"), _method("occlusion-p", "probability")
+METHODS = (SCORE, PROBABILITY)

@@ -1,0 +1,124 @@
+"""Methods that send one message back through the network: gradient, gradient × input, and LRP by any rule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lrpnumpy.methods.base import Columns, Method, Options, Question, Request, number, option, switch
+from lrpnumpy.passes import Passed, backward
+from lrpnumpy.rules import GRADIENT, LRP, RULES, Propagation, Rule
+
+
+@dataclass(frozen=True)
+class LrpOptions(Options):
+    """The options of LRP."""
+
+    eps: float = option(0.001, "the stabiliser of LRP; 0 is allowed", check=number, flag=float)
+    hidden: bool = option(False, "also the relevance of every hidden state of every recurrent layer", check=switch)
+    share_bias: bool = option(
+        False,
+        "LRP spreads biases and stabiliser over the inputs of each sum, so that inputs and initial state add up to the "
+        "score: a sanity check",
+        check=switch,
+    )
+
+
+def propagation(request: Request) -> Propagation:
+    """How messages flow back."""
+    options = request.options
+    return LRP(request.method.rule, options.eps, options.share_bias) if request.method.kind == "lrp" else GRADIENT  # type: ignore[arg-type]
+
+
+def run(question: Question, wanted: list[np.ndarray]) -> list[Columns]:
+    """For each of the wanted targets."""
+    return [_one(question, targets) for targets in wanted]
+
+
+def _one(question: Question, targets: np.ndarray) -> Columns:
+    trace, request, scores, x = question.trace, question.request, question.scores, question.trace.input
+    is_lrp = request.method.kind == "lrp"
+    start, at = np.zeros(scores.shape, scores.dtype), targets + np.arange(0, scores.size, scores.shape[1])
+    start.put(at, scores.take(at) if is_lrp else 1)
+    if request.versus is not None:
+        start[:, request.versus] -= scores[:, request.versus] if is_lrp else 1
+    if question.rows is not None:
+        start, explained = np.zeros_like(trace.scores), start
+        start[question.rows] = explained
+    passed = backward(trace, start, propagation(request), hidden=request.hidden)
+    values = passed.x
+    if not is_lrp and x.words is None:  # looked-up words come multiplied by their vectors
+        values = values * (values if request.method.name == "gradient" else x.rows)
+    relevance = np.add.reduce(values, axis=1)
+    columns = Columns(scores, targets, relevance, values if request.with_variables else None)
+    if is_lrp:
+        columns.ledger = _ledger(question, relevance, passed)
+        if request.hidden:
+            numbers = {node.name: k for k, node in enumerate(trace.model.nodes)}
+            columns.hidden = [
+                (trace.model.numbers.index(numbers[name]), *one)
+                for name, found in passed.hidden.items()
+                for one in found
+            ]
+            columns.hidden.sort(key=lambda one: one[0])
+    if question.spans is not None:
+        sums = [np.concatenate(([0], np.cumsum(word))) for word in x.batch.split(relevance)]
+        columns.spans = [s[span[:, 1]] - s[span[:, 0]] for s, span in zip(sums, question.spans, strict=True)]
+    return columns
+
+
+def _ledger(question: Question, relevance: np.ndarray, passed: Passed) -> dict[str, np.ndarray]:
+    """Where the score went; the total is summed before anything is rounded to another type."""
+    inputs = question.trace.input.batch.sums(relevance)
+    total = inputs + passed.biases.sum(axis=0) + passed.stabiliser + passed.initial_state
+    return {
+        "inputs": inputs,
+        "biases": passed.biases,
+        "stabiliser": passed.stabiliser,
+        "initial_state": passed.initial_state,
+        "largest": passed.largest,
+        "total": total,
+    }
+
+
+def lrp(name: str, description: str, reference: str, rule: Rule) -> Method:
+    """LRP by a product rule as a method."""
+    return Method(
+        name=name,
+        description=description,
+        cost="Θ(T)",
+        conserves="f_c(x), less biases and stabiliser",
+        variables="free",
+        reference=reference,
+        kind="lrp",
+        rule=rule,
+        options=LrpOptions,
+        keep=propagation,
+        run=run,
+    )
+
+
+def _gradient(name: str, description: str, conserves: str, reference: str) -> Method:
+    about: Any = {"cost": "Θ(T)", "conserves": conserves, "variables": "free", "reference": reference}
+    return Method(name, description, **about, kind="gradient", keep=propagation, run=run)
+
+
+METHODS = (
+    _gradient("gradient", "squared partial derivative", "squared norm of the gradient", "Li et al. 2016"),
+    _gradient("gradient-x-input", "partial derivative times value", "gradient times input", "Denil et al. 2015"),
+)
+LRP_METHODS = (
+    lrp("lrp-all", "layer-wise relevance propagation, the signal takes all", "Arras et al. 2017", RULES["all"]),
+    lrp(
+        "lrp-prop", "layer-wise relevance propagation, gate and signal in proportion", "Ding et al. 2017", RULES["prop"]
+    ),
+    lrp(
+        "lrp-abs",
+        "layer-wise relevance propagation, in proportion to absolute values",
+        "Arras et al. 2019",
+        RULES["abs"],
+    ),
+    lrp("lrp-half", "layer-wise relevance propagation, half and half", "Arjona-Medina et al. 2018", RULES["half"]),
+)

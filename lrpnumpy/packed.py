@@ -1,0 +1,232 @@
+"""Ragged batches without padding: longest sequence first, the rows of one time step together.
+
+Three sequences of 3, 2 and 2 steps have seven rows. Row `first[t] + s` is step t of the s-th longest sequence:
+
+    row       0   1   2   3   4   5   6
+    step      0   0   0   1   1   1   2          first = [0, 3, 6, 7]
+    sequence  0   1   2   0   1   2   0
+
+At each step the sequences that are still running are the first ones, so a step needs no mask. One vector for each
+sequence (a static input, what a readout gives) is a batch whose lengths are all 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Batch:
+    """Where the rows of some sequences are. Knows lengths, not values."""
+
+    def __init__(self, lengths: np.ndarray) -> None:
+        """`lengths` (n,), longest first."""
+        T, n = int(lengths[0]), len(lengths)
+        running = n - lengths[::-1].searchsorted(np.arange(T), side="right")
+        self.lengths = lengths
+        self.first = np.zeros(T + 1, np.int64)  # (T+1,) row of each step's first sequence
+        running.cumsum(out=self.first[1:])
+        self.step = np.arange(T).repeat(running)  # (R,) step of each row
+        self.owner = np.arange(len(self.step)) - self.first.take(self.step)  # (R,) sequence of each row
+        self.starts = lengths.cumsum() - lengths  # (n,) where each sequence begins when they follow one another
+        self.rows = self.starts.take(self.owner) + self.step  # (R,) where each row is when they follow one another
+
+    @property
+    def n(self) -> int:
+        """Number of sequences."""
+        return len(self.lengths)
+
+    @property
+    def R(self) -> int:
+        """Number of rows."""
+        return len(self.rows)
+
+    @cached_property
+    def last(self) -> np.ndarray:
+        """(n,) row of each sequence's last step."""
+        return self.first[self.lengths - 1] + np.arange(self.n)
+
+    @cached_property
+    def flip(self) -> np.ndarray:
+        """(R,) row of the mirrored step of the same sequence: how a backward direction reads."""
+        return self.first.take(self.lengths.take(self.owner) - 1 - self.step) + self.owner
+
+    @cached_property
+    def at(self) -> np.ndarray:
+        """(T+1,) where the states before each step are kept: the start states first, then those after each row."""
+        return np.concatenate(([0], self.first[:-1] + self.n))
+
+    @cached_property
+    def ends(self) -> Batch:
+        """The batch of one vector for each of these sequences."""
+        return self if len(self.first) == 2 else vectors(self.n)
+
+    def unpack(self, packed: np.ndarray) -> np.ndarray:
+        """Packed rows (R, …) to the sequences one after another."""
+        if self.n == 1:
+            return packed
+        out = np.empty_like(packed)
+        out[self.rows] = packed
+        return out
+
+    def pack(self, flat: np.ndarray) -> np.ndarray:
+        """Sequences one after another (R, …) to packed rows."""
+        return flat if self.n == 1 else flat.take(self.rows, axis=0)
+
+    def split(self, packed: np.ndarray) -> list[np.ndarray]:
+        """Packed rows (R, …) to one array for each sequence."""
+        flat = self.unpack(packed)
+        return [flat[a : a + n] for a, n in zip(self.starts, self.lengths, strict=True)]
+
+    def sums(self, packed: np.ndarray) -> np.ndarray:
+        """Packed rows (R, …) summed over the steps of each sequence: (n, …)."""
+        return packed if self.n == self.R else np.add.reduceat(self.unpack(packed), self.starts)
+
+
+@lru_cache(maxsize=256)
+def single(T: int) -> Batch:
+    """The batch of one sequence of T steps; remembered, with what follows from it."""
+    return _frozen(Batch(np.array([T])))
+
+
+@lru_cache(maxsize=64)
+def vectors(n: int) -> Batch:
+    """The batch of n sequences of one step."""
+    return _frozen(Batch(np.ones(n, np.int64)))
+
+
+def _frozen(batch: Batch) -> Batch:
+    for array in (batch.lengths, batch.first, batch.step, batch.owner, batch.starts, batch.rows, batch.last):
+        array.setflags(write=False)
+    return batch
+
+
+def batch_of(lengths: Sequence[int]) -> Batch:
+    """The batch of sequences with these lengths, longest first."""
+    if len(lengths) == 1 and lengths[0] < 1000:
+        return single(int(lengths[0]))
+    return Batch(np.array(lengths, np.int64))
+
+
+class Words(NamedTuple):
+    """Rows that are words: which rows of an embedding they are."""
+
+    ids: np.ndarray  # (R,)
+    embedding: Any  # the record `Embedding`
+
+
+class Packed(NamedTuple):
+    """What flows along an edge of the network: packed rows and their batch.
+
+    `rows` is None only where the first layer looks its inputs up in a table of projected words (`words`).
+    """
+
+    rows: np.ndarray  # (R, D)
+    batch: Batch
+    words: Words | None = None
+
+
+class Change(NamedTuple):
+    """What V variants of the sequences have in place of their rows, for occlusion.
+
+    In variant v, the steps lo[v] to hi[v] of sequence owner[v] are replaced by size[v] rows: rows[own[v] + stride * j]
+    for j from 0 to size[v] - 1. A word set to zero has size = hi - lo; a word that is left out has size = 0.
+    """
+
+    owner: np.ndarray  # (V,), ascending within groups of variants that change the same steps
+    lo: np.ndarray  # (V,)
+    hi: np.ndarray  # (V,)
+    size: np.ndarray  # (V,)
+    own: np.ndarray  # (V,)
+    stride: int  # 0 where every variant has the same row at every step
+    rows: np.ndarray  # (any, D)
+
+    def mirrored(self, T: np.ndarray) -> Change:
+        """As a backward direction reads it; T (V,) are the lengths of the owners."""
+        own = self.own + self.stride * (self.size - 1)
+        return self._replace(lo=T - self.hi, hi=T - self.lo, own=own, stride=-self.stride)
+
+    def lengths(self, batch: Batch) -> np.ndarray:
+        """(V,) steps of each variant."""
+        return batch.lengths[self.owner] - (self.hi - self.lo) + self.size
+
+    def row_at(self, x: Packed, v: np.ndarray, t: np.ndarray) -> np.ndarray:
+        """(K, D) rows of the variants v (K,) at their own steps t (K,); `x` holds the sequences' values."""
+        j = t - self.lo[v]
+        before, inside = j < 0, (j >= 0) & (j < self.size[v])
+        if inside.all():
+            return self.rows[self.own[v] + self.stride * j]
+        step = np.where(before, t, t - self.size[v] + self.hi[v] - self.lo[v])
+        out = x.rows[x.batch.first[np.where(inside, 0, step)] + self.owner[v]]
+        w = v[inside]
+        out[inside] = self.rows[self.own[w] + self.stride * j[inside]]
+        return out
+
+
+def longest_first(lengths: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
+    """An order in which no sequence is longer than the one before it (None: the order as it is), and the lengths."""
+    if len(lengths) < 2 or (lengths[1:] <= lengths[:-1]).all():
+        return None, lengths
+    order = np.argsort(-lengths, kind="stable")
+    return order, lengths[order]
+
+
+def pasted(xs: Sequence[Packed], changes: Sequence[Change | None]) -> tuple[list[Packed], np.ndarray | None]:
+    """The variants written out as batches of their own, longest first; and which variant each sequence of them is."""
+    change = next(one for one in changes if one is not None)
+    V = len(change.owner)
+    lengths = [
+        x.batch.lengths[change.owner] if one is None else one.lengths(x.batch)
+        for x, one in zip(xs, changes, strict=True)
+    ]
+    order, _ = longest_first(lengths[int(np.argmax([sizes.max() for sizes in lengths]))])
+    variant = np.arange(V) if order is None else order
+    out = []
+    for x, one, sizes in zip(xs, changes, lengths, strict=True):
+        batch = Batch(sizes[variant])
+        v = variant[batch.owner]
+        if one is None:
+            rows = x.rows[x.batch.first[batch.step] + change.owner[v]]
+        else:
+            rows = one.row_at(x, v, batch.step)
+        out.append(Packed(rows, batch))
+    return out, order
+
+
+def replaced(y: Packed, owner: np.ndarray, order: np.ndarray | None, before: Batch) -> Change:
+    """Outputs of written-out variants as the change of everything: from the first step to the last."""
+    V = len(owner)
+    back = np.arange(V) if order is None else np.argsort(order)
+    whole = before.lengths[owner]
+    size, own = y.batch.lengths[back], y.batch.starts[back]
+    return Change(owner, np.zeros(V, np.int64), whole, size, own, 1, y.batch.unpack(y.rows))
+
+
+class Part(NamedTuple):
+    """How contextual decomposition divides the values of an edge for V phrases: value = beta + gamma + delta.
+
+    A variant is a sequence with one of its phrases; those of a sequence stand together, longest sequence first. gamma
+    is what is left of the true value, and is never stored.
+    """
+
+    beta: Packed | None  # the phrase's own part, a batch of V variants; None: the value inside the phrase, else 0
+    delta: np.ndarray  # (D,) what biases alone give, the same for all variants and steps
+    owner: np.ndarray  # (V,) sequence of each variant
+    start: np.ndarray  # (V,) the phrase, in the steps of this edge
+    stop: np.ndarray  # (V,)
+    since: np.ndarray  # (V,) beta is 0 before this step
+
+    def true(self, x: Packed, batch: Batch) -> np.ndarray:
+        """The values themselves, once for each variant, in the rows of a batch of variants."""
+        return x.rows[x.batch.first[batch.step] + self.owner[batch.owner]]
+
+    def written(self, x: Packed) -> Packed:
+        """beta in rows."""
+        if self.beta is not None:
+            return self.beta
+        batch = Batch(x.batch.lengths[self.owner])
+        inside = (self.start[batch.owner] <= batch.step) & (batch.step < self.stop[batch.owner])
+        return Packed(self.true(x, batch) * inside[:, None], batch)

@@ -1,0 +1,100 @@
+"""The two loops: values forwards through the nodes, messages back; and the same for occlusion and decomposition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from lrpnumpy.layers.base import Keep, Ran
+from lrpnumpy.model import INPUT, Model
+from lrpnumpy.packed import Change, Packed, Part
+from lrpnumpy.rules.propagation import Entry, Propagation
+
+
+class Trace(NamedTuple):
+    """A forward pass: what every node saw and did."""
+
+    model: Model
+    input: Packed
+    ran: dict[str, Ran]
+    output: Packed  # the scores: (n, C), or (R, C) where there is a prediction at every step
+
+    @property
+    def scores(self) -> np.ndarray:
+        """The rows of the output."""
+        return self.output.rows
+
+
+def forward(model: Model, x: Packed, keep: Keep = None) -> Trace:
+    """Scores of a batch, and what `keep` asks for: what a way back needs, or what variants start from."""
+    values, ran = {INPUT: x}, {}
+    for node in model.nodes:
+        name, wanted = node.name, model.wanted[node.name]
+        xs = [values[key] for key in node.inputs]
+        outputs, trace = node.layer.run(xs, keep, wanted)
+        for key, value in zip(wanted, outputs, strict=True):
+            values[name + key] = value
+        ran[name] = Ran(xs, outputs, trace)
+    return Trace(model, x, ran, values[model.result])
+
+
+@dataclass(eq=False)
+class Passed:
+    """What a way back left where, for each of the n sequences of a batch."""
+
+    x: np.ndarray  # (R, D) at the inputs; (R, 1), one for each word, where words were looked up projected
+    biases: np.ndarray  # (layers, n)
+    stabiliser: np.ndarray  # (n,)
+    initial_state: np.ndarray  # (n,)
+    largest: np.ndarray  # (n,) largest relevance of any neuron on the way
+    hidden: dict[str, list[tuple[str, np.ndarray]]]  # by node: direction and relevance (states, R, H)
+
+
+def backward(trace: Trace, R: np.ndarray, how: Propagation, *, hidden: bool = False) -> Passed:
+    """Send R, of the shape of the scores, back to the inputs."""
+    model = trace.model
+    ledger = np.zeros((len(model.nodes), 4, trace.input.batch.n), R.dtype)
+    states: dict[str, list[tuple[str, np.ndarray]]] = {}
+    arrived: dict[str, np.ndarray] = {model.result: R}
+    for k in range(len(model.nodes) - 1, -1, -1):
+        node = model.nodes[k]
+        name = node.name
+        Rs = {key: arrived[name + key] for key in model.wanted[name] if name + key in arrived}
+        if not Rs:
+            continue
+        entry = Entry(ledger[k], states.setdefault(name, []) if hidden else None)
+        for source, part in zip(node.inputs, node.layer.give_back(trace.ran[name], Rs, how, entry), strict=True):
+            if part is not None:
+                arrived[source] = arrived[source] + part if source in arrived else part
+    biases, stabiliser, start, largest = ledger.transpose(1, 0, 2)
+    return Passed(
+        arrived[INPUT], biases[model.numbers], stabiliser.sum(axis=0), start.sum(axis=0), largest.max(axis=0), states
+    )
+
+
+def occlude(trace: Trace, change: Change, tol: float = 0.0) -> Change | None:
+    """What a change of the input changes in the scores; None for nothing."""
+    changes: dict[str, Change] = {INPUT: change}
+    model = trace.model
+    for node in model.nodes:
+        given = [changes.get(name) for name in node.inputs]
+        if any(one is not None for one in given):
+            wanted = model.wanted[node.name]
+            for key, one in zip(wanted, node.layer.changed(trace.ran[node.name], given, wanted, tol), strict=True):
+                changes[node.name + key] = one
+    return changes.get(model.result)
+
+
+def decompose(trace: Trace, part: Part) -> Iterator[tuple[str, Part]]:
+    """How contextual decomposition divides the values of every edge; the scores come last."""
+    parts: dict[str, Part] = {INPUT: part}
+    model = trace.model
+    for node in model.nodes:
+        wanted = model.wanted[node.name]
+        given = [parts[name] for name in node.inputs]
+        for key, one in zip(wanted, node.layer.split(trace.ran[node.name], given, wanted), strict=True):
+            parts[node.name + key] = one
+            yield node.name + key, one

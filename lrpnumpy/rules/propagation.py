@@ -1,0 +1,86 @@
+"""What a propagation is: three functions and a flag.
+
+Everything that flows back is linear in the message R. What differs between the gradient and LRP is elementwise:
+
+    a sum         z_j = sum_i w_ij x_i + b_j      R_i = (x_i if times_input) sum_j w_ij gain(z_j) R_j
+    a product     y = gate * signal               R_gate = to_gate R,  R_signal = to_signal R
+    an activation y = F(z)                        R_z = slope(z, y) R
+
+What a stabiliser keeps of R is the second value of `gain` and the third of `product`: fractions of R, 0 for the
+gradient. A layer that is written with these three works for every propagation.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from lrpnumpy.activations import ACTIVATIONS
+from lrpnumpy.packed import Batch
+
+
+class Propagation:
+    """How messages flow back. This one is the gradient; other propagations say what differs."""
+
+    times_input: ClassVar[bool] = False  # messages to the terms of a sum are multiplied by the terms' values
+    share_bias: bool = False  # what biases and stabilisers would keep is spread over the inputs of each sum
+    code: int | None = None  # of a propagation that kernels have built in
+    eps: float = 0.0  # stabiliser
+
+    def gain(self, z: np.ndarray) -> tuple[Any, Any]:
+        """(gain, kept) of a sum."""
+        return z.dtype.type(1), z.dtype.type(0)
+
+    def product(self, gate: np.ndarray, signal: np.ndarray) -> tuple[Any, Any, Any]:
+        """(to_gate, to_signal, kept) of a product."""
+        return signal, gate, gate.dtype.type(0)
+
+    def slope(self, activation: str, z: np.ndarray, y: np.ndarray) -> Any:
+        """Slope of an activation."""
+        return ACTIVATIONS[activation].slope(z, y)
+
+
+class Entry:
+    """What one layer keeps of the relevance that passes through it, for each of n sequences."""
+
+    BIASES, STABILISER, START, LARGEST = range(4)
+
+    def __init__(self, array: np.ndarray, states: list[tuple[str, np.ndarray]] | None = None) -> None:
+        self.array = array  # (4, n): biases, stabiliser, start state; the largest relevance of any neuron
+        self.states = states  # where recurrent layers put the relevance of their states, if that is asked for
+
+    def bias(self, kept: np.ndarray, batch: Batch) -> None:
+        """Biases keep these (R, M) amounts."""
+        self.array[self.BIASES] += batch.sums(kept.sum(axis=1))
+
+    def stabiliser(self, kept: np.ndarray, batch: Batch) -> None:
+        """Stabilisers keep these (R, M) amounts."""
+        self.array[self.STABILISER] += batch.sums(kept.sum(axis=1))
+
+    def see(self, R: np.ndarray, batch: Batch) -> None:
+        """Note how large relevance (R, M) has become."""
+        np.maximum.at(self.array[self.LARGEST], batch.owner, abs(R).max(axis=1, initial=0))
+
+
+def back_through_sum(
+    how: Propagation, R: np.ndarray, z: np.ndarray, bias: np.ndarray | None, fan_in: int, batch: Batch, entry: Entry
+) -> tuple[np.ndarray, Any]:
+    """Message s to the terms of sums z (R, M), and what every term gets besides.
+
+    Term i of sum j gets w_ij s_j, times its input where the propagation says so. `bias` is what z holds besides its
+    `fan_in` terms, None for nothing. The second value, (R, M), is 0 unless biases are shared: then each term of sum j
+    gets that, too.
+    """
+    gain, kept = how.gain(z)
+    s = R * gain
+    if not how.times_input:
+        return s, 0
+    if how.share_bias:
+        left = R * kept if bias is None else s * bias + R * kept
+        return s, left / R.dtype.type(fan_in)
+    entry.stabiliser(R * kept, batch)
+    if bias is not None:
+        entry.bias(s * bias, batch)
+    entry.see(R, batch)
+    return s, 0
