@@ -5,19 +5,18 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
+import signal
 import sys
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("LRPNUMPY_COMPILE", "wait")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the engine's few BLAS calls are small; peers set their own
 
-import lrpnumpy as lrp
-from benchmarks.speed import limit, ours, peers
+from benchmarks.speed import against, limit, ours, peers
 from benchmarks.speed.extras import EXTRAS
+from benchmarks.speed.machine import machine
 from benchmarks.speed.targets import OF_FORWARD, OF_LIMIT, TOL_TARGETS, target
 from benchmarks.speed.timing import agree, best
 from benchmarks.speed.workloads import QUADRATIC, SHAPES, Workload, network, workload
@@ -25,29 +24,8 @@ from benchmarks.speed.workloads import QUADRATIC, SHAPES, Workload, network, wor
 DTYPES = {"lrp-all": "float64"}  # the others in float32
 # Steps on which a slow peer is timed; its time for the whole workload is in proportion (to steps, or variants' steps).
 SLOW = {"literal program": 4000, "plain NumPy": 300, "torch": 4000}
+LIBRARIES = ("numpy", "numba", "torch", "captum", "onnxruntime", "threadpoolctl")
 Row = dict[str, Any]
-
-
-def machine() -> Row:
-    """What this was measured on."""
-    names = ("numpy", "numba", "torch", "captum", "onnxruntime", "threadpoolctl")
-    versions = {"lrpnumpy": lrp.__version__}
-    for name in names:
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:
-            versions[name] = "missing"
-    cpu = next(
-        (line.split(":")[1].strip() for line in _cpuinfo() if line.startswith("model name")), platform.processor()
-    )
-    return {"cpu": cpu, "cores": os.cpu_count(), "python": platform.python_version(), **versions}
-
-
-def _cpuinfo() -> list[str]:
-    try:
-        return Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return []
 
 
 def _load(job: str, name: str, quick: bool) -> Workload:
@@ -176,8 +154,15 @@ def show_extra(row: Row) -> str:
 
 
 def main() -> int:
+    if sys.argv[1:2] == ["against"]:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # its temporary folder is then removed, too
+        return against.main(sys.argv[2:])
     choices = [*ours.JOBS, "tol", "of-forward", *EXTRAS]
-    parser = argparse.ArgumentParser("python -m benchmarks.speed", description=__doc__)
+    parser = argparse.ArgumentParser(
+        "python -m benchmarks.speed",
+        description=__doc__,
+        epilog="python -m benchmarks.speed against COMMIT compares with an older commit instead; see its --help.",
+    )
     parser.add_argument(
         "--quick",
         action="store_true",
@@ -201,7 +186,7 @@ def main() -> int:
         choices if not options.quick else [c for c in choices if c not in ("tol", "startup", "memory", "growth")]
     )
     names, threads = options.workload or list(SHAPES), options.threads or ([1] if options.quick else [1, 2])
-    found: Row = {"machine": machine(), "quick": options.quick, "peers": [], "of_forward": [], "extras": []}
+    found: Row = {"machine": machine(LIBRARIES), "quick": options.quick, "peers": [], "of_forward": [], "extras": []}
     print("  ".join(f"{key} {value}" for key, value in found["machine"].items()), flush=True)
 
     def collect(rows: Iterator[Row], into: str, show: Any) -> None:

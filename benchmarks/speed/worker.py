@@ -1,0 +1,97 @@
+"""One side of `against`: in the root of a checkout it runs that checkout's lrpnumpy, and answers JSON lines.
+
+Both sides run this text, whatever their commits: it keeps to the public API and to `workload`. A question is a line
+{"do": name, ...}; so is the answer, with "refused" where lrpnumpy raised an LrpError.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+import warnings
+from typing import Any
+
+import numpy as np
+
+import lrpnumpy as lrp
+from benchmarks.speed.workloads import SHAPES, workload
+
+Answer = dict[str, Any]
+
+
+class Side:
+    """The workload and the method that questions are about."""
+
+    def hello(self) -> Answer:
+        """Where this lrpnumpy is, and what it has: methods with their cost, workloads."""
+        methods = {"forward": "Θ(T)", **{method.name: method.cost for method in lrp.methods()}}
+        return {"file": os.path.realpath(lrp.__file__), "methods": methods, "workloads": list(SHAPES)}
+
+    def load(self, name: str, method: str, dtype: str, steps: int | None, scale: float) -> Answer:
+        """Make the model and its inputs; "digest" tells whether both sides made the same inputs."""
+        work = workload(name, dtype, steps, scale)
+        self.model, self.sequences, self.method = work.model, work.sequences, method
+        digest = hashlib.sha256(b"".join(x.tobytes() for x in self.sequences)).hexdigest()
+        return {"digest": digest, "sequences": len(self.sequences), "steps": sum(map(len, self.sequences))}
+
+    def call(self) -> Any:
+        """What is timed; a single sequence goes through the functions for one."""
+        if len(self.sequences) == 1:
+            if self.method == "forward":
+                return lrp.predict(self.model, self.sequences[0])
+            return lrp.explain(self.model, self.sequences[0], self.method, target=0)
+        if self.method == "forward":
+            return lrp.predict_all(self.model, self.sequences, threads=1)
+        return lrp.explain_all(self.model, self.sequences, self.method, target=0, threads=1)
+
+    def run(self, folder: str) -> Answer:
+        """Call once, which compiles what has to be compiled, and write the results to a file."""
+        found = self.call()
+        file = os.path.join(folder, f"{os.getpid()}.npz")
+        if self.method == "forward":
+            np.savez(file, values=np.ravel(found), largest=abs(found).max())
+            return {"file": file}
+        values, largest = [], []  # of each sequence: all numbers, and the size that rounding is relative to
+        for one in [found] if len(self.sequences) == 1 else found:
+            parts = [np.ravel(part) for part in (one.relevance, one.variables) if part is not None]
+            on_the_way = getattr(one.ledger, "largest", 0)  # LRP: the largest relevance of any neuron
+            size = max(on_the_way, *(abs(part).max() for part in (one.scores, *parts)))
+            values += parts
+            largest += [np.full(sum(part.size for part in parts), size)]
+        np.savez(file, values=np.concatenate(values), largest=np.concatenate(largest))
+        return {"file": file}
+
+    def time(self, calls: int) -> Answer:
+        """Seconds of a call, over so many calls in a row."""
+        gc.collect()
+        start = time.perf_counter()
+        for _ in range(calls):
+            self.call()
+        return {"seconds": (time.perf_counter() - start) / calls}
+
+
+def serve() -> None:
+    """Answer questions until there are no more."""
+    answers, sys.stdout = sys.stdout, sys.stderr  # what anything prints must not come between the answers
+    warnings.simplefilter("ignore")
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asks, which then ends this one
+    side = Side()
+    for line in sys.stdin:
+        question = json.loads(line)
+        try:
+            answer = getattr(side, question.pop("do"))(**question)
+        except lrp.LrpError as error:
+            answer = {"refused": str(error)}
+        except Exception:
+            answer = {"failed": traceback.format_exc()}
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,101 @@
+"""The benchmark that compares two commits: it runs, agrees, prints a table, and says what is slower or wrong."""
+
+import json
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.speed import against
+
+ROOT = Path(__file__).parents[1]
+
+
+def git(*arguments):
+    return subprocess.run(["git", "-C", ROOT, *arguments], capture_output=True, text=True)
+
+
+needs_git = pytest.mark.skipif(
+    shutil.which("git") is None or git("rev-parse", "HEAD").returncode != 0, reason="not a checkout of a repository"
+)
+
+
+@needs_git
+def test_a_commit_against_itself(tmp_path, monkeypatch, capsys):
+    """Five sequences of one unit, kernels as plain Python: nothing has to be compiled."""
+    monkeypatch.setenv("LRPNUMPY_COMPILE", "never")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(against, "ROOT", tmp_path / "new")
+    options = ["--workloads", "W5", "--scale", "0.002", "--pairs", "2", "--json", str(tmp_path / "pairs.json")]
+    with against.checked_out("HEAD", tmp_path / "new"):
+        code = against.main(["HEAD", *options, "--methods", "forward", "occlusion-p", "lrp-all", "cd"])
+    printed = capsys.readouterr().out.splitlines()
+    found = json.loads((tmp_path / "pairs.json").read_text())
+    rows = found["rows"]
+    assert [row["method"] for row in rows] == ["forward", "occlusion-p", "lrp-all", "cd"]
+    assert "probabilities" in rows.pop(1)["skipped"]
+    for row in rows:
+        assert (row["workload"], row["dtype"], row["sequences"], len(row["pairs"])) == ("W5", "float32", 5, 2)
+        assert row["difference"] <= 1e-5
+        assert row["old"] > 0
+        line = next(line for line in printed if line.startswith(f"W5       {row['method']}"))
+        assert "float32" in line
+        assert f"{row['ratio']:.3f}x" in line
+    assert "numba" in found["machine"]
+    assert code == any(row["ratio"] < 0.95 for row in rows)  # so little work that either side may be the slower one
+    assert [path.name for path in tmp_path.iterdir()] == ["pairs.json"]
+    assert str(tmp_path) not in git("worktree", "list").stdout
+
+
+@needs_git
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["no-such-commit"], "COMMIT must be a commit, branch or tag of this repository, got 'no-such-commit'"),
+        (["HEAD", "--methods", "guess"], "--methods must be some that both sides have (forward, "),
+    ],
+)
+def test_what_cannot_be_compared_is_said(arguments, said, capsys):
+    assert against.main(arguments) == 2
+    assert said in capsys.readouterr().err
+
+
+def row(times, difference=0.0, dtype="float32"):
+    return against.summary(times) | {"workload": "W1", "method": "cd", "dtype": dtype, "difference": difference}
+
+
+def test_ratios_are_those_of_pairs_and_small_ones_are_marked():
+    same = row([(0.1, 0.1), (0.2, 0.2), (0.3, 0.3)])
+    assert (same["old"], same["new"], same["ratio"], same["quartiles"]) == (0.2, 0.2, 1, [1, 1])
+    assert against.remark(same) == ""
+    slow = row([(0.9, 1.0), (1.0, 1.0), (0.9, 1.0)])
+    assert slow["ratio"] == pytest.approx(0.9)
+    assert slow["quartiles"] == pytest.approx([0.9, 0.95])
+    assert against.show(slow).endswith("below 0.95")
+
+
+def test_results_that_differ_are_marked():
+    assert against.remark(row([(1.0, 1.0)], difference=2e-5)) == "results differ by 2e-05 of the largest value"
+    assert against.remark(row([(1.0, 1.0)], difference=5e-6)) == ""
+    assert "differ" in against.remark(row([(1.0, 1.0)], difference=5e-6, dtype="float64"))
+
+
+@pytest.mark.parametrize(
+    ("new", "expected"),
+    [
+        ([1.0, 2.0, np.inf], 0.0),
+        ([1.0, 2.5, np.inf], 0.125),  # 0.5 of 4
+        ([1.5, 2.0, np.inf], 0.25),  # 0.5 of 2
+        ([1.0, 2.0, 3.0], np.inf),
+        ([1.0, np.nan, np.inf], np.inf),
+        ([1.0, 2.0], np.inf),
+    ],
+)
+def test_differences_are_relative_to_the_largest_value_of_the_sequence(new, expected, tmp_path):
+    largest = np.array([2.0, 4.0, np.inf])
+    np.savez(tmp_path / "old.npz", values=np.array([1.0, 2.0, np.inf]), largest=largest)
+    np.savez(tmp_path / "new.npz", values=np.array(new), largest=largest[: len(new)])
+    assert against.difference([tmp_path / "old.npz", tmp_path / "new.npz"]) == expected
