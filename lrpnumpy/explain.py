@@ -15,7 +15,6 @@ from lrpnumpy.asked import request as request_of
 from lrpnumpy.asked import targets as targets_of
 from lrpnumpy.checks import LrpError
 from lrpnumpy.encode import Encoded, encode, encode_all
-from lrpnumpy.layers.base import per_record
 from lrpnumpy.layers.bidirectional import Bidirectional
 from lrpnumpy.layers.recurrent import Cell
 from lrpnumpy.methods import METHODS, find
@@ -23,7 +22,7 @@ from lrpnumpy.methods.base import Columns, Options, Request, Unit, answer
 from lrpnumpy.model import INPUT, Model
 from lrpnumpy.packed import Batch, Packed
 from lrpnumpy.result import Comparison, Explanation
-from lrpnumpy.results import GAP, Explanations, explained, ledger_gap
+from lrpnumpy.results import Explanations, adds_up, explained
 from lrpnumpy.rules import Rule
 from lrpnumpy.schedule import run_chunks
 
@@ -63,16 +62,15 @@ def _mend(
     columns: Columns, model: Model, x: Packed, request: Request, spans: list[np.ndarray] | None, positions: np.ndarray
 ) -> None:
     """Compute those sequences again in float64 whose ledger misses their score because float32 lost the digits."""
-    scores, every_class = columns.scores, columns.targets.ndim == 2
-    chosen = scores.T if every_class else scores[np.arange(len(scores)), columns.targets]
-    missed = ~(ledger_gap(columns.ledger["total"], *explained(chosen, scores, request.versus)) <= GAP)
-    if not missed.any():
+    every_class = columns.targets.ndim == 2
+    is_right = adds_up(columns.ledger["total"], *explained(columns.scores, columns.targets, request.versus))
+    if is_right.all():
         return
-    some = np.flatnonzero(missed.reshape(-1, len(scores)).any(axis=0))
+    some = np.flatnonzero(~is_right.reshape(-1, len(columns.scores)).all(axis=0))
     rows = np.isin(x.batch.owner, some)
     values = x.rows if x.words is None else x.words.embedding.E[x.words.ids]
     again = answer(
-        _in_float64(model),
+        model.in_float64,
         Packed(values[rows].astype(np.float64), Batch(x.batch.lengths[some])),
         request,
         None if every_class else columns.targets[some],
@@ -91,11 +89,6 @@ def _mend(
     if columns.hidden is not None:
         for (_, _, old), (_, _, new) in zip(columns.hidden, again.hidden, strict=True):  # type: ignore[arg-type]
             old[..., rows, :] = new
-
-
-@per_record
-def _in_float64(model: Model) -> Model:
-    return model.astype(np.float64)
 
 
 def _look_up(model: Model, encoded: list[Encoded], request: Request) -> bool:

@@ -139,9 +139,9 @@ class Model(Record):
         }
 
     @cached_property
-    def numbers(self) -> list[int]:
+    def numbers(self) -> np.ndarray:
         """Which of the nodes are the layers that the user knows: all but a readout that stands between them."""
-        return [k for k, node in enumerate(self.nodes) if node.name != READOUT]
+        return np.array([k for k, node in enumerate(self.nodes) if node.name != READOUT])
 
     @cached_property
     def width(self) -> int:
@@ -166,6 +166,11 @@ class Model(Record):
                 state.update(array.tobytes())
         state.update(repr([self.result, self.output, self.mask_value, self.classes, self.features]).encode())
         return state.hexdigest()
+
+    @cached_property
+    def in_float64(self) -> Model:
+        """The same model in float64, for what float32 is too short for."""
+        return self.astype(np.float64)
 
     def astype(self, dtype: Any) -> Model:
         """The same model with all arrays in float32 or float64."""

@@ -69,10 +69,9 @@ def backward(trace: Trace, R: np.ndarray, how: Propagation, *, hidden: bool = Fa
         for source, part in zip(node.inputs, node.layer.give_back(trace.ran[name], Rs, how, entry), strict=True):
             if part is not None:
                 arrived[source] = arrived[source] + part if source in arrived else part
-    biases, stabiliser, start, largest = ledger.transpose(1, 0, 2)
-    return Passed(
-        arrived[INPUT], biases[model.numbers], stabiliser.sum(axis=0), start.sum(axis=0), largest.max(axis=0), states
-    )
+    _, stabiliser, start, _ = ledger.sum(axis=0)
+    biases, largest = ledger[model.numbers, 0], ledger[:, 3].max(axis=0)
+    return Passed(arrived[INPUT], biases, stabiliser, start, largest, states)
 
 
 def occlude(trace: Trace, change: Change, tol: float = 0.0) -> Change | None:

@@ -154,26 +154,26 @@ class Explanations(Sequence[Explanation]):
             return f"relevance of sequence {k} is not finite ({self._settings()})"
         if not self.ledger:
             return None
-        gap, is_huge = self._gap_and_size()
-        if np.count_nonzero(missed := ~(gap <= GAP)):
+        missed, huge = self._missed_and_huge()
+        if np.count_nonzero(missed):
+            score, size = explained(self.scores, self.targets, self.request.versus)
+            gap = abs(self.ledger["total"] - score)[missed] / np.maximum(size[missed], np.finfo(size.dtype).tiny)
             return (
                 f"the ledger misses the score by up to {100 * np.max(gap):.2g} % for {self._count(missed)} "
                 f"({self._settings()}), because relevance inside the network is so large that rounding decides it"
             )
-        if np.count_nonzero(is_huge):
+        if np.count_nonzero(huge):
             return (
-                f"relevance inside the network is more than {TOO_LARGE:.0e} times the score for {self._count(is_huge)} "
+                f"relevance inside the network is more than {TOO_LARGE:.0e} times the score for {self._count(huge)} "
                 f"({self._settings()}), so rounding decides it"
             )
         return None
 
-    def _gap_and_size(self) -> tuple[np.ndarray, np.ndarray]:
-        """By how much each ledger misses its score, and whether relevance is too large anywhere in the network."""
-        score, size = self._explained()
-        least = np.finfo(size.dtype).tiny
-        return ledger_gap(self.ledger["total"], score, size), self.ledger["largest"] > TOO_LARGE * np.maximum(
-            abs(score), least
-        )
+    def _missed_and_huge(self) -> tuple[np.ndarray, np.ndarray]:
+        """Whether each ledger misses its score, and whether relevance is too large somewhere in the network."""
+        score, size = explained(self.scores, self.targets, self.request.versus)
+        huge = self.ledger["largest"] > TOO_LARGE * np.maximum(abs(score), np.finfo(score.dtype).tiny)
+        return ~adds_up(self.ledger["total"], score, size), huge
 
     def doubtful(self) -> np.ndarray:
         """(N,) explanations that `explain` would warn of."""
@@ -181,8 +181,8 @@ class Explanations(Sequence[Explanation]):
             rows = np.isfinite(self.relevance).reshape(-1, self.relevance.shape[-1]).all(axis=0)
             wrong = ~np.logical_and.reduceat(rows, self.starts[:-1])
             if self.ledger:
-                gap, is_huge = self._gap_and_size()
-                wrong |= (~(gap <= GAP) | is_huge).reshape(-1, len(self)).any(axis=0)
+                missed, huge = self._missed_and_huge()
+                wrong |= (missed | huge).reshape(-1, len(self)).any(axis=0)
         return wrong
 
     def _settings(self) -> str:
@@ -198,23 +198,18 @@ class Explanations(Sequence[Explanation]):
         advice = f"; try a larger eps than {self.request.options.eps:g}, or another rule" if self.ledger else ""
         warnings.warn(f"{method.name}: {problem}{advice}.", RelevanceWarning, stacklevel=_outside())
 
-    def _explained(self) -> tuple[np.ndarray, np.ndarray]:
-        """(N,) or (C, N): what is explained, f_target or f_target - f_versus, and what a gap is compared with."""
-        chosen = self.scores.T if self.every_class else self.scores[np.arange(len(self.targets)), self.targets]
-        return explained(chosen, self.scores, self.request.versus)
 
-
-def explained(chosen: np.ndarray, scores: np.ndarray, versus: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """What is explained, and its size: |f_c|, or |f_c| + |f_versus|."""
+def explained(scores: np.ndarray, targets: np.ndarray, versus: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """(N,), or (C, N) for all classes: f_target or f_target - f_versus, and |f_target| or |f_target| + |f_versus|."""
+    chosen = scores.T if targets.ndim == 2 else scores[np.arange(len(scores)), targets]
     if versus is None:
         return chosen, abs(chosen)
     return chosen - scores[:, versus], abs(chosen) + abs(scores[:, versus])
 
 
-def ledger_gap(total: np.ndarray, score: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """By how much ledgers miss their scores, as a share of `size`."""
-    gap = abs(total - score)
-    return np.where(gap == 0, gap, gap / np.maximum(size, np.finfo(size.dtype).tiny))
+def adds_up(total: np.ndarray, score: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Whether ledgers add up to their scores, but for GAP of `size`."""
+    return abs(total - score) <= size.dtype.type(GAP) * size
 
 
 def _outside() -> int:

@@ -240,7 +240,10 @@ def test_a_group_where_a_dataset_should_be(native):
         ("{}", "nodes must be a list, got nothing"),
         ('{"nodes": [3]}', "node 0: must be a JSON object"),
         ('{"nodes": [{"name": "0", "layer": {"kind": "Model"}}]}', "kind must be one of LSTM"),
-        ('{"nodes": [{"name": "0", "layer": {"kind": "LSTM", "arrays": {"x": []}, "parts": {}, "settings": {}}}]}', "'x'"),
+        (
+            '{"nodes": [{"name": "0", "layer": {"kind": "LSTM", "arrays": {"x": []}, "parts": {}, "settings": {}}}]}',
+            "'x'",
+        ),
         ('{"nodes": [], "readout": 1}', "readout must be a string"),
         (" " * (MAX_TEXT + 1), "too much for an attribute"),
     ],

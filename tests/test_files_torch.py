@@ -59,7 +59,9 @@ def test_the_readout_must_be_said():
     state = lstm(3, 2)
     with pytest.raises(TypeError, match="readout"):
         from_torch(state)
-    with pytest.raises(lrp.LrpError, match=r"readout must be one of last, mean, max, last-row, every, got 'out\[:, -1\]'"):
+    with pytest.raises(
+        lrp.LrpError, match=r"readout must be one of last, mean, max, last-row, every, got 'out\[:, -1\]'"
+    ):
         from_torch(state, readout="out[:, -1]")
 
 

@@ -23,11 +23,10 @@ something faster, or a definition of its own, overrides them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
-from weakref import WeakKeyDictionary
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -36,23 +35,9 @@ from lrpnumpy.kernels.product import pack
 from lrpnumpy.packed import Change, Packed, Part, pasted, replaced, vectors
 from lrpnumpy.rules.propagation import Entry, Propagation
 
-T = TypeVar("T")
-
 # What a forward pass keeps: only the outputs (None); states that variants start from; every activation; or what the
 # way back of one propagation needs.
 Keep = Literal["states", "trace"] | Propagation | None
-
-
-def per_record(function: Callable[[Any], T]) -> Callable[[Any], T]:
-    """Remember a function of a record for as long as the record lives."""
-    known: WeakKeyDictionary[Any, T] = WeakKeyDictionary()
-
-    def remembered(record: Any) -> T:
-        if (found := known.get(record)) is None:
-            found = known[record] = function(record)
-        return found
-
-    return remembered
 
 
 def stacked(matrices: Any) -> np.ndarray:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from functools import cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -50,14 +51,15 @@ class Options:
     """The options of a method that has none."""
 
     @classmethod
-    def names(cls) -> list[str]:
-        """The options there are."""
-        return [one.name for one in fields(cls)]
+    @cache
+    def known(cls) -> dict[str, Any]:
+        """The options there are, by name."""
+        return {one.name: one for one in fields(cls)}
 
     @classmethod
     def checked(cls, method: Method, model: Model, given: dict[str, Any]) -> Options:
         """The options as given, each checked; one that the method does not have is an error."""
-        known = {one.name: one for one in fields(cls)}
+        known = cls.known()
         for name in given:
             if name not in known:
                 has = f"its options are {', '.join(known)}" if known else "it has no options of its own"
@@ -70,7 +72,7 @@ class Options:
 
     def shown(self) -> dict[str, Any]:
         """The options for the record of a result."""
-        found = {one.name: getattr(self, one.name) for one in fields(self)}
+        found = {name: getattr(self, name) for name in self.known()}
         return {name: v.tolist() if isinstance(v, np.ndarray) else v for name, v in found.items() if v is not None}
 
 

@@ -56,12 +56,8 @@ def _one(question: Question, targets: np.ndarray) -> Columns:
     if is_lrp:
         columns.ledger = _ledger(question, relevance, passed)
         if request.hidden:
-            numbers = {node.name: k for k, node in enumerate(trace.model.nodes)}
-            columns.hidden = [
-                (trace.model.numbers.index(numbers[name]), *one)
-                for name, found in passed.hidden.items()
-                for one in found
-            ]
+            numbers = {trace.model.nodes[k].name: number for number, k in enumerate(trace.model.numbers)}
+            columns.hidden = [(numbers[name], *one) for name, found in passed.hidden.items() for one in found]
             columns.hidden.sort(key=lambda one: one[0])
     if question.spans is not None:
         sums = [np.concatenate(([0], np.cumsum(word))) for word in x.batch.split(relevance)]
