@@ -15,7 +15,7 @@ os.environ.setdefault("LRPNUMPY_COMPILE", "wait")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the engine's few BLAS calls are small; peers set their own
 
 from benchmarks.speed import against, limit, ours, peers
-from benchmarks.speed.extras import EXTRAS
+from benchmarks.speed.extras import DTYPE, EXTRAS
 from benchmarks.speed.machine import machine
 from benchmarks.speed.targets import OF_FORWARD, OF_LIMIT, TOL_TARGETS, target
 from benchmarks.speed.timing import agree, best
@@ -45,7 +45,8 @@ def against_peers(jobs: list[str], names: list[str], threads: list[int], seconds
             load = _load(job, name, quick)
             for count in threads if name == "W1" else threads[:1]:
                 for peer, make in peers.PEERS.get(job, {}).items():
-                    row = {"job": job, "workload": name, "threads": count, "peer": peer}
+                    dtype = str(load.model.dtype)
+                    row = {"job": job, "workload": name, "dtype": dtype, "threads": count, "peer": peer}
                     try:
                         yield row | _cell(job, load, peer, make, count, seconds, quick)
                     except ImportError as missing:
@@ -66,7 +67,7 @@ def _cell(job: str, load: Workload, peer: str, make: peers.Peer, threads: int, s
     least = limit.seconds(job, load, threads)
     return {
         "ours": mine, "theirs": other, "ratio": other / mine, "target": target(job, peer, load.name, threads),
-        "of_limit": least / mine, "difference": off, "dtype": str(load.model.dtype), "sample": part.rows / load.rows,
+        "of_limit": least / mine, "difference": off, "sample": part.rows / load.rows,
     }  # fmt: skip
 
 
@@ -85,6 +86,7 @@ def forgetful(seconds: float, quick: bool) -> Iterator[Row]:
         row = {
             "job": "occlusion-f, tol 1e-7",
             "workload": f"W4, forget bias {forget:+g}",
+            "dtype": "float32",
             "threads": 1,
             "peer": "torch",
         }
@@ -100,7 +102,6 @@ def forgetful(seconds: float, quick: bool) -> Iterator[Row]:
                 "ratio": other / mine,
                 "target": wanted,
                 "difference": off,
-                "dtype": "float32",
             }
         except ImportError as missing:
             yield row | {"skipped": str(missing)}
@@ -116,7 +117,7 @@ def of_forward(names: list[str], seconds: float, quick: bool) -> Iterator[Row]:
             yield {
                 "job": job, "workload": name, "ours": times[job], "of_forward": times[job] / times["forward"],
                 "at_most": OF_FORWARD.get(job), "of_limit": limit.seconds(job, load, 1) / times[job],
-                "at_least": OF_LIMIT.get(name),
+                "at_least": OF_LIMIT.get(name), "dtype": str(load.model.dtype),
             }  # fmt: skip
 
 
@@ -128,7 +129,7 @@ def _verdict(value: float, wanted: float | None, at: str = "least") -> str:
 
 
 def show_cell(row: Row) -> str:
-    head = f"{row['job']:<22} {row['workload']:<20} {row['threads']} thr  {row['peer']:<16}"
+    head = f"{row['job']:<22} {row['workload']:<20} {row['dtype']}  {row['threads']} thr  {row['peer']:<16}"
     if "skipped" in row:
         return f"{head} skipped: {row['skipped']}"
     limit_share = f"{row['of_limit']:5.0%} of the limit" if "of_limit" in row else ""
@@ -142,15 +143,16 @@ def show_cell(row: Row) -> str:
 def show_forward(row: Row) -> str:
     wanted = "" if row["at_most"] is None else f"at most {row['at_most']}"
     return (
-        f"{row['job']:<22} {row['workload']:<4} {row['ours'] * 1e3:10.3f} ms  {row['of_forward']:5.2f} x forward"
-        f"  {wanted:<12} {_verdict(row['of_forward'], row['at_most'], 'most'):<6} {row['of_limit']:5.0%} of the limit"
+        f"{row['job']:<22} {row['workload']:<4} {row['dtype']} {row['ours'] * 1e3:10.3f} ms"
+        f"  {row['of_forward']:5.2f} x forward  {wanted:<12} {_verdict(row['of_forward'], row['at_most'], 'most'):<6}"
+        f" {row['of_limit']:5.0%} of the limit"
         f" {_verdict(row['of_limit'], row['at_least']) and 'wanted ' + format(row['at_least'], '.0%')}"
     )
 
 
 def show_extra(row: Row) -> str:
     verdict = _verdict(row["value"], row["wanted"], row["at"])
-    return f"{row['question']:<72} {row['value']:10.3g}  at {row['at']} {row['wanted']:<6g} {verdict}"
+    return f"{row['question']:<72} {row['dtype']} {row['value']:10.3g}  at {row['at']} {row['wanted']:<6g} {verdict}"
 
 
 def main() -> int:
@@ -201,7 +203,7 @@ def main() -> int:
     if "of-forward" in jobs:
         collect(of_forward(names, seconds, options.quick), "of_forward", show_forward)
     for name in (job for job in jobs if job in EXTRAS):
-        collect(EXTRAS[name](seconds), "extras", show_extra)
+        collect((row | {"dtype": DTYPE} for row in EXTRAS[name](seconds)), "extras", show_extra)
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "speed.json").write_text(json.dumps(found, indent=1))
     from benchmarks.speed.plot import figure

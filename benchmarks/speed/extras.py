@@ -20,13 +20,14 @@ from benchmarks.speed.workloads import Workload, network, workload
 from lrpnumpy.encode import encode, packed
 
 Row = dict[str, Any]
+DTYPE = "float32"  # of every model here, the shipped one too
 
 
 def api(seconds: float) -> Iterator[Row]:
     """Word lists through the public API against the engine's rate, and the overhead of one sentence."""
     model = lrp.load("sentiment")
     rng = np.random.default_rng(0)
-    lengths = [len(x) for x in workload("W1", "float32").sequences]
+    lengths = [len(x) for x in workload("W1", DTYPE).sequences]
     often = 1 / np.arange(1, len(model.embedding.E))  # Zipf's law: as words are, few are frequent
     ids = [rng.choice(len(often), T, p=often / often.sum()) + 1 for T in lengths]
     words = [[model.embedding.vocabulary[k] for k in one] for one in ids]
@@ -82,7 +83,7 @@ def _plain_env() -> dict[str, str]:
 def startup(seconds: float) -> Iterator[Row]:
     """Import, and the first explanation after it in a fresh process, with and without a disk cache."""
     with tempfile.TemporaryDirectory() as empty, tempfile.TemporaryDirectory() as warm:
-        fill = [sys.executable, "-m", "lrpnumpy", "compile", "--dtype", "float32"]
+        fill = [sys.executable, "-m", "lrpnumpy", "compile", "--dtype", DTYPE]
         subprocess.run(fill, env=_plain_env() | {"NUMBA_CACHE_DIR": warm}, check=True, stdout=subprocess.DEVNULL)
         runs: dict[str, list[list[float]]] = {"warm": [], "cold": []}
         for _ in range(5):
@@ -148,8 +149,8 @@ def growth(seconds: float) -> Iterator[Row]:
     """Cost against T: the exponent of a power law fitted to the times, and the times themselves."""
     for name, (job, lengths, units, forget, most) in GROWTH.items():
         rng = np.random.default_rng(0)
-        model = network(rng, 8, units, 1, False, forget).astype("float32")
-        batches = [packed(model, [encode(model, rng.normal(size=(T, 8)).astype("float32"))]) for T in lengths]
+        model = network(rng, 8, units, 1, False, forget).astype(DTYPE)
+        batches = [packed(model, [encode(model, rng.normal(size=(T, 8)).astype(DTYPE))]) for T in lengths]
         times = best([partial(job, model, batch) for batch in batches], seconds, least=4)
         exponent = float(np.polyfit(np.log(lengths), np.log(times), 1)[0])
         yield {
