@@ -1,4 +1,4 @@
-"""The oracle against golden.h5, whose numbers come from a separate program, and against laws of its own."""
+"""The oracle against golden.h5 and networks.h5, whose numbers come from separate programs, and against laws of its own."""
 
 from pathlib import Path
 
@@ -8,6 +8,7 @@ import oracle
 import pytest
 
 GOLDEN = Path(__file__).with_name("golden.h5")
+NETWORKS = Path(__file__).with_name("networks.h5")
 RULES = "all", "prop", "abs", "half"
 
 
@@ -89,6 +90,58 @@ def test_golden_lrp(case, rule):
                 ways = oracle.directions(model["layers"][0], len(x))
                 R_T = [R["h"][order[-1]] for R, (_, order) in zip(result["hidden"][0], ways, strict=True)]
                 close(np.concatenate(R_T), golden["lrp_all_hidden_T"][:], 1e-12)
+
+
+# ---- networks.h5 ----
+
+
+def cell(kind, group, **options):
+    """A cell from its arrays; those of a plain RNN have a leading axis of 1 in the file."""
+    arrays = {name: group[name][0] if kind == "rnn" else group[name][:] for name in group}
+    return {"kind": kind, **arrays, **options}
+
+
+def both(kind, p):
+    return {"kind": "bi", "forward": cell(kind, p["forward"]), "backward": cell(kind, p["backward"])}
+
+
+CELLS = {
+    "gru_reset_after": lambda p: [cell("gru", p["gru"])],
+    "gru_reset_before": lambda p: [cell("gru", p["gru"], reset_after=False)],
+    "rnn_tanh": lambda p: [cell("rnn", p["rnn"])],
+    "rnn_relu": lambda p: [cell("rnn", p["rnn"], activation="relu")],
+    "gru_bidirectional": lambda p: [both("gru", p)],
+    "gru_then_lstm": lambda p: [cell("gru", p["gru"]), cell("lstm", p["lstm"])],
+    "lstm_bidirectional_last_row": lambda p: [both("lstm", p)],
+}
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_networks(name):
+    with h5py.File(NETWORKS) as file:
+        group = file[name]
+        parameters, x = group["parameters"], group["input0"][:]
+        head = {"kind": "dense", "V": parameters["head/V"][:], "d": parameters["head/d"][:]}
+        readout = "last-row" if name.endswith("last_row") else "last"
+        model = {"layers": [*CELLS[name](parameters), head], "readout": readout}
+        close(oracle.scores(model, x), group["scores"][:], 1e-12)
+        for target in (key for key in group if key.startswith("target")):
+            golden, c = group[target], int(target[6:])
+            close(oracle.gradient(model, x, c)[0], golden["gradient/input0"][:], 1e-12)
+            close(oracle.occlusion(model, x, c), golden["occlusion_f"][:], 1e-12)
+            for rule in RULES:
+                for eps in 0, 0.001, 0.2:
+                    part, result = golden[f"lrp_{rule}/eps{eps}"], oracle.lrp(model, x, c, rule, eps)
+                    *entries, largest = part["ledger"][:]
+                    ledger = result["ledger"]
+                    close(result["x"], part["input0"][:], 1e-11, largest)
+                    close([ledger["inputs"], sum(ledger["biases"]), ledger["stabiliser"]], entries, 1e-11, largest)
+                    assert ledger["initial_state"] == 0
+                    assert largest <= result["largest"] * (1 + 1e-9)  # ours looks at every message
+        if "cd_spans" in group:
+            parts = np.array([oracle.decompose(model, x, span)["scores"] for span in group["cd_spans"][:]])
+            close(parts[:, 0], group["cd_relevant"][:], 1e-12)
+            close(parts[:, 1], group["cd_irrelevant"][:], 1e-12, np.abs(parts[:, 0]).max())
 
 
 # ---- general models: laws ----
