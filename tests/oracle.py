@@ -375,8 +375,8 @@ def gradient(model, x, target, versus=None, step=None):
     """Derivatives by the inputs (T, D) and, for each layer, by its parameters.
 
     Those of a Dense layer are {"V", "d"}, those of a recurrent layer a list with one
-    {"U", "W", "b", "h0"} a direction, and "c0" of an LSTM, "bn" of a GRU. The method "gradient" is the square of the first,
-    "gradient-x-input" the first times x.
+    {"U", "W", "b", "h0"} a direction, and "c0" of an LSTM, "bn" of a GRU. The method "gradient" is the square of the
+    first, "gradient-x-input" the first times x.
     """
     trace = forward(model, x)
     return backward(model, trace, start(trace, target, versus, step), Gradient())
