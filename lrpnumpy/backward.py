@@ -11,7 +11,8 @@ from lrpnumpy.batch import Batch
 from lrpnumpy.forward import BidirectionalTrace, DenseTrace, LSTMTrace, Trace, merge, nothing, per_layer, stacked
 from lrpnumpy.kernels import dense as dense_kernels
 from lrpnumpy.kernels import lstm as kernels
-from lrpnumpy.kernels.steps import KINDS, KINDS_SHARED, PROP
+from lrpnumpy.kernels.lstm import KINDS, KINDS_SHARED
+from lrpnumpy.kernels.steps import PROP
 from lrpnumpy.model import LSTM, Bidirectional, Dense, Layer
 from lrpnumpy.rules import Propagation, Rule, inverse
 
@@ -26,7 +27,6 @@ class Passed:
     initial_state: np.ndarray  # (n,)
     largest: np.ndarray  # (n,) largest relevance of any neuron on the way
     hidden: list[tuple[np.ndarray, ...]] = field(default_factory=list)  # per layer: R_h, R_c (R, H) of each direction
-    parameters: list[tuple[np.ndarray, ...]] = field(default_factory=list)  # per layer: gradients in the records' order
 
 
 # -- the LSTM --------------------------------------------------------------------------------------------------------
@@ -64,14 +64,15 @@ def _shares(rule: Rule, eps: float, share_bias: bool, trace: LSTMTrace, batch: B
         return to_gate + half * lost, to_signal + half * lost, lost
 
     for row, end, before, after in zip(batch.first[:-1], batch.first[1:], batch.at[:-1], batch.at[1:], strict=True):
-        n, step = end - row, slice(4 * row * H, 4 * end * H)
-        z, (i, f, g, o) = trace.Z[step].reshape(4, n, H), trace.A[step].reshape(4, n, H)
+        n = end - row
+        kept = trace.kept[9 * row * H : 9 * end * H].reshape(9, n, H)
+        z, (i, f, g, o, y) = kept[:4], kept[4:]
         c_prev, c = trace.C[before : before + n], trace.C[after : after + n]
         over, lost = inverse(c, eps)
         A, B = f * c_prev * over + half * lost, i * g * over + half * lost
         gate_f, signal_f, lost_f = product(f, c_prev)
         gate_i, signal_i, lost_i = product(i, g)
-        gate_o, signal_o, lost_o = product(o, trace.Y[row:end])
+        gate_o, signal_o, lost_o = product(o, y)
         gain, lost_z = inverse(z, eps)
         to_z = np.stack([B * gate_i, A * gate_f, B * signal_i, gate_o])
         left = to_z * lost_z
@@ -86,12 +87,13 @@ def _shares(rule: Rule, eps: float, share_bias: bool, trace: LSTMTrace, batch: B
 class _Pass:
     """One backward pass over one trace; collects the ledger as it goes down."""
 
-    def __init__(self, trace: Trace, how: Propagation, want_x: bool, hidden: bool, parameters: bool) -> None:
+    def __init__(self, trace: Trace, how: Propagation, want_x: bool, hidden: bool) -> None:
         self.trace, self.how, self.batch = trace, how, trace.batch
-        self.want_x, self.hidden, self.parameters = want_x, hidden, parameters
+        self.want_x, self.hidden = want_x, hidden
         layers, n = len(trace.layers), trace.batch.n
-        ledger = np.zeros((3 + layers, n), trace.scores.dtype)
-        self.passed = Passed(trace.batch.x, ledger[3:], ledger[0], ledger[1], ledger[2], [()] * layers, [()] * layers)
+        self.ledgers = np.zeros((layers, 4, n), trace.scores.dtype)  # biases, stabiliser, initial state, largest
+        self.stabiliser = np.zeros(n, trace.scores.dtype)
+        self.states: list[tuple[np.ndarray, ...]] = [()] * layers
 
     def per_sequence(self, rows: np.ndarray) -> np.ndarray:
         """(R, M) or (n, M) summed over everything but the sequence."""
@@ -104,27 +106,21 @@ class _Pass:
         self, k: int, trace: LSTMTrace, R_last: np.ndarray | None, R_rows: np.ndarray | None, R_x: np.ndarray
     ) -> None:
         """Back through one direction of layer k: relevance of its inputs is added to R_x."""
-        batch, passed, how, layer = self.batch, self.passed, self.how, trace.layer
+        batch, how, layer = self.batch, self.how, trace.layer
         R, H, dtype = len(trace.x), layer.units, trace.x.dtype
         W, U = _packed(layer)
         if how.one_block:
             W, U = W[2:3], U[2:3]
-        none = nothing(0, H, dtype=dtype)
-        S, R_hs, R_cs, R_0 = nothing(0, dtype=dtype), none, none, none
-        if self.hidden:
-            R_hs, R_cs = np.empty((R, H), dtype), np.empty((R, H), dtype)
-        if self.parameters:
-            S, R_0 = np.empty(len(W) * R * H, dtype), np.empty((2 * batch.n, H), dtype)
+        none = nothing(0, 0, H, dtype=dtype)
+        R_states = np.empty((2, R, H), dtype) if self.hidden else none
         kernels.backward(
-            coefficients(how, trace, batch), batch.first, trace.order, trace.Hs, trace.x, trace.ids, trace.table,
-            layer.b, W, U, int(how.rule is not None), none if R_last is None else R_last,
-            none if R_rows is None else R_rows, R_x, passed.biases[k], passed.stabiliser, passed.initial_state,
-            passed.largest, S, R_hs, R_cs, R_0,
+            coefficients(how, trace, batch), batch.first, trace.order, trace.ids, trace.x, trace.table, layer.b,
+            trace.Hs, W, U, int(how.rule is not None),
+            none if R_last is None else np.stack([R_last, np.zeros_like(R_last)]),
+            nothing(0, H, dtype=dtype) if R_rows is None else R_rows, R_x, self.ledgers[k], R_states, none,
         )  # fmt: skip
         if self.hidden:
-            passed.hidden[k] += (R_hs, R_cs)
-        if self.parameters:
-            passed.parameters[k] += _lstm_parameters(trace, batch, S, R_0)
+            self.states[k] += (R_states[0], R_states[1])
 
     def recurrent(
         self,
@@ -143,23 +139,20 @@ class _Pass:
         for side, order, which in zip(sides, (slice(None), flip), (0, 1), strict=False):
             self.lstm(k, side, last[which] if last else None, rows[which][order] if rows else None, R_x)
         if self.hidden and flip is not None:
-            R_h, R_c, mirror_h, mirror_c = self.passed.hidden[k]
-            self.passed.hidden[k] = (R_h, R_c, mirror_h[flip], mirror_c[flip])
+            R_h, R_c, mirror_h, mirror_c = self.states[k]
+            self.states[k] = (R_h, R_c, mirror_h[flip], mirror_c[flip])
         return R_x.sum(axis=1, keepdims=True) if looked_up and want_x else R_x
 
     # -- everything else -------------------------------------------------------------------------------------------
 
     def dense(self, k: int, trace: DenseTrace, R: np.ndarray) -> np.ndarray:
         """Back through y = activation(V x + d)."""
-        layer, passed, how = trace.layer, self.passed, self.how
+        layer, how = trace.layer, self.how
         if how.rule is None:
             slope = {"linear": lambda: 1, "relu": lambda: trace.y > 0, "tanh": lambda: 1 - trace.y**2}[
                 layer.activation
             ]()
-            s = R * slope
-            if self.parameters:
-                passed.parameters[k] = (s.T @ trace.x, s.sum(axis=0))
-            return s @ layer.V
+            return (R * slope) @ layer.V
         if how.share_bias:
             over, lost = inverse(trace.z, how.eps)
             s = R * over
@@ -168,8 +161,7 @@ class _Pass:
         R_x = np.zeros_like(trace.x)
         dense_kernels.backward(
             R, trace.z, trace.x, _packed_dense(layer), layer.d, R.dtype.type(how.eps),
-            np.arange(len(R)) if len(R) == self.batch.n else self.batch.owner, R_x,
-            passed.biases[k], passed.stabiliser, passed.largest,
+            np.arange(len(R)) if len(R) == self.batch.n else self.batch.owner, R_x, self.ledgers[k],
         )  # fmt: skip
         return R_x
 
@@ -178,7 +170,7 @@ class _Pass:
         over, lost = inverse(total, self.how.eps)
         if self.how.share_bias:
             return [(term * over + lost / total.dtype.type(len(terms))) * R for term in terms]
-        self.passed.stabiliser += self.per_sequence(lost * R)
+        self.stabiliser += self.per_sequence(lost * R)
         return [term * over * R for term in terms]
 
     def merge(
@@ -207,7 +199,7 @@ class _Pass:
         over, lost = inverse(trace.pooled, self.how.eps)
         if self.how.share_bias:
             return rows * (share * over * R)[owner] + (share * lost * R)[owner]
-        self.passed.stabiliser += self.per_sequence(lost * R)
+        self.stabiliser += self.per_sequence(lost * R)
         return rows * (share * over * R)[owner]
 
     def run(self, R: np.ndarray) -> Passed:
@@ -228,8 +220,9 @@ class _Pass:
             parts = self.merge(layer.layer, sides, merged, R)
             last, rows = (parts, None) if k == top and model.readout == "last" else (None, parts)
             R = self.recurrent(k, layer, last, rows, want_x)
-        self.passed.x = R
-        return self.passed
+        biases, stabiliser, initial_state, largest = self.ledgers.transpose(1, 0, 2)
+        stabiliser, initial_state = stabiliser.sum(axis=0) + self.stabiliser, initial_state.sum(axis=0)
+        return Passed(R, biases, stabiliser, initial_state, largest.max(axis=0), self.states)
 
     def outputs(self, trace: LSTMTrace | BidirectionalTrace) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
         """What a lower layer gave: its directions' rows, and the merged rows."""
@@ -246,20 +239,7 @@ def backward(
     *,
     want_x: bool = True,
     hidden: bool = False,
-    parameters: bool = False,
 ) -> Passed:
     """Send R, (n, C) or with readout "every" (R, C), from the scores back to the inputs."""
     with np.errstate(over="ignore", invalid="ignore"):  # the caller is told by a warning that names eps
-        return _Pass(trace, how, want_x, hidden, parameters).run(R)
-
-
-def _lstm_parameters(trace: LSTMTrace, batch: Batch, S: np.ndarray, R_0: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Gradients of U, W, b, h0, c0: outer products of s with x and h_prev, summed over steps and sequences."""
-    layer, H = trace.layer, trace.layer.units
-    seen, dU, dW, db = trace.seen, np.zeros_like(layer.U), np.zeros_like(layer.W), np.zeros_like(layer.b)
-    for row, end, before in zip(batch.first[:-1], batch.first[1:], batch.at[:-1], strict=True):
-        s = S[4 * row * H : 4 * end * H].reshape(4, end - row, H).transpose(0, 2, 1)  # (4, H, n)
-        dU += s @ seen[row:end]
-        dW += s @ trace.Hs[before : before + end - row]
-        db += s.sum(axis=2)
-    return dU, dW, db, R_0[: batch.n].sum(axis=0), R_0[batch.n :].sum(axis=0)
+        return _Pass(trace, how, want_x, hidden).run(R)

@@ -16,7 +16,7 @@ import numpy as np
 
 from lrpnumpy.batch import Batch
 from lrpnumpy.forward import BidirectionalTrace, DenseTrace, LSTMTrace, Trace, merge, per_layer, prepared
-from lrpnumpy.kernels import decomposition as kernels
+from lrpnumpy.kernels import lstm_decomposition as kernels
 from lrpnumpy.kernels.steps import CODES
 from lrpnumpy.model import Dense, Model
 
@@ -267,26 +267,19 @@ def _direction(
     """The same for one direction."""
     layer, dtype, V = trace.layer, trace.x.dtype, len(variants.owner)
     _, H, D = layer.U.shape
-    final, every = np.empty((V if end is not None else 0, H), dtype), np.empty((0, H), dtype)
-    rows = variants.owner  # of no use, but where every step has a row
-    if beta_x is not None or end is None:
-        rows = variants.rows() if variants.way > 0 else np.cumsum(variants.T) - 1
-    order = None
-    if end is None:
-        end, every = batch.lengths, np.zeros((int(variants.T.sum()), H), dtype)
-    elif end is not batch.lengths and (end[1:] > end[:-1]).any():  # sequences that end last must come first
-        order = np.argsort(-end[variants.owner], kind="stable")
-        variants, rows = variants.take(order), rows[order]
+    is_last = end is batch.lengths
+    final = np.empty((V if is_last else 0, H), dtype)
+    every = np.zeros((0 if is_last else int(variants.T.sum()), H), dtype)
+    rows = variants.rows() if variants.way > 0 else np.cumsum(variants.T) - 1
     U, W, _ = prepared(layer)
-    room = min(V * H, max(BLOCK, H)) // kernels.LANES + 5  # and then some, so that arrays do not start alike
+    room = min(V * H, max(BLOCK, H)) // kernels.LANES + 5  # padded: arrays do not share cache sets (4 KiB aliasing)
     kernels.decompose(
-        trace.Z, batch.first, trace.A, trace.C, trace.Y, batch.at, trace.seen,
-        np.empty((0, D), dtype) if beta_x is None else beta_x,
+        trace.kept, batch.first, trace.C, trace.seen, np.empty((0, D), dtype) if beta_x is None else beta_x,
         U, W, layer.b if delta is None else layer.b + layer.U @ delta,
-        CODES[layer.activation], CODES[layer.recurrent_activation],
-        variants.owner, variants.start, variants.stop, variants.lo, end, rows, variants.way, final, every,
+        np.array([CODES[layer.activation], CODES[layer.recurrent_activation]]),
+        np.stack([variants.owner, variants.start, variants.stop, variants.lo, rows]), variants.way, final, every,
         np.zeros((8, room * kernels.LANES), dtype),
     )  # fmt: skip
-    if order is not None:
-        final[order] = final.copy()
-    return final if len(final) else every
+    if is_last:
+        return final
+    return every if end is None else every[rows + variants.way * (end[variants.owner] - 1)]

@@ -12,7 +12,7 @@ import numpy as np
 from lrpnumpy.batch import Batch
 from lrpnumpy.kernels import lstm as kernels
 from lrpnumpy.kernels.product import pack
-from lrpnumpy.kernels.steps import CODES, KINDS, NONE
+from lrpnumpy.kernels.steps import CODES, NONE
 from lrpnumpy.model import LSTM, Bidirectional, Dense, Embedding, Layer, Model
 from lrpnumpy.rules import Propagation
 
@@ -54,10 +54,7 @@ class LSTMTrace(NamedTuple):
     n: int
     Hs: np.ndarray  # (n + R, H) hidden states, the initial ones first; with keep "scores" maybe only the last (n, H)
     C: np.ndarray  # (n + R, H) cell states, the initial ones first, with keep "states" and "trace"
-    P: np.ndarray  # per step (4, n, H): U x + b, with keep "states"
-    Z: np.ndarray  # per step (4, n, H): pre-activations, with keep "trace"
-    A: np.ndarray  # per step (4, n, H): gate activations, with keep "trace"
-    Y: np.ndarray  # (R, H) activation(c), with keep "trace"
+    kept: np.ndarray  # what kernels.lstm keeps: U x + b with keep "states", every activation with keep "trace"
     K: np.ndarray  # per step (kinds, n, H): coefficients of the propagation that was kept for (see kernels.steps)
     ids: np.ndarray  # (R,) row of `table` for each row of x, or empty: the first for all
     table: np.ndarray  # (any, 4 H) what W h_prev + U x was added to: the bias; where x is (R, 0), each word's U x + b
@@ -155,17 +152,14 @@ def run_lstm(
     all_states = rows or keep != "scores"
     Hs = np.empty((n + R if all_states else n, H), dtype)
     C = np.empty((n + R, H), dtype) if keep in ("states", "trace") else none
-    P = np.empty(4 * R * H, dtype) if keep == "states" else flat
-    Z = A = flat
-    Y = none
-    if keep == "trace":
-        Z, A, Y = np.empty(4 * R * H, dtype), np.empty(4 * R * H, dtype), np.empty((R, H), dtype)
-    K = flat if rule == NONE else np.empty(KINDS[rule] * R * H, dtype)
+    kept = np.empty({"states": 4, "trace": 9}.get(keep, 0) * R * H if isinstance(keep, str) else 0, dtype)
+    K = flat if rule == NONE else np.empty(kernels.KINDS[rule] * R * H, dtype)
+    start = np.stack([layer.h0, layer.c0])[:, None]  # type: ignore[list-item]
+    codes = np.array([CODES[layer.activation], CODES[layer.recurrent_activation], rule])
     kernels.forward(
-        x, batch.first, order, ids, table, U, W, layer.h0, layer.c0, CODES[layer.activation],
-        CODES[layer.recurrent_activation], rule, dtype.type(eps), K, Hs, C, P, Z, A, Y,
+        x, batch.first, order, ids, table, U, W, start, codes, dtype.type(eps), K, Hs, C, kept,
     )  # fmt: skip
-    return LSTMTrace(layer, x, order, n, Hs, C, P, Z, A, Y, K, ids, table)
+    return LSTMTrace(layer, x, order, n, Hs, C, kept, K, ids, table)
 
 
 def run_dense(layer: Dense, x: np.ndarray) -> DenseTrace:

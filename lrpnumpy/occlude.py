@@ -27,7 +27,7 @@ from lrpnumpy.forward import (
     prepared,
     run_dense,
 )
-from lrpnumpy.kernels import occlusion as kernels
+from lrpnumpy.kernels import lstm_occlusion as kernels
 from lrpnumpy.kernels.steps import CODES
 from lrpnumpy.model import Dense, Model
 
@@ -36,33 +36,40 @@ MOST = 1 << 24  # numbers in the largest array of a group of variants, unless a 
 
 
 class Variants(NamedTuple):
-    """Which sequence each variant is of, which of its steps it leaves out, and when it counts as back."""
+    """Which sequence each variant is of, and when it counts as back."""
 
     owner: np.ndarray  # (V,)
     T: np.ndarray  # (V,) steps of that sequence
-    gap: tuple[np.ndarray, np.ndarray] | None  # (V,) start and stop of what is left out
     tol: float
-    is_mirrored: bool = False
-
-    def mirrored(self) -> Variants:
-        """As the backward direction sees them."""
-        gap = None if self.gap is None else (self.T - self.gap[1], self.T - self.gap[0])
-        return Variants(self.owner, self.T, gap, self.tol, not self.is_mirrored)
 
 
 class Change(NamedTuple):
-    """What stands in place of the sequence's rows: rows[own + stride (t - lo)] at each step t from lo to hi."""
+    """The steps from lo to hi are replaced by `count` rows: rows[own + stride j] is the j-th of them."""
 
     lo: np.ndarray  # (V,)
     hi: np.ndarray  # (V,)
+    count: np.ndarray  # type: ignore[assignment]  # (V,)
     own: np.ndarray  # (V,)
     stride: int  # 0 where all have the same row
     rows: np.ndarray  # (0, D) with stride 0: zeros
 
     def mirrored(self, T: np.ndarray) -> Change:
         """As the backward direction sees it in sequences of T steps."""
-        own = self.own + self.stride * (self.hi - self.lo - 1)
-        return Change(T - self.hi, T - self.lo, own, -self.stride, self.rows)
+        own = self.own + self.stride * (self.count - 1)
+        return Change(T - self.hi, T - self.lo, self.count, own, -self.stride, self.rows)
+
+    @property
+    def missing(self) -> np.ndarray:
+        """(V,) by how many steps each variant is shorter than its sequence."""
+        return self.hi - self.lo - self.count
+
+    def take(self, v: np.ndarray, t: np.ndarray, h: np.ndarray, batch: Batch, owner: np.ndarray) -> np.ndarray:
+        """Rows of variants v at their steps t, where h are the rows of the sequences."""
+        j = t - self.lo[v]
+        out = h[batch.first[np.where(j < 0, t, t + self.missing[v])] + owner[v]]
+        inside = np.flatnonzero((j >= 0) & (j < self.count[v]))
+        out[inside] = self.rows[self.own[v[inside]] + self.stride * j[inside]]
+        return out
 
 
 def occlude(
@@ -156,18 +163,20 @@ def _occluded(
     if leaves_out and position is not None:
         left_out = (start <= position) & (position < stop)
         position = np.where(left_out, np.where(start > 0, start - 1, stop), position)
+        position = position - np.where(position >= stop, stop - start, 0)  # in the steps of the variant
     instead = np.asarray(() if options.baseline is None else options.baseline, dtype).reshape(-1, model.inputs)
     pooling = _Pooling(trace) if model.readout in ("mean", "max") else None
     scores = np.empty((len(T), model.outputs), dtype)
     for some in _groups(model, T, int(batch.lengths[0])):
         lo, hi = start[some], stop[some]
         if variable is None:
-            change = Change(lo, hi, np.zeros(len(lo), np.int64), 0, instead)
+            none = np.zeros(len(lo), np.int64)
+            change = Change(lo, hi, none if leaves_out else hi - lo, none, 0, instead)
         else:
             rows, every, d = batch.x[batch.first[lo] + owner[some]], np.arange(len(lo)), variable[order][some]
             rows[every, d] = instead[0, d] if len(instead) else 0
-            change = Change(lo, hi, every, 1, rows)
-        variants = Variants(owner[some], T[some], (lo, hi) if leaves_out else None, options.tol)
+            change = Change(lo, hi, hi - lo, every, 1, rows)
+        variants = Variants(owner[some], T[some], options.tol)
         scores[some] = _scores(trace, pooling, variants, change, None if position is None else position[some])
     if isinstance(order, slice):
         return scores
@@ -180,7 +189,7 @@ def _groups(model: Model, T: np.ndarray, longest: int) -> list[slice]:
     """As many variants at once as MOST allows; where rows of all steps are needed, that depends on T."""
     recurrent = [layer for layer in model.layers if not isinstance(layer, Dense)]
     numbers = max(layer.inputs + 4 * layer.outputs for layer in recurrent)  # a row
-    all_steps = len(recurrent) > 1 or model.readout in ("mean", "max")
+    all_steps = len(recurrent) > 1 or model.readout != "last"
     if len(T) * numbers * (longest if all_steps else 1) <= MOST:
         return [slice(0, len(T))] if len(T) else []
     total = np.cumsum(T if all_steps else np.ones_like(T)) * numbers
@@ -198,12 +207,17 @@ def _scores(
             if change.stride == 0 and not len(rows):
                 rows = np.zeros((1, layer.layer.inputs), rows.dtype)
             change = change._replace(rows=run_dense(layer.layer, rows).y)
-        elif pooling is None and layer is trace.layers[model.readout_at - 1]:
-            x = _last(layer, batch, variants, change, position)
+        elif pooling is None and position is None and layer is trace.layers[model.readout_at - 1]:
+            x = merge(
+                layer.layer,
+                tuple(_run(*side, batch, variants, False)[0] for side in _directions(layer, variants, change)),
+            )
         else:
             change = _changed(layer, batch, variants, change)
     if pooling is not None:
         x = pooling(variants, change)
+    elif position is not None:
+        x = change.take(np.arange(len(position)), position, trace.merged, batch, variants.owner)
     for layer in trace.layers[model.readout_at :]:
         x = run_dense(layer.layer, x).y  # type: ignore[arg-type]
     return x
@@ -211,53 +225,29 @@ def _scores(
 
 def _directions(
     trace: LSTMTrace | BidirectionalTrace, variants: Variants, change: Change
-) -> list[tuple[LSTMTrace, Variants, Change]]:
+) -> list[tuple[LSTMTrace, Change]]:
     """What each direction sees."""
     if isinstance(trace, LSTMTrace):
-        return [(trace, variants, change)]
-    mirrored = trace.backward, variants.mirrored(), change.mirrored(variants.T)
-    return [(trace.forward, variants, change), mirrored]
-
-
-def _last(
-    trace: LSTMTrace | BidirectionalTrace,
-    batch: Batch,
-    variants: Variants,
-    change: Change,
-    position: np.ndarray | None,
-) -> np.ndarray:
-    """(V, M) a layer's outputs at the position, or where there is none, the last of each direction."""
-    T = variants.T
-    ends = (T, T) if position is None else (position + 1, T - position)
-    sides = [
-        _run(*side, batch, end, None)[0] for side, end in zip(_directions(trace, variants, change), ends, strict=False)
-    ]
-    return merge(trace.layer, tuple(sides))
+        return [(trace, change)]
+    return [(trace.forward, change), (trace.backward, change.mirrored(variants.T))]
 
 
 def _changed(trace: LSTMTrace | BidirectionalTrace, batch: Batch, variants: Variants, change: Change) -> Change:
     """The change of a layer's outputs: where that of any direction is, with the sequence's rows for the other."""
-    T = variants.T
     found = []
-    for side in _directions(trace, variants, change):
-        lo = side[2].lo
-        at = np.cumsum(T - lo) - (T - lo)
-        rows, hi = _run(*side, batch, T, at)
-        found.append((Change(lo, hi, at, 1, rows), side[0].h))
+    for side, part in _directions(trace, variants, change):
+        all_steps = part.count + variants.T - part.hi
+        rows, hi = _run(side, part, batch, variants, True)
+        count = part.count + hi - part.hi
+        found.append((Change(part.lo, hi, count, np.cumsum(all_steps) - all_steps, 1, rows), side.h))
     if isinstance(trace, BidirectionalTrace):
-        found[1] = found[1][0].mirrored(T), found[1][1]
+        found[1] = found[1][0].mirrored(variants.T), found[1][1][batch.flip]
     lo = np.minimum.reduce([one.lo for one, _ in found])
     hi = np.maximum.reduce([one.hi for one, _ in found])
-    v, t = _steps(lo, hi)
-    row = batch.first[t] + variants.owner[v]
-    sides = []
-    for one, h in found:
-        out = h[row if one.stride > 0 else batch.flip[row]]
-        inside = np.flatnonzero((one.lo[v] <= t) & (t < one.hi[v]))
-        w = v[inside]
-        out[inside] = one.rows[one.own[w] + one.stride * (t[inside] - one.lo[w])]
-        sides.append(out)
-    return Change(lo, hi, np.cumsum(hi - lo) - (hi - lo), 1, merge(trace.layer, tuple(sides)))
+    count = hi - lo - change.missing
+    v, t = _steps(lo, lo + count)
+    sides = [one.take(v, t, h, batch, variants.owner) for one, h in found]
+    return Change(lo, hi, count, np.cumsum(count) - count, 1, merge(trace.layer, tuple(sides)))
 
 
 def _steps(lo: np.ndarray, hi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -268,49 +258,26 @@ def _steps(lo: np.ndarray, hi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _run(
-    trace: LSTMTrace,
-    variants: Variants,
-    change: Change,
-    batch: Batch,
-    end: np.ndarray,
-    at: np.ndarray | None,
+    trace: LSTMTrace, change: Change, batch: Batch, variants: Variants, keep: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """One direction up to the step `end`: its last outputs (V, H), or all from step lo on in the rows from `at` on.
+    """One direction: its last outputs (V, H), or with `keep` all from step lo on, one variant after the other.
 
     And the step from which on each variant is as its sequence.
     """
-    layer, V, dtype = trace.layer, len(end), change.rows.dtype
+    layer, V, dtype = trace.layer, len(variants.T), change.rows.dtype
     _, W, Q = prepared(layer)
     if len(change.rows):
         Q = change.rows @ layer.U.reshape(-1, layer.inputs).T + Q
-    shape = V if at is None else int((end - change.lo).sum()), layer.units
-    out = np.empty(shape, dtype) if at is None else np.zeros(shape, dtype)
+    steps = change.count + variants.T - change.hi
+    out = np.zeros((int(steps.sum()) if keep else V, layer.units), dtype)
     done = np.empty(V, np.int64)
-    gap_start, gap_stop = variants.gap or (change.lo, change.lo)
-    columns = variants.owner, change.lo, change.hi, end, gap_start, gap_stop
-    cuts = np.arange(V + 1) if variants.tol > 0 or batch.n == 1 else _strips(*columns)
-    places = min(V, max(batch.n, 96, 4096 // layer.units))
+    columns = variants.owner, change.lo, change.hi, change.count, change.own, np.cumsum(steps) - steps
+    codes = np.array([CODES[layer.activation], CODES[layer.recurrent_activation]])
     kernels.run(
-        trace.P, batch.first, batch.at, trace.C, trace.Hs, W, CODES[layer.activation],
-        CODES[layer.recurrent_activation], cuts, int(variants.is_mirrored), places, *columns, change.own,
-        change.stride, Q, variants.tol, int(at is not None), done if at is None else at, out, done,
+        trace.kept, batch.first, trace.Hs, trace.C, W, codes, np.stack(columns), Q, change.stride, variants.tol,
+        int(keep), out, done,
     )  # fmt: skip
     return out, done
-
-
-def _strips(
-    owner: np.ndarray,
-    lo: np.ndarray,
-    hi: np.ndarray,
-    end: np.ndarray,
-    gap_start: np.ndarray,
-    gap_stop: np.ndarray,
-) -> np.ndarray:
-    """Where the strips of the kernel begin, and where the last one ends."""
-    alike = (owner[1:] == owner[:-1] + 1) & (end[1:] <= end[:-1])
-    for column in (np.minimum(lo, end), lo, hi, gap_start, gap_stop):
-        alike &= column[1:] == column[:-1]
-    return np.concatenate(([0], np.flatnonzero(~alike) + 1, [len(owner)]))
 
 
 class _Pooling:
@@ -329,12 +296,8 @@ class _Pooling:
         """(V, M) what the head gets."""
         at = self.batch.starts[variants.owner] + variants.owner
         x = self.join(self.before[at + change.lo], self.after[at + change.hi])
-        v, t = _steps(change.lo, change.hi)
-        rows, length = change.rows, variants.T
-        if variants.gap is not None:
-            start, stop = variants.gap
-            stays = (t < start[v]) | (t >= stop[v])
-            v, rows, length = v[stays], rows[stays], length - (stop - start)
+        v = np.repeat(np.arange(len(change.lo)), change.count)
+        rows, length = change.rows, variants.T - change.missing
         if len(v):
             begins = np.flatnonzero(np.diff(v, prepend=-1))
             x[v[begins]] = self.join(x[v[begins]], self.join.reduceat(rows, begins))

@@ -106,9 +106,9 @@ def _states(trace: Trace) -> tuple[States | Outputs, ...]:
 
 
 def _side(k: int, name: str, side: LSTMTrace) -> States:
-    T, H = side.Y.shape
+    kept = side.kept.reshape(len(side.h), 9, -1)
     order = slice(None, None, -1 if name == "backward" else 1)
-    parts = side.Z.reshape(T, 4, H), side.A.reshape(T, 4, H), side.C[1:], side.h
+    parts = kept[:, :4], kept[:, 4:8], side.C[1:], side.h
     return States(k, name, *(part[order] for part in parts))
 
 

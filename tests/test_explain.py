@@ -419,6 +419,8 @@ def test_many_words_are_looked_up_projected(rng, method, two):
     unit = np.max(multiplied.ledger["largest"]) if method in LRP else None
     close(looked_up.relevance, multiplied.relevance, 1e-11, unit)
     for name, column in multiplied.ledger.items():
+        if name == "largest":  # a word that is looked up gets one message, not one for each variable
+            continue
         close(looked_up.ledger[name], column, 1e-11, unit)
 
 

@@ -223,8 +223,8 @@ def runs(monkeypatch):
     found = []
     whole = module._run
 
-    def noted(trace, variants, change, batch, end, at):
-        out, done = whole(trace, variants, change, batch, end, at)
+    def noted(trace, change, batch, variants, keep):
+        out, done = whole(trace, change, batch, variants, keep)
         found.append(np.maximum(done - change.lo, 0))
         return out, done
 

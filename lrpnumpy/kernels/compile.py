@@ -25,18 +25,21 @@ from typing import Annotated, Any, get_type_hints
 
 import numpy as np
 
-# Arrays are C-contiguous. R: read only. W: written to. The digit is the number of axes. Scalar has the arrays' dtype.
+# Arrays are C-contiguous. R and I: floats and integers that are only read; W and J: that are written to. The digit is
+# the number of axes. Scalar has the arrays' dtype.
 R1, R2, R3, R4 = (Annotated[np.ndarray, "float", n, "read"] for n in (1, 2, 3, 4))
-W1, W2 = (Annotated[np.ndarray, "float", n, "write"] for n in (1, 2))
-I1 = Annotated[np.ndarray, "int", 1, "read"]
+W1, W2, W3 = (Annotated[np.ndarray, "float", n, "write"] for n in (1, 2, 3))
+I1, I2 = (Annotated[np.ndarray, "int", n, "read"] for n in (1, 2))
+J1 = Annotated[np.ndarray, "int", 1, "write"]
 Scalar = Annotated[Any, "scalar"]
 Int = Annotated[int, "integer"]
 
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
 HELPERS = tuple(
-    f"lrpnumpy.kernels.{name}" for name in ("elementary", "product", "steps", "lstm", "decomposition", "occlusion")
+    f"lrpnumpy.kernels.{name}"
+    for name in ("elementary", "product", "steps", "inputs", "lstm", "lstm_occlusion", "lstm_decomposition")
 )
-MODULES = tuple(f"lrpnumpy.kernels.{name}" for name in ("lstm", "dense", "occlusion", "decomposition"))
+MODULES = tuple(f"lrpnumpy.kernels.{name}" for name in ("lstm", "dense", "lstm_occlusion", "lstm_decomposition"))
 
 KERNELS: list[Kernel] = []
 SMALL = 60_000  # numbers in a call's arrays: beyond this the plain function takes longer than a person likes to wait

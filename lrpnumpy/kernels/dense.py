@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lrpnumpy.kernels.compile import I1, R1, R2, R4, W1, W2, Scalar, kernel
+from lrpnumpy.kernels.compile import I1, R1, R2, R4, W2, Scalar, kernel
 from lrpnumpy.kernels.product import add_product
 from lrpnumpy.kernels.steps import inverse
 
@@ -19,9 +19,7 @@ def backward(
     eps: Scalar,
     owner: I1,  # (rows,) which sequence each row is of
     R_x: W2,  # (rows, M) in: 0
-    biases: W1,  # (n,) what they get is added here
-    stabiliser: W1,  # (n,) the same
-    largest: W1,  # (n,) raised to the largest |R|
+    ledger: W2,  # (4, n) rows 0 and 1: what biases and stabiliser get is added; row 3: raised to the largest message
 ) -> None:
     """R_i = sum_j x_i v_ij / stab(z_j) R_j."""
     rows, C = z.shape
@@ -31,10 +29,12 @@ def backward(
         for j in range(C):
             over, lost = inverse(z[q, j], eps)
             s[q, j] = over * R[q, j]
-            biases[n] += s[q, j] * d[j]
-            stabiliser[n] += lost * R[q, j]
-            largest[n] = max(largest[n], abs(R[q, j]))
+            ledger[0, n] += s[q, j] * d[j]
+            ledger[1, n] += lost * R[q, j]
+            ledger[3, n] = max(ledger[3, n], abs(R[q, j]))
     add_product(s, V[0], R_x)
     for q in range(rows):
+        n = owner[q]
         for j in range(x.shape[1]):
             R_x[q, j] *= x[q, j]
+            ledger[3, n] = max(ledger[3, n], abs(R_x[q, j]))

@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from lrpnumpy.kernels.elementary import sigmoid, tanh
 
 NONE, GRADIENT, ALL, PROP, ABS, HALF = range(-1, 5)  # what the coefficients of a backward pass are for
-CODES = {"sigmoid": 0, "tanh": 1, "linear": 2, "relu": 3, "hard_sigmoid": 4, "hard_sigmoid_3": 5}
+CODES = {
+    "sigmoid": 0,
+    "tanh": 1,
+    "linear": 2,
+    "relu": 3,
+    "hard_sigmoid": 4,  # 0.2 z + 0.5, cut off at 0 and 1
+    "hard_sigmoid_3": 5,  # z / 6 + 0.5, cut off at 0 and 1
+    "selu": 6,
+    "elu": 7,  # exp(z) - 1 below 0
+    "softplus": 8,
+    "softsign": 9,
+    "exponential": 10,
+    "gelu": 11,  # with erf
+    "gelu_tanh": 12,
+    "silu": 13,
+    "leaky_relu": 14,  # 0.01 z below 0
+    "mish": 15,
+}
+SELU, ELU, SOFTPLUS, SOFTSIGN, EXPONENTIAL, GELU, GELU_TANH, SILU, LEAKY_RELU = range(6, 15)
+SELU_SCALE, SELU_ALPHA = 1.0507009873554805, 1.6732632423543772  # Klambauer et al. 2017
+LEAK = 0.01
 
 
 def activate(z: np.ndarray, y: np.ndarray, code: int) -> None:
@@ -27,14 +49,17 @@ def activate(z: np.ndarray, y: np.ndarray, code: int) -> None:
     elif code == 3:
         for q in range(z.size):
             y[q] = max(zero, z[q])
-    else:
+    elif code <= 5:
         slope = z.dtype.type(0.2) if code == 4 else one / z.dtype.type(6)
         for q in range(z.size):
             y[q] = min(one, max(zero, slope * z[q] + half))
+    else:
+        for q in range(z.size):
+            y[q] = rare(float(z[q]), code)
 
 
-def differentiate(y: np.ndarray, dy: np.ndarray, code: int) -> None:
-    """dy = F'(z) from y = F(z)."""
+def differentiate(z: np.ndarray, y: np.ndarray, dy: np.ndarray, code: int) -> None:
+    """dy = F'(z), where y = F(z)."""
     one = y.dtype.type(1)
     zero = y.dtype.type(0)
     if code == 0:
@@ -49,10 +74,77 @@ def differentiate(y: np.ndarray, dy: np.ndarray, code: int) -> None:
     elif code == 3:
         for q in range(y.size):
             dy[q] = one if y[q] > zero else zero
-    else:
+    elif code <= 5:
         slope = y.dtype.type(0.2) if code == 4 else one / y.dtype.type(6)
         for q in range(y.size):
             dy[q] = slope if zero < y[q] < one else zero
+    else:
+        for q in range(y.size):
+            dy[q] = rare_slope(float(z[q]), code)
+
+
+def rare(z: float, code: int) -> float:
+    """F(z) of the activations from selu on, one number at a time and in float64."""
+    if code == SELU:
+        return SELU_SCALE * (z if z > 0 else SELU_ALPHA * math.expm1(z))
+    if code == ELU:
+        return z if z > 0 else math.expm1(z)
+    if code == SOFTPLUS:
+        return softplus(z)
+    if code == SOFTSIGN:
+        return z / (1 + abs(z))
+    if code == EXPONENTIAL:
+        return exponential(z)
+    if code == GELU:
+        return 0.5 * z * math.erfc(-z * math.sqrt(0.5))
+    if code == GELU_TANH:
+        return 0.5 * z * (1 + math.tanh(gelu_argument(z)))
+    if code == SILU:
+        return z * sigmoid(z)
+    if code == LEAKY_RELU:
+        return z if z > 0 else LEAK * z
+    return z * math.tanh(softplus(z))  # mish
+
+
+def rare_slope(z: float, code: int) -> float:
+    """F'(z) of the same."""
+    if code == SELU:
+        return SELU_SCALE if z > 0 else SELU_SCALE * SELU_ALPHA * math.exp(z)
+    if code == ELU:
+        return 1.0 if z > 0 else math.exp(z)
+    if code == SOFTPLUS:
+        return sigmoid(z)
+    if code == SOFTSIGN:
+        return 1 / (1 + abs(z)) ** 2
+    if code == EXPONENTIAL:
+        return exponential(z)
+    if code == GELU:
+        return 0.5 * math.erfc(-z * math.sqrt(0.5)) + z * math.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
+    if code == GELU_TANH:
+        t = math.tanh(gelu_argument(z))
+        return 0.5 * (1 + t) + 0.5 * z * (1 - t * t) * math.sqrt(2 / math.pi) * (1 + 0.134145 * z * z)
+    if code == SILU:
+        s = sigmoid(z)
+        return s + z * s * (1 - s)
+    if code == LEAKY_RELU:
+        return 1.0 if z > 0 else LEAK
+    t = math.tanh(softplus(z))  # mish
+    return t + z * (1 - t * t) * sigmoid(z)
+
+
+def softplus(z: float) -> float:
+    """log(1 + exp(z))."""
+    return max(z, 0.0) + math.log1p(math.exp(-abs(z)))
+
+
+def exponential(z: float) -> float:
+    """exp(z), infinite where it is too large for a number."""
+    return math.inf if z > 709.0 else math.exp(z)
+
+
+def gelu_argument(z: float) -> float:
+    """What gelu_tanh takes the tanh of: sqrt(2 / pi) (z + 0.044715 z^3)."""
+    return math.sqrt(2 / math.pi) * (z + 0.044715 * z * z * z)
 
 
 def copy(x, y) -> None:  # type: ignore[no-untyped-def]
@@ -93,77 +185,6 @@ def share(rule, gate, signal, eps):  # type: ignore[no-untyped-def]
     return type(eps)(0.5), type(eps)(0.5), type(eps)(0)
 
 
-# The coefficients of one step, for kernels.lstm.backward. Arrays are flat; `k` has the kinds that KINDS counts, one
-# after the other: K of the gates i, f, g, o (of g alone with ALL), from R_c to z of i, f, g and from R_h to z of o;
-# c_to_c, h_to_c; leak_c, leak_h, what stabilisers keep of R_c and R_h. GRADIENT has no leaks, ALL nothing of h.
-
-KINDS = {GRADIENT: 6, ALL: 3, PROP: 8, ABS: 8, HALF: 8}
-KINDS_SHARED = 12  # where biases are shared: the same, then what each gate's z gives to all its inputs alike
-
-
-def gradient_step(a, y, c_prev, activation: int, recurrent: int, k) -> None:  # type: ignore[no-untyped-def]
-    """Partial derivatives: K from c to z of i, f, g and from h to z of o."""
-    m = y.size
-    i, f, g, o = a[:m], a[m : 2 * m], a[2 * m : 3 * m], a[3 * m :]
-    K_i, K_f, K_g, K_o = k[:m], k[m : 2 * m], k[2 * m : 3 * m], k[3 * m : 4 * m]
-    c_to_c, h_to_c = k[4 * m : 5 * m], k[5 * m :]
-    differentiate(a[: 2 * m], k[: 2 * m], recurrent)
-    differentiate(g, K_g, activation)
-    differentiate(o, K_o, recurrent)
-    differentiate(y, h_to_c, activation)
-    for q in range(m):
-        K_i[q] *= g[q]
-        K_f[q] *= c_prev[q]
-        K_g[q] *= i[q]
-        K_o[q] *= y[q]
-        h_to_c[q] *= o[q]
-        c_to_c[q] = f[q]
-
-
-def signal_step(z, a, c_prev, c, eps, k) -> None:  # type: ignore[no-untyped-def]
-    """The signal takes all: nothing but g receives anything."""
-    m = c.size
-    i, f, g = a[:m], a[m : 2 * m], a[2 * m : 3 * m]
-    K_g, c_to_c, leak_c = k[:m], k[m : 2 * m], k[2 * m :]
-    z_g = z[2 * m : 3 * m]
-    for q in range(m):
-        over, lost = inverse(c[q], eps)
-        gain, lost_z = inverse(z_g[q], eps)
-        B = i[q] * g[q] * over
-        c_to_c[q] = f[q] * c_prev[q] * over
-        K_g[q] = B * gain
-        leak_c[q] = lost + B * lost_z
-
-
-def shares_step(rule: int, z, a, y, c_prev, c, eps, k) -> None:  # type: ignore[no-untyped-def]
-    """A product rule that gives to gates, too."""
-    m = c.size
-    i, f, g, o = a[:m], a[m : 2 * m], a[2 * m : 3 * m], a[3 * m :]
-    z_i, z_f, z_g, z_o = z[:m], z[m : 2 * m], z[2 * m : 3 * m], z[3 * m :]
-    K_i, K_f, K_g, K_o = k[:m], k[m : 2 * m], k[2 * m : 3 * m], k[3 * m : 4 * m]
-    c_to_c, h_to_c, leak_c, leak_h = k[4 * m : 5 * m], k[5 * m : 6 * m], k[6 * m : 7 * m], k[7 * m :]
-    for q in range(m):
-        over, lost = inverse(c[q], eps)
-        A, B = f[q] * c_prev[q] * over, i[q] * g[q] * over
-        gate_f, signal_f, lost_f = share(rule, f[q], c_prev[q], eps)
-        gate_i, signal_i, lost_i = share(rule, i[q], g[q], eps)
-        gain_i, lost_zi = inverse(z_i[q], eps)
-        gain_f, lost_zf = inverse(z_f[q], eps)
-        gain_g, lost_zg = inverse(z_g[q], eps)
-        K_i[q] = B * gate_i * gain_i
-        K_f[q] = A * gate_f * gain_f
-        K_g[q] = B * signal_i * gain_g
-        c_to_c[q] = A * signal_f
-        to_i_and_g = lost_i + gate_i * lost_zi + signal_i * lost_zg
-        leak_c[q] = lost + A * (lost_f + gate_f * lost_zf) + B * to_i_and_g
-    for q in range(m):
-        gate_o, signal_o, lost_o = share(rule, o[q], y[q], eps)
-        gain_o, lost_zo = inverse(z_o[q], eps)
-        h_to_c[q] = signal_o
-        K_o[q] = gate_o * gain_o
-        leak_h[q] = lost_o + gate_o * lost_zo
-
-
 def overloads() -> None:
     """Let kernels call these functions."""
     from numba.core import cgutils, types
@@ -184,5 +205,6 @@ def overloads() -> None:
     def _copy(x, y):  # a loop would spend its time on what is left over when vectors are through
         return lambda x, y: move(x, y)
 
-    for helper in (activate, differentiate, repeat, inverse, share, gradient_step, signal_step, shares_step):
+    rarely = (rare, rare_slope, softplus, exponential, gelu_argument)
+    for helper in (activate, differentiate, *rarely, repeat, inverse, share):
         register_jitable(helper)

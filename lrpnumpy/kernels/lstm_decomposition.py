@@ -5,61 +5,67 @@ a = W beta_prev + U beta_x, the relevant part of F(z) together with that of the 
 
     F_ab = L_a + F(b) = K + 1/2 [F(a + b) - F(z - a)],   K = 1/2 [F(b) + F(z)],
 
-and K is the same for all phrases of a sequence. T_a of the cell is the same with z = c and b = 0. Where F is sigmoid
+and K is the same for all phrases of a sequence. T_a of the cell is L_a with z = c and b = 0. Where F is sigmoid
 or tanh, and z not huge, the bracket is one `difference` of elementary.
 
 A variant is a sequence with a phrase. It takes part from the step `join` on, before which beta is 0. Variants go
-through time in blocks that stay in the cache, and all sequences of a block end together: those that are shorter begin
-later, and the batch only grows. Its slots are in the order in which variants join. Neighbours that join together, have
-the same phrase, and whose sequences are neighbours too, form a run: elementwise loops are as long as runs. Where a
-block has one sequence, what its variants share is repeated, and loops go over several of them.
+through time in blocks that stay in the cache. All sequences of a block end together: shorter ones begin later, and the
+number of variants that take part only grows. With sequences of 4 and 2 steps, and each word a phrase of its own:
+
+    time of the block                       0    1    2    3
+    step of the first sequence              0    1    2    3
+    step of the second sequence                       0    1
+    variants that take part                 1    2    4    6
+
+The slots of a block are in the order in which variants join. Neighbouring slots that join together, have the same
+phrase counted from the end, and whose sequences are neighbours too, form a run: elementwise loops are as long as runs.
+Where a block has one sequence, what its variants share is repeated, so that loops can go over several of them.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from lrpnumpy.kernels.compile import I1, R1, R2, R4, W2, Int, kernel
+from lrpnumpy.kernels.compile import I1, I2, R1, R2, R4, W2, Int, kernel
 from lrpnumpy.kernels.elementary import NARROW, difference, twice_cosh
+from lrpnumpy.kernels.inputs import lengths_of, states_before
 from lrpnumpy.kernels.product import add_product
 from lrpnumpy.kernels.steps import activate, copy
 
+OWNER, START, STOP, JOIN, ROWS = range(5)  # rows of `variants`
 LOOP = 512  # numbers that an elementwise loop should have at least
 LANES = 32  # and of which it should have a multiple: no rest that is not vectorised
-QUICK = 16  # added to the code of sigmoid and tanh where `difference` serves
+QUICK = 100  # added to the code of sigmoid and tanh where `difference` serves
 
 
 @kernel
 def decompose(
-    Z: R1,  # the trace, as in kernels.lstm
-    first: I1,
-    A: R1,
-    C: R2,
-    Y: R2,
-    at: I1,
-    X: R2,  # (R, D) inputs
+    kept: R1,  # (9, n, H) a step, of kernels.lstm: z of i, f, g, o, then i, f, g, o, and tanh(c)
+    first: I1,  # (T+1,)
+    C: R2,  # (n_0 + R, H) states c
+    x: R2,  # (R, D) inputs, in the order of the rows
     beta_x: R2,  # (any, D) their relevant parts, or (0, D): x in the phrase, 0 outside
-    U: R4,
-    W: R4,
+    U: R4,  # packed (4, D, H)
+    W: R4,  # packed (4, H, H)
     b: R2,  # (4, H)
-    activation: Int,
-    recurrent: Int,
-    owner: I1,  # (V,) sequence of each variant: those of one sequence together, and those that end last first
-    start: I1,  # (V,) phrase
-    stop: I1,
-    join: I1,  # (V,)
-    end: I1,  # (n_0,) how many steps of each sequence count
-    rows: I1,  # (V,) row of the first step in beta_x and in `every`
-    way: Int,  # 1, or -1 where later steps have lower rows
+    codes: I1,  # activation, recurrent activation
+    variants: I2,  # (5, V) owner, start and stop of the phrase, join; row of the first step in beta_x and in `every`
+    way: Int,  # 1, or -1 where later steps have lower rows there
     final: W2,  # (V, H) out: beta of the last step; or (0, H)
     every: W2,  # (any, H) in: 0; out: beta of every step; or (0, H)
     state: W2,  # (8, a multiple of LANES) in: 0; room for as many variants as go through time together
 ) -> None:
-    """beta_c = i_ab g_ab + f_ab beta_c_prev (- i_b g_b outside the phrase), beta = o T_a."""
-    V = owner.size
+    """beta_c = i_ab g_ab + f_ab beta_c_prev (- i_b g_b outside the phrase), beta = o T_a.
+
+    The variants of one sequence must stand together, and those of longer sequences before those of shorter ones.
+    """
+    V = variants.shape[1]
+    start, stop, rows = variants[START], variants[STOP], variants[ROWS]
+    activation, recurrent = codes[0], codes[1]
     H = b.shape[1]
-    R, D = X.shape
-    zero = Z.dtype.type(0)
+    R, D = x.shape
+    zero = kept.dtype.type(0)
+    length = lengths_of(first)
     is_own = beta_x.shape[0] > 0
     m = state.shape[1] // H
     places = max(min(first[1], m), LOOP // H)
@@ -69,16 +75,16 @@ def decompose(
     late = slots[2]  # how many steps of the block its sequence misses
     run = slots[3]  # length of the run that begins here
     seq = slots[4]  # sequence in each place
-    ends = slots[5]  # its end
+    ends = slots[5]  # its length
     joined = np.empty(first.size + 1, np.int64)  # how many have joined by each step
-    Ux = np.zeros((3, 0 if is_own else R * H), Z.dtype)
-    own = np.empty((m if is_own else 0, D), Z.dtype)
-    fixed = np.zeros((10, places * H), Z.dtype)  # b of i, f, g and 0 for the cell; F of these; i_b g_b; 0
-    frame = np.zeros((16, places * H), Z.dtype)  # v, m, K of i, f, g and the cell; o; U x of i, f, g
+    Ux = np.zeros((3, 0 if is_own else R * H), kept.dtype)
+    own = np.empty((m if is_own else 0, D), kept.dtype)
+    fixed = np.zeros((10, places * H), kept.dtype)  # b of i, f, g and 0 for the cell; F of these; i_b g_b; 0
+    frame = np.zeros((16, places * H), kept.dtype)  # v, m, K of i, f, g and the cell; o; U x of i, f, g
     beta = state[5][: m * H].reshape(m, H)
     beta_c = state[6]
     left = state[7]  # what is for gamma_c: i_b g_b outside the phrase
-    if is_quick(Z, first, C, b, NARROW):
+    if is_quick(kept, first, C, b, NARROW):
         activation += QUICK if activation == 1 else 0
         recurrent += QUICK if recurrent == 0 else 0
     for p in range(places):
@@ -90,10 +96,10 @@ def decompose(
         fixed[8][j] = fixed[4][j] * fixed[6][j]
     if not is_own:
         for k in range(3):
-            add_product(X, U[k], Ux[k].reshape(R, H))
+            add_product(x, U[k], Ux[k].reshape(R, H))
     begin = 0
     while begin < V:
-        count, sequences = arrange(begin, owner, start, stop, join, end, which, place, late, run, seq, ends, joined)
+        count, sequences = arrange(begin, variants, length, which, place, late, run, seq, ends, joined)
         L = ends[0]
         running = 0
         n = 0
@@ -114,17 +120,17 @@ def decompose(
                 here = slice(p * H, (p + size) * H)
                 row = first[now] + seq[p]
                 there = slice(row * H, (row + size) * H)
-                gate = 4 * first[now] + seq[p]  # in rows of Z and A
+                apart = (first[now + 1] - first[now]) * H  # numbers of one kind
+                at = (9 * first[now] + seq[p]) * H  # z of i
                 for k in range(3):
-                    copy(Z[gate * H : (gate + size) * H], frame[3 * k][here])
-                    copy(A[gate * H : (gate + size) * H], frame[3 * k + 2][here])
-                    gate += first[now + 1] - first[now]
+                    copy(kept[at + k * apart : at + k * apart + size * H], frame[3 * k][here])
+                    copy(kept[at + (4 + k) * apart : at + (4 + k) * apart + size * H], frame[3 * k + 2][here])
                     if not is_own:
                         copy(Ux[k][there], frame[13 + k][here])
-                after = at[now + 1] + seq[p]
+                after = states_before(first, now + 1) + seq[p]
                 copy(C.reshape(C.size)[after * H : (after + size) * H], frame[9][here])
-                copy(Y.reshape(Y.size)[there], frame[11][here])
-                copy(A[gate * H : (gate + size) * H], frame[12][here])
+                copy(kept[at + 8 * apart : at + 8 * apart + size * H], frame[11][here])
+                copy(kept[at + 7 * apart : at + 7 * apart + size * H], frame[12][here])
                 p += size
             for k in range(4):
                 prepare(fixed, frame, k, running * H, recurrent if k < 2 else activation)
@@ -190,15 +196,16 @@ def decompose(
         begin += count
 
 
-def arrange(begin, owner, start, stop, join, end, which, place, late, run, seq, ends, joined):  # type: ignore[no-untyped-def]
+def arrange(begin, variants, length, which, place, late, run, seq, ends, joined):  # type: ignore[no-untyped-def]
     """Put the next variants into slots: how many, of how many sequences. Whole sequences, unless one is too large."""
+    owner, start, stop, join = variants[OWNER], variants[START], variants[STOP], variants[JOIN]
     done = min(begin + which.size, owner.size)
     while done < owner.size and owner[done] == owner[done - 1] and owner[done] != owner[begin]:
         done -= 1
-    L = end[owner[begin]]
+    L = length[owner[begin]]
     joined[: L + 2] = 0
     for v in range(begin, done):
-        joined[min(join[v] + L - end[owner[v]], L) + 1] += 1
+        joined[min(join[v] + L - length[owner[v]], L) + 1] += 1
     for t in range(L + 1):
         joined[t + 1] += joined[t]
     p = -1
@@ -206,7 +213,7 @@ def arrange(begin, owner, start, stop, join, end, which, place, late, run, seq, 
         if v == begin or owner[v] != owner[v - 1]:
             p += 1
             seq[p] = owner[v]
-            ends[p] = end[owner[v]]
+            ends[p] = length[owner[v]]
         t = min(join[v] + L - ends[p], L)
         s = joined[t]
         joined[t] += 1
@@ -222,18 +229,18 @@ def arrange(begin, owner, start, stop, join, end, which, place, late, run, seq, 
     return done - begin, p + 1
 
 
-def is_quick(Z, first, C, b, limit):  # type: ignore[no-untyped-def]
+def is_quick(kept, first, C, b, limit):  # type: ignore[no-untyped-def]
     """Whether no z, b or c is too large for `difference`."""
     H = b.shape[1]
-    top = Z.dtype.type(0)  # of |b|
+    top = kept.dtype.type(0)  # of |b|
     for k in range(3):
         for j in range(H):
             top = max(top, abs(b[k, j]))
-    far = beyond(C.reshape(C.size), Z.dtype.type(limit))
+    far = beyond(C.reshape(C.size), kept.dtype.type(limit))
     for t in range(first.size - 1):
-        gate, m = 4 * first[t] * H, (first[t + 1] - first[t]) * H
-        far += beyond(Z[gate : gate + 2 * m], Z.dtype.type(2 * limit) - top)
-        far += beyond(Z[gate + 2 * m : gate + 3 * m], Z.dtype.type(limit) - top)
+        z, m = kept[9 * first[t] * H :], (first[t + 1] - first[t]) * H
+        far += beyond(z[: 2 * m], kept.dtype.type(2 * limit) - top)
+        far += beyond(z[2 * m : 3 * m], kept.dtype.type(limit) - top)
     return far == 0
 
 
@@ -246,12 +253,16 @@ def beyond(z, limit):  # type: ignore[no-untyped-def]
 
 
 def prepare(fixed, frame, k, size, code):  # type: ignore[no-untyped-def]
-    """For `relevant`: F(z) becomes K; where it is quick, z becomes what `difference` needs, else b comes with it."""
+    """For `relevant`: F(z) becomes K; where it is quick, z becomes what `difference` needs, else b comes with it.
+
+    Of the cell, k = 3, only L_a is asked for, not together with F(b): its K is 1/2 [F(c) - F(0)].
+    """
     b, F_b = fixed[k][:size], fixed[4 + k][:size]
     v, m, K = frame[3 * k][:size], frame[3 * k + 1][:size], frame[3 * k + 2][:size]
     half = b.dtype.type(0.5)
+    sign = -half if k == 3 else half
     for q in range(size):
-        K[q] = half * (F_b[q] + K[q])
+        K[q] = sign * F_b[q] + half * K[q]
     if code < QUICK:
         copy(b, m)
     else:  # tanh(x) is 2 sigmoid(2 x) - 1
