@@ -74,9 +74,12 @@ def backward(trace: Trace, R: np.ndarray, how: Propagation, *, hidden: bool = Fa
         for source, part in zip(node.inputs, node.layer.give_back(trace.ran[name], Rs, how, entry), strict=True):
             if part is not None:
                 arrived[source] = arrived[source] + part if source in arrived else part
+    inputs = {name: arrived[name] if name in arrived else np.zeros_like(x.rows) for name, x in trace.inputs.items()}
+    if how.times_input:  # what several nodes or directions give an input may add up to more than each message
+        for name, x in trace.inputs.items():
+            Entry(ledger[0]).see(inputs[name], x.batch)
     _, stabiliser, start, _ = ledger.sum(axis=0)
     biases, largest = ledger[model.numbers, 0], ledger[:, 3].max(axis=0)
-    inputs = {name: arrived[name] if name in arrived else np.zeros_like(x.rows) for name, x in trace.inputs.items()}
     return Passed(inputs, biases, stabiliser, start, largest, states)
 
 
