@@ -6,8 +6,9 @@ and how two directions become one, is decided in `bidirectional.py` alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -231,7 +232,39 @@ class Cell(Layer):
         return states
 
     def decomposed(self, read: Read, part: Part, way: int, every: bool) -> np.ndarray:
-        """beta of the last states (V, H), or of every step in the rows of a batch of variants."""
+        """beta of the last states (V, H), or of every step in the rows of a batch of variants.
+
+        `way` is -1 where the cell reads mirrored; the phrase is then that of the mirrored sequence. Here: all variants
+        go through time together, each step by the cell's own `split_step`.
+        """
+        batch, H, G, dtype = read.x.batch, self.units, len(self.GATES), self.U.dtype
+        variants = Batch(batch.lengths[part.owner])
+        mirror = slice(None) if way > 0 else variants.flip  # rows in the order in which the cell reads
+        given = None if part.beta is None else part.beta.rows[mirror]
+        seen, kept = read.seen, read.of_step(self.TRACED)
+        b = self.b + self.U @ part.delta
+        flat_U = self.U.reshape(-1, self.inputs).T
+        beta = np.zeros((len(part.owner), H), dtype)
+        rows = np.empty((variants.R if every else 0, H), dtype)
+        for t, (row, end) in enumerate(pairwise(variants.first.tolist())):
+            V = end - row
+            owner = part.owner[:V]
+            inside = ((part.start[:V] <= t) & (t < part.stop[:V]))[:, None]
+            beta_x = given[row:end] if given is not None else seen[batch.first[t] + owner] * inside
+            a_x = (beta_x @ flat_U).reshape(V, G, H).transpose(1, 0, 2)
+            beta[:V] = self.split_step(kept[t][:, owner], a_x, beta[:V], inside, b)
+            if every:
+                rows[row:end] = beta[:V]
+        return rows[mirror] if every else beta
+
+    def split_step(
+        self, kept: np.ndarray, a_x: np.ndarray, beta: np.ndarray, inside: np.ndarray, b: np.ndarray
+    ) -> np.ndarray:
+        """beta of h (V, H) from that of h_prev.
+
+        kept (kinds, V, H) are the true activations, a_x = U beta_x (G, V, H), inside (V, 1) says whether the step is in
+        the phrase, b (G, H) is the bias.
+        """
         raise NotImplementedError  # pragma: no cover
 
     def varied(self, read: Read, change: Change, tol: float, every: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -352,6 +385,14 @@ def room_for_inputs(x: Packed, units: int) -> np.ndarray:
 def summed(x: Packed, R_x: np.ndarray) -> np.ndarray:
     """Relevance of the inputs; words that were looked up have one number each, (R, 1)."""
     return R_x if x.words is None else R_x.sum(axis=1, keepdims=True)
+
+
+def relevant(
+    F: Callable[[np.ndarray], np.ndarray], a: np.ndarray, z: np.ndarray, b: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """L_a = 1/2 [F(a+b) - F(b) + F(z) - F(z-a)], the relevant part of F(z), and L_b = F(b), that of the bias."""
+    L_b = F(b)
+    return (F(a + b) - L_b + F(z) - F(z - a)) * a.dtype.type(0.5), L_b
 
 
 def table_of(*columns: np.ndarray) -> np.ndarray:
