@@ -41,11 +41,11 @@ def request(model: Model, method: Any, unit: Any, versus: Any, step: Any, option
 
 def own_options(method: Any, options: dict[str, Any]) -> dict[str, Any]:
     """Those of the options that a method has, for calls with several methods; one that no method has is an error."""
-    known = {name for one in METHODS.values() for name in one.options.names()}
+    known = {name for one in METHODS.values() for name in one.options.known()}
     for name in options:
         if name not in known:
             raise LrpError(f"{name!r} must be an option of some method; they have {', '.join(sorted(known))}.")
-    return {name: value for name, value in options.items() if name in find(method).options.names()}
+    return {name: value for name, value in options.items() if name in find(method).options.known()}
 
 
 def class_index(model: Model, value: Any, what: str) -> int:

@@ -16,13 +16,12 @@ from lrpnumpy.checks import RelevanceWarning
 from lrpnumpy.encode import Encoded
 from lrpnumpy.methods.base import Columns, Request
 from lrpnumpy.methods.occlusion import probabilities
+from lrpnumpy.methods.propagated import TOO_LARGE, adds_up
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Batch
-from lrpnumpy.result import Explanation, Hidden, Ledger, Span, SpanLedger
+from lrpnumpy.result import Explanation, Hidden, InputPart, Ledger, Span, SpanLedger
 
 LEDGER = tuple(field.name for field in fields(Ledger))
-TOO_LARGE = 1e6  # times f_c: relevance beyond this is decided by rounding
-GAP = 1e-3  # of f_c: how much a ledger may miss
 
 
 class Explanations(Sequence[Explanation]):
@@ -36,6 +35,8 @@ class Explanations(Sequence[Explanation]):
         self.encoded, self._options = encoded, request.shown()
         self.padded = any(sequence.kept is not None for sequence in encoded)
         self._single: dict[str, list[Any]] = {}  # what has a shape of its own for each sequence
+        self._doubt = False  # whether relevance of any chunk may not be trusted
+        self._others = [name for name in model.ports if name != model.main]
         self.alone = len(encoded) == 1 and not self.padded  # then the columns of its chunk are those of the result
         if not self.alone:
             self._make_room()
@@ -72,6 +73,8 @@ class Explanations(Sequence[Explanation]):
         return self.starts[positions].take(batch.owner) + batch.step
 
     def _put(self, positions: np.ndarray, batch: Batch, columns: Columns) -> None:
+        if not np.isfinite(columns.relevance).all() or not (columns.sound is None or columns.sound.all()):
+            self._doubt = True
         if self.alone:
             self.scores, self.targets, self.ledger = columns.scores, columns.targets, columns.ledger
             self.relevance, self.variables = columns.relevance, columns.variables
@@ -88,6 +91,17 @@ class Explanations(Sequence[Explanation]):
             if parts is not None:
                 for k, part in zip(positions, parts, strict=True):
                     self._single[name][k] = part
+        for name, other in columns.others.items():
+            others: list[Any] = self._single.setdefault(f"input {name}", [None] * len(self.encoded))
+            for s, k in enumerate(positions):
+                take = other.batch.first[: other.batch.lengths[s]] + s
+                encoded = self.encoded[k].others[name]
+                others[k] = InputPart(
+                    _spread(other.relevance[..., take], encoded, -1),
+                    None if other.variables is None else _spread(other.variables[..., take, :], encoded, -2),
+                    self.model.ports[name].features,
+                    encoded.tokens,
+                )
         if columns.hidden is not None:
             for s, k in enumerate(positions):
                 take = batch.first[: batch.lengths[s]] + s
@@ -134,6 +148,8 @@ class Explanations(Sequence[Explanation]):
             ledger=ledger,
             hidden=self._single["hidden"][k] if "hidden" in self._single else None,
             spans=None if spans is None else self._phrases(k, spans[k]),
+            others={name: self._single[f"input {name}"][k] for name in self._others},
+            name=self.model.main,
         )
 
     def _phrases(self, k: int, values: np.ndarray) -> tuple[Span, ...]:
@@ -144,8 +160,9 @@ class Explanations(Sequence[Explanation]):
         """Probabilities, and one warning a call where relevance cannot be trusted."""
         with np.errstate(all="ignore"):
             self.probabilities = probabilities(self.model.output, self.scores)  # (N, C), where the model has any
-            if (problem := self._problem()) is not None:
-                self._say(problem)
+            problem = self._problem() if self._doubt else None
+        if problem is not None:
+            self._say(problem)
 
     def _problem(self) -> str | None:
         """What is wrong: relevance that is not finite, a ledger that misses its score, relevance that is too large."""
@@ -154,26 +171,26 @@ class Explanations(Sequence[Explanation]):
             return f"relevance of sequence {k} is not finite ({self._settings()})"
         if not self.ledger:
             return None
-        gap, is_huge = self._gap_and_size()
-        if np.count_nonzero(missed := ~(gap <= GAP)):
+        missed, huge = self._missed_and_huge()
+        if np.count_nonzero(missed):
+            score, size = explained(self.scores, self.targets, self.request.versus)
+            gap = abs(self.ledger["total"] - score)[missed] / np.maximum(size[missed], np.finfo(size.dtype).tiny)
             return (
                 f"the ledger misses the score by up to {100 * np.max(gap):.2g} % for {self._count(missed)} "
                 f"({self._settings()}), because relevance inside the network is so large that rounding decides it"
             )
-        if np.count_nonzero(is_huge):
+        if np.count_nonzero(huge):
             return (
-                f"relevance inside the network is more than {TOO_LARGE:.0e} times the score for {self._count(is_huge)} "
+                f"relevance inside the network is more than {TOO_LARGE:.0e} times the score for {self._count(huge)} "
                 f"({self._settings()}), so rounding decides it"
             )
         return None
 
-    def _gap_and_size(self) -> tuple[np.ndarray, np.ndarray]:
-        """By how much each ledger misses its score, and whether relevance is too large anywhere in the network."""
-        score, size = self._explained()
-        least = np.finfo(size.dtype).tiny
-        return ledger_gap(self.ledger["total"], score, size), self.ledger["largest"] > TOO_LARGE * np.maximum(
-            abs(score), least
-        )
+    def _missed_and_huge(self) -> tuple[np.ndarray, np.ndarray]:
+        """Whether each ledger misses its score, and whether relevance is too large somewhere in the network."""
+        score, size = explained(self.scores, self.targets, self.request.versus)
+        huge = self.ledger["largest"] > TOO_LARGE * np.maximum(abs(score), np.finfo(score.dtype).tiny)
+        return ~adds_up(self.ledger["total"], score, size), huge
 
     def doubtful(self) -> np.ndarray:
         """(N,) explanations that `explain` would warn of."""
@@ -181,8 +198,8 @@ class Explanations(Sequence[Explanation]):
             rows = np.isfinite(self.relevance).reshape(-1, self.relevance.shape[-1]).all(axis=0)
             wrong = ~np.logical_and.reduceat(rows, self.starts[:-1])
             if self.ledger:
-                gap, is_huge = self._gap_and_size()
-                wrong |= (~(gap <= GAP) | is_huge).reshape(-1, len(self)).any(axis=0)
+                missed, huge = self._missed_and_huge()
+                wrong |= (missed | huge).reshape(-1, len(self)).any(axis=0)
         return wrong
 
     def _settings(self) -> str:
@@ -198,23 +215,24 @@ class Explanations(Sequence[Explanation]):
         advice = f"; try a larger eps than {self.request.options.eps:g}, or another rule" if self.ledger else ""
         warnings.warn(f"{method.name}: {problem}{advice}.", RelevanceWarning, stacklevel=_outside())
 
-    def _explained(self) -> tuple[np.ndarray, np.ndarray]:
-        """(N,) or (C, N): what is explained, f_target or f_target - f_versus, and what a gap is compared with."""
-        chosen = self.scores.T if self.every_class else self.scores[np.arange(len(self.targets)), self.targets]
-        return explained(chosen, self.scores, self.request.versus)
+
+def _spread(values: np.ndarray, encoded: Encoded, axis: int) -> np.ndarray:
+    """Values of the steps that the network saw among those that were passed in; padding has 0."""
+    if encoded.kept is None:
+        return values
+    shape = [*values.shape]
+    shape[axis] = encoded.length
+    out = np.zeros(shape, values.dtype)
+    out[(..., encoded.kept) if axis == -1 else (..., encoded.kept, slice(None))] = values
+    return out
 
 
-def explained(chosen: np.ndarray, scores: np.ndarray, versus: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """What is explained, and its size: |f_c|, or |f_c| + |f_versus|."""
+def explained(scores: np.ndarray, targets: np.ndarray, versus: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """(N,), or (C, N) for all classes: f_target or f_target - f_versus, and |f_target| or |f_target| + |f_versus|."""
+    chosen = scores.T if targets.ndim == 2 else scores[np.arange(len(scores)), targets]
     if versus is None:
         return chosen, abs(chosen)
     return chosen - scores[:, versus], abs(chosen) + abs(scores[:, versus])
-
-
-def ledger_gap(total: np.ndarray, score: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """By how much ledgers miss their scores, as a share of `size`."""
-    gap = abs(total - score)
-    return np.where(gap == 0, gap, gap / np.maximum(size, np.finfo(size.dtype).tiny))
 
 
 def _outside() -> int:

@@ -95,7 +95,7 @@ def test_stored_is_what_explain_all_gives(model, tmp_path, method, unit, target)
     run = lrp.explain_corpus(model, texts, tmp_path / "out.h5", method, target, unit=unit, chunk=5, **options)
     assert (run.records, run.explained, run.rejected, run.rejected_path) == (12, 12, 0, None)
     chunks = [texts[k : k + 5] for k in range(0, 12, 5)]
-    wanted = [e for part in chunks for e in lrp.explain_all(model, part, method, target, unit=unit, eps=0.01)]
+    wanted = [e for part in chunks for e in lrp.explain_all(model, part, method, target, unit=unit, **options)]
     with lrp.open_explanations(tmp_path / "out.h5") as found:
         assert len(found) == 12 and "12 explanations" in repr(found)
         for a, b in zip(found, wanted, strict=True):

@@ -17,7 +17,8 @@ from test_corpus import WORDS, contents, interrupted, sentences
 import lrpnumpy as lrp
 from lrpnumpy.corpus.own import identity
 from lrpnumpy.kernels import compile as kernels
-from lrpnumpy.rules import RULES, proportional
+from lrpnumpy.rules import RULES
+from lrpnumpy.rules.lrp import proportional
 
 ROOT = Path(__file__).parents[1]
 ALPHA = 0.25

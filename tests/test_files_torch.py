@@ -59,7 +59,9 @@ def test_the_readout_must_be_said():
     state = lstm(3, 2)
     with pytest.raises(TypeError, match="readout"):
         from_torch(state)
-    with pytest.raises(lrp.LrpError, match=r"readout must be one of last, mean, max, every, got 'out\[:, -1\]'"):
+    with pytest.raises(
+        lrp.LrpError, match=r"readout must be one of last, mean, max, last-row, every, got 'out\[:, -1\]'"
+    ):
         from_torch(state, readout="out[:, -1]")
 
 
@@ -95,7 +97,7 @@ def test_activations_must_be_said():
             from_torch(state, readout="last", activations=activations)
     assert from_torch(state, readout="last", activations=["relu", "tanh"]).layers[-1].activation == "tanh"
     with pytest.raises(lrp.LrpError, match="activation must be one of"):
-        from_torch(state, readout="last", activations=["gelu"])
+        from_torch(state, readout="last", activations=["swish"])
 
 
 @pytest.mark.parametrize(

@@ -49,11 +49,11 @@ def setting(arguments: argparse.Namespace) -> Setting:
 
 def explained(model: lrp.Model, data: Sentences, method: str, eps: float | None = None, **options: Any) -> Any:
     """Explanations of the true classes with the paper's eps; where rounding decides, the report counts it."""
-    if eps is None:
-        eps = EPS_PROP if method == "lrp-prop" else EPS
+    if method.startswith("lrp-"):
+        options["eps"] = eps if eps is not None else EPS_PROP if method == "lrp-prop" else EPS
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", lrp.RelevanceWarning)
-        return lrp.explain_all(model, data.words, method, data.labels, eps=eps, **options)
+        return lrp.explain_all(model, data.words, method, data.labels, **options)
 
 
 def accuracy_pieces(given: Setting) -> Iterator[Piece]:

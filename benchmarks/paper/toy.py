@@ -129,7 +129,8 @@ def explained(
     """Explanations, by default without a stabiliser, as the paper has it on this task."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", lrp.RelevanceWarning)
-        return lrp.explain_all(model, sequences, method=method, target=0, eps=eps, unit="word", threads=threads)
+        options = {"eps": eps} if method.startswith("lrp-") else {}
+        return lrp.explain_all(model, sequences, method, 0, unit="word", threads=threads, **options)
 
 
 def evaluate(networks: dict[str, list[lrp.Model]], data: dict[str, Data]) -> Values:

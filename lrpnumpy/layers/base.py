@@ -14,8 +14,8 @@ A new layer is one class. It says which sizes it takes and gives, runs forwards,
 
         def backward(self, ran, R, how, entry):
             (x,), y = ran.inputs, ran.outputs[0]
-            s, _ = back_through_sum(how, R, y.rows, None, 1, y.batch, entry)
-            return [s * self.s * (x.rows if how.times_input else 1)]
+            s, alike = back_through_sum(how, R, y.rows, None, 1, y.batch, entry)
+            return [s * self.s * (x.rows if how.times_input else 1) + alike]
 
 Occlusion and contextual decomposition work with any layer: `changed` and `split` only run it forwards. A layer that has
 something faster, or a definition of its own, overrides them.
@@ -23,36 +23,21 @@ something faster, or a definition of its own, overrides them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
-from weakref import WeakKeyDictionary
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError
+from lrpnumpy.checks import LrpError, float_array
 from lrpnumpy.kernels.product import pack
 from lrpnumpy.packed import Change, Packed, Part, pasted, replaced, vectors
 from lrpnumpy.rules.propagation import Entry, Propagation
 
-T = TypeVar("T")
-
 # What a forward pass keeps: only the outputs (None); states that variants start from; every activation; or what the
 # way back of one propagation needs.
 Keep = Literal["states", "trace"] | Propagation | None
-
-
-def per_record(function: Callable[[Any], T]) -> Callable[[Any], T]:
-    """Remember a function of a record for as long as the record lives."""
-    known: WeakKeyDictionary[Any, T] = WeakKeyDictionary()
-
-    def remembered(record: Any) -> T:
-        if (found := known.get(record)) is None:
-            found = known[record] = function(record)
-        return found
-
-    return remembered
 
 
 def stacked(matrices: Any) -> np.ndarray:
@@ -121,7 +106,10 @@ class Record:
 
     def astype(self, dtype: Any) -> Any:
         """The same record with its arrays in float32 or float64; itself where they are already."""
-        change: dict[str, Any] = {name: a.astype(dtype) for name, a in self.arrays() if a.dtype != dtype}
+        kind = type(self).__name__
+        change: dict[str, Any] = {
+            name: float_array(a, f"{kind}: {name}", dtype=dtype) for name, a in self.arrays() if a.dtype != dtype
+        }
         change |= {name: new for name, old in self.parts() if (new := old.astype(dtype)) is not old}
         return replace(self, **change) if change else self  # type: ignore[type-var]
 

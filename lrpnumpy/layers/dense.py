@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from functools import cached_property
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.checks import float_array, one_of
 from lrpnumpy.kernels import dense as kernels
-from lrpnumpy.layers.base import Keep, Layer, Outputs, Ran, Size, per_record, stacked, takes
+from lrpnumpy.layers.base import Keep, Layer, Outputs, Ran, Size, stacked, takes
 from lrpnumpy.packed import Packed, Part
 from lrpnumpy.rules.lrp import LRP
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
@@ -47,6 +48,11 @@ class Dense(Layer):
         """Length of an output vector."""
         return self.V.shape[0]
 
+    @cached_property
+    def packed(self) -> np.ndarray:
+        """V for the kernel."""
+        return stacked([self.V])
+
     def sizes(self, x: Size) -> Size:  # type: ignore[override]
         """(in) to (out)."""
         takes(x, self.inputs, "V")
@@ -65,7 +71,7 @@ class Dense(Layer):
         if isinstance(how, LRP) and not how.share_bias:
             R_x = np.zeros_like(x)
             kernels.backward(
-                R, z, x, _packed(self), self.d, R.dtype.type(how.eps), batch.owner, R_x, entry.array
+                R, z, x, self.packed, self.d, R.dtype.type(how.eps), batch.owner, R_x, entry.array
             )  # fmt: skip
             return [R_x]
         if self.activation != "linear":
@@ -97,8 +103,3 @@ class Dense(Layer):
     def described(self) -> str:
         """One line for `inspect`."""
         return f"Dense, {self.inputs} to {self.outputs}, {self.activation}"
-
-
-@per_record
-def _packed(layer: Dense) -> Any:
-    return stacked([layer.V])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,8 +13,7 @@ from lrpnumpy.kernels import lstm as kernels
 from lrpnumpy.kernels import lstm_decomposition, lstm_occlusion
 from lrpnumpy.kernels.lstm import KINDS, KINDS_SHARED
 from lrpnumpy.kernels.steps import NONE, PROP
-from lrpnumpy.layers.base import per_record
-from lrpnumpy.layers.recurrent import Cell, Read, nothing, packed_back, prepared
+from lrpnumpy.layers.recurrent import Cell, Read, nothing, table_of
 from lrpnumpy.packed import Batch, Change, Part
 from lrpnumpy.rules.propagation import Propagation
 
@@ -46,18 +46,18 @@ class LSTM(Cell):
     def __post_init__(self) -> None:
         self._check({"b": (4, -1), "h0": (-1,), "c0": (-1,)}, ("activation", "recurrent_activation"))
 
+    @cached_property
     def start(self) -> np.ndarray:
         """(2, 1, H) h0 and c0."""
-        return _start(self)
+        start = np.stack([self.h0, self.c0])[:, None]  # type: ignore[list-item]
+        start.setflags(write=False)
+        return start
 
-    def codes(self, rule: int) -> np.ndarray:
+    @cached_property
+    def codes(self) -> dict[int, np.ndarray]:
         """Activation of the cell, of the gates, and the rule."""
-        known = _codes(self)
-        if rule not in known:
-            known[rule] = np.array(
-                [ACTIVATIONS[self.activation].code, ACTIVATIONS[self.recurrent_activation].code, rule]
-            )
-        return known[rule]
+        cell, gates = ACTIVATIONS[self.activation].code, ACTIVATIONS[self.recurrent_activation].code
+        return {rule: np.array([cell, gates, rule]) for rule in (NONE, *KINDS)}
 
     def kinds(self, how: Propagation) -> int:
         """Kinds of coefficients, see kernels.steps."""
@@ -65,7 +65,7 @@ class LSTM(Cell):
 
     def run_forward(self, read: Read, codes: np.ndarray, eps: Any, start: np.ndarray) -> None:
         """Call the forward kernel."""
-        U, W, _ = prepared(self)
+        U, W = self.ahead
         kernels.forward(
             read.x.rows, read.x.batch.first, read.order, read.ids, read.table, U, W, start, codes, eps,
             read.K, read.Hs, read.C, read.kept,
@@ -75,7 +75,7 @@ class LSTM(Cell):
         self, read: Read, K: np.ndarray, how: Propagation, R_last: Any, R_steps: Any, R_x: Any, entry: Any, states: Any
     ) -> None:
         """Call the backward kernel."""
-        W, U = packed_back(self, how)
+        W, U = self.packed_back(how)
         kernels.backward(
             K, read.x.batch.first, read.order, read.ids, read.x.rows, read.table, self.b, read.Hs, W, U,
             int(how.times_input), R_last, R_steps, R_x, entry, states, nothing(0, 0, self.units, dtype=K.dtype),
@@ -117,8 +117,8 @@ class LSTM(Cell):
         out = np.zeros((int(steps.sum()), H), self.U.dtype) if every else np.empty((V, H), self.U.dtype)
         done = np.empty(V, np.int64)
         lstm_occlusion.run(
-            read.kept, batch.first, read.Hs, read.C, prepared(self)[1], self.codes(NONE),
-            np.stack([change.owner, change.lo, change.hi, change.size, change.own, kept_at]), Q, change.stride,
+            read.kept, batch.first, read.Hs, read.C, self.ahead[1], self.codes[NONE],
+            table_of(change.owner, change.lo, change.hi, change.size, change.own, kept_at), Q, change.stride,
             self.U.dtype.type(tol), int(every), out, done,
         )  # fmt: skip
         return out, done
@@ -134,12 +134,12 @@ class LSTM(Cell):
         beta_x = nothing(0, self.inputs, dtype=dtype)
         if part.beta is not None:
             beta_x = variants.unpack(part.beta.rows)  # type: ignore[union-attr]
-        U, W, _ = prepared(self)
+        U, W = self.ahead
         b = self.b + self.U @ part.delta if part.delta.any() else self.b
         room = min(V * H, max(BLOCK, H)) // lstm_decomposition.LANES + 5  # padded: see the kernel
         lstm_decomposition.decompose(
-            read.kept, batch.first, read.C, read.seen, beta_x, U, W, b, self.codes(NONE),
-            np.stack([part.owner, part.start, part.stop, part.since, rows]), way, final, each,
+            read.kept, batch.first, read.C, read.seen, beta_x, U, W, b, self.codes[NONE],
+            table_of(part.owner, part.start, part.stop, part.since, rows), way, final, each,
             np.zeros((8, room * lstm_decomposition.LANES), dtype),
         )  # fmt: skip
         return variants.pack(each) if every else final  # type: ignore[union-attr]
@@ -150,15 +150,3 @@ class LSTM(Cell):
         start = ", with a start state" if self.h0.any() or self.c0.any() else ""  # type: ignore[union-attr]
         gates = gate.get(self.recurrent_activation, self.recurrent_activation)
         return f"LSTM, {self.inputs} to {self.units}, gates i f g o with {gates}, {self.activation}{start}"
-
-
-@per_record
-def _start(layer: LSTM) -> np.ndarray:
-    start = np.stack([layer.h0, layer.c0])[:, None]  # type: ignore[list-item]
-    start.setflags(write=False)
-    return start
-
-
-@per_record
-def _codes(layer: LSTM) -> dict[int, np.ndarray]:
-    return {}

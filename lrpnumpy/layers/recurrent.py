@@ -7,7 +7,7 @@ and how two directions become one, is decided in `bidirectional.py` alone.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -16,8 +16,8 @@ import numpy as np
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.checks import float_array, one_of
 from lrpnumpy.kernels.steps import ALL, NONE
-from lrpnumpy.layers.base import Keep, Layer, Ran, Size, per_record, stacked, takes
-from lrpnumpy.packed import Batch, Change, Packed, Part, longest_first
+from lrpnumpy.layers.base import Keep, Layer, Ran, Size, stacked, takes
+from lrpnumpy.packed import Batch, Change, Packed, Part, longest_first, vectors
 from lrpnumpy.rules.propagation import Entry, Propagation
 
 STRAIGHT = NO_IDS = np.empty(0, np.int64)
@@ -50,7 +50,9 @@ class Read(NamedTuple):
     def last(self) -> np.ndarray:
         """(n, H) state after each sequence's last step."""
         batch = self.x.batch
-        return self.h[batch.last] if len(self.Hs) > batch.n else self.Hs
+        if len(self.Hs) == batch.n:
+            return self.Hs
+        return self.Hs[-1:] if batch.n == 1 else self.h[batch.last]
 
     @property
     def seen(self) -> np.ndarray:
@@ -112,14 +114,50 @@ class Cell(Layer):
         takes(x, self.inputs, "U")
         return x._replace(width=self.units)
 
+    # -- arrays as kernels take them ------------------------------------------------------------------------------
+
+    @cached_property
+    def ahead(self) -> tuple[np.ndarray, np.ndarray]:
+        """U and W transposed and packed, for the way forwards."""
+        return stacked(self.U.transpose(0, 2, 1)), stacked(self.W.transpose(0, 2, 1))
+
+    @cached_property
+    def returning(self) -> tuple[np.ndarray, np.ndarray]:
+        """W and U packed, for the way back."""
+        return stacked(self.W), stacked(self.U)
+
+    def packed_back(self, how: Propagation) -> tuple[np.ndarray, np.ndarray]:
+        """W and U packed for the way back: of all gates, or of those that receive anything."""
+        W, U = self.returning
+        return (W[self.ONE_BLOCK], U[self.ONE_BLOCK]) if how.code == ALL else (W, U)
+
+    @cached_property
+    def bias_row(self) -> np.ndarray:
+        """The bias as a table of one row, (1, G H)."""
+        row = self.b.reshape(1, -1)
+        row.setflags(write=False)
+        return row
+
+    @cached_property
+    def _tables(self) -> WeakKeyDictionary[Any, np.ndarray]:
+        return WeakKeyDictionary()
+
+    def projected(self, embedding: Any) -> np.ndarray:
+        """U x + b of every word (V, G H): looked up instead of multiplied, once the table is made."""
+        if embedding not in self._tables:
+            self._tables[embedding] = embedding.E @ self.U.reshape(-1, self.inputs).T + self.b.ravel()
+        return self._tables[embedding]
+
     # -- what a subclass says about its kernels -------------------------------------------------------------------
 
+    @cached_property
     def start(self) -> np.ndarray:
         """(states, 1, H) state before the first step."""
         raise NotImplementedError  # pragma: no cover
 
-    def codes(self, rule: int) -> np.ndarray:
-        """What kernels must know of the cell besides its arrays."""
+    @cached_property
+    def codes(self) -> dict[int, np.ndarray]:
+        """What kernels must know of the cell besides its arrays, for each rule."""
         raise NotImplementedError  # pragma: no cover
 
     def kinds(self, how: Propagation) -> int:
@@ -145,9 +183,9 @@ class Cell(Layer):
     def read(self, x: Packed, order: np.ndarray, keep: Keep, every: bool) -> Read:
         """Forwards; with keep None and not `every`, only the last states are kept."""
         n, R, H, dtype = x.batch.n, x.batch.R, self.units, self.U.dtype
-        ids, table = NO_IDS, prepared(self)[2]
+        ids, table = NO_IDS, self.bias_row
         if x.words is not None:
-            ids, table = x.words.ids, projected(self, x.words.embedding)
+            ids, table = x.words.ids, self.projected(x.words.embedding)
         rule, eps = NONE, 0.0
         if isinstance(keep, Propagation):
             if keep.code is None:
@@ -155,7 +193,7 @@ class Cell(Layer):
             else:
                 rule, eps = keep.code, keep.eps
         kinds = len(self.GATES) if keep == "states" else self.TRACED if keep == "trace" else 0
-        has_cells = keep in ("states", "trace") and self.start().shape[0] > 1
+        has_cells = keep in ("states", "trace") and self.start.shape[0] > 1
         read = Read(
             x,
             order,
@@ -166,7 +204,7 @@ class Cell(Layer):
             np.empty(kinds * R * H, dtype) if kinds else nothing(0, dtype=dtype),
             nothing(0, dtype=dtype) if rule == NONE else np.empty(self.kinds(keep) * R * H, dtype),  # type: ignore[arg-type]
         )
-        self.run_forward(read, self.codes(rule), dtype.type(eps), self.start())
+        self.run_forward(read, self.codes[rule], dtype.type(eps), self.start)
         return read
 
     def back(
@@ -180,7 +218,7 @@ class Cell(Layer):
     ) -> np.ndarray:
         """Backwards: relevance of the inputs is added to R_x. Returns that of the states, (states, R, H), if asked."""
         n, R, H, dtype = read.x.batch.n, read.x.batch.R, self.units, self.U.dtype
-        count = self.start().shape[0]
+        count = self.start.shape[0]
         nowhere = nothing(0, 0, H, dtype=dtype)
         arrives = nowhere
         if R_last is not None:
@@ -234,7 +272,7 @@ class Cell(Layer):
                 Packed(nothing(0, self.inputs, dtype=self.U.dtype), rest), STRAIGHT, ids, table, Hs,
                 nothing(0, H, dtype=self.U.dtype), empty, empty,
             )  # fmt: skip
-            self.run_forward(variant, self.codes(NONE), self.U.dtype.type(0), before[some][None])
+            self.run_forward(variant, self.codes[NONE], self.U.dtype.type(0), before[some][None])
             if every:
                 out[begins[v] + rest.step] = variant.h
             else:
@@ -276,8 +314,8 @@ class Cell(Layer):
         out = []
         for name in wanted:
             rows = self.decomposed(ran.trace, part, 1, name == "")
-            batch = Batch(x.batch.lengths[part.owner])
-            out.append(part._replace(beta=Packed(rows, batch.ends if name else batch), delta=delta))
+            batch = vectors(len(part.owner)) if name else Batch(x.batch.lengths[part.owner])
+            out.append(part._replace(beta=Packed(rows, batch), delta=delta))
         return tuple(out)
 
     def activations(self, number: int, ran: Ran) -> tuple[NamedTuple, ...]:
@@ -304,38 +342,6 @@ class States(NamedTuple):
     h: np.ndarray  # (T, H)
 
 
-@per_record
-def prepared(cell: Cell) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """U and W transposed and packed, for the way forwards, and the bias as a table of one row."""
-    table = cell.b.reshape(1, -1)
-    table.setflags(write=False)
-    return stacked(cell.U.transpose(0, 2, 1)), stacked(cell.W.transpose(0, 2, 1)), table
-
-
-@per_record
-def _packed_back(cell: Cell) -> tuple[np.ndarray, np.ndarray]:
-    return stacked(cell.W), stacked(cell.U)
-
-
-def packed_back(cell: Cell, how: Propagation) -> tuple[np.ndarray, np.ndarray]:
-    """W and U packed for the way back: of all gates, or of those that receive anything."""
-    W, U = _packed_back(cell)
-    return (W[cell.ONE_BLOCK], U[cell.ONE_BLOCK]) if how.code == ALL else (W, U)
-
-
-@per_record
-def _tables(cell: Cell) -> WeakKeyDictionary[Any, np.ndarray]:
-    return WeakKeyDictionary()
-
-
-def projected(cell: Cell, embedding: Any) -> np.ndarray:
-    """U x + b of every word (V, G H): looked up instead of multiplied, once the table is made."""
-    tables = _tables(cell)
-    if embedding not in tables:
-        tables[embedding] = embedding.E @ cell.U.reshape(-1, cell.inputs).T + cell.b.ravel()
-    return tables[embedding]
-
-
 def room_for_inputs(x: Packed, units: int) -> np.ndarray:
     """Where the way back adds what the inputs get: (R, D); or (R, H) for words that were looked up projected."""
     if x.words is None:
@@ -346,6 +352,14 @@ def room_for_inputs(x: Packed, units: int) -> np.ndarray:
 def summed(x: Packed, R_x: np.ndarray) -> np.ndarray:
     """Relevance of the inputs; words that were looked up have one number each, (R, 1)."""
     return R_x if x.words is None else R_x.sum(axis=1, keepdims=True)
+
+
+def table_of(*columns: np.ndarray) -> np.ndarray:
+    """Columns of integers as the rows of one array, as kernels take them."""
+    table = np.empty((len(columns), len(columns[0])), np.int64)
+    for row, column in zip(table, columns, strict=True):
+        row[:] = column
+    return table
 
 
 def final(cell: Cell, read: Read, change: Change, tol: float) -> Change:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from functools import cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ import numpy as np
 from lrpnumpy.checks import LrpError, non_negative
 from lrpnumpy.layers.base import Keep
 from lrpnumpy.model import Model
-from lrpnumpy.packed import Packed
+from lrpnumpy.packed import Batch, Packed
 from lrpnumpy.passes import Trace, forward
 from lrpnumpy.result import SpanLedger
 from lrpnumpy.rules import Rule
@@ -50,14 +51,15 @@ class Options:
     """The options of a method that has none."""
 
     @classmethod
-    def names(cls) -> list[str]:
-        """The options there are."""
-        return [one.name for one in fields(cls)]
+    @cache
+    def known(cls) -> dict[str, Any]:
+        """The options there are, by name."""
+        return {one.name: one for one in fields(cls)}
 
     @classmethod
     def checked(cls, method: Method, model: Model, given: dict[str, Any]) -> Options:
         """The options as given, each checked; one that the method does not have is an error."""
-        known = {one.name: one for one in fields(cls)}
+        known = cls.known()
         for name in given:
             if name not in known:
                 has = f"its options are {', '.join(known)}" if known else "it has no options of its own"
@@ -70,7 +72,7 @@ class Options:
 
     def shown(self) -> dict[str, Any]:
         """The options for the record of a result."""
-        found = {one.name: getattr(self, one.name) for one in fields(self)}
+        found = {name: getattr(self, name) for name in self.known()}
         return {name: v.tolist() if isinstance(v, np.ndarray) else v for name, v in found.items() if v is not None}
 
 
@@ -128,16 +130,32 @@ class Columns:
     spans: list[np.ndarray] | None = None  # a sequence (V,)
     cd: list[SpanLedger] | None = None  # a sequence
     hidden: list[tuple[int, str, np.ndarray]] | None = None  # layer, direction, (states, R, H)
+    others: dict[str, Other] = field(default_factory=dict)  # what the other inputs of the network got
+    sound: np.ndarray | None = None  # (n,) of methods with a ledger: it adds up, and no message is too large
+
+
+class Other(NamedTuple):
+    """What an input besides the main one got."""
+
+    batch: Batch
+    relevance: np.ndarray  # (R,)
+    variables: np.ndarray | None  # (R, D)
 
 
 class Question(NamedTuple):
     """One packed batch, and what is asked about it."""
 
     trace: Trace
+    keep: Keep  # what the forward pass kept
     request: Request
     rows: np.ndarray | None  # (n,) row of the prediction that is explained, where there is one at every step
     scores: np.ndarray  # (n, C) of the explained predictions
     spans: list[np.ndarray] | None  # phrases (V, 2) of each sequence
+
+    @property
+    def others(self) -> dict[str, Packed]:
+        """The inputs besides the main one."""
+        return {name: x for name, x in self.trace.inputs.items() if name != self.trace.model.main}
 
     @property
     def steps(self) -> np.ndarray | None:
@@ -146,13 +164,13 @@ class Question(NamedTuple):
 
     def combined(self, values: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """(n, …, C) to (n, …): the target's value, less that of the class it is held against."""
-        out = np.take_along_axis(values, targets.reshape(-1, *[1] * (values.ndim - 1)), axis=-1)[..., 0]
+        out = values[np.arange(len(values)), ..., targets]
         return out if self.request.versus is None else out - values[..., self.request.versus]
 
 
 def answer(
     model: Model,
-    x: Packed,
+    x: dict[str, Packed],
     request: Request,
     targets: np.ndarray | None,
     spans: list[np.ndarray] | None,
@@ -160,7 +178,8 @@ def answer(
     every_class: bool,
 ) -> Columns:
     """All results of one packed batch; `positions` say which sequences they are, for errors."""
-    trace = forward(model, x, request.method.keep(request))
+    keep = request.method.keep(request)
+    trace = forward(model, x, keep)
     rows = _explained_rows(trace, request.step, positions) if model.every else None
     scores = trace.scores if rows is None else trace.scores[rows]
     if targets is None and not every_class:
@@ -172,8 +191,8 @@ def answer(
             )
     if every_class:
         wanted = [np.full(len(scores), c) for c in range(model.outputs)]
-        return _joined(request.method.run(Question(trace, request, rows, scores, spans), wanted))
-    return request.method.run(Question(trace, request, rows, scores, spans), [targets])[0]  # type: ignore[list-item]
+        return _joined(request.method.run(Question(trace, keep, request, rows, scores, spans), wanted))
+    return request.method.run(Question(trace, keep, request, rows, scores, spans), [targets])[0]  # type: ignore[list-item]
 
 
 def _explained_rows(trace: Trace, step: int, positions: np.ndarray) -> np.ndarray:
@@ -199,6 +218,15 @@ def _joined(parts: list[Columns]) -> Columns:
     out = Columns(first.scores, stack([p.targets for p in parts]), stack([p.relevance for p in parts]))
     out.variables = stack([p.variables for p in parts])
     out.ledger = {name: stack([p.ledger[name] for p in parts]) for name in first.ledger}
+    out.sound = stack([p.sound for p in parts])
+    out.others = {
+        name: Other(
+            one.batch,
+            stack([p.others[name].relevance for p in parts]),
+            stack([p.others[name].variables for p in parts]),
+        )
+        for name, one in first.others.items()
+    }
     if first.spans is not None:
         out.spans = [stack([p.spans[s] for p in parts]) for s in range(n)]  # type: ignore[index]
     if first.cd is not None:
