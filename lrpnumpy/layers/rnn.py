@@ -12,7 +12,7 @@ from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.kernels import rnn as kernels
 from lrpnumpy.kernels.rnn import KINDS, KINDS_SHARED
 from lrpnumpy.kernels.steps import NONE, PROP
-from lrpnumpy.layers.recurrent import Cell, Read, nothing, relevant
+from lrpnumpy.layers.recurrent import Cell, Read, Sent, relevant
 from lrpnumpy.rules.propagation import Propagation
 
 
@@ -63,14 +63,12 @@ class RNN(Cell):
             read.Hs, read.kept,
         )  # fmt: skip
 
-    def run_backward(
-        self, read: Read, K: np.ndarray, how: Propagation, R_last: Any, R_steps: Any, R_x: Any, entry: Any, states: Any
-    ) -> None:
+    def run_backward(self, read: Read, K: np.ndarray, how: Propagation, sent: Sent) -> None:
         """Call the backward kernel."""
         W, U = self.packed_back(how)
         kernels.backward(
             K, read.x.batch.first, read.order, read.ids, read.x.rows, read.table, self.b, read.Hs, W, U,
-            int(how.times_input), R_last, R_steps, R_x, entry, states, nothing(0, 0, self.units, dtype=K.dtype),
+            int(how.times_input), *sent,
         )  # fmt: skip
 
     def coefficients(self, read: Read, how: Propagation) -> np.ndarray:
