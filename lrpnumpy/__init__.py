@@ -5,7 +5,20 @@ from typing import TYPE_CHECKING, Any
 from lrpnumpy.checks import LrpError, RelevanceWarning, WeightFileError
 from lrpnumpy.explain import compare, explain, explain_all
 from lrpnumpy.files import convert, from_torch, inspect, load, save
-from lrpnumpy.layers import LSTM, Bidirectional, Dense, Embedding, LastRow, Layer, Max, Mean
+from lrpnumpy.layers import (
+    LSTM,
+    AvgPool1D,
+    Bidirectional,
+    Conv1D,
+    Dense,
+    Embedding,
+    LastRow,
+    Layer,
+    Max,
+    MaxPool1D,
+    Mean,
+    Sum,
+)
 from lrpnumpy.methods import methods
 from lrpnumpy.model import Model, Node
 from lrpnumpy.predict import predict, predict_all
@@ -19,8 +32,10 @@ __version__ = "0.1.0"
 
 __all__ = [
     "LSTM",
+    "AvgPool1D",
     "Bidirectional",
     "Comparison",
+    "Conv1D",
     "Dense",
     "Embedding",
     "Explanation",
@@ -28,11 +43,13 @@ __all__ = [
     "Layer",
     "LrpError",
     "Max",
+    "MaxPool1D",
     "Mean",
     "Model",
     "Node",
     "RelevanceWarning",
     "Rule",
+    "Sum",
     "WeightFileError",
     "compare",
     "convert",

@@ -2,25 +2,33 @@
 
 from lrpnumpy.layers.base import Layer, Record, Size
 from lrpnumpy.layers.bidirectional import Bidirectional
+from lrpnumpy.layers.conv import Conv1D
 from lrpnumpy.layers.dense import Dense
 from lrpnumpy.layers.embedding import Embedding
 from lrpnumpy.layers.lstm import LSTM
-from lrpnumpy.layers.readout import LastRow, Max, Mean
+from lrpnumpy.layers.pooling import AvgPool1D, MaxPool1D
+from lrpnumpy.layers.readout import LastRow, Max, Mean, Sum
 from lrpnumpy.layers.recurrent import Cell
 
-LAYERS: dict[str, type[Layer]] = {kind.__name__: kind for kind in (LSTM, Bidirectional, Dense, Mean, Max, LastRow)}
+LAYERS: dict[str, type[Layer]] = {
+    kind.__name__: kind for kind in (LSTM, Bidirectional, Dense, Conv1D, MaxPool1D, AvgPool1D, Sum, Mean, Max, LastRow)
+}
 
 __all__ = [
     "LAYERS",
     "LSTM",
+    "AvgPool1D",
     "Bidirectional",
     "Cell",
+    "Conv1D",
     "Dense",
     "Embedding",
     "LastRow",
     "Layer",
     "Max",
+    "MaxPool1D",
     "Mean",
     "Record",
     "Size",
+    "Sum",
 ]
