@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -11,7 +11,8 @@ import numpy as np
 
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.checks import LrpError, float_array, one_of
-from lrpnumpy.layers.base import Keep, Outputs, Ran, Size, takes
+from lrpnumpy.kernels import conv as kernels
+from lrpnumpy.layers.base import Keep, Outputs, Ran, Size, stacked, takes
 from lrpnumpy.layers.windows import View, Windowed, Windows, checked
 from lrpnumpy.packed import Packed, Part
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
@@ -61,9 +62,10 @@ class Conv1D(Windowed):
         return Windows(self.K.shape[1], self.stride, self.dilation, self.padding)
 
     @cached_property
-    def blocks(self) -> np.ndarray:
-        """K as one matrix for each group, (groups, outputs of a group, width * inputs of a group)."""
-        return self.K.reshape(self.groups, self.outputs // self.groups, -1)
+    def _packed(self) -> tuple[np.ndarray, np.ndarray]:
+        """K for the kernels, one matrix for each group: for the way forwards, and for the way back."""
+        blocks = self.K.reshape(self.groups, self.outputs // self.groups, -1)  # (groups, out, width * in) of a group
+        return stacked(blocks.transpose(0, 2, 1)), stacked(blocks)
 
     def sizes(self, x: Size) -> Size:  # type: ignore[override]
         """(in) to (out)."""
@@ -71,25 +73,24 @@ class Conv1D(Windowed):
         takes(x, self.inputs, "K")
         return x._replace(width=self.outputs)
 
-    def product(self, seen: np.ndarray) -> np.ndarray:
-        """Sums (Q, out) without the bias, of what the windows see, (Q, width, in)."""
-        if self.groups == 1:
-            return seen.reshape(len(seen), -1) @ self.blocks[0].T
-        grouped = seen.reshape(*seen.shape[:2], self.groups, -1).transpose(2, 0, 1, 3)
-        z = grouped.reshape(self.groups, len(seen), -1) @ self.blocks.transpose(0, 2, 1)
-        return z.transpose(1, 0, 2).reshape(len(seen), -1)
+    def _run(self, x: np.ndarray, rows: np.ndarray, z: np.ndarray, y: np.ndarray) -> None:
+        """Call the forward kernel: sums to z, outputs to y."""
+        code = ACTIVATIONS[self.activation].code
+        kernels.forward(x, rows, self._packed[0], self.d, np.array([code]), z, y)
 
-    def of_windows(self, seen: np.ndarray, real: np.ndarray) -> np.ndarray:
+    def of_windows(self, x: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Outputs (Q, out)."""
-        return ACTIVATIONS[self.activation].F(self.product(seen) + self.d)
+        y = np.empty((len(rows), self.outputs), x.dtype)
+        self._run(x, rows, y, y)
+        return y
 
     def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, tuple[np.ndarray, View]]:
         """The outputs; the trace is z and the windows."""
-        x = xs[0]
-        view = self.view(x.batch)
-        z = self.product(view.seen(x.rows))
-        z += self.d
-        return Packed(ACTIVATIONS[self.activation].F(z), view.batch), (z, view)
+        x, view = xs[0].rows, self.view(xs[0].batch)
+        y = np.empty((len(view.rows), self.outputs), x.dtype)
+        z = y if keep is None or self.activation == "linear" else np.empty_like(y)
+        self._run(x, view.rows, z, y)
+        return Packed(y, view.batch), (z, view)
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """R_i = x_i sum_j K_ji s_j, over all windows j that see x_i."""
@@ -97,41 +98,32 @@ class Conv1D(Windowed):
         if self.activation != "linear":
             R = R * how.slope(self.activation, z, y.rows)
         s, alike = back_through_sum(how, R, z, self.d, 1, y.batch, entry)
-        R_x = view.back(self._messages(s), len(x.rows))
+        R_x = np.zeros_like(x.rows)
+        kernels.backward(s, view.rows, self._packed[1], R_x)
         if how.times_input:
             R_x *= x.rows
-        if how.share_bias:
-            R_x += self._shared(alike, view, len(x.rows), entry)
-        if how.times_input:
+            if how.share_bias:
+                R_x += self._shared(alike, view, len(x.rows), entry)
             entry.see(R_x, x.batch)
         return [R_x]
 
-    def _messages(self, s: np.ndarray) -> np.ndarray:
-        """(Q, width, in) what the places of the windows get of s (Q, out)."""
-        Q, width = len(s), self.K.shape[1]
-        if self.groups == 1:
-            return (s @ self.blocks[0]).reshape(Q, width, -1)
-        found = s.reshape(Q, self.groups, -1).transpose(1, 0, 2) @ self.blocks
-        return found.reshape(self.groups, Q, width, -1).transpose(1, 2, 0, 3).reshape(Q, width, -1)
-
     def _shared(self, left: np.ndarray, view: View, R: int, entry: Entry) -> np.ndarray:
         """(R, in) what biases and stabilisers would keep of windows, (Q, out), spread over the inputs they see."""
-        count = view.real.sum(axis=1, keepdims=True)
+        count = (view.rows < R).sum(axis=1, keepdims=True)
         if not count.all():  # a window that sees nothing but padding: its bias has nobody to share with
             entry.bias(np.where(count == 0, left, 0), view.batch)
         terms = np.maximum(count, 1) * self.K.shape[2]
         of_group = left.reshape(len(left), self.groups, -1).sum(axis=2) / terms.astype(left.dtype)
-        alike = of_group.repeat(self.K.shape[2], axis=1)[:, None]
-        return view.back(np.broadcast_to(alike, (len(left), self.K.shape[1], self.inputs)), R)
+        return view.spread(of_group.repeat(self.K.shape[2], axis=1), R)
 
     def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
         """beta_y = 1/2 [F(a+b) - F(b) + F(z) - F(z-a)], with a the sums of beta and b those of delta, plus d."""
         part, x = parts[0], ran.inputs[0]
         beta = part.written(x)
         view = self.view(beta.batch)
-        a = self.product(view.seen(beta.rows))
-        everywhere = np.broadcast_to(part.delta, (1, self.K.shape[1], self.inputs))
-        b = self.product(everywhere)[0] + self.d
+        without = replace(self, d=None, activation="linear")
+        a = without.of_windows(beta.rows, view.rows)
+        b = without.of_windows(part.delta[None], np.zeros((1, self.K.shape[1]), np.int64))[0] + self.d
         F = ACTIVATIONS[self.activation].F
         delta = F(b)
         if self.activation != "linear":

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any
 
 import numpy as np
 
 from lrpnumpy.checks import LrpError
+from lrpnumpy.kernels import pooling as kernels
 from lrpnumpy.layers.base import Keep, Ran, Size
 from lrpnumpy.layers.windows import View, Windowed, Windows, checked
 from lrpnumpy.packed import Packed, Part
@@ -42,9 +43,8 @@ class Pool(Windowed):
 
     def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, View]:
         """The outputs; the trace is the windows."""
-        x = xs[0]
-        view = self.view(x.batch)
-        return Packed(self.of_windows(view.seen(x.rows, self.FILL), view.real), view.batch), view
+        view = self.view(xs[0].batch)
+        return Packed(self.of_windows(xs[0].rows, view.rows), view.batch), view
 
     def described(self) -> str:
         """One line for `inspect`."""
@@ -62,31 +62,26 @@ class MaxPool1D(Pool):
     stride: int | None = None
     padding: str | tuple[int, int] = "valid"
 
-    FILL: ClassVar[float] = -np.inf
-
-    def of_windows(self, seen: np.ndarray, real: np.ndarray) -> np.ndarray:
+    def of_windows(self, x: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Outputs (Q, M)."""
-        y = seen[:, 0].copy()
-        for place in range(1, seen.shape[1]):
-            np.maximum(y, seen[:, place], out=y)
+        y = np.empty((len(rows), x.shape[1]), x.dtype)
+        kernels.largest(x, rows, y)
         return y
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """The winner takes all."""
-        x, view = ran.inputs[0], ran.trace
-        won = self._winners(ran)[:, None] == np.arange(self.size)[:, None]
-        return [view.back(np.where(won, R[:, None], R.dtype.type(0)), len(x.rows))]
-
-    def _winners(self, ran: Ran) -> np.ndarray:
-        """(Q, M) the place in each window that reaches the maximum first."""
-        return ran.trace.seen(ran.inputs[0].rows, self.FILL).argmax(axis=1)
+        x, y = ran.inputs[0].rows, ran.outputs[0].rows
+        R_x = np.zeros_like(x)
+        kernels.to_winners(x, ran.trace.rows, y, R, R_x)
+        return [R_x]
 
     def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
         """The winner's beta."""
         part, x, y = parts[0], ran.inputs[0], ran.outputs[0]
         beta = part.written(x)
         view = self.view(beta.batch)
-        won = part.true(Packed(self._winners(ran), y.batch), view.batch)
+        seen = np.concatenate([x.rows, np.full_like(x.rows[:1], -np.inf)]).take(ran.trace.rows, axis=0)
+        won = part.true(Packed(seen.argmax(axis=1), y.batch), view.batch)  # place in each window
         rows = beta.rows[np.take_along_axis(view.rows, won, axis=1), np.arange(won.shape[1])]
         part = self._phrase(part, x.batch, y.batch)
         return (part._replace(beta=Packed(rows, view.batch)),)
@@ -105,32 +100,33 @@ class AvgPool1D(Pool):
     padding: str | tuple[int, int] = "valid"
     count_padding: bool = False
 
-    def of_windows(self, seen: np.ndarray, real: np.ndarray) -> np.ndarray:
+    def of_windows(self, x: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Outputs (Q, M)."""
-        return seen.sum(axis=1) / self._divisor(real, seen.dtype)
+        seen = np.concatenate([x, np.zeros((1, x.shape[1]), x.dtype)]).take(rows, axis=0)
+        return seen.sum(axis=1) / self._divisor(rows, len(x), x.dtype)
 
-    def _divisor(self, real: np.ndarray, dtype: np.dtype) -> np.ndarray:
-        """(Q, 1) by what the sum over each window is divided."""
-        count = np.full((len(real), 1), self.size) if self.count_padding else real.sum(axis=1, keepdims=True)
-        return count.astype(dtype)
+    def _divisor(self, rows: np.ndarray, R: int, dtype: np.dtype) -> Any:
+        """By what the sum over each window is divided, (Q, 1) or a number."""
+        return dtype.type(self.size) if self.count_padding else _count(rows, R, dtype)
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """Each step gets its share of the sum."""
-        x, y, view = ran.inputs[0], ran.outputs[0], ran.trace
+        x, y, view = ran.inputs[0].rows, ran.outputs[0], ran.trace
         s, alike = back_through_sum(how, R, y.rows, None, 1, y.batch, entry)
-        R_x = self._spread(s / self._divisor(view.real, s.dtype), view, len(x.rows))
+        R_x = view.spread(s / self._divisor(view.rows, len(x), s.dtype), len(x))
         if how.times_input:
-            R_x *= x.rows
+            R_x *= x
         if how.share_bias:
-            R_x += self._spread(alike / view.real.sum(axis=1, keepdims=True).astype(s.dtype), view, len(x.rows))
+            R_x += view.spread(alike / _count(view.rows, len(x), s.dtype), len(x))
         return [R_x]
-
-    def _spread(self, message: np.ndarray, view: View, R: int) -> np.ndarray:
-        """(R, M) the same message (Q, M) for every step of a window."""
-        return view.back(np.broadcast_to(message[:, None], (len(message), self.size, message.shape[1])), R)
 
     def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
         """The mean of beta."""
         part, x = parts[0], ran.inputs[0]
         beta, _ = self.forward([part.written(x)], None)
         return (self._phrase(part, x.batch, ran.outputs[0].batch)._replace(beta=beta),)
+
+
+def _count(rows: np.ndarray, R: int, dtype: np.dtype) -> np.ndarray:
+    """(Q, 1) steps in each window that are no padding."""
+    return (rows < R).sum(axis=1, keepdims=True).astype(dtype)

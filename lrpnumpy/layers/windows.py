@@ -11,7 +11,8 @@ windows begin before the first step. Width 3, stride 2 and one step of padding o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -97,35 +98,38 @@ class View(NamedTuple):
 
     batch: Batch  # one row for each window
     rows: np.ndarray  # (Q, width) row of the input on which each place of a window stands; R for padding
-    real: np.ndarray  # (Q, width) whether it is no padding
-    is_padded: bool  # whether there is any
 
-    def seen(self, x: np.ndarray, fill: float = 0.0) -> np.ndarray:
-        """(Q, width, D) what the windows see of rows (R, D); `fill` where there is padding."""
-        if self.is_padded:
-            x = np.concatenate([x, np.full((1, x.shape[1]), fill, x.dtype)])
-        return x.take(self.rows, axis=0)
-
-    def back(self, parts: np.ndarray, R: int) -> np.ndarray:
-        """(R, D) sums of what the places of the windows give their rows: the way back of `seen`."""
-        out = np.zeros((R + 1, parts.shape[2]), parts.dtype)
-        for place in range(parts.shape[1]):  # no two windows have the same step at the same place
-            out[self.rows[:, place]] += parts[:, place]
+    def spread(self, message: np.ndarray, R: int) -> np.ndarray:
+        """(R, M) the same message (Q, M) for every step that a window sees, summed over the windows."""
+        out = np.zeros((R + 1, message.shape[1]), message.dtype)
+        for place in range(self.rows.shape[1]):  # no two windows have the same step at the same place
+            out[self.rows[:, place]] += message
         return out[:R]
+
+
+@lru_cache(maxsize=16)
+def _view(windows: Windows, lengths: bytes) -> View:
+    """The windows over sequences of these lengths: series often have all the same."""
+    before = Batch(np.frombuffer(lengths, np.int64))
+    T = before.lengths
+    after = Batch(windows.count(T))
+    t, real = windows.steps(after.step, T[after.owner])
+    rows = before.first.take(t, mode="clip") + after.owner[:, None]
+    rows = np.where(real, rows, before.R)
+    rows.setflags(write=False)
+    return View(after, rows)
 
 
 class Windowed(Layer):
     """A layer whose outputs are functions of windows over the steps."""
-
-    FILL: ClassVar[float] = 0.0  # what padding counts as
 
     @property
     def windows(self) -> Windows:
         """How the windows follow one another."""
         raise NotImplementedError  # pragma: no cover
 
-    def of_windows(self, seen: np.ndarray, real: np.ndarray) -> np.ndarray:
-        """Outputs (Q, M) of what Q windows see, (Q, width, D); `real` (Q, width) says which places are no padding."""
+    def of_windows(self, x: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Outputs (Q, M) of Q windows whose places stand on these rows (Q, width) of x (R, D); R is padding."""
         raise NotImplementedError  # pragma: no cover
 
     def steps(self, T: int) -> int:
@@ -139,17 +143,12 @@ class Windowed(Layer):
     def view(self, batch: Batch) -> View:
         """The windows over a batch, or an LrpError where a sequence is too short."""
         windows, T = self.windows, batch.lengths
-        count = windows.count(T)
-        if count[-1] < 1:
+        if windows.count(T[-1]) < 1:
             raise LrpError(
                 f"{type(self).__name__}: a sequence must have at least {windows.least} steps here, got {T[-1]}; "
                 "give longer sequences."
             )
-        out = Batch(count)
-        t, real = windows.steps(out.step, T[out.owner])
-        rows = batch.first.take(t, mode="clip") + out.owner[:, None]
-        is_padded = not real.all()
-        return View(out, np.where(real, rows, batch.R) if is_padded else rows, real, is_padded)
+        return _view(windows, T.tobytes())
 
     def changed(
         self, ran: Ran, changes: Sequence[Change | None], wanted: tuple[str, ...], tol: float
@@ -165,10 +164,10 @@ class Windowed(Layer):
         own = np.cumsum(size) - size
         v = np.repeat(np.arange(len(size)), size)
         t, real = windows.steps(np.arange(len(v)) - own[v] + lo[v], T[v])
-        inside = np.clip(t, 0, T[v][:, None] - 1).ravel()
-        seen = change.row_at(x, v.repeat(windows.width), inside).reshape(*t.shape, -1)
-        seen[~real] = self.FILL
-        return (Change(change.owner, lo, hi, size, own, 1, self.of_windows(seen, real)),)
+        seen = change.row_at(x, np.broadcast_to(v[:, None], t.shape)[real], t[real])
+        rows = np.full(t.shape, len(seen))
+        rows[real] = np.arange(len(seen))
+        return (Change(change.owner, lo, hi, size, own, 1, self.of_windows(seen, rows)),)
 
     def _phrase(self, part: Part, before: Batch, after: Batch) -> Part:
         """The phrase in windows: one counts as inside if the middle of the steps that it covers is."""
