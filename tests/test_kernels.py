@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from networks import close
 
-from lrpnumpy.kernels import dense, gru, lstm, lstm_occlusion, rnn
+from lrpnumpy.kernels import dense, gru, lstm, rnn
 from lrpnumpy.kernels.inputs import lengths_of, states_before
 from lrpnumpy.kernels.product import pack
-from lrpnumpy.kernels.steps import CODES, GRADIENT, NONE, activate, differentiate
+from lrpnumpy.kernels.steps import CODES, GRADIENT, NONE
 
 RULES = {"all": 1, "prop": 2, "abs": 3, "half": 4}
 CELLS = ["lstm", "gru_after", "gru_before", "rnn"]
@@ -46,7 +46,7 @@ def stacked(blocks):
 
 def batch(lengths, mirrored=False):
     """`first`, `order`, and for each sequence the rows of its steps, for lengths that are longest first."""
-    first = np.cumsum([0, *(sum(T > t for T in lengths) for t in range(lengths[0]))])
+    first = np.cumsum([0, *(sum(t < T for T in lengths) for t in range(lengths[0]))])
     rows = [first[:T] + s for s, T in enumerate(lengths)]
     order = NO_INTEGERS
     if mirrored:
