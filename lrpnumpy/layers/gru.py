@@ -49,10 +49,11 @@ class GRU(Cell):
     def __post_init__(self) -> None:
         self._check({"b": (3, -1), "bn": (-1,), "h0": (-1,)}, ("activation", "recurrent_activation"))
         self._set(reset_after=bool(self.reset_after))
-        if not self.reset_after and self.bn.any():  # type: ignore[union-attr]
+        count = np.count_nonzero(self.bn)  # type: ignore[arg-type]
+        if count and not self.reset_after:
             raise LrpError(
                 "GRU: bn must be left out with reset_after=False, where it would be no other bias than b[2], "
-                f"got {int(np.count_nonzero(self.bn))} numbers that are not 0; add it to b[2]."
+                f"got {count} numbers that are not 0; add it to b[2]."
             )
 
     @cached_property
