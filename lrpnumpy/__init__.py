@@ -7,7 +7,7 @@ from lrpnumpy.explain import compare, explain, explain_all
 from lrpnumpy.files import convert, from_torch, inspect, load, save
 from lrpnumpy.layers import LSTM, Bidirectional, Dense, Embedding, LastRow, Layer, Max, Mean
 from lrpnumpy.methods import methods
-from lrpnumpy.model import Model, Node
+from lrpnumpy.model import Input, Model, Node
 from lrpnumpy.predict import predict, predict_all
 from lrpnumpy.result import Comparison, Explanation
 from lrpnumpy.rules import Rule
@@ -24,6 +24,7 @@ __all__ = [
     "Dense",
     "Embedding",
     "Explanation",
+    "Input",
     "LastRow",
     "Layer",
     "LrpError",

@@ -94,7 +94,7 @@ class Dense(Layer):
         if self.activation != "linear":
             z = part.true(Packed(ran.trace, x.batch), beta.batch)
             a = (F(a + b) - delta + F(z) - F(z - a)) * a.dtype.type(0.5)
-        return (self._part_after(part, Packed(a, beta.batch), delta),)
+        return (self.part_after(ran, parts, Packed(a, beta.batch), delta),)
 
     def activations(self, number: int, ran: Ran) -> tuple[NamedTuple, ...]:
         """z and y."""

@@ -309,13 +309,15 @@ class Cell(Layer):
 
     def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
         """Contextual decomposition by the cell's own definition; what biases give the input is a bias here."""
-        part, x = parts[0], ran.inputs[0]
+        part, T = parts[0], ran.inputs[0].batch.lengths[parts[0].owner]
         delta = np.zeros(self.units, self.U.dtype)
         out = []
         for name in wanted:
             rows = self.decomposed(ran.trace, part, 1, name == "")
-            batch = vectors(len(part.owner)) if name else Batch(x.batch.lengths[part.owner])
-            out.append(part._replace(beta=Packed(rows, batch), delta=delta))
+            if name:
+                out.append(part.of_vector((T - 1) // 2, Packed(rows, vectors(len(T))), delta))
+            else:
+                out.append(part._replace(beta=Packed(rows, Batch(T)), delta=delta))
         return tuple(out)
 
     def activations(self, number: int, ran: Ran) -> tuple[NamedTuple, ...]:
