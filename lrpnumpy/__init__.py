@@ -5,7 +5,19 @@ from typing import TYPE_CHECKING, Any
 from lrpnumpy.checks import LrpError, RelevanceWarning, WeightFileError
 from lrpnumpy.explain import compare, explain, explain_all
 from lrpnumpy.files import convert, from_torch, inspect, load, save
-from lrpnumpy.layers import LSTM, Bidirectional, Dense, Embedding, LastRow, Layer, Max, Mean
+from lrpnumpy.layers import (
+    LSTM,
+    Activation,
+    Affine,
+    Bidirectional,
+    Dense,
+    Embedding,
+    LastRow,
+    Layer,
+    LayerNorm,
+    Max,
+    Mean,
+)
 from lrpnumpy.methods import methods
 from lrpnumpy.model import Input, Model, Node
 from lrpnumpy.predict import predict, predict_all
@@ -19,6 +31,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "LSTM",
+    "Activation",
+    "Affine",
     "Bidirectional",
     "Comparison",
     "Dense",
@@ -27,6 +41,7 @@ __all__ = [
     "Input",
     "LastRow",
     "Layer",
+    "LayerNorm",
     "LrpError",
     "Max",
     "Mean",

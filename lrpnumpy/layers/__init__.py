@@ -1,24 +1,32 @@
 """Layers: one file a layer, and the table of all that a weight file can hold."""
 
+from lrpnumpy.layers.activation import Activation
+from lrpnumpy.layers.affine import Affine
 from lrpnumpy.layers.base import Layer, Record, Size
 from lrpnumpy.layers.bidirectional import Bidirectional
 from lrpnumpy.layers.dense import Dense
 from lrpnumpy.layers.embedding import Embedding
 from lrpnumpy.layers.lstm import LSTM
+from lrpnumpy.layers.norm import LayerNorm
 from lrpnumpy.layers.readout import LastRow, Max, Mean
 from lrpnumpy.layers.recurrent import Cell
 
-LAYERS: dict[str, type[Layer]] = {kind.__name__: kind for kind in (LSTM, Bidirectional, Dense, Mean, Max, LastRow)}
+LAYERS: dict[str, type[Layer]] = {
+    kind.__name__: kind for kind in (LSTM, Bidirectional, Dense, Mean, Max, LastRow, Activation, Affine, LayerNorm)
+}
 
 __all__ = [
     "LAYERS",
     "LSTM",
+    "Activation",
+    "Affine",
     "Bidirectional",
     "Cell",
     "Dense",
     "Embedding",
     "LastRow",
     "Layer",
+    "LayerNorm",
     "Max",
     "Mean",
     "Record",
