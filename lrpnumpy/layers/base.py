@@ -219,6 +219,16 @@ class Layer(Record):
             since = np.minimum(since, other.since)
         return Part(beta, delta, parts[0].owner, start, stop, since if self.by_step else np.zeros_like(since))
 
+    # What an Affine layer s x + t beside this one needs to become part of it, see folding.py.
+
+    def with_affine_before(self, s: np.ndarray, t: np.ndarray) -> Any:
+        """The layer that gives for x what this one gives for s x + t; None where there is none."""
+        return None
+
+    def with_affine_after(self, s: np.ndarray, t: np.ndarray) -> Any:
+        """The layer that gives s y + t where this one gives y; None where there is none."""
+        return None
+
     def activations(self, number: int, ran: Ran) -> tuple[NamedTuple, ...]:
         """Every activation of one sequence, as `predict(trace=True)` shows it."""
         return (Outputs(number, ran.outputs[0].rows, ran.outputs[0].rows),)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -160,6 +160,11 @@ class Bidirectional(Layer):
             else:
                 out.append(part.of_vector((T - 1) // 2, Packed(self._merged(sides), vectors(len(T))), delta))
         return tuple(out)
+
+    def with_affine_before(self, s: np.ndarray, t: np.ndarray) -> Bidirectional:
+        """Both directions take s x + t."""
+        both = {side: getattr(self, side).with_affine_before(s, t) for side in ("forward", "backward")}
+        return replace(self, **both)
 
     def activations(self, number: int, ran: Ran) -> tuple[NamedTuple, ...]:
         """All states of one sequence, of each direction."""

@@ -7,6 +7,7 @@ and how two directions become one, is decided in `bidirectional.py` alone.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, NamedTuple
 from weakref import WeakKeyDictionary
@@ -319,6 +320,10 @@ class Cell(Layer):
             else:
                 out.append(part._replace(beta=Packed(rows, Batch(T)), delta=delta))
         return tuple(out)
+
+    def with_affine_before(self, s: np.ndarray, t: np.ndarray) -> Any:
+        """U (s x + t) + b."""
+        return replace(self, U=self.U * s, b=self.b + self.U @ t)  # type: ignore[type-var]
 
     def activations(self, number: int, ran: Ran) -> tuple[NamedTuple, ...]:
         """All states of one sequence."""
