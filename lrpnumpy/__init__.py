@@ -6,7 +6,9 @@ from lrpnumpy.checks import LrpError, RelevanceWarning, WeightFileError
 from lrpnumpy.explain import compare, explain, explain_all
 from lrpnumpy.files import convert, from_torch, inspect, load, save
 from lrpnumpy.layers import (
+    GRU,
     LSTM,
+    RNN,
     Activation,
     Affine,
     Bidirectional,
@@ -30,7 +32,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "GRU",
     "LSTM",
+    "RNN",
     "Activation",
     "Affine",
     "Bidirectional",
