@@ -17,7 +17,7 @@ from lrpnumpy.layers.rnn import RNN
 
 _KINDS: tuple[type[Layer], ...] = (
     LSTM, GRU, RNN, Bidirectional, Dense, Conv1D, MaxPool1D, AvgPool1D, Sum, Mean, Max, LastRow,
-    LSTM, GRU, RNN, Bidirectional, Dense, Mean, Max, LastRow, Activation, Affine, LayerNorm,
+    Activation, Affine, LayerNorm,
 )  # fmt: skip
 LAYERS = {kind.__name__: kind for kind in _KINDS}  # by their names in a file
 

@@ -65,7 +65,7 @@ class Sum(Mean):
         """The sum of beta. What biases add up to depends on the length of the sequence, and counts as irrelevant."""
         part = parts[0]
         beta, _ = self.forward([part.written(ran.inputs[0])], None)
-        return (self._part_after(part, beta, np.zeros_like(part.delta)),)
+        return (self.part_after(ran, parts, beta, np.zeros_like(part.delta)),)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
