@@ -5,9 +5,24 @@ from typing import TYPE_CHECKING, Any
 from lrpnumpy.checks import LrpError, RelevanceWarning, WeightFileError
 from lrpnumpy.explain import compare, explain, explain_all
 from lrpnumpy.files import convert, from_torch, inspect, load, save
-from lrpnumpy.layers import LSTM, Bidirectional, Dense, Embedding, LastRow, Layer, Max, Mean
+from lrpnumpy.layers import (
+    GRU,
+    LSTM,
+    RNN,
+    AvgPool1D,
+    Bidirectional,
+    Conv1D,
+    Dense,
+    Embedding,
+    LastRow,
+    Layer,
+    Max,
+    MaxPool1D,
+    Mean,
+    Sum,
+)
 from lrpnumpy.methods import methods
-from lrpnumpy.model import Model, Node
+from lrpnumpy.model import Input, Model, Node
 from lrpnumpy.predict import predict, predict_all
 from lrpnumpy.result import Comparison, Explanation
 from lrpnumpy.rules import Rule
@@ -18,21 +33,28 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "GRU",
     "LSTM",
+    "RNN",
+    "AvgPool1D",
     "Bidirectional",
     "Comparison",
+    "Conv1D",
     "Dense",
     "Embedding",
     "Explanation",
+    "Input",
     "LastRow",
     "Layer",
     "LrpError",
     "Max",
+    "MaxPool1D",
     "Mean",
     "Model",
     "Node",
     "RelevanceWarning",
     "Rule",
+    "Sum",
     "WeightFileError",
     "compare",
     "convert",
