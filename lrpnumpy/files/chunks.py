@@ -16,11 +16,14 @@ from typing import Any
 import numpy as np
 from h5py import h5d, h5z
 
+from lrpnumpy.files.budget import Budget
+
 _NAMES = {h5z.FILTER_SZIP: "szip", h5z.FILTER_NBIT: "nbit", h5z.FILTER_SCALEOFFSET: "scaleoffset"}
 _DEFLATE, _SHUFFLE, _FLETCHER = h5z.FILTER_DEFLATE, h5z.FILTER_SHUFFLE, h5z.FILTER_FLETCHER32
 _DEFLATE_RATIO = 1032  # no deflate stream holds more than this many bytes a byte
 _CHECKSUM = 4  # bytes that fletcher32 adds
 _MOST_CHUNKS = 1_000_000
+_PIECE = 1 << 24  # bytes that are unpacked between two looks at the clock
 _KEPT = 1 << 24  # bytes of unpacked chunks that are kept, for the next rows to be asked for
 
 Refuse = Callable[[str], Exception]  # the error about a dataset, from its reason
@@ -48,7 +51,8 @@ def filters_of(dataset: h5d.DatasetID, refuse: Refuse) -> list[int]:
 class Chunks:
     """A dataset that is stored in chunks, read in blocks of rows."""
 
-    def __init__(self, dataset: h5d.DatasetID, refuse: Refuse) -> None:
+    def __init__(self, dataset: h5d.DatasetID, refuse: Refuse, budget: Budget) -> None:
+        self._budget = budget
         self._dataset, self._refuse, self._filters = dataset, refuse, filters_of(dataset, refuse)
         self.shape: tuple[int, ...] = tuple(dataset.shape)
         self.chunk: tuple[int, ...] = tuple(dataset.get_create_plist().get_chunk())
@@ -77,6 +81,7 @@ class Chunks:
         """
         least, most = (0, 2 * self._whole + 1024) if self._filters else (self._whole, self._whole)
         seen, wrong = 0, ""
+        self._budget.visit("chunks", count)
 
         def look(chunk: Any) -> bool | None:
             nonlocal seen, wrong
@@ -113,6 +118,7 @@ class Chunks:
         if corner not in self._kept:
             if (len(self._kept) + 1) * self._whole > _KEPT:
                 self._kept.clear()
+            self._budget.tick("chunks")
             mask, stored = self._dataset.read_direct_chunk(corner)
             data = self._unpacked(stored, mask)
             self._kept[corner] = np.frombuffer(data, self.dtype).reshape(self.chunk)
@@ -138,8 +144,15 @@ class Chunks:
     def _inflated(self, data: bytes, size: int) -> bytes:
         """A gzip stream that is `size` bytes long when unpacked, and ends where the chunk does."""
         unpack = zlib.decompressobj()
+        found = bytearray()
         try:
-            found = unpack.decompress(data, size + 1)
+            while len(found) <= size and not unpack.eof:
+                self._budget.tick("chunks")
+                piece = unpack.decompress(data, min(_PIECE, size + 1 - len(found)))
+                found += piece
+                if not piece and not unpack.unconsumed_tail:
+                    break
+                data = unpack.unconsumed_tail
         except zlib.error as error:
             raise self._refuse(f"has a chunk that cannot be unpacked ({error}); it is damaged") from None
         if len(found) != size or not unpack.eof or unpack.unused_data:

@@ -34,7 +34,7 @@ _HERE = Path(__file__).parents[2]  # where this very package is, for the child t
 
 def read(path: Path, asked: Asked) -> Report:
     """What `kinds.read` gives, found out by a child process."""
-    file = Source(str(path), asked.max_bytes)
+    file = Source(str(path))
     with file.guard("config", "must be plain JSON"):
         asked = replace(asked, config=configuration(file, asked.config))
         question = json.dumps([os.path.abspath(path), asdict(asked)])
