@@ -19,7 +19,7 @@ from lrpnumpy.layers.bidirectional import Bidirectional
 from lrpnumpy.layers.recurrent import Cell
 from lrpnumpy.methods import METHODS, find
 from lrpnumpy.methods.base import Columns, Options, Request, Unit, answer
-from lrpnumpy.model import INPUT, Model
+from lrpnumpy.model import Model
 from lrpnumpy.packed import Batch, Packed
 from lrpnumpy.result import Comparison, Explanation
 from lrpnumpy.results import Explanations, adds_up, explained
@@ -45,13 +45,13 @@ def run(
     if request.hidden:
         out._single["hidden"] = [None] * len(encoded)
 
-    def work(positions: np.ndarray, x: Packed) -> None:
+    def work(positions: np.ndarray, x: dict[str, Packed]) -> None:
         chosen = targets[positions] if isinstance(targets, np.ndarray) else None
         wanted = None if phrases is None else [phrases[k] for k in positions]
         columns = answer(model, x, request, chosen, wanted, positions, every_class)
         if columns.ledger and model.dtype == np.float32:
             _mend(columns, model, x, request, wanted, positions)
-        out._put(positions, x.batch, columns)
+        out._put(positions, x[model.main].batch, columns)
 
     run_chunks(model, encoded, work, threads, _look_up(model, encoded, request))
     out._finish()
@@ -59,7 +59,12 @@ def run(
 
 
 def _mend(
-    columns: Columns, model: Model, x: Packed, request: Request, spans: list[np.ndarray] | None, positions: np.ndarray
+    columns: Columns,
+    model: Model,
+    x: dict[str, Packed],
+    request: Request,
+    spans: list[np.ndarray] | None,
+    positions: np.ndarray,
 ) -> None:
     """Compute those sequences again in float64 whose ledger misses their score because float32 lost the digits."""
     every_class = columns.targets.ndim == 2
@@ -67,20 +72,24 @@ def _mend(
     if is_right.all():
         return
     some = np.flatnonzero(~is_right.reshape(-1, len(columns.scores)).all(axis=0))
-    rows = np.isin(x.batch.owner, some)
-    values = x.rows if x.words is None else x.words.embedding.E[x.words.ids]
+    rows = {name: np.isin(one.batch.owner, some) for name, one in x.items()}
     again = answer(
         model.in_float64,
-        Packed(values[rows].astype(np.float64), Batch(x.batch.lengths[some])),
+        {name: _part_in_float64(one, rows[name], some) for name, one in x.items()},
         request,
         None if every_class else columns.targets[some],
         None if spans is None else [spans[k] for k in some],
         positions[some],
         every_class,
     )
-    columns.relevance[..., rows] = again.relevance
+    main = rows[model.main]
+    columns.relevance[..., main] = again.relevance
     if columns.variables is not None:
-        columns.variables[..., rows, :] = again.variables
+        columns.variables[..., main, :] = again.variables
+    for name, other in columns.others.items():
+        other.relevance[..., rows[name]] = again.others[name].relevance
+        if other.variables is not None:
+            other.variables[..., rows[name], :] = again.others[name].variables
     for name, column in again.ledger.items():
         columns.ledger[name][..., some] = column
     if columns.spans is not None:
@@ -88,7 +97,13 @@ def _mend(
             columns.spans[k] = values.astype(model.dtype)
     if columns.hidden is not None:
         for (_, _, old), (_, _, new) in zip(columns.hidden, again.hidden, strict=True):  # type: ignore[arg-type]
-            old[..., rows, :] = new
+            old[..., main, :] = new
+
+
+def _part_in_float64(x: Packed, rows: np.ndarray, some: np.ndarray) -> Packed:
+    """Some of the sequences of a batch: those with these rows."""
+    values = x.rows if x.words is None else x.words.embedding.E[x.words.ids]
+    return Packed(values[rows].astype(np.float64), Batch(x.batch.lengths[some]))
 
 
 def _look_up(model: Model, encoded: list[Encoded], request: Request) -> bool:
@@ -96,9 +111,14 @@ def _look_up(model: Model, encoded: list[Encoded], request: Request) -> bool:
 
     It pays when there are many, and serves methods whose word values are a product with U x.
     """
-    if model.embedding is None or request.unit != "word" or any(sequence.ids is None for sequence in encoded):
+    if (
+        model.embedding is None
+        or len(model.ports) > 1
+        or request.unit != "word"
+        or any(sequence.ids is None for sequence in encoded)
+    ):
         return False
-    takers = [node.layer for node in model.nodes if INPUT in node.inputs]
+    takers = [node.layer for node in model.nodes if model.main in node.inputs]
     linear = request.method.kind == "lrp" or request.method is METHODS["gradient-x-input"]
     if not linear or getattr(request.options, "share_bias", False) or len(takers) > 1:
         return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -35,6 +35,41 @@ class Node(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class Input(Record):
+    """One input of a network: a series of vectors, or with steps=False one vector for each record.
+
+    `size` is the length of a vector, `features` names its numbers. With an `embedding` the input is words or token ids;
+    what is explained are their vectors. `mask_value` means padding: a step whose features all equal it is skipped.
+    """
+
+    size: int | None = None
+    steps: bool = True
+    features: tuple[str, ...] | None = None
+    embedding: Embedding | None = None
+    mask_value: float | None = None
+
+    dtype: ClassVar[np.dtype]  # that of the model
+
+    def __post_init__(self) -> None:
+        if self.embedding is not None and not isinstance(self.embedding, Embedding):
+            raise LrpError(f"Model: embedding must be an Embedding, got {type(self.embedding).__name__}.")
+        size = self.embedding.size if self.embedding is not None else self.size
+        if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
+            raise LrpError(f"Input: size must be a positive number, got {size!r}.")
+        if self.mask_value is not None and not math.isfinite(self.mask_value):
+            raise LrpError(f"Model: mask_value must be a finite number, got {self.mask_value!r}.")
+        if self.mask_value is not None and self.embedding is not None:
+            raise LrpError("Model: mask_value must be None with an embedding; use Embedding(mask=...).")
+        if not self.steps and (self.mask_value is not None or getattr(self.embedding, "mask", None) is not None):
+            raise LrpError("Input: an input without steps must have no padding, got a mask.")
+        self._set(
+            size=int(size),
+            features=names(self.features, "Model: features", int(size)),
+            mask_value=None if self.mask_value is None else float(self.mask_value),
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Model(Record):
     """A trained network: embedding, layers, and how the steps become one prediction.
 
@@ -45,6 +80,9 @@ class Model(Record):
     node gives the scores. `output` says which probability belongs to the scores: "softmax" (the default for several
     outputs), "sigmoid", or "linear" for none (the default for one output). The scores themselves never include it.
     `mask_value` means padding where the inputs are numbers: a step whose features all equal it is skipped.
+
+    A network with several inputs has `ports`, a dict of name to `Input`; the first series is the one that words,
+    phrases and steps are counted in. `result` names the node that gives the scores, where that is not the last one.
     """
 
     layers: tuple[Layer | Node, ...]
@@ -55,9 +93,11 @@ class Model(Record):
     output: Literal["linear", "softmax", "sigmoid"] | None = None
     mask_value: float | None = None
     provenance: Mapping[str, str] | None = None
+    ports: Mapping[str, Input] = None  # type: ignore[assignment]
+    result: str = None  # type: ignore[assignment]
 
     nodes: ClassVar[tuple[Node, ...]]  # the network itself, each node after those that it takes
-    result: ClassVar[str]  # name of the value that holds the scores
+    main: ClassVar[str]  # name of the input that explanations are about first
     sizes: ClassVar[dict[str, Size]]  # of every value
     dtype: ClassVar[np.dtype]  # float32 or float64, that of every array and every result
     inputs: ClassVar[int]  # length D of an input vector
@@ -65,52 +105,35 @@ class Model(Record):
     every: ClassVar[bool]  # whether there is a prediction at every step
 
     def __post_init__(self) -> None:
-        if self.embedding is not None and not isinstance(self.embedding, Embedding):
-            raise LrpError(f"Model: embedding must be an Embedding, got {type(self.embedding).__name__}.")
-        self._one_dtype(_checked_layers(self.layers))
+        self._set(layers=_checked_layers(self.layers))
         self._connect()
+        self._one_dtype()
         output = self.output or ("softmax" if self.outputs > 1 else "linear")
         one_of(output, "Model: output", OUTPUTS)
         if output == "softmax" and self.outputs == 1:
             raise LrpError("Model: output must be 'linear' or 'sigmoid' where there is one output, got 'softmax'.")
-        if self.mask_value is not None and not math.isfinite(self.mask_value):
-            raise LrpError(f"Model: mask_value must be a finite number, got {self.mask_value!r}.")
-        if self.mask_value is not None and self.embedding is not None:
-            raise LrpError("Model: mask_value must be None with an embedding; use Embedding(mask=...).")
         self._set(
             classes=names(self.classes, "Model: classes", self.outputs),
-            features=names(self.features, "Model: features", self.inputs),
             output=output,
-            mask_value=None if self.mask_value is None else float(self.mask_value),
             provenance=MappingProxyType({str(k): str(v) for k, v in dict(self.provenance or {}).items()}),
-        )
-
-    def _one_dtype(self, layers: tuple[Layer | Node, ...]) -> None:
-        """Give all arrays the widest dtype among them: float32 only where everything is."""
-        records = [layer_of(layer) for layer in layers] + [self.embedding] * (self.embedding is not None)
-        dtype = np.result_type(*(array.dtype for record in records for _, array in record.all_arrays()))  # type: ignore[union-attr]
-        self._set(
-            dtype=dtype,
-            layers=tuple(_cast(layer, dtype) for layer in layers),
-            embedding=None if self.embedding is None else self.embedding.astype(dtype),
         )
 
     def _connect(self) -> None:
         """The network as nodes, every edge checked."""
-        readout = self.readout
+        readout, result = self.readout, self.result
         if isinstance(self.layers[0], Node):
             nodes: tuple[Node, ...] = self.layers  # type: ignore[assignment]
             if readout is not None:
                 raise LrpError(f"Model: readout must be left out where nodes say it themselves, got {readout!r}.")
-            result = nodes[-1].name
+            result = result or nodes[-1].name
         else:
             readout = one_of(readout or "last", "Model: readout", READOUTS)
             nodes, result = _chain(self.layers, readout)  # type: ignore[arg-type]
-        first = nodes[0].layer
-        width = self.embedding.size if self.embedding is not None else getattr(first, "inputs", None)
-        if width is None:
-            raise LrpError(f"Model: the first layer must say how many inputs it takes, got a {type(first).__name__}.")
-        sizes = {INPUT: Size(width, True, "input" if self.embedding is None else "embedding")}
+        ports = self._ports(nodes[0].layer)
+        sizes = {
+            name: Size(port.size, port.steps, "input" if port.embedding is None else "embedding")  # type: ignore[arg-type]
+            for name, port in ports.items()
+        }
         for node in nodes:
             _check_node(node, sizes)
             label = f"layer {node.name} ({type(node.layer).__name__})"
@@ -121,9 +144,54 @@ class Model(Record):
                 raise LrpError(f"Model: {array} of {label} {rest}") from None
             for name in node.layer.OUTPUTS:
                 sizes[node.name + name] = size._replace(source=label, steps=size.steps and not name)
-        size = sizes[result]
-        self._set(nodes=nodes, result=result, sizes=sizes, readout=readout)
-        self._set(inputs=width, outputs=size.width, every=size.steps)
+        if result not in sizes or result in ports:
+            raise LrpError(f"Model: result must be the name of a node, got {result!r}.")
+        main = next((name for name, port in ports.items() if port.steps), next(iter(ports)))
+        first, last = ports[main], sizes[result]
+        self._set(nodes=nodes, result=result, sizes=sizes, readout=readout, main=main, ports=ports)
+        self._set(embedding=first.embedding, features=first.features, mask_value=first.mask_value)
+        self._set(inputs=first.size, outputs=last.width, every=last.steps)
+
+    def _ports(self, first: Layer) -> dict[str, Input]:
+        """The inputs. Those of a network with one input may be said by the model's own fields."""
+        own = {"embedding": self.embedding, "features": self.features, "mask_value": self.mask_value}
+        said = {name: value for name, value in own.items() if value is not None}
+        given: Any = self.ports
+        if given is None:
+            size = getattr(first, "inputs", None)
+            if size is None and self.embedding is None:
+                raise LrpError(
+                    f"Model: ports must say how many inputs the network takes, as its first layer, a "
+                    f"{type(first).__name__}, does not; say ports={{'x': lrp.Input(5)}}."
+                )
+            return {INPUT: Input(size, **said)}  # type: ignore[arg-type]
+        if not isinstance(given, Mapping) or not given:
+            raise LrpError(f"Model: ports must be a dict of name to lrp.Input, got {given!r}.")
+        ports: dict[str, Input] = dict(given)
+        for name, port in ports.items():
+            if not isinstance(port, Input) or not _is_name(name):
+                raise LrpError(f"Model: ports must be a dict of name to lrp.Input, got {name!r}: {port!r}.")
+        main = next((name for name, port in ports.items() if port.steps), next(iter(ports)))
+        ports[main] = replace(ports[main], **said)  # type: ignore[arg-type]
+        return ports
+
+    def _one_dtype(self) -> None:
+        """Give all arrays the widest dtype among them: float32 only where everything is."""
+        records: list[Record] = [*(node.layer for node in self.nodes), *self.ports.values()]
+        dtype = np.result_type(*(array.dtype for record in records for _, array in record.all_arrays()))
+        cast = {node.name: node._replace(layer=node.layer.astype(dtype)) for node in self.nodes}
+        ports = {name: port.astype(dtype) for name, port in self.ports.items()}
+        for port in ports.values():
+            port._set(dtype=dtype)
+        is_graph = isinstance(self.layers[0], Node)
+        layers = [cast[str(k)].layer for k in range(len(self.layers))] if not is_graph else cast.values()
+        self._set(
+            dtype=dtype,
+            nodes=tuple(cast.values()),
+            layers=tuple(layers),
+            ports=MappingProxyType(ports),
+            embedding=ports[self.main].embedding,
+        )
 
     @cached_property
     def used(self) -> set[str]:
@@ -159,12 +227,12 @@ class Model(Record):
         """SHA-256 of everything that decides a result: two models with one digest explain alike."""
         state = hashlib.sha256()
         records: list[tuple[Any, Record]] = [((node.name, node.inputs), node.layer) for node in self.nodes]
-        for place, record in [*records, *([("embedding", self.embedding)] if self.embedding else [])]:
+        for place, record in [*records, *self.ports.items()]:
             state.update(repr((place, type(record).__name__, _all_settings(record))).encode())
             for path, array in record.all_arrays():
                 state.update(f"{path}{array.dtype}{array.shape}".encode())
                 state.update(array.tobytes())
-        state.update(repr([self.result, self.output, self.mask_value, self.classes, self.features]).encode())
+        state.update(repr([self.result, self.output, self.classes]).encode())
         return state.hexdigest()
 
     @cached_property
@@ -174,21 +242,26 @@ class Model(Record):
 
     def astype(self, dtype: Any) -> Model:
         """The same model with all arrays in float32 or float64."""
-        layers = tuple(_cast(layer, np.dtype(dtype)) for layer in self.layers)
-        embedding = None if self.embedding is None else self.embedding.astype(np.dtype(dtype))
+        kind = np.dtype(dtype)
+        return self._with(lambda record: record.astype(kind))
+
+    def twin(self) -> Model:
+        """Another model with the same arrays, of which nothing has been computed yet."""
+        return self._with(lambda record: record.twin())
+
+    def _with(self, change: Callable[[Any], Any]) -> Model:
+        """The same model of changed records."""
+        layers = tuple(
+            one._replace(layer=change(one.layer)) if isinstance(one, Node) else change(one) for one in self.layers
+        )
+        ports = {name: change(port) for name, port in self.ports.items()}
         readout = None if isinstance(layers[0], Node) else self.readout
-        return replace(self, layers=layers, embedding=embedding, readout=readout)
+        return replace(self, layers=layers, ports=ports, embedding=None, readout=readout)
 
 
 def layer_of(layer: Layer | Node) -> Layer:
     """The layer of a node."""
     return layer.layer if isinstance(layer, Node) else layer
-
-
-def _cast(layer: Layer | Node, dtype: np.dtype) -> Layer | Node:
-    if isinstance(layer, Node):
-        return layer._replace(layer=layer.layer.astype(dtype))
-    return layer.astype(dtype)
 
 
 def _all_settings(record: Record) -> list[Any]:
@@ -214,10 +287,14 @@ def _checked_layers(layers: Any) -> tuple[Layer | Node, ...]:
     return tuple(layers)
 
 
+def _is_name(name: Any) -> bool:
+    """Whether something can be the name of a node or an input: it is part of a path in a file."""
+    return isinstance(name, str) and bool(name.strip(".")) and not {":", "/", "\0"} & set(name)
+
+
 def _check_node(node: Node, known: Mapping[str, Any]) -> None:
     """A node has a name of its own, and takes what there is."""
-    is_name = isinstance(node.name, str) and node.name.strip(".") and not {":", "/", "\0"} & set(node.name)
-    if not is_name or node.name in known:
+    if not _is_name(node.name) or node.name in known:
         raise LrpError(f"Model: a node must have a name of its own without ':' and '/', got {node.name!r}.")
     for name in node.inputs:
         if name not in known:

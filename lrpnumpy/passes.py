@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lrpnumpy.layers.base import Keep, Ran
-from lrpnumpy.model import INPUT, Model
+from lrpnumpy.model import Model
 from lrpnumpy.packed import Change, Packed, Part
 from lrpnumpy.rules.propagation import Entry, Propagation
 
@@ -18,9 +18,14 @@ class Trace(NamedTuple):
     """A forward pass: what every node saw and did."""
 
     model: Model
-    input: Packed
+    inputs: dict[str, Packed]
     ran: dict[str, Ran]
     output: Packed  # the scores: (n, C), or (R, C) where there is a prediction at every step
+
+    @property
+    def input(self) -> Packed:
+        """The main input."""
+        return self.inputs[self.model.main]
 
     @property
     def scores(self) -> np.ndarray:
@@ -28,9 +33,9 @@ class Trace(NamedTuple):
         return self.output.rows
 
 
-def forward(model: Model, x: Packed, keep: Keep = None) -> Trace:
+def forward(model: Model, inputs: dict[str, Packed], keep: Keep = None) -> Trace:
     """Scores of a batch, and what `keep` asks for: what a way back needs, or what variants start from."""
-    values, ran = {INPUT: x}, {}
+    values, ran = {**inputs}, {}
     for node in model.nodes:
         name, wanted = node.name, model.wanted[node.name]
         xs = [values[key] for key in node.inputs]
@@ -38,14 +43,14 @@ def forward(model: Model, x: Packed, keep: Keep = None) -> Trace:
         for key, value in zip(wanted, outputs, strict=True):
             values[name + key] = value
         ran[name] = Ran(xs, outputs, trace)
-    return Trace(model, x, ran, values[model.result])
+    return Trace(model, inputs, ran, values[model.result])
 
 
 @dataclass(eq=False)
 class Passed:
     """What a way back left where, for each of the n sequences of a batch."""
 
-    x: np.ndarray  # (R, D) at the inputs; (R, 1), one for each word, where words were looked up projected
+    inputs: dict[str, np.ndarray]  # (R, D) at each; (R, 1), one for each word, where words were looked up projected
     biases: np.ndarray  # (layers, n)
     stabiliser: np.ndarray  # (n,)
     initial_state: np.ndarray  # (n,)
@@ -71,15 +76,16 @@ def backward(trace: Trace, R: np.ndarray, how: Propagation, *, hidden: bool = Fa
                 arrived[source] = arrived[source] + part if source in arrived else part
     _, stabiliser, start, _ = ledger.sum(axis=0)
     biases, largest = ledger[model.numbers, 0], ledger[:, 3].max(axis=0)
-    return Passed(arrived[INPUT], biases, stabiliser, start, largest, states)
+    inputs = {name: arrived[name] if name in arrived else np.zeros_like(x.rows) for name, x in trace.inputs.items()}
+    return Passed(inputs, biases, stabiliser, start, largest, states)
 
 
-def occlude(trace: Trace, change: Change, tol: float = 0.0) -> Change | None:
-    """What a change of the input changes in the scores; None for nothing."""
-    changes: dict[str, Change] = {INPUT: change}
+def occlude(trace: Trace, name: str, change: Change, tol: float = 0.0) -> Change | None:
+    """What a change of the input of this name changes in the scores; None for nothing."""
+    changes: dict[str, Change] = {name: change}
     model = trace.model
     for node in model.nodes:
-        given = [changes.get(name) for name in node.inputs]
+        given = [changes.get(source) for source in node.inputs]
         if any(one is not None for one in given):
             wanted = model.wanted[node.name]
             for key, one in zip(wanted, node.layer.changed(trace.ran[node.name], given, wanted, tol), strict=True):
@@ -87,10 +93,9 @@ def occlude(trace: Trace, change: Change, tol: float = 0.0) -> Change | None:
     return changes.get(model.result)
 
 
-def decompose(trace: Trace, part: Part) -> Iterator[tuple[str, Part]]:
-    """How contextual decomposition divides the values of every edge; the scores come last."""
-    parts: dict[str, Part] = {INPUT: part}
-    model = trace.model
+def decompose(trace: Trace, parts: dict[str, Part]) -> Iterator[tuple[str, Part]]:
+    """How contextual decomposition divides the values of every edge, from the division of the inputs."""
+    parts, model = {**parts}, trace.model
     for node in model.nodes:
         wanted = model.wanted[node.name]
         given = [parts[name] for name in node.inputs]

@@ -39,7 +39,7 @@ def predict_all(model: Model, sequences: Any, *, threads: int | None = None) -> 
     scores = np.empty((len(encoded), model.outputs), model.dtype)
     steps: list[Any] = [None] * len(encoded)
 
-    def work(positions: np.ndarray, x: Packed) -> None:
+    def work(positions: np.ndarray, x: dict[str, Packed]) -> None:
         found = forward(model, x).output
         if not model.every:
             scores[positions] = found.rows

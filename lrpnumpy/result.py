@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -81,6 +81,15 @@ class Hidden(NamedTuple):
     c: np.ndarray | None = None  # (T, H), of an LSTM
 
 
+class InputPart(NamedTuple):
+    """What one input of a network got: a series has one relevance a step, a vector has one in all."""
+
+    relevance: np.ndarray  # (T,)
+    variables: np.ndarray | None  # (T, D)
+    features: tuple[str, ...] | None
+    tokens: tuple[str, ...] | None
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
     """Why the network said that: one relevance a step, and what else the method gives.
@@ -101,6 +110,13 @@ class Explanation:
     ledger: Ledger | SpanLedger | None = None
     hidden: tuple[Hidden, ...] | None = None
     spans: tuple[Span, ...] | None = None
+    others: Mapping[str, InputPart] = field(default_factory=dict)  # inputs of the network besides the main one
+    name: str = "x"  # of the main input
+
+    @property
+    def inputs(self) -> dict[str, InputPart]:
+        """What each input of the network got, by name; the main one, whose relevance is `relevance`, comes first."""
+        return {self.name: InputPart(self.relevance, self.variables, self.features, self.tokens), **self.others}
 
     def __len__(self) -> int:
         return self.relevance.shape[-1]
@@ -158,6 +174,10 @@ class Explanation:
             ledger=self.ledger and self.ledger.of_class(int(c)),
             hidden=self.hidden and tuple(part._replace(h=part.h[c], c=pick(part.c)) for part in self.hidden),
             spans=self.spans and tuple(span._replace(relevance=span.relevance[c]) for span in self.spans),
+            others={
+                name: part._replace(relevance=part.relevance[c], variables=pick(part.variables))
+                for name, part in self.others.items()
+            },
         )
 
     def top(self, k: int = 5) -> list[Part]:
@@ -204,6 +224,8 @@ class Explanation:
             "relevance": _plain(self.relevance),
             "variables": _plain(self.variables),
             "spans": self.spans and [_plain(span._asdict()) for span in self.spans],
+            "name": self.name,
+            "others": {name: _plain(part._asdict()) for name, part in self.others.items()},
             "hidden": self.hidden and [_plain(part._asdict()) for part in self.hidden],
             "ledger": None
             if self.ledger is None
@@ -254,6 +276,13 @@ class Explanation:
             hidden=data["hidden"]
             and tuple(Hidden(p["layer"], p["direction"], array(p["h"]), array(p["c"])) for p in data["hidden"]),
             spans=data["spans"] and tuple(Span(s["start"], s["stop"], number(s["relevance"])) for s in data["spans"]),
+            others={
+                name: InputPart(
+                    array(part["relevance"]), array(part["variables"]), names(part["features"]), names(part["tokens"])
+                )
+                for name, part in data.get("others", {}).items()
+            },
+            name=data.get("name", "x"),
         )
 
 

@@ -18,7 +18,7 @@ from lrpnumpy.methods.base import Columns, Request
 from lrpnumpy.methods.occlusion import probabilities
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Batch
-from lrpnumpy.result import Explanation, Hidden, Ledger, Span, SpanLedger
+from lrpnumpy.result import Explanation, Hidden, InputPart, Ledger, Span, SpanLedger
 
 LEDGER = tuple(field.name for field in fields(Ledger))
 TOO_LARGE = 1e6  # times f_c: relevance beyond this is decided by rounding
@@ -36,6 +36,7 @@ class Explanations(Sequence[Explanation]):
         self.encoded, self._options = encoded, request.shown()
         self.padded = any(sequence.kept is not None for sequence in encoded)
         self._single: dict[str, list[Any]] = {}  # what has a shape of its own for each sequence
+        self._others = [name for name in model.ports if name != model.main]
         self.alone = len(encoded) == 1 and not self.padded  # then the columns of its chunk are those of the result
         if not self.alone:
             self._make_room()
@@ -88,6 +89,17 @@ class Explanations(Sequence[Explanation]):
             if parts is not None:
                 for k, part in zip(positions, parts, strict=True):
                     self._single[name][k] = part
+        for name, other in columns.others.items():
+            others: list[Any] = self._single.setdefault(f"input {name}", [None] * len(self.encoded))
+            for s, k in enumerate(positions):
+                take = other.batch.first[: other.batch.lengths[s]] + s
+                encoded = self.encoded[k].others[name]
+                others[k] = InputPart(
+                    _spread(other.relevance[..., take], encoded, -1),
+                    None if other.variables is None else _spread(other.variables[..., take, :], encoded, -2),
+                    self.model.ports[name].features,
+                    encoded.tokens,
+                )
         if columns.hidden is not None:
             for s, k in enumerate(positions):
                 take = batch.first[: batch.lengths[s]] + s
@@ -134,6 +146,8 @@ class Explanations(Sequence[Explanation]):
             ledger=ledger,
             hidden=self._single["hidden"][k] if "hidden" in self._single else None,
             spans=None if spans is None else self._phrases(k, spans[k]),
+            others={name: self._single[f"input {name}"][k] for name in self._others},
+            name=self.model.main,
         )
 
     def _phrases(self, k: int, values: np.ndarray) -> tuple[Span, ...]:
@@ -197,6 +211,17 @@ class Explanations(Sequence[Explanation]):
         method = self.request.method
         advice = f"; try a larger eps than {self.request.options.eps:g}, or another rule" if self.ledger else ""
         warnings.warn(f"{method.name}: {problem}{advice}.", RelevanceWarning, stacklevel=_outside())
+
+
+def _spread(values: np.ndarray, encoded: Encoded, axis: int) -> np.ndarray:
+    """Values of the steps that the network saw among those that were passed in; padding has 0."""
+    if encoded.kept is None:
+        return values
+    shape = [*values.shape]
+    shape[axis] = encoded.length
+    out = np.zeros(shape, values.dtype)
+    out[(..., encoded.kept) if axis == -1 else (..., encoded.kept, slice(None))] = values
+    return out
 
 
 def explained(scores: np.ndarray, targets: np.ndarray, versus: int | None) -> tuple[np.ndarray, np.ndarray]:

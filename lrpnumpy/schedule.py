@@ -15,7 +15,7 @@ from lrpnumpy.model import Model
 from lrpnumpy.packed import Packed
 
 ROWS_WORTH_A_THREAD = 4000  # times the widest layer's units over 64: below a millisecond of work threads do not pay
-Work = Callable[[np.ndarray, Packed], None]
+Work = Callable[[np.ndarray, dict[str, Packed]], None]
 
 
 def chunks(lengths: Sequence[int], width: int, most: int = 1 << 21) -> list[np.ndarray]:
@@ -45,6 +45,15 @@ def keep_freed_memory() -> None:
     np.empty(31 << 20, np.uint8)
 
 
+def _sorted_in_every_input(model: Model, encoded: Sequence[Encoded], chunk: np.ndarray) -> list[np.ndarray]:
+    """A chunk cut so that in each piece no record has more steps than the one before, in any input."""
+    others = [name for name, port in model.ports.items() if port.steps and name != model.main]
+    sizes = np.array([[encoded[k].steps, *(encoded[k].others[name].steps for name in others)] for k in chunk])
+    order = np.lexsort(-sizes.T[::-1])
+    grows = (np.diff(sizes[order], axis=0) > 0).any(axis=1)
+    return np.split(chunk[order], np.flatnonzero(grows) + 1)
+
+
 def run_chunks(
     model: Model, encoded: Sequence[Encoded], work: Work, threads: int | None, look_up: bool = False
 ) -> None:
@@ -61,6 +70,8 @@ def run_chunks(
     keep_freed_memory()
     lengths = [sequence.steps for sequence in encoded]
     parts = chunks(lengths, model.width)
+    if len(model.ports) > 1:
+        parts = [part for chunk in parts for part in _sorted_in_every_input(model, encoded, chunk)]
 
     def one(part: np.ndarray) -> None:
         with np.errstate(all="ignore"):

@@ -12,7 +12,7 @@ import lrpnumpy as lrp
 from lrpnumpy import passes
 from lrpnumpy.encode import encode_all, packed
 from lrpnumpy.layers import lstm as engine
-from lrpnumpy.methods.decomposition import decompose, phrase
+from lrpnumpy.methods.decomposition import decompose, phrases_of
 
 
 def traced(model, xs):
@@ -32,7 +32,7 @@ def layers_of(model, x, spans):
     found, values = {}, {}
     for name, ran in trace.ran.items():
         values |= {name + key: y for key, y in zip(model.wanted[name], ran.outputs, strict=True)}
-    for name, part in passes.decompose(trace, phrase(trace, np.zeros_like(start), start, stop)):
+    for name, part in passes.decompose(trace, phrases_of(trace, model.main, np.zeros_like(start), start, stop)):
         true = part.true(values[name], part.beta.batch)
         beta = np.stack(part.beta.batch.split(part.beta.rows))
         delta = np.broadcast_to(part.delta, beta.shape)

@@ -29,7 +29,7 @@ def gradients(model, x, target, step=None):
     trace = forward(model, packed(model, encode_all(model, [x])), GRADIENT)
     seed = np.zeros_like(trace.scores)
     seed[-1 if step is None else step, target] = 1
-    return backward(trace, seed, GRADIENT).x
+    return backward(trace, seed, GRADIENT).inputs[model.main]
 
 
 @pytest.mark.parametrize(("name", "model", "sequences"), GOLDEN, ids=[case[0] for case in GOLDEN])

@@ -19,12 +19,12 @@ from lrpnumpy.passes import Trace, forward
 def packed(model, sequences):
     """A batch, which has the longest sequence first, and its sequences in that order."""
     ordered = sorted(sequences, key=len, reverse=True)
-    return pack(model, [encode(model, x) for x in ordered]), ordered
+    return pack(model, [encode(model, x) for x in ordered])[model.main], ordered
 
 
 def asked(model, x, options):
     """A forward pass to start from, and the options as a record."""
-    trace = model if isinstance(model, Trace) else forward(model, x, "states")
+    trace = model if isinstance(model, Trace) else forward(model, {model.main: x}, "states")
     return trace, module.OcclusionOptions(**options)
 
 
@@ -195,7 +195,7 @@ def test_a_trace_gives_what_the_model_gives(rng):
     model = lrp.Model([nets.two_way(rng, 3, 4), nets.lstm(rng, 8, 5, state=True), nets.dense(rng, 5, 2)])
     batch, xs = packed(model, [rng.normal(size=(T, 3)) for T in (6, 4)])
     spans = [words(len(x)) for x in xs]
-    trace = forward(model, batch, "states")
+    trace = forward(model, {model.main: batch}, "states")
     for a, b in zip(occlude(trace, batch, spans), occlude(model, batch, spans), strict=True):
         close(a, b, 1e-13)
 

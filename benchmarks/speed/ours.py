@@ -20,17 +20,17 @@ TARGET = 0
 
 
 def scores(model: lrp.Model, x: Packed) -> Any:
-    return forward(model, x).scores
+    return forward(model, {model.main: x}).scores
 
 
 def propagated(how: Propagation) -> Callable[[lrp.Model, Packed], Any]:
     """Gradient times input, or LRP by a rule: relevance of all variables."""
 
     def job(model: lrp.Model, x: Packed) -> Any:
-        trace = forward(model, x, how)
+        trace = forward(model, {model.main: x}, how)
         start = np.zeros_like(trace.scores)
         start[:, TARGET] = trace.scores[:, TARGET] if how.times_input else 1
-        found = backward(trace, start, how).x
+        found = backward(trace, start, how).inputs[model.main]
         return found if how.times_input else found * x.rows  # packed rows
 
     return job
@@ -38,7 +38,7 @@ def propagated(how: Propagation) -> Callable[[lrp.Model, Packed], Any]:
 
 def occluded(tol: float = 0.0) -> Callable[[lrp.Model, Packed], Any]:
     def job(model: lrp.Model, x: Packed) -> Any:
-        trace = forward(model, x, "states")
+        trace = forward(model, {model.main: x}, "states")
         without = occlude_words(trace, OcclusionOptions(tol=tol))
         return trace.scores[:, TARGET][x.batch.owner] - without[:, TARGET]
 
@@ -46,7 +46,7 @@ def occluded(tol: float = 0.0) -> Callable[[lrp.Model, Packed], Any]:
 
 
 def decomposed(model: lrp.Model, x: Packed) -> Any:
-    return decompose_words(forward(model, x, "trace")).relevant[:, TARGET]
+    return decompose_words(forward(model, {model.main: x}, "trace")).relevant[:, TARGET]
 
 
 JOBS: dict[str, Callable[[lrp.Model, Packed], Any]] = {

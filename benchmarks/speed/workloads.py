@@ -28,7 +28,7 @@ class Workload:
         """The chunks of `explain_all`, packed."""
         encoded = encode_all(self.model, self.sequences)
         parts = chunks([one.steps for one in encoded], self.model.width)
-        return [packed(self.model, [encoded[k] for k in part]) for part in parts]
+        return [packed(self.model, [encoded[k] for k in part])[self.model.main] for part in parts]
 
     @property
     def rows(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ from lrpnumpy.encode import Encoded, encode
 from lrpnumpy.explain import run as explain_encoded
 from lrpnumpy.kernels import compile as kernels
 from lrpnumpy.methods.base import Request
-from lrpnumpy.model import Model, Node
+from lrpnumpy.model import Model
 from lrpnumpy.results import Explanations
 
 
@@ -65,10 +65,7 @@ def settle() -> Callable[[], None]:
 
 def fresh(model: Model) -> Model:
     """A model that shares its arrays with another, but nothing that was computed of them before things were settled."""
-    layers = tuple(
-        one._replace(layer=one.layer.twin()) if isinstance(one, Node) else one.twin() for one in model.layers
-    )
-    return replace(model, layers=layers, embedding=model.embedding and model.embedding.twin())
+    return model.twin()
 
 
 def explain_chunk(job: Job, chunk: Chunk) -> Part:

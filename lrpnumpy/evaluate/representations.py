@@ -23,7 +23,7 @@ from lrpnumpy.schedule import run_chunks
 
 def average(model: Model, sequences: Sequence[Any]) -> np.ndarray:
     """(N, D): the mean of the input vectors of each sequence."""
-    return np.stack([packed(model, [e]).rows.mean(axis=0) for e in encode_all(model, sequences)])
+    return np.stack([packed(model, [e])[model.main].rows.mean(axis=0) for e in encode_all(model, sequences)])
 
 
 def weighted(model: Model, sequences: Sequence[Any], explanations: Sequence[Explanation]) -> np.ndarray:
@@ -49,7 +49,7 @@ def last_hidden(model: Model, sequences: Sequence[Any]) -> np.ndarray:
 
     top = [node for node in model.nodes if is_recurrent(node.layer)][-1]
 
-    def work(positions: np.ndarray, x: Packed) -> None:
+    def work(positions: np.ndarray, x: dict[str, Packed]) -> None:
         trace = forward(model, x).ran[top.name].trace
         reads = [trace] if isinstance(top.layer, Cell) else trace[0]
         found = np.concatenate([read.last for read in reads], axis=1)
@@ -107,7 +107,7 @@ def _vectors(model: Model, sequences: Sequence[Any]) -> list[np.ndarray]:
     """The input vectors (T, D) of each sequence; padding is zero."""
     found = []
     for e in encode_all(model, sequences):
-        x = packed(model, [e]).rows
+        x = packed(model, [e])[model.main].rows
         if e.kept is not None:
             x, kept = np.zeros((e.length, model.inputs), model.dtype), x
             x[e.kept] = kept

@@ -18,7 +18,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -93,7 +93,10 @@ class Kernel:
         hints.pop("return", None)
         signature = numba.void(*(_numba_type(numba, hint.__metadata__, dtype) for hint in hints.values()))
         with _cache_of_these_sources(numba):
-            return numba.njit(signature, cache=True, **OPTIONS)(self.plain)
+            try:
+                return numba.njit(signature, cache=True, **OPTIONS)(self.plain)
+            except (OSError, RuntimeError):  # no folder can be written, or the disk is full: compile it for now
+                return numba.njit(signature, **OPTIONS)(self.plain)
 
 
 _waiting: queue.SimpleQueue[tuple[Kernel, np.dtype] | None] = queue.SimpleQueue()
@@ -117,7 +120,8 @@ def _background(one: Kernel, dtype: np.dtype) -> None:
 
 def _work() -> None:
     while (job := _waiting.get()) is not None and not _finished:
-        job[0].compile(job[1])
+        with suppress(Exception):  # the next large call compiles it again, and says why that fails
+            job[0].compile(job[1])
 
 
 def _finish() -> None:
@@ -127,6 +131,19 @@ def _finish() -> None:
     _waiting.put(None)
     if _worker is not None:
         _worker.join()
+
+
+def _after_fork() -> None:
+    """In the child of a fork, which has no thread in the background: have the next call start one."""
+    global _worker, _waiting, _asking
+    _worker, _waiting, _asking = None, queue.SimpleQueue(), threading.Lock()
+    _asked.clear()
+    _lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    # A fork waits until the kernel at hand is compiled: in the child nobody would ever let go of the compiler's locks.
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_after_fork)
 
 
 def kernel(function: Callable[..., Any]) -> Kernel:

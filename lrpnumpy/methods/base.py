@@ -19,7 +19,7 @@ import numpy as np
 from lrpnumpy.checks import LrpError, non_negative
 from lrpnumpy.layers.base import Keep
 from lrpnumpy.model import Model
-from lrpnumpy.packed import Packed
+from lrpnumpy.packed import Batch, Packed
 from lrpnumpy.passes import Trace, forward
 from lrpnumpy.result import SpanLedger
 from lrpnumpy.rules import Rule
@@ -130,6 +130,15 @@ class Columns:
     spans: list[np.ndarray] | None = None  # a sequence (V,)
     cd: list[SpanLedger] | None = None  # a sequence
     hidden: list[tuple[int, str, np.ndarray]] | None = None  # layer, direction, (states, R, H)
+    others: dict[str, Other] = field(default_factory=dict)  # what the other inputs of the network got
+
+
+class Other(NamedTuple):
+    """What an input besides the main one got."""
+
+    batch: Batch
+    relevance: np.ndarray  # (R,)
+    variables: np.ndarray | None  # (R, D)
 
 
 class Question(NamedTuple):
@@ -140,6 +149,11 @@ class Question(NamedTuple):
     rows: np.ndarray | None  # (n,) row of the prediction that is explained, where there is one at every step
     scores: np.ndarray  # (n, C) of the explained predictions
     spans: list[np.ndarray] | None  # phrases (V, 2) of each sequence
+
+    @property
+    def others(self) -> dict[str, Packed]:
+        """The inputs besides the main one."""
+        return {name: x for name, x in self.trace.inputs.items() if name != self.trace.model.main}
 
     @property
     def steps(self) -> np.ndarray | None:
@@ -154,7 +168,7 @@ class Question(NamedTuple):
 
 def answer(
     model: Model,
-    x: Packed,
+    x: dict[str, Packed],
     request: Request,
     targets: np.ndarray | None,
     spans: list[np.ndarray] | None,
@@ -201,6 +215,14 @@ def _joined(parts: list[Columns]) -> Columns:
     out = Columns(first.scores, stack([p.targets for p in parts]), stack([p.relevance for p in parts]))
     out.variables = stack([p.variables for p in parts])
     out.ledger = {name: stack([p.ledger[name] for p in parts]) for name in first.ledger}
+    out.others = {
+        name: Other(
+            one.batch,
+            stack([p.others[name].relevance for p in parts]),
+            stack([p.others[name].variables for p in parts]),
+        )
+        for name, one in first.others.items()
+    }
     if first.spans is not None:
         out.spans = [stack([p.spans[s] for p in parts]) for s in range(n)]  # type: ignore[index]
     if first.cd is not None:

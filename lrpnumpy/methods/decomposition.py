@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lrpnumpy.methods.base import Columns, Method, Question
+from lrpnumpy.methods.base import Columns, Method, Other, Question
 from lrpnumpy.packed import Part
 from lrpnumpy.passes import Trace
-from lrpnumpy.passes import decompose as decompose_part
+from lrpnumpy.passes import decompose as decompose_parts
 from lrpnumpy.result import SpanLedger
 
 MOST = 1 << 24  # numbers in an array with every step of every variant, unless a single variant has more
@@ -30,9 +30,14 @@ class Shares(NamedTuple):
     bias: np.ndarray  # (V, C) delta
 
 
-def phrase(trace: Trace, owner: np.ndarray, start: np.ndarray, stop: np.ndarray) -> Part:
-    """The division of the inputs: the value inside the phrase is relevant, that outside is not."""
-    return Part(None, np.zeros(trace.model.inputs, trace.model.dtype), owner, start, stop, start)
+def phrases_of(trace: Trace, name: str, owner: np.ndarray, start: np.ndarray, stop: np.ndarray) -> dict[str, Part]:
+    """The division of the inputs: what is inside the phrase of this input is relevant, all the rest is not."""
+    parts, nowhere = {}, np.zeros_like(start)
+    for other, x in trace.inputs.items():
+        delta = np.zeros(x.rows.shape[1], trace.model.dtype)
+        a, b = (start, stop) if other == name else (nowhere, nowhere)
+        parts[other] = Part(None, delta, owner, a, b, a)
+    return parts
 
 
 def decompose(trace: Trace, spans: Sequence[np.ndarray], steps: np.ndarray | None = None) -> list[Shares]:
@@ -43,25 +48,27 @@ def decompose(trace: Trace, spans: Sequence[np.ndarray], steps: np.ndarray | Non
     counts = np.array([len(phrases) for phrases in spans])
     owner = np.repeat(np.arange(len(counts)), counts)
     start, stop = np.concatenate(spans).astype(np.int64, copy=False).T.copy()
-    found = _shares(trace, phrase(trace, owner, start, stop), steps)
+    found = _shares(trace, phrases_of(trace, trace.model.main, owner, start, stop), steps)
     return [Shares(*(column[a:b] for column in found)) for a, b in pairwise([0, *np.cumsum(counts).tolist()])]
 
 
-def decompose_words(trace: Trace, steps: np.ndarray | None = None) -> Shares:
-    """Shares of the scores with every word as a phrase of its own: (R, C), in the packed rows of the batch."""
-    batch = trace.input.batch
+def decompose_words(trace: Trace, steps: np.ndarray | None = None, name: str | None = None) -> Shares:
+    """Shares of the scores with every word of an input as a phrase of its own: (R, C), in the rows of its batch."""
+    name = name or trace.model.main
+    batch = trace.inputs[name].batch
     if batch.n == 1:
         owner, start = batch.owner, batch.rows
     else:
         owner = np.repeat(np.arange(batch.n), batch.lengths)
         start = np.arange(len(owner)) - batch.starts[owner]
-    found = _shares(trace, phrase(trace, owner, start, start + 1), steps)
+    found = _shares(trace, phrases_of(trace, name, owner, start, start + 1), steps)
     return Shares(*map(batch.pack, found))
 
 
-def _shares(trace: Trace, part: Part, steps: np.ndarray | None) -> Shares:
+def _shares(trace: Trace, parts: dict[str, Part], steps: np.ndarray | None) -> Shares:
     """Shares of the scores, (V, C)."""
-    output, owner, V = trace.output, part.owner, len(part.owner)
+    owner = parts[trace.model.main].owner
+    output, V = trace.output, len(owner)
     rows = np.arange(output.batch.n)
     if trace.model.every:
         rows = output.batch.last if steps is None else output.batch.first[steps] + rows
@@ -70,14 +77,17 @@ def _shares(trace: Trace, part: Part, steps: np.ndarray | None) -> Shares:
     total = np.cumsum(trace.input.batch.lengths[owner] * trace.model.row_width)
     cuts = [0, *(np.flatnonzero(np.diff(total // MOST)) + 1).tolist(), V] if V else []
     for a, b in pairwise(cuts):
-        one = part
+        some = parts
         if (a, b) != (0, V):
-            one = part._replace(**{k: getattr(part, k)[a:b] for k in ("owner", "start", "stop", "since")})
-        *_, (_, last) = decompose_part(trace, one)
+            columns = ("owner", "start", "stop", "since")
+            some = {
+                name: part._replace(**{key: getattr(part, key)[a:b] for key in columns}) for name, part in parts.items()
+            }
+        last = dict(decompose_parts(trace, some))[trace.model.result]
         found = last.beta
         assert found is not None  # the scores are not the input
         if trace.model.every:
-            step = output.batch.step[rows[one.owner]]
+            step = output.batch.step[rows[owner[a:b]]]
             beta[a:b] = found.rows[found.batch.first[step] + np.arange(b - a)]
         else:
             beta[a:b] = found.rows
@@ -110,6 +120,10 @@ def run(question: Question, wanted: list[np.ndarray]) -> list[Columns]:
         if phrases is not None:
             part.spans = [entry.relevant for entry in part.cd]
         parts.append(part)
+    for name, x in question.others.items():
+        relevant = decompose_words(trace, steps, name).relevant
+        for part, chosen in zip(parts, wanted, strict=True):
+            part.others[name] = Other(x.batch, question.combined(relevant, chosen[x.batch.owner]), None)
     return parts
 
 

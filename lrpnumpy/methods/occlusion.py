@@ -15,9 +15,9 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, float_array, one_of
 from lrpnumpy.encode import encode
-from lrpnumpy.methods.base import Columns, Method, Options, Question, Request, number, option
+from lrpnumpy.methods.base import Columns, Method, Options, Other, Question, Request, number, option
 from lrpnumpy.model import Model
-from lrpnumpy.packed import Change
+from lrpnumpy.packed import Change, Packed
 from lrpnumpy.passes import Trace
 from lrpnumpy.passes import occlude as occlude_change
 
@@ -69,19 +69,25 @@ class Variants:
         return Variants(self.owner[some], self.start[some], self.stop[some], variable)
 
 
-def occlude_words(trace: Trace, options: OcclusionOptions, steps: np.ndarray | None = None) -> np.ndarray:
-    """Scores with every word occluded in turn: packed rows (R, C)."""
-    batch = trace.input.batch
-    return _scores(trace, Variants(batch.owner, batch.step, batch.step + 1), options, steps)
+def occlude_words(
+    trace: Trace, options: OcclusionOptions, steps: np.ndarray | None = None, name: str | None = None
+) -> np.ndarray:
+    """Scores with every word of an input, by default the main one, occluded in turn: packed rows (R, C)."""
+    name = name or trace.model.main
+    batch = trace.inputs[name].batch
+    return _scores(trace, name, Variants(batch.owner, batch.step, batch.step + 1), options, steps)
 
 
-def occlude_variables(trace: Trace, options: OcclusionOptions, steps: np.ndarray | None = None) -> np.ndarray:
-    """Scores with every single input occluded in turn: packed rows (R, D, C)."""
-    (R, D), batch = trace.input.rows.shape, trace.input.batch
+def occlude_variables(
+    trace: Trace, options: OcclusionOptions, steps: np.ndarray | None = None, name: str | None = None
+) -> np.ndarray:
+    """Scores with every single number of an input occluded in turn: packed rows (R, D, C)."""
+    name = name or trace.model.main
+    (R, D), batch = trace.inputs[name].rows.shape, trace.inputs[name].batch
     t, owner, d = batch.step.repeat(D), batch.owner.repeat(D), np.tile(np.arange(D), R)
     order = _by_turn(t * D + d) if batch.n > 1 else np.arange(R * D)
     scores = np.empty((R * D, trace.model.outputs), trace.scores.dtype)
-    scores[order] = _scores(trace, Variants(owner, t, t + 1, d).take(order), options, steps)
+    scores[order] = _scores(trace, name, Variants(owner, t, t + 1, d).take(order), options, steps)
     return scores.reshape(R, D, -1)
 
 
@@ -99,7 +105,7 @@ def occlude(
     start, stop = np.ascontiguousarray(np.concatenate(spans).T, np.int64)
     order = _by_turn(np.arange(len(owner)) - (ends - counts)[owner])
     scores = np.empty((len(owner), trace.model.outputs), trace.scores.dtype)
-    scores[order] = _scores(trace, Variants(owner, start, stop).take(order), options, steps)
+    scores[order] = _scores(trace, trace.model.main, Variants(owner, start, stop).take(order), options, steps)
     return [scores[a:b] for a, b in pairwise([0, *ends.tolist()])]
 
 
@@ -108,11 +114,13 @@ def _by_turn(nth: np.ndarray) -> np.ndarray:
     return np.argsort(nth.astype(np.uint16) if nth.max(initial=0) < 1 << 16 else nth, kind="stable")
 
 
-def _scores(trace: Trace, variants: Variants, options: OcclusionOptions, steps: np.ndarray | None) -> np.ndarray:
-    """Scores (V, C) of variants, as many at once as MOST allows."""
-    model, batch, V = trace.model, trace.input.batch, len(variants.owner)
+def _scores(
+    trace: Trace, name: str, variants: Variants, options: OcclusionOptions, steps: np.ndarray | None
+) -> np.ndarray:
+    """Scores (V, C) of variants of an input, as many at once as MOST allows."""
+    model, batch, V = trace.model, trace.inputs[name].batch, len(variants.owner)
     T = batch.lengths[variants.owner]
-    leaves_out = options.how == "omit" and variants.variable is None
+    leaves_out = options.how == "omit" and variants.variable is None and model.ports[name].steps
     if leaves_out and (whole := variants.stop - variants.start == T).any():
         raise LrpError(f"how='omit' must leave at least one step, got a phrase of all {T[whole][0]}; use how='zero'.")
     scores = np.empty((V, model.outputs), trace.scores.dtype)
@@ -121,7 +129,7 @@ def _scores(trace: Trace, variants: Variants, options: OcclusionOptions, steps: 
     cuts = [0, *(np.flatnonzero(np.diff(total // MOST)) + 1).tolist(), V] if V else []
     for a, b in pairwise(cuts):
         some = variants if (a, b) == (0, V) else variants.take(slice(a, b))
-        change = _change(trace, some, options.baseline, leaves_out)
+        change = _change(trace.inputs[name], some, options.baseline if name == model.main else None, leaves_out)
         position = np.zeros(b - a, np.int64)
         if model.every:
             ends = trace.output.batch.lengths - 1 if steps is None else np.asarray(steps)
@@ -131,16 +139,17 @@ def _scores(trace: Trace, variants: Variants, options: OcclusionOptions, steps: 
                     position >= some.stop, position - (some.stop - some.start), np.maximum(some.start - 1, 0)
                 )
                 position = np.where(position < some.start, position, moved)
-        found = occlude_change(trace, change, options.tol)
-        assert found is not None  # every output depends on the input
+        found = occlude_change(trace, name, change, options.tol)
+        if found is None:  # the scores do not depend on this input
+            found = Change(some.owner, position, position, 0 * position, position, 0, trace.scores[:0])
         scores[a:b] = found.row_at(trace.output, np.arange(b - a), position)
     return scores
 
 
-def _change(trace: Trace, variants: Variants, baseline: np.ndarray | None, leaves_out: bool) -> Change:
+def _change(x: Packed, variants: Variants, baseline: np.ndarray | None, leaves_out: bool) -> Change:
     """What stands in the input of each variant."""
     owner, lo, hi = variants.owner, variants.start, variants.stop
-    x, none = trace.input, np.zeros(len(owner), np.int64)
+    none = np.zeros(len(owner), np.int64)
     instead = np.zeros((1, x.rows.shape[1]), x.rows.dtype)
     if baseline is not None:
         instead[0] = baseline
@@ -188,6 +197,16 @@ def run(question: Question, wanted: list[np.ndarray]) -> list[Columns]:
                 for s, values in enumerate(phrases)
             ]
         parts.append(part)
+    for name, x in question.others.items():
+        words = measured(occlude_words(trace, options, steps, name))
+        single = measured(occlude_variables(trace, options, steps, name)) if request.with_variables else None
+        for part, chosen in zip(parts, wanted, strict=True):
+            explained, owner = question.combined(whole, chosen), x.batch.owner
+            relevance = explained[owner] - question.combined(words, chosen[owner])
+            variables = None
+            if single is not None:
+                variables = explained[owner][:, None] - question.combined(single, chosen[owner])
+            part.others[name] = Other(x.batch, relevance, variables)
     return parts
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.methods.base import Columns, Method, Options, Question, Request, number, option, switch
+from lrpnumpy.methods.base import Columns, Method, Options, Other, Question, Request, number, option, switch
 from lrpnumpy.passes import Passed, backward
 from lrpnumpy.rules import GRADIENT, LRP, RULES, Propagation, Rule
 
@@ -48,13 +48,20 @@ def _one(question: Question, targets: np.ndarray) -> Columns:
         start, explained = np.zeros_like(trace.scores), start
         start[question.rows] = explained
     passed = backward(trace, start, propagation(request), hidden=request.hidden)
-    values = passed.x
-    if not is_lrp and x.words is None:  # looked-up words come multiplied by their vectors
-        values = values * (values if request.method.name == "gradient" else x.rows)
-    relevance = np.add.reduce(values, axis=1)
-    columns = Columns(scores, targets, relevance, values if request.with_variables else None)
+    values = {
+        name: R_x
+        if is_lrp or trace.inputs[name].words is not None  # looked-up words come multiplied by their vectors
+        else R_x * (R_x if request.method.name == "gradient" else trace.inputs[name].rows)
+        for name, R_x in passed.inputs.items()
+    }
+    summed = {name: np.add.reduce(one, axis=1) for name, one in values.items()}
+    main = trace.model.main
+    relevance = summed[main]
+    columns = Columns(scores, targets, relevance, values[main] if request.with_variables else None)
+    for name, other in question.others.items():
+        columns.others[name] = Other(other.batch, summed[name], values[name] if request.with_variables else None)
     if is_lrp:
-        columns.ledger = _ledger(question, relevance, passed)
+        columns.ledger = _ledger(question, summed, passed)
         if request.hidden:
             numbers = {trace.model.nodes[k].name: number for number, k in enumerate(trace.model.numbers)}
             columns.hidden = [(numbers[name], *one) for name, found in passed.hidden.items() for one in found]
@@ -65,9 +72,10 @@ def _one(question: Question, targets: np.ndarray) -> Columns:
     return columns
 
 
-def _ledger(question: Question, relevance: np.ndarray, passed: Passed) -> dict[str, np.ndarray]:
+def _ledger(question: Question, relevance: dict[str, np.ndarray], passed: Passed) -> dict[str, np.ndarray]:
     """Where the score went; the total is summed before anything is rounded to another type."""
-    inputs = question.trace.input.batch.sums(relevance)
+    found = question.trace.inputs
+    inputs: Any = sum(found[name].batch.sums(rows) for name, rows in relevance.items())
     total = inputs + passed.biases.sum(axis=0) + passed.stabiliser + passed.initial_state
     return {
         "inputs": inputs,
