@@ -132,13 +132,13 @@ def test_a_small_file_that_declares_terabytes(tmp_path, limits):  # CVE-2026-089
 
     def bomb(file, name):
         settings = json.loads(file.attrs["model"])
-        settings["embedding"]["rows"] = rows
+        settings["inputs"][0]["embedding"]["rows"] = rows
         file.attrs["model"] = np.bytes_(json.dumps(settings))
         file.create_dataset(name, (rows, 4), "<f4", chunks=(2**16, 4), compression="gzip")
 
-    replaced(path, "embedding/E", bomb)
+    replaced(path, "inputs/x/E", bomb)
     assert path.stat().st_size < 20_000
-    refused(path, "embedding/E", "over the limit", **limits)
+    refused(path, "inputs/x/E", "over the limit", **limits)
 
 
 def test_a_declared_shape_that_is_not_the_expected_one(native):
@@ -200,7 +200,7 @@ def test_other_types(native, data):
 
 
 def test_variable_strings_and_references_are_no_vocabulary(native):
-    name = "embedding/vocabulary"
+    name = "inputs/x/vocabulary"
     words = [f"w{k}" for k in range(zoo.VOCABULARY)]
     replaced(native, name, lambda file, at: file.create_dataset(at, data=words, dtype=h5py.string_dtype()))
     refused(native, name, "fixed stored length")
@@ -210,8 +210,8 @@ def test_variable_strings_and_references_are_no_vocabulary(native):
 
 def test_words_that_are_not_utf8(native):
     data = np.array([b"\xff%d" % k for k in range(zoo.VOCABULARY)])
-    replaced(native, "embedding/vocabulary", lambda file, name: file.create_dataset(name, data=data))
-    refused(native, "embedding/vocabulary", "utf-8")
+    replaced(native, "inputs/x/vocabulary", lambda file, name: file.create_dataset(name, data=data))
+    refused(native, "inputs/x/vocabulary", "utf-8")
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
@@ -325,7 +325,7 @@ def test_a_million_words_with_one_twice(tmp_path):
     E = np.zeros((count, 4), np.float32)
     lrp.save(replace(model, embedding=lrp.Embedding(E, vocabulary=[str(k) for k in range(count)])), path)
     words = np.array([str(k) for k in range(count - 1)] + ["7"], "S6")
-    replaced(path, "embedding/vocabulary", lambda file, name: file.create_dataset(name, data=words))
+    replaced(path, "inputs/x/vocabulary", lambda file, name: file.create_dataset(name, data=words))
     began = time.monotonic()
     refused(path, "'7' twice")
     assert time.monotonic() - began < 20

@@ -91,7 +91,7 @@ def _received(file: Source, content: bytes) -> Report:
                 answer.object("model"),
                 native.VERSION,
                 _Arrays(file, answer, data).take,
-                lambda _: answer.strings("vocabulary"),
+                lambda path, _: answer.object("words").strings(path),
             )
     notes, models = (tuple(answer.strings(key)) for key in ("notes", "models"))
     return Report(file.file, answer.string("kind"), model, notes, models)
@@ -129,7 +129,7 @@ def child() -> None:
             arrays = native.arrays_of(model)
             answer |= {"model": native.settings_of(model), "dtype": model.dtype.name}
             answer |= {"paths": list(arrays), "lengths": [array.nbytes for array in arrays.values()]}
-            answer |= {"vocabulary": model.embedding and model.embedding.vocabulary}
+            answer |= {"words": native.vocabularies_of(model)}
     except WeightFileError as error:
         answer = {"error": str(error)}
     sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n")

@@ -20,38 +20,41 @@ import numpy as np
 from lrpnumpy.checks import LrpError, WeightFileError
 from lrpnumpy.files.safe import Fields, Shape, parse_json
 from lrpnumpy.layers import LAYERS, Embedding, Layer, Record
-from lrpnumpy.model import Model, Node
+from lrpnumpy.model import INPUT, Input, Model, Node
 
 if TYPE_CHECKING:
     from lrpnumpy.files.hdf5 import Hdf5
 
 FORMAT, VERSION = "lrpnumpy", 2
 Take = Callable[[str, Shape], np.ndarray]  # path and expected shape -> array
+Words = Callable[[str, int], list[str]]  # path and expected number -> words
 
 # --------------------------------------------------------------------------------- model <-> settings, arrays
 
 
 def settings_of(model: Model) -> dict[str, Any]:
-    """Everything of a model that is not an array or its vocabulary, as plain JSON."""
-    embedding = model.embedding
+    """Everything of a model that is not an array or a vocabulary, as plain JSON."""
     return {
+        "inputs": [
+            {"name": name, **port.settings(), "embedding": _embedding_settings(port.embedding)}
+            for name, port in model.ports.items()
+        ],
         "nodes": [
             {"name": name, "inputs": inputs, "layer": _layer_settings(layer)} for name, layer, inputs in _nodes(model)
         ],
         "readout": model.readout,
+        "result": model.result if model.readout is None else None,
         "output": model.output,
         "classes": model.classes,
-        "features": model.features,
-        "mask_value": model.mask_value,
         "provenance": dict(model.provenance or {}),
-        "embedding": embedding
-        and {
-            "rows": len(embedding.E),
-            "size": embedding.size,
-            **embedding.settings(),
-            "vocabulary": embedding.vocabulary is not None,
-        },
     }
+
+
+def _embedding_settings(embedding: Embedding | None) -> dict[str, Any] | None:
+    if embedding is None:
+        return None
+    has_words = embedding.vocabulary is not None
+    return {"rows": len(embedding.E), "size": embedding.size, **embedding.settings(), "vocabulary": has_words}
 
 
 def _nodes(model: Model) -> list[Node]:
@@ -68,20 +71,24 @@ def _layer_settings(layer: Record) -> dict[str, Any]:
     }
 
 
+def vocabularies_of(model: Model) -> dict[str, tuple[str, ...]]:
+    """Every vocabulary of a model under its path in the file."""
+    embeddings = {name: port.embedding for name, port in model.ports.items() if port.embedding is not None}
+    return {f"inputs/{name}/vocabulary": e.vocabulary for name, e in embeddings.items() if e.vocabulary is not None}
+
+
 def arrays_of(model: Model) -> dict[str, np.ndarray]:
     """Every array of a model under its path in the file."""
-    found = {} if model.embedding is None else {"embedding/E": model.embedding.E}
+    found = {f"inputs/{name}/E": port.embedding.E for name, port in model.ports.items() if port.embedding is not None}
     for node in _nodes(model):
         found.update({f"layers/{node.name}/{path}": array for path, array in node.layer.all_arrays()})
     return found
 
 
-def model_of(settings: Fields, version: int, take: Take, vocabulary: Callable[[int], list[str]]) -> Model:
-    """The model that `settings` describes, its arrays taken by path and expected shape."""
-    nodes = [
-        Fields(settings.source, f"node {k}", item)
-        for k, item in enumerate(settings.items("nodes") if version > 1 else _nodes_of_version_1(settings))
-    ]
+def model_of(settings: Fields, version: int, take: Take, words: Words) -> Model:
+    """The model that `settings` describes; arrays are taken by path and expected shape, words by path and count."""
+    described = settings.items("nodes") if version > 1 else _nodes_of_version_1(settings)
+    nodes = [Fields(settings.source, f"node {k}", item) for k, item in enumerate(described)]
     layers = [_layer(f"layers/{node.string('name')}", node.object("layer"), take) for node in nodes]
     readout = settings.string("readout") if settings.has("readout") else None
     if readout is None:
@@ -89,27 +96,51 @@ def model_of(settings: Fields, version: int, take: Take, vocabulary: Callable[[i
             Node(node.string("name"), layer, tuple(node.strings("inputs")))  # type: ignore[misc]
             for node, layer in zip(nodes, layers, strict=True)
         ]
+    ports = {}
+    for k, item in enumerate(settings.items("inputs") if version > 1 else [_input_of_version_1(settings)]):
+        port = Fields(settings.source, f"input {k}", item)
+        path = f"inputs/{port.string('name')}" if version > 1 else "embedding"
+        ports[port.string("name")] = _input(path, port, take, words)
+    return Model(
+        tuple(layers),
+        ports=ports,
+        readout=readout,  # type: ignore[arg-type]
+        result=settings.string("result") if settings.has("result") else None,  # type: ignore[arg-type]
+        classes=tuple(settings.strings("classes")) if settings.has("classes") else None,
+        output=settings.string("output"),  # type: ignore[arg-type]
+        provenance=settings.object("provenance").value,
+    )
+
+
+def _input(path: str, port: Fields, take: Take, words: Words) -> Input:
+    """An input from its description."""
     embedding = None
-    if settings.has("embedding"):
-        e = settings.object("embedding")
+    if port.has("embedding"):
+        e = port.object("embedding")
+        rows, size = e.integer("rows"), e.integer("size")
         embedding = Embedding(
-            take("embedding/E", (e.integer("rows"), e.integer("size"))),
-            vocabulary=tuple(vocabulary(e.integer("rows"))) if e.boolean("vocabulary") else None,
+            take(f"{path}/E", (rows, size)),
+            vocabulary=tuple(words(f"{path}/vocabulary", rows)) if e.boolean("vocabulary") else None,
             unknown=e.string("unknown") if e.has("unknown") else None,
             lowercase=e.boolean("lowercase"),
             tokenizer=e.string("tokenizer"),  # type: ignore[arg-type]
             mask=e.integer("mask") if e.has("mask") else None,
         )
-    return Model(
-        tuple(layers),
-        embedding=embedding,
-        readout=readout,  # type: ignore[arg-type]
-        classes=tuple(settings.strings("classes")) if settings.has("classes") else None,
-        features=tuple(settings.strings("features")) if settings.has("features") else None,
-        output=settings.string("output"),  # type: ignore[arg-type]
-        mask_value=settings.number("mask_value") if settings.has("mask_value") else None,
-        provenance=settings.object("provenance").value,
+    return Input(
+        port.integer("size") if port.has("size") else None,
+        port.boolean("steps", True),
+        tuple(port.strings("features")) if port.has("features") else None,
+        embedding,
+        port.number("mask_value") if port.has("mask_value") else None,
     )
+
+
+def _input_of_version_1(settings: Fields) -> dict[str, Any]:
+    """The input of a file of version 1, whose size is that of its first layer."""
+    first = Fields(settings.source, "layer 0", next(iter(settings.items("layers")), None))
+    first = first.object("forward") if first.has("forward") else first
+    keys = ("features", "mask_value", "embedding")
+    return {"name": INPUT, "size": first.integer("inputs"), **{key: settings.value.get(key) for key in keys}}
 
 
 def _layer(at: str, fields: Fields, take: Take) -> Layer:
@@ -199,7 +230,7 @@ def read(file: Hdf5, which: str | None) -> Model:
         arrays[path] = file.array(at + path, shape)
         return arrays[path]
 
-    model = model_of(settings, version(file), take, lambda count: file.strings(f"{at}embedding/vocabulary", count))
+    model = model_of(settings, version(file), take, lambda path, count: file.strings(at + path, count))
     if settings.has("sha256") and settings.string("sha256") != _sha256(arrays):
         raise file.error(at, "has other weights than were saved; it is damaged")
     return model
@@ -333,10 +364,10 @@ def _write_model(group: Any, model: Model) -> None:
     arrays = arrays_of(model)
     for path, array in arrays.items():
         group.create_dataset(path, data=array, dtype=array.dtype.newbyteorder("<"))
-    if model.embedding is not None and model.embedding.vocabulary is not None:
-        words = [_utf8(word, f"vocabulary word {k}") for k, word in enumerate(model.embedding.vocabulary)]
+    for path, vocabulary in vocabularies_of(model).items():
+        words = [_utf8(word, f"vocabulary word {k}") for k, word in enumerate(vocabulary)]
         dtype = h5py.string_dtype("utf-8", max(1, *map(len, words)))
-        group.create_dataset("embedding/vocabulary", data=np.array(words, dtype), compression="gzip")
+        group.create_dataset(path, data=np.array(words, dtype), compression="gzip")
     text = json.dumps({**settings_of(model), "sha256": _sha256(arrays)})
     group.attrs["model"] = _utf8(text, "the settings of the model")
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 
 from lrpnumpy.kernels.product import add_product
-from lrpnumpy.kernels.steps import copy, repeat
+from lrpnumpy.kernels.steps import copy, flat, matrix, repeat
 
 FEW = 4  # sequences
 TOGETHER = 48  # rows
@@ -52,7 +52,7 @@ def lengths_of(first):  # type: ignore[no-untyped-def]
 
 def begin_with(start, states) -> None:  # type: ignore[no-untyped-def]
     """states (n_0, H) = start, which is (n_0, H), or (1, H) for all sequences."""
-    repeat(start.reshape(start.size), states.reshape(states.size))
+    repeat(flat(start), flat(states))
 
 
 # -- forwards ----------------------------------------------------------------------------------------------------------
@@ -67,118 +67,139 @@ def input_rooms(first, x, ids, gates, H):  # type: ignore[no-untyped-def]
     return gathered, np.empty((gates, room if is_ahead else 0, H), x.dtype), np.zeros(2, np.int64)
 
 
-def prepare(t, first, x, order, ids, table, U, gathered, projected, span) -> None:  # type: ignore[no-untyped-def]
-    """Gather the inputs of step t if they are in another order; of few sequences, project those of several steps."""
-    if ids.size > 0 or first[t + 1] <= span[1]:
-        return
-    room, H, is_ahead = gathered.shape[0], projected.shape[2], projected.shape[1] > 0
-    begin = first[t]
-    end = min(begin + room, first[-1]) if is_ahead else first[t + 1]
-    for s in range(end - begin if is_ahead or order.size > 0 else 0):
-        copy(x[order[begin + s] if order.size > 0 else begin + s], gathered[s])
-    for k in range(projected.shape[0] if is_ahead else 0):
-        repeat(table[0][k * H : (k + 1) * H], projected[k].reshape(room * H))
-        add_product(gathered[: end - begin], U[k], projected[k][: end - begin])
-    span[0] = begin
-    span[1] = end
-
-
-def project(k, t, first, x, order, ids, table, U, gathered, projected, span, z) -> None:  # type: ignore[no-untyped-def]
-    """z = U x + b for gate k and the inputs of step t; z is flat, (n, H)."""
+def prepare(t, first, x, order, ids, table, U, gathered, projected, span, z) -> None:  # type: ignore[no-untyped-def]
+    """Inputs of step t that are looked up or projected ahead: z = U x + b, flat (gates, n, H). Others are gathered."""
+    gates, ahead, H = projected.shape
     row, n = first[t], first[t + 1] - first[t]
-    H = z.size // n
+    m = n * H
     if ids.size > 0:
         for s in range(n):
-            here = order[row + s] if order.size > 0 else row + s
-            copy(table[ids[here]][k * H : (k + 1) * H], z[s * H : (s + 1) * H])
-    elif projected.shape[1] > 0:
-        copy(projected[k][row - span[0] : row - span[0] + n].reshape(n * H), z)
+            u_x = table[ids[order[row + s] if order.size > 0 else row + s]]
+            for k in range(gates):
+                copy(u_x[k * H : (k + 1) * H], z[k * m + s * H : k * m + (s + 1) * H])
+        return
+    if row + n > span[1]:  # the next inputs, unless those of several steps are there already
+        span[0] = row
+        span[1] = min(row + ahead, first[-1]) if ahead > 0 else row + n
+        for s in range(span[1] - row if ahead > 0 or order.size > 0 else 0):
+            copy(x[order[row + s] if order.size > 0 else row + s], gathered[s])
+        for k in range(gates if ahead > 0 else 0):
+            repeat(table[0][k * H : (k + 1) * H], flat(projected[k]))
+            add_product(gathered[: span[1] - row], U[k], projected[k][: span[1] - row])
+    for k in range(gates if ahead > 0 else 0):
+        copy(projected[k][row - span[0] : row - span[0] + n], z[k * m : (k + 1) * m])
+
+
+def project(k, t, first, x, order, ids, table, U, gathered, projected, z) -> None:  # type: ignore[no-untyped-def]
+    """All other inputs, one gate at a time, while its numbers are in the cache: z = U x + b, flat (n, H)."""
+    if ids.size > 0 or projected.shape[1] > 0:
+        return
+    row, n, H = first[t], first[t + 1] - first[t], projected.shape[2]
+    repeat(table[0][k * H : (k + 1) * H], z)
+    if order.size > 0:
+        add_product(gathered[:n], U[k], matrix(z, n, H))
     else:
-        repeat(table[0][k * H : (k + 1) * H], z)
-        if order.size > 0:
-            add_product(gathered[:n], U[k], z.reshape(n, H))
-        else:
-            add_product(x[row : row + n], U[k], z.reshape(n, H))
+        add_product(x[row : row + n], U[k], matrix(z, n, H))
 
 
 # -- backwards ---------------------------------------------------------------------------------------------------------
 
 
-def message_rooms(first, x, ids, R_x, blocks, H, is_lrp, is_shared):  # type: ignore[no-untyped-def]
-    """Memory for `pass_on`: s of steps that wait, what a step's inputs get, the largest of it, and which steps wait."""
+def message_rooms(first, x, ids, R_x, blocks, H, is_shared):  # type: ignore[no-untyped-def]
+    """Memory for `pass_on`: s of steps that wait; messages to inputs, and the inputs in reading order; the largest
+    messages, an array for each sequence; and the step before which those begin that wait.
+    """
     n_0, R = first[1], first[-1]
     is_wanted, is_looked_up = R_x.shape[0] > 0, ids.size > 0
     D = H if is_looked_up else x.shape[1]
     is_late = is_wanted and n_0 < FEW and not is_looked_up and not is_shared
     room = min(TOGETHER, R) if is_late else n_0
-    waiting = np.empty((blocks, room if is_late else 0, H), R_x.dtype)
-    r_x = np.empty((1 if is_looked_up else room, D), R_x.dtype)
-    tops = np.zeros(n_0 * (1 if is_looked_up else D) if is_lrp and is_wanted else 0, R_x.dtype)
+    waiting = np.empty(blocks * room * H if is_late else 0, R_x.dtype)
+    r_x = np.empty((2, room, D), R_x.dtype)
+    tops = np.zeros((room if n_0 == 1 else n_0) * (1 if is_looked_up else D), R_x.dtype)  # all rows are of one sequence
     return waiting, r_x, tops, np.full(1, first.size - 1, np.int64)
 
 
 def pass_on(s, t, first, order, ids, x, table, b, U, gate, is_lrp, alike, waiting, r_x, tops, end, R_x) -> None:  # type: ignore[no-untyped-def]
-    """Send s of step t, (blocks, n, H), to the inputs, now or together with that of steps before it.
+    """Send s of step t, flat (blocks, n, H), to the inputs, now or together with that of steps before it.
 
     Blocks are those of the gates from `gate` on. R_x += s U, times x for LRP, and what all inputs of a row get `alike`.
     """
     if R_x.shape[0] == 0:
         return
-    row, n = first[t], first[t + 1] - first[t]
-    room = waiting.shape[1]
+    row, n, H = first[t], first[t + 1] - first[t], b.shape[1]
     if ids.size > 0:
-        to_words(s, row, order, ids, table, b, gate, is_lrp, r_x, tops, R_x)
-    elif room == 0:
+        to_words(s, row, n, order, ids, table, b, gate, is_lrp, r_x[0], tops, R_x)
+    elif waiting.size == 0:
         to_inputs(s, t, t + 1, first, order, x, U, is_lrp, alike, r_x, tops, R_x)
     else:
-        last = first[end[0]]
-        at = room - (last - row)
-        for block in range(s.shape[0]):
-            copy(s[block].reshape(n * s.shape[2]), waiting[block][at : at + n].reshape(n * s.shape[2]))
+        blocks, last = U.shape[0], first[end[0]]
+        room = r_x.shape[1]
+        for block in range(blocks):
+            at = ((block + 1) * room - (last - row)) * H
+            copy(s[block * n * H : (block + 1) * n * H], waiting[at : at + n * H])
         if t == 0 or last - first[t - 1] > room:
             to_inputs(waiting, t, end[0], first, order, x, U, is_lrp, alike, r_x, tops, R_x)
             end[0] = t
 
 
 def to_inputs(s, t, end, first, order, x, U, is_lrp, alike, r_x, tops, R_x) -> None:  # type: ignore[no-untyped-def]
-    """The steps from t to end: their s, (blocks, so many rows or more, H), comes last in its array."""
+    """The steps from t to end: their s comes last in each block of the flat array."""
     begin, count = first[t], first[end] - first[t]
-    D = x.shape[1]
-    zero, flat = r_x.dtype.type(0), r_x[:count].reshape(count * D)
-    for q in range(count * D):
-        flat[q] = zero
-    for block in range(U.shape[0]):
-        add_product(s[block][s.shape[1] - count :], U[block], r_x[:count])
-    for step in range(t, end):
-        row, n = first[step], first[step + 1] - first[step]
-        part = r_x[row - begin : row - begin + n]
-        if order.size == 0 and alike.size == 0:
-            here = slice(row, row + n)
-            x_flat, R_flat = x[here].reshape(n * D), R_x[here].reshape(n * D)
-            add(part.reshape(n * D), x_flat, zero, is_lrp, tops[: n * D], R_flat)
-        else:
-            for q in range(n):
-                at = order[row + q] if order.size > 0 else row + q
-                extra = alike[q] if alike.size > 0 else zero
-                add(part[q], x[at], extra, is_lrp, tops[q * D : (q + 1) * D], R_x[at])
-
-
-def add(part, x, extra, is_lrp, top, total) -> None:  # type: ignore[no-untyped-def]
-    """total += part; for LRP that is times x, and `extra`, and `top` is raised to its size."""
-    if is_lrp:
-        for q in range(part.size):
-            message = x[q] * part[q] + extra
-            size = abs(message)
-            top[q] = size if size > top[q] else top[q]
-            total[q] += message
+    blocks, H = U.shape[0], U.shape[2]
+    apart = s.size // blocks
+    message, zero = r_x[0][:count], r_x.dtype.type(0)
+    numbers = flat(message)
+    for q in range(numbers.size):
+        numbers[q] = zero
+    for block in range(blocks):
+        part = s[(block + 1) * apart - count * H : (block + 1) * apart]
+        add_product(matrix(part, count, H), U[block], message)
+    if is_lrp and order.size == 0:
+        multiply(numbers, flat(x[begin : begin + count]))
+    elif is_lrp:
+        for q in range(count):
+            copy(x[order[begin + q]], r_x[1][q])
+        multiply(numbers, flat(r_x[1][:count]))
+    for q in range(min(alike.size, count)):
+        for d in range(message.shape[1]):
+            message[q, d] += alike[q]
+    if is_lrp and (end == t + 1 or first[1] == 1):
+        raise_to(tops, numbers)
+    elif is_lrp:
+        for step in range(t, end):
+            raise_to(tops, flat(message[first[step] - begin : first[step + 1] - begin]))
+    if order.size == 0:
+        add(numbers, flat(R_x[begin : begin + count]))
     else:
-        for q in range(part.size):
-            total[q] += part[q]
+        for q in range(count):
+            add(message[q], R_x[order[begin + q]])
 
 
-def to_words(s, row, order, ids, table, b, gate, is_lrp, r_x, tops, R_x) -> None:  # type: ignore[no-untyped-def]
+def multiply(part, x) -> None:  # type: ignore[no-untyped-def]
+    """part *= x."""
+    for q in range(part.size):
+        part[q] *= x[q]
+
+
+def raise_to(tops, part) -> None:  # type: ignore[no-untyped-def]
+    """tops = max(tops, |part|); of the first numbers, where part has fewer."""
+    top = tops[: part.size]
+    for q in range(part.size):
+        size = abs(part[q])
+        top[q] = size if size > top[q] else top[q]
+
+
+def add(part, total) -> None:  # type: ignore[no-untyped-def]
+    """total += part."""
+    for q in range(part.size):
+        total[q] += part[q]
+
+
+def to_words(s, row, n, order, ids, table, b, gate, is_lrp, r_x, tops, R_x) -> None:  # type: ignore[no-untyped-def]
     """The same for words that were looked up projected: R_x += s U x, whose columns are still to be summed."""
-    blocks, n, H = s.shape
+    H = b.shape[1]
+    blocks = s.size // (n * H)
     message, zero = r_x[0], r_x.dtype.type(0)
     for q in range(n):
         at = order[row + q] if order.size > 0 else row + q
@@ -187,7 +208,8 @@ def to_words(s, row, order, ids, table, b, gate, is_lrp, r_x, tops, R_x) -> None
             message[j] = zero
         for block in range(blocks):
             k = gate + block
-            part, u_x_k, b_k = s[block, q], u_x[k * H : (k + 1) * H], b[k]
+            at_s = (block * n + q) * H
+            part, u_x_k, b_k = s[at_s : at_s + H], u_x[k * H : (k + 1) * H], b[k]
             for j in range(H):
                 message[j] += part[j] * (u_x_k[j] - b_k[j])
         for j in range(H):
@@ -204,10 +226,12 @@ def sum_of(x):  # type: ignore[no-untyped-def]
     return total
 
 
-def settle(ledger, tops, column) -> None:  # type: ignore[no-untyped-def]
-    """Raise the largest message of each sequence, ledger[3], to that in its `column` numbers of tops."""
-    for q in range(tops.size):
-        ledger[3, q // column] = max(ledger[3, q // column], tops[q])
+def settle(ledger, tops) -> None:  # type: ignore[no-untyped-def]
+    """Raise the largest message of each sequence, ledger[3], to the largest of its numbers in tops."""
+    n = ledger.shape[1]
+    for q in range(n):
+        for size in matrix(tops, n, tops.size // n)[q]:
+            ledger[3, q] = max(ledger[3, q], size)
 
 
 def overloads() -> None:
@@ -215,18 +239,8 @@ def overloads() -> None:
     from numba.extending import register_jitable
 
     register_jitable(fastmath={"contract", "reassoc"})(sum_of)  # so that it is vectorised
-    for helper in (
-        states_before,
-        lengths_of,
-        begin_with,
-        input_rooms,
-        prepare,
-        project,
-        message_rooms,
-        pass_on,
-        to_inputs,
-        add,
-        to_words,
-        settle,
-    ):
+    rooms = (input_rooms, message_rooms)
+    for helper in (states_before, lengths_of, begin_with, *rooms, to_inputs, multiply, raise_to, add, to_words, settle):
         register_jitable(helper)
+    for helper in (prepare, project, pass_on):  # at every step, with so many arrays that the call would take time
+        register_jitable(forceinline=True)(helper)

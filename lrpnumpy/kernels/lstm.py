@@ -43,7 +43,9 @@ from lrpnumpy.kernels.steps import (
     activate,
     copy,
     differentiate,
+    flat,
     inverse,
+    matrix,
     share,
 )
 
@@ -85,19 +87,19 @@ def forward(
         m = n * H
         before, after = states_before(first, t), states_before(first, t + 1)
         h_prev = Hs[before : before + n] if all_h else Hs[:n]
-        h = Hs[after : after + n].reshape(m) if all_h else Hs[:n].reshape(m)
+        h = flat(Hs[after : after + n] if all_h else Hs[:n])
         if not all_c:
             before, after = t % 2 * n_0, (t + 1) % 2 * n_0
-        c_prev, c = cells[before : before + n].reshape(m), cells[after : after + n].reshape(m)
+        c_prev, c = flat(cells[before : before + n]), flat(cells[after : after + n])
         step = kept[9 * row * H : 9 * (row + n) * H] if kinds_kept == 9 else now[: 9 * m]
         z, a, y = step[: 4 * m], step[4 * m : 8 * m], step[8 * m :]
-        prepare(t, first, x, order, ids, table, U, gathered, projected, span)
+        prepare(t, first, x, order, ids, table, U, gathered, projected, span, z)
         for k in range(4):
             block = z[k * m : (k + 1) * m]
-            project(k, t, first, x, order, ids, table, U, gathered, projected, span, block)
+            project(k, t, first, x, order, ids, table, U, gathered, projected, block)
             if kinds_kept == 4:
                 copy(block, kept[4 * row * H + k * m : 4 * row * H + (k + 1) * m])
-            add_product(h_prev, W[k], block.reshape(n, H))
+            add_product(h_prev, W[k], matrix(block, n, H))
             activate(block, a[k * m : (k + 1) * m], activation if k == 2 else recurrent)
         i, f, g, o = a[:m], a[m : 2 * m], a[2 * m : 3 * m], a[3 * m :]
         for q in range(m):
@@ -106,7 +108,7 @@ def forward(
         for q in range(m):
             h[q] = o[q] * y[q]
         if not all_c and C.shape[0] > 0:
-            copy(c, C[:n].reshape(m))
+            copy(c, C[:n])
         if rule == NONE:
             continue
         coefficients = K[kinds * row * H : kinds * (row + n) * H]
@@ -150,33 +152,33 @@ def backward(
     kinds = K.size // (R * H)
     shares = kinds == KINDS_SHARED
     inputs = Hs.dtype.type(H + x.shape[1])  # of each z
-    waiting, r_x, tops_x, waiting_to = message_rooms(first, x, ids, R_x, G, H, is_lrp, shares)
+    waiting, r_x, tops_x, waiting_to = message_rooms(first, x, ids, R_x, G, H, shares)
     now = np.empty(G * n_0 * H, Hs.dtype)
     carry, R_c = np.zeros((n_0, H), Hs.dtype), np.zeros(n_0 * H, Hs.dtype)
     leaked, tops, s_sums = np.zeros(n_0 * H, Hs.dtype), np.zeros(n_0 * H, Hs.dtype), np.zeros(G * n_0 * H, Hs.dtype)
     alike = np.empty(n_0 if shares else 0, Hs.dtype)
     if R_last.shape[0] > 0:
-        copy(R_last[0].reshape(n_0 * H), carry.reshape(n_0 * H))
-        copy(R_last[1].reshape(n_0 * H), R_c)
+        copy(R_last[0], carry)
+        copy(R_last[1], R_c)
     for t in range(first.size - 2, -1, -1):
         row = first[t]
         n = first[t + 1] - row
         m = n * H
-        r_h, r_c, top, lost = carry[:n].reshape(m), R_c[:m], tops[:m], leaked[:m]
+        r_h, r_c, top, lost = flat(carry[:n]), R_c[:m], tops[:m], leaked[:m]
         k = K[kinds * row * H : kinds * (row + n) * H]
         s = now[: G * m]
         if R_steps.shape[0] > 0:
-            above = R_steps[row : row + n].reshape(m)
+            above = flat(R_steps[row : row + n])
             for q in range(m):
                 r_h[q] += above[q]
         if R_states.shape[0] > 0:
-            copy(r_h, R_states[0][row : row + n].reshape(m))
+            copy(r_h, R_states[0][row : row + n])
         if G == 1:
             c_to_c, leak_c, s_sum = k[m : 2 * m], k[2 * m :], s_sums[:m]
             for q in range(m):
                 r_c[q] += r_h[q]
             if R_states.shape[0] > 0:
-                copy(r_c, R_states[1][row : row + n].reshape(m))
+                copy(r_c, R_states[1][row : row + n])
             for q in range(m):
                 s[q] = k[q] * r_c[q]
                 s_sum[q] += s[q]
@@ -196,7 +198,7 @@ def backward(
                 s_g[q] = k_g[q] * r_c[q]
                 s_o[q] = k_o[q] * r_h[q]
             if R_states.shape[0] > 0:
-                copy(r_c, R_states[1][row : row + n].reshape(m))
+                copy(r_c, R_states[1][row : row + n])
             if is_lrp:
                 leak_c, leak_h = k[6 * m : 7 * m], k[7 * m : 8 * m]
                 for q in range(m):
@@ -220,26 +222,23 @@ def backward(
                 r_c[q] *= c_to_c[q]
                 r_h[q] = zero
         for block in range(G):
-            add_product(s[block * m : (block + 1) * m].reshape(n, H), W[block], carry[:n])
+            add_product(matrix(s[block * m : (block + 1) * m], n, H), W[block], carry[:n])
         if is_lrp:
             before = states_before(first, t)
-            h_prev = Hs[before : before + n].reshape(m)
+            h_prev = flat(Hs[before : before + n])
             for q in range(m):
                 r_h[q] *= h_prev[q]
         if shares:
             for q in range(m):
                 r_h[q] += alike[q // H]
-        s_blocks = s.reshape(G, n, H)
-        pass_on(
-            s_blocks, t, first, order, ids, x, table, b, U, gate, is_lrp, alike, waiting, r_x, tops_x, waiting_to, R_x
-        )
+        pass_on(s, t, first, order, ids, x, table, b, U, gate, is_lrp, alike, waiting, r_x, tops_x, waiting_to, R_x)
     if R_0.shape[0] > 0:
-        copy(carry.reshape(n_0 * H), R_0[0].reshape(n_0 * H))
-        copy(R_c, R_0[1].reshape(n_0 * H))
+        copy(carry, R_0[0])
+        copy(R_c, R_0[1])
     if not is_lrp:
         return
-    settle(ledger, tops, H)
-    settle(ledger, tops_x, max(tops_x.size // n_0, 1))
+    settle(ledger, tops)
+    settle(ledger, tops_x)
     for q in range(n_0):
         for j in range(H):
             ledger[2, q] += carry[q, j] + R_c[q * H + j]

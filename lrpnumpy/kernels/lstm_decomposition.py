@@ -30,7 +30,7 @@ from lrpnumpy.kernels.compile import I1, I2, R1, R2, R4, W2, Int, kernel
 from lrpnumpy.kernels.elementary import NARROW, difference, twice_cosh
 from lrpnumpy.kernels.inputs import lengths_of, states_before
 from lrpnumpy.kernels.product import add_product
-from lrpnumpy.kernels.steps import activate, copy
+from lrpnumpy.kernels.steps import activate, copy, flat, matrix
 
 OWNER, START, STOP, JOIN, ROWS = range(5)  # rows of `variants`
 LOOP = 512  # numbers that an elementwise loop should have at least
@@ -81,7 +81,7 @@ def decompose(
     own = np.empty((m if is_own else 0, D), kept.dtype)
     fixed = np.zeros((10, places * H), kept.dtype)  # b of i, f, g and 0 for the cell; F of these; i_b g_b; 0
     frame = np.zeros((16, places * H), kept.dtype)  # v, m, K of i, f, g and the cell; o; U x of i, f, g
-    beta = state[5][: m * H].reshape(m, H)
+    beta = matrix(state[5][: m * H], m, H)
     beta_c = state[6]
     left = state[7]  # what is for gamma_c: i_b g_b outside the phrase
     if is_quick(kept, first, C, b, NARROW):
@@ -96,7 +96,7 @@ def decompose(
         fixed[8][j] = fixed[4][j] * fixed[6][j]
     if not is_own:
         for k in range(3):
-            add_product(x, U[k], Ux[k].reshape(R, H))
+            add_product(x, U[k], matrix(Ux[k], R, H))
     begin = 0
     while begin < V:
         count, sequences = arrange(begin, variants, length, which, place, late, run, seq, ends, joined)
@@ -128,7 +128,7 @@ def decompose(
                     if not is_own:
                         copy(Ux[k][there], frame[13 + k][here])
                 after = states_before(first, now + 1) + seq[p]
-                copy(C.reshape(C.size)[after * H : (after + size) * H], frame[9][here])
+                copy(flat(C)[after * H : (after + size) * H], frame[9][here])
                 copy(kept[at + 8 * apart : at + 8 * apart + size * H], frame[11][here])
                 copy(kept[at + 7 * apart : at + 7 * apart + size * H], frame[12][here])
                 p += size
@@ -162,7 +162,7 @@ def decompose(
                 for s in range(n):
                     own[s] = beta_x[rows[which[s]] + way * (t - late[s])]
             for k in range(3):
-                a = state[k][: n * H].reshape(n, H)
+                a = matrix(state[k][: n * H], n, H)
                 if old > 0:
                     add_product(beta[:old], W[k], a[:old])
                 if is_own:
@@ -236,7 +236,7 @@ def is_quick(kept, first, C, b, limit):  # type: ignore[no-untyped-def]
     for k in range(3):
         for j in range(H):
             top = max(top, abs(b[k, j]))
-    far = beyond(C.reshape(C.size), kept.dtype.type(limit))
+    far = beyond(flat(C), kept.dtype.type(limit))
     for t in range(first.size - 1):
         z, m = kept[9 * first[t] * H :], (first[t + 1] - first[t]) * H
         far += beyond(z[: 2 * m], kept.dtype.type(2 * limit) - top)

@@ -20,7 +20,7 @@ import numpy as np
 from lrpnumpy.kernels.compile import I1, I2, J1, R1, R2, R4, W2, Int, Scalar, kernel
 from lrpnumpy.kernels.inputs import lengths_of, states_before
 from lrpnumpy.kernels.product import add_product
-from lrpnumpy.kernels.steps import activate, copy, repeat
+from lrpnumpy.kernels.steps import activate, copy, flat, matrix, repeat
 
 OWNER, LO, HI, COUNT, OWN, KEPT_AT = range(6)  # rows of `variants`
 LOOP = 32  # elementwise loops have a multiple of so many rounds: no rest that is not vectorised
@@ -65,8 +65,8 @@ def run(
     strips = cuts.size - 1
     places = min(V, max(n_0, PLACES, NUMBERS // H))  # at least the widest strip
     last_first = lo[0] > lo[V - 1]  # what runs longest comes in first
-    C_flat = C.reshape(C.size)
-    H_flat = Hs.reshape(Hs.size)
+    C_flat = flat(C)
+    H_flat = flat(Hs)
     # States and gates of what is running: `places` rows, padded so that elementwise loops may run over their end, and
     # so that the five arrays do not share cache sets (4 KiB aliasing).
     room = np.zeros((5, (places * H // LOOP + 5) * LOOP), C.dtype)
@@ -154,7 +154,7 @@ def run(
                     copy(Q[row][k * H : (k + 1) * H], z[begin + q * H : begin + (q + 1) * H])
                 if stride == 0:  # the same for all
                     repeat(z[begin : begin + H], z[begin : place * H])
-            add_product(h[: n * H].reshape(n, H), W[k], z[: n * H].reshape(n, H))
+            add_product(matrix(h[: n * H], n, H), W[k], matrix(z[: n * H], n, H))
             activate(z[:m], i_g[:m] if k == 0 else y[:m], activation if k == 2 else recurrent)
             if k == 2:
                 for q in range(m):

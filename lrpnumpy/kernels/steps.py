@@ -147,9 +147,19 @@ def gelu_argument(z: float) -> float:
     return math.sqrt(2 / math.pi) * (z + 0.044715 * z * z * z)
 
 
+def flat(x):  # type: ignore[no-untyped-def]
+    """A contiguous array as one row of numbers."""
+    return x.reshape(x.size)
+
+
+def matrix(x, rows, columns):  # type: ignore[no-untyped-def]
+    """A flat, contiguous array as a matrix."""
+    return x.reshape(rows, columns)
+
+
 def copy(x, y) -> None:  # type: ignore[no-untyped-def]
-    """y = x for flat, contiguous arrays, or the first part of y; they may overlap."""
-    y[: x.size] = x
+    """y = x for contiguous arrays of as many numbers, or the first numbers of y; they may overlap."""
+    flat(y)[: x.size] = flat(x)
 
 
 def repeat(x, y) -> None:  # type: ignore[no-untyped-def]
@@ -187,8 +197,9 @@ def share(rule, gate, signal, eps):  # type: ignore[no-untyped-def]
 
 def overloads() -> None:
     """Let kernels call these functions."""
-    from numba.core import cgutils, types
+    from numba.core import cgutils, imputils, types
     from numba.extending import intrinsic, overload, register_jitable
+    from numba.np.arrayobj import populate_array
 
     @intrinsic
     def move(typing_context, x, y):
@@ -201,10 +212,46 @@ def overloads() -> None:
 
         return types.void(x, y), generate
 
+    def view(context, builder, x, value, shape):
+        """The array x with another shape; Numba's own reshape is a call of a C function."""
+        kind = x.copy(ndim=len(shape))
+        source, out = context.make_array(x)(context, builder, value), context.make_array(kind)(context, builder)
+        strides = [
+            source.itemsize if k == len(shape) - 1 else builder.mul(source.itemsize, shape[-1])
+            for k in range(len(shape))
+        ]
+        populate_array(out, source.data, shape, strides, source.itemsize, source.meminfo, source.parent)
+        return imputils.impl_ret_borrowed(context, builder, kind, out._getvalue())
+
+    @intrinsic
+    def flat_view(typing_context, x):
+        def generate(context, builder, signature, arguments):
+            numbers = context.make_array(x)(context, builder, arguments[0]).nitems
+            return view(context, builder, x, arguments[0], [numbers])
+
+        return x.copy(ndim=1)(x), generate
+
+    @intrinsic
+    def matrix_view(typing_context, x, rows, columns):
+        def generate(context, builder, signature, arguments):
+            return view(context, builder, x, arguments[0], arguments[1:])
+
+        return x.copy(ndim=2)(x, types.intp, types.intp), generate
+
+    @overload(flat)
+    def _flat(x):
+        return lambda x: flat_view(x)
+
+    @overload(matrix)
+    def _matrix(x, rows, columns):
+        return lambda x, rows, columns: matrix_view(x, rows, columns)
+
     @overload(copy)
     def _copy(x, y):  # a loop would spend its time on what is left over when vectors are through
         return lambda x, y: move(x, y)
 
     rarely = (rare, rare_slope, softplus, exponential, gelu_argument)
-    for helper in (activate, differentiate, *rarely, repeat, inverse, share):
+    for helper in (*rarely, repeat, inverse, share):
         register_jitable(helper)
+    for helper in (activate, differentiate):  # a call costs as much as ten numbers
+        register_jitable(forceinline=True)(helper)
