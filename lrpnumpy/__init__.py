@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from lrpnumpy.checks import LrpError, RelevanceWarning, WeightFileError
+from lrpnumpy.checks import AssumptionWarning, LrpError, RelevanceWarning, WeightFileError
 from lrpnumpy.explain import compare, explain, explain_all
 from lrpnumpy.files import convert, from_torch, inspect, load, save
 from lrpnumpy.layers import LSTM, Bidirectional, Dense, Embedding, LastRow, Layer, Max, Mean
@@ -19,6 +19,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "LSTM",
+    "AssumptionWarning",
     "Bidirectional",
     "Comparison",
     "Dense",
