@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,16 +34,7 @@ class Batch:
         self.owner = np.arange(len(self.step)) - self.first.take(self.step)  # (R,) sequence of each row
         self.starts = lengths.cumsum() - lengths  # (n,) where each sequence begins when they follow one another
         self.rows = self.starts.take(self.owner) + self.step  # (R,) where each row is when they follow one another
-
-    @property
-    def n(self) -> int:
-        """Number of sequences."""
-        return len(self.lengths)
-
-    @property
-    def R(self) -> int:
-        """Number of rows."""
-        return len(self.rows)
+        self.n, self.R = n, len(self.rows)  # number of sequences, and of rows
 
     @cached_property
     def last(self) -> np.ndarray:
@@ -164,6 +156,15 @@ class Change(NamedTuple):
         w = v[inside]
         out[inside] = self.rows[self.own[w] + self.stride * j[inside]]
         return out
+
+
+def groups(sizes: np.ndarray, most: int) -> list[tuple[int, int]]:
+    """Where to cut variants of these sizes so that the sizes of each group add up to about `most`; none is split."""
+    V = len(sizes)
+    if V * int(sizes.max(initial=0)) <= most:
+        return [(0, V)] if V else []
+    total = np.cumsum(sizes)
+    return [*pairwise([0, *(np.flatnonzero(np.diff(total // most)) + 1).tolist(), V])]
 
 
 def longest_first(lengths: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:

@@ -14,8 +14,8 @@ A new layer is one class. It says which sizes it takes and gives, runs forwards,
 
         def backward(self, ran, R, how, entry):
             (x,), y = ran.inputs, ran.outputs[0]
-            s, _ = back_through_sum(how, R, y.rows, None, 1, y.batch, entry)
-            return [s * self.s * (x.rows if how.times_input else 1)]
+            s, alike = back_through_sum(how, R, y.rows, None, 1, y.batch, entry)
+            return [s * self.s * (x.rows if how.times_input else 1) + alike]
 
 Occlusion and contextual decomposition work with any layer: `changed` and `split` only run it forwards. A layer that has
 something faster, or a definition of its own, overrides them.
@@ -30,7 +30,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError
+from lrpnumpy.checks import LrpError, float_array
 from lrpnumpy.kernels.product import pack
 from lrpnumpy.packed import Change, Packed, Part, pasted, replaced, vectors
 from lrpnumpy.rules.propagation import Entry, Propagation
@@ -106,7 +106,10 @@ class Record:
 
     def astype(self, dtype: Any) -> Any:
         """The same record with its arrays in float32 or float64; itself where they are already."""
-        change: dict[str, Any] = {name: a.astype(dtype) for name, a in self.arrays() if a.dtype != dtype}
+        kind = type(self).__name__
+        change: dict[str, Any] = {
+            name: float_array(a, f"{kind}: {name}", dtype=dtype) for name, a in self.arrays() if a.dtype != dtype
+        }
         change |= {name: new for name, old in self.parts() if (new := old.astype(dtype)) is not old}
         return replace(self, **change) if change else self  # type: ignore[type-var]
 

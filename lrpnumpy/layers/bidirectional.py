@@ -19,7 +19,7 @@ from lrpnumpy.layers.recurrent import (
     room_for_inputs,
     summed,
 )
-from lrpnumpy.packed import Batch, Change, Packed, Part
+from lrpnumpy.packed import Batch, Change, Packed, Part, vectors
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
 
 MERGES = ("concat", "sum", "mean")
@@ -153,7 +153,7 @@ class Bidirectional(Layer):
         T = x.batch.lengths[part.owner]
         start, stop = T - part.stop, T - part.start
         mirrored = part._replace(start=start, stop=stop, since=start if part.beta is None else np.zeros_like(start))
-        batch, since = Batch(T), np.zeros_like(part.since)
+        since = np.zeros_like(part.since)
         delta = np.zeros(self.outputs, x.rows.dtype)
         out = []
         for name in wanted:
@@ -162,7 +162,7 @@ class Bidirectional(Layer):
                 self.forward.decomposed(reads[0], part, 1, every),
                 self.backward.decomposed(reads[1], mirrored, -1, every),
             )
-            beta = Packed(self._merged(sides), batch if every else batch.ends)
+            beta = Packed(self._merged(sides), Batch(T) if every else vectors(len(T)))
             out.append(part._replace(beta=beta, delta=delta, since=since))
         return tuple(out)
 

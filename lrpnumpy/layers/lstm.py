@@ -13,7 +13,7 @@ from lrpnumpy.kernels import lstm as kernels
 from lrpnumpy.kernels import lstm_decomposition, lstm_occlusion
 from lrpnumpy.kernels.lstm import KINDS, KINDS_SHARED
 from lrpnumpy.kernels.steps import NONE, PROP
-from lrpnumpy.layers.recurrent import Cell, Read, nothing
+from lrpnumpy.layers.recurrent import Cell, Read, nothing, table_of
 from lrpnumpy.packed import Batch, Change, Part
 from lrpnumpy.rules.propagation import Propagation
 
@@ -118,7 +118,7 @@ class LSTM(Cell):
         done = np.empty(V, np.int64)
         lstm_occlusion.run(
             read.kept, batch.first, read.Hs, read.C, self.ahead[1], self.codes[NONE],
-            np.stack([change.owner, change.lo, change.hi, change.size, change.own, kept_at]), Q, change.stride,
+            table_of(change.owner, change.lo, change.hi, change.size, change.own, kept_at), Q, change.stride,
             self.U.dtype.type(tol), int(every), out, done,
         )  # fmt: skip
         return out, done
@@ -139,7 +139,7 @@ class LSTM(Cell):
         room = min(V * H, max(BLOCK, H)) // lstm_decomposition.LANES + 5  # padded: see the kernel
         lstm_decomposition.decompose(
             read.kept, batch.first, read.C, read.seen, beta_x, U, W, b, self.codes[NONE],
-            np.stack([part.owner, part.start, part.stop, part.since, rows]), way, final, each,
+            table_of(part.owner, part.start, part.stop, part.since, rows), way, final, each,
             np.zeros((8, room * lstm_decomposition.LANES), dtype),
         )  # fmt: skip
         return variants.pack(each) if every else final  # type: ignore[union-attr]

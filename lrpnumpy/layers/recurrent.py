@@ -17,7 +17,7 @@ from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.checks import float_array, one_of
 from lrpnumpy.kernels.steps import ALL, NONE
 from lrpnumpy.layers.base import Keep, Layer, Ran, Size, stacked, takes
-from lrpnumpy.packed import Batch, Change, Packed, Part, longest_first
+from lrpnumpy.packed import Batch, Change, Packed, Part, longest_first, vectors
 from lrpnumpy.rules.propagation import Entry, Propagation
 
 STRAIGHT = NO_IDS = np.empty(0, np.int64)
@@ -314,8 +314,8 @@ class Cell(Layer):
         out = []
         for name in wanted:
             rows = self.decomposed(ran.trace, part, 1, name == "")
-            batch = Batch(x.batch.lengths[part.owner])
-            out.append(part._replace(beta=Packed(rows, batch.ends if name else batch), delta=delta))
+            batch = vectors(len(part.owner)) if name else Batch(x.batch.lengths[part.owner])
+            out.append(part._replace(beta=Packed(rows, batch), delta=delta))
         return tuple(out)
 
     def activations(self, number: int, ran: Ran) -> tuple[NamedTuple, ...]:
@@ -352,6 +352,14 @@ def room_for_inputs(x: Packed, units: int) -> np.ndarray:
 def summed(x: Packed, R_x: np.ndarray) -> np.ndarray:
     """Relevance of the inputs; words that were looked up have one number each, (R, 1)."""
     return R_x if x.words is None else R_x.sum(axis=1, keepdims=True)
+
+
+def table_of(*columns: np.ndarray) -> np.ndarray:
+    """Columns of integers as the rows of one array, as kernels take them."""
+    table = np.empty((len(columns), len(columns[0])), np.int64)
+    for row, column in zip(table, columns, strict=True):
+        row[:] = column
+    return table
 
 
 def final(cell: Cell, read: Read, change: Change, tol: float) -> Change:

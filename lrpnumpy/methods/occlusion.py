@@ -17,7 +17,7 @@ from lrpnumpy.checks import LrpError, float_array, one_of
 from lrpnumpy.encode import encode
 from lrpnumpy.methods.base import Columns, Method, Options, Other, Question, Request, number, option
 from lrpnumpy.model import Model
-from lrpnumpy.packed import Change, Packed
+from lrpnumpy.packed import Change, Packed, groups
 from lrpnumpy.passes import Trace
 from lrpnumpy.passes import occlude as occlude_change
 
@@ -125,9 +125,7 @@ def _scores(
         raise LrpError(f"how='omit' must leave at least one step, got a phrase of all {T[whole][0]}; use how='zero'.")
     scores = np.empty((V, model.outputs), trace.scores.dtype)
     numbers = model.inputs + 4 * model.width
-    total = np.cumsum(T * numbers if model.row_width else np.full(V, numbers))
-    cuts = [0, *(np.flatnonzero(np.diff(total // MOST)) + 1).tolist(), V] if V else []
-    for a, b in pairwise(cuts):
+    for a, b in groups(T * numbers if model.row_width else np.full(V, numbers), MOST):
         some = variants if (a, b) == (0, V) else variants.take(slice(a, b))
         change = _change(trace.inputs[name], some, options.baseline if name == model.main else None, leaves_out)
         position = np.zeros(b - a, np.int64)

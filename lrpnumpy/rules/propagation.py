@@ -60,7 +60,11 @@ class Entry:
 
     def see(self, R: np.ndarray, batch: Batch) -> None:
         """Note how large relevance (R, M) has become."""
-        np.maximum.at(self.array[self.LARGEST], batch.owner, abs(R).max(axis=1, initial=0))
+        size, largest = abs(R), self.array[self.LARGEST]
+        if batch.n == 1:
+            largest[0] = max(largest[0], np.maximum.reduce(size, axis=None, initial=0))
+        else:
+            np.maximum.at(largest, batch.owner, size.max(axis=1, initial=0))
 
 
 def back_through_sum(
