@@ -124,7 +124,7 @@ class Chunks:
             self._kept[corner] = np.frombuffer(data, self.dtype).reshape(self.chunk)
         return self._kept[corner]
 
-    def _unpacked(self, data: bytes, mask: int) -> bytes:
+    def _unpacked(self, data: bytes | bytearray, mask: int) -> bytes | bytearray:
         """The bytes of a chunk before its filters were applied; bit k of `mask` says that the k-th was left out."""
         applied = [code for k, code in enumerate(self._filters) if not mask >> k & 1]
         for k in reversed(range(len(applied))):
@@ -141,7 +141,7 @@ class Chunks:
             )
         return data
 
-    def _inflated(self, data: bytes, size: int) -> bytes:
+    def _inflated(self, data: bytes | bytearray, size: int) -> bytes | bytearray:
         """A gzip stream that is `size` bytes long when unpacked, and ends where the chunk does."""
         unpack = zlib.decompressobj()
         found = bytearray()
@@ -159,7 +159,7 @@ class Chunks:
             raise self._refuse(f"has a chunk that is not {size:,} bytes when unpacked; it is damaged")
         return found
 
-    def _checked(self, data: bytes) -> bytes:
+    def _checked(self, data: bytes | bytearray) -> bytes | bytearray:
         """A chunk without the checksum at its end, after a look at whether that is right."""
         data, checksum = data[:-_CHECKSUM], data[-_CHECKSUM:]
         if len(checksum) < _CHECKSUM or fletcher32(data) != int.from_bytes(checksum, "little"):
@@ -167,7 +167,7 @@ class Chunks:
         return data
 
 
-def unshuffled(data: bytes, size: int) -> bytes:
+def unshuffled(data: bytes | bytearray, size: int) -> bytes | bytearray:
     """Numbers of `size` bytes each from their first bytes, then their second bytes, and so on.
 
     With size 2, a1 b1 c1 a2 b2 c2 becomes a1 a2 b1 b2 c1 c2. What is left over at the end stays where it is.
@@ -179,7 +179,7 @@ def unshuffled(data: bytes, size: int) -> bytes:
     return bytes_of.T.tobytes() + data[count * size :]
 
 
-def fletcher32(data: bytes) -> int:
+def fletcher32(data: bytes | bytearray) -> int:
     """Fletcher's checksum in the form that HDF5 has.
 
     Over the big-endian 16-bit words w_1 … w_n of the data, the low half is the sum of w_k and the high half that of

@@ -145,7 +145,9 @@ def _from_module(module: Any, said: Hints, check: Any) -> Model:
             raise source.error("", problem)
         else:
             found = names.read(source, said, described)
-            found.warnings.append(f"{problem}, so that its scores were not compared; pass check=x, an input that it takes")
+            found.warnings.append(
+                f"{problem}, so that its scores were not compared; pass check=x, an input that it takes"
+            )
     _warn(found.warnings)
     return found.model
 
@@ -218,7 +220,7 @@ def _run(module: Any, x: Any, batch_axis: int | None) -> Run | str:
 
 @contextmanager
 def _listening(module: Any, calls: list[Call]) -> Iterator[None]:
-    """Remember what goes through the parts that have arrays, while the module is in eval mode; then all is as before."""
+    """Remember what goes through the parts that have arrays, in eval mode; afterwards all is as before."""
     modes = [(part, part.training) for part in module.modules()]
 
     def listen(name: str) -> Any:
@@ -272,6 +274,7 @@ def _heard(source: Source, run: Run, described: Described, said: Hints) -> Hints
         after = run.calls[k + 1].inputs if k + 1 < len(run.calls) else run.y
         last = k + 1 == len(run.calls)
         part = described.part(call.name)
+        activation: str | None
         if isinstance(call.outputs, tuple):
             found = _readout_between(call, part, after)
             further = [other for other in run.calls[k + 1 :] if isinstance(other.outputs, tuple)]

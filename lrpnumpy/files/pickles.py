@@ -287,7 +287,9 @@ class _Machine:
             self.refuse(f"asks for {whole[:100]}, which is never loaded")
         builtin = module in ("builtins", "__builtin__") and name.split(".")[0] in _HARMFUL_BUILTINS
         if builtin or module.split(".")[0] in _HARMFUL:
-            self.refuse(f"asks for {whole[:100]}, which no network needs: the file is made to harm; nothing of it was run")
+            self.refuse(
+                f"asks for {whole[:100]}, which no network needs: the file is made to harm; nothing of it was run"
+            )
         return Name(whole)
 
     def made(self, what: Any, arguments: Any) -> Record:

@@ -8,8 +8,18 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy.files.safe import (
-    MAX_NAMES, MAX_TEXT, Budget, Fields, Shape, Source, count_of, open_file, parse_json, shape_text, size_of,
-)  # fmt: skip
+    MAX_NAMES,
+    MAX_TEXT,
+    Budget,
+    Fields,
+    Shape,
+    Source,
+    count_of,
+    open_file,
+    parse_json,
+    shape_text,
+    size_of,
+)
 
 DTYPES: dict[str, np.dtype[Any]] = {
     "F16": np.dtype("<f2"),

@@ -32,8 +32,8 @@ HINTS = ("readout", "layers", "activations", "output", "nonlinearity")
 
 TWO_WAYS = (
     "reads in two directions, and the file does not say how the steps become a prediction; say readout='last' "
-    "(h_n: each direction's own final state, torch.cat([h_n[-2], h_n[-1]], dim=1)), readout='last-row' (out[:, -1]: the "
-    "last step, where the backward direction has read a single step) or readout='mean' (out.mean(dim=1))"
+    "(h_n: each direction's own final state, torch.cat([h_n[-2], h_n[-1]], dim=1)), readout='last-row' (out[:, -1]: "
+    "the last step, where the backward direction has read a single step) or readout='mean' (out.mean(dim=1))"
 )
 LAST_STEP = (
     "does not say how the steps become a prediction; the last step is taken (out[:, -1] or h_n[-1] in PyTorch code); "
@@ -343,9 +343,7 @@ def _activated(
         given = list(said.activations)
         for name in given:
             if name not in ACTIVATIONS:
-                raise source.error(
-                    "", f"activations must be of {', '.join(ACTIVATIONS)}, got {kind_of(name)}"
-                )
+                raise source.error("", f"activations must be of {', '.join(ACTIVATIONS)}, got {kind_of(name)}")
         if len(given) not in (len(inner), len(linears)):
             raise _ask(source, inner, given)
         after = dict(zip((module.name for module in linears), given, strict=False))
@@ -355,7 +353,12 @@ def _activated(
         raise _ask(source, inner, None)
     else:
         after = {}
-    return [one for module in modules for one in (module, *([after[module.name]] if module.name in after else []))]
+    found: list[Step] = []
+    for module in modules:
+        found.append(module)
+        if module.name in after:
+            found.append(after[module.name])
+    return found
 
 
 def _ask(source: Source, inner: list[Module], given: list[str] | None) -> Exception:
@@ -388,7 +391,7 @@ def _from_description(
             if odd or len(found) > 1:
                 raise source.error(
                     odd[0].name if odd else name,
-                    f"is {odd[0].kind if odd else 'followed by several activations'}, which is not supported{ADVICE}, and "
+                    f"is {odd[0].kind if odd else 'followed by several activations'}, which is not supported{ADVICE}, "
                     "with activations such as 'relu' among them",
                 )
             for part in between:
@@ -410,8 +413,10 @@ def _from_description(
         parts = [*open_parts.values(), *foreign]
         shown = ", ".join(f"{part.name} ({part.kind})" for part in parts[:10])
         example = ", ".join(f"'{m.name}'" + (", 'relu'" if m in inner else "") for m in modules)
-        has = f"has {shown}, and does not say where they are applied" if parts else (
-            f"does not say which activations stand after {', '.join(m.name for m in unknown)}"
+        has = (
+            f"has {shown}, and does not say where they are applied"
+            if parts
+            else (f"does not say which activations stand after {', '.join(m.name for m in unknown)}")
         )
         raise source.error("", f"{has}; say layers=[{example}] with every module and activation in its place")
     return after
@@ -430,7 +435,6 @@ class _Build:
     def model(self, steps: list[Step]) -> Found:
         embedding, layers = None, list[Layer]()
         output = self.said.output
-        *_, last = [step for step in steps if isinstance(step, Module)]
         for k, step in enumerate(steps):
             if isinstance(step, str):
                 if k == len(steps) - 1 and step == "sigmoid" and output in (None, "sigmoid"):
@@ -509,7 +513,7 @@ class _Build:
         if biases:
             b_x, b_h = (bias.reshape(3, H) for bias in biases)
             b, bn = np.stack([b_x[1] + b_h[1], b_x[0] + b_h[0], b_x[2]]), b_h[2]
-        return LAYERS["GRU"](U.reshape(3, H, -1)[order], W.reshape(3, H, H)[order], b, bn)
+        return _layer("GRU")(U.reshape(3, H, -1)[order], W.reshape(3, H, H)[order], b, bn)
 
     def rnn(self, module: Module, U: np.ndarray, W: np.ndarray, biases: list[np.ndarray]) -> Layer:
         F = module.nonlinearity or self.said.nonlinearity
@@ -518,7 +522,11 @@ class _Build:
             text = "does not say the nonlinearity of its RNN; tanh is taken, say nonlinearity='relu' if it is relu"
             if text not in self.warnings:
                 self.assume(text)
-        return LAYERS["RNN"](U, W, biases[0] + biases[1] if biases else None, activation=F)
+        return _layer("RNN")(U, W, biases[0] + biases[1] if biases else None, activation=F)
+
+
+def _layer(kind: str) -> Any:
+    return LAYERS[kind]
 
 
 _CELLS = {"lstm": _Build.lstm, "gru": _Build.gru, "rnn": _Build.rnn}

@@ -41,7 +41,7 @@ class Storage(NamedTuple):
 
     kind: str
     key: str
-    count: int
+    numel: int
     start: int = 0  # of a view: number of the first
 
 
@@ -128,9 +128,9 @@ class Saved(Source):
         if 0 in shape:
             raise self.error(name, f"is empty, it has the shape {shape_text(shape)}")
         span = 1 + sum((n - 1) * step for n, step in zip(shape, stride, strict=True))
-        if offset + span > storage.count:
+        if offset + span > storage.numel:
             raise self.error(
-                name, f"declares shape {shape_text(shape)} at {offset:,}, its storage has {storage.count:,} numbers"
+                name, f"declares shape {shape_text(shape)} at {offset:,}, its storage has {storage.numel:,} numbers"
             )
         dtype = _DTYPES[storage.kind].newbyteorder(">" if self.big_endian else "<")
         if span * dtype.itemsize > 4 * math.prod(shape) * dtype.itemsize + _SPARSE:
@@ -333,7 +333,9 @@ class SavedLegacy(Saved):
                 name = pickles.text(key)
                 self.budget.visit(name)
                 if name not in kinds or name in found:
-                    raise self.error("keys", f"has the storage {kind_of(name)}, which no tensor has or which is there twice")
+                    raise self.error(
+                        "keys", f"has the storage {kind_of(name)}, which no tensor has or which is there twice"
+                    )
                 kind = kinds[name].kind
                 if kind not in _DTYPES:
                     raise self.error(name, f"has numbers of the type {kind}, which is not supported")
