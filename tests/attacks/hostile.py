@@ -60,7 +60,8 @@ def legacy(folder, content):
 
 def nested(levels=60):
     """A list that holds a list twice that holds a list twice …: as text it has 2**60 brackets."""
-    return b"\x80\x02]q\x00" + b"".join(b"](h%ch%ce" % (k, k) + b"q%c" % (k + 1) for k in range(levels))
+    made = b"".join(b"(h%ch%clq%c0" % (k, k, k + 1) for k in range(levels))  # each remembered, and taken off again
+    return b"\x80\x02]q\x000" + made + b"h%c" % levels
 
 
 def array_state(shape, data=b"U\x04abcd"):
@@ -82,7 +83,7 @@ def memo_lists_as_the_model(folder):
 @attack
 def memo_lists_as_a_word(folder):
     path, _ = reference(folder, (FIXTURES / "reference" / "reference4" / "model").read_bytes())
-    (path / "vocab").write_bytes(nested() + b"].")
+    (path / "vocab").write_bytes(b"\x80\x02(" + nested()[2:] + b"l.")
     return path, {}
 
 
@@ -289,7 +290,7 @@ def groups_that_form_a_fan(folder):
 @attack
 def five_thousand_attributes(folder):
     path = folder / "attributes.h5"
-    with h5py.File(path, "w", track_order=True) as file:
+    with h5py.File(path, "w") as file:
         for k in range(5000):
             file.attrs.create(f"layer_names{k}", np.array([f"n{k}"], dtype=h5py.string_dtype()))
     return path, {}
@@ -297,7 +298,7 @@ def five_thousand_attributes(folder):
 
 @attack
 def overlapping_heaps_of_strings(folder):
-    """Heaps that start inside each other, each with a thousand objects to walk over."""
+    """Heaps that start inside each other: the header of each is the data of an object in all heaps before it."""
     path, count = folder / "heaps.h5", 3000
     with h5py.File(path, "w") as file:
         file.attrs["layer_names"] = np.array([f"{k:08d}" for k in range(count)], dtype=h5py.string_dtype())
@@ -305,11 +306,11 @@ def overlapping_heaps_of_strings(folder):
     first = data.index(b"GCOL")
     entry = next(k for k in range(len(data)) if data[k : k + 12] == struct.pack("<IQ", 8, first))
     room = len(data)
-    data += bytes(16 * count + 16 * count * 2)  # a run of headers, each the start of a heap that reaches to the end
+    data += bytes(32 * count + 16)
     for k in range(count):
         at = room + 32 * k
-        data[at : at + 16] = b"GCOL\x01\0\0\0" + struct.pack("<Q", 32 * (count - k))
-        data[at + 16 : at + 32] = struct.pack("<HHIQ", 1, 1, 0, 0)
+        data[at : at + 16] = b"GCOL\x01\0\0\0" + struct.pack("<Q", 32 * (count - k) + 16)
+        data[at + 16 : at + 32] = struct.pack("<HHIQ", 1, 1, 0, 16)
         data[entry + 16 * k : entry + 16 * k + 16] = struct.pack("<IQI", 8, at, 1)
     path.write_bytes(data)
     return path, {}
