@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 from lrpnumpy.checks import AssumptionWarning, LrpError, RelevanceWarning, WeightFileError
 from lrpnumpy.explain import compare, explain, explain_all
 from lrpnumpy.files import convert, from_torch, inspect, load, save
-from lrpnumpy.layers import LSTM, Bidirectional, Dense, Embedding, LastRow, Layer, Max, Mean
+from lrpnumpy.layers import GRU, LSTM, RNN, Bidirectional, Dense, Embedding, LastRow, Layer, Max, Mean
 from lrpnumpy.methods import methods
-from lrpnumpy.model import Model, Node
+from lrpnumpy.model import Input, Model, Node
 from lrpnumpy.predict import predict, predict_all
 from lrpnumpy.result import Comparison, Explanation
 from lrpnumpy.rules import Rule
@@ -18,13 +18,16 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "GRU",
     "LSTM",
+    "RNN",
     "AssumptionWarning",
     "Bidirectional",
     "Comparison",
     "Dense",
     "Embedding",
     "Explanation",
+    "Input",
     "LastRow",
     "Layer",
     "LrpError",

@@ -151,6 +151,11 @@ def difference(files: Sequence[str]) -> float:
     return math.inf if math.isnan(off) else off
 
 
+def slower_of(sides: Sequence[Side]) -> float:
+    """Seconds of one call on the slower side, the better of two calls."""
+    return max(min(side.seconds(1), side.seconds(1)) for side in sides)
+
+
 def cell(sides: Sequence[Side], settings: Row, pairs: int, folder: Path) -> Row:
     """One workload by one method: compare, then time old and new in turn."""
     loaded = both(sides, "load", **settings)
@@ -159,11 +164,11 @@ def cell(sides: Sequence[Side], settings: Row, pairs: int, folder: Path) -> Row:
             f"Both sides must make the same inputs for {settings['name']}; benchmarks/speed/workloads.py differs."
         )
     off = difference([answer["file"] for answer in both(sides, "run", folder=str(folder))])
-    slower = max(side.seconds(1) for side in sides)
+    slower = slower_of(sides)
     if slower > LONGEST:
         settings = settings | {"scale": settings["scale"] * SHORTER / slower}
         loaded = both(sides, "load", **settings)
-        slower = max(side.seconds(1) for side in sides)
+        slower = slower_of(sides)
     calls = max(1, math.ceil(BLOCK / slower))
     times = []
     for k in range(pairs):

@@ -87,6 +87,7 @@ SHAPES: dict[str, Callable[[np.random.Generator], tuple[lrp.Model, np.ndarray]]]
     "W3-GRU": lambda rng: (network(rng, 300, 256, 5, True, cell="GRU"), np.full(256, 50)),
     "W1-RNN": lambda rng: (network(rng, 60, 60, 5, True, cell="RNN"), _lengths_like_sst(rng, 1849)),
 }
+SHAPES = {name: shape for name, shape in SHAPES.items() if hasattr(lrp, name[3:] or "LSTM")}  # cells that we have
 
 
 def workload(name: str, dtype: str, steps: int | None = None, scale: float = 1.0) -> Workload:

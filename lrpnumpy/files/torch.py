@@ -18,7 +18,7 @@ import numpy as np
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.files.modules import Described, Part
 from lrpnumpy.files.safe import Fields, Source, kind_of, parse_json
-from lrpnumpy.layers import LAYERS, LSTM, Bidirectional, Dense, Embedding, Layer
+from lrpnumpy.layers import GRU, LSTM, RNN, Bidirectional, Dense, Embedding, Layer
 from lrpnumpy.model import OUTPUTS, READOUTS, Model
 
 _RECURRENT = re.compile(r"(weight|bias)_(ih|hh|hr)_l(\d{1,3})(_reverse)?")
@@ -238,8 +238,7 @@ def _recurrent_module(
     if part is not None and kind == "rnn":
         said = part.settings.get("nonlinearity") or str(part.settings.get("mode", "")).removeprefix("RNN_").lower()
         nonlinearity = said if said in ("tanh", "relu") else None
-    problem = "" if _NAMES[kind] in LAYERS else _NAMES[kind]
-    return Module(name, kind, shapes, depth, two_way, end, nonlinearity, problem)
+    return Module(name, kind, shapes, depth, two_way, end, nonlinearity)
 
 
 def _sides(two_way: bool) -> tuple[str, ...]:
@@ -412,7 +411,8 @@ def _from_description(
     if unknown or open_parts or foreign:
         parts = [*open_parts.values(), *foreign]
         shown = ", ".join(f"{part.name} ({part.kind})" for part in parts[:10])
-        example = ", ".join(f"'{m.name}'" + (", 'relu'" if m in inner else "") for m in modules)
+        listed = {m.name: f"'{m.name}'" + (", 'relu'" if m in unknown and not parts else "") for m in modules}
+        example = ", ".join(listed.get(p.name, f"'{p.name}'") for p in described.parts if p in parts or p.name in listed)
         has = (
             f"has {shown}, and does not say where they are applied"
             if parts
@@ -513,7 +513,7 @@ class _Build:
         if biases:
             b_x, b_h = (bias.reshape(3, H) for bias in biases)
             b, bn = np.stack([b_x[1] + b_h[1], b_x[0] + b_h[0], b_x[2]]), b_h[2]
-        return _layer("GRU")(U.reshape(3, H, -1)[order], W.reshape(3, H, H)[order], b, bn)
+        return GRU(U.reshape(3, H, -1)[order], W.reshape(3, H, H)[order], b, bn)
 
     def rnn(self, module: Module, U: np.ndarray, W: np.ndarray, biases: list[np.ndarray]) -> Layer:
         F = module.nonlinearity or self.said.nonlinearity
@@ -522,11 +522,7 @@ class _Build:
             text = "does not say the nonlinearity of its RNN; tanh is taken, say nonlinearity='relu' if it is relu"
             if text not in self.warnings:
                 self.assume(text)
-        return _layer("RNN")(U, W, biases[0] + biases[1] if biases else None, activation=F)
-
-
-def _layer(kind: str) -> Any:
-    return LAYERS[kind]
+        return RNN(U, W, biases[0] + biases[1] if biases else None, activation=F)
 
 
 _CELLS = {"lstm": _Build.lstm, "gru": _Build.gru, "rnn": _Build.rnn}

@@ -37,9 +37,11 @@ Int = Annotated[int, "integer"]
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
 HELPERS = tuple(
     f"lrpnumpy.kernels.{name}"
-    for name in ("elementary", "product", "steps", "inputs", "lstm", "lstm_occlusion", "lstm_decomposition")
+    for name in ("elementary", "product", "steps", "inputs", "lstm", "lstm_occlusion", "lstm_decomposition", "gru")
 )
-MODULES = tuple(f"lrpnumpy.kernels.{name}" for name in ("lstm", "dense", "lstm_occlusion", "lstm_decomposition"))
+MODULES = tuple(
+    f"lrpnumpy.kernels.{name}" for name in ("lstm", "dense", "lstm_occlusion", "lstm_decomposition", "gru", "rnn")
+)
 
 KERNELS: list[Kernel] = []
 SMALL = 60_000  # numbers in a call's arrays: beyond this the plain function takes longer than a person likes to wait

@@ -112,11 +112,11 @@ class Bidirectional(Layer):
         flip, nothing = x.batch.flip, (None, None)
         R_x = room_for_inputs(x, max(self.forward.units, self.backward.units))
         last, steps = arrives.get(":last", nothing), arrives.get("", nothing)
-        to_right = self.forward.back(reads[0], last[0], steps[0], how, R_x, entry)
+        to_right = self.forward.back(reads[0], last[:1], steps[0], how, R_x, entry)
         mirrored = None if steps[1] is None else steps[1][flip]
-        to_left = self.backward.back(reads[1], last[1], mirrored, how, R_x, entry)
+        to_left = self.backward.back(reads[1], last[1:], mirrored, how, R_x, entry)
         if entry.states is not None:
-            entry.states += [("forward", to_right), ("backward", to_left[:, flip])]
+            entry.states += [("forward", to_right.R_states), ("backward", to_left.R_states[:, flip])]
         return [summed(x, R_x)]
 
     def changed(

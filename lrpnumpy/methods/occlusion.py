@@ -132,7 +132,7 @@ def _scores(
         if model.every:
             ends = trace.output.batch.lengths - 1 if steps is None else np.asarray(steps)
             position = ends[some.owner]
-            if leaves_out:
+            if leaves_out and trace.output.batch is batch:  # then the steps of the scores move, too
                 moved = np.where(
                     position >= some.stop, position - (some.stop - some.start), np.maximum(some.start - 1, 0)
                 )
