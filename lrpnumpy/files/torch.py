@@ -24,7 +24,9 @@ from lrpnumpy.model import OUTPUTS, READOUTS, Model
 _RECURRENT = re.compile(r"(weight|bias)_(ih|hh|hr)_l(\d{1,3})(_reverse)?")
 _CELL = re.compile(r"(weight|bias)_(ih|hh)")
 _KINDS = {4: "lstm", 3: "gru", 1: "rnn"}  # rows of weight_hh for each unit
-_NAMES = {"lstm": "LSTM", "gru": "GRU", "rnn": "RNN", "linear": "Linear", "embedding": "Embedding"}
+_NAMES = {
+    "lstm": "LSTM", "gru": "GRU", "rnn": "RNN", "linear": "Linear", "embedding": "Embedding", "prelu": "PReLU",
+}  # fmt: skip
 _RECURRENT_KINDS = ("lstm", "gru", "rnn")
 _MOST = 8  # modules whose order is looked for; more must be named
 _TRAINING = ("criterion", "loss", "loss_fn", "loss_func")  # modules of this name are used in training only
@@ -77,6 +79,8 @@ class Module:
         """For an error message."""
         if self.problem:
             return f"{self.name or 'the arrays without prefix'} ({self.problem})"
+        if self.kind == "prelu":
+            return f"{self.name} (PReLU)"
         kind = _NAMES.get(self.kind, "Linear or Embedding")
         return f"{self.name or 'the arrays without prefix'} ({kind} {self.inputs} to {self.outputs})"
 
@@ -135,7 +139,8 @@ def read(source: Source, said: Hints, described: Described | None = None) -> Fou
     paths = {path.replace("/", "."): path for path in source.names()}
     modules = _modules(source, paths, described, said, notes)
     steps = _order(source, modules, said, described, notes)
-    steps = _activated(source, steps, said, described, notes)
+    learned = {module.name: module for module in modules if _is_activation(module)}
+    steps = _activated(source, steps, said, described, learned, notes)
     return _Build(source, paths, said, notes).model(steps)
 
 
@@ -159,7 +164,7 @@ def _modules(
     if said.layers is not None:
         found = _named(source, found, said.layers, described, notes)
     if wrong := [module.shown for module in found if module.problem]:
-        known = "LSTM, GRU, RNN (also their cells), Linear and Embedding"
+        known = "LSTM, GRU, RNN (also their cells), Linear, Embedding and activations"
         more = f" and {len(wrong) - 20} more" if len(wrong) > 20 else ""
         raise source.error(
             "",
@@ -193,6 +198,8 @@ def _module(source: Source, name: str, shapes: dict[str, tuple[int, ...]], part:
         if any(map(pattern.fullmatch, shapes)):
             return _recurrent_module(source, name, shapes, end, part)
     weight, bias = shapes.get("weight", ()), shapes.get("bias")
+    if (part is None or part.kind == "PReLU") and set(shapes) == {"weight"} and len(weight) == 1:
+        return Module(name, "prelu", shapes)
     if part is not None and (part.foreign or part.kind not in ("Linear", "Embedding")):
         return Module(name, "other", shapes, problem=part.kind)
     if set(shapes) - {"weight", "bias"} or len(weight) != 2 or (bias is not None and bias != weight[:1]):
@@ -208,7 +215,7 @@ def _guess(shapes: Mapping[str, tuple[int, ...]]) -> str:
     if "running_mean" in shapes:
         return f"BatchNorm, {listed}"
     if len(weight) == 1:
-        return f"{'LayerNorm' if 'bias' in shapes else 'PReLU'} or the like, {listed}"
+        return f"LayerNorm or the like, {listed}"
     if len(weight) in (3, 4):
         return f"Conv{len(weight) - 2}d, {listed}"
     return listed
@@ -255,12 +262,18 @@ def _leaves(k: int, side: str, biased: bool, end: str) -> list[str]:
 Step = Module | str  # a module, or the name of an activation
 
 
+def _is_activation(step: Step) -> bool:
+    """Whether a step works on each number by itself: it fits anywhere."""
+    return isinstance(step, str) or step.kind == "prelu"
+
+
 def _order(
     source: Source, modules: list[Module], said: Hints, described: Described | None, notes: list[str]
 ) -> list[Step]:
     """The modules as they are applied: as said, as in the file, or in the one order in which the shapes fit."""
     if said.layers is not None:
         return _said_order(source, modules, said.layers, described)
+    modules = [module for module in modules if not _is_activation(module)]
     if not modules:
         raise source.error("", "has no modules with arrays")
     found = list(_fitting(modules))
@@ -302,12 +315,12 @@ def _said_order(
             raise source.error(
                 "", f"layers must name modules of the file, {there}, or activations such as 'relu', got {name[:80]!r}"
             )
-    found = list(_fitting([step for step in steps if isinstance(step, Module)]))
+    chosen = [step for step in steps if isinstance(step, Module) and not _is_activation(step)]
+    found = list(_fitting(chosen))
     if len(found) != 1:
-        chosen = [step for step in steps if isinstance(step, Module)]
         raise source.error("", f"has modules whose shapes do not fit in the order that layers says: {_listed(chosen)}")
     decided = iter(found[0])
-    return [step if isinstance(step, str) else next(decided) for step in steps]
+    return [step if _is_activation(step) else next(decided) for step in steps]
 
 
 def _fitting(order: list[Module]) -> Iterator[list[Module]]:
@@ -328,10 +341,15 @@ def _fitting(order: list[Module]) -> Iterator[list[Module]]:
 
 
 def _activated(
-    source: Source, steps: list[Step], said: Hints, described: Described | None, notes: list[str]
+    source: Source,
+    steps: list[Step],
+    said: Hints,
+    described: Described | None,
+    learned: Mapping[str, Module],
+    notes: list[str],
 ) -> list[Step]:
     """The chain with the activations in it: those that are said, or that a module says by itself."""
-    if any(isinstance(step, str) for step in steps):
+    if any(map(_is_activation, steps)):
         if said.activations is not None:
             raise source.error("", "activations must be left out where layers names activations")
         return steps
@@ -341,14 +359,16 @@ def _activated(
     if said.activations is not None:
         given = list(said.activations)
         for name in given:
-            if name not in ACTIVATIONS:
+            if name not in ACTIVATIONS and name not in learned:
                 raise source.error("", f"activations must be of {', '.join(ACTIVATIONS)}, got {kind_of(name)}")
         if len(given) not in (len(inner), len(linears)):
             raise _ask(source, inner, given)
         after = dict(zip((module.name for module in linears), given, strict=False))
     elif described is not None:
-        after = _from_description(source, modules, inner, described, notes)
-    elif inner:
+        after = _from_description(source, modules, inner, described, learned, notes)
+    elif learned and said.layers is None:
+        raise _ask_order(source, [*modules, *learned.values()])
+    elif inner and said.layers is None:
         raise _ask(source, inner, None)
     else:
         after = {}
@@ -356,8 +376,18 @@ def _activated(
     for module in modules:
         found.append(module)
         if module.name in after:
-            found.append(after[module.name])
+            found.append(learned.get(after[module.name], after[module.name]))
     return found
+
+
+def _ask_order(source: Source, modules: list[Module]) -> Exception:
+    learned = ", ".join(module.shown for module in modules if _is_activation(module))
+    example = ", ".join(repr(module.name) for module in modules)
+    return source.error(
+        "",
+        f"has {learned}, and does not say where it is applied; say layers=[{example}] with every module and "
+        "activation in the place where it is applied, or without it where the network does not use it",
+    )
 
 
 def _ask(source: Source, inner: list[Module], given: list[str] | None) -> Exception:
@@ -372,11 +402,18 @@ def _ask(source: Source, inner: list[Module], given: list[str] | None) -> Except
 
 
 def _from_description(
-    source: Source, modules: list[Module], inner: list[Module], described: Described, notes: list[str]
+    source: Source,
+    modules: list[Module],
+    inner: list[Module],
+    described: Described,
+    learned: Mapping[str, Module],
+    notes: list[str],
 ) -> dict[str, str]:
     """The activation after each module, where the order of an nn.Sequential says it; else the caller is asked."""
     after: dict[str, str] = {}
-    open_parts = {part.name: part for part in described.parts if part.activation not in (None, "linear")}
+    works = {part.name: part.activation for part in described.parts if part.activation not in (None, "linear")}
+    works |= {name: name for name in learned}
+    open_parts = {part.name: part for part in described.parts if part.name in works}
     weighted = {module.name for module in modules}
     for sequence in described.sequences:
         for k, name in enumerate(sequence):
@@ -385,8 +422,9 @@ def _from_description(
             following = sequence[k + 1 :]
             until = next((n for n, other in enumerate(following) if other in weighted), None)
             between = [part for other in following[:until] if (part := described.part(other))]
-            found = [part.activation for part in between if part.activation not in (None, "linear")]
-            odd = [part for part in between if part.activation is None and not part.is_nothing and not part.probability]
+            found = [works[part.name] for part in between if part.name in works]
+            plain = [part for part in between if part.is_nothing or part.probability or part.activation == "linear"]
+            odd = [part for part in between if part.name not in works and part not in plain]
             if odd or len(found) > 1:
                 raise source.error(
                     odd[0].name if odd else name,
@@ -412,7 +450,9 @@ def _from_description(
         parts = [*open_parts.values(), *foreign]
         shown = ", ".join(f"{part.name} ({part.kind})" for part in parts[:10])
         listed = {m.name: f"'{m.name}'" + (", 'relu'" if m in unknown and not parts else "") for m in modules}
-        example = ", ".join(listed.get(p.name, f"'{p.name}'") for p in described.parts if p in parts or p.name in listed)
+        example = ", ".join(
+            listed.get(p.name, f"'{p.name}'") for p in described.parts if p in parts or p.name in listed
+        )
         has = (
             f"has {shown}, and does not say where they are applied"
             if parts
@@ -436,7 +476,9 @@ class _Build:
         embedding, layers = None, list[Layer]()
         output = self.said.output
         for k, step in enumerate(steps):
-            if isinstance(step, str):
+            if isinstance(step, Module) and step.kind == "prelu":
+                layers += self.prelu(layers, step)
+            elif isinstance(step, str):
                 if k == len(steps) - 1 and step == "sigmoid" and output in (None, "sigmoid"):
                     output = "sigmoid"
                     self.note("the sigmoid at the end is taken off: the scores explained are what it is applied to")
@@ -486,6 +528,25 @@ class _Build:
         if not layers:
             raise self.source.error("", f"has the activation {name} before its first layer, which is not supported")
         return Dense(np.eye(layers[-1].outputs, dtype=np.float32), activation=name)
+
+    def prelu(self, layers: list[Layer], module: Module) -> list[Layer]:
+        """PReLU(z) = max(z, 0) + a min(z, 0) as two Dense layers: relu(z) and relu(-z), then 1 and -a times these."""
+        if not layers:
+            raise self.source.error(module.name, "comes before the first layer, which is not supported")
+        last = layers[-1]
+        if isinstance(last, Dense) and last.activation == "linear":
+            layers.pop()
+            V, d = last.V, np.asarray(last.d)
+        else:
+            V, d = np.eye(last.outputs, dtype=np.float32), np.zeros(last.outputs, np.float32)
+        n = len(V)
+        a = self.array(module, "weight")
+        if a.size not in (1, n):
+            raise self.source.error(module.name, f"must have 1 or {n} numbers, it has {a.size}")
+        self.note("PReLU is written as two Dense layers: relu(z) and relu(-z), and their sum weighted with 1 and -a")
+        both = Dense(np.concatenate([V, -V]), np.concatenate([d, -d]), activation="relu")
+        ones = np.eye(n, dtype=V.dtype)
+        return [both, Dense(np.concatenate([ones, -ones * a], axis=1))]
 
     def array(self, module: Module, leaf: str) -> np.ndarray:
         path = self.paths[f"{module.name}.{leaf}" if module.name else leaf]
