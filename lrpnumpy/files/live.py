@@ -18,10 +18,10 @@ import numpy as np
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.checks import AssumptionWarning, LrpError
 from lrpnumpy.files import torch as names
-from lrpnumpy.files.compare import agree, check_scores, scores_of
+from lrpnumpy.files.compare import TOLERANCE, agree, check_scores, scores_of
 from lrpnumpy.files.modules import Described, describe_live
 from lrpnumpy.files.safe import Source
-from lrpnumpy.files.torch import Hints
+from lrpnumpy.files.torch import Found, Hints
 from lrpnumpy.model import Model
 
 STEPS = 5  # of a probe
@@ -71,22 +71,26 @@ def from_torch(
     """
     said = Hints(readout, layers, activations, output)
     if isinstance(module_or_state_dict, Mapping):
-        source = StateDict({str(name): _numpy(value) for name, value in module_or_state_dict.items()})
-        with source.guard(""):
-            found = names.read(source, names.hints(source, None, said))
-        if check is not None:
-            check_scores(found.model, check, "from_torch")
-        _warn(found.warnings if check is None else [])
-        return found.model
-    if not hasattr(module_or_state_dict, "state_dict") or not hasattr(module_or_state_dict, "named_modules"):
+        found = _from_state(module_or_state_dict, said, check)
+    elif hasattr(module_or_state_dict, "state_dict") and hasattr(module_or_state_dict, "named_modules"):
+        found = _from_module(module_or_state_dict, said, check)
+    else:
         what = type(module_or_state_dict).__name__
         raise LrpError(f"from_torch: the first argument must be a torch.nn.Module or a state_dict, got {what}.")
-    return _from_module(module_or_state_dict, said, check)
+    for text in found.warnings:
+        warnings.warn(f"from_torch: {text}.", AssumptionWarning, stacklevel=2)
+    return found.model
 
 
-def _warn(texts: Sequence[str]) -> None:
-    for text in texts:
-        warnings.warn(f"from_torch: {text}.", AssumptionWarning, stacklevel=4)
+def _from_state(state: Mapping[str, Any], said: Hints, check: Any) -> Found:
+    """The model of a state_dict, compared with scores where they are given."""
+    source = StateDict({str(name): _numpy(value) for name, value in state.items()})
+    with source.guard(""):
+        found = names.read(source, names.hints(source, None, said))
+    if check is None:
+        return found
+    check_scores(found.model, check, "from_torch")
+    return found._replace(warnings=[])
 
 
 def _numpy(value: Any) -> np.ndarray:
@@ -113,69 +117,70 @@ class Call:
 class Run:
     """A module run once: its input, what it gave, and the calls of its parts in their order."""
 
-    x: Any
+    sequences: np.ndarray  # the input: one sequence, or a batch of them
     y: np.ndarray
     calls: list[Call]
-    batch_axis: int | None  # of the input
 
 
-def _from_module(module: Any, said: Hints, check: Any) -> Model:
+def _from_module(module: Any, said: Hints, check: Any) -> Found:
+    """The model of a live module, compared with the module itself where it can be run."""
     source = StateDict({str(name): _numpy(value) for name, value in module.state_dict().items()})
     described = describe_live(module)
+    tolerance = _HALF if _is_half(module) else TOLERANCE
     with source.guard(""):
         said = names.hints(source, None, said)
-        problem = ""
-        for run in _runs(module, described, check):
+        problems: list[Exception] = []
+        reason = "it has no parts that take numbers"
+        for run in _runs(module, check):
             if isinstance(run, str):
-                problem = problem or run
+                reason = run
                 continue
-            found = names.read(source, _heard(source, run, described, said), described)
-            tolerance = _HALF if _is_half(module) else None
-            if _same(found.model, run, tolerance):
-                return found.model
-            scores = scores_of(found.model, _sequence(run))
-            problem = (
-                f"gives {_few(run.y)} for a probe, the model made of it {_few(scores)}, with the readout "
-                f"{found.model.readout!r}; what it does between its parts is not understood"
-            )
-            break
-        if described.parts and len(described.parts) == 1:  # a recurrent module alone gives states, not scores
-            found = names.read(source, said, described)
-        elif check is not None or not problem.startswith("cannot be run"):
-            raise source.error("", problem)
-        else:
-            found = names.read(source, said, described)
+            try:
+                found = names.read(source, _heard(source, run, described, said), described)
+                if _same(found.model, run, tolerance):
+                    return found._replace(warnings=[])
+                problems.append(_mismatch(source, found.model, run))
+            except LrpError as error:
+                problems.append(error)
+        if check is not None and not problems:
+            raise LrpError(f"from_torch: check must be an input that the module takes, got an error from it: {reason}.")
+        if problems and len(described.parts) > 1:  # a recurrent module alone gives states, not scores
+            raise problems[0]
+        found = names.read(source, said, described)
+        if not problems:
             found.warnings.append(
-                f"{problem}, so that its scores were not compared; pass check=x, an input that it takes"
+                f"the module cannot be run on a probe ({reason}), so its scores were not compared; pass check=x, an "
+                "input that it takes"
             )
-    _warn(found.warnings)
-    return found.model
+        return found
+
+
+def _mismatch(source: Source, model: Model, run: Run) -> LrpError:
+    scores = scores_of(model, run.sequences)
+    return source.error(
+        "",
+        f"gives {_few(run.y)} for an input, the model made of it {_few(scores)}, with the readout {model.readout!r}; "
+        "what it does between its parts is not understood, or another readout or activation was said",
+    )
 
 
 def _is_half(module: Any) -> bool:
     return any(str(p.dtype) in ("torch.float16", "torch.bfloat16") for p in module.parameters())
 
 
-def _runs(module: Any, described: Described, check: Any) -> Iterator[Run | str]:
-    """The module run on `check`, or on the first probe that it takes; or why it could not be run."""
+def _runs(module: Any, check: Any) -> Iterator[Run | str]:
+    """The module run on `check`, or on each probe that it takes; or why it could not be run."""
     import torch
 
     if check is not None:
         x = check if hasattr(check, "detach") else torch.as_tensor(np.asarray(check))
         found = _run(module, x, None)
-        if isinstance(found, str):
-            raise LrpError(f"from_torch: check must be an input that the module takes, got an error from it: {found}.")
         yield found
+        if isinstance(found, Run) and found.sequences.ndim > 1:  # perhaps the batch is its second axis
+            yield replace(found, sequences=np.swapaxes(found.sequences, 0, 1))
         return
-    reason = "it has no parts that take numbers"
     for x, axis in _probes(torch, module):
-        found = _run(module, x, axis)
-        if isinstance(found, str):
-            reason = found
-        elif found.calls and _fits_layout(found, described):
-            yield found
-            return
-    yield f"cannot be run on a probe ({reason})"
+        yield _run(module, x, axis)
 
 
 def _probes(torch: Any, module: Any) -> Iterator[tuple[Any, int | None]]:
@@ -215,7 +220,8 @@ def _run(module: Any, x: Any, batch_axis: int | None) -> Run | str:
         y = y[0]
     if not hasattr(y, "detach"):
         return f"it gives a {type(y).__name__}"
-    return Run(_numpy(x), _numpy(y), calls, batch_axis)
+    x = _numpy(x)
+    return Run(x if batch_axis is None else np.take(x, 0, axis=batch_axis), _numpy(y), calls)
 
 
 @contextmanager
@@ -249,17 +255,6 @@ def _listening(module: Any, calls: list[Call]) -> Iterator[None]:
             handle.remove()
         for part, mode in modes:
             part.training = mode
-
-
-def _fits_layout(run: Run, described: Described) -> bool:
-    """Whether the recurrent parts saw the probe's steps as steps, rather than as sequences of one step."""
-    for call in run.calls:
-        part = described.part(call.name)
-        if part is not None and part.kind in ("LSTM", "GRU", "RNN"):
-            axis = 0 if call.inputs.ndim == 2 or not part.settings.get("batch_first") else 1
-            if call.inputs.shape[axis] != STEPS:
-                return False
-    return True
 
 
 def _heard(source: Source, run: Run, described: Described, said: Hints) -> Hints:
@@ -336,18 +331,10 @@ def _activation_between(z: np.ndarray, after: np.ndarray, last: bool) -> tuple[s
     return None, None
 
 
-def _sequence(run: Run) -> Any:
-    """The probe as one sequence, or a batch of them."""
-    x = run.x
-    if run.batch_axis is not None:
-        return np.take(x, 0, axis=run.batch_axis)
-    return x
-
-
-def _same(model: Model, run: Run, tolerance: float | None) -> bool:
+def _same(model: Model, run: Run, tolerance: float) -> bool:
     """Whether a model gives what the module gave, as scores or as the probabilities that belong to them."""
     try:
-        check_scores(model, (_sequence(run), run.y), "from_torch", *([tolerance] if tolerance else []))
+        check_scores(model, (run.sequences, run.y), "from_torch", tolerance)
     except LrpError:
         return False
     return True

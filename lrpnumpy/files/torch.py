@@ -365,10 +365,11 @@ def _activated(
             raise _ask(source, inner, given)
         after = dict(zip((module.name for module in linears), given, strict=False))
     elif described is not None:
-        after = _from_description(source, modules, inner, described, learned, notes)
+        placed = said.layers is not None  # then activations that it does not name are not used
+        after = _from_description(source, modules, inner, described, learned, placed, notes)
     elif learned and said.layers is None:
         raise _ask_order(source, [*modules, *learned.values()])
-    elif inner and said.layers is None:
+    elif inner:
         raise _ask(source, inner, None)
     else:
         after = {}
@@ -407,6 +408,7 @@ def _from_description(
     inner: list[Module],
     described: Described,
     learned: Mapping[str, Module],
+    placed: bool,
     notes: list[str],
 ) -> dict[str, str]:
     """The activation after each module, where the order of an nn.Sequential says it; else the caller is asked."""
@@ -446,8 +448,8 @@ def _from_description(
             after[last.name] = "sigmoid"
             open_parts = {}
             notes.append(f"{part.name} (Sigmoid), defined last, is taken as the probability of the scores")
-    if unknown or open_parts or foreign:
-        parts = [*open_parts.values(), *foreign]
+    if unknown or ((open_parts or foreign) and not placed):
+        parts = [] if placed else [*open_parts.values(), *foreign]
         shown = ", ".join(f"{part.name} ({part.kind})" for part in parts[:10])
         listed = {m.name: f"'{m.name}'" + (", 'relu'" if m in unknown and not parts else "") for m in modules}
         example = ", ".join(
@@ -458,7 +460,11 @@ def _from_description(
             if parts
             else (f"does not say which activations stand after {', '.join(m.name for m in unknown)}")
         )
-        raise source.error("", f"{has}; say layers=[{example}] with every module and activation in its place")
+        raise source.error(
+            "",
+            f"{has}; say layers=[{example}] with every module and activation in the place where it is applied, "
+            "or without those that are not used",
+        )
     return after
 
 
