@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from lrpnumpy.checks import LrpError, RelevanceWarning, WeightFileError
+from lrpnumpy.checks import AssumptionWarning, LrpError, RelevanceWarning, WeightFileError
 from lrpnumpy.explain import compare, explain, explain_all
 from lrpnumpy.files import convert, from_torch, inspect, load, save
 from lrpnumpy.layers import (
@@ -41,6 +41,7 @@ __all__ = [
     "RNN",
     "Activation",
     "Affine",
+    "AssumptionWarning",
     "AvgPool1D",
     "Bidirectional",
     "Comparison",

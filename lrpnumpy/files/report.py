@@ -19,6 +19,7 @@ class Report:
     model: Model | None
     notes: tuple[str, ...] = ()
     models: tuple[str, ...] = field(default=())
+    warnings: tuple[str, ...] = field(default=())  # those of the notes that `load` warns of
 
     def __str__(self) -> str:
         lines = [self.file, f"  kind      {self.kind}"]
