@@ -62,7 +62,8 @@ def folded(layer, s):
 
 def chains(rng, kind):
     """The same network twice: with Scale layers at the bottom, in the middle and in the head; and without any."""
-    takers = [nets.two_way(rng, 3, 4), nets.lstm(rng, 8, 5, state=True), nets.dense(rng, 5, 3)]
+    lower, upper = nets.two_way(rng, 3, 4, "concat", (nets.lstm, nets.gru)), nets.lstm(rng, 8, 5, state=True)
+    takers = [lower, upper, nets.dense(rng, 5, 3)]
     vectors = [rng.uniform(0.5, 2, size=layer.inputs) * rng.choice([-1, 1], layer.inputs) for layer in takers]
     with_scale = [part for s, layer in zip(vectors, takers, strict=True) for part in (kind(s), layer)]
     return with_scale, [folded(layer, s) for s, layer in zip(vectors, takers, strict=True)]
@@ -303,6 +304,14 @@ class PlainLSTM(lrp.LSTM):
     changed = Layer.changed
 
 
+class PlainGRU(lrp.GRU):
+    changed = Layer.changed
+
+
+class PlainRNN(lrp.RNN):
+    changed = Layer.changed
+
+
 def swapped(layer, kinds):
     """The layer with the same arrays, of the kind whose defaults are tested."""
     kind = kinds.get(type(layer), type(layer))
@@ -314,6 +323,9 @@ DEFAULTS = [
     {lrp.Dense: StepwiseDense},
     {lrp.Bidirectional: PlainBidirectional},
     {lrp.LSTM: PlainLSTM},
+    {lrp.GRU: PlainGRU},
+    {lrp.RNN: PlainRNN},
+    {lrp.Dense: PlainDense, lrp.LSTM: PlainLSTM, lrp.GRU: PlainGRU, lrp.RNN: PlainRNN},
 ]
 
 
@@ -323,7 +335,9 @@ def test_the_defaults_give_what_a_layer_s_own_code_gives(rng, kinds, readout):
     layers = [
         nets.dense(rng, 3, 4, "tanh"),
         nets.lstm(rng, 4, 3, state=True),
-        nets.two_way(rng, 3, 2, "sum"),
+        nets.gru(rng, 3, 3, state=True),
+        nets.rnn(rng, 3, 3),
+        nets.two_way(rng, 3, 2, "sum", (nets.gru_before, nets.lstm)),
         nets.dense(rng, 2, 3, "relu"),
         nets.dense(rng, 3, 2),
     ]
