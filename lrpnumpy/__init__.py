@@ -6,7 +6,11 @@ from lrpnumpy.checks import LrpError, RelevanceWarning, WeightFileError
 from lrpnumpy.explain import compare, explain, explain_all
 from lrpnumpy.files import convert, from_torch, inspect, load, save
 from lrpnumpy.layers import (
+    GRU,
     LSTM,
+    RNN,
+    Activation,
+    Affine,
     AvgPool1D,
     Bidirectional,
     Conv1D,
@@ -14,13 +18,14 @@ from lrpnumpy.layers import (
     Embedding,
     LastRow,
     Layer,
+    LayerNorm,
     Max,
     MaxPool1D,
     Mean,
     Sum,
 )
 from lrpnumpy.methods import methods
-from lrpnumpy.model import Model, Node
+from lrpnumpy.model import Input, Model, Node
 from lrpnumpy.predict import predict, predict_all
 from lrpnumpy.result import Comparison, Explanation
 from lrpnumpy.rules import Rule
@@ -31,7 +36,11 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "GRU",
     "LSTM",
+    "RNN",
+    "Activation",
+    "Affine",
     "AvgPool1D",
     "Bidirectional",
     "Comparison",
@@ -39,8 +48,10 @@ __all__ = [
     "Dense",
     "Embedding",
     "Explanation",
+    "Input",
     "LastRow",
     "Layer",
+    "LayerNorm",
     "LrpError",
     "Max",
     "MaxPool1D",

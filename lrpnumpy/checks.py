@@ -45,18 +45,18 @@ def float_array(value: Any, what: str, shape: tuple[int | None, ...] | None = No
         )
     if shape is not None:
         check_shape(array, what, shape)
-    if not np.isfinite(array).all():
-        where = tuple(int(k) for k in np.argwhere(~np.isfinite(array))[0])
-        raise LrpError(f"{what} must be finite, got {array[where]} at index {list(where)}.")
-    array = np.array(array, dtype=dtype or array.dtype, order="C", copy=True)
-    array.setflags(write=False)
-    return array
+    return _finite(array, what, np.dtype(dtype or array.dtype), "scale it, or keep the model in float64")
 
 
 def numbers(value: np.ndarray, what: str, dtype: np.dtype) -> np.ndarray:
     """An array of floats or integers of any size and memory order as a new, read-only, contiguous one of `dtype`."""
     if value.dtype.kind not in "fiu":
         raise LrpError(f"{what} must be an array of floats or integers, got {value.dtype}.")
+    return _finite(value, what, dtype, "scale the input, or use model.astype('float64')")
+
+
+def _finite(value: np.ndarray, what: str, dtype: np.dtype, advice: str) -> np.ndarray:
+    """A copy in `dtype`, in which every number is finite; otherwise an error."""
     with np.errstate(over="ignore", invalid="ignore"):
         array = np.array(value, dtype=dtype, order="C", copy=True)
     if not np.isfinite(array).all():
@@ -65,7 +65,7 @@ def numbers(value: np.ndarray, what: str, dtype: np.dtype) -> np.ndarray:
             most = np.finfo(dtype).max
             raise LrpError(
                 f"{what} must be at most {most:.1e} in size for a {dtype} model, got {value[where]} at index "
-                f"{list(where)}; scale the input, or use model.astype('float64')."
+                f"{list(where)}; {advice}."
             )
         raise LrpError(f"{what} must be finite, got {value[where]} at index {list(where)}.")
     array.setflags(write=False)

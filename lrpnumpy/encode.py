@@ -214,9 +214,8 @@ def _vectors(port: Input, arrays: Sequence[np.ndarray], names: Sequence[str]) ->
 
 def _checked(port: Input, arrays: Sequence[np.ndarray], names: Sequence[str]) -> list[np.ndarray]:
     """Copies of arrays of numbers, whatever their type and order in memory: parts of one array, where all is well."""
-    if all(array.dtype.kind in "fiu" for array in arrays):
-        with np.errstate(over="ignore", invalid="ignore"):
-            joined = np.ascontiguousarray(np.concatenate(arrays, dtype=port.dtype, casting="unsafe"))
+    if all(array.dtype == port.dtype for array in arrays):
+        joined = np.ascontiguousarray(np.concatenate(arrays))
         if np.isfinite(joined).all():
             joined.setflags(write=False)
             stops = [*accumulate(map(len, arrays))]

@@ -22,7 +22,7 @@ from lrpnumpy.methods.base import Columns, Options, Request, Unit, answer
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Batch, Packed
 from lrpnumpy.result import Comparison, Explanation
-from lrpnumpy.results import Explanations, adds_up, explained
+from lrpnumpy.results import Explanations
 from lrpnumpy.rules import Rule
 from lrpnumpy.schedule import run_chunks
 
@@ -49,7 +49,7 @@ def run(
         chosen = targets[positions] if isinstance(targets, np.ndarray) else None
         wanted = None if phrases is None else [phrases[k] for k in positions]
         columns = answer(model, x, request, chosen, wanted, positions, every_class)
-        if columns.ledger and model.dtype == np.float32:
+        if columns.sound is not None and model.dtype == np.float32 and not columns.sound.all():
             _mend(columns, model, x, request, wanted, positions)
         out._put(positions, x[model.main].batch, columns)
 
@@ -66,12 +66,10 @@ def _mend(
     spans: list[np.ndarray] | None,
     positions: np.ndarray,
 ) -> None:
-    """Compute those sequences again in float64 whose ledger misses their score because float32 lost the digits."""
+    """Compute those sequences again in float64 for whose ledger float32 has too few digits."""
     every_class = columns.targets.ndim == 2
-    is_right = adds_up(columns.ledger["total"], *explained(columns.scores, columns.targets, request.versus))
-    if is_right.all():
-        return
-    some = np.flatnonzero(~is_right.reshape(-1, len(columns.scores)).all(axis=0))
+    assert columns.sound is not None
+    some = np.flatnonzero(~columns.sound.reshape(-1, len(columns.scores)).all(axis=0))
     rows = {name: np.isin(one.batch.owner, some) for name, one in x.items()}
     again = answer(
         model.in_float64,
@@ -90,6 +88,7 @@ def _mend(
         other.relevance[..., rows[name]] = again.others[name].relevance
         if other.variables is not None:
             other.variables[..., rows[name], :] = again.others[name].variables
+    columns.sound[..., some] = again.sound
     for name, column in again.ledger.items():
         columns.ledger[name][..., some] = column
     if columns.spans is not None:

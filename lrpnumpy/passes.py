@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -46,15 +45,11 @@ def forward(model: Model, inputs: dict[str, Packed], keep: Keep = None) -> Trace
     return Trace(model, inputs, ran, values[model.result])
 
 
-@dataclass(eq=False)
-class Passed:
-    """What a way back left where, for each of the n sequences of a batch."""
+class Passed(NamedTuple):
+    """What a way back left where."""
 
     inputs: dict[str, np.ndarray]  # (R, D) at each; (R, 1), one for each word, where words were looked up projected
-    biases: np.ndarray  # (layers, n)
-    stabiliser: np.ndarray  # (n,)
-    initial_state: np.ndarray  # (n,)
-    largest: np.ndarray  # (n,) largest relevance of any neuron on the way
+    ledger: np.ndarray  # (nodes, 4, n) what each node kept of each sequence's relevance, see Entry
     hidden: dict[str, list[tuple[str, np.ndarray]]]  # by node: direction and relevance (states, R, H)
 
 
@@ -74,10 +69,8 @@ def backward(trace: Trace, R: np.ndarray, how: Propagation, *, hidden: bool = Fa
         for source, part in zip(node.inputs, node.layer.give_back(trace.ran[name], Rs, how, entry), strict=True):
             if part is not None:
                 arrived[source] = arrived[source] + part if source in arrived else part
-    _, stabiliser, start, _ = ledger.sum(axis=0)
-    biases, largest = ledger[model.numbers, 0], ledger[:, 3].max(axis=0)
     inputs = {name: arrived[name] if name in arrived else np.zeros_like(x.rows) for name, x in trace.inputs.items()}
-    return Passed(inputs, biases, stabiliser, start, largest, states)
+    return Passed(inputs, ledger, states)
 
 
 def occlude(trace: Trace, name: str, change: Change, tol: float = 0.0) -> Change | None:

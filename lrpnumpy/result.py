@@ -28,8 +28,15 @@ class Ledger:
 
     def __post_init__(self) -> None:
         if self.total is None:
-            total = self.inputs + sum(self.biases) + self.stabiliser + self.initial_state
+            with np.errstate(all="ignore"):  # where relevance is infinite, RelevanceWarning has said so
+                total = self.inputs + self.all_biases + self.stabiliser + self.initial_state
             object.__setattr__(self, "total", total)
+
+    @property
+    def all_biases(self) -> Any:
+        """What the biases of all layers kept together."""
+        with np.errstate(all="ignore"):
+            return sum(self.biases)
 
     def of_class(self, c: int) -> Ledger:
         """Of a ledger of all classes, that of one."""
@@ -49,7 +56,8 @@ class SpanLedger:
     @property
     def total(self) -> np.ndarray:
         """relevant + irrelevant + bias: f_c(x), for each phrase."""
-        return self.relevant + self.irrelevant + self.bias
+        with np.errstate(all="ignore"):
+            return self.relevant + self.irrelevant + self.bias
 
     def of_class(self, c: int) -> SpanLedger:
         """Of a ledger of all classes, that of one."""

@@ -16,13 +16,12 @@ from lrpnumpy.checks import RelevanceWarning
 from lrpnumpy.encode import Encoded
 from lrpnumpy.methods.base import Columns, Request
 from lrpnumpy.methods.occlusion import probabilities
+from lrpnumpy.methods.propagated import TOO_LARGE, adds_up
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Batch
 from lrpnumpy.result import Explanation, Hidden, InputPart, Ledger, Span, SpanLedger
 
 LEDGER = tuple(field.name for field in fields(Ledger))
-TOO_LARGE = 1e6  # times f_c: relevance beyond this is decided by rounding
-GAP = 1e-3  # of f_c: how much a ledger may miss
 
 
 class Explanations(Sequence[Explanation]):
@@ -36,6 +35,7 @@ class Explanations(Sequence[Explanation]):
         self.encoded, self._options = encoded, request.shown()
         self.padded = any(sequence.kept is not None for sequence in encoded)
         self._single: dict[str, list[Any]] = {}  # what has a shape of its own for each sequence
+        self._doubt = False  # whether relevance of any chunk may not be trusted
         self._others = [name for name in model.ports if name != model.main]
         self.alone = len(encoded) == 1 and not self.padded  # then the columns of its chunk are those of the result
         if not self.alone:
@@ -73,6 +73,8 @@ class Explanations(Sequence[Explanation]):
         return self.starts[positions].take(batch.owner) + batch.step
 
     def _put(self, positions: np.ndarray, batch: Batch, columns: Columns) -> None:
+        if not np.isfinite(columns.relevance).all() or not (columns.sound is None or columns.sound.all()):
+            self._doubt = True
         if self.alone:
             self.scores, self.targets, self.ledger = columns.scores, columns.targets, columns.ledger
             self.relevance, self.variables = columns.relevance, columns.variables
@@ -158,8 +160,9 @@ class Explanations(Sequence[Explanation]):
         """Probabilities, and one warning a call where relevance cannot be trusted."""
         with np.errstate(all="ignore"):
             self.probabilities = probabilities(self.model.output, self.scores)  # (N, C), where the model has any
-            if (problem := self._problem()) is not None:
-                self._say(problem)
+            problem = self._problem() if self._doubt else None
+        if problem is not None:
+            self._say(problem)
 
     def _problem(self) -> str | None:
         """What is wrong: relevance that is not finite, a ledger that misses its score, relevance that is too large."""
@@ -230,11 +233,6 @@ def explained(scores: np.ndarray, targets: np.ndarray, versus: int | None) -> tu
     if versus is None:
         return chosen, abs(chosen)
     return chosen - scores[:, versus], abs(chosen) + abs(scores[:, versus])
-
-
-def adds_up(total: np.ndarray, score: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """Whether ledgers add up to their scores, but for GAP of `size`."""
-    return abs(total - score) <= size.dtype.type(GAP) * size
 
 
 def _outside() -> int:

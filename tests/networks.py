@@ -8,6 +8,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 import lrpnumpy as lrp
+from lrpnumpy.activations import ACTIVATIONS
+from lrpnumpy.model import READOUTS
 
 GOLDEN = Path(__file__).with_name("golden.h5")
 
@@ -34,18 +36,37 @@ def plain(record):
         both = {"forward": plain(record.forward), "backward": plain(record.backward)}
         return {"kind": "bi", **both, "merge": record.merge}
     arrays = {name: array.astype(np.float64) for name, array in record.arrays()}
-    if isinstance(record, lrp.Dense):
-        return {"kind": "dense", **arrays, "activation": record.activation}
-    names = {"activation": record.activation, "recurrent_activation": record.recurrent_activation}
-    return {"kind": "lstm", **arrays, **names}
+    if isinstance(record, lrp.RNN):  # our arrays may have an axis of one gate
+        arrays = {name: array.reshape(array.shape[-1 if name in "b h0" else -2 :]) for name, array in arrays.items()}
+    return {"kind": type(record).__name__.lower(), **arrays, **record.settings()}
 
 
-def lstm(rng, D, H, bias=True, state=False, activation="tanh", recurrent_activation="sigmoid"):
-    b = rng.normal(size=(4, H)) if bias else None
+def lstm(rng, D, H, bias=True, state=False, activation="tanh", recurrent_activation="sigmoid", size=1.0):
+    b = rng.normal(size=(4, H)) * size if bias else None
     h0, c0 = (rng.normal(size=H), rng.normal(size=H)) if state else (None, None)
-    scale = 1 / np.sqrt(D + H)
-    U, W = rng.normal(size=(4, H, D)), rng.normal(size=(4, H, H)) * scale
+    U, W = rng.normal(size=(4, H, D)) * size, rng.normal(size=(4, H, H)) * size / np.sqrt(D + H)
     return lrp.LSTM(U, W, b, h0, c0, activation, recurrent_activation)
+
+
+def gru(
+    rng, D, H, bias=True, state=False, activation="tanh", recurrent_activation="sigmoid", size=1.0, reset_after=True
+):
+    b, bn = (rng.normal(size=(3, H)) * size, rng.normal(size=H) * size) if bias else (None, None)
+    h0 = rng.normal(size=H) if state else None
+    U, W = rng.normal(size=(3, H, D)) * size, rng.normal(size=(3, H, H)) * size / np.sqrt(D + H)
+    return lrp.GRU(U, W, b, bn if reset_after else None, h0, activation, recurrent_activation, reset_after)
+
+
+def gru_before(*args, **kwargs):
+    return gru(*args, **kwargs, reset_after=False)
+
+
+def rnn(rng, D, H, bias=True, state=False, activation="tanh", recurrent_activation=None, size=1.0):
+    b, h0 = rng.normal(size=H) * size if bias else None, rng.normal(size=H) if state else None
+    return lrp.RNN(rng.normal(size=(H, D)) * size, rng.normal(size=(H, H)) * size / np.sqrt(D + H), b, h0, activation)
+
+
+CELLS = (lstm, gru, gru_before, rnn)
 
 
 def dense(rng, inputs, outputs, activation="linear", bias=True):
@@ -53,13 +74,32 @@ def dense(rng, inputs, outputs, activation="linear", bias=True):
     return lrp.Dense(V, rng.normal(size=outputs) if bias else None, activation)
 
 
-def two_way(rng, D, H, merge="concat", **kwargs):
-    return lrp.Bidirectional(lstm(rng, D, H, **kwargs), lstm(rng, D, H, **kwargs), merge)
+def two_way(rng, D, H, merge="concat", cells=(lstm, lstm), **kwargs):
+    return lrp.Bidirectional(*(cell(rng, D, H, **kwargs) for cell in cells), merge)
 
 
-ACTIVATIONS = st.sampled_from(
-    [("tanh", "sigmoid")] * 6 + [("relu", "sigmoid"), ("linear", "hard_sigmoid"), ("tanh", "hard_sigmoid_3")]
-)
+def is_recurrent(layer):
+    return isinstance(layer, (lrp.LSTM, lrp.GRU, lrp.RNN, lrp.Bidirectional))
+
+
+GATES = ("sigmoid", "hard_sigmoid", "hard_sigmoid_3", "tanh", "softsign")  # bounded
+NOT_ZERO_AT_ZERO = ("sigmoid", "hard_sigmoid", "hard_sigmoid_3", "softplus", "exponential")
+
+
+@st.composite
+def activations(draw, through_zero=False):
+    """Activation of a cell and of its gates, and a size of the weights with which the states stay finite.
+
+    h = o exp(c) doubles its exponent from step to step: the exponential stays out of cells, but not of gates.
+    """
+    kind = draw(st.integers(0, 9))
+    if kind < 5:
+        return "tanh", "sigmoid", 1.0
+    left_out = ("exponential", *(NOT_ZERO_AT_ZERO if through_zero else ()))
+    of_cells = st.sampled_from([name for name in ACTIVATIONS if name not in left_out])
+    if kind < 8:
+        return draw(of_cells), draw(st.sampled_from(GATES)), 0.5
+    return draw(st.sampled_from(["tanh", "softsign"])), draw(st.sampled_from(sorted(ACTIVATIONS))), 0.2
 
 
 @st.composite
@@ -67,35 +107,42 @@ def networks(
     draw,
     sizes=(1, 5),
     stacks=3,
-    readouts=("last", "mean", "max", "every"),
+    readouts=READOUTS,
     classes=3,
     dtype="float64",
     state=True,
-    linear_top=False,
+    through_zero=False,
 ):
-    """Any network the engine knows: stacks, directions, merges, Dense layers anywhere, readouts, initial states."""
+    """Any network the engine knows: cells, stacks, directions, merges, Dense layers anywhere, readouts, initial states.
+
+    With `through_zero` every activation of a cell has F(0) = 0.
+    """
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    size = st.integers(*sizes)
+    size, of_dense = st.integers(*sizes), st.sampled_from(["linear", "relu", "tanh", *sorted(ACTIVATIONS)])
     width = draw(size)
     layers = []
     for _ in range(draw(st.integers(1, stacks))):
         if draw(st.integers(0, 5)) == 0:
-            layers.append(dense(rng, width, draw(size), draw(st.sampled_from(["linear", "relu", "tanh"]))))
+            layers.append(dense(rng, width, draw(size), draw(of_dense)))
             width = layers[-1].outputs
-        activation, recurrent = draw(ACTIVATIONS)
+        activation, recurrent, scale = draw(activations(through_zero))
         options = {
             "bias": draw(st.booleans()),
             "state": state and draw(st.booleans()),
             "activation": activation,
             "recurrent_activation": recurrent,
+            "size": scale,
         }
+        cell = draw(st.sampled_from(CELLS))
         if draw(st.booleans()):
-            layers.append(two_way(rng, width, draw(size), draw(st.sampled_from(["concat", "sum", "mean"])), **options))
+            other = draw(st.sampled_from((cell, cell, *CELLS)))
+            merge = draw(st.sampled_from(["concat", "sum", "mean"]))
+            layers.append(two_way(rng, width, draw(size), merge, (cell, other), **options))
         else:
-            layers.append(lstm(rng, width, draw(size), **options))
+            layers.append(cell(rng, width, draw(size), **options))
         width = layers[-1].outputs
     for _ in range(draw(st.integers(0, 1))):
-        layers.append(dense(rng, width, draw(size), draw(st.sampled_from(["linear", "relu", "tanh"]))))
+        layers.append(dense(rng, width, draw(size), draw(of_dense)))
         width = layers[-1].outputs
     layers.append(dense(rng, width, classes))
     return lrp.Model(layers, readout=draw(st.sampled_from(readouts))).astype(dtype)

@@ -1,23 +1,32 @@
 """The slow, literal judge of the tests: every method from the paper's formulas, NumPy alone.
 
 Imports nothing of the package. One sequence at a time, in float64, one step after the other; each message
-z_i w_ij / stab(z_j) R_j is really formed. A model is plain data, with the gates in the order i, f, g, o:
+z_i w_ij / stab(z_j) R_j is really formed. A model is plain data, with the gates of an LSTM in the order i, f, g, o
+and those of a GRU in the order z, r, n:
 
-    lstm  = {"kind": "lstm", "U": (4,H,D), "W": (4,H,H), "b": (4,H), "h0": (H,) or None, "c0": (H,) or None,
-             "activation": "tanh" | "relu" | "linear",
-             "recurrent_activation": "sigmoid" | "hard_sigmoid" | "hard_sigmoid_3"}
-    bi    = {"kind": "bi", "forward": lstm, "backward": lstm, "merge": "concat" | "sum" | "mean"}
-    dense = {"kind": "dense", "V": (C,H), "d": (C,), "activation": "linear" | "relu" | "tanh"}
-    model = {"layers": [lstm | bi | dense, ...], "readout": "last" | "mean" | "max" | "every"}
+    lstm  = {"kind": "lstm", "U": (4,H,D), "W": (4,H,H), "b": (4,H), "h0": (H,), "c0": (H,),
+             "activation": "tanh", "recurrent_activation": "sigmoid"}
+    gru   = {"kind": "gru", "U": (3,H,D), "W": (3,H,H), "b": (3,H), "bn": (H,), "h0": (H,),
+             "activation": "tanh", "recurrent_activation": "sigmoid", "reset_after": True}
+    rnn   = {"kind": "rnn", "U": (H,D), "W": (H,H), "b": (H,), "h0": (H,), "activation": "tanh"}
+    cell  = lstm | gru | rnn
+    bi    = {"kind": "bi", "forward": cell, "backward": cell, "merge": "concat" | "sum" | "mean"}
+    dense = {"kind": "dense", "V": (C,H), "d": (C,), "activation": "linear"}
+    model = {"layers": [cell | bi | dense, ...], "readout": "last" | "last-row" | "mean" | "max" | "every"}
 
-The states, the activations, merge and readout may be left out: zero, and the first named.
-Dense layers below the last recurrent layer act at each step, those above it are the head; the readout sits
-between. Whatever has a time axis, in both directions, is indexed by the position t in the sequence as given:
-the backward direction visits t = T-1, ..., 0 and its final state is the one at t = 0. With readout "every"
-the explained prediction is that at `step`, by default the last. With `versus` = b it is f_target - f_b.
+An activation is any name in ACTIVATIONS. The states, bn, the activations, merge and readout may be left out: zero, and
+what is named here, or named first. Dense layers below the last recurrent layer act at each step, those above it are the
+head; the readout sits between. Whatever has a time axis, in both directions, is indexed by the position t in the
+sequence as given: the backward direction visits t = T-1, ..., 0 and its final state, which the readout "last" takes, is
+the one at t = 0; "last-row" takes both directions at t = T-1. With readout "every" the explained prediction is that at
+`step`, by default the last. With `versus` = b it is f_target - f_b.
 """
 
+import math
+
 import numpy as np
+
+ERF = np.vectorize(math.erf, otypes=[float])
 
 
 def sigmoid(z):
@@ -38,23 +47,74 @@ ACTIVATIONS = {  # name: (F, its derivative)
         lambda z: np.clip(z / 6 + 0.5, 0.0, 1.0),
         lambda z: np.where(np.abs(z) < 3, 1 / 6, 0.0),
     ),
+    "leaky_relu": (lambda z: np.where(z > 0, z, 0.01 * z), lambda z: np.where(z > 0, 1.0, 0.01)),
+    "elu": (lambda z: np.where(z > 0, z, below(z) - 1.0), lambda z: np.where(z > 0, 1.0, below(z))),
+    "selu": (
+        lambda z: SCALE * np.where(z > 0, z, ALPHA * (below(z) - 1.0)),
+        lambda z: SCALE * np.where(z > 0, 1.0, ALPHA * below(z)),
+    ),
+    "softplus": (lambda z: softplus(z), lambda z: sigmoid(z)),
+    "softsign": (lambda z: z / (1.0 + np.abs(z)), lambda z: (1.0 + np.abs(z)) ** -2.0),
+    "exponential": (np.exp, np.exp),
+    "gelu": (lambda z: z * normal(z), lambda z: normal(z) + z * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)),
+    "gelu_tanh": (
+        lambda z: 0.5 * z * (1.0 + np.tanh(cubic(z))),
+        lambda z: (
+            0.5 * (1.0 + np.tanh(cubic(z)))
+            + 0.5 * z * (1.0 - np.tanh(cubic(z)) ** 2) * np.sqrt(2 / np.pi) * (1.0 + 3 * 0.044715 * z**2)
+        ),
+    ),
+    "silu": (lambda z: z * sigmoid(z), lambda z: sigmoid(z) + z * sigmoid(z) * sigmoid(-z)),
+    "mish": (
+        lambda z: z * np.tanh(softplus(z)),
+        lambda z: np.tanh(softplus(z)) + z * (1.0 - np.tanh(softplus(z)) ** 2) * sigmoid(z),
+    ),
 }
+SCALE, ALPHA = 1.0507009873554805, 1.6732632423543772  # Klambauer et al. 2017
 
 
-def activations(lstm):
+def below(z):
+    return np.exp(np.minimum(z, 0.0))
+
+
+def softplus(z):
+    return np.logaddexp(z, 0.0)
+
+
+def normal(z):
+    """P(N < z) of a standard normal N."""
+    return 0.5 * (1.0 + ERF(z / np.sqrt(2)))
+
+
+def cubic(z):
+    return np.sqrt(2 / np.pi) * (z + 0.044715 * z**3)
+
+
+def activations(cell):
     """(F, F') of the cell, (F, F') of the gates."""
-    names = lstm.get("activation", "tanh"), lstm.get("recurrent_activation", "sigmoid")
+    names = cell.get("activation", "tanh"), cell.get("recurrent_activation", "sigmoid")
     return ACTIVATIONS[names[0]], ACTIVATIONS[names[1]]
 
 
-def initial_state(lstm):
-    given = lstm.get("h0"), lstm.get("c0")
-    return [np.zeros(lstm["b"].shape[1]) if state is None else state for state in given]
+def initial_state(cell):
+    """[h0, c0] of an LSTM, [h0] of the others."""
+    names = ("h0", "c0") if cell["kind"] == "lstm" else ("h0",)
+    given = [cell.get(name) for name in names]
+    return [np.zeros(cell["b"].shape[-1]) if state is None else state for state in given]
+
+
+def inner_bias(gru):
+    """bn, the bias inside the reset product."""
+    return np.zeros(gru["b"].shape[1]) if gru.get("bn") is None else gru["bn"]
+
+
+def resets_after(gru):
+    return gru.get("reset_after", True)
 
 
 def directions(layer, T):
-    """[(lstm, the positions in the order in which it visits them)]."""
-    if layer["kind"] == "lstm":
+    """[(cell, the positions in the order in which it visits them)]."""
+    if layer["kind"] != "bi":
         return [(layer, range(T))]
     return [(layer["forward"], range(T)), (layer["backward"], range(T)[::-1])]
 
@@ -62,10 +122,10 @@ def directions(layer, T):
 # ---- forward ----
 
 
-def run(model, x, dense, lstm, winners=None):
+def run(model, x, dense, cell, winners=None):
     """Each layer in turn: what it was given ("x"), what it made of it, and its output "y".
 
-    `dense` and `lstm` say what one layer does. x is (T, D), or (3, T, D) where a sequence is carried in three
+    `dense` and `cell` say what one layer does. x is (T, D), or (3, T, D) where a sequence is carried in three
     parts: merge and mean are linear and act on each, and `winners` tells the maximum which step has won.
     """
     layers, readout = model["layers"], model.get("readout", "last")
@@ -77,10 +137,13 @@ def run(model, x, dense, lstm, winners=None):
             seen.update(dense(layer, x))
         else:
             ways = directions(layer, x.shape[-2])
-            seen["ways"] = [lstm(p, x, order) for p, order in ways]
+            seen["ways"] = [cell(p, x, order) for p, order in ways]
             # "last": each direction's own final state; else the two directions meet at each position
-            final = n == last and readout == "last"
-            seen["steps"] = [order[-1:] if final else sorted(order) for _, order in ways]
+            seen["steps"] = [sorted(order) for _, order in ways]
+            if n == last and readout == "last":
+                seen["steps"] = [order[-1:] for _, order in ways]
+            elif n == last and readout == "last-row":
+                seen["steps"] = [steps[-1:] for steps in seen["steps"]]
             seen["hs"] = [s["h"][..., steps, :] for s, steps in zip(seen["ways"], seen["steps"], strict=True)]
             seen["y"] = merge(layer, seen["hs"])
             if n == last and readout in ("mean", "max"):
@@ -126,8 +189,47 @@ def lstm_forward(lstm, x, order):
     return s
 
 
+def gru_forward(gru, x, order):
+    """h = (1 - z) n + z h_prev, with m = W_n h_prev + bn and the gate r after or before that product.
+
+    n = F(U_n x + b_n + r m), or n = F(U_n x + b_n + W_n (r h_prev)); "z" holds all three pre-activations.
+    """
+    (F, _), (sigm, _) = activations(gru)
+    U, W, b, bn = gru["U"], gru["W"], gru["b"], inner_bias(gru)
+    (h,) = initial_state(gru)
+    T, H = len(x), len(h)
+    s = {name: np.zeros((T, H)) for name in ("h_prev", "u", "r", "n", "m", "h")}  # u is the gate z
+    s["x"], s["z"] = x, np.zeros((T, 3, H))
+    for t in order:
+        s["h_prev"][t] = h
+        z_z = U[0] @ x[t] + W[0] @ h + b[0]
+        z_r = U[1] @ x[t] + W[1] @ h + b[1]
+        u, r, m = sigm(z_z), sigm(z_r), W[2] @ h + bn
+        z_n = U[2] @ x[t] + b[2] + (r * m if resets_after(gru) else W[2] @ (r * h))
+        n = F(z_n)
+        h = (1 - u) * n + u * h
+        s["z"][t], s["u"][t], s["r"][t], s["n"][t], s["m"][t], s["h"][t] = (z_z, z_r, z_n), u, r, n, m, h
+    return s
+
+
+def rnn_forward(rnn, x, order):
+    """h = F(U x + W h_prev + b)."""
+    (F, _), _ = activations(rnn)
+    (h,) = initial_state(rnn)
+    s = {name: np.zeros((len(x), len(h))) for name in ("h_prev", "z", "h")}
+    s["x"] = x
+    for t in order:
+        s["h_prev"][t] = h
+        s["z"][t] = rnn["U"] @ x[t] + rnn["W"] @ h + rnn["b"]
+        s["h"][t] = h = F(s["z"][t])
+    return s
+
+
+FORWARD = {"lstm": lstm_forward, "gru": gru_forward, "rnn": rnn_forward}
+
+
 def forward(model, x):
-    return run(model, np.asarray(x, float), dense_forward, lstm_forward)
+    return run(model, np.asarray(x, float), dense_forward, lambda p, *rest: FORWARD[p["kind"]](p, *rest))
 
 
 def scores(model, x):
@@ -147,7 +249,7 @@ def softmax(f):
 def backward(model, trace, R, method):
     """Carry R from the outputs back: R at the inputs (T, D), and what the method kept of each layer.
 
-    The method says what a Dense layer, an LSTM and a weighted sum do; concatenation and maximum only route.
+    The method says what a Dense layer, a cell and a weighted sum do; concatenation, maximum and last row only route.
     """
     kept = []
     for n, (layer, seen) in reversed(list(enumerate(zip(model["layers"], trace, strict=True)))):
@@ -172,7 +274,7 @@ def backward(model, trace, R, method):
             for (p, order), s, steps, R_h in zip(ways, seen["ways"], seen["steps"], R_hs, strict=True):
                 R_above = np.zeros_like(s["h"])
                 R_above[steps] = R_h
-                R_x, rest_way = method.lstm(n, p, s, order, R_above)
+                R_x, rest_way = getattr(method, p["kind"])(n, p, s, order, R_above)
                 R = R + R_x
                 rest.append(rest_way)
         kept.insert(0, rest)
@@ -225,13 +327,56 @@ class Gradient:
             d_c_next = s["f"][t] * d_c
         return d_x, d | {"h0": d_h_next, "c0": d_c_next}
 
+    def gru(self, n, gru, s, order, d_above):
+        (_, dF), (_, dsigm) = activations(gru)
+        U, W = gru["U"], gru["W"]
+        d = {name: np.zeros_like(gru[name]) for name in ("U", "W", "b")} | {"bn": np.zeros_like(s["h"][0])}
+        d_x, d_h_next = np.zeros_like(s["x"]), 0.0
+        for t in reversed(order):
+            x, h_prev, u, r, n_t, m = (s[name][t] for name in ("x", "h_prev", "u", "r", "n", "m"))
+            z_z, z_r, z_n = s["z"][t]
+            d_h = d_above[t] + d_h_next
+            d_zz = d_h * (h_prev - n_t) * dsigm(z_z)  # h = (1 - u) n + u h_prev
+            d_zn = d_h * (1 - u) * dF(z_n)
+            d_h_next = d_h * u
+            if resets_after(gru):  # z_n = U_n x + b_n + r m, m = W_n h_prev + bn
+                d_zr, d_m = d_zn * m * dsigm(z_r), d_zn * r
+                d["W"][2] += np.outer(d_m, h_prev)
+                d["bn"] += d_m
+                d_h_next = d_h_next + W[2].T @ d_m
+            else:  # z_n = U_n x + b_n + W_n (r h_prev)
+                d_rh = W[2].T @ d_zn
+                d_zr = d_rh * h_prev * dsigm(z_r)
+                d["W"][2] += np.outer(d_zn, r * h_prev)
+                d_h_next = d_h_next + d_rh * r
+            for k, d_zk in enumerate((d_zz, d_zr, d_zn)):
+                d["U"][k] += np.outer(d_zk, x)
+                d["b"][k] += d_zk
+                d_x[t] += U[k].T @ d_zk
+            for k, d_zk in enumerate((d_zz, d_zr)):  # z_k = U_k x + W_k h_prev + b_k
+                d["W"][k] += np.outer(d_zk, h_prev)
+                d_h_next = d_h_next + W[k].T @ d_zk
+        return d_x, d | {"h0": d_h_next}
+
+    def rnn(self, n, rnn, s, order, d_above):
+        (_, dF), _ = activations(rnn)
+        d = {name: np.zeros_like(rnn[name]) for name in ("U", "W", "b")}
+        d_x, d_h_next = np.zeros_like(s["x"]), 0.0
+        for t in reversed(order):
+            d_z = (d_above[t] + d_h_next) * dF(s["z"][t])
+            d["U"] += np.outer(d_z, s["x"][t])
+            d["W"] += np.outer(d_z, s["h_prev"][t])
+            d["b"] += d_z
+            d_x[t], d_h_next = rnn["U"].T @ d_z, rnn["W"].T @ d_z
+        return d_x, d | {"h0": d_h_next}
+
 
 def gradient(model, x, target, versus=None, step=None):
     """Derivatives by the inputs (T, D) and, for each layer, by its parameters.
 
     Those of a Dense layer are {"V", "d"}, those of a recurrent layer a list with one
-    {"U", "W", "b", "h0", "c0"} a direction. The method "gradient" is the square of the first,
-    "gradient-x-input" the first times x.
+    {"U", "W", "b", "h0"} a direction, and "c0" of an LSTM, "bn" of a GRU. The method "gradient" is the square of the
+    first, "gradient-x-input" the first times x.
     """
     trace = forward(model, x)
     return backward(model, trace, start(trace, target, versus, step), Gradient())
@@ -295,6 +440,12 @@ class Relevance:
         self.see(R_g, R_s, to_stabiliser, R)
         return R_g, R_s
 
+    def linear(self, n, inputs, weights, b, z, R):
+        """z = weights inputs + b: relevance of the inputs."""
+        R_inputs = self.epsilon_rule(n, inputs[:, None] * weights.T, b, z, R).sum(1)
+        self.see(R_inputs)
+        return R_inputs
+
     def weighted_sum(self, n, weight, values, R):  # y = sum_k weight values_k
         terms = weight * values
         return self.epsilon_rule(n, terms, np.zeros_like(R), terms.sum(0), R)
@@ -303,8 +454,7 @@ class Relevance:
         R_x = np.zeros_like(seen["x"])
         for t, (x, z) in enumerate(zip(seen["x"], seen["z"], strict=True)):
             # the activation passes relevance on unchanged
-            terms = x[:, None] * layer["V"].T  # z_i w_ij
-            R_x[t] = self.epsilon_rule(n, terms, layer["d"], z, R[t]).sum(1)
+            R_x[t] = self.linear(n, x, layer["V"], layer["d"], z, R[t])
         return R_x, None
 
     def lstm(self, n, lstm, s, order, R_above):
@@ -327,20 +477,71 @@ class Relevance:
             inputs = np.concatenate([s["x"][t], s["h_prev"][t]])
             for k in range(4):  # z_k = U_k x + W_k h_prev + b_k
                 weights = np.concatenate([lstm["U"][k], lstm["W"][k]], axis=1)  # (H, D + H)
-                terms = inputs[:, None] * weights.T  # z_i w_ij
-                R_inputs = self.epsilon_rule(n, terms, lstm["b"][k], s["z"][t, k], R_z[t, k]).sum(1)
+                R_inputs = self.linear(n, inputs, weights, lstm["b"][k], s["z"][t, k], R_z[t, k])
                 R_x[t] += R_inputs[:D]
                 R_h_next = R_h_next + R_inputs[D:]
         self.see(R_x)
         self.initial_state += R_h_next.sum() + R_c_next.sum()
         return R_x, {"h": R_h, "c": R_c, "z": R_z, "x": R_x}
 
+    def gru(self, n, gru, s, order, R_above):
+        U, W, b, bn = gru["U"], gru["W"], gru["b"], inner_bias(gru)
+        D = s["x"].shape[1]
+        R_x, R_h, R_z = (np.zeros_like(s[name]) for name in ("x", "h", "z"))
+        R_h_next = np.zeros_like(s["h"][0])
+        for t in reversed(order):
+            x, h_prev, u, r, n_t, m, h = (s[name][t] for name in ("x", "h_prev", "u", "r", "n", "m", "h"))
+            z_z, z_r, z_n = s["z"][t]
+            R_h[t] = R_above[t] + R_h_next
+            # h = (1 - u) n + u h_prev
+            terms = np.array([(1 - u) * n_t, u * h_prev])
+            R_new, R_old = self.epsilon_rule(n, terms, np.zeros_like(h), h, R_h[t])
+            R_away, R_n = self.product_rule(1 - u, n_t, R_new)
+            R_u, R_h_next = self.product_rule(u, h_prev, R_old)
+            if resets_after(gru):  # z_n = U_n x + b_n + r m: D terms and one; m = W_n h_prev + bn
+                terms = np.concatenate([x[:, None] * U[2].T, (r * m)[None]])
+                messages = self.epsilon_rule(n, terms, b[2], z_n, R_n)
+                R_x[t] += messages[:D].sum(1)
+                self.see(messages[:D].sum(1))
+                R_r, R_m = self.product_rule(r, m, messages[D])
+                R_h_next = R_h_next + self.linear(n, h_prev, W[2], bn, m, R_m)
+            else:  # z_n = U_n x + b_n + W_n (r h_prev): D + H terms
+                weights = np.concatenate([U[2], W[2]], axis=1)
+                R_inputs = self.linear(n, np.concatenate([x, r * h_prev]), weights, b[2], z_n, R_n)
+                R_x[t] += R_inputs[:D]
+                R_r, R_signal = self.product_rule(r, h_prev, R_inputs[D:])
+                R_h_next = R_h_next + R_signal
+            # the activations pass relevance on unchanged; what goes to 1 - u goes to z's pre-activation
+            R_z[t] = R_away + R_u, R_r, R_n
+            for k, z in enumerate((z_z, z_r)):  # z_k = U_k x + W_k h_prev + b_k
+                weights = np.concatenate([U[k], W[k]], axis=1)
+                R_inputs = self.linear(n, np.concatenate([x, h_prev]), weights, b[k], z, R_z[t, k])
+                R_x[t] += R_inputs[:D]
+                R_h_next = R_h_next + R_inputs[D:]
+        self.see(R_x, R_z, R_h_next)
+        self.initial_state += R_h_next.sum()
+        return R_x, {"h": R_h, "z": R_z, "x": R_x}
+
+    def rnn(self, n, rnn, s, order, R_above):
+        D = s["x"].shape[1]
+        weights = np.concatenate([rnn["U"], rnn["W"]], axis=1)  # (H, D + H)
+        R_x, R_h = np.zeros_like(s["x"]), np.zeros_like(s["h"])
+        R_h_next = np.zeros_like(s["h"][0])
+        for t in reversed(order):  # z = U x + W h_prev + b, and F passes relevance on unchanged
+            R_h[t] = R_above[t] + R_h_next
+            inputs = np.concatenate([s["x"][t], s["h_prev"][t]])
+            R_inputs = self.linear(n, inputs, weights, rnn["b"], s["z"][t], R_h[t])
+            R_x[t], R_h_next = R_inputs[:D], R_inputs[D:]
+        self.see(R_x, R_h_next)
+        self.initial_state += R_h_next.sum()
+        return R_x, {"h": R_h, "z": R_h, "x": R_x}
+
 
 def lrp(model, x, target, rule="all", eps=0.001, versus=None, step=None, share_bias=False):
     """Relevance "x" (T, D) of the inputs, starting from f_c (and, with versus = b, from -f_b at b).
 
-    "hidden": what arrived inside, for a recurrent layer a list with one {"h": (T, H), "c": (T, H),
-    "z": (T, 4, H), "x": (T, D), what it handed down} a direction; for a Dense layer None.
+    "hidden": what arrived inside, for a recurrent layer a list with one {"h": (T, H), "z": (T, gates, H), "x": (T, D),
+    what it handed down} a direction, and "c" (T, H) of an LSTM; for a Dense layer None.
     "ledger": inputs, biases (a list, one a layer), stabiliser, initial_state, each from its own messages.
     "largest": the largest absolute value of any message, and of any relevance that messages add up to.
     With share_bias each sum spreads what bias and stabiliser would take equally over its inputs.
@@ -404,12 +605,94 @@ def linearise(F, a, r, b):
     return L_a, L_r, F(b)
 
 
+def product_parts(gate, signal, inside):
+    """The relevant and the irrelevant part of gate * signal, from the three parts of each.
+
+    What both biases make together belongs to the phrase inside it, and to the rest outside.
+    """
+    (g_a, g_r, g_b), (s_a, s_r, s_b) = gate, signal
+    relevant = g_a * (s_a + s_b) + g_b * s_a
+    irrelevant = g_r * (s_a + s_r + s_b) + (g_a + g_b) * s_r
+    both = g_b * s_b
+    return (relevant + both, irrelevant) if inside else (relevant, irrelevant + both)
+
+
+def lstm_parts(p, x, order, inside):
+    (F, _), (sigm, _) = activations(p)
+    W, U = p["W"], p["U"]
+    gamma, gamma_c = initial_state(p)
+    beta, beta_c = np.zeros_like(gamma), np.zeros_like(gamma_c)
+    h, c = np.zeros((2, 3, x.shape[1], len(gamma)))  # the third part stays zero
+    for t in order:
+        beta_x, gamma_x, delta_x = x[:, t]
+        a = W @ beta + U @ beta_x  # (4, H)
+        r = W @ gamma + U @ gamma_x
+        b = p["b"] + U @ delta_x
+        i_a, i_r, i_b = linearise(sigm, a[0], r[0], b[0])
+        f_a, f_r, f_b = linearise(sigm, a[1], r[1], b[1])
+        g_a, g_r, g_b = linearise(F, a[2], r[2], b[2])
+        o = sigm(a[3] + r[3] + b[3])
+        # gamma_c first: it needs the previous beta_c
+        gamma_c = (f_a + f_r + f_b) * gamma_c + f_r * beta_c
+        gamma_c = gamma_c + i_r * (g_a + g_r + g_b) + (i_a + i_b) * g_r
+        beta_c = (f_a + f_b) * beta_c + i_a * (g_a + g_b) + i_b * g_a
+        if inside[t]:
+            beta_c = beta_c + i_b * g_b
+        else:
+            gamma_c = gamma_c + i_b * g_b
+        T_a, T_r, T_0 = linearise(F, beta_c, gamma_c, np.zeros_like(beta_c))  # T_0 = F(0), mostly 0
+        beta, gamma = o * T_a, o * (T_r + T_0)
+        h[0, t], h[1, t], c[0, t], c[1, t] = beta, gamma, beta_c, gamma_c
+    return {"h": h, "c": c}
+
+
+def gru_parts(p, x, order, inside):
+    (F, _), (sigm, _) = activations(p)
+    W, U, bn = p["W"], p["U"], inner_bias(p)
+    (gamma,) = initial_state(p)
+    beta, none = np.zeros_like(gamma), np.zeros_like(gamma)
+    h = np.zeros((3, x.shape[1], len(gamma)))
+    for t in order:
+        beta_x, gamma_x, delta_x = x[:, t]
+        b = p["b"] + U @ delta_x
+        u = linearise(sigm, U[0] @ beta_x + W[0] @ beta, U[0] @ gamma_x + W[0] @ gamma, b[0])
+        r = linearise(sigm, U[1] @ beta_x + W[1] @ beta, U[1] @ gamma_x + W[1] @ gamma, b[1])
+        if resets_after(p):
+            q_a, q_r = product_parts(r, (W[2] @ beta, W[2] @ gamma, bn), inside[t])
+        else:
+            s_a, s_r = product_parts(r, (beta, gamma, none), inside[t])
+            q_a, q_r = W[2] @ s_a, W[2] @ s_r
+        n = linearise(F, U[2] @ beta_x + q_a, U[2] @ gamma_x + q_r, b[2])
+        new_a, new_r = product_parts((-u[0], -u[1], 1 - u[2]), n, inside[t])
+        old_a, old_r = product_parts(u, (beta, gamma, none), inside[t])
+        h[0, t], h[1, t] = beta, gamma = new_a + old_a, new_r + old_r
+    return {"h": h}
+
+
+def rnn_parts(p, x, order, inside):
+    """What the bias alone makes, F(b), belongs to the phrase inside it, and to the rest outside."""
+    (F, _), _ = activations(p)
+    W, U = p["W"], p["U"]
+    (gamma,) = initial_state(p)
+    beta = np.zeros_like(gamma)
+    h = np.zeros((3, x.shape[1], len(gamma)))
+    for t in order:
+        beta_x, gamma_x, delta_x = x[:, t]
+        L_a, L_r, L_b = linearise(F, U @ beta_x + W @ beta, U @ gamma_x + W @ gamma, p["b"] + U @ delta_x)
+        beta, gamma = (L_a + L_b, L_r) if inside[t] else (L_a, L_r + L_b)
+        h[0, t], h[1, t] = beta, gamma
+    return {"h": h}
+
+
+PARTS = {"lstm": lstm_parts, "gru": gru_parts, "rnn": rnn_parts}
+
+
 def decompose(model, x, span, step=None):
     """Contextual decomposition for the phrase span = (start, stop), stop excluded.
 
     "scores": (3, C), the relevant part, the irrelevant part and the Dense biases' part of f(x).
     "layers": for each layer its output "y" (3, T, H) as beta, gamma, delta and, where it is recurrent,
-    "ways": "h" and "c" of each direction in the same form.
+    "ways": "h" of each direction in the same form, and "c" of an LSTM.
     """
     x = np.asarray(x, float)
     inside = [span[0] <= t < span[1] for t in range(len(x))]
@@ -423,37 +706,12 @@ def decompose(model, x, span, step=None):
         ]
         return {"y": np.swapaxes(y, 0, 1)}
 
-    def lstm(p, x, order):
-        (F, _), (sigm, _) = activations(p)
-        W, U = p["W"], p["U"]
-        gamma, gamma_c = initial_state(p)
-        beta, beta_c = np.zeros_like(gamma), np.zeros_like(gamma_c)
-        h, c = np.zeros((2, 3, x.shape[1], len(gamma)))  # the third part stays zero
-        for t in order:
-            beta_x, gamma_x, delta_x = x[:, t]
-            a = W @ beta + U @ beta_x  # (4, H)
-            r = W @ gamma + U @ gamma_x
-            b = p["b"] + U @ delta_x
-            i_a, i_r, i_b = linearise(sigm, a[0], r[0], b[0])
-            f_a, f_r, f_b = linearise(sigm, a[1], r[1], b[1])
-            g_a, g_r, g_b = linearise(F, a[2], r[2], b[2])
-            o = sigm(a[3] + r[3] + b[3])
-            # gamma_c first: it needs the previous beta_c
-            gamma_c = (f_a + f_r + f_b) * gamma_c + f_r * beta_c
-            gamma_c = gamma_c + i_r * (g_a + g_r + g_b) + (i_a + i_b) * g_r
-            beta_c = (f_a + f_b) * beta_c + i_a * (g_a + g_b) + i_b * g_a
-            if inside[t]:
-                beta_c = beta_c + i_b * g_b
-            else:
-                gamma_c = gamma_c + i_b * g_b
-            beta = o * 0.5 * (F(beta_c) + F(beta_c + gamma_c) - F(gamma_c))
-            gamma = o * 0.5 * (F(gamma_c) + F(beta_c + gamma_c) - F(beta_c))
-            h[0, t], h[1, t], c[0, t], c[1, t] = beta, gamma, beta_c, gamma_c
-        return {"h": h, "c": c}
+    def cell(p, x, order):
+        return PARTS[p["kind"]](p, x, order, inside)
 
     winners = None
     if model.get("readout") == "max":
         (winners,) = (seen["winner"] for seen in forward(model, x) if "winner" in seen)
     part = np.array(inside)[:, None]
-    layers = run(model, np.array([x * part, x * ~part, np.zeros_like(x)]), dense, lstm, winners)
+    layers = run(model, np.array([x * part, x * ~part, np.zeros_like(x)]), dense, cell, winners)
     return {"scores": layers[-1]["y"][:, -1 if step is None else step], "layers": layers}

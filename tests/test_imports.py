@@ -18,6 +18,7 @@ FLOORS = [
     {"rules"},
     {"layers"},
     {"model", "text"},
+    {"folding"},
     {"encode", "passes", "files"},
     {"methods", "schedule"},
     {"predict", "asked", "results"},

@@ -4,7 +4,7 @@ import networks as nets
 import numpy as np
 import oracle
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from networks import close
 
@@ -157,8 +157,7 @@ def test_variables_are_plain_forward_passes(question, with_baseline):
 @given(questions(), st.sampled_from(["zero", "omit"]))
 def test_words_are_phrases_of_one_word(question, how):
     model, batch, xs, _, steps = question
-    if how == "omit" and min(map(len, xs)) == 1:
-        return
+    assume(how != "omit" or min(map(len, xs)) > 1)
     options = {"how": how, "steps": steps, "baseline": some_baseline(model)}
     rows = batch.batch.split(occlude_words(model, batch, **options))
     for got, wanted in zip(rows, occlude(model, batch, [words(len(x)) for x in xs], **options), strict=True):

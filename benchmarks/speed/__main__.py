@@ -29,12 +29,12 @@ Row = dict[str, Any]
 
 
 def _load(job: str, name: str, quick: bool) -> Workload:
-    quadratic = job in ("occlusion-f", "cd")
+    quadratic, shape = job in ("occlusion-f", "cd"), name[:2]
     if quick:
-        scale = {"W1": 0.15, "W3": 0.15, "W4": 0.1}.get(name, 1.0)
+        scale = {"W1": 0.15, "W3": 0.15, "W4": 0.1}.get(shape, 1.0)
     else:
-        scale = 0.25 if quadratic and name in ("W3", "W4") else 1.0
-    steps = QUADRATIC.get(name) if quadratic else None
+        scale = 0.25 if quadratic and shape in ("W3", "W4") else 1.0
+    steps = QUADRATIC.get(shape) if quadratic else None
     return workload(name, DTYPES.get(job, "float32"), steps and (steps // 5 if quick else steps), scale)
 
 
@@ -44,7 +44,7 @@ def against_peers(jobs: list[str], names: list[str], threads: list[int], seconds
         for name in names:
             load = _load(job, name, quick)
             for count in threads if name == "W1" else threads[:1]:
-                for peer, make in peers.PEERS.get(job, {}).items():
+                for peer, make in peers.of(job, load.model).items():
                     dtype = str(load.model.dtype)
                     row = {"job": job, "workload": name, "dtype": dtype, "threads": count, "peer": peer}
                     try:
@@ -110,13 +110,13 @@ def forgetful(seconds: float, quick: bool) -> Iterator[Row]:
 def of_forward(names: list[str], seconds: float, quick: bool) -> Iterator[Row]:
     """Forward and backward together as multiples of the forward pass alone, and as a share of the physical limit."""
     for name in names:
-        load = workload(name, "float32", scale=0.15 if quick and name in ("W1", "W3", "W4") else 1.0)
-        jobs = ["forward", *OF_FORWARD]
+        load = workload(name, "float32", scale=0.15 if quick and name[:2] in ("W1", "W3", "W4") else 1.0)
+        jobs, most = ["forward", *OF_FORWARD["LSTM"]], OF_FORWARD[peers.cell_of(load.model)]
         times = dict(zip(jobs, best([ours.runner(job, load, 1) for job in jobs], 2 * seconds), strict=True))
         for job in jobs:
             yield {
                 "job": job, "workload": name, "ours": times[job], "of_forward": times[job] / times["forward"],
-                "at_most": OF_FORWARD.get(job), "of_limit": limit.seconds(job, load, 1) / times[job],
+                "at_most": most.get(job), "of_limit": limit.seconds(job, load, 1) / times[job],
                 "at_least": OF_LIMIT.get(name), "dtype": str(load.model.dtype),
             }  # fmt: skip
 
@@ -143,7 +143,7 @@ def show_cell(row: Row) -> str:
 def show_forward(row: Row) -> str:
     wanted = "" if row["at_most"] is None else f"at most {row['at_most']}"
     return (
-        f"{row['job']:<22} {row['workload']:<4} {row['dtype']} {row['ours'] * 1e3:10.3f} ms"
+        f"{row['job']:<22} {row['workload']:<7} {row['dtype']} {row['ours'] * 1e3:10.3f} ms"
         f"  {row['of_forward']:5.2f} x forward  {wanted:<12} {_verdict(row['of_forward'], row['at_most'], 'most'):<6}"
         f" {row['of_limit']:5.0%} of the limit"
         f" {_verdict(row['of_limit'], row['at_least']) and 'wanted ' + format(row['at_least'], '.0%')}"
@@ -171,7 +171,7 @@ def main() -> int:
         help="smaller workloads, fewer repetitions, peers and API only: under two minutes",
     )
     parser.add_argument("--job", nargs="+", choices=choices, metavar="JOB", help=f"some of: {', '.join(choices)}")
-    parser.add_argument("--workload", nargs="+", choices=SHAPES, metavar="W", help="some of: W1 … W5")
+    parser.add_argument("--workload", nargs="+", choices=SHAPES, metavar="W", help=f"some of: {', '.join(SHAPES)}")
     parser.add_argument(
         "--threads", nargs="+", type=int, default=None, help="numbers of threads for W1 (default: 1 and 2)"
     )

@@ -50,18 +50,21 @@ def work(job: str, load: Workload) -> tuple[float, float]:
     flops = elements = 0.0
     for part in parts:
         H, D = part.units, part.inputs
-        flops += rows * 2 * 4 * H * (D + H)
-        elements += rows * 5 * H
+        gates = part.b.size // H  # 4 of an LSTM, 3 of a GRU, 1 of an RNN
+        activated = gates + (gates == 4)  # an LSTM has tanh(c) besides
+        flops += rows * 2 * gates * H * (D + H)
+        elements += rows * activated * H
         if job == "lrp-all":
-            flops += rows * 2 * H * (D + H)
+            flops += rows * 2 * H * (D + H)  # signals take all: only g, or n, passes anything on
         elif job.startswith(("gradient", "lrp")):
-            flops += rows * 2 * 4 * H * (D + H)
+            flops += rows * 2 * gates * H * (D + H)
         elif job == "occlusion-f":
-            flops += pairs * 2 * 4 * H * H
-            elements += pairs * 5 * H
+            flops += pairs * 2 * gates * H * H
+            elements += pairs * activated * H
         elif job == "cd":
-            flops += pairs * 2 * 3 * H * H
-            elements += pairs * 4 * H  # of i, f, g and c: one exponential each
+            split = gates - (gates == 4)  # o of an LSTM is not split
+            flops += pairs * 2 * split * H * H
+            elements += pairs * (activated - (gates == 4)) * H  # one exponential for each
     return flops, elements
 
 

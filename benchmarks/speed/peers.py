@@ -43,31 +43,53 @@ def _rows(results: list[Any]) -> list[Any]:
     return [row for batch in results for row in np.asarray(batch)]
 
 
+def _directions(model: lrp.Model) -> list[Any]:
+    """The recurrent layer, or both directions of it."""
+    layer = model.layers[0]
+    return [layer.forward, layer.backward] if isinstance(layer, lrp.Bidirectional) else [layer]
+
+
+def cell_of(model: lrp.Model) -> str:
+    """LSTM, GRU or RNN: libraries have the same names for them."""
+    return type(_directions(model)[0]).__name__
+
+
+def _biases(part: Any) -> tuple[np.ndarray, np.ndarray]:
+    """(G, H) twice: the biases of U x, and those of W h, which only the n of a GRU has."""
+    b = part.b.reshape(-1, part.units)
+    b_h = np.zeros_like(b)
+    if getattr(part, "bn", None) is not None:
+        b_h[2] = part.bn
+    return b, b_h
+
+
 def _torch_network(model: lrp.Model) -> Any:
     """The model as a torch module from a packed or a plain batch to scores."""
     import torch
 
-    layer, head = model.layers[0], model.layers[-1]
-    two_way = isinstance(layer, lrp.Bidirectional)
-    parts = [layer.forward, layer.backward] if two_way else [layer]
+    head, parts, cell = model.layers[-1], _directions(model), cell_of(model)
     H, dtype = parts[0].units, getattr(torch, str(model.dtype))
+    gates = {"LSTM": [0, 1, 2, 3], "GRU": [1, 0, 2], "RNN": [0]}[cell]  # torch has those of a GRU as r, z, n
 
     class Network(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.lstm = torch.nn.LSTM(model.inputs, H, bidirectional=two_way, batch_first=True, dtype=dtype)
+            layer = getattr(torch.nn, cell)
+            self.recurrent = layer(model.inputs, H, bidirectional=len(parts) == 2, batch_first=True, dtype=dtype)
             self.head = torch.nn.Linear(head.inputs, head.outputs, dtype=dtype)
 
         def forward(self, x: Any) -> Any:
-            return self.head(torch.cat(list(self.lstm(x)[1][0]), dim=1))
+            last = self.recurrent(x)[1]
+            return self.head(torch.cat(list(last[0] if cell == "LSTM" else last), dim=1))
 
     network = Network()
     with torch.no_grad():
         for part, suffix in zip(parts, ("", "_reverse"), strict=False):
-            for name, value in {"weight_ih": part.U, "weight_hh": part.W, "bias_ih": part.b}.items():
-                theirs = getattr(network.lstm, f"{name}_l0{suffix}")
-                theirs.copy_(torch.tensor(value).reshape(theirs.shape))
-            getattr(network.lstm, f"bias_hh_l0{suffix}").zero_()
+            b, b_h = _biases(part)
+            arrays = {"weight_ih": part.U, "weight_hh": part.W, "bias_ih": b, "bias_hh": b_h}
+            for name, value in arrays.items():
+                theirs = getattr(network.recurrent, f"{name}_l0{suffix}")
+                theirs.copy_(torch.tensor(value.reshape(len(gates), H, -1)[gates]).reshape(theirs.shape))
         network.head.weight.copy_(torch.tensor(head.V))
         network.head.bias.copy_(torch.tensor(head.d))
     return network.eval()
@@ -176,30 +198,30 @@ def onnx_forward(work: Workload, threads: int, size: int) -> tuple[Job, Any]:
     import onnxruntime
     from onnx import TensorProto, helper, numpy_helper
 
-    model, layer, head = work.model, work.model.layers[0], work.model.layers[-1]
+    model, head, parts, cell = work.model, work.model.layers[-1], _directions(work.model), cell_of(work.model)
     if model.dtype != np.float32:
-        raise ImportError("onnxruntime has no float64 LSTM")
-    two_way = isinstance(layer, lrp.Bidirectional)
-    parts = [layer.forward, layer.backward] if two_way else [layer]
-    order = [0, 3, 1, 2]  # ONNX has the gates i, o, f, c
+        raise ImportError(f"onnxruntime has no float64 {cell}")
+    gates = {"LSTM": [0, 3, 1, 2], "GRU": [0, 1, 2], "RNN": [0]}[cell]  # ONNX has those of an LSTM as i, o, f, g
     H, D = parts[0].units, model.inputs
     weights = {
-        "W": np.stack([p.U[order].reshape(4 * H, D) for p in parts]),
-        "R": np.stack([p.W[order].reshape(4 * H, H) for p in parts]),
-        "B": np.stack([np.concatenate([p.b[order].ravel(), np.zeros(4 * H, np.float32)]) for p in parts]),
+        "W": np.stack([p.U.reshape(-1, H, D)[gates].reshape(-1, D) for p in parts]),
+        "R": np.stack([p.W.reshape(-1, H, H)[gates].reshape(-1, H) for p in parts]),
+        "B": np.stack([np.concatenate([b[gates].ravel() for b in _biases(p)]) for p in parts]),
         "V": head.V.T.copy(),
         "d": np.array(head.d),
     }
-    way = "bidirectional" if two_way else "forward"
+    settings = {"hidden_size": H, "direction": "bidirectional" if len(parts) == 2 else "forward"}
+    if cell == "GRU":
+        settings["linear_before_reset"] = 1
     nodes = [
-        helper.make_node("LSTM", ["x", "W", "R", "B", "lengths"], ["", "h"], hidden_size=H, direction=way),
+        helper.make_node(cell, ["x", "W", "R", "B", "lengths"], ["", "h"], **settings),
         helper.make_node("Transpose", ["h"], ["t"], perm=[1, 0, 2]),
         helper.make_node("Flatten", ["t"], ["flat"]),
         helper.make_node("Gemm", ["flat", "V", "d"], ["scores"]),
     ]
     graph = helper.make_graph(
         nodes,
-        "lstm",
+        "network",
         [
             helper.make_tensor_value_info("x", TensorProto.FLOAT, ["T", "N", D]),
             helper.make_tensor_value_info("lengths", TensorProto.INT32, ["N"]),
@@ -245,3 +267,10 @@ PEERS: dict[str, dict[str, Peer]] = {
     "occlusion-f": {"torch": fastest(torch_occlusion, COPIES)},
     "cd": {"plain NumPy": per_sentence(literal.cd)},
 }
+LSTM_ONLY = {"literal program", "plain NumPy"}
+
+
+def of(job: str, model: lrp.Model) -> dict[str, Peer]:
+    """The peers of a job that have the model's cell."""
+    is_lstm = cell_of(model) == "LSTM"
+    return {peer: make for peer, make in PEERS.get(job, {}).items() if is_lstm or peer not in LSTM_ONLY}

@@ -1,4 +1,4 @@
-"""The five workloads: a seeded model and its inputs, as the engine and as the peers take them."""
+"""The workloads: a seeded model and its inputs, as the engine and as the peers take them."""
 
 from __future__ import annotations
 
@@ -42,19 +42,31 @@ class Workload:
 
 
 def network(
-    rng: np.random.Generator, D: int, H: int, C: int, two_way: bool, forget: float = 0.0, fresh: bool = False
+    rng: np.random.Generator,
+    D: int,
+    H: int,
+    C: int,
+    two_way: bool,
+    forget: float = 0.0,
+    fresh: bool = False,
+    cell: str = "LSTM",
 ) -> lrp.Model:
     """Random weights of the size that training gives, so that gates and cells move; or as layers are initialised."""
+    gates = {"LSTM": (4,), "GRU": (3,), "RNN": ()}[cell]
 
     def weights(columns: int) -> np.ndarray:
         if fresh:
-            return rng.uniform(-1, 1, size=(4, H, columns)) / np.sqrt(H)
-        return rng.normal(size=(4, H, columns)) / np.sqrt(columns)
+            return rng.uniform(-1, 1, size=(*gates, H, columns)) / np.sqrt(H)
+        return rng.normal(size=(*gates, H, columns)) / np.sqrt(columns)
 
-    def one() -> lrp.LSTM:
-        b = rng.normal(size=(4, H)) * 0.1
-        b[1] += forget
-        return lrp.LSTM(weights(D), weights(H), b)
+    def one() -> lrp.LSTM | lrp.GRU | lrp.RNN:
+        b = rng.normal(size=(*gates, H)) * 0.1
+        if cell == "LSTM":
+            b[1] += forget
+            return lrp.LSTM(weights(D), weights(H), b)
+        if cell == "GRU":
+            return lrp.GRU(weights(D), weights(H), b, rng.normal(size=H) * 0.1)
+        return lrp.RNN(weights(D), weights(H), b)
 
     layer = lrp.Bidirectional(one(), one()) if two_way else one()
     return lrp.Model([layer, lrp.Dense(rng.normal(size=(C, layer.outputs)) / np.sqrt(layer.outputs))])
@@ -71,7 +83,11 @@ SHAPES: dict[str, Callable[[np.random.Generator], tuple[lrp.Model, np.ndarray]]]
     "W3": lambda rng: (network(rng, 300, 256, 5, True), np.full(256, 50)),
     "W4": lambda rng: (network(rng, 8, 128, 1, False), np.full(64, 1000)),
     "W5": lambda rng: (network(rng, 2, 1, 1, False), rng.integers(13, 15, 2500)),
+    "W1-GRU": lambda rng: (network(rng, 60, 60, 5, True, cell="GRU"), _lengths_like_sst(rng, 1849)),
+    "W3-GRU": lambda rng: (network(rng, 300, 256, 5, True, cell="GRU"), np.full(256, 50)),
+    "W1-RNN": lambda rng: (network(rng, 60, 60, 5, True, cell="RNN"), _lengths_like_sst(rng, 1849)),
 }
+SHAPES = {name: shape for name, shape in SHAPES.items() if hasattr(lrp, name[3:] or "LSTM")}  # cells that we have
 
 
 def workload(name: str, dtype: str, steps: int | None = None, scale: float = 1.0) -> Workload:

@@ -13,7 +13,7 @@ from lrpnumpy.kernels import lstm as kernels
 from lrpnumpy.kernels import lstm_decomposition, lstm_occlusion
 from lrpnumpy.kernels.lstm import KINDS, KINDS_SHARED
 from lrpnumpy.kernels.steps import NONE, PROP
-from lrpnumpy.layers.recurrent import Cell, Read, nothing
+from lrpnumpy.layers.recurrent import Cell, Read, Sent, nothing, table_of
 from lrpnumpy.packed import Batch, Change, Part
 from lrpnumpy.rules.propagation import Propagation
 
@@ -39,6 +39,7 @@ class LSTM(Cell):
     activation: str = "tanh"
     recurrent_activation: str = "sigmoid"
 
+    OUTPUTS: ClassVar[tuple[str, ...]] = ("", ":last", ":cell")
     GATES: ClassVar[str] = "ifgo"
     TRACED: ClassVar[int] = 9
     ONE_BLOCK: ClassVar[slice] = slice(2, 3)
@@ -71,14 +72,12 @@ class LSTM(Cell):
             read.K, read.Hs, read.C, read.kept,
         )  # fmt: skip
 
-    def run_backward(
-        self, read: Read, K: np.ndarray, how: Propagation, R_last: Any, R_steps: Any, R_x: Any, entry: Any, states: Any
-    ) -> None:
+    def run_backward(self, read: Read, K: np.ndarray, how: Propagation, sent: Sent) -> None:
         """Call the backward kernel."""
         W, U = self.packed_back(how)
         kernels.backward(
             K, read.x.batch.first, read.order, read.ids, read.x.rows, read.table, self.b, read.Hs, W, U,
-            int(how.times_input), R_last, R_steps, R_x, entry, states, nothing(0, 0, self.units, dtype=K.dtype),
+            int(how.times_input), *sent,
         )  # fmt: skip
 
     def coefficients(self, read: Read, how: Propagation) -> np.ndarray:
@@ -118,7 +117,7 @@ class LSTM(Cell):
         done = np.empty(V, np.int64)
         lstm_occlusion.run(
             read.kept, batch.first, read.Hs, read.C, self.ahead[1], self.codes[NONE],
-            np.stack([change.owner, change.lo, change.hi, change.size, change.own, kept_at]), Q, change.stride,
+            table_of(change.owner, change.lo, change.hi, change.size, change.own, kept_at), Q, change.stride,
             self.U.dtype.type(tol), int(every), out, done,
         )  # fmt: skip
         return out, done
@@ -139,7 +138,7 @@ class LSTM(Cell):
         room = min(V * H, max(BLOCK, H)) // lstm_decomposition.LANES + 5  # padded: see the kernel
         lstm_decomposition.decompose(
             read.kept, batch.first, read.C, read.seen, beta_x, U, W, b, self.codes[NONE],
-            np.stack([part.owner, part.start, part.stop, part.since, rows]), way, final, each,
+            table_of(part.owner, part.start, part.stop, part.since, rows), way, final, each,
             np.zeros((8, room * lstm_decomposition.LANES), dtype),
         )  # fmt: skip
         return variants.pack(each) if every else final  # type: ignore[union-attr]

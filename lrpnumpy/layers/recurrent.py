@@ -6,18 +6,20 @@ and how two directions become one, is decided in `bidirectional.py` alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from lrpnumpy.activations import ACTIVATIONS
-from lrpnumpy.checks import float_array, one_of
+from lrpnumpy.checks import LrpError, float_array, one_of
 from lrpnumpy.kernels.steps import ALL, NONE
 from lrpnumpy.layers.base import Keep, Layer, Ran, Size, stacked, takes
-from lrpnumpy.packed import Batch, Change, Packed, Part, longest_first
+from lrpnumpy.packed import Batch, Change, Packed, Part, longest_first, vectors
 from lrpnumpy.rules.propagation import Entry, Propagation
 
 STRAIGHT = NO_IDS = np.empty(0, np.int64)
@@ -55,6 +57,12 @@ class Read(NamedTuple):
         return self.Hs[-1:] if batch.n == 1 else self.h[batch.last]
 
     @property
+    def last_cell(self) -> np.ndarray:
+        """(n, H) cell state after each sequence's last step."""
+        batch = self.x.batch
+        return self.C if len(self.C) == batch.n else self.C[batch.n + batch.last]
+
+    @property
     def seen(self) -> np.ndarray:
         """(R, D) inputs in the order in which they were read."""
         return self.x.rows[self.order] if len(self.order) else self.x.rows
@@ -68,10 +76,21 @@ class Read(NamedTuple):
         ]
 
 
+class Sent(NamedTuple):
+    """What a way back through one direction starts from, and where it leaves what."""
+
+    R_last: np.ndarray  # (states, n, H) what arrives at the last states, or (0, 0, H)
+    R_steps: np.ndarray  # (R, H) what arrives at the outputs of every step, or (0, H)
+    R_x: np.ndarray  # (R, D) what the inputs get is added here
+    ledger: np.ndarray  # (4, n), see Entry
+    R_states: np.ndarray  # (states, R, H) out: what arrives at every state, or (0, 0, H)
+    R_start: np.ndarray  # (states, n, H) out: what arrives at the start states, or (0, 0, H)
+
+
 class Cell(Layer):
     """One direction of a recurrent layer. Subclasses have arrays U (G, H, D), W (G, H, H), b (G, H), and their step."""
 
-    OUTPUTS: ClassVar[tuple[str, ...]] = ("", ":last")
+    OUTPUTS: ClassVar[tuple[str, ...]] = ("", ":last")  # what comes after "" are the last states
     GATES: ClassVar[str]  # their names in the order of U, W and b
     TRACED: ClassVar[int]  # kinds of numbers that keep "trace" keeps of a step
     ONE_BLOCK: ClassVar[slice]  # the gates that receive anything under the rule "all"
@@ -109,9 +128,13 @@ class Cell(Layer):
         """Length of an output vector, H."""
         return self.units
 
-    def sizes(self, x: Size) -> Size:  # type: ignore[override]
-        """(D) to (H)."""
+    def sizes(self, x: Size, *start: Size) -> Size:  # type: ignore[override]
+        """(D) to (H); other inputs, one vector a sequence, are the start states."""
         takes(x, self.inputs, "U")
+        states = self.start.shape[0]
+        if len(start) not in (0, states) or any(one.steps or one.width != self.units for one in start):
+            got = ", ".join(f"{one.width}{' at every step' if one.steps else ''}" for one in start)
+            raise LrpError(f"W must get its start states as {states} vectors of {self.units} numbers, got {got}.")
         return x._replace(width=self.units)
 
     # -- arrays as kernels take them ------------------------------------------------------------------------------
@@ -168,9 +191,7 @@ class Cell(Layer):
         """Call the forward kernel."""
         raise NotImplementedError  # pragma: no cover
 
-    def run_backward(
-        self, read: Read, K: np.ndarray, how: Propagation, R_last: Any, R_steps: Any, R_x: Any, entry: Any, states: Any
-    ) -> None:
+    def run_backward(self, read: Read, K: np.ndarray, how: Propagation, sent: Sent) -> None:
         """Call the backward kernel."""
         raise NotImplementedError  # pragma: no cover
 
@@ -180,8 +201,13 @@ class Cell(Layer):
 
     # -- one direction --------------------------------------------------------------------------------------------
 
-    def read(self, x: Packed, order: np.ndarray, keep: Keep, every: bool) -> Read:
-        """Forwards; with keep None and not `every`, only the last states are kept."""
+    def read(
+        self, x: Packed, order: np.ndarray, keep: Keep, every: bool, start: Sequence[Packed] = (), cells: bool = False
+    ) -> Read:
+        """Forwards; with keep None and not `every`, only the last states are kept, with `cells` those of cells too.
+
+        `start` are start states for each sequence; without them they are the layer's own.
+        """
         n, R, H, dtype = x.batch.n, x.batch.R, self.units, self.U.dtype
         ids, table = NO_IDS, self.bias_row
         if x.words is not None:
@@ -193,45 +219,94 @@ class Cell(Layer):
             else:
                 rule, eps = keep.code, keep.eps
         kinds = len(self.GATES) if keep == "states" else self.TRACED if keep == "trace" else 0
-        has_cells = keep in ("states", "trace") and self.start.shape[0] > 1
+        C = 0
+        if self.start.shape[0] > 1:
+            C = n + R if keep in ("states", "trace") else n if cells else 0
         read = Read(
             x,
             order,
             ids,
             table,
             np.empty((n + R if every or keep is not None else n, H), dtype),
-            np.empty((n + R, H), dtype) if has_cells else nothing(0, H, dtype=dtype),
+            np.empty((C, H), dtype) if C else nothing(0, H, dtype=dtype),
             np.empty(kinds * R * H, dtype) if kinds else nothing(0, dtype=dtype),
             nothing(0, dtype=dtype) if rule == NONE else np.empty(self.kinds(keep) * R * H, dtype),  # type: ignore[arg-type]
         )
-        self.run_forward(read, self.codes[rule], dtype.type(eps), self.start)
+        begin = np.stack([one.rows for one in start]) if start else self.start
+        self.run_forward(read, self.codes[rule], dtype.type(eps), begin)
         return read
 
     def back(
         self,
         read: Read,
-        R_last: np.ndarray | None,
+        R_last: Sequence[np.ndarray | None],
         R_steps: np.ndarray | None,
         how: Propagation,
         R_x: np.ndarray,
         entry: Entry,
-    ) -> np.ndarray:
-        """Backwards: relevance of the inputs is added to R_x. Returns that of the states, (states, R, H), if asked."""
+        started: bool = False,
+    ) -> Sent:
+        """Backwards: relevance of the inputs is added to R_x, that of the states is returned if it is asked for.
+
+        `R_last` is what arrives at the last h, and at the last c. With `started` the start states are inputs of the
+        layer, and what arrives there is theirs.
+        """
         n, R, H, dtype = read.x.batch.n, read.x.batch.R, self.units, self.U.dtype
         count = self.start.shape[0]
         nowhere = nothing(0, 0, H, dtype=dtype)
         arrives = nowhere
-        if R_last is not None:
+        if any(one is not None for one in R_last):
             arrives = np.zeros((count, n, H), dtype)
-            arrives[0] = R_last
-        states = nowhere if entry.states is None else np.empty((count, R, H), dtype)
-        K = read.K if len(read.K) else self.coefficients(read, how)
-        R_steps = nothing(0, H, dtype=dtype) if R_steps is None else R_steps
-        self.run_backward(read, K, how, arrives, R_steps, R_x, entry.array, states)
-        return states
+            for row, one in zip(arrives, R_last, strict=False):
+                if one is not None:
+                    row[:] = one
+        sent = Sent(
+            arrives,
+            nothing(0, H, dtype=dtype) if R_steps is None else R_steps,
+            R_x,
+            entry.array,
+            nowhere if entry.states is None else np.empty((count, R, H), dtype),
+            np.empty((count, n, H), dtype) if started else nowhere,
+        )
+        self.run_backward(read, read.K if len(read.K) else self.coefficients(read, how), how, sent)
+        if started and how.times_input:
+            entry.array[Entry.START] -= sent.R_start.sum(axis=(0, 2))
+        return sent
 
     def decomposed(self, read: Read, part: Part, way: int, every: bool) -> np.ndarray:
-        """beta of the last states (V, H), or of every step in the rows of a batch of variants."""
+        """beta of the last states (V, H), or of every step in the rows of a batch of variants.
+
+        `way` is -1 where the cell reads mirrored; the phrase is then that of the mirrored sequence. Here: all variants
+        go through time together, each step by the cell's own `split_step`.
+        """
+        batch, H, G, dtype = read.x.batch, self.units, len(self.GATES), self.U.dtype
+        variants = Batch(batch.lengths[part.owner])
+        mirror = slice(None) if way > 0 else variants.flip  # rows in the order in which the cell reads
+        given = None if part.beta is None else part.beta.rows[mirror]
+        seen, kept = read.seen, read.of_step(self.TRACED)
+        b = self.b + self.U @ part.delta
+        flat_U = self.U.reshape(-1, self.inputs).T
+        beta = np.zeros((len(part.owner), H), dtype)
+        rows = np.empty((variants.R if every else 0, H), dtype)
+        for t, (row, end) in enumerate(pairwise(variants.first.tolist())):
+            V = end - row
+            owner = part.owner[:V]
+            inside = ((part.start[:V] <= t) & (t < part.stop[:V]))[:, None]
+            beta_x = given[row:end] if given is not None else seen[batch.first[t] + owner] * inside
+            a_x = (beta_x @ flat_U).reshape(V, G, H).transpose(1, 0, 2)
+            beta[:V] = self.split_step(kept[t][:, owner], a_x, beta[:V], inside, b)
+            if every:
+                rows[row:end] = beta[:V]
+        return rows[mirror] if every else beta
+
+    def split_step(
+        self, kept: np.ndarray, a_x: np.ndarray, beta: np.ndarray, inside: np.ndarray, b: np.ndarray
+    ) -> np.ndarray:
+        """beta of h (V, H) from that of h_prev.
+
+        kept (kinds, V, H) are the true activations, a_x = U beta_x (G, V, H), inside (V, 1) says whether the step is in
+        the phrase, b (G, H) is the bias.
+        """
         raise NotImplementedError  # pragma: no cover
 
     def varied(self, read: Read, change: Change, tol: float, every: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -259,12 +334,11 @@ class Cell(Layer):
             is_own = rest.step < change.size[v]
             where = batch.first[np.where(is_own, 0, t)] + change.owner[v]
             own = change.own[v] + change.stride * np.minimum(rest.step, np.maximum(change.size[v] - 1, 0))
-            table = np.concatenate(
-                [
-                    *(step.transpose(1, 0, 2).reshape(-1, G * H) for step in read.of_step(G)),
-                    change.rows @ self.U.reshape(-1, self.inputs).T + self.b.ravel(),
-                ]
+            parts = (
+                *(step.transpose(1, 0, 2).reshape(-1, G * H) for step in read.of_step(G)),
+                change.rows @ self.U.reshape(-1, self.inputs).T + self.b.ravel(),
             )
+            table = np.ascontiguousarray(np.concatenate(parts))  # parts of one unit may stand in Fortran's order
             ids = np.where(is_own, batch.R + own, where)
             Hs = np.empty((rest.n + rest.R if every else rest.n, H), self.U.dtype)
             empty = nothing(0, dtype=self.U.dtype)
@@ -282,41 +356,61 @@ class Cell(Layer):
     # -- as a layer that reads forwards ---------------------------------------------------------------------------
 
     def run(self, xs: Sequence[Packed], keep: Keep, wanted: tuple[str, ...]) -> tuple[tuple[Packed, ...], Any]:
-        """Outputs of every step, and the last ones."""
+        """Outputs of every step, and the last states."""
         x = xs[0]
-        read = self.read(x, STRAIGHT, keep, "" in wanted)
-        return tuple(Packed(read.last, x.batch.ends) if name else Packed(read.h, x.batch) for name in wanted), read
+        read = self.read(x, STRAIGHT, keep, "" in wanted, xs[1:], ":cell" in wanted)
+        values = {"": lambda: read.h, ":last": lambda: read.last, ":cell": lambda: read.last_cell}
+        return tuple(Packed(values[name](), x.batch.ends if name else x.batch) for name in wanted), read
 
     def give_back(
         self, ran: Ran, Rs: Mapping[str, np.ndarray], how: Propagation, entry: Entry
     ) -> list[np.ndarray | None]:
         """Relevance of the inputs."""
         R_x = room_for_inputs(ran.inputs[0], self.units)
-        states = self.back(ran.trace, Rs.get(":last"), Rs.get(""), how, R_x, entry)
+        last, started = (Rs.get(":last"), Rs.get(":cell")), len(ran.inputs) > 1
+        sent = self.back(ran.trace, last, Rs.get(""), how, R_x, entry, started)
         if entry.states is not None:
-            entry.states.append(("forward", states))
-        return [summed(ran.inputs[0], R_x)]
+            entry.states.append(("forward", sent.R_states))
+        return [summed(ran.inputs[0], R_x), *(sent.R_start if started else ())]
 
     def changed(
         self, ran: Ran, changes: Sequence[Change | None], wanted: tuple[str, ...], tol: float
     ) -> tuple[Change, ...]:
         """From the first changed step on everything changes, and nothing before."""
-        change: Any = changes[0]
+        change = changes[0]
+        if change is None or any(one is not None for one in changes[1:]) or ":cell" in wanted:
+            return super().changed(ran, changes, wanted, tol)
         return tuple(
             after(self, ran.trace, change, tol) if name == "" else final(self, ran.trace, change, tol)
             for name in wanted
         )
 
     def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
-        """Contextual decomposition by the cell's own definition; what biases give the input is a bias here."""
-        part, x = parts[0], ran.inputs[0]
+        """Contextual decomposition by the cell's own definition; what biases give the input is a bias here.
+
+        With start states that are inputs, or the cell's last c wanted, it is that of any layer.
+        """
+        if len(parts) > 1 or ":cell" in wanted:
+            return super().split(ran, parts, wanted)
+        part, T = parts[0], ran.inputs[0].batch.lengths[parts[0].owner]
         delta = np.zeros(self.units, self.U.dtype)
         out = []
         for name in wanted:
             rows = self.decomposed(ran.trace, part, 1, name == "")
-            batch = Batch(x.batch.lengths[part.owner])
-            out.append(part._replace(beta=Packed(rows, batch.ends if name else batch), delta=delta))
+            after = self.part_after(ran, parts, Packed(rows, vectors(len(T)) if name else Batch(T)), delta)
+            out.append(after if name else after._replace(since=part.since))
         return tuple(out)
+
+    def part_after(self, ran: Ran, parts: Sequence[Part], beta: Packed, delta: np.ndarray) -> Part:
+        """The phrase is that of the series, not of a start state. A last state counts as the middle of its steps."""
+        part, T = parts[0], ran.inputs[0].batch.lengths[parts[0].owner]
+        if beta.batch.n == beta.batch.R:
+            return part.of_vector((T - 1) // 2, beta, delta)
+        return part._replace(beta=beta, delta=delta, since=np.zeros_like(part.since))
+
+    def with_affine_before(self, s: np.ndarray, t: np.ndarray) -> Any:
+        """U (s x + t) + b."""
+        return replace(self, U=self.U * s, b=self.b + self.U @ t)  # type: ignore[type-var]
 
     def activations(self, number: int, ran: Ran) -> tuple[NamedTuple, ...]:
         """All states of one sequence."""
@@ -352,6 +446,22 @@ def room_for_inputs(x: Packed, units: int) -> np.ndarray:
 def summed(x: Packed, R_x: np.ndarray) -> np.ndarray:
     """Relevance of the inputs; words that were looked up have one number each, (R, 1)."""
     return R_x if x.words is None else R_x.sum(axis=1, keepdims=True)
+
+
+def relevant(
+    F: Callable[[np.ndarray], np.ndarray], a: np.ndarray, z: np.ndarray, b: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """L_a = 1/2 [F(a+b) - F(b) + F(z) - F(z-a)], the relevant part of F(z), and L_b = F(b), that of the bias."""
+    L_b = F(b)
+    return (F(a + b) - L_b + F(z) - F(z - a)) * a.dtype.type(0.5), L_b
+
+
+def table_of(*columns: np.ndarray) -> np.ndarray:
+    """Columns of integers as the rows of one array, as kernels take them."""
+    table = np.empty((len(columns), len(columns[0])), np.int64)
+    for row, column in zip(table, columns, strict=True):
+        row[:] = column
+    return table
 
 
 def final(cell: Cell, read: Read, change: Change, tol: float) -> Change:

@@ -131,6 +131,7 @@ class Columns:
     cd: list[SpanLedger] | None = None  # a sequence
     hidden: list[tuple[int, str, np.ndarray]] | None = None  # layer, direction, (states, R, H)
     others: dict[str, Other] = field(default_factory=dict)  # what the other inputs of the network got
+    sound: np.ndarray | None = None  # (n,) of methods with a ledger: it adds up, and no message is too large
 
 
 class Other(NamedTuple):
@@ -145,6 +146,7 @@ class Question(NamedTuple):
     """One packed batch, and what is asked about it."""
 
     trace: Trace
+    keep: Keep  # what the forward pass kept
     request: Request
     rows: np.ndarray | None  # (n,) row of the prediction that is explained, where there is one at every step
     scores: np.ndarray  # (n, C) of the explained predictions
@@ -162,7 +164,7 @@ class Question(NamedTuple):
 
     def combined(self, values: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """(n, …, C) to (n, …): the target's value, less that of the class it is held against."""
-        out = np.take_along_axis(values, targets.reshape(-1, *[1] * (values.ndim - 1)), axis=-1)[..., 0]
+        out = values[np.arange(len(values)), ..., targets]
         return out if self.request.versus is None else out - values[..., self.request.versus]
 
 
@@ -176,7 +178,8 @@ def answer(
     every_class: bool,
 ) -> Columns:
     """All results of one packed batch; `positions` say which sequences they are, for errors."""
-    trace = forward(model, x, request.method.keep(request))
+    keep = request.method.keep(request)
+    trace = forward(model, x, keep)
     rows = _explained_rows(trace, request.step, positions) if model.every else None
     scores = trace.scores if rows is None else trace.scores[rows]
     if targets is None and not every_class:
@@ -188,8 +191,8 @@ def answer(
             )
     if every_class:
         wanted = [np.full(len(scores), c) for c in range(model.outputs)]
-        return _joined(request.method.run(Question(trace, request, rows, scores, spans), wanted))
-    return request.method.run(Question(trace, request, rows, scores, spans), [targets])[0]  # type: ignore[list-item]
+        return _joined(request.method.run(Question(trace, keep, request, rows, scores, spans), wanted))
+    return request.method.run(Question(trace, keep, request, rows, scores, spans), [targets])[0]  # type: ignore[list-item]
 
 
 def _explained_rows(trace: Trace, step: int, positions: np.ndarray) -> np.ndarray:
@@ -215,6 +218,7 @@ def _joined(parts: list[Columns]) -> Columns:
     out = Columns(first.scores, stack([p.targets for p in parts]), stack([p.relevance for p in parts]))
     out.variables = stack([p.variables for p in parts])
     out.ledger = {name: stack([p.ledger[name] for p in parts]) for name in first.ledger}
+    out.sound = stack([p.sound for p in parts])
     out.others = {
         name: Other(
             one.batch,

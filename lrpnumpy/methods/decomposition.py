@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lrpnumpy.methods.base import Columns, Method, Other, Question
-from lrpnumpy.packed import Part
+from lrpnumpy.packed import Part, groups
 from lrpnumpy.passes import Trace
 from lrpnumpy.passes import decompose as decompose_parts
 from lrpnumpy.result import SpanLedger
@@ -74,9 +74,7 @@ def _shares(trace: Trace, parts: dict[str, Part], steps: np.ndarray | None) -> S
         rows = output.batch.last if steps is None else output.batch.first[steps] + rows
     true = output.rows[rows[owner]]
     beta, bias = np.empty_like(true), np.empty_like(true)
-    total = np.cumsum(trace.input.batch.lengths[owner] * trace.model.row_width)
-    cuts = [0, *(np.flatnonzero(np.diff(total // MOST)) + 1).tolist(), V] if V else []
-    for a, b in pairwise(cuts):
+    for a, b in groups(trace.input.batch.lengths[owner] * trace.model.row_width, MOST):
         some = parts
         if (a, b) != (0, V):
             columns = ("owner", "start", "stop", "since")

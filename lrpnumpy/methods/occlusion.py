@@ -17,7 +17,7 @@ from lrpnumpy.checks import LrpError, float_array, one_of
 from lrpnumpy.encode import encode
 from lrpnumpy.methods.base import Columns, Method, Options, Other, Question, Request, number, option
 from lrpnumpy.model import Model
-from lrpnumpy.packed import Change, Packed
+from lrpnumpy.packed import Change, Packed, groups
 from lrpnumpy.passes import Trace
 from lrpnumpy.passes import occlude as occlude_change
 
@@ -125,21 +125,21 @@ def _scores(
         raise LrpError(f"how='omit' must leave at least one step, got a phrase of all {T[whole][0]}; use how='zero'.")
     scores = np.empty((V, model.outputs), trace.scores.dtype)
     numbers = model.inputs + 4 * model.width
-    total = np.cumsum(T * numbers if model.row_width else np.full(V, numbers))
-    cuts = [0, *(np.flatnonzero(np.diff(total // MOST)) + 1).tolist(), V] if V else []
-    for a, b in pairwise(cuts):
+    for a, b in groups(T * numbers if model.row_width else np.full(V, numbers), MOST):
         some = variants if (a, b) == (0, V) else variants.take(slice(a, b))
         change = _change(trace.inputs[name], some, options.baseline if name == model.main else None, leaves_out)
+        found = occlude_change(trace, name, change, options.tol)
         position = np.zeros(b - a, np.int64)
         if model.every:
             ends = trace.output.batch.lengths - 1 if steps is None else np.asarray(steps)
             position = ends[some.owner]
-            if leaves_out:
-                moved = np.where(
+            if leaves_out and found is not None:
+                left = found.lengths(trace.output.batch)
+                earlier = np.where(
                     position >= some.stop, position - (some.stop - some.start), np.maximum(some.start - 1, 0)
                 )
-                position = np.where(position < some.start, position, moved)
-        found = occlude_change(trace, name, change, options.tol)
+                moved = (position >= some.start) & (left < trace.output.batch.lengths[some.owner])
+                position = np.minimum(np.where(moved, earlier, position), left - 1)
         if found is None:  # the scores do not depend on this input
             found = Change(some.owner, position, position, 0 * position, position, 0, trace.scores[:0])
         scores[a:b] = found.row_at(trace.output, np.arange(b - a), position)

@@ -10,6 +10,10 @@ import numpy as np
 from lrpnumpy.methods.base import Columns, Method, Options, Other, Question, Request, number, option, switch
 from lrpnumpy.passes import Passed, backward
 from lrpnumpy.rules import GRADIENT, LRP, RULES, Propagation, Rule
+from lrpnumpy.rules.propagation import Entry
+
+TOO_LARGE = 1e6  # times f_c: relevance beyond this is decided by rounding
+GAP = 1e-3  # of |f_c|, or |f_c| + |f_versus|: how much a ledger may miss
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,11 @@ class LrpOptions(Options):
         "score: a sanity check",
         check=switch,
     )
+
+
+def adds_up(total: np.ndarray, score: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Whether ledgers add up to their scores, but for GAP of `size`."""
+    return abs(total - score) <= size.dtype.type(GAP) * size
 
 
 def propagation(request: Request) -> Propagation:
@@ -44,10 +53,11 @@ def _one(question: Question, targets: np.ndarray) -> Columns:
     start.put(at, scores.take(at) if is_lrp else 1)
     if request.versus is not None:
         start[:, request.versus] -= scores[:, request.versus] if is_lrp else 1
+    arrives = start
     if question.rows is not None:
-        start, explained = np.zeros_like(trace.scores), start
-        start[question.rows] = explained
-    passed = backward(trace, start, propagation(request), hidden=request.hidden)
+        arrives = np.zeros_like(trace.scores)
+        arrives[question.rows] = start
+    passed = backward(trace, arrives, question.keep, hidden=request.hidden)  # type: ignore[arg-type]
     values = {
         name: R_x
         if is_lrp or trace.inputs[name].words is not None  # looked-up words come multiplied by their vectors
@@ -61,7 +71,9 @@ def _one(question: Question, targets: np.ndarray) -> Columns:
     for name, other in question.others.items():
         columns.others[name] = Other(other.batch, summed[name], values[name] if request.with_variables else None)
     if is_lrp:
-        columns.ledger = _ledger(question, summed, passed)
+        columns.ledger = ledger = _ledger(question, summed, passed)
+        explained, size = np.add.reduce(start, axis=1), np.add.reduce(abs(start), axis=1)
+        columns.sound = adds_up(ledger["total"], explained, size) & (ledger["largest"] <= TOO_LARGE * abs(explained))
         if request.hidden:
             numbers = {trace.model.nodes[k].name: number for number, k in enumerate(trace.model.numbers)}
             columns.hidden = [(numbers[name], *one) for name, found in passed.hidden.items() for one in found]
@@ -74,16 +86,16 @@ def _one(question: Question, targets: np.ndarray) -> Columns:
 
 def _ledger(question: Question, relevance: dict[str, np.ndarray], passed: Passed) -> dict[str, np.ndarray]:
     """Where the score went; the total is summed before anything is rounded to another type."""
-    found = question.trace.inputs
-    inputs: Any = sum(found[name].batch.sums(rows) for name, rows in relevance.items())
-    total = inputs + passed.biases.sum(axis=0) + passed.stabiliser + passed.initial_state
+    trace, kept = question.trace, passed.ledger
+    inputs: Any = sum(trace.inputs[name].batch.sums(rows) for name, rows in relevance.items())
+    biases, stabiliser, start, _ = kept.sum(axis=0)
     return {
         "inputs": inputs,
-        "biases": passed.biases,
-        "stabiliser": passed.stabiliser,
-        "initial_state": passed.initial_state,
-        "largest": passed.largest,
-        "total": total,
+        "biases": kept[trace.model.numbers, Entry.BIASES],
+        "stabiliser": stabiliser,
+        "initial_state": start,
+        "largest": kept[:, Entry.LARGEST].max(axis=0),
+        "total": inputs + biases + stabiliser + start,
     }
 
 

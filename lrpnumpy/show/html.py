@@ -45,7 +45,7 @@ def ledger_bar(ledger: Ledger) -> str:
     """The ledger as a bar: the share of each entry in the sum of their magnitudes."""
     entries = {
         "inputs": float(ledger.inputs),
-        "biases": float(sum(ledger.biases)),
+        "biases": float(ledger.all_biases),
         "stabiliser": float(ledger.stabiliser),
         "initial state": float(ledger.initial_state),
     }

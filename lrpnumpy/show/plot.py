@@ -109,7 +109,7 @@ def ledger(e: Explanation, width: float = 8.0) -> Figure:
         raise LrpError("ledger must get an explanation of one class by LRP, which has a ledger.")
     entries = {
         "inputs": e.ledger.inputs,
-        "biases": sum(e.ledger.biases),
+        "biases": e.ledger.all_biases,
         "stabiliser": e.ledger.stabiliser,
         "initial state": e.ledger.initial_state,
     }

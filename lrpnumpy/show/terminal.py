@@ -96,7 +96,7 @@ def ledger_line(ledger: Any) -> str:
         return ""
     entries = {
         "inputs": ledger.inputs,
-        "biases": sum(ledger.biases),
+        "biases": ledger.all_biases,
         "stabiliser": ledger.stabiliser,
         "initial state": ledger.initial_state,
     }
