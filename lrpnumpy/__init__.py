@@ -2,13 +2,15 @@
 
 from typing import TYPE_CHECKING, Any
 
-from lrpnumpy.checks import LrpError, RelevanceWarning, WeightFileError
+from lrpnumpy.checks import AssumptionWarning, LrpError, RelevanceWarning, WeightFileError
 from lrpnumpy.explain import compare, explain, explain_all
 from lrpnumpy.files import convert, from_torch, inspect, load, save
 from lrpnumpy.layers import (
     GRU,
     LSTM,
     RNN,
+    Activation,
+    Affine,
     AvgPool1D,
     Bidirectional,
     Conv1D,
@@ -16,6 +18,7 @@ from lrpnumpy.layers import (
     Embedding,
     LastRow,
     Layer,
+    LayerNorm,
     Max,
     MaxPool1D,
     Mean,
@@ -36,6 +39,9 @@ __all__ = [
     "GRU",
     "LSTM",
     "RNN",
+    "Activation",
+    "Affine",
+    "AssumptionWarning",
     "AvgPool1D",
     "Bidirectional",
     "Comparison",
@@ -46,6 +52,7 @@ __all__ = [
     "Input",
     "LastRow",
     "Layer",
+    "LayerNorm",
     "LrpError",
     "Max",
     "MaxPool1D",

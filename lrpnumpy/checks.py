@@ -24,6 +24,10 @@ class RelevanceWarning(UserWarning):
     """Relevance came out infinite, or so large that rounding decides it."""
 
 
+class AssumptionWarning(UserWarning):
+    """A weight file does not say something that a prediction depends on, and it was assumed."""
+
+
 def float_array(value: Any, what: str, shape: tuple[int | None, ...] | None = None, *, dtype: Any = None) -> np.ndarray:
     """`value` as a new, read-only, C-contiguous float array; `shape` has None where any length will do.
 

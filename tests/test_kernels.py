@@ -58,7 +58,7 @@ def batch(lengths, mirrored=False):
 
 def forward(cell, x, packed, rule=NONE, eps=0.0, start=None, ids=NO_INTEGERS, table=None, keep=0, all_states=True):
     """A trace of the forward kernel."""
-    gates, H, _ = cell.U.shape
+    H = cell.U.shape[1]
     R, n, dtype, module = packed.first[-1], packed.n, cell.U.dtype, cell.module
     activation, recurrent = CODES[cell.activation], CODES[cell.recurrent]
     codes = {"lstm": [activation, recurrent, rule], "rnn": [activation, rule]}.get(
@@ -94,7 +94,8 @@ def backward(trace, R_last=None, R_steps=None, K=None):
     cell.module.backward(
         trace.K if K is None else K, packed.first, packed.order, trace.ids, trace.x, trace.table, *biases, trace.Hs,
         stacked(cell.W[some]), stacked(cell.U[some]), *reset, int(trace.rule != GRADIENT),
-        np.empty((0, 0, H), dtype) if R_last is None else R_last, np.empty((0, H), dtype) if R_steps is None else R_steps,
+        np.empty((0, 0, H), dtype) if R_last is None else R_last,
+        np.empty((0, H), dtype) if R_steps is None else R_steps,
         found.x, found.ledger, found.states, found.start,
     )  # fmt: skip
     return found

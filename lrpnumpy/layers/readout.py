@@ -23,6 +23,11 @@ class Readout(Layer):
         """The same width, once for each sequence."""
         return x._replace(steps=False)
 
+    def part_after(self, ran: Ran, parts: Sequence[Part], beta: Packed, delta: np.ndarray) -> Part:
+        """Contextual decomposition: the vector counts as the middle one of its steps."""
+        T = ran.inputs[0].batch.lengths[parts[0].owner]
+        return parts[0].of_vector((T - 1) // 2, beta, delta)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Mean(Readout):
@@ -60,7 +65,7 @@ class Sum(Mean):
         """The sum of beta. What biases add up to depends on the length of the sequence, and counts as irrelevant."""
         part = parts[0]
         beta, _ = self.forward([part.written(ran.inputs[0])], None)
-        return (self._part_after(part, beta, np.zeros_like(part.delta)),)
+        return (self.part_after(ran, parts, beta, np.zeros_like(part.delta)),)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -84,7 +89,7 @@ class Max(Readout):
         beta = part.written(x)
         won = _winners(x)[part.owner]  # (V, M)
         rows = beta.rows[beta.batch.first[won] + np.arange(len(won))[:, None], np.arange(won.shape[1])]
-        return (self._part_after(part, Packed(rows, beta.batch.ends), part.delta),)
+        return (self.part_after(ran, parts, Packed(rows, beta.batch.ends), part.delta),)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -106,6 +111,10 @@ class LastRow(Readout):
         R_x = np.zeros_like(x.rows)
         R_x[x.batch.last] = R
         return [R_x]
+
+    def part_after(self, ran: Ran, parts: Sequence[Part], beta: Packed, delta: np.ndarray) -> Part:
+        """Contextual decomposition: the vector counts as the last step."""
+        return parts[0].of_vector(ran.inputs[0].batch.lengths[parts[0].owner] - 1, beta, delta)
 
 
 def _count(batch: Batch, dtype: Any) -> np.ndarray:

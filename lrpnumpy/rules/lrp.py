@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from lrpnumpy.activations import Activation
 from lrpnumpy.kernels.steps import ABS, ALL, HALF, PROP
 from lrpnumpy.rules.propagation import Propagation
 
@@ -80,6 +81,7 @@ class LRP(Propagation):
 
     times_input: ClassVar[bool] = True
     is_epsilon_rule: ClassVar[bool] = True
+    holds_weights: ClassVar[bool] = True
 
     @property
     def code(self) -> int | None:  # type: ignore[override]
@@ -99,6 +101,11 @@ class LRP(Propagation):
             return to_gate + half, to_signal + half, kept.dtype.type(0) * kept
         return to_gate, to_signal, kept
 
-    def slope(self, activation: str, z: np.ndarray, y: np.ndarray) -> Any:
+    def even_product(self, one: np.ndarray, other: np.ndarray) -> tuple[Any, Any]:
+        """Both get half."""
+        half = one.dtype.type(0.5)
+        return half, half
+
+    def slope(self, activation: str | Activation, z: np.ndarray, y: np.ndarray) -> Any:
         """Activations pass R on unchanged."""
         return z.dtype.type(1)
