@@ -1,4 +1,4 @@
-"""Explain the decisions of trained LSTM networks, from plain arrays, without a deep-learning framework."""
+"""Explain the decisions of trained recurrent networks, from a weight file, without a deep-learning framework."""
 
 from typing import TYPE_CHECKING, Any
 
