@@ -139,6 +139,7 @@ def law_the_ledger_adds_up(model, x, method, eps, share_bias):
     found = lrp.explain(model, x, method, 1, eps=eps, share_bias=share_bias)
     unit = max(found.ledger.largest, abs(found.scores[1]))
     close(found.ledger.total, found.scores[1], 1e-10, unit)
+    assert np.abs(found.variables).max() <= found.ledger.largest
     if share_bias:
         assert sum(found.ledger.biases) == found.ledger.stabiliser == 0
 
@@ -232,28 +233,44 @@ def test_the_example_of_the_documentation(rng):
         law_the_ledger_adds_up(model, x, "lrp-half", 0.2, share_bias)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Plus(Layer):
+    """The sum of two values."""
+
+    def sizes(self, a, b):
+        return a
+
+    def forward(self, xs, keep):
+        return xs[0]._replace(rows=xs[0].rows + xs[1].rows), None
+
+    def backward(self, ran, R, how, entry):
+        y = ran.outputs[0]
+        s, alike = back_through_sum(how, R, y.rows, None, 2, y.batch, entry)
+        return [s * (x.rows if how.times_input else 1) + alike for x in ran.inputs]
+
+
+def test_two_nodes_that_take_the_input():
+    """What they give it adds up to more than each gives: the ledger's largest relevance says so."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        nodes = [
+            lrp.Node("one", nets.lstm(rng, 3, 4), ("x",)),
+            lrp.Node("other", nets.gru(rng, 3, 4), ("x",)),
+            lrp.Node("sum", Plus(), ("one:last", "other:last")),
+            lrp.Node("head", nets.dense(rng, 4, 2), ("sum",)),
+        ]
+        for share_bias in (False, True):
+            law_the_ledger_adds_up(lrp.Model(nodes), rng.normal(size=(1, 3)), "lrp-all", 0.001, share_bias)
+
+
 def test_two_branches_that_meet(rng):
     """A layer with two inputs: only `forward` and `backward` know that there are two."""
-
-    @dataclass(frozen=True, eq=False, repr=False)
-    class Add(Layer):
-        def sizes(self, a, b):
-            return a
-
-        def forward(self, xs, keep):
-            return xs[0]._replace(rows=xs[0].rows + xs[1].rows), None
-
-        def backward(self, ran, R, how, entry):
-            y = ran.outputs[0]
-            s, alike = back_through_sum(how, R, y.rows, None, 2, y.batch, entry)
-            return [s * (x.rows if how.times_input else 1) + alike for x in ran.inputs]
-
     lower, upper = nets.lstm(rng, 3, 4), nets.lstm(rng, 4, 4)
     head = nets.dense(rng, 4, 2)
     nodes = [
         lrp.Node("lower", lower, ("x",)),
         lrp.Node("upper", upper, ("lower",)),
-        lrp.Node("sum", Add(), ("lower", "upper")),
+        lrp.Node("sum", Plus(), ("lower", "upper")),
         lrp.Node("mean", lrp.Mean(), ("sum",)),
         lrp.Node("head", head, ("mean",)),
     ]
