@@ -5,7 +5,25 @@ from typing import TYPE_CHECKING, Any
 from lrpnumpy.checks import AssumptionWarning, LrpError, RelevanceWarning, WeightFileError
 from lrpnumpy.explain import compare, explain, explain_all
 from lrpnumpy.files import convert, from_torch, inspect, load, save
-from lrpnumpy.layers import GRU, LSTM, RNN, Bidirectional, Dense, Embedding, LastRow, Layer, Max, Mean
+from lrpnumpy.layers import (
+    GRU,
+    LSTM,
+    RNN,
+    Activation,
+    Affine,
+    AvgPool1D,
+    Bidirectional,
+    Conv1D,
+    Dense,
+    Embedding,
+    LastRow,
+    Layer,
+    LayerNorm,
+    Max,
+    MaxPool1D,
+    Mean,
+    Sum,
+)
 from lrpnumpy.methods import methods
 from lrpnumpy.model import Input, Model, Node
 from lrpnumpy.predict import predict, predict_all
@@ -21,22 +39,29 @@ __all__ = [
     "GRU",
     "LSTM",
     "RNN",
+    "Activation",
+    "Affine",
     "AssumptionWarning",
+    "AvgPool1D",
     "Bidirectional",
     "Comparison",
+    "Conv1D",
     "Dense",
     "Embedding",
     "Explanation",
     "Input",
     "LastRow",
     "Layer",
+    "LayerNorm",
     "LrpError",
     "Max",
+    "MaxPool1D",
     "Mean",
     "Model",
     "Node",
     "RelevanceWarning",
     "Rule",
+    "Sum",
     "WeightFileError",
     "compare",
     "convert",

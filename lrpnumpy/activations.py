@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,6 +33,15 @@ def _clipped(slope: float) -> tuple[Callable[[Array], Array], Callable[[Array, A
         return np.clip(z * z.dtype.type(slope) + z.dtype.type(0.5), 0, 1)
 
     return F, lambda z, y: np.where((y > 0) & (y < 1), z.dtype.type(slope), z.dtype.type(0))
+
+
+def _leaky(below: Any) -> tuple[Callable[[Array], Array], Callable[[Array, Array], Array]]:
+    """z where z > 0, else below z; `below` is a number, or an array with one for each feature."""
+
+    def F(z: Array) -> Array:
+        return np.where(z > 0, z, np.asarray(below, z.dtype) * z)
+
+    return F, lambda z, y: np.where(z > 0, z.dtype.type(1), np.asarray(below, z.dtype))
 
 
 def _exponential_unit(scale: float, alpha: float) -> tuple[Callable[[Array], Array], Callable[[Array, Array], Array]]:
@@ -84,10 +93,7 @@ _TABLE: dict[str, tuple[Callable[[Array], Array], Callable[[Array, Array], Array
     "relu": (lambda z: np.maximum(z, 0), lambda z, y: (y > 0).astype(z.dtype)),
     "hard_sigmoid": _clipped(0.2),
     "hard_sigmoid_3": _clipped(1 / 6),
-    "leaky_relu": (
-        lambda z: np.where(z > 0, z, z.dtype.type(0.01) * z),
-        lambda z, y: np.where(z > 0, z.dtype.type(1), z.dtype.type(0.01)),
-    ),
+    "leaky_relu": _leaky(0.01),
     "elu": _exponential_unit(1.0, 1.0),
     "selu": _exponential_unit(1.0507009873554804934193349852946, 1.6732632423543772848170429916717),
     "softplus": (_softplus, lambda z, y: _sigmoid(z)),
@@ -99,3 +105,19 @@ _TABLE: dict[str, tuple[Callable[[Array], Array], Callable[[Array, Array], Array
     "mish": (_mish, _mish_slope),
 }
 ACTIVATIONS = {name: Activation(F, slope, CODES[name]) for name, (F, slope) in _TABLE.items() if name in CODES}
+
+# Activations with settings, which no kernel has built in.
+OWN = -1
+
+
+def leaky_relu(below: Any) -> Activation:
+    """z where z > 0, else below z."""
+    return Activation(*_leaky(below), OWN)
+
+
+def elu(alpha: float) -> Activation:
+    """z where z > 0, else alpha (exp(z) - 1)."""
+    return Activation(*_exponential_unit(1.0, alpha), OWN)
+
+
+INVERSE_ROOT = Activation(lambda z: 1 / np.sqrt(z), lambda z, y: z.dtype.type(-0.5) * y**3, OWN)

@@ -108,6 +108,13 @@ def names(value: Any, what: str, count: int) -> tuple[str, ...] | None:
     return found
 
 
+def whole(value: Any, what: str, least: int) -> int:
+    """`value` as an int that is not less than `least`."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise LrpError(f"{what} must be a whole number of at least {least}, got {value!r}.")
+    return int(value)
+
+
 def non_negative(value: Any, what: str) -> float:
     """`value` as a finite float that is not negative."""
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -137,6 +138,7 @@ class Model(Record):
         for node in nodes:
             _check_node(node, sizes)
             label = f"layer {node.name} ({type(node.layer).__name__})"
+            _check_count(node, label)
             try:
                 size = node.layer.sizes(*(sizes[name] for name in node.inputs))
             except LrpError as error:
@@ -302,6 +304,18 @@ def _check_node(node: Node, known: Mapping[str, Any]) -> None:
             raise LrpError(
                 f"Model: node {node.name!r} must take values made before it, got {name!r}; there are {there}."
             )
+
+
+def _check_count(node: Node, label: str) -> None:
+    """A node has as many inputs as its layer takes."""
+    takes = inspect.signature(node.layer.sizes)
+    try:
+        takes.bind(*node.inputs)
+    except TypeError:
+        wanted = ", ".join(
+            one.name if one.default is one.empty else f"[{one.name}]" for one in takes.parameters.values()
+        )
+        raise LrpError(f"Model: inputs of {label} must be ({wanted}), got {len(node.inputs)} of them.") from None
 
 
 def _chain(layers: Sequence[Layer], readout: str) -> tuple[tuple[Node, ...], str]:

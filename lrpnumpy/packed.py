@@ -12,7 +12,7 @@ sequence (a static input, what a readout gives) is a batch whose lengths are all
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -175,35 +175,69 @@ def longest_first(lengths: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
     return order, lengths[order]
 
 
-def pasted(xs: Sequence[Packed], changes: Sequence[Change | None]) -> tuple[list[Packed], np.ndarray | None]:
-    """The variants written out as batches of their own, longest first; and which variant each sequence of them is."""
+def sorted_pieces(lengths: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The places 0 to V-1 in pieces such that in each piece no length is larger than the one before, in any input.
+
+    `lengths` has (V,) lengths for each input. One piece is enough unless inputs disagree on which sequence is longer.
+    """
+    sizes = np.stack(lengths)  # (inputs, V)
+    if (np.diff(sizes) <= 0).all():
+        return [np.arange(sizes.shape[1])]
+    order = np.lexsort(-sizes[::-1])
+    grows = (np.diff(sizes[:, order]) > 0).any(axis=0)
+    return np.split(order, np.flatnonzero(grows) + 1)
+
+
+def pasted(xs: Sequence[Packed], changes: Sequence[Change | None]) -> Iterator[tuple[list[Packed], np.ndarray]]:
+    """The variants written out as batches of their own; with each batch, which variants its sequences are."""
     change = next(one for one in changes if one is not None)
-    V = len(change.owner)
     lengths = [
         x.batch.lengths[change.owner] if one is None else one.lengths(x.batch)
         for x, one in zip(xs, changes, strict=True)
     ]
-    order, _ = longest_first(lengths[int(np.argmax([sizes.max() for sizes in lengths]))])
-    variant = np.arange(V) if order is None else order
-    out = []
-    for x, one, sizes in zip(xs, changes, lengths, strict=True):
-        batch = Batch(sizes[variant])
-        v = variant[batch.owner]
-        if one is None:
-            rows = x.rows[x.batch.first[batch.step] + change.owner[v]]
-        else:
-            rows = one.row_at(x, v, batch.step)
-        out.append(Packed(rows, batch))
-    return out, order
+    for piece in sorted_pieces(lengths):
+        out = []
+        for x, one, sizes in zip(xs, changes, lengths, strict=True):
+            batch = Batch(sizes[piece])
+            out.append(Packed(_rows_of(x, one, change.owner, piece[batch.owner], batch.step), batch))
+        yield out, piece
 
 
-def replaced(y: Packed, owner: np.ndarray, order: np.ndarray | None, before: Batch) -> Change:
+def _rows_of(x: Packed, change: Change | None, owner: np.ndarray, v: np.ndarray, t: np.ndarray) -> np.ndarray:
+    """(K, D) rows of the variants v (K,) at their own steps t (K,), of an input that may be unchanged."""
+    return x.rows[x.batch.first[t] + owner[v]] if change is None else change.row_at(x, v, t)
+
+
+def replaced(pieces: Sequence[tuple[Packed, np.ndarray]], owner: np.ndarray, before: Batch) -> Change:
     """Outputs of written-out variants as the change of everything: from the first step to the last."""
-    V = len(owner)
-    back = np.arange(V) if order is None else np.argsort(order)
-    whole = before.lengths[owner]
-    size, own = y.batch.lengths[back], y.batch.starts[back]
-    return Change(owner, np.zeros(V, np.int64), whole, size, own, 1, y.batch.unpack(y.rows))
+    size, own = np.empty_like(owner), np.empty_like(owner)
+    count, rows = 0, []
+    for y, piece in pieces:
+        size[piece], own[piece] = y.batch.lengths, y.batch.starts + count
+        rows.append(y.batch.unpack(y.rows))
+        count += y.batch.R
+    joined = rows[0] if len(rows) == 1 else np.concatenate(rows)
+    return Change(owner, np.zeros_like(owner), before.lengths[owner], size, own, 1, joined)
+
+
+def covering(changes: Sequence[Change | None], xs: Sequence[Packed]) -> tuple[Change, list[np.ndarray]] | None:
+    """The smallest change that covers those of several series of the same steps, and the rows of each series in it.
+
+    None where the variants of the series have different numbers of steps.
+    """
+    known, batch = [one for one in changes if one is not None], xs[0].batch
+    owner, T = known[0].owner, batch.lengths[known[0].owner]
+    steps = known[0].lengths(batch)
+    if any((one.lengths(batch) != steps).any() for one in known) or (len(known) < len(xs) and (steps != T).any()):
+        return None
+    lo = np.minimum.reduce([one.lo for one in known])
+    hi = np.maximum.reduce([one.hi for one in known])
+    size = steps - lo - (T - hi)
+    own = np.cumsum(size) - size
+    v = np.repeat(np.arange(len(owner)), size)
+    t = np.arange(len(v)) - own[v] + lo[v]
+    rows = [_rows_of(x, one, owner, v, t) for x, one in zip(xs, changes, strict=True)]
+    return Change(owner, lo, hi, size, own, 1, rows[0]), rows
 
 
 class Part(NamedTuple):
@@ -223,6 +257,14 @@ class Part(NamedTuple):
     def true(self, x: Packed, batch: Batch) -> np.ndarray:
         """The values themselves, once for each variant, in the rows of a batch of variants."""
         return x.rows[x.batch.first[batch.step] + self.owner[batch.owner]]
+
+    def of_vector(self, middle: np.ndarray, beta: Packed, delta: np.ndarray) -> Part:
+        """The division of one vector for each sequence, made of steps whose middle is the step `middle` (V,).
+
+        The vector is one step, and counts as inside the phrase if its middle does.
+        """
+        start, stop = (middle < self.start).astype(np.int64), (middle < self.stop).astype(np.int64)
+        return Part(beta, delta, self.owner, start, stop, np.zeros_like(start))
 
     def written(self, x: Packed) -> Packed:
         """beta in rows."""

@@ -12,7 +12,7 @@ import numpy as np
 from lrpnumpy.checks import LrpError
 from lrpnumpy.encode import Encoded, packed
 from lrpnumpy.model import Model
-from lrpnumpy.packed import Packed
+from lrpnumpy.packed import Packed, sorted_pieces
 
 ROWS_WORTH_A_THREAD = 4000  # times the widest layer's units over 64: below a millisecond of work threads do not pay
 Work = Callable[[np.ndarray, dict[str, Packed]], None]
@@ -48,10 +48,9 @@ def keep_freed_memory() -> None:
 def _sorted_in_every_input(model: Model, encoded: Sequence[Encoded], chunk: np.ndarray) -> list[np.ndarray]:
     """A chunk cut so that in each piece no record has more steps than the one before, in any input."""
     others = [name for name, port in model.ports.items() if port.steps and name != model.main]
-    sizes = np.array([[encoded[k].steps, *(encoded[k].others[name].steps for name in others)] for k in chunk])
-    order = np.lexsort(-sizes.T[::-1])
-    grows = (np.diff(sizes[order], axis=0) > 0).any(axis=1)
-    return np.split(chunk[order], np.flatnonzero(grows) + 1)
+    sizes = [[encoded[k].steps for k in chunk]]
+    sizes += [[encoded[k].others[name].steps for k in chunk] for name in others]
+    return [chunk[piece] for piece in sorted_pieces([np.array(column) for column in sizes])]
 
 
 def run_chunks(

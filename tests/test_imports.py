@@ -18,6 +18,7 @@ FLOORS = [
     {"rules"},
     {"layers"},
     {"model", "text"},
+    {"folding"},
     {"encode", "passes"},
     {"methods", "schedule"},
     {"predict", "asked", "results"},

@@ -1,16 +1,24 @@
 """Layers: one file a layer, and the table of all that a weight file can hold."""
 
+from lrpnumpy.layers.activation import Activation
+from lrpnumpy.layers.affine import Affine
 from lrpnumpy.layers.base import Layer, Record, Size
 from lrpnumpy.layers.bidirectional import Bidirectional
+from lrpnumpy.layers.conv import Conv1D
 from lrpnumpy.layers.dense import Dense
 from lrpnumpy.layers.embedding import Embedding
 from lrpnumpy.layers.gru import GRU
 from lrpnumpy.layers.lstm import LSTM
-from lrpnumpy.layers.readout import LastRow, Max, Mean
+from lrpnumpy.layers.norm import LayerNorm
+from lrpnumpy.layers.pooling import AvgPool1D, MaxPool1D
+from lrpnumpy.layers.readout import LastRow, Max, Mean, Sum
 from lrpnumpy.layers.recurrent import Cell
 from lrpnumpy.layers.rnn import RNN
 
-_KINDS: tuple[type[Layer], ...] = (LSTM, GRU, RNN, Bidirectional, Dense, Mean, Max, LastRow)
+_KINDS: tuple[type[Layer], ...] = (
+    LSTM, GRU, RNN, Bidirectional, Dense, Conv1D, MaxPool1D, AvgPool1D, Sum, Mean, Max, LastRow,
+    Activation, Affine, LayerNorm,
+)  # fmt: skip
 LAYERS = {kind.__name__: kind for kind in _KINDS}  # by their names in a file
 
 __all__ = [
@@ -18,14 +26,21 @@ __all__ = [
     "LAYERS",
     "LSTM",
     "RNN",
+    "Activation",
+    "Affine",
+    "AvgPool1D",
     "Bidirectional",
     "Cell",
+    "Conv1D",
     "Dense",
     "Embedding",
     "LastRow",
     "Layer",
+    "LayerNorm",
     "Max",
+    "MaxPool1D",
     "Mean",
     "Record",
     "Size",
+    "Sum",
 ]

@@ -32,7 +32,7 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, float_array
 from lrpnumpy.kernels.product import pack
-from lrpnumpy.packed import Change, Packed, Part, pasted, replaced, vectors
+from lrpnumpy.packed import Change, Packed, Part, covering, pasted, replaced, vectors
 from lrpnumpy.rules.propagation import Entry, Propagation
 
 # What a forward pass keeps: only the outputs (None); states that variants start from; every activation; or what the
@@ -171,13 +171,20 @@ class Layer(Record):
     ) -> tuple[Change, ...]:
         """What occlusion changes in the wanted outputs: the variants are written out and run."""
         change = next(one for one in changes if one is not None)
-        if self.by_step and len(changes) == 1:
-            rows = change.rows
-            (y,), _ = self.run([Packed(rows, vectors(len(rows)))], None, wanted) if len(rows) else (ran.outputs, None)
-            return (change._replace(rows=y.rows[: len(rows)]),)
-        xs, order = pasted(ran.inputs, changes)
-        ys, _ = self.run(xs, None, wanted)
-        return tuple(replaced(y, change.owner, order, before.batch) for y, before in zip(ys, ran.outputs, strict=True))
+        if self.by_step:
+            found = (change, [change.rows]) if len(changes) == 1 else covering(changes, ran.inputs)
+            if found is not None:
+                change, rows = found
+                if len(change.rows):
+                    one_by_one = vectors(len(change.rows))
+                    (y,), _ = self.run([Packed(one, one_by_one) for one in rows], None, wanted)
+                    return (change._replace(rows=y.rows),)
+                return (change._replace(rows=ran.outputs[0].rows[:0]),)
+        pieces = [(self.run(xs, None, wanted)[0], piece) for xs, piece in pasted(ran.inputs, changes)]
+        return tuple(
+            replaced([(ys[k], piece) for ys, piece in pieces], change.owner, before.batch)
+            for k, before in enumerate(ran.outputs)
+        )
 
     def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
         """Contextual decomposition: with f the layer and x its input,
@@ -199,14 +206,31 @@ class Layer(Record):
         up = difference(f([beta.rows + one for beta, one in zip(betas, alone, strict=True)]), biases)
         down = difference(f(trues), f([x - beta.rows for x, beta in zip(trues, betas, strict=True)]))
         return tuple(
-            self._part_after(parts[0], Packed((a + b) * a.dtype.type(0.5), bias.batch), bias.rows[0])
+            self.part_after(ran, parts, Packed((a + b) * a.dtype.type(0.5), bias.batch), bias.rows[0])
             for a, b, bias in zip(up, down, biases, strict=True)
         )
 
-    def _part_after(self, part: Part, beta: Packed, delta: np.ndarray) -> Part:
-        """The parts of an output: where steps are left as they are, so is the phrase."""
-        since = part.since if self.by_step else np.zeros_like(part.since)
-        return part._replace(beta=beta, delta=delta, since=since)
+    def part_after(self, ran: Ran, parts: Sequence[Part], beta: Packed, delta: np.ndarray) -> Part:
+        """The division of the output. Here the output has the steps of the inputs: a step is inside the phrase where it
+        is in any input. A layer that changes the steps says which of its own are inside.
+        """
+        start, stop, since = parts[0].start, parts[0].stop, parts[0].since
+        for other in parts[1:]:
+            nowhere, no_other = start == stop, other.start == other.stop
+            start = np.where(nowhere, other.start, np.where(no_other, start, np.minimum(start, other.start)))
+            stop = np.where(nowhere, other.stop, np.where(no_other, stop, np.maximum(stop, other.stop)))
+            since = np.minimum(since, other.since)
+        return Part(beta, delta, parts[0].owner, start, stop, since if self.by_step else np.zeros_like(since))
+
+    # What an Affine layer s x + t beside this one needs to become part of it, see folding.py.
+
+    def with_affine_before(self, s: np.ndarray, t: np.ndarray) -> Any:
+        """The layer that gives for x what this one gives for s x + t; None where there is none."""
+        return None
+
+    def with_affine_after(self, s: np.ndarray, t: np.ndarray) -> Any:
+        """The layer that gives s y + t where this one gives y; None where there is none."""
+        return None
 
     def activations(self, number: int, ran: Ran) -> tuple[NamedTuple, ...]:
         """Every activation of one sequence, as `predict(trace=True)` shows it."""

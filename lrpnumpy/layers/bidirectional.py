@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from lrpnumpy.layers.recurrent import (
     room_for_inputs,
     summed,
 )
-from lrpnumpy.packed import Batch, Change, Packed, Part, vectors
+from lrpnumpy.packed import Batch, Change, Packed, Part, covering, vectors
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
 
 MERGES = ("concat", "sum", "mean")
@@ -135,16 +135,9 @@ class Bidirectional(Layer):
                 continue
             found = [after(cell, read, one, tol) for cell, read, one in both]
             found[1] = found[1].mirrored(T)
-            lo, hi = np.minimum(found[0].lo, found[1].lo), np.maximum(found[0].hi, found[1].hi)
-            size = change.lengths(x.batch) - lo - (T - hi)
-            own = np.cumsum(size) - size
-            v = np.repeat(np.arange(len(T)), size)
-            t = np.arange(len(v)) - own[v] + lo[v]
-            sides = [
-                one.row_at(Packed(rows, x.batch), v, t)
-                for one, rows in zip(found, _sides(reads, x.batch, ""), strict=True)
-            ]
-            out.append(change._replace(lo=lo, hi=hi, size=size, own=own, stride=1, rows=self._merged(sides)))
+            sides = [Packed(rows, x.batch) for rows in _sides(reads, x.batch, "")]
+            whole, rows = covering(found, sides)  # type: ignore[misc]  # both directions have the same steps
+            out.append(whole._replace(rows=self._merged(rows)))
         return tuple(out)
 
     def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
@@ -153,7 +146,6 @@ class Bidirectional(Layer):
         T = x.batch.lengths[part.owner]
         start, stop = T - part.stop, T - part.start
         mirrored = part._replace(start=start, stop=stop, since=start if part.beta is None else np.zeros_like(start))
-        since = np.zeros_like(part.since)
         delta = np.zeros(self.outputs, x.rows.dtype)
         out = []
         for name in wanted:
@@ -162,9 +154,17 @@ class Bidirectional(Layer):
                 self.forward.decomposed(reads[0], part, 1, every),
                 self.backward.decomposed(reads[1], mirrored, -1, every),
             )
-            beta = Packed(self._merged(sides), Batch(T) if every else vectors(len(T)))
-            out.append(part._replace(beta=beta, delta=delta, since=since))
+            if every:
+                beta = Packed(self._merged(sides), Batch(T))
+                out.append(part._replace(beta=beta, delta=delta, since=np.zeros_like(part.since)))
+            else:
+                out.append(part.of_vector((T - 1) // 2, Packed(self._merged(sides), vectors(len(T))), delta))
         return tuple(out)
+
+    def with_affine_before(self, s: np.ndarray, t: np.ndarray) -> Bidirectional:
+        """Both directions take s x + t."""
+        both = {side: getattr(self, side).with_affine_before(s, t) for side in ("forward", "backward")}
+        return replace(self, **both)
 
     def activations(self, number: int, ran: Ran) -> tuple[NamedTuple, ...]:
         """All states of one sequence, of each direction."""

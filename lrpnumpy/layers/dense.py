@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, NamedTuple
 
@@ -94,7 +94,15 @@ class Dense(Layer):
         if self.activation != "linear":
             z = part.true(Packed(ran.trace, x.batch), beta.batch)
             a = (F(a + b) - delta + F(z) - F(z - a)) * a.dtype.type(0.5)
-        return (self._part_after(part, Packed(a, beta.batch), delta),)
+        return (self.part_after(ran, parts, Packed(a, beta.batch), delta),)
+
+    def with_affine_before(self, s: np.ndarray, t: np.ndarray) -> Dense:
+        """V (s x + t) + d."""
+        return replace(self, V=self.V * s, d=self.d + self.V @ t)
+
+    def with_affine_after(self, s: np.ndarray, t: np.ndarray) -> Dense | None:
+        """s (V x + d) + t, where no activation is in between."""
+        return replace(self, V=self.V * s[:, None], d=self.d * s + t) if self.activation == "linear" else None
 
     def activations(self, number: int, ran: Ran) -> tuple[NamedTuple, ...]:
         """z and y."""

@@ -7,6 +7,7 @@ and how two directions become one, is decided in `bidirectional.py` alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
@@ -333,12 +334,11 @@ class Cell(Layer):
             is_own = rest.step < change.size[v]
             where = batch.first[np.where(is_own, 0, t)] + change.owner[v]
             own = change.own[v] + change.stride * np.minimum(rest.step, np.maximum(change.size[v] - 1, 0))
-            table = np.concatenate(
-                [
-                    *(step.transpose(1, 0, 2).reshape(-1, G * H) for step in read.of_step(G)),
-                    change.rows @ self.U.reshape(-1, self.inputs).T + self.b.ravel(),
-                ]
+            parts = (
+                *(step.transpose(1, 0, 2).reshape(-1, G * H) for step in read.of_step(G)),
+                change.rows @ self.U.reshape(-1, self.inputs).T + self.b.ravel(),
             )
+            table = np.ascontiguousarray(np.concatenate(parts))  # parts of one unit may stand in Fortran's order
             ids = np.where(is_own, batch.R + own, where)
             Hs = np.empty((rest.n + rest.R if every else rest.n, H), self.U.dtype)
             empty = nothing(0, dtype=self.U.dtype)
@@ -392,14 +392,25 @@ class Cell(Layer):
         """
         if len(parts) > 1 or ":cell" in wanted:
             return super().split(ran, parts, wanted)
-        part, x = parts[0], ran.inputs[0]
+        part, T = parts[0], ran.inputs[0].batch.lengths[parts[0].owner]
         delta = np.zeros(self.units, self.U.dtype)
         out = []
         for name in wanted:
             rows = self.decomposed(ran.trace, part, 1, name == "")
-            batch = vectors(len(part.owner)) if name else Batch(x.batch.lengths[part.owner])
-            out.append(part._replace(beta=Packed(rows, batch), delta=delta))
+            after = self.part_after(ran, parts, Packed(rows, vectors(len(T)) if name else Batch(T)), delta)
+            out.append(after if name else after._replace(since=part.since))
         return tuple(out)
+
+    def part_after(self, ran: Ran, parts: Sequence[Part], beta: Packed, delta: np.ndarray) -> Part:
+        """The phrase is that of the series, not of a start state. A last state counts as the middle of its steps."""
+        part, T = parts[0], ran.inputs[0].batch.lengths[parts[0].owner]
+        if beta.batch.n == beta.batch.R:
+            return part.of_vector((T - 1) // 2, beta, delta)
+        return part._replace(beta=beta, delta=delta, since=np.zeros_like(part.since))
+
+    def with_affine_before(self, s: np.ndarray, t: np.ndarray) -> Any:
+        """U (s x + t) + b."""
+        return replace(self, U=self.U * s, b=self.b + self.U @ t)  # type: ignore[type-var]
 
     def activations(self, number: int, ran: Ran) -> tuple[NamedTuple, ...]:
         """All states of one sequence."""

@@ -128,16 +128,18 @@ def _scores(
     for a, b in groups(T * numbers if model.row_width else np.full(V, numbers), MOST):
         some = variants if (a, b) == (0, V) else variants.take(slice(a, b))
         change = _change(trace.inputs[name], some, options.baseline if name == model.main else None, leaves_out)
+        found = occlude_change(trace, name, change, options.tol)
         position = np.zeros(b - a, np.int64)
         if model.every:
             ends = trace.output.batch.lengths - 1 if steps is None else np.asarray(steps)
             position = ends[some.owner]
-            if leaves_out and trace.output.batch is batch:  # then the steps of the scores move, too
-                moved = np.where(
+            if leaves_out and found is not None:
+                left = found.lengths(trace.output.batch)
+                earlier = np.where(
                     position >= some.stop, position - (some.stop - some.start), np.maximum(some.start - 1, 0)
                 )
-                position = np.where(position < some.start, position, moved)
-        found = occlude_change(trace, name, change, options.tol)
+                moved = (position >= some.start) & (left < trace.output.batch.lengths[some.owner])
+                position = np.minimum(np.where(moved, earlier, position), left - 1)
         if found is None:  # the scores do not depend on this input
             found = Change(some.owner, position, position, 0 * position, position, 0, trace.scores[:0])
         scores[a:b] = found.row_at(trace.output, np.arange(b - a), position)

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from lrpnumpy.activations import Activation
 from lrpnumpy.kernels.steps import ABS, ALL, HALF, PROP
 from lrpnumpy.rules.propagation import Propagation
 
@@ -28,7 +29,7 @@ def inverse(z: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray]:
         dead = size == 0
         over = np.where(dead, z.dtype.type(0), 1 / np.where(dead, z.dtype.type(1), size))
         lost = np.where(dead, z.dtype.type(1), z.dtype.type(eps) * over)
-    return np.where(z < 0, -over, over), lost
+    return np.copysign(over, z + z.dtype.type(0)), lost  # -0 + 0 is +0, and has the sign +1
 
 
 def signal_takes_all(gate: np.ndarray, signal: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray]:
@@ -79,6 +80,8 @@ class LRP(Propagation):
     share_bias: bool = False
 
     times_input: ClassVar[bool] = True
+    is_epsilon_rule: ClassVar[bool] = True
+    holds_weights: ClassVar[bool] = True
 
     @property
     def code(self) -> int | None:  # type: ignore[override]
@@ -98,6 +101,11 @@ class LRP(Propagation):
             return to_gate + half, to_signal + half, kept.dtype.type(0) * kept
         return to_gate, to_signal, kept
 
-    def slope(self, activation: str, z: np.ndarray, y: np.ndarray) -> Any:
+    def even_product(self, one: np.ndarray, other: np.ndarray) -> tuple[Any, Any]:
+        """Both get half."""
+        half = one.dtype.type(0.5)
+        return half, half
+
+    def slope(self, activation: str | Activation, z: np.ndarray, y: np.ndarray) -> Any:
         """Activations pass R on unchanged."""
         return z.dtype.type(1)

@@ -7,16 +7,20 @@ Everything that flows back is linear in the message R. What differs between the 
     an activation y = F(z)                        R_z = slope(z, y) R
 
 What a stabiliser keeps of R is the second value of `gain` and the third of `product`: fractions of R, 0 for the
-gradient. A layer that is written with these three works for every propagation.
+gradient. A layer that is written with these three works for every propagation. Two more follow from them: a product
+in which neither side is a gate (`even_product`), and a softmax. LRP does not go through a softmax: it holds the weights
+of an attention fixed, as it does the standard deviation of a norm (`holds_weights`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 
-from lrpnumpy.activations import ACTIVATIONS
+from lrpnumpy.activations import ACTIVATIONS, Activation
+from lrpnumpy.kernels import sums
 from lrpnumpy.packed import Batch
 
 
@@ -24,7 +28,9 @@ class Propagation:
     """How messages flow back. This one is the gradient; other propagations say what differs."""
 
     times_input: ClassVar[bool] = False  # messages to the terms of a sum are multiplied by the terms' values
+    is_epsilon_rule: ClassVar[bool] = False  # gain(z) is 1 / stab(z): a kernel has that built in
     share_bias: bool = False  # what biases and stabilisers would keep is spread over the inputs of each sum
+    holds_weights: ClassVar[bool] = False  # attention weights and standard deviations count as constants
     code: int | None = None  # of a propagation that kernels have built in
     eps: float = 0.0  # stabiliser
 
@@ -36,9 +42,19 @@ class Propagation:
         """(to_gate, to_signal, kept) of a product."""
         return signal, gate, gate.dtype.type(0)
 
-    def slope(self, activation: str, z: np.ndarray, y: np.ndarray) -> Any:
-        """Slope of an activation."""
-        return ACTIVATIONS[activation].slope(z, y)
+    def even_product(self, one: np.ndarray, other: np.ndarray) -> tuple[Any, Any]:
+        """(to_one, to_other) of a product of two values of which neither is a gate."""
+        return self.product(one, other)[:2]
+
+    def slope(self, activation: str | Activation, z: np.ndarray, y: np.ndarray) -> Any:
+        """Slope of an activation: one of the table by its name, or one of a layer's own."""
+        return (ACTIVATIONS[activation] if isinstance(activation, str) else activation).slope(z, y)
+
+    def softmax(self, R: np.ndarray, z: np.ndarray, y: np.ndarray, total: Callable[[np.ndarray], np.ndarray]) -> Any:
+        """From the message R at y = softmax(z) to the one at z. `total` sums over the terms of each softmax, and
+        repeats the sum for each of them. Not asked of a propagation that holds weights.
+        """
+        return y * (R - total(R * y))
 
 
 class Entry:
@@ -76,6 +92,11 @@ def back_through_sum(
     `fan_in` terms, None for nothing. The second value, (R, M), is 0 unless biases are shared: then each term of sum j
     gets that, too.
     """
+    if how.is_epsilon_rule and not how.share_bias:
+        s = np.empty_like(R)
+        held = np.zeros(z.shape[1], z.dtype) if bias is None else bias
+        sums.backward(R, z, held, R.dtype.type(how.eps), batch.owner, s, entry.array)
+        return s, 0
     gain, kept = how.gain(z)
     s = R * gain
     if not how.times_input:

@@ -1,0 +1,58 @@
+"""Affine layers as part of their neighbours: the same network, with fewer layers and biases in fewer places."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lrpnumpy.layers import Affine, Layer
+from lrpnumpy.model import READOUT, Model, Node
+
+
+def folded(model: Model) -> Model:
+    """The model with every Affine layer inside a neighbour where that is exact; scores and gradients are the same.
+
+    s x + t after a linear Dense layer becomes s V, s d + t; before a Dense or recurrent layer it becomes V s, d + V t.
+    It is left alone where an activation is in between, or where others take the values of the layer that would change.
+    A scaler of the inputs is never folded. LRP is that of the smaller network, and the model's provenance says under
+    "folded" what was done.
+    """
+    nodes, result, done = {node.name: node for node in model.nodes}, model.result, []
+    for name in [*nodes]:
+        layer = nodes[name].layer
+        if not isinstance(layer, Affine) or layer.scaler:
+            continue
+        source = nodes[name].inputs[0]
+        takers = [node.name for node in nodes.values() if name in node.inputs]
+        into = _before(nodes, result, name, source, layer) or _after(nodes, result, takers, name, layer)
+        if not into:
+            continue
+        for place, new in into.items():
+            nodes[place] = nodes[place]._replace(layer=new)
+        for taker in takers:
+            inputs = tuple(source if one == name else one for one in nodes[taker].inputs)
+            nodes[taker] = nodes[taker]._replace(inputs=inputs)
+        del nodes[name]
+        result = source if result == name else result
+        done.append(f"{name} into {' and '.join(into)}")
+    if not done:
+        return model
+    provenance = {**(model.provenance or {}), "folded": "; ".join(done)}
+    layers: tuple[Layer | Node, ...] = tuple(nodes.values())
+    if model.readout is not None:  # a list of layers, which has no names
+        layers, result = tuple(node.layer for node in nodes.values() if node.name != READOUT), None  # type: ignore[assignment]
+    return replace(model, layers=layers, embedding=None, result=result, provenance=provenance)
+
+
+def _before(nodes: dict[str, Node], result: str, name: str, source: str, layer: Affine) -> dict[str, Layer]:
+    """The new layer before it, by name, if nobody else takes what that one gives."""
+    others = [node.name for node in nodes.values() if source in node.inputs and node.name != name]
+    if source not in nodes or others or result == source:
+        return {}
+    new = nodes[source].layer.with_affine_after(layer.s, layer.t)
+    return {} if new is None else {source: new}
+
+
+def _after(nodes: dict[str, Node], result: str, takers: list[str], name: str, layer: Affine) -> dict[str, Layer]:
+    """The new layers after it, by name, if all of them can have it inside."""
+    new = {taker: nodes[taker].layer.with_affine_before(layer.s, layer.t) for taker in takers}
+    return {} if result == name or any(one is None for one in new.values()) else new

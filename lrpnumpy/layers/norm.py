@@ -1,0 +1,90 @@
+"""LayerNorm: every row is brought to mean 0 and variance 1, then scaled and shifted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from lrpnumpy.activations import INVERSE_ROOT
+from lrpnumpy.checks import LrpError, float_array, non_negative
+from lrpnumpy.layers.base import Keep, Layer, Ran, Size, takes
+from lrpnumpy.packed import Packed
+from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
+
+
+class Normed(NamedTuple):
+    """What LayerNorm keeps of its forward pass."""
+
+    u: np.ndarray  # (R, M) x - mean
+    q: np.ndarray  # (R, 1) variance + eps
+    r: np.ndarray  # (R, 1) 1 / sqrt(q)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LayerNorm(Layer):
+    """gamma (x - mean(x)) / sqrt(var(x) + eps) + beta, with mean and variance over the M features of each row.
+
+    gamma and beta are (M,); beta is None for 0. `eps` is 0.001 in Keras, 0.00001 in PyTorch.
+
+    LRP holds the standard deviation fixed: y_j = sum_i gamma_j (1[i = j] - 1/M) r x_i + beta_j is one sum for each
+    output. The gradient goes through all of it.
+    """
+
+    gamma: np.ndarray
+    beta: np.ndarray = None  # type: ignore[assignment]
+    eps: float = 0.001
+
+    by_step: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        gamma = float_array(self.gamma, "LayerNorm: gamma", (None,))
+        beta = np.zeros_like(gamma) if self.beta is None else float_array(self.beta, "LayerNorm: beta", gamma.shape)
+        eps = non_negative(self.eps, "LayerNorm: eps")
+        if eps == 0:
+            raise LrpError("LayerNorm: eps must be above 0, got 0: a row of equal numbers would be divided by 0.")
+        self._set(gamma=gamma, beta=beta, eps=eps)
+
+    @property
+    def inputs(self) -> int:
+        """Length M of a vector."""
+        return len(self.gamma)
+
+    outputs = inputs
+
+    def sizes(self, x: Size) -> Size:  # type: ignore[override]
+        """(M) to (M)."""
+        takes(x, self.inputs, "gamma")
+        return x
+
+    def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, Normed]:
+        """The normed rows; the trace is what they are made of."""
+        x = xs[0]
+        u = x.rows - x.rows.mean(axis=1, keepdims=True)
+        q = (u * u).mean(axis=1, keepdims=True) + u.dtype.type(self.eps)
+        r = INVERSE_ROOT.F(q)
+        return Packed(u * r * self.gamma + self.beta, x.batch), Normed(u, q, r)
+
+    def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
+        """Back through scale, product and mean, and where r is not held fixed, through the variance."""
+        x, y, (u, q, r) = ran.inputs[0].rows, ran.outputs[0], ran.trace
+        message, alike = back_through_sum(how, R, y.rows, self.beta, self.inputs, y.batch, entry)
+        message = message * self.gamma
+        if how.holds_weights:
+            R_u = message * r
+        else:
+            to_u, to_r, _ = how.product(u, r)  # u r
+            R_r = (message * to_r).sum(axis=1, keepdims=True)
+            R_q = R_r * how.slope(INVERSE_ROOT, q, r)
+            to_one, to_other = how.even_product(u, u)  # u u, of which q is the mean
+            R_u = message * to_u + R_q / R.dtype.type(self.inputs) * (to_one + to_other)
+        R_x = R_u - R_u.mean(axis=1, keepdims=True)
+        if how.times_input:
+            R_x *= x
+        return [R_x + alike.sum(axis=1, keepdims=True) if how.share_bias else R_x]
+
+    def described(self) -> str:
+        """One line for `inspect`."""
+        return f"LayerNorm, {self.inputs} features"
