@@ -1,7 +1,7 @@
 """Train the encoder-decoder that ships: it spells a word backwards. `python -m benchmarks.train_reverse OUT.h5`
 
-The encoder reads the letters of a word, the decoder starts from its last states and gives one letter a step; it gets the
-letters that it has given so far. Needs the extra `train`. About a minute on one core.
+The encoder reads the letters of a word. The decoder starts from its last states and gives one letter a step, knowing
+those that it has given. Needs the extra `train`; about half a minute on one core.
 """
 
 from __future__ import annotations

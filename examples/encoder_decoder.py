@@ -1,7 +1,7 @@
 """An encoder-decoder: which letters of the word made the third letter of the answer?
 
-The shipped network spells a word backwards. Its encoder reads the word, its decoder starts from the encoder's last states
-and gives one letter a step, knowing those that it has given.
+The shipped network spells a word backwards. Its encoder reads the word. Its decoder starts from the encoder's last
+states and gives one letter a step, knowing those that it has given.
 
 Run with: python examples/encoder_decoder.py [WORD]
 """
