@@ -196,7 +196,7 @@ def _probes(torch: Any, module: Any) -> Iterator[tuple[Any, int | None]]:
     sizes = [
         size
         for part in module.modules()
-        for key in ("input_size", "in_features")
+        for key in ("input_size", "in_features", "in_channels")
         if isinstance(size := getattr(part, key, None), int)
     ]
     first_batch = any(getattr(part, "batch_first", False) for part in module.modules())
@@ -317,6 +317,8 @@ def _readout_between(call: Call, part: Any, after: np.ndarray) -> tuple[str, str
 
 def _activation_between(z: np.ndarray, after: np.ndarray, last: bool) -> tuple[str | None, str | None]:
     """Which activation made `after` of z, and at the end which probability."""
+    if not last and z.ndim == after.ndim == 3 and z.shape != after.shape:  # channels of a convolution are its features
+        z = np.swapaxes(z, 1, 2)
     with np.errstate(all="ignore"):
         for name in ("linear", *ACTIVATIONS):
             if agree(ACTIVATIONS[name].F(z), after, 1e-5):

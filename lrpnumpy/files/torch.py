@@ -156,6 +156,10 @@ def hints(source: Source, config: Any, given: Hints) -> Hints:
 def read(source: Source, said: Hints, described: Described | None = None) -> Found:
     """The model and what was assumed; `described` is what a whole module says of itself."""
     notes: list[str] = []
+    end = described.parts[-1] if described is not None and described.parts else None
+    if end is not None and end.probability and said.output is None:
+        said = replace(said, output=end.probability)
+        notes.append(f"{end.name} ({end.kind}), defined last, is taken as the probability of the scores")
     paths = {path.replace("/", "."): path for path in source.names()}
     modules = _modules(source, paths, described, said, notes)
     steps = _order(source, modules, said, described, notes)
@@ -384,7 +388,7 @@ def _activated(
             raise source.error("", "activations must be left out where layers names activations")
         return steps
     modules = [step for step in steps if isinstance(step, Module)]
-    linears = [module for module in modules if module.kind == "linear"]
+    linears = [module for module in modules if module.kind in ("linear", "conv")]
     inner = linears if modules[-1].kind != "linear" else linears[:-1]
     if said.activations is not None:
         given = list(said.activations)
@@ -432,6 +436,13 @@ def _ask(source: Source, inner: list[Module], given: list[str] | None) -> Except
     )
 
 
+def _is_harmless(part: Part, described: Described) -> bool:
+    """Whether a part without arrays is understood wherever it is applied."""
+    if part.probability and part is described.parts[-1]:
+        return True
+    return not part.foreign and (part.is_nothing or part.activation is not None or part.kind == "Flatten")
+
+
 def _from_description(
     source: Source,
     modules: list[Module],
@@ -469,7 +480,7 @@ def _from_description(
                 after[name] = found[0]
             elif until is not None:
                 after.setdefault(name, "linear")
-    foreign = [part for part in described.parts if part.foreign and part.name not in weighted]
+    foreign = [part for part in described.parts if part.name not in weighted and not _is_harmless(part, described)]
     unknown = [module for module in inner if module.name not in after]
     last = modules[-1]
     if not unknown and len(open_parts) == 1 and last.kind == "linear" and last.name not in after:

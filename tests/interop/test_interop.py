@@ -129,6 +129,10 @@ def test_live_modules_of_other_kinds():
         warnings.simplefilter("error")
         assert files.from_torch(torchsave.Cells()).readout == "last"
         assert files.from_torch(torchsave.Tied()).readout == "every"
+        assert files.from_torch(torchsave.Prelu()).readout == "last"
+        convolved = files.from_torch(torchsave.Convolved())
+    kinds = [type(layer).__name__ for layer in convolved.layers]
+    assert kinds == ["Conv1D", "Affine", "Activation", "LSTM", "LayerNorm", "Dense"] and convolved.output == "softmax"
 
     class Doubled(torchsave.Separate):
         def forward(self, x):
