@@ -1,8 +1,8 @@
 """Small matrix products inside kernels: C += A B, where B, the weights, is packed once per model.
 
 B is cut into panels of as many columns as fill a cache line. The compiled product goes through C in tiles of
-one to six rows and one panel (several panels where there are few rows), whose sums stay in registers while k
-runs. The last panel is moved left until it ends where B ends, and is zero in the columns that it shares with
+one to six rows and one panel (several panels where there are few rows or many registers), whose sums stay in registers
+while k runs. The last panel is moved left until it ends where B ends, and is zero in the columns that it shares with
 the panel before: so every tile has its full width, and nothing is added twice. (A must be finite for that.)
 
 A sum runs over k in the same order in whatever tile it is: a row's result does not depend on the other rows.
@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-LINE = 64  # bytes: two registers of AVX2, and LLVM makes of it what another processor has
-TILES = [(1, 1), (2, 1), (3, 1), (4, 1), (5, 1), (6, 1), (2, 2), (1, 4)]  # rows and panels in 16 registers
+LINE = 64  # bytes: two registers of AVX2, one of AVX-512, and LLVM makes of it what another processor has
+ROWS = 6  # of a tile, at most
 
 
 def pack(B: np.ndarray) -> np.ndarray:
@@ -42,7 +42,9 @@ def overloads() -> None:
     """Tell Numba what to compile for add_product; it takes the options of the kernel that calls it."""
     from numba.extending import overload, register_jitable
 
-    read_only, add_tile = _intrinsics()
+    at_once = 2 if _has_wide_registers() else 1  # panels
+    tiles = sorted({(rows, panels) for rows in range(1, ROWS + 1) for panels in (1, max(at_once, 4 // rows))})
+    read_only, add_tile = _intrinsics(tiles)
 
     @register_jitable
     def add(A, B, C):
@@ -56,14 +58,14 @@ def overloads() -> None:
                         C[i, j] += A[i, k] * b
             return
         target = C if width <= M else np.zeros((n, width), C.dtype)
-        together = max(4 // n, 1)  # panels
+        together = max(4 // n, at_once)  # panels
         p = 0
         while p < panels:
             if p + together > panels:
                 together = 1
             i = 0
-            for tiles in range((n + 5) // 6, 0, -1):  # as equal as possible: 7 rows are 4 + 3
-                rows = (n - i + tiles - 1) // tiles
+            for left in range((n + ROWS - 1) // ROWS, 0, -1):  # tiles as equal as possible: 7 rows are 4 + 3
+                rows = (n - i + left - 1) // left
                 add_tile(A, B, target, i, rows, p, together)
                 i += rows
             p += together
@@ -80,8 +82,16 @@ def overloads() -> None:
         return compiled
 
 
-def _intrinsics() -> tuple[Any, Any]:
-    """read_only(A), so that A has one type to compile for; and add_tile, for the shapes in TILES."""
+def _has_wide_registers() -> bool:
+    """Whether the processor has 32 registers of a cache line each: then twice as many sums fit."""
+    from numba.core import codegen, config
+
+    features = codegen.get_host_cpu_features() if config.CPU_FEATURES is None else config.CPU_FEATURES
+    return "+avx512f" in features
+
+
+def _intrinsics(tiles: list[tuple[int, int]]) -> tuple[Any, Any]:
+    """read_only(A), so that A has one type to compile for; and add_tile, for tiles of so many rows and panels."""
     from llvmlite import ir
     from numba.core import imputils, types
     from numba.extending import intrinsic
@@ -103,7 +113,7 @@ def _intrinsics() -> tuple[Any, Any]:
             vector = ir.VectorType(context.get_data_type(A.dtype), LINE * 8 // A.dtype.bitwidth)
             done = builder.append_basic_block()
             switch = builder.switch(builder.add(builder.mul(rows, K.type(8)), panels), done)
-            for shape in TILES:
+            for shape in tiles:
                 block = builder.append_basic_block()
                 switch.add_case(K.type(shape[0] * 8 + shape[1]), block)
                 builder.position_at_end(block)
