@@ -225,6 +225,17 @@ class Model(Record):
         return max(node.layer.outputs for node in self.nodes if is_recurrent(node.layer))
 
     @cached_property
+    def least(self) -> dict[str, int]:
+        """How many steps each input must have for every layer to have at least one; 1 for an input without steps."""
+        least = dict.fromkeys(self.sizes, 1)
+        for node in reversed(self.nodes):
+            needed = node.layer.least(least[node.name])
+            for name in node.inputs:
+                if self.sizes[name].steps:
+                    least[name] = max(least[name], needed)
+        return {name: least[name] for name in self.ports}
+
+    @cached_property
     def row_width(self) -> int:
         """Numbers that a step of a variant takes at the most: 0 where no layer gives its outputs at every step."""
         steps = [node.name for node in self.nodes if "" in self.wanted[node.name] and self.sizes[node.name].steps]
