@@ -2,6 +2,8 @@
 
 from lrpnumpy.layers.activation import Activation
 from lrpnumpy.layers.affine import Affine
+from lrpnumpy.layers.attention import AdditiveAttention, Attention, MultiHeadAttention
+from lrpnumpy.layers.attention_pool import AttentionPool
 from lrpnumpy.layers.base import Layer, Record, Size
 from lrpnumpy.layers.bidirectional import Bidirectional
 from lrpnumpy.layers.dense import Dense
@@ -18,6 +20,7 @@ from lrpnumpy.layers.shape import Flatten, Repeat, Reshape, Reverse, Slice
 _KINDS: tuple[type[Layer], ...] = (
     LSTM, GRU, RNN, Bidirectional, Dense, Mean, Max, LastRow, Activation, Affine, LayerNorm,
     Add, Average, Concat, Multiply, Subtract, Repeat, Flatten, Reshape, Slice, Reverse,
+    AttentionPool, Attention, AdditiveAttention, MultiHeadAttention,
 )  # fmt: skip
 LAYERS = {kind.__name__: kind for kind in _KINDS}  # by their names in a file
 
@@ -28,7 +31,10 @@ __all__ = [
     "RNN",
     "Activation",
     "Add",
+    "AdditiveAttention",
     "Affine",
+    "Attention",
+    "AttentionPool",
     "Average",
     "Bidirectional",
     "Cell",
@@ -41,6 +47,7 @@ __all__ = [
     "LayerNorm",
     "Max",
     "Mean",
+    "MultiHeadAttention",
     "Multiply",
     "Record",
     "Repeat",
