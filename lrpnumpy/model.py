@@ -182,7 +182,7 @@ class Model(Record):
         records: list[Record] = [*(node.layer for node in self.nodes), *self.ports.values()]
         dtype = np.result_type(*(array.dtype for record in records for _, array in record.all_arrays()))
         cast = {node.name: node._replace(layer=node.layer.astype(dtype)) for node in self.nodes}
-        ports = {name: port.astype(dtype) for name, port in self.ports.items()}
+        ports = {name: replace(port.astype(dtype)) for name, port in self.ports.items()}  # its own: they get its dtype
         for port in ports.values():
             port._set(dtype=dtype)
         is_graph = isinstance(self.layers[0], Node)
