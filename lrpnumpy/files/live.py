@@ -24,7 +24,7 @@ from lrpnumpy.files.safe import Source
 from lrpnumpy.files.torch import Found, Hints
 from lrpnumpy.model import Model
 
-STEPS = 5  # of a probe
+STEPS = 7  # of a probe
 _HALF = 0.05  # tolerance, of the largest score, for modules in float16 and bfloat16
 _ENDS = {"softmax": "softmax", "log_softmax": "softmax", "sigmoid": "sigmoid"}
 
@@ -317,11 +317,10 @@ def _readout_between(call: Call, part: Any, after: np.ndarray) -> tuple[str, str
 
 def _activation_between(z: np.ndarray, after: np.ndarray, last: bool) -> tuple[str | None, str | None]:
     """Which activation made `after` of z, and at the end which probability."""
-    if not last and z.ndim == after.ndim == 3 and z.shape != after.shape:  # channels of a convolution are its features
-        z = np.swapaxes(z, 1, 2)
     with np.errstate(all="ignore"):
+        turned = np.swapaxes(z, 1, 2) if z.ndim == after.ndim == 3 else z  # the channels of a convolution
         for name in ("linear", *ACTIVATIONS):
-            if agree(ACTIVATIONS[name].F(z), after, 1e-5):
+            if any(agree(ACTIVATIONS[name].F(one), after, 1e-5) for one in (z, turned)):
                 return ("linear", "sigmoid") if last and name == "sigmoid" else (name, None)
         if last:
             e = np.exp(z - z.max(axis=-1, keepdims=True))
