@@ -27,16 +27,17 @@ def forward(
     outside = d.size // groups
     room = min(BLOCK, Q)
     seen = np.empty((room, width * inside), x.dtype)
-    sums = np.empty((room, outside), x.dtype)
+    block = np.empty((room if groups > 1 else 0, outside), x.dtype)
     for begin in range(0, Q, BLOCK):
         n = min(BLOCK, Q - begin)
-        for group in range(groups):
-            gather(x, rows[begin : begin + n], group * inside, seen)
-            repeat(d[group * outside : (group + 1) * outside], sums[:n].reshape(n * outside))
-            add_product(seen[:n], K[group], sums[:n])
-            for q in range(n):
-                copy(sums[q], z[begin + q][group * outside : (group + 1) * outside])
         here = slice(begin, begin + n)
+        for group in range(groups):
+            gather(x, rows, begin, n, group * inside, seen)
+            sums = block[:n] if groups > 1 else z[here]
+            repeat(d[group * outside : (group + 1) * outside], sums.reshape(n * outside))
+            add_product(seen[:n], K[group], sums)
+            for q in range(n if groups > 1 else 0):
+                copy(sums[q], z[begin + q][group * outside : (group + 1) * outside])
         activate(z[here].reshape(n * d.size), y[here].reshape(n * d.size), codes[0])
 
 
@@ -52,18 +53,21 @@ def backward(
     groups, outside = K.shape[0], K.shape[2]
     inside = R_x.shape[1] // groups
     room = min(BLOCK, Q)
-    arrived = np.empty((room, outside), s.dtype)
+    block = np.empty((room if groups > 1 else 0, outside), s.dtype)
     parts = np.empty((room, width * inside), s.dtype)
     zero = s.dtype.type(0)
     for begin in range(0, Q, BLOCK):
         n = min(BLOCK, Q - begin)
         for group in range(groups):
-            for q in range(n):
-                copy(s[begin + q][group * outside : (group + 1) * outside], arrived[q])
             flat = parts[:n].reshape(n * width * inside)
             for j in range(flat.size):
                 flat[j] = zero
-            add_product(arrived[:n], K[group], parts[:n])
+            if groups == 1:
+                add_product(s[begin : begin + n], K[0], parts[:n])
+            else:
+                for q in range(n):
+                    copy(s[begin + q][group * outside : (group + 1) * outside], block[q])
+                add_product(block[:n], K[group], parts[:n])
             for q in range(n):
                 for place in range(width):
                     row = rows[begin + q, place]
@@ -71,14 +75,14 @@ def backward(
                         R_x[row, group * inside + j] += parts[q, place * inside + j]
 
 
-def gather(x, rows, start, seen) -> None:  # type: ignore[no-untyped-def]
-    """What windows see of the inputs from column `start` on, one window a row."""
-    (n, width), R = rows.shape, x.shape[0]
+def gather(x, rows, begin, n, start, seen) -> None:  # type: ignore[no-untyped-def]
+    """What n windows from `begin` on see of the inputs, from column `start` on; one window a row."""
+    width, R = rows.shape[1], x.shape[0]
     inside = seen.shape[1] // width
     zero = x.dtype.type(0)
     for q in range(n):
         for place in range(width):
-            row = rows[q, place]
+            row = rows[begin + q, place]
             if row < R:
                 for j in range(inside):
                     seen[q, place * inside + j] = x[row, start + j]

@@ -225,7 +225,7 @@ class Layer(Record):
     # What an Affine layer s x + t beside this one needs to become part of it, see folding.py.
 
     def with_affine_before(self, s: np.ndarray, t: np.ndarray) -> Any:
-        """The layer that gives for x what this one gives for s x + t; None where there is none."""
+        """The layer that gives for its first input x what this one gives for s x + t; None where there is none."""
         return None
 
     def with_affine_after(self, s: np.ndarray, t: np.ndarray) -> Any:
