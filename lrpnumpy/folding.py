@@ -53,6 +53,8 @@ def _before(nodes: dict[str, Node], result: str, name: str, source: str, layer: 
 
 
 def _after(nodes: dict[str, Node], result: str, takers: list[str], name: str, layer: Affine) -> dict[str, Layer]:
-    """The new layers after it, by name, if all of them can have it inside."""
+    """The new layers after it, by name, if all of them can have it inside: as their first input, not a start state."""
+    if result == name or any(name in nodes[taker].inputs[1:] for taker in takers):
+        return {}
     new = {taker: nodes[taker].layer.with_affine_before(layer.s, layer.t) for taker in takers}
-    return {} if result == name or any(one is None for one in new.values()) else new
+    return {} if any(one is None for one in new.values()) else new

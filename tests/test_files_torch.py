@@ -134,9 +134,30 @@ def test_activations_of_their_own():
     state = {**lstm(3, 2), **linear(2, 4, "a"), **linear(4, 5, "b")}
     model = from_torch(state, readout="last", layers=["lstm", "relu", "a", "tanh", "b"])
     assert [layer.activation for layer in model.layers] == ["tanh", "relu", "tanh", "linear"]
-    np.testing.assert_array_equal(model.layers[1].V, np.eye(2))
+    assert isinstance(model.layers[1], lrp.Activation)
     with pytest.raises(lrp.WeightFileError, match="activations must be left out where layers names"):
         from_torch(state, readout="last", layers=["lstm", "a", "tanh", "b"], activations=["relu"])
+
+
+def test_norms():
+    """Where they stand is the order of the file; what they compute is written out here."""
+    rng = np.random.default_rng(3)
+    norm = {f"norm.{leaf}": rng.normal(size=4).astype("f4") for leaf in ("weight", "bias")}
+    batch = {
+        f"bn.{leaf}": rng.uniform(1, 2, 4).astype("f4") for leaf in ("weight", "bias", "running_mean", "running_var")
+    }
+    batch["bn.num_batches_tracked"] = np.array(3)
+    state = {**lstm(3, 4), **norm, **batch, **linear(4, 2)}
+    x = rng.normal(size=(5, 3)).astype("f4")
+    model = from_torch(state, readout="last")
+    h = lrp.predict(from_torch(lstm_of(state), readout="last"), x).astype(np.float64)
+    y = (h - h.mean()) / np.sqrt(h.var() + 1e-5) * norm["norm.weight"] + norm["norm.bias"]
+    y = (y - batch["bn.running_mean"]) / np.sqrt(batch["bn.running_var"] + 1e-5) * batch["bn.weight"] + batch["bn.bias"]
+    close(lrp.predict(model, x), state["fc.weight"] @ y + state["fc.bias"], tol=1e-5)
+
+
+def lstm_of(state):
+    return {name: array for name, array in state.items() if name.startswith("lstm.")}
 
 
 def test_check_compares_the_scores():
@@ -176,12 +197,12 @@ def test_activations_must_be_said():
         ({**lstm(3, 2), "lstm.weight_hr_l0": np.ones((1, 2), "f4")}, "proj_size"),
         ({"g.weight_ih_l0": np.ones((4, 3), "f4"), "g.weight_hh_l0": np.ones((4, 2), "f4")}, "4, 3 or 1 rows"),
         ({"g.weight_ih_l0": np.ones(3, "f4"), "g.weight_hh_l0": np.ones(3, "f4")}, "4, 3 or 1 rows"),
-        ({**lstm(3, 2), "conv.weight": np.ones((4, 2, 3), "f4")}, "conv (Conv1d, weight (4, 2, 3))"),
+        ({**lstm(3, 2), "conv.weight": np.ones((4, 2, 3), "f4")}, "conv (Conv1d, weight (4, 2, 3), whose stride"),
         (
             {**lstm(3, 2), "c.weight": np.ones((4, 2, 3), "f4"), "d.weight": np.ones((4, 2, 3, 3), "f4")},
-            "c (Conv1d, weight (4, 2, 3)), d (Conv2d",
+            "save the whole module), d (Conv2d",
         ),
-        ({**lstm(3, 2), "norm.weight": np.ones(2, "f4"), "norm.bias": np.ones(2, "f4")}, "norm"),
+        ({**lstm(3, 2), "norm.weight": np.ones(5, "f4"), "norm.bias": np.ones(5, "f4")}, "norm (LayerNorm 5 to 5)"),
         ({**lstm(3, 2), **linear(2, 2), "fc.running_mean": np.ones(2, "f4")}, "running_mean"),
         ({k: v for k, v in lstm(3, 2, 2).items() if k != "lstm.weight_hh_l1"}, "weight_hh_l1"),
         ({k: v for k, v in lstm(3, 2).items() if k != "lstm.bias_hh_l0"}, "bias_hh_l0"),

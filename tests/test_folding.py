@@ -85,6 +85,17 @@ def test_a_graph(rng, taken_twice):
         same(model, lrp.Model(small.nodes, result="right:last"), x)
 
 
+def test_a_start_state_is_no_input_of_U(rng):
+    nodes = [
+        lrp.Node("dense", nets.dense(rng, 3, 4, "tanh"), ("static",)),
+        lrp.Node("norm", affine(rng, 4), ("dense",)),
+        lrp.Node("rnn", lrp.RNN(rng.normal(size=(1, 4, 3)), rng.normal(size=(1, 4, 4))), ("x", "norm")),
+        lrp.Node("head", nets.dense(rng, 4, 2), ("rnn:last",)),
+    ]
+    model = lrp.Model(nodes, ports={"x": lrp.Input(3), "static": lrp.Input(3, steps=False)})
+    assert folded(model) is model
+
+
 def test_float32_and_words_stay_what_they_are(rng):
     embedding = lrp.Embedding(rng.normal(size=(4, 3)).astype("float32"), vocabulary=["a", "b", "c", "d"])
     layers = [affine(rng, 3), nets.lstm(rng, 3, 4), nets.dense(rng, 4, 2)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import permutations
 from typing import Any, NamedTuple
 
@@ -18,7 +18,19 @@ import numpy as np
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.files.modules import Described, Part
 from lrpnumpy.files.safe import Fields, Source, kind_of, parse_json
-from lrpnumpy.layers import GRU, LSTM, RNN, Bidirectional, Dense, Embedding, Layer
+from lrpnumpy.layers import (
+    GRU,
+    LSTM,
+    RNN,
+    Activation,
+    Affine,
+    Bidirectional,
+    Conv1D,
+    Dense,
+    Embedding,
+    Layer,
+    LayerNorm,
+)  # fmt: skip
 from lrpnumpy.model import OUTPUTS, READOUTS, Model
 
 _RECURRENT = re.compile(r"(weight|bias)_(ih|hh|hr)_l(\d{1,3})(_reverse)?")
@@ -26,8 +38,11 @@ _CELL = re.compile(r"(weight|bias)_(ih|hh)")
 _KINDS = {4: "lstm", 3: "gru", 1: "rnn"}  # rows of weight_hh for each unit
 _NAMES = {
     "lstm": "LSTM", "gru": "GRU", "rnn": "RNN", "linear": "Linear", "embedding": "Embedding", "prelu": "PReLU",
+    "layernorm": "LayerNorm", "batchnorm": "BatchNorm1d", "conv": "Conv1d",
 }  # fmt: skip
 _RECURRENT_KINDS = ("lstm", "gru", "rnn")
+_NORMS = ("layernorm", "batchnorm")
+_EPS = 1e-5  # of PyTorch's norms, unless their module says otherwise
 _MOST = 8  # modules whose order is looked for; more must be named
 _TRAINING = ("criterion", "loss", "loss_fn", "loss_func")  # modules of this name are used in training only
 HINTS = ("readout", "layers", "activations", "output", "nonlinearity")
@@ -54,7 +69,7 @@ class Module:
     depth: int = 0  # stacked layers of a recurrent module
     two_way: bool = False
     end: str = "_l0"  # how the names of its first layer end; those of a cell have no number
-    nonlinearity: str | None = None  # of a plain RNN, where it is said
+    settings: Mapping[str, Any] = field(default_factory=dict)  # what a whole module says of itself
     problem: str = ""  # why it is not supported
 
     @property
@@ -65,13 +80,18 @@ class Module:
     @property
     def inputs(self) -> int:
         """Length of the vectors it takes."""
-        return self.shapes[f"weight_ih{self.end}" if self.recurrent else "weight"][1]
+        if self.kind in _NORMS:
+            return self.outputs
+        groups = self.settings.get("groups", 1) if self.kind == "conv" else 1
+        return self.shapes[f"weight_ih{self.end}" if self.recurrent else "weight"][1] * groups
 
     @property
     def outputs(self) -> int:
         """Length of the vectors it gives."""
         if self.recurrent:
             return self.shapes[f"weight_hh{self.end}"][1] * (2 if self.two_way else 1)
+        if self.kind == "batchnorm":
+            return self.shapes["running_mean"][0]
         return self.shapes["weight"][1 if self.kind == "embedding" else 0]
 
     @property
@@ -136,6 +156,10 @@ def hints(source: Source, config: Any, given: Hints) -> Hints:
 def read(source: Source, said: Hints, described: Described | None = None) -> Found:
     """The model and what was assumed; `described` is what a whole module says of itself."""
     notes: list[str] = []
+    end = described.parts[-1] if described is not None and described.parts else None
+    if end is not None and end.probability and said.output is None:
+        said = replace(said, output=end.probability)
+        notes.append(f"{end.name} ({end.kind}), defined last, is taken as the probability of the scores")
     paths = {path.replace("/", "."): path for path in source.names()}
     modules = _modules(source, paths, described, said, notes)
     steps = _order(source, modules, said, described, notes)
@@ -164,7 +188,7 @@ def _modules(
     if said.layers is not None:
         found = _named(source, found, said.layers, described, notes)
     if wrong := [module.shown for module in found if module.problem]:
-        known = "LSTM, GRU, RNN (also their cells), Linear, Embedding and activations"
+        known = "LSTM, GRU, RNN (also their cells), Linear, Embedding, LayerNorm, BatchNorm1d and activations"
         more = f" and {len(wrong) - 20} more" if len(wrong) > 20 else ""
         raise source.error(
             "",
@@ -200,6 +224,8 @@ def _module(source: Source, name: str, shapes: dict[str, tuple[int, ...]], part:
     weight, bias = shapes.get("weight", ()), shapes.get("bias")
     if (part is None or part.kind == "PReLU") and set(shapes) == {"weight"} and len(weight) == 1:
         return Module(name, "prelu", shapes)
+    if (found := _norm_or_conv(name, shapes, part)) is not None:
+        return found
     if part is not None and (part.foreign or part.kind not in ("Linear", "Embedding")):
         return Module(name, "other", shapes, problem=part.kind)
     if set(shapes) - {"weight", "bias"} or len(weight) != 2 or (bias is not None and bias != weight[:1]):
@@ -208,16 +234,28 @@ def _module(source: Source, name: str, shapes: dict[str, tuple[int, ...]], part:
     return Module(name, kind, shapes)
 
 
+def _norm_or_conv(name: str, shapes: dict[str, tuple[int, ...]], part: Part | None) -> Module | None:
+    """A norm, also one that only its arrays tell, or a convolution, whose settings only a whole module tells."""
+    kind = part.kind if part is not None and not part.foreign else None
+    settings = part.settings if part is not None else {}
+    weight = shapes.get("weight")
+    vectors = all(len(shape) == 1 and shape == next(iter(shapes.values())) for shape in shapes.values())
+    if vectors and {"running_mean", "running_var"} <= set(shapes) <= {"running_mean", "running_var", "weight", "bias"}:
+        return Module(name, "batchnorm", shapes, settings=settings) if kind in (None, "BatchNorm1d") else None
+    if vectors and (set(shapes) == {"weight", "bias"} or (kind and set(shapes) == {"weight"})):
+        return Module(name, "layernorm", shapes, settings=settings) if kind in (None, "LayerNorm") else None
+    if kind == "Conv1d" and weight is not None and len(weight) == 3 and settings.get("padding_mode") == "zeros":
+        return Module(name, "conv", shapes, settings=settings)
+    return None
+
+
 def _guess(shapes: Mapping[str, tuple[int, ...]]) -> str:
     """Which module arrays of these names and shapes may be, for an error message."""
     weight = shapes.get("weight", ())
     listed = ", ".join(f"{leaf} {shape}" for leaf, shape in list(shapes.items())[:4])
-    if "running_mean" in shapes:
-        return f"BatchNorm, {listed}"
-    if len(weight) == 1:
-        return f"LayerNorm or the like, {listed}"
     if len(weight) in (3, 4):
-        return f"Conv{len(weight) - 2}d, {listed}"
+        why = ", whose stride and padding a state_dict does not say: save the whole module" if len(weight) == 3 else ""
+        return f"Conv{len(weight) - 2}d, {listed}{why}"
     return listed
 
 
@@ -241,11 +279,7 @@ def _recurrent_module(
         first = leaf.endswith((end, f"{end}_reverse"))
         inner = H if "_hh" in leaf else None if first else H * (1 + two_way)
         source.fits(f"{name}.{leaf}", shape, (rows, inner) if leaf.startswith("weight") else (rows,))
-    nonlinearity = None
-    if part is not None and kind == "rnn":
-        said = part.settings.get("nonlinearity") or str(part.settings.get("mode", "")).removeprefix("RNN_").lower()
-        nonlinearity = said if said in ("tanh", "relu") else None
-    return Module(name, kind, shapes, depth, two_way, end, nonlinearity)
+    return Module(name, kind, shapes, depth, two_way, end, part.settings if part is not None else {})
 
 
 def _sides(two_way: bool) -> tuple[str, ...]:
@@ -354,7 +388,7 @@ def _activated(
             raise source.error("", "activations must be left out where layers names activations")
         return steps
     modules = [step for step in steps if isinstance(step, Module)]
-    linears = [module for module in modules if module.kind == "linear"]
+    linears = [module for module in modules if module.kind in ("linear", "conv")]
     inner = linears if modules[-1].kind != "linear" else linears[:-1]
     if said.activations is not None:
         given = list(said.activations)
@@ -402,6 +436,13 @@ def _ask(source: Source, inner: list[Module], given: list[str] | None) -> Except
     )
 
 
+def _is_harmless(part: Part, described: Described) -> bool:
+    """Whether a part without arrays is understood wherever it is applied."""
+    if part.probability and part is described.parts[-1]:
+        return True
+    return not part.foreign and (part.is_nothing or part.activation is not None or part.kind == "Flatten")
+
+
 def _from_description(
     source: Source,
     modules: list[Module],
@@ -439,7 +480,7 @@ def _from_description(
                 after[name] = found[0]
             elif until is not None:
                 after.setdefault(name, "linear")
-    foreign = [part for part in described.parts if part.foreign and part.name not in weighted]
+    foreign = [part for part in described.parts if part.name not in weighted and not _is_harmless(part, described)]
     unknown = [module for module in inner if module.name not in after]
     last = modules[-1]
     if not unknown and len(open_parts) == 1 and last.kind == "linear" and last.name not in after:
@@ -482,8 +523,8 @@ class _Build:
         embedding, layers = None, list[Layer]()
         output = self.said.output
         for k, step in enumerate(steps):
-            if isinstance(step, Module) and step.kind == "prelu":
-                layers += self.prelu(layers, step)
+            if isinstance(step, Module) and step.kind in _LAYERS:
+                layers.append(_LAYERS[step.kind](self, step))
             elif isinstance(step, str):
                 if k == len(steps) - 1 and step == "sigmoid" and output in (None, "sigmoid"):
                     output = "sigmoid"
@@ -533,26 +574,40 @@ class _Build:
             return replace(layers.pop(), activation=name)  # type: ignore[type-var]
         if not layers:
             raise self.source.error("", f"has the activation {name} before its first layer, which is not supported")
-        return Dense(np.eye(layers[-1].outputs, dtype=np.float32), activation=name)
+        return Activation(name)
 
-    def prelu(self, layers: list[Layer], module: Module) -> list[Layer]:
-        """PReLU(z) = max(z, 0) + a min(z, 0) as two Dense layers: relu(z) and relu(-z), then 1 and -a times these."""
-        if not layers:
-            raise self.source.error(module.name, "comes before the first layer, which is not supported")
-        last = layers[-1]
-        if isinstance(last, Dense) and last.activation == "linear":
-            layers.pop()
-            V, d = last.V, np.asarray(last.d)
-        else:
-            V, d = np.eye(last.outputs, dtype=np.float32), np.zeros(last.outputs, np.float32)
-        n = len(V)
-        a = self.array(module, "weight")
-        if a.size not in (1, n):
-            raise self.source.error(module.name, f"must have 1 or {n} numbers, it has {a.size}")
-        self.note("PReLU is written as two Dense layers: relu(z) and relu(-z), and their sum weighted with 1 and -a")
-        both = Dense(np.concatenate([V, -V]), np.concatenate([d, -d]), activation="relu")
-        ones = np.eye(n, dtype=V.dtype)
-        return [both, Dense(np.concatenate([ones, -ones * a], axis=1))]
+    def prelu(self, module: Module) -> Layer:
+        """An activation whose slopes are learned."""
+        return Activation("prelu", slopes=self.array(module, "weight"))
+
+    def layernorm(self, module: Module) -> Layer:
+        """A LayerNorm over the features of each row."""
+        if not module.settings:
+            self.note(f"{module.name} has the arrays of a LayerNorm and is taken as one, with PyTorch's eps {_EPS}")
+        gamma, beta = (self.array(module, leaf) if leaf in module.shapes else None for leaf in ("weight", "bias"))
+        return LayerNorm(gamma, beta, eps=self.eps(module))  # type: ignore[arg-type]
+
+    def batchnorm(self, module: Module) -> Layer:
+        """A trained BatchNorm: a factor and a shift for each feature."""
+        self.note(f"{module.name} (BatchNorm1d) is s x + t, from its moving averages, with eps {self.eps(module)}")
+        names = ("weight", "bias", "running_mean", "running_var")
+        gamma, beta, mean, var = (self.array(module, leaf) if leaf in module.shapes else None for leaf in names)
+        return Affine.batch_norm(gamma, beta, mean, var, eps=self.eps(module))
+
+    def eps(self, module: Module) -> float:
+        """The eps of a norm."""
+        found = module.settings.get("eps", _EPS)
+        return float(found) if isinstance(found, (int, float)) else _EPS
+
+    def conv(self, module: Module) -> Layer:
+        """A convolution over the steps, its channels the features."""
+        one = {key: _single(module.settings.get(key, 1)) for key in ("stride", "dilation", "groups")}
+        padding = _single(module.settings.get("padding", 0))
+        if any(type(n) is not int for n in one.values()) or not (type(padding) is int or padding in ("same", "valid")):
+            raise self.source.error(module.name, "is a Conv1d whose settings are not understood")
+        K = np.ascontiguousarray(self.array(module, "weight").transpose(0, 2, 1))  # (out, width, in)
+        d = self.array(module, "bias") if "bias" in module.shapes else None
+        return Conv1D(K, d, padding=padding if isinstance(padding, str) else (padding, padding), **one)
 
     def array(self, module: Module, leaf: str) -> np.ndarray:
         path = self.paths[f"{module.name}.{leaf}" if module.name else leaf]
@@ -583,8 +638,9 @@ class _Build:
         return GRU(U.reshape(3, H, -1)[order], W.reshape(3, H, H)[order], b, bn)
 
     def rnn(self, module: Module, U: np.ndarray, W: np.ndarray, biases: list[np.ndarray]) -> Layer:
-        F = module.nonlinearity or self.said.nonlinearity
-        if F is None:
+        said = module.settings.get("nonlinearity") or str(module.settings.get("mode", "")).removeprefix("RNN_").lower()
+        F = said or self.said.nonlinearity
+        if F not in ("tanh", "relu"):
             F = "tanh"
             text = "does not say the nonlinearity of its RNN; tanh is taken, say nonlinearity='relu' if it is relu"
             if text not in self.warnings:
@@ -592,4 +648,15 @@ class _Build:
         return RNN(U, W, biases[0] + biases[1] if biases else None, activation=F)
 
 
+def _single(setting: Any) -> Any:
+    """A setting that is a number, also where it is written as a tuple of one."""
+    return setting[0] if isinstance(setting, tuple) and len(setting) == 1 else setting
+
+
+_LAYERS = {
+    "prelu": _Build.prelu,
+    "layernorm": _Build.layernorm,
+    "batchnorm": _Build.batchnorm,
+    "conv": _Build.conv,
+}
 _CELLS = {"lstm": _Build.lstm, "gru": _Build.gru, "rnn": _Build.rnn}

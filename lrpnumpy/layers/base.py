@@ -153,6 +153,10 @@ class Layer(Record):
         """From the message that arrives at the output to a message for each input."""
         raise NotImplementedError  # pragma: no cover
 
+    def least(self, steps: int) -> int:
+        """How many steps the inputs must have for the output to have so many, of a layer that takes and gives steps."""
+        return steps
+
     # What passes.py calls. A layer with one output only needs the functions above.
 
     def run(self, xs: Sequence[Packed], keep: Keep, wanted: tuple[str, ...]) -> tuple[tuple[Packed, ...], Any]:
@@ -225,7 +229,7 @@ class Layer(Record):
     # What an Affine layer s x + t beside this one needs to become part of it, see folding.py.
 
     def with_affine_before(self, s: np.ndarray, t: np.ndarray) -> Any:
-        """The layer that gives for x what this one gives for s x + t; None where there is none."""
+        """The layer that gives for its first input x what this one gives for s x + t; None where there is none."""
         return None
 
     def with_affine_after(self, s: np.ndarray, t: np.ndarray) -> Any:

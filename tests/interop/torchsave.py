@@ -106,6 +106,27 @@ class Prelu(nn.Module):
         return self.predict(self.gru(self.activation(self.up(x)))[0][:, -1])
 
 
+class Convolved(nn.Module):
+    """A convolution and norms around an LSTM, and a softmax at the end."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(11)
+        self.conv = nn.Sequential(nn.Conv1d(D, 5, 3, padding=1), nn.BatchNorm1d(5), nn.ReLU())
+        self.lstm = nn.LSTM(5, 4, batch_first=True)
+        self.norm = nn.LayerNorm(4)
+        self.fc = nn.Linear(4, 2)
+        self.softmax = nn.Softmax(dim=1)
+        self.scores = False
+        self.conv[1].running_mean.uniform_(-1, 1)
+        self.conv[1].running_var.uniform_(0.5, 2)
+
+    def forward(self, x):
+        x = self.conv(x.transpose(1, 2)).transpose(1, 2)
+        scores = self.fc(self.norm(self.lstm(x)[0][:, -1]))
+        return scores if self.scores else self.softmax(scores)
+
+
 def flattened(state):
     """The tensors as views of one storage, every second of them transposed: neither whole nor contiguous."""
     numbers = torch.cat([t.reshape(-1) if k % 2 else t.t().reshape(-1) for k, t in enumerate(state.values())])
@@ -167,6 +188,9 @@ def written(folder):
     for name, kind in (("bfloat16", torch.bfloat16), ("float16", torch.float16), ("float64", torch.float64)):
         narrow = Network("LSTM").to(kind)
         yield row(f"{name}.pt", narrow, narrow.state_dict(), **(legacy if name == "float16" else {}))
+    convolved = Convolved()
+    convolved.scores = True
+    yield row("convolved.pt", convolved, convolved)
     prelu = Prelu()
     yield row("prelu.pt", prelu, prelu.state_dict(), {"layers": ["up", "activation", "gru", "predict"]})
 
