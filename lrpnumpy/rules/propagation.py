@@ -20,12 +20,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lrpnumpy.activations import ACTIVATIONS, Activation
-<<<<<<< HEAD
 from lrpnumpy.kernels import sums
-from lrpnumpy.packed import Batch
-=======
 from lrpnumpy.packed import Batch, Packed
->>>>>>> layers
 
 
 class Propagation:
