@@ -52,7 +52,7 @@ Encoder = Callable[[Input, Sequence[Any], Sequence[str]], list[Encoded]]
 
 def encode(model: Model, value: Any, where: str = "x") -> Encoded:
     """One record in any of its forms: a string, a list of words, token ids, a (T, D) array; or a dict of such."""
-    if len(model.ports) == 1 and not isinstance(value, Mapping):
+    if len(model.ports) == 1 and (isinstance(value, (np.ndarray, str, list)) or not isinstance(value, Mapping)):
         port = model.ports[model.main]
         encoder, form = _form(port, value, where)
         return _long_enough(model, encoder(port, [form], [where]), [where])[0]
