@@ -209,7 +209,7 @@ def _rows_of(x: Packed, change: Change | None, owner: np.ndarray, v: np.ndarray,
 
 
 def replaced(pieces: Sequence[tuple[Packed, np.ndarray]], owner: np.ndarray, before: Batch) -> Change:
-    """Outputs of written-out variants as the change of everything: from the first step to the last."""
+    """The change that replaces every step of each variant, from outputs of variants run as batches of their own."""
     size, own = np.empty_like(owner), np.empty_like(owner)
     count, rows = 0, []
     for y, piece in pieces:

@@ -80,11 +80,11 @@ class Affine(Layer):
         return [R_x + alike if how.share_bias else R_x]
 
     def with_affine_before(self, s: np.ndarray, t: np.ndarray) -> Affine | None:
-        """Two of them are one."""
+        """Two Affine layers in a row as one."""
         return None if self.scaler else Affine(self.s * s, self.s * t + self.t)
 
     def with_affine_after(self, s: np.ndarray, t: np.ndarray) -> Affine | None:
-        """Two of them are one."""
+        """Two Affine layers in a row as one."""
         return None if self.scaler else Affine(s * self.s, s * self.t + t)
 
     def described(self) -> str:
