@@ -73,11 +73,11 @@ class Affine(Layer):
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """The one term gets what the bias and the stabiliser leave."""
         x, y = ran.inputs[0], ran.outputs[0]
-        message, alike = back_through_sum(how, R, y.rows, self.t, 1, y.batch, entry)
+        message, shared = back_through_sum(how, R, y.rows, self.t, 1, y.batch, entry)
         R_x = message * self.s
         if how.times_input:
             R_x *= x.rows
-        return [R_x + alike if how.share_bias else R_x]
+        return [R_x + shared if how.share_bias else R_x]
 
     def with_affine_before(self, s: np.ndarray, t: np.ndarray) -> Affine | None:
         """Two Affine layers in a row as one."""

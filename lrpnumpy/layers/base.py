@@ -14,8 +14,8 @@ A new layer is one class. It says which sizes it takes and gives, runs forwards,
 
         def backward(self, ran, R, how, entry):
             (x,), y = ran.inputs, ran.outputs[0]
-            s, alike = back_through_sum(how, R, y.rows, None, 1, y.batch, entry)
-            return [s * self.s * (x.rows if how.times_input else 1) + alike]
+            s, shared = back_through_sum(how, R, y.rows, None, 1, y.batch, entry)
+            return [s * self.s * (x.rows if how.times_input else 1) + shared]
 
 Occlusion and contextual decomposition work with any layer: `changed` and `split` only run it forwards. A layer that has
 something faster, or a definition of its own, overrides them.
