@@ -42,7 +42,7 @@ def propagation(request: Request) -> Propagation:
 
 
 def run(question: Question, wanted: list[np.ndarray]) -> list[Columns]:
-    """For each of the wanted targets."""
+    """Results for each of the wanted targets, one backward pass each."""
     return [_one(question, targets) for targets in wanted]
 
 
