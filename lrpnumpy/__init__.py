@@ -1,8 +1,8 @@
-"""Explain the decisions of trained LSTM networks, from plain arrays, without a deep-learning framework."""
+"""Explain the decisions of trained recurrent networks, from a weight file, without a deep-learning framework."""
 
 from typing import TYPE_CHECKING, Any
 
-from lrpnumpy.checks import LrpError, RelevanceWarning, WeightFileError
+from lrpnumpy.checks import AssumptionWarning, LrpError, RelevanceWarning, WeightFileError
 from lrpnumpy.explain import compare, explain, explain_all
 from lrpnumpy.files import convert, from_torch, inspect, load, save
 from lrpnumpy.layers import (
@@ -16,8 +16,10 @@ from lrpnumpy.layers import (
     Attention,
     AttentionPool,
     Average,
+    AvgPool1D,
     Bidirectional,
     Concat,
+    Conv1D,
     Dense,
     Embedding,
     Flatten,
@@ -25,6 +27,7 @@ from lrpnumpy.layers import (
     Layer,
     LayerNorm,
     Max,
+    MaxPool1D,
     Mean,
     MultiHeadAttention,
     Multiply,
@@ -33,6 +36,7 @@ from lrpnumpy.layers import (
     Reverse,
     Slice,
     Subtract,
+    Sum,
 )
 from lrpnumpy.methods import methods
 from lrpnumpy.model import Input, Model, Node
@@ -53,12 +57,15 @@ __all__ = [
     "Add",
     "AdditiveAttention",
     "Affine",
+    "AssumptionWarning",
     "Attention",
     "AttentionPool",
     "Average",
+    "AvgPool1D",
     "Bidirectional",
     "Comparison",
     "Concat",
+    "Conv1D",
     "Dense",
     "Embedding",
     "Explanation",
@@ -69,6 +76,7 @@ __all__ = [
     "LayerNorm",
     "LrpError",
     "Max",
+    "MaxPool1D",
     "Mean",
     "Model",
     "MultiHeadAttention",
@@ -81,6 +89,7 @@ __all__ = [
     "Rule",
     "Slice",
     "Subtract",
+    "Sum",
     "WeightFileError",
     "compare",
     "convert",

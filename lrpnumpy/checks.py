@@ -24,6 +24,10 @@ class RelevanceWarning(UserWarning):
     """Relevance came out infinite, or so large that rounding decides it."""
 
 
+class AssumptionWarning(UserWarning):
+    """A weight file does not say something that a prediction depends on, and it was assumed."""
+
+
 def float_array(value: Any, what: str, shape: tuple[int | None, ...] | None = None, *, dtype: Any = None) -> np.ndarray:
     """`value` as a new, read-only, C-contiguous float array; `shape` has None where any length will do.
 
@@ -123,9 +127,9 @@ def finite(value: Any, what: str) -> float:
 
 
 def whole(value: Any, what: str, least: int | None = None) -> int:
-    """`value` as a whole number, not below `least`."""
+    """`value` as an int, not less than `least`."""
     is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     if not is_whole or (least is not None and value < least):
-        wanted = "a whole number" if least is None else f"a whole number from {least}"
+        wanted = "a whole number" if least is None else f"a whole number of at least {least}"
         raise LrpError(f"{what} must be {wanted}, got {value!r}.")
     return int(value)

@@ -201,6 +201,12 @@ class Model(Record):
         return {self.result, *(name for node in self.nodes for name in node.inputs)}
 
     @cached_property
+    def unseen(self) -> tuple[str, ...]:
+        """Inputs whose relevance no kernel sees as a whole: all but those that one recurrent layer alone takes."""
+        takers = {name: [node.layer for node in self.nodes if name in node.inputs] for name in self.ports}
+        return tuple(name for name, some in takers.items() if len(some) != 1 or not is_recurrent(some[0]))
+
+    @cached_property
     def wanted(self) -> dict[str, tuple[str, ...]]:
         """Which outputs of each node are used."""
         return {

@@ -70,9 +70,9 @@ def backward(trace: Trace, R: np.ndarray, how: Propagation, *, hidden: bool = Fa
             if part is not None:
                 arrived[source] = arrived[source] + part if source in arrived else part
     inputs = {name: arrived[name] if name in arrived else np.zeros_like(x.rows) for name, x in trace.inputs.items()}
-    if how.times_input:  # what several nodes or directions give an input may add up to more than each message
-        for name, x in trace.inputs.items():
-            Entry(ledger[0]).see(inputs[name], x.batch)
+    if how.times_input:
+        for name in model.unseen:
+            Entry(ledger[0]).see(inputs[name], trace.inputs[name].batch)
     return Passed(inputs, ledger, states)
 
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from networks import close
 
-from lrpnumpy.kernels import dense, gru, lstm, lstm_occlusion, rnn
+from lrpnumpy.kernels import dense, gru, lstm, rnn
 from lrpnumpy.kernels.inputs import lengths_of, states_before
 from lrpnumpy.kernels.product import pack
-from lrpnumpy.kernels.steps import CODES, GRADIENT, NONE, activate, differentiate
+from lrpnumpy.kernels.steps import CODES, GRADIENT, NONE
 
 RULES = {"all": 1, "prop": 2, "abs": 3, "half": 4}
 CELLS = ["lstm", "gru_after", "gru_before", "rnn"]
@@ -46,7 +46,7 @@ def stacked(blocks):
 
 def batch(lengths, mirrored=False):
     """`first`, `order`, and for each sequence the rows of its steps, for lengths that are longest first."""
-    first = np.cumsum([0, *(sum(T > t for T in lengths) for t in range(lengths[0]))])
+    first = np.cumsum([0, *(sum(t < T for T in lengths) for t in range(lengths[0]))])
     rows = [first[:T] + s for s, T in enumerate(lengths)]
     order = NO_INTEGERS
     if mirrored:
@@ -58,7 +58,7 @@ def batch(lengths, mirrored=False):
 
 def forward(cell, x, packed, rule=NONE, eps=0.0, start=None, ids=NO_INTEGERS, table=None, keep=0, all_states=True):
     """A trace of the forward kernel."""
-    gates, H, _ = cell.U.shape
+    H = cell.U.shape[1]
     R, n, dtype, module = packed.first[-1], packed.n, cell.U.dtype, cell.module
     activation, recurrent = CODES[cell.activation], CODES[cell.recurrent]
     codes = {"lstm": [activation, recurrent, rule], "rnn": [activation, rule]}.get(
@@ -94,7 +94,8 @@ def backward(trace, R_last=None, R_steps=None, K=None):
     cell.module.backward(
         trace.K if K is None else K, packed.first, packed.order, trace.ids, trace.x, trace.table, *biases, trace.Hs,
         stacked(cell.W[some]), stacked(cell.U[some]), *reset, int(trace.rule != GRADIENT),
-        np.empty((0, 0, H), dtype) if R_last is None else R_last, np.empty((0, H), dtype) if R_steps is None else R_steps,
+        np.empty((0, 0, H), dtype) if R_last is None else R_last,
+        np.empty((0, H), dtype) if R_steps is None else R_steps,
         found.x, found.ledger, found.states, found.start,
     )  # fmt: skip
     return found

@@ -77,7 +77,7 @@ class Side:
         return found
 
     def seconds(self, calls: int) -> float:
-        """Of one call, over so many in a row."""
+        """Processor time of one call, over so many in a row."""
         self.ask("time", calls=calls)
         return float(self.answer()["seconds"])
 

@@ -33,8 +33,8 @@ def read_archive(archive: Archive, config: Any) -> tuple[str, Model, list[str]]:
     if "metadata.json" in archive.members:
         metadata = parse_json(archive, "metadata.json", archive.text_member("metadata.json"))
         version = Fields(archive, "metadata.json", metadata).string("keras_version")
-    content = archive.member(MEMBERS[1], archive.max_bytes)
-    with Hdf5(f"{archive.file}: {MEMBERS[1]}", len(content), content, max_bytes=archive.max_bytes) as file:
+    stream, size = archive.window(MEMBERS[1], archive.max_bytes), archive.members[MEMBERS[1]].file_size
+    with Hdf5(f"{archive.file}: {MEMBERS[1]}", size, stream, archive.budget) as file:
         model, notes = keras.build(
             file, {**settings.value, "keras_version": version}, lambda layers: _paths(file, layers)
         )
@@ -56,20 +56,27 @@ def _paths(file: Hdf5, layers: list[keras.KerasLayer]) -> keras.Paths:
     root = next((root for root in ROOTS if file.is_group(root)), None)
     if root is None:
         raise file.error("", f"must have its layers under one of {', '.join(ROOTS)}")
-    groups = file.children(root)
+    groups: dict[str, list[tuple[int, str]]] = {}  # of each class in snake case: counter and name
+    for name in file.children(root):
+        if match := _COUNTED.fullmatch(name):
+            groups.setdefault(match[1], []).append((int(match[2] or 0), name))
+    alike: dict[str, list[int]] = {}
+    for layer in layers:
+        alike.setdefault(layer.kind, []).append(layer.position)
+    place = {position: nth for positions in alike.values() for nth, position in enumerate(positions)}
+    ordered = {kind: sorted(groups.get(_snake_case(kind), [])) for kind in alike}
 
     def paths(layer: keras.KerasLayer) -> list[str]:
-        alike = [other.position for other in layers if other.kind == layer.kind]
-        name = re.compile(re.escape(_snake_case(layer.kind)) + r"(?:_(\d{1,9}))?")
-        found = sorted((int(m[1] or 0), m[0]) for m in map(name.fullmatch, groups) if m)
-        if len(found) != len(alike):
-            layer.refuse(f"cannot be matched: the configuration has {len(alike)} of its class, the file {len(found)}")
-        at = f"{root}/{found[alike.index(layer.position)][1]}"
+        found, count = ordered[layer.kind], len(alike[layer.kind])
+        if len(found) != count:
+            layer.refuse(f"cannot be matched: the configuration has {count} of its class, the file {len(found)}")
+        at = f"{root}/{found[place[layer.position]][1]}"
         return [path for inside in _INSIDE.get(layer.kind, ("",)) for path in _variables(file, f"{at}/{inside}")]
 
     return paths
 
 
+_COUNTED = re.compile(r"(.*?)(?:_(\d{1,9}))?")
 _INSIDE = {
     "LSTM": ("cell/",),
     "Bidirectional": ("forward_layer/cell/", "backward_layer/cell/"),

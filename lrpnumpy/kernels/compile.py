@@ -37,10 +37,13 @@ Int = Annotated[int, "integer"]
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
 HELPERS = tuple(
     f"lrpnumpy.kernels.{name}"
-    for name in ("elementary", "product", "steps", "inputs", "lstm", "lstm_occlusion", "lstm_decomposition", "gru")
-)
+    for name in (
+        "elementary", "product", "steps", "inputs", "lstm", "lstm_occlusion", "lstm_decomposition", "gru", "conv",
+    )
+)  # fmt: skip
 MODULES = tuple(
-    f"lrpnumpy.kernels.{name}" for name in ("lstm", "dense", "lstm_occlusion", "lstm_decomposition", "gru", "rnn")
+    f"lrpnumpy.kernels.{name}"
+    for name in ("lstm", "dense", "lstm_occlusion", "lstm_decomposition", "gru", "rnn", "conv", "pooling", "sums")
 )
 
 KERNELS: list[Kernel] = []

@@ -164,16 +164,18 @@ def to_inputs(s, t, end, first, order, x, U, is_lrp, alike, r_x, tops, R_x) -> N
     for q in range(min(alike.size, count)):
         for d in range(message.shape[1]):
             message[q, d] += alike[q]
-    if is_lrp and (end == t + 1 or first[1] == 1):
+    if order.size == 0:
+        add(flat(R_x[begin : begin + count]), numbers)
+        copy(numbers, flat(R_x[begin : begin + count]))
+    else:
+        for q in range(count):
+            add(R_x[order[begin + q]], message[q])
+            copy(message[q], R_x[order[begin + q]])
+    if is_lrp and (end == t + 1 or first[1] == 1):  # what the inputs have got by now, from another direction too
         raise_to(tops, numbers)
     elif is_lrp:
         for step in range(t, end):
             raise_to(tops, flat(message[first[step] - begin : first[step + 1] - begin]))
-    if order.size == 0:
-        add(numbers, flat(R_x[begin : begin + count]))
-    else:
-        for q in range(count):
-            add(message[q], R_x[order[begin + q]])
 
 
 def multiply(part, x) -> None:  # type: ignore[no-untyped-def]
@@ -215,7 +217,7 @@ def to_words(s, row, n, order, ids, table, b, gate, is_lrp, r_x, tops, R_x) -> N
         for j in range(H):
             total[j] += message[j]
         if is_lrp:
-            tops[q] = max(tops[q], abs(sum_of(message)))
+            tops[q] = max(tops[q], abs(sum_of(total)))
 
 
 def sum_of(x):  # type: ignore[no-untyped-def]

@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 
 LINE = 64  # bytes: two registers of AVX2, and LLVM makes of it what another processor has
-TILES = [(1, 1), (2, 1), (3, 1), (4, 1), (5, 1), (6, 1), (2, 2), (1, 4)]  # rows and panels in 16 registers
+# Rows and panels of the tiles: sums that fit 16 registers of half a line, or 32 of a whole line (AVX-512).
+NARROW = [(1, 1), (2, 1), (3, 1), (4, 1), (5, 1), (6, 1), (1, 2), (2, 2), (1, 4)]
+WIDE = [*NARROW, (3, 2), (4, 2), (5, 2), (6, 2), (2, 4), (1, 8)]
 
 
 def pack(B: np.ndarray) -> np.ndarray:
@@ -42,7 +44,9 @@ def overloads() -> None:
     """Tell Numba what to compile for add_product; it takes the options of the kernel that calls it."""
     from numba.extending import overload, register_jitable
 
-    read_only, add_tile = _intrinsics()
+    tiles = WIDE if has_wide_registers() else NARROW
+    most = max(panels for _, panels in tiles)
+    read_only, add_tile = _intrinsics(tiles)
 
     @register_jitable
     def add(A, B, C):
@@ -56,14 +60,14 @@ def overloads() -> None:
                         C[i, j] += A[i, k] * b
             return
         target = C if width <= M else np.zeros((n, width), C.dtype)
-        together = max(4 // n, 1)  # panels
+        together = max(most // n, most // 4)  # panels
         p = 0
         while p < panels:
-            if p + together > panels:
-                together = 1
+            while p + together > panels:
+                together //= 2
             i = 0
-            for tiles in range((n + 5) // 6, 0, -1):  # as equal as possible: 7 rows are 4 + 3
-                rows = (n - i + tiles - 1) // tiles
+            for left in range((n + 5) // 6, 0, -1):  # as equal as possible: 7 rows are 4 + 3
+                rows = (n - i + left - 1) // left
                 add_tile(A, B, target, i, rows, p, together)
                 i += rows
             p += together
@@ -80,8 +84,15 @@ def overloads() -> None:
         return compiled
 
 
-def _intrinsics() -> tuple[Any, Any]:
-    """read_only(A), so that A has one type to compile for; and add_tile, for the shapes in TILES."""
+def has_wide_registers() -> bool:
+    """Whether the processor has 32 registers of a whole line."""
+    from llvmlite import binding
+
+    return bool(binding.get_host_cpu_features().get("avx512f"))
+
+
+def _intrinsics(tiles: list[tuple[int, int]]) -> tuple[Any, Any]:
+    """read_only(A), so that A has one type to compile for; and add_tile, for these shapes."""
     from llvmlite import ir
     from numba.core import imputils, types
     from numba.extending import intrinsic
@@ -102,10 +113,10 @@ def _intrinsics() -> tuple[Any, Any]:
             i, rows, p, panels = arguments[3:]
             vector = ir.VectorType(context.get_data_type(A.dtype), LINE * 8 // A.dtype.bitwidth)
             done = builder.append_basic_block()
-            switch = builder.switch(builder.add(builder.mul(rows, K.type(8)), panels), done)
-            for shape in TILES:
+            switch = builder.switch(builder.add(builder.mul(rows, K.type(16)), panels), done)
+            for shape in tiles:
                 block = builder.append_basic_block()
-                switch.add_case(K.type(shape[0] * 8 + shape[1]), block)
+                switch.add_case(K.type(shape[0] * 16 + shape[1]), block)
                 builder.position_at_end(block)
                 _emit_tile(builder, vector, a.data, b.data, c.data, K, M, i, p, *shape)
                 builder.branch(done)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lrpnumpy.activations import ACTIVATIONS
+from lrpnumpy.checks import LrpError
 from lrpnumpy.kernels import gru as kernels
 from lrpnumpy.kernels.gru import KINDS, KINDS_SHARED
 from lrpnumpy.kernels.steps import NONE, PROP
@@ -48,6 +49,12 @@ class GRU(Cell):
     def __post_init__(self) -> None:
         self._check({"b": (3, -1), "bn": (-1,), "h0": (-1,)}, ("activation", "recurrent_activation"))
         self._set(reset_after=bool(self.reset_after))
+        count = np.count_nonzero(self.bn)  # type: ignore[arg-type]
+        if count and not self.reset_after:
+            raise LrpError(
+                "GRU: bn must be left out with reset_after=False, where it would be no other bias than b[2], "
+                f"got {count} numbers that are not 0; add it to b[2]."
+            )
 
     @cached_property
     def start(self) -> np.ndarray:

@@ -33,20 +33,39 @@ class Readout(Layer):
 class Mean(Readout):
     """The mean over the steps. LRP: a sum of terms."""
 
+    def _divisor(self, x: Packed) -> Any:
+        """By what the sums over the steps are divided: (n, 1) or a number."""
+        return _count(x.batch, x.rows.dtype)
+
     def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, None]:
         """(R, M) to (n, M)."""
         x = xs[0]
-        return Packed(x.batch.sums(x.rows) / _count(x.batch, x.rows.dtype), x.batch.ends), None
+        return Packed(x.batch.sums(x.rows) / self._divisor(x), x.batch.ends), None
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """Each step gets its share of the sum."""
         x, y = ran.inputs[0], ran.outputs[0]
-        owner, T = x.batch.owner, _count(x.batch, R.dtype)
+        owner = x.batch.owner
         s, alike = back_through_sum(how, R, y.rows, None, 1, y.batch, entry)
-        R_x = (s / T)[owner]
+        R_x = (s / self._divisor(x))[owner]
         if how.times_input:
             R_x *= x.rows
-        return [R_x + (alike / T)[owner] if how.share_bias else R_x]
+        return [R_x + (alike / _count(x.batch, R.dtype))[owner] if how.share_bias else R_x]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sum(Mean):
+    """The sum over the steps. LRP: a sum of terms."""
+
+    def _divisor(self, x: Packed) -> Any:
+        """1."""
+        return x.rows.dtype.type(1)
+
+    def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
+        """The sum of beta. What biases add up to depends on the length of the sequence, and counts as irrelevant."""
+        part = parts[0]
+        beta, _ = self.forward([part.written(ran.inputs[0])], None)
+        return (self.part_after(ran, parts, beta, np.zeros_like(part.delta)),)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

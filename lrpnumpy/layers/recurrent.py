@@ -334,12 +334,11 @@ class Cell(Layer):
             is_own = rest.step < change.size[v]
             where = batch.first[np.where(is_own, 0, t)] + change.owner[v]
             own = change.own[v] + change.stride * np.minimum(rest.step, np.maximum(change.size[v] - 1, 0))
-            table = np.concatenate(
-                [
-                    *(step.transpose(1, 0, 2).reshape(-1, G * H) for step in read.of_step(G)),
-                    change.rows @ self.U.reshape(-1, self.inputs).T + self.b.ravel(),
-                ]
+            parts = (
+                *(step.transpose(1, 0, 2).reshape(-1, G * H) for step in read.of_step(G)),
+                change.rows @ self.U.reshape(-1, self.inputs).T + self.b.ravel(),
             )
+            table = np.ascontiguousarray(np.concatenate(parts))  # parts of one unit may stand in Fortran's order
             ids = np.where(is_own, batch.R + own, where)
             Hs = np.empty((rest.n + rest.R if every else rest.n, H), self.U.dtype)
             empty = nothing(0, dtype=self.U.dtype)

@@ -29,7 +29,7 @@ def inverse(z: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray]:
         dead = size == 0
         over = np.where(dead, z.dtype.type(0), 1 / np.where(dead, z.dtype.type(1), size))
         lost = np.where(dead, z.dtype.type(1), z.dtype.type(eps) * over)
-    return np.where(z < 0, -over, over), lost
+    return np.copysign(over, z + z.dtype.type(0)), lost  # -0 + 0 is +0, and has the sign +1
 
 
 def signal_takes_all(gate: np.ndarray, signal: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray]:
@@ -80,6 +80,7 @@ class LRP(Propagation):
     share_bias: bool = False
 
     times_input: ClassVar[bool] = True
+    is_epsilon_rule: ClassVar[bool] = True
     holds_weights: ClassVar[bool] = True
 
     @property

@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lrpnumpy.activations import ACTIVATIONS, Activation
+from lrpnumpy.kernels import sums
 from lrpnumpy.packed import Batch, Packed
 
 
@@ -27,6 +28,7 @@ class Propagation:
     """How messages flow back. This one is the gradient; other propagations say what differs."""
 
     times_input: ClassVar[bool] = False  # messages to the terms of a sum are multiplied by the terms' values
+    is_epsilon_rule: ClassVar[bool] = False  # gain(z) is 1 / stab(z): a kernel has that built in
     share_bias: bool = False  # what biases and stabilisers would keep is spread over the inputs of each sum
     holds_weights: ClassVar[bool] = False  # attention weights and standard deviations count as constants
     code: int | None = None  # of a propagation that kernels have built in
@@ -90,6 +92,11 @@ def back_through_sum(
     `fan_in` terms, None for nothing. The second value, (R, M), is 0 unless biases are shared: then each term of sum j
     gets that, too.
     """
+    if how.is_epsilon_rule and not how.share_bias:
+        s = np.empty_like(R)
+        held = np.zeros(z.shape[1], z.dtype) if bias is None else bias
+        sums.backward(R, z, held, R.dtype.type(how.eps), batch.owner, s, entry.array)
+        return s, 0
     gain, kept = how.gain(z)
     s = R * gain
     if not how.times_input:

@@ -1,0 +1,40 @@
+"""LRP through sums, by the epsilon rule: what their terms get, and what biases and stabilisers keep."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lrpnumpy.kernels.compile import I1, R1, R2, W2, Scalar, kernel
+from lrpnumpy.kernels.steps import inverse
+
+
+@kernel
+def backward(
+    R: R2,  # (rows, M) what arrives at the sums
+    z: R2,  # (rows, M)
+    bias: R1,  # (M,) what each sum holds besides its terms
+    eps: Scalar,
+    owner: I1,  # (rows,) which sequence each row is of
+    s: W2,  # (rows, M) out: term i of sum j gets z_i w_ij s_j
+    ledger: W2,  # (4, n) rows 0 and 1: what biases and stabiliser get is added; row 3: raised to the largest R
+) -> None:
+    """s = R / stab(z)."""
+    rows, M = z.shape
+    n = ledger.shape[1]
+    to_bias = np.zeros((n, M), z.dtype)  # summed over rows first: these loops are then vectorised
+    to_stabiliser = np.zeros((n, M), z.dtype)
+    largest = np.zeros((n, M), z.dtype)
+    for q in range(rows):
+        k = owner[q]
+        for j in range(M):
+            over, lost = inverse(z[q, j], eps)
+            s[q, j] = over * R[q, j]
+            to_bias[k, j] += s[q, j] * bias[j]
+            to_stabiliser[k, j] += lost * R[q, j]
+            size = abs(R[q, j])
+            largest[k, j] = size if size > largest[k, j] else largest[k, j]
+    for k in range(n):
+        for j in range(M):
+            ledger[0, k] += to_bias[k, j]
+            ledger[1, k] += to_stabiliser[k, j]
+            ledger[3, k] = max(ledger[3, k], largest[k, j])

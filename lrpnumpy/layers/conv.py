@@ -1,0 +1,144 @@
+"""The convolution over time: y = F(sum of K x over the places of a window + d)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lrpnumpy.activations import ACTIVATIONS
+from lrpnumpy.checks import LrpError, float_array, one_of
+from lrpnumpy.kernels import conv as kernels
+from lrpnumpy.layers.base import Keep, Outputs, Ran, Size, stacked, takes
+from lrpnumpy.layers.windows import View, Windowed, Windows, checked
+from lrpnumpy.packed import Packed, Part
+from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Conv1D(Windowed):
+    """activation(sum_k K[:, k] x[t + k dilation] + d), with K (out, width, in / groups), d (out,) or None for no bias.
+
+    A new window begins every `stride` steps. `padding` puts zeros around the sequence: "valid" none, "same" as many as
+    Keras does, "causal" only before it, (left, right) so many. `groups` cuts outputs and inputs into blocks, and
+    each block of outputs sees its own block of inputs.
+
+    LRP: one sum for each output. Contextual decomposition: as Dense, with the bias of windows without padding for all.
+    """
+
+    K: np.ndarray
+    d: np.ndarray | None = None
+    stride: int = 1
+    dilation: int = 1
+    padding: str | tuple[int, int] = "valid"
+    groups: int = 1
+    activation: str = "linear"
+
+    def __post_init__(self) -> None:
+        K = float_array(self.K, "Conv1D: K", (None, None, None))
+        d = np.zeros(len(K), K.dtype) if self.d is None else self.d
+        self._set(K=K, d=float_array(d, "Conv1D: d", (len(K),)))
+        checked(self, {"stride": 1, "dilation": 1, "groups": 1}, ("valid", "same", "causal"))
+        one_of(self.activation, "Conv1D: activation", tuple(ACTIVATIONS))
+        if len(K) % self.groups:
+            raise LrpError(f"Conv1D: groups must divide the {len(K)} outputs, got {self.groups}.")
+
+    @property
+    def inputs(self) -> int:
+        """Length of an input vector."""
+        return self.K.shape[2] * self.groups
+
+    @property
+    def outputs(self) -> int:
+        """Length of an output vector."""
+        return self.K.shape[0]
+
+    @property
+    def windows(self) -> Windows:
+        """How the windows follow one another."""
+        return Windows(self.K.shape[1], self.stride, self.dilation, self.padding)
+
+    @cached_property
+    def _packed(self) -> tuple[np.ndarray, np.ndarray]:
+        """K for the kernels, one matrix for each group: for the way forwards, and for the way back."""
+        blocks = self.K.reshape(self.groups, self.outputs // self.groups, -1)  # (groups, out, width * in) of a group
+        return stacked(blocks.transpose(0, 2, 1)), stacked(blocks)
+
+    def sizes(self, x: Size) -> Size:  # type: ignore[override]
+        """(in) to (out)."""
+        self._needs_steps(x, "K")
+        takes(x, self.inputs, "K")
+        return x._replace(width=self.outputs)
+
+    def _run(self, x: np.ndarray, rows: np.ndarray, z: np.ndarray, y: np.ndarray) -> None:
+        """Call the forward kernel: sums to z, outputs to y."""
+        code = ACTIVATIONS[self.activation].code
+        kernels.forward(x, rows, self._packed[0], self.d, np.array([code]), z, y)
+
+    def of_windows(self, x: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Outputs (Q, out)."""
+        y = np.empty((len(rows), self.outputs), x.dtype)
+        self._run(x, rows, y, y)
+        return y
+
+    def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, tuple[np.ndarray, View]]:
+        """The outputs; the trace is z and the windows."""
+        x, view = xs[0].rows, self.view(xs[0].batch)
+        y = np.empty((len(view.rows), self.outputs), x.dtype)
+        z = y if keep is None or self.activation == "linear" else np.empty_like(y)
+        self._run(x, view.rows, z, y)
+        return Packed(y, view.batch), (z, view)
+
+    def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
+        """R_i = x_i sum_j K_ji s_j, over all windows j that see x_i."""
+        x, y, (z, view) = ran.inputs[0], ran.outputs[0], ran.trace
+        if self.activation != "linear":
+            R = R * how.slope(self.activation, z, y.rows)
+        s, alike = back_through_sum(how, R, z, self.d, 1, y.batch, entry)
+        R_x = np.zeros_like(x.rows)
+        kernels.backward(s, view.rows, self._packed[1], R_x)
+        if how.times_input:
+            R_x *= x.rows
+            if how.share_bias:
+                R_x += self._shared(alike, view, len(x.rows), entry)
+            entry.see(R_x, x.batch)
+        return [R_x]
+
+    def _shared(self, left: np.ndarray, view: View, R: int, entry: Entry) -> np.ndarray:
+        """(R, in) what biases and stabilisers would keep of windows, (Q, out), spread over the inputs they see."""
+        count = (view.rows < R).sum(axis=1, keepdims=True)
+        if not count.all():  # a window that sees nothing but padding: its bias has nobody to share with
+            entry.bias(np.where(count == 0, left, 0), view.batch)
+        terms = np.maximum(count, 1) * self.K.shape[2]
+        of_group = left.reshape(len(left), self.groups, -1).sum(axis=2) / terms.astype(left.dtype)
+        return view.spread(of_group.repeat(self.K.shape[2], axis=1), R)
+
+    def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
+        """beta_y = 1/2 [F(a+b) - F(b) + F(z) - F(z-a)], with a the sums of beta and b those of delta, plus d."""
+        part, x = parts[0], ran.inputs[0]
+        beta = part.written(x)
+        view = self.view(beta.batch)
+        without = replace(self, d=None, activation="linear")
+        a = without.of_windows(beta.rows, view.rows)
+        b = without.of_windows(part.delta[None], np.zeros((1, self.K.shape[1]), np.int64))[0] + self.d
+        F = ACTIVATIONS[self.activation].F
+        delta = F(b)
+        if self.activation != "linear":
+            z = part.true(ran.outputs[0]._replace(rows=ran.trace[0]), view.batch)
+            a = (F(a + b) - delta + F(z) - F(z - a)) * a.dtype.type(0.5)
+        part = self._phrase(part, x.batch, ran.outputs[0].batch)
+        return (part._replace(beta=Packed(a, view.batch), delta=delta),)
+
+    def activations(self, number: int, ran: Ran) -> tuple[NamedTuple, ...]:
+        """z and y."""
+        return (Outputs(number, ran.trace[0], ran.outputs[0].rows),)
+
+    def described(self) -> str:
+        """One line for `inspect`."""
+        others: dict[str, Any] = {"stride": self.stride, "dilation": self.dilation, "groups": self.groups}
+        rare = "".join(f", {name} {value}" for name, value in others.items() if value != 1)
+        sizes = f"{self.inputs} to {self.outputs}, width {self.K.shape[1]}"
+        return f"Conv1D, {sizes}, padding {self.padding}{rare}, {self.activation}"

@@ -1,0 +1,132 @@
+"""Pools over a few steps: the largest value of each window, or the mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lrpnumpy.checks import LrpError
+from lrpnumpy.kernels import pooling as kernels
+from lrpnumpy.layers.base import Keep, Ran, Size
+from lrpnumpy.layers.windows import View, Windowed, Windows, checked
+from lrpnumpy.packed import Packed, Part
+from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
+
+
+class Pool(Windowed):
+    """What the pools share: `size` steps, the next window `stride` steps later, by default where this one ends."""
+
+    size: int
+    stride: int | None
+    padding: str | tuple[int, int]
+
+    def __post_init__(self) -> None:
+        if self.stride is None:
+            self._set(stride=self.size)
+        checked(self, {"size": 1, "stride": 1}, ("valid", "same"))
+        if not isinstance(self.padding, str) and max(self.padding) >= self.size:
+            kind = type(self).__name__
+            raise LrpError(f"{kind}: padding must be less than the size, {self.size}, got {self.padding!r}.")
+
+    @property
+    def windows(self) -> Windows:
+        """How the windows follow one another."""
+        return Windows(self.size, self.stride, 1, self.padding)  # type: ignore[arg-type]
+
+    def sizes(self, x: Size) -> Size:  # type: ignore[override]
+        """The same width."""
+        self._needs_steps(x, "size")
+        return x
+
+    def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, View]:
+        """The outputs; the trace is the windows."""
+        view = self.view(xs[0].batch)
+        return Packed(self.of_windows(xs[0].rows, view.rows), view.batch), view
+
+    def described(self) -> str:
+        """One line for `inspect`."""
+        return f"{type(self).__name__}, {self.size} steps, stride {self.stride}, padding {self.padding}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MaxPool1D(Pool):
+    """The largest value of each window, for each number of a vector. Everything goes to the first step that has it.
+
+    `padding` is "valid" for none, "same" as in Keras, or (left, right) steps, which never win.
+    """
+
+    size: int
+    stride: int | None = None
+    padding: str | tuple[int, int] = "valid"
+
+    def of_windows(self, x: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Outputs (Q, M)."""
+        y = np.empty((len(rows), x.shape[1]), x.dtype)
+        kernels.largest(x, rows, y)
+        return y
+
+    def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
+        """The winner takes all."""
+        x, y = ran.inputs[0].rows, ran.outputs[0].rows
+        R_x = np.zeros_like(x)
+        kernels.to_winners(x, ran.trace.rows, y, R, R_x)
+        return [R_x]
+
+    def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
+        """The winner's beta."""
+        part, x, y = parts[0], ran.inputs[0], ran.outputs[0]
+        beta = part.written(x)
+        view = self.view(beta.batch)
+        seen = np.concatenate([x.rows, np.full_like(x.rows[:1], -np.inf)]).take(ran.trace.rows, axis=0)
+        won = part.true(Packed(seen.argmax(axis=1), y.batch), view.batch)  # place in each window
+        rows = beta.rows[np.take_along_axis(view.rows, won, axis=1), np.arange(won.shape[1])]
+        part = self._phrase(part, x.batch, y.batch)
+        return (part._replace(beta=Packed(rows, view.batch)),)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AvgPool1D(Pool):
+    """The mean of each window. LRP: a sum of terms. Contextual decomposition: the mean of each part.
+
+    `padding` is "valid" for none, "same" as in Keras, or (left, right) steps. The mean is over the steps that are no
+    padding, as in Keras; with `count_padding` padding is zeros that count, as in PyTorch.
+    """
+
+    size: int
+    stride: int | None = None
+    padding: str | tuple[int, int] = "valid"
+    count_padding: bool = False
+
+    def of_windows(self, x: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Outputs (Q, M)."""
+        seen = np.concatenate([x, np.zeros((1, x.shape[1]), x.dtype)]).take(rows, axis=0)
+        return seen.sum(axis=1) / self._divisor(rows, len(x), x.dtype)
+
+    def _divisor(self, rows: np.ndarray, R: int, dtype: np.dtype) -> Any:
+        """By what the sum over each window is divided, (Q, 1) or a number."""
+        return dtype.type(self.size) if self.count_padding else _count(rows, R, dtype)
+
+    def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
+        """Each step gets its share of the sum."""
+        x, y, view = ran.inputs[0].rows, ran.outputs[0], ran.trace
+        s, alike = back_through_sum(how, R, y.rows, None, 1, y.batch, entry)
+        R_x = view.spread(s / self._divisor(view.rows, len(x), s.dtype), len(x))
+        if how.times_input:
+            R_x *= x
+        if how.share_bias:
+            R_x += view.spread(alike / _count(view.rows, len(x), s.dtype), len(x))
+        return [R_x]
+
+    def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
+        """The mean of beta."""
+        part, x = parts[0], ran.inputs[0]
+        beta, _ = self.forward([part.written(x)], None)
+        return (self._phrase(part, x.batch, ran.outputs[0].batch)._replace(beta=beta),)
+
+
+def _count(rows: np.ndarray, R: int, dtype: np.dtype) -> np.ndarray:
+    """(Q, 1) steps in each window that are no padding."""
+    return (rows < R).sum(axis=1, keepdims=True).astype(dtype)

@@ -1,0 +1,179 @@
+"""Windows over the steps: where convolutions and pools look, and what they share.
+
+A window has `width` places, `dilation` steps apart; the next one begins `stride` steps later. With padding the first
+windows begin before the first step. Width 3, stride 2 and one step of padding on each side, over the steps 0 to 4:
+
+    window 0   padding, 0, 1
+    window 1   1, 2, 3
+    window 2   3, 4, padding
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lrpnumpy.checks import LrpError, one_of, whole
+from lrpnumpy.layers.base import Layer, Ran, Size
+from lrpnumpy.packed import Batch, Change, Part
+
+
+class Windows(NamedTuple):
+    """How windows follow one another."""
+
+    width: int
+    stride: int
+    dilation: int
+    padding: Any  # "valid", "same", "causal", or steps of padding (left, right)
+
+    @property
+    def reach(self) -> int:
+        """Steps from the first place of a window to its last, both counted."""
+        return (self.width - 1) * self.dilation + 1
+
+    @property
+    def least(self) -> int:
+        """Steps that a sequence must have for one window."""
+        return 1 if self.padding == "same" else max(self.reach - sum(self._fixed()), 1)
+
+    def count(self, T: Any) -> Any:
+        """How many windows there are over T steps: less than 1 where T is too short."""
+        if self.padding == "same":
+            return -(-T // self.stride)
+        left, right = self._fixed()
+        return (T + left + right - self.reach) // self.stride + 1
+
+    def left(self, T: np.ndarray) -> np.ndarray:
+        """How many steps of padding there are before the first of T steps."""
+        if self.padding != "same":
+            return np.full_like(T, self._fixed()[0])
+        total = (self.count(T) - 1) * self.stride + self.reach - T  # as in Keras: the smaller half on the left
+        return np.maximum(total, 0) // 2
+
+    def _fixed(self) -> tuple[int, int]:
+        """Padding that does not depend on the length."""
+        if isinstance(self.padding, str):
+            return (self.reach - 1 if self.padding == "causal" else 0), 0
+        return self.padding
+
+    def reaching(self, lo: np.ndarray, hi: np.ndarray, T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The windows from the first that reaches step lo or a later one to the last that begins before hi."""
+        left, count = self.left(T), self.count(T)
+        start = -(-(lo + left - self.reach + 1) // self.stride)
+        start = np.clip(start, 0, count)
+        return start, np.clip((hi - 1 + left) // self.stride + 1, start, count)
+
+    def steps(self, window: np.ndarray, T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(Q, width) steps on which the places of Q windows stand, each over T (Q,) steps; and which are no padding."""
+        t = (window * self.stride - self.left(T))[:, None] + np.arange(self.width) * self.dilation
+        return t, (t >= 0) & (t < T[:, None])
+
+    def middles(self, window: np.ndarray, T: np.ndarray) -> np.ndarray:
+        """(Q,) the middle of the steps that each window covers, the lower of two; padding does not count."""
+        begin = window * self.stride - self.left(T)
+        first = np.maximum(-(begin // self.dilation), 0)  # the first place that is no padding, and the last
+        last = np.minimum((T - 1 - begin) // self.dilation, self.width - 1)
+        return np.clip(begin + (first + last) // 2 * self.dilation, 0, T - 1)
+
+
+def checked(layer: Any, names: dict[str, int], paddings: Sequence[str]) -> None:
+    """Check the settings of a layer with windows: whole numbers of at least so much, and the padding."""
+    kind = type(layer).__name__
+    layer._set(**{name: whole(getattr(layer, name), f"{kind}: {name}", least) for name, least in names.items()})
+    padding = layer.padding
+    if isinstance(padding, str):
+        one_of(padding, f"{kind}: padding", paddings)
+        return
+    if not isinstance(padding, Sequence) or len(padding) != 2:
+        listed = ", ".join(map(repr, paddings))
+        raise LrpError(f"{kind}: padding must be {listed}, or a pair of steps (left, right), got {padding!r}.")
+    layer._set(padding=tuple(whole(steps, f"{kind}: padding", 0) for steps in padding))
+
+
+class View(NamedTuple):
+    """The windows over one batch."""
+
+    batch: Batch  # one row for each window
+    rows: np.ndarray  # (Q, width) row of the input on which each place of a window stands; R for padding
+
+    def spread(self, message: np.ndarray, R: int) -> np.ndarray:
+        """(R, M) the same message (Q, M) for every step that a window sees, summed over the windows."""
+        out = np.zeros((R + 1, message.shape[1]), message.dtype)
+        for place in range(self.rows.shape[1]):  # no two windows have the same step at the same place
+            out[self.rows[:, place]] += message
+        return out[:R]
+
+
+@lru_cache(maxsize=16)
+def _view(windows: Windows, lengths: bytes) -> View:
+    """The windows over sequences of these lengths: series often have all the same."""
+    before = Batch(np.frombuffer(lengths, np.int64))
+    T = before.lengths
+    after = Batch(windows.count(T))
+    t, real = windows.steps(after.step, T[after.owner])
+    rows = before.first.take(t, mode="clip") + after.owner[:, None]
+    rows = np.where(real, rows, before.R)
+    rows.setflags(write=False)
+    return View(after, rows)
+
+
+class Windowed(Layer):
+    """A layer whose outputs are functions of windows over the steps."""
+
+    @property
+    def windows(self) -> Windows:
+        """How the windows follow one another."""
+        raise NotImplementedError  # pragma: no cover
+
+    def of_windows(self, x: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Outputs (Q, M) of Q windows whose places stand on these rows (Q, width) of x (R, D); R is padding."""
+        raise NotImplementedError  # pragma: no cover
+
+    def steps(self, T: int) -> int:
+        """How many steps the output has where the input has T."""
+        return int(self.windows.count(T))
+
+    def _needs_steps(self, x: Size, name: str) -> None:
+        if not x.steps:
+            raise LrpError(f"{name} must go over the steps of a series, got one vector a sequence from the {x.source}.")
+
+    def view(self, batch: Batch) -> View:
+        """The windows over a batch, or an LrpError where a sequence is too short."""
+        windows, T = self.windows, batch.lengths
+        if windows.count(T[-1]) < 1:
+            raise LrpError(
+                f"{type(self).__name__}: a sequence must have at least {windows.least} steps here, got {T[-1]}; "
+                "give longer sequences."
+            )
+        return _view(windows, T.tobytes())
+
+    def changed(
+        self, ran: Ran, changes: Sequence[Change | None], wanted: tuple[str, ...], tol: float
+    ) -> tuple[Change, ...]:
+        """Only windows that reach a changed step have another output; where steps are left out, all are run."""
+        change: Any = changes[0]
+        if (change.size != change.hi - change.lo).any():
+            return super().changed(ran, changes, wanted, tol)
+        x, windows = ran.inputs[0], self.windows
+        T = x.batch.lengths[change.owner]
+        lo, hi = windows.reaching(change.lo, change.hi, T)
+        size = hi - lo
+        own = np.cumsum(size) - size
+        v = np.repeat(np.arange(len(size)), size)
+        t, real = windows.steps(np.arange(len(v)) - own[v] + lo[v], T[v])
+        seen = change.row_at(x, np.broadcast_to(v[:, None], t.shape)[real], t[real])
+        rows = np.full(t.shape, len(seen))
+        rows[real] = np.arange(len(seen))
+        return (Change(change.owner, lo, hi, size, own, 1, self.of_windows(seen, rows)),)
+
+    def _phrase(self, part: Part, before: Batch, after: Batch) -> Part:
+        """The phrase in windows: one counts as inside if the middle of the steps that it covers is."""
+        middles = self.windows.middles(after.step, before.lengths[after.owner])
+        ordered = np.sort(before.starts[after.owner] + middles)  # those of each sequence together
+        offset, first = before.starts[part.owner], after.starts[part.owner]
+        start, stop = (ordered.searchsorted(offset + step) - first for step in (part.start, part.stop))
+        since, _ = self.windows.reaching(part.since, part.since, before.lengths[part.owner])
+        return part._replace(start=start, stop=stop, since=np.minimum(since, start))
