@@ -132,6 +132,20 @@ class Conv1D(Windowed):
         part = self._phrase(part, x.batch, ran.outputs[0].batch)
         return (part._replace(beta=Packed(a, view.batch), delta=delta),)
 
+    def with_affine_before(self, s: np.ndarray, t: np.ndarray) -> Conv1D | None:
+        """Of s x + t, where there is no padding: padding is 0 behind an Affine layer, not t."""
+        if self.padding not in ("valid", (0, 0)):
+            return None
+        blocks = self.K.reshape(self.groups, -1, *self.K.shape[1:])  # (groups, out / groups, width, in / groups)
+        s, t = s.reshape(self.groups, 1, 1, -1), t.reshape(self.groups, 1, 1, -1)
+        return replace(self, K=(blocks * s).reshape(self.K.shape), d=self.d + (blocks * t).sum(axis=(2, 3)).ravel())
+
+    def with_affine_after(self, s: np.ndarray, t: np.ndarray) -> Conv1D | None:
+        """s y + t, where no activation is in between."""
+        if self.activation != "linear":
+            return None
+        return replace(self, K=self.K * s[:, None, None], d=self.d * s + t)
+
     def activations(self, number: int, ran: Ran) -> tuple[NamedTuple, ...]:
         """z and y."""
         return (Outputs(number, ran.trace[0], ran.outputs[0].rows),)
