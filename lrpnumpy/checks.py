@@ -127,7 +127,7 @@ def finite(value: Any, what: str) -> float:
 
 
 def whole(value: Any, what: str, least: int | None = None) -> int:
-    """`value` as a whole number, not below `least`."""
+    """`value` as an int, not less than `least`."""
     is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     if not is_whole or (least is not None and value < least):
         wanted = "a whole number" if least is None else f"a whole number of at least {least}"
