@@ -95,8 +95,8 @@ def _mend(
         for k, values in zip(some, again.spans, strict=True):  # type: ignore[arg-type]
             columns.spans[k] = values.astype(model.dtype)
     if columns.hidden is not None:
-        for (_, _, old), (_, _, new) in zip(columns.hidden, again.hidden, strict=True):  # type: ignore[arg-type]
-            old[..., main, :] = new
+        for (_, _, batch, old), (*_, new) in zip(columns.hidden, again.hidden, strict=True):  # type: ignore[arg-type]
+            old[..., np.isin(batch.owner, some), :] = new
 
 
 def _part_in_float64(x: Packed, rows: np.ndarray, some: np.ndarray) -> Packed:

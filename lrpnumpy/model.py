@@ -182,7 +182,7 @@ class Model(Record):
         records: list[Record] = [*(node.layer for node in self.nodes), *self.ports.values()]
         dtype = np.result_type(*(array.dtype for record in records for _, array in record.all_arrays()))
         cast = {node.name: node._replace(layer=node.layer.astype(dtype)) for node in self.nodes}
-        ports = {name: port.astype(dtype) for name, port in self.ports.items()}
+        ports = {name: replace(port.astype(dtype)) for name, port in self.ports.items()}  # its own: they get its dtype
         for port in ports.values():
             port._set(dtype=dtype)
         is_graph = isinstance(self.layers[0], Node)
@@ -223,6 +223,17 @@ class Model(Record):
     def width(self) -> int:
         """Units of the widest recurrent layer."""
         return max(node.layer.outputs for node in self.nodes if is_recurrent(node.layer))
+
+    @cached_property
+    def least(self) -> dict[str, int]:
+        """How many steps each input must have for every layer to have at least one; 1 for an input without steps."""
+        least = dict.fromkeys(self.sizes, 1)
+        for node in reversed(self.nodes):
+            needed = node.layer.least(least[node.name])
+            for name in node.inputs:
+                if self.sizes[name].steps:
+                    least[name] = max(least[name], needed)
+        return {name: least[name] for name in self.ports}
 
     @cached_property
     def row_width(self) -> int:

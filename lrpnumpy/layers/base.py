@@ -153,6 +153,10 @@ class Layer(Record):
         """From the message that arrives at the output to a message for each input."""
         raise NotImplementedError  # pragma: no cover
 
+    def least(self, steps: int) -> int:
+        """How many steps the inputs must have for the output to have so many, of a layer that takes and gives steps."""
+        return steps
+
     # What passes.py calls. A layer with one output only needs the functions above.
 
     def run(self, xs: Sequence[Packed], keep: Keep, wanted: tuple[str, ...]) -> tuple[tuple[Packed, ...], Any]:

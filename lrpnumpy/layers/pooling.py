@@ -83,8 +83,7 @@ class MaxPool1D(Pool):
         seen = np.concatenate([x.rows, np.full_like(x.rows[:1], -np.inf)]).take(ran.trace.rows, axis=0)
         won = part.true(Packed(seen.argmax(axis=1), y.batch), view.batch)  # place in each window
         rows = beta.rows[np.take_along_axis(view.rows, won, axis=1), np.arange(won.shape[1])]
-        part = self._phrase(part, x.batch, y.batch)
-        return (part._replace(beta=Packed(rows, view.batch)),)
+        return (self.part_after(ran, parts, Packed(rows, view.batch), part.delta),)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -122,9 +121,9 @@ class AvgPool1D(Pool):
 
     def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
         """The mean of beta."""
-        part, x = parts[0], ran.inputs[0]
-        beta, _ = self.forward([part.written(x)], None)
-        return (self._phrase(part, x.batch, ran.outputs[0].batch)._replace(beta=beta),)
+        part = parts[0]
+        beta, _ = self.forward([part.written(ran.inputs[0])], None)
+        return (self.part_after(ran, parts, beta, part.delta),)
 
 
 def _count(rows: np.ndarray, R: int, dtype: np.dtype) -> np.ndarray:

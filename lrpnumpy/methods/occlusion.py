@@ -121,8 +121,8 @@ def _scores(
     model, batch, V = trace.model, trace.inputs[name].batch, len(variants.owner)
     T = batch.lengths[variants.owner]
     leaves_out = options.how == "omit" and variants.variable is None and model.ports[name].steps
-    if leaves_out and (whole := variants.stop - variants.start == T).any():
-        raise LrpError(f"how='omit' must leave at least one step, got a phrase of all {T[whole][0]}; use how='zero'.")
+    if leaves_out:
+        _check_what_is_left(T, variants.stop - variants.start, model.least[name])
     scores = np.empty((V, model.outputs), trace.scores.dtype)
     numbers = model.inputs + 4 * model.width
     for a, b in groups(T * numbers if model.row_width else np.full(V, numbers), MOST):
@@ -144,6 +144,15 @@ def _scores(
             found = Change(some.owner, position, position, 0 * position, position, 0, trace.scores[:0])
         scores[a:b] = found.row_at(trace.output, np.arange(b - a), position)
     return scores
+
+
+def _check_what_is_left(T: np.ndarray, out: np.ndarray, least: int) -> None:
+    """Raise unless each variant of T steps has `least` of them left when `out` are left out."""
+    wrong = np.flatnonzero(T - out < least)
+    if len(wrong):
+        count, size = "one step" if least == 1 else f"{least} steps", out[wrong[0]]
+        got = f"all {size}" if size == T[wrong[0]] else f"{size} of {T[wrong[0]]}"
+        raise LrpError(f"how='omit' must leave at least {count}, got a phrase of {got}; use how='zero'.")
 
 
 def _change(x: Packed, variants: Variants, baseline: np.ndarray | None, leaves_out: bool) -> Change:

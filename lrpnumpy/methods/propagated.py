@@ -76,7 +76,11 @@ def _one(question: Question, targets: np.ndarray) -> Columns:
         columns.sound = adds_up(ledger["total"], explained, size) & (ledger["largest"] <= TOO_LARGE * abs(explained))
         if request.hidden:
             numbers = {trace.model.nodes[k].name: number for number, k in enumerate(trace.model.numbers)}
-            columns.hidden = [(numbers[name], *one) for name, found in passed.hidden.items() for one in found]
+            columns.hidden = [
+                (numbers[name], direction, trace.ran[name].inputs[0].batch, states)
+                for name, found in passed.hidden.items()
+                for direction, states in found
+            ]
             columns.hidden.sort(key=lambda one: one[0])
     if question.spans is not None:
         sums = [np.concatenate(([0], np.cumsum(word))) for word in x.batch.split(relevance)]
