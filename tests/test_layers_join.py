@@ -193,3 +193,13 @@ def test_two_series_must_have_the_same_steps(rng):
     x["snow"] = x["snow"][:4]
     with pytest.raises(lrp.LrpError, match="Concat: inputs must have the same number of steps, got 3 and 4"):
         lrp.explain(model, x, "occlusion-f", how="omit")
+
+
+def test_a_model_in_float32_leaves_the_other_as_it_was(rng):
+    """Both have inputs of the same description."""
+    model = two_series(rng)
+    x = {"rain": rng.normal(size=(4, 2)), "snow": rng.normal(size=(4, 3))}
+    before = lrp.predict(model, x)
+    short = model.astype("float32")
+    assert lrp.predict(short, x).dtype == np.float32
+    assert (lrp.predict(model, x) == before).all()

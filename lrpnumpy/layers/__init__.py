@@ -2,6 +2,8 @@
 
 from lrpnumpy.layers.activation import Activation
 from lrpnumpy.layers.affine import Affine
+from lrpnumpy.layers.attention import AdditiveAttention, Attention, MultiHeadAttention
+from lrpnumpy.layers.attention_pool import AttentionPool
 from lrpnumpy.layers.base import Layer, Record, Size
 from lrpnumpy.layers.bidirectional import Bidirectional
 from lrpnumpy.layers.conv import Conv1D
@@ -19,7 +21,8 @@ from lrpnumpy.layers.shape import Flatten, Repeat, Reshape, Reverse, Slice
 
 _KINDS: tuple[type[Layer], ...] = (
     LSTM, GRU, RNN, Bidirectional, Dense, Conv1D, MaxPool1D, AvgPool1D, Mean, Max, Sum, LastRow, Activation, Affine,
-    LayerNorm, Concat, Add, Average, Subtract, Multiply, Repeat, Flatten, Reshape, Slice, Reverse,
+    LayerNorm, Concat, Add, Average, Subtract, Multiply, Repeat, Flatten, Reshape, Slice, Reverse, AttentionPool,
+    Attention, AdditiveAttention, MultiHeadAttention,
 )  # fmt: skip
 LAYERS = {kind.__name__: kind for kind in _KINDS}  # by their names in a file
 
@@ -30,7 +33,10 @@ __all__ = [
     "RNN",
     "Activation",
     "Add",
+    "AdditiveAttention",
     "Affine",
+    "Attention",
+    "AttentionPool",
     "Average",
     "AvgPool1D",
     "Bidirectional",
@@ -46,6 +52,7 @@ __all__ = [
     "Max",
     "MaxPool1D",
     "Mean",
+    "MultiHeadAttention",
     "Multiply",
     "Record",
     "Repeat",

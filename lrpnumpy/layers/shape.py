@@ -7,23 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, one_of
+from lrpnumpy.checks import LrpError, one_of, whole
 from lrpnumpy.layers.base import Keep, Layer, Ran, Size
 from lrpnumpy.packed import Batch, Packed, Part
 from lrpnumpy.rules.propagation import Entry, Propagation
-
-
-def _whole(value: Any, what: str, least: int | None = None) -> int:
-    """`value` as an integer, not below `least`."""
-    is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not is_whole or (least is not None and value < least):
-        wanted = "a whole number" if least is None else f"a whole number from {least}"
-        raise LrpError(f"{what} must be {wanted}, got {value!r}.")
-    return int(value)
 
 
 def _needs_steps(x: Size) -> None:
@@ -45,7 +36,7 @@ class Repeat(Layer):
 
     def __post_init__(self) -> None:
         if self.steps is not None:
-            self._set(steps=_whole(self.steps, "Repeat: steps", 1))
+            self._set(steps=whole(self.steps, "Repeat: steps", 1))
 
     def sizes(self, x: Size, like: Size | None = None) -> Size:  # type: ignore[override]
         """(M) once to (M) at every step."""
@@ -136,7 +127,7 @@ class Flatten(Regrouped):
     steps: int
 
     def __post_init__(self) -> None:
-        self._set(steps=_whole(self.steps, "Flatten: steps", 1))
+        self._set(steps=whole(self.steps, "Flatten: steps", 1))
 
     def sizes(self, x: Size) -> Size:  # type: ignore[override]
         """(M) at every step to (steps M)."""
@@ -167,7 +158,7 @@ class Reshape(Regrouped):
     width: int
 
     def __post_init__(self) -> None:
-        self._set(width=_whole(self.width, "Reshape: width", 1))
+        self._set(width=whole(self.width, "Reshape: width", 1))
 
     def sizes(self, x: Size) -> Size:  # type: ignore[override]
         """(M) to (width)."""
@@ -207,8 +198,8 @@ class Slice(Layer):
         one_of(self.axis, "Slice: axis", ("steps", "features"))
         for name in ("start", "stop", "index"):
             if (value := getattr(self, name)) is not None:
-                self._set(**{name: _whole(value, f"Slice: {name}")})
-        self._set(step=_whole(self.step, "Slice: step", 1))
+                self._set(**{name: whole(value, f"Slice: {name}")})
+        self._set(step=whole(self.step, "Slice: step", 1))
         start, stop = self.start or 0, self.stop
         if self.index is not None:
             if (self.start, self.stop, self.step) != (None, None, 1):
