@@ -11,7 +11,8 @@ from lrpnumpy.model import READOUT, Model, Node
 def folded(model: Model) -> Model:
     """The model with every Affine layer inside a neighbour where that is exact; scores and gradients are the same.
 
-    s x + t after a linear Dense layer becomes s V, s d + t; before a Dense or recurrent layer it becomes V s, d + V t.
+    s x + t after a linear Dense or Conv1D layer becomes s V, s d + t. Before a Dense or recurrent layer, or a Conv1D
+    without padding, it becomes V s, d + V t.
     It is left alone where an activation is in between, or where others take the values of the layer that would change.
     A scaler of the inputs is never folded. LRP is that of the smaller network, and the model's provenance says under
     "folded" what was done.

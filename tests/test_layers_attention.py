@@ -283,7 +283,7 @@ def test_large_scores_do_not_overflow(rng):
         (lambda rng: lrp.Attention("big"), "scale must be a finite number, got 'big'"),
         (
             lambda rng: lrp.MultiHeadAttention(*np.ones((4, 3, 3)), heads=0),
-            "heads must be a whole number from 1, got 0",
+            "heads must be a whole number of at least 1, got 0",
         ),
         (
             lambda rng: lrp.MultiHeadAttention(*[np.ones((3, 3))] * 4, heads=2),

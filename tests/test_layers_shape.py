@@ -201,8 +201,8 @@ def test_the_series_that_gives_the_steps_gets_no_relevance(rng):
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: S(step=0), "step must be a whole number from 1, got 0"),
-        (lambda: S(step=-1), "step must be a whole number from 1"),
+        (lambda: S(step=0), "step must be a whole number of at least 1, got 0"),
+        (lambda: S(step=-1), "step must be a whole number of at least 1"),
         (lambda: S(1.5), "start must be a whole number, got 1.5"),
         (lambda: S(True), "start must be a whole number, got True"),
         (lambda: S(3, 3), "stop must lie behind start, got start 3 and stop 3"),
@@ -211,9 +211,9 @@ def test_the_series_that_gives_the_steps_gets_no_relevance(rng):
         (lambda: S(-3, 5), "start must not count from the end where stop counts from the beginning"),
         (lambda: S(1, index=2), "index must stand alone"),
         (lambda: S(axis="time"), "axis must be one of"),
-        (lambda: lrp.Repeat(0), "steps must be a whole number from 1, got 0"),
-        (lambda: lrp.Flatten("4"), "steps must be a whole number from 1, got '4'"),
-        (lambda: lrp.Reshape(0), "width must be a whole number from 1"),
+        (lambda: lrp.Repeat(0), "steps must be a whole number of at least 1, got 0"),
+        (lambda: lrp.Flatten("4"), "steps must be a whole number of at least 1, got '4'"),
+        (lambda: lrp.Reshape(0), "width must be a whole number of at least 1"),
     ],
 )
 def test_settings_that_are_refused(make, says):

@@ -10,9 +10,12 @@ import pytest
 from networks import close
 
 import lrpnumpy as lrp
+from lrpnumpy.encode import encode_all, packed
 from lrpnumpy.folding import folded
 from lrpnumpy.layers.windows import Windows
+from lrpnumpy.methods.decomposition import phrases_of
 from lrpnumpy.packed import Batch
+from lrpnumpy.passes import decompose, forward
 
 PADDINGS = ("valid", "same", "causal", (2, 1), (0, 3))
 
@@ -171,6 +174,25 @@ def test_relevance_of_a_convolution_by_hand(rng):
     close(found.ledger.biases[0], (s * d).sum())
 
 
+def test_biases_of_groups_are_shared_with_their_own_inputs(rng):
+    """Two groups of one output and two inputs, three windows of which the outer two stand on padding, too."""
+    K, d, x, eps = rng.normal(size=(2, 3, 2)), rng.normal(size=2), rng.normal(size=(3, 4)), 0.1
+    model = network(rng, lrp.Conv1D(K, d, padding="same", groups=2), D=4, M=2)
+    found = lrp.explain(model, x, "lrp-all", 0, eps=eps, share_bias=True).variables
+    z = restated(model.layers[0], x)
+    R = lrp.explain(lrp.Model(model.layers[1:]), z, "lrp-all", 0, eps=eps, share_bias=True).variables
+    want = np.zeros_like(x)
+    for window, steps in enumerate([(-1, 0, 1), (0, 1, 2), (1, 2, 3)]):
+        for group in range(2):
+            stabilised = z[window, group] + eps * (1 if z[window, group] >= 0 else -1)
+            s, terms = R[window, group] / stabilised, 2 * sum(0 <= t < 3 for t in steps)
+            left = s * d[group] + R[window, group] - s * z[window, group]
+            for place, t in enumerate(steps):
+                for i in range(2) if 0 <= t < 3 else ():
+                    want[t, 2 * group + i] += K[group, place, i] * x[t, 2 * group + i] * s + left / terms
+    close(found, want)
+
+
 def test_the_first_of_equal_winners_takes_all(rng):
     model = network(rng, lrp.MaxPool1D(2, 1), M=4)
     x = np.repeat(rng.normal(size=(1, 4)), 4, axis=0)
@@ -313,6 +335,65 @@ def test_occlusion_of_steps_that_no_window_sees(rng):
     found = lrp.explain(model, x, "occlusion-f", 0, tol=1e-9).relevance
     np.testing.assert_array_equal(found[[2, 3, 6, 7]], 0)
     assert (found[[0, 1, 4, 5]] != 0).all()
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        {"activation": "tanh", "padding": "same"},
+        {"activation": "relu", "padding": "causal", "stride": 2, "groups": 2},
+        lrp.MaxPool1D(2),
+        lrp.MaxPool1D(3, 2, (2, 1)),
+        lrp.AvgPool1D(3, 2, "same"),
+    ],
+    ids=str,
+)
+def test_decomposition_restated(rng, layer):
+    """beta and delta of every window, for phrases of sequences of several lengths, above a Dense layer with a bias."""
+    layer = conv(rng, 4, 4, **layer) if isinstance(layer, dict) else layer
+    below = nets.dense(rng, 4, 4)
+    model, xs = network(rng, below, layer), records(rng, lengths=(9, 7, 7, 4))
+    trace = forward(model, packed(model, encode_all(model, xs)), "trace")
+    owner, start, stop = np.array([[0, 0, 0, 1, 2, 3], [0, 4, 8, 2, 0, 1], [9, 6, 9, 5, 1, 3]])
+    part = dict(decompose(trace, phrases_of(trace, "x", owner, start, stop)))["1"]
+    for v, beta in enumerate(part.beta.batch.split(part.beta.rows)):
+        x = xs[owner[v]] @ below.V.T + below.d
+        inside = (np.arange(len(x)) >= start[v]) & (np.arange(len(x)) < stop[v])
+        beta_x = xs[owner[v]] @ below.V.T * inside[:, None]
+        if isinstance(layer, lrp.Conv1D):
+            plain, F = (
+                replace(layer, d=None, activation="linear"),
+                {"tanh": np.tanh, "relu": lambda z: np.maximum(z, 0)},
+            )
+            a, z, F = restated(plain, beta_x), restated(plain, x) + layer.d, F[layer.activation]
+            blocks = [below.d[:2], below.d[2:]] if layer.groups == 2 else [below.d]
+            b = layer.d + [(layer.K[j] * blocks[j * layer.groups // 4]).sum() for j in range(4)]
+            close(part.delta, F(b))
+            close(beta, (F(a + b) - F(b) + F(z) - F(z - a)) / 2, 1e-12, 1)
+            continue
+        close(part.delta, below.d)
+        if isinstance(layer, lrp.AvgPool1D):
+            close(beta, restated(layer, beta_x), 1e-12, 1)
+            continue
+        seen = [
+            [t for t in one if t is not None] for one in windows(len(x), layer.size, layer.stride, 1, layer.padding)
+        ]
+        close(beta, [[beta_x[one[x[one, j].argmax()], j] for j in range(4)] for one in seen], 1e-12, 1)
+
+
+class FromTheStart(lrp.Conv1D):
+    def part_after(self, ran, parts, beta, delta):
+        return super().part_after(ran, parts, beta, delta)._replace(since=np.zeros_like(parts[0].since))
+
+
+@pytest.mark.parametrize("cell", [nets.lstm, nets.two_way])
+def test_decomposition_begins_where_a_window_reaches_the_phrase(rng, cell):
+    settings = {"stride": 2, "dilation": 2, "padding": "same", "activation": "tanh"}
+    first, above = conv(rng, 4, 4, **settings), cell(rng, 4, 3)
+    rest = [above, nets.dense(rng, above.outputs, 2)]
+    model, plain = lrp.Model([first, *rest]), lrp.Model([FromTheStart(first.K, first.d, **settings), *rest])
+    for x in records(rng):
+        close(lrp.explain(model, x, "cd", 1).relevance, lrp.explain(plain, x, "cd", 1).relevance, 1e-12)
 
 
 @pytest.mark.parametrize(

@@ -116,10 +116,10 @@ def back_through_matrix(
     how: Propagation, R: np.ndarray, z: np.ndarray, d: np.ndarray | None, V: np.ndarray, x: Packed, entry: Entry
 ) -> np.ndarray:
     """Message to the inputs of z = V x + d: R_i = x_i sum_j v_ji s_j."""
-    s, alike = back_through_sum(how, R, z, d, V.shape[1], x.batch, entry)
+    s, shared = back_through_sum(how, R, z, d, V.shape[1], x.batch, entry)
     R_x = s @ V
     if how.times_input:
         R_x *= x.rows
     if how.share_bias:
-        R_x += alike.sum(axis=1, keepdims=True)
+        R_x += shared.sum(axis=1, keepdims=True)
     return R_x
