@@ -1,8 +1,8 @@
-"""Explain the decisions of trained LSTM networks, from plain arrays, without a deep-learning framework."""
+"""Explain the decisions of trained recurrent networks, from a weight file, without a deep-learning framework."""
 
 from typing import TYPE_CHECKING, Any
 
-from lrpnumpy.checks import LrpError, RelevanceWarning, WeightFileError
+from lrpnumpy.checks import AssumptionWarning, LrpError, RelevanceWarning, WeightFileError
 from lrpnumpy.explain import compare, explain, explain_all
 from lrpnumpy.files import convert, from_torch, inspect, load, save
 from lrpnumpy.layers import (
@@ -10,18 +10,32 @@ from lrpnumpy.layers import (
     LSTM,
     RNN,
     Activation,
+    Add,
+    AdditiveAttention,
     Affine,
+    Attention,
+    AttentionPool,
+    Average,
     AvgPool1D,
     Bidirectional,
+    Concat,
     Conv1D,
     Dense,
     Embedding,
+    Flatten,
     LastRow,
     Layer,
     LayerNorm,
     Max,
     MaxPool1D,
     Mean,
+    MultiHeadAttention,
+    Multiply,
+    Repeat,
+    Reshape,
+    Reverse,
+    Slice,
+    Subtract,
     Sum,
 )
 from lrpnumpy.methods import methods
@@ -40,14 +54,22 @@ __all__ = [
     "LSTM",
     "RNN",
     "Activation",
+    "Add",
+    "AdditiveAttention",
     "Affine",
+    "AssumptionWarning",
+    "Attention",
+    "AttentionPool",
+    "Average",
     "AvgPool1D",
     "Bidirectional",
     "Comparison",
+    "Concat",
     "Conv1D",
     "Dense",
     "Embedding",
     "Explanation",
+    "Flatten",
     "Input",
     "LastRow",
     "Layer",
@@ -57,9 +79,16 @@ __all__ = [
     "MaxPool1D",
     "Mean",
     "Model",
+    "MultiHeadAttention",
+    "Multiply",
     "Node",
     "RelevanceWarning",
+    "Repeat",
+    "Reshape",
+    "Reverse",
     "Rule",
+    "Slice",
+    "Subtract",
     "Sum",
     "WeightFileError",
     "compare",

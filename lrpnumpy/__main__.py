@@ -16,7 +16,7 @@ import numpy as np
 import lrpnumpy as lrp
 from lrpnumpy import files
 from lrpnumpy.methods import METHODS
-from lrpnumpy.model import READOUTS
+from lrpnumpy.model import OUTPUTS, READOUTS
 
 DEFAULT_MODEL = "sentiment"
 
@@ -28,7 +28,7 @@ def _explain(options: argparse.Namespace) -> None:
 
     if kernels.mode == "background":
         kernels.mode = "small"  # one sentence: by the time a kernel is compiled the program is over
-    model = lrp.load(options.model, which=options.which)
+    model = lrp.load(options.model, **_hints(options))
     x = _input(options)
     common = {"target": _class(options.target), "versus": _class(options.versus), **_method_options(options)}
     stream = sys.stdout
@@ -127,7 +127,7 @@ def _corpus(options: argparse.Namespace) -> None:
         client = Client(options.scheduler)
     names = ("method", "unit", "step", "format", "field", "resume", "strict", "longest", "max_line", "threads")
     run = lrp.explain_corpus(
-        lrp.load(options.model, which=options.which),
+        lrp.load(options.model, **_hints(options)),
         options.source,
         options.out,
         target=_class(options.target),
@@ -157,13 +157,12 @@ def _methods(options: argparse.Namespace) -> None:
 
 def _inspect(options: argparse.Namespace) -> None:
     """Say what a weight file holds, and what was assumed."""
-    print(files.inspect(options.file, which=options.which, config=options.config, readout=options.readout))
+    print(files.inspect(options.file, **_hints(options)))
 
 
 def _convert(options: argparse.Namespace) -> None:
     """Write any weight file that can be opened in the native format."""
-    names = ("which", "config", "readout", "overwrite")
-    files.convert(options.source, options.target, **{name: getattr(options, name) for name in names})
+    files.convert(options.source, options.target, overwrite=options.overwrite, **_hints(options))
     print(f"wrote {options.target}", file=sys.stderr)
 
 
@@ -244,17 +243,32 @@ def parser() -> argparse.ArgumentParser:
     convert.add_argument("source")
     convert.add_argument("target")
     convert.add_argument("--overwrite", action="store_true", help="replace the target if it exists")
-    for sub in (inspect, convert):
-        sub.add_argument("--which", help="which model of a file that holds several")
-        sub.add_argument("--config", metavar="FILE", help="configuration as JSON, for files that hold weights alone")
-        sub.add_argument(
-            "--readout",
-            choices=READOUTS,
-            help="how the output is read, where the file does not say",
-        )
+    for sub in (inspect, convert, explain, corpus):
+        _add_hints(sub)
     compile_ = command("compile", _compile)
     compile_.add_argument("--dtype", choices=("float32", "float64"), help="default: both")
     return top
+
+
+def _add_hints(command: argparse.ArgumentParser) -> None:
+    """What a weight file may not say by itself."""
+    hints = command.add_argument_group("what the weight file does not say")
+    hints.add_argument("--which", help="which model of a file that holds several")
+    hints.add_argument("--config", metavar="FILE", help="configuration as JSON, for files that hold weights alone")
+    hints.add_argument("--readout", choices=READOUTS, help="how the steps become a prediction")
+    hints.add_argument("--layers", metavar="A,B,…", type=_listed, help="modules in the order in which they are applied")
+    hints.add_argument("--activations", metavar="A,B,…", type=_listed, help="after each linear module but the last")
+    hints.add_argument("--output", choices=OUTPUTS, help="which probability belongs to the scores")
+
+
+def _listed(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")]
+
+
+def _hints(options: argparse.Namespace) -> dict[str, Any]:
+    """What was said about the weight file."""
+    names = ("which", "config", "readout", "layers", "activations", "output")
+    return {name: getattr(options, name) for name in names}
 
 
 def _add_method(command: argparse.ArgumentParser) -> None:
@@ -262,7 +276,6 @@ def _add_method(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--model", default=DEFAULT_MODEL, help="a weight file, or the name of a shipped model (default: %(default)s)"
     )
-    command.add_argument("--which", help="which model of a file that holds several")
     command.add_argument(
         "--method",
         default="lrp-all",

@@ -24,6 +24,10 @@ class RelevanceWarning(UserWarning):
     """Relevance came out infinite, or so large that rounding decides it."""
 
 
+class AssumptionWarning(UserWarning):
+    """A weight file does not say something that a prediction depends on, and it was assumed."""
+
+
 def float_array(value: Any, what: str, shape: tuple[int | None, ...] | None = None, *, dtype: Any = None) -> np.ndarray:
     """`value` as a new, read-only, C-contiguous float array; `shape` has None where any length will do.
 
@@ -49,7 +53,7 @@ def float_array(value: Any, what: str, shape: tuple[int | None, ...] | None = No
 
 
 def numbers(value: np.ndarray, what: str, dtype: np.dtype) -> np.ndarray:
-    """An array of floats or integers of any size and memory order as a new, read-only, contiguous one of `dtype`."""
+    """Floats or integers of any width, in any memory order, as a new, read-only, contiguous array of `dtype`."""
     if value.dtype.kind not in "fiu":
         raise LrpError(f"{what} must be an array of floats or integers, got {value.dtype}.")
     return _finite(value, what, dtype, "scale the input, or use model.astype('float64')")
@@ -104,13 +108,6 @@ def names(value: Any, what: str, count: int) -> tuple[str, ...] | None:
     return found
 
 
-def whole(value: Any, what: str, least: int) -> int:
-    """`value` as an int that is not less than `least`."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise LrpError(f"{what} must be a whole number of at least {least}, got {value!r}.")
-    return int(value)
-
-
 def non_negative(value: Any, what: str) -> float:
     """`value` as a finite float that is not negative."""
     try:
@@ -120,3 +117,19 @@ def non_negative(value: Any, what: str) -> float:
     if not (math.isfinite(number) and number >= 0):
         raise LrpError(f"{what} must be a finite number that is not negative, got {value!r}.")
     return number
+
+
+def finite(value: Any, what: str) -> float:
+    """`value` as a finite float."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise LrpError(f"{what} must be a finite number, got {value!r}.")
+    return float(value)
+
+
+def whole(value: Any, what: str, least: int | None = None) -> int:
+    """`value` as an int, not less than `least`."""
+    is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not is_whole or (least is not None and value < least):
+        wanted = "a whole number" if least is None else f"a whole number of at least {least}"
+        raise LrpError(f"{what} must be {wanted}, got {value!r}.")
+    return int(value)

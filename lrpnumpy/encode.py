@@ -52,7 +52,7 @@ Encoder = Callable[[Input, Sequence[Any], Sequence[str]], list[Encoded]]
 
 def encode(model: Model, value: Any, where: str = "x") -> Encoded:
     """One record in any of its forms: a string, a list of words, token ids, a (T, D) array; or a dict of such."""
-    if len(model.ports) == 1 and not isinstance(value, Mapping):
+    if len(model.ports) == 1 and (isinstance(value, (np.ndarray, str, list)) or not isinstance(value, Mapping)):
         port = model.ports[model.main]
         encoder, form = _form(port, value, where)
         return _long_enough(model, encoder(port, [form], [where]), [where])[0]
@@ -118,22 +118,19 @@ def _encode_port(port: Input, values: Sequence[Any], where: Sequence[str]) -> li
 
 
 def _form(port: Input, value: Any, where: str) -> tuple[Encoder, Any]:
-    """What a sequence is, words looked up, token ids or vectors, and the function that encodes such."""
+    """The function that encodes this form of input (words, token ids or vectors), and what to hand to it."""
     if not port.steps:  # one vector, one word or one id: a sequence of one step
         value = [value] if isinstance(value, str) or np.ndim(value) == (0 if port.embedding else 1) else value
-    if isinstance(value, str):
+    if isinstance(value, str) or (
+        isinstance(value, Sequence) and len(value) and all(map(str.__instancecheck__, value))
+    ):
         if port.embedding is None or port.embedding.vocabulary is None:
+            got = "a string" if isinstance(value, str) else "words"
             raise LrpError(
-                f"{where}: this model has no vocabulary, so it must get a ({'T'}, {port.size}) array, got a string."
+                f"{where}: this model has no vocabulary, so it must get a (T, {port.size}) array, got {got}."
             )
-        value = text.tokens(value, port.embedding.tokenizer)
-        if not value:
+        if isinstance(value, str) and not (value := text.tokens(value, port.embedding.tokenizer)):
             raise LrpError(f"{where} must have at least one word, got an empty string.")
-    if isinstance(value, Sequence) and len(value) and all(map(str.__instancecheck__, value)):
-        if port.embedding is None or port.embedding.vocabulary is None:
-            raise LrpError(
-                f"{where}: this model has no vocabulary, so it must get a (T, {port.size}) array, got words."
-            )
         return _words, (text.lookup(port.embedding, value, where), tuple(value))
     array = value if isinstance(value, np.ndarray) else _as_array(value, where)
     if array.ndim and not len(array):

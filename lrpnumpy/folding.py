@@ -11,7 +11,8 @@ from lrpnumpy.model import READOUT, Model, Node
 def folded(model: Model) -> Model:
     """The model with every Affine layer inside a neighbour where that is exact; scores and gradients are the same.
 
-    s x + t after a linear Dense layer becomes s V, s d + t; before a Dense or recurrent layer it becomes V s, d + V t.
+    s x + t after a linear Dense or Conv1D layer becomes s V, s d + t. Before a Dense or recurrent layer, or a Conv1D
+    without padding, it becomes V s, d + V t.
     It is left alone where an activation is in between, or where others take the values of the layer that would change.
     A scaler of the inputs is never folded. LRP is that of the smaller network, and the model's provenance says under
     "folded" what was done.
@@ -53,6 +54,8 @@ def _before(nodes: dict[str, Node], result: str, name: str, source: str, layer: 
 
 
 def _after(nodes: dict[str, Node], result: str, takers: list[str], name: str, layer: Affine) -> dict[str, Layer]:
-    """The new layers after it, by name, if all of them can have it inside."""
+    """The new layers after it, by name, if all of them can have it inside: as their first input, not a start state."""
+    if result == name or any(name in nodes[taker].inputs[1:] for taker in takers):
+        return {}
     new = {taker: nodes[taker].layer.with_affine_before(layer.s, layer.t) for taker in takers}
-    return {} if result == name or any(one is None for one in new.values()) else new
+    return {} if any(one is None for one in new.values()) else new

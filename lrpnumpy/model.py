@@ -182,7 +182,7 @@ class Model(Record):
         records: list[Record] = [*(node.layer for node in self.nodes), *self.ports.values()]
         dtype = np.result_type(*(array.dtype for record in records for _, array in record.all_arrays()))
         cast = {node.name: node._replace(layer=node.layer.astype(dtype)) for node in self.nodes}
-        ports = {name: port.astype(dtype) for name, port in self.ports.items()}
+        ports = {name: replace(port.astype(dtype)) for name, port in self.ports.items()}  # its own: they get its dtype
         for port in ports.values():
             port._set(dtype=dtype)
         is_graph = isinstance(self.layers[0], Node)
@@ -199,6 +199,12 @@ class Model(Record):
     def used(self) -> set[str]:
         """The values that some node takes, and the result."""
         return {self.result, *(name for node in self.nodes for name in node.inputs)}
+
+    @cached_property
+    def unseen(self) -> tuple[str, ...]:
+        """Inputs whose largest relevance no kernel notes: all but those that one layer takes, and that is recurrent."""
+        takers = {name: [node.layer for node in self.nodes if name in node.inputs] for name in self.ports}
+        return tuple(name for name, some in takers.items() if len(some) != 1 or not is_recurrent(some[0]))
 
     @cached_property
     def wanted(self) -> dict[str, tuple[str, ...]]:
@@ -292,11 +298,13 @@ def _checked_layers(layers: Any) -> tuple[Layer | Node, ...]:
     for k, layer in enumerate(layers):
         if not isinstance(layer_of(layer), Layer) or isinstance(layer, Node) != isinstance(layers[0], Node):
             raise LrpError(
-                f"Model: layer {k} must be an LSTM, Bidirectional or Dense layer, got {type(layer).__name__}; "
-                "`lrpnumpy.layers` has all layers, and nodes and bare layers are not mixed."
+                f"Model: layer {k} must be a layer, such as lrp.LSTM or lrp.Dense, got {type(layer).__name__}; "
+                "nodes and bare layers are not mixed."
             )
     if not any(is_recurrent(layer_of(layer)) for layer in layers):
-        raise LrpError(f"Model: layers must have at least one LSTM or Bidirectional, got {len(layers)} others.")
+        raise LrpError(
+            f"Model: layers must have at least one LSTM, GRU, RNN or Bidirectional, got {len(layers)} others."
+        )
     return tuple(layers)
 
 

@@ -46,7 +46,7 @@ def forward(model: Model, inputs: dict[str, Packed], keep: Keep = None) -> Trace
 
 
 class Passed(NamedTuple):
-    """What a way back left where."""
+    """What a backward pass gives."""
 
     inputs: dict[str, np.ndarray]  # (R, D) at each; (R, 1), one for each word, where words were looked up projected
     ledger: np.ndarray  # (nodes, 4, n) what each node kept of each sequence's relevance, see Entry
@@ -70,6 +70,9 @@ def backward(trace: Trace, R: np.ndarray, how: Propagation, *, hidden: bool = Fa
             if part is not None:
                 arrived[source] = arrived[source] + part if source in arrived else part
     inputs = {name: arrived[name] if name in arrived else np.zeros_like(x.rows) for name, x in trace.inputs.items()}
+    if how.times_input:
+        for name in model.unseen:
+            Entry(ledger[0]).see(inputs[name], trace.inputs[name].batch)
     return Passed(inputs, ledger, states)
 
 

@@ -126,6 +126,23 @@ class Explanation:
         """What each input of the network got, by name; the main one, whose relevance is `relevance`, comes first."""
         return {self.name: InputPart(self.relevance, self.variables, self.features, self.tokens), **self.others}
 
+    def of_input(self, name: str) -> Explanation:
+        """The same for one of several inputs: what it got stands in `relevance`, `variables`, `tokens` and `features`.
+
+        An input that is one vector for each record shows its features in place of steps.
+        """
+        if name not in self.inputs:
+            raise LrpError(f"this explanation has the inputs {', '.join(map(repr, self.inputs))}, not {name!r}.")
+        if name == self.name:
+            return replace(self, others={})
+        part = self.inputs[name]
+        shown: dict[str, Any] = {"relevance": part.relevance, "variables": part.variables, "tokens": part.tokens}
+        if part.relevance.shape[-1] == 1 and part.variables is not None and part.tokens is None:
+            labels = part.features or tuple(f"x{d}" for d in range(part.variables.shape[-1]))
+            shown = {"relevance": part.variables[..., 0, :], "variables": None, "tokens": labels}
+        gone: dict[str, Any] = {"ledger": None, "hidden": None, "spans": None, "others": {}}
+        return replace(self, **shown, features=part.features, name=name, **gone)
+
     def __len__(self) -> int:
         return self.relevance.shape[-1]
 
@@ -195,7 +212,10 @@ class Explanation:
         return [Part(int(t), self.tokens[t] if self.tokens else None, float(self.relevance[t])) for t in order]
 
     def to_frame(self) -> Any:
-        """A pandas frame, one row a step: position, token, relevance, and one column a variable where there are any."""
+        """A pandas frame, one row a step: position, token, relevance, and one column a variable where there are any.
+
+        Of several inputs a first column, `input`, says whose step it is.
+        """
         self._one_class("to_frame")
         try:
             import pandas
@@ -203,6 +223,9 @@ class Explanation:
             raise LrpError(
                 "to_frame needs pandas, which is not installed; try `pip install pandas`, or to_dict()."
             ) from None
+        if self.others:
+            frames = {name: self.of_input(name).to_frame() for name in self.inputs}
+            return pandas.concat(frames, names=["input", None]).reset_index("input").reset_index(drop=True)
         frame = pandas.DataFrame({"position": np.arange(len(self)), "relevance": self.relevance})
         if self.tokens:
             frame.insert(1, "token", list(self.tokens))

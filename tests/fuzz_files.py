@@ -10,7 +10,9 @@ and the next case goes on. A case that crashes that process is opened once more 
 
 import argparse
 import importlib.util
+import io
 import json
+import pickletools
 import resource
 import selectors
 import shutil
@@ -18,6 +20,8 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
+import zipfile
 from collections import Counter
 from pathlib import Path
 
@@ -28,13 +32,14 @@ SECONDS = 20  # a case that takes longer hangs
 MAX_BYTES = 2**26  # of arrays; the largest fixture has a few KB
 MEMORY = 2**31  # address space of the process that opens the files
 RESIDENT = 2**29  # what it may really use, Python and libraries included
+OPCODES = [one.code for one in pickletools.opcodes]
 ORDINARY = {"model", "error"}
 
 
 def files():
     """Each fixture with what `load` needs for it, in a fixed order."""
     found = []
-    for scores in sorted(FIXTURES.glob("*/scores.json")):
+    for scores in sorted([*FIXTURES.glob("*/scores.json"), *FIXTURES.glob("*/expected.json")]):
         for name, row in sorted(json.loads(scores.read_text()).items()):
             if name.endswith(".onnx") and importlib.util.find_spec("onnx") is None:
                 continue
@@ -76,6 +81,53 @@ def damage(rng, content):
     return bytes(data)
 
 
+def damage_pickle(rng, content):
+    """`content`, pickles one behind the other and perhaps more, with one to three instructions changed.
+
+    An instruction is taken out, written twice, moved, replaced by another one, or its number made large.
+    """
+    parts, at = [], 0
+    while at < len(content):
+        try:
+            places = [place for _, _, place in pickletools.genops(content[at:])]
+        except ValueError:  # behind the last pickle
+            break
+        ends = [*places[1:], places[-1] + 1]
+        parts += [content[at + a : at + b] for a, b in zip(places, ends, strict=True)]
+        at += ends[-1]
+    for _ in range(int(rng.integers(1, 4))):
+        k, other = (int(n) for n in rng.integers(0, len(parts), size=2))
+        kind = rng.choice(["drop", "twice", "swap", "copy", "opcode", "number", "many"])
+        if kind == "drop":
+            parts[k] = b""
+        elif kind == "twice":
+            parts[k] *= 2
+        elif kind == "swap":
+            parts[k], parts[other] = parts[other], parts[k]
+        elif kind == "copy":
+            parts[k] = parts[other]
+        elif kind == "opcode" and parts[k]:
+            parts[k] = rng.choice(OPCODES).encode("latin-1") + parts[k][1:]
+        elif kind == "number":
+            value = int(rng.choice([0, 1, 2, 255, 2**15, 2**31 - 1])) * int(rng.choice([1, 2**16, 2**32]))
+            parts[k] = b"\x8a\x09" + (value * int(rng.choice([1, -1]))).to_bytes(9, "little", signed=True)
+        else:
+            parts[k] *= 10_000
+    return b"".join(parts) + content[at:]
+
+
+def damage_saved(rng, content):
+    """A file of torch.save whose pickle is damaged, in an archive that is whole."""
+    if not content.startswith(b"PK"):
+        return damage_pickle(rng, content)
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(out, "w") as new:
+        for name in old.namelist():
+            data = old.read(name)
+            new.writestr(name, damage_pickle(rng, data) if name.endswith("data.pkl") else data)
+    return out.getvalue()
+
+
 def write_case(case, folder):
     """The damaged file of a case, and what `load` needs for it."""
     rng = np.random.default_rng([case, 20190101])
@@ -87,7 +139,8 @@ def write_case(case, folder):
         hit = sorted(target.iterdir())[int(rng.integers(3))]
         hit.write_bytes(damage(rng, (path / hit.name).read_bytes()))
     else:
-        target.write_bytes(damage(rng, path.read_bytes()))
+        hurt = damage_saved if path.parent.name == "torchsave" and rng.random() < 0.7 else damage
+        target.write_bytes(hurt(rng, path.read_bytes()))
     return target, load
 
 
@@ -95,6 +148,7 @@ def outcome(path, load):
     """What comes of opening a file, in one word, and more about it."""
     import lrpnumpy as lrp
 
+    warnings.simplefilter("ignore", lrp.AssumptionWarning)
     try:
         model = lrp.load(path, max_bytes=MAX_BYTES, **load)
         assert isinstance(model, lrp.Model)

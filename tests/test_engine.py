@@ -85,9 +85,11 @@ def test_a_batch_gives_what_single_calls_give(data):
 def test_central_differences(rng, readout):
     """Projected on random directions: df/dv = grad . v."""
     layers = [
-        nets.two_way(rng, 3, 4, state=True),
+        nets.two_way(rng, 3, 4, "concat", (nets.lstm, nets.gru), state=True),
         nets.dense(rng, 8, 5, "tanh"),
         nets.lstm(rng, 5, 4, state=True),
+        nets.gru_before(rng, 4, 4, state=True),
+        nets.two_way(rng, 4, 2, "concat", (nets.rnn, nets.rnn), state=True),
         nets.dense(rng, 4, 3),
     ]
     model, x, h = lrp.Model(layers, readout=readout), rng.normal(size=(6, 3)), 1e-6
@@ -127,16 +129,20 @@ def test_torch(rng, directions):
 
 
 def test_the_trace_is_the_oracle_s(rng):
-    model = lrp.Model([nets.two_way(rng, 3, 4), nets.lstm(rng, 8, 2), nets.dense(rng, 2, 3)])
+    lower = nets.two_way(rng, 3, 4, "concat", (nets.lstm, nets.gru))
+    model = lrp.Model([lower, nets.gru_before(rng, 8, 2), nets.rnn(rng, 2, 3), nets.dense(rng, 3, 3)])
     x = rng.normal(size=(5, 3))
     scores, trace = lrp.predict(model, x, trace=True)
     judge = oracle.forward(nets.plain(model), x)
     close(scores, judge[-1]["y"][0])
-    for states, way in zip(trace[:3], [*judge[0]["ways"], *judge[1]["ways"]], strict=True):
-        close(states.z, way["z"])
-        close(states.c, way["c"])
+    gates = [*"ifgo"], ["u", "r", "n"], ["u", "r", "n"], ["h"]
+    for states, names, way in zip(trace[:4], gates, [way for seen in judge[:3] for way in seen["ways"]], strict=True):
+        close(states.z, way["z"].reshape(states.z.shape))
         close(states.h, way["h"])
-        close(states.gates, np.stack([way[gate] for gate in "ifgo"], axis=1))
+        close(states.gates, np.stack([way[gate] for gate in names], axis=1))
+        assert (states.c is not None) == ("c" in way)
+        if "c" in way:
+            close(states.c, way["c"])
 
 
 @pytest.mark.compiled

@@ -26,6 +26,25 @@ CASES = {
     # records: which array of which layer must be what
     "U has three gates": (lambda: lrp.LSTM(U[:3], W, b), r"LSTM: U must have shape \(4, any, any\), got \(3, 2, 3\)"),
     "W does not fit U": (lambda: lrp.LSTM(U, W[:, :1], b), r"LSTM: W must have shape \(4, 2, 2\), got \(4, 1, 2\)"),
+    "U of a GRU has four gates": (
+        lambda: lrp.GRU(U, W[:3]),
+        r"GRU: U must have shape \(3, any, any\), got \(4, 2, 3\)",
+    ),
+    "bn does not fit U": (lambda: lrp.GRU(U[:3], W[:3], bn=b[:3]), r"GRU: bn must have shape \(2\), got \(3, 2\)"),
+    "bn where the reset gate acts before": (
+        lambda: lrp.GRU(U[:3], W[:3], bn=b[0], reset_after=False),
+        r"GRU: bn must be left out with reset_after=False",
+    ),
+    "an unknown gate activation": (
+        lambda: lrp.GRU(U[:3], W[:3], recurrent_activation="softmax"),
+        r"GRU: recurrent_activation must be one of .*, got 'softmax'",
+    ),
+    "U of an RNN has two gates": (lambda: lrp.RNN(U[:2], W[0]), r"RNN: U must have shape .*, got \(2, 2, 3\)"),
+    "W of an RNN does not fit": (lambda: lrp.RNN(U[0], W[0, :1]), r"RNN: W must have shape .*, got .*1, 2\)"),
+    "a head as a direction": (
+        lambda: lrp.Bidirectional(LAYER, HEAD),
+        r"Bidirectional: backward must be an LSTM, a GRU or an RNN, got Dense",
+    ),
     "NaN in a weight": (lambda: lrp.LSTM(holed(U, np.nan), W), r"LSTM: U must be finite, got nan at index \[3, 1, 2\]"),
     "infinite weight": (lambda: lrp.Dense(holed(HEAD.V, np.inf)), r"Dense: V must be finite, got inf"),
     "integer weights": (lambda: lrp.LSTM(np.ones((4, 2, 3), int), W), r"LSTM: U must be float32 or float64, got int64"),
@@ -49,10 +68,10 @@ CASES = {
         lambda: lrp.Model([LAYER, HEAD], embedding=lrp.Embedding(np.ones((3, 4)))),
         r"U of layer 0 \(LSTM\) must take the 4 outputs of the embedding, got 3",
     ),
-    "no recurrent layer": (lambda: lrp.Model([HEAD]), r"at least one LSTM or Bidirectional"),
+    "no recurrent layer": (lambda: lrp.Model([HEAD]), r"at least one LSTM, GRU, RNN or Bidirectional"),
     "a foreign layer": (
         lambda: lrp.Model([LAYER, "Dense"]),
-        r"layer 1 must be an LSTM, Bidirectional or Dense layer, got str",
+        r"layer 1 must be a layer, such as lrp.LSTM or lrp.Dense, got str",
     ),
     "not a list of layers": (lambda: lrp.Model(LAYER), r"layers must be a list"),
     "too few class names": (

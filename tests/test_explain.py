@@ -162,6 +162,9 @@ def law_ledger_adds_up(model, x, asked, method, eps):
     explained = found.scores[asked["target"]] - (found.scores[asked["versus"]] if "versus" in asked else 0)
     largest = oracle.lrp(nets.plain(model), x, rule=method[4:], eps=eps, **asked)["largest"]
     assert abs(found.ledger.total - explained) <= 1e-10 * largest
+    shared = lrp.explain(model, x, method, eps=eps, share_bias=True, **asked)
+    for one in (found, shared):
+        assert np.abs(one.variables).max() <= one.ledger.largest
 
 
 @given(questions(), st.sampled_from(LRP), st.sampled_from([0.0, 0.001, 0.2, 10.0]))

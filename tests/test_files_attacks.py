@@ -99,7 +99,7 @@ def test_groups_that_contain_themselves(tmp_path):
     with h5py.File(path, "w") as file:
         group = file.create_group("a")
         group["again"] = group
-    refused(path, "groups deep")
+    refused(path, "levels deep")
 
 
 # ----------------------------------------------------------------------------------------------------- HDF5 datasets
@@ -461,11 +461,11 @@ def test_npz_headers_that_declare_too_much(tmp_path):
     refused(path, readout="last")
 
 
-def test_files_of_torch_save_are_named_and_never_opened(tmp_path):
+def test_commands_in_files_of_torch_save(tmp_path):
     path = tmp_path / "model.pt"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("model/data.pkl", b"cos\nsystem\n(S'touch owned'\ntR.")
-    refused(path, "is a pickle", "from_torch")
+    refused(path, "os.system", "nothing of it was run")
 
 
 # --------------------------------------------------------------------------------------------------------- safetensors
@@ -482,7 +482,7 @@ def safetensors(path, header, data=b"", length=None):
         ({"dtype": "F32", "shape": [2**20, 2**20], "data_offsets": [0, 2**42]}, "does not fit"),
         ({"dtype": "F32", "shape": [4, 1], "data_offsets": [-16, 0]}, "whole numbers"),
         ({"dtype": "F32", "shape": [4, 1], "data_offsets": [16, 0]}, "does not fit"),
-        ({"dtype": "F32", "shape": [4, 10**4000], "data_offsets": [0, 16]}, "does not fit"),
+        ({"dtype": "F32", "shape": [4, 10**300], "data_offsets": [0, 16]}, "which no array has"),
         ({"dtype": "F32", "shape": [4, 1], "data_offsets": [0, 16, 32]}, "two offsets"),
         ({"dtype": "F32", "shape": [4.0, 1], "data_offsets": [0, 16]}, "whole numbers"),
         ({"dtype": "I64", "shape": [2, 1], "data_offsets": [0, 16]}, "must hold F16"),

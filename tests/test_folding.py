@@ -21,7 +21,20 @@ def same(model, small, x):
         close(lrp.explain(small, x, method, 1).relevance, lrp.explain(model, x, method, 1).relevance, 1e-11)
 
 
+def conv(rng, inputs, outputs, **settings):
+    K = rng.normal(size=(outputs, 2, inputs // settings.get("groups", 1)))
+    return lrp.Conv1D(K, rng.normal(size=outputs), **settings)
+
+
 CHAINS = {
+    "before a Conv1D": lambda rng: [affine(rng, 3), conv(rng, 3, 4, activation="tanh"), nets.lstm(rng, 4, 2)],
+    "before groups": lambda rng: [
+        nets.dense(rng, 3, 4, "tanh"),
+        affine(rng, 4),
+        conv(rng, 4, 6, groups=2),
+        nets.lstm(rng, 6, 2),
+    ],
+    "after a Conv1D": lambda rng: [conv(rng, 3, 4, padding="same"), affine(rng, 4), nets.lstm(rng, 4, 2)],
     "before an LSTM": lambda rng: [affine(rng, 3), nets.lstm(rng, 3, 4, state=True), nets.dense(rng, 4, 2)],
     "before two directions": lambda rng: [affine(rng, 3), nets.two_way(rng, 3, 4), nets.dense(rng, 8, 2)],
     "between LSTM and Dense": lambda rng: [nets.lstm(rng, 3, 4), affine(rng, 4), nets.dense(rng, 4, 2, "tanh")],
@@ -50,8 +63,12 @@ def test_relevance_is_that_of_the_folded_weights(rng):
 
 
 def test_what_cannot_be_folded_stays(rng):
-    """An activation in between, a layer that others take as well, and a scaler of the inputs."""
+    """An activation in between, padding, a layer that others take as well, and a scaler of the inputs."""
     chain = [nets.dense(rng, 3, 4, "relu"), affine(rng, 4), lrp.Activation("tanh"), nets.lstm(rng, 4, 2)]
+    assert folded(model := lrp.Model(chain)) is model
+    chain = [affine(rng, 3), conv(rng, 3, 4, padding="causal"), nets.lstm(rng, 4, 2)]
+    assert folded(model := lrp.Model(chain)) is model
+    chain = [conv(rng, 3, 4, activation="relu"), affine(rng, 4), lrp.Activation("relu"), nets.lstm(rng, 4, 2)]
     assert folded(model := lrp.Model(chain)) is model
     scaled = lrp.Model([affine(rng, 3, scaler=True), affine(rng, 3), nets.lstm(rng, 3, 4), nets.dense(rng, 4, 2)])
     small = folded(scaled)
@@ -83,6 +100,17 @@ def test_a_graph(rng, taken_twice):
     same(model, small, x)
     with pytest.raises(AssertionError):  # the comparison can fail
         same(model, lrp.Model(small.nodes, result="right:last"), x)
+
+
+def test_a_start_state_is_no_input_of_U(rng):
+    nodes = [
+        lrp.Node("dense", nets.dense(rng, 3, 4, "tanh"), ("static",)),
+        lrp.Node("norm", affine(rng, 4), ("dense",)),
+        lrp.Node("rnn", lrp.RNN(rng.normal(size=(1, 4, 3)), rng.normal(size=(1, 4, 4))), ("x", "norm")),
+        lrp.Node("head", nets.dense(rng, 4, 2), ("rnn:last",)),
+    ]
+    model = lrp.Model(nodes, ports={"x": lrp.Input(3), "static": lrp.Input(3, steps=False)})
+    assert folded(model) is model
 
 
 def test_float32_and_words_stay_what_they_are(rng):

@@ -19,9 +19,10 @@ FLOORS = [
     {"layers"},
     {"model", "text"},
     {"folding"},
-    {"encode", "passes", "files"},
+    {"encode", "passes"},
     {"methods", "schedule"},
     {"predict", "asked", "results"},
+    {"files"},
     {"explain"},
     {"corpus"},
     {"show", "evaluate"},
@@ -145,6 +146,14 @@ def test_what_is_allowed_passes():
     assert not problems(down, "lrpnumpy.passes", modules)
     assert not problems("def f():\n    from lrpnumpy.show import html", "lrpnumpy.result", modules)
     assert not problems("import numba\nfrom . import steps", "lrpnumpy.kernels.lstm", modules)
+
+
+def test_the_picture_in_architecture_md_has_these_floors():
+    """From the top down, one line a floor: the rooms, a bar, what they are for."""
+    text = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
+    lines = [line.partition("│") for line in text.splitlines() if "│" in line]
+    assert [set(rooms.strip().split(", ")) for rooms, _, _ in reversed(lines)] == FLOORS
+    assert all(purpose.strip() for _, _, purpose in lines)
 
 
 def test_importing_the_package_is_cheap():

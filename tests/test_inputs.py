@@ -1,6 +1,7 @@
 """What users pass in: arrays of any type and memory order, names of any kind, and numbers of any size."""
 
 import warnings
+from dataclasses import replace
 
 import networks as nets
 import numpy as np
@@ -47,10 +48,11 @@ TYPES = ["float16", "float32", "float64", *(f"{sign}int{bits}" for sign in ("", 
 
 
 def networks(dtype):
-    """Two directions, a stack and a head; wide enough for compiled kernels of every shape."""
+    """Every cell, two directions and a head; wide enough for compiled kernels of every shape."""
     rng = np.random.default_rng(1)
-    layers = [nets.two_way(rng, D, 17), nets.dense(rng, 34, 6, "tanh"), nets.lstm(rng, 6, 9), nets.dense(rng, 9, 3)]
-    return lrp.Model(layers, readout="mean").astype(dtype)
+    lower = nets.two_way(rng, D, 17, "concat", (nets.lstm, nets.gru))
+    layers = [lower, nets.dense(rng, 34, 6, "tanh"), nets.gru_before(rng, 6, 9), nets.rnn(rng, 9, 7)]
+    return lrp.Model([*layers, nets.dense(rng, 7, 3)], readout="mean").astype(dtype)
 
 
 @pytest.mark.compiled
@@ -93,11 +95,12 @@ def test_order_of_fractions(rng, order):
 @pytest.mark.parametrize(
     "turned", [np.asfortranarray, read_only, lambda array: array[::-1].copy()[::-1], lambda array: array.repeat(2)[::2]]
 )
-def test_order_of_weights(rng, turned):
+@pytest.mark.parametrize("kind", nets.CELLS)
+def test_order_of_weights(rng, turned, kind):
     """Weights are copied, so that their order in memory does not matter either."""
-    cell, head = nets.lstm(rng, D, 9, state=True), nets.dense(rng, 9, 3)
+    cell, head = kind(rng, D, 9, state=True), nets.dense(rng, 9, 3)
     same = [
-        type(layer)(**{name: turned(array.copy()).reshape(array.shape) for name, array in layer.arrays()})
+        replace(layer, **{name: turned(array.copy()).reshape(array.shape) for name, array in layer.arrays()})
         for layer in (cell, head)
     ]
     x = rng.normal(size=(T, D))
@@ -202,13 +205,18 @@ def huge(rng, dtype, size):
     """A network whose weights are `size` times the usual."""
 
     def times(record):
-        arrays = {name: array * size for name, array in record.arrays()}
-        settings = {k: v for k, v in record.settings().items() if k not in arrays}
-        return type(record)(**arrays, **settings)
+        return replace(record, **{name: array * size for name, array in record.arrays()})
 
-    two = lrp.Bidirectional(times(nets.lstm(rng, D, 4)), times(nets.lstm(rng, D, 4, activation="relu")))
-    layers = [two, times(nets.dense(rng, 8, 4, "relu")), times(nets.lstm(rng, 4, 3, activation="linear"))]
-    return lrp.Model([*layers, times(nets.dense(rng, 3, 2))], readout="mean").astype(dtype)
+    two = lrp.Bidirectional(times(nets.lstm(rng, D, 4)), times(nets.gru(rng, D, 4, activation="relu")))
+    layers = [
+        two,
+        times(nets.dense(rng, 8, 4, "relu")),
+        times(nets.lstm(rng, 4, 3, activation="linear")),
+        times(nets.gru_before(rng, 3, 3, recurrent_activation="exponential")),
+        times(nets.rnn(rng, 3, 3, activation="softplus")),
+        times(nets.dense(rng, 3, 2)),
+    ]
+    return lrp.Model(layers, readout="mean").astype(dtype)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -62,7 +62,8 @@ def folded(layer, s):
 
 def chains(rng, kind):
     """The same network twice: with Scale layers at the bottom, in the middle and in the head; and without any."""
-    takers = [nets.two_way(rng, 3, 4), nets.lstm(rng, 8, 5, state=True), nets.dense(rng, 5, 3)]
+    lower, upper = nets.two_way(rng, 3, 4, "concat", (nets.lstm, nets.gru)), nets.lstm(rng, 8, 5, state=True)
+    takers = [lower, upper, nets.dense(rng, 5, 3)]
     vectors = [rng.uniform(0.5, 2, size=layer.inputs) * rng.choice([-1, 1], layer.inputs) for layer in takers]
     with_scale = [part for s, layer in zip(vectors, takers, strict=True) for part in (kind(s), layer)]
     return with_scale, [folded(layer, s) for s, layer in zip(vectors, takers, strict=True)]
@@ -138,6 +139,7 @@ def law_the_ledger_adds_up(model, x, method, eps, share_bias):
     found = lrp.explain(model, x, method, 1, eps=eps, share_bias=share_bias)
     unit = max(found.ledger.largest, abs(found.scores[1]))
     close(found.ledger.total, found.scores[1], 1e-10, unit)
+    assert np.abs(found.variables).max() <= found.ledger.largest
     if share_bias:
         assert sum(found.ledger.biases) == found.ledger.stabiliser == 0
 
@@ -231,28 +233,44 @@ def test_the_example_of_the_documentation(rng):
         law_the_ledger_adds_up(model, x, "lrp-half", 0.2, share_bias)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Plus(Layer):
+    """The sum of two values."""
+
+    def sizes(self, a, b):
+        return a
+
+    def forward(self, xs, keep):
+        return xs[0]._replace(rows=xs[0].rows + xs[1].rows), None
+
+    def backward(self, ran, R, how, entry):
+        y = ran.outputs[0]
+        s, alike = back_through_sum(how, R, y.rows, None, 2, y.batch, entry)
+        return [s * (x.rows if how.times_input else 1) + alike for x in ran.inputs]
+
+
+def test_two_nodes_that_take_the_input():
+    """What they give it adds up to more than each gives: the ledger's largest relevance says so."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        nodes = [
+            lrp.Node("one", nets.lstm(rng, 3, 4), ("x",)),
+            lrp.Node("other", nets.gru(rng, 3, 4), ("x",)),
+            lrp.Node("sum", Plus(), ("one:last", "other:last")),
+            lrp.Node("head", nets.dense(rng, 4, 2), ("sum",)),
+        ]
+        for share_bias in (False, True):
+            law_the_ledger_adds_up(lrp.Model(nodes), rng.normal(size=(1, 3)), "lrp-all", 0.001, share_bias)
+
+
 def test_two_branches_that_meet(rng):
     """A layer with two inputs: only `forward` and `backward` know that there are two."""
-
-    @dataclass(frozen=True, eq=False, repr=False)
-    class Add(Layer):
-        def sizes(self, a, b):
-            return a
-
-        def forward(self, xs, keep):
-            return xs[0]._replace(rows=xs[0].rows + xs[1].rows), None
-
-        def backward(self, ran, R, how, entry):
-            y = ran.outputs[0]
-            s, alike = back_through_sum(how, R, y.rows, None, 2, y.batch, entry)
-            return [s * (x.rows if how.times_input else 1) + alike for x in ran.inputs]
-
     lower, upper = nets.lstm(rng, 3, 4), nets.lstm(rng, 4, 4)
     head = nets.dense(rng, 4, 2)
     nodes = [
         lrp.Node("lower", lower, ("x",)),
         lrp.Node("upper", upper, ("lower",)),
-        lrp.Node("sum", Add(), ("lower", "upper")),
+        lrp.Node("sum", Plus(), ("lower", "upper")),
         lrp.Node("mean", lrp.Mean(), ("sum",)),
         lrp.Node("head", head, ("mean",)),
     ]
@@ -303,6 +321,14 @@ class PlainLSTM(lrp.LSTM):
     changed = Layer.changed
 
 
+class PlainGRU(lrp.GRU):
+    changed = Layer.changed
+
+
+class PlainRNN(lrp.RNN):
+    changed = Layer.changed
+
+
 def swapped(layer, kinds):
     """The layer with the same arrays, of the kind whose defaults are tested."""
     kind = kinds.get(type(layer), type(layer))
@@ -314,6 +340,9 @@ DEFAULTS = [
     {lrp.Dense: StepwiseDense},
     {lrp.Bidirectional: PlainBidirectional},
     {lrp.LSTM: PlainLSTM},
+    {lrp.GRU: PlainGRU},
+    {lrp.RNN: PlainRNN},
+    {lrp.Dense: PlainDense, lrp.LSTM: PlainLSTM, lrp.GRU: PlainGRU, lrp.RNN: PlainRNN},
 ]
 
 
@@ -323,7 +352,9 @@ def test_the_defaults_give_what_a_layer_s_own_code_gives(rng, kinds, readout):
     layers = [
         nets.dense(rng, 3, 4, "tanh"),
         nets.lstm(rng, 4, 3, state=True),
-        nets.two_way(rng, 3, 2, "sum"),
+        nets.gru(rng, 3, 3, state=True),
+        nets.rnn(rng, 3, 3),
+        nets.two_way(rng, 3, 2, "sum", (nets.gru_before, nets.lstm)),
         nets.dense(rng, 2, 3, "relu"),
         nets.dense(rng, 3, 2),
     ]

@@ -1,5 +1,7 @@
 """The layout of a file of explanations, version 1, as tables; docs/corpora.md specifies it."""
 
+from collections.abc import Iterable
+
 FORMAT, VERSION = "lrpnumpy explanations", 1
 
 # What the entries of each array belong to, along its first axis.
@@ -27,4 +29,21 @@ ENTRIES = {
 # behind the other for all records. The k-th explanation's go from offsets[k] to offsets[k + 1]; a chunk has
 # their numbers.
 OFFSETS = {"row": "offsets", "step": "ledger/offsets", "byte": "words/offsets"}
-NUMBERS = {"lengths": "offsets", "ledger/lengths": "ledger/offsets", "words/bytes": "words/offsets"}
+_NUMBERS = {"lengths": "offsets", "ledger/lengths": "ledger/offsets", "words/bytes": "words/offsets"}
+
+
+def layout(others: Iterable[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """ENTRIES and OFFSETS of a network with these inputs besides the main one, each of which has rows of its own."""
+    entries, offsets = dict(ENTRIES), dict(OFFSETS)
+    for name in others:
+        kind = f"row of {name}"
+        entries |= {f"inputs/{name}/{array}": kind for array in ("relevance", "variables")}
+        offsets[kind] = f"inputs/{name}/offsets"
+    return entries, offsets
+
+
+def offsets_of(name: str) -> str | None:
+    """Where the numbers that a chunk has under this name are added up; None for an array that holds no numbers."""
+    if name.startswith("inputs/") and name.endswith("/lengths"):
+        return name.removesuffix("lengths") + "offsets"
+    return _NUMBERS.get(name)

@@ -79,8 +79,8 @@ def text(line: bytes) -> str:
     return found
 
 
-def value(line: bytes, field: str | None) -> Any:
-    """The sequence in a line of JSON: the line itself, or a field of it."""
+def value(line: bytes, field: str | None, several: bool = False) -> Any:
+    """The sequence in a line of JSON: the line itself, or a field of it; with `several`, an object of sequences."""
     try:
         found = json.loads(_decoded(line))
     except LrpError:
@@ -92,6 +92,8 @@ def value(line: bytes, field: str | None) -> Any:
         if not isinstance(found, dict) or field not in found:
             raise LrpError(f"a line must be a JSON object with the field {field!r}, got {_named(found)}")
         where, found = f"the field {field!r}", found[field]
+    if several and isinstance(found, dict):
+        return found
     if not isinstance(found, (str, list)):
         advice = "; say which field is meant" if isinstance(found, dict) and field is None else ""
         raise LrpError(f"{where} must be a string or a list of words, ids or numbers, got {_named(found)}{advice}")

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.corpus.layout import FORMAT, NUMBERS, VERSION
+from lrpnumpy.corpus.layout import FORMAT, VERSION, offsets_of
 from lrpnumpy.corpus.parts import Parts, cannot_write, sync, written
 from lrpnumpy.corpus.sources import joined
 from lrpnumpy.corpus.stored import open_explanations
@@ -68,8 +68,8 @@ def _shapes(parts: Parts, totals: Mapping[str, int]) -> Shapes:
     """Shape and dtype of every array of the output."""
     found: Shapes = {}
     for name, array in parts.arrays(0).items():
-        if name in NUMBERS:
-            found[NUMBERS[name]] = (totals[name] + 1,), np.dtype("<i8")
+        if (offsets := offsets_of(name)) is not None:
+            found[offsets] = (totals[name] + 1,), np.dtype("<i8")
         else:
             found[name] = (totals[name], *array.shape[1:]), array.dtype.newbyteorder("<")
     return found
@@ -105,13 +105,13 @@ def _fill(path: Path, parts: Parts, places: dict[str, int]) -> None:
                 file.seek(places[name])
                 places[name] += file.write(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes())
 
-        last = dict.fromkeys(NUMBERS.values(), np.int64(0))
-        for name in last.keys() & places.keys():
+        last = {name: np.int64(0) for name in places if name.rpartition("/")[2] == "offsets"}
+        for name in last:
             put(name, np.zeros(1, np.int64))
         for k in range(parts.count):
             for name, array in parts.arrays(k).items():
-                if name in NUMBERS:
-                    name, numbers = NUMBERS[name], array
+                if (offsets := offsets_of(name)) is not None:
+                    name, numbers = offsets, array
                     array = last[name] + np.cumsum(numbers, dtype=np.int64)
                     last[name] = array[-1] if len(array) else last[name]
                 put(name, array)

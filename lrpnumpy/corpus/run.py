@@ -122,6 +122,8 @@ def explain_corpus(
         "versions": _versions(),
         "classes": model.classes,
         "features": model.features,
+        "main": model.main,
+        "others": {name: port.features for name, port in model.ports.items() if name != model.main},
         "output": model.output,
     }
     if path.exists():

@@ -120,13 +120,16 @@ def _size(record: Any) -> int:
     return len(record) if isinstance(record, (str, bytes)) else 64
 
 
-def sequence(kind: str, field: str | None, record: Any) -> Any:
-    """The sequence in a raw record, as `explain` takes it; an LrpError says why there is none."""
+def sequence(kind: str, field: str | None, record: Any, several: bool = False) -> Any:
+    """The sequence in a raw record, as `explain` takes it; an LrpError says why there is none.
+
+    Of a network with `several` inputs it is a dict of them: a JSON object.
+    """
     if isinstance(record, Bad):
         raise LrpError(record.reason)
     if kind == "text":
         return lines.text(record)
-    return lines.value(record, field) if kind == "jsonl" else record
+    return lines.value(record, field, several) if kind == "jsonl" else record
 
 
 def fingerprint(chunk: Chunk) -> str:

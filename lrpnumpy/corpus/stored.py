@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lrpnumpy.corpus.layout import ENTRIES, FORMAT, OFFSETS, VERSION
+from lrpnumpy.corpus.layout import FORMAT, VERSION, layout
 from lrpnumpy.files.safe import Fields, parse_json
 from lrpnumpy.methods.occlusion import probabilities
-from lrpnumpy.result import Explanation, Ledger, SpanLedger
+from lrpnumpy.result import Explanation, InputPart, Ledger, SpanLedger
 
 if TYPE_CHECKING:
     from lrpnumpy.corpus.table import Table
@@ -57,8 +57,12 @@ class Stored(Sequence[Explanation]):
         self._features = tuple(run.strings("features")) if run.has("features") else None
         self._method, self._options = run.string("method"), run.object("options").value
         self._output = run.string("output")  # says how scores become probabilities
-        self._names = [name for name in ENTRIES if file.has(name)]
-        self._offsets = {kind: name for kind, name in OFFSETS.items() if file.has(name)}
+        others = run.object("others").value if run.has("others") else {}  # name -> features, or null
+        self._others = {name: None if names is None else tuple(map(str, names)) for name, names in others.items()}
+        self._main = run.string("main") if run.has("main") else "x"
+        self._entries, offsets = layout(self._others)
+        self._names = [name for name in self._entries if file.has(name)]
+        self._offsets = {kind: name for kind, name in offsets.items() if file.has(name)}
         self._size = self._check()
 
     def _check(self) -> int:
@@ -70,8 +74,8 @@ class Stored(Sequence[Explanation]):
                 raise file.error(name, "is missing")
         for name in self._names:
             (length, *_), dtype = file.column(name)
-            if dtype.kind not in "iuf" or count.setdefault(ENTRIES[name], length) != length:
-                raise file.error(name, f"must be {count[ENTRIES[name]]} numbers, it is {length} times {dtype}")
+            if dtype.kind not in "iuf" or count.setdefault(self._entries[name], length) != length:
+                raise file.error(name, f"must be {count[self._entries[name]]} numbers, it is {length} times {dtype}")
         for kind, name in self._offsets.items():
             shape, dtype = file.column(name)
             last = file.rows(name, shape[0] - 1, shape[0]) if shape != (0,) else [-1]
@@ -131,14 +135,16 @@ class Stored(Sequence[Explanation]):
                 raise self._file.error(name, f"must not fall, it does between {start} and {stop}")
         arrays = {}
         for name in self._names:
-            ends = offsets[ENTRIES[name]]
+            ends = offsets[self._entries[name]]
             arrays[name] = self._file.rows(name, int(ends[0]), int(ends[-1]))
         local = {kind: ends - ends[0] for kind, ends in offsets.items()}
         found = []
         with self._file.guard("", f"has explanations from {start} to {stop} that do not fit together"):
             for k in range(stop - start):
                 own = {
-                    name: arrays[name][local[ENTRIES[name]][k] : local[ENTRIES[name]][k + 1]] for name in self._names
+                    name: arrays[name][local[kind][k] : local[kind][k + 1]]
+                    for name, kind in self._entries.items()
+                    if name in arrays
                 }
                 found.append(self._one(own))
         return arrays["records"].tolist(), found
@@ -158,7 +164,15 @@ class Stored(Sequence[Explanation]):
             features=self._features,
             options=self._options,
             ledger=_ledger(own),
+            others={name: _other(own, name, features) for name, features in self._others.items()},
+            name=self._main,
         )
+
+
+def _other(own: dict[str, np.ndarray], name: str, features: tuple[str, ...] | None) -> InputPart:
+    variables = own.get(f"inputs/{name}/variables")
+    relevance = own[f"inputs/{name}/relevance"].T
+    return InputPart(relevance, None if variables is None else np.moveaxis(variables, 0, -2), features, None)
 
 
 def _words(own: dict[str, np.ndarray]) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ import h5py
 import numpy as np
 from h5py import h5d, h5t
 
+from lrpnumpy.files.budget import Budget
 from lrpnumpy.files.chunks import Chunks
 from lrpnumpy.files.hdf5 import Hdf5
 
@@ -26,7 +27,7 @@ class Table(Hdf5):
         except OSError as error:
             self.file = str(path)
             raise self.error("", f"cannot be read ({error.strerror})") from None
-        super().__init__(str(path), size, max_bytes=sys.maxsize)
+        super().__init__(str(path), size, budget=Budget(str(path), size, sys.maxsize, limited=False))
         self._columns: dict[str, Any] = {}
 
     def __enter__(self) -> Table:
@@ -49,7 +50,6 @@ class Table(Hdf5):
                     raise self.error(name, f"has chunks of {settings.get_chunk()}, over {MAX_CHUNK:,} bytes each")
                 chunks = None
                 if math.prod(dataset.shape):
-                    self._left = self.max_bytes  # nothing of it is kept
                     chunks = self._check_storage(name, dataset, size)
                 self._columns[name] = chunks or h5py.Dataset(dataset)
         with self.guard(name):

@@ -83,7 +83,8 @@ def explain_chunk(job: Job, chunk: Chunk) -> Part:
 
 def _encoded(job: Job, record: Any) -> Encoded:
     model = job.model
-    one = encode(model, sequence(job.kind, job.field, record), "a record")
+    several = len(model.ports) > 1
+    one = encode(model, sequence(job.kind, job.field, record, several), "a record")
     if one.length > job.longest:
         raise LrpError(too_long(one.length, job.longest))
     if model.every and len(model.ports) == 1 and not -one.steps <= job.request.step < one.steps:
@@ -116,8 +117,28 @@ def _arrays(found: Explanations) -> dict[str, np.ndarray]:
             -1, *lead
         )
         out["ledger/lengths"] = np.array([sequence.steps for sequence in found.encoded], np.int64)
+    for name in found.model.ports:
+        if name != found.model.main:
+            out |= _other_input(found, name)
     vocabulary = found.model.embedding is not None and found.model.embedding.vocabulary is not None
     return out | (_words([one.tokens or () for one in found.encoded]) if vocabulary else {})
+
+
+def _other_input(found: Explanations, name: str) -> dict[str, np.ndarray]:
+    """What an input besides the main one got, rows first."""
+    port, lead = found.model.ports[name], (found.model.outputs,) if found.every_class else ()
+    parts = found._single.get(f"input {name}", [])
+    none = np.empty((*lead, 0), found.model.dtype)
+    relevance = np.concatenate([none, *(part.relevance for part in parts)], axis=-1)
+    out = {
+        f"inputs/{name}/lengths": np.array([part.relevance.shape[-1] for part in parts], np.int64),
+        f"inputs/{name}/relevance": np.ascontiguousarray(relevance.T),
+    }
+    if found.request.with_variables:
+        none = np.empty((*lead, 0, port.size), found.model.dtype)
+        variables = np.concatenate([none, *(part.variables for part in parts)], axis=-2)
+        out[f"inputs/{name}/variables"] = np.ascontiguousarray(np.moveaxis(variables, -2, 0))
+    return out
 
 
 def _words(tokens: list[tuple[str, ...]]) -> dict[str, np.ndarray]:

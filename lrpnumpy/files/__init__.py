@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lrpnumpy.checks import LrpError, WeightFileError
+from lrpnumpy.checks import AssumptionWarning, LrpError, WeightFileError
+from lrpnumpy.files.live import from_torch
 from lrpnumpy.files.native import check_free, save, save_many
 from lrpnumpy.files.report import Report
 from lrpnumpy.files.safe import MAX_BYTES
-from lrpnumpy.files.torch import from_torch
 from lrpnumpy.model import Model
 
 __all__ = ["Report", "convert", "from_torch", "inspect", "load", "save", "save_many", "shipped"]
@@ -25,19 +27,35 @@ def load(
     which: str | None = None,
     config: Any = None,
     readout: str | None = None,
+    layers: Sequence[str] | None = None,
+    activations: Sequence[str] | None = None,
+    output: str | None = None,
+    check: Any = None,
     isolate: bool = False,
     max_bytes: int = MAX_BYTES,
 ) -> Model:
     """The model in a weight file of any supported kind, or a shipped model by name: `load("sentiment")`.
 
     `which` picks one model of a file that holds several. `config` is for files that hold arrays alone: Keras'
-    configuration, or for PyTorch's names what `from_torch` takes; as JSON, JSON text, or the path of a JSON
-    file. `readout` says how the output is read where the file does not ("last", "mean", "max" or "every").
+    configuration as JSON, JSON text, or the path of a JSON file. Files of PyTorch do not say how the network is put
+    together: `readout` says how the steps become a prediction ("last", "last-row", "mean", "max" or "every"), `layers`
+    names the modules in the order in which they are applied, `activations` those after each linear module but the last,
+    `output` the probability of the scores ("softmax", "sigmoid" or "linear"). What is assumed is said by an
+    AssumptionWarning. `check=(x, y)` compares the scores of the input x with y, those of the framework.
     Nothing in a file is ever executed, and no more than `max_bytes` of arrays are read. With `isolate` it is
     read in a process of its own, so that a file made to crash the HDF5 library cannot crash this one.
     """
-    model = _read(path, isolate, which=which, config=config, readout=readout, max_bytes=max_bytes).model
+    asked = {"which": which, "config": config, "max_bytes": max_bytes}
+    hints = {"readout": readout, "layers": layers, "activations": activations, "output": output}
+    report = _read(path, isolate, hints, **asked)
+    model = report.model
     assert model is not None
+    if check is not None:
+        from lrpnumpy.files.compare import check_scores
+
+        check_scores(model, check, report.file)
+    for text in report.warnings if check is None else ():
+        warnings.warn(f"{report.file}: {text}.", AssumptionWarning, stacklevel=2)
     return model
 
 
@@ -47,32 +65,33 @@ def inspect(
     which: str | None = None,
     config: Any = None,
     readout: str | None = None,
+    layers: Sequence[str] | None = None,
+    activations: Sequence[str] | None = None,
+    output: str | None = None,
     isolate: bool = False,
     max_bytes: int = MAX_BYTES,
 ) -> Report:
     """What `load` understands of a file: layers, shapes, gates, vocabulary, and what was assumed and why."""
-    asked = {"which": which, "config": config, "readout": readout, "max_bytes": max_bytes}
-    return _read(path, isolate, several=True, **asked)
+    asked = {"which": which, "config": config, "max_bytes": max_bytes}
+    hints = {"readout": readout, "layers": layers, "activations": activations, "output": output}
+    return _read(path, isolate, hints, several=True, **asked)
 
 
 def convert(
     source: str | os.PathLike[str],
     target: str | os.PathLike[str],
     *,
-    which: str | None = None,
     config: Any = None,
-    readout: str | None = None,
-    isolate: bool = False,
-    max_bytes: int = MAX_BYTES,
     overwrite: bool = False,
+    **asked: Any,
 ) -> Model:
-    """Write the model of any supported file in the native format, and return it.
+    """Write the model of any supported file in the native format, and return it; takes what `load` takes.
 
     A target that exists is an error, unless `overwrite` says to replace it. What is read is never written over.
     """
     _check_other(_locate(source), config, target)
     check_free(target, overwrite)
-    model = load(source, which=which, config=config, readout=readout, isolate=isolate, max_bytes=max_bytes)
+    model = load(source, config=config, **asked)
     save(model, target, overwrite=overwrite)
     return model
 
@@ -97,10 +116,15 @@ def shipped() -> dict[str, Path]:
     return {path.stem: path for folder in SHIPPED for path in sorted(folder.glob("*.h5"))}
 
 
-def _read(path: str | os.PathLike[str], isolate: bool, **asked: Any) -> Report:
+def _read(path: str | os.PathLike[str], isolate: bool, hints: dict[str, Any], **asked: Any) -> Report:
     from lrpnumpy.files import isolated, kinds
+    from lrpnumpy.files.torch import Hints
 
-    return (isolated if isolate else kinds).read(_locate(path), kinds.Asked(**asked))
+    for name in ("layers", "activations"):
+        if isinstance(hints[name], str):
+            raise LrpError(f"load: {name} must be a list of names, got the string {hints[name]!r}.")
+        hints[name] = None if hints[name] is None else [str(one) for one in hints[name]]
+    return (isolated if isolate else kinds).read(_locate(path), kinds.Asked(hints=Hints(**hints), **asked))
 
 
 def _locate(path: str | os.PathLike[str]) -> Path:

@@ -1,35 +1,54 @@
-"""Zip archives and `.npz` files read safely: sizes are checked before a member is unpacked."""
+"""Zip archives and `.npz` files read safely: sizes are checked before a member is unpacked, and unpacked in pieces."""
 
 from __future__ import annotations
 
+import io
 import zipfile
-from typing import IO
+import zlib
+from typing import IO, Any
 
 import numpy as np
 
 from lrpnumpy.files import npy
-from lrpnumpy.files.safe import MAX_BYTES, MAX_NAMES, MAX_TEXT, Shape, Source
+from lrpnumpy.files.safe import MAX_TEXT, Budget, Shape, Source, open_file
 
 _DEFLATE_RATIO = 1032  # no deflate stream holds more than this many bytes a byte
+_PIECE = 1 << 20
+_MEMBERS = 20_000  # at the most
+_DIRECTORY = 200 * _MEMBERS  # bytes of the list of members, at the most
 
 
 class Archive(Source):
     """A zip file: members by name, which is a label and never a path."""
 
-    def __init__(self, file: str, max_bytes: int = MAX_BYTES) -> None:
-        super().__init__(file, max_bytes)
+    def __init__(self, file: str, budget: Budget | None = None) -> None:
+        super().__init__(file, budget)
         with self.guard("", "cannot be opened as a zip archive; it may be truncated or damaged"):
-            self._zip = zipfile.ZipFile(file)
-            found = self._zip.infolist()
+            self._stream = open_file(file)
+            try:
+                self._check_directory()
+                self._zip = zipfile.ZipFile(self._stream)
+            except BaseException:
+                self._stream.close()
+                raise
+        found = self._zip.infolist()
         self.members = {info.filename: info for info in found}
-        if len(found) > MAX_NAMES or len(self.members) < len(found):
+        self.budget.visit("", len(found))
+        if len(found) > _MEMBERS or len(self.members) < len(found):
             raise self.error("", f"has {len(found):,} members, too many or two of one name")
+
+    def _check_directory(self) -> None:
+        """See that the list of members, which the library reads whole, is not too long."""
+        end = zipfile._EndRecData(self._stream)  # type: ignore[attr-defined]
+        if end is not None and (end[4] > _MEMBERS or end[5] > _DIRECTORY):  # members, bytes
+            raise self.error("", f"has {end[4]:,} members in a list of {end[5]:,} bytes, too many")
 
     def __enter__(self) -> Archive:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._zip.close()
+        self._stream.close()
 
     def _open(self, name: str, limit: int) -> IO[bytes]:
         """A member to read from, at most `limit` bytes long."""
@@ -41,23 +60,100 @@ class Archive(Source):
             raise self.error(name, f"is {info.file_size:,} bytes unpacked, over the limit of {limit:,}")
         if info.file_size > _DEFLATE_RATIO * info.compress_size:
             raise self.error(name, f"declares {info.file_size:,} bytes packed into {info.compress_size:,}")
+        self.budget.tick(name)
         return self._zip.open(info)
 
-    def member(self, name: str, limit: int) -> bytes:
-        """A whole member."""
+    def _whole(self, name: str, limit: int) -> memoryview:
+        """A whole member, whose size the caller has counted already."""
         with self.guard(name), self._open(name, limit) as member:
-            content = member.read(limit)
-            if len(content) != self.members[name].file_size:
+            size = self.members[name].file_size
+            content = memoryview(bytearray(size))
+            start = 0
+            while piece := member.read(_PIECE):
+                self.budget.tick(name)
+                if start + len(piece) > size:
+                    break
+                content[start : start + len(piece)] = piece
+                start += len(piece)
+            if piece or start != size:
                 raise self.error(name, "is not as long as the archive says; it is damaged")
             return content
 
+    def member(self, name: str, limit: int) -> memoryview:
+        """A whole member, kept in memory besides the arrays."""
+        if (info := self.members.get(name)) is not None and info.file_size <= limit:
+            self.budget.hold(name, info.file_size)
+        return self._whole(name, limit)
+
     def text_member(self, name: str) -> bytes:
         """A member that is a text, such as JSON."""
-        return self.member(name, MAX_TEXT)
+        return bytes(self.member(name, MAX_TEXT))
+
+    def window(self, name: str, limit: int) -> IO[bytes]:
+        """A member as a file of its own: where it is not packed its bytes stay where they are."""
+        with self.guard(name):
+            with self._open(name, limit):  # sees that its header is one
+                pass
+            info = self.members[name]
+            if info.compress_type != zipfile.ZIP_STORED:
+                return io.BytesIO(self.member(name, limit))
+            self._stream.seek(info.header_offset + 26)
+            lengths = self._stream.read(4)  # of the name and of what comes after it
+            start = info.header_offset + 30 + sum(int.from_bytes(lengths[k : k + 2], "little") for k in (0, 2))
+            found = Window(self._stream, start, info.file_size)
+            self._check_sum(name, found, info.CRC)
+            return found  # type: ignore[return-value]
+
+    def _check_sum(self, name: str, window: Window, expected: int) -> None:
+        found = 0
+        while piece := window.read(_PIECE):
+            self.budget.tick(name)
+            found = zlib.crc32(piece, found)
+        if found != expected:
+            raise self.error(name, "has another checksum than the archive says; it is damaged")
+        window.seek(0)
+
+
+class Window(io.RawIOBase):
+    """A part of an open file, as a file of its own."""
+
+    def __init__(self, stream: IO[bytes], start: int, size: int) -> None:
+        super().__init__()
+        self._stream, self._start, self._size, self._at = stream, start, size, 0
+
+    def seekable(self) -> bool:
+        """Yes."""
+        return True
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Go to a place, counted from the start, from here or from the end."""
+        self._at = max(0, offset + (0, self._at, self._size)[whence])
+        return self._at
+
+    def tell(self) -> int:
+        """The place."""
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill `buffer` as far as the part goes."""
+        view = memoryview(buffer).cast("B")
+        count = max(0, min(len(view), self._size - self._at))
+        self._stream.seek(self._start + self._at)
+        count = self._stream.readinto(view[:count])  # type: ignore[attr-defined]
+        self._at += count
+        return count
 
 
 class Npz(Archive):
     """An archive of NumPy arrays, of floats; an array of one string is a remark."""
+
+    def __init__(self, file: str, budget: Budget | None = None) -> None:
+        super().__init__(file, budget)
+        self._headers: dict[str, npy.Header] = {}
 
     def names(self) -> list[str]:
         names = [name.removesuffix(".npy") for name in self.members]
@@ -77,12 +173,15 @@ class Npz(Archive):
         header = self._header(name)
         if header.dtype.kind != "U" or header.shape not in ((), (1,)) or header.nbytes > MAX_TEXT:
             raise self.error(name, f"must be one string, it has {header.dtype} of shape {header.shape}")
+        self.budget.hold(name, header.nbytes)
         with self.guard(name):
             return str(np.frombuffer(self._data(name, header), header.dtype)[0])
 
     def _header(self, name: str) -> npy.Header:
-        with self.guard(name), self._open(f"{name}.npy", self.max_bytes + MAX_TEXT) as stream:
-            return npy.read_header(self, name, stream)
+        if name not in self._headers:
+            with self.guard(name), self._open(f"{name}.npy", self.max_bytes + MAX_TEXT) as stream:
+                self._headers[name] = npy.read_header(self, name, stream)
+        return self._headers[name]
 
-    def _data(self, name: str, header: npy.Header) -> bytes:
-        return self.member(f"{name}.npy", header.start + header.nbytes)[header.start :]
+    def _data(self, name: str, header: npy.Header) -> memoryview:
+        return self._whole(f"{name}.npy", header.start + header.nbytes)[header.start :]

@@ -16,11 +16,14 @@ from typing import Any
 import numpy as np
 from h5py import h5d, h5z
 
+from lrpnumpy.files.budget import Budget
+
 _NAMES = {h5z.FILTER_SZIP: "szip", h5z.FILTER_NBIT: "nbit", h5z.FILTER_SCALEOFFSET: "scaleoffset"}
 _DEFLATE, _SHUFFLE, _FLETCHER = h5z.FILTER_DEFLATE, h5z.FILTER_SHUFFLE, h5z.FILTER_FLETCHER32
 _DEFLATE_RATIO = 1032  # no deflate stream holds more than this many bytes a byte
 _CHECKSUM = 4  # bytes that fletcher32 adds
 _MOST_CHUNKS = 1_000_000
+_PIECE = 1 << 24  # bytes that are unpacked between two looks at the clock
 _KEPT = 1 << 24  # bytes of unpacked chunks that are kept, for the next rows to be asked for
 
 Refuse = Callable[[str], Exception]  # the error about a dataset, from its reason
@@ -48,7 +51,8 @@ def filters_of(dataset: h5d.DatasetID, refuse: Refuse) -> list[int]:
 class Chunks:
     """A dataset that is stored in chunks, read in blocks of rows."""
 
-    def __init__(self, dataset: h5d.DatasetID, refuse: Refuse) -> None:
+    def __init__(self, dataset: h5d.DatasetID, refuse: Refuse, budget: Budget) -> None:
+        self._budget = budget
         self._dataset, self._refuse, self._filters = dataset, refuse, filters_of(dataset, refuse)
         self.shape: tuple[int, ...] = tuple(dataset.shape)
         self.chunk: tuple[int, ...] = tuple(dataset.get_create_plist().get_chunk())
@@ -77,6 +81,7 @@ class Chunks:
         """
         least, most = (0, 2 * self._whole + 1024) if self._filters else (self._whole, self._whole)
         seen, wrong = 0, ""
+        self._budget.visit("chunks", count)
 
         def look(chunk: Any) -> bool | None:
             nonlocal seen, wrong
@@ -113,12 +118,13 @@ class Chunks:
         if corner not in self._kept:
             if (len(self._kept) + 1) * self._whole > _KEPT:
                 self._kept.clear()
+            self._budget.tick("chunks")
             mask, stored = self._dataset.read_direct_chunk(corner)
             data = self._unpacked(stored, mask)
             self._kept[corner] = np.frombuffer(data, self.dtype).reshape(self.chunk)
         return self._kept[corner]
 
-    def _unpacked(self, data: bytes, mask: int) -> bytes:
+    def _unpacked(self, data: bytes | bytearray, mask: int) -> bytes | bytearray:
         """The bytes of a chunk before its filters were applied; bit k of `mask` says that the k-th was left out."""
         applied = [code for k, code in enumerate(self._filters) if not mask >> k & 1]
         for k in reversed(range(len(applied))):
@@ -135,18 +141,25 @@ class Chunks:
             )
         return data
 
-    def _inflated(self, data: bytes, size: int) -> bytes:
+    def _inflated(self, data: bytes | bytearray, size: int) -> bytes | bytearray:
         """A gzip stream that is `size` bytes long when unpacked, and ends where the chunk does."""
         unpack = zlib.decompressobj()
+        found = bytearray()
         try:
-            found = unpack.decompress(data, size + 1)
+            while len(found) <= size and not unpack.eof:
+                self._budget.tick("chunks")
+                piece = unpack.decompress(data, min(_PIECE, size + 1 - len(found)))
+                found += piece
+                if not piece and not unpack.unconsumed_tail:
+                    break
+                data = unpack.unconsumed_tail
         except zlib.error as error:
             raise self._refuse(f"has a chunk that cannot be unpacked ({error}); it is damaged") from None
         if len(found) != size or not unpack.eof or unpack.unused_data:
             raise self._refuse(f"has a chunk that is not {size:,} bytes when unpacked; it is damaged")
         return found
 
-    def _checked(self, data: bytes) -> bytes:
+    def _checked(self, data: bytes | bytearray) -> bytes | bytearray:
         """A chunk without the checksum at its end, after a look at whether that is right."""
         data, checksum = data[:-_CHECKSUM], data[-_CHECKSUM:]
         if len(checksum) < _CHECKSUM or fletcher32(data) != int.from_bytes(checksum, "little"):
@@ -154,7 +167,7 @@ class Chunks:
         return data
 
 
-def unshuffled(data: bytes, size: int) -> bytes:
+def unshuffled(data: bytes | bytearray, size: int) -> bytes | bytearray:
     """Numbers of `size` bytes each from their first bytes, then their second bytes, and so on.
 
     With size 2, a1 b1 c1 a2 b2 c2 becomes a1 a2 b1 b2 c1 c2. What is left over at the end stays where it is.
@@ -166,7 +179,7 @@ def unshuffled(data: bytes, size: int) -> bytes:
     return bytes_of.T.tobytes() + data[count * size :]
 
 
-def fletcher32(data: bytes) -> int:
+def fletcher32(data: bytes | bytearray) -> int:
     """Fletcher's checksum in the form that HDF5 has.
 
     Over the big-endian 16-bit words w_1 … w_n of the data, the low half is the sum of w_k and the high half that of

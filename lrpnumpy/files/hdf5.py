@@ -8,17 +8,16 @@ What is stored in chunks is unpacked by `chunks.py`, strings of variable length 
 from __future__ import annotations
 
 import math
-import mmap
 from collections.abc import Iterator
 from functools import cached_property, partial
-from typing import Any
+from typing import IO, Any
 
 import h5py
 import numpy as np
-from h5py import h5a, h5d, h5f, h5g, h5l, h5o, h5s, h5t
+from h5py import h5a, h5d, h5g, h5l, h5o, h5s, h5t
 
 from lrpnumpy.files.chunks import Chunks, filters_of
-from lrpnumpy.files.safe import MAX_BYTES, MAX_DEPTH, MAX_NAMES, MAX_TEXT, Shape, Source
+from lrpnumpy.files.safe import MAX_NAMES, MAX_TEXT, Budget, Shape, Source, open_file
 from lrpnumpy.files.strings import Reader
 
 _LINKS = {h5l.TYPE_SOFT: "a soft link", h5l.TYPE_EXTERNAL: "a link to another file"}
@@ -30,22 +29,22 @@ _FLOATS = {
 
 
 class Hdf5(Source):
-    """An HDF5 file on disk, or one in memory, whose objects are reached by hard links only."""
+    """An HDF5 file on disk, or one inside an open stream, whose objects are reached by hard links only."""
 
-    def __init__(self, file: str, size: int, content: bytes | None = None, *, max_bytes: int = MAX_BYTES) -> None:
-        super().__init__(file, max_bytes)
-        self.size, self._content = size, content
-        self._mapped: mmap.mmap | None = None
+    def __init__(self, file: str, size: int, stream: IO[bytes] | None = None, budget: Budget | None = None) -> None:
+        super().__init__(file, budget or Budget(file, size))
+        self.size, self._stream = size, stream
+        self._own: IO[bytes] | None = None  # what is opened here, and closed here
         with self.guard("", "cannot be opened as HDF5; it may be truncated or damaged"):
-            self._file = h5py.File(file, "r") if content is None else h5py.File(h5f.open_file_image(content))
+            self._file = h5py.File(file if stream is None else stream, "r")
 
     def __enter__(self) -> Hdf5:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
-        if self._mapped is not None:
-            self._mapped.close()
+        if self._own is not None:
+            self._own.close()
 
     # ------------------------------------------------------------------------------------------------ objects
 
@@ -54,6 +53,7 @@ class Hdf5(Source):
         with self.guard(path):
             here = h5o.open(self._file.id, b"/")
             for part in filter(None, path.split("/")):
+                self.budget.visit(path)
                 name = part.encode("utf-8", "surrogateescape")
                 if not isinstance(here, h5g.GroupID) or part == "." or not here.links.exists(name):
                     return None
@@ -81,20 +81,24 @@ class Hdf5(Source):
                 raise self.error(path, "must be a group, the file has something else there")
             if (count := group.get_num_objs()) > MAX_NAMES:
                 raise self.error(path, f"has {count:,} members, over the limit of {MAX_NAMES:,}")
+            self.budget.visit(path, count)
             return [name.decode("utf-8", "surrogateescape") for name in group]
 
     def names(self) -> list[str]:
         """The paths of all datasets."""
+        return self.names_in("")
+
+    def names_in(self, group: str) -> list[str]:
+        """The paths of all datasets in a group."""
         found = []
-        for path in self._datasets("", 0):
+        for path in self._datasets(group, 0):
             found.append(path)
             if len(found) > MAX_NAMES:
                 raise self.error("", f"has more than {MAX_NAMES:,} datasets")
         return found
 
     def _datasets(self, path: str, depth: int) -> Iterator[str]:
-        if depth > MAX_DEPTH:
-            raise self.error(path, f"is more than {MAX_DEPTH} groups deep")
+        self.budget.level(path, depth)
         for name in self.children(path):
             below = f"{path}/{name}" if path else name
             if self.is_group(below):
@@ -168,7 +172,7 @@ class Hdf5(Source):
         self.spend(path, count * itemsize)
         refuse = partial(self.error, path)
         if dataset.get_create_plist().get_layout() == h5d.CHUNKED:
-            chunks = Chunks(dataset, refuse)
+            chunks = Chunks(dataset, refuse, self.budget)
             chunks.check(self.size, max(self.max_bytes, MAX_TEXT))
             return chunks
         if filters_of(dataset, refuse):
@@ -192,6 +196,8 @@ class Hdf5(Source):
             count = math.prod(shape)
             if count == 0 or attribute.get_space().get_simple_extent_type() == h5s.NULL:
                 return []  # an empty list, as NumPy and h5py write it
+            self.budget.visit(where, count)
+            self.budget.hold(where, count * kind.get_size())
             if len(shape) > 1 or count > MAX_NAMES or count * kind.get_size() > MAX_TEXT:
                 raise self.error(where, f"has {count:,} values of {kind.get_size():,} bytes, too much for an attribute")
             if isinstance(kind, h5t.TypeIntegerID) and count == 1:
@@ -215,10 +221,9 @@ class Hdf5(Source):
         settings = self._file.id.get_create_plist()
         if settings.get_sizes() != (8, 8):
             raise self.error("", "has addresses or sizes of other than 8 bytes")
-        if self._content is None:
-            with open(self.file, "rb") as file:
-                self._mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        return Reader(self._content or self._mapped or b"", settings.get_userblock())
+        if self._stream is None:
+            self._own = open_file(self.file)
+        return Reader(self._stream or self._own, self.size, self.budget, settings.get_userblock())  # type: ignore[arg-type]
 
     def text(self, name: str) -> str | None:
         value = self.attribute("", name)

@@ -25,6 +25,7 @@ from lrpnumpy.files import kinds, native
 from lrpnumpy.files.kinds import Asked, configuration
 from lrpnumpy.files.report import Report
 from lrpnumpy.files.safe import MAX_TEXT, Fields, Shape, Source
+from lrpnumpy.files.torch import Hints
 
 SECONDS = 120  # after this the child is stopped
 _BESIDES = 2**30  # memory of a child besides the arrays: Python, libraries, the vocabulary
@@ -34,7 +35,7 @@ _HERE = Path(__file__).parents[2]  # where this very package is, for the child t
 
 def read(path: Path, asked: Asked) -> Report:
     """What `kinds.read` gives, found out by a child process."""
-    file = Source(str(path), asked.max_bytes)
+    file = Source(str(path))
     with file.guard("config", "must be plain JSON"):
         asked = replace(asked, config=configuration(file, asked.config))
         question = json.dumps([os.path.abspath(path), asdict(asked)])
@@ -93,8 +94,8 @@ def _received(file: Source, content: bytes) -> Report:
                 _Arrays(file, answer, data).take,
                 lambda path, _: answer.object("words").strings(path),
             )
-    notes, models = (tuple(answer.strings(key)) for key in ("notes", "models"))
-    return Report(file.file, answer.string("kind"), model, notes, models)
+    notes, models, warnings = (tuple(answer.strings(key)) for key in ("notes", "models", "warnings"))
+    return Report(file.file, answer.string("kind"), model, notes, models, warnings)
 
 
 class _Arrays:
@@ -119,12 +120,17 @@ class _Arrays:
 def child() -> None:
     """What the child does: read a file as asked on standard input, answer on standard output."""
     path, question = json.load(sys.stdin)
-    asked = Asked(**question)
+    asked = Asked(**{**question, "hints": Hints(**question["hints"])})
     _limit_memory(4 * asked.max_bytes + _BESIDES)
     arrays: dict[str, np.ndarray] = {}
     try:
         report = kinds.read(Path(path), asked)
-        answer: dict[str, Any] = {"kind": report.kind, "notes": report.notes, "models": report.models}
+        answer: dict[str, Any] = {
+            "kind": report.kind,
+            "notes": report.notes,
+            "models": report.models,
+            "warnings": report.warnings,
+        }
         if (model := report.model) is not None:
             arrays = native.arrays_of(model)
             answer |= {"model": native.settings_of(model), "dtype": model.dtype.name}

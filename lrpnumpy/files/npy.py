@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from dataclasses import dataclass
 from typing import IO, Any
@@ -9,7 +10,9 @@ from typing import IO, Any
 import numpy as np
 from numpy.lib import format as npy
 
-from lrpnumpy.files.safe import Shape, Source
+from lrpnumpy.files.safe import Shape, Source, count_of
+
+_MAX_HEADER = 10_000
 
 
 @dataclass(frozen=True)
@@ -33,11 +36,18 @@ def read_header(source: Source, name: str, stream: IO[bytes]) -> Header:
         version = npy.read_magic(stream)
         if version not in ((1, 0), (2, 0)):
             raise source.error(name, f"is in version {version} of the .npy format, only 1 and 2 are read")
+        width = 2 if version == (1, 0) else 4
+        length = stream.read(width)
+        if (declared := int.from_bytes(length, "little")) > _MAX_HEADER:
+            raise source.error(name, f"has a header of {declared:,} bytes, over the limit of {_MAX_HEADER:,}")
+        source.budget.hold(name, declared)
+        head = io.BytesIO(length + stream.read(declared))
         read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-        shape, fortran, dtype = read(stream, max_header_size=10_000)
+        shape, fortran, dtype = read(head, max_header_size=_MAX_HEADER)
         if dtype.hasobject or dtype.kind not in "fiubU":
-            raise source.error(name, f"must hold numbers, it has {dtype}")
-        return Header(tuple(int(n) for n in shape), dtype, fortran, stream.tell())
+            raise source.error(name, f"must hold numbers, it has {str(dtype)[:60]}")
+        count_of(source, name, shape)
+        return Header(tuple(int(n) for n in shape), dtype, fortran, 8 + width + declared)
 
 
 def check(source: Source, name: str, header: Header, shape: Shape, length: int) -> None:
@@ -50,7 +60,7 @@ def check(source: Source, name: str, header: Header, shape: Shape, length: int) 
         raise source.error(name, f"declares {header.nbytes:,} bytes, it has {length - header.start:,}")
 
 
-def array(header: Header, data: bytes) -> np.ndarray:
+def array(header: Header, data: bytes | bytearray | memoryview) -> np.ndarray:
     """The array itself, float32 or float64."""
     found = np.frombuffer(data, header.dtype).reshape(header.shape, order="F" if header.fortran else "C")
-    return found.astype(np.result_type(header.dtype, np.float32))
+    return found.astype(np.result_type(header.dtype, np.float32), copy=False)

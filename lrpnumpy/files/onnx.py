@@ -7,7 +7,6 @@ something to the flow which a Model does not have is refused by the name of its 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.files.safe import MAX_BYTES, Source
+from lrpnumpy.files import wire
+from lrpnumpy.files.safe import MAX_BYTES, Budget, Source, count_of, open_file, size_of
 from lrpnumpy.layers import LSTM, Bidirectional, Dense, Embedding, Layer
 from lrpnumpy.model import Model
 
@@ -30,22 +30,42 @@ def recognised(head: bytes) -> bool:
 
 def read(path: Path, max_bytes: int = MAX_BYTES) -> tuple[str, Model, list[str]]:
     """Kind, model, and what was assumed."""
-    source = Source(str(path), max_bytes)
+    source = Source(str(path), Budget(str(path), path.stat().st_size, max_bytes))
+    with source.guard("", "is not an ONNX file that can be read"), open_file(path) as stream:
+        source.spend("", size_of(stream))
+        content = stream.read(size_of(stream))
+        wire.check(source, content, wire.ONNX)
     try:
         import onnx
     except ImportError:
         raise source.error("", "is an ONNX file, which needs the package onnx; install lrpnumpy[onnx]") from None
+    source.budget = Budget(source.file, len(content), max_bytes)  # the package may have taken its time to load
     with source.guard("", "is not an ONNX file that can be read"):
-        source.spend("", path.stat().st_size)
-        model = onnx.ModelProto.FromString(path.read_bytes())
+        model = onnx.ModelProto.FromString(content)
+        del content
+        _check_domains(source, model)
         graph = _Graph(source, model.graph)
         for node in model.graph.node:
+            source.budget.visit("graph")
             graph.run(node)
         return (
             f"ONNX, from {model.producer_name or 'a program that is not said'}"[:80],
             graph.model(),
             graph.notes,
         )
+
+
+def _check_domains(source: Source, model: Any) -> None:
+    """Only ONNX' own operations are known: one of another domain, or of the file itself, may do anything."""
+    if len(model.functions):
+        name = str(model.functions[0].name)[:80]
+        raise source.error("", f"has functions of its own, such as {name!r}, which are not supported")
+    for node in model.graph.node:
+        if node.domain not in ("", "ai.onnx"):
+            where = f"{node.op_type} {node.name}".strip()[:80]
+            raise source.error(
+                where, f"is of the domain {str(node.domain)[:80]!r}, only ONNX' own operations are supported"
+            )
 
 
 @dataclass(frozen=True)
@@ -86,6 +106,8 @@ class _Graph:
 
     def __post_init__(self) -> None:
         for tensor in self.graph.initializer:
+            if tensor.name in self.values:
+                raise self.source.error(str(tensor.name)[:80], "stands twice among the initialisers")
             self.values[tensor.name] = self.constant(tensor)
         inputs = [value for value in self.graph.input if value.name not in self.values]
         if len(inputs) != 1 or len(self.graph.output) != 1:
@@ -99,11 +121,11 @@ class _Graph:
         where = str(tensor.name)[:80]
         if tensor.data_location == 1 or tensor.external_data:
             raise self.source.error(where, "is stored in another file, which is never opened")
-        if tensor.data_type not in _TYPES or any(n < 0 for n in tensor.dims):
+        if tensor.data_type not in _TYPES:
             raise self.source.error(where, "must hold floats or whole numbers")
         from onnx import numpy_helper
 
-        self.source.spend(where, math.prod(tensor.dims) * 8)
+        self.source.spend(where, count_of(self.source, where, list(tensor.dims)) * 8)
         found = numpy_helper.to_array(tensor)
         return found.astype(np.float32) if found.dtype == np.float16 else found
 

@@ -7,14 +7,13 @@ reads backwards; no output bias), `vocab` a pickled list of words, `embeddings.n
 from __future__ import annotations
 
 import io
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from lrpnumpy.files import npy, pickles
-from lrpnumpy.files.safe import MAX_BYTES, Source
+from lrpnumpy.files.safe import Budget, Source, open_file, size_of
 from lrpnumpy.layers import LSTM, Bidirectional, Dense, Embedding
 from lrpnumpy.model import Model
 
@@ -23,22 +22,24 @@ _ORDER = (0, 2, 1, 3)  # where i, f, g, o stand in the file's i, g, f, o
 
 
 def recognised(folder: Path) -> bool:
-    """Whether a folder has the three files."""
-    return all((folder / name).is_file() for name in FILES)
+    """Whether a folder has the three files, as files or as links."""
+    return all((folder / name).is_file() or (folder / name).is_symlink() for name in FILES)
 
 
 class Reference(Source):
     """The folder: each file is read whole, within the memory limit."""
 
-    def __init__(self, folder: Path, max_bytes: int = MAX_BYTES) -> None:
-        super().__init__(str(folder), max_bytes)
+    def __init__(self, folder: Path, max_bytes: int) -> None:
         self._folder = folder
+        size = sum((folder / name).lstat().st_size for name in FILES)
+        super().__init__(str(folder), Budget(str(folder), size, max_bytes))
 
     def content(self, name: str) -> bytes:
         """The bytes of one of the files."""
-        with self.guard(name), open(self._folder / name, "rb") as stream:
-            self.spend(name, os.fstat(stream.fileno()).st_size)
-            return stream.read()
+        with self.guard(name), open_file(self._folder / name, follow=False) as stream:
+            size = size_of(stream)
+            self.spend(name, size)
+            return stream.read(size)
 
     def read(self) -> tuple[Model, list[str]]:
         """The model, and what was assumed."""
@@ -71,7 +72,7 @@ class Reference(Source):
         content = self.content("embeddings.npy")
         header = npy.read_header(self, "embeddings.npy", io.BytesIO(content))
         npy.check(self, "embeddings.npy", header, (None, None), len(content))
-        return npy.array(header, content[header.start :])
+        return npy.array(header, memoryview(content)[header.start :])
 
     def _encoder(self, arrays: dict[Any, Any], side: str, D: int) -> LSTM:
         H = self._array(arrays, f"Whh_{side}", (None, None)).shape[1]
@@ -82,8 +83,8 @@ class Reference(Source):
 
     def _array(self, arrays: dict[Any, Any], name: str, shape: tuple[int | None, ...]) -> np.ndarray:
         array = arrays.get(name, arrays.get(name.encode()))
-        if not isinstance(array, pickles.Described):
+        if not isinstance(array, pickles.Record):
             raise self.error(f"model: {name}", "must be an array")
-        found = array.array(self, f"model: {name}")
+        found = pickles.array(self, f"model: {name}", array)
         self.fits(f"model: {name}", found.shape, shape)
         return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from lrpnumpy.files.safe import printable
-from lrpnumpy.model import READOUT, Model
+from lrpnumpy.model import READOUT, Input, Model
 
 _HARD = {"hard_sigmoid": "clip(0.2 x + 0.5, 0, 1)", "hard_sigmoid_3": "clip(x/6 + 0.5, 0, 1)"}
 
@@ -19,6 +19,7 @@ class Report:
     model: Model | None
     notes: tuple[str, ...] = ()
     models: tuple[str, ...] = field(default=())
+    warnings: tuple[str, ...] = field(default=())  # those of the notes that `load` warns of
 
     def __str__(self) -> str:
         lines = [self.file, f"  kind      {self.kind}"]
@@ -38,31 +39,42 @@ class Report:
 
 def _described(model: Model) -> list[str]:
     lines = []
-    if (embedding := model.embedding) is not None:
-        words = "no vocabulary, inputs are token ids"
-        if embedding.vocabulary is not None:
-            shown = " ".join(embedding.vocabulary[:5])
-            words = f"words {shown} …, cut by {embedding.tokenizer!r}" + (", lowercased" if embedding.lowercase else "")
-        lines.append(f"  embedding {len(embedding.E):,} tokens of {embedding.size}; {words}")
-        if embedding.unknown is not None:
-            lines.append(f"            unknown words are {embedding.unknown!r}")
-        if embedding.mask is not None:
-            lines.append(f"            token {embedding.mask} is padding and skipped")
-    else:
-        lines.append(f"  inputs    {model.inputs} features a step" + _some(model.features))
-        if model.mask_value is not None:
-            lines.append(f"            steps whose features all equal {model.mask_value:g} are skipped")
+    for name, port in model.ports.items():
+        lines += _input(name if len(model.ports) > 1 else "", port)
     for node in model.nodes:
         if node.name != READOUT:
             first, *rest = node.layer.described().split("\n")
             lines += [f"  layer {node.name:<3} {first}", *(f"          {line}" for line in rest)]
-        if node.name == READOUT or f"{node.name}:last" in model.used:
-            lines.append(f"  readout   {model.readout or 'last'}: {_READOUTS[model.readout or 'last']}")
+        if model.readout is None:  # nodes say themselves what they take
+            lines.append(f"            of {', '.join(node.inputs)}")
+        elif node.name == READOUT or f"{node.name}:last" in model.used:
+            lines.append(f"  readout   {model.readout}: {_READOUTS[model.readout]}")
     if model.readout == "every":
         lines.append(f"  readout   every: {_READOUTS['every']}")
     probability = "" if model.output == "linear" else f"; probabilities by {model.output}"
     lines.append(f"  scores    {model.outputs}{_some(model.classes)}{probability}")
     lines.append(f"  numbers   {model.dtype.name}")
+    return lines
+
+
+def _input(name: str, port: Input) -> list[str]:
+    """What an input takes; `name` is empty where there is only one."""
+    label = f" {name}:" if name else ""
+    embedding = port.embedding
+    if embedding is None:
+        lines = [f"  inputs   {label} {port.size} features{' a step' if port.steps else ''}" + _some(port.features)]
+        if port.mask_value is not None:
+            lines.append(f"            steps whose features all equal {port.mask_value:g} are skipped")
+        return lines
+    words = "no vocabulary, inputs are token ids"
+    if embedding.vocabulary is not None:
+        shown = " ".join(embedding.vocabulary[:5])
+        words = f"words {shown} …, cut by {embedding.tokenizer!r}" + (", lowercased" if embedding.lowercase else "")
+    lines = [f"  embedding{label} {len(embedding.E):,} tokens of {embedding.size}; {words}"]
+    if embedding.unknown is not None:
+        lines.append(f"            unknown words are {embedding.unknown!r}")
+    if embedding.mask is not None:
+        lines.append(f"            token {embedding.mask} is padding and skipped")
     return lines
 
 

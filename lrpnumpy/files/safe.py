@@ -1,7 +1,7 @@
-"""What every reader of a weight file shares: the limits, the errors, and typed access to what a file says.
+"""What every reader of a weight file shares: opening, errors, and typed access to what a file says.
 
 A weight file is untrusted. A `Source` is a file whose names, shapes and sizes can be asked for; it hands out
-an array only after all checks, and counts its bytes against the memory limit. Dialects see sources and plain
+an array only after all checks, and counts everything against its `Budget`. Dialects see sources and plain
 JSON, nothing else.
 """
 
@@ -9,29 +9,60 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from pathlib import Path
+from typing import IO, Any, NoReturn
 
 import numpy as np
 
 from lrpnumpy.checks import LrpError, WeightFileError
+from lrpnumpy.files.budget import MAX_BYTES, Budget, printable, refusal
 
-MAX_BYTES = 2 * 2**30  # all arrays of one model together, unless the caller says otherwise
+__all__ = ["MAX_BYTES", "MAX_NAMES", "MAX_TEXT", "Budget", "Fields", "Shape", "Source", "parse_json", "printable"]
+
 MAX_TEXT = 16 * 2**20  # one attribute, JSON document, or file header
 MAX_NAMES = 100_000  # members of one group or archive, names in one list
-MAX_DEPTH = 16  # groups inside groups
+MAX_AXES = 32  # of an array
+_DIGITS = 400  # of one number in JSON
 
 Shape = tuple[int | None, ...]  # None stands for any length of at least 1
+
+
+def open_file(path: str | os.PathLike[str], *, follow: bool = True) -> IO[bytes]:
+    """A regular file to read from; a pipe or a device, which might never end, is an OSError, as is a link not followed.
+
+    It is opened before it is looked at, so that nothing can take its place in between.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    if not follow and os.path.islink(path):
+        raise OSError("is a link, which is not followed")
+    number = os.open(path, flags | (0 if follow else getattr(os, "O_NOFOLLOW", 0)))
+    stream = os.fdopen(number, "rb")
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        stream.close()
+        raise OSError("must be a regular file")
+    return stream
+
+
+def size_of(stream: IO[bytes]) -> int:
+    """Length of an open file."""
+    return os.fstat(stream.fileno()).st_size
 
 
 class Source:
     """A weight file seen through checks: names, declared shapes, and arrays of the shape that is expected."""
 
-    def __init__(self, file: str, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(self, file: str, budget: Budget | None = None) -> None:
         self.file = file
-        self.max_bytes = max_bytes
-        self._left = max_bytes
+        self.budget = budget or Budget(file, 0)
+
+    @property
+    def max_bytes(self) -> int:
+        """The limit of all arrays together."""
+        return self.budget.max_bytes
 
     def names(self) -> list[str]:
         """The arrays in the file."""
@@ -51,17 +82,11 @@ class Source:
 
     def error(self, where: str, reason: str) -> WeightFileError:
         """The one way to refuse: file, place in it, reason."""
-        return WeightFileError(printable(": ".join(part for part in (self.file, where, reason) if part)) + ".")
+        return refusal(self.file, where, reason)
 
     def spend(self, where: str, nbytes: int) -> None:
-        """Count `nbytes` against the memory limit, before they are read."""
-        if nbytes > self._left:
-            raise self.error(
-                where,
-                f"takes {nbytes:,} bytes, with what came before over the limit of {self.max_bytes:,}; "
-                "pass a larger max_bytes if the file is trusted",
-            )
-        self._left -= nbytes
+        """Count `nbytes` of arrays against the memory limit, before they are read."""
+        self.budget.arrays(where, nbytes)
 
     def fits(self, where: str, declared: tuple[int, ...], expected: Shape) -> None:
         """Raise unless the declared shape is the expected one."""
@@ -69,7 +94,7 @@ class Source:
             got == want or (want is None and 0 < got < 2**40) for got, want in zip(declared, expected, strict=True)
         ):
             wanted = ", ".join("any" if n is None else str(n) for n in expected)
-            raise self.error(where, f"must have shape ({wanted}), the file declares {declared}")
+            raise self.error(where, f"must have shape ({wanted}), the file declares {shape_text(declared)}")
 
     @contextmanager
     def guard(self, where: str, doing: str = "cannot be read") -> Iterator[None]:
@@ -89,7 +114,7 @@ class Fields:
 
     def __init__(self, source: Source, where: str, value: Any) -> None:
         if not isinstance(value, dict):
-            raise source.error(where, f"must be a JSON object, got {_kind(value)}")
+            raise source.error(where, f"must be a JSON object, got {kind_of(value)}")
         self.source, self.where, self.value = source, where, value
 
     def refuse(self, reason: str) -> NoReturn:
@@ -118,7 +143,7 @@ class Fields:
         """A finite number."""
         value = self.value.get(key)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-            self.refuse(f"{key} must be a finite number, got {_kind(value)}")
+            self.refuse(f"{key} must be a finite number, got {kind_of(value)}")
         return float(value)
 
     def items(self, key: str) -> list[Any]:
@@ -146,31 +171,74 @@ class Fields:
     def _get(self, key: str, kind: type, wanted: str) -> Any:
         value = self.value.get(key)
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            self.refuse(f"{key} must be {wanted}, got {_kind(value)}")
+            self.refuse(f"{key} must be {wanted}, got {kind_of(value)}")
         return value
 
 
-def printable(text: str) -> str:
-    """`text` with what a terminal would obey, or could not show, written as escapes: names come from the file."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
-
-
 def parse_json(source: Source, where: str, text: str | bytes) -> Any:
-    """Plain JSON, of limited size."""
+    """Plain JSON, of limited size, without a key that stands twice in an object."""
     if len(text) > MAX_TEXT:
         raise source.error(where, f"is {len(text):,} bytes of JSON, over the limit of {MAX_TEXT:,}")
     with source.guard(where, "is not JSON"):
-        return json.loads(text)
+        content = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+        source.budget.visit(where, sum(map(content.count, (b",", b"[", b"{", b":"))))
+        return json.loads(text, object_pairs_hook=_object, parse_int=_number(int), parse_float=_number(float))
 
 
-def _kind(value: Any) -> str:
-    """`value` for an error message: short whatever it is."""
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise ValueError(f"the key {twice[:60]!r} stands twice in one object")
+    return found
+
+
+def _number(kind: Any) -> Any:
+    def parse(text: str) -> Any:
+        if len(text) > _DIGITS:
+            raise ValueError(f"a number has {len(text):,} digits")
+        return kind(text)
+
+    return parse
+
+
+def read_json_file(source: Source, where: str, path: str | os.PathLike[str]) -> Any:
+    """The JSON in a regular file of limited size."""
+    with source.guard(where, f"cannot be read from {Path(path)}"), open_file(path) as stream:
+        content = stream.read(MAX_TEXT + 1)
+    return parse_json(source, where, content)
+
+
+def count_of(source: Source, where: str, shape: Any) -> int:
+    """How many numbers an array of this declared shape has, if it is a shape."""
+    sizes: list[Any] = list(shape) if isinstance(shape, (list, tuple)) else [None]
+    if len(sizes) > MAX_AXES or not all(type(n) is int and 0 <= n < 2**48 for n in sizes):
+        raise source.error(where, f"declares the shape {shape_text(shape)}, which no array has")
+    return math.prod(sizes)
+
+
+def shape_text(shape: Any) -> str:
+    """A declared shape for an error message, short whatever it is."""
+    sizes = list(shape[:MAX_AXES]) if isinstance(shape, (list, tuple)) else [shape]
+    return f"({', '.join(map(kind_of, sizes))}{', …' if len(sizes) == MAX_AXES else ''})"
+
+
+def kind_of(value: Any) -> str:
+    """`value` for an error message: short, and made in a short time, whatever it is."""
     if value is None:
         return "nothing"
-    shown = repr(value)
-    return shown if len(shown) <= 60 else f"{type(value).__name__} {shown[:50]}…"
+    if isinstance(value, int) and abs(value) >= 2**64:
+        return "a huge number"
+    if isinstance(value, (str, bytes)):
+        return repr(value) if len(value) <= 60 else f"{type(value).__name__} {value[:50]!r}…"
+    if isinstance(value, (bool, int, float)):
+        return repr(value)
+    if isinstance(value, (list, tuple, dict, set)):
+        return f"{type(value).__name__} of {len(value):,}"
+    return type(value).__name__
 
 
 def _first_line(error: Exception) -> str:
-    text = str(error).strip().split("\n")[0].rstrip(".")
+    text = str(error)[:1000].strip().split("\n")[0].rstrip(".")
     return f"{type(error).__name__}: {text[:200]}" if text else type(error).__name__

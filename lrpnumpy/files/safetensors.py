@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-import math
-import os
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from lrpnumpy.files.safe import MAX_BYTES, MAX_NAMES, MAX_TEXT, Fields, Shape, Source, parse_json
+from lrpnumpy.files.safe import (
+    MAX_NAMES,
+    MAX_TEXT,
+    Budget,
+    Fields,
+    Shape,
+    Source,
+    count_of,
+    open_file,
+    parse_json,
+    shape_text,
+    size_of,
+)
 
 DTYPES: dict[str, np.dtype[Any]] = {
     "F16": np.dtype("<f2"),
@@ -26,13 +37,14 @@ def recognised(head: bytes, size: int) -> bool:
 class Safetensors(Source):
     """Arrays by name; the header's `__metadata__` are the remarks."""
 
-    def __init__(self, file: str, max_bytes: int = MAX_BYTES) -> None:
-        super().__init__(file, max_bytes)
-        with self.guard(""), open(file, "rb") as stream:
-            size = os.fstat(stream.fileno()).st_size
+    def __init__(self, file: str, budget: Budget | None = None) -> None:
+        super().__init__(file, budget)
+        with self.guard(""), open_file(file) as stream:
+            size = size_of(stream)
             length = int.from_bytes(stream.read(8), "little")
             if length > min(size - 8, MAX_TEXT):
                 raise self.error("", f"has a header of {length:,} bytes, over the file's or the limit's {MAX_TEXT:,}")
+            self.budget.hold("header", length)
             header = Fields(self, "header", parse_json(self, "header", stream.read(length)))
         self._start = 8 + length
         self._room = size - self._start
@@ -40,6 +52,17 @@ class Safetensors(Source):
         self._arrays = {name: item for name, item in header.value.items() if name != "__metadata__"}
         if len(self._arrays) > MAX_NAMES:
             raise self.error("", f"has more than {MAX_NAMES:,} arrays")
+        self._check_apart()
+
+    def _check_apart(self) -> None:
+        """See that no byte of the file belongs to two arrays."""
+        spans = []
+        for name, item in self._arrays.items():
+            offsets = Fields(self, name, item).integers("data_offsets")
+            spans.append((*offsets[:2], name))
+        for (_, end, one), (start, _, other) in pairwise(sorted(spans)):
+            if start < end:
+                raise self.error(other, f"overlaps {one[:80]!r}; it is damaged")
 
     def names(self) -> list[str]:
         return list(self._arrays)
@@ -54,10 +77,11 @@ class Safetensors(Source):
         declared, kind, start = self._declared(name)
         self.fits(name, declared, shape)
         wide = np.dtype(np.float64 if kind == "F64" else np.float32)
-        self.spend(name, math.prod(declared) * wide.itemsize)
-        with self.guard(name), open(self.file, "rb") as stream:
+        count = count_of(self, name, declared)
+        self.spend(name, count * wide.itemsize)
+        with self.guard(name), open_file(self.file) as stream:
             stream.seek(self._start + start)
-            found = np.fromfile(stream, DTYPES[kind], math.prod(declared)).reshape(declared)
+            found = np.fromfile(stream, DTYPES[kind], count).reshape(declared)
             if kind == "BF16":  # the upper half of a float32
                 return (found.astype("<u4") << 16).view("<f4").astype(wide, copy=False)
             return found.astype(wide, copy=False)
@@ -71,6 +95,8 @@ class Safetensors(Source):
         if kind not in DTYPES:
             raise self.error(name, f"must hold F16, BF16, F32 or F64, it has {kind[:20]}")
         start, stop = offsets
-        if stop > self._room or stop - start != math.prod(shape) * DTYPES[kind].itemsize:
-            raise self.error(name, f"declares shape {tuple(shape)} at {offsets}, which does not fit into the file")
+        if stop > self._room or stop - start != count_of(self, name, shape) * DTYPES[kind].itemsize:
+            raise self.error(
+                name, f"declares shape {shape_text(shape)} at {shape_text(offsets)}, which does not fit into the file"
+            )
         return tuple(shape), kind, start

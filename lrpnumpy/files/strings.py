@@ -9,7 +9,9 @@ that of the HDF5 File Format Specification, version 3.0, sections IV.A.1, IV.A.2
 from __future__ import annotations
 
 from collections.abc import Iterator
-from mmap import mmap
+from typing import IO
+
+from lrpnumpy.files.budget import Budget
 
 _CONTINUED, _ATTRIBUTE = 0x10, 0x0C  # types of header messages
 _MOST_MESSAGES = 100_000
@@ -20,17 +22,25 @@ class Damaged(ValueError):
 
 
 class Reader:
-    """The bytes of a file; whatever lies outside them is `Damaged`."""
+    """The bytes of an open file; whatever lies outside them is `Damaged`.
 
-    def __init__(self, content: bytes | mmap, base: int = 0) -> None:
-        self.content, self.base = content, base  # addresses count from `base`
+    Each piece is read when it is needed: a file that is mapped into memory and then cut short ends the process.
+    """
+
+    def __init__(self, stream: IO[bytes], size: int, budget: Budget, base: int = 0) -> None:
+        self._stream, self._size, self._budget = stream, size, budget
+        self.base = base  # addresses count from here
         self._heaps: dict[int, dict[int, tuple[int, int]]] = {}
 
     def cut(self, start: int, length: int) -> bytes:
         """`length` bytes from `start`."""
-        if length < 0 or not 0 <= start <= len(self.content) - length:
+        if length < 0 or not 0 <= start <= self._size - length:
             raise Damaged(f"needs {length:,} bytes at {start:,}, outside the file")
-        return self.content[start : start + length]
+        self._stream.seek(start)
+        found = self._stream.read(length)
+        if len(found) != length:
+            raise Damaged(f"needs {length:,} bytes at {start:,}, the file has become shorter")
+        return found
 
     def number(self, start: int, length: int) -> int:
         """A little-endian number."""
@@ -60,6 +70,7 @@ class Reader:
                 kind = self.number(at, 1 if new else 2)
                 size = self.number(at + (1 if new else 2), 2)
                 at, read = at + head + size, read + 1
+                self._budget.visit("attributes")
                 if at > end:
                     raise Damaged("has a header that is longer than it says")
                 if kind == _CONTINUED and len(blocks) < _MOST_MESSAGES:
@@ -94,6 +105,7 @@ class Reader:
             places.append((start, length))
         if sum(length for _, length in places) > most:
             raise Damaged(f"is over the limit of {most:,} bytes")
+        self._budget.hold("strings", sum(length for _, length in places))
         return [self.cut(start, length).split(b"\0")[0] for start, length in places]
 
     def _heap(self, address: int) -> dict[int, tuple[int, int]]:
@@ -107,6 +119,7 @@ class Reader:
             while at + 16 <= end:
                 number, size = self.number(at, 2), self.number(at + 8, 8)
                 objects[number] = at + 16, size
+                self._budget.visit("strings")
                 at += 16 + -(-size // 8) * 8 if number else max(size, 16)  # number 0 is free room, header included
                 if at > end:
                     raise Damaged("lies in a heap whose objects do not fit into it")

@@ -2,22 +2,27 @@
 
 from lrpnumpy.layers.activation import Activation
 from lrpnumpy.layers.affine import Affine
+from lrpnumpy.layers.attention import AdditiveAttention, Attention, MultiHeadAttention
+from lrpnumpy.layers.attention_pool import AttentionPool
 from lrpnumpy.layers.base import Layer, Record, Size
 from lrpnumpy.layers.bidirectional import Bidirectional
 from lrpnumpy.layers.conv import Conv1D
 from lrpnumpy.layers.dense import Dense
 from lrpnumpy.layers.embedding import Embedding
 from lrpnumpy.layers.gru import GRU
+from lrpnumpy.layers.join import Add, Average, Concat, Multiply, Subtract
 from lrpnumpy.layers.lstm import LSTM
 from lrpnumpy.layers.norm import LayerNorm
 from lrpnumpy.layers.pooling import AvgPool1D, MaxPool1D
 from lrpnumpy.layers.readout import LastRow, Max, Mean, Sum
 from lrpnumpy.layers.recurrent import Cell
 from lrpnumpy.layers.rnn import RNN
+from lrpnumpy.layers.shape import Flatten, Repeat, Reshape, Reverse, Slice
 
 _KINDS: tuple[type[Layer], ...] = (
-    LSTM, GRU, RNN, Bidirectional, Dense, Conv1D, MaxPool1D, AvgPool1D, Sum, Mean, Max, LastRow,
-    Activation, Affine, LayerNorm,
+    LSTM, GRU, RNN, Bidirectional, Dense, Conv1D, MaxPool1D, AvgPool1D, Mean, Max, Sum, LastRow, Activation, Affine,
+    LayerNorm, Concat, Add, Average, Subtract, Multiply, Repeat, Flatten, Reshape, Slice, Reverse, AttentionPool,
+    Attention, AdditiveAttention, MultiHeadAttention,
 )  # fmt: skip
 LAYERS = {kind.__name__: kind for kind in _KINDS}  # by their names in a file
 
@@ -27,20 +32,34 @@ __all__ = [
     "LSTM",
     "RNN",
     "Activation",
+    "Add",
+    "AdditiveAttention",
     "Affine",
+    "Attention",
+    "AttentionPool",
+    "Average",
     "AvgPool1D",
     "Bidirectional",
     "Cell",
+    "Concat",
     "Conv1D",
     "Dense",
     "Embedding",
+    "Flatten",
     "LastRow",
     "Layer",
     "LayerNorm",
     "Max",
     "MaxPool1D",
     "Mean",
+    "MultiHeadAttention",
+    "Multiply",
     "Record",
+    "Repeat",
+    "Reshape",
+    "Reverse",
     "Size",
+    "Slice",
+    "Subtract",
     "Sum",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,12 +11,12 @@ import numpy as np
 
 from lrpnumpy import activations
 from lrpnumpy.activations import ACTIVATIONS
-from lrpnumpy.checks import LrpError, float_array, one_of
+from lrpnumpy.checks import LrpError, finite, float_array, one_of
 from lrpnumpy.layers.base import Keep, Layer, Outputs, Ran, Size, takes
 from lrpnumpy.packed import Packed
 from lrpnumpy.rules.propagation import Entry, Propagation
 
-NAMES = tuple(dict.fromkeys([*ACTIVATIONS, "leaky_relu", "elu", "prelu"]))
+NAMES = (*ACTIVATIONS, "prelu")
 ALPHA = {"leaky_relu": 0.01, "elu": 1.0}  # used where nothing else is said
 
 
@@ -43,12 +42,11 @@ class Activation(Layer):
         if alpha is not None:
             if name not in ALPHA:
                 raise LrpError(f"Activation: alpha must be None with {name!r}, got {alpha!r}; {list(ALPHA)} have one.")
-            if isinstance(alpha, bool) or not isinstance(alpha, (int, float)) or not math.isfinite(alpha):
-                raise LrpError(f"Activation: alpha must be a finite number, got {alpha!r}.")
+            alpha = finite(alpha, "Activation: alpha")
         if (self.slopes is not None) != (name == "prelu"):
             got = "none" if self.slopes is None else f"slopes with {name!r}"
             raise LrpError(f"Activation: slopes must be given with 'prelu' and with nothing else, got {got}.")
-        self._set(alpha=ALPHA.get(name) if alpha is None else float(alpha))
+        self._set(alpha=ALPHA.get(name) if alpha is None else alpha)
         if self.slopes is not None:
             self._set(slopes=float_array(self.slopes, "Activation: slopes", (None,)))
 

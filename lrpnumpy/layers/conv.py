@@ -97,13 +97,13 @@ class Conv1D(Windowed):
         x, y, (z, view) = ran.inputs[0], ran.outputs[0], ran.trace
         if self.activation != "linear":
             R = R * how.slope(self.activation, z, y.rows)
-        s, alike = back_through_sum(how, R, z, self.d, 1, y.batch, entry)
+        s, shared = back_through_sum(how, R, z, self.d, 1, y.batch, entry)
         R_x = np.zeros_like(x.rows)
         kernels.backward(s, view.rows, self._packed[1], R_x)
         if how.times_input:
             R_x *= x.rows
             if how.share_bias:
-                R_x += self._shared(alike, view, len(x.rows), entry)
+                R_x += self._shared(shared, view, len(x.rows), entry)
             entry.see(R_x, x.batch)
         return [R_x]
 
@@ -132,16 +132,18 @@ class Conv1D(Windowed):
         return (self.part_after(ran, parts, Packed(a, view.batch), delta),)
 
     def with_affine_before(self, s: np.ndarray, t: np.ndarray) -> Conv1D | None:
-        """K s, d + K t; padding would have to be padded with -t / s, so there must be none."""
+        """Of s x + t, where there is no padding: padding is 0 behind an Affine layer, not t."""
         if self.padding not in ("valid", (0, 0)):
             return None
-        blocks = np.repeat(np.arange(self.groups), self.outputs // self.groups)  # of each output
-        of_input = self.K * t.reshape(self.groups, 1, -1)[blocks]
-        return replace(self, K=self.K * s.reshape(self.groups, 1, -1)[blocks], d=self.d + of_input.sum(axis=(1, 2)))
+        blocks = self.K.reshape(self.groups, -1, *self.K.shape[1:])  # (groups, out / groups, width, in / groups)
+        s, t = s.reshape(self.groups, 1, 1, -1), t.reshape(self.groups, 1, 1, -1)
+        return replace(self, K=(blocks * s).reshape(self.K.shape), d=self.d + (blocks * t).sum(axis=(2, 3)).ravel())
 
     def with_affine_after(self, s: np.ndarray, t: np.ndarray) -> Conv1D | None:
-        """s K, s d + t, where there is no activation in between."""
-        return replace(self, K=self.K * s[:, None, None], d=self.d * s + t) if self.activation == "linear" else None
+        """s y + t, where no activation is in between."""
+        if self.activation != "linear":
+            return None
+        return replace(self, K=self.K * s[:, None, None], d=self.d * s + t)
 
     def activations(self, number: int, ran: Ran) -> tuple[NamedTuple, ...]:
         """z and y."""

@@ -15,7 +15,7 @@ from lrpnumpy.kernels import dense as kernels
 from lrpnumpy.layers.base import Keep, Layer, Outputs, Ran, Size, stacked, takes
 from lrpnumpy.packed import Packed, Part
 from lrpnumpy.rules.lrp import LRP
-from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
+from lrpnumpy.rules.propagation import Entry, Propagation, back_through_matrix
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -76,13 +76,7 @@ class Dense(Layer):
             return [R_x]
         if self.activation != "linear":
             R = R * how.slope(self.activation, z, ran.outputs[0].rows)
-        s, alike = back_through_sum(how, R, z, self.d, self.inputs, batch, entry)
-        R_x = s @ self.V
-        if how.times_input:
-            R_x *= x
-        if how.share_bias:
-            R_x += alike.sum(axis=1, keepdims=True)
-        return [R_x]
+        return [back_through_matrix(how, R, z, self.d, self.V, ran.inputs[0], entry)]
 
     def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
         """The same as the layer's default, with one matrix product instead of four."""

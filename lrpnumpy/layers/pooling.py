@@ -111,12 +111,12 @@ class AvgPool1D(Pool):
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """Each step gets its share of the sum."""
         x, y, view = ran.inputs[0].rows, ran.outputs[0], ran.trace
-        s, alike = back_through_sum(how, R, y.rows, None, 1, y.batch, entry)
+        s, shared = back_through_sum(how, R, y.rows, None, 1, y.batch, entry)
         R_x = view.spread(s / self._divisor(view.rows, len(x), s.dtype), len(x))
         if how.times_input:
             R_x *= x
         if how.share_bias:
-            R_x += view.spread(alike / _count(view.rows, len(x), s.dtype), len(x))
+            R_x += view.spread(shared / _count(view.rows, len(x), s.dtype), len(x))
         return [R_x]
 
     def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:

@@ -127,8 +127,8 @@ class Columns:
     relevance: np.ndarray  # (R,)
     variables: np.ndarray | None = None  # (R, D)
     ledger: dict[str, np.ndarray] = field(default_factory=dict)  # name -> (n,); biases (layers, n)
-    spans: list[np.ndarray] | None = None  # a sequence (V,)
-    cd: list[SpanLedger] | None = None  # a sequence
+    spans: list[np.ndarray] | None = None  # for each sequence (V,)
+    cd: list[SpanLedger] | None = None  # for each sequence
     hidden: list[tuple[int, str, Batch, np.ndarray]] | None = None  # layer, direction, its steps, (states, R, H)
     others: dict[str, Other] = field(default_factory=dict)  # what the other inputs of the network got
     sound: np.ndarray | None = None  # (n,) of methods with a ledger: it adds up, and no message is too large

@@ -21,7 +21,7 @@ import numpy as np
 
 from lrpnumpy.activations import ACTIVATIONS, Activation
 from lrpnumpy.kernels import sums
-from lrpnumpy.packed import Batch
+from lrpnumpy.packed import Batch, Packed
 
 
 class Propagation:
@@ -110,3 +110,16 @@ def back_through_sum(
         entry.bias(s * bias, batch)
     entry.see(R, batch)
     return s, 0
+
+
+def back_through_matrix(
+    how: Propagation, R: np.ndarray, z: np.ndarray, d: np.ndarray | None, V: np.ndarray, x: Packed, entry: Entry
+) -> np.ndarray:
+    """Message to the inputs of z = V x + d: R_i = x_i sum_j v_ji s_j."""
+    s, shared = back_through_sum(how, R, z, d, V.shape[1], x.batch, entry)
+    R_x = s @ V
+    if how.times_input:
+        R_x *= x.rows
+    if how.share_bias:
+        R_x += shared.sum(axis=1, keepdims=True)
+    return R_x

@@ -65,7 +65,8 @@ def ledger_bar(ledger: Ledger) -> str:
 def _block(e: Explanation) -> str:
     head = f'<div class="head">{escape(title(e))}</div>'
     ledger = ledger_bar(e.ledger) if isinstance(e.ledger, Ledger) else ""
-    return head + sentence(e) + ledger
+    others = "".join(f'<div class="method">{escape(name)}</div>{sentence(e.of_input(name))}' for name in e.others)
+    return head + sentence(e) + others + ledger
 
 
 def fragment(e: Explanation) -> str:

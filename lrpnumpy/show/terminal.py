@@ -141,6 +141,9 @@ def render(e: Explanation, color: Color = "auto", stream: TextIO | None = None, 
     parts.append(table(e, shares))
     if e.spans:
         parts.append("\n".join(f"{' '.join(_words(e)[s.start : s.stop])}: {s.relevance:+.4g}" for s in e.spans))
+    for name in e.others:
+        other = e.of_input(name)
+        parts.append(f"input {_clean(name)!r}\n{table(other, scaled(other.relevance))}")
     parts.append(ledger_line(e.ledger))
     return "\n\n".join(part for part in parts if part)
 

@@ -71,18 +71,110 @@ def test_modules_of_torch(layers, two, readout):
     model = files.from_torch(module, readout=readout, activations=["relu"])
     close(lrp.predict(model, x.numpy()), scores, tol=1e-5)
     assert files.from_torch(module.state_dict(), readout=readout, activations=["relu"]).digest == model.digest
+    found = files.from_torch(module)  # run on a probe, it says all of this by itself
+    assert found.digest == model.digest
+    assert not module.training and not module.lstm._forward_hooks
+    others = {"last", "mean", "max"} - {readout} if readout != "every" else set()
+    for wrong in others:
+        with pytest.raises(lrp.LrpError, match=r"gives \[.*the model made of it"):
+            files.from_torch(module, readout=wrong)
+    with pytest.raises(lrp.LrpError, match=r"gives \[.*the model made of it"):
+        files.from_torch(module, activations=["tanh"])
+    assert files.from_torch(module, check=x[None]).digest == model.digest
+    with pytest.raises(lrp.LrpError, match="check must be an input that the module takes"):
+        files.from_torch(module, check=torch.zeros(2, 2))
 
 
-@pytest.mark.parametrize("module", ["GRU", "RNN", "projection", "norm"])
+LIVE = {
+    "LSTM": {"kind": "LSTM", "depth": 2},
+    "GRU in two directions": {"kind": "GRU", "two": True},
+    "RNN with relu": {"kind": "RNN", "nonlinearity": "relu"},
+    "last row": {"kind": "LSTM", "two": True, "readout": "last-row"},
+    "words": {"kind": "LSTM", "words": 11, "readout": "mean"},
+    "every": {"kind": "GRU", "readout": "every"},
+}
+
+
+@pytest.mark.parametrize("name", LIVE)
+def test_a_live_module_says_everything(name):
+    torch = pytest.importorskip("torch")
+    from interop import torchsave
+
+    module = torchsave.Network(**LIVE[name]).train()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = files.from_torch(module)
+    assert model.readout == LIVE[name].get("readout", "last") and module.training
+    words = LIVE[name].get("words")
+    x = torch.randint(0, words, (6,)) if words else torch.randn(6, torchsave.D)
+    with torch.no_grad():
+        close(lrp.predict(model, x.numpy()), module.eval()(x[None])[0].numpy(), tol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["relu", "tanh", "sigmoid", "gelu"])
+def test_a_live_module_says_its_activations(name):
+    torch = pytest.importorskip("torch")
+    from interop import torchsave
+
+    activation = torch.nn.functional.gelu if name == "gelu" else getattr(torch, name)
+    model = files.from_torch(torchsave.Separate(activation=activation))
+    assert model.layers[2].activation == name
+
+
+def test_live_modules_of_other_kinds():
+    torch = pytest.importorskip("torch")
+    from interop import torchsave
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert files.from_torch(torchsave.Cells()).readout == "last"
+        assert files.from_torch(torchsave.Tied()).readout == "every"
+        assert files.from_torch(torchsave.Prelu()).readout == "last"
+        convolved = files.from_torch(torchsave.Convolved())
+    kinds = [type(layer).__name__ for layer in convolved.layers]
+    assert kinds == ["Conv1D", "Affine", "Activation", "LSTM", "LayerNorm", "Dense"] and convolved.output == "softmax"
+
+    class Doubled(torchsave.Separate):
+        def forward(self, x):
+            return self.fc2(torch.cos(self.fc1(self.lstm(x)[0][:, -1])))
+
+    with pytest.raises(lrp.LrpError, match="fc1: is followed by something that is no activation known here"):
+        files.from_torch(Doubled())
+
+    class Fixed(torchsave.Separate):
+        def forward(self, x):
+            assert x.shape[1] == 9
+            return super().forward(x)
+
+    with pytest.raises(lrp.LrpError, match="activations stand after fc1"):
+        files.from_torch(Fixed())
+    with pytest.warns(lrp.AssumptionWarning, match="scores were not compared; pass check=x"):
+        files.from_torch(Fixed(), activations=["relu"], readout="last")
+    assert files.from_torch(Fixed(), check=torch.randn(1, 9, torchsave.D)).layers[2].activation == "relu"
+
+
+def test_files_of_torch_save(tmp_path):
+    pytest.importorskip("torch")
+    from interop import torchsave
+
+    rows = dict(torchsave.written(tmp_path))
+    assert len(rows) > 15
+    for name, row in rows.items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", lrp.AssumptionWarning)
+            model = files.load(tmp_path / name, **row["load"])
+        x = np.asarray(row["x"])
+        close(lrp.predict(model, x if model.embedding is not None else x.astype("f4")), row["scores"], tol=1e-5)
+
+
+@pytest.mark.parametrize("module", ["projection", "picture"])
 def test_modules_of_torch_that_are_refused_by_name(module):
     torch = pytest.importorskip("torch")
     made = {
-        "GRU": lambda: torch.nn.GRU(3, 2),
-        "RNN": lambda: torch.nn.RNN(3, 2),
         "projection": lambda: torch.nn.LSTM(3, 4, proj_size=2),
-        "norm": lambda: torch.nn.Sequential(torch.nn.LSTM(3, 2), torch.nn.LayerNorm(2)),
+        "picture": lambda: torch.nn.Sequential(torch.nn.LSTM(3, 2), torch.nn.Conv2d(1, 1, 1)),
     }[module]()
-    name = {"projection": "proj_size", "norm": "LayerNorm"}.get(module, module)
+    name = {"projection": "proj_size", "picture": "Conv2d"}[module]
     with pytest.raises(lrp.LrpError, match=name):
         files.from_torch(made, readout="last")
     with pytest.raises(lrp.LrpError):

@@ -149,11 +149,11 @@ def write_torch(folder, names=("sentence",)):
         row = _row(name, f"torch {torch.__version__}", x, scores)
         state = module.state_dict()
         export_to_hdf5(state, folder / f"{name}_torch.h5", "last")
-        yield f"{name}_torch.h5", {**row, "load": {}}
+        yield f"{name}_torch.h5", {**row, "load": {"output": "softmax"}}
         np.savez_compressed(folder / f"{name}_torch.npz", **{key: t.numpy() for key, t in state.items()})
-        yield f"{name}_torch.npz", {**row, "load": {"readout": "last"}}
+        yield f"{name}_torch.npz", {**row, "load": {"readout": "last", "output": "softmax"}}
         save_file(state, folder / f"{name}_torch.safetensors")
-        yield f"{name}_torch.safetensors", {**row, "load": {"readout": "last"}}
+        yield f"{name}_torch.safetensors", {**row, "load": {"readout": "last", "output": "softmax"}}
 
 
 def write_onnx(folder):

@@ -1,0 +1,91 @@
+"""What reading one file may cost: one object that counts bytes, objects, nesting and time.
+
+Every reader works through the budget of its file, and so does every reader inside it (the HDF5 file in a `.keras`
+archive, the pickle in a `.pt`). A reader asks before it takes, so that a file of a few hundred bytes can neither keep
+the processor busy nor fill the memory. What is promised: 1 s and 1 s more for every 100 MB of the file, and memory
+of 200 MB and twice the declared sizes of the arrays, which stay within `max_bytes`.
+"""
+
+from __future__ import annotations
+
+import time
+
+from lrpnumpy.checks import WeightFileError
+
+MAX_BYTES = 2 * 2**30  # all arrays of one model together, unless the caller says otherwise
+MAX_HELD = 64 * 2**20  # texts, headers and members unpacked, besides what the file's own size allows
+MAX_OBJECTS = 1_000_000  # values of a pickle or a JSON text, members, groups, links, chunks, messages
+MAX_DEPTH = 32  # groups inside groups, modules inside modules
+
+# Of the processor's time, not the clock's: a slow disk is nobody's attack. A little less than is promised, since some
+# time passes between two looks.
+SECONDS = 0.8
+SECONDS_PER_BYTE = 0.8e-8
+
+
+class Budget:
+    """The limits of one file, and what has been used of them; `limited=False` is for files of one's own."""
+
+    def __init__(self, file: str, size: int, max_bytes: int = MAX_BYTES, *, limited: bool = True) -> None:
+        self.file, self.max_bytes = file, max_bytes
+        self._most_held = MAX_HELD + 2 * size
+        self._most_objects = MAX_OBJECTS if limited else float("inf")
+        self._seconds = SECONDS + size * SECONDS_PER_BYTE if limited else float("inf")
+        self._bytes = self._held = self._objects = 0
+        self._began = time.thread_time()
+        self._limited = limited
+
+    def refuse(self, where: str, reason: str) -> WeightFileError:
+        """The error about a place in the file: file, place, reason."""
+        return refusal(self.file, where, reason)
+
+    def arrays(self, where: str, nbytes: int) -> None:
+        """Count the declared size of an array, before it is read."""
+        self.tick(where)
+        if self._limited:
+            self._bytes += nbytes
+        if max(self._bytes, nbytes) > self.max_bytes:
+            raise self.refuse(
+                where,
+                f"takes {nbytes:,} bytes, with what came before over the limit of {self.max_bytes:,}; "
+                "pass a larger max_bytes if the file is trusted",
+            )
+
+    def hold(self, where: str, nbytes: int) -> None:
+        """Count bytes that are unpacked or kept besides the arrays, before they are read."""
+        self.tick(where)
+        if self._limited:
+            self._held += nbytes
+        if max(self._held, nbytes) > self._most_held:
+            raise self.refuse(
+                where, f"has {nbytes:,} bytes besides its arrays, with what came before over {self._most_held:,}"
+            )
+
+    def visit(self, where: str, count: int = 1) -> None:
+        """Count objects that are looked at."""
+        self.tick(where)
+        self._objects += count
+        if self._objects > self._most_objects:
+            raise self.refuse(where, f"has more than {MAX_OBJECTS:,} parts to look at; it is damaged or hostile")
+
+    def level(self, where: str, depth: int) -> None:
+        """See that something inside something else is not too deep down."""
+        if depth > MAX_DEPTH:
+            raise self.refuse(where, f"is more than {MAX_DEPTH} levels deep")
+
+    def tick(self, where: str = "") -> None:
+        """Look at the clock."""
+        if (used := time.thread_time() - self._began) > self._seconds:
+            raise self.refuse(
+                where, f"has kept the processor for {used:.1f} s, over the limit for its size; it is damaged or hostile"
+            )
+
+
+def refusal(file: str, where: str, reason: str) -> WeightFileError:
+    """The one way to refuse: file, place in it, reason."""
+    return WeightFileError(printable(": ".join(part for part in (file, where, reason) if part)) + ".")
+
+
+def printable(text: str) -> str:
+    """`text` with what a terminal would obey, or could not show, written as escapes: names come from the file."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text[:20_000])

@@ -1,0 +1,74 @@
+"""Are the scores of a model those of the framework it came from?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lrpnumpy.checks import LrpError, WeightFileError
+from lrpnumpy.model import Model
+
+TOLERANCE = 1e-4  # of the largest score: frameworks add float32 numbers in another order
+
+
+def check_scores(model: Model, check: Any, file: str, tolerance: float = TOLERANCE) -> None:
+    """Raise unless the scores of x are y, for check = (x, y); y may also be the probabilities that belong to them."""
+    try:
+        x, y = check
+    except (TypeError, ValueError):
+        raise LrpError("load: check must be a pair (x, y) of an input and the framework's scores for it.") from None
+    expected = _numbers(y)
+    scores = scores_of(model, x)
+    if not any(agree(found, expected, tolerance) for found in (scores, *_probabilities(model, scores))):
+        raise WeightFileError(
+            f"{file}: must give the scores {_shown(expected)} for x as check=(x, y) says, it gives {_shown(scores)}; "
+            f"the readout is {model.readout!r}, layers {_layers(model)}; try another readout=, activations= or layers=."
+        )
+
+
+def scores_of(model: Model, x: Any) -> np.ndarray:
+    """Scores of one sequence, or of several where x is a list of them or an array with a batch axis."""
+    from lrpnumpy.predict import predict, predict_all
+
+    x = x if isinstance(x, (str, list, dict)) else _numbers(x)
+    axes = 1 if model.embedding is not None else 2  # of one sequence
+    if isinstance(x, np.ndarray) and x.ndim == axes + 1:
+        found = predict_all(model, list(x))
+        return np.stack(found) if model.every else np.asarray(found)
+    return np.asarray(predict(model, x))
+
+
+def agree(found: np.ndarray, expected: np.ndarray, tolerance: float = TOLERANCE) -> bool:
+    """Whether two arrays of scores are the same, whatever axes of length 1 they have."""
+    if found.size != expected.size or not found.size:
+        return False
+    a, b = np.squeeze(found), np.squeeze(expected)
+    if a.shape != b.shape:
+        return False
+    return bool(np.abs(a - b).max() <= tolerance * max(np.abs(b).max(), 1e-30))
+
+
+def _probabilities(model: Model, scores: np.ndarray) -> list[np.ndarray]:
+    if model.output == "sigmoid":
+        return [1 / (1 + np.exp(-scores))]
+    if model.output == "softmax":
+        e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        return [e / e.sum(axis=-1, keepdims=True)]
+    return []
+
+
+def _numbers(value: Any) -> np.ndarray:
+    if hasattr(value, "detach"):
+        value = value.detach().cpu().numpy()
+    return np.asarray(value)
+
+
+def _layers(model: Model) -> str:
+    return ", ".join(type(node.layer).__name__ for node in model.nodes)
+
+
+def _shown(scores: np.ndarray) -> str:
+    flat = scores.reshape(-1)
+    more = f" … ({flat.size} numbers)" if flat.size > 8 else ""
+    return "[" + ", ".join(f"{number:.6g}" for number in flat[:8]) + more + "]"

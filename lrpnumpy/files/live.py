@@ -1,0 +1,348 @@
+"""`from_torch`: a module of a running torch, or a state_dict, to a Model.
+
+A live module can be asked: it is run once on a probe, and what goes into and comes out of each of its parts says in
+which order they are applied, which activations stand between them, and how the steps become a prediction. The model
+that is made of this must give the module's own scores.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from lrpnumpy.activations import ACTIVATIONS
+from lrpnumpy.checks import AssumptionWarning, LrpError
+from lrpnumpy.files import torch as names
+from lrpnumpy.files.compare import TOLERANCE, agree, check_scores, scores_of
+from lrpnumpy.files.modules import Described, describe_live
+from lrpnumpy.files.safe import Source
+from lrpnumpy.files.torch import Found, Hints
+from lrpnumpy.model import Model
+
+STEPS, BATCH = 7, 4  # of a probe; a single sequence might have a score close to 0
+_HALF = 0.05  # tolerance, of the largest score, for modules in float16 and bfloat16
+_ENDS = {"softmax": "softmax", "log_softmax": "softmax", "sigmoid": "sigmoid"}
+
+
+class StateDict(Source):
+    """Arrays that are in memory already."""
+
+    def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
+        super().__init__("from_torch")
+        self._arrays = arrays
+
+    def names(self) -> list[str]:
+        return list(self._arrays)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return self._arrays[name].shape
+
+    def array(self, name: str, shape: Any) -> np.ndarray:
+        self.fits(name, self._arrays[name].shape, shape)
+        found = self._arrays[name]
+        if found.dtype.kind != "f" or found.dtype.itemsize > 8:
+            raise LrpError(f"from_torch: {name} must be an array of floats, got {found.dtype}.")
+        return found.astype(np.float32) if found.dtype.itemsize < 4 else found
+
+
+def from_torch(
+    module_or_state_dict: Any,
+    *,
+    readout: str | None = None,
+    layers: Sequence[str] | None = None,
+    activations: Sequence[str] | None = None,
+    output: str | None = None,
+    check: Any = None,
+) -> Model:
+    """A Model from a `torch.nn.Module`, or from a state_dict of tensors or NumPy arrays.
+
+    A module is run once on a probe of its own, or on `check`, an input: this says the order of its parts, the
+    activations between them and the readout, and the scores of the model are compared with the module's. A state_dict
+    says none of this: `readout` is what the network does with the steps ("last" is h_n, for two directions each one's
+    own final state; "last-row" is out[:, -1]; "mean" and "max" are over the steps; "every" predicts at each step),
+    `layers` names the modules in the order in which they are applied, `activations` are those after each linear module
+    but the last, and `check` is a pair (x, scores of x). `output` is the probability of the scores: "softmax",
+    "sigmoid" or "linear".
+    """
+    said = Hints(readout, layers, activations, output)
+    if isinstance(module_or_state_dict, Mapping):
+        found = _from_state(module_or_state_dict, said, check)
+    elif hasattr(module_or_state_dict, "state_dict") and hasattr(module_or_state_dict, "named_modules"):
+        found = _from_module(module_or_state_dict, said, check)
+    else:
+        what = type(module_or_state_dict).__name__
+        raise LrpError(f"from_torch: the first argument must be a torch.nn.Module or a state_dict, got {what}.")
+    for text in found.warnings:
+        warnings.warn(f"from_torch: {text}.", AssumptionWarning, stacklevel=2)
+    return found.model
+
+
+def _from_state(state: Mapping[str, Any], said: Hints, check: Any) -> Found:
+    """The model of a state_dict, compared with scores where they are given."""
+    source = StateDict({str(name): _numpy(value) for name, value in state.items()})
+    with source.guard(""):
+        found = names.read(source, names.hints(source, None, said))
+    if check is None:
+        return found
+    check_scores(found.model, check, "from_torch")
+    return found._replace(warnings=[])
+
+
+def _numpy(value: Any) -> np.ndarray:
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+        value = value.float() if str(value.dtype) in ("torch.bfloat16", "torch.float16") else value
+        value = value.numpy()
+    return np.asarray(value)
+
+
+# ------------------------------------------------------------------------------------------------ live modules
+
+
+@dataclass
+class Call:
+    """One use of a part of a module: what went in and what came out."""
+
+    name: str
+    inputs: np.ndarray
+    outputs: Any  # an array, or for a recurrent part a pair of the steps and the final states
+
+
+@dataclass
+class Run:
+    """A module run once: its input, what it gave, and the calls of its parts in their order."""
+
+    sequences: np.ndarray  # the input: one sequence, or a batch of them
+    y: np.ndarray
+    calls: list[Call]
+
+
+def _from_module(module: Any, said: Hints, check: Any) -> Found:
+    """The model of a live module, compared with the module itself where it can be run."""
+    source = StateDict({str(name): _numpy(value) for name, value in module.state_dict().items()})
+    described = describe_live(module)
+    tolerance = _HALF if _is_half(module) else TOLERANCE
+    with source.guard(""):
+        said = names.hints(source, None, said)
+        problems: list[Exception] = []
+        reason = "it has no parts that take numbers"
+        for run in _runs(module, check):
+            if isinstance(run, str):
+                reason = run
+                continue
+            try:
+                found = names.read(source, _heard(source, run, described, said), described)
+                if _same(found.model, run, tolerance):
+                    return found._replace(warnings=[])
+                problems.append(_mismatch(source, found.model, run))
+            except LrpError as error:
+                problems.append(error)
+        if check is not None and not problems:
+            raise LrpError(f"from_torch: check must be an input that the module takes, got an error from it: {reason}.")
+        if problems and len(described.parts) > 1:  # a recurrent module alone gives states, not scores
+            raise problems[0]
+        found = names.read(source, said, described)
+        if not problems:
+            found.warnings.append(
+                f"the module cannot be run on a probe ({reason}), so its scores were not compared; pass check=x, an "
+                "input that it takes"
+            )
+        return found
+
+
+def _mismatch(source: Source, model: Model, run: Run) -> LrpError:
+    scores = scores_of(model, run.sequences)
+    return source.error(
+        "",
+        f"gives {_few(run.y)} for an input, the model made of it {_few(scores)}, with the readout {model.readout!r}; "
+        "what it does between its parts is not understood, or another readout or activation was said",
+    )
+
+
+def _is_half(module: Any) -> bool:
+    return any(str(p.dtype) in ("torch.float16", "torch.bfloat16") for p in module.parameters())
+
+
+def _runs(module: Any, check: Any) -> Iterator[Run | str]:
+    """The module run on `check`, or on each probe that it takes; or why it could not be run."""
+    import torch
+
+    if check is not None:
+        x = check if hasattr(check, "detach") else torch.as_tensor(np.asarray(check))
+        found = _run(module, x, None)
+        yield found
+        if isinstance(found, Run) and found.sequences.ndim > 1:  # perhaps the batch is its second axis
+            yield replace(found, sequences=np.swapaxes(found.sequences, 0, 1))
+        return
+    for x, axis in _probes(torch, module):
+        yield _run(module, x, axis)
+
+
+def _probes(torch: Any, module: Any) -> Iterator[tuple[Any, int | None]]:
+    """Inputs that a module may take, and where their batch axis is: token ids where it has an embedding, or numbers."""
+    random = torch.Generator().manual_seed(0)
+    first = next(iter(module.parameters()), None)
+    where = {"device": first.device} if first is not None else {}
+    embeddings = [part for part in module.modules() if type(part).__name__ == "Embedding"]
+    if embeddings:
+        most = max(2, embeddings[0].num_embeddings)
+        ids = torch.randint(1, most, (BATCH, STEPS), generator=random).to(**where)
+        yield from ((ids, 0), (ids.T, 1), (ids[:1], 0), (ids[0], None))
+    dtype = first.dtype if first is not None else torch.float32
+    sizes = [
+        size
+        for part in module.modules()
+        for key in ("input_size", "in_features", "in_channels")
+        if isinstance(size := getattr(part, key, None), int)
+    ]
+    first_batch = any(getattr(part, "batch_first", False) for part in module.modules())
+    for size in dict.fromkeys(sizes):
+        x = torch.randn((BATCH, STEPS, size), generator=random).to(dtype=dtype, **where)
+        layouts = [(x, 0), (x.transpose(0, 1), 1), (x[:1], 0), (x[:1].transpose(0, 1), 1)]
+        yield from sorted(layouts, key=lambda layout: layout[1], reverse=not first_batch)
+        yield x[0], None
+
+
+def _run(module: Any, x: Any, batch_axis: int | None) -> Run | str:
+    """The module run on x, every part listened to; or what it raised."""
+    import torch
+
+    calls: list[Call] = []
+    try:
+        with _listening(module, calls), torch.no_grad():
+            y = module(x)
+    except Exception as error:
+        return f"{type(error).__name__}: {str(error).strip().splitlines()[0][:120] if str(error).strip() else ''}"
+    while isinstance(y, (tuple, list)) and y:
+        y = y[0]
+    if not hasattr(y, "detach"):
+        return f"it gives a {type(y).__name__}"
+    x = _numpy(x)
+    return Run(np.swapaxes(x, 0, 1) if batch_axis == 1 else x, _numpy(y), calls)
+
+
+@contextmanager
+def _listening(module: Any, calls: list[Call]) -> Iterator[None]:
+    """Remember what goes through the parts that have arrays, in eval mode; afterwards all is as before."""
+    modes = [(part, part.training) for part in module.modules()]
+
+    def listen(name: str) -> Any:
+        def hook(part: Any, inputs: Any, outputs: Any) -> None:
+            given = inputs[0]
+            given = given.data if type(given).__name__ == "PackedSequence" else given
+            if isinstance(outputs, tuple):
+                steps = outputs[0].data if type(outputs[0]).__name__ == "PackedSequence" else outputs[0]
+                states = outputs[1][0] if isinstance(outputs[1], tuple) else outputs[1]
+                calls.append(Call(name, _numpy(given), (_numpy(steps), _numpy(states))))
+            else:
+                calls.append(Call(name, _numpy(given), _numpy(outputs)))
+
+        return hook
+
+    handles = [
+        part.register_forward_hook(listen(name))
+        for name, part in module.named_modules()
+        if not list(part.children()) and list(part.parameters(recurse=False))
+    ]
+    try:
+        module.eval()
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+        for part, mode in modes:
+            part.training = mode
+
+
+def _heard(source: Source, run: Run, described: Described, said: Hints) -> Hints:
+    """What the calls say of the network, where the caller does not: order, activations, readout, output."""
+    cells = any(part.kind.endswith("Cell") for part in described.parts)
+    if cells or len({call.name for call in run.calls}) != len(run.calls):  # parts that are used at every step
+        return said
+    order: list[str] = []
+    readout, output = said.readout, said.output
+    for k, call in enumerate(run.calls):
+        order.append(call.name)
+        after = run.calls[k + 1].inputs if k + 1 < len(run.calls) else run.y
+        last = k + 1 == len(run.calls)
+        part = described.part(call.name)
+        activation: str | None
+        if isinstance(call.outputs, tuple):
+            found = _readout_between(call, part, after)
+            further = [other for other in run.calls[k + 1 :] if isinstance(other.outputs, tuple)]
+            if found is None:
+                raise source.error(call.name, "is followed by something that is no readout or activation known here")
+            kind, activation = found
+            if not further and readout is None:
+                readout = kind
+            if activation != "linear":
+                order.append(activation)
+        else:
+            activation, probability = _activation_between(call.outputs, after, last)
+            if activation is None:
+                raise source.error(call.name, "is followed by something that is no activation known here")
+            output = output or probability
+            if activation != "linear":
+                order.append(activation)
+    if said.layers is not None or said.activations is not None:
+        return replace(said, readout=readout, output=output)
+    if not any(name in ACTIVATIONS for name in order) and described.sequences == []:
+        order.append("linear")  # says that there are none
+    return replace(said, layers=order, readout=readout, output=output)
+
+
+def _readout_between(call: Call, part: Any, after: np.ndarray) -> tuple[str, str] | None:
+    """How the steps of a recurrent part became what came after it, and by which activation."""
+    steps, states = call.outputs
+    batched = steps.ndim == 3
+    axis = 1 if batched and part is not None and part.settings.get("batch_first") else 0
+    ways = 2 if part is not None and part.settings.get("bidirectional") else 1
+    final = np.concatenate(list(states[-ways:]), axis=-1)
+    candidates = {
+        "last": final,
+        "last-row": np.take(steps, -1, axis=axis),
+        "mean": steps.mean(axis=axis),
+        "max": steps.max(axis=axis),
+        "every": steps,
+    }
+    for activation, one in ACTIVATIONS.items():
+        for kind, value in candidates.items():
+            if agree(one.F(value), after, 1e-5) or (kind == "every" and agree(one.F(np.swapaxes(value, 0, 1)), after)):
+                return kind, activation
+    return None
+
+
+def _activation_between(z: np.ndarray, after: np.ndarray, last: bool) -> tuple[str | None, str | None]:
+    """Which activation made `after` of z, and at the end which probability."""
+    with np.errstate(all="ignore"):
+        turned = np.swapaxes(z, 1, 2) if z.ndim == after.ndim == 3 else z  # the channels of a convolution
+        for name in ("linear", *ACTIVATIONS):
+            if any(agree(ACTIVATIONS[name].F(one), after, 1e-5) for one in (z, turned)):
+                return ("linear", "sigmoid") if last and name == "sigmoid" else (name, None)
+        if last:
+            e = np.exp(z - z.max(axis=-1, keepdims=True))
+            p = e / e.sum(axis=-1, keepdims=True)
+            if agree(p, after, 1e-5) or agree(np.log(p), after, 1e-5):
+                return "linear", "softmax"
+            if z.size == after.size or after.size < z.size:  # as with out[:, -1] after a head at every step
+                return "linear", None
+    return None, None
+
+
+def _same(model: Model, run: Run, tolerance: float) -> bool:
+    """Whether a model gives what the module gave, as scores or as the probabilities that belong to them."""
+    for y in (run.y, np.swapaxes(run.y, 0, 1)) if run.y.ndim == 3 else (run.y,):  # steps before the batch, perhaps
+        with suppress(LrpError):
+            check_scores(model, (run.sequences, y), "from_torch", tolerance)
+            return True
+    return False
+
+
+def _few(numbers: np.ndarray) -> str:
+    flat = np.asarray(numbers).reshape(-1)
+    return "[" + ", ".join(f"{number:.5g}" for number in flat[:6]) + (" …]" if flat.size > 6 else "]")

@@ -1,0 +1,167 @@
+"""What a module of PyTorch says of itself: its parts in the order of their definition, their classes and settings.
+
+A module is described from a pickle, where it is an inert record, or from a live one. Either way the description is
+a list of parts. The code between them is not in it: only inside an nn.Sequential is it certain what follows what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from lrpnumpy.files import pickles
+from lrpnumpy.files.pickles import Record
+from lrpnumpy.files.safe import Source
+
+# Activations of torch.nn, by the names they have here, and the settings that must be as they are by default.
+ACTIVATIONS: dict[str, tuple[str, dict[str, tuple[Any, ...]]]] = {
+    "ReLU": ("relu", {}),
+    "Tanh": ("tanh", {}),
+    "Sigmoid": ("sigmoid", {}),
+    "LeakyReLU": ("leaky_relu", {"negative_slope": (0.01,)}),
+    "ELU": ("elu", {"alpha": (1.0,)}),
+    "SELU": ("selu", {}),
+    "GELU": ("gelu", {"approximate": ("none", None)}),
+    "SiLU": ("silu", {}),
+    "Softplus": ("softplus", {"beta": (1, 1.0)}),
+    "Softsign": ("softsign", {}),
+    "Mish": ("mish", {}),
+    "Hardsigmoid": ("hard_sigmoid_3", {}),
+    "Identity": ("linear", {}),
+}
+PROBABILITIES = {"Softmax": "softmax", "LogSoftmax": "softmax"}
+NOTHING = ("Dropout", "Dropout1d", "Dropout2d", "AlphaDropout", "FeatureAlphaDropout", "Identity")
+LOSSES = ("Loss",)  # how the names of classes end that are used in training only
+_SETTINGS = (
+    "mode", "nonlinearity", "bidirectional", "num_layers", "batch_first", "proj_size", "bias", "negative_slope",
+    "alpha", "beta", "approximate", "dim", "eps", "padding_idx", "affine", "num_features", "normalized_shape",
+    "kernel_size", "stride", "padding", "dilation", "groups", "padding_mode", "num_parameters", "hidden_size",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Part:
+    """A module without modules inside it: its name, its class, and its settings."""
+
+    name: str
+    kind: str
+    settings: dict[str, Any]
+    foreign: bool = False  # a class that is not one of torch.nn's
+
+    @property
+    def activation(self) -> str | None:
+        """Which activation it is, by its name here; None where it is none or one with settings of its own."""
+        name, plain = ACTIVATIONS.get(self.kind, (None, {}))
+        odd = any(self.settings.get(key, allowed[0]) not in allowed for key, allowed in plain.items())
+        return None if odd or self.foreign else name
+
+    @property
+    def probability(self) -> str | None:
+        """Which probability it makes of scores."""
+        return None if self.foreign else PROBABILITIES.get(self.kind)
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether it does nothing in a trained network."""
+        return not self.foreign and (self.kind in NOTHING or self.kind.endswith(LOSSES))
+
+
+@dataclass
+class Described:
+    """A module: its class, its parts in the order of definition, and which follow each other in an nn.Sequential."""
+
+    kind: str
+    parts: list[Part] = field(default_factory=list)
+    sequences: list[list[str]] = field(default_factory=list)
+    whole: bool = False  # the module itself is an nn.Sequential: all of its order is certain
+
+    def part(self, name: str) -> Part | None:
+        """The part of this name."""
+        return next((part for part in self.parts if part.name == name), None)
+
+
+def is_module(value: Any) -> bool:
+    """Whether a record is of an nn.Module."""
+    state = _state(value) if isinstance(value, Record) else {}
+    return "_modules" in state and "_parameters" in state
+
+
+def _state(record: Record) -> dict[str, Any]:
+    """The attributes of a pickled object by name."""
+    state = record.state[0] if isinstance(record.state, tuple) and record.state else record.state
+    items = pickles.entries(state) or {}
+    found = {pickles.text(key): value for key, value in items.items() if isinstance(key, (str, bytes))}
+    return {"_parameters": {}, "_buffers": {}, **found} if "_modules" in found else found
+
+
+def walk(source: Source, module: Record, name: str = "", depth: int = 0) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every module inside a pickled one, itself first: name and attributes."""
+    source.budget.level(name, depth)
+    source.budget.visit(name)
+    state = _state(module)
+    yield name, state
+    for key, part in (pickles.entries(state["_modules"]) or {}).items():
+        if is_module(part):
+            yield from walk(source, part, f"{name}.{pickles.text(key)}" if name else pickles.text(key), depth + 1)
+
+
+def describe(source: Source, module: Record) -> Described:
+    """The description of a pickled module."""
+    found = Described(module.name.rpartition(".")[2][:80])
+    _add(source, found, module, "", 0)
+    found.whole = found.kind == "Sequential"
+    return found
+
+
+def _add(source: Source, found: Described, module: Record, name: str, depth: int) -> list[str]:
+    """Add a module and those inside it; the names of the parts that were added."""
+    source.budget.level(name, depth)
+    source.budget.visit(name)
+    state = _state(module)
+    place, _, kind = module.name.rpartition(".")
+    inside = [(k, part) for k, part in (pickles.entries(state["_modules"]) or {}).items() if is_module(part)]
+    if not inside:
+        settings = {key: _plain(state[key]) for key in _SETTINGS if key in state}
+        found.parts.append(Part(name, kind[:80], settings, foreign=not place.startswith("torch.nn")))
+        return [name]
+    parts = []
+    for key, part in inside:
+        below = f"{name}.{pickles.text(key)}" if name else pickles.text(key)
+        parts += _add(source, found, part, below, depth + 1)
+    if kind == "Sequential" and place.startswith("torch.nn"):
+        found.sequences.append(parts)
+    return parts
+
+
+def _plain(value: Any) -> Any:
+    """A setting: a number, a string, or a short tuple of them."""
+    if isinstance(value, tuple) and len(value) <= 4:
+        return tuple(map(_plain_one, value))
+    return _plain_one(value)
+
+
+def _plain_one(value: Any) -> Any:
+    return value if isinstance(value, (bool, int, float, str, type(None))) else "something else"
+
+
+def describe_live(module: Any) -> Described:
+    """The description of a module of a running torch."""
+    found = Described(type(module).__name__)
+    found.whole = found.kind == "Sequential"
+
+    def add(one: Any, name: str) -> list[str]:
+        ours = type(one).__module__.startswith("torch.nn")
+        inside = list(one.named_children())
+        if not inside:
+            settings = {key: getattr(one, key) for key in _SETTINGS if hasattr(one, key)}
+            settings["bias"] = bool(settings["bias"] is not None) if "bias" in settings else None
+            found.parts.append(Part(name, type(one).__name__, settings, foreign=not ours))
+            return [name]
+        parts = [part for key, child in inside for part in add(child, f"{name}.{key}" if name else key)]
+        if type(one).__name__ == "Sequential" and ours:
+            found.sequences.append(parts)
+        return parts
+
+    add(module, "")
+    return found

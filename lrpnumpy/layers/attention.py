@@ -1,0 +1,243 @@
+"""Attention over steps: for each step of a query a sum of values, by weights that a softmax over their steps decides.
+
+LRP holds the weights fixed. What is left is one sum for each output, and goes to the values alone. The gradient goes
+through the weights as well.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from lrpnumpy.checks import LrpError, finite, float_array, whole
+from lrpnumpy.layers.attention_blocks import Additive, Block, Dot, back_through_blocks, blocks
+from lrpnumpy.layers.base import Keep, Layer, Ran, Size, takes
+from lrpnumpy.packed import Packed, Part
+from lrpnumpy.rules.propagation import Entry, Propagation, back_through_matrix
+
+
+class StepAttention(Layer):
+    """What the layers below share: inputs query, value and, if it is not the value, key."""
+
+    causal: bool
+
+    def _check(self, query: Size, value: Size, key: Size | None) -> None:
+        for one in (value, key):
+            if one is not None and not one.steps:
+                raise LrpError(f"inputs must be values and keys with steps, got one vector of the {one.source}.")
+        if self.causal and not query.steps:
+            raise LrpError(f"causal must be False for a query without steps, got one vector of the {query.source}.")
+
+    def _same_steps(self, xs: Sequence[Packed]) -> None:
+        if len(xs) == 3 and (wrong := np.flatnonzero(xs[1].batch.lengths != xs[2].batch.lengths)).size:
+            value, key = (x.batch.lengths[wrong[0]] for x in xs[1:])
+            kind = type(self).__name__
+            raise LrpError(f"{kind}: values and keys must have the same number of steps, got {value} and {key}.")
+
+    def part_after(self, ran: Ran, parts: Sequence[Part], beta: Packed, delta: np.ndarray) -> Part:
+        """Contextual decomposition: a step is inside the phrase where it is one of the query."""
+        return parts[0]._replace(beta=beta, delta=delta, since=np.zeros_like(parts[0].since))
+
+
+class PlainAttention(StepAttention):
+    """Without arrays of its own but for the scores."""
+
+    @property
+    def score(self) -> Dot | Additive:
+        """How well a query and a key fit."""
+        raise NotImplementedError  # pragma: no cover
+
+    def sizes(self, query: Size, value: Size, key: Size | None = None) -> Size:  # type: ignore[override]
+        """(d), (M) and (d) to (M), with the steps of the query."""
+        self._check(query, value, key)
+        other = value if key is None else key
+        if query.width != other.width:
+            raise LrpError(
+                f"inputs must be queries and keys of one size, got {query.width} numbers of the {query.source} and "
+                f"{other.width} of the {other.source}."
+            )
+        return query._replace(width=value.width)
+
+    def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, list[Block]]:
+        """(R_q, d) to (R_q, M)."""
+        self._same_steps(xs)
+        q, v, k = xs[0], xs[1], xs[-1]
+        out, kept = np.empty((len(q.rows), v.rows.shape[1]), v.rows.dtype), []
+        for block, y in blocks(self.score, q, k.rows, v, 1, self.causal):
+            block.queries.put(out, y)
+            if isinstance(keep, Propagation):
+                kept.append(block)
+        return Packed(out, q.batch), kept
+
+    def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray | None]:
+        """To the values; and where weights are not held fixed, to queries and keys."""
+        v = ran.inputs[1]
+        R_q, R_k, R_v = back_through_blocks(self.score, ran.trace, R, ran.outputs[0], v, how, entry)
+        if len(ran.inputs) == 3:
+            return [R_q, R_v, R_k]
+        return [R_q, R_v if R_k is None else R_v + R_k]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Attention(PlainAttention):
+    """y_t = sum_s a_ts v_s, a_t = softmax_s(scale q_t . k_s): Keras' Attention.
+
+    The inputs are query, value and, if the keys are not the values, key. A query without steps gives one vector.
+    `causal` lets step t look at steps up to t only.
+
+    LRP: the weights are held fixed, one sum for each output.
+    """
+
+    scale: float = 1.0
+    causal: bool = False
+
+    def __post_init__(self) -> None:
+        self._set(scale=finite(self.scale, "Attention: scale"), causal=bool(self.causal))
+
+    @property
+    def score(self) -> Dot:
+        """scale q . k."""
+        return Dot(self.scale)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AdditiveAttention(PlainAttention):
+    """y_t = sum_s a_ts v_s, a_t = softmax_s(sum_d scale_d tanh(q_td + k_sd)): Keras' AdditiveAttention.
+
+    `scale` is (d,). The inputs are query, value and, if the keys are not the values, key. `causal` lets step t look at
+    steps up to t only.
+
+    LRP: the weights are held fixed, one sum for each output.
+    """
+
+    scale: np.ndarray
+    causal: bool = False
+
+    def __post_init__(self) -> None:
+        self._set(scale=float_array(self.scale, "AdditiveAttention: scale", (None,)), causal=bool(self.causal))
+
+    @property
+    def score(self) -> Additive:
+        """scale . tanh(q + k)."""
+        return Additive(self.scale)
+
+    def sizes(self, query: Size, value: Size, key: Size | None = None) -> Size:  # type: ignore[override]
+        """(d), (M) and (d) to (M), with the steps of the query."""
+        takes(query, len(self.scale), "scale")
+        return super().sizes(query, value, key)
+
+
+class Projected(NamedTuple):
+    """What MultiHeadAttention keeps of its forward pass."""
+
+    q: np.ndarray  # (R_q, heads d)
+    k: np.ndarray  # (R_k, heads d)
+    v: np.ndarray  # (R_k, heads d_v)
+    joined: np.ndarray  # (R_q, heads d_v) what the heads give
+    blocks: list[Block]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MultiHeadAttention(StepAttention):
+    """Several attentions side by side, each on its own part of projected queries, keys and values.
+
+    q = Wq x_query + bq, k = Wk x_key + bk and v = Wv x_value + bv are cut into `heads` parts; head i gives
+    sum_s a_ts v_s with a_t = softmax_s(q_t . k_s / sqrt(d)); y = Wo [heads, one behind the other] + bo.
+
+    Wq and Wk are (heads d, in), Wv (heads d_v, in), Wo (out, heads d_v), the rows of one head together, as PyTorch has
+    them; biases are None for 0. The inputs are query, value and, if the keys are not the values, key, as in Keras.
+
+    LRP: the weights are held fixed. What is left are three sums: Wv x + bv, the sum over the steps, and Wo … + bo.
+    """
+
+    Wq: np.ndarray
+    Wk: np.ndarray
+    Wv: np.ndarray
+    Wo: np.ndarray
+    bq: np.ndarray = None  # type: ignore[assignment]
+    bk: np.ndarray = None  # type: ignore[assignment]
+    bv: np.ndarray = None  # type: ignore[assignment]
+    bo: np.ndarray = None  # type: ignore[assignment]
+    heads: int = 1
+    causal: bool = False
+
+    def __post_init__(self) -> None:
+        kind = "MultiHeadAttention"
+        Wq = float_array(self.Wq, f"{kind}: Wq", (None, None))
+        Wv = float_array(self.Wv, f"{kind}: Wv", (None, None))
+        matrices = {
+            "q": Wq,
+            "k": float_array(self.Wk, f"{kind}: Wk", (len(Wq), None)),
+            "v": Wv,
+            "o": float_array(self.Wo, f"{kind}: Wo", (None, len(Wv))),
+        }
+        for name, W in matrices.items():
+            b = getattr(self, f"b{name}")
+            b = np.zeros(len(W), W.dtype) if b is None else float_array(b, f"{kind}: b{name}", (len(W),))
+            self._set(**{f"W{name}": W, f"b{name}": b})
+        heads = whole(self.heads, f"{kind}: heads", 1)
+        for name in ("Wq", "Wv"):
+            if (rows := len(getattr(self, name))) % heads:
+                raise LrpError(f"{kind}: heads must divide the {rows} rows of {name}, got {heads}.")
+        self._set(heads=heads, causal=bool(self.causal))
+
+    @property
+    def inputs(self) -> int:
+        """Length of a query."""
+        return self.Wq.shape[1]
+
+    @property
+    def outputs(self) -> int:
+        """Length of an output vector."""
+        return len(self.Wo)
+
+    @property
+    def score(self) -> Dot:
+        """q . k / sqrt(d)."""
+        return Dot(1 / math.sqrt(len(self.Wq) // self.heads))
+
+    def sizes(self, query: Size, value: Size, key: Size | None = None) -> Size:  # type: ignore[override]
+        """To (out), with the steps of the query."""
+        self._check(query, value, key)
+        takes(query, self.Wq.shape[1], "Wq")
+        takes(value, self.Wv.shape[1], "Wv")
+        takes(value if key is None else key, self.Wk.shape[1], "Wk")
+        return query._replace(width=self.outputs)
+
+    def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, Projected]:
+        """Project, attend, join."""
+        self._same_steps(xs)
+        x_q, x_v, x_k = xs[0], xs[1], xs[-1]
+        q = Packed(x_q.rows @ self.Wq.T + self.bq, x_q.batch)
+        v = Packed(x_v.rows @ self.Wv.T + self.bv, x_v.batch)
+        k = x_k.rows @ self.Wk.T + self.bk
+        joined, kept = np.empty((len(q.rows), v.rows.shape[1]), v.rows.dtype), []
+        for block, y in blocks(self.score, q, k, v, self.heads, self.causal):
+            block.queries.put(joined, y)
+            if isinstance(keep, Propagation):
+                kept.append(block)
+        return Packed(joined @ self.Wo.T + self.bo, x_q.batch), Projected(q.rows, k, v.rows, joined, kept)
+
+    def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray | None]:
+        """Back through the three sums, and where weights are not held fixed, through them."""
+        x_q, x_v, x_k = ran.inputs[0], ran.inputs[1], ran.inputs[-1]
+        y, kept = ran.outputs[0], ran.trace
+        joined, v = Packed(kept.joined, y.batch), Packed(kept.v, x_v.batch)
+        R_joined = back_through_matrix(how, R, y.rows, self.bo, self.Wo, joined, entry)
+        R_q, R_k, R_v = back_through_blocks(self.score, kept.blocks, R_joined, joined, v, how, entry)
+        to_query, to_key = None, None
+        to_value = back_through_matrix(how, R_v, kept.v, self.bv, self.Wv, x_v, entry)
+        if R_q is not None and R_k is not None:
+            to_query = back_through_matrix(how, R_q, kept.q, self.bq, self.Wq, x_q, entry)
+            to_key = back_through_matrix(how, R_k, kept.k, self.bk, self.Wk, x_k, entry)
+        if len(ran.inputs) == 3:
+            return [to_query, to_value, to_key]
+        return [to_query, to_value if to_key is None else to_value + to_key]
+
+    def described(self) -> str:
+        """One line for `inspect`."""
+        return f"MultiHeadAttention, {self.inputs} to {self.outputs}, {self.heads} heads"

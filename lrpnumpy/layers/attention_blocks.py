@@ -1,0 +1,142 @@
+"""sum_s a_ts v_s over ragged batches: scores, weights and their way back, on blocks of similar sequences.
+
+A block is some sequences as padded arrays. What is padded has weight 0, so that no sequence sees another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from lrpnumpy.activations import ACTIVATIONS
+from lrpnumpy.packed import Batch, Packed
+from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
+
+MOST = 1 << 22  # numbers in the largest array of a block, unless a single sequence has more
+TANH = ACTIVATIONS["tanh"].F
+
+
+class Dot:
+    """e_ts = scale q_t . k_s, for arrays (..., T, d)."""
+
+    def __init__(self, scale: float) -> None:
+        self.scale = scale
+
+    def of(self, q: np.ndarray, k: np.ndarray) -> np.ndarray:
+        """(..., T_q, T_k)."""
+        return (q @ k.swapaxes(-1, -2)) * q.dtype.type(self.scale)
+
+    def back(self, R_e: np.ndarray, q: np.ndarray, k: np.ndarray, how: Propagation) -> tuple[np.ndarray, np.ndarray]:
+        """From the message at e to those at q and k."""
+        R_e = R_e * q.dtype.type(self.scale)
+        to_q, to_k, _ = how.product(q, k)
+        return R_e @ to_q, R_e.swapaxes(-1, -2) @ to_k
+
+
+class Additive:
+    """e_ts = sum_d scale_d tanh(q_td + k_sd), for arrays (..., T, d)."""
+
+    def __init__(self, scale: np.ndarray) -> None:
+        self.scale = scale  # (d,)
+
+    def of(self, q: np.ndarray, k: np.ndarray) -> np.ndarray:
+        """(..., T_q, T_k)."""
+        return TANH(q[..., :, None, :] + k[..., None, :, :]) @ self.scale
+
+    def back(self, R_e: np.ndarray, q: np.ndarray, k: np.ndarray, how: Propagation) -> tuple[np.ndarray, np.ndarray]:
+        """From the message at e to those at q and k."""
+        z = q[..., :, None, :] + k[..., None, :, :]  # (..., T_q, T_k, d)
+        R_z = R_e[..., None] * self.scale * how.slope("tanh", z, TANH(z))
+        return R_z.sum(axis=-2), R_z.sum(axis=-3)
+
+
+class Places:
+    """Where the rows of sequences a to b of a batch are in an array (b - a, heads, T, d) of them."""
+
+    def __init__(self, batch: Batch, a: int, b: int, heads: int) -> None:
+        some = np.flatnonzero((a <= batch.owner) & (batch.owner < b))
+        self.rows, self.sequence, self.step = some, batch.owner[some] - a, batch.step[some]
+        self.shape = (b - a, int(batch.lengths[a]), heads)
+
+    def taken(self, rows: np.ndarray) -> np.ndarray:
+        """(R, heads d) to (b - a, heads, T, d), 0 where a sequence has no such step."""
+        out = np.zeros((*self.shape, rows.shape[1] // self.shape[2]), rows.dtype)
+        out[self.sequence, self.step] = rows[self.rows].reshape(len(self.rows), self.shape[2], -1)
+        return out.swapaxes(1, 2)
+
+    def put(self, rows: np.ndarray, values: np.ndarray) -> None:
+        """The reverse, into some of the rows."""
+        rows[self.rows] = values.swapaxes(1, 2)[self.sequence, self.step].reshape(len(self.rows), -1)
+
+
+class Block(NamedTuple):
+    """Some sequences of a batch, and what was computed of them."""
+
+    queries: Places
+    values: Places
+    seen: np.ndarray  # (sequences, 1, T_q or 1, T_k) whether a query may look at a value
+    q: np.ndarray  # (sequences, heads, T_q, d)
+    k: np.ndarray  # (sequences, heads, T_k, d)
+    v: np.ndarray  # (sequences, heads, T_k, d_v)
+    e: np.ndarray  # (sequences, heads, T_q, T_k) scores
+    a: np.ndarray  # (sequences, heads, T_q, T_k) weights
+
+
+def blocks(
+    score: Dot | Additive, q: Packed, k: np.ndarray, v: Packed, heads: int, causal: bool
+) -> Iterator[tuple[Block, np.ndarray]]:
+    """Blocks of similar sequences with their weights, and sum_s a_ts v_s."""
+    each = heads * (q.rows.shape[1] if isinstance(score, Additive) else 1)
+    start = 0
+    while start < q.batch.n:
+        T_q, T_k = int(q.batch.lengths[start]), int(v.batch.lengths[start])
+        stop = min(q.batch.n, start + max(1, MOST // (T_q * T_k * each)))
+        queries, values = Places(q.batch, start, stop, heads), Places(v.batch, start, stop, heads)
+        seen = (np.arange(T_k) < v.batch.lengths[start:stop, None])[:, None, None]
+        if causal:
+            seen = seen & (np.arange(T_k) <= np.arange(T_q)[:, None])
+        rows = queries.taken(q.rows), values.taken(k), values.taken(v.rows)
+        e = score.of(*rows[:2])
+        shown = np.where(seen, e, e.dtype.type(-np.inf))
+        over = np.exp(shown - shown.max(axis=-1, keepdims=True))
+        a = over / over.sum(axis=-1, keepdims=True)
+        yield Block(queries, values, seen, *rows, e, a), a @ rows[2]
+        start = stop
+
+
+def back_through_blocks(
+    score: Dot | Additive, kept: Sequence[Block], R: np.ndarray, y: Packed, v: Packed, how: Propagation, entry: Entry
+) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray]:
+    """From the message at y = sum_s a_ts v_s to those at the rows of q, k and v; None where weights are held fixed."""
+    s, alike = back_through_sum(how, R, y.rows, None, 1, y.batch, entry)
+    R_v = np.empty_like(v.rows)
+    if how.holds_weights:
+        for block in kept:
+            R_block = block.a.swapaxes(-1, -2) @ block.queries.taken(s)
+            if how.times_input:
+                R_block = R_block * block.v
+            if how.share_bias:
+                seen = np.broadcast_to(block.seen, block.a.shape).astype(R.dtype)
+                each = block.queries.taken(alike) / seen.sum(axis=-1, keepdims=True)
+                R_block = R_block + seen.swapaxes(-1, -2) @ each
+            block.values.put(R_v, R_block)
+        return None, None, R_v
+    R_q, R_k = (
+        np.empty((len(rows), size), R.dtype) for rows, size in ((R, _width(kept[0].q)), (R_v, _width(kept[0].k)))
+    )
+    for block in kept:
+        arrived = block.queries.taken(s)
+        to_a, to_v, _ = how.product(block.a, block.v)
+        R_a = arrived @ to_a.swapaxes(-1, -2)
+        R_e = how.softmax(R_a, block.e, block.a, lambda terms: terms.sum(axis=-1, keepdims=True))
+        to_queries, to_keys = score.back(R_e, block.q, block.k, how)
+        block.queries.put(R_q, to_queries)
+        block.values.put(R_k, to_keys)
+        block.values.put(R_v, to_v.swapaxes(-1, -2) @ arrived)
+    return R_q, R_k, R_v
+
+
+def _width(array: np.ndarray) -> int:
+    return array.shape[1] * array.shape[3]

@@ -1,0 +1,100 @@
+"""AttentionPool: the steps of a sequence to one vector, by weights that a softmax over the steps decides.
+
+LRP holds the weights fixed. What is left is one sum for each output. The gradient goes through the weights as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from lrpnumpy.activations import ACTIVATIONS
+from lrpnumpy.checks import LrpError, finite, float_array
+from lrpnumpy.layers.base import Keep, Ran, Size, takes
+from lrpnumpy.layers.readout import Readout
+from lrpnumpy.packed import Packed
+from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
+
+
+class Pooled(NamedTuple):
+    """What AttentionPool keeps of its forward pass."""
+
+    z: np.ndarray  # (R, K) W h + b
+    u: np.ndarray  # (R, K) tanh(z); without W, h itself
+    e: np.ndarray  # (R, 1) scores of the steps
+    a: np.ndarray  # (R, 1) their weights
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AttentionPool(Readout):
+    """The steps of a sequence to one vector: sum_t a_t h_t, with weights a = softmax over the steps.
+
+    Additive, with W (K, M): a = softmax_t(v . tanh(W h_t + b) + c), v and b (K,).
+    Dot, without W: a = softmax_t(v . h_t + c), v (M,). `c` is in some files; it changes no weight.
+
+    LRP: the weights are held fixed, one sum for each output.
+    """
+
+    v: np.ndarray
+    W: np.ndarray | None = None
+    b: np.ndarray | None = None
+    c: float = 0.0
+
+    def __post_init__(self) -> None:
+        v = float_array(self.v, "AttentionPool: v", (None,))
+        self._set(v=v, c=finite(self.c, "AttentionPool: c"))
+        if self.W is not None:
+            b = np.zeros_like(v) if self.b is None else self.b
+            W = float_array(self.W, "AttentionPool: W", (len(v), None))
+            self._set(W=W, b=float_array(b, "AttentionPool: b", v.shape))
+        elif self.b is not None:
+            raise LrpError("AttentionPool: b must be None without W, got an array.")
+
+    @property
+    def inputs(self) -> int:
+        """Length M of an input vector."""
+        return len(self.v) if self.W is None else self.W.shape[1]
+
+    def sizes(self, x: Size) -> Size:  # type: ignore[override]
+        """(M) at every step to (M)."""
+        takes(x, self.inputs, "v" if self.W is None else "W")
+        return super().sizes(x)
+
+    def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, Pooled]:
+        """(R, M) to (n, M)."""
+        batch, h = xs[0].batch, xs[0].rows
+        z = u = h
+        if self.W is not None:
+            z = h @ self.W.T + self.b
+            u = ACTIVATIONS["tanh"].F(z)
+        e = u @ self.v[:, None] + h.dtype.type(self.c)
+        top = np.maximum.reduceat(batch.unpack(e), batch.starts)
+        over = np.exp(e - top[batch.owner])
+        a = over / batch.sums(over)[batch.owner]
+        return Packed(batch.sums(a * h), batch.ends), Pooled(z, u, e, a)
+
+    def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
+        """To the steps by their weights, and where these are not held fixed, through them."""
+        x, y, (z, u, e, a) = ran.inputs[0], ran.outputs[0], ran.trace
+        owner, h = x.batch.owner, x.rows
+        s, alike = back_through_sum(how, R, y.rows, None, 1, y.batch, entry)
+        if how.holds_weights:
+            R_h = a * s[owner]
+            if how.times_input:
+                R_h *= h
+            if how.share_bias:
+                R_h += (alike / x.batch.lengths[:, None].astype(R.dtype))[owner]
+            return [R_h]
+        to_a, to_h, _ = how.product(a, h)
+        R_a = (s[owner] * to_a).sum(axis=1, keepdims=True)
+        R_u = how.softmax(R_a, e, a, lambda terms: x.batch.sums(terms)[owner]) * self.v
+        R_h = s[owner] * to_h
+        return [R_h + (R_u if self.W is None else (R_u * how.slope("tanh", z, u)) @ self.W)]
+
+    def described(self) -> str:
+        """One line for `inspect`."""
+        kind = "dot" if self.W is None else f"additive with {len(self.v)} units"
+        return f"AttentionPool, {self.inputs} features, {kind}"

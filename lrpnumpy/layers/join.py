@@ -1,0 +1,171 @@
+"""Joins: several values to one, at every step or once for each sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from lrpnumpy.checks import LrpError, one_of
+from lrpnumpy.layers.base import Keep, Layer, Ran, Size
+from lrpnumpy.packed import Batch, Packed
+from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
+
+
+class Join(Layer):
+    """What joins share: all their inputs have steps, and as many, or all are vectors."""
+
+    by_step: ClassVar[bool] = True
+
+    def _check(self, xs: Sequence[Size], same_width: bool = True) -> None:
+        if len(xs) < 2:
+            raise LrpError(f"inputs must be at least two, got {len(xs)}.")
+        for other in xs[1:]:
+            if other.steps != xs[0].steps:
+                raise LrpError(
+                    f"inputs must all have steps or all be vectors, got {_said(xs[0])} and {_said(other)}; "
+                    "Repeat makes steps of a vector."
+                )
+            if same_width and other.width != xs[0].width:
+                raise LrpError(f"inputs must have the same size, got {_said(xs[0])} and {_said(other)}.")
+
+    def batch_of(self, xs: Sequence[Packed]) -> Batch:
+        """The steps that all inputs have, or an error."""
+        lengths = xs[0].batch.lengths
+        for x in xs[1:]:
+            if x.batch is not xs[0].batch and (x.batch.lengths != lengths).any():
+                k = int(np.argmax(x.batch.lengths != lengths))
+                raise LrpError(
+                    f"{type(self).__name__}: inputs must have the same number of steps, got {lengths[k]} and "
+                    f"{x.batch.lengths[k]}."
+                )
+        return xs[0].batch
+
+
+def _said(x: Size) -> str:
+    return f"{x.width} numbers{' at every step' if x.steps else ''} of the {x.source}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Concat(Join):
+    """The features of several inputs behind one another. LRP: relevance goes where the value came from."""
+
+    def sizes(self, *xs: Size) -> Size:
+        """(M1), (M2), … to (M1 + M2 + …)."""
+        self._check(xs, same_width=False)
+        return xs[0]._replace(width=sum(x.width for x in xs))
+
+    def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, None]:
+        """One row behind the other."""
+        batch = self.batch_of(xs)
+        return Packed(np.concatenate([x.rows for x in xs], axis=1), batch), None
+
+    def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
+        """Each gets its own columns."""
+        cuts = [*accumulate(x.rows.shape[1] for x in ran.inputs)]
+        return [np.ascontiguousarray(part) for part in np.split(R, cuts[:-1], axis=1)]
+
+
+class Weighted(Join):
+    """A sum of the inputs, each times a number. LRP: one sum, whose terms are the inputs times their numbers."""
+
+    def weights(self, count: int) -> list[float]:
+        """The number of each input."""
+        raise NotImplementedError  # pragma: no cover
+
+    def sizes(self, *xs: Size) -> Size:
+        """(M), (M), … to (M)."""
+        self._check(xs)
+        return xs[0]
+
+    def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, None]:
+        """The sum."""
+        batch, dtype = self.batch_of(xs), xs[0].rows.dtype.type
+        terms = (x.rows * dtype(w) for x, w in zip(xs, self.weights(len(xs)), strict=True))
+        return Packed(sum(terms, start=dtype(0)), batch), None
+
+    def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
+        """Each gets its share of the sum."""
+        xs, y = ran.inputs, ran.outputs[0]
+        s, alike = back_through_sum(how, R, y.rows, None, len(xs), y.batch, entry)
+        out = []
+        for x, w in zip(xs, self.weights(len(xs)), strict=True):
+            R_x = s * R.dtype.type(w)
+            if how.times_input:
+                R_x *= x.rows
+            out.append(R_x + alike if how.share_bias else R_x)
+        return out
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Add(Weighted):
+    """The sum of the inputs: a residual connection. LRP: a sum of terms."""
+
+    def weights(self, count: int) -> list[float]:
+        """1 for each."""
+        return [1.0] * count
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Average(Weighted):
+    """The mean of the inputs. LRP: a sum of terms."""
+
+    def weights(self, count: int) -> list[float]:
+        """1 over their number for each."""
+        return [1 / count] * count
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Subtract(Weighted):
+    """The first input minus the second. LRP: a sum of two terms."""
+
+    def weights(self, count: int) -> list[float]:
+        """1 and -1."""
+        return [1.0, -1.0]
+
+    def sizes(self, first: Size, second: Size) -> Size:  # type: ignore[override]
+        """(M), (M) to (M)."""
+        return super().sizes(first, second)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Multiply(Join):
+    """The product of two inputs, number by number.
+
+    `gate` says which of them is a gate, a value from 0 to 1 that lets the other one pass: "first", "second", or None
+    for neither.
+
+    LRP: with a gate the product rule decides, as inside an LSTM. Without one the two share evenly, half and half.
+    """
+
+    gate: Literal["first", "second"] | None = None
+
+    def __post_init__(self) -> None:
+        one_of(self.gate, "Multiply: gate", ("first", "second", None))
+
+    def sizes(self, first: Size, second: Size) -> Size:  # type: ignore[override]
+        """(M), (M) to (M)."""
+        self._check((first, second))
+        return first
+
+    def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, None]:
+        """The product."""
+        batch = self.batch_of(xs)
+        return Packed(xs[0].rows * xs[1].rows, batch), None
+
+    def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
+        """By the product rule, or evenly."""
+        first, second, batch = ran.inputs[0].rows, ran.inputs[1].rows, ran.outputs[0].batch
+        if self.gate is None:
+            to_first, to_second = how.even_product(first, second)
+            return [R * to_first, R * to_second]
+        gate, signal = (first, second) if self.gate == "first" else (second, first)
+        to_gate, to_signal, kept = how.product(gate, signal)
+        if how.times_input:
+            entry.stabiliser(R * kept, batch)
+            entry.see(R, batch)
+        both = [R * to_gate, R * to_signal]
+        return both if self.gate == "first" else both[::-1]

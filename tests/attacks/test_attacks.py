@@ -1,0 +1,80 @@
+"""Every attack ends in a WeightFileError within 1 s and 1 s per 100 MB of file, and 200 MB of memory.
+
+Each file is opened in a process of its own, which says how much processor time and memory it took.
+"""
+
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hostile import ATTACKS, FIXTURES
+
+pytest.importorskip("resource")
+DECLARED = {"a_chunk_that_unpacks_to_a_gigabyte": 2**30}  # bytes of arrays, within max_bytes
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def measured():
+    """Open a file in a process of its own."""
+    command = [sys.executable, "-m", "tests.attacks.measure"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+
+        def ask(path, load):
+            process.stdin.write(json.dumps([str(path), load]) + "\n")
+            process.stdin.flush()
+            return json.loads(process.stdout.readline())
+
+        yield ask
+        process.stdin.close()
+
+
+def size_of(path):
+    return sum(part.stat().st_size for part in path.iterdir()) if path.is_dir() else path.stat().st_size
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_an_attack_is_refused_within_the_budget(name, tmp_path, measured):
+    path, load = ATTACKS[name](tmp_path)
+    found = measured(path, load)
+    assert found["outcome"] == "error", found
+    assert str(path) in found["more"] and len(found["more"]) < 3000
+    assert found["seconds"] < 1 + size_of(path) / 1e8, found
+    assert found["memory"] < 200e6 + 2 * DECLARED.get(name, 0), found
+    assert not (ROOT / "owned").exists()
+
+
+def test_the_measurement_sees_what_a_file_costs(tmp_path, measured):
+    """A file that is honest and large: its arrays are in the memory that is measured."""
+    path = tmp_path / "model.safetensors"
+    shapes = {"weight_ih_l0": (8, 2**21), "weight_hh_l0": (8, 2)}
+    header, end = {}, 0
+    for name, shape in shapes.items():
+        length = 4 * shape[0] * shape[1]
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [end, end + length]}
+        end += length
+    text = json.dumps(header).encode()
+    with path.open("wb") as stream:
+        stream.write(struct.pack("<Q", len(text)) + text)
+        stream.truncate(8 + len(text) + end)
+    found = measured(path, {"readout": "last"})
+    assert found["outcome"] == "model"
+    assert end < found["memory"] < 200e6 + 2 * end
+    assert found["seconds"] < 1 + size_of(path) / 1e8
+
+
+@pytest.mark.parametrize("name", ["tf_keras/stack.h5", "keras3/stack.keras", "torch/sentence_torch.safetensors"])
+def test_a_file_that_shrinks_while_it_is_read(name, tmp_path, measured):
+    """A model or an error, and never the end of the process."""
+    path = tmp_path / Path(name).name
+    shutil.copy(FIXTURES / name, path)
+    found = measured(path, {"shrinking": 100, **({"readout": "last"} if "torch" in name else {})})
+    assert found["outcome"] in ("model", "error"), found

@@ -1,0 +1,203 @@
+"""Files of torch.save, written by PyTorch in both formats: the scores are PyTorch's, and what is assumed is said."""
+
+import json
+import os
+import pickle
+import shutil
+import warnings
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from networks import close
+
+import lrpnumpy as lrp
+from lrpnumpy import files
+from lrpnumpy.__main__ import main
+
+FIXTURES = Path(__file__).with_name("fixtures") / "torchsave"
+ROWS = json.loads((FIXTURES / "expected.json").read_text())
+ASSUMED = ["state.pt", "state_legacy.pth", "parallel.bin", "module.pt", "cells.pt", "views.pt", "prelu.pt"]
+
+
+def opened(name, **more):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", lrp.AssumptionWarning)
+        return files.load(FIXTURES / name, **{**ROWS[name]["load"], **more})
+
+
+def inputs(model, name):
+    x = np.asarray(ROWS[name]["x"])
+    return x if model.embedding is not None else x.astype(np.float32)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_scores_are_those_of_torch(name):
+    model = opened(name)
+    close(lrp.predict(model, inputs(model, name)), ROWS[name]["scores"], tol=1e-5)
+    assert model.dtype == (np.float64 if name == "float64.pt" else np.float32)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_the_scores_can_be_checked_on_opening(name):
+    row = ROWS[name]
+    x = inputs(opened(name), name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # what has been compared is no assumption any more
+        files.load(FIXTURES / name, check=(x, row["scores"]), **row["load"])
+        files.load(FIXTURES / name, check=(x[None], np.array(row["scores"])[None]), **row["load"])
+    with pytest.raises(lrp.WeightFileError, match=r"must give the scores \[.*\] for x .*, it gives \[.*try another"):
+        files.load(FIXTURES / name, check=(x, np.array(row["scores"]) * 1.01), **row["load"])
+
+
+@pytest.mark.parametrize("name", ASSUMED)
+def test_the_last_step_is_assumed_and_said_once(name):
+    with pytest.warns(lrp.AssumptionWarning, match=r"the last step is taken .* say readout='last'") as caught:
+        model = files.load(FIXTURES / name, **ROWS[name]["load"])
+    assert len(caught) == 1 and caught[0].filename == __file__ and model.readout == "last"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert "the last step is taken" in str(files.inspect(FIXTURES / name, **ROWS[name]["load"]))
+        files.load(FIXTURES / name, **{**ROWS[name]["load"], "readout": "last"})
+    with pytest.warns(lrp.AssumptionWarning, match="the last step is taken"):
+        files.load(FIXTURES / name, isolate=True, **ROWS[name]["load"])
+
+
+def test_two_directions_ask_for_the_readout():
+    with pytest.raises(lrp.WeightFileError) as caught:
+        files.load(FIXTURES / "checkpoint.ckpt", activations=["relu"])
+    for words in ("readout='last' (h_n", "readout='last-row' (out[:, -1]", "readout='mean' (out.mean"):
+        assert words in str(caught.value)
+    readouts = {name: opened("checkpoint.ckpt", readout=name) for name in ("last", "last-row", "mean")}
+    assert [model.readout for model in readouts.values()] == list(readouts)
+
+
+def test_several_linear_modules_ask_for_activations_in_words_that_work():
+    with pytest.raises(
+        lrp.WeightFileError, match=r"after model.fc1; say activations=\['relu'\], one for each, of linear"
+    ):
+        files.load(FIXTURES / "lightning.ckpt", readout="last-row")
+    by_hand = opened("lightning.ckpt", activations=None, layers=["lstm", "fc1", "relu", "fc2"])
+    by_config = opened("lightning.ckpt", activations=None, config={"activations": ["relu"]})
+    assert by_hand.digest == by_config.digest == opened("lightning.ckpt").digest
+    with pytest.raises(lrp.WeightFileError, match=r"does not say which activations stand after model\.fc1"):
+        files.load(FIXTURES / "lightning.ckpt", readout="mean", layers=["lstm", "fc1", "fc2"])  # says the order only
+    with pytest.raises(lrp.LrpError, match="activations must be a list of names, got the string 'relu'"):
+        files.load(FIXTURES / "lightning.ckpt", activations="relu")
+    with pytest.raises(lrp.WeightFileError, match=r"activations must be of linear, .*, got 'swish'"):
+        files.load(FIXTURES / "lightning.ckpt", readout="mean", activations=["swish"])
+    with pytest.raises(lrp.WeightFileError, match=r"layers must name modules of the file, .*, got 'fc3'"):
+        files.load(FIXTURES / "lightning.ckpt", readout="mean", layers=["lstm", "fc1", "fc3"])
+
+
+def test_a_learned_activation_asks_for_its_place():
+    with pytest.raises(lrp.WeightFileError) as caught:
+        files.load(FIXTURES / "prelu.pt")
+    assert "activation (PReLU)" in str(caught.value)
+    assert "say layers=['up', 'gru', 'predict', 'activation']" in str(caught.value)
+    assert opened("prelu.pt", layers=None, activations=["activation"]).digest == opened("prelu.pt").digest
+
+
+def test_a_module_says_its_activations():
+    model = opened("module.pt")
+    assert [type(layer).__name__ for layer in model.layers] == ["RNN", "Dense", "Dense"]
+    assert [layer.activation for layer in model.layers] == ["relu", "relu", "linear"]
+    assert opened("words_legacy.pt").layers[1].activation == "tanh"
+
+
+def test_a_checkpoint_says_where_its_network_is():
+    report = files.inspect(FIXTURES / "parallel.bin", readout="last")
+    assert "'model' in it" in report.kind
+    assert files.load(FIXTURES / "parallel.bin", which="model", readout="last").digest == report.model.digest
+    with pytest.raises(lrp.WeightFileError, match="which must be one of the networks in it, 'model', got 'ema'"):
+        files.load(FIXTURES / "parallel.bin", which="ema")
+
+
+def test_shared_storages_and_prefixes():
+    model = opened("tied.pt")
+    np.testing.assert_array_equal(model.embedding.E, model.layers[-1].V)
+    assert opened("parallel.bin").digest == opened("state.pt").digest == opened("state_legacy.pth").digest
+    assert opened("lightning.ckpt").digest == opened("checkpoint.ckpt").digest
+
+
+def test_probabilities_are_not_guessed():
+    assert opened("state.pt").output == "linear" and opened("state.pt").outputs == 2
+    assert opened("state.pt", output="softmax").output == "softmax"
+    assert "none; say output='softmax' or 'sigmoid'" in str(files.inspect(FIXTURES / "state.pt"))
+
+
+def test_the_same_hints_everywhere(tmp_path, capsys):
+    hints = {"layers": ["lstm", "fc1", "fc2"], "activations": ["relu"], "readout": "last-row", "output": "sigmoid"}
+    path = FIXTURES / "lightning.ckpt"
+    digest = files.load(path, **hints).digest
+    assert files.inspect(path, **hints).model.digest == digest
+    assert files.convert(path, tmp_path / "model.h5", **hints).digest == digest
+    flags = ["--layers", "lstm,fc1,fc2", "--activations", "relu", "--readout", "last-row", "--output", "sigmoid"]
+    assert main(["inspect", str(path), *flags]) == 0
+    assert main(["convert", str(path), str(tmp_path / "again.h5"), *flags]) == 0
+    assert files.load(tmp_path / "again.h5").digest == digest
+    np.save(tmp_path / "x.npy", np.asarray(ROWS["lightning.ckpt"]["x"], "f4"))
+    assert main(["explain", "--input", str(tmp_path / "x.npy"), "--model", str(path), *flags]) == 0
+    np.savez(tmp_path / "x.npz", x=np.asarray(ROWS["lightning.ckpt"]["x"], "f4")[None])
+    capsys.readouterr()
+
+
+class Evil:
+    def __reduce__(self):
+        return os.system, ("touch owned",)
+
+
+class Strange:
+    """A class that nobody else has."""
+
+    def __init__(self):
+        self.value = 3
+
+
+@pytest.mark.parametrize("thing", [Evil(), {"state_dict": Evil()}, [Evil()], {"a": {"b": {"c": Evil()}}}])
+@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+def test_nothing_of_a_pickle_is_run(thing, protocol, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    called = []
+    with zipfile.ZipFile("model.pt", "w") as archive:
+        archive.writestr("archive/data.pkl", pickle.dumps(thing, protocol))
+    monkeypatch.setattr(os, "system", called.append)
+    with pytest.raises(lrp.WeightFileError, match=r"made to harm; nothing of it was run"):
+        files.load("model.pt")
+    assert not called and os.listdir() == ["model.pt"]
+
+
+def test_classes_stay_names(tmp_path):
+    """An object of a class that is not there is a record of its name and state."""
+    path = tmp_path / "model.pt"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("archive/data.pkl", pickle.dumps({"a": Strange(), "b": {1, 2}, "c": np.ones(3)}, 2))
+    with pytest.raises(lrp.WeightFileError, match="holds no tensors of a network, it holds a dict of 'a', 'b', 'c'"):
+        files.load(path)
+
+
+def test_other_pickles_are_named(tmp_path):
+    (tmp_path / "model.pkl").write_bytes(pickle.dumps([1, 2, 3]))
+    with pytest.raises(lrp.WeightFileError, match=r"is a pickle, but not one of torch\.save"):
+        files.load(tmp_path / "model.pkl")
+
+
+def test_every_truncation(tmp_path):
+    for name in ("state_legacy.pth", "state.pt"):
+        content = (FIXTURES / name).read_bytes()
+        for length in range(0, len(content) - 1, 61):
+            (tmp_path / name).write_bytes(content[:length])
+            with pytest.raises(lrp.WeightFileError):
+                files.load(tmp_path / name, readout="last")
+
+
+def test_a_storage_that_was_changed(tmp_path):
+    shutil.copy(FIXTURES / "state.pt", tmp_path / "model.pt")
+    with zipfile.ZipFile(FIXTURES / "state.pt") as archive:
+        info = next(one for one in archive.infolist() if one.filename.endswith("data/0"))
+        content = archive.read(info)
+    data = (tmp_path / "model.pt").read_bytes()
+    (tmp_path / "model.pt").write_bytes(data.replace(content, bytes(len(content))))
+    with pytest.raises(lrp.WeightFileError, match="another checksum"):
+        files.load(tmp_path / "model.pt", readout="last")

@@ -1,0 +1,210 @@
+"""Networks with several inputs, and encoder-decoders: every method, batches, files, corpora, what users see."""
+
+import networks as nets
+import numpy as np
+import pytest
+from networks import close
+
+import lrpnumpy as lrp
+
+pytestmark = pytest.mark.filterwarnings("ignore::lrpnumpy.RelevanceWarning")
+LRP = ["lrp-all", "lrp-prop", "lrp-abs", "lrp-half"]
+
+
+def encoder_decoder(rng, cell="lstm", dtype="float64"):
+    """Two series of different lengths: the encoder's last states start the decoder, which predicts at every step."""
+    make = {"lstm": nets.lstm, "gru": nets.gru}[cell]
+    states = ("encoder:last", "encoder:cell") if cell == "lstm" else ("encoder:last",)
+    nodes = [
+        lrp.Node("encoder", make(rng, 3, 4), ("source",)),
+        lrp.Node("decoder", make(rng, 2, 4), ("given", *states)),
+        lrp.Node("head", nets.dense(rng, 4, 3), ("decoder",)),
+    ]
+    ports = {"source": lrp.Input(3, features=["a", "b", "c"]), "given": lrp.Input(2)}
+    return lrp.Model(nodes, ports=ports).astype(dtype)
+
+
+def record(rng, source=5, given=4):
+    return {"source": rng.normal(size=(source, 3)), "given": rng.normal(size=(given, 2))}
+
+
+@pytest.fixture(params=["lstm", "gru"])
+def model(request, rng):
+    return encoder_decoder(rng, request.param)
+
+
+def score(model, x, step=2, target=1):
+    return lrp.predict(model, x)[step, target]
+
+
+def changed(x, name, value, *where):
+    """The record with some numbers of one input set to a value."""
+    out = {key: part.copy() for key, part in x.items()}
+    out[name][where] = value
+    return out
+
+
+def test_gradients_are_central_differences(model, rng):
+    x, h = record(rng), 1e-6
+    found = lrp.explain(model, x, "gradient-x-input", 1, step=2)
+    for name, part in x.items():
+        numeric = np.zeros_like(part)
+        for at in np.ndindex(part.shape):
+            ends = [score(model, changed(x, name, part[at] + sign * h, *at)) for sign in (1, -1)]
+            numeric[at] = (ends[0] - ends[1]) / (2 * h)
+        close(found.inputs[name].variables, numeric * part, 1e-7, 1)
+
+
+@pytest.mark.parametrize("method", LRP)
+@pytest.mark.parametrize("eps", [0.0, 0.001, 0.2])
+def test_the_ledger_adds_up(model, rng, method, eps):
+    found = lrp.explain(model, record(rng), method, 1, step=2, eps=eps)
+    close(found.ledger.total, found.scores[1], 1e-10, max(1.0, found.ledger.largest))
+    reached = sum(part.relevance.sum() for part in found.inputs.values())
+    close(found.ledger.inputs, reached, 1e-10, max(1.0, found.ledger.largest))
+    shared = lrp.explain(model, record(rng), method, 1, step=2, eps=max(eps, 0.01), share_bias=True)
+    reached = sum(part.relevance.sum() for part in shared.inputs.values()) + shared.ledger.initial_state
+    close(reached, shared.scores[1], 1e-9, max(1.0, shared.ledger.largest))
+
+
+def test_occlusion_is_a_plain_forward_pass(model, rng):
+    x = record(rng)
+    found = lrp.explain(model, x, "occlusion-f", 1, step=2, unit="variable", spans=[(1, 3)])
+    whole = score(model, x)
+    for name, part in x.items():
+        for t, d in np.ndindex(part.shape):
+            close(found.inputs[name].relevance[t], whole - score(model, changed(x, name, 0, t)), 1e-12, 1)
+            close(found.inputs[name].variables[t, d], whole - score(model, changed(x, name, 0, t, d)), 1e-12, 1)
+    close(found.spans[0].relevance, whole - score(model, changed(x, "source", 0, slice(1, 3))), 1e-12, 1)
+    found = lrp.explain(model, x, "occlusion-f", 1, step=2, how="omit")
+    shorter = {**x, "source": np.delete(x["source"], 1, axis=0)}
+    close(found.relevance[1], whole - score(model, shorter), 1e-12, 1)
+
+
+def test_decomposition_adds_up(model, rng):
+    x = record(rng)
+    found = lrp.explain(model, x, "cd", 1, step=2, spans=[(0, 2), (0, 5)])
+    close(found.ledger.total, np.full(2, found.scores[1]), 1e-12, 1)
+    assert abs(found.inputs["given"].relevance[:3]).min() > 0 and found.inputs["given"].relevance[3] == 0
+
+
+@pytest.mark.parametrize("method", ["gradient-x-input", "lrp-abs", "occlusion-f", "cd"])
+def test_a_batch_gives_what_single_calls_give(model, rng, method):
+    """Lengths that no order sorts in both inputs."""
+    records = [record(rng, source, given) for source, given in ((5, 4), (3, 6), (5, 3), (2, 4), (3, 3), (5, 4))]
+    many = lrp.explain_all(model, records, method, 1, step=2)
+    for x, found in zip(records, many, strict=True):
+        alone = lrp.explain(model, x, method, 1, step=2)
+        for name in x:
+            close(found.inputs[name].relevance, alone.inputs[name].relevance, 1e-10, 1)
+    stacked = {"source": np.stack([records[0]["source"]] * 2), "given": np.stack([records[0]["given"]] * 2)}
+    for found in lrp.explain_all(model, stacked, method, 1, step=2):
+        close(found.relevance, many[0].relevance, 1e-10, 1)
+
+
+@pytest.mark.parametrize("target", [1, "all"])
+def test_files_json_frames_and_corpora(model, rng, tmp_path, target):
+    lrp.save(model, tmp_path / "model.h5")
+    loaded = lrp.load(tmp_path / "model.h5")
+    assert loaded.digest == model.digest and lrp.load(tmp_path / "model.h5", isolate=True).digest == model.digest
+    assert "source: 3 features a step: a, b, c" in str(lrp.inspect(tmp_path / "model.h5"))
+    records = [record(rng), record(rng, 3, 4)]
+    run = lrp.explain_corpus(
+        model, records, tmp_path / "out.h5", "lrp-all", target, step=2, unit="variable", progress=False
+    )
+    with run.open() as stored:
+        for x, kept in zip(records, stored, strict=True):
+            found = lrp.explain(loaded, x, "lrp-all", target, step=2)
+            back = lrp.Explanation.from_json(found.to_json())
+            for other in (kept, back):
+                for name, part in found.inputs.items():
+                    close(other.inputs[name].relevance, part.relevance, 1e-12, 1)
+                    close(other.inputs[name].variables, part.variables, 1e-12, 1)
+                    assert other.inputs[name].features == part.features
+    one = found if target != "all" else found.for_class(1)
+    assert "input 'given'" in str(one) and "given" in one._repr_html_()
+    frame = one.to_frame()
+    assert list(frame["input"]) == ["source"] * 3 + ["given"] * 4 and np.isclose(
+        frame["relevance"].sum(), one.ledger.inputs
+    )
+
+
+def test_a_static_input_shows_its_features(rng):
+    nodes = [
+        lrp.Node("lstm", nets.lstm(rng, 2, 3), ("weather",)),
+        lrp.Node("both", lrp.Concat(), ("lstm:last", "basin")),
+        lrp.Node("head", nets.dense(rng, 5, 1), ("both",)),
+    ]
+    ports = {"weather": lrp.Input(2), "basin": lrp.Input(2, steps=False, features=["area", "slope"])}
+    model = lrp.Model(nodes, ports=ports)
+    x = {"weather": rng.normal(size=(4, 2)), "basin": np.array([1.0, 2.0])}
+    for method in ("gradient-x-input", "lrp-all", "occlusion-f", "cd"):
+        found = lrp.explain(model, x, method)
+        assert found.inputs["basin"].relevance.shape == (1,)
+        whole = lrp.predict(model, x)[0]
+        if method != "lrp-all":  # the head is linear in the basin
+            without = lrp.predict(model, {**x, "basin": np.zeros(2)})[0]
+            close(found.inputs["basin"].relevance[0], whole - without, 1e-10, 1)
+    shown = lrp.explain(model, x, "lrp-all").of_input("basin")
+    assert shown.tokens == ("area", "slope") and "slope" in str(lrp.explain(model, x, "lrp-all"))
+
+
+ERRORS = {
+    "an input that is missing": (
+        {"source": np.ones((2, 3))},
+        r"x must have the inputs 'source', 'given', got 'source'",
+    ),
+    "no dict": (np.ones((2, 3)), r"x must be a dict with the inputs 'source', 'given', got ndarray"),
+    "a wrong width": (
+        {"source": np.ones((2, 3)), "given": np.ones((2, 3))},
+        r"x, input 'given' must have shape \(any, 2\), got \(2, 3\)",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_errors_name_the_input(rng, case):
+    value, message = ERRORS[case]
+    with pytest.raises(lrp.LrpError, match=message):
+        lrp.explain(encoder_decoder(rng), value, step=0)
+
+
+def test_errors_of_graphs(rng):
+    lstm, head = nets.lstm(rng, 3, 4), nets.dense(rng, 4, 2)
+    wrong = {
+        r"takes? values made before it, got 'nothing'": [lrp.Node("a", lstm, ("nothing",))],
+        r"name of its own .*got 'a'": [lrp.Node("a", lstm, ("x",)), lrp.Node("a", head, ("a",))],
+        r"without ':' and '/', got 'a:b'": [lrp.Node("a:b", lstm, ("x",))],
+        r"start states as 2 vectors of 4 numbers, got 4 at every step, 4": [
+            lrp.Node("a", lstm, ("x",)),
+            lrp.Node("b", lstm, ("x", "a", "a:cell")),
+        ],
+    }
+    for message, nodes in wrong.items():
+        with pytest.raises(lrp.LrpError, match=message):
+            lrp.Model(nodes)
+    with pytest.raises(lrp.LrpError, match="result must be the name of a node, got 'b'"):
+        lrp.Model([lrp.Node("a", lstm, ("x",))], result="b")
+
+
+def test_one_of_several_outputs_is_chosen(rng):
+    lstm, one, two = nets.lstm(rng, 3, 4), nets.dense(rng, 4, 2), nets.dense(rng, 4, 3)
+    nodes = [lrp.Node("lstm", lstm, ("x",)), lrp.Node("one", one, ("lstm:last",)), lrp.Node("two", two, ("lstm:last",))]
+    x = rng.normal(size=(5, 3))
+    for name, head in (("one", one), ("two", two)):
+        model, plain = lrp.Model(nodes, result=name), lrp.Model([lstm, head])
+        close(lrp.predict(model, x), lrp.predict(plain, x))
+        for method in ("gradient", "lrp-abs", "occlusion-f", "cd"):
+            close(lrp.explain(model, x, method, 1).relevance, lrp.explain(plain, x, method, 1).relevance)
+
+
+@pytest.mark.parametrize("word", ["badge", "abc", "hgfedcb"])
+def test_the_shipped_encoder_decoder_finds_its_letters(word):
+    """It spells backwards, and the letter that it gives has got the most relevance."""
+    model = lrp.load("reverse")
+    given = ["<start>", *reversed(word)][:-1]
+    scores = lrp.predict(model, {"word": list(word), "given": given})
+    assert "".join(model.classes[k] for k in scores.argmax(axis=1)) == word[::-1]
+    for step, letter in enumerate(reversed(word)):
+        found = lrp.explain(model, {"word": list(word), "given": given}, "lrp-all", letter, step=step)
+        assert found.top(1)[0].position == len(word) - 1 - step
