@@ -10,7 +10,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 # With the JIT off a wrong index raises instead of reading beyond an array.
 KERNEL_TESTS := tests/test_engine.py tests/test_explain.py tests/test_decompose.py tests/test_occlude.py \
-    tests/test_networks.py
+    tests/test_networks.py tests/test_layers_windows.py
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint format interop fuzz clean
