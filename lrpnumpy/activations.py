@@ -104,10 +104,8 @@ _TABLE: dict[str, tuple[Callable[[Array], Array], Callable[[Array, Array], Array
     "silu": (lambda z: z * _sigmoid(z), lambda z, y: (s := _sigmoid(z)) * (1 + z * (1 - s))),
     "mish": (_mish, _mish_slope),
 }
-ACTIVATIONS = {name: Activation(F, slope, CODES[name]) for name, (F, slope) in _TABLE.items() if name in CODES}
-
-# Activations with settings, which no kernel has built in.
-OWN = -1
+ACTIVATIONS = {name: Activation(F, slope, CODES[name]) for name, (F, slope) in _TABLE.items()}
+OWN = -1  # code of an activation with settings of its own, which no kernel has built in
 
 
 def leaky_relu(below: Any) -> Activation:

@@ -53,7 +53,7 @@ def float_array(value: Any, what: str, shape: tuple[int | None, ...] | None = No
 
 
 def numbers(value: np.ndarray, what: str, dtype: np.dtype) -> np.ndarray:
-    """An array of floats or integers of any size and memory order as a new, read-only, contiguous one of `dtype`."""
+    """Floats or integers of any width, in any memory order, as a new, read-only, contiguous array of `dtype`."""
     if value.dtype.kind not in "fiu":
         raise LrpError(f"{what} must be an array of floats or integers, got {value.dtype}.")
     return _finite(value, what, dtype, "scale the input, or use model.astype('float64')")

@@ -52,10 +52,10 @@ Encoder = Callable[[Input, Sequence[Any], Sequence[str]], list[Encoded]]
 
 def encode(model: Model, value: Any, where: str = "x") -> Encoded:
     """One record in any of its forms: a string, a list of words, token ids, a (T, D) array; or a dict of such."""
-    if len(model.ports) == 1 and not isinstance(value, Mapping):
+    if len(model.ports) == 1 and (isinstance(value, (np.ndarray, str, list)) or not isinstance(value, Mapping)):
         port = model.ports[model.main]
         encoder, form = _form(port, value, where)
-        return encoder(port, [form], [where])[0]
+        return _long_enough(model, encoder(port, [form], [where]), [where])[0]
     return _encode_ports(model, [value], [where])[0]
 
 
@@ -76,7 +76,18 @@ def encode_all(model: Model, sequences: Any) -> list[Encoded]:
     where = [f"sequence {k}" for k in range(len(sequences))]
     if len(model.ports) > 1 or any(isinstance(value, Mapping) for value in sequences):
         return _encode_ports(model, sequences, where)
-    return _encode_port(model.ports[model.main], sequences, where)
+    return _long_enough(model, _encode_port(model.ports[model.main], sequences, where), where)
+
+
+def _long_enough(model: Model, records: list[Encoded], where: Sequence[str], name: str | None = None) -> list[Encoded]:
+    """The values of one input, if all have as many steps as the layers need."""
+    least = model.least[name or model.main]
+    for record, place in zip(records, where, strict=True) if least > 1 else ():
+        if record.steps < least:
+            raise LrpError(
+                f"{place} must have at least {least} steps for the layers of this model, got {record.steps}."
+            )
+    return records
 
 
 def _encode_ports(model: Model, records: Sequence[Any], where: Sequence[str]) -> list[Encoded]:
@@ -87,10 +98,11 @@ def _encode_ports(model: Model, records: Sequence[Any], where: Sequence[str]) ->
             raise LrpError(f"{place} must be a dict with the inputs {wanted}, got {type(record).__name__}.")
         if {*record} != {*model.ports}:
             raise LrpError(f"{place} must have the inputs {wanted}, got {', '.join(map(repr, record)) or 'none'}.")
-    found = {
-        name: _encode_port(port, [record[name] for record in records], [f"{place}, input {name!r}" for place in where])
-        for name, port in model.ports.items()
-    }
+    found = {}
+    for name, port in model.ports.items():
+        places = [f"{place}, input {name!r}" for place in where]
+        values = _encode_port(port, [record[name] for record in records], places)
+        found[name] = _long_enough(model, values, places, name)
     main = found.pop(model.main)
     return [one._replace(others={name: column[k] for name, column in found.items()}) for k, one in enumerate(main)]
 
@@ -106,22 +118,19 @@ def _encode_port(port: Input, values: Sequence[Any], where: Sequence[str]) -> li
 
 
 def _form(port: Input, value: Any, where: str) -> tuple[Encoder, Any]:
-    """What a sequence is, words looked up, token ids or vectors, and the function that encodes such."""
+    """The function that encodes this form of input (words, token ids or vectors), and what to hand to it."""
     if not port.steps:  # one vector, one word or one id: a sequence of one step
         value = [value] if isinstance(value, str) or np.ndim(value) == (0 if port.embedding else 1) else value
-    if isinstance(value, str):
+    if isinstance(value, str) or (
+        isinstance(value, Sequence) and len(value) and all(map(str.__instancecheck__, value))
+    ):
         if port.embedding is None or port.embedding.vocabulary is None:
+            got = "a string" if isinstance(value, str) else "words"
             raise LrpError(
-                f"{where}: this model has no vocabulary, so it must get a ({'T'}, {port.size}) array, got a string."
+                f"{where}: this model has no vocabulary, so it must get a (T, {port.size}) array, got {got}."
             )
-        value = text.tokens(value, port.embedding.tokenizer)
-        if not value:
+        if isinstance(value, str) and not (value := text.tokens(value, port.embedding.tokenizer)):
             raise LrpError(f"{where} must have at least one word, got an empty string.")
-    if isinstance(value, Sequence) and len(value) and all(map(str.__instancecheck__, value)):
-        if port.embedding is None or port.embedding.vocabulary is None:
-            raise LrpError(
-                f"{where}: this model has no vocabulary, so it must get a (T, {port.size}) array, got words."
-            )
         return _words, (text.lookup(port.embedding, value, where), tuple(value))
     array = value if isinstance(value, np.ndarray) else _as_array(value, where)
     if array.ndim and not len(array):

@@ -9,17 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.asked import own_options
-from lrpnumpy.asked import phrases as phrases_of
-from lrpnumpy.asked import request as request_of
-from lrpnumpy.asked import targets as targets_of
+from lrpnumpy import asked
 from lrpnumpy.checks import LrpError
 from lrpnumpy.encode import Encoded, encode, encode_all
-from lrpnumpy.layers.bidirectional import Bidirectional
-from lrpnumpy.layers.recurrent import Cell
 from lrpnumpy.methods import METHODS, find
 from lrpnumpy.methods.base import Columns, Options, Request, Unit, answer
-from lrpnumpy.model import Model
+from lrpnumpy.model import Model, is_recurrent
 from lrpnumpy.packed import Batch, Packed
 from lrpnumpy.result import Comparison, Explanation
 from lrpnumpy.results import Explanations
@@ -31,14 +26,14 @@ def run(
     model: Model, encoded: list[Encoded], request: Request, target: Any, spans: list[Any] | None, threads: int | None
 ) -> Explanations:
     """The explanations of encoded sequences: what `explain`, `explain_all` and the corpus have in common."""
-    targets = targets_of(model, target, len(encoded))
+    targets = asked.targets(model, target, len(encoded))
     every_class = isinstance(targets, str)
     if request.versus is not None and isinstance(targets, np.ndarray) and (targets == request.versus).any():
         raise LrpError(f"versus must be another class than the target, got {request.versus} for both.")
     out = Explanations(model, request, encoded, every_class)
     phrases = None
     if spans is not None:
-        phrases = [phrases_of(e, s, f"sequence {k}") for k, (e, s) in enumerate(zip(encoded, spans, strict=True))]
+        phrases = [asked.phrases(e, s, f"sequence {k}") for k, (e, s) in enumerate(zip(encoded, spans, strict=True))]
         out._single["spans"], out._single["asked"] = [None] * len(encoded), spans
     if request.method.kind == "cd":
         out._single["cd"] = [None] * len(encoded)
@@ -66,7 +61,7 @@ def _mend(
     spans: list[np.ndarray] | None,
     positions: np.ndarray,
 ) -> None:
-    """Compute those sequences again in float64 for whose ledger float32 has too few digits."""
+    """Compute again in float64 the sequences whose ledger misses the score in float32, or is rounding's alone."""
     every_class = columns.targets.ndim == 2
     assert columns.sound is not None
     some = np.flatnonzero(~columns.sound.reshape(-1, len(columns.scores)).all(axis=0))
@@ -95,20 +90,21 @@ def _mend(
         for k, values in zip(some, again.spans, strict=True):  # type: ignore[arg-type]
             columns.spans[k] = values.astype(model.dtype)
     if columns.hidden is not None:
-        for (_, _, old), (_, _, new) in zip(columns.hidden, again.hidden, strict=True):  # type: ignore[arg-type]
-            old[..., main, :] = new
+        for (_, _, batch, old), (*_, new) in zip(columns.hidden, again.hidden, strict=True):  # type: ignore[arg-type]
+            old[..., np.isin(batch.owner, some), :] = new
 
 
 def _part_in_float64(x: Packed, rows: np.ndarray, some: np.ndarray) -> Packed:
-    """Some of the sequences of a batch: those with these rows."""
+    """The sequences `some` of a batch in float64; `rows` (R,) is true for the rows that are theirs."""
     values = x.rows if x.words is None else x.words.embedding.E[x.words.ids]
     return Packed(values[rows].astype(np.float64), Batch(x.batch.lengths[some]))
 
 
 def _look_up(model: Model, encoded: list[Encoded], request: Request) -> bool:
-    """Whether to project the words of the vocabulary once, instead of every word of every sequence.
+    """Whether to compute U x + b once for each word of the vocabulary, instead of for every word of every sequence.
 
-    It pays when there are many, and serves methods whose word values are a product with U x.
+    It pays where the sequences have more words than the vocabulary. It needs a method whose word values follow from
+    U x alone, and an input that only one recurrent layer takes.
     """
     if (
         model.embedding is None
@@ -119,9 +115,7 @@ def _look_up(model: Model, encoded: list[Encoded], request: Request) -> bool:
         return False
     takers = [node.layer for node in model.nodes if model.main in node.inputs]
     linear = request.method.kind == "lrp" or request.method is METHODS["gradient-x-input"]
-    if not linear or getattr(request.options, "share_bias", False) or len(takers) > 1:
-        return False
-    if not isinstance(takers[0], (Cell, Bidirectional)):
+    if not linear or getattr(request.options, "share_bias", False) or len(takers) > 1 or not is_recurrent(takers[0]):
         return False
     return sum(sequence.steps for sequence in encoded) > len(model.embedding.E)
 
@@ -148,7 +142,7 @@ def explain(
     step: which prediction is explained where the model predicts at every step; the last by default.
     spans: phrases (start, stop), stop excluded, whose relevance is wanted besides that of the words.
     """
-    request = request_of(model, method, unit, versus, step, options)
+    request = asked.request(model, method, unit, versus, step, options)
     return run(model, [encode(model, x)], request, target, None if spans is None else [spans], 1)[0]
 
 
@@ -170,7 +164,7 @@ def explain_all(
     `target` may be one class for each sequence, `spans` is one list of phrases for each. `threads` is the number of
     threads; None uses the cores where it pays.
     """
-    request = request_of(model, method, unit, versus, step, options)
+    request = asked.request(model, method, unit, versus, step, options)
     encoded = encode_all(model, sequences)
     if spans is not None and len(spans) != len(encoded):
         raise LrpError(f"spans must be one list of phrases for each of the {len(encoded)} sequences, got {len(spans)}.")
@@ -196,7 +190,7 @@ def compare(
     found = []
     for method in methods:
         fits = unit if unit != "variable" or find(method).variables != "no" else None
-        found.append(explain(model, x, method, target, unit=fits, **common, **own_options(method, options)))
+        found.append(explain(model, x, method, target, unit=fits, **common, **asked.own_options(method, options)))
     return Comparison(tuple(found))
 
 

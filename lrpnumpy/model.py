@@ -202,7 +202,7 @@ class Model(Record):
 
     @cached_property
     def unseen(self) -> tuple[str, ...]:
-        """Inputs whose relevance no kernel sees as a whole: all but those that one recurrent layer alone takes."""
+        """Inputs whose largest relevance no kernel notes: all but those that one layer takes, and that is recurrent."""
         takers = {name: [node.layer for node in self.nodes if name in node.inputs] for name in self.ports}
         return tuple(name for name, some in takers.items() if len(some) != 1 or not is_recurrent(some[0]))
 
@@ -224,6 +224,17 @@ class Model(Record):
     def width(self) -> int:
         """Units of the widest recurrent layer."""
         return max(node.layer.outputs for node in self.nodes if is_recurrent(node.layer))
+
+    @cached_property
+    def least(self) -> dict[str, int]:
+        """How many steps each input must have for every layer to have at least one; 1 for an input without steps."""
+        least = dict.fromkeys(self.sizes, 1)
+        for node in reversed(self.nodes):
+            needed = node.layer.least(least[node.name])
+            for name in node.inputs:
+                if self.sizes[name].steps:
+                    least[name] = max(least[name], needed)
+        return {name: least[name] for name in self.ports}
 
     @cached_property
     def row_width(self) -> int:
@@ -288,11 +299,13 @@ def _checked_layers(layers: Any) -> tuple[Layer | Node, ...]:
     for k, layer in enumerate(layers):
         if not isinstance(layer_of(layer), Layer) or isinstance(layer, Node) != isinstance(layers[0], Node):
             raise LrpError(
-                f"Model: layer {k} must be an LSTM, Bidirectional or Dense layer, got {type(layer).__name__}; "
-                "`lrpnumpy.layers` has all layers, and nodes and bare layers are not mixed."
+                f"Model: layer {k} must be a layer, such as lrp.LSTM or lrp.Dense, got {type(layer).__name__}; "
+                "nodes and bare layers are not mixed."
             )
     if not any(is_recurrent(layer_of(layer)) for layer in layers):
-        raise LrpError(f"Model: layers must have at least one LSTM or Bidirectional, got {len(layers)} others.")
+        raise LrpError(
+            f"Model: layers must have at least one LSTM, GRU, RNN or Bidirectional, got {len(layers)} others."
+        )
     return tuple(layers)
 
 

@@ -47,8 +47,8 @@ class Batch:
         return self.first.take(self.lengths.take(self.owner) - 1 - self.step) + self.owner
 
     @cached_property
-    def at(self) -> np.ndarray:
-        """(T+1,) where the states before each step are kept: the start states first, then those after each row."""
+    def states_before(self) -> np.ndarray:
+        """(T+1,) row of a state array where the states before each step begin; see `kernels.inputs.states_before`."""
         return np.concatenate(([0], self.first[:-1] + self.n))
 
     @cached_property
@@ -113,10 +113,10 @@ class Words(NamedTuple):
 class Packed(NamedTuple):
     """What flows along an edge of the network: packed rows and their batch.
 
-    `rows` is None only where the first layer looks its inputs up in a table of projected words (`words`).
+    With `words` there are no rows, (0, D): the first layer looks U x + b of each word up in a table.
     """
 
-    rows: np.ndarray  # (R, D)
+    rows: np.ndarray  # (R, D), or (0, D)
     batch: Batch
     words: Words | None = None
 
@@ -209,7 +209,7 @@ def _rows_of(x: Packed, change: Change | None, owner: np.ndarray, v: np.ndarray,
 
 
 def replaced(pieces: Sequence[tuple[Packed, np.ndarray]], owner: np.ndarray, before: Batch) -> Change:
-    """Outputs of written-out variants as the change of everything: from the first step to the last."""
+    """The change that replaces every step of each variant, from outputs of variants run as batches of their own."""
     size, own = np.empty_like(owner), np.empty_like(owner)
     count, rows = 0, []
     for y, piece in pieces:

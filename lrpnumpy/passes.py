@@ -46,7 +46,7 @@ def forward(model: Model, inputs: dict[str, Packed], keep: Keep = None) -> Trace
 
 
 class Passed(NamedTuple):
-    """What a way back left where."""
+    """What a backward pass gives."""
 
     inputs: dict[str, np.ndarray]  # (R, D) at each; (R, 1), one for each word, where words were looked up projected
     ledger: np.ndarray  # (nodes, 4, n) what each node kept of each sequence's relevance, see Entry

@@ -104,10 +104,9 @@ class Explanations(Sequence[Explanation]):
                 )
         if columns.hidden is not None:
             for s, k in enumerate(positions):
-                take = batch.first[: batch.lengths[s]] + s
                 self._single["hidden"][k] = tuple(
-                    Hidden(layer, direction, *np.moveaxis(states[..., take, :], -3, 0))
-                    for layer, direction, states in columns.hidden
+                    Hidden(layer, direction, *np.moveaxis(states[..., own.first[: own.lengths[s]] + s, :], -3, 0))
+                    for layer, direction, own, states in columns.hidden
                 )
 
     def __len__(self) -> int:

@@ -14,7 +14,7 @@ from lrpnumpy.encode import Encoded, packed
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Packed, sorted_pieces
 
-ROWS_WORTH_A_THREAD = 4000  # times the widest layer's units over 64: below a millisecond of work threads do not pay
+ROWS_WORTH_A_THREAD = 4000  # of a network with 64 units: with less work than that, threads do not pay
 Work = Callable[[np.ndarray, dict[str, Packed]], None]
 
 

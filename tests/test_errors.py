@@ -68,10 +68,10 @@ CASES = {
         lambda: lrp.Model([LAYER, HEAD], embedding=lrp.Embedding(np.ones((3, 4)))),
         r"U of layer 0 \(LSTM\) must take the 4 outputs of the embedding, got 3",
     ),
-    "no recurrent layer": (lambda: lrp.Model([HEAD]), r"at least one LSTM or Bidirectional"),
+    "no recurrent layer": (lambda: lrp.Model([HEAD]), r"at least one LSTM, GRU, RNN or Bidirectional"),
     "a foreign layer": (
         lambda: lrp.Model([LAYER, "Dense"]),
-        r"layer 1 must be an LSTM, Bidirectional or Dense layer, got str",
+        r"layer 1 must be a layer, such as lrp.LSTM or lrp.Dense, got str",
     ),
     "not a list of layers": (lambda: lrp.Model(LAYER), r"layers must be a list"),
     "too few class names": (

@@ -148,6 +148,14 @@ def test_what_is_allowed_passes():
     assert not problems("import numba\nfrom . import steps", "lrpnumpy.kernels.lstm", modules)
 
 
+def test_the_picture_in_architecture_md_has_these_floors():
+    """From the top down, one line a floor: the rooms, a bar, what they are for."""
+    text = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
+    lines = [line.partition("│") for line in text.splitlines() if "│" in line]
+    assert [set(rooms.strip().split(", ")) for rooms, _, _ in reversed(lines)] == FLOORS
+    assert all(purpose.strip() for _, _, purpose in lines)
+
+
 def test_importing_the_package_is_cheap():
     code = f"import sys, lrpnumpy; print(*[name for name in {LATE} if name in sys.modules])"
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

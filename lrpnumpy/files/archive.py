@@ -10,11 +10,12 @@ from typing import IO, Any
 import numpy as np
 
 from lrpnumpy.files import npy
-from lrpnumpy.files.safe import MAX_NAMES, MAX_TEXT, Budget, Shape, Source, open_file
+from lrpnumpy.files.safe import MAX_TEXT, Budget, Shape, Source, open_file
 
 _DEFLATE_RATIO = 1032  # no deflate stream holds more than this many bytes a byte
 _PIECE = 1 << 20
-_DIRECTORY = 200 * MAX_NAMES  # bytes of the list of members, at the most
+_MEMBERS = 20_000  # at the most
+_DIRECTORY = 200 * _MEMBERS  # bytes of the list of members, at the most
 
 
 class Archive(Source):
@@ -33,13 +34,13 @@ class Archive(Source):
         found = self._zip.infolist()
         self.members = {info.filename: info for info in found}
         self.budget.visit("", len(found))
-        if len(found) > MAX_NAMES or len(self.members) < len(found):
+        if len(found) > _MEMBERS or len(self.members) < len(found):
             raise self.error("", f"has {len(found):,} members, too many or two of one name")
 
     def _check_directory(self) -> None:
         """See that the list of members, which the library reads whole, is not too long."""
         end = zipfile._EndRecData(self._stream)  # type: ignore[attr-defined]
-        if end is not None and (end[4] > MAX_NAMES or end[5] > _DIRECTORY):  # members, bytes
+        if end is not None and (end[4] > _MEMBERS or end[5] > _DIRECTORY):  # members, bytes
             raise self.error("", f"has {end[4]:,} members in a list of {end[5]:,} bytes, too many")
 
     def __enter__(self) -> Archive:

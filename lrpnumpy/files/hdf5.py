@@ -86,8 +86,12 @@ class Hdf5(Source):
 
     def names(self) -> list[str]:
         """The paths of all datasets."""
+        return self.names_in("")
+
+    def names_in(self, group: str) -> list[str]:
+        """The paths of all datasets in a group."""
         found = []
-        for path in self._datasets("", 0):
+        for path in self._datasets(group, 0):
             found.append(path)
             if len(found) > MAX_NAMES:
                 raise self.error("", f"has more than {MAX_NAMES:,} datasets")

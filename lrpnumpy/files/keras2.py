@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from lrpnumpy.files import keras
 from lrpnumpy.files.hdf5 import Hdf5
+from lrpnumpy.files.keras_config import KerasLayer, arrays_of
 from lrpnumpy.files.safe import MAX_NAMES, Fields, parse_json
 from lrpnumpy.model import Model
 
@@ -15,8 +18,10 @@ def recognised(file: Hdf5) -> bool:
     return any(_names(file, root, "layer_names") is not None for root in ("model_weights", "") if file.is_group(root))
 
 
-def read(file: Hdf5, config: Any) -> tuple[str, Model, list[str]]:
-    """Kind of the file, model, and what was assumed; `config` is for weights alone."""
+def read(
+    file: Hdf5, config: Any, custom: keras.Custom | None = None, which: str | None = None
+) -> tuple[str, Model, list[str]]:
+    """Kind of the file, model, and what was assumed; `config` is for weights alone, the rest see keras.build."""
     root = "model_weights" if file.is_group("model_weights") else ""
     version = next((v for at in ("", root) if isinstance(v := file.attribute(at, "keras_version"), str)), None)
     text = file.text("model_config")
@@ -32,30 +37,61 @@ def read(file: Hdf5, config: Any) -> tuple[str, Model, list[str]]:
         config = {**config, "keras_version": version or config.get("keras_version")}
     else:
         config = {"class_name": "Sequential", "config": config, "keras_version": version}
-    model, notes = keras.build(file, config, lambda layers: _paths(file, root, layers))
+    model, notes = keras.build(file, config, lambda layers: _paths(file, root, layers), custom, which)
     what = "whole model" if text is not None else "weights alone, with a configuration beside them"
     return f"Keras {version or '(version not said)'} HDF5, {what}", model, notes
 
 
-def _paths(file: Hdf5, root: str, layers: list[keras.KerasLayer]) -> keras.Paths:
+def _paths(file: Hdf5, root: str, layers: list[KerasLayer]) -> keras.Paths:
     """The arrays of each layer: as in Keras, the n-th layer with any goes with the n-th group with any."""
-    groups = []
+    groups: dict[str, dict[str, str]] = {}
     for name in _names(file, root, "layer_names") or []:
         at = f"{root}/{name}"
         if weights := _names(file, at, "weight_names"):
-            groups.append([f"{at}/{weight}" for weight in weights])
-    holders = [layer for layer in layers if layer.kind in keras.WITH_WEIGHTS]
+            groups[name] = {weight: f"{at}/{weight}" for weight in weights}
+    holders = [layer for layer in layers if any(_count(layer)) or layer.name in groups]
+    found: dict[tuple[int, ...], dict[str, str]] = {}
     if len(holders) == len(groups):
-        found = {layer.position: group for layer, group in zip(holders, groups, strict=True)}
-    else:
-        found = {}
+        for layer, group in zip(holders, groups.values(), strict=True):
+            found |= _inside(layer, group)
 
-    def paths(layer: keras.KerasLayer) -> list[str]:
-        if not found:
+    def paths(layer: KerasLayer) -> dict[str, str]:
+        if not found and (any(_count(layer)) or groups):
             layer.refuse(f"cannot be matched: the file has arrays for {len(groups)} layers, not for {len(holders)}")
-        return found[layer.position]
+        return found.get(layer.place, {})
 
     return paths
+
+
+def _leaves(layer: KerasLayer) -> Iterator[KerasLayer]:
+    """The layer, or those of the model that it is."""
+    if layer.graph is None:
+        yield layer
+    else:
+        for inner in layer.graph.layers:
+            yield from _leaves(inner)
+
+
+def _count(layer: KerasLayer) -> tuple[int, int]:
+    """Arrays that training changes, and others."""
+    both = [arrays_of(one) for one in _leaves(layer)]
+    return sum(trained for trained, _ in both), sum(fixed for _, fixed in both)
+
+
+def _inside(layer: KerasLayer, group: dict[str, str]) -> dict[tuple[int, ...], dict[str, str]]:
+    """The arrays of one group for the layers in it. Of a model, first all that training changes, then the others."""
+    if layer.graph is None:
+        short = {name.split("/")[-1].split(":")[0]: path for name, path in group.items()}
+        return {layer.place: short if len(short) == len(group) else group}
+    if sum(_count(layer)) != len(group):
+        layer.refuse(f"must have {sum(_count(layer))} arrays, the file has {len(group)}")
+    left = iter(group.items())
+    found: dict[tuple[int, ...], dict[str, str]] = {}
+    leaves = [(one, arrays_of(one)) for one in _leaves(layer)]
+    for k in range(2):
+        for one, counts in leaves:
+            found.setdefault(one.place, {}).update(islice(left, counts[k]))
+    return found
 
 
 def _names(file: Hdf5, path: str, attribute: str) -> list[str] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ class Asked:
     hints: Hints = field(default_factory=Hints)
     max_bytes: int = MAX_BYTES
     several: bool = False
+    custom: Mapping[str, Any] | None = None
 
 
 def read(path: Path, asked: Asked) -> Report:
@@ -90,12 +92,12 @@ def _hdf5(path: Path, size: int, asked: Asked) -> Report:
             model = native.read(file, asked.which)
             _check_hints(file, model, asked)
             return Report(str(path), kind, model)
-        _refuse(file, which=asked.which)
         if keras2.recognised(file):
-            kind, model, notes = keras2.read(file, asked.config)
+            kind, model, notes = keras2.read(file, asked.config, asked.custom, asked.which)
         elif keras3.recognised(file):
-            kind, model, notes = keras3.read_weights(file, asked.config)
+            kind, model, notes = keras3.read_weights(file, asked.config, asked.custom, asked.which)
         else:
+            _refuse(file, which=asked.which)
             return _torch(path, "PyTorch arrays in HDF5", file, asked)
         _check_hints(file, model, asked)
         return _reported(path, kind, model, notes)
@@ -139,11 +141,11 @@ def _zip(path: Path, budget: Budget, asked: Asked) -> Report:
         if any(map(torchsave.is_pickle, archive.members)):
             saved = torchsave.SavedZip(archive, asked.which)
             return _torch(path, saved.kind, saved, asked, saved.described)
-        _refuse(archive, which=asked.which)
         if set(keras3.MEMBERS) <= set(archive.members):
-            kind, model, notes = keras3.read_archive(archive, asked.config)
+            kind, model, notes = keras3.read_archive(archive, asked.config, asked.custom, asked.which)
             _check_hints(archive, model, asked)
             return _reported(path, kind, model, notes)
+        _refuse(archive, which=asked.which)
         if not all(name.endswith(".npy") for name in archive.members):
             shown = ", ".join(list(archive.members)[:10])
             raise archive.error(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,7 +24,7 @@ from lrpnumpy.files.safe import Source
 from lrpnumpy.files.torch import Found, Hints
 from lrpnumpy.model import Model
 
-STEPS = 5  # of a probe
+STEPS, BATCH = 7, 4  # of a probe; a single sequence might have a score close to 0
 _HALF = 0.05  # tolerance, of the largest score, for modules in float16 and bfloat16
 _ENDS = {"softmax": "softmax", "log_softmax": "softmax", "sigmoid": "sigmoid"}
 
@@ -190,8 +190,9 @@ def _probes(torch: Any, module: Any) -> Iterator[tuple[Any, int | None]]:
     where = {"device": first.device} if first is not None else {}
     embeddings = [part for part in module.modules() if type(part).__name__ == "Embedding"]
     if embeddings:
-        ids = torch.randint(1, max(2, embeddings[0].num_embeddings), (STEPS,), generator=random).to(**where)
-        yield from ((ids[None], 0), (ids[:, None], 1), (ids, None))
+        most = max(2, embeddings[0].num_embeddings)
+        ids = torch.randint(1, most, (BATCH, STEPS), generator=random).to(**where)
+        yield from ((ids, 0), (ids.T, 1), (ids[:1], 0), (ids[0], None))
     dtype = first.dtype if first is not None else torch.float32
     sizes = [
         size
@@ -201,9 +202,10 @@ def _probes(torch: Any, module: Any) -> Iterator[tuple[Any, int | None]]:
     ]
     first_batch = any(getattr(part, "batch_first", False) for part in module.modules())
     for size in dict.fromkeys(sizes):
-        x = torch.randn((STEPS, size), generator=random).to(dtype=dtype, **where)
-        layouts: list[tuple[Any, int | None]] = [(x[None], 0), (x[:, None], 1)]
-        yield from (*(layouts if first_batch else layouts[::-1]), (x, None))
+        x = torch.randn((BATCH, STEPS, size), generator=random).to(dtype=dtype, **where)
+        layouts = [(x, 0), (x.transpose(0, 1), 1), (x[:1], 0), (x[:1].transpose(0, 1), 1)]
+        yield from sorted(layouts, key=lambda layout: layout[1], reverse=not first_batch)
+        yield x[0], None
 
 
 def _run(module: Any, x: Any, batch_axis: int | None) -> Run | str:
@@ -221,7 +223,7 @@ def _run(module: Any, x: Any, batch_axis: int | None) -> Run | str:
     if not hasattr(y, "detach"):
         return f"it gives a {type(y).__name__}"
     x = _numpy(x)
-    return Run(x if batch_axis is None else np.take(x, 0, axis=batch_axis), _numpy(y), calls)
+    return Run(np.swapaxes(x, 0, 1) if batch_axis == 1 else x, _numpy(y), calls)
 
 
 @contextmanager
@@ -317,11 +319,10 @@ def _readout_between(call: Call, part: Any, after: np.ndarray) -> tuple[str, str
 
 def _activation_between(z: np.ndarray, after: np.ndarray, last: bool) -> tuple[str | None, str | None]:
     """Which activation made `after` of z, and at the end which probability."""
-    if not last and z.ndim == after.ndim == 3 and z.shape != after.shape:  # channels of a convolution are its features
-        z = np.swapaxes(z, 1, 2)
     with np.errstate(all="ignore"):
+        turned = np.swapaxes(z, 1, 2) if z.ndim == after.ndim == 3 else z  # the channels of a convolution
         for name in ("linear", *ACTIVATIONS):
-            if agree(ACTIVATIONS[name].F(z), after, 1e-5):
+            if any(agree(ACTIVATIONS[name].F(one), after, 1e-5) for one in (z, turned)):
                 return ("linear", "sigmoid") if last and name == "sigmoid" else (name, None)
         if last:
             e = np.exp(z - z.max(axis=-1, keepdims=True))
@@ -335,11 +336,11 @@ def _activation_between(z: np.ndarray, after: np.ndarray, last: bool) -> tuple[s
 
 def _same(model: Model, run: Run, tolerance: float) -> bool:
     """Whether a model gives what the module gave, as scores or as the probabilities that belong to them."""
-    try:
-        check_scores(model, (run.sequences, run.y), "from_torch", tolerance)
-    except LrpError:
-        return False
-    return True
+    for y in (run.y, np.swapaxes(run.y, 0, 1)) if run.y.ndim == 3 else (run.y,):  # steps before the batch, perhaps
+        with suppress(LrpError):
+            check_scores(model, (run.sequences, y), "from_torch", tolerance)
+            return True
+    return False
 
 
 def _few(numbers: np.ndarray) -> str:

@@ -80,7 +80,7 @@ def forward(
     W: R4,  # packed (3, H, H)
     bn: R1,  # (H,) b_hn; not read with reset before
     start: R3,  # (1, 1 or n_0, H) state before the first step, one for all sequences or one for each
-    codes: I1,  # activation, recurrent activation, rule that K is for (or NONE), whether reset acts after
+    codes: I1,  # activation, recurrent activation, rule that K is for (as in lstm.py), and 1 for reset after
     eps: Scalar,
     K: W1,  # (kinds, n, H) a step: the coefficients; or empty
     Hs: W2,  # (n_0 + R, H) states h, or (n_0, H) the last of each sequence

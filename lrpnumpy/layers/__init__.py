@@ -22,8 +22,8 @@ from lrpnumpy.layers.shape import Flatten, Repeat, Reshape, Reverse, Slice
 
 _KINDS: tuple[type[Layer], ...] = (
     LSTM, GRU, RNN, Bidirectional, Dense, Conv1D, MaxPool1D, AvgPool1D, Mean, Max, Sum, LastRow, Activation, Affine,
-    LayerNorm, Concat, Add, Average, Subtract, Multiply, Repeat, Flatten, Reshape, Slice, Reverse,
-    AttentionPool, Attention, AdditiveAttention, MultiHeadAttention, Square, SumAll,
+    LayerNorm, Concat, Add, Average, Subtract, Multiply, Repeat, Flatten, Reshape, Slice, Reverse, AttentionPool,
+    Attention, AdditiveAttention, MultiHeadAttention, Square, SumAll,
 )  # fmt: skip
 LAYERS = {kind.__name__: kind for kind in _KINDS}  # by their names in a file
 

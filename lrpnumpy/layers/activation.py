@@ -16,7 +16,7 @@ from lrpnumpy.layers.base import Keep, Layer, Outputs, Ran, Size, takes
 from lrpnumpy.packed import Packed
 from lrpnumpy.rules.propagation import Entry, Propagation
 
-NAMES = tuple(dict.fromkeys([*ACTIVATIONS, "leaky_relu", "elu", "prelu"]))
+NAMES = (*ACTIVATIONS, "prelu")
 ALPHA = {"leaky_relu": 0.01, "elu": 1.0}  # used where nothing else is said
 
 

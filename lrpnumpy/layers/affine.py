@@ -73,18 +73,18 @@ class Affine(Layer):
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """The one term gets what the bias and the stabiliser leave."""
         x, y = ran.inputs[0], ran.outputs[0]
-        message, alike = back_through_sum(how, R, y.rows, self.t, 1, y.batch, entry)
+        message, shared = back_through_sum(how, R, y.rows, self.t, 1, y.batch, entry)
         R_x = message * self.s
         if how.times_input:
             R_x *= x.rows
-        return [R_x + alike if how.share_bias else R_x]
+        return [R_x + shared if how.share_bias else R_x]
 
     def with_affine_before(self, s: np.ndarray, t: np.ndarray) -> Affine | None:
-        """Two of them are one."""
+        """Two Affine layers in a row as one."""
         return None if self.scaler else Affine(self.s * s, self.s * t + self.t)
 
     def with_affine_after(self, s: np.ndarray, t: np.ndarray) -> Affine | None:
-        """Two of them are one."""
+        """Two Affine layers in a row as one."""
         return None if self.scaler else Affine(s * self.s, s * self.t + t)
 
     def described(self) -> str:

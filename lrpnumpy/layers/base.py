@@ -14,8 +14,8 @@ A new layer is one class. It says which sizes it takes and gives, runs forwards,
 
         def backward(self, ran, R, how, entry):
             (x,), y = ran.inputs, ran.outputs[0]
-            s, alike = back_through_sum(how, R, y.rows, None, 1, y.batch, entry)
-            return [s * self.s * (x.rows if how.times_input else 1) + alike]
+            s, shared = back_through_sum(how, R, y.rows, None, 1, y.batch, entry)
+            return [s * self.s * (x.rows if how.times_input else 1) + shared]
 
 Occlusion and contextual decomposition work with any layer: `changed` and `split` only run it forwards. A layer that has
 something faster, or a definition of its own, overrides them.
@@ -54,42 +54,36 @@ class Record:
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
+    def _values(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+
     def __repr__(self) -> str:
         shown = []
-        for field in fields(self):  # type: ignore[arg-type]
-            value = getattr(self, field.name)
+        for name, value in self._values().items():
             if isinstance(value, np.ndarray):
-                shown.append(f"{field.name}={value.dtype}{list(value.shape)}")
+                shown.append(f"{name}={value.dtype}{list(value.shape)}")
             elif isinstance(value, tuple) and len(value) > 8:
-                shown.append(f"{field.name}=({len(value)} names)")
+                shown.append(f"{name}=({len(value)} names)")
             elif value is not None and value != {}:
-                shown.append(f"{field.name}={value!r}")
+                shown.append(f"{name}={value!r}")
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled as what it is made of: made anew, its arrays are read-only and contiguous again."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
-        plain = {name: dict(v) if isinstance(v, MappingProxyType) else v for name, v in values.items()}
+        plain = {name: dict(v) if isinstance(v, MappingProxyType) else v for name, v in self._values().items()}
         return _made, (type(self), plain)
 
     def settings(self) -> dict[str, Any]:
         """The record's own fields that are neither arrays nor records."""
-        found = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
-        return {name: value for name, value in found.items() if not isinstance(value, (np.ndarray, Record))}
+        return {name: v for name, v in self._values().items() if not isinstance(v, (np.ndarray, Record))}
 
     def arrays(self) -> Iterator[tuple[str, np.ndarray]]:
         """The record's own arrays by field name."""
-        for field in fields(self):  # type: ignore[arg-type]
-            value = getattr(self, field.name)
-            if isinstance(value, np.ndarray):
-                yield field.name, value
+        return ((name, value) for name, value in self._values().items() if isinstance(value, np.ndarray))
 
     def parts(self) -> Iterator[tuple[str, Record]]:
         """The records inside this one by field name: the directions of a Bidirectional."""
-        for field in fields(self):  # type: ignore[arg-type]
-            value = getattr(self, field.name)
-            if isinstance(value, Record):
-                yield field.name, value
+        return ((name, value) for name, value in self._values().items() if isinstance(value, Record))
 
     def all_arrays(self) -> Iterator[tuple[str, np.ndarray]]:
         """Arrays of this record and of those inside it, by path: `forward/U`."""
@@ -100,8 +94,7 @@ class Record:
     def twin(self) -> Any:
         """Another record with the same arrays, of which nothing has been computed yet."""
         out = object.__new__(type(self))
-        values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
-        vars(out).update({name: v.twin() if isinstance(v, Record) else v for name, v in values.items()})
+        vars(out).update({name: v.twin() if isinstance(v, Record) else v for name, v in self._values().items()})
         return out
 
     def astype(self, dtype: Any) -> Any:
@@ -153,6 +146,10 @@ class Layer(Record):
         """From the message that arrives at the output to a message for each input."""
         raise NotImplementedError  # pragma: no cover
 
+    def least(self, steps: int) -> int:
+        """How many steps the inputs must have for the output to have so many, of a layer that takes and gives steps."""
+        return steps
+
     # What passes.py calls. A layer with one output only needs the functions above.
 
     def run(self, xs: Sequence[Packed], keep: Keep, wanted: tuple[str, ...]) -> tuple[tuple[Packed, ...], Any]:
@@ -187,7 +184,7 @@ class Layer(Record):
         )
 
     def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
-        """Contextual decomposition: with f the layer and x its input,
+        """Contextual decomposition of any layer, which is only run forwards. With f the layer and x its input,
 
         beta_y = 1/2 [f(beta + delta) - f(delta) + f(x) - f(x - beta)],   delta_y = f(delta).
         """

@@ -93,11 +93,11 @@ class Bidirectional(Layer):
         if self.merge == "concat":
             cut = self.forward.units
             return np.ascontiguousarray(R[:, :cut]), np.ascontiguousarray(R[:, cut:])
-        s, alike = back_through_sum(how, R, y.rows, None, 2, y.batch, entry)
+        s, shared = back_through_sum(how, R, y.rows, None, 2, y.batch, entry)
         s = s * R.dtype.type(1 if self.merge == "sum" else 0.5)
         if not how.times_input:
             return s, s
-        return sides[0] * s + alike, sides[1] * s + alike
+        return sides[0] * s + shared, sides[1] * s + shared
 
     def give_back(
         self, ran: Ran, Rs: Mapping[str, np.ndarray], how: Propagation, entry: Entry

@@ -97,13 +97,13 @@ class Conv1D(Windowed):
         x, y, (z, view) = ran.inputs[0], ran.outputs[0], ran.trace
         if self.activation != "linear":
             R = R * how.slope(self.activation, z, y.rows)
-        s, alike = back_through_sum(how, R, z, self.d, 1, y.batch, entry)
+        s, shared = back_through_sum(how, R, z, self.d, 1, y.batch, entry)
         R_x = np.zeros_like(x.rows)
         kernels.backward(s, view.rows, self._packed[1], R_x)
         if how.times_input:
             R_x *= x.rows
             if how.share_bias:
-                R_x += self._shared(alike, view, len(x.rows), entry)
+                R_x += self._shared(shared, view, len(x.rows), entry)
             entry.see(R_x, x.batch)
         return [R_x]
 
@@ -129,8 +129,7 @@ class Conv1D(Windowed):
         if self.activation != "linear":
             z = part.true(ran.outputs[0]._replace(rows=ran.trace[0]), view.batch)
             a = (F(a + b) - delta + F(z) - F(z - a)) * a.dtype.type(0.5)
-        part = self._phrase(part, x.batch, ran.outputs[0].batch)
-        return (part._replace(beta=Packed(a, view.batch), delta=delta),)
+        return (self.part_after(ran, parts, Packed(a, view.batch), delta),)
 
     def with_affine_before(self, s: np.ndarray, t: np.ndarray) -> Conv1D | None:
         """Of s x + t, where there is no padding: padding is 0 behind an Affine layer, not t."""

@@ -11,8 +11,7 @@ import numpy as np
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.checks import LrpError
 from lrpnumpy.kernels import gru as kernels
-from lrpnumpy.kernels.gru import KINDS, KINDS_SHARED
-from lrpnumpy.kernels.steps import NONE, PROP
+from lrpnumpy.kernels.steps import NONE
 from lrpnumpy.layers.recurrent import Cell, Read, Sent, relevant
 from lrpnumpy.rules.propagation import Propagation
 
@@ -42,6 +41,7 @@ class GRU(Cell):
     recurrent_activation: str = "sigmoid"
     reset_after: bool = True
 
+    KERNELS: ClassVar[Any] = kernels
     GATES: ClassVar[str] = "zrn"
     TRACED: ClassVar[int] = 7
     ONE_BLOCK: ClassVar[slice] = slice(2, 3)
@@ -57,19 +57,10 @@ class GRU(Cell):
             )
 
     @cached_property
-    def start(self) -> np.ndarray:
-        """(1, 1, H) h0."""
-        return self.h0[None, None]  # type: ignore[index]
-
-    @cached_property
     def codes(self) -> dict[int, np.ndarray]:
         """Activation of n, of the gates, the rule, and whether the reset gate acts after the product."""
         cell, gates = ACTIVATIONS[self.activation].code, ACTIVATIONS[self.recurrent_activation].code
-        return {rule: np.array([cell, gates, rule, int(self.reset_after)]) for rule in (NONE, *KINDS)}
-
-    def kinds(self, how: Propagation) -> int:
-        """Kinds of coefficients, see kernels.gru."""
-        return KINDS[how.code]  # type: ignore[index]
+        return {rule: np.array([cell, gates, rule, int(self.reset_after)]) for rule in (NONE, *kernels.KINDS)}
 
     def run_forward(self, read: Read, codes: np.ndarray, eps: Any, start: np.ndarray) -> None:
         """Call the forward kernel."""
@@ -87,46 +78,40 @@ class GRU(Cell):
             int(self.reset_after), int(how.times_input), *sent,
         )  # fmt: skip
 
-    def coefficients(self, read: Read, how: Propagation) -> np.ndarray:
-        """The coefficients of any rule, step by step, in the layout of kernels.gru."""
-        H, batch, dtype = self.units, read.x.batch, self.U.dtype
-        kinds = KINDS_SHARED if how.share_bias else KINDS[PROP]
-        K = np.zeros(kinds * batch.R * H, dtype)
+    def fill_coefficients(self, read: Read, t: int, kept: np.ndarray, how: Propagation, k: np.ndarray) -> None:
+        """In the layout of kernels.gru. Where biases are shared, both terms of a sum get half of what h would lose."""
+        H, m, dtype = self.units, k.shape[1], self.U.dtype
         half, many, few = dtype.type(0.5 if how.share_bias else 0), H + self.inputs, self.inputs + 1
         b_z, b_r, b_n = self.b  # type: ignore[misc]
-        for t, (kept, row, end) in enumerate(zip(read.of_step(7), batch.first[:-1], batch.first[1:], strict=True)):
-            m = end - row
-            Z, R, N, z, r, n, u = kept
-            h_prev, h = read.Hs[batch.at[t] : batch.at[t] + m], read.Hs[batch.at[t + 1] : batch.at[t + 1] + m]
-            over, lost = how.gain(h)
-            to_old, to_new = z * h_prev * over + half * lost, (1 - z) * n * over + half * lost
-            gate_new, signal_new, lost_new = how.product(1 - z, n)
-            gate_old, signal_old, lost_old = how.product(z, h_prev)
-            to_Z, to_N = to_new * gate_new + to_old * gate_old, to_new * signal_new
-            (gain_Z, lost_Z), (gain_R, lost_R), (gain_N, lost_N) = how.gain(Z), how.gain(R), how.gain(N)
-            left_Z, left_N = to_Z * (gain_Z * b_z + lost_Z), to_N * (gain_N * b_n + lost_N)
-            k = K[kinds * row * H : kinds * end * H].reshape(kinds, m, H)
-            k[0], k[2], k[4] = to_Z * gain_Z, to_N * gain_N, to_old * signal_old
-            k[5] = lost + to_old * lost_old + to_new * lost_new + to_Z * lost_Z + to_N * lost_N
-            if self.reset_after:
-                gate, signal, lost_p = how.product(r, u)
-                gain_u, lost_u = how.gain(u)
-                to_p = r * u * k[2] + (left_N / few if how.share_bias else 0)
-                k[1], k[3] = gate * to_p * gain_R, signal * to_p * gain_u
-                k[5] += to_p * (lost_p + gate * lost_R + signal * lost_u)
-                if how.share_bias:
-                    left_R = gate * to_p * (gain_R * b_r + lost_R)
-                    left_u = signal * to_p * (gain_u * self.bn + lost_u)
-                    k[7] = (left_Z + left_R) / many + left_N / few
-                    k[8] = (left_Z + left_R) / many + left_u / H
-                continue
-            gate, signal, lost_p = how.product(r, h_prev)
-            scale = 1 if how.share_bias else u
-            k[1], k[3], k[6] = scale * gate * gain_R, scale * signal, scale * (lost_p + gate * lost_R)
+        Z, R, N, z, r, n, u = kept
+        h_prev, h = (read.Hs[row : row + m] for row in read.x.batch.states_before[t : t + 2])
+        over, lost = how.gain(h)
+        to_old, to_new = z * h_prev * over + half * lost, (1 - z) * n * over + half * lost
+        gate_new, signal_new, lost_new = how.product(1 - z, n)
+        gate_old, signal_old, lost_old = how.product(z, h_prev)
+        to_Z, to_N = to_new * gate_new + to_old * gate_old, to_new * signal_new
+        (gain_Z, lost_Z), (gain_R, lost_R), (gain_N, lost_N) = how.gain(Z), how.gain(R), how.gain(N)
+        left_Z, left_N = to_Z * (gain_Z * b_z + lost_Z), to_N * (gain_N * b_n + lost_N)
+        k[0], k[2], k[4] = to_Z * gain_Z, to_N * gain_N, to_old * signal_old
+        k[5] = lost + to_old * lost_old + to_new * lost_new + to_Z * lost_Z + to_N * lost_N
+        if self.reset_after:
+            gate, signal, lost_p = how.product(r, u)
+            gain_u, lost_u = how.gain(u)
+            to_p = r * u * k[2] + (left_N / few if how.share_bias else 0)
+            k[1], k[3] = gate * to_p * gain_R, signal * to_p * gain_u
+            k[5] += to_p * (lost_p + gate * lost_R + signal * lost_u)
             if how.share_bias:
-                k[7], k[8], k[9], k[10] = (left_Z + left_N) / many, left_Z / many, left_N / many, u
-                k[11] = gate * (gain_R * b_r + lost_R) / many
-        return K
+                left_R = gate * to_p * (gain_R * b_r + lost_R)
+                left_u = signal * to_p * (gain_u * self.bn + lost_u)
+                k[7] = (left_Z + left_R) / many + left_N / few
+                k[8] = (left_Z + left_R) / many + left_u / H
+            return
+        gate, signal, lost_p = how.product(r, h_prev)
+        scale = 1 if how.share_bias else u
+        k[1], k[3], k[6] = scale * gate * gain_R, scale * signal, scale * (lost_p + gate * lost_R)
+        if how.share_bias:
+            k[7], k[8], k[9], k[10] = (left_Z + left_N) / many, left_Z / many, left_N / many, u
+            k[11] = gate * (gain_R * b_r + lost_R) / many
 
     def split_step(
         self, kept: np.ndarray, a_x: np.ndarray, beta: np.ndarray, inside: np.ndarray, b: np.ndarray

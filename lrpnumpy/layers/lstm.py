@@ -11,9 +11,8 @@ import numpy as np
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.kernels import lstm as kernels
 from lrpnumpy.kernels import lstm_decomposition, lstm_occlusion
-from lrpnumpy.kernels.lstm import KINDS, KINDS_SHARED
-from lrpnumpy.kernels.steps import NONE, PROP
-from lrpnumpy.layers.recurrent import Cell, Read, Sent, nothing, table_of
+from lrpnumpy.kernels.steps import NONE
+from lrpnumpy.layers.recurrent import Cell, Read, nothing, table_of
 from lrpnumpy.packed import Batch, Change, Part
 from lrpnumpy.rules.propagation import Propagation
 
@@ -39,6 +38,7 @@ class LSTM(Cell):
     activation: str = "tanh"
     recurrent_activation: str = "sigmoid"
 
+    KERNELS: ClassVar[Any] = kernels
     OUTPUTS: ClassVar[tuple[str, ...]] = ("", ":last", ":cell")
     GATES: ClassVar[str] = "ifgo"
     TRACED: ClassVar[int] = 9
@@ -58,11 +58,7 @@ class LSTM(Cell):
     def codes(self) -> dict[int, np.ndarray]:
         """Activation of the cell, of the gates, and the rule."""
         cell, gates = ACTIVATIONS[self.activation].code, ACTIVATIONS[self.recurrent_activation].code
-        return {rule: np.array([cell, gates, rule]) for rule in (NONE, *KINDS)}
-
-    def kinds(self, how: Propagation) -> int:
-        """Kinds of coefficients, see kernels.steps."""
-        return KINDS[how.code]  # type: ignore[index]
+        return {rule: np.array([cell, gates, rule]) for rule in (NONE, *kernels.KINDS)}
 
     def run_forward(self, read: Read, codes: np.ndarray, eps: Any, start: np.ndarray) -> None:
         """Call the forward kernel."""
@@ -72,40 +68,23 @@ class LSTM(Cell):
             read.K, read.Hs, read.C, read.kept,
         )  # fmt: skip
 
-    def run_backward(self, read: Read, K: np.ndarray, how: Propagation, sent: Sent) -> None:
-        """Call the backward kernel."""
-        W, U = self.packed_back(how)
-        kernels.backward(
-            K, read.x.batch.first, read.order, read.ids, read.x.rows, read.table, self.b, read.Hs, W, U,
-            int(how.times_input), *sent,
-        )  # fmt: skip
-
-    def coefficients(self, read: Read, how: Propagation) -> np.ndarray:
-        """The coefficients of any rule, step by step; where biases are shared, nothing leaks and z keeps no bias."""
-        H, batch = self.units, read.x.batch
-        kinds = KINDS_SHARED if how.share_bias else KINDS[PROP]
-        K = np.empty(kinds * batch.R * H, self.U.dtype)
-        b = self.b[:, None]  # type: ignore[index]
-        half = self.U.dtype.type(0.5 if how.share_bias else 0)
-        for t, (kept, row, end) in enumerate(zip(read.of_step(9), batch.first[:-1], batch.first[1:], strict=True)):
-            n = end - row
-            z, (i, f, g, o), y = kept[:4], kept[4:8], kept[8]
-            before, after = batch.at[t], batch.at[t + 1]
-            c_prev, c = read.C[before : before + n], read.C[after : after + n]
-            over, lost = how.gain(c)
-            A, B = f * c_prev * over + half * lost, i * g * over + half * lost
-            gate_f, signal_f, lost_f = how.product(f, c_prev)
-            gate_i, signal_i, lost_i = how.product(i, g)
-            gate_o, signal_o, lost_o = how.product(o, y)
-            gain, lost_z = how.gain(z)
-            to_z = np.stack([B * gate_i, A * gate_f, B * signal_i, gate_o])
-            left = to_z * lost_z
-            k = K[kinds * row * H : kinds * end * H].reshape(kinds, n, H)
-            k[:4], k[4], k[5] = to_z * gain, A * signal_f, signal_o
-            k[6], k[7] = lost + A * lost_f + B * lost_i + left[:3].sum(axis=0), lost_o + left[3]
-            if how.share_bias:
-                k[8:] = to_z * gain * b + left
-        return K
+    def fill_coefficients(self, read: Read, t: int, kept: np.ndarray, how: Propagation, k: np.ndarray) -> None:
+        """In the layout of kernels.lstm. Where biases are shared, c_prev and i g get half each of what c would lose."""
+        half, n = self.U.dtype.type(0.5 if how.share_bias else 0), k.shape[1]
+        z, (i, f, g, o), y = kept[:4], kept[4:8], kept[8]
+        c_prev, c = (read.C[row : row + n] for row in read.x.batch.states_before[t : t + 2])
+        over, lost = how.gain(c)
+        A, B = f * c_prev * over + half * lost, i * g * over + half * lost
+        gate_f, signal_f, lost_f = how.product(f, c_prev)
+        gate_i, signal_i, lost_i = how.product(i, g)
+        gate_o, signal_o, lost_o = how.product(o, y)
+        gain, lost_z = how.gain(z)
+        to_z = np.stack([B * gate_i, A * gate_f, B * signal_i, gate_o])
+        left = to_z * lost_z
+        k[:4], k[4], k[5] = to_z * gain, A * signal_f, signal_o
+        k[6], k[7] = lost + A * lost_f + B * lost_i + left[:3].sum(axis=0), lost_o + left[3]
+        if how.share_bias:
+            k[8:] = to_z * gain * self.b[:, None] + left  # type: ignore[index]
 
     def varied(self, read: Read, change: Change, tol: float, every: bool) -> tuple[np.ndarray, np.ndarray]:
         """Outputs of the variants of an occlusion, by a kernel that runs them from the states of their sequences."""

@@ -70,7 +70,7 @@ class LayerNorm(Layer):
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """Back through scale, product and mean, and where r is not held fixed, through the variance."""
         x, y, (u, q, r) = ran.inputs[0].rows, ran.outputs[0], ran.trace
-        message, alike = back_through_sum(how, R, y.rows, self.beta, self.inputs, y.batch, entry)
+        message, shared = back_through_sum(how, R, y.rows, self.beta, self.inputs, y.batch, entry)
         message = message * self.gamma
         if how.holds_weights:
             R_u = message * r
@@ -83,7 +83,7 @@ class LayerNorm(Layer):
         R_x = R_u - R_u.mean(axis=1, keepdims=True)
         if how.times_input:
             R_x *= x
-        return [R_x + alike.sum(axis=1, keepdims=True) if how.share_bias else R_x]
+        return [R_x + shared.sum(axis=1, keepdims=True) if how.share_bias else R_x]
 
     def described(self) -> str:
         """One line for `inspect`."""

@@ -83,8 +83,7 @@ class MaxPool1D(Pool):
         seen = np.concatenate([x.rows, np.full_like(x.rows[:1], -np.inf)]).take(ran.trace.rows, axis=0)
         won = part.true(Packed(seen.argmax(axis=1), y.batch), view.batch)  # place in each window
         rows = beta.rows[np.take_along_axis(view.rows, won, axis=1), np.arange(won.shape[1])]
-        part = self._phrase(part, x.batch, y.batch)
-        return (part._replace(beta=Packed(rows, view.batch)),)
+        return (self.part_after(ran, parts, Packed(rows, view.batch), part.delta),)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -112,19 +111,19 @@ class AvgPool1D(Pool):
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """Each step gets its share of the sum."""
         x, y, view = ran.inputs[0].rows, ran.outputs[0], ran.trace
-        s, alike = back_through_sum(how, R, y.rows, None, 1, y.batch, entry)
+        s, shared = back_through_sum(how, R, y.rows, None, 1, y.batch, entry)
         R_x = view.spread(s / self._divisor(view.rows, len(x), s.dtype), len(x))
         if how.times_input:
             R_x *= x
         if how.share_bias:
-            R_x += view.spread(alike / _count(view.rows, len(x), s.dtype), len(x))
+            R_x += view.spread(shared / _count(view.rows, len(x), s.dtype), len(x))
         return [R_x]
 
     def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
         """The mean of beta."""
-        part, x = parts[0], ran.inputs[0]
-        beta, _ = self.forward([part.written(x)], None)
-        return (self._phrase(part, x.batch, ran.outputs[0].batch)._replace(beta=beta),)
+        part = parts[0]
+        beta, _ = self.forward([part.written(ran.inputs[0])], None)
+        return (self.part_after(ran, parts, beta, part.delta),)
 
 
 def _count(rows: np.ndarray, R: int, dtype: np.dtype) -> np.ndarray:

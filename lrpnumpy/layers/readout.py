@@ -46,11 +46,11 @@ class Mean(Readout):
         """Each step gets its share of the sum."""
         x, y = ran.inputs[0], ran.outputs[0]
         owner = x.batch.owner
-        s, alike = back_through_sum(how, R, y.rows, None, 1, y.batch, entry)
+        s, shared = back_through_sum(how, R, y.rows, None, 1, y.batch, entry)
         R_x = (s / self._divisor(x))[owner]
         if how.times_input:
             R_x *= x.rows
-        return [R_x + (alike / _count(x.batch, R.dtype))[owner] if how.share_bias else R_x]
+        return [R_x + (shared / _count(x.batch, R.dtype))[owner] if how.share_bias else R_x]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

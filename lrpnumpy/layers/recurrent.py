@@ -1,7 +1,7 @@
 """What recurrent cells share: one direction over packed rows, forwards, back, decomposed and occluded.
 
-A cell reads the rows of its input in the order it is given: as they are (`STRAIGHT`), or mirrored. Which of the two,
-and how two directions become one, is decided in `bidirectional.py` alone.
+A cell reads the rows of its input in the order that it is told: as they are (`STRAIGHT`), or mirrored. Only
+`bidirectional.py` asks for mirrored rows, and joins two directions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.checks import LrpError, float_array, one_of
-from lrpnumpy.kernels.steps import ALL, NONE
+from lrpnumpy.kernels.steps import ALL, NONE, PROP
 from lrpnumpy.layers.base import Keep, Layer, Ran, Size, stacked, takes
 from lrpnumpy.packed import Batch, Change, Packed, Part, longest_first, vectors
 from lrpnumpy.rules.propagation import Entry, Propagation
@@ -27,7 +27,7 @@ STRAIGHT = NO_IDS = np.empty(0, np.int64)
 
 @lru_cache
 def nothing(*shape: int, dtype: Any) -> np.ndarray:
-    """An empty array, for what nobody asks."""
+    """An array without numbers, for kernel arguments that are not asked for."""
     return np.empty(shape, dtype)
 
 
@@ -35,8 +35,8 @@ class Read(NamedTuple):
     """One direction over one batch; its rows are in the order in which it read them."""
 
     x: Packed
-    order: np.ndarray  # (R,) row of x that each row is of, or empty: the same
-    ids: np.ndarray  # (R,) row of `table` for each row of x, or empty: the first for all
+    order: np.ndarray  # (R,) which row of x was read as each row; empty: the row of the same number
+    ids: np.ndarray  # (R,) which row of `table` belongs to each row of x; empty: row 0 to all
     table: np.ndarray  # (any, G H) what U x and W h_prev are added to: the bias; of looked-up words, their U x + b
     Hs: np.ndarray  # (n + R, H) hidden states, the start states first; or only the last ones (n, H)
     C: np.ndarray  # (n + R, H) cell states of an LSTM with keep "states" and "trace", else (0, H)
@@ -69,11 +69,7 @@ class Read(NamedTuple):
 
     def of_step(self, kinds: int) -> list[np.ndarray]:
         """What is kept of each step, (kinds, n, H)."""
-        first, H = self.x.batch.first, self.Hs.shape[1]
-        return [
-            self.kept[kinds * row * H : kinds * end * H].reshape(kinds, end - row, H)
-            for row, end in zip(first[:-1].tolist(), first[1:].tolist(), strict=True)
-        ]
+        return by_step(self.kept, kinds, self.x.batch, self.Hs.shape[1])
 
 
 class Sent(NamedTuple):
@@ -91,6 +87,7 @@ class Cell(Layer):
     """One direction of a recurrent layer. Subclasses have arrays U (G, H, D), W (G, H, H), b (G, H), and their step."""
 
     OUTPUTS: ClassVar[tuple[str, ...]] = ("", ":last")  # what comes after "" are the last states
+    KERNELS: ClassVar[Any]  # the module with its kernels, and with KINDS and KINDS_SHARED of their coefficients
     GATES: ClassVar[str]  # their names in the order of U, W and b
     TRACED: ClassVar[int]  # kinds of numbers that keep "trace" keeps of a step
     ONE_BLOCK: ClassVar[slice]  # the gates that receive anything under the rule "all"
@@ -98,6 +95,7 @@ class Cell(Layer):
     U: np.ndarray
     W: np.ndarray
     b: np.ndarray
+    h0: np.ndarray | None
     activation: str
 
     def _check(self, optional: Mapping[str, tuple[int, ...]], activations: Sequence[str]) -> None:
@@ -175,16 +173,12 @@ class Cell(Layer):
 
     @cached_property
     def start(self) -> np.ndarray:
-        """(states, 1, H) state before the first step."""
-        raise NotImplementedError  # pragma: no cover
+        """(states, 1, H) state before the first step: h0, and of an LSTM c0."""
+        return self.h0[None, None]  # type: ignore[index]
 
     @cached_property
     def codes(self) -> dict[int, np.ndarray]:
         """What kernels must know of the cell besides its arrays, for each rule."""
-        raise NotImplementedError  # pragma: no cover
-
-    def kinds(self, how: Propagation) -> int:
-        """Kinds of coefficients that a propagation has."""
         raise NotImplementedError  # pragma: no cover
 
     def run_forward(self, read: Read, codes: np.ndarray, eps: Any, start: np.ndarray) -> None:
@@ -193,10 +187,24 @@ class Cell(Layer):
 
     def run_backward(self, read: Read, K: np.ndarray, how: Propagation, sent: Sent) -> None:
         """Call the backward kernel."""
-        raise NotImplementedError  # pragma: no cover
+        W, U = self.packed_back(how)
+        self.KERNELS.backward(
+            K, read.x.batch.first, read.order, read.ids, read.x.rows, read.table, self.b, read.Hs, W, U,
+            int(how.times_input), *sent,
+        )  # fmt: skip
 
     def coefficients(self, read: Read, how: Propagation) -> np.ndarray:
-        """The coefficients of a propagation that the kernel does not have, made from the trace."""
+        """The coefficients of a propagation that the forward kernel does not have built in, made from the trace."""
+        module = self.KERNELS
+        kinds = module.KINDS_SHARED if how.share_bias else module.KINDS[PROP]
+        K = np.zeros(kinds * read.x.batch.R * self.units, self.U.dtype)
+        parts = zip(read.of_step(self.TRACED), by_step(K, kinds, read.x.batch, self.units), strict=True)
+        for t, (kept, k) in enumerate(parts):
+            self.fill_coefficients(read, t, kept, how, k)
+        return K
+
+    def fill_coefficients(self, read: Read, t: int, kept: np.ndarray, how: Propagation, k: np.ndarray) -> None:
+        """Write the coefficients of step t to k (kinds, n, H); kept (TRACED, n, H) are its activations."""
         raise NotImplementedError  # pragma: no cover
 
     # -- one direction --------------------------------------------------------------------------------------------
@@ -230,7 +238,7 @@ class Cell(Layer):
             np.empty((n + R if every or keep is not None else n, H), dtype),
             np.empty((C, H), dtype) if C else nothing(0, H, dtype=dtype),
             np.empty(kinds * R * H, dtype) if kinds else nothing(0, dtype=dtype),
-            nothing(0, dtype=dtype) if rule == NONE else np.empty(self.kinds(keep) * R * H, dtype),  # type: ignore[arg-type]
+            nothing(0, dtype=dtype) if rule == NONE else np.empty(self.KERNELS.KINDS[rule] * R * H, dtype),
         )
         begin = np.stack([one.rows for one in start]) if start else self.start
         self.run_forward(read, self.codes[rule], dtype.type(eps), begin)
@@ -321,7 +329,7 @@ class Cell(Layer):
         steps = change.size + T - change.hi
         out = np.zeros((int(steps.sum()) if every else len(steps), H), self.U.dtype)
         begins = np.cumsum(steps) - steps
-        before = read.Hs[batch.at[change.lo] + change.owner]
+        before = read.Hs[batch.states_before[change.lo] + change.owner]
         if not every:
             out[steps == 0] = before[steps == 0]
         some = np.flatnonzero(steps)
@@ -381,7 +389,9 @@ class Cell(Layer):
         if change is None or any(one is not None for one in changes[1:]) or ":cell" in wanted:
             return super().changed(ran, changes, wanted, tol)
         return tuple(
-            after(self, ran.trace, change, tol) if name == "" else final(self, ran.trace, change, tol)
+            last_change(change.owner, self.varied(ran.trace, change, tol, False)[0])
+            if name
+            else after(self, ran.trace, change, tol)
             for name in wanted
         )
 
@@ -436,6 +446,14 @@ class States(NamedTuple):
     h: np.ndarray  # (T, H)
 
 
+def by_step(numbers: np.ndarray, kinds: int, batch: Batch, H: int) -> list[np.ndarray]:
+    """A flat array with several kinds of numbers a step as one view for each step, (kinds, n, H)."""
+    return [
+        numbers[kinds * row * H : kinds * end * H].reshape(kinds, end - row, H)
+        for row, end in pairwise(batch.first.tolist())
+    ]
+
+
 def room_for_inputs(x: Packed, units: int) -> np.ndarray:
     """Where the way back adds what the inputs get: (R, D); or (R, H) for words that were looked up projected."""
     if x.words is None:
@@ -464,14 +482,8 @@ def table_of(*columns: np.ndarray) -> np.ndarray:
     return table
 
 
-def final(cell: Cell, read: Read, change: Change, tol: float) -> Change:
-    """The change of a direction's last state."""
-    rows, _ = cell.varied(read, change, tol, False)
-    return last_change(change.owner, rows)
-
-
 def last_change(owner: np.ndarray, rows: np.ndarray) -> Change:
-    """One new vector (V, H) for each variant."""
+    """The change of a last state: one new vector (V, H) for each variant."""
     zero, one = np.zeros_like(owner), np.ones_like(owner)
     return Change(owner, zero, one, one, np.arange(len(owner)), 1, rows)
 

@@ -10,9 +10,8 @@ import numpy as np
 
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.kernels import rnn as kernels
-from lrpnumpy.kernels.rnn import KINDS, KINDS_SHARED
-from lrpnumpy.kernels.steps import NONE, PROP
-from lrpnumpy.layers.recurrent import Cell, Read, Sent, relevant
+from lrpnumpy.kernels.steps import NONE
+from lrpnumpy.layers.recurrent import Cell, Read, relevant
 from lrpnumpy.rules.propagation import Propagation
 
 
@@ -30,6 +29,7 @@ class RNN(Cell):
     h0: np.ndarray | None = None
     activation: str = "tanh"
 
+    KERNELS: ClassVar[Any] = kernels
     GATES: ClassVar[str] = "h"
     TRACED: ClassVar[int] = 2
     ONE_BLOCK: ClassVar[slice] = slice(0, 1)
@@ -42,18 +42,9 @@ class RNN(Cell):
         self._check({"b": (1, -1), "h0": (-1,)}, ("activation",))
 
     @cached_property
-    def start(self) -> np.ndarray:
-        """(1, 1, H) h0."""
-        return self.h0[None, None]  # type: ignore[index]
-
-    @cached_property
     def codes(self) -> dict[int, np.ndarray]:
         """The activation and the rule."""
-        return {rule: np.array([ACTIVATIONS[self.activation].code, rule]) for rule in (NONE, *KINDS)}
-
-    def kinds(self, how: Propagation) -> int:
-        """Kinds of coefficients, see kernels.rnn."""
-        return KINDS[how.code]  # type: ignore[index]
+        return {rule: np.array([ACTIVATIONS[self.activation].code, rule]) for rule in (NONE, *kernels.KINDS)}
 
     def run_forward(self, read: Read, codes: np.ndarray, eps: Any, start: np.ndarray) -> None:
         """Call the forward kernel."""
@@ -63,25 +54,11 @@ class RNN(Cell):
             read.Hs, read.kept,
         )  # fmt: skip
 
-    def run_backward(self, read: Read, K: np.ndarray, how: Propagation, sent: Sent) -> None:
-        """Call the backward kernel."""
-        W, U = self.packed_back(how)
-        kernels.backward(
-            K, read.x.batch.first, read.order, read.ids, read.x.rows, read.table, self.b, read.Hs, W, U,
-            int(how.times_input), *sent,
-        )  # fmt: skip
-
-    def coefficients(self, read: Read, how: Propagation) -> np.ndarray:
-        """The coefficients of any rule: there is no product, so only the sum decides."""
-        H, first = self.units, read.x.batch.first
-        kinds = KINDS_SHARED if how.share_bias else KINDS[PROP]
-        K = np.empty(kinds * read.x.batch.R * H, self.U.dtype)
-        for kept, row, end in zip(read.of_step(2), first[:-1], first[1:], strict=True):
-            k = K[kinds * row * H : kinds * end * H].reshape(kinds, end - row, H)
-            k[0], k[1] = how.gain(kept[0])
-            if how.share_bias:
-                k[2] = (k[0] * self.b[0] + k[1]) / (H + self.inputs)  # type: ignore[index]
-        return K
+    def fill_coefficients(self, read: Read, t: int, kept: np.ndarray, how: Propagation, k: np.ndarray) -> None:
+        """In the layout of kernels.rnn: there is no product, so only the sum decides."""
+        k[0], k[1] = how.gain(kept[0])
+        if how.share_bias:
+            k[2] = (k[0] * self.b[0] + k[1]) / (self.units + self.inputs)  # type: ignore[index]
 
     def split_step(
         self, kept: np.ndarray, a_x: np.ndarray, beta: np.ndarray, inside: np.ndarray, b: np.ndarray

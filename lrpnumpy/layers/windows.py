@@ -18,7 +18,7 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, one_of, whole
 from lrpnumpy.layers.base import Layer, Ran, Size
-from lrpnumpy.packed import Batch, Change, Part
+from lrpnumpy.packed import Batch, Change, Packed, Part
 
 
 class Windows(NamedTuple):
@@ -34,10 +34,10 @@ class Windows(NamedTuple):
         """Steps from the first place of a window to its last, both counted."""
         return (self.width - 1) * self.dilation + 1
 
-    @property
-    def least(self) -> int:
-        """Steps that a sequence must have for one window."""
-        return 1 if self.padding == "same" else max(self.reach - sum(self._fixed()), 1)
+    def least(self, count: int) -> int:
+        """How many steps there must be for so many windows."""
+        more = (count - 1) * self.stride
+        return more + 1 if self.padding == "same" else max(more + self.reach - sum(self._fixed()), 1)
 
     def count(self, T: Any) -> Any:
         """How many windows there are over T steps: less than 1 where T is too short."""
@@ -132,9 +132,9 @@ class Windowed(Layer):
         """Outputs (Q, M) of Q windows whose places stand on these rows (Q, width) of x (R, D); R is padding."""
         raise NotImplementedError  # pragma: no cover
 
-    def steps(self, T: int) -> int:
-        """How many steps the output has where the input has T."""
-        return int(self.windows.count(T))
+    def least(self, steps: int) -> int:
+        """How many steps the input must have for so many windows."""
+        return self.windows.least(steps)
 
     def _needs_steps(self, x: Size, name: str) -> None:
         if not x.steps:
@@ -145,7 +145,7 @@ class Windowed(Layer):
         windows, T = self.windows, batch.lengths
         if windows.count(T[-1]) < 1:
             raise LrpError(
-                f"{type(self).__name__}: a sequence must have at least {windows.least} steps here, got {T[-1]}; "
+                f"{type(self).__name__}: a sequence must have at least {windows.least(1)} steps here, got {T[-1]}; "
                 "give longer sequences."
             )
         return _view(windows, T.tobytes())
@@ -169,11 +169,12 @@ class Windowed(Layer):
         rows[real] = np.arange(len(seen))
         return (Change(change.owner, lo, hi, size, own, 1, self.of_windows(seen, rows)),)
 
-    def _phrase(self, part: Part, before: Batch, after: Batch) -> Part:
-        """The phrase in windows: one counts as inside if the middle of the steps that it covers is."""
-        middles = self.windows.middles(after.step, before.lengths[after.owner])
+    def part_after(self, ran: Ran, parts: Sequence[Part], beta: Packed, delta: np.ndarray) -> Part:
+        """Contextual decomposition: a window counts as inside the phrase if the middle of the steps it covers is."""
+        part, windows, before, after = parts[0], self.windows, ran.inputs[0].batch, ran.outputs[0].batch
+        middles = windows.middles(after.step, before.lengths[after.owner])
         ordered = np.sort(before.starts[after.owner] + middles)  # those of each sequence together
         offset, first = before.starts[part.owner], after.starts[part.owner]
         start, stop = (ordered.searchsorted(offset + step) - first for step in (part.start, part.stop))
-        since, _ = self.windows.reaching(part.since, part.since, before.lengths[part.owner])
-        return part._replace(start=start, stop=stop, since=np.minimum(since, start))
+        since, _ = windows.reaching(part.since, part.since, before.lengths[part.owner])
+        return Part(beta, delta, part.owner, start, stop, np.minimum(since, start))

@@ -127,9 +127,9 @@ class Columns:
     relevance: np.ndarray  # (R,)
     variables: np.ndarray | None = None  # (R, D)
     ledger: dict[str, np.ndarray] = field(default_factory=dict)  # name -> (n,); biases (layers, n)
-    spans: list[np.ndarray] | None = None  # a sequence (V,)
-    cd: list[SpanLedger] | None = None  # a sequence
-    hidden: list[tuple[int, str, np.ndarray]] | None = None  # layer, direction, (states, R, H)
+    spans: list[np.ndarray] | None = None  # for each sequence (V,)
+    cd: list[SpanLedger] | None = None  # for each sequence
+    hidden: list[tuple[int, str, Batch, np.ndarray]] | None = None  # layer, direction, its steps, (states, R, H)
     others: dict[str, Other] = field(default_factory=dict)  # what the other inputs of the network got
     sound: np.ndarray | None = None  # (n,) of methods with a ledger: it adds up, and no message is too large
 
@@ -234,7 +234,7 @@ def _joined(parts: list[Columns]) -> Columns:
         out.cd = [SpanLedger(*(stack([getattr(p.cd[s], name) for p in parts]) for name in names)) for s in range(n)]  # type: ignore[index]
     if first.hidden is not None:
         out.hidden = [
-            (layer, direction, stack([p.hidden[k][2] for p in parts]))  # type: ignore[index]
-            for k, (layer, direction, _) in enumerate(first.hidden)
+            (layer, direction, batch, stack([p.hidden[k][3] for p in parts]))  # type: ignore[index]
+            for k, (layer, direction, batch, _) in enumerate(first.hidden)
         ]
     return out

@@ -96,7 +96,7 @@ def _shares(trace: Trace, parts: dict[str, Part], steps: np.ndarray | None) -> S
 
 
 def run(question: Question, wanted: list[np.ndarray]) -> list[Columns]:
-    """For each of the wanted targets."""
+    """Results for each of the wanted targets: relevance is each word's own part, beta."""
     trace, batch, steps = question.trace, question.trace.input.batch, question.steps
     words = decompose_words(trace, steps)
     phrases = None if question.spans is None else decompose(trace, question.spans, steps)

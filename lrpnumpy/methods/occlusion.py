@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -57,16 +57,17 @@ class OcclusionOptions(Options):
     )
 
 
-class Variants:
-    """Which variants of which sequences: the phrase [start, stop) of sequence `owner`, or one variable of it."""
+class Variants(NamedTuple):
+    """What is occluded in each of V variants: the phrase [start, stop) of sequence `owner`, or one variable of it."""
 
-    def __init__(self, owner: np.ndarray, start: np.ndarray, stop: np.ndarray, variable: np.ndarray | None = None):
-        self.owner, self.start, self.stop, self.variable = owner, start, stop, variable
+    owner: np.ndarray  # (V,)
+    start: np.ndarray  # (V,)
+    stop: np.ndarray  # (V,)
+    variable: np.ndarray | None = None  # (V,)
 
     def take(self, some: Any) -> Variants:
-        """Some of them."""
-        variable = None if self.variable is None else self.variable[some]
-        return Variants(self.owner[some], self.start[some], self.stop[some], variable)
+        """Some of the variants, in this order."""
+        return Variants(*(None if column is None else column[some] for column in self))  # type: ignore[arg-type]
 
 
 def occlude_words(
@@ -121,8 +122,8 @@ def _scores(
     model, batch, V = trace.model, trace.inputs[name].batch, len(variants.owner)
     T = batch.lengths[variants.owner]
     leaves_out = options.how == "omit" and variants.variable is None and model.ports[name].steps
-    if leaves_out and (whole := variants.stop - variants.start == T).any():
-        raise LrpError(f"how='omit' must leave at least one step, got a phrase of all {T[whole][0]}; use how='zero'.")
+    if leaves_out:
+        _check_what_is_left(T, variants.stop - variants.start, model.least[name])
     scores = np.empty((V, model.outputs), trace.scores.dtype)
     numbers = model.inputs + 4 * model.width
     for a, b in groups(T * numbers if model.row_width else np.full(V, numbers), MOST):
@@ -144,6 +145,15 @@ def _scores(
             found = Change(some.owner, position, position, 0 * position, position, 0, trace.scores[:0])
         scores[a:b] = found.row_at(trace.output, np.arange(b - a), position)
     return scores
+
+
+def _check_what_is_left(T: np.ndarray, out: np.ndarray, least: int) -> None:
+    """Raise unless each variant of T steps has `least` of them left when `out` are left out."""
+    wrong = np.flatnonzero(T - out < least)
+    if len(wrong):
+        count, size = "one step" if least == 1 else f"{least} steps", out[wrong[0]]
+        got = f"all {size}" if size == T[wrong[0]] else f"{size} of {T[wrong[0]]}"
+        raise LrpError(f"how='omit' must leave at least {count}, got a phrase of {got}; use how='zero'.")
 
 
 def _change(x: Packed, variants: Variants, baseline: np.ndarray | None, leaves_out: bool) -> Change:
@@ -172,42 +182,35 @@ def probabilities(output: str | None, scores: np.ndarray) -> np.ndarray | None:
 
 
 def run(question: Question, wanted: list[np.ndarray]) -> list[Columns]:
-    """For each of the wanted targets."""
-    trace, request, steps = question.trace, question.request, question.steps
-    batch, options = trace.input.batch, request.options
+    """Results for each of the wanted targets: relevance is by how much the explained value drops."""
+    trace, request, steps, options = question.trace, question.request, question.steps, question.request.options
 
     def measured(scores: np.ndarray) -> Any:
         return probabilities(trace.model.output, scores) if request.method is PROBABILITY else scores
 
-    whole, words = measured(question.scores), measured(occlude_words(trace, options, steps))
-    single = phrases = None
+    whole, phrases = measured(question.scores), None
+    words = {name: measured(occlude_words(trace, options, steps, name)) for name in trace.inputs}
+    single = {}
     if request.with_variables:
-        single = measured(occlude_variables(trace, options, steps))
+        single = {name: measured(occlude_variables(trace, options, steps, name)) for name in trace.inputs}
     if question.spans is not None:
         phrases = [measured(values) for values in occlude(trace, question.spans, options, steps)]
-    parts = []
+    out = []
     for chosen in wanted:
-        explained, owner = question.combined(whole, chosen), batch.owner
-        part = Columns(question.scores, chosen, explained[owner] - question.combined(words, chosen[owner]))
-        if single is not None:
-            part.variables = explained[owner][:, None] - question.combined(single, chosen[owner])
+        explained, drops = question.combined(whole, chosen), {}
+        for name, x in trace.inputs.items():
+            before, targets = explained[x.batch.owner], chosen[x.batch.owner]
+            variables = before[:, None] - question.combined(single[name], targets) if single else None
+            drops[name] = Other(x.batch, before - question.combined(words[name], targets), variables)
+        main = drops.pop(trace.model.main)
+        columns = Columns(question.scores, chosen, main.relevance, main.variables, others=drops)
         if phrases is not None:
-            part.spans = [
+            columns.spans = [
                 explained[s] - question.combined(values, np.full(len(values), chosen[s]))
                 for s, values in enumerate(phrases)
             ]
-        parts.append(part)
-    for name, x in question.others.items():
-        words = measured(occlude_words(trace, options, steps, name))
-        single = measured(occlude_variables(trace, options, steps, name)) if request.with_variables else None
-        for part, chosen in zip(parts, wanted, strict=True):
-            explained, owner = question.combined(whole, chosen), x.batch.owner
-            relevance = explained[owner] - question.combined(words, chosen[owner])
-            variables = None
-            if single is not None:
-                variables = explained[owner][:, None] - question.combined(single, chosen[owner])
-            part.others[name] = Other(x.batch, relevance, variables)
-    return parts
+        out.append(columns)
+    return out
 
 
 def _check(request: Request, model: Model) -> None:

@@ -42,7 +42,7 @@ def propagation(request: Request) -> Propagation:
 
 
 def run(question: Question, wanted: list[np.ndarray]) -> list[Columns]:
-    """For each of the wanted targets."""
+    """Results for each of the wanted targets, one backward pass each."""
     return [_one(question, targets) for targets in wanted]
 
 
@@ -50,9 +50,13 @@ def _one(question: Question, targets: np.ndarray) -> Columns:
     trace, request, scores, x = question.trace, question.request, question.scores, question.trace.input
     is_lrp = request.method.kind == "lrp"
     start, at = np.zeros(scores.shape, scores.dtype), targets + np.arange(0, scores.size, scores.shape[1])
-    start.put(at, scores.take(at) if is_lrp else 1)
+    explained = scores.take(at)
+    size = abs(explained)
+    start.put(at, explained if is_lrp else 1)
     if request.versus is not None:
-        start[:, request.versus] -= scores[:, request.versus] if is_lrp else 1
+        against = scores[:, request.versus]
+        start[:, request.versus] -= against if is_lrp else 1
+        explained, size = explained - against, size + abs(against)
     arrives = start
     if question.rows is not None:
         arrives = np.zeros_like(trace.scores)
@@ -72,11 +76,14 @@ def _one(question: Question, targets: np.ndarray) -> Columns:
         columns.others[name] = Other(other.batch, summed[name], values[name] if request.with_variables else None)
     if is_lrp:
         columns.ledger = ledger = _ledger(question, summed, passed)
-        explained, size = np.add.reduce(start, axis=1), np.add.reduce(abs(start), axis=1)
         columns.sound = adds_up(ledger["total"], explained, size) & (ledger["largest"] <= TOO_LARGE * abs(explained))
         if request.hidden:
             numbers = {trace.model.nodes[k].name: number for number, k in enumerate(trace.model.numbers)}
-            columns.hidden = [(numbers[name], *one) for name, found in passed.hidden.items() for one in found]
+            columns.hidden = [
+                (numbers[name], direction, trace.ran[name].inputs[0].batch, states)
+                for name, found in passed.hidden.items()
+                for direction, states in found
+            ]
             columns.hidden.sort(key=lambda one: one[0])
     if question.spans is not None:
         sums = [np.concatenate(([0], np.cumsum(word))) for word in x.batch.split(relevance)]
@@ -87,14 +94,16 @@ def _one(question: Question, targets: np.ndarray) -> Columns:
 def _ledger(question: Question, relevance: dict[str, np.ndarray], passed: Passed) -> dict[str, np.ndarray]:
     """Where the score went; the total is summed before anything is rounded to another type."""
     trace, kept = question.trace, passed.ledger
-    inputs: Any = sum(trace.inputs[name].batch.sums(rows) for name, rows in relevance.items())
-    biases, stabiliser, start, _ = kept.sum(axis=0)
+    inputs, *others = [trace.inputs[name].batch.sums(rows) for name, rows in relevance.items()]
+    for other in others:
+        inputs = inputs + other
+    biases, stabiliser, start, _ = np.add.reduce(kept, axis=0)
     return {
         "inputs": inputs,
         "biases": kept[trace.model.numbers, Entry.BIASES],
         "stabiliser": stabiliser,
         "initial_state": start,
-        "largest": kept[:, Entry.LARGEST].max(axis=0),
+        "largest": np.maximum.reduce(kept[:, Entry.LARGEST], axis=0),
         "total": inputs + biases + stabiliser + start,
     }
 

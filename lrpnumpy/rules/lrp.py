@@ -16,7 +16,7 @@ from lrpnumpy.activations import Activation
 from lrpnumpy.kernels.steps import ABS, ALL, HALF, PROP
 from lrpnumpy.rules.propagation import Propagation
 
-Shares = Callable[[np.ndarray, np.ndarray, float], tuple[np.ndarray, np.ndarray]]
+ProductRule = Callable[[np.ndarray, np.ndarray, float], tuple[np.ndarray, np.ndarray]]
 
 
 def inverse(z: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray]:
@@ -59,7 +59,7 @@ class Rule:
     """A product rule. `code` names the rule inside kernels that have it built in; a rule of one's own has none."""
 
     name: str
-    shares: Shares
+    shares: ProductRule
     code: int | None = None
 
 

@@ -88,12 +88,13 @@ def back_through_sum(
 ) -> tuple[np.ndarray, Any]:
     """Message s to the terms of sums z (R, M), and what every term gets besides.
 
-    Term i of sum j gets w_ij s_j, times its input where the propagation says so. `bias` is what z holds besides its
-    `fan_in` terms, None for nothing. The second value, (R, M), is 0 unless biases are shared: then each term of sum j
-    gets that, too.
+    Term i of sum j gets w_ij s_j, times its input where the propagation says so. `bias` (M,) is what z holds besides
+    its `fan_in` terms, None for nothing. The second value, (R, M), is 0 unless biases are shared: then each term of
+    sum j gets that, too.
     """
     if how.is_epsilon_rule and not how.share_bias:
-        s = np.empty_like(R)
+        s = np.empty(z.shape, z.dtype)
+        R, z = np.ascontiguousarray(R), np.ascontiguousarray(z)
         held = np.zeros(z.shape[1], z.dtype) if bias is None else bias
         sums.backward(R, z, held, R.dtype.type(how.eps), batch.owner, s, entry.array)
         return s, 0
@@ -115,10 +116,10 @@ def back_through_matrix(
     how: Propagation, R: np.ndarray, z: np.ndarray, d: np.ndarray | None, V: np.ndarray, x: Packed, entry: Entry
 ) -> np.ndarray:
     """Message to the inputs of z = V x + d: R_i = x_i sum_j v_ji s_j."""
-    s, alike = back_through_sum(how, R, z, d, V.shape[1], x.batch, entry)
+    s, shared = back_through_sum(how, R, z, d, V.shape[1], x.batch, entry)
     R_x = s @ V
     if how.times_input:
         R_x *= x.rows
     if how.share_bias:
-        R_x += alike.sum(axis=1, keepdims=True)
+        R_x += shared.sum(axis=1, keepdims=True)
     return R_x

@@ -288,10 +288,10 @@ def groups_that_form_a_fan(folder):
 
 
 @attack
-def five_thousand_attributes(folder):
+def thousands_of_attributes(folder):
     path = folder / "attributes.h5"
     with h5py.File(path, "w") as file:
-        for k in range(5000):
+        for k in range(2500):
             file.attrs.create(f"layer_names{k}", np.array([f"n{k}"], dtype=h5py.string_dtype()))
     return path, {}
 
@@ -330,10 +330,7 @@ def a_chunk_that_unpacks_to_a_gigabyte(folder):
         file.attrs["model"] = np.bytes_(json.dumps(settings))
         del file["inputs/x/E"]
         dataset = file.create_dataset("inputs/x/E", (2**26, 4), "<f4", chunks=(2**26, 4), compression="gzip")
-        pack = zlib.compressobj(1)
-        dataset.id.write_direct_chunk(
-            (0, 0), b"".join(pack.compress(bytes(2**20)) for _ in range(2**10)) + pack.flush()
-        )
+        dataset.id.write_direct_chunk((0, 0), b"\x78\x01" + deflated(b"", 2**10) + bytes(4))
     return path, {}
 
 
@@ -375,77 +372,95 @@ def hard_linked(count):
 
 @attack
 def ninety_thousand_hard_linked_layers(folder):
-    return keras(folder, lambda config: many_layers(config, 90_000), hard_linked(90_000))
+    return keras(folder, lambda config: many_layers(config, 90_000), hard_linked(100))
 
 
 @attack
-def thirty_thousand_hard_linked_layers(folder):
-    return keras(folder, lambda config: many_layers(config, 30_000), hard_linked(30_000))
+def twelve_thousand_hard_linked_layers(folder):
+    return keras(folder, lambda config: many_layers(config, 12_000), hard_linked(12_000))
+
+
+def deflated(content, zeros):
+    """A stream of `content` and so many MiB of zeros, made of one block that is repeated."""
+    pack = zlib.compressobj(9, zlib.DEFLATED, -15)
+    head = pack.compress(content) + pack.flush(zlib.Z_FULL_FLUSH)
+    block = pack.compress(bytes(2**20)) + pack.flush(zlib.Z_FULL_FLUSH)
+    return head + block * zeros + b"\x03\x00"
+
+
+def zipped(path, members):
+    """A zip archive by hand: name to content, or to content and MiB of zeros behind it, with a wrong checksum."""
+    body, directory = [], []
+    at = 0
+    for name, content in members.items():
+        content, zeros = content if isinstance(content, tuple) else (content, 0)
+        data = deflated(content, zeros) if zeros else content
+        sizes = (0 if zeros else zlib.crc32(content), len(data), len(content) + zeros * 2**20, len(name), 0)
+        what = struct.pack("<HHHHH", 20, 0, 8 if zeros else 0, 0, 33) + struct.pack("<IIIHH", *sizes)
+        body.append(b"PK\x03\x04" + what + name.encode() + data)
+        directory.append(b"PK\x01\x02\x14\x00" + what + struct.pack("<HHHII", 0, 0, 0, 0, at) + name.encode())
+        at += len(body[-1])
+    listed = b"".join(directory)
+    count = min(len(members), 2**16 - 1)
+    end = b"PK\x05\x06" + struct.pack("<HHHHIIH", 0, 0, count, count, len(listed), at, 0)
+    path.write_bytes(b"".join(body) + listed + end)
+    return path
 
 
 @attack
 def an_archive_that_unpacks_to_a_gigabyte(folder):
     """The file inside is zeros behind a valid one: 1 GiB in 1 MB."""
     with zipfile.ZipFile(FIXTURES / "keras3" / "stack.keras") as old:
-        weights = old.read("model.weights.h5")
-    path, load = keras(folder)
-    with zipfile.ZipFile(path) as old:
-        rest = {name: old.read(name) for name in old.namelist() if name != "model.weights.h5"}
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as new:
-        for name, content in rest.items():
-            new.writestr(name, content)
-        with new.open("model.weights.h5", "w", force_zip64=True) as member:
-            member.write(weights)
-            for _ in range(2**10):
-                member.write(bytes(2**20))
-    return path, load
-
-
-def npz(folder, name, content, zeros=0):
-    path = folder / "arrays.npz"
-    with (
-        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
-        archive.open(name, "w", force_zip64=True) as member,
-    ):
-        member.write(content)
-        for _ in range(zeros):
-            member.write(bytes(2**20))
-    return path, {"readout": "last"}
+        members = {name: old.read(name) for name in old.namelist()}
+    members["model.weights.h5"] = members["model.weights.h5"], 2**10
+    return zipped(folder / "model.keras", members), {}
 
 
 @attack
 def a_header_of_two_gigabytes(folder):
-    return npz(folder, "weight_ih_l0.npy", b"\x93NUMPY\x02\x00" + struct.pack("<I", 2**31 - 1), 1024)
+    member = b"\x93NUMPY\x02\x00" + struct.pack("<I", 2**31 - 1), 1024
+    return zipped(folder / "arrays.npz", {"weight_ih_l0.npy": member}), {"readout": "last"}
+
+
+def header(*shape):
+    """The start of a `.npy` file."""
+    stream = io.BytesIO()
+    np.lib.format.write_array_header_1_0(stream, {"descr": "<f4", "fortran_order": False, "shape": shape})
+    return stream.getvalue()
 
 
 @attack
 def an_array_that_unpacks_to_four_gigabytes(folder):
-    header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": (2**12, 2**18)})
-    return npz(folder, "weight_ih_l0.npy", header.getvalue(), 4096)
+    member = header(2**12, 2**18), 4095
+    return zipped(folder / "arrays.npz", {"weight_ih_l0.npy": member}), {"readout": "last"}
+
+
+@attack
+def an_array_that_unpacks_to_more_than_it_declares(folder):
+    members = {"weight_ih_l0.npy": (header(8, 3), 1024), "weight_hh_l0.npy": header(8, 2) + bytes(64)}
+    return zipped(folder / "arrays.npz", members), {"readout": "last"}
 
 
 @attack
 def a_storage_that_unpacks_to_a_gigabyte(folder):
-    path = folder / "model.pt"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        archive.writestr("archive/data.pkl", network({"weight_ih_l0": tensor(b"0", 2**28, 0, (8, 3), (3, 1))}))
-        archive.writestr("archive/data/1", bytes(64))
-        with archive.open("archive/data/0", "w", force_zip64=True) as member:
-            for _ in range(2**10):
-                member.write(bytes(2**20))
-    return path, {}
+    content = network({"weight_ih_l0": tensor(b"0", 2**28, 0, (8, 3), (3, 1))})
+    members = {"archive/data.pkl": content, "archive/data/1": bytes(64), "archive/data/0": (b"", 1024)}
+    return zipped(folder / "model.pt", members), {}
 
 
 @attack
-def a_hundred_thousand_members(folder):
-    path = folder / "arrays.npz"
-    with zipfile.ZipFile(path, "w") as archive:
-        header = io.BytesIO()
-        np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": (1,)})
-        for k in range(60_000):
-            archive.writestr(f"{k}.weight_ih_l0.npy", header.getvalue() + b"1234")
-    return path, {"readout": "last"}
+def sixty_thousand_members(folder):
+    return many_members(folder, 60_000)
+
+
+@attack
+def twenty_thousand_members(folder):
+    return many_members(folder, 20_000)
+
+
+def many_members(folder, count):
+    members = {f"{k}.weight_ih_l0.npy": header(1) + b"1234" for k in range(count)}
+    return zipped(folder / "arrays.npz", members), {"readout": "last"}
 
 
 # --------------------------------------------------------------------------------------------------- JSON, safetensors

@@ -167,14 +167,14 @@ def test_files_of_torch_save(tmp_path):
         close(lrp.predict(model, x if model.embedding is not None else x.astype("f4")), row["scores"], tol=1e-5)
 
 
-@pytest.mark.parametrize("module", ["projection", "norm"])
+@pytest.mark.parametrize("module", ["projection", "picture"])
 def test_modules_of_torch_that_are_refused_by_name(module):
     torch = pytest.importorskip("torch")
     made = {
         "projection": lambda: torch.nn.LSTM(3, 4, proj_size=2),
-        "norm": lambda: torch.nn.Sequential(torch.nn.LSTM(3, 2), torch.nn.LayerNorm(2)),
+        "picture": lambda: torch.nn.Sequential(torch.nn.LSTM(3, 2), torch.nn.Conv2d(1, 1, 1)),
     }[module]()
-    name = {"projection": "proj_size", "norm": "LayerNorm"}.get(module, module)
+    name = {"projection": "proj_size", "picture": "Conv2d"}[module]
     with pytest.raises(lrp.LrpError, match=name):
         files.from_torch(made, readout="last")
     with pytest.raises(lrp.LrpError):

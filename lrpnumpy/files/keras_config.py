@@ -1,0 +1,308 @@
+"""A Keras configuration as a graph: which layers there are, and which of them is called with the values of which.
+
+Sequential models, functional ones, and models inside models all become a `Graph`. Nothing is known here of what a layer
+computes. A class that is not known is not refused at once: `parse` finds all of them, and one error names them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, NoReturn
+
+from lrpnumpy.files.safe import Fields, Source
+
+MODELS = ("Sequential", "Functional", "Model")
+
+
+@dataclass(frozen=True, eq=False)
+class KerasLayer:
+    """One layer of a configuration: its class, its name and settings, and its place in the list of layers.
+
+    `place` has a number for each model that it is inside of: (3, 0) is the first layer of the fourth one, a model.
+    """
+
+    kind: str
+    name: str
+    settings: Fields
+    place: tuple[int, ...]
+    graph: Graph | None = None  # of a model inside the model
+
+    def refuse(self, reason: str) -> NoReturn:
+        """Raise an error that names the layer."""
+        self.settings.refuse(reason)
+
+
+class Ref(NamedTuple):
+    """A value in a graph: output number `tensor` of a call of a layer."""
+
+    layer: str
+    call: int
+    tensor: int
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """A layer applied to values."""
+
+    layer: KerasLayer
+    inputs: tuple[Ref, ...] = ()
+    states: tuple[Ref, ...] = ()  # the initial_state of a recurrent layer, where it stands apart
+    masks: tuple[Ref, ...] = ()
+    others: tuple[Any, ...] = ()  # arguments that are no values
+
+    @property
+    def needs(self) -> tuple[Ref, ...]:
+        """Everything that must be there before."""
+        return (*self.inputs, *self.states, *self.masks)
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """The layers of one model in the order of the configuration, its calls, inputs and outputs."""
+
+    where: Fields
+    layers: list[KerasLayer]
+    calls: dict[tuple[str, int], Call]
+    inputs: list[Ref]
+    outputs: list[Ref]
+
+    def ordered(self, ends: list[Ref]) -> list[tuple[tuple[str, int], Call]]:
+        """The calls that these values need, each after those that it takes itself; a circle is an error."""
+        done: dict[tuple[str, int], Call] = {}
+        open_calls: set[tuple[str, int]] = set()
+        stack = [(ref[:2], False) for ref in reversed(ends)]
+        while stack:
+            key, is_ready = stack.pop()
+            if key in done:
+                continue
+            if key not in self.calls:
+                self.where.refuse(f"takes values of {key[0][:80]!r}, call {key[1]}, which there is not")
+            call = self.calls[key]
+            if is_ready:
+                done[key] = call
+                continue
+            if key in open_calls:
+                call.layer.refuse("takes its own output: the layers form a circle")
+            open_calls.add(key)
+            stack.append((key, True))
+            stack += [(ref[:2], False) for ref in reversed(call.needs) if ref[:2] not in done]
+        return list(done.items())
+
+
+Known = Callable[[str, str], bool]  # whether a layer is understood, by its class and its name
+
+
+def parse(source: Source, config: Any, known: Known) -> tuple[Graph, list[KerasLayer]]:
+    """The graph of a configuration of a whole model, and all layers that are not known."""
+    if isinstance(config, list):
+        config = {"class_name": "Sequential", "config": config}
+    elif isinstance(config, dict) and "class_name" not in config and "layers" in config:  # model.get_config()
+        functional = "input_layers" in config
+        config = {"class_name": "Functional" if functional else "Sequential", "config": config}
+    model = Fields(source, "configuration", config)
+    kind = model.string("class_name")
+    if kind not in MODELS:
+        model.refuse(f"must be of a Sequential or Functional model, it is of {kind[:80]!r}")
+    reader = _Reader(source, known, [])
+    return reader.model(kind, model, ()), reader.unknown
+
+
+@dataclass
+class _Reader:
+    """Reads models inside models."""
+
+    source: Source
+    known: Known
+    unknown: list[KerasLayer]
+
+    def model(self, kind: str, model: Fields, place: tuple[int, ...]) -> Graph:
+        """The graph of one model."""
+        self.source.budget.level(model.where, len(place))
+        if kind != "Sequential":
+            return self._functional(model.object("config"), place)
+        inner = model.value.get("config")
+        if isinstance(inner, list):
+            return self._sequential(model, inner, None, place)
+        config = model.object("config")
+        return self._sequential(model, config.items("layers"), config.value.get("build_input_shape"), place)
+
+    def _layer(self, item: Any, place: tuple[int, ...]) -> KerasLayer:
+        self.source.budget.visit("configuration")
+        layer = Fields(self.source, f"layer {place[-1]} of the configuration", item)
+        kind = _class(layer)
+        said = layer.value.get("config")
+        inner = said if isinstance(said, dict) else {}
+        name = next(
+            (n for n in (layer.value.get("name"), inner.get("name")) if isinstance(n, str)), f"layer_{place[-1]}"
+        )
+        where = f"layer {name!r} ({kind})"[:200]
+        if kind in MODELS:
+            nested = Fields(self.source, where, item)
+            settings = Fields(self.source, where, inner)
+            return KerasLayer(kind, name, settings, place, self.model(kind, nested, place))
+        settings = Fields(self.source, where, layer.object("config").value)
+        found = KerasLayer(kind, name, settings, place)
+        if not self.known(found.kind, name):
+            self.unknown.append(found)
+        return found
+
+    def _sequential(self, where: Fields, items: list[Any], shape: Any, place: tuple[int, ...]) -> Graph:
+        """Each layer takes the first output of the one before; where no layer is the input, one is put first."""
+        layers = [self._layer(item, (*place, k)) for k, item in enumerate(items)]
+        calls: dict[tuple[str, int], Call] = {}
+        if not layers or layers[0].kind != "InputLayer":
+            settings = _first_settings(layers) or {"batch_input_shape": shape}
+            start = KerasLayer("InputLayer", "x", Fields(self.source, "the input", settings), (*place, -1))
+            calls["input", 0] = Call(start)
+        for k, layer in enumerate(layers):
+            before = (Ref(next(reversed(calls))[0], 0, 0),) if calls else ()
+            calls[str(k), 0] = Call(layer, before)
+        first, last = next(iter(calls))[0], next(reversed(calls))[0]
+        return Graph(where, layers, calls, [Ref(first, 0, 0)], [Ref(last, 0, 0)])
+
+    def _functional(self, config: Fields, place: tuple[int, ...]) -> Graph:
+        items = config.items("layers")
+        layers = [self._layer(item, (*place, k)) for k, item in enumerate(items)]
+        if len({layer.name for layer in layers}) != len(layers):
+            config.refuse("has two layers of one name")
+        calls: dict[tuple[str, int], Call] = {}
+        for layer, item in zip(layers, items, strict=True):
+            nodes = Fields(self.source, layer.settings.where, item).items("inbound_nodes")
+            if not nodes and layer.kind == "InputLayer":
+                calls[layer.name, 0] = Call(layer)
+            for number, node in enumerate(nodes):
+                self.source.budget.visit(layer.settings.where)
+                calls[layer.name, number] = _call(layer, node)
+        return Graph(config, layers, calls, _ends(config, "input_layers"), _ends(config, "output_layers"))
+
+
+def _class(layer: Fields) -> str:
+    """The class of a layer. One that is not Keras' own has the name of its package before it, "Custom>LSTM"."""
+    kind, registered, module = layer.string("class_name"), layer.value.get("registered_name"), layer.value.get("module")
+    if isinstance(registered, str) and ">" in registered and not registered.startswith("Keras>"):
+        return registered
+    if isinstance(module, str) and not module.startswith(("keras", "tf_keras", "tensorflow")):
+        return f"{module}>{kind}"
+    return kind
+
+
+def _first_settings(layers: list[KerasLayer]) -> dict[str, Any] | None:
+    """The settings of the first layer that say the shape of the input, inside a model too."""
+    if not layers:
+        return None
+    first = layers[0]
+    if first.graph is not None and first.graph.inputs:
+        inner = first.graph.calls.get(first.graph.inputs[0][:2])
+        return inner.layer.settings.value if inner is not None else None
+    said = any(first.settings.has(key) for key in SHAPES)
+    return first.settings.value if said else None
+
+
+SHAPES = ("batch_shape", "batch_input_shape")
+
+
+def _ends(config: Fields, key: str) -> list[Ref]:
+    """The inputs or outputs of a model, written ["name", 0, 0], [["name", 0, 0], …] or {"name": ["name", 0, 0]}."""
+    found = config.value.get(key)
+    items = list(found.values()) if isinstance(found, dict) else config.items(key)
+    if len(items) == 3 and isinstance(items[0], str):
+        items = [items]
+    refs = [ref for item in items if (ref := _listed(item)) is not None]
+    if not refs or len(refs) != len(items):
+        config.refuse(f"has {key.replace('_', ' ')} that are not understood")
+    return refs
+
+
+def _listed(item: Any) -> Ref | None:
+    """["name", 0, 0] and what may follow."""
+    if not isinstance(item, (list, tuple)) or len(item) not in (3, 4) or not isinstance(item[0], str):
+        return None
+    call, tensor = item[1], item[2]
+    return Ref(item[0], call, tensor) if type(call) is int and type(tensor) is int else None
+
+
+def _tensor(value: Any) -> Ref | None:
+    """A value as Keras 3 writes it; None for anything else."""
+    if isinstance(value, dict) and value.get("class_name") == "__keras_tensor__":
+        inner = value.get("config")
+        return _listed(inner.get("keras_history")) if isinstance(inner, dict) else None
+    return None
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    if isinstance(value, list) and _listed(value) is None:
+        for item in value:
+            yield from _flat(item)
+    else:
+        yield value
+
+
+def _call(layer: KerasLayer, node: Any) -> Call:
+    """One entry of inbound_nodes: of Keras 1 and 2 [["name", 0, 0, {…}], …], of Keras 3 {"args": …, "kwargs": …}."""
+    if isinstance(node, list):
+        if _listed(node) is not None:
+            node = [node]
+        inputs = [_listed(item) for item in node]
+        options = [item[3] for item in node if isinstance(item, list) and len(item) == 4 and isinstance(item[3], dict)]
+        arguments: list[Any] = []
+        read: Callable[[Any], Ref | None] = _listed
+    else:
+        call = Fields(layer.settings.source, f"{layer.settings.where}: inbound_nodes", node)
+        given = list(_flat(call.items("args")))
+        inputs = [ref for ref in map(_tensor, given) if ref is not None]
+        arguments = [value for value in given if _tensor(value) is None]
+        options = [call.object("kwargs").value]
+        read = _tensor
+    if None in inputs:
+        layer.refuse("has inputs that are not understood")
+    states: list[Ref] = []
+    masks: list[Ref] = []
+    for key, value in (item for one in options for item in one.items()):
+        if value is None or (key == "training" and value is False):
+            continue  # training=True does change something: Dropout then goes on in the trained network
+        refs = [read(one) for one in _flat(value)]
+        if key in ("mask", "initial_state") and None not in refs:
+            (masks if key == "mask" else states).extend(refs)  # type: ignore[arg-type]
+        elif key == "mask" and not any(refs) and all(one is None for one in _flat(value)):
+            continue
+        else:
+            arguments.append(value)
+    return Call(layer, tuple(inputs), tuple(states), tuple(masks), tuple(arguments))  # type: ignore[arg-type]
+
+
+# -------------------------------------------------------------------------------------------------- how many arrays
+
+
+def arrays_of(layer: KerasLayer) -> tuple[int, int]:
+    """How many arrays a layer has: those that training changes, and the others. Files list the former first."""
+    trained, fixed = _arrays_of(layer.kind, layer.settings)
+    return (trained, fixed) if layer.settings.value.get("trainable", True) is not False else (0, trained + fixed)
+
+
+def _arrays_of(kind: str, settings: Fields) -> tuple[int, int]:
+    said = settings.value
+
+    def count(*keys: str) -> int:
+        return sum(said.get(key, True) is not False for key in keys)
+
+    if kind in ("Bidirectional", "TimeDistributed"):
+        inner = settings.object("layer")
+        trained, fixed = _arrays_of(inner.string("class_name"), inner.object("config"))
+        twice = 2 if kind == "Bidirectional" else 1
+        return trained * twice, fixed * twice
+    if kind in ("CuDNNLSTM", "CuDNNGRU"):
+        return 3, 0
+    if kind in ("LSTM", "GRU", "SimpleRNN"):
+        return 2 + count("use_bias"), 0
+    if kind in ("Dense", "TimeDistributedDense", "Conv1D", "Convolution1D"):
+        return 1 + count("use_bias"), 0
+    if kind in ("Embedding", "PReLU"):
+        return 1, 0
+    if kind == "BatchNormalization":
+        return count("scale", "center"), 2
+    if kind == "LayerNormalization":
+        return count("scale", "center"), 0
+    if kind == "Normalization":
+        return 0, 0 if settings.has("mean") else 3
+    return 0, 0
