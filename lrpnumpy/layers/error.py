@@ -64,11 +64,11 @@ class SumAll(Readout):
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """Every number gets its share of the sum."""
         x, y = ran.inputs[0], ran.outputs[0]
-        s, alike = back_through_sum(how, R, y.rows, None, 1, y.batch, entry)
+        s, shared = back_through_sum(how, R, y.rows, None, 1, y.batch, entry)
         R_x = (s / self._count(x) if self.mean else s)[x.batch.owner] * (
             x.rows if how.times_input else np.ones_like(x.rows)
         )
-        return [R_x + (alike / self._count(x))[x.batch.owner] if how.share_bias else R_x]
+        return [R_x + (shared / self._count(x))[x.batch.owner] if how.share_bias else R_x]
 
     def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
         """The sum of beta, and of delta inside the phrase: how much biases add up to depends on the number of steps."""
