@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
-from interop import write, zoo
+from interop import kerasgraph, write, zoo
 from networks import close
 
 import lrpnumpy as lrp
@@ -57,6 +57,19 @@ def test_scores_and_explanations(written, kind):
         for method in ("lrp-all", "gradient-x-input"):
             got, want = (lrp.explain(m, x, method=method, target=0) for m in (model, same))
             np.testing.assert_array_equal(got.relevance, want.relevance, err_msg=f"{kind} {name}")
+
+
+@pytest.mark.parametrize("kind", ["keras3", "tf_keras"])
+def test_graphs_of_keras(tmp_path, kind):
+    for module in NEEDS[kind]:
+        pytest.importorskip(module)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        rows = dict(kerasgraph.written(kind, tmp_path))
+    assert len(rows) == 2 * len(kerasgraph.NETWORKS)
+    for name, row in rows.items():
+        model = kerasgraph.opened(tmp_path / name, row)
+        close(lrp.predict(model, kerasgraph.record(model, row)), row["scores"], tol=1e-5)
 
 
 @pytest.mark.parametrize("layers", [1, 2])
