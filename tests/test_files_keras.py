@@ -431,6 +431,8 @@ def test_a_layer_of_ones_own():
     assert "weigh" in str(files.inspect(path, custom={"weigh": make}))
     with pytest.raises(lrp.WeightFileError, match="must give a layer of lrpnumpy, got NoneType"):
         files.load(path, custom={"weigh": lambda settings, arrays: None})
+    with pytest.raises(lrp.LrpError, match="custom must be left out"):
+        files.load(FIXTURES / "native" / "every.h5", custom={"weigh": make})
     for wrong, reason in (({"weigh": 3}, "names to functions"), ({"weigh": make}, "isolate")):
         with pytest.raises(lrp.LrpError, match=reason):
             files.load(path, custom=wrong, isolate=True)
@@ -492,7 +494,7 @@ def test_layers_called_again_and_again_stay_within_the_budget(tmp_path, levels, 
         first = {**copy.deepcopy(NUMBERS), "name": "start", "inbound_nodes": []}
         config = {"layers": [first, again], "input_layers": [["start", 0, 0]], "output_layers": [["again", 1, 0]]}
         inner = {"class_name": "Functional", "config": config, "depth": depth}
-    path = written(tmp_path / "model.h5", copy.deepcopy([NUMBERS, lstm()]))
+    path = written(tmp_path / "model.h5", copy.deepcopy([NUMBERS, lstm(3)]))
     with h5py.File(path, "r+") as file:
         file.attrs["model_config"] = json.dumps(inner)
     with pytest.raises(lrp.WeightFileError, match=reason):

@@ -38,14 +38,15 @@ def load(
     """The model in a weight file of any supported kind, or a shipped model by name: `load("sentiment")`.
 
     `which` picks one model of a file that holds several, or one output of a Keras model that has several. `config` is
-    for files that hold arrays alone: Keras' configuration as JSON, JSON text, or the path of a JSON file. Files of PyTorch do not say how the network is put
-    together: `readout` says how the steps become a prediction ("last", "last-row", "mean", "max" or "every"), `layers`
-    names the modules in the order in which they are applied, `activations` those after each linear module but the last,
-    `output` the probability of the scores ("softmax", "sigmoid" or "linear"). What is assumed is said by an
-    AssumptionWarning. `check=(x, y)` compares the scores of the input x with y, those of the framework.
-    `custom={"SimpleAttention": f}` says what a Keras layer does that lrpnumpy does not have, by its class or its name:
-    f(settings, arrays) gets two dicts and gives a layer of lrpnumpy. Nothing in a file is ever
-    executed, and no more than `max_bytes` of arrays are read. With `isolate` it is read in a process of its own, so that a file made to crash the HDF5 library cannot crash this one.
+    for files that hold arrays alone: Keras' configuration as JSON, JSON text, or the path of a JSON file. Files of
+    PyTorch do not say how the network is put together: `readout` says how the steps become a prediction ("last",
+    "last-row", "mean", "max" or "every"), `layers` names the modules in the order in which they are applied,
+    `activations` those after each linear module but the last, `output` the probability of the scores ("softmax",
+    "sigmoid" or "linear"). What is assumed is said by an AssumptionWarning. `check=(x, y)` compares the scores of the
+    input x with y, those of the framework. `custom={"SimpleAttention": f}` says what a Keras layer does that lrpnumpy
+    does not have, by its class or its name: f(settings, arrays) gets two dicts and gives a layer of lrpnumpy. Nothing
+    in a file is ever executed, and no more than `max_bytes` of arrays are read. With `isolate` it is read in a
+    process of its own, so that a file made to crash the HDF5 library cannot crash this one.
     """
     asked = {"which": which, "config": config, "custom": custom, "max_bytes": max_bytes}
     hints = {"readout": readout, "layers": layers, "activations": activations, "output": output}
