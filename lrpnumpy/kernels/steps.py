@@ -48,11 +48,11 @@ def activate(z: np.ndarray, y: np.ndarray, code: int) -> None:
             y[q] = z[q]
     elif code == 3:
         for q in range(z.size):
-            y[q] = max(zero, z[q])
+            y[q] = max(z[q], zero)  # in this order NaN stays NaN
     elif code <= 5:
         slope = z.dtype.type(0.2) if code == 4 else one / z.dtype.type(6)
         for q in range(z.size):
-            y[q] = min(one, max(zero, slope * z[q] + half))
+            y[q] = min(max(slope * z[q] + half, zero), one)
     else:
         for q in range(z.size):
             y[q] = rare(float(z[q]), code)
