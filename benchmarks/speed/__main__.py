@@ -111,7 +111,7 @@ def of_forward(names: list[str], seconds: float, quick: bool) -> Iterator[Row]:
     """Forward and backward together as multiples of the forward pass alone, and as a share of the physical limit."""
     for name in names:
         load = workload(name, "float32", scale=0.15 if quick and name[:2] in ("W1", "W3", "W4") else 1.0)
-        jobs, most = ["forward", *OF_FORWARD["LSTM"]], OF_FORWARD[peers.cell_of(load.model)]
+        jobs, most = ["forward", *OF_FORWARD["LSTM"]], OF_FORWARD[peers.first_of(load.model)]
         times = dict(zip(jobs, best([ours.runner(job, load, 1) for job in jobs], 2 * seconds), strict=True))
         for job in jobs:
             yield {

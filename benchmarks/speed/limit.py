@@ -43,11 +43,15 @@ def activation_rate(dtype: str) -> float:
 
 def work(job: str, load: Workload) -> tuple[float, float]:
     """(floating-point operations of products, activations) that the job needs at the least."""
-    layer = load.model.layers[0]
+    *below, layer, _ = load.model.layers
     parts = [layer.forward, layer.backward] if isinstance(layer, lrp.Bidirectional) else [layer]
-    T = np.array([len(x) for x in load.sequences], float)
-    rows, pairs = T.sum(), (T * (T + 1) / 2).sum()  # steps; steps of all variants from where they differ
+    words = T = np.array([len(x) for x in load.sequences], float)
     flops = elements = 0.0
+    for window in below:
+        T = window.windows.count(T)
+        if isinstance(window, lrp.Conv1D):  # one product for the sums, one for the way back
+            flops += T.sum() * 2 * window.K.size * (2 if job.startswith(("gradient", "lrp")) else 1)
+    rows, pairs = T.sum(), (words * (T + 1) / 2).sum()  # steps; steps of all variants from where they differ
     for part in parts:
         H, D = part.units, part.inputs
         gates = part.b.size // H  # 4 of an LSTM, 3 of a GRU, 1 of an RNN

@@ -44,14 +44,38 @@ def _rows(results: list[Any]) -> list[Any]:
 
 
 def _directions(model: lrp.Model) -> list[Any]:
-    """The recurrent layer, or both directions of it."""
-    layer = model.layers[0]
+    """The recurrent layer below the head, or both directions of it."""
+    layer = model.layers[-2]
     return [layer.forward, layer.backward] if isinstance(layer, lrp.Bidirectional) else [layer]
 
 
 def cell_of(model: lrp.Model) -> str:
     """LSTM, GRU or RNN: libraries have the same names for them."""
     return type(_directions(model)[0]).__name__
+
+
+def first_of(model: lrp.Model) -> str:
+    """Conv1D where a convolution comes first, else the cell."""
+    return "Conv1D" if _has_windows(model) else cell_of(model)
+
+
+def _has_windows(model: lrp.Model) -> bool:
+    return isinstance(model.layers[0], lrp.Conv1D)
+
+
+def _torch_windows(model: lrp.Model) -> Any:
+    """The convolution and the pool before the recurrent layer, from (n, T, D) to (n, windows, M)."""
+    import torch
+
+    conv, pool = model.layers[:2]
+    module = torch.nn.Conv1d(
+        conv.inputs, conv.outputs, conv.windows.width, padding=conv.padding, dtype=getattr(torch, str(model.dtype))
+    )
+    with torch.no_grad():
+        module.weight.copy_(torch.tensor(conv.K.transpose(0, 2, 1).copy()))
+        module.bias.copy_(torch.tensor(conv.d))
+    largest = torch.nn.MaxPool1d(pool.size)
+    return lambda x: largest(torch.relu(module(x.transpose(1, 2)))).transpose(1, 2)
 
 
 def _biases(part: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -64,22 +88,23 @@ def _biases(part: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _torch_network(model: lrp.Model) -> Any:
-    """The model as a torch module from a packed or a plain batch to scores."""
+    """The model as a torch module from a packed or a plain batch to scores; a plain one where there are windows."""
     import torch
 
     head, parts, cell = model.layers[-1], _directions(model), cell_of(model)
-    H, dtype = parts[0].units, getattr(torch, str(model.dtype))
+    H, D, dtype = parts[0].units, parts[0].inputs, getattr(torch, str(model.dtype))
+    below = _torch_windows(model) if _has_windows(model) else lambda x: x
     gates = {"LSTM": [0, 1, 2, 3], "GRU": [1, 0, 2], "RNN": [0]}[cell]  # torch has those of a GRU as r, z, n
 
     class Network(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
             layer = getattr(torch.nn, cell)
-            self.recurrent = layer(model.inputs, H, bidirectional=len(parts) == 2, batch_first=True, dtype=dtype)
+            self.recurrent = layer(D, H, bidirectional=len(parts) == 2, batch_first=True, dtype=dtype)
             self.head = torch.nn.Linear(head.inputs, head.outputs, dtype=dtype)
 
         def forward(self, x: Any) -> Any:
-            last = self.recurrent(x)[1]
+            last = self.recurrent(below(x))[1]
             return self.head(torch.cat(list(last[0] if cell == "LSTM" else last), dim=1))
 
     network = Network()
@@ -102,38 +127,48 @@ def _groups(work: Workload, size: int) -> list[list[Any]]:
     return [tensors[k : k + size] for k in range(0, len(tensors), size)]
 
 
-def torch_forward(work: Workload, threads: int, size: int) -> tuple[Job, Any]:
+def _batches(work: Workload, size: int) -> list[Any]:
+    """Packed groups; plain ones of sequences of one length where windows need the steps side by side."""
     import torch
     from torch.nn.utils.rnn import pack_sequence
 
+    return [torch.stack(group) if _has_windows(work.model) else pack_sequence(group) for group in _groups(work, size)]
+
+
+def torch_forward(work: Workload, threads: int, size: int) -> tuple[Job, Any]:
+    import torch
+
     torch.set_num_threads(threads)
-    network, packed = _torch_network(work.model), [pack_sequence(group) for group in _groups(work, size)]
+    network, batches = _torch_network(work.model), _batches(work, size)
 
     def call() -> list[Any]:
         with torch.no_grad():
-            return [network(batch) for batch in packed]
+            return [network(batch) for batch in batches]
 
     return call, _rows
 
 
 def torch_gradient(work: Workload, threads: int, size: int) -> tuple[Job, Any]:
     import torch
-    from torch.nn.utils.rnn import PackedSequence, pack_sequence, unpack_sequence
+    from torch.nn.utils.rnn import PackedSequence, unpack_sequence
 
     torch.set_num_threads(threads)
-    network, packed = _torch_network(work.model), [pack_sequence(group) for group in _groups(work, size)]
+    network, batches = _torch_network(work.model), _batches(work, size)
+    is_plain = _has_windows(work.model)
 
     def call() -> list[Any]:
         out = []
-        for batch in packed:
+        for batch in batches:
             data = batch.data.detach().requires_grad_(True)
-            score = network(PackedSequence(data, batch.batch_sizes))[:, TARGET].sum()
+            score = network(data if is_plain else PackedSequence(data, batch.batch_sizes))[:, TARGET].sum()
             (gradient,) = torch.autograd.grad(score, data)
             out.append(gradient * data.detach())
         return out
 
     def finish(results: list[Any]) -> list[Any]:
-        both = zip(results, packed, strict=True)
+        if is_plain:
+            return _rows(results)
+        both = zip(results, batches, strict=True)
         return [one for found, batch in both for one in unpack_sequence(PackedSequence(found, batch.batch_sizes))]
 
     return call, finish
@@ -149,7 +184,8 @@ def captum_gradient(work: Workload, threads: int, size: int) -> tuple[Job, Any]:
     padded = [
         (pad_sequence(group, batch_first=True), torch.tensor([len(x) for x in group])) for group in _groups(work, size)
     ]
-    method = InputXGradient(lambda x, n: network(pack_padded_sequence(x, n, batch_first=True)))
+    is_plain = _has_windows(work.model)
+    method = InputXGradient(lambda x, n: network(x if is_plain else pack_padded_sequence(x, n, batch_first=True)))
 
     def call() -> list[Any]:
         return [
@@ -267,10 +303,11 @@ PEERS: dict[str, dict[str, Peer]] = {
     "occlusion-f": {"torch": fastest(torch_occlusion, COPIES)},
     "cd": {"plain NumPy": per_sentence(literal.cd)},
 }
-LSTM_ONLY = {"literal program", "plain NumPy"}
+MISSING = {"GRU": {"literal program", "plain NumPy"}, "Conv1D": {"literal program", "plain NumPy", "onnxruntime"}}
+MISSING["RNN"] = MISSING["GRU"]
 
 
 def of(job: str, model: lrp.Model) -> dict[str, Peer]:
-    """The peers of a job that have the model's cell."""
-    is_lstm = cell_of(model) == "LSTM"
-    return {peer: make for peer, make in PEERS.get(job, {}).items() if is_lstm or peer not in LSTM_ONLY}
+    """The peers of a job that have the model's layers."""
+    missing = MISSING.get(first_of(model), set())
+    return {peer: make for peer, make in PEERS.get(job, {}).items() if peer not in missing}

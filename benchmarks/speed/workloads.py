@@ -72,6 +72,14 @@ def network(
     return lrp.Model([layer, lrp.Dense(rng.normal(size=(C, layer.outputs)) / np.sqrt(layer.outputs))])
 
 
+def windows(rng: np.random.Generator, D: int, M: int, width: int, H: int, C: int) -> lrp.Model:
+    """A convolution with relu, a max pool of two steps, an LSTM: the usual network for series of sensors."""
+    rest = network(rng, M, H, C, False)
+    K = rng.normal(size=(M, width, D)) / np.sqrt(width * D)
+    conv = lrp.Conv1D(K, rng.normal(size=M) * 0.1, padding="same", activation="relu")
+    return lrp.Model([conv, lrp.MaxPool1D(2), *rest.layers])
+
+
 def _lengths_like_sst(rng: np.random.Generator, count: int) -> np.ndarray:
     """10 to 50, mean 20."""
     return np.clip(np.round(8 + rng.gamma(2.0, 6.0, count)), 10, 50).astype(int)
@@ -83,11 +91,15 @@ SHAPES: dict[str, Callable[[np.random.Generator], tuple[lrp.Model, np.ndarray]]]
     "W3": lambda rng: (network(rng, 300, 256, 5, True), np.full(256, 50)),
     "W4": lambda rng: (network(rng, 8, 128, 1, False), np.full(64, 1000)),
     "W5": lambda rng: (network(rng, 2, 1, 1, False), rng.integers(13, 15, 2500)),
+    "W6": lambda rng: (windows(rng, 9, 64, 5, 100, 6), np.full(64, 128)),
     "W1-GRU": lambda rng: (network(rng, 60, 60, 5, True, cell="GRU"), _lengths_like_sst(rng, 1849)),
     "W3-GRU": lambda rng: (network(rng, 300, 256, 5, True, cell="GRU"), np.full(256, 50)),
     "W1-RNN": lambda rng: (network(rng, 60, 60, 5, True, cell="RNN"), _lengths_like_sst(rng, 1849)),
 }
-SHAPES = {name: shape for name, shape in SHAPES.items() if hasattr(lrp, name[3:] or "LSTM")}  # cells that we have
+# Those whose layers we have: an older commit, which this is compared with, may have none.
+SHAPES = {
+    name: shape for name, shape in SHAPES.items() if hasattr(lrp, "Conv1D" if name == "W6" else name[3:] or "LSTM")
+}
 
 
 def workload(name: str, dtype: str, steps: int | None = None, scale: float = 1.0) -> Workload:
