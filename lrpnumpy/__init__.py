@@ -35,12 +35,15 @@ from lrpnumpy.layers import (
     Reshape,
     Reverse,
     Slice,
+    Square,
     Subtract,
     Sum,
+    SumAll,
 )
 from lrpnumpy.methods import methods
 from lrpnumpy.model import Input, Model, Node
 from lrpnumpy.predict import predict, predict_all
+from lrpnumpy.reconstruction import reconstruction_error
 from lrpnumpy.result import Comparison, Explanation
 from lrpnumpy.rules import Rule
 
@@ -88,8 +91,10 @@ __all__ = [
     "Reverse",
     "Rule",
     "Slice",
+    "Square",
     "Subtract",
     "Sum",
+    "SumAll",
     "WeightFileError",
     "compare",
     "convert",
@@ -104,6 +109,7 @@ __all__ = [
     "open_explanations",
     "predict",
     "predict_all",
+    "reconstruction_error",
     "save",
 ]
 

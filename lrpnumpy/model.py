@@ -217,7 +217,8 @@ class Model(Record):
     @cached_property
     def numbers(self) -> np.ndarray:
         """Which of the nodes are the layers that the user knows: all but a readout that stands between them."""
-        return np.array([k for k, node in enumerate(self.nodes) if node.name != READOUT])
+        own = self.readout is None  # nodes say it themselves, whatever they are called
+        return np.array([k for k, node in enumerate(self.nodes) if own or node.name != READOUT])
 
     @cached_property
     def width(self) -> int:

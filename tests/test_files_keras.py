@@ -7,6 +7,8 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from interop import kerasgraph
+from networks import close
 
 import lrpnumpy as lrp
 from lrpnumpy import files
@@ -354,3 +356,146 @@ def test_graphs_that_are_none(tmp_path, links, output, reason):
     with pytest.raises(lrp.WeightFileError) as caught:
         files.load(path)
     assert reason in str(caught.value)
+
+
+# -------------------------------------------------------------------------------------------------------------- graphs
+
+GRAPHS = {
+    folder: json.loads((FIXTURES / folder / "expected.json").read_text())
+    for folder in ("keras3_graphs", "tf_keras_graphs")
+}
+each_graph = pytest.mark.parametrize("folder, name", [(folder, name) for folder in GRAPHS for name in GRAPHS[folder]])
+
+
+def graph(folder, name):
+    row = GRAPHS[folder][name]
+    return kerasgraph.opened(FIXTURES / folder / name, row), row
+
+
+@each_graph
+def test_scores_of_graphs_are_those_of_keras(folder, name, tmp_path):
+    model, row = graph(folder, name)
+    close(lrp.predict(model, kerasgraph.record(model, row)), row["scores"], tol=1e-5)
+    lrp.save(model, tmp_path / "model.h5")
+    assert lrp.load(tmp_path / "model.h5").digest == model.digest
+
+
+def kinds(model):
+    return [type(node.layer).__name__ for node in model.nodes]
+
+
+def test_batch_norms_are_part_of_their_neighbours_and_the_notes_say_so():
+    model, _ = graph("tf_keras_graphs", "normed.h5")
+    assert "Affine" not in kinds(model) and "LayerNorm" in kinds(model)
+    assert [one.activation for one in model.layers if isinstance(one, lrp.Dense)] == ["relu", "tanh", "linear"]
+    report = str(files.inspect(FIXTURES / "tf_keras_graphs" / "normed.h5"))
+    assert "made part of their neighbours" in report and " into " in report
+
+
+def test_inputs_that_the_network_scales_stay_apart():
+    model, _ = graph("tf_keras_graphs", "scaled.h5")
+    assert kinds(model)[0] == "Affine" and model.nodes[0].layer.scaler
+
+
+def test_names_of_inputs_and_nodes_are_those_of_the_file():
+    model, _ = graph("tf_keras_graphs", "two_sides.h5")
+    assert list(model.ports) == ["left", "right side", "still"]
+    assert [port.steps for port in model.ports.values()] == [True, True, False]
+    assert "Reverse" in kinds(model) and "Concat" in kinds(model)
+
+
+def test_a_model_with_two_outputs_asks_which():
+    path = FIXTURES / "keras3_graphs" / "double.keras"
+    with pytest.raises(lrp.WeightFileError, match=r"2 outputs, 'first', 'second'; say .* which='first'"):
+        files.load(path)
+    with pytest.raises(lrp.WeightFileError, match="got 'third'"):
+        files.load(path, which="third")
+    assert files.load(path, which="first").outputs == 2 and files.load(path, which="second").outputs == 1
+
+
+def test_a_layer_of_ones_own():
+    path = FIXTURES / "keras3_graphs" / "attentive.keras"
+    with pytest.raises(
+        lrp.WeightFileError, match=r"'weigh' of the class .*SimpleAttention.*custom={'SimpleAttention': f}"
+    ):
+        files.load(path)
+    seen = {}
+
+    def make(settings, arrays):
+        seen.update(settings=settings, arrays=arrays)
+        return kerasgraph.simple_attention(settings, arrays)
+
+    by_class, by_name = (files.load(path, custom={key: make}) for key in ("SimpleAttention", "weigh"))
+    assert by_class.digest == by_name.digest and kinds(by_class) == ["LSTM", "AttentionPool", "Dense"]
+    assert {name: array.shape for name, array in seen["arrays"].items()} == {"0": (4, 3), "1": (3, 1)}
+    assert "weigh" in str(files.inspect(path, custom={"weigh": make}))
+    with pytest.raises(lrp.WeightFileError, match="must give a layer of lrpnumpy, got NoneType"):
+        files.load(path, custom={"weigh": lambda settings, arrays: None})
+    with pytest.raises(lrp.LrpError, match="custom must be left out"):
+        files.load(FIXTURES / "native" / "every.h5", custom={"weigh": make})
+    for wrong, reason in (({"weigh": 3}, "names to functions"), ({"weigh": make}, "isolate")):
+        with pytest.raises(lrp.LrpError, match=reason):
+            files.load(path, custom=wrong, isolate=True)
+
+
+def test_arrays_of_a_layer_of_ones_own_in_hdf5_have_their_names(tmp_path):
+    layers = [NUMBERS, layer("MyOwn", factor=2.0), lstm(), dense()]
+    path = written(tmp_path / "model.h5", copy.deepcopy(layers))
+    with h5py.File(path, "r+") as file:
+        own = file["model_weights/layer_1"]
+        own.attrs["weight_names"] = np.array(["layer_1/scale:0"], "S")
+        own["layer_1/scale:0"] = np.array([1, 2, 3], "f4")
+    model = files.load(path, custom={"MyOwn": lambda s, a: lrp.Affine(s["factor"] * a["scale"], scaler=True)})
+    np.testing.assert_array_equal(model.layers[0].s, [2, 4, 6])
+
+
+@pytest.mark.parametrize(
+    "layers, reason",
+    [
+        ([layer("BatchNormalization", axis=1, epsilon=0.001), lstm()], "axis of the features"),
+        (
+            [layer("Masking", mask_value=0.0), layer("Conv1D", filters=2, kernel_size=[2], padding="same")],
+            "padding too",
+        ),
+        ([lstm(return_sequences=True), layer("Flatten")], "a number of steps that the file says"),
+        ([lstm(), layer("RepeatVector", n=0)], "n must be a whole number from 1"),
+        ([lstm(return_sequences=True), layer("RepeatVector", n=2)], "one vector for each sequence"),
+        (
+            [lstm(return_sequences=True), layer("MaxPooling1D", pool_size=[2], padding="causal")],
+            "padding must be one of",
+        ),
+        ([lstm(), layer("Concatenate", axis=0), lstm()], "needs a vector for each step"),
+        ([lstm(), layer("Reshape", target_shape=[3])], "keep all numbers"),
+        ([lstm(), layer("Rescaling", scale="a", offset=0.0)], "scale must be a number"),
+    ],
+)
+def test_settings_of_graphs_that_we_do_not_have(tmp_path, layers, reason):
+    assert reason in refused(tmp_path, NUMBERS, *layers)
+
+
+def test_an_input_taken_with_padding_and_without(tmp_path):
+    layers = copy.deepcopy([NUMBERS, layer("Masking", mask_value=0.0), lstm(), lstm(), layer("Add")])
+    links = {1: [0], 2: [1], 3: [0], 4: [2, 3]}
+    path = written(tmp_path / "model.h5", layers, functional=functional(layers, links))
+    with h5py.File(path, "r+") as file:  # both LSTM layers take the input's three features
+        del file["model_weights/layer_3/layer_3/w:0"]
+        file["model_weights/layer_3/layer_3/w:0"] = np.zeros((3, 8), "f4")
+    with pytest.raises(lrp.WeightFileError, match="with its padding and without"):
+        files.load(path)
+
+
+@pytest.mark.parametrize("levels, reason", [(20, "kept the processor|parts to look at"), (40, "levels deep")])
+def test_layers_called_again_and_again_stay_within_the_budget(tmp_path, levels, reason):
+    """Each model calls the one inside it twice: twenty levels are a million calls."""
+    inner = functional(copy.deepcopy([NUMBERS, lstm(3, return_sequences=True)]), {1: [0]})
+    for depth in range(levels):
+        again = {**inner, "name": "again", "config": {**inner["config"], "name": "again"}}
+        again["inbound_nodes"] = [[["start", 0, 0, {}]], [["again", 0, 0, {}]]]
+        first = {**copy.deepcopy(NUMBERS), "name": "start", "inbound_nodes": []}
+        config = {"layers": [first, again], "input_layers": [["start", 0, 0]], "output_layers": [["again", 1, 0]]}
+        inner = {"class_name": "Functional", "config": config, "depth": depth}
+    path = written(tmp_path / "model.h5", copy.deepcopy([NUMBERS, lstm(3)]))
+    with h5py.File(path, "r+") as file:
+        file.attrs["model_config"] = json.dumps(inner)
+    with pytest.raises(lrp.WeightFileError, match=reason):
+        files.load(path)

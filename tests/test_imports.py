@@ -18,7 +18,7 @@ FLOORS = [
     {"rules"},
     {"layers"},
     {"model", "text"},
-    {"folding"},
+    {"folding", "reconstruction"},
     {"encode", "passes"},
     {"methods", "schedule"},
     {"predict", "asked", "results"},

@@ -1,5 +1,6 @@
 """Kernels of recurrent cells, driven directly: against networks.h5, slow restatements of the formulas, and laws."""
 
+import math
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -8,10 +9,11 @@ import numpy as np
 import pytest
 from networks import close
 
-from lrpnumpy.kernels import dense, gru, lstm, rnn
+from lrpnumpy.kernels import compile as compiler
+from lrpnumpy.kernels import dense, gru, lstm, lstm_occlusion, rnn
 from lrpnumpy.kernels.inputs import lengths_of, states_before
 from lrpnumpy.kernels.product import pack
-from lrpnumpy.kernels.steps import CODES, GRADIENT, NONE
+from lrpnumpy.kernels.steps import CODES, GRADIENT, NONE, activate, differentiate
 
 RULES = {"all": 1, "prop": 2, "abs": 3, "half": 4}
 CELLS = ["lstm", "gru_after", "gru_before", "rnn"]
@@ -124,13 +126,8 @@ F = {
 
 
 def normal_below(z):
-    """The share of a normal distribution below z, by its power series."""
-    term, total, k = z, z, 0
-    while abs(term) > 1e-18:
-        k += 1
-        term *= -z * z / (2 * k)
-        total += term / (2 * k + 1)
-    return 0.5 + total / (2 * np.pi) ** 0.5
+    """The share of a normal distribution below z."""
+    return math.erfc(-z / math.sqrt(2)) / 2
 
 
 def steps(cell, x, start):
@@ -485,3 +482,227 @@ def test_single_precision(rng, kind, rule):
     theirs = backward(forward(double, x, packed, code, 0.1), R_last)
     assert ours.x.dtype == np.float32
     close(ours.x, theirs.x, 1e-4, max(theirs.ledger[3].max(), abs(theirs.x).max()))
+
+
+# -- biases and stabilisers that are shared by the inputs --------------------------------------------------------------
+
+
+def shared_coefficients(cell, trace, rule, eps):
+    """K of KINDS_SHARED kinds from what the forward pass keeps, as the docstrings of gru.py and rnn.py define them."""
+    packed, (_, H, D) = trace.packed, cell.U.shape
+    kinds, keep = cell.module.KINDS_SHARED, 2 if cell.kind == "rnn" else 7
+    K = np.full(kinds * packed.first[-1] * H, np.nan)
+
+    def over(z):
+        size = abs(z) + eps
+        return np.where(size == 0, 0, np.where(z < 0, -1, 1) / np.where(size == 0, 1, size))
+
+    def pair(gate, signal):
+        to_gate, to_signal, _ = product(rule, np.ones_like(gate), gate, signal, eps, True)
+        return to_gate, to_signal
+
+    def halves(one, two, total):
+        """Shares of the two terms of a sum."""
+        left = 1 - total * over(total)
+        return one * over(total) + left / 2, two * over(total) + left / 2
+
+    for t in range(len(packed.first) - 1):
+        row, end = packed.first[t], packed.first[t + 1]
+        kept = trace.kept[keep * row * H : keep * end * H].reshape(keep, -1, H)
+        k = K[kinds * row * H : kinds * end * H].reshape(kinds, -1, H)
+        at = states_before(packed.first, t)
+        h_prev, h = trace.Hs[at : at + end - row], trace.Hs[packed.n + row : packed.n + end]
+
+        def left(z, b):
+            """What a sum gives to all its inputs alike: its bias and its stabiliser."""
+            return b * over(z) + 1 - z * over(z)
+
+        if cell.kind == "rnn":
+            k[0], k[1], k[2] = over(kept[0]), np.nan, left(kept[0], cell.b[0]) / (D + H)
+            continue
+        Z, R, N, z, r, n, u = kept
+        B, A = halves((1 - z) * n, z * h_prev, h)
+        (to_1z, to_n), (to_z, direct) = pair(1 - z, n), pair(z, h_prev)
+        to_Z, to_N = B * to_1z + A * to_z, B * to_n
+        from_Z = to_Z * left(Z, cell.b[0]) / (D + H)
+        k[0], k[2], k[4] = to_Z * over(Z), to_N * over(N), A * direct
+        if cell.kind == "gru_after":
+            each = to_N * left(N, cell.b[2]) / (D + 1)
+            to_both = to_N * over(N) * r * u + each
+            to_r, to_u = (share * to_both for share in pair(r, u))
+            k[1], k[3] = to_r * over(R), to_u * over(u)
+            from_R = to_r * left(R, cell.b[1]) / (D + H)
+            k[7] = from_Z + from_R + each
+            k[8] = from_Z + from_R + to_u * left(u, cell.bn) / H
+        else:
+            k[9] = to_N * left(N, cell.b[2]) / (D + H)
+            to_r, k[3] = pair(r, h_prev)
+            k[1], k[10], k[11] = to_r * over(R), u, to_r * left(R, cell.b[1]) / (D + H)
+            k[7], k[8] = from_Z + k[9], from_Z
+    return K
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("kind", ["gru_after", "gru_before", "rnn"])
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_shared_biases(rng, kind, rule, mirrored, lengths):
+    cell, packed, eps = make(rng, kind), batch(lengths, mirrored), 0.1
+    x = rng.normal(size=(packed.first[-1], 3))
+    start, R_last, R_steps = messages(rng, cell, packed)
+    trace = forward(cell, x, packed, start=start, keep=2 if kind == "rnn" else 7)
+    found = backward(trace, R_last, R_steps, K=shared_coefficients(cell, trace, rule, eps))
+    for s in range(packed.n):
+        seen, own = read(packed, x, s)
+        R_x, R_0, _ = slow_lrp(cell, seen, start[:, s], R_last[0, s], R_steps[packed.rows[s]], rule, eps, shared=True)
+        unit = found.ledger[3, s]
+        close(found.x[own], R_x, 1e-10, unit)
+        close(found.start[0, s], R_0, 1e-10, unit)
+        arrived = R_last[0, s].sum() + R_steps[packed.rows[s]].sum()
+        close(found.x[own].sum() + found.ledger[2, s], arrived, 1e-10, unit)
+        assert not found.ledger[:2].any()
+
+
+# -- activations ------------------------------------------------------------------------------------------------------
+
+POINTS = np.array([-30.0, -6.5, -3.2, -2.51, -2.4, -1.0, -0.3, -1e-3, 1e-3, 0.2, 0.9, 1.7, 2.4, 2.51, 2.9, 3.1, 5.0])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", CODES)
+def test_activations_and_their_slopes(name, dtype):
+    """Plain and compiled, against the formula and its difference quotient."""
+    z = POINTS.astype(dtype)
+    exact = F[name](z.astype(float))
+    h = 1e-5
+    slope = (F[name](z.astype(float) + h) - F[name](z.astype(float) - h)) / (2 * h)
+    for run in (SimpleNamespace(activate=activate, differentiate=differentiate), compiled_activations()):
+        y, dy = np.empty_like(z), np.empty_like(z)
+        run.activate(z, y, CODES[name])
+        run.differentiate(z, y, dy, CODES[name])
+        tol = 1e-14 if dtype == np.float64 else 1e-6
+        np.testing.assert_allclose(y, exact, rtol=tol, atol=tol)
+        np.testing.assert_allclose(dy, slope, rtol=1e-6, atol=1e-6)  # of a difference quotient
+
+
+COMPILED = []
+
+
+def compiled_activations():
+    """Called from a compiled function, as in a kernel; not cached on disk."""
+    if not COMPILED:
+        numba = compiler._numba()
+
+        def one(z, y, code):
+            activate(z, y, code)
+
+        def two(z, y, dy, code):
+            differentiate(z, y, dy, code)
+
+        functions = (numba.njit(**compiler.OPTIONS)(function) for function in (one, two))
+        COMPILED.append(SimpleNamespace(**dict(zip(("activate", "differentiate"), functions, strict=True))))
+    return COMPILED[0]
+
+
+def test_slopes_at_kinks_and_ends():
+    def slope(name, *z):
+        y, dy = np.empty(len(z)), np.empty(len(z))
+        activate(np.array(z), y, CODES[name])
+        differentiate(np.array(z), y, dy, CODES[name])
+        return dy.tolist()
+
+    assert slope("hard_sigmoid", -2.5, 2.5, 2.4) == [0, 0, 0.2]
+    assert slope("hard_sigmoid_3", -3.0, 3.0) == [0, 0]
+    assert slope("relu", 0.0, -0.0, 1e-300) == [0, 0, 1]
+    assert slope("leaky_relu", 0.0, 1e-300) == [0.01, 1]
+    for name in CODES:
+        z, y = np.array([-800.0, 800.0, np.nan]), np.empty(3)
+        activate(z, y, CODES[name])
+        assert np.isnan(y[2]) and np.isfinite(y[0]), name
+
+
+@pytest.mark.parametrize("kind", CELLS)
+@pytest.mark.parametrize("name", CODES)
+def test_gradients_with_every_activation(rng, kind, name):
+    """As activation of the cell and as that of its gates, by difference quotients along random directions."""
+    packed = batch([3, 2])
+    for activation, recurrent in ((name, "sigmoid"), ("tanh", name)):
+        cell = make(rng, kind)
+        cell.U, cell.W = cell.U / 4, cell.W / 4  # so that exp(exp(…)) stays small
+        cell.activation, cell.recurrent = activation, recurrent
+        x = rng.normal(size=(packed.first[-1], 3)) * 0.5
+        start, R_last, R_steps = messages(rng, cell, packed)
+        start /= 10
+        found = backward(forward(cell, x, packed, GRADIENT, start=start), R_last, R_steps)
+
+        def value(x, cell=cell, start=start, R_last=R_last, R_steps=R_steps):
+            trace = forward(cell, x, packed, start=start)
+            ends = [packed.n + own[-1] for own in packed.rows]
+            last = np.stack([trace.Hs[ends], trace.C[ends]])[: cell.states]
+            return (R_last * last).sum() + (R_steps * trace.Hs[packed.n :]).sum()
+
+        along, h = rng.normal(size=x.shape), 1e-6
+        numeric = (value(x + h * along) - value(x - h * along)) / (2 * h)
+        close((found.x * along).sum(), numeric, 1e-6, 1 + abs(numeric))
+
+
+# -- occlusion of the LSTM --------------------------------------------------------------------------------------------
+
+
+def occluded(trace, columns, Q, stride, tol, keep):
+    """Outputs of the occlusion kernel and `done`, for variants that are given as (owner, lo, hi, count, own)."""
+    cell, packed = trace.cell, trace.packed
+    owner, lo, hi, count, own = np.array(columns, np.int64).T
+    rows = count + np.array(packed.lengths)[owner] - hi
+    kept_at = np.cumsum(rows) - rows
+    out, done = np.zeros((rows.sum() if keep else len(owner), cell.U.shape[1])), np.empty(len(owner), np.int64)
+    lstm_occlusion.run(
+        trace.kept, packed.first, trace.Hs, trace.C, stacked(cell.W.transpose(0, 2, 1)),
+        np.array([CODES[cell.activation], CODES[cell.recurrent]]), np.stack([owner, lo, hi, count, own, kept_at]),
+        Q, stride, tol, int(keep), out, done,
+    )  # fmt: skip
+    return (np.split(out, kept_at[1:]) if keep else out), done
+
+
+@pytest.mark.parametrize("stride", [1, 0, -1])
+@pytest.mark.parametrize("lengths", [[6], [7, 5, 5, 2]])
+def test_steps_replaced_by_any_number_of_rows(rng, lengths, stride):
+    cell, packed = make(rng, "lstm"), batch(lengths)
+    x, own_rows = rng.normal(size=(packed.first[-1], 3)), rng.normal(size=(20, 3))
+    trace = forward(cell, x, packed, keep=4)
+    Q = np.concatenate([own_rows @ U.T + b for U, b in zip(cell.U, cell.b, strict=True)], axis=1)
+    start = np.zeros((2, 4))
+    columns = [
+        (s, lo, hi, count, int(rng.integers(4, 16)))
+        for count in range(4)
+        for lo in range(max(lengths) + 1)
+        for hi in range(lo, max(lengths) + 1)
+        for s in range(len(lengths))
+        if hi <= lengths[s]
+    ]
+    every, done = occluded(trace, columns, Q, stride, 0.0, True)
+    last, _ = occluded(trace, columns, Q, stride, 0.0, False)
+    assert done.tolist() == [lengths[s] for s, *_ in columns]
+    for rows, one, (s, lo, hi, count, own) in zip(every, last, columns, strict=True):
+        mine = own_rows[[own + stride * j for j in range(count)]]
+        pasted = np.concatenate([x[packed.rows[s][:lo]], mine, x[packed.rows[s][hi:]]])
+        states = [start[0], *(step.h for step in steps(cell, pasted, start))]
+        close(one, states[-1], 1e-12, 1)
+        np.testing.assert_allclose(rows, np.reshape(states[lo + 1 :], (-1, 4)), rtol=0, atol=1e-12)
+
+
+def test_a_variant_that_is_back_stops(rng):
+    """A network that forgets: where a replaced row is the sequence's own, the variant stops at once."""
+    cell, packed = make(rng, "lstm"), batch([30, 20])
+    cell.b[1] -= 3
+    x = rng.normal(size=(packed.first[-1], 3))
+    trace = forward(cell, x, packed, keep=4)
+    Q = np.concatenate([x @ U.T + b for U, b in zip(cell.U, cell.b, strict=True)], axis=1)
+    same = [(s, t, t + 1, 1, packed.rows[s][t]) for s in range(2) for t in range(packed.lengths[s])]
+    out, done = occluded(trace, same, Q, 1, 1e-9, False)
+    assert done.tolist() == [t + 1 for _, t, *_ in same]
+    close(out, [trace.Hs[packed.n + packed.rows[s][-1]] for s, *_ in same])
+    other = [(s, lo, hi, count, packed.rows[s][-1]) for s, lo, hi, count, _ in same]
+    loose, done = occluded(trace, other, Q, 1, 1e-6, False)
+    exact, _ = occluded(trace, other, Q, 1, 0.0, False)
+    assert done[0] < 25
+    close(loose, exact, 1e-6, 1)

@@ -4,7 +4,7 @@ import networks as nets
 import numpy as np
 import oracle
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from networks import close
 
@@ -123,7 +123,7 @@ def some_baseline(model):
     st.booleans(),
     st.sampled_from([1 << 24, 100]),
 )
-@settings(max_examples=120)
+@nets.examples(120)
 def test_phrases_are_plain_forward_passes(question, with_baseline, how, with_steps, most):
     """Whatever the network; and in groups of a few variants as well as all together."""
     model, batch, xs, spans, steps = question

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,21 +31,24 @@ def load(
     activations: Sequence[str] | None = None,
     output: str | None = None,
     check: Any = None,
+    custom: Mapping[str, Any] | None = None,
     isolate: bool = False,
     max_bytes: int = MAX_BYTES,
 ) -> Model:
     """The model in a weight file of any supported kind, or a shipped model by name: `load("sentiment")`.
 
-    `which` picks one model of a file that holds several. `config` is for files that hold arrays alone: Keras'
-    configuration as JSON, JSON text, or the path of a JSON file. Files of PyTorch do not say how the network is put
-    together: `readout` says how the steps become a prediction ("last", "last-row", "mean", "max" or "every"), `layers`
-    names the modules in the order in which they are applied, `activations` those after each linear module but the last,
-    `output` the probability of the scores ("softmax", "sigmoid" or "linear"). What is assumed is said by an
-    AssumptionWarning. `check=(x, y)` compares the scores of the input x with y, those of the framework.
-    Nothing in a file is ever executed, and no more than `max_bytes` of arrays are read. With `isolate` it is
-    read in a process of its own, so that a file made to crash the HDF5 library cannot crash this one.
+    `which` picks one model of a file that holds several, or one output of a Keras model that has several. `config` is
+    for files that hold arrays alone: Keras' configuration as JSON, JSON text, or the path of a JSON file. Files of
+    PyTorch do not say how the network is put together: `readout` says how the steps become a prediction ("last",
+    "last-row", "mean", "max" or "every"), `layers` names the modules in the order in which they are applied,
+    `activations` those after each linear module but the last, `output` the probability of the scores ("softmax",
+    "sigmoid" or "linear"). What is assumed is said by an AssumptionWarning. `check=(x, y)` compares the scores of the
+    input x with y, those of the framework. `custom={"SimpleAttention": f}` says what a Keras layer does that lrpnumpy
+    does not have, by its class or its name: f(settings, arrays) gets two dicts and gives a layer of lrpnumpy. Nothing
+    in a file is ever executed, and no more than `max_bytes` of arrays are read. With `isolate` it is read in a
+    process of its own, so that a file made to crash the HDF5 library cannot crash this one.
     """
-    asked = {"which": which, "config": config, "max_bytes": max_bytes}
+    asked = {"which": which, "config": config, "custom": custom, "max_bytes": max_bytes}
     hints = {"readout": readout, "layers": layers, "activations": activations, "output": output}
     report = _read(path, isolate, hints, **asked)
     model = report.model
@@ -68,11 +71,12 @@ def inspect(
     layers: Sequence[str] | None = None,
     activations: Sequence[str] | None = None,
     output: str | None = None,
+    custom: Mapping[str, Any] | None = None,
     isolate: bool = False,
     max_bytes: int = MAX_BYTES,
 ) -> Report:
     """What `load` understands of a file: layers, shapes, gates, vocabulary, and what was assumed and why."""
-    asked = {"which": which, "config": config, "max_bytes": max_bytes}
+    asked = {"which": which, "config": config, "custom": custom, "max_bytes": max_bytes}
     hints = {"readout": readout, "layers": layers, "activations": activations, "output": output}
     return _read(path, isolate, hints, several=True, **asked)
 
@@ -120,6 +124,11 @@ def _read(path: str | os.PathLike[str], isolate: bool, hints: dict[str, Any], **
     from lrpnumpy.files import isolated, kinds
     from lrpnumpy.files.torch import Hints
 
+    if (custom := asked["custom"]) is not None:
+        if not isinstance(custom, Mapping) or not all(map(callable, custom.values())):
+            raise LrpError(f"load: custom must be a dict of names to functions, got {custom!r}.")
+        if isolate:
+            raise LrpError("load: custom must be left out with isolate=True, where no function of yours can run.")
     for name in ("layers", "activations"):
         if isinstance(hints[name], str):
             raise LrpError(f"load: {name} must be a list of names, got the string {hints[name]!r}.")

@@ -166,6 +166,8 @@ class _Build:
     nodes: dict[str, Node] = field(default_factory=dict)
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
     applied: dict[str, Value] = field(default_factory=dict)  # values after their sigmoid, where others take them
+    counts: dict[str, int] = field(default_factory=dict)  # how often a name of the file was given to a node
+    inputs: dict[Ref, str] = field(default_factory=dict)  # names of the ports
     notes: list[str] = field(default_factory=list)
 
     def model(self, graph: Graph, end: Ref) -> Model:
@@ -183,8 +185,6 @@ class _Build:
         if done := (smaller.provenance or {}).get("folded"):
             self.note(f"layers that scale and shift are made part of their neighbours, which changes no score: {done}")
         return _listed(_with_activations(smaller))
-
-    inputs: dict[Ref, str] = field(default_factory=dict)  # names of the ports
 
     def run(self, graph: Graph, ends: list[Ref], given: dict[Ref, Value]) -> list[Value]:
         """The values of a graph at these places; `given` are those of its inputs, of a model inside a model."""
@@ -262,10 +262,10 @@ class _Build:
         """A name for a node or an input that none has yet, made from one of the file."""
         plain = "".join("_" if c in ":/\0" or not c.isprintable() else c for c in name[:80])
         plain = plain if plain.strip(".") and plain != READOUT else f"layer_{plain}"
-        found, count = plain, 1
+        found = plain
         while found in self.nodes or found in self.ports:
-            count += 1
-            found = f"{plain}_{count}"
+            self.counts[plain] = self.counts.get(plain, 1) + 1
+            found = f"{plain}_{self.counts[plain]}"
         return found
 
     def port(self, layer: KerasLayer, ref: Ref) -> Value:

@@ -141,9 +141,10 @@ class _Reader:
             nested = Fields(self.source, where, item)
             settings = Fields(self.source, where, inner)
             return KerasLayer(kind, name, settings, place, self.model(kind, nested, place))
-        settings = Fields(self.source, where, layer.object("config").value)
+        is_known = self.known(kind, name)
+        settings = Fields(self.source, where, layer.object("config").value if is_known else inner)
         found = KerasLayer(kind, name, settings, place)
-        if not self.known(found.kind, name):
+        if not is_known:
             self.unknown.append(found)
         return found
 
@@ -174,7 +175,24 @@ class _Reader:
             for number, node in enumerate(nodes):
                 self.source.budget.visit(layer.settings.where)
                 calls[layer.name, number] = _call(layer, node)
-        return Graph(config, layers, calls, _ends(config, "input_layers"), _ends(config, "output_layers"))
+        inputs, outputs = _ends(config, "input_layers"), _ends(config, "output_layers")
+        return Graph(config, layers, _counted_alike(layers, calls, outputs), inputs, outputs)
+
+
+def _counted_alike(
+    layers: list[KerasLayer], calls: dict[tuple[str, int], Call], outputs: list[Ref]
+) -> dict[tuple[str, int], Call]:
+    """The calls by the numbers under which others speak of them.
+
+    Keras 2 counts the making of a model inside a model as its call 0, which it does not list: its calls count from 1.
+    """
+    models = {layer.name for layer in layers if layer.graph is not None}
+    numbers: dict[str, set[int]] = {}
+    for ref in (*outputs, *(ref for call in calls.values() for ref in call.needs)):
+        if ref.layer in models:
+            numbers.setdefault(ref.layer, set()).add(ref.call)
+    from_one = {name for name, found in numbers.items() if 0 not in found}
+    return {(name, number + (name in from_one)): call for (name, number), call in calls.items()}
 
 
 def _class(layer: Fields) -> str:

@@ -85,7 +85,7 @@ def _hdf5(path: Path, size: int, asked: Asked) -> Report:
 
     with Hdf5(str(path), size, budget=Budget(str(path), size, asked.max_bytes)) as file:
         if native.recognised(file):
-            _refuse(file, config=asked.config)
+            _refuse(file, config=asked.config, custom=asked.custom)
             kind, names = f"lrpnumpy HDF5, version {native.version(file)}", native.model_names(file)
             if asked.several and names and asked.which is None:
                 return Report(str(path), kind, None, (), tuple(names))
@@ -156,6 +156,7 @@ def _zip(path: Path, budget: Budget, asked: Asked) -> Report:
 
 def _torch(path: Path, kind: str, source: Source, asked: Asked, described: Any = None) -> Report:
     """Arrays with PyTorch's names, whatever holds them."""
+    _refuse(source, custom=asked.custom)
     names = source.names()
     if not torch.recognised(names):
         shown = ", ".join(names[:10]) or "nothing"

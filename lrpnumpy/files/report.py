@@ -42,7 +42,7 @@ def _described(model: Model) -> list[str]:
     for name, port in model.ports.items():
         lines += _input(name if len(model.ports) > 1 else "", port)
     for node in model.nodes:
-        if node.name != READOUT:
+        if model.readout is None or node.name != READOUT:
             first, *rest = node.layer.described().split("\n")
             lines += [f"  layer {node.name:<3} {first}", *(f"          {line}" for line in rest)]
         if model.readout is None:  # nodes say themselves what they take

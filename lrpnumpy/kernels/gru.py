@@ -35,15 +35,12 @@ import numpy as np
 
 from lrpnumpy.kernels.compile import I1, R1, R2, R3, R4, W1, W2, W3, Int, Scalar, kernel
 from lrpnumpy.kernels.inputs import (
-    add,
     begin_with,
     input_rooms,
     message_rooms,
-    multiply,
     pass_on,
     prepare,
     project,
-    raise_to,
     settle,
     states_before,
 )
@@ -56,11 +53,14 @@ from lrpnumpy.kernels.steps import (
     NONE,
     PROP,
     activate,
+    add,
+    block,
     copy,
     differentiate,
-    flat,
+    fill,
     inverse,
     matrix,
+    part,
     repeat,
     share,
 )
@@ -104,48 +104,46 @@ def forward(
         before, after = t % 2 * n_0, (t + 1) % 2 * n_0
         if all_h:
             before, after = states_before(first, t), states_before(first, t + 1)
-        h_prev, h = states[before : before + n], flat(states[after : after + n])
-        h_before = flat(h_prev)
-        step = kept[7 * row * H : 7 * (row + n) * H] if kinds_kept == 7 else now[: 7 * m]
-        sums, gates, u = step[: 3 * m], step[3 * m : 6 * m], step[6 * m :]
-        z, r, c = gates[:m], gates[m : 2 * m], gates[2 * m :]  # c is the candidate n
+        h_prev, h = part(states, before * H, m), part(states, after * H, m)
+        step = part(kept, 7 * row * H, 7 * m) if kinds_kept == 7 else part(now, 0, 7 * m)
+        sums, N, u = part(step, 0, 3 * m), part(step, 2 * m, m), part(step, 6 * m, m)
+        z, r, c = part(step, 3 * m, m), part(step, 4 * m, m), part(step, 5 * m, m)  # c is the candidate n
         prepare(t, first, x, order, ids, table, U, gathered, projected, span, sums)
         for k in range(3):
-            block = sums[k * m : (k + 1) * m]
-            project(k, t, first, x, order, ids, table, U, gathered, projected, block)
+            sum_k = part(sums, k * m, m)
+            project(k, t, first, x, order, ids, table, U, gathered, projected, sum_k)
             if kinds_kept == 3:
-                copy(block, kept[3 * row * H + k * m : 3 * row * H + (k + 1) * m])
+                copy(sum_k, part(kept, 3 * row * H + k * m, m))
             if k < 2:
-                add_product(h_prev, W[k], matrix(block, n, H))
-                activate(block, gates[k * m : (k + 1) * m], recurrent)
-        N = sums[2 * m :]
+                add_product(matrix(h_prev, n, H), block(W, k), matrix(sum_k, n, H))
+                activate(sum_k, part(step, (3 + k) * m, m), recurrent)
         if reset_after:
             repeat(bn, u)
-            add_product(h_prev, W[2], matrix(u, n, H))
+            add_product(matrix(h_prev, n, H), block(W, 2), matrix(u, n, H))
             for q in range(m):
                 N[q] += r[q] * u[q]
         else:
             for q in range(m):
-                u[q] = r[q] * h_before[q]
-            add_product(matrix(u, n, H), W[2], matrix(N, n, H))
+                u[q] = r[q] * h_prev[q]
+            add_product(matrix(u, n, H), block(W, 2), matrix(N, n, H))
         activate(N, c, activation)
         for q in range(m):
-            h[q] = (one - z[q]) * c[q] + z[q] * h_before[q]
+            h[q] = (one - z[q]) * c[q] + z[q] * h_prev[q]
         if not all_h:
-            copy(h, Hs[:n])
+            copy(h, Hs)
         if rule == NONE:
             continue
-        coefficients = K[kinds * row * H : kinds * (row + n) * H]
+        coefficients = part(K, kinds * row * H, kinds * m)
         if rule == GRADIENT:
-            gradient_step(step, h_before, reset_after, activation, recurrent, coefficients)
+            gradient_step(step, h_prev, reset_after, activation, recurrent, coefficients)
         elif rule == ALL:
-            signal_step(step, h_before, h, reset_after, eps, coefficients)
+            signal_step(step, h_prev, h, reset_after, eps, coefficients)
         elif rule == PROP:
-            shares_step(PROP, step, h_before, h, reset_after, eps, coefficients)
+            shares_step(PROP, step, h_prev, h, reset_after, eps, coefficients)
         elif rule == ABS:
-            shares_step(ABS, step, h_before, h, reset_after, eps, coefficients)
+            shares_step(ABS, step, h_prev, h, reset_after, eps, coefficients)
         else:
-            shares_step(HALF, step, h_before, h, reset_after, eps, coefficients)
+            shares_step(HALF, step, h_prev, h, reset_after, eps, coefficients)
 
 
 @kernel
@@ -173,7 +171,7 @@ def backward(
     """Messages are linear in R_h, the coefficients say by which rule."""
     H = Hs.shape[1]
     G, n_0, R = W.shape[0], first[1], first[-1]
-    gate = 2 if G == 1 else 0
+    only = 2 if G == 1 else 0  # the first gate that receives anything
     zero = Hs.dtype.type(0)
     kinds = K.size // (R * H)
     shares = kinds == KINDS_SHARED
@@ -189,66 +187,63 @@ def backward(
         row = first[t]
         n = first[t + 1] - row
         m = n * H
-        r_h, to_h = flat(carry[:n]), direct[:m]
-        k = K[kinds * row * H : kinds * (row + n) * H]
-        k_r, k_n = k[(G - 2) * m : (G - 1) * m], k[(G - 1) * m : G * m]
-        k_u, h_to_h, leak = k[G * m : (G + 1) * m], k[(G + 1) * m : (G + 2) * m], k[(G + 2) * m : (G + 3) * m]
-        s, s_u = now[: G * m], now[G * m : (G + 1) * m]  # s of Z, R, N, or of N alone; s of u, or (s_N W_n)
-        s_r, s_n = s[(G - 2) * m : (G - 1) * m], s[(G - 1) * m :]
+        r_h, to_h, lost = part(carry, 0, m), part(direct, 0, m), part(leaked, 0, m)
+        k = part(K, kinds * row * H, kinds * m)
+        # With G = 3 blocks: the kinds 0 to 5, and s of Z, R, N, u. With one: the kinds 2 to 5, and s of N and u.
+        k_n, k_u, h_to_h = part(k, (G - 1) * m, m), part(k, G * m, m), part(k, (G + 1) * m, m)
+        s = part(now, 0, G * m)
+        s_n, s_u = part(now, (G - 1) * m, m), part(now, G * m, m)
         if R_steps.shape[0] > 0:
-            add(flat(R_steps[row : row + n]), r_h)
+            add(part(R_steps, row * H, m), r_h)
         if R_states.shape[0] > 0:
-            copy(r_h, R_states[0][row : row + n])
-        if is_lrp:
-            raise_to(tops, r_h)
-            lost = leaked[:m]
-            for q in range(m):
-                lost[q] += leak[q] * r_h[q]
-        if G > 1:
-            for q in range(m):
-                s[q] = k[q] * r_h[q]
+            copy(r_h, part(R_states, row * H, m))
         for q in range(m):
             s_n[q] = k_n[q] * r_h[q]
             to_h[q] = h_to_h[q] * r_h[q]
+        if is_lrp:
+            leak, top = part(k, (G + 2) * m, m), part(tops, 0, m)
+            for q in range(m):
+                lost[q] += leak[q] * r_h[q]
+                size = abs(r_h[q])
+                top[q] = size if size > top[q] else top[q]
         if shares:
-            spread(k[7 * m : 8 * m], r_h, alike[:n])
-            spread(k[8 * m : 9 * m], r_h, alike_h[:n])
+            spread(part(k, 7 * m, m), r_h, part(alike, 0, n))
+            spread(part(k, 8 * m, m), r_h, part(alike_h, 0, n))
         if reset_after:
             for q in range(m):
                 s_u[q] = k_u[q] * r_h[q]
-            if G > 1:
-                for q in range(m):
-                    s_r[q] = k_r[q] * r_h[q]
         else:
-            for q in range(m):
-                s_u[q] = zero
-            add_product(matrix(s_n, n, H), W[G - 1], matrix(s_u, n, H))
+            fill(s_u, zero)  # it is (s_N W_n) here
+            add_product(matrix(s_n, n, H), block(W, G - 1), matrix(s_u, n, H))
             if shares:
-                share_reset(k, r_h, s_u, alike[:n], alike_h[:n])
+                share_reset(k, r_h, s_u, part(alike, 0, n), part(alike_h, 0, n))
             for q in range(m):
                 to_h[q] += k_u[q] * s_u[q]
-            if G > 1:
+        if G > 1:
+            k_r, s_r, to_r = part(k, m, m), part(s, m, m), r_h if reset_after else s_u
+            for q in range(m):
+                s[q] = k[q] * r_h[q]
+                s_r[q] = k_r[q] * to_r[q]
+            if is_lrp and not reset_after:
+                leak_u = part(k, 6 * m, m)
                 for q in range(m):
-                    s_r[q] = k_r[q] * s_u[q]
-                if is_lrp and not shares:
-                    leak_u, lost = k[6 * m : 7 * m], leaked[:m]
-                    for q in range(m):
-                        lost[q] += leak_u[q] * s_u[q]
-        for block in range(G + 1 if is_lrp else 0):
-            add(now[block * m : (block + 1) * m], s_sums[block * n_0 * H : block * n_0 * H + m])
-        for q in range(m):
-            r_h[q] = zero
-        for block in range(G - 1):
-            add_product(matrix(s[block * m : (block + 1) * m], n, H), W[block], carry[:n])
+                    lost[q] += leak_u[q] * s_u[q]
+        for j in range(G + 1 if is_lrp else 0):
+            add(part(now, j * m, m), part(s_sums, j * n_0 * H, m))
+        fill(r_h, zero)
+        for j in range(G - 1):
+            add_product(matrix(part(s, j * m, m), n, H), block(W, j), matrix(r_h, n, H))
         if reset_after:
-            add_product(matrix(s_u, n, H), W[G - 1], carry[:n])
-        if is_lrp and (reset_after or G > 1):
-            before = states_before(first, t)
-            multiply(r_h, flat(Hs[before : before + n]))
-        add(to_h, r_h)
+            add_product(matrix(s_u, n, H), block(W, G - 1), matrix(r_h, n, H))
+        if is_lrp:
+            h_prev = part(Hs, states_before(first, t) * H, m)
+            for q in range(m):
+                r_h[q] = r_h[q] * h_prev[q] + to_h[q]
+        else:
+            add(to_h, r_h)
         for q in range(m if shares else 0):
             r_h[q] += alike_h[q // H]
-        pass_on(s, t, first, order, ids, x, table, b, U, gate, is_lrp, alike, waiting, r_x, tops_x, waiting_to, R_x)
+        pass_on(s, t, first, order, ids, x, table, b, U, only, is_lrp, alike, waiting, r_x, tops_x, waiting_to, R_x)
     if R_0.shape[0] > 0:
         copy(carry, R_0[0])
     if not is_lrp:
@@ -260,8 +255,8 @@ def backward(
             ledger[2, q] += carry[q, j]
             if not shares:
                 ledger[1, q] += leaked[q * H + j]
-                for block in range(G):
-                    ledger[0, q] += s_sums[(block * n_0 + q) * H + j] * b[gate + block, j]
+                for gate in range(G):
+                    ledger[0, q] += s_sums[(gate * n_0 + q) * H + j] * b[only + gate, j]
                 if reset_after:
                     ledger[0, q] += s_sums[(G * n_0 + q) * H + j] * bn[j]
 
@@ -281,7 +276,7 @@ def share_reset(k, R_h, u, alike, alike_h) -> None:  # type: ignore[no-untyped-d
     m = R_h.size
     n = alike.size
     H = m // n
-    to_each_u, value, to_each = k[9 * m : 10 * m], k[10 * m : 11 * m], k[11 * m :]
+    to_each_u, value, to_each = part(k, 9 * m, m), part(k, 10 * m, m), part(k, 11 * m, m)
     for q in range(n):
         total, back = R_h.dtype.type(0), R_h.dtype.type(0)
         for j in range(q * H, (q + 1) * H):
@@ -296,11 +291,11 @@ def share_reset(k, R_h, u, alike, alike_h) -> None:  # type: ignore[no-untyped-d
 def gradient_step(step, h_prev, reset_after, activation: int, recurrent: int, k) -> None:  # type: ignore[no-untyped-def]
     """Partial derivatives."""
     m = h_prev.size
-    z, r, c, u = step[3 * m : 4 * m], step[4 * m : 5 * m], step[5 * m : 6 * m], step[6 * m :]
-    K_z, K_r, K_n, K_u, h_to_h = k[:m], k[m : 2 * m], k[2 * m : 3 * m], k[3 * m : 4 * m], k[4 * m :]
+    z, r, c, u = part(step, 3 * m, m), part(step, 4 * m, m), part(step, 5 * m, m), part(step, 6 * m, m)
+    K_z, K_r, K_n, K_u, h_to_h = part(k, 0, m), part(k, m, m), part(k, 2 * m, m), part(k, 3 * m, m), part(k, 4 * m, m)
     one = z.dtype.type(1)
-    differentiate(step[: 2 * m], step[3 * m : 5 * m], k[: 2 * m], recurrent)
-    differentiate(step[2 * m : 3 * m], c, K_n, activation)
+    differentiate(part(step, 0, 2 * m), part(step, 3 * m, 2 * m), part(k, 0, 2 * m), recurrent)
+    differentiate(part(step, 2 * m, m), c, K_n, activation)
     for q in range(m):
         K_z[q] *= h_prev[q] - c[q]
         K_n[q] *= one - z[q]
@@ -318,8 +313,14 @@ def gradient_step(step, h_prev, reset_after, activation: int, recurrent: int, k)
 def signal_step(step, h_prev, h, reset_after, eps, k) -> None:  # type: ignore[no-untyped-def]
     """The signal takes all: n and h_prev of the sum h, and u of the reset product."""
     m = h.size
-    N, z, r, c, u = step[2 * m : 3 * m], step[3 * m : 4 * m], step[4 * m : 5 * m], step[5 * m : 6 * m], step[6 * m :]
-    K_n, K_u, h_to_h, leak = k[:m], k[m : 2 * m], k[2 * m : 3 * m], k[3 * m :]
+    N, z, r, c, u = (
+        part(step, 2 * m, m),
+        part(step, 3 * m, m),
+        part(step, 4 * m, m),
+        part(step, 5 * m, m),
+        part(step, 6 * m, m),
+    )
+    K_n, K_u, h_to_h, leak = part(k, 0, m), part(k, m, m), part(k, 2 * m, m), part(k, 3 * m, m)
     one = h.dtype.type(1)
     for q in range(m):
         over, lost = inverse(h[q], eps)
@@ -341,10 +342,10 @@ def signal_step(step, h_prev, h, reset_after, eps, k) -> None:  # type: ignore[n
 def shares_step(rule: int, step, h_prev, h, reset_after, eps, k) -> None:  # type: ignore[no-untyped-def]
     """A product rule that gives to gates, too."""
     m = h.size
-    Z, R, N = step[:m], step[m : 2 * m], step[2 * m : 3 * m]
-    z, r, c, u = step[3 * m : 4 * m], step[4 * m : 5 * m], step[5 * m : 6 * m], step[6 * m :]
-    K_z, K_r, K_n, K_u, h_to_h = k[:m], k[m : 2 * m], k[2 * m : 3 * m], k[3 * m : 4 * m], k[4 * m : 5 * m]
-    leak, leak_u = k[5 * m : 6 * m], k[6 * m :]
+    Z, R, N = part(step, 0, m), part(step, m, m), part(step, 2 * m, m)
+    z, r, c, u = part(step, 3 * m, m), part(step, 4 * m, m), part(step, 5 * m, m), part(step, 6 * m, m)
+    K_z, K_r, K_n, K_u, h_to_h = part(k, 0, m), part(k, m, m), part(k, 2 * m, m), part(k, 3 * m, m), part(k, 4 * m, m)
+    leak, leak_u = part(k, 5 * m, m), part(k, 6 * m, m)
     one = h.dtype.type(1)
     for q in range(m):
         over, lost = inverse(h[q], eps)

@@ -21,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 
 from lrpnumpy.kernels.product import add_product
-from lrpnumpy.kernels.steps import copy, flat, matrix, repeat
+from lrpnumpy.kernels.steps import add, block, copy, fill, flat, matrix, multiply, part, raise_to, repeat, sum_of
 
 FEW = 4  # sequences
 TOGETHER = 48  # rows
@@ -74,32 +74,43 @@ def prepare(t, first, x, order, ids, table, U, gathered, projected, span, z) -> 
     m = n * H
     if ids.size > 0:
         for s in range(n):
-            u_x = table[ids[order[row + s] if order.size > 0 else row + s]]
+            u_x = block(table, ids[order[row + s] if order.size > 0 else row + s])
             for k in range(gates):
-                copy(u_x[k * H : (k + 1) * H], z[k * m + s * H : k * m + (s + 1) * H])
+                copy(part(u_x, k * H, H), part(z, k * m + s * H, H))
         return
     if row + n > span[1]:  # the next inputs, unless those of several steps are there already
         span[0] = row
         span[1] = min(row + ahead, first[-1]) if ahead > 0 else row + n
-        for s in range(span[1] - row if ahead > 0 or order.size > 0 else 0):
-            copy(x[order[row + s] if order.size > 0 else row + s], gathered[s])
+        count = span[1] - row
+        if order.size > 0:
+            gather(x, part(order, row, count), gathered)
+        elif ahead > 0:
+            copy(part(x, row * x.shape[1], count * x.shape[1]), gathered)
         for k in range(gates if ahead > 0 else 0):
-            repeat(table[0][k * H : (k + 1) * H], flat(projected[k]))
-            add_product(gathered[: span[1] - row], U[k], projected[k][: span[1] - row])
+            repeat(part(table, k * H, H), flat(block(projected, k)))
+            now = matrix(part(projected, k * ahead * H, count * H), count, H)
+            add_product(matrix(part(gathered, 0, count * x.shape[1]), count, x.shape[1]), block(U, k), now)
     for k in range(gates if ahead > 0 else 0):
-        copy(projected[k][row - span[0] : row - span[0] + n], z[k * m : (k + 1) * m])
+        copy(part(projected, (k * ahead + row - span[0]) * H, m), part(z, k * m, m))
+
+
+def gather(x, rows, out) -> None:  # type: ignore[no-untyped-def]
+    """out = x[rows], in the first rows of out."""
+    D = x.shape[1]
+    for s in range(rows.size):
+        copy(block(x, rows[s]), part(out, s * D, D))
 
 
 def project(k, t, first, x, order, ids, table, U, gathered, projected, z) -> None:  # type: ignore[no-untyped-def]
     """All other inputs, one gate at a time, while its numbers are in the cache: z = U x + b, flat (n, H)."""
     if ids.size > 0 or projected.shape[1] > 0:
         return
-    row, n, H = first[t], first[t + 1] - first[t], projected.shape[2]
-    repeat(table[0][k * H : (k + 1) * H], z)
+    row, n, H, D = first[t], first[t + 1] - first[t], projected.shape[2], x.shape[1]
+    repeat(part(table, k * H, H), z)
     if order.size > 0:
-        add_product(gathered[:n], U[k], matrix(z, n, H))
+        add_product(matrix(part(gathered, 0, n * D), n, D), block(U, k), matrix(z, n, H))
     else:
-        add_product(x[row : row + n], U[k], matrix(z, n, H))
+        add_product(matrix(part(x, row * D, n * D), n, D), block(U, k), matrix(z, n, H))
 
 
 # -- backwards ---------------------------------------------------------------------------------------------------------
@@ -129,15 +140,13 @@ def pass_on(s, t, first, order, ids, x, table, b, U, gate, is_lrp, alike, waitin
         return
     row, n, H = first[t], first[t + 1] - first[t], b.shape[1]
     if ids.size > 0:
-        to_words(s, row, n, order, ids, table, b, gate, is_lrp, r_x[0], tops, R_x)
+        to_words(s, row, n, order, ids, table, b, gate, is_lrp, part(r_x, 0, H), tops, R_x)
     elif waiting.size == 0:
         to_inputs(s, t, t + 1, first, order, x, U, is_lrp, alike, r_x, tops, R_x)
     else:
-        blocks, last = U.shape[0], first[end[0]]
-        room = r_x.shape[1]
-        for block in range(blocks):
-            at = ((block + 1) * room - (last - row)) * H
-            copy(s[block * n * H : (block + 1) * n * H], waiting[at : at + n * H])
+        last, room = first[end[0]], r_x.shape[1]
+        for k in range(U.shape[0]):
+            copy(part(s, k * n * H, n * H), part(waiting, ((k + 1) * room - (last - row)) * H, n * H))
         if t == 0 or last - first[t - 1] > room:
             to_inputs(waiting, t, end[0], first, order, x, U, is_lrp, alike, r_x, tops, R_x)
             end[0] = t
@@ -145,94 +154,58 @@ def pass_on(s, t, first, order, ids, x, table, b, U, gate, is_lrp, alike, waitin
 
 def to_inputs(s, t, end, first, order, x, U, is_lrp, alike, r_x, tops, R_x) -> None:  # type: ignore[no-untyped-def]
     """The steps from t to end: their s comes last in each block of the flat array."""
-    begin, count = first[t], first[end] - first[t]
+    row, count, D = first[t], first[end] - first[t], x.shape[1]
     blocks, H = U.shape[0], U.shape[2]
     apart = s.size // blocks
-    message, zero = r_x[0][:count], r_x.dtype.type(0)
-    numbers = flat(message)
-    for q in range(numbers.size):
-        numbers[q] = zero
-    for block in range(blocks):
-        part = s[(block + 1) * apart - count * H : (block + 1) * apart]
-        add_product(matrix(part, count, H), U[block], message)
+    message = part(r_x, 0, count * D)
+    fill(message, r_x.dtype.type(0))
+    for k in range(blocks):
+        s_k = part(s, (k + 1) * apart - count * H, count * H)
+        add_product(matrix(s_k, count, H), block(U, k), matrix(message, count, D))
     if is_lrp and order.size == 0:
-        multiply(numbers, flat(x[begin : begin + count]))
+        multiply(message, part(x, row * D, count * D))
     elif is_lrp:
-        for q in range(count):
-            copy(x[order[begin + q]], r_x[1][q])
-        multiply(numbers, flat(r_x[1][:count]))
-    for q in range(min(alike.size, count)):
-        for d in range(message.shape[1]):
-            message[q, d] += alike[q]
+        x_read = block(r_x, 1)
+        gather(x, part(order, row, count), x_read)
+        multiply(message, part(x_read, 0, count * D))
+    for q in range(min(alike.size, count) * D):
+        message[q] += alike[q // D]
     if order.size == 0:
-        add(flat(R_x[begin : begin + count]), numbers)
-        copy(numbers, flat(R_x[begin : begin + count]))
+        add(part(R_x, row * D, count * D), message)
+        copy(message, part(R_x, row * D, count * D))
     else:
         for q in range(count):
-            add(R_x[order[begin + q]], message[q])
-            copy(message[q], R_x[order[begin + q]])
+            add(block(R_x, order[row + q]), part(message, q * D, D))
+            copy(part(message, q * D, D), block(R_x, order[row + q]))
     if is_lrp and (end == t + 1 or first[1] == 1):  # what the inputs have got by now, from another direction too
-        raise_to(tops, numbers)
+        raise_to(tops, message)
     elif is_lrp:
         for step in range(t, end):
-            raise_to(tops, flat(message[first[step] - begin : first[step + 1] - begin]))
+            raise_to(tops, part(message, (first[step] - row) * D, (first[step + 1] - first[step]) * D))
 
 
-def multiply(part, x) -> None:  # type: ignore[no-untyped-def]
-    """part *= x."""
-    for q in range(part.size):
-        part[q] *= x[q]
-
-
-def raise_to(tops, part) -> None:  # type: ignore[no-untyped-def]
-    """tops = max(tops, |part|); of the first numbers, where part has fewer."""
-    top = tops[: part.size]
-    for q in range(part.size):
-        size = abs(part[q])
-        top[q] = size if size > top[q] else top[q]
-
-
-def add(part, total) -> None:  # type: ignore[no-untyped-def]
-    """total += part."""
-    for q in range(part.size):
-        total[q] += part[q]
-
-
-def to_words(s, row, n, order, ids, table, b, gate, is_lrp, r_x, tops, R_x) -> None:  # type: ignore[no-untyped-def]
+def to_words(s, row, n, order, ids, table, b, gate, is_lrp, message, tops, R_x) -> None:  # type: ignore[no-untyped-def]
     """The same for words that were looked up projected: R_x += s U x, whose columns are still to be summed."""
     H = b.shape[1]
     blocks = s.size // (n * H)
-    message, zero = r_x[0], r_x.dtype.type(0)
     for q in range(n):
         at = order[row + q] if order.size > 0 else row + q
-        u_x, total = table[ids[at]], R_x[at]
-        for j in range(H):
-            message[j] = zero
-        for block in range(blocks):
-            k = gate + block
-            at_s = (block * n + q) * H
-            part, u_x_k, b_k = s[at_s : at_s + H], u_x[k * H : (k + 1) * H], b[k]
+        u_x = block(table, ids[at])
+        fill(message, message.dtype.type(0))
+        for k in range(blocks):
+            s_k, u_x_k, b_k = part(s, (k * n + q) * H, H), part(u_x, (gate + k) * H, H), block(b, gate + k)
             for j in range(H):
-                message[j] += part[j] * (u_x_k[j] - b_k[j])
-        for j in range(H):
-            total[j] += message[j]
+                message[j] += s_k[j] * (u_x_k[j] - b_k[j])
+        add(message, block(R_x, at))
         if is_lrp:
-            tops[q] = max(tops[q], abs(sum_of(total)))
-
-
-def sum_of(x):  # type: ignore[no-untyped-def]
-    """The sum of the numbers in a flat array, in any order."""
-    total = x.dtype.type(0)
-    for q in range(x.size):
-        total += x[q]
-    return total
+            tops[q] = max(tops[q], abs(sum_of(block(R_x, at))))
 
 
 def settle(ledger, tops) -> None:  # type: ignore[no-untyped-def]
     """Raise the largest message of each sequence, ledger[3], to the largest of its numbers in tops."""
     n = ledger.shape[1]
     for q in range(n):
-        for size in matrix(tops, n, tops.size // n)[q]:
+        for size in part(tops, q * (tops.size // n), tops.size // n):
             ledger[3, q] = max(ledger[3, q], size)
 
 
@@ -240,9 +213,8 @@ def overloads() -> None:
     """Let kernels call these functions."""
     from numba.extending import register_jitable
 
-    register_jitable(fastmath={"contract", "reassoc"})(sum_of)  # so that it is vectorised
     rooms = (input_rooms, message_rooms)
-    for helper in (states_before, lengths_of, begin_with, *rooms, to_inputs, multiply, raise_to, add, to_words, settle):
+    for helper in (states_before, lengths_of, begin_with, *rooms, gather, to_inputs, to_words, settle):
         register_jitable(helper)
     for helper in (prepare, project, pass_on):  # at every step, with so many arrays that the call would take time
         register_jitable(forceinline=True)(helper)

@@ -41,11 +41,15 @@ from lrpnumpy.kernels.steps import (
     NONE,
     PROP,
     activate,
+    add,
+    block,
     copy,
     differentiate,
-    flat,
+    fill,
     inverse,
     matrix,
+    multiply,
+    part,
     share,
 )
 
@@ -86,32 +90,32 @@ def forward(
         n = first[t + 1] - row
         m = n * H
         before, after = states_before(first, t), states_before(first, t + 1)
-        h_prev = Hs[before : before + n] if all_h else Hs[:n]
-        h = flat(Hs[after : after + n] if all_h else Hs[:n])
+        h_prev = matrix(part(Hs, before * H if all_h else 0, m), n, H)
+        h = part(Hs, after * H if all_h else 0, m)
         if not all_c:
             before, after = t % 2 * n_0, (t + 1) % 2 * n_0
-        c_prev, c = flat(cells[before : before + n]), flat(cells[after : after + n])
-        step = kept[9 * row * H : 9 * (row + n) * H] if kinds_kept == 9 else now[: 9 * m]
-        z, a, y = step[: 4 * m], step[4 * m : 8 * m], step[8 * m :]
+        c_prev, c = part(cells, before * H, m), part(cells, after * H, m)
+        step = part(kept, 9 * row * H, 9 * m) if kinds_kept == 9 else part(now, 0, 9 * m)
+        z, a, y = part(step, 0, 4 * m), part(step, 4 * m, 4 * m), part(step, 8 * m, m)
         prepare(t, first, x, order, ids, table, U, gathered, projected, span, z)
         for k in range(4):
-            block = z[k * m : (k + 1) * m]
-            project(k, t, first, x, order, ids, table, U, gathered, projected, block)
+            z_k = part(z, k * m, m)
+            project(k, t, first, x, order, ids, table, U, gathered, projected, z_k)
             if kinds_kept == 4:
-                copy(block, kept[4 * row * H + k * m : 4 * row * H + (k + 1) * m])
-            add_product(h_prev, W[k], matrix(block, n, H))
-            activate(block, a[k * m : (k + 1) * m], activation if k == 2 else recurrent)
-        i, f, g, o = a[:m], a[m : 2 * m], a[2 * m : 3 * m], a[3 * m :]
+                copy(z_k, part(kept, 4 * row * H + k * m, m))
+            add_product(h_prev, block(W, k), matrix(z_k, n, H))
+            activate(z_k, part(a, k * m, m), activation if k == 2 else recurrent)
+        i, f, g, o = part(a, 0, m), part(a, m, m), part(a, 2 * m, m), part(a, 3 * m, m)
         for q in range(m):
             c[q] = f[q] * c_prev[q] + i[q] * g[q]
         activate(c, y, activation)
         for q in range(m):
             h[q] = o[q] * y[q]
         if not all_c and C.shape[0] > 0:
-            copy(c, C[:n])
+            copy(c, C)
         if rule == NONE:
             continue
-        coefficients = K[kinds * row * H : kinds * (row + n) * H]
+        coefficients = part(K, kinds * row * H, kinds * m)
         if rule == GRADIENT:
             gradient_step(z, a, y, c_prev, c, activation, recurrent, coefficients)
         elif rule == ALL:
@@ -147,7 +151,7 @@ def backward(
     """The one backward recursion: messages are linear in R, the coefficients say by which rule."""
     H = Hs.shape[1]
     G, n_0, R = W.shape[0], first[1], first[-1]
-    gate = 2 if G == 1 else 0
+    only = 2 if G == 1 else 0  # the first gate that receives anything
     zero = Hs.dtype.type(0)
     kinds = K.size // (R * H)
     shares = kinds == KINDS_SHARED
@@ -164,21 +168,17 @@ def backward(
         row = first[t]
         n = first[t + 1] - row
         m = n * H
-        r_h, r_c, top, lost = flat(carry[:n]), R_c[:m], tops[:m], leaked[:m]
-        k = K[kinds * row * H : kinds * (row + n) * H]
-        s = now[: G * m]
+        r_h, r_c, top, lost = part(carry, 0, m), part(R_c, 0, m), part(tops, 0, m), part(leaked, 0, m)
+        k, s = part(K, kinds * row * H, kinds * m), part(now, 0, G * m)
         if R_steps.shape[0] > 0:
-            above = flat(R_steps[row : row + n])
-            for q in range(m):
-                r_h[q] += above[q]
+            add(part(R_steps, row * H, m), r_h)
         if R_states.shape[0] > 0:
-            copy(r_h, R_states[0][row : row + n])
+            copy(r_h, part(R_states, row * H, m))
         if G == 1:
-            c_to_c, leak_c, s_sum = k[m : 2 * m], k[2 * m :], s_sums[:m]
-            for q in range(m):
-                r_c[q] += r_h[q]
+            c_to_c, leak_c, s_sum = part(k, m, m), part(k, 2 * m, m), part(s_sums, 0, m)
+            add(r_h, r_c)
             if R_states.shape[0] > 0:
-                copy(r_c, R_states[1][row : row + n])
+                copy(r_c, part(R_states, (R + row) * H, m))
             for q in range(m):
                 s[q] = k[q] * r_c[q]
                 s_sum[q] += s[q]
@@ -188,9 +188,9 @@ def backward(
                 r_c[q] *= c_to_c[q]
                 r_h[q] = zero
         else:
-            k_i, k_f, k_g, k_o = k[:m], k[m : 2 * m], k[2 * m : 3 * m], k[3 * m : 4 * m]
-            s_i, s_f, s_g, s_o = s[:m], s[m : 2 * m], s[2 * m : 3 * m], s[3 * m :]
-            c_to_c, h_to_c = k[4 * m : 5 * m], k[5 * m : 6 * m]
+            k_i, k_f, k_g, k_o = part(k, 0, m), part(k, m, m), part(k, 2 * m, m), part(k, 3 * m, m)
+            s_i, s_f, s_g, s_o = part(s, 0, m), part(s, m, m), part(s, 2 * m, m), part(s, 3 * m, m)
+            c_to_c, h_to_c = part(k, 4 * m, m), part(k, 5 * m, m)
             for q in range(m):
                 r_c[q] += h_to_c[q] * r_h[q]
                 s_i[q] = k_i[q] * r_c[q]
@@ -198,40 +198,32 @@ def backward(
                 s_g[q] = k_g[q] * r_c[q]
                 s_o[q] = k_o[q] * r_h[q]
             if R_states.shape[0] > 0:
-                copy(r_c, R_states[1][row : row + n])
+                copy(r_c, part(R_states, (R + row) * H, m))
             if is_lrp:
-                leak_c, leak_h = k[6 * m : 7 * m], k[7 * m : 8 * m]
+                leak_c, leak_h = part(k, 6 * m, m), part(k, 7 * m, m)
                 for q in range(m):
                     lost[q] += leak_c[q] * r_c[q] + leak_h[q] * r_h[q]
                     size = max(abs(r_h[q]), abs(r_c[q]))
                     top[q] = size if size > top[q] else top[q]
-                for block in range(4):
-                    s_sum, part = s_sums[block * n_0 * H :], s[block * m : (block + 1) * m]
-                    for q in range(m):
-                        s_sum[q] += part[q]
+                for gate in range(4):
+                    add(part(s, gate * m, m), part(s_sums, gate * n_0 * H, m))
             if shares:
-                spread = k[8 * m :]
                 for q in range(n):
                     left = zero
-                    for block in range(4):
-                        source = r_h if block == 3 else r_c
+                    for gate in range(4):
+                        spread, source = part(k, (8 + gate) * m, m), r_h if gate == 3 else r_c
                         for j in range(q * H, (q + 1) * H):
-                            left += spread[block * m + j] * source[j]
+                            left += spread[j] * source[j]
                     alike[q] = left / inputs
-            for q in range(m):
-                r_c[q] *= c_to_c[q]
-                r_h[q] = zero
-        for block in range(G):
-            add_product(matrix(s[block * m : (block + 1) * m], n, H), W[block], carry[:n])
+            multiply(r_c, c_to_c)
+            fill(r_h, zero)
+        for gate in range(G):
+            add_product(matrix(part(s, gate * m, m), n, H), block(W, gate), matrix(r_h, n, H))
         if is_lrp:
-            before = states_before(first, t)
-            h_prev = flat(Hs[before : before + n])
-            for q in range(m):
-                r_h[q] *= h_prev[q]
-        if shares:
-            for q in range(m):
-                r_h[q] += alike[q // H]
-        pass_on(s, t, first, order, ids, x, table, b, U, gate, is_lrp, alike, waiting, r_x, tops_x, waiting_to, R_x)
+            multiply(r_h, part(Hs, states_before(first, t) * H, m))
+        for q in range(m if shares else 0):
+            r_h[q] += alike[q // H]
+        pass_on(s, t, first, order, ids, x, table, b, U, only, is_lrp, alike, waiting, r_x, tops_x, waiting_to, R_x)
     if R_0.shape[0] > 0:
         copy(carry, R_0[0])
         copy(R_c, R_0[1])
@@ -244,19 +236,19 @@ def backward(
             ledger[2, q] += carry[q, j] + R_c[q * H + j]
             if not shares:
                 ledger[1, q] += leaked[q * H + j]
-                for block in range(G):
-                    ledger[0, q] += s_sums[(block * n_0 + q) * H + j] * b[gate + block, j]
+                for gate in range(G):
+                    ledger[0, q] += s_sums[(gate * n_0 + q) * H + j] * b[only + gate, j]
 
 
 def gradient_step(z, a, y, c_prev, c, activation: int, recurrent: int, k) -> None:  # type: ignore[no-untyped-def]
     """Partial derivatives: K from c to z of i, f, g and from h to z of o."""
     m = y.size
-    i, f, g, o = a[:m], a[m : 2 * m], a[2 * m : 3 * m], a[3 * m :]
-    K_i, K_f, K_g, K_o = k[:m], k[m : 2 * m], k[2 * m : 3 * m], k[3 * m : 4 * m]
-    c_to_c, h_to_c = k[4 * m : 5 * m], k[5 * m :]
-    differentiate(z[: 2 * m], a[: 2 * m], k[: 2 * m], recurrent)
-    differentiate(z[2 * m : 3 * m], g, K_g, activation)
-    differentiate(z[3 * m :], o, K_o, recurrent)
+    i, f, g, o = part(a, 0, m), part(a, m, m), part(a, 2 * m, m), part(a, 3 * m, m)
+    K_i, K_f, K_g, K_o = part(k, 0, m), part(k, m, m), part(k, 2 * m, m), part(k, 3 * m, m)
+    c_to_c, h_to_c = part(k, 4 * m, m), part(k, 5 * m, m)
+    differentiate(part(z, 0, 2 * m), part(a, 0, 2 * m), part(k, 0, 2 * m), recurrent)
+    differentiate(part(z, 2 * m, m), g, K_g, activation)
+    differentiate(part(z, 3 * m, m), o, K_o, recurrent)
     differentiate(c, y, h_to_c, activation)
     for q in range(m):
         K_i[q] *= g[q]
@@ -270,9 +262,9 @@ def gradient_step(z, a, y, c_prev, c, activation: int, recurrent: int, k) -> Non
 def signal_step(z, a, c_prev, c, eps, k) -> None:  # type: ignore[no-untyped-def]
     """The signal takes all: nothing but g receives anything."""
     m = c.size
-    i, f, g = a[:m], a[m : 2 * m], a[2 * m : 3 * m]
-    K_g, c_to_c, leak_c = k[:m], k[m : 2 * m], k[2 * m :]
-    z_g = z[2 * m : 3 * m]
+    i, f, g = part(a, 0, m), part(a, m, m), part(a, 2 * m, m)
+    K_g, c_to_c, leak_c = part(k, 0, m), part(k, m, m), part(k, 2 * m, m)
+    z_g = part(z, 2 * m, m)
     for q in range(m):
         over, lost = inverse(c[q], eps)
         gain, lost_z = inverse(z_g[q], eps)
@@ -285,10 +277,10 @@ def signal_step(z, a, c_prev, c, eps, k) -> None:  # type: ignore[no-untyped-def
 def shares_step(rule: int, z, a, y, c_prev, c, eps, k) -> None:  # type: ignore[no-untyped-def]
     """A product rule that gives to gates, too."""
     m = c.size
-    i, f, g, o = a[:m], a[m : 2 * m], a[2 * m : 3 * m], a[3 * m :]
-    z_i, z_f, z_g, z_o = z[:m], z[m : 2 * m], z[2 * m : 3 * m], z[3 * m :]
-    K_i, K_f, K_g, K_o = k[:m], k[m : 2 * m], k[2 * m : 3 * m], k[3 * m : 4 * m]
-    c_to_c, h_to_c, leak_c, leak_h = k[4 * m : 5 * m], k[5 * m : 6 * m], k[6 * m : 7 * m], k[7 * m :]
+    i, f, g, o = part(a, 0, m), part(a, m, m), part(a, 2 * m, m), part(a, 3 * m, m)
+    z_i, z_f, z_g, z_o = part(z, 0, m), part(z, m, m), part(z, 2 * m, m), part(z, 3 * m, m)
+    K_i, K_f, K_g, K_o = part(k, 0, m), part(k, m, m), part(k, 2 * m, m), part(k, 3 * m, m)
+    c_to_c, h_to_c, leak_c, leak_h = part(k, 4 * m, m), part(k, 5 * m, m), part(k, 6 * m, m), part(k, 7 * m, m)
     for q in range(m):
         over, lost = inverse(c[q], eps)
         A, B = f[q] * c_prev[q] * over, i[q] * g[q] * over

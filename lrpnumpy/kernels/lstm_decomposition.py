@@ -30,7 +30,7 @@ from lrpnumpy.kernels.compile import I1, I2, R1, R2, R4, W2, Int, kernel
 from lrpnumpy.kernels.elementary import NARROW, difference, twice_cosh
 from lrpnumpy.kernels.inputs import lengths_of, states_before
 from lrpnumpy.kernels.product import add_product
-from lrpnumpy.kernels.steps import activate, copy, flat, matrix
+from lrpnumpy.kernels.steps import activate, copy, fill, flat, matrix
 
 OWNER, START, STOP, JOIN, ROWS = range(5)  # rows of `variants`
 LOOP = 512  # numbers that an elementwise loop should have at least
@@ -273,12 +273,6 @@ def prepare(fixed, frame, k, size, code):  # type: ignore[no-untyped-def]
             v[q] = scale * (v[q] - b[q])
 
 
-def fill(y, value):  # type: ignore[no-untyped-def]
-    """y = value."""
-    for q in range(y.size):
-        y[q] = value
-
-
 def relevant(a, frame, k, here, spare, code):  # type: ignore[no-untyped-def]
     """a becomes F_ab = K + 1/2 [F(a + b) - F(z - a)]."""
     v, m, K = frame[3 * k][here], frame[3 * k + 1][here], frame[3 * k + 2][here]
@@ -305,5 +299,5 @@ def overloads() -> None:
     """Let kernels call these functions."""
     from numba.extending import register_jitable
 
-    for helper in (arrange, is_quick, beyond, prepare, fill, relevant):
+    for helper in (arrange, is_quick, beyond, prepare, relevant):
         register_jitable(helper)

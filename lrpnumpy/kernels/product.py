@@ -76,7 +76,7 @@ def overloads() -> None:
                 for j in range(M):
                     C[i, j] += target[i, j]
 
-    @overload(add_product)
+    @overload(add_product, jit_options={"forceinline": True})
     def _add_product(A, B, C):
         def compiled(A, B, C):
             add(read_only(A), B, C)

@@ -18,15 +18,12 @@ import numpy as np
 
 from lrpnumpy.kernels.compile import I1, R1, R2, R3, R4, W1, W2, W3, Int, Scalar, kernel
 from lrpnumpy.kernels.inputs import (
-    add,
     begin_with,
     input_rooms,
     message_rooms,
-    multiply,
     pass_on,
     prepare,
     project,
-    raise_to,
     settle,
     states_before,
 )
@@ -39,11 +36,16 @@ from lrpnumpy.kernels.steps import (
     NONE,
     PROP,
     activate,
+    add,
+    block,
     copy,
     differentiate,
-    flat,
+    fill,
     inverse,
     matrix,
+    multiply,
+    part,
+    raise_to,
 )
 
 KINDS = {GRADIENT: 1, ALL: 2, PROP: 2, ABS: 2, HALF: 2}
@@ -80,23 +82,23 @@ def forward(
         n = first[t + 1] - row
         m = n * H
         before, after = states_before(first, t), states_before(first, t + 1)
-        h_prev = Hs[before : before + n] if all_h else Hs[:n]
-        h = flat(Hs[after : after + n] if all_h else Hs[:n])
-        z = now[:m]
+        h_prev = matrix(part(Hs, before * H if all_h else 0, m), n, H)
+        h = part(Hs, after * H if all_h else 0, m)
+        z = part(now, 0, m)
         prepare(t, first, x, order, ids, table, U, gathered, projected, span, z)
         project(0, t, first, x, order, ids, table, U, gathered, projected, z)
         if kinds_kept == 1:
-            copy(z, kept[row * H : (row + n) * H])
-        add_product(h_prev, W[0], matrix(z, n, H))
+            copy(z, part(kept, row * H, m))
+        add_product(h_prev, block(W, 0), matrix(z, n, H))
         activate(z, h, activation)
         if kinds_kept == 2:
-            copy(z, kept[2 * row * H : (2 * row + n) * H])
-            copy(h, kept[(2 * row + n) * H : 2 * (row + n) * H])
-        coefficients = K[kinds * row * H : kinds * (row + n) * H]
+            copy(z, part(kept, 2 * row * H, m))
+            copy(h, part(kept, (2 * row + n) * H, m))
+        coefficients = part(K, kinds * row * H, kinds * m)
         if rule == GRADIENT:
             differentiate(z, h, coefficients, activation)
         elif rule != NONE:
-            gain, leak = coefficients[:m], coefficients[m:]
+            gain, leak = part(coefficients, 0, m), part(coefficients, m, m)
             for q in range(m):
                 gain[q], leak[q] = inverse(z[q], eps)
 
@@ -137,15 +139,15 @@ def backward(
         row = first[t]
         n = first[t + 1] - row
         m = n * H
-        r_h, s = flat(carry[:n]), now[:m]
-        k = K[kinds * row * H : kinds * (row + n) * H]
+        r_h, s = part(carry, 0, m), part(now, 0, m)
+        k = part(K, kinds * row * H, kinds * m)
         if R_steps.shape[0] > 0:
-            add(flat(R_steps[row : row + n]), r_h)
+            add(part(R_steps, row * H, m), r_h)
         if R_states.shape[0] > 0:
-            copy(r_h, R_states[0][row : row + n])
+            copy(r_h, part(R_states, row * H, m))
         if is_lrp:
             raise_to(tops, r_h)
-            leak, lost, s_sum = k[m : 2 * m], leaked[:m], s_sums[:m]
+            leak, lost, s_sum = part(k, m, m), part(leaked, 0, m), part(s_sums, 0, m)
             for q in range(m):
                 s[q] = k[q] * r_h[q]
                 s_sum[q] += s[q]
@@ -157,12 +159,10 @@ def backward(
         else:
             for q in range(m):
                 s[q] = k[q] * r_h[q]
-        for q in range(m):
-            r_h[q] = zero
-        add_product(matrix(s, n, H), W[0], carry[:n])
+        fill(r_h, zero)
+        add_product(matrix(s, n, H), block(W, 0), matrix(r_h, n, H))
         if is_lrp:
-            before = states_before(first, t)
-            multiply(r_h, flat(Hs[before : before + n]))
+            multiply(r_h, part(Hs, states_before(first, t) * H, m))
         for q in range(m if shares else 0):
             r_h[q] += alike[q // H]
         pass_on(s, t, first, order, ids, x, table, b, U, 0, is_lrp, alike, waiting, r_x, tops_x, waiting_to, R_x)

@@ -48,11 +48,11 @@ def activate(z: np.ndarray, y: np.ndarray, code: int) -> None:
             y[q] = z[q]
     elif code == 3:
         for q in range(z.size):
-            y[q] = max(zero, z[q])
+            y[q] = max(z[q], zero)  # in this order NaN stays NaN
     elif code <= 5:
         slope = z.dtype.type(0.2) if code == 4 else one / z.dtype.type(6)
         for q in range(z.size):
-            y[q] = min(one, max(zero, slope * z[q] + half))
+            y[q] = min(max(slope * z[q] + half, zero), one)
     else:
         for q in range(z.size):
             y[q] = rare(float(z[q]), code)
@@ -147,14 +147,28 @@ def gelu_argument(z: float) -> float:
     return math.sqrt(2 / math.pi) * (z + 0.044715 * z * z * z)
 
 
+# Views of contiguous arrays. Numba's own slices check for negative indices and count references, which can take longer
+# than the work of a step with one sequence. These do neither: the array must live longer than its view.
+
+
+def part(x, at, size):  # type: ignore[no-untyped-def]
+    """Numbers of an array of any shape as a flat one: so many of them, from the one at `at` on."""
+    return x.reshape(x.size)[at : at + size]
+
+
 def flat(x):  # type: ignore[no-untyped-def]
-    """A contiguous array as one row of numbers."""
+    """All numbers of an array."""
     return x.reshape(x.size)
 
 
 def matrix(x, rows, columns):  # type: ignore[no-untyped-def]
-    """A flat, contiguous array as a matrix."""
+    """A flat array as a matrix."""
     return x.reshape(rows, columns)
+
+
+def block(x, k):  # type: ignore[no-untyped-def]
+    """x[k], of an array with more than one axis."""
+    return x[k]
 
 
 def copy(x, y) -> None:  # type: ignore[no-untyped-def]
@@ -170,6 +184,40 @@ def repeat(x, y) -> None:  # type: ignore[no-untyped-def]
         more = min(done, y.size - done)
         copy(y[:more], y[done : done + more])
         done += more
+
+
+def fill(y, value) -> None:  # type: ignore[no-untyped-def]
+    """y = value."""
+    for q in range(y.size):
+        y[q] = value
+
+
+def multiply(y, x) -> None:  # type: ignore[no-untyped-def]
+    """y *= x."""
+    for q in range(y.size):
+        y[q] *= x[q]
+
+
+def raise_to(tops, x) -> None:  # type: ignore[no-untyped-def]
+    """tops = max(tops, |x|); of the first numbers, where x has fewer."""
+    top = part(tops, 0, x.size)
+    for q in range(x.size):
+        size = abs(x[q])
+        top[q] = size if size > top[q] else top[q]
+
+
+def add(x, total) -> None:  # type: ignore[no-untyped-def]
+    """total += x; to the first numbers, where x has fewer."""
+    for q in range(x.size):
+        total[q] += x[q]
+
+
+def sum_of(x):  # type: ignore[no-untyped-def]
+    """The sum of the numbers in a flat array, in any order."""
+    total = x.dtype.type(0)
+    for q in range(x.size):
+        total += x[q]
+    return total
 
 
 def inverse(z, eps):  # type: ignore[no-untyped-def]
@@ -197,7 +245,7 @@ def share(rule, gate, signal, eps):  # type: ignore[no-untyped-def]
 
 def overloads() -> None:
     """Let kernels call these functions."""
-    from numba.core import cgutils, imputils, types
+    from numba.core import cgutils, types
     from numba.extending import intrinsic, overload, register_jitable
     from numba.np.arrayobj import populate_array
 
@@ -212,31 +260,52 @@ def overloads() -> None:
 
         return types.void(x, y), generate
 
-    def view(context, builder, x, value, shape):
-        """The array x with another shape; Numba's own reshape is a call of a C function."""
+    def view(context, builder, x, value, at, shape):
+        """An array of this shape that begins at a number of x."""
         kind = x.copy(ndim=len(shape))
         source, out = context.make_array(x)(context, builder, value), context.make_array(kind)(context, builder)
-        strides = [
-            source.itemsize if k == len(shape) - 1 else builder.mul(source.itemsize, shape[-1])
-            for k in range(len(shape))
-        ]
-        populate_array(out, source.data, shape, strides, source.itemsize, source.meminfo, source.parent)
-        return imputils.impl_ret_borrowed(context, builder, kind, out._getvalue())
+        strides = [source.itemsize]
+        for size in shape[:0:-1]:
+            strides.insert(0, builder.mul(strides[0], size))
+        populate_array(out, builder.gep(source.data, [at]), shape, strides, source.itemsize, meminfo=None)
+        return out._getvalue()
+
+    @intrinsic
+    def part_view(typing_context, x, at, size):
+        def generate(context, builder, signature, arguments):
+            return view(context, builder, x, arguments[0], arguments[1], [arguments[2]])
+
+        return x.copy(ndim=1)(x, types.intp, types.intp), generate
 
     @intrinsic
     def flat_view(typing_context, x):
         def generate(context, builder, signature, arguments):
-            numbers = context.make_array(x)(context, builder, arguments[0]).nitems
-            return view(context, builder, x, arguments[0], [numbers])
+            size = context.make_array(x)(context, builder, arguments[0]).nitems
+            return view(context, builder, x, arguments[0], size.type(0), [size])
 
         return x.copy(ndim=1)(x), generate
 
     @intrinsic
     def matrix_view(typing_context, x, rows, columns):
         def generate(context, builder, signature, arguments):
-            return view(context, builder, x, arguments[0], arguments[1:])
+            return view(context, builder, x, arguments[0], arguments[1].type(0), arguments[1:])
 
         return x.copy(ndim=2)(x, types.intp, types.intp), generate
+
+    @intrinsic
+    def block_view(typing_context, x, k):
+        def generate(context, builder, signature, arguments):
+            shape = cgutils.unpack_tuple(builder, context.make_array(x)(context, builder, arguments[0]).shape)[1:]
+            at = arguments[1]
+            for size in shape:
+                at = builder.mul(at, size)
+            return view(context, builder, x, arguments[0], at, shape)
+
+        return x.copy(ndim=x.ndim - 1)(x, types.intp), generate
+
+    @overload(part)
+    def _part(x, at, size):
+        return lambda x, at, size: part_view(x, at, size)
 
     @overload(flat)
     def _flat(x):
@@ -246,12 +315,17 @@ def overloads() -> None:
     def _matrix(x, rows, columns):
         return lambda x, rows, columns: matrix_view(x, rows, columns)
 
+    @overload(block)
+    def _block(x, k):
+        return lambda x, k: block_view(x, k)
+
     @overload(copy)
     def _copy(x, y):  # a loop would spend its time on what is left over when vectors are through
         return lambda x, y: move(x, y)
 
     rarely = (rare, rare_slope, softplus, exponential, gelu_argument)
-    for helper in (*rarely, repeat, inverse, share):
+    register_jitable(fastmath={"contract", "reassoc"})(sum_of)  # so that it is vectorised
+    for helper in (*rarely, repeat, fill, multiply, add, raise_to, inverse, share):
         register_jitable(helper)
     for helper in (activate, differentiate):  # a call costs as much as ten numbers
         register_jitable(forceinline=True)(helper)

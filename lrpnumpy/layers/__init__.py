@@ -9,6 +9,7 @@ from lrpnumpy.layers.bidirectional import Bidirectional
 from lrpnumpy.layers.conv import Conv1D
 from lrpnumpy.layers.dense import Dense
 from lrpnumpy.layers.embedding import Embedding
+from lrpnumpy.layers.error import Square, SumAll
 from lrpnumpy.layers.gru import GRU
 from lrpnumpy.layers.join import Add, Average, Concat, Multiply, Subtract
 from lrpnumpy.layers.lstm import LSTM
@@ -22,7 +23,7 @@ from lrpnumpy.layers.shape import Flatten, Repeat, Reshape, Reverse, Slice
 _KINDS: tuple[type[Layer], ...] = (
     LSTM, GRU, RNN, Bidirectional, Dense, Conv1D, MaxPool1D, AvgPool1D, Mean, Max, Sum, LastRow, Activation, Affine,
     LayerNorm, Concat, Add, Average, Subtract, Multiply, Repeat, Flatten, Reshape, Slice, Reverse, AttentionPool,
-    Attention, AdditiveAttention, MultiHeadAttention,
+    Attention, AdditiveAttention, MultiHeadAttention, Square, SumAll,
 )  # fmt: skip
 LAYERS = {kind.__name__: kind for kind in _KINDS}  # by their names in a file
 
@@ -60,6 +61,8 @@ __all__ = [
     "Reverse",
     "Size",
     "Slice",
+    "Square",
     "Subtract",
     "Sum",
+    "SumAll",
 ]

@@ -235,7 +235,10 @@ class Layer(Record):
 
     def described(self) -> str:
         """One line for `inspect`."""
-        return type(self).__name__
+        said = [
+            f"{name} {value}" for name, value in self.settings().items() if value is not None and value is not False
+        ]
+        return ", ".join([type(self).__name__, *said])
 
 
 class Outputs(NamedTuple):

@@ -285,13 +285,6 @@ class Slice(Layer):
         start, stop = (np.clip(-((first - at) // self.step), 0, count) for at in (part.start, part.stop))
         return Part(beta, delta, part.owner, start, stop, np.zeros_like(start))
 
-    def described(self) -> str:
-        """One line for `inspect`."""
-        numbers = [
-            f"{name} {value}" for name in ("index", "start", "stop") if (value := getattr(self, name)) is not None
-        ]
-        return f"Slice of {self.axis}, {', '.join(numbers)}, step {self.step}"
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Reverse(Layer):

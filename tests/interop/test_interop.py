@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
-from interop import write, zoo
+from interop import kerasgraph, write, zoo
 from networks import close
 
 import lrpnumpy as lrp
@@ -57,6 +57,38 @@ def test_scores_and_explanations(written, kind):
         for method in ("lrp-all", "gradient-x-input"):
             got, want = (lrp.explain(m, x, method=method, target=0) for m in (model, same))
             np.testing.assert_array_equal(got.relevance, want.relevance, err_msg=f"{kind} {name}")
+
+
+@pytest.mark.parametrize("kind", ["keras3", "tf_keras"])
+def test_graphs_of_keras(tmp_path, kind):
+    for module in NEEDS[kind]:
+        pytest.importorskip(module)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        rows = dict(kerasgraph.written(kind, tmp_path))
+    assert len(rows) == 2 * len(kerasgraph.NETWORKS)
+    for name, row in rows.items():
+        model = kerasgraph.opened(tmp_path / name, row)
+        close(lrp.predict(model, kerasgraph.record(model, row)), row["scores"], tol=1e-5)
+
+
+def test_cudnn_gru(tmp_path):
+    """tf-keras writes CuDNNGRU anywhere but runs it on a GPU only; its GRU reads the file and runs."""
+    keras = pytest.importorskip("tf_keras")
+    from tf_keras.src.layers.rnn.cudnn_gru import CuDNNGRU
+
+    def model(cell):
+        layers = keras.layers
+        both = layers.Bidirectional(cell(3, return_sequences=True))
+        return keras.Sequential([layers.Input((None, 4)), both, cell(2), layers.Dense(2)])
+
+    rng = np.random.default_rng(0)
+    given, runs = model(CuDNNGRU), model(keras.layers.GRU)
+    given.set_weights([rng.normal(0, 0.6, array.shape) for array in given.get_weights()])
+    given.save(tmp_path / "model.h5")
+    runs.load_weights(tmp_path / "model.h5")
+    x = rng.normal(size=(6, 4)).astype(np.float32)
+    close(lrp.predict(files.load(tmp_path / "model.h5"), x), np.asarray(runs(x[None]))[0], tol=1e-5)
 
 
 @pytest.mark.parametrize("layers", [1, 2])
