@@ -15,7 +15,7 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, finite, float_array, whole
 from lrpnumpy.layers.attention_blocks import Additive, Block, Dot, back_through_blocks, blocks
-from lrpnumpy.layers.base import Keep, Layer, Ran, Size, takes
+from lrpnumpy.layers.base import Keep, Layer, Ran, Size, missing, takes
 from lrpnumpy.packed import Packed, Part
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_matrix
 
@@ -49,7 +49,7 @@ class PlainAttention(StepAttention):
     @property
     def score(self) -> Dot | Additive:
         """How well a query and a key fit."""
-        raise NotImplementedError  # pragma: no cover
+        raise missing(self, "score")  # pragma: no cover
 
     def sizes(self, query: Size, value: Size, key: Size | None = None) -> Size:  # type: ignore[override]
         """(d), (M) and (d) to (M), with the steps of the query."""

@@ -127,6 +127,11 @@ class Ran(NamedTuple):
     trace: Any  # what else the layer's own way back asks for
 
 
+def missing(layer: Any, name: str) -> TypeError:
+    """What the author of a layer is told who has left out a function that every layer of its kind has."""
+    return TypeError(f"{type(layer).__name__} must define {name}; lrpnumpy/layers/base.py shows a whole layer.")
+
+
 class Layer(Record):
     """One node of a network."""
 
@@ -136,15 +141,15 @@ class Layer(Record):
 
     def sizes(self, *inputs: Size) -> Size:
         """Size of the main output, or an LrpError."""
-        raise NotImplementedError  # pragma: no cover
+        raise missing(self, "sizes")  # pragma: no cover
 
     def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, Any]:
         """The output, and what the way back needs besides inputs and outputs."""
-        raise NotImplementedError  # pragma: no cover
+        raise missing(self, "forward")  # pragma: no cover
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> Sequence[np.ndarray | None]:
         """From the message that arrives at the output to a message for each input."""
-        raise NotImplementedError  # pragma: no cover
+        raise missing(self, "backward")  # pragma: no cover
 
     def least(self, steps: int) -> int:
         """How many steps the inputs must have for the output to have so many, of a layer that takes and gives steps."""

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from lrpnumpy.checks import LrpError, one_of
-from lrpnumpy.layers.base import Keep, Layer, Ran, Size
+from lrpnumpy.layers.base import Keep, Layer, Ran, Size, missing
 from lrpnumpy.packed import Batch, Packed
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
 
@@ -74,7 +74,7 @@ class Weighted(Join):
 
     def weights(self, count: int) -> list[float]:
         """The number of each input."""
-        raise NotImplementedError  # pragma: no cover
+        raise missing(self, "weights")  # pragma: no cover
 
     def sizes(self, *xs: Size) -> Size:
         """(M), (M), … to (M)."""

@@ -18,7 +18,7 @@ import numpy as np
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.checks import LrpError, float_array, one_of
 from lrpnumpy.kernels.steps import ALL, NONE, PROP
-from lrpnumpy.layers.base import Keep, Layer, Ran, Size, stacked, takes
+from lrpnumpy.layers.base import Keep, Layer, Ran, Size, missing, stacked, takes
 from lrpnumpy.packed import Batch, Change, Packed, Part, longest_first, vectors
 from lrpnumpy.rules.propagation import Entry, Propagation
 
@@ -179,11 +179,11 @@ class Cell(Layer):
     @cached_property
     def codes(self) -> dict[int, np.ndarray]:
         """What kernels must know of the cell besides its arrays, for each rule."""
-        raise NotImplementedError  # pragma: no cover
+        raise missing(self, "codes")  # pragma: no cover
 
     def run_forward(self, read: Read, codes: np.ndarray, eps: Any, start: np.ndarray) -> None:
         """Call the forward kernel."""
-        raise NotImplementedError  # pragma: no cover
+        raise missing(self, "run_forward")  # pragma: no cover
 
     def run_backward(self, read: Read, K: np.ndarray, how: Propagation, sent: Sent) -> None:
         """Call the backward kernel."""
@@ -205,7 +205,7 @@ class Cell(Layer):
 
     def fill_coefficients(self, read: Read, t: int, kept: np.ndarray, how: Propagation, k: np.ndarray) -> None:
         """Write the coefficients of step t to k (kinds, n, H); kept (TRACED, n, H) are its activations."""
-        raise NotImplementedError  # pragma: no cover
+        raise missing(self, "fill_coefficients")  # pragma: no cover
 
     # -- one direction --------------------------------------------------------------------------------------------
 
@@ -315,7 +315,7 @@ class Cell(Layer):
         kept (kinds, V, H) are the true activations, a_x = U beta_x (G, V, H), inside (V, 1) says whether the step is in
         the phrase, b (G, H) is the bias.
         """
-        raise NotImplementedError  # pragma: no cover
+        raise missing(self, "split_step")  # pragma: no cover
 
     def varied(self, read: Read, change: Change, tol: float, every: bool) -> tuple[np.ndarray, np.ndarray]:
         """Outputs of the variants of an occlusion: the last ones (V, H), or all from step lo on, one after another.

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from lrpnumpy.checks import LrpError, one_of, whole
-from lrpnumpy.layers.base import Keep, Layer, Ran, Size
+from lrpnumpy.layers.base import Keep, Layer, Ran, Size, missing
 from lrpnumpy.packed import Batch, Packed, Part
 from lrpnumpy.rules.propagation import Entry, Propagation
 
@@ -71,11 +71,11 @@ class Regrouped(Layer):
 
     def width_after(self, width: int) -> int:
         """Width of an output row, from that of an input row."""
-        raise NotImplementedError  # pragma: no cover
+        raise missing(self, "width_after")  # pragma: no cover
 
     def lengths(self, lengths: np.ndarray, width: int) -> np.ndarray:
         """Steps after, or an error."""
-        raise NotImplementedError  # pragma: no cover
+        raise missing(self, "lengths")  # pragma: no cover
 
     def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, None]:
         """(R, M) to (R', M') with as many numbers in each sequence."""

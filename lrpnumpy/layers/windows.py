@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrpnumpy.checks import LrpError, one_of, whole
-from lrpnumpy.layers.base import Layer, Ran, Size
+from lrpnumpy.layers.base import Layer, Ran, Size, missing
 from lrpnumpy.packed import Batch, Change, Packed, Part
 
 
@@ -126,11 +126,11 @@ class Windowed(Layer):
     @property
     def windows(self) -> Windows:
         """How the windows follow one another."""
-        raise NotImplementedError  # pragma: no cover
+        raise missing(self, "windows")  # pragma: no cover
 
     def of_windows(self, x: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Outputs (Q, M) of Q windows whose places stand on these rows (Q, width) of x (R, D); R is padding."""
-        raise NotImplementedError  # pragma: no cover
+        raise missing(self, "of_windows")  # pragma: no cover
 
     def least(self, steps: int) -> int:
         """How many steps the input must have for so many windows."""
