@@ -60,7 +60,7 @@ SLICES = [
 PICKS = [(S(index=-1), -1), (S(index=-2), -2), (S(index=0), 0), (S(index=2), 2)]
 
 
-@pytest.mark.parametrize(("layer", "formula"), SLICES, ids=str)
+@pytest.mark.parametrize(("layer", "formula"), SLICES, ids=[str(layer) for layer, _ in SLICES])
 def test_slices_are_those_of_python(rng, layer, formula):
     """In a batch of several lengths."""
     xs = [rng.normal(size=(T, 3)) for T in (3, 7, 4, 5)]

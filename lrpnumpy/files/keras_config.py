@@ -141,9 +141,10 @@ class _Reader:
             nested = Fields(self.source, where, item)
             settings = Fields(self.source, where, inner)
             return KerasLayer(kind, name, settings, place, self.model(kind, nested, place))
-        settings = Fields(self.source, where, layer.object("config").value)
+        is_known = self.known(kind, name)
+        settings = Fields(self.source, where, layer.object("config").value if is_known else inner)
         found = KerasLayer(kind, name, settings, place)
-        if not self.known(found.kind, name):
+        if not is_known:
             self.unknown.append(found)
         return found
 

@@ -1,5 +1,7 @@
 """Layers against PyTorch and Keras: scores of their own layers, and PyTorch's gradients of random networks."""
 
+import os
+
 import graphs
 import laws
 import networks as nets
@@ -11,6 +13,7 @@ from networks import close
 
 import lrpnumpy as lrp
 
+os.environ.setdefault("KERAS_BACKEND", "torch")
 torch = pytest.importorskip("torch")
 from interop import restated  # noqa: E402
 
@@ -19,7 +22,8 @@ def agrees_with_torch(model, record, target=1):
     """Scores and the gradient by every input."""
     inputs = {name: torch.tensor(x, requires_grad=True) for name, x in laws.record(model, record).items()}
     f = restated.scores(model, inputs)
-    close(lrp.predict(model, laws.plain(model, record)), f.detach().numpy(), 1e-11, 1 + float(f.abs().max()))
+    want = f.detach().numpy()
+    close(lrp.predict(model, laws.plain(model, record)), want, 1e-11, 1 + np.abs(want).max())
     (f[-1] if model.every else f)[target].backward()
     found = laws.gradients(model, record, target)
     for name, x in inputs.items():
