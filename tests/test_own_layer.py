@@ -233,6 +233,33 @@ def test_the_example_of_the_documentation(rng):
         law_the_ledger_adds_up(model, x, "lrp-half", 0.2, share_bias)
 
 
+class Careless(Scale):
+    """Its rows and messages are float64 in Fortran's order, whatever it gets."""
+
+    def forward(self, xs, keep):
+        y, _ = super().forward(xs, keep)
+        return y._replace(rows=np.asfortranarray(y.rows, np.float64)), None
+
+    def backward(self, *arguments):
+        return [np.asfortranarray(part, np.float64) for part in super().backward(*arguments)]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("method", METHODS)
+def test_rows_of_another_type_and_order(rng, method, dtype):
+    """Kernels get them as they need them, and results have the dtype of the model."""
+    s = rng.uniform(1, 2, size=3)
+    cells = nets.lstm(rng, 3, 3), nets.gru(rng, 3, 3)
+    (one, same), head = (
+        ([kind(s), cells[0], kind(s), cells[1], kind(s)] for kind in (Careless, Scale)),
+        nets.dense(rng, 3, 2),
+    )
+    xs = [rng.normal(size=(T, 3)) for T in (5, 4)]
+    ours, theirs = (lrp.explain_all(lrp.Model([*layers, head]).astype(dtype), xs, method, 1) for layers in (one, same))
+    assert ours.relevance.dtype == dtype
+    close(ours.relevance, theirs.relevance, 1e-12 if dtype == "float64" else 1e-4)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Plus(Layer):
     """The sum of two values."""

@@ -160,13 +160,16 @@ class Layer(Record):
     def run(self, xs: Sequence[Packed], keep: Keep, wanted: tuple[str, ...]) -> tuple[tuple[Packed, ...], Any]:
         """The wanted outputs, and the trace."""
         y, trace = self.forward(xs, keep)
-        return (y,), trace
+        rows = np.ascontiguousarray(y.rows, xs[0].rows.dtype)  # whatever a layer of one's own makes of them
+        return (y if rows is y.rows else y._replace(rows=rows),), trace
 
     def give_back(
         self, ran: Ran, Rs: Mapping[str, np.ndarray], how: Propagation, entry: Entry
     ) -> Sequence[np.ndarray | None]:
         """From the messages that arrive at the outputs, by name, to one for each input."""
-        return self.backward(ran, Rs[""], how, entry)
+        R = Rs[""]
+        parts = self.backward(ran, R, how, entry)
+        return [None if part is None else np.ascontiguousarray(part, R.dtype) for part in parts]
 
     def changed(
         self, ran: Ran, changes: Sequence[Change | None], wanted: tuple[str, ...], tol: float
