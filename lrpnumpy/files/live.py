@@ -26,7 +26,6 @@ from lrpnumpy.model import Model
 
 STEPS, BATCH = 7, 4  # of a probe; a single sequence might have a score close to 0
 _HALF = 0.05  # tolerance, of the largest score, for modules in float16 and bfloat16
-_ENDS = {"softmax": "softmax", "log_softmax": "softmax", "sigmoid": "sigmoid"}
 
 
 class StateDict(Source):

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from lrpnumpy.files.safe import printable
 from lrpnumpy.model import READOUT, Input, Model
 
-_HARD = {"hard_sigmoid": "clip(0.2 x + 0.5, 0, 1)", "hard_sigmoid_3": "clip(x/6 + 0.5, 0, 1)"}
-
 
 @dataclass(frozen=True)
 class Report:
