@@ -41,17 +41,19 @@ def add_product(A: np.ndarray, B: np.ndarray, C: np.ndarray) -> None:
 
 
 def overloads() -> None:
-    """Tell Numba what to compile for add_product; it takes the options of the kernel that calls it."""
-    from numba.extending import overload, register_jitable
+    """Tell Numba what to compile for add_product."""
+    from numba.core import types
+    from numba.extending import lower_builtin, type_callable
 
     tiles = WIDE if has_wide_registers() else NARROW
     most = max(panels for _, panels in tiles)
-    read_only, add_tile = _intrinsics(tiles)
+    add_tile = _tile_intrinsic(tiles)
 
-    @register_jitable
     def add(A, B, C):
         (n, K), M = A.shape, C.shape[1]
         panels, width = B.shape[0], B.shape[2]
+        if n == 0:
+            return
         if width > M and K * M <= 8:  # too little for a tile, as with one input or two units: rows are the inner loop
             for k in range(K):
                 for j in range(M):
@@ -76,12 +78,13 @@ def overloads() -> None:
                 for j in range(M):
                     C[i, j] += target[i, j]
 
-    @overload(add_product, jit_options={"forceinline": True})
-    def _add_product(A, B, C):
-        def compiled(A, B, C):
-            add(read_only(A), B, C)
+    type_callable(add_product)(lambda context: lambda A, B, C: types.none)
 
-        return compiled
+    @lower_builtin(add_product, types.Array, types.Array, types.Array)
+    def _add_product(context, builder, signature, arguments):
+        A, B, C = signature.args  # arrays that may be written to, and that may not, are the same to `add`
+        one = types.none(A.copy(readonly=True), B.copy(readonly=True), C)
+        return context.compile_internal(builder, add, one, arguments)
 
 
 def has_wide_registers() -> bool:
@@ -91,18 +94,11 @@ def has_wide_registers() -> bool:
     return bool(binding.get_host_cpu_features().get("avx512f"))
 
 
-def _intrinsics(tiles: list[tuple[int, int]]) -> tuple[Any, Any]:
-    """read_only(A), so that A has one type to compile for; and add_tile, for these shapes."""
+def _tile_intrinsic(tiles: list[tuple[int, int]]) -> Any:
+    """add_tile(A, B, C, i, rows, p, panels), for tiles of so many rows and panels."""
     from llvmlite import ir
-    from numba.core import imputils, types
+    from numba.core import types
     from numba.extending import intrinsic
-
-    @intrinsic
-    def read_only(typing_context, A):
-        def generate(context, builder, signature, arguments):
-            return imputils.impl_ret_borrowed(context, builder, signature.return_type, arguments[0])
-
-        return A.copy(readonly=True)(A), generate
 
     @intrinsic
     def add_tile(typing_context, A, B, C, i, rows, p, panels):
@@ -110,22 +106,40 @@ def _intrinsics(tiles: list[tuple[int, int]]) -> tuple[Any, Any]:
             arrays = zip((A, B, C), arguments[:3], strict=True)
             a, b, c = (context.make_array(kind)(context, builder, value) for kind, value in arrays)
             K, M = builder.extract_value(a.shape, 1), builder.extract_value(c.shape, 1)
-            i, rows, p, panels = arguments[3:]
             vector = ir.VectorType(context.get_data_type(A.dtype), LINE * 8 // A.dtype.bitwidth)
-            done = builder.append_basic_block()
-            switch = builder.switch(builder.add(builder.mul(rows, K.type(16)), panels), done)
-            for shape in tiles:
-                block = builder.append_basic_block()
-                switch.add_case(K.type(shape[0] * 16 + shape[1]), block)
-                builder.position_at_end(block)
-                _emit_tile(builder, vector, a.data, b.data, c.data, K, M, i, p, *shape)
-                builder.branch(done)
-            builder.position_at_end(done)
+            builder.call(
+                _tile_function(builder.module, vector, K.type, tiles), [a.data, b.data, c.data, K, M, *arguments[3:]]
+            )
             return context.get_dummy_value()
 
         return types.void(A, B, C, *[types.intp] * 4), generate
 
-    return read_only, add_tile
+    return add_tile
+
+
+def _tile_function(module, vector, integer, tiles) -> Any:
+    """The function of a module that adds a tile of any shape. Not inlined: LLVM would compile it for every product."""
+    from llvmlite import ir
+
+    name = f"lrpnumpy_add_tile_{vector.element}"
+    if name in module.globals:
+        return module.globals[name]
+    arrays = [vector.element.as_pointer()] * 3
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), arrays + [integer] * 6), name)
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    *known, i, rows, p, panels = function.args
+    builder = ir.IRBuilder(function.append_basic_block())
+    done = function.append_basic_block()
+    switch = builder.switch(builder.add(builder.mul(rows, integer(16)), panels), done)
+    for shape in tiles:
+        switch.add_case(integer(shape[0] * 16 + shape[1]), function.append_basic_block())
+        builder.position_at_end(function.basic_blocks[-1])
+        _emit_tile(builder, vector, *known, i, p, *shape)
+        builder.branch(done)
+    builder.position_at_end(done)
+    builder.ret_void()
+    return function
 
 
 def _emit_tile(builder, vector, A, B, C, K, M, i, p, rows, panels) -> None:

@@ -244,84 +244,56 @@ def share(rule, gate, signal, eps):  # type: ignore[no-untyped-def]
 
 
 def overloads() -> None:
-    """Let kernels call these functions."""
+    """Let kernels call these functions. Views and copies become instructions where they stand, not calls."""
     from numba.core import cgutils, types
-    from numba.extending import intrinsic, overload, register_jitable
+    from numba.extending import lower_builtin, register_jitable, type_callable
     from numba.np.arrayobj import populate_array
 
-    @intrinsic
-    def move(typing_context, x, y):
-        def generate(context, builder, signature, arguments):
-            source, target = (
-                context.make_array(kind)(context, builder, value) for kind, value in zip((x, y), arguments, strict=True)
-            )
-            cgutils.raw_memmove(builder, target.data, source.data, source.nitems, source.itemsize)
-            return context.get_dummy_value()
+    def array(context, builder, kind, value):
+        return context.make_array(kind)(context, builder, value)
 
-        return types.void(x, y), generate
-
-    def view(context, builder, x, value, at, shape):
-        """An array of this shape that begins at a number of x."""
-        kind = x.copy(ndim=len(shape))
-        source, out = context.make_array(x)(context, builder, value), context.make_array(kind)(context, builder)
+    def view(context, builder, signature, value, at, shape):
+        """An array of this shape that begins at a number of another one."""
+        source = array(context, builder, signature.args[0], value)
+        out = context.make_array(signature.return_type)(context, builder)
         strides = [source.itemsize]
         for size in shape[:0:-1]:
             strides.insert(0, builder.mul(strides[0], size))
         populate_array(out, builder.gep(source.data, [at]), shape, strides, source.itemsize, meminfo=None)
         return out._getvalue()
 
-    @intrinsic
-    def part_view(typing_context, x, at, size):
-        def generate(context, builder, signature, arguments):
-            return view(context, builder, x, arguments[0], arguments[1], [arguments[2]])
+    type_callable(part)(lambda context: lambda x, at, size: x.copy(ndim=1))
+    type_callable(flat)(lambda context: lambda x: x.copy(ndim=1))
+    type_callable(matrix)(lambda context: lambda x, rows, columns: x.copy(ndim=2))
+    type_callable(block)(lambda context: lambda x, k: x.copy(ndim=x.ndim - 1))
+    type_callable(copy)(lambda context: lambda x, y: types.none)
 
-        return x.copy(ndim=1)(x, types.intp, types.intp), generate
+    @lower_builtin(part, types.Array, types.Integer, types.Integer)
+    def _part(context, builder, signature, arguments):
+        return view(context, builder, signature, arguments[0], arguments[1], [arguments[2]])
 
-    @intrinsic
-    def flat_view(typing_context, x):
-        def generate(context, builder, signature, arguments):
-            size = context.make_array(x)(context, builder, arguments[0]).nitems
-            return view(context, builder, x, arguments[0], size.type(0), [size])
+    @lower_builtin(flat, types.Array)
+    def _flat(context, builder, signature, arguments):
+        size = array(context, builder, signature.args[0], arguments[0]).nitems
+        return view(context, builder, signature, arguments[0], size.type(0), [size])
 
-        return x.copy(ndim=1)(x), generate
+    @lower_builtin(matrix, types.Array, types.Integer, types.Integer)
+    def _matrix(context, builder, signature, arguments):
+        return view(context, builder, signature, arguments[0], arguments[1].type(0), list(arguments[1:]))
 
-    @intrinsic
-    def matrix_view(typing_context, x, rows, columns):
-        def generate(context, builder, signature, arguments):
-            return view(context, builder, x, arguments[0], arguments[1].type(0), arguments[1:])
+    @lower_builtin(block, types.Array, types.Integer)
+    def _block(context, builder, signature, arguments):
+        at = arguments[1]
+        shape = cgutils.unpack_tuple(builder, array(context, builder, signature.args[0], arguments[0]).shape)[1:]
+        for size in shape:
+            at = builder.mul(at, size)
+        return view(context, builder, signature, arguments[0], at, shape)
 
-        return x.copy(ndim=2)(x, types.intp, types.intp), generate
-
-    @intrinsic
-    def block_view(typing_context, x, k):
-        def generate(context, builder, signature, arguments):
-            shape = cgutils.unpack_tuple(builder, context.make_array(x)(context, builder, arguments[0]).shape)[1:]
-            at = arguments[1]
-            for size in shape:
-                at = builder.mul(at, size)
-            return view(context, builder, x, arguments[0], at, shape)
-
-        return x.copy(ndim=x.ndim - 1)(x, types.intp), generate
-
-    @overload(part)
-    def _part(x, at, size):
-        return lambda x, at, size: part_view(x, at, size)
-
-    @overload(flat)
-    def _flat(x):
-        return lambda x: flat_view(x)
-
-    @overload(matrix)
-    def _matrix(x, rows, columns):
-        return lambda x, rows, columns: matrix_view(x, rows, columns)
-
-    @overload(block)
-    def _block(x, k):
-        return lambda x, k: block_view(x, k)
-
-    @overload(copy)
-    def _copy(x, y):  # a loop would spend its time on what is left over when vectors are through
-        return lambda x, y: move(x, y)
+    @lower_builtin(copy, types.Array, types.Array)  # a loop would spend its time on what vectors leave over
+    def _copy(context, builder, signature, arguments):
+        x, y = (array(context, builder, *both) for both in zip(signature.args, arguments, strict=True))
+        cgutils.raw_memmove(builder, y.data, x.data, x.nitems, x.itemsize)
+        return context.get_dummy_value()
 
     rarely = (rare, rare_slope, softplus, exponential, gelu_argument)
     register_jitable(fastmath={"contract", "reassoc"})(sum_of)  # so that it is vectorised
