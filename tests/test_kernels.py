@@ -10,7 +10,7 @@ import pytest
 from networks import close
 
 from lrpnumpy.kernels import compile as compiler
-from lrpnumpy.kernels import dense, gru, lstm, lstm_occlusion, rnn
+from lrpnumpy.kernels import dense, gru, gru_decomposition, lstm, lstm_occlusion, rnn, rnn_decomposition
 from lrpnumpy.kernels.inputs import lengths_of, states_before
 from lrpnumpy.kernels.product import pack
 from lrpnumpy.kernels.steps import CODES, GRADIENT, NONE, activate, differentiate
@@ -706,3 +706,122 @@ def test_a_variant_that_is_back_stops(rng):
     exact, _ = occluded(trace, other, Q, 1, 0.0, False)
     assert done[0] < 25
     close(loose, exact, 1e-6, 1)
+
+
+# -- contextual decomposition of the GRU and the RNN ------------------------------------------------------------------
+
+
+def decomposed(trace, columns, beta_x=None, rows=None, way=1):
+    """beta of the last step and of every step of each variant (owner, start, stop, join)."""
+    cell, packed = trace.cell, trace.packed
+    _, H, D = cell.U.shape
+    owner, start, stop, join = np.array(columns, np.int64).T
+    T = np.array(packed.lengths)[owner]
+    rows = np.cumsum(T) - (T if way > 0 else 1)
+    final, every = np.empty((len(owner), H)), np.zeros((T.sum(), H))
+    module = rnn_decomposition if cell.kind == "rnn" else gru_decomposition
+    biases = (cell.b,) if cell.kind == "rnn" else (cell.b, cell.bn)
+    codes = [CODES[cell.activation], CODES[cell.recurrent], int(cell.kind == "gru_after")]
+    x = trace.x[packed.order] if len(packed.order) else trace.x
+    module.decompose(
+        trace.kept, packed.first, x, np.empty((0, D)) if beta_x is None else beta_x, stacked(cell.U.transpose(0, 2, 1)),
+        stacked(cell.W.transpose(0, 2, 1)), *biases, np.array(codes), np.stack([owner, start, stop, join, rows]), way,
+        final, every,
+    )  # fmt: skip
+    return final, [
+        every[row : row + way * length if row + way * length >= 0 else None : way]
+        for row, length in zip(rows, T, strict=True)
+    ]
+
+
+def slow_decomposition(cell, x, start, phrase, beta_x):
+    """beta of every step of one sequence, term by term."""
+    f, sigm = F[cell.activation], F[cell.recurrent]
+    found, beta = [], np.zeros(cell.U.shape[1])
+
+    def split(F, a, z, b):
+        """L_a, L_r, L_b of F(z), z = a + r + b."""
+        r = z - a - b
+        L_a = (F(a + b) - F(b) + F(z) - F(r + b)) / 2
+        L_r = (F(r + b) - F(b) + F(z) - F(a + b)) / 2
+        np.testing.assert_allclose(L_a + L_r + F(b), F(z), rtol=0, atol=1e-12)
+        return L_a, L_r, F(b)
+
+    def times(gate, signal, is_inside):
+        """What a product gives to beta; gate and signal are (a, r, b)."""
+        return gate[0] * (signal[0] + signal[2]) + gate[2] * signal[0] + is_inside * gate[2] * signal[2]
+
+    for t, s in enumerate(steps(cell, x, start)):
+        is_inside = phrase[0] <= t < phrase[1]
+        a = cell.U @ beta_x[t] + cell.W @ beta
+        if cell.kind == "rnn":
+            beta = split(f, a[0], s.Z, cell.b[0])[0]
+            found.append(beta)
+            continue
+        z, r = split(sigm, a[0], s.Z, cell.b[0]), split(sigm, a[1], s.R, cell.b[1])
+        h = beta, s.h_prev - beta, np.zeros_like(beta)
+        if cell.kind == "gru_after":
+            u = cell.W[2] @ beta, cell.W[2] @ (s.h_prev - beta), cell.bn
+            to_n = cell.U[2] @ beta_x[t] + times(r, u, is_inside)
+        else:
+            to_n = cell.U[2] @ beta_x[t] + cell.W[2] @ times(r, h, is_inside)
+        n = split(f, to_n, s.N, cell.b[2])
+        one_less_z = -z[0], -z[1], 1 - z[2]
+        beta = times(one_less_z, n, is_inside) + times(z, h, is_inside)
+        found.append(beta)
+    return np.array(found)
+
+
+def test_golden_decomposition():
+    for name in ("gru_reset_after", "gru_reset_before"):
+        with h5py.File(Path(__file__).with_name("networks.h5")) as file:
+            group = file[name]
+            weights = {key: array[:] for key, array in group["parameters/gru"].items()}
+            weights.setdefault("bn", np.zeros(len(weights["b"][0])))
+            V, x, spans = group["parameters/head/V"][:], group["input0"][:], group["cd_spans"][:]
+            relevant, irrelevant = group["cd_relevant"][:], group["cd_irrelevant"][:]
+        one = cell(GOLDEN[name][0], **weights)
+        trace = forward(one, x, batch([len(x)]), keep=7)
+        beta, _ = decomposed(trace, [(0, start, stop, start) for start, stop in spans])
+        close(beta @ V.T, relevant, 1e-10)
+        close((trace.Hs[-1] - beta) @ V.T, irrelevant, 1e-10)
+
+
+@pytest.mark.parametrize("kind", ["gru_after", "gru_before", "rnn"])
+@pytest.mark.parametrize("mirrored", [False, True])
+@pytest.mark.parametrize("is_own", [False, True])
+@pytest.mark.parametrize("lengths", [[5], [6, 4, 4, 1]])
+def test_decomposition_of_a_batch(rng, monkeypatch, kind, mirrored, is_own, lengths):
+    """Every phrase of every sequence, in blocks of three variants where nothing is compiled."""
+    monkeypatch.setattr(gru_decomposition, "BLOCK", 12)
+    monkeypatch.setattr(rnn_decomposition, "BLOCK", 12)
+    one, packed = make(rng, kind), batch(lengths, mirrored)
+    x, start = rng.normal(size=(packed.first[-1], 3)), rng.normal(size=(1, packed.n, 4))
+    trace = forward(one, x, packed, start=start, keep=2 if kind == "rnn" else 7)
+    phrases = [(s, a, b) for s, T in enumerate(lengths) for a in range(T) for b in range(a + 1, T + 1)]
+    seen = [read(packed, x, s)[0] for s, *_ in phrases]
+    if is_own:  # relevant everywhere
+        parts = [rng.normal(size=one_x.shape) for one_x in seen]
+        way = -1 if mirrored else 1
+        final, every = decomposed(
+            trace, [(s, a, b, 0) for s, a, b in phrases], np.concatenate([p[::way] for p in parts]), way=way
+        )
+    else:
+        parts = [
+            one_x * ((np.arange(len(one_x)) >= a) & (np.arange(len(one_x)) < b))[:, None]
+            for one_x, (_, a, b) in zip(seen, phrases, strict=True)
+        ]
+        final, every = decomposed(trace, [(s, a, b, a) for s, a, b in phrases])
+    for last, rows, one_x, beta_x, (s, a, b) in zip(final, every, seen, parts, phrases, strict=True):
+        expected = slow_decomposition(one, one_x, start[:, s], (a, b), beta_x)
+        close(rows, expected, 1e-11)
+        close(last, expected[-1], 1e-11, abs(expected).max())
+
+
+@pytest.mark.parametrize("kind", ["gru_after", "gru_before", "rnn"])
+def test_the_whole_sequence_is_all_of_a_network_without_biases_and_start(rng, kind):
+    one = make(rng, kind, bias=0.0)
+    x = rng.normal(size=(6, 3))
+    trace = forward(one, x, batch([6]), keep=2 if kind == "rnn" else 7)
+    final, _ = decomposed(trace, [(0, 0, 6, 0), (0, 6, 6, 6)])
+    close(final, [trace.Hs[-1], np.zeros(4)])

@@ -38,13 +38,17 @@ OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"
 HELPERS = tuple(
     f"lrpnumpy.kernels.{name}"
     for name in (
-        "elementary", "product", "steps", "inputs", "lstm", "lstm_occlusion", "lstm_decomposition", "gru", "conv",
+        "elementary", "product", "steps", "inputs", "lstm", "lstm_occlusion", "lstm_decomposition", "gru",
+        "gru_decomposition", "conv",
     )
 )  # fmt: skip
 MODULES = tuple(
     f"lrpnumpy.kernels.{name}"
-    for name in ("lstm", "dense", "lstm_occlusion", "lstm_decomposition", "gru", "rnn", "conv", "pooling", "sums")
-)
+    for name in (
+        "lstm", "dense", "lstm_occlusion", "lstm_decomposition", "gru", "gru_decomposition", "rnn",
+        "rnn_decomposition", "conv", "pooling", "sums",
+    )
+)  # fmt: skip
 
 KERNELS: list[Kernel] = []
 SMALL = 60_000  # numbers in a call's arrays: beyond this the plain function takes longer than a person likes to wait
