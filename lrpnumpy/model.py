@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, names, one_of
+from lrpnumpy.checks import LrpError, finite, names, one_of, whole
 from lrpnumpy.layers import Bidirectional, Cell, Embedding, LastRow, Layer, Max, Mean, Record, Size
 
 READOUTS = ("last", "mean", "max", "last-row", "every")
@@ -41,6 +41,9 @@ class Input(Record):
 
     `size` is the length of a vector, `features` names its numbers. With an `embedding` the input is words or token ids;
     what is explained are their vectors. `mask_value` means padding: a step whose features all equal it is skipped.
+    `pad=(length, side, value)` fills every series up to its length with `value` (with an embedding a token id or a
+    word), before it ("pre") or after it ("post"), for a network that was trained on such input and computes with the
+    padding. A longer series is cut on the same side, or on the one that a fourth entry names.
     """
 
     size: int | None = None
@@ -48,6 +51,7 @@ class Input(Record):
     features: tuple[str, ...] | None = None
     embedding: Embedding | None = None
     mask_value: float | None = None
+    pad: tuple[int, str, float, str] | None = None
 
     dtype: ClassVar[np.dtype]  # that of the model
 
@@ -63,11 +67,20 @@ class Input(Record):
             raise LrpError("Model: mask_value must be None with an embedding; use Embedding(mask=...).")
         if not self.steps and (self.mask_value is not None or getattr(self.embedding, "mask", None) is not None):
             raise LrpError("Input: an input without steps must have no padding, got a mask.")
+        if not self.steps and self.pad is not None:
+            raise LrpError(f"Input: pad must be None for an input without steps, got {self.pad!r}.")
         self._set(
             size=int(size),
             features=names(self.features, "Model: features", int(size)),
             mask_value=None if self.mask_value is None else float(self.mask_value),
+            pad=None if self.pad is None else _checked_pad(self.pad, self.embedding),
         )
+
+    @property
+    def marks(self) -> bool:
+        """Whether steps may have a mark: padding, or unknown words."""
+        words = self.embedding is not None and (self.embedding.unknown is not None or self.embedding.mask is not None)
+        return words or self.mask_value is not None or self.pad is not None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -277,6 +290,23 @@ class Model(Record):
         ports = {name: change(port) for name, port in self.ports.items()}
         readout = None if isinstance(layers[0], Node) else self.readout
         return replace(self, layers=layers, ports=ports, embedding=None, readout=readout)
+
+
+def _checked_pad(pad: Any, embedding: Embedding | None) -> tuple[int, str, float, str]:
+    """(length, side, value, side that is cut)."""
+    if isinstance(pad, str) or not isinstance(pad, Sequence) or len(pad) not in (3, 4):
+        raise LrpError(f"Input: pad must be (length, side, value), for example (100, 'pre', 0), got {pad!r}.")
+    length, value = whole(pad[0], "Input: length of pad", 1), pad[2]
+    side, cut = (
+        one_of(one, "Input: side of pad", ("pre", "post")) for one in (pad[1], pad[-1 if len(pad) == 4 else 1])
+    )
+    if embedding is None:
+        return length, side, finite(value, "Input: value of pad"), cut
+    if isinstance(value, str):
+        value = (embedding.vocabulary or ()).index(one_of(value, "Input: value of pad", embedding.vocabulary or ()))
+    if not 0 <= whole(value, "Input: value of pad") < len(embedding.E):
+        raise LrpError(f"Input: value of pad must be a token id from 0 to {len(embedding.E) - 1}, got {value!r}.")
+    return length, side, int(value), cut
 
 
 def layer_of(layer: Layer | Node) -> Layer:

@@ -5,11 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from lrpnumpy.checks import LrpError
+
+PAD = "<pad>"  # how padding is written where words are
+UNKNOWN = "[?]"  # behind a word in a picture that the vocabulary does not have
+
+
+class Mark(IntEnum):
+    """What is special about a step."""
+
+    NONE = 0
+    UNKNOWN = 1  # a word that the vocabulary does not have
+    PADDING = 2  # no part of what was passed in, or skipped
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +108,7 @@ class InputPart(NamedTuple):
     variables: np.ndarray | None  # (T, D)
     features: tuple[str, ...] | None
     tokens: tuple[str, ...] | None
+    marks: np.ndarray | None = None  # (T,) of Mark; None where nothing is marked
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -120,11 +133,26 @@ class Explanation:
     spans: tuple[Span, ...] | None = None
     others: Mapping[str, InputPart] = field(default_factory=dict)  # inputs of the network besides the main one
     name: str = "x"  # of the main input
+    marks: np.ndarray | None = None  # (T,) of Mark; None where nothing is marked
 
     @property
     def inputs(self) -> dict[str, InputPart]:
         """What each input of the network got, by name; the main one, whose relevance is `relevance`, comes first."""
-        return {self.name: InputPart(self.relevance, self.variables, self.features, self.tokens), **self.others}
+        main = InputPart(self.relevance, self.variables, self.features, self.tokens, self.marks)
+        return {self.name: main, **self.others}
+
+    @property
+    def unknown(self) -> tuple[int, ...]:
+        """Positions of the words that the vocabulary does not have."""
+        return self._marked(Mark.UNKNOWN)
+
+    @property
+    def padding(self) -> tuple[int, ...]:
+        """Positions of padding: put there to fill the input up to its length, or skipped by the network."""
+        return self._marked(Mark.PADDING)
+
+    def _marked(self, mark: Mark) -> tuple[int, ...]:
+        return () if self.marks is None else tuple(np.flatnonzero(self.marks == mark).tolist())
 
     def of_input(self, name: str) -> Explanation:
         """The same for one of several inputs: what it got stands in `relevance`, `variables`, `tokens` and `features`.
@@ -136,10 +164,11 @@ class Explanation:
         if name == self.name:
             return replace(self, others={})
         part = self.inputs[name]
-        shown: dict[str, Any] = {"relevance": part.relevance, "variables": part.variables, "tokens": part.tokens}
+        names = ("relevance", "variables", "tokens", "marks")
+        shown: dict[str, Any] = {key: getattr(part, key) for key in names}
         if part.relevance.shape[-1] == 1 and part.variables is not None and part.tokens is None:
             labels = part.features or tuple(f"x{d}" for d in range(part.variables.shape[-1]))
-            shown = {"relevance": part.variables[..., 0, :], "variables": None, "tokens": labels}
+            shown = {"relevance": part.variables[..., 0, :], "variables": None, "tokens": labels, "marks": None}
         gone: dict[str, Any] = {"ledger": None, "hidden": None, "spans": None, "others": {}}
         return replace(self, **shown, features=part.features, name=name, **gone)
 
@@ -164,8 +193,16 @@ class Explanation:
         return self.classes[target] if self.classes and isinstance(target, (int, np.integer)) else str(target)
 
     def label(self, position: int) -> str:
-        """The word at a position, or the position."""
-        return self.tokens[position] if self.tokens else str(position)
+        """The word at a position, or the position; padding among numbers is PAD."""
+        if self.tokens:
+            return self.tokens[position]
+        is_padding = self.marks is not None and self.marks[position] == Mark.PADDING
+        return PAD if is_padding else str(position)
+
+    def shown(self, position: int) -> str:
+        """The label as pictures show it: a word that the vocabulary does not have has UNKNOWN behind it."""
+        is_unknown = self.marks is not None and self.marks[position] == Mark.UNKNOWN
+        return self.label(position) + (UNKNOWN if is_unknown else "")
 
     @property
     def predicted(self) -> int:
@@ -229,6 +266,8 @@ class Explanation:
         frame = pandas.DataFrame({"position": np.arange(len(self)), "relevance": self.relevance})
         if self.tokens:
             frame.insert(1, "token", list(self.tokens))
+        if self.marks is not None:
+            frame["mark"] = ["" if mark == Mark.NONE else Mark(mark).name.lower() for mark in self.marks]
         if self.variables is not None:
             names = self.features or [f"x{d}" for d in range(self.variables.shape[1])]
             for d, name in enumerate(names):
@@ -248,6 +287,7 @@ class Explanation:
             "target": self.target,
             "options": _plain(dict(self.options or {})),
             "tokens": _plain(self.tokens),
+            "marks": _plain(self.marks),
             "classes": _plain(self.classes),
             "features": _plain(self.features),
             "scores": _plain(self.scores),
@@ -284,6 +324,9 @@ class Explanation:
         def names(value: Any) -> Any:
             return None if value is None else tuple(value)
 
+        def marks(value: Any) -> Any:
+            return None if value is None else np.array(value, np.uint8)
+
         def number(value: Any) -> Any:
             return array(value) if isinstance(value, list) else dtype.type(value)
 
@@ -309,11 +352,16 @@ class Explanation:
             spans=data["spans"] and tuple(Span(s["start"], s["stop"], number(s["relevance"])) for s in data["spans"]),
             others={
                 name: InputPart(
-                    array(part["relevance"]), array(part["variables"]), names(part["features"]), names(part["tokens"])
+                    array(part["relevance"]),
+                    array(part["variables"]),
+                    names(part["features"]),
+                    names(part["tokens"]),
+                    marks(part.get("marks")),
                 )
                 for name, part in data.get("others", {}).items()
             },
             name=data.get("name", "x"),
+            marks=marks(data.get("marks")),
         )
 
 

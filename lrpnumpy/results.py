@@ -101,6 +101,7 @@ class Explanations(Sequence[Explanation]):
                     None if other.variables is None else _spread(other.variables[..., take, :], encoded, -2),
                     self.model.ports[name].features,
                     encoded.tokens,
+                    encoded.marks,
                 )
         if columns.hidden is not None:
             for s, k in enumerate(positions):
@@ -149,11 +150,13 @@ class Explanations(Sequence[Explanation]):
             spans=None if spans is None else self._phrases(k, spans[k]),
             others={name: self._single[f"input {name}"][k] for name in self._others},
             name=self.model.main,
+            marks=self.encoded[k].marks,
         )
 
     def _phrases(self, k: int, values: np.ndarray) -> tuple[Span, ...]:
-        asked = self._single["asked"][k]
-        return tuple(Span(int(a), int(b), values[..., v]) for v, (a, b) in enumerate(asked))
+        asked, one = self._single["asked"][k], self.encoded[k]
+        places = np.clip(np.asarray(asked, np.int64).reshape(-1, 2) + one.added[0], 0, one.length).tolist()
+        return tuple(Span(a, b, values[..., v]) for v, (a, b) in enumerate(places))
 
     def _finish(self) -> None:
         """Probabilities, and one warning a call where relevance cannot be trusted."""

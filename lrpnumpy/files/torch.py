@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrpnumpy.activations import ACTIVATIONS
+from lrpnumpy.files.hints import NETWORK, Hints
 from lrpnumpy.files.modules import Described, Part
 from lrpnumpy.files.safe import Fields, Source, kind_of, parse_json
 from lrpnumpy.layers import (
@@ -45,7 +46,6 @@ _NORMS = ("layernorm", "batchnorm")
 _EPS = 1e-5  # of PyTorch's norms, unless their module says otherwise
 _MOST = 8  # modules whose order is looked for; more must be named
 _TRAINING = ("criterion", "loss", "loss_fn", "loss_func")  # modules of this name are used in training only
-HINTS = ("readout", "layers", "activations", "output", "nonlinearity")
 
 TWO_WAYS = (
     "reads in two directions, and the file does not say how the steps become a prediction; say readout='last' "
@@ -105,22 +105,6 @@ class Module:
         return f"{self.name or 'the arrays without prefix'} ({kind} {self.inputs} to {self.outputs})"
 
 
-@dataclass(frozen=True)
-class Hints:
-    """What the caller, or a remark in the file, says about the network."""
-
-    readout: str | None = None
-    layers: Sequence[str] | None = None
-    activations: Sequence[str] | None = None
-    output: str | None = None
-    nonlinearity: str | None = None
-
-    @property
-    def given(self) -> dict[str, Any]:
-        """Those that say something."""
-        return {name: getattr(self, name) for name in HINTS if getattr(self, name) is not None}
-
-
 class Found(NamedTuple):
     """A model, what was assumed, and which of it the caller is warned of."""
 
@@ -137,20 +121,19 @@ def recognised(names: list[str]) -> bool:
 def hints(source: Source, config: Any, given: Hints) -> Hints:
     """What is said by the arguments, by `config`, or by remarks beside the arrays, in this order."""
     said = Fields(source, "config", {} if config is None else config)
-    remarks = {key: text for key in HINTS if (text := source.text(key))}
+    remarks = {key: text for key in NETWORK if (text := source.text(key))}
     for key in ("layers", "activations"):
         if key in remarks:
             remarks[key] = parse_json(source, key, remarks[key])
-    if unknown := set(said.value) - set(HINTS):
-        said.refuse(f"may have {', '.join(HINTS[:-1])} and {HINTS[-1]}, it has {sorted(map(str, unknown))}")
+    if unknown := set(said.value) - set(NETWORK):
+        said.refuse(f"may have {', '.join(NETWORK[:-1])} and {NETWORK[-1]}, it has {sorted(map(str, unknown))}")
     found = Fields(source, "config", {**remarks, **said.value, **given.given})
     for key, known in (("readout", READOUTS), ("output", OUTPUTS), ("nonlinearity", ("tanh", "relu"))):
         if found.has(key) and found.value[key] not in known:
             raise source.error("", f"{key} must be one of {', '.join(known)}, got {kind_of(found.value[key])}")
-    return Hints(
-        **{key: found.string(key) for key in ("readout", "output", "nonlinearity") if found.has(key)},
-        **{key: found.strings(key) for key in ("layers", "activations") if found.has(key)},  # type: ignore[arg-type]
-    )
+    texts: dict[str, Any] = {key: found.string(key) for key in ("readout", "output", "nonlinearity") if found.has(key)}
+    lists: dict[str, Any] = {key: found.strings(key) for key in ("layers", "activations") if found.has(key)}
+    return Hints(**texts, **lists)
 
 
 def read(source: Source, said: Hints, described: Described | None = None) -> Found:
@@ -538,8 +521,6 @@ class _Build:
             else:
                 d = self.array(step, "bias") if "bias" in step.shapes else None
                 layers.append(Dense(self.array(step, "weight"), d))
-        if output is None:
-            self.note("which probability belongs to the scores is not said: none; say output='softmax' or 'sigmoid'")
         two_way = [step for step in steps if isinstance(step, Module) and step.recurrent][-1].two_way
         model = Model(
             tuple(layers),

@@ -65,7 +65,7 @@ def sentence(items: Explanation | Comparison | Sequence[Explanation], width: flo
             y -= LINE
             for t, x, size in line:
                 left = width - x - size if mirrored else x
-                _word(figure, e.label(t), float(shares[t]), left, y, size, width, height)
+                _word(figure, e.shown(t), float(shares[t]), left, y, size, width, height)
         y -= 0.12
     return figure
 
@@ -76,7 +76,7 @@ def _lines(figure: Figure, e: Explanation, room: float) -> list[list[tuple[int, 
     lines: list[list[tuple[int, float, float]]] = [[]]
     x = 0.15
     for t in range(len(e)):
-        text = figure.text(0, 0, e.label(t), fontsize=FONT, parse_math=False)
+        text = figure.text(0, 0, e.shown(t), fontsize=FONT, parse_math=False)
         size = text.get_window_extent(renderer).width / figure.dpi + 0.1
         text.remove()
         if lines[-1] and x + size > room + 0.15:
@@ -181,7 +181,7 @@ def feature_map(e: Explanation, width: float = 8.0) -> Figure:
     if D <= 40:
         axes.set_yticks(range(D), names)
     if e.tokens and T <= 40:
-        axes.set_xticks(range(T), e.tokens, rotation=60, ha="right", parse_math=False)
+        axes.set_xticks(range(T), [e.shown(t) for t in range(T)], rotation=60, ha="right", parse_math=False)
     else:
         axes.set_xlabel("step")
     axes.set_title(title(e), fontsize=FONT, parse_math=False)
