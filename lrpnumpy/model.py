@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from lrpnumpy.checks import LrpError, finite, names, one_of, whole
-from lrpnumpy.layers import Bidirectional, Cell, Embedding, LastRow, Layer, Max, Mean, Record, Size
+from lrpnumpy.layers import Bidirectional, Cell, Embedding, LastRow, Layer, Max, Mean, Record, Size, TwoClasses
 
 READOUTS = ("last", "mean", "max", "last-row", "every")
 OUTPUTS = ("linear", "softmax", "sigmoid")
@@ -98,7 +98,9 @@ class Model(Record):
     A network with several inputs has `ports`, a dict of name to `Input`; the first series is the one that words,
     phrases and steps are counted in. `result` names the node that gives the scores, where that is not the last one.
 
-    What a regression predicts is named by `classes=("discharge",)` and `output_unit="mm"`.
+    One score with output="sigmoid" may have two `classes`, the negative one first: a layer `TwoClasses` is put at the
+    end, and the scores are -f and f. What a regression predicts is named by `classes=("discharge",)` and
+    `output_unit="mm"`.
     """
 
     layers: tuple[Layer | Node, ...]
@@ -124,6 +126,14 @@ class Model(Record):
     def __post_init__(self) -> None:
         self._set(layers=_checked_layers(self.layers))
         self._connect()
+        if self.outputs == 1 and self.classes is not None and len(self.classes) == 2:
+            if self.output != "sigmoid":
+                raise LrpError(
+                    f"Model: classes must be one name, as there is one score, got {self.classes!r}; two classes, the "
+                    "negative one first, need output='sigmoid'."
+                )
+            self._set(**_with_two_classes(self.layers, self.result, self.sizes))
+            self._connect()
         self._one_dtype()
         is_linear = self.outputs == 1 or self.output_unit is not None
         output = self.output or ("linear" if is_linear else "softmax")
@@ -298,6 +308,14 @@ class Model(Record):
         ports = {name: change(port) for name, port in self.ports.items()}
         readout = None if isinstance(layers[0], Node) else self.readout
         return replace(self, layers=layers, ports=ports, embedding=None, readout=readout)
+
+
+def _with_two_classes(layers: tuple[Layer | Node, ...], result: str, taken: Mapping[str, Any]) -> dict[str, Any]:
+    """The layers with `TwoClasses` behind the one that gives the score, and the name of the result of nodes."""
+    if not isinstance(layers[0], Node):
+        return {"layers": (*layers, TwoClasses()), "result": None}
+    name = next(one for one in map("classes{}".format, ["", *range(len(taken))]) if one not in taken)
+    return {"layers": (*layers, Node(name, TwoClasses(), (result,))), "result": name}
 
 
 def _checked_pad(pad: Any, embedding: Embedding | None) -> tuple[int, str, float, str]:
