@@ -100,7 +100,7 @@ def encode_all(model: Model, sequences: Any) -> list[Encoded]:
         columns = zip(*sequences.values(), strict=True)
         sequences = [dict(zip(sequences, values, strict=True)) for values in columns]
     where = [f"sequence {k}" for k in range(len(sequences))]
-    if len(model.ports) > 1 or any(isinstance(value, Mapping) for value in sequences):
+    if len(model.ports) > 1 or any(map(_is_dict, sequences)):
         return _encode_ports(model, sequences, where)
     return _long_enough(model, _encode_port(model.ports[model.main], sequences, where), where)
 
