@@ -96,6 +96,8 @@ class InputPart(NamedTuple):
     variables: np.ndarray | None  # (T, D)
     features: tuple[str, ...] | None
     tokens: tuple[str, ...] | None
+    values: np.ndarray | None = None  # (T, D) as they were passed in
+    labels: Any = None  # of the steps, such as dates
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -120,11 +122,16 @@ class Explanation:
     spans: tuple[Span, ...] | None = None
     others: Mapping[str, InputPart] = field(default_factory=dict)  # inputs of the network besides the main one
     name: str = "x"  # of the main input
+    values: np.ndarray | None = None  # (T, D) as they were passed in
+    labels: Any = None  # of the steps, such as dates
+    output_unit: str | None = None  # of the scores and of relevance
+    reference_score: Any = None  # what the network says of the reference, of methods that have one
 
     @property
     def inputs(self) -> dict[str, InputPart]:
         """What each input of the network got, by name; the main one, whose relevance is `relevance`, comes first."""
-        return {self.name: InputPart(self.relevance, self.variables, self.features, self.tokens), **self.others}
+        main = InputPart(self.relevance, self.variables, self.features, self.tokens, self.values, self.labels)
+        return {self.name: main, **self.others}
 
     def of_input(self, name: str) -> Explanation:
         """The same for one of several inputs: what it got stands in `relevance`, `variables`, `tokens` and `features`.
