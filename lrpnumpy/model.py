@@ -84,6 +84,8 @@ class Model(Record):
 
     A network with several inputs has `ports`, a dict of name to `Input`; the first series is the one that words,
     phrases and steps are counted in. `result` names the node that gives the scores, where that is not the last one.
+
+    What a regression predicts is named by `classes=("discharge",)` and `output_unit="mm"`.
     """
 
     layers: tuple[Layer | Node, ...]
@@ -96,6 +98,7 @@ class Model(Record):
     provenance: Mapping[str, str] | None = None
     ports: Mapping[str, Input] = None  # type: ignore[assignment]
     result: str = None  # type: ignore[assignment]
+    output_unit: str | None = None
 
     nodes: ClassVar[tuple[Node, ...]]  # the network itself, each node after those that it takes
     main: ClassVar[str]  # name of the input that explanations are about first
@@ -109,10 +112,13 @@ class Model(Record):
         self._set(layers=_checked_layers(self.layers))
         self._connect()
         self._one_dtype()
-        output = self.output or ("softmax" if self.outputs > 1 else "linear")
+        is_linear = self.outputs == 1 or self.output_unit is not None
+        output = self.output or ("linear" if is_linear else "softmax")
         one_of(output, "Model: output", OUTPUTS)
         if output == "softmax" and self.outputs == 1:
             raise LrpError("Model: output must be 'linear' or 'sigmoid' where there is one output, got 'softmax'.")
+        if not (self.output_unit is None or isinstance(self.output_unit, str)):
+            raise LrpError(f"Model: output_unit must be a string, such as 'mm', or None, got {self.output_unit!r}.")
         self._set(
             classes=names(self.classes, "Model: classes", self.outputs),
             output=output,
@@ -253,6 +259,8 @@ class Model(Record):
                 state.update(f"{path}{array.dtype}{array.shape}".encode())
                 state.update(array.tobytes())
         state.update(repr([self.result, self.output, self.classes]).encode())
+        if self.output_unit is not None:
+            state.update(self.output_unit.encode("utf-8", "surrogatepass"))
         return state.hexdigest()
 
     @cached_property

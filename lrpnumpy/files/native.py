@@ -46,6 +46,7 @@ def settings_of(model: Model) -> dict[str, Any]:
         "result": model.result if model.readout is None else None,
         "output": model.output,
         "classes": model.classes,
+        "output_unit": model.output_unit,
         "provenance": dict(model.provenance or {}),
     }
 
@@ -109,6 +110,7 @@ def model_of(settings: Fields, version: int, take: Take, words: Words) -> Model:
         classes=tuple(settings.strings("classes")) if settings.has("classes") else None,
         output=settings.string("output"),  # type: ignore[arg-type]
         provenance=settings.object("provenance").value,
+        output_unit=settings.string("output_unit") if settings.has("output_unit") else None,
     )
 
 

@@ -195,8 +195,8 @@ def _by_lag(many: Iterable[Explanation]) -> tuple[np.ndarray, Explanation, int, 
     """|relevance| by lag (N, longest), NaN beyond the first step of each; the first explanation; whether one target."""
     found, targets, first = [], set(), None
     for e in many:
-        step = (of_one_class(e, "memory").options or {}).get("step")
-        found.append(np.abs(e.relevance[: None if step is None else int(step) + 1][::-1]))
+        step = (of_one_class(e, "memory").options or {}).get("step", -1)  # that of the prediction
+        found.append(np.abs(e.relevance[: range(len(e))[step] + 1][::-1]))
         targets.add(e.target)
         first = first or e
     if first is None:

@@ -116,7 +116,7 @@ def _divide(
     whole = max(stacked_height(some) for some in (heights, lengths) if some)
     ax = axes_for(ax, width, whole + 1.0)
     stacks = stack(ax, heights, 0, 0.66 if vectors else 0.97, whole)
-    bars = stack(ax, lengths, 0.86 if heights else 0, 1, whole)
+    bars = stack(ax, lengths, 0.84 if heights else 0, 1, whole)
     return ax, stacks, [one for group in bars for one in group]
 
 
@@ -190,5 +190,5 @@ def _bars(ax: Axes, part: Shown, label: str, beside: bool) -> None:
     )
     if beside:
         ax.yaxis.tick_right()
-    ax.locator_params(axis="x", nbins=3 if beside else 7)
+    ax.locator_params(axis="x", nbins=2 if beside else 7)
     ax.set_xlabel(label, fontsize=FONT - 2, parse_math=False)
