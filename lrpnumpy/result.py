@@ -115,6 +115,25 @@ class InputPart(NamedTuple):
     marks: np.ndarray | None = None  # (T,) of Mark; None where nothing is marked
 
 
+def step_names(part: InputPart | Explanation) -> Sequence[str]:
+    """The words, or the labels of the steps as text, or their positions; PAD for padding that is no word."""
+    if part.tokens:
+        return part.tokens
+    T = part.relevance.shape[-1]
+    names = tables.shown(part.labels) if part.labels is not None else [*map(str, range(T))]
+    if part.marks is None:
+        return names
+    return [PAD if mark == Mark.PADDING else name for name, mark in zip(names, part.marks, strict=True)]
+
+
+def shown_steps(part: InputPart | Explanation) -> Sequence[str]:
+    """The same as pictures show them, with a mark behind a word that the vocabulary does not have."""
+    names = step_names(part)
+    if part.marks is None:
+        return names
+    return [f"{n}{UNKNOWN}" if mark == Mark.UNKNOWN else n for n, mark in zip(names, part.marks, strict=True)]
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
     """Why the network said that: one relevance a step, and what else the method gives.
@@ -140,6 +159,7 @@ class Explanation:
     values: np.ndarray | None = None  # (T, D) the input as it was passed in, in the user's units; None for words
     labels: np.ndarray | None = None  # (T,) of the steps, such as the index of a DataFrame: datetime64, or strings
     output_unit: str | None = None  # of the scores, such as "mm"
+    reference_score: Any = None  # f of the reference, of methods that have one
     marks: np.ndarray | None = None  # (T,) of Mark; None where nothing is marked
 
     @property
@@ -205,18 +225,18 @@ class Explanation:
         return self.step_names[position]
 
     def shown(self, position: int) -> str:
-        """The label as pictures show it: a word that the vocabulary does not have has UNKNOWN behind it."""
-        is_unknown = self.marks is not None and self.marks[position] == Mark.UNKNOWN
-        return self.label(position) + (UNKNOWN if is_unknown else "")
+        """The label as pictures show it, with a mark behind a word that the vocabulary does not have."""
+        return self.shown_steps[position]
+
+    @cached_property
+    def shown_steps(self) -> Sequence[str]:
+        """All labels as pictures show them."""
+        return shown_steps(self)
 
     @cached_property
     def step_names(self) -> Sequence[str]:
         """The words, or the labels of the steps as text, or their positions; PAD for padding that is no word."""
-        if self.tokens:
-            return self.tokens
-        names = tables.shown(self.labels) if self.labels is not None else [*map(str, range(len(self)))]
-        padding = set(self.padding)
-        return [PAD if t in padding else name for t, name in enumerate(names)] if padding else names
+        return step_names(self)
 
     @property
     def predicted(self) -> int:

@@ -15,6 +15,7 @@ from lrpnumpy.layers.embedding import TOKENIZERS
 from lrpnumpy.model import OUTPUTS, READOUTS
 from lrpnumpy.signature import document
 
+TORCH_READOUTS = (*READOUTS, "attention")
 NETWORK = ("readout", "layers", "activations", "output", "nonlinearity")  # also in `config`, or beside the arrays
 
 
@@ -45,7 +46,7 @@ class Hints:
         '{"SimpleAttention": f} says what a Keras layer does that lrpnumpy does not have, by its class or its name: '
         "f(settings, arrays) gets two dicts and gives a layer of lrpnumpy"
     )
-    readout: str | None = hint("how the steps become a prediction, of PyTorch files", READOUTS)
+    readout: str | None = hint("how the steps become a prediction, of PyTorch files", TORCH_READOUTS)
     layers: Sequence[str] | None = hint(
         "names of PyTorch modules, and activations, in the order in which they are applied", listed, "A,B,…"
     )
