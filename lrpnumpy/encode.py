@@ -100,7 +100,7 @@ def encode_all(model: Model, sequences: Any) -> list[Encoded]:
         columns = zip(*sequences.values(), strict=True)
         sequences = [dict(zip(sequences, values, strict=True)) for values in columns]
     where = [f"sequence {k}" for k in range(len(sequences))]
-    if len(model.ports) > 1 or any(isinstance(value, Mapping) for value in sequences):
+    if len(model.ports) > 1 or any(map(_is_dict, sequences)):
         return _encode_ports(model, sequences, where)
     return _long_enough(model, _encode_port(model.ports[model.main], sequences, where), where)
 
@@ -268,13 +268,13 @@ def _vectors(
 
 def _checked(port: Input, arrays: Sequence[np.ndarray], names: Sequence[str]) -> list[np.ndarray]:
     """Copies of arrays of numbers, whatever their type and order in memory: parts of one array, where all is well."""
-    if all(array.dtype == port.dtype for array in arrays):
+    if all(array.dtype == port.given_dtype for array in arrays):
         joined = np.ascontiguousarray(np.concatenate(arrays))
         if np.isfinite(joined).all():
             joined.setflags(write=False)
             stops = [*accumulate(map(len, arrays))]
             return [joined[a:b] for a, b in pairwise([0, *stops])]
-    return [numbers(array, where, port.dtype) for array, where in zip(arrays, names, strict=True)]
+    return [numbers(array, where, port.given_dtype) for array, where in zip(arrays, names, strict=True)]
 
 
 def packed(model: Model, records: Sequence[Encoded], look_up: bool = False) -> dict[str, Packed]:
@@ -302,4 +302,4 @@ def _packed(port: Input, records: Sequence[Encoded], look_up: bool) -> Packed:
     joined = parts[0] if len(parts) == 1 else batch.pack(np.concatenate(parts))
     if look_up:
         return Packed(embedding.E[:0], batch, Words(joined, embedding))
-    return Packed(joined, batch)
+    return Packed(port.scaled(joined), batch)

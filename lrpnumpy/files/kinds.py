@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.files import native, onnx, reference, safetensors, torch, torchsave
+from lrpnumpy.files import native, onnx, reference, safetensors, torch, torch_modules, torchsave
 from lrpnumpy.files.archive import Npz
 from lrpnumpy.files.report import Report
 from lrpnumpy.files.safe import MAX_BYTES, Budget, Source, kind_of, open_file, parse_json, read_json_file, size_of
@@ -158,11 +158,10 @@ def _torch(path: Path, kind: str, source: Source, asked: Asked, described: Any =
     """Arrays with PyTorch's names, whatever holds them."""
     _refuse(source, custom=asked.custom)
     names = source.names()
-    if not torch.recognised(names):
+    if not torch_modules.recognised(names) and asked.hints.layers is None:
         shown = ", ".join(names[:10]) or "nothing"
-        raise source.error(
-            "", f"has no array called weight_ih_l0 or the like, it has {shown}; supported are {SUPPORTED}"
-        )
+        reason = f"has no array called weight_ih_l0 or the like, it has {shown}; supported are {SUPPORTED}"
+        raise source.error("", torch_modules.gates_advice(source, names) or reason)
     return _reported(path, kind, *torch.read(source, torch.hints(source, asked.config, asked.hints), described))
 
 
