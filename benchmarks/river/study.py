@@ -73,7 +73,7 @@ def skill(study: Study) -> Iterator[Piece]:
 def snow(study: Study) -> Iterator[Piece]:
     """Whether a hidden unit has found the snow, which the network never saw."""
     river = study.river
-    cells = lrp.trace(study.model, river.weather)["c"]  # (days, H), the whole series as one sequence
+    cells = lrp.trace(study.model, river.weather)["0/c"]  # (days, H), the whole series as one sequence
     known = np.isfinite(river.snow)
 
     def correlations(days: np.ndarray) -> np.ndarray:
