@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lrpnumpy import text
+from lrpnumpy import tables, text
 from lrpnumpy.checks import LrpError, check_shape, numbers
 from lrpnumpy.layers import Embedding
 from lrpnumpy.model import Input, Model
@@ -23,12 +23,29 @@ class Encoded(NamedTuple):
     """
 
     ids: np.ndarray | None  # (T,)
-    x: np.ndarray | None  # (T, D), where there are no ids
+    x: np.ndarray | None  # (T, D) in the units of the user, where there are no ids
     length: int  # as passed in
     kept: np.ndarray | None = None  # positions that are not padding, where some are
     words: tuple[str, ...] | None = None  # as passed in
     embedding: Embedding | None = None  # whose words the ids are
     others: dict[str, Encoded] | None = None
+    padded: np.ndarray | None = None  # (length, D) where x has no rows for some of them
+    table: tables.Table | None = None  # with labels of the steps and names of the features, where it was a table
+
+    @property
+    def labels(self) -> np.ndarray | None:
+        """(length,) labels of the steps: datetime64, or strings."""
+        return None if self.table is None else self.table.labels
+
+    @property
+    def features(self) -> tuple[str, ...] | None:
+        """Names of the columns, where it was a table that has any."""
+        return None if self.table is None else self.table.features
+
+    @property
+    def values(self) -> np.ndarray | None:
+        """(length, D) numbers as passed in, with padding; None for words."""
+        return self.x if self.padded is None else self.padded
 
     @property
     def steps(self) -> int:
@@ -52,31 +69,47 @@ Encoder = Callable[[Input, Sequence[Any], Sequence[str]], list[Encoded]]
 
 def encode(model: Model, value: Any, where: str = "x") -> Encoded:
     """One record in any of its forms: a string, a list of words, token ids, a (T, D) array; or a dict of such."""
-    if len(model.ports) == 1 and (isinstance(value, (np.ndarray, str, list)) or not isinstance(value, Mapping)):
+    if len(model.ports) == 1 and (isinstance(value, (np.ndarray, str, list)) or not _is_dict(value)):
         port = model.ports[model.main]
         encoder, form = _form(port, value, where)
         return _long_enough(model, encoder(port, [form], [where]), [where])[0]
     return _encode_ports(model, [value], [where])[0]
 
 
+def _is_dict(value: Any) -> bool:
+    """Whether a value is a dict of inputs; a dataset of xarray is a Mapping, too, and is a table."""
+    return isinstance(value, Mapping) and not tables.is_frame(value)
+
+
 def encode_all(model: Model, sequences: Any) -> list[Encoded]:
     """Several records, those of one form together; errors name the position in the batch."""
-    if isinstance(sequences, str):
-        raise LrpError(
-            "sequences must be a list of sequences, got one string; use the function for one sequence, or [text]."
-        )
+    if isinstance(sequences, str) or tables.is_frame(sequences):
+        got = "string; use the function for one sequence, or [text]"
+        if not isinstance(sequences, str):
+            got = "table; use the function for one sequence, [table], or explain_windows for every window of it"
+        raise LrpError(f"sequences must be a list of sequences, got one {got}.")
+    if not isinstance(sequences, (list, np.ndarray, Mapping)) and (table := tables.read(sequences, None, None, "")):
+        sequences = table.values
     if isinstance(sequences, np.ndarray) and sequences.ndim not in (1, 2, 3):
         raise LrpError(f"sequences must be a list of sequences or a (N, T, D) array, got shape {sequences.shape}.")
     if isinstance(sequences, Mapping):  # a dict of arrays: one record for each entry of all of them
+        sequences = {name: _records(model.ports.get(name), column, name) for name, column in sequences.items()}
         counts = {name: len(column) for name, column in sequences.items()}
         if len(set(counts.values())) > 1:
             raise LrpError(f"sequences must have as many records of each input, got {counts}.")
         columns = zip(*sequences.values(), strict=True)
         sequences = [dict(zip(sequences, values, strict=True)) for values in columns]
     where = [f"sequence {k}" for k in range(len(sequences))]
-    if len(model.ports) > 1 or any(isinstance(value, Mapping) for value in sequences):
+    if len(model.ports) > 1 or any(map(_is_dict, sequences)):
         return _encode_ports(model, sequences, where)
     return _long_enough(model, _encode_port(model.ports[model.main], sequences, where), where)
+
+
+def _records(port: Input | None, column: Any, name: str) -> Any:
+    """What one input gets in all records: the rows of a table are one vector each."""
+    if port is None or port.steps or not tables.is_frame(column):
+        return tables.untensored(column)
+    return tables.read(column, port.features, port.size, f"input {name!r}").values  # type: ignore[union-attr]
 
 
 def _long_enough(model: Model, records: list[Encoded], where: Sequence[str], name: str | None = None) -> list[Encoded]:
@@ -119,6 +152,11 @@ def _encode_port(port: Input, values: Sequence[Any], where: Sequence[str]) -> li
 
 def _form(port: Input, value: Any, where: str) -> tuple[Encoder, Any]:
     """The function that encodes this form of input (words, token ids or vectors), and what to hand to it."""
+    table = None
+    if not isinstance(value, (np.ndarray, str, list)) and (
+        table := tables.read(value, port.features, port.size, where)
+    ):
+        value = table.values if table.values.dtype.kind in "fiu" else table.values.tolist()
     if not port.steps:  # one vector, one word or one id: a sequence of one step
         value = [value] if isinstance(value, str) or np.ndim(value) == (0 if port.embedding else 1) else value
     if isinstance(value, str) or (
@@ -135,6 +173,10 @@ def _form(port: Input, value: Any, where: str) -> tuple[Encoder, Any]:
     array = value if isinstance(value, np.ndarray) else _as_array(value, where)
     if array.ndim and not len(array):
         raise LrpError(f"{where} must have at least one step, got an empty sequence.")
+    if array.ndim == 3 and len(array) == 1:  # a batch of one
+        array = array[0]
+    if array.dtype.kind in "iuf" and array.ndim == 1 and port.size == 1 and port.embedding is None:
+        array = array[:, None]
     if array.dtype.kind in "iu" and array.ndim == 1:
         if port.embedding is None:
             raise LrpError(
@@ -143,9 +185,9 @@ def _form(port: Input, value: Any, where: str) -> tuple[Encoder, Any]:
         return _ids, array
     if array.ndim == 1 and array.dtype.kind == "f":
         raise LrpError(
-            f"{where} must have shape (T, {port.size}), got {array.shape}; a series of one variable is x[:, None]."
+            f"{where} must have shape (T, {port.size}), got {array.shape}; one step of {port.size} numbers is x[None]."
         )
-    return _vectors, array
+    return _vectors, (array, table)
 
 
 def _as_array(value: Any, where: str) -> np.ndarray:
@@ -202,12 +244,15 @@ def _unmasked(
     return found
 
 
-def _vectors(port: Input, arrays: Sequence[np.ndarray], names: Sequence[str]) -> list[Encoded]:
+def _vectors(
+    port: Input, forms: Sequence[tuple[np.ndarray, tables.Table | None]], names: Sequence[str]
+) -> list[Encoded]:
+    arrays = [array for array, _ in forms]
     for array, where in zip(arrays, names, strict=True):
         check_shape(array, where, (None, port.size))
     found = []
-    for x, where in zip(_checked(port, arrays, names), names, strict=True):
-        length, kept = len(x), None
+    for x, (_, table), where in zip(_checked(port, arrays, names), forms, names, strict=True):
+        length, kept, padded = len(x), None, None
         if not port.steps and length != 1:
             raise LrpError(f"{where} must be one vector of {port.size} numbers, got {length} of them.")
         if port.mask_value is not None:
@@ -216,20 +261,20 @@ def _vectors(port: Input, arrays: Sequence[np.ndarray], names: Sequence[str]) ->
                 raise LrpError(
                     f"{where} must have at least one step that is not padding, got {port.mask_value} everywhere."
                 )
-            x, kept = (x, None) if len(kept) == length else (x[kept], kept)
-        found.append(Encoded(None, x, length, kept))
+            x, kept, padded = (x, None, None) if len(kept) == length else (x[kept], kept, x)
+        found.append(Encoded(None, x, length, kept, padded=padded, table=table))
     return found
 
 
 def _checked(port: Input, arrays: Sequence[np.ndarray], names: Sequence[str]) -> list[np.ndarray]:
     """Copies of arrays of numbers, whatever their type and order in memory: parts of one array, where all is well."""
-    if all(array.dtype == port.dtype for array in arrays):
+    if all(array.dtype == port.given_dtype for array in arrays):
         joined = np.ascontiguousarray(np.concatenate(arrays))
         if np.isfinite(joined).all():
             joined.setflags(write=False)
             stops = [*accumulate(map(len, arrays))]
             return [joined[a:b] for a, b in pairwise([0, *stops])]
-    return [numbers(array, where, port.dtype) for array, where in zip(arrays, names, strict=True)]
+    return [numbers(array, where, port.given_dtype) for array, where in zip(arrays, names, strict=True)]
 
 
 def packed(model: Model, records: Sequence[Encoded], look_up: bool = False) -> dict[str, Packed]:
@@ -257,4 +302,4 @@ def _packed(port: Input, records: Sequence[Encoded], look_up: bool) -> Packed:
     joined = parts[0] if len(parts) == 1 else batch.pack(np.concatenate(parts))
     if look_up:
         return Packed(embedding.E[:0], batch, Words(joined, embedding))
-    return Packed(joined, batch)
+    return Packed(port.scaled(joined), batch)

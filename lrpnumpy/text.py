@@ -16,13 +16,14 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import repeat
+from string import ascii_uppercase, punctuation
 
 from lrpnumpy.checks import LrpError
 from lrpnumpy.layers import Embedding
 
 
 def tokens(sentence: str, tokenizer: str) -> list[str]:
-    """The words of `sentence`, cut at blanks ("space") or as the Penn Treebank does ("treebank")."""
+    """The words of `sentence`, cut by a tokenizer that `Embedding` knows."""
     return _TOKENIZERS[tokenizer](sentence)
 
 
@@ -125,4 +126,13 @@ def _cut(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-_TOKENIZERS: dict[str, Callable[[str], list[str]]] = {"space": str.split, "treebank": _treebank}
+# What Keras' TextVectorization does to a text unless told otherwise. It knows the capital letters of ASCII only.
+_KERAS = str.maketrans({**{c: c.lower() for c in ascii_uppercase}, **dict.fromkeys(punctuation)})
+
+
+def _keras(sentence: str) -> list[str]:
+    """In lower case, without punctuation: "It isn't." is it, isnt."""
+    return sentence.translate(_KERAS).split()
+
+
+_TOKENIZERS: dict[str, Callable[[str], list[str]]] = {"space": str.split, "treebank": _treebank, "keras": _keras}

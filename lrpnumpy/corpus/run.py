@@ -121,6 +121,7 @@ def explain_corpus(
         "limits": {"chunk": chunk, "longest": longest, "max_line": max_line},
         "versions": _versions(),
         "classes": model.classes,
+        "output_unit": model.output_unit,
         "features": model.features,
         "main": model.main,
         "others": {name: port.features for name, port in model.ports.items() if name != model.main},

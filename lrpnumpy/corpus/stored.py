@@ -54,6 +54,7 @@ class Stored(Sequence[Explanation]):
         run = Fields(file, "@run", parse_json(file, "@run", text if isinstance(text, str) else ""))
         self.path, self.run, self._file = Path(file.file), run.value, file
         self._classes = tuple(run.strings("classes")) if run.has("classes") else None
+        self._unit = run.string("output_unit") if run.has("output_unit") else None
         self._features = tuple(run.strings("features")) if run.has("features") else None
         self._method, self._options = run.string("method"), run.object("options").value
         self._output = run.string("output")  # says how scores become probabilities
@@ -166,6 +167,7 @@ class Stored(Sequence[Explanation]):
             ledger=_ledger(own),
             others={name: _other(own, name, features) for name, features in self._others.items()},
             name=self._main,
+            output_unit=self._unit,
         )
 
 

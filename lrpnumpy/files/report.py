@@ -39,7 +39,7 @@ def _described(model: Model) -> list[str]:
     lines = []
     for name, port in model.ports.items():
         lines += _input(name if len(model.ports) > 1 else "", port)
-    for node in model.nodes:
+    for node in model.network:
         if model.readout is None or node.name != READOUT:
             first, *rest = node.layer.described().split("\n")
             lines += [f"  layer {node.name:<3} {first}", *(f"          {line}" for line in rest)]
@@ -50,7 +50,9 @@ def _described(model: Model) -> list[str]:
     if model.readout == "every":
         lines.append(f"  readout   every: {_READOUTS['every']}")
     probability = "" if model.output == "linear" else f"; probabilities by {model.output}"
-    lines.append(f"  scores    {model.outputs}{_some(model.classes)}{probability}")
+    unit = "" if model.output_unit is None else f" in {model.output_unit}"
+    scaled = "" if model.output_scaler is None else "; the target was scaled"
+    lines.append(f"  scores    {model.outputs}{_some(model.classes)}{unit}{probability}{scaled}")
     lines.append(f"  numbers   {model.dtype.name}")
     return lines
 
@@ -61,6 +63,8 @@ def _input(name: str, port: Input) -> list[str]:
     embedding = port.embedding
     if embedding is None:
         lines = [f"  inputs   {label} {port.size} features{' a step' if port.steps else ''}" + _some(port.features)]
+        if port.scaler is not None:
+            lines.append("            given in the user's units and scaled by a mean and a scale for each")
         if port.mask_value is not None:
             lines.append(f"            steps whose features all equal {port.mask_value:g} are skipped")
         return lines

@@ -12,7 +12,7 @@ import numpy as np
 from lrpnumpy.checks import LrpError, float_array, names, one_of
 from lrpnumpy.layers.base import Record
 
-TOKENIZERS = ("space", "treebank")
+TOKENIZERS = ("space", "treebank", "keras")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -21,15 +21,16 @@ class Embedding(Record):
 
     `vocabulary` is a list of V words, or a dict of word to row that names every row once. `unknown` is the word that
     stands for every word not in the vocabulary; without it such a word is an error. `tokenizer` cuts a sentence into
-    words: "space" at blanks, "treebank" as the Penn Treebank does (`isn't` to `is n't`, punctuation apart). `mask` is a
-    token id that means padding: such steps are skipped.
+    words: "space" at blanks, "treebank" as the Penn Treebank does (`isn't` to `is n't`, punctuation apart), "keras" as
+    Keras' TextVectorization does (in lower case, punctuation removed). `mask` is a token id that means padding: such
+    steps are skipped.
     """
 
     E: np.ndarray
     vocabulary: tuple[str, ...] | None = None
     unknown: str | None = None
     lowercase: bool = False
-    tokenizer: Literal["space", "treebank"] = "space"
+    tokenizer: Literal["space", "treebank", "keras"] = "space"
     mask: int | None = None
 
     def __post_init__(self) -> None:
