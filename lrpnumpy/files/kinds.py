@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.files import native, onnx, reference, safetensors, torch, torch_modules, torchsave
+from lrpnumpy.files import hydrology, native, onnx, reference, safetensors, torch, torch_modules, torchsave
 from lrpnumpy.files.archive import Npz
 from lrpnumpy.files.hints import Hints
 from lrpnumpy.files.report import Report
@@ -19,7 +19,7 @@ from lrpnumpy.model import Model
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 SUPPORTED = (
     "lrpnumpy's own HDF5, Keras 1 to 3 (.h5, .keras, .weights.h5), PyTorch's torch.save (.pt, .pth, .bin, .ckpt), "
-    "PyTorch arrays in HDF5, .npz or .safetensors, ONNX, and the folder of LRP_for_LSTM"
+    "PyTorch arrays in HDF5, .npz or .safetensors, ONNX, and the folders of neuralhydrology and of LRP_for_LSTM"
 )
 
 NO_PROBABILITY = (
@@ -44,7 +44,6 @@ def read(path: Path, asked: Asked) -> Report:
     with file.guard(""), np.errstate(all="ignore"):  # numbers that are not finite are refused by the records
         asked = replace(asked, config=configuration(file, asked.config))
         if path.is_dir():
-            _refuse(file, which=asked.which)
             return _reported(path, *_folder(file, path, asked))
         size, head, is_hdf5 = _start_of(path)
         if is_hdf5:
@@ -129,8 +128,18 @@ def _other(path: Path, head: bytes, size: int, asked: Asked) -> Report:
 def _folder(file: Source, path: Path, asked: Asked) -> Found:
     if (path / "saved_model.pb").exists():
         raise file.error("", "is a SavedModel of TensorFlow, which is not supported; save the model as .keras or .h5")
+    if hydrology.recognised(path):
+        _refuse(file, config=asked.config, custom=asked.custom, layers=asked.hints.layers)
+        _refuse(file, activations=asked.hints.activations, output=asked.hints.output)
+        run = hydrology.Run(path, asked.max_bytes, asked.which)
+        return "run of neuralhydrology", run.read(asked.hints.readout), run.notes
+    _refuse(file, which=asked.which)
     if not reference.recognised(path):
-        raise file.error("", f"is a folder, and not one of LRP_for_LSTM, which has {', '.join(reference.FILES)}")
+        raise file.error(
+            "",
+            f"is a folder, and neither one of LRP_for_LSTM, which has {', '.join(reference.FILES)}, nor a run of "
+            "neuralhydrology, which has config.yml and model_epoch001.pt",
+        )
     model, notes = reference.Reference(path, asked.max_bytes).read()
     _check_hints(file, model, asked)
     return "files of LRP_for_LSTM", model, notes
