@@ -152,7 +152,7 @@ def test_a_saved_tokenizer_of_keras_says_everything(path, tmp_path):
     close(lrp.predict(model, "more good"), lrp.predict(model, [1, 4]))
     for change in ({"char_level": True}, {"filters": "!"}, {"lower": False}):
         file.write_text(tokenizer_json(**change))
-        with pytest.raises(lrp.LrpError, match="pass.* tokenizer= a function of yours"):
+        with pytest.raises(lrp.LrpError, match=r"pass.* tokenizer= a function of yours"):
             lrp.load(path, vocabulary=file)
 
 
@@ -432,7 +432,7 @@ def test_two_names_need_a_sigmoid(rng):
     with pytest.raises(lrp.LrpError, match="two classes, the negative one first, need output='sigmoid'"):
         network(rng, classes=("bad", "good"))
     with pytest.raises(
-        lrp.LrpError, match="input of layer 1 .TwoClasses. must be one number, the layer 0 .LSTM. gives 4"
+        lrp.LrpError, match=r"input of layer 1 .TwoClasses. must be one number, the layer 0 .LSTM. gives 4"
     ):
         lrp.Model([nets.lstm(rng, 3, 4), lrp.TwoClasses()])
 

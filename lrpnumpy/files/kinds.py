@@ -22,11 +22,6 @@ SUPPORTED = (
     "PyTorch arrays in HDF5, .npz or .safetensors, ONNX, and the folders of neuralhydrology and of LRP_for_LSTM"
 )
 
-NO_PROBABILITY = (
-    "no probability belongs to the scores, since the file has none at its end; say output='softmax' or 'sigmoid' if "
-    "they are logits"
-)
-
 Found = tuple[str, Model, list[str]]  # kind, model, what was assumed
 
 
@@ -74,8 +69,6 @@ def _start_of(path: Path) -> tuple[int, bytes, bool]:
 
 def _reported(path: Path, kind: str, model: Model, notes: list[str], warnings: list[str] | None = None) -> Report:
     """The report on an import, whose model remembers where it came from."""
-    if model.output == "linear":
-        notes = [*notes, NO_PROBABILITY]
     origin = {"imported from": kind, "file": path.name, **({"assumed": "; ".join(notes)} if notes else {})}
     return Report(str(path), kind, replace(model, provenance=origin), tuple(notes), (), tuple(warnings or ()))
 
@@ -129,10 +122,10 @@ def _folder(file: Source, path: Path, asked: Asked) -> Found:
     if (path / "saved_model.pb").exists():
         raise file.error("", "is a SavedModel of TensorFlow, which is not supported; save the model as .keras or .h5")
     if hydrology.recognised(path):
-        _refuse(file, config=asked.config, custom=asked.custom, layers=asked.hints.layers)
-        _refuse(file, activations=asked.hints.activations, output=asked.hints.output)
+        _refuse(file, config=asked.config, custom=asked.custom, layers=asked.layers)
+        _refuse(file, activations=asked.activations, output=asked.output)
         run = hydrology.Run(path, asked.max_bytes, asked.which)
-        return "run of neuralhydrology", run.read(asked.hints.readout), run.notes
+        return "run of neuralhydrology", run.read(asked.readout), run.notes
     _refuse(file, which=asked.which)
     if not reference.recognised(path):
         raise file.error(
