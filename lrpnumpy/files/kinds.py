@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,9 @@ import numpy as np
 
 from lrpnumpy.files import hydrology, native, onnx, reference, safetensors, torch, torch_modules, torchsave
 from lrpnumpy.files.archive import Npz
+from lrpnumpy.files.hints import Hints
 from lrpnumpy.files.report import Report
 from lrpnumpy.files.safe import MAX_BYTES, Budget, Source, kind_of, open_file, parse_json, read_json_file, size_of
-from lrpnumpy.files.torch import Hints
 from lrpnumpy.model import Model
 
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
@@ -23,19 +22,20 @@ SUPPORTED = (
     "PyTorch arrays in HDF5, .npz or .safetensors, ONNX, and the folders of neuralhydrology and of LRP_for_LSTM"
 )
 
+NO_PROBABILITY = (
+    "no probability belongs to the scores, since the file has none at its end; say output='softmax' or 'sigmoid' if "
+    "they are logits"
+)
+
 Found = tuple[str, Model, list[str]]  # kind, model, what was assumed
 
 
 @dataclass(frozen=True)
-class Asked:
+class Asked(Hints):
     """What the caller says besides the path; with `several`, a file of many models is reported by their names."""
 
-    which: str | None = None
-    config: Any = None
-    hints: Hints = field(default_factory=Hints)
     max_bytes: int = MAX_BYTES
     several: bool = False
-    custom: Mapping[str, Any] | None = None
 
 
 def read(path: Path, asked: Asked) -> Report:
@@ -74,6 +74,8 @@ def _start_of(path: Path) -> tuple[int, bytes, bool]:
 
 def _reported(path: Path, kind: str, model: Model, notes: list[str], warnings: list[str] | None = None) -> Report:
     """The report on an import, whose model remembers where it came from."""
+    if model.output == "linear":
+        notes = [*notes, NO_PROBABILITY]
     origin = {"imported from": kind, "file": path.name, **({"assumed": "; ".join(notes)} if notes else {})}
     return Report(str(path), kind, replace(model, provenance=origin), tuple(notes), (), tuple(warnings or ()))
 
@@ -167,18 +169,18 @@ def _torch(path: Path, kind: str, source: Source, asked: Asked, described: Any =
     """Arrays with PyTorch's names, whatever holds them."""
     _refuse(source, custom=asked.custom)
     names = source.names()
-    if not torch_modules.recognised(names) and asked.hints.layers is None:
+    if not torch_modules.recognised(names) and asked.layers is None:
         shown = ", ".join(names[:10]) or "nothing"
         reason = f"has no array called weight_ih_l0 or the like, it has {shown}; supported are {SUPPORTED}"
         raise source.error("", torch_modules.gates_advice(source, names) or reason)
-    return _reported(path, kind, *torch.read(source, torch.hints(source, asked.config, asked.hints), described))
+    return _reported(path, kind, *torch.read(source, torch.hints(source, asked.config, asked), described))
 
 
 def _check_hints(file: Source, model: Model, asked: Asked) -> None:
     """Refuse hints that contradict a file which says by itself how it is read."""
-    for name, value in asked.hints.given.items():
+    for name, value in asked.given.items():
         own = getattr(model, name, None) if name in ("readout", "output") else None
-        if value != own:
+        if value != own and not (name == "output" and own == "linear"):  # scores may be logits
             has = f"has the {name} {own!r}" if own is not None else "says by itself how its layers are connected"
             raise file.error("", f"{has}; leave out {name}, got {kind_of(value)}")
 

@@ -98,8 +98,6 @@ class Build:
         if steps[-1] == "sigmoid" and output in (None, "sigmoid"):
             self.note("the sigmoid at the end is taken off: the scores explained are what it is applied to")
             return "sigmoid", steps[:-1]
-        if output is None:
-            self.note("which probability belongs to the scores is not said: none; say output='softmax' or 'sigmoid'")
         return output or "linear", steps
 
     def note(self, text: str) -> None:
