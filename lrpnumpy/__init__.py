@@ -39,6 +39,7 @@ from lrpnumpy.layers import (
     Subtract,
     Sum,
     SumAll,
+    TwoClasses,
 )
 from lrpnumpy.methods import methods
 from lrpnumpy.model import Input, Model, Node
@@ -96,6 +97,7 @@ __all__ = [
     "Subtract",
     "Sum",
     "SumAll",
+    "TwoClasses",
     "WeightFileError",
     "compare",
     "convert",

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrpnumpy.checks import LrpError
-from lrpnumpy.result import Explanation
+from lrpnumpy.result import Explanation, shown_steps
 
 
 class Shown(NamedTuple):
@@ -62,7 +62,8 @@ def shown(e: Explanation, what: str, x: Any = None) -> list[Shown]:
         width = D if values is None else values.shape[1]
         features = part.features if part.features and len(part.features) == width else None
         names = tuple(features or [f"x{d}" for d in range(width)])
-        found.append(Shown(name, relevance, values, names, part.labels if part.tokens is None else part.tokens))
+        labels = part.labels if part.tokens is None else part.tokens
+        found.append(Shown(name, relevance, values, names, labels if part.marks is None else shown_steps(part)))
     return found
 
 

@@ -98,7 +98,7 @@ def _of_steps(e: Explanation) -> list[tuple[str, float]]:
     for name in e.inputs:
         one = e.of_input(name)
         before = f"{name}: " if e.others else ""
-        found += [(f"{before}{one.label(t)}", float(one.relevance[t])) for t in range(len(one))]
+        found += [(f"{before}{one.shown(t)}", float(one.relevance[t])) for t in range(len(one))]
     return found
 
 

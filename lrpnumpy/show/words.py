@@ -57,7 +57,7 @@ def sentence(items: Explanation | Comparison | Sequence[Explanation], width: flo
             y -= LINE
             for t, x, size in line:
                 left = width - x - size if mirrored else x
-                _word(figure, e.label(t), float(shares[t]), left, y, size, width, height)
+                _word(figure, e.shown(t), float(shares[t]), left, y, size, width, height)
         y -= 0.12
     return figure
 
@@ -68,7 +68,7 @@ def _lines(figure: Figure, e: Explanation, room: float) -> list[list[tuple[int, 
     lines: list[list[tuple[int, float, float]]] = [[]]
     x = 0.15
     for t in range(len(e)):
-        text = figure.text(0, 0, e.label(t), fontsize=WORD, parse_math=False)
+        text = figure.text(0, 0, e.shown(t), fontsize=WORD, parse_math=False)
         size = text.get_window_extent(renderer).width / figure.dpi + 0.1
         text.remove()
         if lines[-1] and x + size > room + 0.15:
