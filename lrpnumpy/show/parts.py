@@ -67,11 +67,11 @@ def shown(e: Explanation, what: str, x: Any = None) -> list[Shown]:
     return found
 
 
-def by_variable(parts: list[Shown], e: Explanation, what: str) -> list[Shown]:
-    """The same, if every input that is drawn has one relevance for each variable."""
+def by_variable(e: Explanation, what: str) -> Explanation:
+    """The explanation itself, if every input has one relevance for each variable."""
     if any(part.variables is None for part in e.inputs.values()):
         raise LrpError(f"{what} must get an explanation with relevance per variable; use unit='variable'.")
-    return parts
+    return e
 
 
 def feature_names(parts: list[Shown]) -> list[str]:
