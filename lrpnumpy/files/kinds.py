@@ -106,13 +106,14 @@ def _other(path: Path, head: bytes, size: int, asked: Asked) -> Report:
     if torchsave.recognised_legacy(head):
         saved = torchsave.SavedLegacy(str(path), budget, asked.which)
         return _torch(path, saved.kind, saved, asked, saved.described)
+    if onnx.recognised(head):
+        kind, model, notes, warned = onnx.read(path, asked.max_bytes, asked.which, asked.custom)
+        _refuse(file, config=asked.config)
+        _check_hints(file, model, asked)
+        return _reported(path, kind, model, notes, warned)
     _refuse(file, which=asked.which)
     if safetensors.recognised(head, size):
         return _torch(path, "PyTorch arrays in safetensors", safetensors.Safetensors(str(path), budget), asked)
-    if onnx.recognised(head):
-        kind, model, notes = onnx.read(path, asked.max_bytes)
-        _check_hints(file, model, asked)
-        return _reported(path, kind, model, notes)
     if head[:1] == b"\x80" or head[:2] in (b"(d", b"cc", b"c_", b"ct"):
         raise file.error("", "is a pickle, but not one of torch.save; nothing else is read from pickles")
     raise file.error("", f"is of a kind that is not known; supported are {SUPPORTED}")
