@@ -39,10 +39,11 @@ from lrpnumpy.layers import (
     Subtract,
     Sum,
     SumAll,
+    TwoClasses,
 )
 from lrpnumpy.methods import methods
 from lrpnumpy.model import Input, Model, Node
-from lrpnumpy.predict import predict, predict_all
+from lrpnumpy.predict import predict, predict_all, trace
 from lrpnumpy.reconstruction import reconstruction_error
 from lrpnumpy.result import Comparison, Explanation
 from lrpnumpy.rules import Rule
@@ -50,6 +51,7 @@ from lrpnumpy.windows import explain_windows
 
 if TYPE_CHECKING:
     from lrpnumpy.corpus import explain_bag, explain_corpus, open_explanations
+    from lrpnumpy.show import plot
 
 __version__ = "0.1.0"
 
@@ -96,6 +98,7 @@ __all__ = [
     "Subtract",
     "Sum",
     "SumAll",
+    "TwoClasses",
     "WeightFileError",
     "compare",
     "convert",
@@ -109,15 +112,21 @@ __all__ = [
     "load",
     "methods",
     "open_explanations",
+    "plot",
     "predict",
     "predict_all",
     "reconstruction_error",
     "save",
+    "trace",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """What is for corpora is loaded when it is first asked for: the import stays light."""
+    """What is for corpora and pictures is loaded when it is first asked for: the import stays light."""
+    if name == "plot":
+        from lrpnumpy.show import plot
+
+        return plot
     if name not in ("explain_bag", "explain_corpus", "open_explanations"):
         raise AttributeError(f"module 'lrpnumpy' has no attribute {name!r}")
     from lrpnumpy import corpus

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -12,6 +13,17 @@ import numpy as np
 
 from lrpnumpy import tables
 from lrpnumpy.checks import LrpError
+
+PAD = "<pad>"  # how padding is written where words are
+UNKNOWN = "[?]"  # behind a word in a picture that the vocabulary does not have
+
+
+class Mark(IntEnum):
+    """What is special about a step."""
+
+    NONE = 0
+    UNKNOWN = 1  # a word that the vocabulary does not have
+    PADDING = 2  # no part of what was passed in, or skipped
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +112,26 @@ class InputPart(NamedTuple):
     tokens: tuple[str, ...] | None
     values: np.ndarray | None = None  # (T, D)
     labels: np.ndarray | None = None  # (T,)
+    marks: np.ndarray | None = None  # (T,) of Mark; None where nothing is marked
+
+
+def step_names(part: InputPart | Explanation) -> Sequence[str]:
+    """The words, or the labels of the steps as text, or their positions; PAD for padding that is no word."""
+    if part.tokens:
+        return part.tokens
+    T = part.relevance.shape[-1]
+    names = tables.shown(part.labels) if part.labels is not None else [*map(str, range(T))]
+    if part.marks is None:
+        return names
+    return [PAD if mark == Mark.PADDING else name for name, mark in zip(names, part.marks, strict=True)]
+
+
+def shown_steps(part: InputPart | Explanation) -> Sequence[str]:
+    """The same as pictures show them, with a mark behind a word that the vocabulary does not have."""
+    names = step_names(part)
+    if part.marks is None:
+        return names
+    return [f"{n}{UNKNOWN}" if mark == Mark.UNKNOWN else n for n, mark in zip(names, part.marks, strict=True)]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -127,12 +159,27 @@ class Explanation:
     values: np.ndarray | None = None  # (T, D) the input as it was passed in, in the user's units; None for words
     labels: np.ndarray | None = None  # (T,) of the steps, such as the index of a DataFrame: datetime64, or strings
     output_unit: str | None = None  # of the scores, such as "mm"
+    reference_score: Any = None  # f of the reference, of methods that have one
+    marks: np.ndarray | None = None  # (T,) of Mark; None where nothing is marked
 
     @property
     def inputs(self) -> dict[str, InputPart]:
         """What each input of the network got, by name; the main one, whose relevance is `relevance`, comes first."""
         main = InputPart(*(getattr(self, name) for name in InputPart._fields))
         return {self.name: main, **self.others}
+
+    @property
+    def unknown(self) -> tuple[int, ...]:
+        """Positions of the words that the vocabulary does not have."""
+        return self._marked(Mark.UNKNOWN)
+
+    @property
+    def padding(self) -> tuple[int, ...]:
+        """Positions of padding: put there to fill the input up to its length, or skipped by the network."""
+        return self._marked(Mark.PADDING)
+
+    def _marked(self, mark: Mark) -> tuple[int, ...]:
+        return () if self.marks is None else tuple(np.flatnonzero(self.marks == mark).tolist())
 
     def of_input(self, name: str) -> Explanation:
         """The same for one of several inputs: what it got stands in `relevance`, `variables`, `tokens` and `features`.
@@ -147,7 +194,9 @@ class Explanation:
         if part.relevance.shape[-1] == 1 and part.variables is not None and part.tokens is None:
             names = part.features or tuple(f"x{d}" for d in range(part.variables.shape[-1]))
             values = None if part.values is None else part.values.T
-            part = part._replace(relevance=part.variables[..., 0, :], variables=None, tokens=names, values=values)
+            part = part._replace(
+                relevance=part.variables[..., 0, :], variables=None, tokens=names, values=values, marks=None
+            )
         gone: dict[str, Any] = {"ledger": None, "hidden": None, "spans": None, "others": {}}
         return replace(self, **part._asdict(), name=name, **gone)
 
@@ -172,13 +221,22 @@ class Explanation:
         return self.classes[target] if self.classes and isinstance(target, (int, np.integer)) else str(target)
 
     def label(self, position: int) -> str:
-        """The word at a position, or the label of the step, or the position."""
+        """The word at a position, or the label of the step, or the position; padding is PAD."""
         return self.step_names[position]
+
+    def shown(self, position: int) -> str:
+        """The label as pictures show it, with a mark behind a word that the vocabulary does not have."""
+        return self.shown_steps[position]
+
+    @cached_property
+    def shown_steps(self) -> Sequence[str]:
+        """All labels as pictures show them."""
+        return shown_steps(self)
 
     @cached_property
     def step_names(self) -> Sequence[str]:
-        """The words, or the labels of the steps as text, or their positions."""
-        return self.tokens or (tables.shown(self.labels) if self.labels is not None else [*map(str, range(len(self)))])
+        """The words, or the labels of the steps as text, or their positions; PAD for padding that is no word."""
+        return step_names(self)
 
     @property
     def predicted(self) -> int:
@@ -245,6 +303,8 @@ class Explanation:
             frame.insert(1, "token", list(self.tokens))
         elif self.labels is not None:
             frame.insert(1, "label", self.labels)
+        if self.marks is not None:
+            frame["mark"] = ["" if mark == Mark.NONE else Mark(mark).name.lower() for mark in self.marks]
         if self.variables is not None:
             names = self.features or [f"x{d}" for d in range(self.variables.shape[1])]
             for d, name in enumerate(names):
@@ -264,6 +324,7 @@ class Explanation:
             "target": self.target,
             "options": _plain(dict(self.options or {})),
             "tokens": _plain(self.tokens),
+            "marks": _plain(self.marks),
             "classes": _plain(self.classes),
             "features": _plain(self.features),
             "scores": _plain(self.scores),
@@ -306,6 +367,9 @@ class Explanation:
         def names(value: Any) -> Any:
             return None if value is None else tuple(value)
 
+        def marks(value: Any) -> Any:
+            return None if value is None else np.array(value, np.uint8)
+
         def number(value: Any) -> Any:
             return array(value) if isinstance(value, list) else dtype.type(value)
 
@@ -337,6 +401,7 @@ class Explanation:
                     names(part["tokens"]),
                     _given(part),
                     _labels(part),
+                    marks(part.get("marks")),
                 )
                 for name, part in data.get("others", {}).items()
             },
@@ -344,6 +409,7 @@ class Explanation:
             values=_given(data),
             labels=_labels(data),
             output_unit=data.get("output_unit"),
+            marks=marks(data.get("marks")),
         )
 
 

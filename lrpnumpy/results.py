@@ -103,6 +103,7 @@ class Explanations(Sequence[Explanation]):
                     encoded.tokens,
                     encoded.values,
                     encoded.labels,
+                    encoded.marks,
                 )
         if columns.hidden is not None:
             for s, k in enumerate(positions):
@@ -166,11 +167,13 @@ class Explanations(Sequence[Explanation]):
             values=self.encoded[k].values,
             labels=self.encoded[k].labels,
             output_unit=self.model.output_unit,
+            marks=self.encoded[k].marks,
         )
 
     def _phrases(self, k: int, values: np.ndarray) -> tuple[Span, ...]:
-        asked = self._single["asked"][k]
-        return tuple(Span(int(a), int(b), values[..., v]) for v, (a, b) in enumerate(asked))
+        asked, one = self._single["asked"][k], self.encoded[k]
+        places = np.clip(np.asarray(asked, np.int64).reshape(-1, 2) + one.added[0], 0, one.length).tolist()
+        return tuple(Span(a, b, values[..., v]) for v, (a, b) in enumerate(places))
 
     def _finish(self) -> None:
         """Probabilities, and one warning a call where relevance cannot be trusted."""

@@ -175,6 +175,6 @@ def shown(labels: np.ndarray) -> list[str]:
     if labels.dtype.kind != "M":
         return labels.tolist()
     for unit in ("D", "m", "s"):
-        if (labels.astype(f"M8[{unit}]") == labels).all():
+        if ((labels.astype(f"M8[{unit}]") == labels) | np.isnat(labels)).all():
             return [str(one).replace("T", " ") for one in labels.astype(f"M8[{unit}]")]
     return [str(one).replace("T", " ") for one in labels]

@@ -11,12 +11,13 @@ import numpy as np
 from lrpnumpy import asked
 from lrpnumpy.checks import LrpError, whole
 from lrpnumpy.encode import Encoded, encode
-from lrpnumpy.explain import document, run
+from lrpnumpy.explain import all_options, run
 from lrpnumpy.methods.base import Unit
 from lrpnumpy.model import Model
 from lrpnumpy.result import Explanation
 from lrpnumpy.results import Explanations
 from lrpnumpy.rules import Rule
+from lrpnumpy.signature import document
 
 
 def explain_windows(
@@ -58,7 +59,7 @@ def explain_windows(
     return Windows(record, starts, length, run(model, encoded, request, target, None, threads, progress))
 
 
-document(explain_windows)
+document(explain_windows, "Options of the methods", all_options())
 
 
 def _window(model: Model, record: Encoded, start: int, stop: int) -> Encoded:
