@@ -47,6 +47,7 @@ from lrpnumpy.predict import predict, predict_all, trace
 from lrpnumpy.reconstruction import reconstruction_error
 from lrpnumpy.result import Comparison, Explanation
 from lrpnumpy.rules import Rule
+from lrpnumpy.windows import explain_windows
 
 if TYPE_CHECKING:
     from lrpnumpy.corpus import explain_bag, explain_corpus, open_explanations
@@ -105,6 +106,7 @@ __all__ = [
     "explain_all",
     "explain_bag",
     "explain_corpus",
+    "explain_windows",
     "from_torch",
     "inspect",
     "load",

@@ -14,8 +14,13 @@ from lrpnumpy.methods.base import Request
 from lrpnumpy.model import Model
 
 
-def request(model: Model, method: Any, unit: Any, versus: Any, step: Any, options: dict[str, Any]) -> Request:
-    """A Request from the arguments of `explain`, or an error that says what is wrong with them."""
+def request(
+    model: Model, method: Any, unit: Any, versus: Any, step: Any, options: dict[str, Any], all_steps: bool = False
+) -> Request:
+    """A Request from the arguments of `explain`, or an error that says what is wrong with them.
+
+    `all_steps` says that step may be "all".
+    """
     chosen = find(method)
     one_of(unit, "unit", ("word", "variable", None))
     if unit == "variable" and chosen.variables == "no":
@@ -30,10 +35,14 @@ def request(model: Model, method: Any, unit: Any, versus: Any, step: Any, option
             "step must be None unless the model predicts at every step, "
             f"got step={step!r} with readout {model.readout!r}."
         )
-    elif isinstance(step, bool) or not isinstance(step, (int, np.integer)):
-        raise LrpError(f"step must be an integer, got {step!r}.")
+    elif not (all_steps and isinstance(step, str) and step == "all") and (
+        isinstance(step, bool) or not isinstance(step, (int, np.integer))
+    ):
+        also = ', or "all"' if all_steps else ' here ("all" is for explain)' if step == "all" else ""
+        raise LrpError(f"step must be an integer{also}, got {step!r}.")
     against = None if versus is None else class_index(model, versus, "versus")
-    found = Request(chosen, chosen.options.checked(chosen, model, options), unit, against, int(step))
+    step = step if isinstance(step, str) else int(step)
+    found = Request(chosen, chosen.options.checked(chosen, model, options), unit, against, step)
     if chosen.check is not None:
         chosen.check(found, model)
     return found

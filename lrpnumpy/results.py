@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.checks import RelevanceWarning
+from lrpnumpy.checks import LrpError, RelevanceWarning
 from lrpnumpy.encode import Encoded
 from lrpnumpy.methods.base import Columns, Request
 from lrpnumpy.methods.occlusion import probabilities
@@ -125,6 +125,18 @@ class Explanations(Sequence[Explanation]):
     def __iter__(self) -> Iterator[Explanation]:
         return (self._one(k) for k in range(len(self)))
 
+    def stacked(self) -> np.ndarray:
+        """(N, T, D) relevance of every variable, or (N, T) of every step where there is none a variable.
+
+        With target "all" the classes are a leading axis. All sequences must have the same number of steps.
+        """
+        lengths = np.diff(self.starts)
+        if len({*lengths.tolist()}) > 1:
+            raise LrpError(f"stacked must get sequences of one length, got {lengths.min()} to {lengths.max()} steps.")
+        rows = self.relevance[..., None] if self.variables is None else self.variables
+        whole = rows.reshape(*rows.shape[:-2], len(self), -1, rows.shape[-1])
+        return whole[..., 0] if self.variables is None else whole
+
     def __repr__(self) -> str:
         return f"<{len(self)} explanations by {self.request.method.name}>"
 
@@ -146,7 +158,7 @@ class Explanations(Sequence[Explanation]):
             probabilities=None if found is None else found[k],
             classes=self.model.classes,
             features=self.model.features or self.encoded[k].features,
-            options=self._options,
+            options=self._options if self.request.step != "all" else {**self._options, "step": k},
             ledger=ledger,
             hidden=self._single["hidden"][k] if "hidden" in self._single else None,
             spans=None if spans is None else self._phrases(k, spans[k]),

@@ -41,7 +41,9 @@ class Study:
     @cached_property
     def sample(self) -> np.ndarray:
         """Which of the days the slow methods explain: in equal parts of spring and autumn, in order of time."""
-        half = [self.rng.choice(np.flatnonzero(np.isin(self.month, some)), SAMPLE // 2, False) for some in SEASONS.values()]
+        half = [
+            self.rng.choice(np.flatnonzero(np.isin(self.month, some)), SAMPLE // 2, False) for some in SEASONS.values()
+        ]
         return np.sort(np.concatenate(half))
 
     def relevance(self, method: str, which: np.ndarray) -> np.ndarray:
@@ -156,7 +158,13 @@ def agreement(study: Study) -> Iterator[Piece]:
     """Whether the methods agree."""
     found = {method: study.relevance(method, study.sample).sum(axis=2) for method in METHODS}
     rows = [
-        [a, *(f"{np.mean([np.corrcoef(x, y)[0, 1] for x, y in zip(found[a], found[b], strict=True)]):.2f}" for b in METHODS)]
+        [
+            a,
+            *(
+                f"{np.mean([np.corrcoef(x, y)[0, 1] for x, y in zip(found[a], found[b], strict=True)]):.2f}"
+                for b in METHODS
+            ),
+        ]
         for a in METHODS
     ]
     title = f"Correlation of the relevance of the 365 days, mean over {len(study.sample)} predictions"

@@ -100,7 +100,9 @@ def main() -> None:
         "made_by": "python -m benchmarks.river.train",
         "torch": torch.__version__,
     }
-    skill = efficiency(lrp.predict_all(as_model(network, scaler, notes), river.windows(days))[:, 0], river.observed[days])
+    skill = efficiency(
+        lrp.predict_all(as_model(network, scaler, notes), river.windows(days))[:, 0], river.observed[days]
+    )
     notes[f"Nash-Sutcliffe efficiency, {TEST[0]} to {TEST[1]}"] = f"{skill:.4f}"
     lrp.save(as_model(network, scaler, notes), sys.argv[2], overwrite=True)
     print(f"Nash-Sutcliffe efficiency {skill:.4f} on the test years; wrote {sys.argv[2]}")

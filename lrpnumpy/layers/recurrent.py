@@ -112,6 +112,11 @@ class Cell(Layer):
             one_of(getattr(self, name), f"{kind}: {name}", tuple(ACTIVATIONS))
 
     @property
+    def causal(self) -> bool:
+        """It reads forwards."""
+        return True
+
+    @property
     def units(self) -> int:
         """Number H of hidden units."""
         return self.U.shape[1]
