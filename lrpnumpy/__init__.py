@@ -47,6 +47,7 @@ from lrpnumpy.predict import predict, predict_all, trace
 from lrpnumpy.reconstruction import reconstruction_error
 from lrpnumpy.result import Comparison, Explanation
 from lrpnumpy.rules import Rule
+from lrpnumpy.tables import Table
 from lrpnumpy.windows import explain_windows
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ __all__ = [
     "Subtract",
     "Sum",
     "SumAll",
+    "Table",
     "TwoClasses",
     "WeightFileError",
     "compare",
