@@ -33,6 +33,7 @@ class Encoded(NamedTuple):
     padded: np.ndarray | None = None  # (length, D) where x has no rows for some of them
     table: tables.Table | None = None  # with labels of the steps and names of the features, where it was a table
     added: tuple[int, int] = (0, 0)  # positions of padding put before and after; negative where so many are cut off
+    whole: Encoded | None = None  # the record that this one is the beginning of; what comes later is not seen
 
     @property
     def labels(self) -> np.ndarray | None:
@@ -52,6 +53,8 @@ class Encoded(NamedTuple):
     @property
     def values(self) -> np.ndarray | None:
         """(length, D) numbers as passed in, with padding; None for words."""
+        if self.whole is not None:
+            return self.whole.values
         return self.x if self.padded is None else self.padded
 
     @property
@@ -62,6 +65,8 @@ class Encoded(NamedTuple):
     @property
     def tokens(self) -> tuple[str, ...] | None:
         """The words as passed in, or those that the ids stand for; PAD for padding that was put there."""
+        if self.whole is not None:
+            return self.whole.tokens
         before, after = (max(0, count) for count in self.added)
         words = self.words
         if words is None:
@@ -77,6 +82,8 @@ class Encoded(NamedTuple):
     @property
     def marks(self) -> np.ndarray | None:
         """(length,) what is special about each position, see `Mark`; None where nothing is."""
+        if self.whole is not None:
+            return self.whole.marks
         embedding: Any = self.embedding
         unknown = embedding.unknown_row if self.ids is not None else -1
         if self.kept is None and self.added == (0, 0) and not (unknown >= 0 and np.any(self.ids == unknown)):

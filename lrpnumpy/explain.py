@@ -173,7 +173,7 @@ def explain(
 def _for_each_step(model: Model, one: Encoded) -> list[Encoded]:
     """A sequence once for the prediction of each of its steps.
 
-    Where no prediction depends on later steps, the sequence ends there, and what comes later counts as padding.
+    Where no prediction depends on later steps, the network sees nothing of them.
     """
     if not model.causal or one.others:
         with np.errstate(all="ignore"):
@@ -184,7 +184,7 @@ def _for_each_step(model: Model, one: Encoded) -> list[Encoded]:
             ids=None if one.ids is None else one.ids[:stop],
             x=None if one.x is None else one.x[:stop],
             kept=kept[:stop],
-            padded=one.values,
+            whole=one,
         )
         for stop in range(1, one.steps)
     ]

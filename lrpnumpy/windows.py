@@ -44,8 +44,11 @@ def explain_windows(
         found.at("2005-04-03")  # the explanation of the window that ends on this day
         found.average()         # which days mattered on average
     """
-    record = encode(model, series, "series")
     length, stride = whole(length, "length", 1), whole(stride, "stride", 1)
+    pads = {port.pad[0] for port in model.ports.values() if port.pad is not None}
+    if pads - {length}:
+        raise LrpError(f"length must be {pads.pop()}, to which inputs of this model are padded, got {length}.")
+    record = encode(_without_padding(model) if pads else model, series, "series")
     steps = {model.main: record.length}
     steps |= {name: one.length for name, one in (record.others or {}).items() if model.ports[name].steps}
     if len({*steps.values()}) > 1:
@@ -60,6 +63,11 @@ def explain_windows(
 
 
 document(explain_windows, "Options of the methods", all_options())
+
+
+def _without_padding(model: Model) -> Model:
+    """The model for series that are not to be cut."""
+    return replace(model, ports={name: replace(port, pad=None) for name, port in model.ports.items()})
 
 
 def _window(model: Model, record: Encoded, start: int, stop: int) -> Encoded:

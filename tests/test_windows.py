@@ -103,6 +103,18 @@ def test_padding_and_words():
     assert found[1].tokens == ("a", "very", "good")
 
 
+def test_a_model_that_pads_its_input(x):
+    """The series is cut into windows, and not to the length of one."""
+    rng = np.random.default_rng(4)
+    ports = {"x": lrp.Input(3, pad=(5, "pre", 0.0))}
+    model = lrp.Model((nets.lstm(rng, 3, 4), nets.dense(rng, 4, 1)), ports=ports)
+    found = lrp.explain_windows(model, x, 5)
+    assert len(found) == 36 and found[9].marks is None
+    nets.close(found[9].relevance, lrp.explain(model, x[9:14]).relevance)
+    with pytest.raises(lrp.LrpError, match="length must be 5, to which"):
+        lrp.explain_windows(model, x, 6)
+
+
 def test_what_cannot_be_is_said(x):
     for length in (0, 41, 2.5):
         with pytest.raises(lrp.LrpError, match="length must"):
@@ -175,6 +187,18 @@ def test_every_step_with_padding(x):
     assert len(found) == 4 and np.array_equal(found[1].values, x)
     for step, e in enumerate(found):
         nets.close(e.relevance, lrp.explain(model, x, step=step).relevance, unit=1)
+
+
+def test_every_step_of_words():
+    rng = np.random.default_rng(6)
+    embedding = lrp.Embedding(rng.normal(size=(4, 3)), vocabulary=("<unk>", "a", "b", "c"), unknown="<unk>")
+    model = lrp.Model((nets.lstm(rng, 3, 4), nets.dense(rng, 4, 2)), embedding=embedding, readout="every")
+    for x in (["a", "b", "x"], np.array([1, 2, 0])):
+        found = lrp.explain(model, x, step="all")
+        for step, e in enumerate(found):
+            one = lrp.explain(model, x, step=step)
+            assert e.tokens == one.tokens and np.array_equal(e.marks, one.marks)
+            nets.close(e.relevance, one.relevance, unit=1)
 
 
 def test_where_every_step_is_not_to_be_had(x):
