@@ -159,7 +159,6 @@ class Explanation:
     values: np.ndarray | None = None  # (T, D) the input as it was passed in, in the user's units; None for words
     labels: np.ndarray | None = None  # (T,) of the steps, such as the index of a DataFrame: datetime64, or strings
     output_unit: str | None = None  # of the scores, such as "mm"
-    reference_score: Any = None  # f of the reference, of methods that have one
     marks: np.ndarray | None = None  # (T,) of Mark; None where nothing is marked
 
     @property

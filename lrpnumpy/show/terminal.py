@@ -81,10 +81,27 @@ def legend(e: Explanation) -> str:
     return f"{UNKNOWN} not in the vocabulary" if any((marks == Mark.UNKNOWN).any() for marks in every) else ""
 
 
+def is_regression(e: Explanation) -> bool:
+    """Whether the score is a number in itself and not that of a class."""
+    return e.output_unit is not None or (len(e.scores) == 1 and e.probabilities is None)
+
+
+def reference_score(e: Explanation) -> float | None:
+    """What the network says of the reference, for methods that have one."""
+    found = getattr(e.ledger, "reference", None)
+    return None if found is None else float(found)
+
+
 def title(e: Explanation) -> str:
-    """What is explained: the class, its score and probability, the method."""
-    if len(e.scores) == 1 and not e.classes:
-        return f"{e.method}: why {e.scores[0]:.4g}?"
+    """What is explained: the class, its score and probability, the method; of a regression its value and unit."""
+    if is_regression(e):
+        name = f"{e.name_of(e.target)} " if e.classes else ""
+        unit = f" {e.output_unit}" if e.output_unit else ""
+        text = f"{e.method}: why {name}{e.scores[e.target]:.4g}{unit}?"
+        if (reference := reference_score(e)) is not None:
+            gap = float(e.scores[e.target]) - reference
+            text += f"  {abs(gap):.4g}{unit} {'above' if gap >= 0 else 'below'} the reference"
+        return text
     text = f"{e.method}: why {e.name_of(e.target)!r}"
     if (e.options or {}).get("versus") is not None:
         text += f" rather than {e.name_of(e.options['versus'])!r}"
