@@ -42,16 +42,18 @@ from lrpnumpy.layers import (
     Sum,
     SumAll,
     Transpose,
+    TwoClasses,
 )
 from lrpnumpy.methods import methods
 from lrpnumpy.model import Input, Model, Node
-from lrpnumpy.predict import predict, predict_all
+from lrpnumpy.predict import predict, predict_all, trace
 from lrpnumpy.reconstruction import reconstruction_error
 from lrpnumpy.result import Comparison, Explanation
 from lrpnumpy.rules import Rule
 
 if TYPE_CHECKING:
     from lrpnumpy.corpus import explain_bag, explain_corpus, open_explanations
+    from lrpnumpy.show import plot
 
 __version__ = "0.1.0"
 
@@ -101,6 +103,7 @@ __all__ = [
     "Sum",
     "SumAll",
     "Transpose",
+    "TwoClasses",
     "WeightFileError",
     "compare",
     "convert",
@@ -113,15 +116,21 @@ __all__ = [
     "load",
     "methods",
     "open_explanations",
+    "plot",
     "predict",
     "predict_all",
     "reconstruction_error",
     "save",
+    "trace",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """What is for corpora is loaded when it is first asked for: the import stays light."""
+    """What is for corpora and pictures is loaded when it is first asked for: the import stays light."""
+    if name == "plot":
+        from lrpnumpy.show import plot
+
+        return plot
     if name not in ("explain_bag", "explain_corpus", "open_explanations"):
         raise AttributeError(f"module 'lrpnumpy' has no attribute {name!r}")
     from lrpnumpy import corpus

@@ -15,8 +15,8 @@ import numpy as np
 
 import lrpnumpy as lrp
 from lrpnumpy import files
+from lrpnumpy.files import hints
 from lrpnumpy.methods import METHODS
-from lrpnumpy.model import OUTPUTS, READOUTS
 
 DEFAULT_MODEL = "sentiment"
 
@@ -252,23 +252,22 @@ def parser() -> argparse.ArgumentParser:
 
 def _add_hints(command: argparse.ArgumentParser) -> None:
     """What a weight file may not say by itself."""
-    hints = command.add_argument_group("what the weight file does not say")
-    hints.add_argument("--which", help="which model of a file that holds several")
-    hints.add_argument("--config", metavar="FILE", help="configuration as JSON, for files that hold weights alone")
-    hints.add_argument("--readout", choices=READOUTS, help="how the steps become a prediction")
-    hints.add_argument("--layers", metavar="A,B,…", type=_listed, help="modules in the order in which they are applied")
-    hints.add_argument("--activations", metavar="A,B,…", type=_listed, help="after each linear module but the last")
-    hints.add_argument("--output", choices=OUTPUTS, help="which probability belongs to the scores")
-
-
-def _listed(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",")]
+    group = command.add_argument_group("what the weight file does not say")
+    for name, one in hints.known().items():
+        flag = one.metadata["flag"]
+        if flag is None:
+            continue
+        kind: dict[str, Any] = {"type": flag, "metavar": one.metadata["metavar"]}
+        if isinstance(flag, tuple):
+            kind = {"choices": flag}
+        elif flag is True:
+            kind = {"action": "store_const", "const": True}
+        group.add_argument(f"--{name}", help=one.metadata["text"].replace("%", "%%"), **kind)
 
 
 def _hints(options: argparse.Namespace) -> dict[str, Any]:
     """What was said about the weight file."""
-    names = ("which", "config", "readout", "layers", "activations", "output")
-    return {name: getattr(options, name) for name in names}
+    return {name: value for name in hints.known() if (value := getattr(options, name, None)) is not None}
 
 
 def _add_method(command: argparse.ArgumentParser) -> None:

@@ -86,14 +86,18 @@ def phrases(encoded: Encoded, spans: Any, where: str) -> np.ndarray:
             raise ValueError
     except (TypeError, ValueError):
         raise LrpError(f"{where}: spans must be a list of pairs (start, stop) of positions, got {spans!r}.") from None
+    length = encoded.length - sum(encoded.added)  # as passed in
     for start, stop in array:
-        if not 0 <= start < stop <= encoded.length:
+        if not 0 <= start < stop <= length:
             raise LrpError(
-                f"{where}: spans must have 0 <= start < stop <= {encoded.length}, "
-                f"got ({start}, {stop}); stop is excluded."
+                f"{where}: spans must have 0 <= start < stop <= {length}, got ({start}, {stop}); stop is excluded."
             )
+    array = np.clip(array + encoded.added[0], 0, encoded.length)
     if encoded.kept is not None:
         array = np.searchsorted(encoded.kept, array)
-        if (array[:, 0] == array[:, 1]).any():
-            raise LrpError(f"{where}: spans must hold at least one step that is not padding, got {spans!r}.")
+    if (array[:, 0] == array[:, 1]).any():
+        raise LrpError(
+            f"{where}: spans must hold at least one step that the network sees, not padding or what is cut off, "
+            f"got {spans!r}."
+        )
     return array

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import fields
+from collections.abc import Iterator, Sequence
+from dataclasses import Field, fields
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from lrpnumpy.result import Comparison, Explanation
 from lrpnumpy.results import Explanations
 from lrpnumpy.rules import Rule
 from lrpnumpy.schedule import run_chunks
+from lrpnumpy.signature import document
 
 
 def run(
@@ -194,24 +194,14 @@ def compare(
     return Comparison(tuple(found))
 
 
-def _document(function: Callable[..., Any]) -> None:
-    """Name the options of all methods in the signature and the documentation of a function that takes them."""
+def _options() -> Iterator[tuple[Field[Any], str]]:
+    """The options of all methods, each with the names of those that have it."""
     records: dict[type[Options], list[str]] = {}
     for method in METHODS.values():
         records.setdefault(method.options, []).append(method.name)
-    signature = inspect.signature(function)
-    parameters = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
-    lines = []
     for record, having in records.items():
-        for one in fields(record):
-            kind = inspect.Parameter.KEYWORD_ONLY
-            parameters.append(inspect.Parameter(one.name, kind, default=one.default, annotation=one.type))
-            lines.append(f"    {one.name}: {one.metadata['text']} ({', '.join(having)}).")
-    function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    function.__doc__ = (
-        f"{(function.__doc__ or '').rstrip()}\n\n    Options of the methods:\n\n" + "\n".join(lines) + "\n"
-    )
+        yield from ((one, f" ({', '.join(having)})") for one in fields(record))
 
 
 for _function in (explain, explain_all, compare):
-    _document(_function)
+    document(_function, "Options of the methods", _options())

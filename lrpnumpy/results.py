@@ -99,8 +99,11 @@ class Explanations(Sequence[Explanation]):
                 others[k] = InputPart(
                     _spread(other.relevance[..., take], encoded, -1),
                     None if other.variables is None else _spread(other.variables[..., take, :], encoded, -2),
-                    self.model.ports[name].features,
+                    self.model.ports[name].features or encoded.features,
                     encoded.tokens,
+                    encoded.values,
+                    encoded.labels,
+                    encoded.marks,
                 )
         if columns.hidden is not None:
             for s, k in enumerate(positions):
@@ -142,18 +145,23 @@ class Explanations(Sequence[Explanation]):
             tokens=self.encoded[k].tokens,
             probabilities=None if found is None else found[k],
             classes=self.model.classes,
-            features=self.model.features,
+            features=self.model.features or self.encoded[k].features,
             options=self._options,
             ledger=ledger,
             hidden=self._single["hidden"][k] if "hidden" in self._single else None,
             spans=None if spans is None else self._phrases(k, spans[k]),
             others={name: self._single[f"input {name}"][k] for name in self._others},
             name=self.model.main,
+            values=self.encoded[k].values,
+            labels=self.encoded[k].labels,
+            output_unit=self.model.output_unit,
+            marks=self.encoded[k].marks,
         )
 
     def _phrases(self, k: int, values: np.ndarray) -> tuple[Span, ...]:
-        asked = self._single["asked"][k]
-        return tuple(Span(int(a), int(b), values[..., v]) for v, (a, b) in enumerate(asked))
+        asked, one = self._single["asked"][k], self.encoded[k]
+        places = np.clip(np.asarray(asked, np.int64).reshape(-1, 2) + one.added[0], 0, one.length).tolist()
+        return tuple(Span(a, b, values[..., v]) for v, (a, b) in enumerate(places))
 
     def _finish(self) -> None:
         """Probabilities, and one warning a call where relevance cannot be trusted."""

@@ -13,9 +13,10 @@ PACKAGE = "lrpnumpy"
 
 # From the ground up. A module imports from the floors below its own and from its own folder, nothing else.
 FLOORS = [
-    {"kernels", "checks", "weights"},
-    {"activations", "packed", "result"},
-    {"rules"},
+    {"kernels", "checks", "signature", "weights"},
+    {"scaling", "tables"},
+    {"activations", "packed"},
+    {"rules", "result"},
     {"layers"},
     {"model", "text"},
     {"folding", "reconstruction"},

@@ -105,22 +105,29 @@ def explain_corpus(
     _check_free(path, parts, resume)
     opened = open_source(source, format, field, longest, max_line)
     rule = identity(method)
-    if rule.doubt and (path.exists() or parts.exists()):
-        raise LrpError(
-            f"{path if path.exists() else parts.folder} cannot be resumed by the rule {request.method.name!r}, which "
-            f"cannot be told from another ({rule.doubt}); remove it to begin anew, or make the rule a plain function "
-            "at the top of a module, of NumPy, numbers, strings and arrays."
-        )
+    tokenizers = [identity(port.embedding.tokenizer, "tokenizer") for port in model.ports.values() if port.embedding]
+    for what, own in (
+        (f"rule {request.method.name!r}", rule),
+        *(("tokenizer of yours", tokenizer) for tokenizer in tokenizers),
+    ):
+        if own.doubt and (path.exists() or parts.exists()):
+            raise LrpError(
+                f"{path if path.exists() else parts.folder} cannot be resumed by the {what}, which cannot be told from "
+                f"another ({own.doubt}); remove it to begin anew, or make it a plain function at the top of a module, "
+                "of NumPy, numbers, strings and arrays."
+            )
     run = {
         "model": model.digest,
         "method": request.method.name,
         "rule": rule.note,
+        "tokenizers": [one.note for one in tokenizers if one.note] or None,
         "target": chosen,
         "options": request.shown(),
         "source": opened.identity,
         "limits": {"chunk": chunk, "longest": longest, "max_line": max_line},
         "versions": _versions(),
         "classes": model.classes,
+        "output_unit": model.output_unit,
         "features": model.features,
         "main": model.main,
         "others": {name: port.features for name, port in model.ports.items() if name != model.main},

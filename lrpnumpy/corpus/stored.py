@@ -54,6 +54,7 @@ class Stored(Sequence[Explanation]):
         run = Fields(file, "@run", parse_json(file, "@run", text if isinstance(text, str) else ""))
         self.path, self.run, self._file = Path(file.file), run.value, file
         self._classes = tuple(run.strings("classes")) if run.has("classes") else None
+        self._unit = run.string("output_unit") if run.has("output_unit") else None
         self._features = tuple(run.strings("features")) if run.has("features") else None
         self._method, self._options = run.string("method"), run.object("options").value
         self._output = run.string("output")  # says how scores become probabilities
@@ -158,7 +159,7 @@ class Stored(Sequence[Explanation]):
             target=int(own["targets"][0]) if "targets" in own else "all",
             method=self._method,
             variables=None if "variables" not in own else np.moveaxis(own["variables"], 0, -2),
-            tokens=None if "words/text" not in own else _words(own),
+            tokens=_words(own),
             probabilities=probabilities(self._output, scores),
             classes=self._classes,
             features=self._features,
@@ -166,16 +167,27 @@ class Stored(Sequence[Explanation]):
             ledger=_ledger(own),
             others={name: _other(own, name, features) for name, features in self._others.items()},
             name=self._main,
+            marks=_marks(own),
+            output_unit=self._unit,
         )
 
 
 def _other(own: dict[str, np.ndarray], name: str, features: tuple[str, ...] | None) -> InputPart:
-    variables = own.get(f"inputs/{name}/variables")
-    relevance = own[f"inputs/{name}/relevance"].T
-    return InputPart(relevance, None if variables is None else np.moveaxis(variables, 0, -2), features, None)
+    own = {
+        key.removeprefix(f"inputs/{name}/"): array for key, array in own.items() if key.startswith(f"inputs/{name}/")
+    }
+    variables = None if "variables" not in own else np.moveaxis(own["variables"], 0, -2)
+    return InputPart(own["relevance"].T, variables, features, _words(own), marks=_marks(own))
 
 
-def _words(own: dict[str, np.ndarray]) -> tuple[str, ...]:
+def _marks(own: dict[str, np.ndarray]) -> np.ndarray | None:
+    return own["marks"] if "marks" in own and own["marks"].any() else None
+
+
+def _words(own: dict[str, np.ndarray]) -> tuple[str, ...] | None:
+    """The words of an explanation; None where it has none."""
+    if not own.get("words/text", np.empty(0)).size:
+        return None
     data = own["words/text"].tobytes()
     ends = np.cumsum(own["words/lengths"], dtype=np.int64).tolist()
     return tuple(data[a:b].decode("utf-8", "surrogatepass") for a, b in zip([0, *ends], ends, strict=False))

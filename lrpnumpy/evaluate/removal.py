@@ -8,7 +8,7 @@ fall fast in the first case and rise fast in the second (Arras et al. 2019, "Per
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -141,8 +141,11 @@ def _prepared(model: Model | Predict, sequences: Sequence[Any], how: str) -> tup
         return model, rows, [(len(row), None) for row in rows]
     encoded = encode_all(model, sequences)
     rows = [e.x if e.ids is None else e.ids for e in encoded]
-    if how == "zero":
-        rows = [row if row.ndim == 2 else model.embedding.E[row] for row in rows]  # type: ignore[union-attr]
+    if how == "zero":  # of what the network takes: scaled numbers, or vectors of words
+        port = model.ports[model.main]
+        rows = [port.scaled(row) if row.ndim == 2 else model.embedding.E[row] for row in rows]  # type: ignore[union-attr]
+        if port.scaler is not None:
+            model = replace(model, ports={**model.ports, model.main: replace(port, scaler=None)}, scaler=None)
     return (lambda left: predict_all(model, left)), rows, [(e.length, e.kept) for e in encoded]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy.checks import LrpError, WeightFileError
+from lrpnumpy.layers import TwoClasses
 from lrpnumpy.model import Model
 
 TOLERANCE = 1e-4  # of the largest score: frameworks add float32 numbers in another order
@@ -20,7 +21,10 @@ def check_scores(model: Model, check: Any, file: str, tolerance: float = TOLERAN
         raise LrpError("load: check must be a pair (x, y) of an input and the framework's scores for it.") from None
     expected = _numbers(y)
     scores = scores_of(model, x)
-    if not any(agree(found, expected, tolerance) for found in (scores, *_probabilities(model, scores))):
+    candidates = [scores, *_probabilities(model, scores)]
+    if isinstance(model.nodes[-1].layer, TwoClasses):  # the framework has one score
+        candidates += [one[..., 1:] for one in candidates]
+    if not any(agree(found, expected, tolerance) for found in candidates):
         raise WeightFileError(
             f"{file}: must give the scores {_shown(expected)} for x as check=(x, y) says, it gives {_shown(scores)}; "
             f"the readout is {model.readout!r}, layers {_layers(model)}; try another readout=, activations= or layers=."

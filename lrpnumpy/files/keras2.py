@@ -8,6 +8,7 @@ from typing import Any
 
 from lrpnumpy.files import keras, keras_guess
 from lrpnumpy.files.hdf5 import Hdf5
+from lrpnumpy.files.hints import Hints
 from lrpnumpy.files.keras_config import KerasLayer
 from lrpnumpy.files.safe import MAX_NAMES, Fields, parse_json
 
@@ -17,8 +18,9 @@ def recognised(file: Hdf5) -> bool:
     return any(_names(file, root, "layer_names") is not None for root in ("model_weights", "") if file.is_group(root))
 
 
-def read(file: Hdf5, config: Any, asked: keras.Asked) -> keras.Found:
+def read(file: Hdf5, asked: Hints) -> keras.Found:
     """What a file holds; `config` is for weights alone."""
+    config = asked.config
     root = "model_weights" if file.is_group("model_weights") else ""
     version = next((v for at in ("", root) if isinstance(v := file.attribute(at, "keras_version"), str)), None)
     text = file.text("model_config")

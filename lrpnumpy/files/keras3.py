@@ -7,11 +7,11 @@ the layer is called; the counter does not always go up by one, so groups of a cl
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from lrpnumpy.files import keras, keras_guess
 from lrpnumpy.files.archive import Archive
 from lrpnumpy.files.hdf5 import Hdf5
+from lrpnumpy.files.hints import Hints
 from lrpnumpy.files.keras_config import KerasLayer
 from lrpnumpy.files.safe import Fields, parse_json
 
@@ -24,9 +24,9 @@ def recognised(file: Hdf5) -> bool:
     return any(file.is_group(root) for root in ROOTS)
 
 
-def read_archive(archive: Archive, config: Any, asked: keras.Asked) -> keras.Found:
+def read_archive(archive: Archive, asked: Hints) -> keras.Found:
     """What a `.keras` file holds."""
-    if config is not None:
+    if asked.config is not None:
         raise archive.error("", "has its own configuration; leave out config")
     settings = Fields(archive, MEMBERS[0], parse_json(archive, MEMBERS[0], archive.text_member(MEMBERS[0])))
     version = "not said"
@@ -49,9 +49,9 @@ def read_archive(archive: Archive, config: Any, asked: keras.Asked) -> keras.Fou
     return found._replace(kind=f"Keras {version} archive (.keras)")
 
 
-def read_weights(file: Hdf5, config: Any, asked: keras.Asked) -> keras.Found:
+def read_weights(file: Hdf5, asked: Hints) -> keras.Found:
     """What a `.weights.h5` file holds, with its configuration beside it or without one."""
-    groups, guess = _Groups(file), None
+    groups, guess, config = _Groups(file), None, asked.config
     if config is None:
         guess = keras_guess.guess(file, groups.listed(), asked)
         config = guess.config

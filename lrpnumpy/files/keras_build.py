@@ -44,6 +44,7 @@ class Words(NamedTuple):
     unknown: str | None = None
     tokenizer: str = "space"
     rows: list[int] | None = None  # of an input of numbers: the row that each number means
+    length: int | None = None  # words that a sentence is filled up to, and cut to
 
 
 @dataclass
@@ -55,6 +56,7 @@ class Port:
     steps: bool = True
     embedding: Embedding | None = None
     words: Words | None = None
+    length: int | None = None  # that every sentence is filled up to
     mask: float | None = None  # the value of padding
     skips: bool = False  # whether some layer skips the padding
     sees: list[str] = field(default_factory=list)  # layers that compute with the padding
@@ -67,7 +69,8 @@ class Port:
             return Input(self.size, self.steps, mask_value=mask)
         given = {name: getattr(self.embedding, name) for name in ("vocabulary", "unknown", "tokenizer")}
         embedding = Embedding(self.embedding.E, **given, mask=None if mask is None else int(mask))
-        return Input(self.size, self.steps, embedding=embedding)
+        pad = None if self.length is None else (self.length, "post", 0, "post")
+        return Input(self.size, self.steps, embedding=embedding, pad=pad)
 
 
 # What a layer means: its call and the values that go in, to what comes out.

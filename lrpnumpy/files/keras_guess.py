@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from lrpnumpy.files import keras
+from lrpnumpy.files.hints import Hints
 from lrpnumpy.files.safe import Source
 
 _IDLE = ("dropout", "spatial_dropout", "input", "gaussian_noise")  # beginnings of names of layers that do nothing
@@ -39,7 +40,7 @@ def said(found: keras.Found, guess: Guess | None) -> keras.Found:
     return found._replace(notes=[guess.text, *found.notes], warnings=[guess.text, *found.warnings], guessed=True)
 
 
-def guess(source: Source, groups: list[tuple[str, list[str]]], asked: keras.Asked) -> Guess:
+def guess(source: Source, groups: list[tuple[str, list[str]]], asked: Hints) -> Guess:
     """The configuration of a chain of layers, from the groups of a file: a name and the paths of its arrays."""
     advice = "pass config, the JSON of model.to_json(), a text or the path of a file"
     parts = []
@@ -57,11 +58,11 @@ def guess(source: Source, groups: list[tuple[str, list[str]]], asked: keras.Aske
         raise source.error(
             "", f"holds Keras weights without their configuration, which fit in no single order: {shown}; {advice}"
         )
-    readout, output = asked.hints.readout or "last", asked.hints.output or "linear"
+    readout, output = asked.readout or "last", asked.output or "linear"
     if readout not in _READOUTS:
         raise source.error("", f"readout must be one of {', '.join(_READOUTS)} for weights alone, got {readout!r}")
     heads = [part for part in chain if part.kind == "Dense"]
-    activations = asked.hints.activations
+    activations = asked.activations
     if len(heads) > 1 and activations is None:
         names = ", ".join(part.name for part in heads[:-1])
         raise source.error(

@@ -43,6 +43,9 @@ def _embedding(layer: KerasLayer, port: Port, E: np.ndarray) -> Embedding:
     port.words = None
     if words is None:
         return Embedding(E)
+    port.length = words.length
+    if words.vocabulary is None and words.rows is None:
+        return Embedding(E, tokenizer=words.tokenizer)  # type: ignore[arg-type]
     if words.rows is not None:
         if max(words.rows) >= rows:
             layer.refuse(f"has {rows} rows, the layer before it gives ids up to {max(words.rows)}")
@@ -113,13 +116,10 @@ def vectorized(b: Build, call: Call, xs: list[Value]) -> Value:
     words = _vocabulary(b, layer)
     reserved = ["", "[UNK]"]
     words = words if words is None or words[:2] == reserved else [*reserved, *words]
-    port.words = Words(words, None if words is None else "[UNK]", tokenizer)
     length = as_length(s.value.get("output_sequence_length"))
+    port.words = Words(words, None if words is None else "[UNK]", tokenizer, length=length)
     if length is not None:
-        b.warn(
-            f"in Keras {layer.name} fills sentences up to {length} words with token 0 and cuts longer ones: scores are "
-            "those of Keras for such sentences where token 0 is masked; else pass token ids, filled up"
-        )
+        b.note(f"sentences are filled up to {length} words with token 0, and longer ones are cut, as {layer.name} says")
     port.shape = [length]
     return xs[0]._replace(steps=True, width=None, length=length)
 

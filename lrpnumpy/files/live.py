@@ -8,7 +8,7 @@ that is made of this must give the module's own scores.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,9 +19,11 @@ from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.checks import AssumptionWarning, LrpError
 from lrpnumpy.files import torch as names
 from lrpnumpy.files.compare import TOLERANCE, agree, check_scores, scores_of
+from lrpnumpy.files.hints import Hints, taken, takes_hints
 from lrpnumpy.files.modules import Described, describe_live
+from lrpnumpy.files.named import named
 from lrpnumpy.files.safe import Source
-from lrpnumpy.files.torch import Found, Hints
+from lrpnumpy.files.torch import Found
 from lrpnumpy.model import Model
 
 STEPS, BATCH = 7, 4  # of a probe; a single sequence might have a score close to 0
@@ -49,26 +51,20 @@ class StateDict(Source):
         return found.astype(np.float32) if found.dtype.itemsize < 4 else found
 
 
-def from_torch(
-    module_or_state_dict: Any,
-    *,
-    readout: str | None = None,
-    layers: Sequence[str] | None = None,
-    activations: Sequence[str] | None = None,
-    output: str | None = None,
-    check: Any = None,
-) -> Model:
+_FILES_ONLY = ("which", "config", "custom")  # hints that a module has no use for
+
+
+@takes_hints(*_FILES_ONLY)
+def from_torch(module_or_state_dict: Any, *, check: Any = None, **hints: Any) -> Model:
     """A Model from a `torch.nn.Module`, or from a state_dict of tensors or NumPy arrays.
 
     A module is run once on a probe of its own, or on `check`, an input: this says the order of its parts, the
     activations between them and the readout, and the scores of the model are compared with the module's. A state_dict
     says none of this: `readout` is what the network does with the steps ("last" is h_n, for two directions each one's
-    own final state; "last-row" is out[:, -1]; "mean" and "max" are over the steps; "every" predicts at each step),
-    `layers` names the modules in the order in which they are applied, `activations` are those after each linear module
-    but the last, and `check` is a pair (x, scores of x). `output` is the probability of the scores: "softmax",
-    "sigmoid" or "linear".
+    own final state; "last-row" is out[:, -1]; "mean" and "max" are over the steps; "every" predicts at each step), and
+    `check` is a pair (x, scores of x).
     """
-    said = Hints(readout, layers, activations, output)
+    said = taken("from_torch", hints, _FILES_ONLY)
     if isinstance(module_or_state_dict, Mapping):
         found = _from_state(module_or_state_dict, said, check)
     elif hasattr(module_or_state_dict, "state_dict") and hasattr(module_or_state_dict, "named_modules"):
@@ -78,7 +74,7 @@ def from_torch(
         raise LrpError(f"from_torch: the first argument must be a torch.nn.Module or a state_dict, got {what}.")
     for text in found.warnings:
         warnings.warn(f"from_torch: {text}.", AssumptionWarning, stacklevel=2)
-    return found.model
+    return named("from_torch", found.model, said)[0]
 
 
 def _from_state(state: Mapping[str, Any], said: Hints, check: Any) -> Found:

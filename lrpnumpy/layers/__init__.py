@@ -21,11 +21,12 @@ from lrpnumpy.layers.recurrent import Cell
 from lrpnumpy.layers.rnn import RNN
 from lrpnumpy.layers.shape import Flatten, Repeat, Reshape, Reverse, Slice
 from lrpnumpy.layers.softmax import Softmax
+from lrpnumpy.layers.two_classes import TwoClasses
 
 _KINDS: tuple[type[Layer], ...] = (
     LSTM, GRU, RNN, Bidirectional, Dense, Conv1D, MaxPool1D, AvgPool1D, Mean, Max, Sum, LastRow, Activation, Affine,
     LayerNorm, Concat, Add, Average, Subtract, Multiply, Repeat, Flatten, Reshape, Slice, Reverse, AttentionPool,
-    Attention, AdditiveAttention, MultiHeadAttention, Square, SumAll, Softmax, Transpose, Pad,
+    Attention, AdditiveAttention, MultiHeadAttention, Square, SumAll, TwoClasses, Softmax, Transpose, Pad,
 )  # fmt: skip
 LAYERS = {kind.__name__: kind for kind in _KINDS}  # by their names in a file
 
@@ -70,4 +71,5 @@ __all__ = [
     "Sum",
     "SumAll",
     "Transpose",
+    "TwoClasses",
 ]

@@ -7,7 +7,7 @@ from html import escape
 
 from lrpnumpy.result import Comparison, Explanation, Ledger
 from lrpnumpy.show.color import BLUE, RED, scaled
-from lrpnumpy.show.terminal import title
+from lrpnumpy.show.terminal import legend, title
 
 # The colour is an alpha over the page's own background, so that a page reads the same in light and in dark.
 STYLE = """
@@ -34,7 +34,7 @@ def _span(word: str, share: float, value: float) -> str:
 def sentence(e: Explanation) -> str:
     """The words of one explanation on their colours."""
     shares = scaled(e.relevance)
-    words = [_span(e.label(t), float(shares[t]), float(e.relevance[t])) for t in range(len(e))]
+    words = [_span(e.shown(t), float(shares[t]), float(e.relevance[t])) for t in range(len(e))]
     return f'<div class="sentence" dir="auto">{" ".join(words)}</div>'
 
 
@@ -66,7 +66,11 @@ def _block(e: Explanation) -> str:
     head = f'<div class="head">{escape(title(e))}</div>'
     ledger = ledger_bar(e.ledger) if isinstance(e.ledger, Ledger) else ""
     others = "".join(f'<div class="method">{escape(name)}</div>{sentence(e.of_input(name))}' for name in e.others)
-    return head + sentence(e) + others + ledger
+    return head + sentence(e) + others + _note(e) + ledger
+
+
+def _note(e: Explanation) -> str:
+    return f'<div class="note">{escape(text)}</div>' if (text := legend(e)) else ""
 
 
 def fragment(e: Explanation) -> str:
@@ -80,7 +84,7 @@ def comparison_fragment(comparison: Comparison) -> str:
     every = [e.for_class(e.predicted) if e.target == "all" else e for e in comparison]
     head = escape(title(every[0]).split(": ", 1)[1])
     rows = "".join(f'<div class="method">{escape(e.method)}</div>{sentence(e)}' for e in every)
-    return f'<style>{STYLE}</style><div class="lrp"><div class="head">{head}</div>{rows}</div>'
+    return f'<style>{STYLE}</style><div class="lrp"><div class="head">{head}</div>{rows}{_note(every[0])}</div>'
 
 
 def page(items: Explanation | Comparison | Sequence[Explanation | Comparison], heading: str = "Explanation") -> str:

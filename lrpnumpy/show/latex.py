@@ -27,7 +27,7 @@ def sentence(e: Explanation) -> str:
     for t, share in enumerate(scaled(e.relevance)):
         back = rgb(float(share))
         color, front = (",".join(map(str, c)) for c in (back, ink(back)))
-        words.append(rf"\colorbox[RGB]{{{color}}}{{\textcolor[RGB]{{{front}}}{{\strut {escape(e.label(t))}}}}}")
+        words.append(rf"\colorbox[RGB]{{{color}}}{{\textcolor[RGB]{{{front}}}{{\strut {escape(e.shown(t))}}}}}")
     return "{\\setlength{\\fboxsep}{1pt}%\n" + "%\n ".join(words) + "}"
 
 

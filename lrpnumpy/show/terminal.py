@@ -11,7 +11,7 @@ from typing import Any, Literal, TextIO
 
 import numpy as np
 
-from lrpnumpy.result import Comparison, Explanation, Ledger, SpanLedger
+from lrpnumpy.result import UNKNOWN, Comparison, Explanation, Ledger, Mark, SpanLedger
 from lrpnumpy.show.color import RGB, ink, rgb, scaled
 
 Color = Literal["auto", "never", "256", "truecolor"]
@@ -72,7 +72,13 @@ def sentence(words: Sequence[str], shares: np.ndarray, colors: str, width: int) 
 
 
 def _words(e: Explanation) -> list[str]:
-    return [e.label(t) for t in range(len(e))]
+    return [e.shown(t) for t in range(len(e))]
+
+
+def legend(e: Explanation) -> str:
+    """What the marks in a picture mean; empty where there are none."""
+    every = [part.marks for part in e.inputs.values() if part.marks is not None]
+    return f"{UNKNOWN} not in the vocabulary" if any((marks == Mark.UNKNOWN).any() for marks in every) else ""
 
 
 def title(e: Explanation) -> str:
@@ -137,14 +143,14 @@ def render(e: Explanation, color: Color = "auto", stream: TextIO | None = None, 
     shares = scaled(e.relevance)
     parts = [title(e)]
     if e.tokens:
-        parts.append(sentence(e.tokens, shares, colors, width))
+        parts.append(sentence(_words(e), shares, colors, width))
     parts.append(table(e, shares))
     if e.spans:
         parts.append("\n".join(f"{' '.join(_words(e)[s.start : s.stop])}: {s.relevance:+.4g}" for s in e.spans))
     for name in e.others:
         other = e.of_input(name)
         parts.append(f"input {_clean(name)!r}\n{table(other, scaled(other.relevance))}")
-    parts.append(ledger_line(e.ledger))
+    parts += [legend(e), ledger_line(e.ledger)]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -160,7 +166,7 @@ def render_comparison(
     wide = max(len(e.method) for e in every)
     if first.tokens and colors != "never":
         for e, share in zip(every, shares, strict=True):
-            text = sentence(e.tokens or (), share, colors, max(20, width - wide - 2))
+            text = sentence(_words(e), share, colors, max(20, width - wide - 2))
             lines.append(text.replace("\n", "\n" + " " * (wide + 2)).join([f"{e.method:<{wide}}  ", ""]))
         lines.append("")
     words = [_clean(word)[:20] for word in _words(first)]
@@ -170,4 +176,4 @@ def render_comparison(
         cells = "".join(f"{e.relevance[t]:>+{max(11, len(e.method) + 2)}.3g}" for e in every)
         lines.append(word + " " * (size - columns(word)) + cells)
     head = title(first).split(": ", 1)[1]
-    return "\n".join([head, "", *lines])
+    return "\n".join([head, "", *lines, *filter(None, [legend(first)])])

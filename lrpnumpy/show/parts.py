@@ -1,0 +1,88 @@
+"""What of an explanation is drawn: relevance, values and names of every input; and its largest parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lrpnumpy.checks import LrpError
+from lrpnumpy.result import Explanation, shown_steps
+
+
+class Shown(NamedTuple):
+    """One input of a network as pictures show it. One step, such as that of a static vector, is shown as bars."""
+
+    name: str
+    relevance: np.ndarray  # (T, D), or (T, 1) where there is one number a step
+    values: np.ndarray | None  # (T, D)
+    features: tuple[str, ...]  # D names
+    labels: Any  # of the T steps, or None
+
+    @property
+    def is_series(self) -> bool:
+        """Whether there is more than one step."""
+        return len(self.relevance) > 1
+
+    def most_relevant(self, count: int) -> np.ndarray:
+        """The features of largest absolute relevance, at most so many, in the order in which they stand."""
+        sizes = np.abs(np.nan_to_num(self.relevance)).sum(axis=0)
+        return np.sort(np.argsort(-sizes, kind="stable")[:count])
+
+
+def of_one_class(e: Explanation, what: str) -> Explanation:
+    """The explanation itself, if it is of one class."""
+    if e.target == "all":
+        raise LrpError(f"{what} must get one class, got an explanation of all; pick one with .for_class(c).")
+    return e
+
+
+def shown(e: Explanation, what: str, x: Any = None) -> list[Shown]:
+    """Every input of an explanation, the main one first. `x` are values to show: one array, or a dict by input."""
+    of_one_class(e, what)
+    given = x if isinstance(x, Mapping) else {e.name: x}
+    found = []
+    for name, part in e.inputs.items():
+        relevance = np.asarray(part.relevance if part.variables is None else part.variables, float)
+        relevance = relevance[:, None] if relevance.ndim == 1 else relevance
+        T, D = relevance.shape
+        values = given.get(name)
+        values = part.values if values is None else np.asarray(values, float)
+        if values is not None and values.ndim == 1 and T == 1:
+            values = values[None]
+        if values is not None and (
+            values.ndim != 2 or len(values) != T or (part.variables is not None and values.shape[1] != D)
+        ):
+            place = "x" if len(e.inputs) == 1 else f"x[{name!r}]"
+            width = D if part.variables is not None else "D"
+            raise LrpError(
+                f"{what}: {place} must have shape ({T}, {width}), the input that was explained, got {values.shape}."
+            )
+        width = D if values is None else values.shape[1]
+        features = part.features if part.features and len(part.features) == width else None
+        names = tuple(features or [f"x{d}" for d in range(width)])
+        labels = part.labels if part.tokens is None else part.tokens
+        found.append(Shown(name, relevance, values, names, labels if part.marks is None else shown_steps(part)))
+    return found
+
+
+def by_variable(e: Explanation, what: str) -> Explanation:
+    """The explanation itself, if every input has one relevance for each variable."""
+    if any(part.variables is None for part in e.inputs.values()):
+        raise LrpError(f"{what} must get an explanation with relevance per variable; use unit='variable'.")
+    return e
+
+
+def feature_names(parts: list[Shown]) -> list[str]:
+    """Names of all features; of several inputs each begins with that of its input."""
+    several = len(parts) > 1
+    return [f"{part.name}: {name}" if several else name for part in parts for name in part.features]
+
+
+def folded(entries: list[tuple[str, float]], most: int, what: str) -> list[tuple[str, float]]:
+    """The largest entries first; where there are more than so many, the rest is one entry."""
+    ordered = sorted(entries, key=lambda entry: -abs(np.nan_to_num(entry[1])))
+    if len(ordered) <= most + 1:  # one more entry takes no more room than the line of the rest
+        return ordered
+    return [*ordered[:most], (f"{len(ordered) - most} other {what}", float(sum(v for _, v in ordered[most:])))]
