@@ -86,15 +86,17 @@ def _hdf5(path: Path, size: int, asked: Asked) -> Report:
             model = native.read(file, asked.which)
             _check_hints(file, model, asked)
             return Report(str(path), kind, model)
-        if keras2.recognised(file):
-            kind, model, notes = keras2.read(file, asked.config, asked.custom, asked.which)
-        elif keras3.recognised(file):
-            kind, model, notes = keras3.read_weights(file, asked.config, asked.custom, asked.which)
-        else:
-            _refuse(file, which=asked.which)
-            return _torch(path, "PyTorch arrays in HDF5", file, asked)
-        _check_hints(file, model, asked)
-        return _reported(path, kind, model, notes)
+        if keras2.recognised(file) or keras3.recognised(file):
+            read = keras2.read if keras2.recognised(file) else keras3.read_weights
+            return _keras(path, file, read(file, asked), asked)
+        _refuse(file, which=asked.which)
+        return _torch(path, "PyTorch arrays in HDF5", file, asked)
+
+
+def _keras(path: Path, file: Source, found: Any, asked: Asked) -> Report:
+    if not found.guessed:
+        _check_hints(file, found.model, asked)
+    return _reported(path, found.kind, found.model, found.notes, found.warnings)
 
 
 def _other(path: Path, head: bytes, size: int, asked: Asked) -> Report:
@@ -147,9 +149,7 @@ def _zip(path: Path, budget: Budget, asked: Asked) -> Report:
             saved = torchsave.SavedZip(archive, asked.which)
             return _torch(path, saved.kind, saved, asked, saved.described)
         if set(keras3.MEMBERS) <= set(archive.members):
-            kind, model, notes = keras3.read_archive(archive, asked.config, asked.custom, asked.which)
-            _check_hints(archive, model, asked)
-            return _reported(path, kind, model, notes)
+            return _keras(path, archive, keras3.read_archive(archive, asked), asked)
         _refuse(archive, which=asked.which)
         if not all(name.endswith(".npy") for name in archive.members):
             shown = ", ".join(list(archive.members)[:10])
