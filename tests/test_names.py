@@ -16,6 +16,7 @@ from lrpnumpy.__main__ import parser
 from lrpnumpy.files import hints
 from lrpnumpy.methods import METHODS
 from lrpnumpy.show import html, latex, plot, terminal
+from lrpnumpy.show.parts import condensed
 
 WORDS = ("<pad>", "<unk>", "the", "film", "is", "good")
 INDEX = {"the": 1, "film": 2, "is": 3, "good": 4, "bad": 5}  # counted from 1, as Keras' Tokenizer does
@@ -303,6 +304,22 @@ def test_series_are_padded_and_keep_their_labels(rng, side, cut):
     assert list(again.step_names) == list(e.step_names)
     assert "<pad>" in {label.get_text() for label in _tick_labels(plot.feature_map(e))}
     assert plot.series(e) is not None and plot.waterfall(e, by="step") is not None
+    assert "<pad>" in {label.get_text() for label in _tick_labels(plot.gates(padded, frame))}
+
+
+def test_a_run_of_padding_is_one_word_of_a_sentence(path):
+    model = lrp.load(path, vocabulary=WORDS, unknown="<unk>", pad=(50, "pre", 0))
+    e = lrp.explain(model, "the blorf")
+    short = condensed(e)
+    assert short.tokens == ("<pad>×48", "the", "blorf[?]")
+    close(short.relevance, [e.relevance[:48].sum(), *e.relevance[48:]])
+    pictures = [html.page(e), latex.document(e), " ".join(one.get_text() for one in plot.sentence(e).texts)]
+    pictures += [str(e).split("\n\n")[1], str(lrp.compare(model, "the blorf", ["cd", "gradient"]))]
+    for picture in pictures:
+        assert picture.count("×48") == 1 + (picture is pictures[0]) and "blorf[?]" in picture
+    one = lrp.explain(model, " ".join(["the"] * 49))
+    assert condensed(one).tokens[:2] == ("<pad>", "the")
+    assert plot.gates(model, "the blorf") is not None
 
 
 def _tick_labels(figure):
@@ -468,7 +485,7 @@ def test_the_command_line_takes_words(path, tmp_path, capsys):
     said += ["--pad", "5,pre,0", "--classes", "bad, good"]
     assert main(["explain", "The blorf!", "--model", str(path), *said, "--target", "bad"]) == 0
     shown = capsys.readouterr().out
-    assert "<pad> <pad> <pad> the blorf[?]" in shown and "why 'bad'?" in shown
+    assert "<pad>×3 the blorf[?]" in shown and "why 'bad'?" in shown
     assert main(["inspect", str(path), *said]) == 0
     assert "filled up to 5 steps" in capsys.readouterr().out
 
