@@ -4,7 +4,9 @@ import inspect
 import json
 import os
 import re
+from pathlib import Path
 
+import laws
 import networks as nets
 import numpy as np
 import pytest
@@ -578,3 +580,21 @@ def test_frames_and_json_of_several_inputs(texts):
         assert again.inputs[name].tokens == part.tokens and again.inputs[name].features == part.features
         np.testing.assert_array_equal(again.inputs[name].variables, part.variables)
     assert again.to_frame().equals(frame)
+
+
+def test_the_page_about_words_runs(tmp_path, monkeypatch, capsys):
+    page = (Path(__file__).parents[1] / "docs" / "words.md").read_text("utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec("\n".join(blocks), {})
+    assert len(blocks) == 3 and "<pad>×4 the film" in capsys.readouterr().out
+    for row in re.findall(r'^\| `"(\S+)"`.* \| (.*) \|$', page, re.MULTILINE):
+        assert ", ".join(text.tokens("It isn't well-made.", row[0])) == row[1]
+    assert all(f"`{name}=" in page for name in ("vocabulary", "unknown", "lowercase", "tokenizer", "pad", "output"))
+
+
+@pytest.mark.parametrize("readout", ["last", "every"])
+def test_two_classes_keep_the_laws_of_every_network(rng, tmp_path, readout):
+    layers = [nets.lstm(rng, 3, 4), nets.dense(rng, 4, 1)]
+    model = lrp.Model(layers, readout=readout, output="sigmoid", classes=("bad", "good"))
+    laws.hold(model, [rng.normal(size=(T, 3)) for T in (5, 2, 4)], rng, tmp_path)
