@@ -7,6 +7,7 @@ from html import escape
 
 from lrpnumpy.result import Comparison, Explanation, Ledger
 from lrpnumpy.show.color import BLUE, RED, scaled
+from lrpnumpy.show.parts import condensed
 from lrpnumpy.show.terminal import legend, title
 
 # The colour is an alpha over the page's own background, so that a page reads the same in light and in dark.
@@ -33,6 +34,7 @@ def _span(word: str, share: float, value: float) -> str:
 
 def sentence(e: Explanation) -> str:
     """The words of one explanation on their colours."""
+    e = condensed(e)
     shares = scaled(e.relevance)
     words = [_span(e.shown(t), float(shares[t]), float(e.relevance[t])) for t in range(len(e))]
     return f'<div class="sentence" dir="auto">{" ".join(words)}</div>'

@@ -13,6 +13,7 @@ import numpy as np
 
 from lrpnumpy.result import UNKNOWN, Comparison, Explanation, Ledger, Mark, SpanLedger
 from lrpnumpy.show.color import RGB, ink, rgb, scaled
+from lrpnumpy.show.parts import condensed
 
 Color = Literal["auto", "never", "256", "truecolor"]
 FAINT = 0.04  # below this share a word is left uncoloured
@@ -160,7 +161,8 @@ def render(e: Explanation, color: Color = "auto", stream: TextIO | None = None, 
     shares = scaled(e.relevance)
     parts = [title(e)]
     if e.tokens:
-        parts.append(sentence(_words(e), shares, colors, width))
+        short = condensed(e)
+        parts.append(sentence(_words(short), scaled(short.relevance), colors, width))
     parts.append(table(e, shares))
     if e.spans:
         parts.append("\n".join(f"{' '.join(_words(e)[s.start : s.stop])}: {s.relevance:+.4g}" for s in e.spans))
@@ -177,7 +179,8 @@ def render_comparison(
     """Several methods on one input: the sentence once a method, then a table with one column a method."""
     colors = palette(color, stream)
     width = width or shutil.get_terminal_size().columns
-    every = [e.for_class(e.predicted) if e.target == "all" else e for e in comparison]
+    single = [e.for_class(e.predicted) if e.target == "all" else e for e in comparison]
+    note, every = legend(single[0]), [*map(condensed, single)]
     first, lines = every[0], []
     shares = [scaled(e.relevance) for e in every]
     wide = max(len(e.method) for e in every)
@@ -193,4 +196,4 @@ def render_comparison(
         cells = "".join(f"{e.relevance[t]:>+{max(11, len(e.method) + 2)}.3g}" for e in every)
         lines.append(word + " " * (size - columns(word)) + cells)
     head = title(first).split(": ", 1)[1]
-    return "\n".join([head, "", *lines, *filter(None, [legend(first)])])
+    return "\n".join([head, "", *lines, *filter(None, [note])])

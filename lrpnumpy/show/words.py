@@ -15,6 +15,7 @@ from lrpnumpy.result import Comparison, Explanation, Ledger
 from lrpnumpy.show.canvas import FONT, axes_for, figure_of, line_color, new_picture, unit_label
 from lrpnumpy.show.color import ink, rgb, scaled
 from lrpnumpy.show.html import LEDGER_COLORS
+from lrpnumpy.show.parts import condensed
 from lrpnumpy.show.terminal import title
 
 WORD = 11  # points
@@ -30,8 +31,8 @@ def _each(items: Explanation | Comparison | Sequence[Explanation]) -> list[tuple
     several = len({e.method for e in single}) == len(single) > 1
     found = []
     for k, e in enumerate(single):
-        found.append((e.method if several and k else title(e), e))
-        found += [(f"input {name!r}", e.of_input(name)) for name in e.others]
+        found.append((e.method if several and k else title(e), condensed(e)))
+        found += [(f"input {name!r}", condensed(e.of_input(name))) for name in e.others]
     return found
 
 
