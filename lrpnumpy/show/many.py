@@ -160,7 +160,9 @@ def horizons(items: Explanation | Iterable[Explanation], ax: Axes | None = None,
     table, first, count = np.zeros((0, 0)), None, 0
     for e in many:
         if e.target != "all":
-            raise LrpError("horizons must get explanations of all outputs, got one of a single output; use target='all'.")
+            raise LrpError(
+                "horizons must get explanations of all outputs, got one of a single output; use target='all'."
+            )
         C, T = e.relevance.shape
         if T > table.shape[1]:
             table = np.pad(table, ((0, C - len(table)), (0, T - table.shape[1])))

@@ -185,9 +185,7 @@ def _bars(ax: Axes, part: Shown, label: str, beside: bool) -> None:
     ax.set_ylim(len(entries) - 0.5, -0.5)
     limits = symmetric(sizes)
     ax.set_xlim(limits.vmin, limits.vmax)
-    ax.set_yticks(
-        range(len(entries)), [short(name, 40) for name, _ in entries], fontsize=FONT - 2, parse_math=False
-    )
+    ax.set_yticks(range(len(entries)), [short(name, 40) for name, _ in entries], fontsize=FONT - 2, parse_math=False)
     if beside:
         ax.yaxis.tick_right()
     ax.locator_params(axis="x", nbins=2 if beside else 7)

@@ -108,7 +108,11 @@ def _kept(e: Explanation, reached: float) -> list[tuple[str, float]]:
     """What did not reach the inputs: by the ledger, and what is left of the score."""
     found: list[tuple[str, float]] = []
     if isinstance(e.ledger, Ledger):
-        kept = {"biases": e.ledger.all_biases, "stabiliser": e.ledger.stabiliser, "start states": e.ledger.initial_state}
+        kept = {
+            "biases": e.ledger.all_biases,
+            "stabiliser": e.ledger.stabiliser,
+            "start states": e.ledger.initial_state,
+        }
         found = [(name, float(value)) for name, value in kept.items() if value]
     left = _score(e) - reached - sum(value for _, value in found)
     if abs(left) > 1e-3 * max(abs(_score(e)), abs(reached)):
