@@ -31,6 +31,7 @@ _MEANINGS = {1: ("L", "T", "N"), 2: ("NT", "NF", "TF", "TN"), 3: ("NTF", "TNF", 
 _TRIES = 64
 _RECURRENT = ("LSTM", "GRU", "RNN")
 _LOOPS = ("Loop", "Scan", "SequenceMap")
+_UNROLLED = ("SplitToSequence", "SequenceAt", "ConcatFromSequence", "SequenceConstruct")
 # What may lie between an input of the graph and the start state that it is.
 _MOVES = ("Slice", "Gather", "Squeeze", "Unsqueeze", "Transpose", "Reshape", "Split", "Cast", "Identity", "Expand")
 
@@ -200,8 +201,13 @@ class _Run(Network):
             return self.chosen(node, taken, values, depth)
         if node.op in _LOOPS:
             self.refuse(
-                "is a loop, which is not supported; export the model with torch.nn.LSTM, GRU or RNN rather than a loop "
-                "of cells, or load the weights from Keras or PyTorch"
+                "is a loop, which is not supported; load the file of Keras or PyTorch that the model was exported from, "
+                "or export one whose recurrent layers are LSTM, GRU or RNN, not loops of cells"
+            )
+        if node.op in _UNROLLED:
+            self.refuse(
+                "is about single steps: the exporter has written a recurrent layer out, step by step, which is not "
+                "supported; export the model with dynamo=False, or load the file of PyTorch"
             )
         if flows and node.op in ("Shape", "Size"):
             of = self.shape(next(one for one in taken if isinstance(one, Flow)))

@@ -1,9 +1,10 @@
 """A value of an ONNX graph as what it is in a Model: which numbers of which nodes, and what its axes mean.
 
 An ONNX tensor has axes in any order, (T, N, F) or (N, F, T), cut and joined at will. A Model's values are rows of
-features, one for each step or one for each sequence. A `Flow` says how the one is the other: the names of the Model's values, the
-meaning of each axis, and for every place along the axes of features which feature is there. So moving axes, taking some
-features and joining values again change nothing in the network; `Network.rows` adds layers only where it must.
+features, one for each step or one for each sequence. A `Flow` says how the one is the other: the names of the Model's
+values, the meaning of each axis, and for every place along the axes of features which feature is there. So moving axes,
+taking some features and joining values again change nothing in the network; `Network.rows` adds layers only where it
+must.
 """
 
 from __future__ import annotations
