@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from lrpnumpy.checks import LrpError, one_of
-from lrpnumpy.methods import decomposition, occlusion, propagated
+from lrpnumpy.methods import decomposition, deeplift, occlusion, propagated
 from lrpnumpy.methods.base import Method
 from lrpnumpy.rules import Rule
 
 METHODS: dict[str, Method] = {
     method.name: method
-    for method in (*propagated.METHODS, *occlusion.METHODS, *propagated.LRP_METHODS, *decomposition.METHODS)
+    for method in (
+        *propagated.METHODS,
+        *occlusion.METHODS,
+        *propagated.LRP_METHODS,
+        *decomposition.METHODS,
+        *deeplift.METHODS,
+    )
 }
 
 

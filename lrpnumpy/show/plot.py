@@ -16,7 +16,7 @@ from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 
 from lrpnumpy.checks import LrpError
-from lrpnumpy.result import Comparison, Explanation, Ledger
+from lrpnumpy.result import Comparison, Explanation, Ledger, ReferenceLedger
 from lrpnumpy.show.color import BLUE, RED, WHITE, ink, rgb, scaled
 from lrpnumpy.show.html import LEDGER_COLORS
 from lrpnumpy.show.terminal import title
@@ -105,18 +105,12 @@ def _word(
 
 def ledger(e: Explanation, width: float = 8.0) -> Figure:
     """Where the score went: one bar, positive entries to the right of zero and negative ones to the left."""
-    if e.target == "all" or not isinstance(e.ledger, Ledger):
-        raise LrpError("ledger must get an explanation of one class by LRP, which has a ledger.")
-    entries = {
-        "inputs": e.ledger.inputs,
-        "biases": e.ledger.all_biases,
-        "stabiliser": e.ledger.stabiliser,
-        "initial state": e.ledger.initial_state,
-    }
+    if e.target == "all" or not isinstance(e.ledger, (Ledger, ReferenceLedger)):
+        raise LrpError("ledger must get an explanation of one class by LRP, or by a method with a reference.")
     figure = _figure(width, 1.5)
     axes = figure.add_axes((0.04, 0.3, 0.92, 0.28))
     ends = {True: 0.0, False: 0.0}
-    for (name, value), color in zip(entries.items(), LEDGER_COLORS, strict=True):
+    for (name, value), color in zip(e.ledger.entries.items(), LEDGER_COLORS, strict=False):
         up = bool(value >= 0)
         axes.barh(0, value, left=ends[up], color=color, label=f"{name} {value:+.3g}")
         ends[up] += float(value)
