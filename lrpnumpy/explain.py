@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,8 @@ import numpy as np
 from lrpnumpy import asked
 from lrpnumpy.checks import LrpError
 from lrpnumpy.encode import Encoded, encode, encode_all
-from lrpnumpy.methods import METHODS, find
-from lrpnumpy.methods.base import Columns, Options, Request, Unit, answer
+from lrpnumpy.methods import METHODS, all_options, find
+from lrpnumpy.methods.base import Columns, Request, Unit, answer
 from lrpnumpy.model import Model, is_recurrent
 from lrpnumpy.packed import Batch, Packed
 from lrpnumpy.result import Comparison, Explanation
@@ -196,17 +195,13 @@ def compare(
 
 def _document(function: Callable[..., Any]) -> None:
     """Name the options of all methods in the signature and the documentation of a function that takes them."""
-    records: dict[type[Options], list[str]] = {}
-    for method in METHODS.values():
-        records.setdefault(method.options, []).append(method.name)
     signature = inspect.signature(function)
     parameters = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
     lines = []
-    for record, having in records.items():
-        for one in fields(record):
-            kind = inspect.Parameter.KEYWORD_ONLY
-            parameters.append(inspect.Parameter(one.name, kind, default=one.default, annotation=one.type))
-            lines.append(f"    {one.name}: {one.metadata['text']} ({', '.join(having)}).")
+    for name, (one, having) in all_options().items():
+        kind = inspect.Parameter.KEYWORD_ONLY
+        parameters.append(inspect.Parameter(name, kind, default=one.default, annotation=one.type))
+        lines.append(f"    {name}: {one.metadata['text']} ({', '.join(having)}).")
     function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     function.__doc__ = (
         f"{(function.__doc__ or '').rstrip()}\n\n    Options of the methods:\n\n" + "\n".join(lines) + "\n"

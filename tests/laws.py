@@ -11,6 +11,7 @@ import lrpnumpy as lrp
 from lrpnumpy.methods import METHODS
 
 LRP = [name for name, method in METHODS.items() if method.kind == "lrp"]
+QUICK = {"integrated-gradients": {"nodes": 5}}  # options with which a slow method is quick
 THIRD = lrp.Rule("third", lambda gate, signal, eps: (gate * 0 + 0.25, signal * 0 + 0.5))
 
 
@@ -91,6 +92,7 @@ def a_batch_gives_what_single_calls_give(model, records, target, spans):
             if method == "occlusion-p" and model.output == "linear":
                 continue
             options = {"unit": "variable"} if "occlusion" in method else {"eps": 0.1} if method in LRP else {}
+            options |= QUICK.get(method, {})
             together = lrp.explain_all(model, many, method, target, spans=spans, **options)
             for x, phrases, found in zip(many, spans, together, strict=True):
                 one = lrp.explain(model, x, method, target, spans=phrases, **options)
@@ -269,7 +271,10 @@ def agrees(model, group, step_of=None, names=None):
 def golden_references(part, names, keys):
     """What the file says of methods with a reference: key, method, options."""
     references = [{name: part[f"reference{k}"][key] for name, key in zip(names, keys, strict=True)} for k in (0, 1)]
+    integrated = {"nodes": 80}
     options = {
+        "integrated_zero": ("integrated-gradients", integrated),
+        "integrated_first_reference": ("integrated-gradients", {"reference": references[:1], **integrated}),
         "deeplift_zero": ("deeplift", {}),
         "deeplift_two_references": ("deeplift", {"reference": references}),
     }

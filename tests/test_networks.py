@@ -99,7 +99,8 @@ def test_references(case, explained):
     for c, part in targets(golden):
         for key, method, options in golden_references(part, [model.main], ["input0"]):
             if explained is not lrp.explain and "reference" in options:  # for the longest of the batch
-                options = {"reference": [{"x": np.concatenate([r["x"], r["x"]])} for r in options["reference"]]}
+                longer = [{"x": np.concatenate([r["x"], r["x"]])} for r in options["reference"]]
+                options = {**options, "reference": longer}
             close(explained(model, x, method, c, **options).variables, part[key]["input0"], 1e-10)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from lrpnumpy.checks import LrpError, one_of
-from lrpnumpy.methods import decomposition, deeplift, occlusion, propagated
+from lrpnumpy.methods import decomposition, deeplift, integrated, occlusion, propagated
 from lrpnumpy.methods.base import Method
 from lrpnumpy.rules import Rule
 
@@ -15,6 +17,7 @@ METHODS: dict[str, Method] = {
         *propagated.LRP_METHODS,
         *decomposition.METHODS,
         *deeplift.METHODS,
+        *integrated.METHODS,
     )
 }
 
@@ -22,6 +25,15 @@ METHODS: dict[str, Method] = {
 def methods() -> tuple[Method, ...]:
     """All methods: name, one-line description, cost in T, what is conserved, reference, options."""
     return tuple(METHODS.values())
+
+
+def all_options() -> dict[str, tuple[Any, list[str]]]:
+    """Every option that some method has: its field in the record of options, and the methods that have it."""
+    found: dict[str, tuple[Any, list[str]]] = {}
+    for method in METHODS.values():
+        for name, one in method.options.known().items():
+            found.setdefault(name, (one, []))[1].append(method.name)
+    return found
 
 
 def find(method: str | Rule) -> Method:
