@@ -11,7 +11,7 @@ from typing import Any, Literal, TextIO
 
 import numpy as np
 
-from lrpnumpy.result import UNKNOWN, Comparison, Explanation, Ledger, Mark, SpanLedger
+from lrpnumpy.result import UNKNOWN, Comparison, Explanation, Mark, SpanLedger
 from lrpnumpy.show.color import RGB, ink, rgb, scaled
 from lrpnumpy.show.parts import condensed
 
@@ -116,15 +116,9 @@ def ledger_line(ledger: Any) -> str:
     """Where the score went, in one line."""
     if isinstance(ledger, SpanLedger):
         return f"left unassigned by the words: {ledger.unassigned:+.4g}, of {ledger.total[0]:.4g}"
-    if not isinstance(ledger, Ledger):
+    if ledger is None:
         return ""
-    entries = {
-        "inputs": ledger.inputs,
-        "biases": ledger.all_biases,
-        "stabiliser": ledger.stabiliser,
-        "initial state": ledger.initial_state,
-    }
-    parts = [f"{name} {value:+.4g}" for name, value in entries.items()]
+    parts = [f"{name} {value:+.4g}" for name, value in ledger.entries.items()]
     return f"ledger: {', '.join(parts)}  = {ledger.total:.4g}"
 
 

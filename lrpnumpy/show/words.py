@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
 from lrpnumpy.checks import LrpError
-from lrpnumpy.result import Comparison, Explanation, Ledger
+from lrpnumpy.result import Comparison, Explanation, Ledger, ReferenceLedger
 from lrpnumpy.show.canvas import FONT, axes_for, figure_of, line_color, new_picture, unit_label
 from lrpnumpy.show.color import ink, rgb, scaled
 from lrpnumpy.show.html import LEDGER_COLORS
@@ -96,18 +96,12 @@ def _word(
 
 def ledger(e: Explanation, ax: Axes | None = None, width: float = 8.0) -> Figure:
     """Where the score went: one bar, positive entries to the right of zero and negative ones to the left."""
-    if e.target == "all" or not isinstance(e.ledger, Ledger):
-        raise LrpError("ledger must get an explanation of one class by LRP, which has a ledger.")
-    entries = {
-        "inputs": e.ledger.inputs,
-        "biases": e.ledger.all_biases,
-        "stabiliser": e.ledger.stabiliser,
-        "initial state": e.ledger.initial_state,
-    }
+    if e.target == "all" or not isinstance(e.ledger, (Ledger, ReferenceLedger)):
+        raise LrpError("ledger must get an explanation of one class by LRP, or by a method with a reference.")
     ax = axes_for(ax, width, 1.6)
     ink = line_color(ax)
     ends = {True: 0.0, False: 0.0}
-    for (name, value), color in zip(entries.items(), LEDGER_COLORS, strict=True):
+    for (name, value), color in zip(e.ledger.entries.items(), LEDGER_COLORS, strict=False):
         up = bool(value >= 0)
         ax.barh(0, value, left=ends[up], color=color, label=f"{name} {value:+.3g}")
         ends[up] += float(value)
