@@ -11,8 +11,9 @@ from typing import Any, Literal, TextIO
 
 import numpy as np
 
-from lrpnumpy.result import UNKNOWN, Comparison, Explanation, Ledger, Mark, SpanLedger
+from lrpnumpy.result import UNKNOWN, Comparison, Explanation, Mark, SpanLedger
 from lrpnumpy.show.color import RGB, ink, rgb, scaled
+from lrpnumpy.show.parts import condensed
 
 Color = Literal["auto", "never", "256", "truecolor"]
 FAINT = 0.04  # below this share a word is left uncoloured
@@ -81,10 +82,27 @@ def legend(e: Explanation) -> str:
     return f"{UNKNOWN} not in the vocabulary" if any((marks == Mark.UNKNOWN).any() for marks in every) else ""
 
 
+def is_regression(e: Explanation) -> bool:
+    """Whether the score is a number in itself and not that of a class."""
+    return e.output_unit is not None or (len(e.scores) == 1 and e.probabilities is None)
+
+
+def reference_score(e: Explanation) -> float | None:
+    """What the network says of the reference, for methods that have one."""
+    found = getattr(e.ledger, "reference", None)
+    return None if found is None else float(found)
+
+
 def title(e: Explanation) -> str:
-    """What is explained: the class, its score and probability, the method."""
-    if len(e.scores) == 1 and not e.classes:
-        return f"{e.method}: why {e.scores[0]:.4g}?"
+    """What is explained: the class, its score and probability, the method; of a regression its value and unit."""
+    if is_regression(e):
+        name = f"{e.name_of(e.target)} " if e.classes else ""
+        unit = f" {e.output_unit}" if e.output_unit else ""
+        text = f"{e.method}: why {name}{e.scores[e.target]:.4g}{unit}?"
+        if (reference := reference_score(e)) is not None:
+            gap = float(e.scores[e.target]) - reference
+            text += f"  {abs(gap):.4g}{unit} {'above' if gap >= 0 else 'below'} the reference"
+        return text
     text = f"{e.method}: why {e.name_of(e.target)!r}"
     if (e.options or {}).get("versus") is not None:
         text += f" rather than {e.name_of(e.options['versus'])!r}"
@@ -98,15 +116,9 @@ def ledger_line(ledger: Any) -> str:
     """Where the score went, in one line."""
     if isinstance(ledger, SpanLedger):
         return f"left unassigned by the words: {ledger.unassigned:+.4g}, of {ledger.total[0]:.4g}"
-    if not isinstance(ledger, Ledger):
+    if ledger is None:
         return ""
-    entries = {
-        "inputs": ledger.inputs,
-        "biases": ledger.all_biases,
-        "stabiliser": ledger.stabiliser,
-        "initial state": ledger.initial_state,
-    }
-    parts = [f"{name} {value:+.4g}" for name, value in entries.items()]
+    parts = [f"{name} {value:+.4g}" for name, value in ledger.entries.items()]
     return f"ledger: {', '.join(parts)}  = {ledger.total:.4g}"
 
 
@@ -143,7 +155,8 @@ def render(e: Explanation, color: Color = "auto", stream: TextIO | None = None, 
     shares = scaled(e.relevance)
     parts = [title(e)]
     if e.tokens:
-        parts.append(sentence(_words(e), shares, colors, width))
+        short = condensed(e)
+        parts.append(sentence(_words(short), scaled(short.relevance), colors, width))
     parts.append(table(e, shares))
     if e.spans:
         parts.append("\n".join(f"{' '.join(_words(e)[s.start : s.stop])}: {s.relevance:+.4g}" for s in e.spans))
@@ -160,7 +173,8 @@ def render_comparison(
     """Several methods on one input: the sentence once a method, then a table with one column a method."""
     colors = palette(color, stream)
     width = width or shutil.get_terminal_size().columns
-    every = [e.for_class(e.predicted) if e.target == "all" else e for e in comparison]
+    single = [e.for_class(e.predicted) if e.target == "all" else e for e in comparison]
+    note, every = legend(single[0]), [*map(condensed, single)]
     first, lines = every[0], []
     shares = [scaled(e.relevance) for e in every]
     wide = max(len(e.method) for e in every)
@@ -176,4 +190,4 @@ def render_comparison(
         cells = "".join(f"{e.relevance[t]:>+{max(11, len(e.method) + 2)}.3g}" for e in every)
         lines.append(word + " " * (size - columns(word)) + cells)
     head = title(first).split(": ", 1)[1]
-    return "\n".join([head, "", *lines, *filter(None, [legend(first)])])
+    return "\n".join([head, "", *lines, *filter(None, [note])])
