@@ -11,7 +11,7 @@ import lrpnumpy as lrp
 from lrpnumpy.methods import METHODS
 
 LRP = [name for name, method in METHODS.items() if method.kind == "lrp"]
-QUICK = {"integrated-gradients": {"nodes": 5}}  # options with which a slow method is quick
+QUICK = {"integrated-gradients": {"nodes": 5}, "shapley": {"players": 3}}  # options with which a slow method is quick
 THIRD = lrp.Rule("third", lambda gate, signal, eps: (gate * 0 + 0.25, signal * 0 + 0.5))
 
 
