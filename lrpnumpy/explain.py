@@ -32,6 +32,8 @@ def run(
     progress: bool | None = None,
 ) -> Explanations:
     """The explanations of encoded sequences: what `explain`, `explain_all` and the corpus have in common."""
+    if request.method.settle is not None:
+        request = request.method.settle(request, model, encoded)
     targets = asked.targets(model, target, len(encoded))
     every_class = isinstance(targets, str)
     if request.versus is not None and isinstance(targets, np.ndarray) and (targets == request.versus).any():
