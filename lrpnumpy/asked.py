@@ -9,7 +9,7 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, one_of
 from lrpnumpy.encode import Encoded
-from lrpnumpy.methods import METHODS, find
+from lrpnumpy.methods import all_options, find
 from lrpnumpy.methods.base import Request
 from lrpnumpy.model import Model
 
@@ -50,7 +50,7 @@ def request(
 
 def own_options(method: Any, options: dict[str, Any]) -> dict[str, Any]:
     """Those of the options that a method has, for calls with several methods; one that no method has is an error."""
-    known = {name for one in METHODS.values() for name in one.options.known()}
+    known = all_options()
     for name in options:
         if name not in known:
             raise LrpError(f"{name!r} must be an option of some method; they have {', '.join(sorted(known))}.")

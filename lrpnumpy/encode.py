@@ -137,7 +137,7 @@ def encode_all(model: Model, sequences: Any) -> list[Encoded]:
     where = [f"sequence {k}" for k in range(len(sequences))]
     if len(model.ports) > 1 or any(map(_is_dict, sequences)):
         return _encode_ports(model, sequences, where)
-    return _long_enough(model, _encode_port(model.ports[model.main], sequences, where), where)
+    return _long_enough(model, encode_port(model.ports[model.main], sequences, where), where)
 
 
 def _records(port: Input | None, column: Any, name: str) -> Any:
@@ -169,13 +169,13 @@ def _encode_ports(model: Model, records: Sequence[Any], where: Sequence[str]) ->
     found = {}
     for name, port in model.ports.items():
         places = [f"{place}, input {name!r}" for place in where]
-        values = _encode_port(port, [record[name] for record in records], places)
+        values = encode_port(port, [record[name] for record in records], places)
         found[name] = _long_enough(model, values, places, name)
     main = found.pop(model.main)
     return [one._replace(others={name: column[k] for name, column in found.items()}) for k, one in enumerate(main)]
 
 
-def _encode_port(port: Input, values: Sequence[Any], where: Sequence[str]) -> list[Encoded]:
+def encode_port(port: Input, values: Sequence[Any], where: Sequence[str]) -> list[Encoded]:
     """What one input gets in several records."""
     forms = [(*_form(port, value, place), place) for value, place in zip(values, where, strict=True)]
     found: list[Encoded] = []

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import Field, fields
+from collections.abc import Sequence
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -11,8 +10,8 @@ import numpy as np
 from lrpnumpy import asked
 from lrpnumpy.checks import LrpError
 from lrpnumpy.encode import Encoded, encode, encode_all, packed
-from lrpnumpy.methods import METHODS, find
-from lrpnumpy.methods.base import Columns, Options, Request, Unit, answer
+from lrpnumpy.methods import METHODS, find, with_users
+from lrpnumpy.methods.base import Columns, Request, Unit, answer
 from lrpnumpy.model import Model, is_recurrent
 from lrpnumpy.packed import Batch, Packed
 from lrpnumpy.passes import forward
@@ -241,14 +240,5 @@ def compare(
     return Comparison(tuple(found))
 
 
-def all_options() -> Iterator[tuple[Field[Any], str]]:
-    """The options of all methods, each with the names of those that have it."""
-    records: dict[type[Options], list[str]] = {}
-    for method in METHODS.values():
-        records.setdefault(method.options, []).append(method.name)
-    for record, having in records.items():
-        yield from ((one, f" ({', '.join(having)})") for one in fields(record))
-
-
 for _function in (explain, explain_all, compare):
-    document(_function, "Options of the methods", all_options())
+    document(_function, "Options of the methods", with_users())

@@ -15,7 +15,7 @@ import numpy as np
 from lrpnumpy.checks import LrpError
 from lrpnumpy.encode import Encoded, packed
 from lrpnumpy.model import Model
-from lrpnumpy.packed import Packed, sorted_pieces
+from lrpnumpy.packed import Packed, at_once, sorted_pieces
 
 ROWS_WORTH_A_THREAD = 4000  # of a network with 64 units: with less work than that, threads do not pay
 Work = Callable[[np.ndarray, dict[str, Packed]], None]
@@ -24,12 +24,12 @@ Work = Callable[[np.ndarray, dict[str, Packed]], None]
 def chunks(lengths: Sequence[int], width: int, most: int = 1 << 21) -> list[np.ndarray]:
     """Positions of the sequences of each chunk, longest first; chunks of similar lengths that fit the cache.
 
-    `width` is the widest layer: narrow networks take more sequences at once, so that each step has enough to do, and
-    no chunk has more than `most` numbers in an array of the trace unless a single sequence has.
+    `width` is the widest layer. No chunk has more than `most` numbers in an array of the trace unless a single
+    sequence has.
     """
     steps = np.asarray(lengths)
     order = np.argsort(-steps, kind="stable")
-    size = max(48, 3072 // width)
+    size = at_once(width)
     cut, out = 0, []
     while cut < len(order):
         fit = max(1, min(size, most // (width * int(steps[order[cut]]))))

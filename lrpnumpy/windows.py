@@ -11,7 +11,8 @@ import numpy as np
 from lrpnumpy import asked
 from lrpnumpy.checks import LrpError, whole
 from lrpnumpy.encode import Encoded, encode
-from lrpnumpy.explain import all_options, run
+from lrpnumpy.explain import run
+from lrpnumpy.methods import with_users
 from lrpnumpy.methods.base import Unit
 from lrpnumpy.model import Model
 from lrpnumpy.result import Explanation
@@ -62,7 +63,7 @@ def explain_windows(
     return Windows(record, starts, length, run(model, encoded, request, target, None, threads, progress))
 
 
-document(explain_windows, "Options of the methods", all_options())
+document(explain_windows, "Options of the methods", with_users())
 
 
 def _without_padding(model: Model) -> Model:

@@ -12,10 +12,10 @@ from typing import Any, Literal, TextIO
 
 import numpy as np
 
-from lrpnumpy.result import UNKNOWN, Comparison, Explanation, Ledger, Mark, SpanLedger
+from lrpnumpy.result import UNKNOWN, Comparison, Explanation, Mark, SpanLedger
 from lrpnumpy.show.color import RGB, ink, rgb, scaled
 from lrpnumpy.show.numbers import HIGH, LOW, map_of, signed, sparks
-from lrpnumpy.show.parts import shown
+from lrpnumpy.show.parts import condensed, shown
 
 Color = Literal["auto", "never", "256", "truecolor"]
 FAINT = 0.04  # below this share a word is left uncoloured
@@ -105,15 +105,9 @@ def ledger_line(ledger: Any) -> str:
     """Where the score went, in one line."""
     if isinstance(ledger, SpanLedger):
         return f"left unassigned by the words: {ledger.unassigned:+.4g}, of {ledger.total[0]:.4g}"
-    if not isinstance(ledger, Ledger):
+    if ledger is None:
         return ""
-    entries = {
-        "inputs": ledger.inputs,
-        "biases": ledger.all_biases,
-        "stabiliser": ledger.stabiliser,
-        "initial state": ledger.initial_state,
-    }
-    parts = [f"{name} {value:+.4g}" for name, value in entries.items()]
+    parts = [f"{name} {value:+.4g}" for name, value in ledger.entries.items()]
     return f"ledger: {', '.join(parts)}  = {ledger.total:.4g}"
 
 
@@ -185,8 +179,9 @@ def _body(e: Explanation, colors: str, width: int) -> str:
     e = e.by_feature()
     shares = scaled(e.relevance)
     if e.tokens:
-        is_text = e.values is None
-        return "\n\n".join([*([sentence(_words(e), shares, colors, width)] if is_text else []), table(e, shares)])
+        short = condensed(e)
+        words = [sentence(_words(short), scaled(short.relevance), colors, width)] if e.values is None else []
+        return "\n\n".join([*words, table(e, shares)])
     return f"{series(e, colors, width)}\n\n{table(e, shares, STEPS)}"
 
 
@@ -210,7 +205,8 @@ def render_comparison(
     """Several methods on one input: the sentence once a method, then a table with one column a method."""
     colors = palette(color, stream)
     width = width or shutil.get_terminal_size().columns
-    every = [e.for_class(e.predicted) if e.target == "all" else e for e in comparison]
+    single = [e.for_class(e.predicted) if e.target == "all" else e for e in comparison]
+    note, every = legend(single[0]), [*map(condensed, single)]
     first, lines = every[0], []
     shares = [scaled(e.relevance) for e in every]
     wide = max(len(e.method) for e in every)
@@ -221,10 +217,10 @@ def render_comparison(
         lines.append("")
     words = [_clean(word)[:20] for word in _words(first)]
     size = max(5, *(columns(word) for word in words))
-    steps, note = range(len(first)), []
+    steps, cut = range(len(first)), ""
     if len(first) > LONG and not first.tokens:
         most = np.argsort(-np.max(np.abs(shares), axis=0), kind="stable")[: LONG // 2]
-        steps, note = sorted(most.tolist()), [f"({LONG // 2} of {len(first)} steps shown, the most relevant)"]  # type: ignore[assignment]
+        steps, cut = sorted(most.tolist()), f"({LONG // 2} of {len(first)} steps shown, the most relevant)"  # type: ignore[assignment]
     lines.append(
         ("word" if first.tokens else "step").ljust(size)
         + "".join(f"{e.method:>{max(11, len(e.method) + 2)}}" for e in every)
@@ -234,4 +230,4 @@ def render_comparison(
         cells = "".join(f"{e.relevance[t]:>+{max(11, len(e.method) + 2)}.3g}" for e in every)
         lines.append(word + " " * (size - columns(word)) + cells)
     head = title(first).split(": ", 1)[1]
-    return "\n".join([head, "", *lines, *note, *filter(None, [legend(first)])])
+    return "\n".join([head, "", *lines, *filter(None, [cut, note])])
