@@ -242,7 +242,5 @@ def compare(
     return Comparison(tuple(found))
 
 
-
-
 for _function in (explain, explain_all, compare):
     document(_function, "Options of the methods", with_users())
