@@ -125,8 +125,8 @@ def _folder(file: Source, path: Path, asked: Asked) -> Found:
     if (path / "saved_model.pb").exists():
         raise file.error("", "is a SavedModel of TensorFlow, which is not supported; save the model as .keras or .h5")
     if hydrology.recognised(path):
-        _refuse(file, config=asked.config, custom=asked.custom, layers=asked.layers)
-        _refuse(file, activations=asked.activations, output=asked.output)
+        said = {name: value for name, value in asked.given.items() if name != "readout"}
+        _refuse(file, config=asked.config, custom=asked.custom, **said)
         run = hydrology.Run(path, asked.max_bytes, asked.which)
         return "run of neuralhydrology", run.read(asked.readout), run.notes
     _refuse(file, which=asked.which)
