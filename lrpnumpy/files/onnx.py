@@ -201,8 +201,8 @@ class _Run(Network):
             return self.chosen(node, taken, values, depth)
         if node.op in _LOOPS:
             self.refuse(
-                "is a loop, which is not supported; load the file of Keras or PyTorch that the model was exported from, "
-                "or export one whose recurrent layers are LSTM, GRU or RNN, not loops of cells"
+                "is a loop, which is not supported; load the file of Keras or PyTorch that it was exported from, or "
+                "export one whose recurrent layers are LSTM, GRU or RNN, not loops of cells"
             )
         if node.op in _UNROLLED:
             self.refuse(
