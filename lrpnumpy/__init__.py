@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from lrpnumpy.checks import AssumptionWarning, LrpError, RelevanceWarning, WeightFileError
 from lrpnumpy.explain import compare, explain, explain_all
-from lrpnumpy.files import convert, from_torch, inspect, load, save
+from lrpnumpy.files import convert, from_keras, from_torch, inspect, load, save
 from lrpnumpy.layers import (
     GRU,
     LSTM,
@@ -31,14 +31,18 @@ from lrpnumpy.layers import (
     Mean,
     MultiHeadAttention,
     Multiply,
+    Pad,
     Repeat,
     Reshape,
     Reverse,
     Slice,
+    Softmax,
     Square,
     Subtract,
     Sum,
     SumAll,
+    Transpose,
+    TwoClasses,
 )
 from lrpnumpy.methods import methods
 from lrpnumpy.model import Input, Model, Node
@@ -46,6 +50,8 @@ from lrpnumpy.predict import predict, predict_all, trace
 from lrpnumpy.reconstruction import reconstruction_error
 from lrpnumpy.result import Comparison, Explanation
 from lrpnumpy.rules import Rule
+from lrpnumpy.tables import Table
+from lrpnumpy.windows import explain_windows
 
 if TYPE_CHECKING:
     from lrpnumpy.corpus import explain_bag, explain_corpus, open_explanations
@@ -86,16 +92,21 @@ __all__ = [
     "MultiHeadAttention",
     "Multiply",
     "Node",
+    "Pad",
     "RelevanceWarning",
     "Repeat",
     "Reshape",
     "Reverse",
     "Rule",
     "Slice",
+    "Softmax",
     "Square",
     "Subtract",
     "Sum",
     "SumAll",
+    "Table",
+    "Transpose",
+    "TwoClasses",
     "WeightFileError",
     "compare",
     "convert",
@@ -103,6 +114,8 @@ __all__ = [
     "explain_all",
     "explain_bag",
     "explain_corpus",
+    "explain_windows",
+    "from_keras",
     "from_torch",
     "inspect",
     "load",

@@ -7,7 +7,6 @@ import csv
 import os
 import sys
 import warnings
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,8 @@ import numpy as np
 
 import lrpnumpy as lrp
 from lrpnumpy import files
-from lrpnumpy.methods import METHODS
-from lrpnumpy.model import OUTPUTS, READOUTS
+from lrpnumpy.files import hints
+from lrpnumpy.methods import METHODS, all_options
 
 DEFAULT_MODEL = "sentiment"
 
@@ -76,14 +75,11 @@ def _method_options(options: argparse.Namespace) -> dict[str, Any]:
 
 def _flags() -> dict[str, tuple[Any, str]]:
     """Every option that some method takes from the command line, and which methods that are."""
-    having: dict[str, list[str]] = {}
-    found: dict[str, Any] = {}
-    for method in METHODS.values():
-        for one in fields(method.options):
-            if one.metadata["flag"] is not None:
-                found[one.name] = one
-                having.setdefault(one.name, []).append(method.name)
-    return {name: (one, ", ".join(having[name])) for name, one in found.items()}
+    return {
+        name: (one, ", ".join(having))
+        for name, (one, having) in all_options().items()
+        if one.metadata["flag"] is not None
+    }
 
 
 def _class(text: str | None) -> int | str | None:
@@ -252,23 +248,22 @@ def parser() -> argparse.ArgumentParser:
 
 def _add_hints(command: argparse.ArgumentParser) -> None:
     """What a weight file may not say by itself."""
-    hints = command.add_argument_group("what the weight file does not say")
-    hints.add_argument("--which", help="which model of a file that holds several")
-    hints.add_argument("--config", metavar="FILE", help="configuration as JSON, for files that hold weights alone")
-    hints.add_argument("--readout", choices=READOUTS, help="how the steps become a prediction")
-    hints.add_argument("--layers", metavar="A,B,…", type=_listed, help="modules in the order in which they are applied")
-    hints.add_argument("--activations", metavar="A,B,…", type=_listed, help="after each linear module but the last")
-    hints.add_argument("--output", choices=OUTPUTS, help="which probability belongs to the scores")
-
-
-def _listed(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",")]
+    group = command.add_argument_group("what the weight file does not say")
+    for name, one in hints.known().items():
+        flag = one.metadata["flag"]
+        if flag is None:
+            continue
+        kind: dict[str, Any] = {"type": flag, "metavar": one.metadata["metavar"]}
+        if isinstance(flag, tuple):
+            kind = {"choices": flag}
+        elif flag is True:
+            kind = {"action": "store_const", "const": True}
+        group.add_argument(f"--{name}", help=one.metadata["text"].replace("%", "%%"), **kind)
 
 
 def _hints(options: argparse.Namespace) -> dict[str, Any]:
     """What was said about the weight file."""
-    names = ("which", "config", "readout", "layers", "activations", "output")
-    return {name: getattr(options, name) for name in names}
+    return {name: value for name in hints.known() if (value := getattr(options, name, None)) is not None}
 
 
 def _add_method(command: argparse.ArgumentParser) -> None:

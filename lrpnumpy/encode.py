@@ -14,6 +14,7 @@ from lrpnumpy.checks import LrpError, check_shape, numbers
 from lrpnumpy.layers import Embedding
 from lrpnumpy.model import Input, Model
 from lrpnumpy.packed import Packed, Words, batch_of
+from lrpnumpy.result import PAD, Mark
 
 
 class Encoded(NamedTuple):
@@ -24,18 +25,25 @@ class Encoded(NamedTuple):
 
     ids: np.ndarray | None  # (T,)
     x: np.ndarray | None  # (T, D) in the units of the user, where there are no ids
-    length: int  # as passed in
-    kept: np.ndarray | None = None  # positions that are not padding, where some are
-    words: tuple[str, ...] | None = None  # as passed in
+    length: int  # positions: as passed in, and as padded or cut to a length
+    kept: np.ndarray | None = None  # positions that the network sees, where it does not see all
+    words: tuple[str, ...] | None = None  # as passed in, less what is cut off
     embedding: Embedding | None = None  # whose words the ids are
     others: dict[str, Encoded] | None = None
     padded: np.ndarray | None = None  # (length, D) where x has no rows for some of them
     table: tables.Table | None = None  # with labels of the steps and names of the features, where it was a table
+    added: tuple[int, int] = (0, 0)  # positions of padding put before and after; negative where so many are cut off
+    whole: Encoded | None = None  # the record that this one is the beginning of; what comes later is not seen
 
     @property
     def labels(self) -> np.ndarray | None:
         """(length,) labels of the steps: datetime64, or strings."""
-        return None if self.table is None else self.table.labels
+        if self.table is None or self.table.labels is None or self.added == (0, 0):
+            return None if self.table is None else self.table.labels
+        found, (before, after) = self.table.labels, self.added
+        none = np.array(["NaT" if found.dtype.kind == "M" else ""], found.dtype)
+        stay = found[max(0, -before) : len(found) - max(0, -after)]
+        return np.concatenate([none.repeat(max(0, before)), stay, none.repeat(max(0, after))])
 
     @property
     def features(self) -> tuple[str, ...] | None:
@@ -45,6 +53,8 @@ class Encoded(NamedTuple):
     @property
     def values(self) -> np.ndarray | None:
         """(length, D) numbers as passed in, with padding; None for words."""
+        if self.whole is not None:
+            return self.whole.values
         return self.x if self.padded is None else self.padded
 
     @property
@@ -54,14 +64,39 @@ class Encoded(NamedTuple):
 
     @property
     def tokens(self) -> tuple[str, ...] | None:
-        """The words as passed in, or those that the ids stand for."""
-        if self.words is not None or self.embedding is None or self.embedding.vocabulary is None:
-            return self.words
-        vocabulary, ids = self.embedding.vocabulary, self.ids
-        if self.kept is not None:
-            ids = np.full(self.length, self.embedding.mask)
-            ids[self.kept] = self.ids
-        return tuple([vocabulary[k] for k in ids.tolist()])  # type: ignore[union-attr]
+        """The words as passed in, or those that the ids stand for; PAD for padding that was put there."""
+        if self.whole is not None:
+            return self.whole.tokens
+        before, after = (max(0, count) for count in self.added)
+        words = self.words
+        if words is None:
+            if self.embedding is None or self.embedding.vocabulary is None:
+                return None
+            vocabulary, ids = self.embedding.vocabulary, self.ids
+            if self.kept is not None:
+                ids = np.full(self.length, self.embedding.mask)
+                ids[self.kept] = self.ids
+            words = tuple([vocabulary[k] for k in ids[before : self.length - after].tolist()])  # type: ignore[index]
+        return (PAD,) * before + words + (PAD,) * after if before or after else words
+
+    @property
+    def marks(self) -> np.ndarray | None:
+        """(length,) what is special about each position, see `Mark`; None where nothing is."""
+        if self.whole is not None:
+            return self.whole.marks
+        embedding: Any = self.embedding
+        unknown = embedding.unknown_row if self.ids is not None else -1
+        if self.kept is None and self.added == (0, 0) and not (unknown >= 0 and np.any(self.ids == unknown)):
+            return None
+        found = np.full(self.length, Mark.PADDING, np.uint8)
+        seen = slice(None) if self.kept is None else self.kept
+        found[seen] = np.where(self.ids == unknown, Mark.UNKNOWN, Mark.NONE) if unknown >= 0 else Mark.NONE
+        before, after = (max(0, count) for count in self.added)
+        if self.words is not None and embedding.unknown is False:
+            rows = np.array(text.lookup(embedding, self.words, ""), np.int64)
+            found[before : self.length - after][rows < 0] = Mark.UNKNOWN
+        found[:before] = found[self.length - after :] = Mark.PADDING
+        return found if found.any() else None
 
 
 Encoder = Callable[[Input, Sequence[Any], Sequence[str]], list[Encoded]]
@@ -102,7 +137,7 @@ def encode_all(model: Model, sequences: Any) -> list[Encoded]:
     where = [f"sequence {k}" for k in range(len(sequences))]
     if len(model.ports) > 1 or any(map(_is_dict, sequences)):
         return _encode_ports(model, sequences, where)
-    return _long_enough(model, _encode_port(model.ports[model.main], sequences, where), where)
+    return _long_enough(model, encode_port(model.ports[model.main], sequences, where), where)
 
 
 def _records(port: Input | None, column: Any, name: str) -> Any:
@@ -134,13 +169,13 @@ def _encode_ports(model: Model, records: Sequence[Any], where: Sequence[str]) ->
     found = {}
     for name, port in model.ports.items():
         places = [f"{place}, input {name!r}" for place in where]
-        values = _encode_port(port, [record[name] for record in records], places)
+        values = encode_port(port, [record[name] for record in records], places)
         found[name] = _long_enough(model, values, places, name)
     main = found.pop(model.main)
     return [one._replace(others={name: column[k] for name, column in found.items()}) for k, one in enumerate(main)]
 
 
-def _encode_port(port: Input, values: Sequence[Any], where: Sequence[str]) -> list[Encoded]:
+def encode_port(port: Input, values: Sequence[Any], where: Sequence[str]) -> list[Encoded]:
     """What one input gets in several records."""
     forms = [(*_form(port, value, place), place) for value, place in zip(values, where, strict=True)]
     found: list[Encoded] = []
@@ -224,24 +259,55 @@ def _unmasked(
     names: Sequence[str],
     words: Iterable[tuple[str, ...] | None],
 ) -> list[Encoded]:
-    """The ids of sequences that follow one another as one record each, less padding."""
+    """The ids of sequences that follow one another as one record each, less padding and words that are left out."""
     embedding: Any = port.embedding
     mask = embedding.mask
-    is_padded = mask is not None and (ids == mask).any()
+    plain = port.pad is None and not (mask is not None and (ids == mask).any()) and not (ids < 0).any()
     found, start = [], 0
     for sequence, where, spelled in zip(sequences, names, words, strict=False):
-        length = len(sequence)
-        own, kept = ids[start : start + length], None
-        start += length
-        if is_padded and (own == mask).any():
-            kept = np.flatnonzero(own != mask)
-            if not len(kept):
-                raise LrpError(
-                    f"{where} must have at least one step that is not padding, got {length} times id {mask}."
-                )
-            own = own[kept]
-        found.append(Encoded(own, None, length, kept, spelled, embedding))
+        own = ids[start : start + len(sequence)]
+        start += len(sequence)
+        one = Encoded(own, None, len(own), None, spelled, embedding)
+        found.append(one if plain else _fitted(port, one, where))
     return found
+
+
+def _fitted(port: Input, one: Encoded, where: str) -> Encoded:
+    """A record without words to be left out, padded or cut to the length of `pad`, and without steps to be skipped."""
+    values: Any = one.x if one.ids is None else one.ids
+    kept, length, added, words = np.arange(len(values)), len(values), (0, 0), one.words
+    if one.ids is not None and (values < 0).any():
+        kept = np.flatnonzero(values >= 0)
+        values = values[kept]
+    if port.pad is not None:
+        size, side, value, cut = port.pad
+        if (over := len(values) - size) > 0:
+            start = int(kept[over]) if cut == "pre" else 0  # position of the first and after the last that stay
+            stop = length if cut == "pre" else int(kept[size - 1]) + 1
+            some = slice(over, None) if cut == "pre" else slice(size)
+            values, kept, added = values[some], kept[some] - start, (-start, stop - length)
+            words, length = words and words[start:stop], stop - start
+        elif over < 0:
+            before, after = added = (-over, 0) if side == "pre" else (0, -over)
+            filler = np.full((-over, *values.shape[1:]), value if one.ids is not None else port.pad_row, values.dtype)
+            values = np.concatenate((filler, values) if before else (values, filler))
+            kept = np.concatenate((np.arange(before), kept + before, length + before + np.arange(after)))
+            length -= over
+    if one.ids is not None and port.embedding.mask is not None:  # type: ignore[union-attr]
+        seen = values != port.embedding.mask  # type: ignore[union-attr]
+    elif one.ids is None and port.mask_value is not None:
+        seen = (values != values.dtype.type(port.mask_value)).any(axis=1)
+    else:
+        seen = np.ones(len(values), bool)
+    if not seen.any():
+        wanted = "step that is not padding" if len(values) else "word of the vocabulary"
+        raise LrpError(f"{where} must have at least one {wanted}, got none among {length}.")
+    whole = values if one.ids is None and not seen.all() else None
+    if not seen.all():
+        values, kept = values[seen], kept[seen]
+    ids, x = (None, values) if one.ids is None else (values, None)
+    where_seen = None if len(kept) == length else kept
+    return Encoded(ids, x, length, where_seen, words, one.embedding, None, whole, one.table, added)
 
 
 def _vectors(
@@ -252,17 +318,10 @@ def _vectors(
         check_shape(array, where, (None, port.size))
     found = []
     for x, (_, table), where in zip(_checked(port, arrays, names), forms, names, strict=True):
-        length, kept, padded = len(x), None, None
-        if not port.steps and length != 1:
-            raise LrpError(f"{where} must be one vector of {port.size} numbers, got {length} of them.")
-        if port.mask_value is not None:
-            kept = np.flatnonzero((x != x.dtype.type(port.mask_value)).any(axis=1))
-            if not len(kept):
-                raise LrpError(
-                    f"{where} must have at least one step that is not padding, got {port.mask_value} everywhere."
-                )
-            x, kept, padded = (x, None, None) if len(kept) == length else (x[kept], kept, x)
-        found.append(Encoded(None, x, length, kept, padded=padded, table=table))
+        if not port.steps and len(x) != 1:
+            raise LrpError(f"{where} must be one vector of {port.size} numbers, got {len(x)} of them.")
+        one = Encoded(None, x, len(x), table=table)
+        found.append(one if port.mask_value is None and port.pad is None else _fitted(port, one, where))
     return found
 
 

@@ -13,8 +13,20 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, names, one_of
-from lrpnumpy.layers import Activation, Bidirectional, Cell, Embedding, LastRow, Layer, Max, Mean, Record, Size
+from lrpnumpy.checks import LrpError, finite, names, one_of, whole
+from lrpnumpy.layers import (
+    Activation,
+    Bidirectional,
+    Cell,
+    Embedding,
+    LastRow,
+    Layer,
+    Max,
+    Mean,
+    Record,
+    Size,
+    TwoClasses,
+)
 from lrpnumpy.layers.affine import Units
 from lrpnumpy.scaling import scaler_of
 
@@ -44,7 +56,10 @@ class Input(Record):
 
     `size` is the length of a vector, `features` names its numbers. With an `embedding` the input is words or token ids;
     what is explained are their vectors. `mask_value` means padding: a step whose features all equal it is skipped.
-    `scaler` says how the numbers were scaled before the network was trained, see `Model`.
+    `pad=(length, side, value)` fills every series up to its length with `value` (with an embedding a token id or a
+    word), before it ("pre") or after it ("post"), for a network that was trained on such input and computes with the
+    padding; `value` is what the network gets, after scaling. A longer series is cut on the same side, or on the one
+    that a fourth entry names. `scaler` says how the numbers were scaled before the network was trained, see `Model`.
     """
 
     size: int | None = None
@@ -53,6 +68,7 @@ class Input(Record):
     embedding: Embedding | None = None
     mask_value: float | None = None
     scaler: Any = None  # a Scaler, once it is checked
+    pad: tuple[int, str, float, str] | None = None
 
     dtype: ClassVar[np.dtype]  # that of the model
 
@@ -68,6 +84,8 @@ class Input(Record):
             raise LrpError("Model: mask_value must be None with an embedding; use Embedding(mask=...).")
         if not self.steps and (self.mask_value is not None or getattr(self.embedding, "mask", None) is not None):
             raise LrpError("Input: an input without steps must have no padding, got a mask.")
+        if not self.steps and self.pad is not None:
+            raise LrpError(f"Input: pad must be None for an input without steps, got {self.pad!r}.")
         if self.scaler is not None and self.embedding is not None:
             raise LrpError("Model: scaler must be None with an embedding, whose vectors are the network's own.")
         features = names(self.features, "Model: features", int(size))
@@ -75,8 +93,23 @@ class Input(Record):
             size=int(size),
             features=features,
             mask_value=None if self.mask_value is None else float(self.mask_value),
+            pad=None if self.pad is None else _checked_pad(self.pad, self.embedding),
             scaler=scaler_of(self.scaler, "Model: scaler", int(size), features),
         )
+
+    @property
+    def marks(self) -> bool:
+        """Whether steps may have a mark: padding, or unknown words."""
+        words = self.embedding is not None and (self.embedding.unknown is not None or self.embedding.mask is not None)
+        return words or self.mask_value is not None or self.pad is not None
+
+    @property
+    def pad_row(self) -> Any:
+        """A step of padding, in the units of the user where the network's are others: a number or (D,)."""
+        value: Any = self.pad[2]  # type: ignore[index]
+        if self.embedding is not None:
+            return self.embedding.E[value]
+        return value if self.scaler is None else np.array(self.scaler.mean) + value * np.array(self.scaler.scale)
 
     @property
     def given_dtype(self) -> np.dtype:
@@ -102,6 +135,9 @@ class Model(Record):
 
     A network with several inputs has `ports`, a dict of name to `Input`; the first series is the one that words,
     phrases and steps are counted in. `result` names the node that gives the scores, where that is not the last one.
+
+    One score with output="sigmoid" may have two `classes`, the negative one first: a layer `TwoClasses` is put at the
+    end, and the scores are -f and f.
 
     What a regression predicts is named by `classes=("discharge",)` and `output_unit="mm"`. `scaler` and `output_scaler`
     say how inputs and targets were scaled before the network was trained: a pair (mean, scale), numbers or one for each
@@ -135,6 +171,14 @@ class Model(Record):
     def __post_init__(self) -> None:
         self._set(layers=_checked_layers(self.layers))
         self._connect()
+        if self.outputs == 1 and self.classes is not None and len(self.classes) == 2:
+            if self.output != "sigmoid":
+                raise LrpError(
+                    f"Model: classes must be one name, as there is one score, got {self.classes!r}; two classes, the "
+                    "negative one first, need output='sigmoid'."
+                )
+            self._set(**_with_two_classes(self.layers, self.result, self.sizes))
+            self._connect()
         self._one_dtype()
         is_linear = self.outputs == 1 or self.output_unit is not None or self.output_scaler is not None
         output = self.output or ("linear" if is_linear else "softmax")
@@ -293,6 +337,12 @@ class Model(Record):
         return {name: least[name] for name in self.ports}
 
     @cached_property
+    def causal(self) -> bool:
+        """Whether the prediction at a step depends on nothing that comes after it."""
+        inputs = [self.sizes[name].steps for node in self.nodes for name in node.inputs]
+        return all(node.layer.causal for node in self.nodes) and all(inputs) and max(self.least.values()) == 1
+
+    @cached_property
     def row_width(self) -> int:
         """Numbers that a step of a variant takes at the most: 0 where no layer gives its outputs at every step."""
         steps = [node.name for node in self.nodes if "" in self.wanted[node.name] and self.sizes[node.name].steps]
@@ -361,6 +411,31 @@ class Model(Record):
         ports = {name: change(port) for name, port in self.ports.items()}
         readout = None if isinstance(layers[0], Node) else self.readout
         return replace(self, layers=layers, ports=ports, embedding=None, readout=readout)
+
+
+def _with_two_classes(layers: tuple[Layer | Node, ...], result: str, taken: Mapping[str, Any]) -> dict[str, Any]:
+    """The layers with `TwoClasses` behind the one that gives the score, and the name of the result of nodes."""
+    if not isinstance(layers[0], Node):
+        return {"layers": (*layers, TwoClasses()), "result": None}
+    name = next(one for one in map("classes{}".format, ["", *range(len(taken))]) if one not in taken)
+    return {"layers": (*layers, Node(name, TwoClasses(), (result,))), "result": name}
+
+
+def _checked_pad(pad: Any, embedding: Embedding | None) -> tuple[int, str, float, str]:
+    """(length, side, value, side that is cut)."""
+    if isinstance(pad, str) or not isinstance(pad, Sequence) or len(pad) not in (3, 4):
+        raise LrpError(f"Input: pad must be (length, side, value), for example (100, 'pre', 0), got {pad!r}.")
+    length, value = whole(pad[0], "Input: length of pad", 1), pad[2]
+    side, cut = (
+        one_of(one, "Input: side of pad", ("pre", "post")) for one in (pad[1], pad[-1 if len(pad) == 4 else 1])
+    )
+    if embedding is None:
+        return length, side, finite(value, "Input: value of pad"), cut
+    if isinstance(value, str):
+        value = (embedding.vocabulary or ()).index(one_of(value, "Input: value of pad", embedding.vocabulary or ()))
+    if not 0 <= whole(value, "Input: value of pad") < len(embedding.E):
+        raise LrpError(f"Input: value of pad must be a token id from 0 to {len(embedding.E) - 1}, got {value!r}.")
+    return length, side, int(value), cut
 
 
 def layer_of(layer: Layer | Node) -> Layer:

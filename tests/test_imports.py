@@ -13,7 +13,7 @@ PACKAGE = "lrpnumpy"
 
 # From the ground up. A module imports from the floors below its own and from its own folder, nothing else.
 FLOORS = [
-    {"kernels", "checks", "weights"},
+    {"kernels", "checks", "signature", "weights"},
     {"scaling", "tables"},
     {"activations", "packed"},
     {"rules", "result"},
@@ -25,7 +25,7 @@ FLOORS = [
     {"predict", "asked", "results"},
     {"files"},
     {"explain"},
-    {"corpus"},
+    {"corpus", "windows"},
     {"show", "evaluate"},
     {"__init__"},
     {"__main__"},

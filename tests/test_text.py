@@ -95,7 +95,7 @@ def test_lookup():
 
 
 def test_unknown_word_is_named_with_its_position():
-    with pytest.raises(LrpError, match=r"^sequence 7 .* got 'very' at position 1\.$"):
+    with pytest.raises(LrpError, match=r"^sequence 7 .* got 'very' at position 1; say which with unknown="):
         lookup(embedding(), ["not", "very", "funny"], "sequence 7")
 
 

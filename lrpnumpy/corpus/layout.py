@@ -11,12 +11,16 @@ ENTRIES = {
     "targets": "record",
     "relevance": "row",
     "variables": "row",
+    "marks": "row",
     "ledger/inputs": "record",
     "ledger/biases": "record",
     "ledger/stabiliser": "record",
     "ledger/initial_state": "record",
     "ledger/largest": "record",
     "ledger/total": "record",
+    "ledger/score": "record",
+    "ledger/reference": "record",
+    "ledger/gap": "record",
     "ledger/unassigned": "record",
     "ledger/relevant": "step",
     "ledger/irrelevant": "step",
@@ -33,17 +37,20 @@ _NUMBERS = {"lengths": "offsets", "ledger/lengths": "ledger/offsets", "words/byt
 
 
 def layout(others: Iterable[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """ENTRIES and OFFSETS of a network with these inputs besides the main one, each of which has rows of its own."""
+    """ENTRIES and OFFSETS of a network with these inputs besides the main one, each with rows and words of its own."""
     entries, offsets = dict(ENTRIES), dict(OFFSETS)
     for name in others:
-        kind = f"row of {name}"
-        entries |= {f"inputs/{name}/{array}": kind for array in ("relevance", "variables")}
-        offsets[kind] = f"inputs/{name}/offsets"
+        rows = ("relevance", "variables", "marks", "words/lengths")
+        entries |= {f"inputs/{name}/{array}": f"row of {name}" for array in rows}
+        entries[f"inputs/{name}/words/text"] = f"byte of {name}"
+        offsets[f"row of {name}"] = f"inputs/{name}/offsets"
+        offsets[f"byte of {name}"] = f"inputs/{name}/words/offsets"
     return entries, offsets
 
 
 def offsets_of(name: str) -> str | None:
     """Where the numbers that a chunk has under this name are added up; None for an array that holds no numbers."""
-    if name.startswith("inputs/") and name.endswith("/lengths"):
-        return name.removesuffix("lengths") + "offsets"
-    return _NUMBERS.get(name)
+    _, _, own = name.split("/", 2) if name.startswith("inputs/") else ("", "", name)  # the name of an input has no /
+    if own not in ("lengths", "words/bytes"):
+        return _NUMBERS.get(name)
+    return name.removesuffix(own) + _NUMBERS[own]

@@ -28,6 +28,7 @@ from lrpnumpy.corpus.work import Job, Part, explain_chunk, fresh, settle
 from lrpnumpy.kernels import compile as kernels
 from lrpnumpy.model import Model
 from lrpnumpy.rules import Rule
+from lrpnumpy.schedule import progress_bar
 
 COUNTS = ("records", "explained", "rejected", "doubtful")
 
@@ -105,16 +106,22 @@ def explain_corpus(
     _check_free(path, parts, resume)
     opened = open_source(source, format, field, longest, max_line)
     rule = identity(method)
-    if rule.doubt and (path.exists() or parts.exists()):
-        raise LrpError(
-            f"{path if path.exists() else parts.folder} cannot be resumed by the rule {request.method.name!r}, which "
-            f"cannot be told from another ({rule.doubt}); remove it to begin anew, or make the rule a plain function "
-            "at the top of a module, of NumPy, numbers, strings and arrays."
-        )
+    tokenizers = [identity(port.embedding.tokenizer, "tokenizer") for port in model.ports.values() if port.embedding]
+    for what, own in (
+        (f"rule {request.method.name!r}", rule),
+        *(("tokenizer of yours", tokenizer) for tokenizer in tokenizers),
+    ):
+        if own.doubt and (path.exists() or parts.exists()):
+            raise LrpError(
+                f"{path if path.exists() else parts.folder} cannot be resumed by the {what}, which cannot be told from "
+                f"another ({own.doubt}); remove it to begin anew, or make it a plain function at the top of a module, "
+                "of NumPy, numbers, strings and arrays."
+            )
     run = {
         "model": model.digest,
         "method": request.method.name,
         "rule": rule.note,
+        "tokenizers": [one.note for one in tokenizers if one.note] or None,
         "target": chosen,
         "options": request.shown(),
         "source": opened.identity,
@@ -132,7 +139,11 @@ def explain_corpus(
     job = Job(fresh(model), request, chosen, opened.kind, opened.field, longest)
     with closing(parts):
         parts.open(run)
-        with warnings.catch_warnings(), _workers(job, threads, client) as workers, _bar(progress) as bar:
+        with (
+            warnings.catch_warnings(),
+            _workers(job, threads, client) as workers,
+            progress_bar(progress, unit=" records") as bar,
+        ):
             warnings.simplefilter("ignore", RelevanceWarning)  # one at the end instead of one a chunk
             _compute(opened, chunk, parts, workers, strict, bar)
         counts = write_output(parts, path, run)
@@ -264,9 +275,3 @@ def _compute(source: Source, size: int, parts: Parts, workers: Any, strict: bool
 
 def _other_source(parts: Parts, what: str) -> LrpError:
     return LrpError(f"{parts.folder} must be resumed with the source it was begun with, but {what}.")
-
-
-def _bar(progress: bool | None) -> Any:
-    from tqdm import tqdm
-
-    return tqdm(unit=" records", smoothing=0.05, disable=None if progress is None else not progress)

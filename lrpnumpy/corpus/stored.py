@@ -12,7 +12,7 @@ import numpy as np
 from lrpnumpy.corpus.layout import FORMAT, VERSION, layout
 from lrpnumpy.files.safe import Fields, parse_json
 from lrpnumpy.methods.occlusion import probabilities
-from lrpnumpy.result import Explanation, InputPart, Ledger, SpanLedger
+from lrpnumpy.result import Explanation, InputPart, Ledger, ReferenceLedger, SpanLedger
 
 if TYPE_CHECKING:
     from lrpnumpy.corpus.table import Table
@@ -159,7 +159,7 @@ class Stored(Sequence[Explanation]):
             target=int(own["targets"][0]) if "targets" in own else "all",
             method=self._method,
             variables=None if "variables" not in own else np.moveaxis(own["variables"], 0, -2),
-            tokens=None if "words/text" not in own else _words(own),
+            tokens=_words(own),
             probabilities=probabilities(self._output, scores),
             classes=self._classes,
             features=self._features,
@@ -167,23 +167,35 @@ class Stored(Sequence[Explanation]):
             ledger=_ledger(own),
             others={name: _other(own, name, features) for name, features in self._others.items()},
             name=self._main,
+            marks=_marks(own),
             output_unit=self._unit,
         )
 
 
 def _other(own: dict[str, np.ndarray], name: str, features: tuple[str, ...] | None) -> InputPart:
-    variables = own.get(f"inputs/{name}/variables")
-    relevance = own[f"inputs/{name}/relevance"].T
-    return InputPart(relevance, None if variables is None else np.moveaxis(variables, 0, -2), features, None)
+    own = {
+        key.removeprefix(f"inputs/{name}/"): array for key, array in own.items() if key.startswith(f"inputs/{name}/")
+    }
+    variables = None if "variables" not in own else np.moveaxis(own["variables"], 0, -2)
+    return InputPart(own["relevance"].T, variables, features, _words(own), marks=_marks(own))
 
 
-def _words(own: dict[str, np.ndarray]) -> tuple[str, ...]:
+def _marks(own: dict[str, np.ndarray]) -> np.ndarray | None:
+    return own["marks"] if "marks" in own and own["marks"].any() else None
+
+
+def _words(own: dict[str, np.ndarray]) -> tuple[str, ...] | None:
+    """The words of an explanation; None where it has none."""
+    if not own.get("words/text", np.empty(0)).size:
+        return None
     data = own["words/text"].tobytes()
     ends = np.cumsum(own["words/lengths"], dtype=np.int64).tolist()
     return tuple(data[a:b].decode("utf-8", "surrogatepass") for a, b in zip([0, *ends], ends, strict=False))
 
 
-def _ledger(own: dict[str, np.ndarray]) -> Ledger | SpanLedger | None:
+def _ledger(own: dict[str, np.ndarray]) -> Ledger | ReferenceLedger | SpanLedger | None:
+    if "ledger/gap" in own:
+        return ReferenceLedger(*(own[f"ledger/{name}"][0] for name in ("inputs", "score", "reference", "gap")))
     if "ledger/inputs" in own:
         names = ("inputs", "stabiliser", "initial_state", "largest", "total")  # files of version 0.1 have no total
         entries = {name: own[f"ledger/{name}"][0] for name in names if f"ledger/{name}" in own}

@@ -55,6 +55,11 @@ def settings_of(model: Model) -> dict[str, Any]:
 def _embedding_settings(embedding: Embedding | None) -> dict[str, Any] | None:
     if embedding is None:
         return None
+    if callable(embedding.tokenizer):
+        raise LrpError(
+            "save: tokenizer must be one by name, as a file cannot hold a function; save the model with "
+            "tokenizer='space', and pass yours to load."
+        )
     has_words = embedding.vocabulary is not None
     return {"rows": len(embedding.E), "size": embedding.size, **embedding.settings(), "vocabulary": has_words}
 
@@ -125,7 +130,7 @@ def _input(path: str, port: Fields, take: Take, words: Words) -> Input:
         embedding = Embedding(
             take(f"{path}/E", (rows, size)),
             vocabulary=tuple(words(f"{path}/vocabulary", rows)) if e.boolean("vocabulary") else None,
-            unknown=e.string("unknown") if e.has("unknown") else None,
+            unknown=False if e.value.get("unknown") is False else e.string("unknown") if e.has("unknown") else None,
             lowercase=e.boolean("lowercase"),
             tokenizer=e.string("tokenizer"),  # type: ignore[arg-type]
             mask=e.integer("mask") if e.has("mask") else None,
@@ -137,6 +142,7 @@ def _input(path: str, port: Fields, take: Take, words: Words) -> Input:
         embedding,
         port.number("mask_value") if port.has("mask_value") else None,
         _scaler(port, "scaler"),
+        tuple(port.items("pad")) if port.has("pad") else None,
     )
 
 

@@ -7,34 +7,16 @@ direction is assumed, and a warning says so. Everything else the caller says.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
+from lrpnumpy.files.hints import NETWORK, TORCH_READOUTS, Hints
 from lrpnumpy.files.modules import Described
 from lrpnumpy.files.safe import Fields, Source, kind_of, parse_json
 from lrpnumpy.files.torch_chain import Chain
 from lrpnumpy.files.torch_layers import Build
 from lrpnumpy.files.torch_modules import entries, find
-from lrpnumpy.model import OUTPUTS, READOUTS, Model
-
-HINTS = ("readout", "layers", "activations", "output", "nonlinearity")
-
-
-@dataclass(frozen=True)
-class Hints:
-    """What the caller, or a remark in the file, says about the network."""
-
-    readout: str | None = None
-    layers: Sequence[str] | None = None
-    activations: Sequence[str] | None = None
-    output: str | None = None
-    nonlinearity: str | None = None
-
-    @property
-    def given(self) -> dict[str, Any]:
-        """Those that say something."""
-        return {name: getattr(self, name) for name in HINTS if getattr(self, name) is not None}
+from lrpnumpy.model import OUTPUTS, Model
 
 
 class Found(NamedTuple):
@@ -48,21 +30,19 @@ class Found(NamedTuple):
 def hints(source: Source, config: Any, given: Hints) -> Hints:
     """What is said by the arguments, by `config`, or by remarks beside the arrays, in this order."""
     said = Fields(source, "config", {} if config is None else config)
-    remarks = {key: text for key in HINTS if (text := source.text(key))}
+    remarks = {key: text for key in NETWORK if (text := source.text(key))}
     for key in ("layers", "activations"):
         if key in remarks:
             remarks[key] = parse_json(source, key, remarks[key])
-    if unknown := set(said.value) - set(HINTS):
-        said.refuse(f"may have {', '.join(HINTS[:-1])} and {HINTS[-1]}, it has {sorted(map(str, unknown))}")
+    if unknown := set(said.value) - set(NETWORK):
+        said.refuse(f"may have {', '.join(NETWORK[:-1])} and {NETWORK[-1]}, it has {sorted(map(str, unknown))}")
     found = Fields(source, "config", {**remarks, **said.value, **given.given})
-    readouts = (*READOUTS, "attention")
-    for key, known in (("readout", readouts), ("output", OUTPUTS), ("nonlinearity", ("tanh", "relu"))):
+    for key, known in (("readout", TORCH_READOUTS), ("output", OUTPUTS), ("nonlinearity", ("tanh", "relu"))):
         if found.has(key) and found.value[key] not in known:
             raise source.error("", f"{key} must be one of {', '.join(known)}, got {kind_of(found.value[key])}")
-    return Hints(
-        **{key: found.string(key) for key in ("readout", "output", "nonlinearity") if found.has(key)},
-        **{key: found.strings(key) for key in ("layers", "activations") if found.has(key)},  # type: ignore[arg-type]
-    )
+    texts: dict[str, Any] = {key: found.string(key) for key in ("readout", "output", "nonlinearity") if found.has(key)}
+    lists: dict[str, Any] = {key: found.strings(key) for key in ("layers", "activations") if found.has(key)}
+    return Hints(**texts, **lists)
 
 
 def read(source: Source, said: Hints, described: Described | None = None) -> Found:

@@ -8,8 +8,10 @@ read. What the pickle holds may be a state_dict, a checkpoint with one somewhere
 from __future__ import annotations
 
 import math
+import os
 from collections import deque
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, Any, NamedTuple
 
@@ -265,7 +267,9 @@ class SavedZip(Saved):
         self.kind = "PyTorch file (torch.save, zip)"
         self._archive = archive
         self._windows: dict[str, IO[bytes]] = {}
-        (pickle,) = [name for name in archive.members if is_pickle(name)][:1]
+        pickle = next((name for name in archive.members if is_pickle(name)), None)
+        if pickle is None:
+            raise self.error("data.pkl", "is missing")
         self._folder = pickle.removesuffix("data.pkl")
         if f"{self._folder}byteorder" in archive.members:
             self.big_endian = archive.text_member(f"{self._folder}byteorder") == b"big"
@@ -358,6 +362,18 @@ class SavedLegacy(Saved):
         if len(data) != length:
             raise self.error(f"storage {key[:40]}", "has become shorter while it was read")
         return data
+
+
+@contextmanager
+def opened(path: str | os.PathLike[str], budget: Budget, which: str | None = None) -> Iterator[Saved]:
+    """The one network in a file of torch.save, of either format."""
+    with open_file(path, follow=False) as stream:
+        head = stream.read(4)
+    if head != b"PK\x03\x04":
+        yield SavedLegacy(os.fspath(path), budget, which)
+        return
+    with Archive(os.fspath(path), budget) as archive:
+        yield SavedZip(archive, which)
 
 
 def recognised_legacy(head: bytes) -> bool:

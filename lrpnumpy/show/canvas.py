@@ -71,7 +71,7 @@ def stack(
         group: list[Axes] = []
         for height in heights:
             box = (left, (top - height) / whole, right - left, height / whole)
-            group.append(ax.inset_axes(box, **({"sharex": group[0]} if group else {})))
+            group.append(ax.inset_axes(box, sharex=group[0] if group else None))
             group[-1].tick_params(labelsize=FONT - 2, labelbottom=len(group) == len(heights))
             top -= height + GAP
         top -= BETWEEN - GAP
@@ -85,9 +85,10 @@ def stacked_height(groups: Sequence[Sequence[float]]) -> float:
     return within + BETWEEN * (len(groups) - 1)
 
 
-def line_color(ax: Axes) -> tuple[float, ...]:
+def line_color(ax: Axes) -> str:
     """Black or white, whichever can be seen on the ground of the axes."""
-    return tuple(v / 255 for v in ink(tuple(round(255 * v) for v in _ground(ax))))  # type: ignore[arg-type]
+    r, g, b = _ground(ax)
+    return "black" if ink((round(255 * r), round(255 * g), round(255 * b))) == (0, 0, 0) else "white"
 
 
 def relevance_map(ax: Axes) -> LinearSegmentedColormap:
@@ -95,7 +96,7 @@ def relevance_map(ax: Axes) -> LinearSegmentedColormap:
     return LinearSegmentedColormap.from_list("relevance", [NEGATIVE, _ground(ax), POSITIVE])
 
 
-def _ground(ax: Axes) -> tuple[float, ...]:
+def _ground(ax: Axes) -> tuple[float, float, float]:
     """The colour behind what is drawn."""
     for color in (ax.get_facecolor(), figure_of(ax).get_facecolor()):
         if (found := to_rgba(color))[3] > 0:
@@ -103,19 +104,30 @@ def _ground(ax: Axes) -> tuple[float, ...]:
     return (1.0, 1.0, 1.0)
 
 
-def symmetric(*arrays: np.ndarray) -> Normalize:
-    """Colour limits that have 0 in the middle and reach to the largest finite magnitude."""
-    sizes = np.abs(np.concatenate([[0.0], *(np.ravel(array) for array in arrays)]))
-    largest = float(sizes[np.isfinite(sizes)].max()) or 1.0
-    return Normalize(-largest, largest)
+class Scale(Normalize):
+    """Colour limits that have 0 in the middle, and end where a few large cells do not hide the rest.
+
+    That is the 99th percentile of all magnitudes, but not less than a tenth of the largest. The colour bar then has
+    arrows and names the largest.
+    """
+
+    def __init__(self, *arrays: np.ndarray) -> None:
+        sizes = np.abs(np.concatenate([[0.0], *(np.ravel(array) for array in arrays)]))
+        sizes = sizes[np.isfinite(sizes)]
+        self.largest = float(sizes.max())
+        end = max(float(np.quantile(sizes, 0.99)), self.largest / 10) or 1.0
+        super().__init__(-end, end)
 
 
-def color_scale(ax: Axes, image: Any, place: Sequence[float], label: str) -> None:
+def color_scale(ax: Axes, image: Any, place: tuple[float, float, float, float], label: str) -> None:
     """A colour bar at a place inside the axes: left, bottom, width, height as parts of theirs."""
-    bar = figure_of(ax).colorbar(image, cax=ax.inset_axes(tuple(place)))
+    norm, extend = image.norm, "neither"
+    if isinstance(norm, Scale) and norm.largest > norm.vmax:  # type: ignore[operator]
+        label, extend = f"{label}\nat most ±{norm.largest:.3g}", "both"
+    bar = figure_of(ax).colorbar(image, cax=ax.inset_axes(place), extend=extend)
     bar.set_label(label, fontsize=FONT - 2, parse_math=False)
     bar.ax.tick_params(labelsize=FONT - 2)
-    bar.outline.set_visible(False)
+    bar.outline.set_visible(False)  # type: ignore[operator]
 
 
 def set_title(ax: Axes, text: str) -> None:
@@ -160,7 +172,7 @@ def step_unit(labels: Any) -> str:
     stamps = _stamps(labels)
     if stamps is None or len(stamps) < 2:
         return "step"
-    seconds = np.diff(stamps) / np.timedelta64(1, "s")
+    seconds = np.diff(stamps.astype("M8[s]")).astype(np.int64)
     return UNITS.get(int(seconds[0]), "step") if (seconds == seconds[0]).all() else "step"
 
 

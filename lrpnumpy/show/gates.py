@@ -13,9 +13,11 @@ from lrpnumpy.checks import LrpError
 from lrpnumpy.encode import encode
 from lrpnumpy.model import Model
 from lrpnumpy.predict import trace
+from lrpnumpy.result import InputPart, shown_steps
 from lrpnumpy.show.canvas import FONT, axes_for, figure_of, mark_steps, set_title, short, stack, stacked_height
 
 UNITS = 3  # so many are drawn where none are named
+SIGNALS = 5  # of the input
 NAMES = {
     "i": "input gate i", "f": "forget gate f", "g": "candidate g", "o": "output gate o", "c": "cell c",
     "z": "update gate z", "r": "reset gate r", "n": "candidate n", "h": "state h",
@@ -32,9 +34,9 @@ def gates(
 ) -> Figure:
     """Gates and states of chosen units over time, below the input: what `lrp.trace(model, x)` gives.
 
-    `layer` is the name of a recurrent layer in the trace ("0", or "0/backward" of two directions), by default the first.
-    Without `units` the three are drawn whose state varies most. Of a text, or of many features, the input is left out or
-    its three features that vary most are drawn.
+    `layer` is the name of a recurrent layer in the trace ("0", or "0/backward" of two directions), by default that of
+    the first. Without `units` the three are drawn whose state varies most. Of the input the first five features are
+    drawn, if it is numbers and has the steps of the layer.
     """
     found = trace(model, x)
     layers = [*dict.fromkeys(name.rpartition("/")[0] for name in found if "/" in name)]
@@ -43,10 +45,10 @@ def gates(
         raise LrpError(f"gates: layer must be one of {', '.join(map(repr, layers))}, got {layer!r}.")
     kinds = {name.rpartition("/")[2]: values for name, values in found.items() if name.rpartition("/")[0] == layer}
     T, H = kinds["h"].shape
-    chosen = _largest(kinds["h"], UNITS) if units is None else np.atleast_1d(units)
+    chosen = _most_varied(kinds["h"]) if units is None else np.atleast_1d(units)
     if chosen.dtype.kind not in "iu" or chosen.ndim != 1 or not len(chosen) or chosen.min() < 0 or chosen.max() >= H:
         raise LrpError(f"gates: units must be numbers from 0 to {H - 1}, got {units!r}.")
-    inputs = _inputs(model, x, T)
+    inputs, labels = _inputs(model, x, T)
     groups = [[0.62] * (len(inputs) + len(kinds))]
     ax = axes_for(ax, width, stacked_height(groups) + 0.9)
     (places,) = stack(ax, groups, 0, 0.98)
@@ -61,25 +63,32 @@ def gates(
     places[-1].legend(
         loc="upper center", bbox_to_anchor=(0.5, -0.55), ncols=min(8, len(chosen)), frameon=False, fontsize=FONT - 2
     )
-    encoded = encode(model, x)
-    mark_steps(places[-1], encoded.tokens if encoded.kept is None else None, T)
+    mark_steps(places[-1], labels, T)
     kind = type(next(node.layer for node in model.nodes if node.name == layer.partition("/")[0])).__name__
     set_title(ax, f"Gates and states of layer {layer} ({kind}, {H} units)")
     return figure_of(ax)
 
 
-def _largest(values: np.ndarray, count: int) -> np.ndarray:
-    """The columns that vary most, at most so many, in the order in which they stand."""
-    return np.sort(np.argsort(-values.std(axis=0), kind="stable")[:count])
+def _most_varied(values: np.ndarray) -> np.ndarray:
+    """The columns that vary most, in the order in which they stand."""
+    return np.sort(np.argsort(-values.std(axis=0), kind="stable")[:UNITS])
 
 
-def _inputs(model: Model, x: Any, T: int) -> dict[str, np.ndarray]:
-    """Signals of the main input by name, if it is numbers and has the steps of the layer."""
+def _inputs(model: Model, x: Any, T: int) -> tuple[dict[str, np.ndarray], Any]:
+    """Signals of the main input by name, if it is numbers, and the labels of its steps; nothing where steps differ."""
     record = encode(model, x)
-    if record.x is None or len(record.x) != T:
-        return {}
-    names = model.features or [f"x{d}" for d in range(record.x.shape[1])]
-    return {names[d]: record.x[:, d] for d in _largest(record.x, UNITS)}
+    if record.steps != T:
+        return {}, None
+    labels = record.labels if record.tokens is None else np.array(record.tokens, object)
+    if record.marks is not None:
+        step = InputPart(np.empty(record.length), None, None, record.tokens, None, record.labels, record.marks)
+        labels = np.array(shown_steps(step), object)
+    if labels is not None and record.kept is not None:
+        labels = labels[record.kept]
+    if record.x is None:
+        return {}, labels
+    names = model.features or record.features or [f"x{d}" for d in range(record.x.shape[1])]
+    return dict(zip(names[:SIGNALS], record.x.T, strict=False)), labels
 
 
 def _label(ax: Axes, name: str) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from lrpnumpy.checks import LrpError
-from lrpnumpy.result import Explanation
+from lrpnumpy.result import PAD, Explanation, Mark, shown_steps
 
 
 class Shown(NamedTuple):
@@ -62,15 +63,28 @@ def shown(e: Explanation, what: str, x: Any = None) -> list[Shown]:
         width = D if values is None else values.shape[1]
         features = part.features if part.features and len(part.features) == width else None
         names = tuple(features or [f"x{d}" for d in range(width)])
-        found.append(Shown(name, relevance, values, names, part.labels if part.tokens is None else part.tokens))
+        labels = part.labels if part.tokens is None else part.tokens
+        found.append(Shown(name, relevance, values, names, labels if part.marks is None else shown_steps(part)))
     return found
 
 
-def by_variable(parts: list[Shown], e: Explanation, what: str) -> list[Shown]:
-    """The same, if every input that is drawn has one relevance for each variable."""
+def condensed(e: Explanation) -> Explanation:
+    """The same for a sentence: each run of padding of one class is one step, whose relevance is their sum."""
+    if e.marks is None or not e.padding:
+        return e
+    is_padding = e.marks == Mark.PADDING
+    starts = np.flatnonzero(~(is_padding & np.concatenate(([False], is_padding[:-1]))))  # all but the rest of a run
+    counts = np.diff([*starts, len(e)])
+    words = [e.shown(t) if n == 1 else f"{PAD}×{n}" for t, n in zip(starts.tolist(), counts, strict=True)]
+    gone: dict[str, Any] = dict.fromkeys(("variables", "values", "labels", "marks", "spans"))
+    return replace(e, relevance=np.add.reduceat(e.relevance, starts), tokens=tuple(words), **gone)
+
+
+def by_variable(e: Explanation, what: str) -> Explanation:
+    """The explanation itself, if every input has one relevance for each variable."""
     if any(part.variables is None for part in e.inputs.values()):
         raise LrpError(f"{what} must get an explanation with relevance per variable; use unit='variable'.")
-    return parts
+    return e
 
 
 def feature_names(parts: list[Shown]) -> list[str]:

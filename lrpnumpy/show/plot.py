@@ -6,7 +6,8 @@ the style of matplotlib, light or dark.
 """
 
 from lrpnumpy.show.gates import gates
-from lrpnumpy.show.many import bars, beeswarm, horizons, memory
+from lrpnumpy.show.lags import horizons, memory
+from lrpnumpy.show.many import bars, beeswarm
 from lrpnumpy.show.series import feature_map, series
 from lrpnumpy.show.waterfall import waterfall
 from lrpnumpy.show.words import ledger, right_to_left, sentence

@@ -14,6 +14,7 @@ from lrpnumpy.show.canvas import (
     FONT,
     NEGATIVE,
     POSITIVE,
+    Scale,
     axes_for,
     color_scale,
     figure_of,
@@ -26,7 +27,6 @@ from lrpnumpy.show.canvas import (
     short,
     stack,
     stacked_height,
-    symmetric,
     unit_label,
 )
 from lrpnumpy.show.parts import Shown, by_variable, folded, shown
@@ -45,14 +45,14 @@ def feature_map(e: Explanation, x: Any = None, ax: Axes | None = None, width: fl
     400 steps a column is the sum of several, which the picture says. `x` are the values to draw, as `explain` got them,
     where the explanation does not have them: an array, or a dict by input.
     """
-    parts = by_variable(shown(e, "feature_map", x), e, "feature_map")
+    parts = shown(by_variable(e, "feature_map"), "feature_map", x)
     series, vectors = _divided(parts)
     tables = [_rows(part) for part in series]
-    norm = symmetric(*(grouped(table)[0] for table, _ in tables))
+    norm = Scale(*(grouped(table)[0] for table, _ in tables))
     heights = []
     for part, (table, _) in zip(series, tables, strict=True):
-        above = 0 if part.values is None else min(ABOVE, len(part.features))
-        heights.append([0.55] * above + [max(0.5, (0.24 if table.shape[1] <= 25 else 0.17) * table.shape[1])])
+        signals = 0 if part.values is None else min(ABOVE, len(part.features))
+        heights.append([0.55] * signals + [max(0.5, (0.24 if table.shape[1] <= 25 else 0.17) * table.shape[1])])
     ax, stacks, bars = _divide(ax, width, heights, vectors)
     image = None
     for part, (table, names), (*above, place) in zip(series, tables, stacks, strict=True):
@@ -71,14 +71,14 @@ def feature_map(e: Explanation, x: Any = None, ax: Axes | None = None, width: fl
 
 
 def series(e: Explanation, x: Any = None, ax: Axes | None = None, width: float = 8.0) -> Figure:
-    """Numeric inputs as signals on the colour of their relevance: that of the variable, or of the step if there is none.
+    """Numeric inputs as signals on the colour of their relevance: that of each variable, or that of the step.
 
     Of more than 12 features those of most relevance are drawn, which the picture says. Every input of the network is
     drawn: a static vector, or a single step, as bars beside. `x` is as for `feature_map`.
     """
     parts = shown(e, "series", x)
     many, vectors = _divided(parts)
-    norm = symmetric(*(grouped(part.relevance)[0] for part in many))
+    norm = Scale(*(grouped(part.relevance)[0] for part in many))
     chosen = [
         part.most_relevant(SIGNALS) if part.relevance.shape[1] > 1 else np.arange(min(SIGNALS, len(part.features)))
         for part in many
@@ -162,8 +162,8 @@ def _finished(ax: Axes, e: Explanation, image: Any, vectors: list[Shown], bars: 
             place.set_title(short(part.name), loc="left", fontsize=FONT - 1, parse_math=False)
     if image is not None:
         whole = ax.get_window_extent().height / figure_of(ax).dpi
-        place = (0.7 if vectors else 0.985, 0.0, 0.014, min(1.0, 2.5 / whole))
-        color_scale(ax, image, place, unit_label("relevance", e))
+        left = 0.7 if vectors else 0.985
+        color_scale(ax, image, (left, 0.0, 0.014, min(1.0, 2.5 / whole)), unit_label("relevance", e))
     one_step = "" if image is not None else "  One step: what is explained are features."
     set_title(ax, title(e) + one_step)
     return figure_of(ax)
@@ -183,8 +183,8 @@ def _bars(ax: Axes, part: Shown, label: str, beside: bool) -> None:
     ax.barh(range(len(entries)), sizes, color=[POSITIVE if size >= 0 else NEGATIVE for size in sizes], height=0.7)
     ax.axvline(0, color=line_color(ax), linewidth=0.8)
     ax.set_ylim(len(entries) - 0.5, -0.5)
-    limits = symmetric(sizes)
-    ax.set_xlim(limits.vmin, limits.vmax)
+    end = float(np.abs(np.nan_to_num(sizes, posinf=0, neginf=0)).max()) or 1.0
+    ax.set_xlim(-1.05 * end, 1.05 * end)
     ax.set_yticks(range(len(entries)), [short(name, 40) for name, _ in entries], fontsize=FONT - 2, parse_math=False)
     if beside:
         ax.yaxis.tick_right()

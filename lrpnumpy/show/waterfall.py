@@ -21,7 +21,7 @@ from lrpnumpy.show.canvas import (
     short,
     subject,
 )
-from lrpnumpy.show.parts import feature_names, folded, of_one_class, shown
+from lrpnumpy.show.parts import by_variable, feature_names, folded, of_one_class, shown
 from lrpnumpy.show.terminal import title
 
 
@@ -43,7 +43,8 @@ def waterfall(
     one_of(by, "waterfall: by", ("feature", "step"))
     if not isinstance(most, (int, np.integer)) or most < 1:
         raise LrpError(f"waterfall: most must be a number of bars from 1 on, got {most!r}.")
-    start = 0.0 if e.reference_score is None else float(e.reference_score)
+    reference = e.reference_score
+    start = reference or 0.0
     entries = folded(_of_features(e) if by == "feature" else _of_steps(e), most, f"{by}s")
     entries += _kept(e, start + sum(value for _, value in entries))
     score = _score(e)
@@ -68,7 +69,7 @@ def waterfall(
         _write(ax, max(begin, end), row, f"{size:+.3g}")
     _write(ax, max(0.0, score), len(entries), f"{score:.4g}")
     ax.tick_params(axis="x", labelsize=FONT - 2)
-    origin = "0" if e.reference_score is None else f"the reference, {start:.4g},"
+    origin = "0" if reference is None else f"the reference, {start:.4g},"
     ax.set_xlabel(f"{subject(e)}, from {origin} to the score", fontsize=FONT - 2, parse_math=False)
     ax.spines[["top", "right"]].set_visible(False)
     set_title(ax, title(e))
@@ -84,13 +85,11 @@ def _write(ax: Axes, x: float, row: int, text: str) -> None:
 def _score(e: Explanation) -> float:
     """What the parts add up to: the score of the target, less that of `versus`."""
     versus = (e.options or {}).get("versus")
-    return float(e.scores[e.target]) - (0.0 if versus is None else float(e.scores[versus]))  # type: ignore[call-overload]
+    return float(e.scores[e.target]) - (0.0 if versus is None else float(e.scores[versus]))
 
 
 def _of_features(e: Explanation) -> list[tuple[str, float]]:
-    parts = shown(e, "waterfall")
-    if any(part.variables is None for part in e.inputs.values()):
-        raise LrpError("waterfall by feature must get relevance per variable; use unit='variable', or by='step'.")
+    parts = shown(by_variable(e, "waterfall by feature"), "waterfall")
     return [*zip(feature_names(parts), np.concatenate([part.relevance.sum(axis=0) for part in parts]), strict=True)]
 
 
@@ -100,7 +99,7 @@ def _of_steps(e: Explanation) -> list[tuple[str, float]]:
     for name in e.inputs:
         one = e.of_input(name)
         before = f"{name}: " if e.others else ""
-        found += [(f"{before}{one.label(t)}", float(one.relevance[t])) for t in range(len(one))]
+        found += [(f"{before}{one.shown(t)}", float(one.relevance[t])) for t in range(len(one))]
     return found
 
 

@@ -170,7 +170,7 @@ def test_live_modules_of_other_kinds():
         def forward(self, x):
             return self.fc2(torch.cos(self.fc1(self.lstm(x)[0][:, -1])))
 
-    with pytest.raises(lrp.LrpError, match="fc1: is followed by something that is no activation known here"):
+    with pytest.raises(lrp.LrpError, match=r"fc2: takes what is no readout, activation, .* known here of .*fc1"):
         files.from_torch(Doubled())
 
     class Fixed(torchsave.Separate):
@@ -183,6 +183,33 @@ def test_live_modules_of_other_kinds():
     with pytest.warns(lrp.AssumptionWarning, match="scores were not compared; pass check=x"):
         files.from_torch(Fixed(), activations=["relu"], readout="last")
     assert files.from_torch(Fixed(), check=torch.randn(1, 9, torchsave.D)).layers[2].activation == "relu"
+
+
+def test_live_modules_that_are_no_chain():
+    """Attention, pools side by side, autoencoders, residuals: what a module does is seen, and its scores are ours."""
+    torch = pytest.importorskip("torch")
+    from interop import livemodules
+
+    for name, (make, kinds) in livemodules.MODULES.items():
+        module = make().eval()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model = files.from_torch(module)
+        assert [type(node.layer).__name__ for node in model.nodes] == kinds.split(), name
+        words = any(isinstance(part, torch.nn.Embedding) for part in module.modules())
+        torch.manual_seed(3)
+        x = torch.randint(0, 9, (1, 7)) if words else torch.randn(1, 7, livemodules.D)
+        for given in (x, x[0], x.transpose(0, 1)):
+            try:
+                with torch.no_grad():
+                    y = module(given).numpy()
+                break
+            except (RuntimeError, AssertionError):
+                continue
+        scores = lrp.predict(model, x[0].numpy()).reshape(y.shape)
+        if name == "tagger":
+            scores = np.log(np.exp(scores) / np.exp(scores).sum(axis=-1, keepdims=True))
+        close(scores, y, tol=1e-5)
 
 
 def test_files_of_torch_save(tmp_path):
