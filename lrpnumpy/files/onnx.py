@@ -91,6 +91,8 @@ def _understood(source: Source, graph: Graph, asked: _Asked) -> _Run:
             where, reason = refused.args
         except LrpError as error:
             where, reason = run.where, str(error).removesuffix(".")
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:  # inputs that it lacks
+            where, reason = run.where, f"is not what ONNX says that it is ({type(error).__name__})"
         if run.done > best[0]:
             best = (run.done, where, reason)
     raise source.error(best[1][:80], best[2])

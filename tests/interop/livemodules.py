@@ -7,6 +7,17 @@ from torch import nn
 D = 3
 
 
+class Plain(nn.Module):
+    """Two layers, the last step, a head of two."""
+
+    def __init__(self):
+        super().__init__()
+        self.lstm, self.fc1, self.fc2 = nn.LSTM(D, 4, 2, batch_first=True), nn.Linear(4, 5), nn.Linear(5, 2)
+
+    def forward(self, x):
+        return self.fc2(torch.relu(self.fc1(self.lstm(x)[0][:, -1])))
+
+
 class Attentive(nn.Module):
     """softmax(Linear(out)) over the steps."""
 
@@ -188,6 +199,7 @@ class Flat(nn.Module):
 
 
 MODULES = {
+    "plain": (Plain, "LSTM LSTM Dense Dense"),
     "attention": (Attentive, "Bidirectional AttentionPool Dense"),
     "additive attention": (Additive, "LSTM AttentionPool Dense Activation Dense"),
     "attention in an nn.Sequential": (AttentiveSequential, "GRU AttentionPool Dense"),

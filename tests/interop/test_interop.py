@@ -226,6 +226,42 @@ def test_files_of_torch_save(tmp_path):
         close(lrp.predict(model, x if model.embedding is not None else x.astype("f4")), row["scores"], tol=1e-5)
 
 
+def test_other_ways_to_save_a_module(tmp_path):
+    """TorchScript, whose code is not looked at, wrapped modules, prefixes, and networks inside lists and dicts."""
+    torch = pytest.importorskip("torch")
+    from interop import livemodules
+
+    module = livemodules.Plain().eval()
+    state = module.state_dict()
+    expected = files.from_torch(module).digest
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.jit.script(module).save(tmp_path / "script.pt")
+        torch.jit.trace(module, torch.randn(1, 6, livemodules.D)).save(tmp_path / "trace.pt")
+        torch.export.save(torch.export.export(module, (torch.randn(1, 6, livemodules.D),)), tmp_path / "program.pt2")
+        quantised = torch.ao.quantization.quantize_dynamic(livemodules.Plain(), {torch.nn.Linear})
+    torch.save(torch.nn.DataParallel(module).state_dict(), tmp_path / "parallel.pt")
+    torch.save(torch.compile(module).state_dict(), tmp_path / "compiled.pt")
+    lightning = {f"model._orig_mod.{name}": tensor for name, tensor in state.items()}
+    torch.save({"state_dict": lightning, "pytorch-lightning_version": "2.1", "loops": {}}, tmp_path / "lightning.ckpt")
+    torch.save([state, 3], tmp_path / "list.pt")
+    torch.save({"model": state, "mean": torch.ones(3)}, tmp_path / "dict.pt")
+    hints = {"readout": "last", "activations": ["relu"]}
+    for path in sorted(tmp_path.glob("*.[pc]*t")):
+        assert files.load(path, **hints).digest == expected, path.name
+    with pytest.raises(
+        lrp.WeightFileError, match=r"program of torch\.export; write torch\.save\(model\.state_dict\(\)"
+    ):
+        files.load(tmp_path / "program.pt2")
+    torch.save(quantised.state_dict(), tmp_path / "quantised.bin")
+    with pytest.raises(lrp.WeightFileError):
+        files.load(tmp_path / "quantised.bin", **hints)
+    torch.save({"encoder": torch.nn.GRU(2, 3).state_dict(), "decoder": state}, tmp_path / "two.bin")
+    with pytest.raises(lrp.WeightFileError, match="holds 2 networks; say which='encoder', or in its place 'decoder'"):
+        files.load(tmp_path / "two.bin")
+    assert files.load(tmp_path / "two.bin", which="decoder", **hints).digest == expected
+
+
 @pytest.mark.parametrize("module", ["projection", "picture"])
 def test_modules_of_torch_that_are_refused_by_name(module):
     torch = pytest.importorskip("torch")
@@ -246,37 +282,6 @@ def test_tensors_of_other_widths(dtype):
     module = network(torch, "last", False, 1).to(getattr(torch, dtype))
     model = files.from_torch(module, readout="last", activations=["relu"])
     assert model.dtype == (np.float64 if dtype == "float64" else np.float32)
-
-
-@pytest.mark.parametrize("layers, two", [(1, False), (2, False), (1, True), (2, True)])
-@pytest.mark.parametrize("readout", ["last", "mean", "max", "every"])
-@pytest.mark.parametrize("dynamo", [False, True])
-def test_exports_to_onnx(tmp_path, layers, two, readout, dynamo):
-    torch = pytest.importorskip("torch")
-    pytest.importorskip("onnx")
-    if dynamo:
-        pytest.importorskip("onnxscript")
-    module = network(torch, readout, two, layers)
-    x = torch.randn(1, 6, 5)
-    path = tmp_path / "model.onnx"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.onnx.export(module, (x,), path, dynamo=dynamo, **({"external_data": False} if dynamo else {}))
-    model = files.load(path)
-    assert model.readout == readout
-    with torch.no_grad():
-        close(lrp.predict(model, x[0].numpy()), module(x)[0].numpy(), tol=1e-5)
-
-
-def test_the_last_step_of_two_directions_is_refused_in_onnx(tmp_path):
-    torch = pytest.importorskip("torch")
-    pytest.importorskip("onnx")
-    module = network(torch, "out[:, -1]", True, 1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.onnx.export(module, (torch.randn(1, 6, 5),), tmp_path / "model.onnx", dynamo=False)
-    with pytest.raises(lrp.WeightFileError, match="last step of both directions"):
-        files.load(tmp_path / "model.onnx")
 
 
 def network(torch, readout, two, layers):
