@@ -477,6 +477,8 @@ def test_every_function_takes_the_same_hints():
         assert every <= set(inspect.signature(function).parameters)
         assert all(f"    {name}: " in function.__doc__ for name in every)
     assert every - set(inspect.signature(lrp.from_torch).parameters) == {"which", "config", "custom"}
+    names = {"vocabulary", "unknown", "lowercase", "tokenizer", "pad", "features", "classes", "output"}
+    assert names <= set(inspect.signature(lrp.from_keras).parameters)
     for command in ("explain", "corpus", "inspect", "convert"):
         given = {"explain": [], "corpus": ["a", "b"], "inspect": ["a"], "convert": ["a", "b"]}[command]
         options = vars(parser().parse_args([command, *given]))
