@@ -174,7 +174,7 @@ CASES = {
     ),
     "a baseline for LRP": (
         lambda: lrp.explain(NUMBERS, X, baseline=np.zeros(3)),
-        r"method 'lrp-all' must get options that it has, got 'baseline'; its options are eps, gamma, hidden, share_bias",
+        r"method 'lrp-all' must get options that it has, got 'baseline'; its options are eps, gamma, hidden",
     ),
     "eps for occlusion": (lambda: lrp.explain_all(NUMBERS, [X], "occlusion-f", eps=0.1), r"got 'eps'; its options are"),
     "an option that no method has": (
