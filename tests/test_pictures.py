@@ -2,7 +2,6 @@
 
 import dataclasses
 import time
-from types import SimpleNamespace
 
 import networks as nets
 import numpy as np
@@ -11,6 +10,7 @@ from matplotlib.figure import Figure
 from samples import COHORTS, ONE, WEATHER, days, every_axes, explanation, forecast, images, lines, many, texts, words
 
 import lrpnumpy as lrp
+from lrpnumpy.result import ReferenceLedger
 from lrpnumpy.show import canvas, plot
 
 # -- one explanation -------------------------------------------------------------------------------------------------
@@ -122,7 +122,8 @@ def test_a_waterfall_folds_the_rest():
 
 
 def test_a_waterfall_begins_at_the_reference_and_names_what_is_missing():
-    e = dataclasses.replace(ONE["a year"](), ledger=SimpleNamespace(reference=1.5))
+    e = ONE["a year"]()
+    e = dataclasses.replace(e, ledger=ReferenceLedger(0.0, e.scores[0], 1.5, 0.0))
     figure = plot.waterfall(e)
     bars, names = bars_of(figure)
     assert bars[0][0] == 1.5 and names[-2] == "not attributed" and bars[-2][1] == pytest.approx(e.scores[0])

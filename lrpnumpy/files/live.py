@@ -38,8 +38,8 @@ _HALF = 0.05  # tolerance, of the largest score, for modules in float16 and bflo
 class StateDict(Source):
     """Arrays that are in memory already."""
 
-    def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
-        super().__init__("from_torch")
+    def __init__(self, arrays: Mapping[str, np.ndarray], file: str = "from_torch") -> None:
+        super().__init__(file)
         self._arrays = arrays
 
     def names(self) -> list[str]:
@@ -52,7 +52,7 @@ class StateDict(Source):
         self.fits(name, self._arrays[name].shape, shape)
         found = self._arrays[name]
         if found.dtype.kind != "f" or found.dtype.itemsize > 8:
-            raise LrpError(f"from_torch: {name} must be an array of floats, got {found.dtype}.")
+            raise LrpError(f"{self.file}: {name} must be an array of floats, got {found.dtype}.")
         return found.astype(np.float32) if found.dtype.itemsize < 4 else found
 
 

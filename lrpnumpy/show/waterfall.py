@@ -22,7 +22,7 @@ from lrpnumpy.show.canvas import (
     subject,
 )
 from lrpnumpy.show.parts import by_variable, feature_names, folded, of_one_class, shown
-from lrpnumpy.show.terminal import reference_score, title
+from lrpnumpy.show.terminal import title
 
 
 def waterfall(
@@ -43,7 +43,7 @@ def waterfall(
     one_of(by, "waterfall: by", ("feature", "step"))
     if not isinstance(most, (int, np.integer)) or most < 1:
         raise LrpError(f"waterfall: most must be a number of bars from 1 on, got {most!r}.")
-    reference = reference_score(e)
+    reference = e.reference_score
     start = reference or 0.0
     entries = folded(_of_features(e) if by == "feature" else _of_steps(e), most, f"{by}s")
     entries += _kept(e, start + sum(value for _, value in entries))

@@ -284,37 +284,6 @@ def test_tensors_of_other_widths(dtype):
     assert model.dtype == (np.float64 if dtype == "float64" else np.float32)
 
 
-@pytest.mark.parametrize("layers, two", [(1, False), (2, False), (1, True), (2, True)])
-@pytest.mark.parametrize("readout", ["last", "mean", "max", "every"])
-@pytest.mark.parametrize("dynamo", [False, True])
-def test_exports_to_onnx(tmp_path, layers, two, readout, dynamo):
-    torch = pytest.importorskip("torch")
-    pytest.importorskip("onnx")
-    if dynamo:
-        pytest.importorskip("onnxscript")
-    module = network(torch, readout, two, layers)
-    x = torch.randn(1, 6, 5)
-    path = tmp_path / "model.onnx"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.onnx.export(module, (x,), path, dynamo=dynamo, **({"external_data": False} if dynamo else {}))
-    model = files.load(path)
-    assert model.readout == readout
-    with torch.no_grad():
-        close(lrp.predict(model, x[0].numpy()), module(x)[0].numpy(), tol=1e-5)
-
-
-def test_the_last_step_of_two_directions_is_refused_in_onnx(tmp_path):
-    torch = pytest.importorskip("torch")
-    pytest.importorskip("onnx")
-    module = network(torch, "out[:, -1]", True, 1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.onnx.export(module, (torch.randn(1, 6, 5),), tmp_path / "model.onnx", dynamo=False)
-    with pytest.raises(lrp.WeightFileError, match="last step of both directions"):
-        files.load(tmp_path / "model.onnx")
-
-
 def network(torch, readout, two, layers):
     """An LSTM of torch with a head of two linear layers, read in one of several ways."""
     torch.manual_seed(0)
