@@ -154,8 +154,11 @@ SERIES = {
 FIXED = {  # those that need a fixed number of steps
     "flattened": Net(flattened, rnn=cell("LSTM"), head=head(7 * UNITS)),
     "flattened after a convolution": Net(
-        lambda m, x: m.head(m.conv(m.rnn(x)[0].transpose(1, 2)).flatten(1)), rnn=cell("LSTM"),
-        conv=nn.Conv1d(UNITS, 5, 3), head=head(25)),
+        lambda m, x: m.head(m.conv(m.rnn(x)[0].transpose(1, 2)).flatten(1)),
+        rnn=cell("LSTM"),
+        conv=nn.Conv1d(UNITS, 5, 3),
+        head=head(25),
+    ),
 }
 
 
