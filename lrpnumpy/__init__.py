@@ -50,6 +50,8 @@ from lrpnumpy.predict import predict, predict_all, trace
 from lrpnumpy.reconstruction import reconstruction_error
 from lrpnumpy.result import Comparison, Explanation
 from lrpnumpy.rules import Rule
+from lrpnumpy.tables import Table
+from lrpnumpy.windows import explain_windows
 
 if TYPE_CHECKING:
     from lrpnumpy.corpus import explain_bag, explain_corpus, open_explanations
@@ -102,6 +104,7 @@ __all__ = [
     "Subtract",
     "Sum",
     "SumAll",
+    "Table",
     "Transpose",
     "TwoClasses",
     "WeightFileError",
@@ -111,6 +114,7 @@ __all__ = [
     "explain_all",
     "explain_bag",
     "explain_corpus",
+    "explain_windows",
     "from_keras",
     "from_torch",
     "inspect",

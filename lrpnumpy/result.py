@@ -52,10 +52,47 @@ class Ledger:
         with np.errstate(all="ignore"):
             return sum(self.biases)
 
+    @property
+    def entries(self) -> dict[str, Any]:
+        """What is shown of it, by name; these add up to the total."""
+        return {
+            "inputs": self.inputs,
+            "biases": self.all_biases,
+            "stabiliser": self.stabiliser,
+            "initial state": self.initial_state,
+        }
+
     def of_class(self, c: int) -> Ledger:
         """Of a ledger of all classes, that of one."""
         entries = {name: value[c] for name, value in vars(self).items() if name != "biases"}
         return Ledger(biases=tuple(bias[c] for bias in self.biases), **entries)
+
+
+@dataclass(frozen=True, eq=False)
+class ReferenceLedger:
+    """Where f_c(x) went under a method with a reference: f_c(x) = f_c(reference) + inputs + gap.
+
+    Of several references the mean counts. With target "all" every entry has a leading axis for the classes.
+    """
+
+    inputs: Any  # what the inputs got
+    score: Any  # f_c(x), or f_c(x) - f_versus(x)
+    reference: Any  # the same of the reference
+    gap: Any  # what is left: rounding, or with integrated gradients the error of the integral
+
+    @property
+    def total(self) -> Any:
+        """reference + inputs + gap: f_c(x)."""
+        return self.reference + self.inputs + self.gap
+
+    @property
+    def entries(self) -> dict[str, Any]:
+        """What is shown of it, by name; these add up to the total."""
+        return {"inputs": self.inputs, "reference": self.reference, "gap": self.gap}
+
+    def of_class(self, c: int) -> ReferenceLedger:
+        """Of a ledger of all classes, that of one."""
+        return ReferenceLedger(**{name: value[c] for name, value in vars(self).items()})
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +152,21 @@ class InputPart(NamedTuple):
     marks: np.ndarray | None = None  # (T,) of Mark; None where nothing is marked
 
 
+def _features_as_steps(part: InputPart) -> InputPart:
+    """Of an input of one step, its features in place of steps; any other is as it is."""
+    if part.relevance.shape[-1] > 1 or part.variables is None or part.tokens is not None:
+        return part
+    names = part.features or tuple(f"x{d}" for d in range(part.variables.shape[-1]))
+    return part._replace(
+        relevance=part.variables[..., 0, :],
+        variables=None,
+        tokens=names,
+        values=None if part.values is None else part.values.T,
+        labels=None,
+        marks=None,
+    )
+
+
 def step_names(part: InputPart | Explanation) -> Sequence[str]:
     """The words, or the labels of the steps as text, or their positions; PAD for padding that is no word."""
     if part.tokens:
@@ -151,7 +203,7 @@ class Explanation:
     classes: tuple[str, ...] | None = None
     features: tuple[str, ...] | None = None
     options: Any = None  # dict of what the method was called with
-    ledger: Ledger | SpanLedger | None = None
+    ledger: Ledger | ReferenceLedger | SpanLedger | None = None
     hidden: tuple[Hidden, ...] | None = None
     spans: tuple[Span, ...] | None = None
     others: Mapping[str, InputPart] = field(default_factory=dict)  # inputs of the network besides the main one
@@ -159,7 +211,6 @@ class Explanation:
     values: np.ndarray | None = None  # (T, D) the input as it was passed in, in the user's units; None for words
     labels: np.ndarray | None = None  # (T,) of the steps, such as the index of a DataFrame: datetime64, or strings
     output_unit: str | None = None  # of the scores, such as "mm"
-    reference_score: Any = None  # f of the reference, of methods that have one
     marks: np.ndarray | None = None  # (T,) of Mark; None where nothing is marked
 
     @property
@@ -181,6 +232,11 @@ class Explanation:
     def _marked(self, mark: Mark) -> tuple[int, ...]:
         return () if self.marks is None else tuple(np.flatnonzero(self.marks == mark).tolist())
 
+    @property
+    def reference_score(self) -> Any:
+        """f_c of the reference, of a method that has one; of several the mean."""
+        return self.ledger.reference if isinstance(self.ledger, ReferenceLedger) else None
+
     def of_input(self, name: str) -> Explanation:
         """The same for one of several inputs: what it got stands in `relevance`, `variables`, `tokens` and `features`.
 
@@ -190,15 +246,33 @@ class Explanation:
             raise LrpError(f"this explanation has the inputs {', '.join(map(repr, self.inputs))}, not {name!r}.")
         if name == self.name:
             return replace(self, others={})
-        part = self.inputs[name]
-        if part.relevance.shape[-1] == 1 and part.variables is not None and part.tokens is None:
-            names = part.features or tuple(f"x{d}" for d in range(part.variables.shape[-1]))
-            values = None if part.values is None else part.values.T
-            part = part._replace(
-                relevance=part.variables[..., 0, :], variables=None, tokens=names, values=values, marks=None
-            )
+        part = _features_as_steps(self.inputs[name])
         gone: dict[str, Any] = {"ledger": None, "hidden": None, "spans": None, "others": {}}
         return replace(self, **part._asdict(), name=name, **gone)
+
+    def by_feature(self) -> Explanation:
+        """Of an explanation of one step, its features in place of steps; any other is as it is."""
+        part = _features_as_steps(self.inputs[self.name])
+        return self if part.relevance is self.relevance else replace(self, **part._asdict())
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether what is explained is a quantity, not a class."""
+        return self.probabilities is None and (len(self.scores) == 1 or self.output_unit is not None)
+
+    @property
+    def prediction(self) -> str:
+        """What is explained, in words: "discharge 3.2 mm", and "1.9 mm above the reference" where there is one."""
+        self._one_class("prediction")
+        unit = f" {self.output_unit}" if self.output_unit else ""
+        name = (
+            self.name_of(self.target) if self.classes else "score" if len(self.scores) == 1 else f"output {self.target}"
+        )
+        text = f"{name} {self.scores[self.target]:.4g}{unit}"
+        if not isinstance(self.ledger, ReferenceLedger):
+            return text
+        above = float(self.ledger.score - self.ledger.reference)
+        return f"{text}, {abs(above):.4g}{unit} {'above' if above >= 0 else 'below'} the reference"
 
     def __len__(self) -> int:
         return self.relevance.shape[-1]
@@ -334,6 +408,7 @@ class Explanation:
             "spans": self.spans and [_plain(span._asdict()) for span in self.spans],
             "name": self.name,
             "output_unit": self.output_unit,
+            "prediction": None if self.target == "all" else self.prediction,
             "values": _plain(self.values),
             "labels": _plain_labels(self.labels),
             "others": {
@@ -374,7 +449,8 @@ class Explanation:
             return array(value) if isinstance(value, list) else dtype.type(value)
 
         ledger = dict(data["ledger"] or {})
-        kind = {"Ledger": Ledger, "SpanLedger": SpanLedger, None: None}[ledger.pop("kind", None)]
+        kinds: dict[str | None, Any] = {one.__name__: one for one in (Ledger, ReferenceLedger, SpanLedger)}
+        kind = {None: None, **kinds}[ledger.pop("kind", None)]
         if "biases" in ledger:
             ledger["biases"] = tuple(map(number, ledger["biases"]))
         ledger = {key: value if key == "biases" else number(value) for key, value in ledger.items()}

@@ -4,7 +4,9 @@ import inspect
 import json
 import os
 import re
+from pathlib import Path
 
+import laws
 import networks as nets
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from lrpnumpy.__main__ import parser
 from lrpnumpy.files import hints
 from lrpnumpy.methods import METHODS
 from lrpnumpy.show import html, latex, plot, terminal
+from lrpnumpy.show.parts import condensed
 
 WORDS = ("<pad>", "<unk>", "the", "film", "is", "good")
 INDEX = {"the": 1, "film": 2, "is": 3, "good": 4, "bad": 5}  # counted from 1, as Keras' Tokenizer does
@@ -229,6 +232,17 @@ def test_marks_survive_json_and_frames(path):
     assert e.to_frame()["mark"].tolist() == ["", "unknown", "", "padding", "padding"]
 
 
+@pytest.mark.parametrize("said", [{"unknown": "<unk>"}, {"unknown": False}, {"unknown": "<unk>", "pad": (3, "pre", 0)}])
+def test_corpora_keep_marks(path, tmp_path, said):
+    model = lrp.load(path, vocabulary=WORDS, **said)
+    texts = ["the film", "blorf the", "good", "of the blorf is"]
+    lrp.explain_corpus(model, texts, tmp_path / "out.h5", progress=False)
+    with lrp.open_explanations(tmp_path / "out.h5") as found:
+        for e, same in zip(found, lrp.explain_all(model, texts), strict=True):
+            assert e.unknown == same.unknown and e.padding == same.padding and e.tokens == same.tokens
+        assert found[1].unknown == (0 + ("pad" in said),)
+
+
 def test_unknown_words_may_be_left_out(path):
     model = lrp.load(path, vocabulary=WORDS, unknown=False)
     e = lrp.explain(model, "blorf the of film", spans=[(1, 2), (1, 4)])
@@ -290,7 +304,7 @@ def test_series_are_padded_and_keep_their_labels(rng, side, cut):
         close(e.variables, same.variables)
         close(e.values, np.array(wanted))
         assert [e.label(t) == "<pad>" for t in range(length)] == [t in e.padding for t in range(length)]
-        assert len(e.padding) == max(0, length - 4) and str(e).count("<pad>") == len(e.padding)
+        assert len(e.padding) == max(0, length - 4) and ("<pad>" in str(e)) == (length == 6)
         many = lrp.explain_all(padded, [x, x[:1], x[:3]])
         close(many[0].variables, e.variables)
         assert many[1].padding == tuple(range(1, length) if side == "post" else range(length - 1))
@@ -303,6 +317,22 @@ def test_series_are_padded_and_keep_their_labels(rng, side, cut):
     assert list(again.step_names) == list(e.step_names)
     assert "<pad>" in {label.get_text() for label in _tick_labels(plot.feature_map(e))}
     assert plot.series(e) is not None and plot.waterfall(e, by="step") is not None
+    assert "<pad>" in {label.get_text() for label in _tick_labels(plot.gates(padded, frame))}
+
+
+def test_a_run_of_padding_is_one_word_of_a_sentence(path):
+    model = lrp.load(path, vocabulary=WORDS, unknown="<unk>", pad=(50, "pre", 0))
+    e = lrp.explain(model, "the blorf")
+    short = condensed(e)
+    assert short.tokens == ("<pad>×48", "the", "blorf[?]")
+    close(short.relevance, [e.relevance[:48].sum(), *e.relevance[48:]])
+    pictures = [html.page(e), latex.document(e), " ".join(one.get_text() for one in plot.sentence(e).texts)]
+    pictures += [str(e).split("\n\n")[1], str(lrp.compare(model, "the blorf", ["cd", "gradient"]))]
+    for picture in pictures:
+        assert picture.count("×48") == 1 + (picture is pictures[0]) and "blorf[?]" in picture
+    one = lrp.explain(model, " ".join(["the"] * 49))
+    assert condensed(one).tokens[:2] == ("<pad>", "the")
+    assert plot.gates(model, "the blorf") is not None
 
 
 def _tick_labels(figure):
@@ -468,7 +498,7 @@ def test_the_command_line_takes_words(path, tmp_path, capsys):
     said += ["--pad", "5,pre,0", "--classes", "bad, good"]
     assert main(["explain", "The blorf!", "--model", str(path), *said, "--target", "bad"]) == 0
     shown = capsys.readouterr().out
-    assert "<pad> <pad> <pad> the blorf[?]" in shown and "why 'bad'?" in shown
+    assert "<pad>×3 the blorf[?]" in shown and "why 'bad'?" in shown
     assert main(["inspect", str(path), *said]) == 0
     assert "filled up to 5 steps" in capsys.readouterr().out
 
@@ -561,3 +591,21 @@ def test_frames_and_json_of_several_inputs(texts):
         assert again.inputs[name].tokens == part.tokens and again.inputs[name].features == part.features
         np.testing.assert_array_equal(again.inputs[name].variables, part.variables)
     assert again.to_frame().equals(frame)
+
+
+def test_the_page_about_words_runs(tmp_path, monkeypatch, capsys):
+    page = (Path(__file__).parents[1] / "docs" / "words.md").read_text("utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec("\n".join(blocks), {})
+    assert len(blocks) == 3 and "<pad>×4 the film" in capsys.readouterr().out
+    for row in re.findall(r'^\| `"(\S+)"`.* \| (.*) \|$', page, re.MULTILINE):
+        assert ", ".join(text.tokens("It isn't well-made.", row[0])) == row[1]
+    assert all(f"`{name}=" in page for name in ("vocabulary", "unknown", "lowercase", "tokenizer", "pad", "output"))
+
+
+@pytest.mark.parametrize("readout", ["last", "every"])
+def test_two_classes_keep_the_laws_of_every_network(rng, tmp_path, readout):
+    layers = [nets.lstm(rng, 3, 4), nets.dense(rng, 4, 1)]
+    model = lrp.Model(layers, readout=readout, output="sigmoid", classes=("bad", "good"))
+    laws.hold(model, [rng.normal(size=(T, 3)) for T in (5, 2, 4)], rng, tmp_path)

@@ -63,7 +63,8 @@ def _probabilities(model: Model, scores: np.ndarray) -> list[np.ndarray]:
         return [1 / (1 + np.exp(-scores))]
     if model.output == "softmax":
         e = np.exp(scores - scores.max(axis=-1, keepdims=True))
-        return [e / e.sum(axis=-1, keepdims=True)]
+        p = e / e.sum(axis=-1, keepdims=True)
+        return [p, np.log(p)]
     return []
 
 

@@ -31,6 +31,7 @@ _MEANINGS = {1: ("L", "T", "N"), 2: ("NT", "NF", "TF", "TN"), 3: ("NTF", "TNF", 
 _TRIES = 64
 _RECURRENT = ("LSTM", "GRU", "RNN")
 _LOOPS = ("Loop", "Scan", "SequenceMap")
+_UNROLLED = ("SplitToSequence", "SequenceAt", "ConcatFromSequence", "SequenceConstruct")
 # What may lie between an input of the graph and the start state that it is.
 _MOVES = ("Slice", "Gather", "Squeeze", "Unsqueeze", "Transpose", "Reshape", "Split", "Cast", "Identity", "Expand")
 
@@ -90,6 +91,8 @@ def _understood(source: Source, graph: Graph, asked: _Asked) -> _Run:
             where, reason = refused.args
         except LrpError as error:
             where, reason = run.where, str(error).removesuffix(".")
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:  # inputs that it lacks
+            where, reason = run.where, f"is not what ONNX says that it is ({type(error).__name__})"
         if run.done > best[0]:
             best = (run.done, where, reason)
     raise source.error(best[1][:80], best[2])
@@ -200,8 +203,13 @@ class _Run(Network):
             return self.chosen(node, taken, values, depth)
         if node.op in _LOOPS:
             self.refuse(
-                "is a loop, which is not supported; export the model with torch.nn.LSTM, GRU or RNN rather than a loop "
-                "of cells, or load the weights from Keras or PyTorch"
+                "is a loop, which is not supported; load the file of Keras or PyTorch that it was exported from, or "
+                "export one whose recurrent layers are LSTM, GRU or RNN, not loops of cells"
+            )
+        if node.op in _UNROLLED:
+            self.refuse(
+                "is about single steps: the exporter has written a recurrent layer out, step by step, which is not "
+                "supported; export the model with dynamo=False, or load the file of PyTorch"
             )
         if flows and node.op in ("Shape", "Size"):
             of = self.shape(next(one for one in taken if isinstance(one, Flow)))

@@ -281,7 +281,8 @@ def _concat(net: Network, node: Node, values: Values) -> Flow:
         net.refuse("joins series of different numbers of steps")
     for flow in flows:
         net.check(flow)
-    place, names, parts, begin = flows[0].feature_axis(k), [], [], 0
+    place, parts, begin = flows[0].feature_axis(k), [], 0
+    names: list[str] = []
     known: dict[tuple[str, ...], int] = {}
     for flow in flows:  # a value that comes twice, such as both directions of a layer, stands there once
         if flow.values not in known:
@@ -468,23 +469,31 @@ def _reduce(net: Network, node: Node, values: Values) -> Flow:
         if node.attributes.get("noop_with_empty_axes", 0):
             return flow
         net.refuse("takes all numbers together, which is not supported")
-    kinds = {flow.axes[k] for k in axes}
+    wide = [k for k in axes if flow.axes[k] != "F" or net.shape(flow)[k] != 1]
+    kinds = {flow.axes[k] for k in wide}
     if kinds == {"T"}:
-        readout = {"ReduceMean": Mean, "ReduceMax": Max, "ReduceSum": Sum}[node.op]
-        return net.read(flow, readout(), keep)
-    if kinds != {"F"}:
+        if node.op not in _READOUTS:
+            net.refuse("is not supported over the steps")
+        made = net.read(flow, _READOUTS[node.op], keep=True)
+        return made if keep else _gone(made, axes, keep)
+    if kinds - {"F"}:
         net.refuse("is supported over the steps or over features")
-    if all(net.shape(flow)[k] == 1 for k in axes):
+    if not wide:
         made = flow
+    elif flow.part_of[:1] == ("centred",) and node.op == "ReduceSumSquare":
+        return replace(_gone(flow, axes, keep), values=(), part_of=("sum of squares", *flow.part_of[1:]))
     elif flow.part_of[:1] == ("square",) and node.op == "ReduceMean":
         return replace(_gone(flow, axes, keep), values=(), part_of=("variance", *flow.part_of[1:]))
-    elif node.op == "ReduceMax" or len(axes) > 1:
+    elif node.op in ("ReduceMax", "ReduceSumSquare") or len(wide) > 1:
         net.refuse("is supported over the steps, or as a sum or a mean over one axis of features")
     else:
-        size = net.shape(flow)[axes[0]]
+        size = net.shape(flow)[wide[0]]
         V = np.full((1, size), 1 / size if node.op == "ReduceMean" else 1, np.float32)
-        made = replace(net.dense(flow, axes[0], V), part_of=("mean", flow))
+        made = replace(net.dense(flow, wide[0], V), part_of=("mean", flow))
     return made if keep else _gone(made, axes, keep)
+
+
+_READOUTS: dict[str, Layer] = {"ReduceMean": Mean(), "ReduceMax": Max(), "ReduceSum": Sum()}
 
 
 def _gone(flow: Flow, axes: Sequence[int], keep: bool) -> Flow:
@@ -496,12 +505,25 @@ def _gone(flow: Flow, axes: Sequence[int], keep: bool) -> Flow:
 
 def _batch_norm(net: Network, node: Node, values: Values) -> Flow:
     flow = _flow(net, values[0])
+    if isinstance(values[3], Flow) and isinstance(values[4], Flow):
+        return _own_norm(net, node, values)
     gamma, beta, mean, var = (net.constant(one, "its numbers").reshape(-1) for one in values[1:5])
     if len(flow.axes) < 2 or flow.axes[1] != "F" or net.shape(flow)[1] != len(gamma):
         net.refuse("must have the features along its second axis")
     s = gamma / np.sqrt(var + var.dtype.type(node.attributes.get("epsilon", 1e-5)))
     shape = (-1,) + (1,) * (len(flow.axes) - 2)
     return net.affine(flow, s.reshape(shape), (beta - mean * s).reshape(shape))
+
+
+def _own_norm(net: Network, node: Node, values: Values) -> Flow:
+    """A LayerNorm as Keras computes it: a BatchNorm of every row by its own mean and variance."""
+    flow, gamma, beta, mean, var = values[:5]
+    parts = [(one.part_of[:1], one.part_of[1:]) for one in (mean, var)]
+    own = [kind for kind, rest in parts if len(rest) == 1 and _is(rest[0], flow)] == [("mean",), ("variance",)]
+    if not own or (net.constant(gamma, "its scale") != 1).any() or net.constant(beta, "its shift").any():
+        net.refuse("has a mean and a variance that are known only when the network runs, which is not supported")
+    ones = np.ones(flow.index.size, np.float32)
+    return net.apply(LayerNorm(ones, eps=node.attributes.get("epsilon", 1e-5)), flow)
 
 
 def _layer_norm(net: Network, node: Node, values: Values) -> Flow:
@@ -512,7 +534,7 @@ def _layer_norm(net: Network, node: Node, values: Values) -> Flow:
         net.refuse("must be over the features of each step")
     size = flow.index.size
     gamma = np.broadcast_to(net.constant(values[1], "its numbers"), flow.index.shape[-len(over) :]).reshape(-1)
-    beta = None
+    beta = np.zeros(size, np.float32)
     if len(values) > 2 and values[2] is not None:
         beta = np.broadcast_to(net.constant(values[2], "its numbers").reshape(-1), size)
     return net.apply(LayerNorm(gamma, beta, node.attributes.get("epsilon", 1e-5)), flow)
@@ -602,6 +624,8 @@ def _part(net: Network, op: str, flow: Flow, c: np.ndarray) -> Flow | None:
     number = float(c.reshape(-1)[0]) if c.size == 1 else math.nan
     if kind == "variance" and op.startswith("Add") and len(rest) == 1:
         return replace(flow, part_of=("variance", rest[0], number))
+    if kind == "sum of squares" and op == "Div" and number == rest[0].index.size:
+        return replace(flow, part_of=("variance", *rest))
     if kind == "erf" and op.startswith("Add") and number == 1:
         return replace(flow, part_of=("1 + erf", *rest))
     if kind == "twice" and op.startswith("Mul") and number == 0.5:
@@ -619,7 +643,7 @@ def _of_two(net: Network, op: str, a: Flow, b: Flow) -> Flow:
     if op in ("Div", "Mul") and b.part_of[:1] == (("deviation",) if op == "Div" else ("over deviation",)):
         _, source, eps = b.part_of
         if a.part_of[:1] == ("centred",) and _is(a.part_of[1], source):
-            return net.apply(LayerNorm(np.ones(source.index.size, np.float32), None, eps), source)
+            return net.apply(LayerNorm(np.ones(source.index.size, np.float32), eps=eps), source)
     if op == "Mul":
         for x, other in ((a, b), (b, a)):
             if other.part_of[:1] == ("1 + erf",) and (_is(other.part_of[1], x) or x.part_of[:1] == ("scaled",)):
@@ -715,7 +739,7 @@ OPERATIONS: dict[str, Operation] = {
     **dict.fromkeys(("Expand", "Tile"), _expand),
     **dict.fromkeys(("MaxPool", "AveragePool"), _pool),
     **dict.fromkeys(("GlobalMaxPool", "GlobalAveragePool"), _global_pool),
-    **dict.fromkeys(("ReduceMean", "ReduceMax", "ReduceSum"), _reduce),
+    **dict.fromkeys(("ReduceSumSquare", *_READOUTS), _reduce),
     **dict.fromkeys(("Softmax", "LogSoftmax"), _softmax),
     **dict.fromkeys(("Add", "Sub", "Mul", "Div"), _arithmetic),
     **dict.fromkeys(_ACTIVATIONS, _activation),

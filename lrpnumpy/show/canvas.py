@@ -104,19 +104,30 @@ def _ground(ax: Axes) -> tuple[float, float, float]:
     return (1.0, 1.0, 1.0)
 
 
-def symmetric(*arrays: np.ndarray) -> Normalize:
-    """Colour limits that have 0 in the middle and reach to the largest finite magnitude."""
-    sizes = np.abs(np.concatenate([[0.0], *(np.ravel(array) for array in arrays)]))
-    largest = float(sizes[np.isfinite(sizes)].max()) or 1.0
-    return Normalize(-largest, largest)
+class Scale(Normalize):
+    """Colour limits that have 0 in the middle, and end where a few large cells do not hide the rest.
+
+    That is the 99th percentile of all magnitudes, but not less than a tenth of the largest. The colour bar then has
+    arrows and names the largest.
+    """
+
+    def __init__(self, *arrays: np.ndarray) -> None:
+        sizes = np.abs(np.concatenate([[0.0], *(np.ravel(array) for array in arrays)]))
+        sizes = sizes[np.isfinite(sizes)]
+        self.largest = float(sizes.max())
+        end = max(float(np.quantile(sizes, 0.99)), self.largest / 10) or 1.0
+        super().__init__(-end, end)
 
 
 def color_scale(ax: Axes, image: Any, place: tuple[float, float, float, float], label: str) -> None:
     """A colour bar at a place inside the axes: left, bottom, width, height as parts of theirs."""
-    bar = figure_of(ax).colorbar(image, cax=ax.inset_axes(place))
+    norm, extend = image.norm, "neither"
+    if isinstance(norm, Scale) and norm.largest > norm.vmax:  # type: ignore[operator]
+        label, extend = f"{label}\nat most ±{norm.largest:.3g}", "both"
+    bar = figure_of(ax).colorbar(image, cax=ax.inset_axes(place), extend=extend)
     bar.set_label(label, fontsize=FONT - 2, parse_math=False)
     bar.ax.tick_params(labelsize=FONT - 2)
-    bar.outline.set_visible(False)
+    bar.outline.set_visible(False)  # type: ignore[operator]
 
 
 def set_title(ax: Axes, text: str) -> None:

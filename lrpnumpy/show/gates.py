@@ -13,9 +13,11 @@ from lrpnumpy.checks import LrpError
 from lrpnumpy.encode import encode
 from lrpnumpy.model import Model
 from lrpnumpy.predict import trace
+from lrpnumpy.result import InputPart, shown_steps
 from lrpnumpy.show.canvas import FONT, axes_for, figure_of, mark_steps, set_title, short, stack, stacked_height
 
 UNITS = 3  # so many are drawn where none are named
+SIGNALS = 5  # of the input
 NAMES = {
     "i": "input gate i", "f": "forget gate f", "g": "candidate g", "o": "output gate o", "c": "cell c",
     "z": "update gate z", "r": "reset gate r", "n": "candidate n", "h": "state h",
@@ -33,8 +35,8 @@ def gates(
     """Gates and states of chosen units over time, below the input: what `lrp.trace(model, x)` gives.
 
     `layer` is the name of a recurrent layer in the trace ("0", or "0/backward" of two directions), by default that of
-    the first. Without `units` the three are drawn whose state varies most; of the input the three features that vary
-    most, if it is numbers and has the steps of the layer.
+    the first. Without `units` the three are drawn whose state varies most. Of the input the first five features are
+    drawn, if it is numbers and has the steps of the layer.
     """
     found = trace(model, x)
     layers = [*dict.fromkeys(name.rpartition("/")[0] for name in found if "/" in name)]
@@ -43,7 +45,7 @@ def gates(
         raise LrpError(f"gates: layer must be one of {', '.join(map(repr, layers))}, got {layer!r}.")
     kinds = {name.rpartition("/")[2]: values for name, values in found.items() if name.rpartition("/")[0] == layer}
     T, H = kinds["h"].shape
-    chosen = _largest(kinds["h"], UNITS) if units is None else np.atleast_1d(units)
+    chosen = _most_varied(kinds["h"]) if units is None else np.atleast_1d(units)
     if chosen.dtype.kind not in "iu" or chosen.ndim != 1 or not len(chosen) or chosen.min() < 0 or chosen.max() >= H:
         raise LrpError(f"gates: units must be numbers from 0 to {H - 1}, got {units!r}.")
     inputs, labels = _inputs(model, x, T)
@@ -67,9 +69,9 @@ def gates(
     return figure_of(ax)
 
 
-def _largest(values: np.ndarray, count: int) -> np.ndarray:
-    """The columns that vary most, at most so many, in the order in which they stand."""
-    return np.sort(np.argsort(-values.std(axis=0), kind="stable")[:count])
+def _most_varied(values: np.ndarray) -> np.ndarray:
+    """The columns that vary most, in the order in which they stand."""
+    return np.sort(np.argsort(-values.std(axis=0), kind="stable")[:UNITS])
 
 
 def _inputs(model: Model, x: Any, T: int) -> tuple[dict[str, np.ndarray], Any]:
@@ -78,12 +80,15 @@ def _inputs(model: Model, x: Any, T: int) -> tuple[dict[str, np.ndarray], Any]:
     if record.steps != T:
         return {}, None
     labels = record.labels if record.tokens is None else np.array(record.tokens, object)
+    if record.marks is not None:
+        step = InputPart(np.empty(record.length), None, None, record.tokens, None, record.labels, record.marks)
+        labels = np.array(shown_steps(step), object)
     if labels is not None and record.kept is not None:
         labels = labels[record.kept]
     if record.x is None:
         return {}, labels
     names = model.features or record.features or [f"x{d}" for d in range(record.x.shape[1])]
-    return {names[d]: record.x[:, d] for d in _largest(record.x, UNITS)}, labels
+    return dict(zip(names[:SIGNALS], record.x.T, strict=False)), labels
 
 
 def _label(ax: Axes, name: str) -> None:

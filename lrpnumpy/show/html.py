@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from lrpnumpy.result import Comparison, Explanation, Ledger
+from lrpnumpy.result import Comparison, Explanation, Ledger, ReferenceLedger
 from lrpnumpy.show.color import BLUE, RED, scaled
+from lrpnumpy.show.numbers import map_of
+from lrpnumpy.show.parts import condensed, shown
 from lrpnumpy.show.terminal import legend, title
+
+COLUMNS = 120  # of a series; more steps than that share them
 
 # The colour is an alpha over the page's own background, so that a page reads the same in light and in dark.
 STYLE = """
@@ -19,44 +23,75 @@ STYLE = """
 .lrp table { border-collapse: collapse; font-size: .9rem; line-height: 1.5 }
 .lrp td, .lrp th { padding: .1rem .7rem; text-align: right }
 .lrp td:first-child, .lrp th:first-child { text-align: left }
+.lrp .map { width: 100% }
+.lrp .map td { padding: 0; height: 1.2em }
+.lrp .map td:last-child { padding-left: .7rem; width: 5rem }
+.lrp .map .ends span { float: left; font-size: .85rem; opacity: .75 }
+.lrp .map .ends span + span { float: right }
 .lrp .ledger { display: flex; height: 1.1rem; max-width: 30rem; border-radius: .25em; overflow: hidden }
 """.strip()
 
 
-def _span(word: str, share: float, value: float) -> str:
+def _background(share: float) -> str:
     r, g, b = RED if share >= 0 else BLUE
-    alpha = 0.85 * abs(share)
-    style = f"background:rgba({r},{g},{b},{alpha:.3f})" if alpha else ""
-    style += ";color:#fff" if abs(share) > 0.6 else ""
+    return f"background:rgba({r},{g},{b},{0.85 * abs(share):.3f})" if share else ""
+
+
+def _span(word: str, share: float, value: float) -> str:
+    style = _background(share) + (";color:#fff" if abs(share) > 0.6 else "")
     return f'<span style="{style}" title="{escape(word)}: {value:+.4g}">{escape(word)}</span>'
 
 
 def sentence(e: Explanation) -> str:
     """The words of one explanation on their colours."""
+    e = condensed(e)
     shares = scaled(e.relevance)
     words = [_span(e.shown(t), float(shares[t]), float(e.relevance[t])) for t in range(len(e))]
     return f'<div class="sentence" dir="auto">{" ".join(words)}</div>'
 
 
+def series(e: Explanation) -> str:
+    """A numeric series as a table: a row a feature, a cell a step or several, its relevance at the end."""
+    part = shown(e, "series")[0]
+    found, steps = map_of(part, COLUMNS), e.step_names
+    rows = []
+    for k, name in enumerate(found.features):
+        cells = []
+        for j, share in enumerate(found.shares[k]):
+            first, last = j * found.group, min((j + 1) * found.group, len(e)) - 1
+            when = steps[first] if first == last else f"{steps[first]} to {steps[last]}"
+            value = "" if found.values is None else f" {found.values[k, j]:.4g}"
+            says = escape(f"{when}: {name}{value}, relevance {found.relevance[k, j]:+.4g}")
+            cells.append(f'<td style="{_background(float(share))}" title="{says}"></td>')
+        rows.append(f"<tr><th>{escape(name)}</th>{''.join(cells)}<td>{found.total[k]:+.4g}</td></tr>")
+    K = found.relevance.shape[1]
+    ends = f'<th></th><td colspan="{K}"><span>{escape(steps[0])}</span><span>{escape(steps[-1])}</span></td><td></td>'
+    note = f"each cell is the sum of {found.group} steps" if found.group > 1 else ""
+    note += f"; {found.left_out} features of less relevance are left out" if found.left_out else ""
+    said = f'<div class="note">{note.lstrip("; ")}</div>' if note else ""
+    return f'<table class="map">{"".join(rows)}<tr class="ends">{ends}</tr></table>{said}'
+
+
+def _input(e: Explanation) -> str:
+    """One input: words on their colours, a series as a table."""
+    e = e.by_feature()
+    return sentence(e) if e.tokens else series(e)
+
+
 LEDGER_COLORS = ("#d62828", "#8d99ae", "#e9c46a", "#2a9d8f")
 
 
-def ledger_bar(ledger: Ledger) -> str:
+def ledger_bar(ledger: Ledger | ReferenceLedger) -> str:
     """The ledger as a bar: the share of each entry in the sum of their magnitudes."""
-    entries = {
-        "inputs": float(ledger.inputs),
-        "biases": float(ledger.all_biases),
-        "stabiliser": float(ledger.stabiliser),
-        "initial state": float(ledger.initial_state),
-    }
+    entries = {name: float(value) for name, value in ledger.entries.items()}
     whole = sum(abs(value) for value in entries.values()) or 1.0
     parts = [
         f'<div style="width:{100 * abs(value) / whole:.2f}%;background:{color}" title="{name}: {value:+.4g}"></div>'
-        for (name, value), color in zip(entries.items(), LEDGER_COLORS, strict=True)
+        for (name, value), color in zip(entries.items(), LEDGER_COLORS, strict=False)
     ]
     legend = ", ".join(
         f'<span style="color:{color}">■</span> {name} {value:+.4g}'
-        for (name, value), color in zip(entries.items(), LEDGER_COLORS, strict=True)
+        for (name, value), color in zip(entries.items(), LEDGER_COLORS, strict=False)
     )
     total = float(ledger.total)
     return f'<div class="ledger">{"".join(parts)}</div><div class="note">{legend} = {total:.4g}</div>'
@@ -64,9 +99,9 @@ def ledger_bar(ledger: Ledger) -> str:
 
 def _block(e: Explanation) -> str:
     head = f'<div class="head">{escape(title(e))}</div>'
-    ledger = ledger_bar(e.ledger) if isinstance(e.ledger, Ledger) else ""
-    others = "".join(f'<div class="method">{escape(name)}</div>{sentence(e.of_input(name))}' for name in e.others)
-    return head + sentence(e) + others + _note(e) + ledger
+    ledger = ledger_bar(e.ledger) if isinstance(e.ledger, (Ledger, ReferenceLedger)) else ""
+    others = "".join(f'<div class="method">{escape(name)}</div>{_input(e.of_input(name))}' for name in e.others)
+    return head + _input(e) + others + _note(e) + ledger
 
 
 def _note(e: Explanation) -> str:
@@ -83,7 +118,7 @@ def comparison_fragment(comparison: Comparison) -> str:
     """Several methods under each other for one input."""
     every = [e.for_class(e.predicted) if e.target == "all" else e for e in comparison]
     head = escape(title(every[0]).split(": ", 1)[1])
-    rows = "".join(f'<div class="method">{escape(e.method)}</div>{sentence(e)}' for e in every)
+    rows = "".join(f'<div class="method">{escape(e.method)}</div>{_input(e)}' for e in every)
     return f'<style>{STYLE}</style><div class="lrp"><div class="head">{head}</div>{rows}{_note(every[0])}</div>'
 
 

@@ -13,6 +13,7 @@ from lrpnumpy.checks import LrpError
 from lrpnumpy.result import Explanation
 from lrpnumpy.show.canvas import (
     FONT,
+    Scale,
     axes_for,
     color_scale,
     figure_of,
@@ -22,7 +23,6 @@ from lrpnumpy.show.canvas import (
     set_title,
     short,
     step_unit,
-    symmetric,
     unit_label,
 )
 from lrpnumpy.show.cohorts import COLORS, Z95, groups_of, headline, legend, mean_and_error
@@ -96,7 +96,7 @@ def horizons(items: Explanation | Iterable[Explanation], ax: Axes | None = None,
     unit = step_unit(first.labels)
     cells, group = grouped(table.T)
     image = ax.imshow(
-        cells.T, cmap=relevance_map(ax), norm=symmetric(cells), aspect="auto", interpolation="nearest",
+        cells.T, cmap=relevance_map(ax), norm=Scale(cells), aspect="auto", interpolation="nearest",
         extent=(-0.5, len(cells) * group - 0.5, C - 0.5, -0.5),
     )  # fmt: skip
     shown_rows = range(0, C, -(-C // 25))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from lrpnumpy.result import Comparison, Explanation
 from lrpnumpy.show.color import ink, rgb, scaled
+from lrpnumpy.show.parts import condensed
 from lrpnumpy.show.terminal import title
 
 PREAMBLE = r"\usepackage{xcolor}"
@@ -23,7 +24,7 @@ def escape(text: str) -> str:
 
 def sentence(e: Explanation) -> str:
     """The words of an explanation of one class, each in a box of its colour; needs the package xcolor."""
-    words = []
+    e, words = condensed(e), []
     for t, share in enumerate(scaled(e.relevance)):
         back = rgb(float(share))
         color, front = (",".join(map(str, c)) for c in (back, ink(back)))

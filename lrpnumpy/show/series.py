@@ -14,6 +14,7 @@ from lrpnumpy.show.canvas import (
     FONT,
     NEGATIVE,
     POSITIVE,
+    Scale,
     axes_for,
     color_scale,
     figure_of,
@@ -26,7 +27,6 @@ from lrpnumpy.show.canvas import (
     short,
     stack,
     stacked_height,
-    symmetric,
     unit_label,
 )
 from lrpnumpy.show.parts import Shown, by_variable, folded, shown
@@ -48,7 +48,7 @@ def feature_map(e: Explanation, x: Any = None, ax: Axes | None = None, width: fl
     parts = shown(by_variable(e, "feature_map"), "feature_map", x)
     series, vectors = _divided(parts)
     tables = [_rows(part) for part in series]
-    norm = symmetric(*(grouped(table)[0] for table, _ in tables))
+    norm = Scale(*(grouped(table)[0] for table, _ in tables))
     heights = []
     for part, (table, _) in zip(series, tables, strict=True):
         signals = 0 if part.values is None else min(ABOVE, len(part.features))
@@ -78,7 +78,7 @@ def series(e: Explanation, x: Any = None, ax: Axes | None = None, width: float =
     """
     parts = shown(e, "series", x)
     many, vectors = _divided(parts)
-    norm = symmetric(*(grouped(part.relevance)[0] for part in many))
+    norm = Scale(*(grouped(part.relevance)[0] for part in many))
     chosen = [
         part.most_relevant(SIGNALS) if part.relevance.shape[1] > 1 else np.arange(min(SIGNALS, len(part.features)))
         for part in many
@@ -183,8 +183,8 @@ def _bars(ax: Axes, part: Shown, label: str, beside: bool) -> None:
     ax.barh(range(len(entries)), sizes, color=[POSITIVE if size >= 0 else NEGATIVE for size in sizes], height=0.7)
     ax.axvline(0, color=line_color(ax), linewidth=0.8)
     ax.set_ylim(len(entries) - 0.5, -0.5)
-    limits = symmetric(sizes)
-    ax.set_xlim(limits.vmin, limits.vmax)
+    end = float(np.abs(np.nan_to_num(sizes, posinf=0, neginf=0)).max()) or 1.0
+    ax.set_xlim(-1.05 * end, 1.05 * end)
     ax.set_yticks(range(len(entries)), [short(name, 40) for name, _ in entries], fontsize=FONT - 2, parse_math=False)
     if beside:
         ax.yaxis.tick_right()

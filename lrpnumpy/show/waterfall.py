@@ -43,7 +43,8 @@ def waterfall(
     one_of(by, "waterfall: by", ("feature", "step"))
     if not isinstance(most, (int, np.integer)) or most < 1:
         raise LrpError(f"waterfall: most must be a number of bars from 1 on, got {most!r}.")
-    start = 0.0 if e.reference_score is None else float(e.reference_score)
+    reference = e.reference_score
+    start = reference or 0.0
     entries = folded(_of_features(e) if by == "feature" else _of_steps(e), most, f"{by}s")
     entries += _kept(e, start + sum(value for _, value in entries))
     score = _score(e)
@@ -68,7 +69,7 @@ def waterfall(
         _write(ax, max(begin, end), row, f"{size:+.3g}")
     _write(ax, max(0.0, score), len(entries), f"{score:.4g}")
     ax.tick_params(axis="x", labelsize=FONT - 2)
-    origin = "0" if e.reference_score is None else f"the reference, {start:.4g},"
+    origin = "0" if reference is None else f"the reference, {start:.4g},"
     ax.set_xlabel(f"{subject(e)}, from {origin} to the score", fontsize=FONT - 2, parse_math=False)
     ax.spines[["top", "right"]].set_visible(False)
     set_title(ax, title(e))
