@@ -7,6 +7,7 @@ import zipfile
 from pathlib import Path
 
 import h5py
+import keras_table
 import numpy as np
 import pytest
 from interop import kerasgraph
@@ -82,6 +83,11 @@ def refused(tmp_path, *layers, **options):
     with pytest.raises(lrp.WeightFileError) as caught:
         opened(tmp_path, *layers, **options)
     return str(caught.value)
+
+
+def test_the_table_of_layers_is_true():
+    page = keras_table.PAGE.read_text(encoding="utf-8")
+    assert page == keras_table.written(page), "write it anew: python -m tests.keras_table"
 
 
 # ------------------------------------------------------------------------------------------------------------- refused
