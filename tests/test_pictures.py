@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from samples import COHORTS, ONE, WEATHER, days, every_axes, explanation, forecast, images, lines, many, texts, words
 
 import lrpnumpy as lrp
-from lrpnumpy.show import canvas, plot
+from lrpnumpy.show import canvas, parts, plot
 
 # -- one explanation -------------------------------------------------------------------------------------------------
 
@@ -268,5 +268,5 @@ def test_dates_are_written_no_longer_than_needed():
         axes = figure.subplots()
         canvas.mark_steps(axes, np.datetime64("2004-03-29").astype(f"M8[{step}]") + np.arange(60), 60)
         assert text in [label.get_text() for label in axes.get_xticklabels()]
-    assert canvas.step_unit(days(3)) == "day" and canvas.step_unit(None) == "step"
-    assert canvas.step_unit(days(4)[[0, 1, 3]]) == "step" and canvas.step_unit(days(4)[[1, 0]]) == "step"
+    assert parts.step_unit(days(3)) == "day" and parts.step_unit(None) == "step"
+    assert parts.step_unit(days(4)[[0, 1, 3]]) == "step" and parts.step_unit(days(4)[[1, 0]]) == "step"

@@ -13,7 +13,8 @@ from lrpnumpy.checks import LrpError
 from lrpnumpy.encode import encode
 from lrpnumpy.model import Model
 from lrpnumpy.predict import trace
-from lrpnumpy.show.canvas import FONT, axes_for, figure_of, mark_steps, set_title, short, stack, stacked_height
+from lrpnumpy.show.canvas import FONT, axes_for, figure_of, mark_steps, set_title, stack, stacked_height
+from lrpnumpy.show.parts import short
 
 UNITS = 3  # so many are drawn where none are named
 SIGNALS = 5  # of the input

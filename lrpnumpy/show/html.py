@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 from html import escape
+from typing import Any
 
 from lrpnumpy.result import Comparison, Explanation, Ledger
+from lrpnumpy.show import svg
 from lrpnumpy.show.color import BLUE, RED, scaled
+from lrpnumpy.show.parts import shown
+from lrpnumpy.show.sparks import as_features
 from lrpnumpy.show.terminal import legend, title
 
 # The colour is an alpha over the page's own background, so that a page reads the same in light and in dark.
@@ -14,6 +19,7 @@ STYLE = """
 .lrp { font: 1rem/1.9 system-ui, sans-serif; color-scheme: light dark; max-width: 60rem; margin: 1rem 0 }
 .lrp .sentence { margin: .3rem 0 .6rem }
 .lrp .sentence span { padding: .15em .25em; border-radius: .25em; cursor: default }
+.lrp .series { display: block; width: 100%; max-width: 54rem; margin: .3rem 0 .6rem }
 .lrp .head { font-weight: 600 }
 .lrp .note, .lrp .method { font-size: .85rem; opacity: .75 }
 .lrp table { border-collapse: collapse; font-size: .9rem; line-height: 1.5 }
@@ -29,6 +35,16 @@ def _span(word: str, share: float, value: float) -> str:
     style = f"background:rgba({r},{g},{b},{alpha:.3f})" if alpha else ""
     style += ";color:#fff" if abs(share) > 0.6 else ""
     return f'<span style="{style}" title="{escape(word)}: {value:+.4g}">{escape(word)}</span>'
+
+
+def inputs(e: Explanation) -> str:
+    """Every input of an explanation of one class: words and static features on their colours, series as maps."""
+    found = []
+    for part in shown(e, "html"):
+        one = as_features(e.of_input(part.name))
+        name = f'<div class="method">{escape(part.name)}</div>' if e.others and part.name != e.name else ""
+        found.append(name + (sentence(one) if one.tokens else svg.series(part, one.shown_steps)))
+    return "".join(found)
 
 
 def sentence(e: Explanation) -> str:
@@ -65,8 +81,7 @@ def ledger_bar(ledger: Ledger) -> str:
 def _block(e: Explanation) -> str:
     head = f'<div class="head">{escape(title(e))}</div>'
     ledger = ledger_bar(e.ledger) if isinstance(e.ledger, Ledger) else ""
-    others = "".join(f'<div class="method">{escape(name)}</div>{sentence(e.of_input(name))}' for name in e.others)
-    return head + sentence(e) + others + _note(e) + ledger
+    return head + inputs(e) + _note(e) + ledger
 
 
 def _note(e: Explanation) -> str:
@@ -83,14 +98,25 @@ def comparison_fragment(comparison: Comparison) -> str:
     """Several methods under each other for one input."""
     every = [e.for_class(e.predicted) if e.target == "all" else e for e in comparison]
     head = escape(title(every[0]).split(": ", 1)[1])
-    rows = "".join(f'<div class="method">{escape(e.method)}</div>{sentence(e)}' for e in every)
+    rows = "".join(f'<div class="method">{escape(e.method)}</div>{inputs(e)}' for e in every)
     return f'<style>{STYLE}</style><div class="lrp"><div class="head">{head}</div>{rows}{_note(every[0])}</div>'
 
 
-def page(items: Explanation | Comparison | Sequence[Explanation | Comparison], heading: str = "Explanation") -> str:
-    """A whole, self-contained HTML page."""
-    every = [items] if isinstance(items, (Explanation, Comparison)) else list(items)
-    body = "".join(comparison_fragment(item) if isinstance(item, Comparison) else fragment(item) for item in every)
+def picture(figure: Any) -> str:
+    """A figure of `lrp.plot` for a page."""
+    data = base64.b64encode(figure._repr_png_()).decode()
+    return f'<img alt="{escape(_described(figure))}" src="data:image/png;base64,{data}" style="max-width:100%">'
+
+
+def _described(figure: Any) -> str:
+    """The titles of a figure."""
+    return "; ".join(filter(None, (axes.get_title(loc="left") for axes in figure.axes)))
+
+
+def page(items: Any, heading: str = "Explanation") -> str:
+    """A whole, self-contained HTML page: explanations, comparisons and figures of `lrp.plot`, one or several."""
+    every = items if isinstance(items, Sequence) and not isinstance(items, Comparison) else [items]
+    body = "".join(_piece(item) for item in every)
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -98,3 +124,9 @@ def page(items: Explanation | Comparison | Sequence[Explanation | Comparison], h
         "<style>:root { color-scheme: light dark } body { margin: 2rem }</style></head>\n"
         f"<body><h1 style='font:600 1.3rem system-ui'>{escape(heading)}</h1>{body}</body></html>\n"
     )
+
+
+def _piece(item: Any) -> str:
+    if isinstance(item, Comparison):
+        return comparison_fragment(item)
+    return fragment(item) if isinstance(item, Explanation) else picture(item)

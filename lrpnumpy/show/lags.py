@@ -17,16 +17,13 @@ from lrpnumpy.show.canvas import (
     axes_for,
     color_scale,
     figure_of,
-    grouped,
     line_color,
     relevance_map,
     set_title,
-    short,
-    step_unit,
     unit_label,
 )
 from lrpnumpy.show.cohorts import COLORS, Z95, groups_of, headline, legend, mean_and_error
-from lrpnumpy.show.parts import of_one_class
+from lrpnumpy.show.parts import grouped, of_one_class, short, step_unit
 
 
 def memory(

@@ -1,13 +1,17 @@
-"""Explanations as LaTeX: words in coloured boxes, for a paper."""
+"""Explanations as LaTeX, for a paper: words in coloured boxes, series as coloured strips."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
 from lrpnumpy.result import Comparison, Explanation
-from lrpnumpy.show.color import ink, rgb, scaled
+from lrpnumpy.show.color import ink, limit, rgb, scaled
+from lrpnumpy.show.parts import Shown, grouped, shown, step_unit
+from lrpnumpy.show.sparks import as_features
 from lrpnumpy.show.terminal import title
 
+STRIP, ROWS = 120, 20  # columns of a series, and features; more are summed
 PREAMBLE = r"\usepackage{xcolor}"
 SPECIAL = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
@@ -31,16 +35,46 @@ def sentence(e: Explanation) -> str:
     return "{\\setlength{\\fboxsep}{1pt}%\n" + "%\n ".join(words) + "}"
 
 
+def series(part: Shown, steps: Sequence[str]) -> str:
+    """A series as a tabular with a strip of colours for each feature, and the sum of its relevance."""
+    table, names, _ = part.rows(ROWS)
+    cells, group = grouped(table, STRIP)
+    shares = scaled(cells, limit(cells)[0])
+    lines = []
+    for name, row, total in zip(names, shares.T.tolist(), table.sum(axis=0), strict=True):
+        runs = [(color, len(list(some))) for color, some in groupby(map(rgb, row))]  # neighbours of one colour
+        strip = "".join(
+            rf"\textcolor[RGB]{{{','.join(map(str, color))}}}{{\rule{{{2 * count}pt}}{{8pt}}}}" for color, count in runs
+        )
+        lines.append(rf"{escape(name)} & {strip} & ${total:+.4g}$ \\")
+    says = "" if group == 1 else f" (each column is the sum of {group} {step_unit(part.labels)}s)"
+    lines.append(rf" & {escape(steps[0])} to {escape(steps[-1])}{says} & \\")
+    return "\\begin{tabular}{llr}\n" + "\n".join(lines) + "\n\\end{tabular}"
+
+
+def inputs(e: Explanation) -> list[tuple[str, str]]:
+    """Name and picture of every input of an explanation of one class; static features are boxes as words are."""
+    found = []
+    for part in shown(e, "latex"):
+        one = as_features(e.of_input(part.name))
+        found.append((part.name, sentence(one) if one.tokens else series(part, one.shown_steps)))
+    return found
+
+
 def table(items: Comparison | Sequence[Explanation]) -> str:
-    """Several explanations of one input under each other: a tabular with the method and its sentence."""
-    rows = [rf"{escape(e.method)} & {sentence(e)} \\" for e in items]
+    """Several explanations under each other: a tabular with the method and every input."""
+    rows = []
+    for e in items:
+        for k, (name, drawn) in enumerate(inputs(e)):
+            rows.append(rf"{escape(name if k else e.method)} & {drawn} \\")
     return "\\begin{tabular}{ll}\n" + "\n".join(rows) + "\n\\end{tabular}"
 
 
 def document(items: Explanation | Comparison | Sequence[Explanation]) -> str:
     """A whole document that compiles on its own."""
     if isinstance(items, Explanation):
-        body = rf"{escape(title(items))}\\[1ex]" + "\n" + sentence(items)
+        pictures = [drawn if not k else rf"{escape(name)}: {drawn}" for k, (name, drawn) in enumerate(inputs(items))]
+        body = rf"{escape(title(items))}\\[1ex]" + "\n" + "\\\\[1ex]\n".join(pictures)
     else:
         body = table(items)
     head = ["\\documentclass{article}", "\\usepackage[T1]{fontenc}", "\\usepackage[utf8]{inputenc}", PREAMBLE]

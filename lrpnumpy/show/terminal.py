@@ -13,10 +13,12 @@ import numpy as np
 
 from lrpnumpy.result import UNKNOWN, Comparison, Explanation, Ledger, Mark, SpanLedger
 from lrpnumpy.show.color import RGB, ink, rgb, scaled
+from lrpnumpy.show.parts import shown
+from lrpnumpy.show.sparks import as_features, spark_map
 
 Color = Literal["auto", "never", "256", "truecolor"]
 FAINT = 0.04  # below this share a word is left uncoloured
-LONG = 60  # a longer sequence gets a table of its most relevant steps alone
+LONG, LONG_SERIES = 60, 20  # of a longer text or series the table has the more relevant half of so many steps alone
 
 
 def palette(color: Color = "auto", stream: TextIO | None = None) -> Literal["never", "256", "truecolor"]:
@@ -133,14 +135,14 @@ def _bar(share: float, half: int = 10) -> str:
     return f"{('█' * size).rjust(half) if share < 0 else ' ' * half}│{('█' * size) if share > 0 else ''}"
 
 
-def table(e: Explanation, shares: np.ndarray) -> str:
+def table(e: Explanation) -> str:
     """One line a word with its relevance and a bar; of long sequences the most relevant alone."""
     words = [_clean(word) for word in _words(e)]
-    shown = range(len(e))
-    note = ""
-    if len(e) > LONG:
-        shown = sorted(part.position for part in e.top(LONG // 2))  # type: ignore[assignment]
-        note = f"\n({LONG // 2} of {len(e)} steps shown, the most relevant)"
+    shares, shown, note = scaled(e.relevance), range(len(e)), ""
+    long = LONG if e.tokens else LONG_SERIES
+    if len(e) > long:
+        shown = sorted(part.position for part in e.top(long // 2))  # type: ignore[assignment]
+        note = f"\n({long // 2} of {len(e)} steps shown, the most relevant)"
     wide = min(30, max(columns(words[t]) for t in shown))
     lines = []
     for t in shown:
@@ -152,21 +154,23 @@ def table(e: Explanation, shares: np.ndarray) -> str:
 
 
 def render(e: Explanation, color: Color = "auto", stream: TextIO | None = None, width: int | None = None) -> str:
-    """An explanation as text: title, sentence, table, phrases, ledger. One block a class with target "all"."""
+    """An explanation as text: title, sentence or map, table, phrases, ledger. One block a class with target "all"."""
     if e.target == "all":
         return "\n\n".join(render(e.for_class(c), color, stream, width) for c in range(len(e.scores)))
     colors = palette(color, stream)
     width = width or shutil.get_terminal_size().columns
-    shares = scaled(e.relevance)
     parts = [title(e)]
-    if e.tokens:
-        parts.append(sentence(_words(e), shares, colors, width))
-    parts.append(table(e, shares))
+    for part in shown(e, "render"):
+        one = as_features(e.of_input(part.name))
+        if part.name != e.name:
+            parts.append(f"input {_clean(part.name)!r}")
+        if e.tokens and part.name == e.name:
+            parts.append(sentence(_words(e), scaled(e.relevance), colors, width))
+        elif not one.tokens:
+            parts.append(spark_map(part, width, lambda text, share: paint(text, share, colors), _clean))
+        parts.append(table(one))
     if e.spans:
         parts.append("\n".join(f"{' '.join(_words(e)[s.start : s.stop])}: {s.relevance:+.4g}" for s in e.spans))
-    for name in e.others:
-        other = e.of_input(name)
-        parts.append(f"input {_clean(name)!r}\n{table(other, scaled(other.relevance))}")
     parts += [legend(e), ledger_line(e.ledger)]
     return "\n\n".join(part for part in parts if part)
 
