@@ -31,14 +31,17 @@ from lrpnumpy.layers import (
     Mean,
     MultiHeadAttention,
     Multiply,
+    Pad,
     Repeat,
     Reshape,
     Reverse,
     Slice,
+    Softmax,
     Square,
     Subtract,
     Sum,
     SumAll,
+    Transpose,
     TwoClasses,
 )
 from lrpnumpy.methods import methods
@@ -47,6 +50,8 @@ from lrpnumpy.predict import predict, predict_all, trace
 from lrpnumpy.reconstruction import reconstruction_error
 from lrpnumpy.result import Comparison, Explanation
 from lrpnumpy.rules import Rule
+from lrpnumpy.tables import Table
+from lrpnumpy.windows import explain_windows
 
 if TYPE_CHECKING:
     from lrpnumpy.corpus import explain_bag, explain_corpus, open_explanations
@@ -87,16 +92,20 @@ __all__ = [
     "MultiHeadAttention",
     "Multiply",
     "Node",
+    "Pad",
     "RelevanceWarning",
     "Repeat",
     "Reshape",
     "Reverse",
     "Rule",
     "Slice",
+    "Softmax",
     "Square",
     "Subtract",
     "Sum",
     "SumAll",
+    "Table",
+    "Transpose",
     "TwoClasses",
     "WeightFileError",
     "compare",
@@ -105,6 +114,7 @@ __all__ = [
     "explain_all",
     "explain_bag",
     "explain_corpus",
+    "explain_windows",
     "from_torch",
     "inspect",
     "load",

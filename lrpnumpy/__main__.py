@@ -7,7 +7,6 @@ import csv
 import os
 import sys
 import warnings
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ import numpy as np
 import lrpnumpy as lrp
 from lrpnumpy import files
 from lrpnumpy.files import hints
-from lrpnumpy.methods import METHODS
+from lrpnumpy.methods import METHODS, all_options
 
 DEFAULT_MODEL = "sentiment"
 
@@ -76,14 +75,11 @@ def _method_options(options: argparse.Namespace) -> dict[str, Any]:
 
 def _flags() -> dict[str, tuple[Any, str]]:
     """Every option that some method takes from the command line, and which methods that are."""
-    having: dict[str, list[str]] = {}
-    found: dict[str, Any] = {}
-    for method in METHODS.values():
-        for one in fields(method.options):
-            if one.metadata["flag"] is not None:
-                found[one.name] = one
-                having.setdefault(one.name, []).append(method.name)
-    return {name: (one, ", ".join(having[name])) for name, one in found.items()}
+    return {
+        name: (one, ", ".join(having))
+        for name, (one, having) in all_options().items()
+        if one.metadata["flag"] is not None
+    }
 
 
 def _class(text: str | None) -> int | str | None:

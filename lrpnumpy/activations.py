@@ -1,4 +1,4 @@
-"""The one table of activations: F, its derivative, and the code by which kernels know it."""
+"""The one table of activations: F, its derivative, its mean slope on a line, and the code by which kernels know it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,63 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lrpnumpy.kernels.secants import KINKS, NEAR, NODES, WEIGHTS
 from lrpnumpy.kernels.steps import CODES
 
 Array = np.ndarray
 
 
 class Activation(NamedTuple):
-    """y = F(z), elementwise. `slope` is F'(z), which may use y where that is shorter."""
+    """y = F(z), elementwise. `slope` is F'(z), which may use y where that is shorter.
+
+    `kinks` are the places where the slope jumps. `exact` is (y - y0) / (z - z0) in a form that does not cancel, of
+    functions that have one.
+    """
 
     F: Callable[[Array], Array]
     slope: Callable[[Array, Array], Array]
     code: int
+    kinks: tuple[float, ...] = ()
+    exact: Callable[[Array, Array, Array, Array], Array] | None = None
+
+    def secant(self, z: Array, z0: Array, y: Array, y0: Array) -> Array:
+        """The mean of F' on the way from z0 to z: (y - y0) / (z - z0), and F'(z) where z = z0.
+
+        Where z is near z0 the quotient would cancel. The mean is then taken by Gauss' rule with four places, unless
+        there is a kink in between.
+        """
+        if self.exact is not None:
+            return self.exact(z, z0, y, y0)
+        d = z - z0
+        far = abs(d) > d.dtype.type(NEAR)
+        for kink in self.kinks:
+            far |= (z - d.dtype.type(kink)) * (z0 - d.dtype.type(kink)) < 0
+        places = [z0 + d * d.dtype.type(node) for node in NODES]
+        mean = sum(self.slope(at, self.F(at)) * d.dtype.type(w) for at, w in zip(places, WEIGHTS, strict=True))
+        return np.where(far, (y - y0) / np.where(far, d, d.dtype.type(1)), mean)
+
+
+def _over(numerator: Array, d: Array, limit: float) -> Array:
+    """numerator / d, and `limit` where d is 0."""
+    is_zero = d == 0
+    return np.where(is_zero, d.dtype.type(limit), numerator / np.where(is_zero, d.dtype.type(1), d))
+
+
+def _tanh_secant(z: Array, z0: Array, y: Array, y0: Array) -> Array:
+    """tanh z - tanh z0 = tanh(z - z0) (1 - y y0)."""
+    d = z - z0
+    return _over(np.tanh(d), d, 1) * (1 - y * y0)
+
+
+def _sigmoid_secant(z: Array, z0: Array, y: Array, y0: Array) -> Array:
+    """The same for sigmoid(z) = (1 + tanh(z / 2)) / 2."""
+    d = z - z0
+    return _over(np.tanh(d * d.dtype.type(0.5)), d, 0.5) * (y * (1 - y0) + y0 * (1 - y))
+
+
+def _inverse_root_secant(z: Array, z0: Array, y: Array, y0: Array) -> Array:
+    """y - y0 = (y0^-2 - y^-2) (y y0)^2 / (y + y0)."""
+    return -((y * y0) ** 2) / (y + y0)
 
 
 def _sigmoid(z: Array) -> Array:
@@ -104,18 +150,24 @@ _TABLE: dict[str, tuple[Callable[[Array], Array], Callable[[Array, Array], Array
     "silu": (lambda z: z * _sigmoid(z), lambda z, y: (s := _sigmoid(z)) * (1 + z * (1 - s))),
     "mish": (_mish, _mish_slope),
 }
-ACTIVATIONS = {name: Activation(F, slope, CODES[name]) for name, (F, slope) in _TABLE.items()}
+_EXACT = {"tanh": _tanh_secant, "sigmoid": _sigmoid_secant}
+ACTIVATIONS = {
+    name: Activation(F, slope, CODES[name], KINKS.get(CODES[name], ()), _EXACT.get(name))
+    for name, (F, slope) in _TABLE.items()
+}
 OWN = -1  # code of an activation with settings of its own, which no kernel has built in
 
 
 def leaky_relu(below: Any) -> Activation:
     """z where z > 0, else below z."""
-    return Activation(*_leaky(below), OWN)
+    return Activation(*_leaky(below), OWN, (0.0,))
 
 
 def elu(alpha: float) -> Activation:
     """z where z > 0, else alpha (exp(z) - 1)."""
-    return Activation(*_exponential_unit(1.0, alpha), OWN)
+    return Activation(*_exponential_unit(1.0, alpha), OWN, (0.0,))
 
 
-INVERSE_ROOT = Activation(lambda z: 1 / np.sqrt(z), lambda z, y: z.dtype.type(-0.5) * y**3, OWN)
+INVERSE_ROOT = Activation(
+    lambda z: 1 / np.sqrt(z), lambda z, y: z.dtype.type(-0.5) * y**3, OWN, (), _inverse_root_secant
+)

@@ -9,13 +9,18 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, one_of
 from lrpnumpy.encode import Encoded
-from lrpnumpy.methods import METHODS, find
+from lrpnumpy.methods import all_options, find
 from lrpnumpy.methods.base import Request
 from lrpnumpy.model import Model
 
 
-def request(model: Model, method: Any, unit: Any, versus: Any, step: Any, options: dict[str, Any]) -> Request:
-    """A Request from the arguments of `explain`, or an error that says what is wrong with them."""
+def request(
+    model: Model, method: Any, unit: Any, versus: Any, step: Any, options: dict[str, Any], all_steps: bool = False
+) -> Request:
+    """A Request from the arguments of `explain`, or an error that says what is wrong with them.
+
+    `all_steps` says that step may be "all".
+    """
     chosen = find(method)
     one_of(unit, "unit", ("word", "variable", None))
     if unit == "variable" and chosen.variables == "no":
@@ -30,10 +35,14 @@ def request(model: Model, method: Any, unit: Any, versus: Any, step: Any, option
             "step must be None unless the model predicts at every step, "
             f"got step={step!r} with readout {model.readout!r}."
         )
-    elif isinstance(step, bool) or not isinstance(step, (int, np.integer)):
-        raise LrpError(f"step must be an integer, got {step!r}.")
+    elif not (all_steps and isinstance(step, str) and step == "all") and (
+        isinstance(step, bool) or not isinstance(step, (int, np.integer))
+    ):
+        also = ', or "all"' if all_steps else ' here ("all" is for explain)' if step == "all" else ""
+        raise LrpError(f"step must be an integer{also}, got {step!r}.")
     against = None if versus is None else class_index(model, versus, "versus")
-    found = Request(chosen, chosen.options.checked(chosen, model, options), unit, against, int(step))
+    step = step if isinstance(step, str) else int(step)
+    found = Request(chosen, chosen.options.checked(chosen, model, options), unit, against, step)
     if chosen.check is not None:
         chosen.check(found, model)
     return found
@@ -41,7 +50,7 @@ def request(model: Model, method: Any, unit: Any, versus: Any, step: Any, option
 
 def own_options(method: Any, options: dict[str, Any]) -> dict[str, Any]:
     """Those of the options that a method has, for calls with several methods; one that no method has is an error."""
-    known = {name for one in METHODS.values() for name in one.options.known()}
+    known = all_options()
     for name in options:
         if name not in known:
             raise LrpError(f"{name!r} must be an option of some method; they have {', '.join(sorted(known))}.")

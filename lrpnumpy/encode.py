@@ -33,6 +33,7 @@ class Encoded(NamedTuple):
     padded: np.ndarray | None = None  # (length, D) where x has no rows for some of them
     table: tables.Table | None = None  # with labels of the steps and names of the features, where it was a table
     added: tuple[int, int] = (0, 0)  # positions of padding put before and after; negative where so many are cut off
+    whole: Encoded | None = None  # the record that this one is the beginning of; what comes later is not seen
 
     @property
     def labels(self) -> np.ndarray | None:
@@ -52,6 +53,8 @@ class Encoded(NamedTuple):
     @property
     def values(self) -> np.ndarray | None:
         """(length, D) numbers as passed in, with padding; None for words."""
+        if self.whole is not None:
+            return self.whole.values
         return self.x if self.padded is None else self.padded
 
     @property
@@ -62,6 +65,8 @@ class Encoded(NamedTuple):
     @property
     def tokens(self) -> tuple[str, ...] | None:
         """The words as passed in, or those that the ids stand for; PAD for padding that was put there."""
+        if self.whole is not None:
+            return self.whole.tokens
         before, after = (max(0, count) for count in self.added)
         words = self.words
         if words is None:
@@ -77,6 +82,8 @@ class Encoded(NamedTuple):
     @property
     def marks(self) -> np.ndarray | None:
         """(length,) what is special about each position, see `Mark`; None where nothing is."""
+        if self.whole is not None:
+            return self.whole.marks
         embedding: Any = self.embedding
         unknown = embedding.unknown_row if self.ids is not None else -1
         if self.kept is None and self.added == (0, 0) and not (unknown >= 0 and np.any(self.ids == unknown)):
@@ -130,7 +137,7 @@ def encode_all(model: Model, sequences: Any) -> list[Encoded]:
     where = [f"sequence {k}" for k in range(len(sequences))]
     if len(model.ports) > 1 or any(map(_is_dict, sequences)):
         return _encode_ports(model, sequences, where)
-    return _long_enough(model, _encode_port(model.ports[model.main], sequences, where), where)
+    return _long_enough(model, encode_port(model.ports[model.main], sequences, where), where)
 
 
 def _records(port: Input | None, column: Any, name: str) -> Any:
@@ -162,13 +169,13 @@ def _encode_ports(model: Model, records: Sequence[Any], where: Sequence[str]) ->
     found = {}
     for name, port in model.ports.items():
         places = [f"{place}, input {name!r}" for place in where]
-        values = _encode_port(port, [record[name] for record in records], places)
+        values = encode_port(port, [record[name] for record in records], places)
         found[name] = _long_enough(model, values, places, name)
     main = found.pop(model.main)
     return [one._replace(others={name: column[k] for name, column in found.items()}) for k, one in enumerate(main)]
 
 
-def _encode_port(port: Input, values: Sequence[Any], where: Sequence[str]) -> list[Encoded]:
+def encode_port(port: Input, values: Sequence[Any], where: Sequence[str]) -> list[Encoded]:
     """What one input gets in several records."""
     forms = [(*_form(port, value, place), place) for value, place in zip(values, where, strict=True)]
     found: list[Encoded] = []

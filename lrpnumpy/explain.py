@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import Field, fields
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal, overload
 
 import numpy as np
 
 from lrpnumpy import asked
 from lrpnumpy.checks import LrpError
-from lrpnumpy.encode import Encoded, encode, encode_all
-from lrpnumpy.methods import METHODS, find
-from lrpnumpy.methods.base import Columns, Options, Request, Unit, answer
+from lrpnumpy.encode import Encoded, encode, encode_all, packed
+from lrpnumpy.methods import METHODS, find, with_users
+from lrpnumpy.methods.base import Columns, Request, Unit, answer
 from lrpnumpy.model import Model, is_recurrent
 from lrpnumpy.packed import Batch, Packed
+from lrpnumpy.passes import forward
 from lrpnumpy.result import Comparison, Explanation
 from lrpnumpy.results import Explanations
 from lrpnumpy.rules import Rule
@@ -23,7 +23,13 @@ from lrpnumpy.signature import document
 
 
 def run(
-    model: Model, encoded: list[Encoded], request: Request, target: Any, spans: list[Any] | None, threads: int | None
+    model: Model,
+    encoded: list[Encoded],
+    request: Request,
+    target: Any,
+    spans: list[Any] | None,
+    threads: int | None,
+    progress: bool | None = None,
 ) -> Explanations:
     """The explanations of encoded sequences: what `explain`, `explain_all` and the corpus have in common."""
     targets = asked.targets(model, target, len(encoded))
@@ -48,7 +54,7 @@ def run(
             _mend(columns, model, x, request, wanted, positions)
         out._put(positions, x[model.main].batch, columns)
 
-    run_chunks(model, encoded, work, threads, _look_up(model, encoded, request))
+    run_chunks(model, encoded, work, threads, _look_up(model, encoded, request), progress)
     out._finish()
     return out
 
@@ -120,6 +126,17 @@ def _look_up(model: Model, encoded: list[Encoded], request: Request) -> bool:
     return sum(sequence.steps for sequence in encoded) > len(model.embedding.E)
 
 
+Target = int | str | None
+
+
+@overload
+def explain(
+    model: Model, x: Any, method: str | Rule = ..., target: Target = ..., *, step: Literal["all"], **options: Any
+) -> Explanations: ...
+@overload
+def explain(
+    model: Model, x: Any, method: str | Rule = ..., target: Target = ..., *, step: int | None = ..., **options: Any
+) -> Explanation: ...
 def explain(
     model: Model,
     x: Any,
@@ -128,22 +145,49 @@ def explain(
     *,
     unit: Unit = None,
     versus: int | str | None = None,
-    step: int | None = None,
+    step: int | str | None = None,
     spans: Sequence[tuple[int, int]] | None = None,
     **options: Any,
-) -> Explanation:
+) -> Any:
     """Which parts of one sequence made the network decide.
 
-    x: a string, a list of words, token ids, or a (T, D) array.
+    x: a string, a list of words, token ids, a (T, D) array, a DataFrame, a tensor.
     method: a name that `lrp.methods()` lists, or an `lrp.Rule` of one's own.
     target: the class explained, by index or name; None is the predicted one, "all" gives every class a leading axis.
     versus: ask why the target rather than this class: f_target - f_versus is explained.
     unit: "word" for one value a step only, "variable" for also one a variable; None is what the method has for free.
-    step: which prediction is explained where the model predicts at every step; the last by default.
+    step: which prediction is explained where the model predicts at every step; the last by default. With "all" the
+        result is a sequence of explanations, one for the prediction of each step.
     spans: phrases (start, stop), stop excluded, whose relevance is wanted besides that of the words.
     """
-    request = asked.request(model, method, unit, versus, step, options)
-    return run(model, [encode(model, x)], request, target, None if spans is None else [spans], 1)[0]
+    request = asked.request(model, method, unit, versus, step, options, True)
+    one = encode(model, x)
+    if request.step != "all":
+        return run(model, [one], request, target, None if spans is None else [spans], 1)[0]
+    if spans is not None:
+        raise LrpError("spans must be None with step='all'; ask for the phrases of one step at a time.")
+    return run(model, _for_each_step(model, one), request, target, None, None)
+
+
+def _for_each_step(model: Model, one: Encoded) -> list[Encoded]:
+    """A sequence once for the prediction of each of its steps.
+
+    Where no prediction depends on later steps, the network sees nothing of them.
+    """
+    if not model.causal or one.others:
+        with np.errstate(all="ignore"):
+            return [one] * forward(model, packed(model, [one])).output.batch.R
+    kept = np.arange(one.length) if one.kept is None else one.kept
+    cut = [
+        one._replace(
+            ids=None if one.ids is None else one.ids[:stop],
+            x=None if one.x is None else one.x[:stop],
+            kept=kept[:stop],
+            whole=one,
+        )
+        for stop in range(1, one.steps)
+    ]
+    return [*cut, one]
 
 
 def explain_all(
@@ -184,6 +228,8 @@ def compare(
     **options: Any,
 ) -> Comparison:
     """Several methods on one input, all by default; each gets those of the options that it has."""
+    if isinstance(step, str):
+        raise LrpError(f"step must be an integer here, to compare methods on one prediction, got {step!r}.")
     if methods is None:
         methods = [name for name in METHODS if name != "occlusion-p" or model.output != "linear"]
     common: dict[str, Any] = {"versus": versus, "step": step, "spans": spans}
@@ -194,14 +240,7 @@ def compare(
     return Comparison(tuple(found))
 
 
-def _options() -> Iterator[tuple[Field[Any], str]]:
-    """The options of all methods, each with the names of those that have it."""
-    records: dict[type[Options], list[str]] = {}
-    for method in METHODS.values():
-        records.setdefault(method.options, []).append(method.name)
-    for record, having in records.items():
-        yield from ((one, f" ({', '.join(having)})") for one in fields(record))
 
 
 for _function in (explain, explain_all, compare):
-    document(_function, "Options of the methods", _options())
+    document(_function, "Options of the methods", with_users())

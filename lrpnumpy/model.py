@@ -337,6 +337,12 @@ class Model(Record):
         return {name: least[name] for name in self.ports}
 
     @cached_property
+    def causal(self) -> bool:
+        """Whether the prediction at a step depends on nothing that comes after it."""
+        inputs = [self.sizes[name].steps for node in self.nodes for name in node.inputs]
+        return all(node.layer.causal for node in self.nodes) and all(inputs) and max(self.least.values()) == 1
+
+    @cached_property
     def row_width(self) -> int:
         """Numbers that a step of a variant takes at the most: 0 where no layer gives its outputs at every step."""
         steps = [node.name for node in self.nodes if "" in self.wanted[node.name] and self.sizes[node.name].steps]

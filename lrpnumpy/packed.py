@@ -158,6 +158,14 @@ class Change(NamedTuple):
         return out
 
 
+def at_once(width: int) -> int:
+    """How many sequences go through a network together whose widest layer has so many units.
+
+    Narrow networks take more, so that each step has enough to do; of wide ones a step must fit the cache.
+    """
+    return max(48, 3072 // width)
+
+
 def groups(sizes: np.ndarray, most: int) -> list[tuple[int, int]]:
     """Where to cut variants of these sizes so that the sizes of each group add up to about `most`; none is split."""
     V = len(sizes)

@@ -52,10 +52,47 @@ class Ledger:
         with np.errstate(all="ignore"):
             return sum(self.biases)
 
+    @property
+    def entries(self) -> dict[str, Any]:
+        """What is shown of it, by name; these add up to the total."""
+        return {
+            "inputs": self.inputs,
+            "biases": self.all_biases,
+            "stabiliser": self.stabiliser,
+            "initial state": self.initial_state,
+        }
+
     def of_class(self, c: int) -> Ledger:
         """Of a ledger of all classes, that of one."""
         entries = {name: value[c] for name, value in vars(self).items() if name != "biases"}
         return Ledger(biases=tuple(bias[c] for bias in self.biases), **entries)
+
+
+@dataclass(frozen=True, eq=False)
+class ReferenceLedger:
+    """Where f_c(x) went under a method with a reference: f_c(x) = f_c(reference) + inputs + gap.
+
+    Of several references the mean counts. With target "all" every entry has a leading axis for the classes.
+    """
+
+    inputs: Any  # what the inputs got
+    score: Any  # f_c(x), or f_c(x) - f_versus(x)
+    reference: Any  # the same of the reference
+    gap: Any  # what is left: rounding, or with integrated gradients the error of the integral
+
+    @property
+    def total(self) -> Any:
+        """reference + inputs + gap: f_c(x)."""
+        return self.reference + self.inputs + self.gap
+
+    @property
+    def entries(self) -> dict[str, Any]:
+        """What is shown of it, by name; these add up to the total."""
+        return {"inputs": self.inputs, "reference": self.reference, "gap": self.gap}
+
+    def of_class(self, c: int) -> ReferenceLedger:
+        """Of a ledger of all classes, that of one."""
+        return ReferenceLedger(**{name: value[c] for name, value in vars(self).items()})
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +188,7 @@ class Explanation:
     classes: tuple[str, ...] | None = None
     features: tuple[str, ...] | None = None
     options: Any = None  # dict of what the method was called with
-    ledger: Ledger | SpanLedger | None = None
+    ledger: Ledger | ReferenceLedger | SpanLedger | None = None
     hidden: tuple[Hidden, ...] | None = None
     spans: tuple[Span, ...] | None = None
     others: Mapping[str, InputPart] = field(default_factory=dict)  # inputs of the network besides the main one
@@ -179,6 +216,11 @@ class Explanation:
 
     def _marked(self, mark: Mark) -> tuple[int, ...]:
         return () if self.marks is None else tuple(np.flatnonzero(self.marks == mark).tolist())
+
+    @property
+    def reference_score(self) -> Any:
+        """f_c of the reference, of a method that has one; of several the mean."""
+        return self.ledger.reference if isinstance(self.ledger, ReferenceLedger) else None
 
     def of_input(self, name: str) -> Explanation:
         """The same for one of several inputs: what it got stands in `relevance`, `variables`, `tokens` and `features`.
@@ -373,7 +415,8 @@ class Explanation:
             return array(value) if isinstance(value, list) else dtype.type(value)
 
         ledger = dict(data["ledger"] or {})
-        kind = {"Ledger": Ledger, "SpanLedger": SpanLedger, None: None}[ledger.pop("kind", None)]
+        kinds: dict[str | None, Any] = {one.__name__: one for one in (Ledger, ReferenceLedger, SpanLedger)}
+        kind = {None: None, **kinds}[ledger.pop("kind", None)]
         if "biases" in ledger:
             ledger["biases"] = tuple(map(number, ledger["biases"]))
         ledger = {key: value if key == "biases" else number(value) for key, value in ledger.items()}

@@ -12,16 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.checks import RelevanceWarning
+from lrpnumpy.checks import LrpError, RelevanceWarning
 from lrpnumpy.encode import Encoded
 from lrpnumpy.methods.base import Columns, Request
 from lrpnumpy.methods.occlusion import probabilities
 from lrpnumpy.methods.propagated import TOO_LARGE, adds_up
+from lrpnumpy.methods.reference import is_sound
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Batch
-from lrpnumpy.result import Explanation, Hidden, InputPart, Ledger, Span, SpanLedger
+from lrpnumpy.result import Explanation, Hidden, InputPart, Ledger, ReferenceLedger, Span, SpanLedger
 
-LEDGER = tuple(field.name for field in fields(Ledger))
+LEDGERS = {  # the entries of the ledgers that have one number a record, by kind of method
+    kind: tuple(field.name for field in fields(ledger))
+    for kind, ledger in {"lrp": Ledger, "reference": ReferenceLedger}.items()
+}
 
 
 class Explanations(Sequence[Explanation]):
@@ -55,12 +59,10 @@ class Explanations(Sequence[Explanation]):
         self.targets = np.empty((*lead, N), np.int64)
         self.relevance = empty((*lead, total), dtype)
         self.variables = empty((*lead, total, model.inputs), dtype) if self.request.with_variables else None
-        self.ledger: dict[str, np.ndarray] = {}
-        if self.request.method.kind == "lrp":
-            self.ledger = {
-                name: np.empty((*lead, *((len(model.numbers),) if name == "biases" else ()), N), dtype)
-                for name in LEDGER
-            }
+        self.ledger: dict[str, np.ndarray] = {
+            name: np.empty((*lead, *((len(model.numbers),) if name == "biases" else ()), N), dtype)
+            for name in LEDGERS.get(self.request.method.kind, ())
+        }
 
     def _rows(self, positions: np.ndarray, batch: Batch) -> np.ndarray:
         """Where the packed rows of a chunk stand among all words."""
@@ -125,16 +127,31 @@ class Explanations(Sequence[Explanation]):
     def __iter__(self) -> Iterator[Explanation]:
         return (self._one(k) for k in range(len(self)))
 
+    def stacked(self) -> np.ndarray:
+        """(N, T, D) relevance of every variable, or (N, T) of every step where there is none a variable.
+
+        With target "all" the classes are a leading axis. All sequences must have the same number of steps.
+        """
+        lengths = np.diff(self.starts)
+        if len({*lengths.tolist()}) > 1:
+            raise LrpError(f"stacked must get sequences of one length, got {lengths.min()} to {lengths.max()} steps.")
+        rows = self.relevance[..., None] if self.variables is None else self.variables
+        whole = rows.reshape(*rows.shape[:-2], len(self), -1, rows.shape[-1])
+        return whole[..., 0] if self.variables is None else whole
+
     def __repr__(self) -> str:
         return f"<{len(self)} explanations by {self.request.method.name}>"
 
     def _one(self, k: int) -> Explanation:
         words = slice(None) if self.alone else slice(*self.starts[k : k + 2].tolist())
         found = self.probabilities
-        ledger: Ledger | SpanLedger | None = self._single["cd"][k] if "cd" in self._single else None
+        ledger: Ledger | ReferenceLedger | SpanLedger | None = self._single["cd"][k] if "cd" in self._single else None
         if self.ledger:
-            inputs, biases, *rest = [self.ledger[name][..., k] for name in LEDGER]
-            ledger = Ledger(inputs, tuple(biases.T), *rest)  # biases are (layers,), or (C, layers)
+            entries: dict[str, Any] = {name: column[..., k] for name, column in self.ledger.items()}
+            if self.request.method.kind == "lrp":
+                ledger = Ledger(**{**entries, "biases": tuple(entries["biases"].T)})  # (layers,), or (C, layers)
+            else:
+                ledger = ReferenceLedger(**entries)
         spans = self._single.get("spans")
         return Explanation(
             relevance=self.relevance[..., words],
@@ -146,7 +163,7 @@ class Explanations(Sequence[Explanation]):
             probabilities=None if found is None else found[k],
             classes=self.model.classes,
             features=self.model.features or self.encoded[k].features,
-            options=self._options,
+            options=self._options if self.request.step != "all" else {**self._options, "step": k},
             ledger=ledger,
             hidden=self._single["hidden"][k] if "hidden" in self._single else None,
             spans=None if spans is None else self._phrases(k, spans[k]),
@@ -179,6 +196,13 @@ class Explanations(Sequence[Explanation]):
         if not self.ledger:
             return None
         missed, huge = self._missed_and_huge()
+        if self.request.method.kind == "reference" and np.count_nonzero(missed):
+            size = np.maximum(abs(self.ledger["score"]), abs(self.ledger["reference"]))
+            gap = abs(self.ledger["gap"])[missed] / np.maximum(size[missed], np.finfo(size.dtype).tiny)
+            return (
+                f"relevances miss f(x) - f(reference) by up to {np.max(gap):.2g} of the larger score for "
+                f"{self._count(missed)}"
+            )
         if np.count_nonzero(missed):
             score, size = explained(self.scores, self.targets, self.request.versus)
             gap = abs(self.ledger["total"] - score)[missed] / np.maximum(size[missed], np.finfo(size.dtype).tiny)
@@ -195,6 +219,9 @@ class Explanations(Sequence[Explanation]):
 
     def _missed_and_huge(self) -> tuple[np.ndarray, np.ndarray]:
         """Whether each ledger misses its score, and whether relevance is too large somewhere in the network."""
+        if self.request.method.kind == "reference":
+            missed = ~is_sound(self.ledger, self.request.options)
+            return missed, np.zeros_like(missed)
         score, size = explained(self.scores, self.targets, self.request.versus)
         huge = self.ledger["largest"] > TOO_LARGE * np.maximum(abs(score), np.finfo(score.dtype).tiny)
         return ~adds_up(self.ledger["total"], score, size), huge
@@ -210,7 +237,8 @@ class Explanations(Sequence[Explanation]):
         return wrong
 
     def _settings(self) -> str:
-        return f"eps={self.request.options.eps:g}" if self.ledger else "the input or the weights are too large"
+        eps = getattr(self.request.options, "eps", None)
+        return "the input or the weights are too large" if eps is None else f"eps={eps:g}"
 
     @staticmethod
     def _count(which: np.ndarray) -> str:
@@ -219,7 +247,7 @@ class Explanations(Sequence[Explanation]):
 
     def _say(self, problem: str) -> None:
         method = self.request.method
-        advice = f"; try a larger eps than {self.request.options.eps:g}, or another rule" if self.ledger else ""
+        advice = f"; {method.advice(self.request)}" if method.advice is not None else ""
         warnings.warn(f"{method.name}: {problem}{advice}.", RelevanceWarning, stacklevel=_outside())
 
 

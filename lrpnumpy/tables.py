@@ -16,7 +16,7 @@ from lrpnumpy.checks import LrpError
 
 
 class Table(NamedTuple):
-    """Numbers with what their owner knows of them."""
+    """Numbers with what their owner knows of them: `lrp.Table(values, dates)` where there is no frame of pandas."""
 
     values: np.ndarray  # (T, D), or (T,) of one column
     labels: np.ndarray | None = None  # (T,) of the steps: datetime64, or strings
@@ -46,6 +46,11 @@ def read(value: Any, wanted: tuple[str, ...] | None, size: int | None, where: st
     """
     if hasattr(value, "detach"):
         return Table(np.asarray(untensored(value)))
+    if isinstance(value, Table):
+        labels = None if value.labels is None else labels_of(np.asarray(value.labels))
+        if value.features is None:
+            return Table(np.asarray(value.values), labels)
+        return _of_columns([*map(str, value.features)], [*np.asarray(value.values).T], labels, wanted, size, where)
     if hasattr(value, "dims") and hasattr(value, "coords"):
         return _of_xarray(value, wanted, size, where)
     if hasattr(value, "iloc") and hasattr(value, "index"):

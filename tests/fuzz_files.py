@@ -136,8 +136,10 @@ def write_case(case, folder):
     target = folder / path.name
     if path.is_dir():
         shutil.copytree(path, target, dirs_exist_ok=True)
-        hit = sorted(target.iterdir())[int(rng.integers(3))]
-        hit.write_bytes(damage(rng, (path / hit.name).read_bytes()))
+        parts = sorted(part.relative_to(path) for part in path.rglob("*") if part.is_file())
+        hit = parts[int(rng.integers(len(parts)))]
+        hurt = damage_saved if hit.suffix == ".pt" and rng.random() < 0.7 else damage
+        (target / hit).write_bytes(hurt(rng, (path / hit).read_bytes()))
     else:
         hurt = damage_saved if path.parent.name == "torchsave" and rng.random() < 0.7 else damage
         target.write_bytes(hurt(rng, path.read_bytes()))

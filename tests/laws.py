@@ -11,6 +11,7 @@ import lrpnumpy as lrp
 from lrpnumpy.methods import METHODS
 
 LRP = [name for name, method in METHODS.items() if method.kind == "lrp"]
+QUICK = {"integrated-gradients": {"nodes": 5}}  # options with which a slow method is quick
 THIRD = lrp.Rule("third", lambda gate, signal, eps: (gate * 0 + 0.25, signal * 0 + 0.5))
 
 
@@ -91,6 +92,7 @@ def a_batch_gives_what_single_calls_give(model, records, target, spans):
             if method == "occlusion-p" and model.output == "linear":
                 continue
             options = {"unit": "variable"} if "occlusion" in method else {"eps": 0.1} if method in LRP else {}
+            options |= QUICK.get(method, {})
             together = lrp.explain_all(model, many, method, target, spans=spans, **options)
             for x, phrases, found in zip(many, spans, together, strict=True):
                 one = lrp.explain(model, x, method, target, spans=phrases, **options)
@@ -143,6 +145,37 @@ def decomposition_adds_up(model, records, target, spans, whole):
             close(ledger.irrelevant[-1], 0.0, 1e-11, 1 + np.abs(ledger.relevant).max())
 
 
+def references_are_complete(model, records, target, rng, method="deeplift", tol=1e-12, **options):
+    """Relevances add up to f(x) - f(reference) within `tol` of what they add up to without signs; at x they are 0."""
+    vectors = {name: rng.normal(size=port.size) for name, port in model.ports.items()}
+    for reference in ("zero", [vectors, {name: -v / 2 for name, v in vectors.items()}]):
+        found = lrp.explain_all(
+            model, [plain(model, r) for r in records], method, target, reference=reference, **options
+        )
+        for values, one in zip(records, found, strict=True):
+            values = record(model, values)
+            every = [{}] if reference == "zero" else reference
+            base = [
+                score(
+                    model,
+                    {name: np.zeros(np.shape(x)) + ref.get(name, 0.0) for name, x in values.items()},
+                    target,
+                )
+                for ref in every
+            ]
+            parts = [part.variables for part in one.inputs.values()]
+            size = sum(np.abs(part).sum() for part in parts)
+            f = score(model, values, target)
+            unit = max(size, np.abs([f, *base]).max() * 1e-2)  # the scores themselves are rounded
+            close(sum(part.sum() for part in parts), f - np.mean(base), tol, unit)
+            close([one.ledger.score, one.ledger.reference], [f, np.mean(base)])
+            close(one.ledger.inputs + one.ledger.gap, f - np.mean(base), tol, unit)
+    for values in records[:2]:
+        itself = {name: np.asarray(x) for name, x in record(model, values).items()}
+        one = lrp.explain(model, plain(model, values), method, target, reference=itself, **options)
+        assert all((part.relevance == 0).all() for part in one.inputs.values())
+
+
 def float32_is_close(model, records, target):
     short = model.astype("float32")
     for values in records:
@@ -168,6 +201,7 @@ def hold(model, records, rng, tmp_path=None, target=0, whole=True, omit=True, sm
     a_batch_gives_what_single_calls_give(model, records, target, spans)
     occlusion_is_forward_passes(model, records, target, spans, omit)
     decomposition_adds_up(model, records, target, spans, whole)
+    references_are_complete(model, records, target, rng)
     float32_is_close(model, records, target)
     if tmp_path is not None:
         files_and_pickles_hold_it(model, tmp_path)
@@ -228,3 +262,20 @@ def agrees(model, group, step_of=None, names=None):
                         close(found.ledger.stabiliser, stabiliser, 1e-10, largest)
         for found in both("occlusion-f"):
             close(found.relevance, part["occlusion_f"], 1e-10)
+        for key, method, options in golden_references(part, names, keys):
+            for found in both(method, **options):
+                for name, golden_key in zip(names, keys, strict=True):
+                    close(found.inputs[name].variables, np.atleast_2d(part[key][golden_key]), 1e-10)
+
+
+def golden_references(part, names, keys):
+    """What the file says of methods with a reference: key, method, options."""
+    references = [{name: part[f"reference{k}"][key] for name, key in zip(names, keys, strict=True)} for k in (0, 1)]
+    integrated = {"nodes": 80}
+    options = {
+        "integrated_zero": ("integrated-gradients", integrated),
+        "integrated_first_reference": ("integrated-gradients", {"reference": references[:1], **integrated}),
+        "deeplift_zero": ("deeplift", {}),
+        "deeplift_two_references": ("deeplift", {"reference": references}),
+    }
+    return [(key, *options[key]) for key in options if key in part]

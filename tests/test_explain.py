@@ -34,6 +34,8 @@ def test_golden(name, model, sequences, method):
     """All sequences as one ragged batch, and one by one."""
     if method == "occlusion-p" and model.outputs == 1:
         pytest.skip("one output has no softmax")
+    if METHODS[method].kind == "reference":
+        pytest.skip("in networks.h5")
     targets = sorted({key for part in sequences for key in part if key.startswith("target")})
     for target in targets:
         chosen = [part for part in sequences if target in part]

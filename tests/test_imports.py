@@ -25,7 +25,7 @@ FLOORS = [
     {"predict", "asked", "results"},
     {"files"},
     {"explain"},
-    {"corpus"},
+    {"corpus", "windows"},
     {"show", "evaluate"},
     {"__init__"},
     {"__main__"},

@@ -8,6 +8,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from laws import golden_references
 from networks import close
 
 import lrpnumpy as lrp
@@ -91,6 +92,16 @@ def test_lrp(case, explained, rule):
             assert ledger.initial_state == 0
             # The file's largest is that of single messages, ours that of what messages add up to at each neuron.
             assert largest / 10 <= ledger.largest <= largest * 10
+
+
+def test_references(case, explained):
+    model, x, golden = case
+    for c, part in targets(golden):
+        for key, method, options in golden_references(part, [model.main], ["input0"]):
+            if explained is not lrp.explain and "reference" in options:  # for the longest of the batch
+                longer = [{"x": np.concatenate([r["x"], r["x"]])} for r in options["reference"]]
+                options = {**options, "reference": longer}
+            close(explained(model, x, method, c, **options).variables, part[key]["input0"], 1e-10)
 
 
 def test_occlusion(case, explained):

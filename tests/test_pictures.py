@@ -2,7 +2,6 @@
 
 import dataclasses
 import time
-from types import SimpleNamespace
 
 import networks as nets
 import numpy as np
@@ -11,6 +10,7 @@ from matplotlib.figure import Figure
 from samples import COHORTS, ONE, WEATHER, days, every_axes, explanation, forecast, images, lines, many, texts, words
 
 import lrpnumpy as lrp
+from lrpnumpy.result import ReferenceLedger
 from lrpnumpy.show import canvas, parts, plot
 
 # -- one explanation -------------------------------------------------------------------------------------------------
@@ -105,14 +105,14 @@ def test_a_waterfall_goes_from_0_to_the_score():
     np.testing.assert_allclose([end for _, end in bars[:-2]], [start for start, _ in bars[1:-1]])
     gauges = e.others["gauges"].relevance.sum()
     assert abs(bars[-2][1] - e.scores[0]) <= 1e-3 * (abs(e.scores[0]) + abs(gauges))
-    assert {"basin: area", "x: snow", "biases", "stabiliser", "start states"} <= set(names) and names[-1] == "score"
+    assert {"basin: area", "x: snow", "biases", "stabiliser", "initial state"} <= set(names) and names[-1] == "score"
 
 
 def test_a_waterfall_folds_the_rest():
     e = ONE["a year"]()
     bars, names = bars_of(plot.waterfall(e, by="step", most=4))
     largest = [str(days(365)[t]) for t in np.argsort(-abs(e.relevance))[:4]]
-    assert names == [*largest, "361 other steps", "biases", "stabiliser", "start states", "score"]
+    assert names == [*largest, "361 other steps", "biases", "stabiliser", "initial state", "score"]
     assert bars[-2][1] == pytest.approx(e.scores[0])
     for wrong in (0, "all"):
         with pytest.raises(lrp.LrpError, match="most must be"):
@@ -122,7 +122,9 @@ def test_a_waterfall_folds_the_rest():
 
 
 def test_a_waterfall_begins_at_the_reference_and_names_what_is_missing():
-    e = dataclasses.replace(ONE["a year"](), ledger=SimpleNamespace(reference=1.5))
+    e = ONE["a year"]()
+    inputs, score = e.relevance.sum(), e.scores[0]
+    e = dataclasses.replace(e, ledger=ReferenceLedger(inputs, score, 1.5, score - 1.5 - inputs))
     figure = plot.waterfall(e)
     bars, names = bars_of(figure)
     assert bars[0][0] == 1.5 and names[-2] == "not attributed" and bars[-2][1] == pytest.approx(e.scores[0])

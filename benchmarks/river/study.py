@@ -1,4 +1,4 @@
-"""What the river network has learned: its skill, the snow it found, how far back it looks, and which method sees the melt.
+"""What the river network has learned: its skill, its snow, how far back it looks, which method sees the melt.
 
 Each function answers one question with a table or a figure, and computes nothing else.
 """
@@ -15,7 +15,7 @@ from benchmarks.paper.page import Figure, Piece, Table, Text, canvas
 from benchmarks.river.data import DAYS, TEST, TRAINING, WEATHER, River, efficiency
 
 CHEAP = ("lrp-all", "gradient-x-input", "deeplift")  # on every day of the test years
-METHODS = (*CHEAP, "lrp-prop", "integrated-gradients", "occlusion")  # on a sample
+METHODS = (*CHEAP, "integrated-gradients", "occlusion-f")  # on a sample
 SAMPLE = 120  # days of that sample
 SEASONS = {"spring": (3, 4, 5), "autumn": (9, 10, 11)}
 MELT = (4, 5)  # months of the snow melt
@@ -41,7 +41,9 @@ class Study:
     @cached_property
     def sample(self) -> np.ndarray:
         """Which of the days the slow methods explain: in equal parts of spring and autumn, in order of time."""
-        half = [self.rng.choice(np.flatnonzero(np.isin(self.month, some)), SAMPLE // 2, False) for some in SEASONS.values()]
+        half = [
+            self.rng.choice(np.flatnonzero(np.isin(self.month, some)), SAMPLE // 2, False) for some in SEASONS.values()
+        ]
         return np.sort(np.concatenate(half))
 
     def relevance(self, method: str, which: np.ndarray) -> np.ndarray:
@@ -91,8 +93,8 @@ def snow(study: Study) -> Iterator[Piece]:
         lambda some: np.corrcoef(cells[days[some], best], river.snow[days[some]])[0, 1],
     )
     yield Text(
-        f"The cell of unit {best} correlates {found:.2f} (95 % of resampled years: {low:.2f} to {high:.2f}) with the snow "
-        f"of the conceptual model on {len(days)} days of the test years. The network never saw snow, only weather. The "
+        f"The cell of unit {best} correlates {found:.2f} (95 % of resampled years: {low:.2f} to {high:.2f}) with the "
+        f"snow of the conceptual model on {len(days)} days of the test years. The network never saw snow, only weather. The "
         f"unit was chosen on the training years among {cells.shape[1]}."
     )
     drawn = canvas(9, 3.2)
@@ -156,7 +158,13 @@ def agreement(study: Study) -> Iterator[Piece]:
     """Whether the methods agree."""
     found = {method: study.relevance(method, study.sample).sum(axis=2) for method in METHODS}
     rows = [
-        [a, *(f"{np.mean([np.corrcoef(x, y)[0, 1] for x, y in zip(found[a], found[b], strict=True)]):.2f}" for b in METHODS)]
+        [
+            a,
+            *(
+                f"{np.mean([np.corrcoef(x, y)[0, 1] for x, y in zip(found[a], found[b], strict=True)]):.2f}"
+                for b in METHODS
+            ),
+        ]
         for a in METHODS
     ]
     title = f"Correlation of the relevance of the 365 days, mean over {len(study.sample)} predictions"
@@ -189,9 +197,9 @@ def melt(study: Study) -> Iterator[Piece]:
         )
     yield Text(
         f"{len(chosen)} days of April and May. Take the precipitation of the freezing days (warmest hour below "
-        f"{FREEZING:g} °C, {100 * is_frozen.mean():.0f} % of all days) out of the year before, and the network predicts "
-        f"{drop.mean():.2f} mm less on average, of {study.predicted[chosen].mean():.2f} mm. A method that sees the melt gives "
-        f"the snowfall of such days the relevance that this experiment measures."
+        f"{FREEZING:g} °C, {100 * is_frozen.mean():.0f} % of all days) out of the year before, and the network "
+        f"predicts {drop.mean():.2f} mm less on average, of {study.predicted[chosen].mean():.2f} mm. A method that sees "
+        f"the melt gives the snowfall of such days the relevance that this experiment measures."
     )
     yield Table(
         "melt",

@@ -1,8 +1,8 @@
 """Train the river network that ships. `python -m benchmarks.river.train piscataquis.csv OUT.h5`
 
 One LSTM layer reads 365 days of weather and a linear layer says the discharge of the last day. While it is trained it
-reads longer pieces, and every day that has seen 365 days before it counts: one pass over a piece of 425 days learns from
-61 predictions. Needs the extra `train`; about two minutes on one core.
+reads longer pieces, and every day that has seen 365 days before it counts: one pass over a piece of 425 days learns
+from 61 predictions. Needs the extra `train`; about two minutes on one core.
 """
 
 from __future__ import annotations
@@ -100,7 +100,9 @@ def main() -> None:
         "made_by": "python -m benchmarks.river.train",
         "torch": torch.__version__,
     }
-    skill = efficiency(lrp.predict_all(as_model(network, scaler, notes), river.windows(days))[:, 0], river.observed[days])
+    skill = efficiency(
+        lrp.predict_all(as_model(network, scaler, notes), river.windows(days))[:, 0], river.observed[days]
+    )
     notes[f"Nash-Sutcliffe efficiency, {TEST[0]} to {TEST[1]}"] = f"{skill:.4f}"
     lrp.save(as_model(network, scaler, notes), sys.argv[2], overwrite=True)
     print(f"Nash-Sutcliffe efficiency {skill:.4f} on the test years; wrote {sys.argv[2]}")

@@ -28,6 +28,7 @@ from lrpnumpy.corpus.work import Job, Part, explain_chunk, fresh, settle
 from lrpnumpy.kernels import compile as kernels
 from lrpnumpy.model import Model
 from lrpnumpy.rules import Rule
+from lrpnumpy.schedule import progress_bar
 
 COUNTS = ("records", "explained", "rejected", "doubtful")
 
@@ -138,7 +139,11 @@ def explain_corpus(
     job = Job(fresh(model), request, chosen, opened.kind, opened.field, longest)
     with closing(parts):
         parts.open(run)
-        with warnings.catch_warnings(), _workers(job, threads, client) as workers, _bar(progress) as bar:
+        with (
+            warnings.catch_warnings(),
+            _workers(job, threads, client) as workers,
+            progress_bar(progress, unit=" records") as bar,
+        ):
             warnings.simplefilter("ignore", RelevanceWarning)  # one at the end instead of one a chunk
             _compute(opened, chunk, parts, workers, strict, bar)
         counts = write_output(parts, path, run)
@@ -270,9 +275,3 @@ def _compute(source: Source, size: int, parts: Parts, workers: Any, strict: bool
 
 def _other_source(parts: Parts, what: str) -> LrpError:
     return LrpError(f"{parts.folder} must be resumed with the source it was begun with, but {what}.")
-
-
-def _bar(progress: bool | None) -> Any:
-    from tqdm import tqdm
-
-    return tqdm(unit=" records", smoothing=0.05, disable=None if progress is None else not progress)

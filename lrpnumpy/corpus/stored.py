@@ -12,7 +12,7 @@ import numpy as np
 from lrpnumpy.corpus.layout import FORMAT, VERSION, layout
 from lrpnumpy.files.safe import Fields, parse_json
 from lrpnumpy.methods.occlusion import probabilities
-from lrpnumpy.result import Explanation, InputPart, Ledger, SpanLedger
+from lrpnumpy.result import Explanation, InputPart, Ledger, ReferenceLedger, SpanLedger
 
 if TYPE_CHECKING:
     from lrpnumpy.corpus.table import Table
@@ -193,7 +193,9 @@ def _words(own: dict[str, np.ndarray]) -> tuple[str, ...] | None:
     return tuple(data[a:b].decode("utf-8", "surrogatepass") for a, b in zip([0, *ends], ends, strict=False))
 
 
-def _ledger(own: dict[str, np.ndarray]) -> Ledger | SpanLedger | None:
+def _ledger(own: dict[str, np.ndarray]) -> Ledger | ReferenceLedger | SpanLedger | None:
+    if "ledger/gap" in own:
+        return ReferenceLedger(*(own[f"ledger/{name}"][0] for name in ("inputs", "score", "reference", "gap")))
     if "ledger/inputs" in own:
         names = ("inputs", "stabiliser", "initial_state", "largest", "total")  # files of version 0.1 have no total
         entries = {name: own[f"ledger/{name}"][0] for name in names if f"ledger/{name}" in own}

@@ -77,7 +77,7 @@ def explain_chunk(job: Job, chunk: Chunk) -> Part:
             numbers.append(number)
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
             rejected.append((number, str(error)[:500].rstrip(".")))
-    found = explain_encoded(job.model, encoded, job.request, job.target, None, 1)
+    found = explain_encoded(job.model, encoded, job.request, job.target, None, 1, progress=False)
     return Part({"records": np.array(numbers, np.int64), **_arrays(found)}, rejected, _doubtful(found))
 
 
@@ -87,8 +87,9 @@ def _encoded(job: Job, record: Any) -> Encoded:
     one = encode(model, sequence(job.kind, job.field, record, several), "a record")
     if one.length > job.longest:
         raise LrpError(too_long(one.length, job.longest))
-    if model.every and len(model.ports) == 1 and not -one.steps <= job.request.step < one.steps:
-        raise LrpError(f"a sequence must have the step {job.request.step} that is explained, got {one.steps} steps")
+    step: Any = job.request.step
+    if model.every and len(model.ports) == 1 and not -one.steps <= step < one.steps:
+        raise LrpError(f"a sequence must have the step {step} that is explained, got {one.steps} steps")
     return one
 
 

@@ -19,6 +19,11 @@ from lrpnumpy.model import Model
 
 __all__ = ["Report", "convert", "from_torch", "inspect", "load", "save", "save_many", "shipped"]
 
+NO_PROBABILITY = (
+    "no probability belongs to the scores, since the file has none at its end; say output='softmax' or 'sigmoid' if "
+    "they are logits"
+)
+
 # Where shipped models are: beside the package in a checkout, inside it once installed.
 SHIPPED = (Path(__file__).parents[1] / "weights", Path(__file__).parents[2] / "weights")
 
@@ -116,7 +121,13 @@ def _read(
     asked = {name: getattr(said, name) for name in (*NETWORK, "which", "config", "custom")}
     read = (isolated if isolate else kinds).read
     report = read(_locate(path), kinds.Asked(**asked, max_bytes=max_bytes, several=several))
-    return report if report.model is None else report.with_names(*named(report.file, report.model, said))
+    if report.model is None:
+        return report
+    model, notes = named(report.file, report.model, said)
+    in_units = model.output_unit is not None or model.output_scaler is not None
+    if model.output == "linear" and said.output is None and not report.is_native and not in_units:
+        notes.append(NO_PROBABILITY)
+    return report.with_names(model, notes)
 
 
 def _locate(path: str | os.PathLike[str]) -> Path:

@@ -16,8 +16,9 @@ import numpy as np
 from lrpnumpy.files import torchsave, yamls
 from lrpnumpy.files.safe import Budget, Fields, Source, kind_of, open_file, size_of
 from lrpnumpy.files.torch_layers import gru, lstm
-from lrpnumpy.layers import Affine, Concat, Dense, Layer, Repeat
+from lrpnumpy.layers import Concat, Dense, Layer, Repeat
 from lrpnumpy.model import Input, Model, Node
+from lrpnumpy.scaling import Scaler
 
 CONFIG, SCALER, BASINS = "config.yml", "train_data/train_data_scaler.yml", "train_data/id_to_int.yml"
 CELLS = {"cudalstm": "lstm", "embcudalstm": "lstm", "gru": "gru"}  # network: where its cell is
@@ -30,12 +31,11 @@ _REFUSED = (
 )  # fmt: skip
 
 
-class Scaling(NamedTuple):
-    """Names of numbers, and how they were scaled for training: (x - center) / scale."""
+class Scaled(NamedTuple):
+    """Names of numbers, and how they were scaled for training."""
 
     names: tuple[str, ...]
-    center: np.ndarray
-    scale: np.ndarray
+    scaler: Scaler
 
 
 def recognised(folder: Path) -> bool:
@@ -80,14 +80,17 @@ class Run(Source):
             self.notes.append(f"predict_last_n is {self.config.value.get('predict_last_n', 1)}: readout {readout!r}")
         with torchsave.opened(self._folder / self._arrays, self.budget) as saved:
             network = _Network(saved, kind, self.config)
-            nodes = network.nodes(dynamic, static, targets, readout)
-        ports = {"x_d": Input(len(dynamic.names), features=dynamic.names)}
-        if static.names:
-            ports["x_s"] = Input(len(static.names), steps=False, features=static.names)
+            nodes = network.nodes(bool(static.names), readout)
+        inputs = {"x_d": dynamic, "x_s": static}
+        ports = {
+            name: Input(len(one.names), name == "x_d", features=one.names, scaler=one.scaler)
+            for name, one in inputs.items()
+            if one.names
+        }
         self.notes.append("inputs and scores are in units: the scalers of the run are part of the model")
         if self.config.value.get("clip_targets_to_zero"):
             self.notes.append("clip_targets_to_zero is left out: the scores explained may be below 0")
-        return Model(tuple(nodes), ports=ports, classes=targets.names, output="linear")
+        return Model(tuple(nodes), ports=ports, classes=targets.names, output="linear", output_scaler=targets.scaler)
 
     def _network(self) -> str:
         """Which network it is, if it is known here."""
@@ -113,13 +116,13 @@ class Run(Source):
             found += [value] if isinstance(value, str) else self.config.strings(key) if value is not None else []
         return found
 
-    def _dynamic(self) -> Scaling:
+    def _dynamic(self) -> Scaled:
         names = self._names("dynamic_inputs")
         if not names:
             self.config.refuse("dynamic_inputs must be a list of names")
         return self._scaling(names, *(self._series(key) for key in ("center", "scale")))
 
-    def _targets(self) -> Scaling:
+    def _targets(self) -> Scaled:
         names = self._names("target_variables" if self.config.has("target_variables") else "target_variable")
         return self._scaling(names, *(self._series(key) for key in ("center", "scale")))
 
@@ -130,7 +133,7 @@ class Run(Source):
         entries = self._scalers.object(key).object("data_vars").value
         return {name: entry.get("data") if isinstance(entry, dict) else None for name, entry in entries.items()}
 
-    def _static(self) -> Scaling:
+    def _static(self) -> Scaled:
         """Attributes in alphabetical order, as the library sorts them, then one number for each basin."""
         names = sorted(self._names("static_attributes", "camels_attributes", "hydroatlas_attributes"))
         old = "camels_attr" if self._scalers.has("camels_attr_means") else "attribute"
@@ -142,15 +145,15 @@ class Run(Source):
         if sorted(map(str, basins.values())) != sorted(map(str, range(len(basins)))):
             raise self.error(BASINS, f"must number the basins from 0 to {len(basins) - 1}")
         ids = tuple(f"basin {name}" for name in sorted(basins, key=lambda name: basins[name]))
-        zeros, ones = np.zeros(len(ids), np.float32), np.ones(len(ids), np.float32)
-        return Scaling(found.names + ids, np.append(found.center, zeros), np.append(found.scale, ones))
+        mean, scale = found.scaler
+        return Scaled(found.names + ids, Scaler(mean + (0.0,) * len(ids), scale + (1.0,) * len(ids)))
 
-    def _scaling(self, names: list[str], center: dict[str, Any], scale: dict[str, Any]) -> Scaling:
+    def _scaling(self, names: list[str], center: dict[str, Any], scale: dict[str, Any]) -> Scaled:
         parts = [Fields(self, SCALER, part) for part in (center, scale)]
         numbers = [[part.number(name) for name in names] for part in parts]
         if 0 in numbers[1]:
             raise self.error(SCALER, f"must scale {names[numbers[1].index(0)]!r} by a number other than 0")
-        return Scaling(tuple(names), *(np.array(part, np.float32) for part in numbers))
+        return Scaled(tuple(names), Scaler(*map(tuple, numbers)))
 
 
 class _Network:
@@ -161,24 +164,21 @@ class _Network:
         self.names = set(saved.names())
         self.made: list[Node] = []
 
-    def nodes(self, dynamic: Scaling, static: Scaling, targets: Scaling, readout: str) -> list[Node]:
-        """From scaled inputs through the embeddings, the cell and the head to scores in units."""
-        value = self.scaled("x_d", dynamic)
-        value = self.embedded(value, "dynamics", len(dynamic.names))
-        if static.names:
-            vector = self.scaled("x_s", static)
-            vector = self.embedded(vector, "statics", len(static.names))
+    def nodes(self, has_static: bool, readout: str) -> list[Node]:
+        """From scaled inputs through the embeddings and the cell to the head."""
+        value = self.embedded("x_d", "dynamics")
+        if has_static:
+            vector = self.embedded("x_s", "statics")
             repeated = self.add("static at every step", Repeat(), vector, value)
             value = self.add("inputs", Concat(), value, repeated)
         cell = CELLS[self.kind]
         arrays = [
-            self.saved.array(f"{cell}.{name}_l0", (None,) * axes)
+            self.array(f"{cell}.{name}_l0", axes)
             for name, axes in (("weight_ih", 2), ("weight_hh", 2), ("bias_ih", 1), ("bias_hh", 1))
         ]
         value = self.add(cell, (lstm if cell == "lstm" else gru)(arrays[0], arrays[1], arrays[2:]), value)
         head = self.dense("head.net.0", self.config.value.get("output_activation"), ("relu", "softplus"))
-        value = self.add("head", head, value if readout == "every" else f"{value}:last")
-        self.add("units", Affine(targets.scale, targets.center), value)
+        self.add("head", head, value if readout == "every" else f"{value}:last")
         return self.made
 
     def add(self, name: str, layer: Layer, *inputs: str) -> str:
@@ -186,11 +186,13 @@ class _Network:
         self.made.append(Node(name, layer, inputs))
         return name
 
-    def scaled(self, port: str, scaling: Scaling) -> str:
-        """The input of a port, scaled."""
-        return self.add(f"{port} scaled", Affine(1 / scaling.scale, -scaling.center / scaling.scale, scaler=True), port)
+    def array(self, name: str, axes: int) -> np.ndarray:
+        """An array of the file, of whatever sizes; whether they fit is checked by the layers."""
+        if name not in self.names:
+            raise self.saved.error(name, "is missing")
+        return self.saved.array(name, (None,) * axes)
 
-    def embedded(self, value: str, which: str, size: int) -> str:
+    def embedded(self, value: str, which: str) -> str:
         """The embedding network of the dynamic or the static inputs, if there is one."""
         spec = self.config.value.get(f"{which}_embedding")
         if not spec:
@@ -208,18 +210,13 @@ class _Network:
             for name in self.names
             if re.fullmatch(rf"{re.escape(place)}\d{{1,4}}\.weight", name)
         )
-        if not numbers:
-            raise self.saved.error(f"{place}0.weight", "is missing")
-        for k in numbers:
-            layer = self.dense(f"{place}{k}", activation if k != numbers[-1] else None, _EMBEDDED)
+        for k in numbers or [0]:
+            layer = self.dense(f"{place}{k}", activation if numbers[-1:] != [k] else None, _EMBEDDED)
             value = self.add(f"{which} {k}", layer, value)
         return value
 
     def dense(self, place: str, activation: Any, known: tuple[str, ...]) -> Dense:
         """A Linear and its activation; one that is not known is linear, as in the library."""
-        for leaf in ("weight", "bias"):
-            if f"{place}.{leaf}" not in self.names:
-                raise self.saved.error(f"{place}.{leaf}", "is missing")
-        V, d = self.saved.array(f"{place}.weight", (None, None)), self.saved.array(f"{place}.bias", (None,))
+        V, d = self.array(f"{place}.weight", 2), self.array(f"{place}.bias", 1)
         name = activation.lower() if isinstance(activation, str) else "linear"
         return Dense(V, d, activation=name if name in known else "linear")

@@ -22,11 +22,6 @@ SUPPORTED = (
     "PyTorch arrays in HDF5, .npz or .safetensors, ONNX, and the folders of neuralhydrology and of LRP_for_LSTM"
 )
 
-NO_PROBABILITY = (
-    "no probability belongs to the scores, since the file has none at its end; say output='softmax' or 'sigmoid' if "
-    "they are logits"
-)
-
 Found = tuple[str, Model, list[str]]  # kind, model, what was assumed
 
 
@@ -74,8 +69,6 @@ def _start_of(path: Path) -> tuple[int, bytes, bool]:
 
 def _reported(path: Path, kind: str, model: Model, notes: list[str], warnings: list[str] | None = None) -> Report:
     """The report on an import, whose model remembers where it came from."""
-    if model.output == "linear":
-        notes = [*notes, NO_PROBABILITY]
     origin = {"imported from": kind, "file": path.name, **({"assumed": "; ".join(notes)} if notes else {})}
     return Report(str(path), kind, replace(model, provenance=origin), tuple(notes), (), tuple(warnings or ()))
 
@@ -93,15 +86,17 @@ def _hdf5(path: Path, size: int, asked: Asked) -> Report:
             model = native.read(file, asked.which)
             _check_hints(file, model, asked)
             return Report(str(path), kind, model)
-        if keras2.recognised(file):
-            kind, model, notes = keras2.read(file, asked.config, asked.custom, asked.which)
-        elif keras3.recognised(file):
-            kind, model, notes = keras3.read_weights(file, asked.config, asked.custom, asked.which)
-        else:
-            _refuse(file, which=asked.which)
-            return _torch(path, "PyTorch arrays in HDF5", file, asked)
-        _check_hints(file, model, asked)
-        return _reported(path, kind, model, notes)
+        if keras2.recognised(file) or keras3.recognised(file):
+            read = keras2.read if keras2.recognised(file) else keras3.read_weights
+            return _keras(path, file, read(file, asked), asked)
+        _refuse(file, which=asked.which)
+        return _torch(path, "PyTorch arrays in HDF5", file, asked)
+
+
+def _keras(path: Path, file: Source, found: Any, asked: Asked) -> Report:
+    if not found.guessed:
+        _check_hints(file, found.model, asked)
+    return _reported(path, found.kind, found.model, found.notes, found.warnings)
 
 
 def _other(path: Path, head: bytes, size: int, asked: Asked) -> Report:
@@ -113,13 +108,14 @@ def _other(path: Path, head: bytes, size: int, asked: Asked) -> Report:
     if torchsave.recognised_legacy(head):
         saved = torchsave.SavedLegacy(str(path), budget, asked.which)
         return _torch(path, saved.kind, saved, asked, saved.described)
+    if onnx.recognised(head):
+        kind, model, notes, warned = onnx.read(path, asked.max_bytes, asked.which, asked.custom)
+        _refuse(file, config=asked.config)
+        _check_hints(file, model, asked)
+        return _reported(path, kind, model, notes, warned)
     _refuse(file, which=asked.which)
     if safetensors.recognised(head, size):
         return _torch(path, "PyTorch arrays in safetensors", safetensors.Safetensors(str(path), budget), asked)
-    if onnx.recognised(head):
-        kind, model, notes = onnx.read(path, asked.max_bytes)
-        _check_hints(file, model, asked)
-        return _reported(path, kind, model, notes)
     if head[:1] == b"\x80" or head[:2] in (b"(d", b"cc", b"c_", b"ct"):
         raise file.error("", "is a pickle, but not one of torch.save; nothing else is read from pickles")
     raise file.error("", f"is of a kind that is not known; supported are {SUPPORTED}")
@@ -129,10 +125,10 @@ def _folder(file: Source, path: Path, asked: Asked) -> Found:
     if (path / "saved_model.pb").exists():
         raise file.error("", "is a SavedModel of TensorFlow, which is not supported; save the model as .keras or .h5")
     if hydrology.recognised(path):
-        _refuse(file, config=asked.config, custom=asked.custom, layers=asked.hints.layers)
-        _refuse(file, activations=asked.hints.activations, output=asked.hints.output)
+        _refuse(file, config=asked.config, custom=asked.custom, layers=asked.layers)
+        _refuse(file, activations=asked.activations, output=asked.output)
         run = hydrology.Run(path, asked.max_bytes, asked.which)
-        return "run of neuralhydrology", run.read(asked.hints.readout), run.notes
+        return "run of neuralhydrology", run.read(asked.readout), run.notes
     _refuse(file, which=asked.which)
     if not reference.recognised(path):
         raise file.error(
@@ -153,9 +149,7 @@ def _zip(path: Path, budget: Budget, asked: Asked) -> Report:
             saved = torchsave.SavedZip(archive, asked.which)
             return _torch(path, saved.kind, saved, asked, saved.described)
         if set(keras3.MEMBERS) <= set(archive.members):
-            kind, model, notes = keras3.read_archive(archive, asked.config, asked.custom, asked.which)
-            _check_hints(archive, model, asked)
-            return _reported(path, kind, model, notes)
+            return _keras(path, archive, keras3.read_archive(archive, asked), asked)
         _refuse(archive, which=asked.which)
         if not all(name.endswith(".npy") for name in archive.members):
             shown = ", ".join(list(archive.members)[:10])

@@ -19,6 +19,11 @@ class Report:
     models: tuple[str, ...] = field(default=())
     warnings: tuple[str, ...] = field(default=())  # those of the notes that `load` warns of
 
+    @property
+    def is_native(self) -> bool:
+        """Whether the file is in our own format, which says everything."""
+        return self.kind.startswith("lrpnumpy ")
+
     def with_names(self, model: Model, notes: list[str]) -> Report:
         """The report on the same network with words and names, and what was assumed about them."""
         if notes:

@@ -38,7 +38,7 @@ OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"
 HELPERS = tuple(
     f"lrpnumpy.kernels.{name}"
     for name in (
-        "elementary", "product", "steps", "inputs", "lstm", "lstm_occlusion", "lstm_decomposition", "gru",
+        "elementary", "product", "steps", "inputs", "secants", "lstm", "lstm_occlusion", "lstm_decomposition", "gru",
         "gru_decomposition", "conv",
     )
 )  # fmt: skip
@@ -46,7 +46,7 @@ MODULES = tuple(
     f"lrpnumpy.kernels.{name}"
     for name in (
         "lstm", "dense", "lstm_occlusion", "lstm_decomposition", "gru", "gru_decomposition", "rnn",
-        "rnn_decomposition", "conv", "pooling", "sums",
+        "rnn_decomposition", "lstm_deeplift", "gru_deeplift", "rnn_deeplift", "conv", "pooling", "sums",
     )
 )  # fmt: skip
 

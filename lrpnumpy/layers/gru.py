@@ -11,6 +11,7 @@ import numpy as np
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.checks import LrpError
 from lrpnumpy.kernels import gru as kernels
+from lrpnumpy.kernels import gru_deeplift
 from lrpnumpy.kernels.steps import NONE
 from lrpnumpy.layers.recurrent import Cell, Read, Sent, relevant
 from lrpnumpy.rules.propagation import Propagation
@@ -42,6 +43,7 @@ class GRU(Cell):
     reset_after: bool = True
 
     KERNELS: ClassVar[Any] = kernels
+    DEEPLIFT: ClassVar[Any] = gru_deeplift
     GATES: ClassVar[str] = "zrn"
     TRACED: ClassVar[int] = 7
     ONE_BLOCK: ClassVar[slice] = slice(2, 3)

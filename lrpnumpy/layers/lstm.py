@@ -10,7 +10,7 @@ import numpy as np
 
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.kernels import lstm as kernels
-from lrpnumpy.kernels import lstm_decomposition, lstm_occlusion
+from lrpnumpy.kernels import lstm_decomposition, lstm_deeplift, lstm_occlusion
 from lrpnumpy.kernels.steps import NONE
 from lrpnumpy.layers.recurrent import Cell, Read, nothing, table_of
 from lrpnumpy.packed import Batch, Change, Part
@@ -39,6 +39,7 @@ class LSTM(Cell):
     recurrent_activation: str = "sigmoid"
 
     KERNELS: ClassVar[Any] = kernels
+    DEEPLIFT: ClassVar[Any] = lstm_deeplift
     OUTPUTS: ClassVar[tuple[str, ...]] = ("", ":last", ":cell")
     GATES: ClassVar[str] = "ifgo"
     TRACED: ClassVar[int] = 9

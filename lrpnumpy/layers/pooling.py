@@ -55,6 +55,8 @@ class Pool(Windowed):
 class MaxPool1D(Pool):
     """The largest value of each window, for each number of a vector. Everything goes to the first step that has it.
 
+    DeepLIFT: to each step of a window the fraction of the way from the reference on which it is the largest.
+
     `padding` is "valid" for none, "same" as in Keras, or (left, right) steps, which never win.
     """
 
@@ -69,8 +71,11 @@ class MaxPool1D(Pool):
         return y
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
-        """The winner takes all."""
+        """The winner takes all; with a reference, to each step its fraction."""
         x, y = ran.inputs[0].rows, ran.outputs[0].rows
+        if how.has_reference:
+            weights = how.winning(_seen(x, ran.trace.rows).swapaxes(0, 1))
+            return [ran.trace.spread(R * weights, len(x))]
         R_x = np.zeros_like(x)
         kernels.to_winners(x, ran.trace.rows, y, R, R_x)
         return [R_x]
@@ -80,8 +85,8 @@ class MaxPool1D(Pool):
         part, x, y = parts[0], ran.inputs[0], ran.outputs[0]
         beta = part.written(x)
         view = self.view(beta.batch)
-        seen = np.concatenate([x.rows, np.full_like(x.rows[:1], -np.inf)]).take(ran.trace.rows, axis=0)
-        won = part.true(Packed(seen.argmax(axis=1), y.batch), view.batch)  # place in each window
+        won = _seen(x.rows, ran.trace.rows).argmax(axis=1)  # place in each window
+        won = part.true(Packed(won, y.batch), view.batch)
         rows = beta.rows[np.take_along_axis(view.rows, won, axis=1), np.arange(won.shape[1])]
         return (self.part_after(ran, parts, Packed(rows, view.batch), part.delta),)
 
@@ -124,6 +129,11 @@ class AvgPool1D(Pool):
         part = parts[0]
         beta, _ = self.forward([part.written(ran.inputs[0])], None)
         return (self.part_after(ran, parts, beta, part.delta),)
+
+
+def _seen(x: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """(Q, width, M) candidates of each window; padding is -inf."""
+    return np.concatenate([x, np.full_like(x[:1], -np.inf)]).take(rows, axis=0)
 
 
 def _count(rows: np.ndarray, R: int, dtype: np.dtype) -> np.ndarray:

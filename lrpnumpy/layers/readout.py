@@ -70,7 +70,10 @@ class Sum(Mean):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Max(Readout):
-    """The maximum over the steps. Everything goes to the first step that reaches it."""
+    """The maximum over the steps. Everything goes to the first step that reaches it.
+
+    DeepLIFT: to each step the fraction of the way from the reference on which it is the largest.
+    """
 
     def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, None]:
         """(R, M) to (n, M)."""
@@ -78,8 +81,11 @@ class Max(Readout):
         return Packed(np.maximum.reduceat(x.batch.unpack(x.rows), x.batch.starts), x.batch.ends), None
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
-        """The winner takes all."""
+        """The winner takes all; with a reference, to each step its fraction."""
         x = ran.inputs[0]
+        if how.has_reference:
+            rows = [how.winning(rows) for rows in x.batch.split(x.rows)]
+            return [R[x.batch.owner] * x.batch.pack(np.concatenate(rows))]
         won = x.batch.step[:, None] == _winners(x)[x.batch.owner]
         return [np.where(won, R[x.batch.owner], R.dtype.type(0))]
 

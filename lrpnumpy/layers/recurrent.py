@@ -17,9 +17,9 @@ import numpy as np
 
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.checks import LrpError, float_array, one_of
-from lrpnumpy.kernels.steps import ALL, NONE, PROP
+from lrpnumpy.kernels.steps import ALL, GRADIENT, NONE, PROP
 from lrpnumpy.layers.base import Keep, Layer, Ran, Size, missing, stacked, takes
-from lrpnumpy.packed import Batch, Change, Packed, Part, longest_first, vectors
+from lrpnumpy.packed import Batch, Change, Packed, Part, longest_first, single, vectors
 from lrpnumpy.rules.propagation import Entry, Propagation
 
 STRAIGHT = NO_IDS = np.empty(0, np.int64)
@@ -88,6 +88,7 @@ class Cell(Layer):
 
     OUTPUTS: ClassVar[tuple[str, ...]] = ("", ":last")  # what comes after "" are the last states
     KERNELS: ClassVar[Any]  # the module with its kernels, and with KINDS and KINDS_SHARED of their coefficients
+    DEEPLIFT: ClassVar[Any]  # the module with the kernel of DeepLIFT's coefficients
     GATES: ClassVar[str]  # their names in the order of U, W and b
     TRACED: ClassVar[int]  # kinds of numbers that keep "trace" keeps of a step
     ONE_BLOCK: ClassVar[slice]  # the gates that receive anything under the rule "all"
@@ -110,6 +111,11 @@ class Cell(Layer):
         self._set(**arrays)
         for name in activations:
             one_of(getattr(self, name), f"{kind}: {name}", tuple(ACTIVATIONS))
+
+    @property
+    def causal(self) -> bool:
+        """It reads forwards."""
+        return True
 
     @property
     def units(self) -> int:
@@ -196,6 +202,14 @@ class Cell(Layer):
     def coefficients(self, read: Read, how: Propagation) -> np.ndarray:
         """The coefficients of a propagation that the forward kernel does not have built in, made from the trace."""
         module = self.KERNELS
+        if how.has_reference:
+            K = np.empty(module.KINDS[GRADIENT] * read.x.batch.R * self.units, self.U.dtype)
+            other, states = how.against(read), "C" if len(read.C) else "Hs"
+            self.DEEPLIFT.coefficients(
+                read.kept, getattr(read, states), other.kept, getattr(other, states), read.x.batch.first,
+                self.codes[NONE], K,
+            )  # fmt: skip
+            return K
         kinds = module.KINDS_SHARED if how.share_bias else module.KINDS[PROP]
         K = np.zeros(kinds * read.x.batch.R * self.units, self.U.dtype)
         parts = zip(read.of_step(self.TRACED), by_step(K, kinds, read.x.batch, self.units), strict=True)
@@ -217,6 +231,9 @@ class Cell(Layer):
         `start` are start states for each sequence; without them they are the layer's own.
         """
         n, R, H, dtype = x.batch.n, x.batch.R, self.units, self.U.dtype
+        is_reference = isinstance(keep, Propagation) and keep.is_noting
+        if is_reference and not start and not cells and (longest := _all_begin_like(x, order)) is not None:
+            return self._read_longest(x, order, longest, keep)
         ids, table = NO_IDS, self.bias_row
         if x.words is not None:
             ids, table = x.words.ids, self.projected(x.words.embedding)
@@ -243,6 +260,12 @@ class Cell(Layer):
         begin = np.stack([one.rows for one in start]) if start else self.start
         self.run_forward(read, self.codes[rule], dtype.type(eps), begin)
         return read
+
+    def _read_longest(self, x: Packed, order: np.ndarray, longest: np.ndarray, keep: Keep) -> Read:
+        """The references of a batch where all begin like the longest: it is read once, and states are repeated."""
+        one = self.read(Packed(longest, single(len(longest))), STRAIGHT, keep, True)
+        states = np.concatenate([one.Hs[:1].repeat(x.batch.n, axis=0), one.h[x.batch.step]])
+        return one._replace(x=x, order=order, Hs=states)
 
     def back(
         self,
@@ -276,6 +299,9 @@ class Cell(Layer):
             nowhere if entry.states is None else np.empty((count, R, H), dtype),
             np.empty((count, n, H), dtype) if started else nowhere,
         )
+        if how.is_noting:
+            how.against(read)
+            return sent
         self.run_backward(read, read.K if len(read.K) else self.coefficients(read, how), how, sent)
         if started and how.times_input:
             entry.array[Entry.START] -= sent.R_start.sum(axis=(0, 2))
@@ -453,6 +479,16 @@ def by_step(numbers: np.ndarray, kinds: int, batch: Batch, H: int) -> list[np.nd
         numbers[kinds * row * H : kinds * end * H].reshape(kinds, end - row, H)
         for row, end in pairwise(batch.first.tolist())
     ]
+
+
+def _all_begin_like(x: Packed, order: np.ndarray) -> np.ndarray | None:
+    """(T, D) the longest sequence in reading order, if all others are what it begins with; else None."""
+    rows, batch = x.rows, x.batch
+    if batch.n == 1 or (rows[: batch.n] != rows[0]).any():  # a quick look at the first step of each
+        return None
+    seen = rows[order] if len(order) else rows
+    longest = seen[batch.first[:-1]]
+    return longest if (seen == longest[batch.step]).all() else None
 
 
 def room_for_inputs(x: Packed, units: int) -> np.ndarray:

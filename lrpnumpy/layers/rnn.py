@@ -10,6 +10,7 @@ import numpy as np
 
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.kernels import rnn as kernels
+from lrpnumpy.kernels import rnn_deeplift
 from lrpnumpy.kernels.steps import NONE
 from lrpnumpy.layers.recurrent import Cell, Read, relevant
 from lrpnumpy.rules.propagation import Propagation
@@ -30,6 +31,7 @@ class RNN(Cell):
     activation: str = "tanh"
 
     KERNELS: ClassVar[Any] = kernels
+    DEEPLIFT: ClassVar[Any] = rnn_deeplift
     GATES: ClassVar[str] = "h"
     TRACED: ClassVar[int] = 2
     ONE_BLOCK: ClassVar[slice] = slice(0, 1)

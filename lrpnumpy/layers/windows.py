@@ -100,10 +100,13 @@ class View(NamedTuple):
     rows: np.ndarray  # (Q, width) row of the input on which each place of a window stands; R for padding
 
     def spread(self, message: np.ndarray, R: int) -> np.ndarray:
-        """(R, M) the same message (Q, M) for every step that a window sees, summed over the windows."""
-        out = np.zeros((R + 1, message.shape[1]), message.dtype)
-        for place in range(self.rows.shape[1]):  # no two windows have the same step at the same place
-            out[self.rows[:, place]] += message
+        """(R, M) messages to the steps that windows see, summed over the windows: (Q, M) the same for every place of a
+        window, or (width, Q, M) one for each.
+        """
+        out = np.zeros((R + 1, message.shape[-1]), message.dtype)
+        each = np.broadcast_to(message, (self.rows.shape[1], *message.shape[-2:]))
+        for place, rows in enumerate(self.rows.T):  # no two windows have the same step at the same place
+            out[rows] += each[place]
         return out[:R]
 
 

@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from lrpnumpy.checks import LrpError, one_of
-from lrpnumpy.methods import decomposition, occlusion, propagated
+from lrpnumpy.methods import decomposition, deeplift, integrated, occlusion, propagated
 from lrpnumpy.methods.base import Method
 from lrpnumpy.rules import Rule
 
 METHODS: dict[str, Method] = {
     method.name: method
-    for method in (*propagated.METHODS, *occlusion.METHODS, *propagated.LRP_METHODS, *decomposition.METHODS)
+    for method in (
+        *propagated.METHODS,
+        *occlusion.METHODS,
+        *propagated.LRP_METHODS,
+        *decomposition.METHODS,
+        *deeplift.METHODS,
+        *integrated.METHODS,
+    )
 }
 
 
 def methods() -> tuple[Method, ...]:
     """All methods: name, one-line description, cost in T, what is conserved, reference, options."""
     return tuple(METHODS.values())
+
+
+def all_options() -> dict[str, tuple[Any, list[str]]]:
+    """Every option that some method has: its field in the record of options, and the methods that have it."""
+    found: dict[str, tuple[Any, list[str]]] = {}
+    for method in METHODS.values():
+        for name, one in method.options.known().items():
+            found.setdefault(name, (one, []))[1].append(method.name)
+    return found
+
+
+def with_users() -> list[tuple[Any, str]]:
+    """Every option, and behind it the methods that have it, for the documentation."""
+    return [(one, f" ({', '.join(having)})") for one, having in all_options().values()]
 
 
 def find(method: str | Rule) -> Method:

@@ -86,12 +86,13 @@ class Method:
     conserves: str  # what the relevances of one input add up to
     variables: Literal["free", "on request", "no"]  # whether it has a value for each variable of a step
     reference: str
-    kind: Literal["gradient", "occlusion", "lrp", "cd"]
+    kind: Literal["gradient", "occlusion", "lrp", "cd", "reference"]
     rule: Rule | None = None
     options: type[Options] = field(default=Options, repr=False)
     keep: Callable[[Request], Keep] = field(default=None, repr=False)  # type: ignore[assignment]
     run: Callable[[Question, list[np.ndarray]], list[Columns]] = field(default=None, repr=False)  # type: ignore[assignment]
     check: Callable[[Request, Model], None] | None = field(default=None, repr=False)
+    advice: Callable[[Request], str] | None = field(default=None, repr=False)  # what to try where relevance is doubtful
 
 
 class Request(NamedTuple):
@@ -101,7 +102,7 @@ class Request(NamedTuple):
     options: Any  # the method's own record
     unit: Unit
     versus: int | None
-    step: int
+    step: int | str  # which prediction, where there is one at every step; "all": that of step k for sequence k
 
     @property
     def with_variables(self) -> bool:
@@ -162,6 +163,40 @@ class Question(NamedTuple):
         """(n,) step of the explained prediction, where there is one at every step."""
         return None if self.rows is None else self.trace.output.batch.step[self.rows]
 
+    def sent_back(self, values: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """Where a way back starts: values (n, C) of the target, less those of the class it is held against.
+
+        It has the shape of all scores.
+        """
+        start, every = np.zeros_like(values), np.arange(len(values))
+        start[every, targets] = values[every, targets]
+        if self.request.versus is not None:
+            start[:, self.request.versus] -= values[:, self.request.versus]
+        if self.rows is None:
+            return start
+        arrives = np.zeros_like(self.trace.scores)
+        arrives[self.rows] = start
+        return arrives
+
+    def columns(self, targets: np.ndarray, values: dict[str, np.ndarray]) -> Columns:
+        """Results from one value for each variable of each input, (R, D)."""
+        summed = {name: np.add.reduce(one, axis=1) for name, one in values.items()}
+        shown, main = values if self.request.with_variables else {}, self.trace.model.main
+        out = Columns(self.scores, targets, summed[main], shown.get(main))
+        for name, other in self.others.items():
+            out.others[name] = Other(other.batch, summed[name], shown.get(name))
+        if self.spans is not None:
+            sums = [np.concatenate(([0], np.cumsum(word))) for word in self.trace.input.batch.split(summed[main])]
+            out.spans = [s[span[:, 1]] - s[span[:, 0]] for s, span in zip(sums, self.spans, strict=True)]
+        return out
+
+    def received(self, columns: Columns) -> np.ndarray:
+        """(n,) what all inputs of each record got."""
+        total = self.trace.input.batch.sums(columns.relevance)
+        for other in columns.others.values():
+            total = total + other.batch.sums(other.relevance)
+        return total
+
     def combined(self, values: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """(n, …, C) to (n, …): the target's value, less that of the class it is held against."""
         out = values[np.arange(len(values)), ..., targets]
@@ -195,10 +230,11 @@ def answer(
     return request.method.run(Question(trace, keep, request, rows, scores, spans), [targets])[0]  # type: ignore[list-item]
 
 
-def _explained_rows(trace: Trace, step: int, positions: np.ndarray) -> np.ndarray:
+def _explained_rows(trace: Trace, step: int | str, positions: np.ndarray) -> np.ndarray:
     """The packed row whose prediction is explained, of each sequence."""
     batch = trace.output.batch
-    steps = np.where(step < 0, batch.lengths + step, step)
+    asked = positions if isinstance(step, str) else np.array(step)
+    steps = np.where(asked < 0, batch.lengths + asked, asked)
     if len(wrong := np.flatnonzero((steps < 0) | (steps >= batch.lengths))):
         length = batch.lengths[wrong[0]]
         raise LrpError(

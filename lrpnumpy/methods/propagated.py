@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.methods.base import Columns, Method, Options, Other, Question, Request, number, option, switch
+from lrpnumpy.methods.base import Columns, Method, Options, Question, Request, number, option, switch
 from lrpnumpy.passes import Passed, backward
 from lrpnumpy.rules import GRADIENT, LRP, RULES, Propagation, Rule
 from lrpnumpy.rules.propagation import Entry
@@ -47,35 +47,22 @@ def run(question: Question, wanted: list[np.ndarray]) -> list[Columns]:
 
 
 def _one(question: Question, targets: np.ndarray) -> Columns:
-    trace, request, scores, x = question.trace, question.request, question.scores, question.trace.input
+    trace, request, scores = question.trace, question.request, question.scores
     is_lrp = request.method.kind == "lrp"
-    start, at = np.zeros(scores.shape, scores.dtype), targets + np.arange(0, scores.size, scores.shape[1])
-    explained = scores.take(at)
-    size = abs(explained)
-    start.put(at, explained if is_lrp else 1)
-    if request.versus is not None:
-        against = scores[:, request.versus]
-        start[:, request.versus] -= against if is_lrp else 1
-        explained, size = explained - against, size + abs(against)
-    arrives = start
-    if question.rows is not None:
-        arrives = np.zeros_like(trace.scores)
-        arrives[question.rows] = start
-    passed = backward(trace, arrives, question.keep, hidden=request.hidden)  # type: ignore[arg-type]
+    start = question.sent_back(scores if is_lrp else np.ones_like(scores), targets)
+    passed = backward(trace, start, question.keep, hidden=request.hidden)  # type: ignore[arg-type]
     values = {
         name: R_x
         if is_lrp or trace.inputs[name].words is not None  # looked-up words come multiplied by their vectors
         else R_x * (R_x if request.method.name == "gradient" else trace.inputs[name].rows)
         for name, R_x in passed.inputs.items()
     }
-    summed = {name: np.add.reduce(one, axis=1) for name, one in values.items()}
-    main = trace.model.main
-    relevance = summed[main]
-    columns = Columns(scores, targets, relevance, values[main] if request.with_variables else None)
-    for name, other in question.others.items():
-        columns.others[name] = Other(other.batch, summed[name], values[name] if request.with_variables else None)
+    columns = question.columns(targets, values)
     if is_lrp:
-        columns.ledger = ledger = _ledger(question, summed, passed)
+        explained, size = question.combined(scores, targets), abs(scores[np.arange(len(scores)), targets])
+        if request.versus is not None:
+            size += abs(scores[:, request.versus])
+        columns.ledger = ledger = _ledger(question, question.received(columns), passed)
         columns.sound = adds_up(ledger["total"], explained, size) & (ledger["largest"] <= TOO_LARGE * abs(explained))
         if request.hidden:
             numbers = {trace.model.nodes[k].name: number for number, k in enumerate(trace.model.numbers)}
@@ -85,22 +72,16 @@ def _one(question: Question, targets: np.ndarray) -> Columns:
                 for direction, states in found
             ]
             columns.hidden.sort(key=lambda one: one[0])
-    if question.spans is not None:
-        sums = [np.concatenate(([0], np.cumsum(word))) for word in x.batch.split(relevance)]
-        columns.spans = [s[span[:, 1]] - s[span[:, 0]] for s, span in zip(sums, question.spans, strict=True)]
     return columns
 
 
-def _ledger(question: Question, relevance: dict[str, np.ndarray], passed: Passed) -> dict[str, np.ndarray]:
+def _ledger(question: Question, inputs: np.ndarray, passed: Passed) -> dict[str, np.ndarray]:
     """Where the score went; the total is summed before anything is rounded to another type."""
-    trace, kept = question.trace, passed.ledger
-    inputs, *others = [trace.inputs[name].batch.sums(rows) for name, rows in relevance.items()]
-    for other in others:
-        inputs = inputs + other
+    kept = passed.ledger
     biases, stabiliser, start, _ = np.add.reduce(kept, axis=0)
     return {
         "inputs": inputs,
-        "biases": kept[trace.model.numbers, Entry.BIASES],
+        "biases": kept[question.trace.model.numbers, Entry.BIASES],
         "stabiliser": stabiliser,
         "initial_state": start,
         "largest": np.maximum.reduce(kept[:, Entry.LARGEST], axis=0),
@@ -122,6 +103,7 @@ def lrp(name: str, description: str, reference: str, rule: Rule) -> Method:
         options=LrpOptions,
         keep=propagation,
         run=run,
+        advice=lambda request: f"try a larger eps than {request.options.eps:g}, or another rule",
     )
 
 

@@ -1,7 +1,8 @@
-"""What flows back through a network: the gradient, and LRP by any rule."""
+"""What flows back through a network: the gradient, LRP by any rule, and DeepLIFT."""
 
+from lrpnumpy.rules.deeplift import DeepLIFT, Notes
 from lrpnumpy.rules.gradient import GRADIENT
 from lrpnumpy.rules.lrp import LRP, RULES, Rule
 from lrpnumpy.rules.propagation import Propagation
 
-__all__ = ["GRADIENT", "LRP", "RULES", "Propagation", "Rule"]
+__all__ = ["GRADIENT", "LRP", "RULES", "DeepLIFT", "Notes", "Propagation", "Rule"]

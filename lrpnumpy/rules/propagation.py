@@ -31,6 +31,8 @@ class Propagation:
     is_epsilon_rule: ClassVar[bool] = False  # gain(z) is 1 / stab(z): a kernel has that built in
     share_bias: bool = False  # what biases and stabilisers would keep is spread over the inputs of each sum
     holds_weights: ClassVar[bool] = False  # attention weights and standard deviations count as constants
+    has_reference: ClassVar[bool] = False  # coefficients are means over the way from a reference, see rules/deeplift.py
+    is_noting: ClassVar[bool] = False  # this is the reference's own way back, on which values are written down
     code: int | None = None  # of a propagation that kernels have built in
     eps: float = 0.0  # stabiliser
 
@@ -55,6 +57,16 @@ class Propagation:
         repeats the sum for each of them. Not asked of a propagation that holds weights.
         """
         return y * (R - total(R * y))
+
+    def against(self, values: Any) -> Any:
+        """What the reference has in place of these values. Only asked of a propagation that has one."""
+        raise TypeError(f"{type(self).__name__} has no reference.")  # pragma: no cover
+
+    def winning(self, x: np.ndarray) -> np.ndarray:
+        """How much of the message at max_k x_k each candidate x (K, …) gets; padding is -inf. Without a reference
+        layers do this themselves: the first winner takes all.
+        """
+        return (np.arange(len(x)).reshape(-1, *[1] * (x.ndim - 1)) == x.argmax(axis=0)).astype(x.dtype)
 
 
 class Entry:

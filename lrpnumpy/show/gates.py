@@ -13,6 +13,7 @@ from lrpnumpy.checks import LrpError
 from lrpnumpy.encode import encode
 from lrpnumpy.model import Model
 from lrpnumpy.predict import trace
+from lrpnumpy.result import InputPart, shown_steps
 from lrpnumpy.show.canvas import FONT, axes_for, figure_of, mark_steps, set_title, stack, stacked_height
 from lrpnumpy.show.parts import short
 
@@ -80,6 +81,9 @@ def _inputs(model: Model, x: Any, T: int) -> tuple[dict[str, np.ndarray], Any]:
     if record.steps != T:
         return {}, None
     labels = record.labels if record.tokens is None else np.array(record.tokens, object)
+    if record.marks is not None:
+        step = InputPart(np.empty(record.length), None, None, record.tokens, None, record.labels, record.marks)
+        labels = np.array(shown_steps(step), object)
     if labels is not None and record.kept is not None:
         labels = labels[record.kept]
     if record.x is None:

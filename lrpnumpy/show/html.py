@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from lrpnumpy.result import Comparison, Explanation, Ledger
+from lrpnumpy.result import Comparison, Explanation, Ledger, ReferenceLedger
 from lrpnumpy.show import svg
 from lrpnumpy.show.color import BLUE, RED, scaled
-from lrpnumpy.show.parts import shown
+from lrpnumpy.show.parts import condensed, shown
 from lrpnumpy.show.sparks import as_features
 from lrpnumpy.show.terminal import legend, title
 
@@ -49,6 +49,7 @@ def inputs(e: Explanation) -> str:
 
 def sentence(e: Explanation) -> str:
     """The words of one explanation on their colours."""
+    e = condensed(e)
     shares = scaled(e.relevance)
     words = [_span(e.shown(t), float(shares[t]), float(e.relevance[t])) for t in range(len(e))]
     return f'<div class="sentence" dir="auto">{" ".join(words)}</div>'
@@ -57,22 +58,17 @@ def sentence(e: Explanation) -> str:
 LEDGER_COLORS = ("#d62828", "#8d99ae", "#e9c46a", "#2a9d8f")
 
 
-def ledger_bar(ledger: Ledger) -> str:
+def ledger_bar(ledger: Ledger | ReferenceLedger) -> str:
     """The ledger as a bar: the share of each entry in the sum of their magnitudes."""
-    entries = {
-        "inputs": float(ledger.inputs),
-        "biases": float(ledger.all_biases),
-        "stabiliser": float(ledger.stabiliser),
-        "initial state": float(ledger.initial_state),
-    }
+    entries = {name: float(value) for name, value in ledger.entries.items()}
     whole = sum(abs(value) for value in entries.values()) or 1.0
     parts = [
         f'<div style="width:{100 * abs(value) / whole:.2f}%;background:{color}" title="{name}: {value:+.4g}"></div>'
-        for (name, value), color in zip(entries.items(), LEDGER_COLORS, strict=True)
+        for (name, value), color in zip(entries.items(), LEDGER_COLORS, strict=False)
     ]
     legend = ", ".join(
         f'<span style="color:{color}">■</span> {name} {value:+.4g}'
-        for (name, value), color in zip(entries.items(), LEDGER_COLORS, strict=True)
+        for (name, value), color in zip(entries.items(), LEDGER_COLORS, strict=False)
     )
     total = float(ledger.total)
     return f'<div class="ledger">{"".join(parts)}</div><div class="note">{legend} = {total:.4g}</div>'
@@ -80,7 +76,7 @@ def ledger_bar(ledger: Ledger) -> str:
 
 def _block(e: Explanation) -> str:
     head = f'<div class="head">{escape(title(e))}</div>'
-    ledger = ledger_bar(e.ledger) if isinstance(e.ledger, Ledger) else ""
+    ledger = ledger_bar(e.ledger) if isinstance(e.ledger, (Ledger, ReferenceLedger)) else ""
     return head + inputs(e) + _note(e) + ledger
 
 

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from lrpnumpy.result import Comparison, Explanation
 from lrpnumpy.show.color import ink, limit, rgb, scaled
-from lrpnumpy.show.parts import Shown, grouped, shown, step_unit
+from lrpnumpy.show.parts import Shown, condensed, grouped, shown, step_unit
 from lrpnumpy.show.sparks import as_features
 from lrpnumpy.show.terminal import title
 
@@ -27,7 +27,7 @@ def escape(text: str) -> str:
 
 def sentence(e: Explanation) -> str:
     """The words of an explanation of one class, each in a box of its colour; needs the package xcolor."""
-    words = []
+    e, words = condensed(e), []
     for t, share in enumerate(scaled(e.relevance)):
         back = rgb(float(share))
         color, front = (",".join(map(str, c)) for c in (back, ink(back)))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from lrpnumpy.checks import LrpError
-from lrpnumpy.result import Explanation, shown_steps
+from lrpnumpy.result import PAD, Explanation, Mark, shown_steps
 
 NAME = 28  # a longer name is cut
 COLUMNS = 400  # more steps than this share columns of a map
@@ -82,6 +83,18 @@ def shown(e: Explanation, what: str, x: Any = None) -> list[Shown]:
         labels = part.labels if part.tokens is None else part.tokens
         found.append(Shown(name, relevance, values, names, labels if part.marks is None else shown_steps(part)))
     return found
+
+
+def condensed(e: Explanation) -> Explanation:
+    """The same for a sentence: each run of padding of one class is one step, whose relevance is their sum."""
+    if e.marks is None or not e.padding:
+        return e
+    is_padding = e.marks == Mark.PADDING
+    starts = np.flatnonzero(~(is_padding & np.concatenate(([False], is_padding[:-1]))))  # all but the rest of a run
+    counts = np.diff([*starts, len(e)])
+    words = [e.shown(t) if n == 1 else f"{PAD}×{n}" for t, n in zip(starts.tolist(), counts, strict=True)]
+    gone: dict[str, Any] = dict.fromkeys(("variables", "values", "labels", "marks", "spans"))
+    return replace(e, relevance=np.add.reduceat(e.relevance, starts), tokens=tuple(words), **gone)
 
 
 def by_variable(e: Explanation, what: str) -> Explanation:

@@ -11,9 +11,9 @@ from typing import Any, Literal, TextIO
 
 import numpy as np
 
-from lrpnumpy.result import UNKNOWN, Comparison, Explanation, Ledger, Mark, SpanLedger
+from lrpnumpy.result import UNKNOWN, Comparison, Explanation, Mark, ReferenceLedger, SpanLedger
 from lrpnumpy.show.color import RGB, ink, rgb, scaled
-from lrpnumpy.show.parts import shown
+from lrpnumpy.show.parts import condensed, shown
 from lrpnumpy.show.sparks import as_features, spark_map
 
 Color = Literal["auto", "never", "256", "truecolor"]
@@ -88,20 +88,14 @@ def is_regression(e: Explanation) -> bool:
     return e.output_unit is not None or (len(e.scores) == 1 and e.probabilities is None)
 
 
-def reference_score(e: Explanation) -> float | None:
-    """What the network says of the reference, for methods that have one."""
-    found = getattr(e.ledger, "reference", None)
-    return None if found is None else float(found)
-
-
 def title(e: Explanation) -> str:
     """What is explained: the class, its score and probability, the method; of a regression its value and unit."""
     if is_regression(e):
         name = f"{e.name_of(e.target)} " if e.classes else ""
         unit = f" {e.output_unit}" if e.output_unit else ""
         text = f"{e.method}: why {name}{e.scores[e.target]:.4g}{unit}?"
-        if (reference := reference_score(e)) is not None:
-            gap = float(e.scores[e.target]) - reference
+        if isinstance(e.ledger, ReferenceLedger):
+            gap = e.ledger.score - e.ledger.reference
             text += f"  {abs(gap):.4g}{unit} {'above' if gap >= 0 else 'below'} the reference"
         return text
     text = f"{e.method}: why {e.name_of(e.target)!r}"
@@ -117,15 +111,9 @@ def ledger_line(ledger: Any) -> str:
     """Where the score went, in one line."""
     if isinstance(ledger, SpanLedger):
         return f"left unassigned by the words: {ledger.unassigned:+.4g}, of {ledger.total[0]:.4g}"
-    if not isinstance(ledger, Ledger):
+    if ledger is None:
         return ""
-    entries = {
-        "inputs": ledger.inputs,
-        "biases": ledger.all_biases,
-        "stabiliser": ledger.stabiliser,
-        "initial state": ledger.initial_state,
-    }
-    parts = [f"{name} {value:+.4g}" for name, value in entries.items()]
+    parts = [f"{name} {value:+.4g}" for name, value in ledger.entries.items()]
     return f"ledger: {', '.join(parts)}  = {ledger.total:.4g}"
 
 
@@ -165,7 +153,8 @@ def render(e: Explanation, color: Color = "auto", stream: TextIO | None = None, 
         if part.name != e.name:
             parts.append(f"input {_clean(part.name)!r}")
         if e.tokens and part.name == e.name:
-            parts.append(sentence(_words(e), scaled(e.relevance), colors, width))
+            short = condensed(e)
+            parts.append(sentence(_words(short), scaled(short.relevance), colors, width))
         elif not one.tokens:
             parts.append(spark_map(part, width, lambda text, share: paint(text, share, colors), _clean))
         parts.append(table(one))
@@ -181,7 +170,8 @@ def render_comparison(
     """Several methods on one input: the sentence once a method, then a table with one column a method."""
     colors = palette(color, stream)
     width = width or shutil.get_terminal_size().columns
-    every = [e.for_class(e.predicted) if e.target == "all" else e for e in comparison]
+    single = [e.for_class(e.predicted) if e.target == "all" else e for e in comparison]
+    note, every = legend(single[0]), [*map(condensed, single)]
     first, lines = every[0], []
     shares = [scaled(e.relevance) for e in every]
     wide = max(len(e.method) for e in every)
@@ -197,4 +187,4 @@ def render_comparison(
         cells = "".join(f"{e.relevance[t]:>+{max(11, len(e.method) + 2)}.3g}" for e in every)
         lines.append(word + " " * (size - columns(word)) + cells)
     head = title(first).split(": ", 1)[1]
-    return "\n".join([head, "", *lines, *filter(None, [legend(first)])])
+    return "\n".join([head, "", *lines, *filter(None, [note])])

@@ -11,10 +11,11 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
 from lrpnumpy.checks import LrpError
-from lrpnumpy.result import Comparison, Explanation, Ledger
+from lrpnumpy.result import Comparison, Explanation, Ledger, ReferenceLedger
 from lrpnumpy.show.canvas import FONT, axes_for, figure_of, line_color, new_picture, unit_label
 from lrpnumpy.show.color import ink, rgb, scaled
 from lrpnumpy.show.html import LEDGER_COLORS
+from lrpnumpy.show.parts import condensed
 from lrpnumpy.show.terminal import title
 
 WORD = 11  # points
@@ -30,8 +31,8 @@ def _each(items: Explanation | Comparison | Sequence[Explanation]) -> list[tuple
     several = len({e.method for e in single}) == len(single) > 1
     found = []
     for k, e in enumerate(single):
-        found.append((e.method if several and k else title(e), e))
-        found += [(f"input {name!r}", e.of_input(name)) for name in e.others]
+        found.append((e.method if several and k else title(e), condensed(e)))
+        found += [(f"input {name!r}", condensed(e.of_input(name))) for name in e.others]
     return found
 
 
@@ -95,18 +96,12 @@ def _word(
 
 def ledger(e: Explanation, ax: Axes | None = None, width: float = 8.0) -> Figure:
     """Where the score went: one bar, positive entries to the right of zero and negative ones to the left."""
-    if e.target == "all" or not isinstance(e.ledger, Ledger):
-        raise LrpError("ledger must get an explanation of one class by LRP, which has a ledger.")
-    entries = {
-        "inputs": e.ledger.inputs,
-        "biases": e.ledger.all_biases,
-        "stabiliser": e.ledger.stabiliser,
-        "initial state": e.ledger.initial_state,
-    }
+    if e.target == "all" or not isinstance(e.ledger, (Ledger, ReferenceLedger)):
+        raise LrpError("ledger must get an explanation of one class by LRP, or by a method with a reference.")
     ax = axes_for(ax, width, 1.6)
     ink = line_color(ax)
     ends = {True: 0.0, False: 0.0}
-    for (name, value), color in zip(entries.items(), LEDGER_COLORS, strict=True):
+    for (name, value), color in zip(e.ledger.entries.items(), LEDGER_COLORS, strict=False):
         up = bool(value >= 0)
         ax.barh(0, value, left=ends[up], color=color, label=f"{name} {value:+.3g}")
         ends[up] += float(value)

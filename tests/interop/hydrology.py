@@ -24,7 +24,8 @@ RUNS = {
     "lstm_old": {"model": "embcudalstm", "static_attributes": STATIC, "statics_embedding": EMBEDDING},
     "gru_static": {"model": "gru", "static_attributes": STATIC, "output_activation": "softplus"},
     "gru_every": {
-        "model": "gru", "predict_last_n": 4, "custom_normalization": {"rain": {"centering": "None", "scaling": "minmax"}},
+        "model": "gru", "predict_last_n": 4,
+        "custom_normalization": {"rain": {"centering": "None", "scaling": "minmax"}},
     },
 }  # fmt: skip
 UNKNOWN = {"ealstm": {"model": "ealstm", "static_attributes": STATIC}}
@@ -76,7 +77,10 @@ def trained(folder, given, target):
         for handler in [one for one in logging.getLogger().handlers if isinstance(one, logging.FileHandler)]:
             logging.getLogger().removeHandler(handler)  # its file goes away
             handler.close()
-        shutil.copytree(config.run_dir, target, dirs_exist_ok=True)
+        keep = shutil.ignore_patterns("*.log", "img_log", "optimizer*", "model_epoch001.pt")
+        shutil.copytree(config.run_dir, target, dirs_exist_ok=True, ignore=keep)
+        text = (target / "config.yml").read_text()
+        (target / "config.yml").write_text(text.replace(str(folder), "data").replace(scratch, "runs"))
     return config
 
 
@@ -114,7 +118,7 @@ def written(folder):
             x = {"x_d": series.tolist()}
             if given.get("static_attributes"):
                 x["x_s"] = [70.0, 2.5] + [float(basins["south"] == k) for k in range(len(basins))]
-            yield name, {"x": x, "scores": (y if config.predict_last_n > 1 else y[-1]).tolist()}
+            yield name, {"load": {}, "x": x, "scores": (y if config.predict_last_n > 1 else y[-1]).tolist()}
         for name, given in UNKNOWN.items():
             trained(days, given, folder / name)
 

@@ -143,6 +143,7 @@ RESTATED = {
     "MultiHeadAttention": attention,
     "Square": lambda layer, x: x * x,
     "SumAll": lambda layer, x: (x.mean() if layer.mean else x.sum())[None],
+    "TwoClasses": lambda layer, x: torch.cat([-x, x], dim=-1),
 }
 
 

@@ -1,0 +1,165 @@
+"""Integrated gradients: the mean gradient on the straight line from a reference to the input, times their difference.
+
+    R_i = (x_i - x0_i) ∫_0^1 df/dx_i (x0 + a (x - x0)) da          Sundararajan, Taly & Yan, ICML 2017
+
+The integral is taken by Gauss' rule. Relevances add up to f(x) - f(x0) but for its error, the gap: so the error is
+known, and the number of nodes is doubled until it is small enough. With several references relevance is the mean over
+them: expected gradients (Erion et al. 2021).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from lrpnumpy.checks import LrpError, whole
+from lrpnumpy.methods.base import Columns, Method, Question, Request, number, option
+from lrpnumpy.methods.reference import ReferenceOptions, finished, reference_scores
+from lrpnumpy.model import Model
+from lrpnumpy.packed import Batch, Packed, at_once
+from lrpnumpy.passes import backward, forward
+from lrpnumpy.rules import GRADIENT
+
+FEWEST, MOST = 4, 256  # nodes
+GAPS = {4: 1e-3, 8: 1e-6}  # by the bytes of a number
+
+
+@dataclass(frozen=True)
+class IntegratedOptions(ReferenceOptions):
+    """The options of integrated gradients."""
+
+    nodes: int | None = option(
+        None,
+        "number of nodes of the integral; None for as many as the gap needs",
+        check=lambda value, name, model: None if value is None else whole(value, name, 1),
+        flag=int,
+    )
+    gap: float | None = option(
+        None,
+        "how far relevances may miss f(x) - f(reference), of the larger score; by default 1e-6 in float64, 1e-3 in "
+        "float32, or anything where `nodes` are given",
+        check=lambda value, name, model: None if value is None else number(value, name, model),
+        flag=float,
+    )
+
+    @classmethod
+    def checked(cls, method: Method, model: Model, given: dict[str, Any]) -> Any:
+        """The options; a gap is either reached or measured."""
+        if given.get("nodes") is not None and given.get("gap") is not None:
+            raise LrpError("nodes must be None where a gap is asked for, got both; the gap is measured in any case.")
+        return super().checked(method, model, given)
+
+    def most_gap(self, dtype: np.dtype) -> float:
+        """How large the gap may be, of max(|f(x)|, |f(reference)|)."""
+        if self.gap is not None:
+            return self.gap
+        return np.inf if self.nodes is not None else GAPS[dtype.itemsize]
+
+
+@lru_cache
+def gauss(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights of Gauss' rule with so many nodes on the line from 0 to 1."""
+    nodes, weights = np.polynomial.legendre.leggauss(count)
+    return (nodes + 1) / 2, weights / 2
+
+
+Rows = dict[str, np.ndarray]
+
+
+def integrals(
+    model: Model, x: dict[str, Packed], x0: dict[str, Packed], starts: list[np.ndarray], count: int
+) -> list[Rows]:
+    """Relevance (R, D) of each input, for each message at the scores: by so many nodes, as many at a time as pay."""
+    dtype, steps = model.dtype, {name: one.rows - x0[name].rows for name, one in x.items()}
+    sums: list[Rows] = [{name: np.zeros_like(one) for name, one in steps.items()} for _ in starts]
+    nodes, weights = gauss(count)
+    size = max(1, at_once(model.width) // x[model.main].batch.n)
+    for k in range(0, count, size):
+        a, w = nodes[k : k + size].astype(dtype), weights[k : k + size].astype(dtype)
+        # Each row once for each node, side by side: in the packed batch of repeated sequences this is their order.
+        points = {
+            name: Packed(
+                (x0[name].rows[:, None] + a[:, None] * step[:, None]).reshape(-1, step.shape[1]),
+                Batch(x[name].batch.lengths.repeat(len(a))),
+            )
+            for name, step in steps.items()
+        }
+        trace = forward(model, points, GRADIENT)
+        for total, start in zip(sums, starts, strict=True):
+            for name, slope in backward(trace, start.repeat(len(a), axis=0), GRADIENT).inputs.items():
+                total[name] += w @ slope.reshape(-1, len(a), slope.shape[1])
+    return [{name: one * steps[name] for name, one in total.items()} for total in sums]
+
+
+def run(question: Question, wanted: list[np.ndarray]) -> list[Columns]:
+    """Results for each of the wanted targets."""
+    trace, options = question.trace, question.request.options
+    values: list[Rows] = [{name: np.zeros_like(x.rows) for name, x in trace.inputs.items()} for _ in wanted]
+    scores = np.zeros_like(question.scores)
+    for k in range(len(options.reference.each)):
+        x0 = options.reference.packed(k, trace.inputs)
+        of_reference = reference_scores(question, forward(trace.model, x0).scores)
+        scores += of_reference / scores.dtype.type(len(options.reference.each))
+        for total, found in zip(values, _refined(question, wanted, x0, of_reference), strict=True):
+            for name, part in found.items():
+                total[name] += part / part.dtype.type(len(options.reference.each))
+    return [finished(question, targets, total, scores) for targets, total in zip(wanted, values, strict=True)]
+
+
+def _refined(
+    question: Question, wanted: list[np.ndarray], x0: dict[str, Packed], of_reference: np.ndarray
+) -> list[Rows]:
+    """The integrals of all sequences, each with as many nodes as it needs."""
+    trace, options = question.trace, question.request.options
+    starts = [question.sent_back(np.ones_like(question.scores), targets) for targets in wanted]
+    scores = [[question.combined(f, targets) for f in (question.scores, of_reference)] for targets in wanted]
+    count = options.nodes or FEWEST
+    found = integrals(trace.model, trace.inputs, x0, starts, count)
+    while options.nodes is None and count < MOST:
+        missed = np.zeros(len(question.scores), bool)
+        for (f, f0), rows in zip(scores, found, strict=True):
+            got = sum(trace.inputs[name].batch.sums(one.sum(axis=1)) for name, one in rows.items())
+            missed |= ~(abs(f - f0 - got) <= options.most_gap(f.dtype) * np.maximum(abs(f), abs(f0)))
+        if not missed.any():
+            break
+        count *= 2
+        some = {name: missed[x.batch.owner] for name, x in trace.inputs.items()}
+        again = integrals(
+            trace.model,
+            {name: _taken(x, some[name], missed) for name, x in trace.inputs.items()},
+            {name: _taken(x, some[name], missed) for name, x in x0.items()},
+            [start[missed[trace.output.batch.owner]] for start in starts],
+            count,
+        )
+        for rows, better in zip(found, again, strict=True):
+            for name, one in better.items():
+                rows[name][some[name]] = one
+    return found
+
+
+def _taken(x: Packed, rows: np.ndarray, sequences: np.ndarray) -> Packed:
+    return Packed(x.rows[rows], Batch(x.batch.lengths[sequences]))
+
+
+def _advice(request: Request) -> str:
+    return f"kinks (relu, maxima) keep it so large with {MOST} nodes; try a larger gap, or deeplift, which has none"
+
+
+METHODS = (
+    Method(
+        name="integrated-gradients",
+        description="mean gradient on the line from a reference, times the difference; several: expected gradients",
+        cost="Θ(T), times nodes",
+        conserves="f_c(x) - f_c(reference), less the gap",
+        variables="free",
+        reference="Sundararajan et al. 2017",
+        kind="reference",
+        options=IntegratedOptions,
+        keep=lambda request: None,
+        run=run,
+        advice=_advice,
+    ),
+)

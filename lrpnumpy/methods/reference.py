@@ -1,0 +1,186 @@
+"""What methods with a reference share: the references that users pass in, checked; and the ledger.
+
+A reference is an input that the network's answer is compared with. Relevances add up to f(x) - f(reference).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lrpnumpy.checks import LrpError, check_shape, numbers
+from lrpnumpy.encode import Encoded, encode_all, encode_port
+from lrpnumpy.methods.base import Columns, Method, Options, Question, option
+from lrpnumpy.model import Input, Model
+from lrpnumpy.packed import Packed
+
+GAP = 1e-3  # of max(|f(x)|, |f(reference)|): how much relevances may miss f(x) - f(reference) by rounding
+KNOWN = ("zero", "mean", "unknown", "padding")  # references with a name; any other word stands for itself
+
+
+class References(NamedTuple):
+    """The references as given, checked."""
+
+    said: str | list[str]  # as results note them
+    each: tuple[dict[str, np.ndarray], ...]  # of every reference, by input: (1, D) for every step, or (T, D)
+
+    def packed(self, k: int, inputs: Mapping[str, Packed]) -> dict[str, Packed]:
+        """The k-th reference for a batch of records: as many rows as these have."""
+        out = {}
+        for name, x in inputs.items():
+            value, T = self.each[k][name].astype(x.rows.dtype, copy=False), x.batch.lengths[0]
+            if 1 < len(value) < T:
+                raise LrpError(
+                    f"reference must have at least as many steps as the input, {T}, got {len(value)}; a vector "
+                    f"({value.shape[1]},) serves every length."
+                )
+            out[name] = Packed(value[x.batch.step if len(value) > 1 else np.zeros_like(x.batch.step)], x.batch)
+        return out
+
+
+@dataclass(frozen=True)
+class ReferenceOptions(Options):
+    """The options of methods with a reference."""
+
+    reference: Any = option(
+        "zero",
+        'what the input is compared with: "zero" (as the network sees it: behind a scaler that is the mean), a vector '
+        '(D,), a sequence of at least T steps, "mean" for the mean step of `data`, a word, "unknown" or "padding"; a '
+        "list of these for the mean over several; of a network with several inputs a dict",
+        flag=str,
+    )
+    data: Any = option(None, 'sequences of which reference="mean" is the mean step')
+
+    @classmethod
+    def checked(cls, method: Method, model: Model, given: dict[str, Any]) -> Options:
+        """The options, with the references read."""
+        given = dict(given)
+        found = references(model, given.pop("reference", "zero"), given.pop("data", None))
+        return super().checked(method, model, {**given, "reference": found})
+
+    def shown(self) -> dict[str, Any]:
+        """For the record of a result."""
+        return {**super().shown(), "reference": self.reference.said}
+
+    def most_gap(self, dtype: np.dtype) -> float:
+        """How large the gap may be, of max(|f(x)|, |f(reference)|)."""
+        return GAP
+
+
+def references(model: Model, value: Any, data: Any = None) -> References:
+    """What users pass in as `reference` and `data`."""
+    every = value if _is_several(value) else [value]
+    if not len(every):
+        raise LrpError("reference must be at least one, got an empty list.")
+    mean = None if data is None else _mean(model, data)
+    each, said = [], []
+    for one in every:
+        given = one if isinstance(one, Mapping) else {}
+        if isinstance(one, Mapping) and (unknown := [name for name in one if name not in model.ports]):
+            raise LrpError(f"reference must name inputs of the network, {', '.join(model.ports)}, got {unknown[0]!r}.")
+        if not isinstance(one, Mapping):
+            if len(model.ports) > 1 and not (isinstance(one, str) and one in KNOWN):
+                raise LrpError(
+                    f"reference must be a dict with the inputs {', '.join(map(repr, model.ports))}, or 'zero' or "
+                    f"'mean' for all of them, got {one if isinstance(one, str) else type(one).__name__!r}."
+                )
+            given = dict.fromkeys(model.ports, one)
+        arrays = {
+            name: _read(port, given.get(name, "zero"), None if mean is None else mean[name], f"reference of {name!r}")
+            for name, port in model.ports.items()
+        }
+        each.append(arrays)
+        said.append(one if isinstance(one, str) else _digest(arrays.values()))
+    if len(said) > 3:
+        said = [f"{len(said)} references, {_digest(array for one in each for array in one.values())}"]
+    return References(said[0] if len(said) == 1 else said, tuple(each))
+
+
+def _is_several(value: Any) -> bool:
+    """Whether these are several references: a list of arrays, words or dicts, or an array (N, T, D)."""
+    if isinstance(value, np.ndarray):
+        return value.ndim == 3
+    return (
+        isinstance(value, Sequence)
+        and not isinstance(value, str)
+        and all(isinstance(one, (str, np.ndarray, Mapping)) for one in value)
+    )
+
+
+def _read(port: Input, value: Any, mean: np.ndarray | None, where: str) -> np.ndarray:
+    """One reference of one input: (1, D) for every step, or (T, D)."""
+    embedding = port.embedding
+    if isinstance(value, str):
+        if value == "zero":
+            return np.zeros((1, port.size), port.dtype)  # type: ignore[arg-type]
+        if value == "mean":
+            if mean is None:
+                raise LrpError(f"{where} must come with data=… where it is 'mean': the sequences to take the mean of.")
+            return mean
+        if embedding is None:
+            raise LrpError(f"{where} must be 'zero', 'mean' or numbers, as the input has no words, got {value!r}.")
+        row = {"unknown": embedding.unknown_row, "padding": -1 if embedding.mask is None else embedding.mask}.get(value)
+        if row is None:
+            return _vectors(encode_port(port, [value], [where])[0])
+        if row < 0:
+            raise LrpError(f"{where} must be something that the embedding has, got {value!r}; try 'zero' or a word.")
+        return embedding.E[row][None]
+    array = value if isinstance(value, np.ndarray) else np.array(value)
+    if embedding is not None and array.dtype.kind in "iu":  # token ids
+        return _vectors(encode_port(port, [np.atleast_1d(array)], [where])[0])
+    array = np.atleast_2d(array)
+    check_shape(array, f"{where}, a vector or a sequence,", (None, port.size))
+    return port.scaled(numbers(array, where, port.given_dtype))
+
+
+def _vectors(one: Encoded) -> np.ndarray:
+    return one.embedding.E[one.ids] if one.x is None else one.x  # type: ignore[union-attr]
+
+
+def _mean(model: Model, data: Any) -> dict[str, np.ndarray]:
+    """(1, D) the mean over all steps of some records, of each input."""
+    records = encode_all(model, data)
+    if not records:
+        raise LrpError("data must have at least one sequence, got none.")
+    found = {}
+    for name in model.ports:
+        parts = [one if name == model.main else one.others[name] for one in records]  # type: ignore[index]
+        mean = np.concatenate([_vectors(part) for part in parts]).mean(axis=0, keepdims=True)
+        found[name] = model.ports[name].scaled(mean)
+    return found
+
+
+def _digest(arrays: Any) -> str:
+    state = hashlib.sha256()
+    shapes = []
+    for array in arrays:
+        state.update(f"{array.dtype}{array.shape}".encode() + np.ascontiguousarray(array).tobytes())
+        shapes.append(str(array.shape))
+    return f"given {', '.join(shapes[:3])}, sha256 {state.hexdigest()[:16]}"
+
+
+def reference_scores(question: Question, scores: np.ndarray) -> np.ndarray:
+    """(n, C) scores of a reference's forward pass at the explained predictions."""
+    return scores if question.rows is None else scores[question.rows]
+
+
+def finished(
+    question: Question, targets: np.ndarray, values: dict[str, np.ndarray], of_reference: np.ndarray
+) -> Columns:
+    """Results with their ledger, from the relevance (R, D) of each input and the scores (n, C) of the reference."""
+    columns = question.columns(targets, values)
+    inputs = question.received(columns)
+    score, reference = (question.combined(scores, targets) for scores in (question.scores, of_reference))
+    columns.ledger = {"inputs": inputs, "score": score, "reference": reference, "gap": score - reference - inputs}
+    columns.sound = is_sound(columns.ledger, question.request.options)
+    return columns
+
+
+def is_sound(ledger: Mapping[str, np.ndarray], options: Any) -> np.ndarray:
+    """Whether relevances add up to f(x) - f(reference) as closely as they should."""
+    gap, size = ledger["gap"], np.maximum(abs(ledger["score"]), abs(ledger["reference"]))
+    return abs(gap) <= options.most_gap(gap.dtype) * size

@@ -1,0 +1,131 @@
+"""DeepLIFT: how much each value differs from that of a reference input, sent back so that it adds up.
+
+Rescale rule, products split evenly: Shrikumar, Greenside & Kundaje, ICML 2017. Every coefficient is the mean of a
+derivative on the straight line from the reference to the input, for one elementary function at a time:
+
+    y = F(z)              (y - y0) / (z - z0)
+    y = gate * signal     (signal + signal0) / 2 to the gate, (gate + gate0) / 2 to the signal
+    y = max_k x_k         to x_k the fraction of the line on which it is the largest
+
+On the way back a layer asks for the same coefficients in the same order, whatever its input was. So the reference's way
+back goes first: `Notes` writes down the values that were asked about, and `DeepLIFT` finds them there, one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from lrpnumpy.activations import ACTIVATIONS, Activation
+from lrpnumpy.rules.propagation import Propagation
+
+
+class Notes(Propagation):
+    """The reference's way back: values are written down, messages do not matter."""
+
+    has_reference: ClassVar[bool] = True
+    is_noting: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+
+    def against(self, values: Any) -> Any:
+        """Write values down."""
+        self.values.append(values)
+        return values
+
+    def product(self, gate: np.ndarray, signal: np.ndarray) -> tuple[Any, Any, Any]:
+        """Write both down."""
+        return super().product(*self.against((gate, signal)))
+
+    def slope(self, activation: str | Activation, z: np.ndarray, y: np.ndarray) -> Any:
+        """Write z and y down."""
+        return self.against((z, y))[0].dtype.type(1)
+
+    def softmax(self, R: np.ndarray, z: np.ndarray, y: np.ndarray, total: Callable[[np.ndarray], np.ndarray]) -> Any:
+        """Write z and y down."""
+        self.against((z, y))
+        return R
+
+    def winning(self, x: np.ndarray) -> np.ndarray:
+        """Write the candidates down."""
+        return np.zeros_like(self.against(x))
+
+
+class DeepLIFT(Propagation):
+    """One way back, with the values that were noted on that of the reference."""
+
+    has_reference: ClassVar[bool] = True
+
+    def __init__(self, notes: Notes) -> None:
+        self._values = iter(notes.values)
+
+    def against(self, values: Any) -> Any:
+        """What the reference has in place of these values."""
+        return next(self._values)
+
+    def product(self, gate: np.ndarray, signal: np.ndarray) -> tuple[Any, Any, Any]:
+        """The mean of the other side, to each."""
+        gate0, signal0 = self.against((gate, signal))
+        half = gate.dtype.type(0.5)
+        return half * (signal + signal0), half * (gate + gate0), gate.dtype.type(0)
+
+    def slope(self, activation: str | Activation, z: np.ndarray, y: np.ndarray) -> Any:
+        """The mean slope."""
+        z0, y0 = self.against((z, y))
+        return (ACTIVATIONS[activation] if isinstance(activation, str) else activation).secant(z, z0, y, y0)
+
+    def softmax(self, R: np.ndarray, z: np.ndarray, y: np.ndarray, total: Callable[[np.ndarray], np.ndarray]) -> Any:
+        """y = E r with E = exp(z) and r = 1 / sum E: two functions of their own, and a product that is split evenly.
+
+        With u = (E - E0) / (z - z0) the message to z is 1/2 [u r (R - sum R y0) + u r0 (R - sum R y)]. E and r may be
+        too large for a number; u r and u r0 follow from y, y0 and the ratio of the two sums.
+        """
+        z0, y0 = self.against((z, y))
+        d, half = z - z0, z.dtype.type(0.5)
+        ratio = np.exp(total(_share_of_log_sum(z, y)) - total(_share_of_log_sum(z0, y0)))  # r0 / r
+        size = abs(d)
+        mean = np.where(size == 0, size.dtype.type(1), -np.expm1(-size) / np.where(size == 0, size.dtype.type(1), size))
+        u_r = np.where(d > 0, y, y0 / ratio) * mean
+        u_r0 = np.where(d > 0, y * ratio, y0) * mean
+        return half * (u_r * (R - total(R * y0)) + u_r0 * (R - total(R * y)))
+
+    def winning(self, x: np.ndarray) -> np.ndarray:
+        """The fraction of the line from the reference on which each candidate is the largest."""
+        return fractions(x, self.against(x))
+
+
+def _share_of_log_sum(z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """y (z - log y): each term of a softmax knows log sum exp(z) = z - log y, and the sum of y is 1."""
+    seen = y > 0
+    return np.where(seen, y * (z - np.log(np.where(seen, y, y.dtype.type(1)))), y.dtype.type(0))
+
+
+def fractions(x: np.ndarray, x0: np.ndarray) -> np.ndarray:
+    """For candidates x (K, …) that move on straight lines from x0, the fraction of the way on which each is largest.
+
+    The winner at the start stays until the first other line crosses it, which then is the winner, and so on. Of equal
+    candidates the first counts. Where a candidate is -inf in both, it never wins.
+    """
+    never = x.dtype.type(-np.inf)
+    slope = np.where(x0 == never, never, x - x0)
+    won = _first_largest(np.where(x0 == x0.max(axis=0), slope, never))
+    out, now = np.zeros_like(x), np.zeros_like(x[0])[None]
+    while True:
+        gain = slope - np.take_along_axis(slope, won, axis=0)
+        faster = gain > 0
+        behind = np.take_along_axis(x0, won, axis=0) - np.where(faster, x0, 0)
+        when = np.where(faster, behind / np.where(faster, gain, 1), np.inf)
+        following = np.maximum(when.min(axis=0, keepdims=True), now)
+        end = np.minimum(following, 1).astype(x.dtype)
+        np.put_along_axis(out, won, np.take_along_axis(out, won, axis=0) + end - now, axis=0)
+        if (following >= 1).all():
+            return out
+        crossing = _first_largest(np.where(faster & (when <= following), slope, never))
+        won, now = np.where(following < 1, crossing, won), end
+
+
+def _first_largest(x: np.ndarray) -> np.ndarray:
+    return x.argmax(axis=0)[None]
