@@ -93,7 +93,9 @@ def title(e: Explanation) -> str:
     if is_regression(e):
         name = f"{e.name_of(e.target)} " if e.classes else ""
         unit = f" {e.output_unit}" if e.output_unit else ""
-        text = f"{e.method}: why {name}{e.scores[e.target]:.4g}{unit}?"
+        windows = (e.options or {}).get("windows")
+        mean = f", the mean of {windows} windows" if windows else ""
+        text = f"{e.method}: why {name}{e.scores[e.target]:.4g}{unit}{mean}?"
         if isinstance(e.ledger, ReferenceLedger):
             gap = e.ledger.score - e.ledger.reference
             text += f"  {abs(gap):.4g}{unit} {'above' if gap >= 0 else 'below'} the reference"
