@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from lrpnumpy.checks import AssumptionWarning, LrpError, RelevanceWarning, WeightFileError
 from lrpnumpy.explain import compare, explain, explain_all
-from lrpnumpy.files import convert, from_torch, inspect, load, save
+from lrpnumpy.files import convert, from_keras, from_torch, inspect, load, save
 from lrpnumpy.layers import (
     GRU,
     LSTM,
@@ -115,6 +115,7 @@ __all__ = [
     "explain_bag",
     "explain_corpus",
     "explain_windows",
+    "from_keras",
     "from_torch",
     "inspect",
     "load",

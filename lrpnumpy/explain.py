@@ -32,6 +32,8 @@ def run(
     progress: bool | None = None,
 ) -> Explanations:
     """The explanations of encoded sequences: what `explain`, `explain_all` and the corpus have in common."""
+    if request.method.settle is not None:
+        request = request.method.settle(request, model, encoded)
     targets = asked.targets(model, target, len(encoded))
     every_class = isinstance(targets, str)
     if request.versus is not None and isinstance(targets, np.ndarray) and (targets == request.versus).any():
@@ -238,8 +240,6 @@ def compare(
         fits = unit if unit != "variable" or find(method).variables != "no" else None
         found.append(explain(model, x, method, target, unit=fits, **common, **asked.own_options(method, options)))
     return Comparison(tuple(found))
-
-
 
 
 for _function in (explain, explain_all, compare):

@@ -152,6 +152,21 @@ class InputPart(NamedTuple):
     marks: np.ndarray | None = None  # (T,) of Mark; None where nothing is marked
 
 
+def _features_as_steps(part: InputPart) -> InputPart:
+    """Of an input of one step, its features in place of steps; any other is as it is."""
+    if part.relevance.shape[-1] > 1 or part.variables is None or part.tokens is not None:
+        return part
+    names = part.features or tuple(f"x{d}" for d in range(part.variables.shape[-1]))
+    return part._replace(
+        relevance=part.variables[..., 0, :],
+        variables=None,
+        tokens=names,
+        values=None if part.values is None else part.values.T,
+        labels=None,
+        marks=None,
+    )
+
+
 def step_names(part: InputPart | Explanation) -> Sequence[str]:
     """The words, or the labels of the steps as text, or their positions; PAD for padding that is no word."""
     if part.tokens:
@@ -231,15 +246,33 @@ class Explanation:
             raise LrpError(f"this explanation has the inputs {', '.join(map(repr, self.inputs))}, not {name!r}.")
         if name == self.name:
             return replace(self, others={})
-        part = self.inputs[name]
-        if part.relevance.shape[-1] == 1 and part.variables is not None and part.tokens is None:
-            names = part.features or tuple(f"x{d}" for d in range(part.variables.shape[-1]))
-            values = None if part.values is None else part.values.T
-            part = part._replace(
-                relevance=part.variables[..., 0, :], variables=None, tokens=names, values=values, marks=None
-            )
+        part = _features_as_steps(self.inputs[name])
         gone: dict[str, Any] = {"ledger": None, "hidden": None, "spans": None, "others": {}}
         return replace(self, **part._asdict(), name=name, **gone)
+
+    def by_feature(self) -> Explanation:
+        """Of an explanation of one step, its features in place of steps; any other is as it is."""
+        part = _features_as_steps(self.inputs[self.name])
+        return self if part.relevance is self.relevance else replace(self, **part._asdict())
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether what is explained is a quantity, not a class."""
+        return self.probabilities is None and (len(self.scores) == 1 or self.output_unit is not None)
+
+    @property
+    def prediction(self) -> str:
+        """What is explained, in words: "discharge 3.2 mm", and "1.9 mm above the reference" where there is one."""
+        self._one_class("prediction")
+        unit = f" {self.output_unit}" if self.output_unit else ""
+        name = (
+            self.name_of(self.target) if self.classes else "score" if len(self.scores) == 1 else f"output {self.target}"
+        )
+        text = f"{name} {self.scores[self.target]:.4g}{unit}"
+        if not isinstance(self.ledger, ReferenceLedger):
+            return text
+        above = float(self.ledger.score - self.ledger.reference)
+        return f"{text}, {abs(above):.4g}{unit} {'above' if above >= 0 else 'below'} the reference"
 
     def __len__(self) -> int:
         return self.relevance.shape[-1]
@@ -375,6 +408,7 @@ class Explanation:
             "spans": self.spans and [_plain(span._asdict()) for span in self.spans],
             "name": self.name,
             "output_unit": self.output_unit,
+            "prediction": None if self.target == "all" else self.prediction,
             "values": _plain(self.values),
             "labels": _plain_labels(self.labels),
             "others": {

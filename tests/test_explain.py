@@ -93,12 +93,15 @@ def questions(draw, **options):
     return model, x, asked
 
 
-@given(questions(), st.sampled_from(LRP), st.sampled_from([0.0, 0.001, 0.2]), st.booleans())
+@given(
+    questions(), st.sampled_from(LRP), st.sampled_from([0.0, 0.001, 0.2]), st.booleans(), st.sampled_from([0, 0.25, 2])
+)
 @nets.examples(200)
-def test_lrp_is_the_oracle_s(question, method, eps, share_bias):
+def test_lrp_is_the_oracle_s(question, method, eps, share_bias, gamma):
     model, x, asked = question
-    found = lrp.explain(model, x, method, eps=eps, hidden=True, share_bias=share_bias, **asked)
-    judge = oracle.lrp(nets.plain(model), x, rule=method[4:], eps=eps, share_bias=share_bias, **asked)
+    options = {"eps": eps, "share_bias": share_bias, "gamma": gamma, **asked}
+    found = lrp.explain(model, x, method, hidden=True, **options)
+    judge = oracle.lrp(nets.plain(model), x, rule=method[4:], **options)
     unit = judge["largest"]
     # Two programs round differently, and a difference in a z that is nearly 0 is blown up by 1 / z: the largest message
     # measures that for one sum, not for a chain of them, so the bound is looser than that of golden.h5.

@@ -83,7 +83,7 @@ def test_html(case):
         assert len(words) == len(e) and all(": " in attrs["title"] for attrs in words)
         assert all(word in page.text for word in e.tokens)
     else:
-        assert "all features, 1: +2" in page.text
+        assert "1: relevance, relevance +2" in page.text
 
 
 @pytest.mark.parametrize("colors", ["never", "256", "truecolor"])

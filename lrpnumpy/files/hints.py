@@ -6,6 +6,7 @@ command line all come from here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from typing import Any
@@ -20,8 +21,8 @@ NETWORK = ("readout", "layers", "activations", "output", "nonlinearity")  # also
 
 
 def listed(text: str) -> list[str]:
-    """Names on the command line, with commas between them."""
-    return [name.strip() for name in text.split(",")]
+    """Names on the command line, with commas between them; a comma in brackets is part of a name: conv(3, stride=1)."""
+    return [name.strip() for name in re.split(r",(?![^()]*\))", text)]
 
 
 def hint(text: str, flag: Any = None, metavar: str | None = None) -> Any:

@@ -91,6 +91,8 @@ def _understood(source: Source, graph: Graph, asked: _Asked) -> _Run:
             where, reason = refused.args
         except LrpError as error:
             where, reason = run.where, str(error).removesuffix(".")
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:  # inputs that it lacks
+            where, reason = run.where, f"is not what ONNX says that it is ({type(error).__name__})"
         if run.done > best[0]:
             best = (run.done, where, reason)
     raise source.error(best[1][:80], best[2])
@@ -201,8 +203,8 @@ class _Run(Network):
             return self.chosen(node, taken, values, depth)
         if node.op in _LOOPS:
             self.refuse(
-                "is a loop, which is not supported; load the file of Keras or PyTorch that the model was exported from, "
-                "or export one whose recurrent layers are LSTM, GRU or RNN, not loops of cells"
+                "is a loop, which is not supported; load the file of Keras or PyTorch that it was exported from, or "
+                "export one whose recurrent layers are LSTM, GRU or RNN, not loops of cells"
             )
         if node.op in _UNROLLED:
             self.refuse(

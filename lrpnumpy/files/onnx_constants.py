@@ -175,9 +175,9 @@ class _Fold:
     def get(self, name: str, default: Any = None) -> Any:
         return self.node.attributes.get(name, default)
 
-    def room(self, *shape: int) -> None:
-        """Count an array of this shape, before it is made."""
-        self.source.spend(self.node.where, math.prod(map(int, shape)) * 8)
+    def room(self, *shape: int, like: Any = None) -> None:
+        """Count an array of this shape, with numbers as wide as those of another, before it is made."""
+        self.source.budget.hold(self.node.where, math.prod(map(int, shape)) * getattr(like, "itemsize", 8))
 
 
 Function = Callable[..., Any]
@@ -186,7 +186,7 @@ Function = Callable[..., Any]
 def _elementwise(function: Function) -> Function:
     def run(fold: _Fold, *arrays: Any) -> Any:
         shape = np.broadcast_shapes(*(np.shape(one) for one in arrays))
-        fold.room(*shape)
+        fold.room(*shape, like=arrays[-1])
         made = function(*arrays)
         kinds = {one.dtype for one in arrays if isinstance(one, np.ndarray)}
         whole = len(kinds) == 1 and made.dtype.kind in "iuf"
@@ -271,13 +271,13 @@ def _unsqueeze(fold: _Fold, x: Any, *more: Any) -> Any:
 
 
 def _concat(fold: _Fold, *parts: Any) -> Any:
-    fold.room(sum(np.size(one) for one in parts))
+    fold.room(sum(np.size(one) for one in parts), like=parts[0])
     return np.concatenate(parts, axis=fold.get("axis", 0))
 
 
 def _gather(fold: _Fold, x: Any, index: Any) -> Any:
     axis = fold.get("axis", 0)
-    fold.room(np.size(index), *(n for k, n in enumerate(x.shape) if k != axis % x.ndim))
+    fold.room(np.size(index), *(n for k, n in enumerate(x.shape) if k != axis % x.ndim), like=x)
     return np.take(x, np.asarray(index, np.int64), axis=axis)
 
 
@@ -310,18 +310,17 @@ def _reshape(fold: _Fold, x: Any, shape: Any) -> Any:
     target = [1 if isinstance(one, Dim) else int(one) for one in wanted]
     if not fold.get("allowzero", 0):
         target = [x.shape[k] if n == 0 else n for k, n in enumerate(target)]
-    fold.room(x.size)
+    if not x.flags.c_contiguous:
+        fold.room(x.size, like=x)
     made = x.reshape(target)
     return Spread(made) if is_open else made
 
 
 def _tile(fold: _Fold, x: Any, repeats: Any) -> Any:
     target, is_open = _open(fold, repeats)
-    if is_open:
-        x = np.tile(x, [1 if n == 1 else n for n in target])
-        return Spread(x)
-    fold.room(x.size, *target)
-    return np.tile(x, target)
+    fold.room(x.size, *target, like=x)
+    made = np.tile(x, target)
+    return Spread(made) if is_open else made
 
 
 def _split(fold: _Fold, x: Any, *more: Any) -> Any:

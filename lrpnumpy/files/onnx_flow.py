@@ -114,7 +114,7 @@ class Network:
         if any(isinstance(n, Dim) for n in shape):
             self.where = name[:80]
             self.refuse("must have a known number of features; export the model with it")
-        index = np.arange(np.prod(shape, dtype=int)).reshape(shape)
+        index = np.arange(_product(shape)).reshape(shape)
         steps = dims[axes.index("T")] if "T" in axes else 1
         if key != base or key != name:
             self.notes[f"the input {name[:80]!r} is called {key[:80]!r}"] = None
@@ -266,7 +266,7 @@ class Network:
         whole = V if blocks == 1 else np.kron(np.eye(blocks, dtype=V.dtype), V)
         if not np.array_equal(taken, np.arange(width)):  # columns in the order of the value
             matrix = np.zeros((len(whole), width), V.dtype)
-            np.add.at(matrix, (slice(None), taken), whole)
+            np.add.at(matrix.T, taken, whole.T)
             whole = matrix
         bias = None if d is None else np.tile(np.broadcast_to(d, len(V)), blocks)
         name = self.put(Dense(whole, bias), flow.values[0])
@@ -310,16 +310,14 @@ class Network:
         if isinstance(flow.steps, Dim):
             self.refuse("puts all steps into one vector, for which the file must say how many there are; "
                         "export the model with a fixed number of steps")  # fmt: skip
+        steps: int = flow.steps
         if "T" not in flow.axes:
             self.refuse("joins the batch with features, which is not supported")
         flow = self.rows(flow)
         at, width = flow.axes.index("T"), flow.index.size
         place = flow.feature_axis(at)
-        if flow.steps == 1:
-            name = self.put(Slice(index=0), flow.values[0])
-        else:
-            name = self.put(Flatten(flow.steps), flow.values[0])
-        step = np.arange(flow.steps).reshape((-1,) + (1,) * (flow.index.ndim - place))
+        name = self.put(Slice(index=0) if steps == 1 else Flatten(steps), flow.values[0])
+        step = np.arange(steps).reshape((-1,) + (1,) * (flow.index.ndim - place))
         axes = (*flow.axes[:at], "F", *flow.axes[at + 1 :])
         return Flow((name,), axes, np.expand_dims(flow.index, place) + step * width)
 
@@ -415,7 +413,8 @@ class Network:
             return [("F", n) for n in outs]
         if any(n != 1 for axis, n in ins if axis == "F"):
             return None
-        sizes, names = {"N": self.batch, "T": flow.steps}, {}
+        sizes = {"N": self.batch, "T": flow.steps}
+        names: dict[int, str] = {}
         for kind in kinds:  # each on its own, or both on one
             at = max(names, default=-1) + 1
             names |= next(({k: kind} for k in range(at, len(outs)) if outs[k] == sizes[kind]), {})

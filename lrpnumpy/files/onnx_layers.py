@@ -281,7 +281,8 @@ def _concat(net: Network, node: Node, values: Values) -> Flow:
         net.refuse("joins series of different numbers of steps")
     for flow in flows:
         net.check(flow)
-    place, names, parts, begin = flows[0].feature_axis(k), [], [], 0
+    place, parts, begin = flows[0].feature_axis(k), [], 0
+    names: list[str] = []
     known: dict[tuple[str, ...], int] = {}
     for flow in flows:  # a value that comes twice, such as both directions of a layer, stands there once
         if flow.values not in known:
@@ -522,7 +523,7 @@ def _own_norm(net: Network, node: Node, values: Values) -> Flow:
     if not own or (net.constant(gamma, "its scale") != 1).any() or net.constant(beta, "its shift").any():
         net.refuse("has a mean and a variance that are known only when the network runs, which is not supported")
     ones = np.ones(flow.index.size, np.float32)
-    return net.apply(LayerNorm(ones, None, node.attributes.get("epsilon", 1e-5)), flow)
+    return net.apply(LayerNorm(ones, eps=node.attributes.get("epsilon", 1e-5)), flow)
 
 
 def _layer_norm(net: Network, node: Node, values: Values) -> Flow:
@@ -533,7 +534,7 @@ def _layer_norm(net: Network, node: Node, values: Values) -> Flow:
         net.refuse("must be over the features of each step")
     size = flow.index.size
     gamma = np.broadcast_to(net.constant(values[1], "its numbers"), flow.index.shape[-len(over) :]).reshape(-1)
-    beta = None
+    beta = np.zeros(size, np.float32)
     if len(values) > 2 and values[2] is not None:
         beta = np.broadcast_to(net.constant(values[2], "its numbers").reshape(-1), size)
     return net.apply(LayerNorm(gamma, beta, node.attributes.get("epsilon", 1e-5)), flow)
@@ -642,7 +643,7 @@ def _of_two(net: Network, op: str, a: Flow, b: Flow) -> Flow:
     if op in ("Div", "Mul") and b.part_of[:1] == (("deviation",) if op == "Div" else ("over deviation",)):
         _, source, eps = b.part_of
         if a.part_of[:1] == ("centred",) and _is(a.part_of[1], source):
-            return net.apply(LayerNorm(np.ones(source.index.size, np.float32), None, eps), source)
+            return net.apply(LayerNorm(np.ones(source.index.size, np.float32), eps=eps), source)
     if op == "Mul":
         for x, other in ((a, b), (b, a)):
             if other.part_of[:1] == ("1 + erf",) and (_is(other.part_of[1], x) or x.part_of[:1] == ("scaled",)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lrpnumpy.checks import LrpError, one_of
-from lrpnumpy.methods import decomposition, deeplift, integrated, occlusion, propagated
+from lrpnumpy.methods import decomposition, deeplift, integrated, occlusion, propagated, shapley
 from lrpnumpy.methods.base import Method
 from lrpnumpy.rules import Rule
 
@@ -18,6 +18,7 @@ METHODS: dict[str, Method] = {
         *decomposition.METHODS,
         *deeplift.METHODS,
         *integrated.METHODS,
+        *shapley.METHODS,
     )
 }
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from lrpnumpy.result import Comparison, Explanation
-from lrpnumpy.show.color import ink, limit, rgb, scaled
-from lrpnumpy.show.parts import Shown, condensed, grouped, shown, step_unit
-from lrpnumpy.show.sparks import as_features
+from lrpnumpy.show.color import ink, rgb, scaled
+from lrpnumpy.show.numbers import map_of
+from lrpnumpy.show.parts import condensed, shown, step_unit
 from lrpnumpy.show.terminal import title
 
-STRIP, ROWS = 120, 20  # columns of a series, and features; more are summed
+STRIP = 120  # columns of a series; more steps than that share them
 PREAMBLE = r"\usepackage{xcolor}"
 SPECIAL = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
@@ -35,30 +35,26 @@ def sentence(e: Explanation) -> str:
     return "{\\setlength{\\fboxsep}{1pt}%\n" + "%\n ".join(words) + "}"
 
 
-def series(part: Shown, steps: Sequence[str]) -> str:
-    """A series as a tabular with a strip of colours for each feature, and the sum of its relevance."""
-    table, names, _ = part.rows(ROWS)
-    cells, group = grouped(table, STRIP)
-    shares = scaled(cells, limit(cells)[0])
+def series(e: Explanation) -> str:
+    """The main input as a tabular: a strip of colours for each feature, and the sum of its relevance."""
+    part = shown(e, "series")[0]
+    found = map_of(part, STRIP)
     lines = []
-    for name, row, total in zip(names, shares.T.tolist(), table.sum(axis=0), strict=True):
+    for name, row, total in zip(found.features, found.shares.tolist(), found.total, strict=True):
         runs = [(color, len(list(some))) for color, some in groupby(map(rgb, row))]  # neighbours of one colour
         strip = "".join(
             rf"\textcolor[RGB]{{{','.join(map(str, color))}}}{{\rule{{{2 * count}pt}}{{8pt}}}}" for color, count in runs
         )
         lines.append(rf"{escape(name)} & {strip} & ${total:+.4g}$ \\")
-    says = "" if group == 1 else f" (each column is the sum of {group} {step_unit(part.labels)}s)"
-    lines.append(rf" & {escape(steps[0])} to {escape(steps[-1])}{says} & \\")
+    says = "" if found.group == 1 else f" (each column is the sum of {found.group} {step_unit(part.labels)}s)"
+    lines.append(rf" & {escape(e.step_names[0])} to {escape(e.step_names[-1])}{says} & \\")
     return "\\begin{tabular}{llr}\n" + "\n".join(lines) + "\n\\end{tabular}"
 
 
 def inputs(e: Explanation) -> list[tuple[str, str]]:
-    """Name and picture of every input of an explanation of one class; static features are boxes as words are."""
-    found = []
-    for part in shown(e, "latex"):
-        one = as_features(e.of_input(part.name))
-        found.append((part.name, sentence(one) if one.tokens else series(part, one.shown_steps)))
-    return found
+    """Name and picture of every input of an explanation of one class; features of one step are boxes as words are."""
+    every = [(name, e.of_input(name).by_feature()) for name in e.inputs]
+    return [(name, sentence(one) if one.tokens else series(one)) for name, one in every]
 
 
 def table(items: Comparison | Sequence[Explanation]) -> str:

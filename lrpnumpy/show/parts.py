@@ -35,17 +35,14 @@ class Shown(NamedTuple):
         sizes = np.abs(np.nan_to_num(self.relevance)).sum(axis=0)
         return np.sort(np.argsort(-sizes, kind="stable")[:count])
 
-    def rows(self, most: int) -> tuple[np.ndarray, list[str], np.ndarray]:
-        """The rows of a map (T, rows), their names, and which features they are; what is too much is one last row."""
-        D = self.relevance.shape[1]
-        if len(self.features) > D:  # one number a step for all of them
-            return self.relevance, ["all features"], np.arange(0)
-        if most >= D:
-            return self.relevance, list(self.features), np.arange(D)
+    def rows(self, most: int) -> tuple[np.ndarray, list[str]]:
+        """The rows of a map (T, rows) and their names; features that are too many are one last row."""
+        if len(self.features) <= most:
+            return self.relevance, list(self.features)
         kept = self.most_relevant(most - 1)
         rest = np.delete(self.relevance, kept, axis=1)
         names = [self.features[d] for d in kept] + [f"{rest.shape[1]} other features"]
-        return np.column_stack([self.relevance[:, kept], rest.sum(axis=1)]), names, kept
+        return np.column_stack([self.relevance[:, kept], rest.sum(axis=1)]), names
 
 
 def of_one_class(e: Explanation, what: str) -> Explanation:
@@ -78,7 +75,7 @@ def shown(e: Explanation, what: str, x: Any = None) -> list[Shown]:
             )
         width = D if values is None else values.shape[1]
         features = part.features if part.features and len(part.features) == width else None
-        unnamed = ["all features"] if part.variables is None and values is None else [f"x{d}" for d in range(width)]
+        unnamed = ["relevance"] if part.variables is None and values is None else [f"x{d}" for d in range(width)]
         names = tuple(features or unnamed)
         labels = part.labels if part.tokens is None else part.tokens
         found.append(Shown(name, relevance, values, names, labels if part.marks is None else shown_steps(part)))

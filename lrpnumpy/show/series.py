@@ -45,7 +45,7 @@ def feature_map(e: Explanation, x: Any = None, ax: Axes | None = None, width: fl
     """
     parts = shown(by_variable(e, "feature_map"), "feature_map", x)
     series, vectors = _divided(parts)
-    tables = [part.rows(ROWS)[:2] for part in series]
+    tables = [part.rows(ROWS) for part in series]
     norm = Scale(*(grouped(table)[0] for table, _ in tables))
     heights = []
     for part, (table, _) in zip(series, tables, strict=True):
@@ -161,7 +161,7 @@ def _bars(ax: Axes, part: Shown, label: str, beside: bool) -> None:
     """One step, or a static vector: a bar for each feature, with its value beside the name."""
     relevance, names = part.relevance[0], list(part.features)
     if part.relevance.shape[1] < len(names):
-        names = ["all features"]
+        names = ["relevance"]
     elif part.values is not None:
         names = [f"{short(name)} = {value:.4g}" for name, value in zip(names, part.values[0], strict=True)]
     entries = [*zip(names, relevance.tolist(), strict=True)]

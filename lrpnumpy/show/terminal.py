@@ -1,4 +1,4 @@
-"""Explanations as text: a coloured sentence, a table of words and the ledger; plain where there is no terminal."""
+"""Explanations as text: a coloured sentence or a map of a series, a table, the ledger; no colours in a file."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ import shutil
 import sys
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal, TextIO
 
 import numpy as np
 
-from lrpnumpy.result import UNKNOWN, Comparison, Explanation, Mark, ReferenceLedger, SpanLedger
+from lrpnumpy.result import UNKNOWN, Comparison, Explanation, Mark, SpanLedger
 from lrpnumpy.show.color import RGB, ink, rgb, scaled
+from lrpnumpy.show.numbers import HIGH, LOW, map_of, signed, sparks
 from lrpnumpy.show.parts import condensed, shown
-from lrpnumpy.show.sparks import as_features, spark_map
 
 Color = Literal["auto", "never", "256", "truecolor"]
 FAINT = 0.04  # below this share a word is left uncoloured
-LONG, LONG_SERIES = 60, 20  # of a longer text or series the table has the more relevant half of so many steps alone
+LONG = 60  # a longer sequence gets a table of its most relevant steps alone
+STEPS = 12  # the same of a series, whose map shows all
 
 
 def palette(color: Color = "auto", stream: TextIO | None = None) -> Literal["never", "256", "truecolor"]:
@@ -83,30 +85,20 @@ def legend(e: Explanation) -> str:
     return f"{UNKNOWN} not in the vocabulary" if any((marks == Mark.UNKNOWN).any() for marks in every) else ""
 
 
-def is_regression(e: Explanation) -> bool:
-    """Whether the score is a number in itself and not that of a class."""
-    return e.output_unit is not None or (len(e.scores) == 1 and e.probabilities is None)
-
-
 def title(e: Explanation) -> str:
-    """What is explained: the class, its score and probability, the method; of a regression its value and unit."""
-    if is_regression(e):
-        name = f"{e.name_of(e.target)} " if e.classes else ""
-        unit = f" {e.output_unit}" if e.output_unit else ""
-        windows = (e.options or {}).get("windows")
-        mean = f", the mean of {windows} windows" if windows else ""
-        text = f"{e.method}: why {name}{e.scores[e.target]:.4g}{unit}{mean}?"
-        if isinstance(e.ledger, ReferenceLedger):
-            gap = e.ledger.score - e.ledger.reference
-            text += f"  {abs(gap):.4g}{unit} {'above' if gap >= 0 else 'below'} the reference"
-        return text
-    text = f"{e.method}: why {e.name_of(e.target)!r}"
-    if (e.options or {}).get("versus") is not None:
-        text += f" rather than {e.name_of(e.options['versus'])!r}"
-    text += f"?  score {e.scores[e.target]:.4g}"
+    """What is explained: the class with its score and probability, or the quantity with its unit; and the method."""
+    text, options = f"{e.method}: why {e.name_of(e.target)!r}", e.options or {}
+    if e.is_regression:
+        text = f"{e.method}: {e.prediction}"
+    if options.get("versus") is not None:
+        text += f" rather than {e.name_of(options['versus'])!r}"
+    if not e.is_regression:
+        text += f"?  score {e.scores[e.target]:.4g}"
     if e.probabilities is not None:
         text += f", probability {e.probabilities[e.target]:.1%}"
-    return text + (", predicted" if e.target == e.predicted and len(e.scores) > 1 else "")
+    if options.get("windows") is not None:
+        text += f", mean of {options['windows']} windows"
+    return text + (", predicted" if not e.is_regression and e.target == e.predicted and len(e.scores) > 1 else "")
 
 
 def ledger_line(ledger: Any) -> str:
@@ -125,22 +117,72 @@ def _bar(share: float, half: int = 10) -> str:
     return f"{('█' * size).rjust(half) if share < 0 else ' ' * half}│{('█' * size) if share > 0 else ''}"
 
 
-def table(e: Explanation) -> str:
-    """One line a word with its relevance and a bar; of long sequences the most relevant alone."""
+def table(e: Explanation, shares: np.ndarray, most: int | None = None) -> str:
+    """One line a step with its relevance and a bar; of long sequences the most relevant alone."""
     words = [_clean(word) for word in _words(e)]
-    shares, shown, note = scaled(e.relevance), range(len(e)), ""
-    long = LONG if e.tokens else LONG_SERIES
-    if len(e) > long:
-        shown = sorted(part.position for part in e.top(long // 2))  # type: ignore[assignment]
-        note = f"\n({long // 2} of {len(e)} steps shown, the most relevant)"
+    shown = range(len(e))
+    note = ""
+    if len(e) > (most or LONG):
+        shown = sorted(part.position for part in e.top(most or LONG // 2))  # type: ignore[assignment]
+        note = f"\n({len(shown)} of {len(e)} steps shown, the most relevant)"
     wide = min(30, max(columns(words[t]) for t in shown))
     lines = []
     for t in shown:
         word = words[t] if columns(words[t]) <= 30 else words[t][:29] + "…"
-        lines.append(
-            f"{t:>5}  {word}{' ' * (wide - columns(word))}  {e.relevance[t]:>+11.4g}  {_bar(shares[t])}".rstrip()
-        )
+        number = f"{e.relevance[t]:>+11.4g}  {_bar(shares[t]):<21}  {_cause(e, t)}"
+        lines.append(f"{t:>5}  {word}{' ' * (wide - columns(word))}  {number}".rstrip())
     return "\n".join(lines) + note
+
+
+def _cause(e: Explanation, t: int) -> str:
+    """Of a series, the feature that has most of a step's relevance, with its value; of one step, the value."""
+    if e.values is None or (e.variables is None and e.values.shape[1] > 1):
+        return ""
+    if e.variables is None:
+        return f"value {e.values[t, 0]:.4g}"
+    d = int(np.argmax(np.abs(np.nan_to_num(e.variables[t]))))
+    name = e.features[d] if e.features else f"x{d}"
+    return f"{_clean(name)} {e.values[t, d]:.4g}: {e.variables[t, d]:+.3g}"
+
+
+def series(e: Explanation, colors: str, width: int) -> str:
+    """A numeric series as a map: a line a feature, a column a step or several, and its relevance at the end.
+
+    With colours the blocks are the values, on the colour of their relevance. Without, they are the relevance itself.
+    """
+    part = shown(e, "series")[0]
+    names = [_clean(name) for name in part.features]
+    wide = min(24, max(map(columns, names), default=0))
+    found = map_of(part, max(10, width - max(wide, 9) - 14))
+    lines = []
+    for name, shares, heights, total in zip(found.features, found.shares, found.heights, found.total, strict=True):
+        name = _clean(name) if columns(name) <= 24 else _clean(name)[:23] + "…"
+        if colors == "never":
+            cells = "".join(signed(share, FAINT) for share in shares)
+        else:
+            cells = "".join(paint(spark, share, colors) for spark, share in zip(sparks(heights), shares, strict=True))
+        lines.append(f"{name}{' ' * (max(wide, 9) - columns(name))}  {cells}  {total:>+10.4g}")
+    K, steps = found.relevance.shape[1], _words(e)
+    first, last = _clean(steps[0]), _clean(steps[-1])
+    axis = f"{first}{last.rjust(K - columns(first))}" if columns(first) + columns(last) < K else f"{first} … {last}"
+    lines.append(" " * (max(wide, 9) + 2) + axis)
+    notes = [f"each column is the sum of {found.group} steps"] if found.group > 1 else []
+    if found.left_out:
+        notes.append(f"{found.left_out} features of less relevance are left out")
+    plain = f"{HIGH[0]} to {HIGH[-1]} is positive relevance, {LOW[0]} to {LOW[-1]} negative"
+    notes.append(plain if colors == "never" else "blocks are values, colours are relevance")
+    return "\n".join([*lines, f"({'; '.join(notes)})"])
+
+
+def _body(e: Explanation, colors: str, width: int) -> str:
+    """One input: words on their colours, or a series as a map; and a table."""
+    e = e.by_feature()
+    shares = scaled(e.relevance)
+    if e.tokens:
+        short = condensed(e)
+        words = [sentence(_words(short), scaled(short.relevance), colors, width)] if e.values is None else []
+        return "\n\n".join([*words, table(e, shares)])
+    return f"{series(e, colors, width)}\n\n{table(e, shares, STEPS)}"
 
 
 def render(e: Explanation, color: Color = "auto", stream: TextIO | None = None, width: int | None = None) -> str:
@@ -149,19 +191,10 @@ def render(e: Explanation, color: Color = "auto", stream: TextIO | None = None, 
         return "\n\n".join(render(e.for_class(c), color, stream, width) for c in range(len(e.scores)))
     colors = palette(color, stream)
     width = width or shutil.get_terminal_size().columns
-    parts = [title(e)]
-    for part in shown(e, "render"):
-        one = as_features(e.of_input(part.name))
-        if part.name != e.name:
-            parts.append(f"input {_clean(part.name)!r}")
-        if e.tokens and part.name == e.name:
-            short = condensed(e)
-            parts.append(sentence(_words(short), scaled(short.relevance), colors, width))
-        elif not one.tokens:
-            parts.append(spark_map(part, width, lambda text, share: paint(text, share, colors), _clean))
-        parts.append(table(one))
+    parts = [title(e), _body(replace(e, others={}), colors, width)]
     if e.spans:
         parts.append("\n".join(f"{' '.join(_words(e)[s.start : s.stop])}: {s.relevance:+.4g}" for s in e.spans))
+    parts += [f"input {_clean(name)!r}\n{_body(e.of_input(name), colors, width)}" for name in e.others]
     parts += [legend(e), ledger_line(e.ledger)]
     return "\n\n".join(part for part in parts if part)
 
@@ -184,9 +217,17 @@ def render_comparison(
         lines.append("")
     words = [_clean(word)[:20] for word in _words(first)]
     size = max(5, *(columns(word) for word in words))
-    lines.append("word".ljust(size) + "".join(f"{e.method:>{max(11, len(e.method) + 2)}}" for e in every))
-    for t, word in enumerate(words):
+    steps, cut = range(len(first)), ""
+    if len(first) > LONG and not first.tokens:
+        most = np.argsort(-np.max(np.abs(shares), axis=0), kind="stable")[: LONG // 2]
+        steps, cut = sorted(most.tolist()), f"({LONG // 2} of {len(first)} steps shown, the most relevant)"  # type: ignore[assignment]
+    lines.append(
+        ("word" if first.tokens else "step").ljust(size)
+        + "".join(f"{e.method:>{max(11, len(e.method) + 2)}}" for e in every)
+    )
+    for t in steps:
+        word = words[t]
         cells = "".join(f"{e.relevance[t]:>+{max(11, len(e.method) + 2)}.3g}" for e in every)
         lines.append(word + " " * (size - columns(word)) + cells)
     head = title(first).split(": ", 1)[1]
-    return "\n".join([head, "", *lines, *filter(None, [note])])
+    return "\n".join([head, "", *lines, *filter(None, [cut, note])])

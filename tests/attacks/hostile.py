@@ -513,54 +513,6 @@ def a_key_twice_in_a_configuration(folder):
     return keras(folder, lambda config: json.dumps(config).replace('"units"', '"units": 4, "units"', 1).encode())
 
 
-# ---------------------------------------------------------------------------------------------------------------- ONNX
-
-
-def varint(value):
-    out = b""
-    while value > 127:
-        out, value = out + bytes([value & 127 | 128]), value >> 7
-    return out + bytes([value])
-
-
-def message(number, content):
-    return varint(number << 3 | 2) + varint(len(content)) + content
-
-
-def onnx(folder, graph, after=b""):
-    path = folder / "model.onnx"
-    path.write_bytes(b"\x08\x08\x12\x01x" + message(7, graph) + after)
-    return path, {}
-
-
-@attack
-def two_million_dims(folder):
-    return onnx(folder, message(5, message(1, b"\x01" * 2_000_000)))
-
-
-@attack
-def two_million_dims_one_by_one(folder):
-    return onnx(folder, message(5, b"\x08\x01" * 2_000_000))
-
-
-@attack
-def two_million_empty_nodes(folder):
-    return onnx(folder, message(1, b"") * 2_000_000)
-
-
-@attack
-def two_million_empty_attributes(folder):
-    return onnx(folder, message(1, message(5, b"") * 2_000_000))
-
-
-@attack
-def graphs_inside_graphs(folder):
-    graph = b""
-    for _ in range(1000):
-        graph = message(1, message(5, message(6, graph)))
-    return onnx(folder, graph)
-
-
 # -------------------------------------------------------------------------------------------- what is not a file at all
 
 

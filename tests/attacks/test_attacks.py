@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import hostile_onnx  # noqa: F401
 import pytest
 from hostile import ATTACKS, FIXTURES
 

@@ -170,7 +170,7 @@ def test_live_modules_of_other_kinds():
         def forward(self, x):
             return self.fc2(torch.cos(self.fc1(self.lstm(x)[0][:, -1])))
 
-    with pytest.raises(lrp.LrpError, match="fc1: is followed by something that is no activation known here"):
+    with pytest.raises(lrp.LrpError, match=r"fc2: takes what is no readout, activation, .* known here of .*fc1"):
         files.from_torch(Doubled())
 
     class Fixed(torchsave.Separate):
@@ -185,6 +185,33 @@ def test_live_modules_of_other_kinds():
     assert files.from_torch(Fixed(), check=torch.randn(1, 9, torchsave.D)).layers[2].activation == "relu"
 
 
+def test_live_modules_that_are_no_chain():
+    """Attention, pools side by side, autoencoders, residuals: what a module does is seen, and its scores are ours."""
+    torch = pytest.importorskip("torch")
+    from interop import livemodules
+
+    for name, (make, kinds) in livemodules.MODULES.items():
+        module = make().eval()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model = files.from_torch(module)
+        assert [type(node.layer).__name__ for node in model.nodes] == kinds.split(), name
+        words = any(isinstance(part, torch.nn.Embedding) for part in module.modules())
+        torch.manual_seed(3)
+        x = torch.randint(0, 9, (1, 7)) if words else torch.randn(1, 7, livemodules.D)
+        for given in (x, x[0], x.transpose(0, 1)):
+            try:
+                with torch.no_grad():
+                    y = module(given).numpy()
+                break
+            except (RuntimeError, AssertionError):
+                continue
+        scores = lrp.predict(model, x[0].numpy()).reshape(y.shape)
+        if name == "tagger":
+            scores = np.log(np.exp(scores) / np.exp(scores).sum(axis=-1, keepdims=True))
+        close(scores, y, tol=1e-5)
+
+
 def test_files_of_torch_save(tmp_path):
     pytest.importorskip("torch")
     from interop import torchsave
@@ -197,6 +224,42 @@ def test_files_of_torch_save(tmp_path):
             model = files.load(tmp_path / name, **row["load"])
         x = np.asarray(row["x"])
         close(lrp.predict(model, x if model.embedding is not None else x.astype("f4")), row["scores"], tol=1e-5)
+
+
+def test_other_ways_to_save_a_module(tmp_path):
+    """TorchScript, whose code is not looked at, wrapped modules, prefixes, and networks inside lists and dicts."""
+    torch = pytest.importorskip("torch")
+    from interop import livemodules
+
+    module = livemodules.Plain().eval()
+    state = module.state_dict()
+    expected = files.from_torch(module).digest
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.jit.script(module).save(tmp_path / "script.pt")
+        torch.jit.trace(module, torch.randn(1, 6, livemodules.D)).save(tmp_path / "trace.pt")
+        torch.export.save(torch.export.export(module, (torch.randn(1, 6, livemodules.D),)), tmp_path / "program.pt2")
+        quantised = torch.ao.quantization.quantize_dynamic(livemodules.Plain(), {torch.nn.Linear})
+    torch.save(torch.nn.DataParallel(module).state_dict(), tmp_path / "parallel.pt")
+    torch.save(torch.compile(module).state_dict(), tmp_path / "compiled.pt")
+    lightning = {f"model._orig_mod.{name}": tensor for name, tensor in state.items()}
+    torch.save({"state_dict": lightning, "pytorch-lightning_version": "2.1", "loops": {}}, tmp_path / "lightning.ckpt")
+    torch.save([state, 3], tmp_path / "list.pt")
+    torch.save({"model": state, "mean": torch.ones(3)}, tmp_path / "dict.pt")
+    hints = {"readout": "last", "activations": ["relu"]}
+    for path in sorted(tmp_path.glob("*.[pc]*t")):
+        assert files.load(path, **hints).digest == expected, path.name
+    with pytest.raises(
+        lrp.WeightFileError, match=r"program of torch\.export; write torch\.save\(model\.state_dict\(\)"
+    ):
+        files.load(tmp_path / "program.pt2")
+    torch.save(quantised.state_dict(), tmp_path / "quantised.bin")
+    with pytest.raises(lrp.WeightFileError):
+        files.load(tmp_path / "quantised.bin", **hints)
+    torch.save({"encoder": torch.nn.GRU(2, 3).state_dict(), "decoder": state}, tmp_path / "two.bin")
+    with pytest.raises(lrp.WeightFileError, match="holds 2 networks; say which='encoder', or in its place 'decoder'"):
+        files.load(tmp_path / "two.bin")
+    assert files.load(tmp_path / "two.bin", which="decoder", **hints).digest == expected
 
 
 @pytest.mark.parametrize("module", ["projection", "picture"])
@@ -219,37 +282,6 @@ def test_tensors_of_other_widths(dtype):
     module = network(torch, "last", False, 1).to(getattr(torch, dtype))
     model = files.from_torch(module, readout="last", activations=["relu"])
     assert model.dtype == (np.float64 if dtype == "float64" else np.float32)
-
-
-@pytest.mark.parametrize("layers, two", [(1, False), (2, False), (1, True), (2, True)])
-@pytest.mark.parametrize("readout", ["last", "mean", "max", "every"])
-@pytest.mark.parametrize("dynamo", [False, True])
-def test_exports_to_onnx(tmp_path, layers, two, readout, dynamo):
-    torch = pytest.importorskip("torch")
-    pytest.importorskip("onnx")
-    if dynamo:
-        pytest.importorskip("onnxscript")
-    module = network(torch, readout, two, layers)
-    x = torch.randn(1, 6, 5)
-    path = tmp_path / "model.onnx"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.onnx.export(module, (x,), path, dynamo=dynamo, **({"external_data": False} if dynamo else {}))
-    model = files.load(path)
-    assert model.readout == readout
-    with torch.no_grad():
-        close(lrp.predict(model, x[0].numpy()), module(x)[0].numpy(), tol=1e-5)
-
-
-def test_the_last_step_of_two_directions_is_refused_in_onnx(tmp_path):
-    torch = pytest.importorskip("torch")
-    pytest.importorskip("onnx")
-    module = network(torch, "out[:, -1]", True, 1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.onnx.export(module, (torch.randn(1, 6, 5),), tmp_path / "model.onnx", dynamo=False)
-    with pytest.raises(lrp.WeightFileError, match="last step of both directions"):
-        files.load(tmp_path / "model.onnx")
 
 
 def network(torch, readout, two, layers):
