@@ -150,7 +150,10 @@ class _Run(Network):
                 steps = next((key for key, name in self.stepped.items() if self.sizes[name].steps), None)
                 if steps is None:
                     self.refuse("cannot be the lengths of series where there is none")
-                self.values[port.name] = Spread(sizes([steps]))
+                is_open = isinstance(self.batch, Dim)
+                self.values[port.name] = (
+                    Spread(sizes([steps]), (self.batch,)) if is_open else sizes([steps]).repeat(self.batch)  # type: ignore[arg-type]
+                )
                 self.warnings[
                     f"the input {port.name[:80]!r} is left out, it is taken for the lengths of the series: give each "
                     "series at its own length, without padding"

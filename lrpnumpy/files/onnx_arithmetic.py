@@ -16,7 +16,7 @@ import numpy as np
 from lrpnumpy.files.onnx_axes import Operation, Values
 from lrpnumpy.files.onnx_flow import Flow, Network
 from lrpnumpy.files.onnx_graph import Node
-from lrpnumpy.layers import Activation, Add, Layer, LayerNorm, Multiply, Square, Subtract
+from lrpnumpy.layers import Activation, Add, Affine, AttentionPool, Dense, Layer, LayerNorm, Multiply, Square, Subtract
 
 
 def _arithmetic(net: Network, node: Node, values: Values) -> Flow:
@@ -62,7 +62,7 @@ def _part(net: Network, op: str, flow: Flow, c: np.ndarray) -> Flow | None:
 def _of_two(net: Network, op: str, a: Flow, b: Flow) -> Flow:
     """Joins of two values, after the parts of a LayerNorm and the like."""
     if op == "Sub" and b.part_of[:1] == ("mean",) and is_same(b.part_of[1], a):
-        made = _joined(net, Subtract(), a, b)
+        made = join(net, Subtract(), a, b)
         return replace(made, part_of=("centred", a))
     if op == "Mul" and is_same(a, b) and a.part_of[:1] == ("centred",):
         return replace(a, values=(), part_of=("square", a.part_of[1]))
@@ -72,6 +72,8 @@ def _of_two(net: Network, op: str, a: Flow, b: Flow) -> Flow:
             return net.apply(LayerNorm(np.ones(source.index.size, np.float32), eps=eps), source)
     if op == "Mul":
         for x, other in ((a, b), (b, a)):
+            if other.part_of[:1] == ("weights of the steps",) and x.axes == other.axes and x.values:
+                return replace(x, values=(), part_of=("weighted steps", other.part_of[1], x))
             if other.part_of[:1] == ("1 + erf",) and (is_same(other.part_of[1], x) or x.part_of[:1] == ("scaled",)):
                 made = net.each(Activation("gelu"), other.part_of[1])
                 return replace(made, values=(), part_of=("twice", made))
@@ -81,9 +83,36 @@ def _of_two(net: Network, op: str, a: Flow, b: Flow) -> Flow:
                 if is_gate and before.inputs == x.values and np.array_equal(x.index, other.index):
                     return net.each(Activation("silu"), x)
                 if is_gate and x.axes == other.axes:
-                    return _joined(net, Multiply("second" if other is b else "first"), a, b)
+                    return join(net, Multiply("second" if other is b else "first"), a, b)
     layer: dict[str, Layer] = {"Add": Add(), "Sub": Subtract(), "Mul": Multiply()}
-    return _joined(net, layer[op], a, b) if op in layer else net.refuse("divides by a value of the network")
+    return join(net, layer[op], a, b) if op in layer else net.refuse("divides by a value of the network")
+
+
+def attended(net: Network, scores: Flow, x: Flow) -> Flow:
+    """The sum of the steps, each times its weight: a softmax over v . x, or over v . tanh(W x + b)."""
+    x, (name,) = net.rows(x), net.rows(scores).values
+    v, c, name = _linear(net, name)
+    before = net.nodes.get(name)
+    W = b = None
+    if before is not None and isinstance(before.layer, Activation) and before.layer.activation == "tanh":
+        W, b, name = _linear(net, before.inputs[0])
+    if len(v) != 1 or name != x.values[0]:
+        net.refuse("weighs steps by something else than v . x or v . tanh(W x + b), which is not supported")
+    at = x.axes.index("T")
+    pool = AttentionPool(v[0], W, b, float(c[0]))
+    return net.apply(pool, x, axes=x.axes[:at] + x.axes[at + 1 :], steps=1)
+
+
+def _linear(net: Network, name: str) -> tuple[np.ndarray, np.ndarray, str]:
+    """Matrix and bias of a Dense layer, whose bias may be an Affine layer of its own, and what it takes."""
+    node = net.nodes.get(name)
+    shift = None
+    if node is not None and isinstance(node.layer, Affine) and (node.layer.s == 1).all():
+        shift, node = node.layer.t, net.nodes.get(node.inputs[0])
+    if node is None or not isinstance(node.layer, Dense):
+        net.refuse("weighs steps by something else than v . x or v . tanh(W x + b), which is not supported")
+    d: np.ndarray = node.layer.d  # type: ignore[assignment]
+    return node.layer.V, d if shift is None else d + shift, node.inputs[0]
 
 
 def is_same(a: Flow, b: Flow) -> bool:
@@ -91,7 +120,8 @@ def is_same(a: Flow, b: Flow) -> bool:
     return a.values == b.values and a.axes == b.axes and np.array_equal(a.index, b.index)
 
 
-def _joined(net: Network, layer: Layer, a: Flow, b: Flow) -> Flow:
+def join(net: Network, layer: Layer, a: Flow, b: Flow) -> Flow:
+    """A layer of two values, which are broadcast to each other."""
     for flow in (a, b):
         net.check(flow)
     first, second = net.aligned([a, b])

@@ -14,7 +14,7 @@ import numpy as np
 from lrpnumpy.files.onnx_constants import LAST, axes_of, bounds, numbers, pieces, slices
 from lrpnumpy.files.onnx_flow import Flow, Network
 from lrpnumpy.files.onnx_graph import INTEGERS, Node
-from lrpnumpy.files.onnx_sizes import Dim, divided, groups, product
+from lrpnumpy.files.onnx_sizes import Dim, divided, groups, index_along, product
 from lrpnumpy.layers import Reverse, Slice
 
 Values = Sequence[Any]
@@ -213,6 +213,10 @@ def _gather(net: Network, node: Node, values: Values) -> Flow:
         if index.ndim > 1:
             net.refuse("takes positions in several axes, which is not supported")
         return flow.taking(k, int(places) if index.ndim == 0 else places)
+    if index.ndim == 1 and _every_sequence(net, index) and flow.axes[k] == "N":
+        return flow
+    if index.shape == (1,) and flow.axes[k] in ("NT", "TN") and isinstance(net.batch, Dim):
+        return _step_of_each(net, flow, k, index[0])
     if flow.axes[k] != "T" or index.size != 1:
         if flow.axes[k] == "N" and net.batch == 1 and index.size == 1 and int(index.reshape(-1)[0]) in (0, -1):
             keep = index.ndim > 0
@@ -220,6 +224,40 @@ def _gather(net: Network, node: Node, values: Values) -> Flow:
         net.refuse("must take a single step")
     step = _from_end(net, index.reshape(-1)[0], size)
     return net.one_step(flow, step, keep=index.ndim > 0)
+
+
+def _every_sequence(net: Network, index: np.ndarray) -> bool:
+    """Whether positions are those of all sequences of the batch, in their order."""
+    if isinstance(net.batch, Dim):
+        return index.size == 1 and bool(index.flat[0] == index_along(net.batch))
+    return np.array_equal(index, np.arange(net.batch))
+
+
+def _step_of_each(net: Network, flow: Flow, k: int, position: Any) -> Flow:
+    """One step of each sequence, where batch and steps are one axis: the position is T n + step, or n + N step."""
+    split = reshaped(net, flow, [n for m, n in enumerate(net.shape(flow)) for n in (_both(net, flow, m) or [n])])
+    sequence = index_along(net.batch)  # type: ignore[arg-type]
+    step = position - (sequence * flow.steps if flow.axes[k] == "NT" else sequence)
+    if flow.axes[k] == "TN":
+        step = divided(step, net.batch)
+    if step is None:
+        net.refuse("takes positions that are not known")
+    return net.one_step(split, _from_end(net, step, flow.steps), keep=False)
+
+
+def _both(net: Network, flow: Flow, axis: int) -> list[Any]:
+    known = {"N": net.batch, "T": flow.steps}
+    return [known[one] for one in flow.axes[axis]] if len(flow.axes[axis]) == 2 else []
+
+
+def _gather_nd(net: Network, node: Node, values: Values) -> Flow:
+    """x[every sequence, step]."""
+    flow, index = net.flow(values[0]), net.constant(values[1], "its positions")
+    pair = index.reshape(-1, index.shape[-1]) if index.ndim == 2 else index[:0]
+    steps = {*(pair[:, 1] if pair.shape[-1:] == (2,) else ())}
+    if flow.axes[:2] != ("N", "T") or len(steps) != 1 or not _every_sequence(net, pair[:, 0]):
+        net.refuse("must take one step of every sequence")
+    return net.one_step(flow, _from_end(net, steps.pop(), flow.steps), keep=False)
 
 
 def _gather_elements(net: Network, node: Node, values: Values) -> Flow:
@@ -348,6 +386,7 @@ OPERATIONS: dict[str, Operation] = {
     "Slice": _slice,
     "Gather": _gather,
     "GatherElements": _gather_elements,
+    "GatherND": _gather_nd,
     "Split": _split,
     "Concat": _concat,
     "ReverseSequence": _reverse_sequence,

@@ -15,16 +15,17 @@ import numpy as np
 
 from lrpnumpy.checks import WeightFileError
 from lrpnumpy.files.onnx_graph import Node
-from lrpnumpy.files.onnx_sizes import Dim
+from lrpnumpy.files.onnx_sizes import Dim, index_along, sizes
 from lrpnumpy.files.safe import Source
 
 LAST = 2**31 - 1  # from here on the end of a slice means the end of the axis
 
 
 class Spread(NamedTuple):
-    """An array with axes of open size, which have length 1 here."""
+    """An array with axes of open size, which have length 1 here; `shape` is the true one, where it is known."""
 
     array: np.ndarray
+    shape: tuple[Any, ...] = ()
 
 
 class Unknown(NamedTuple):
@@ -43,6 +44,9 @@ def fold(source: Source, node: Node, values: Sequence[Any]) -> list[Any]:
     if node.op not in FOLDED:
         return [Unknown(node.where, "is not supported where it computes constants")] * count
     spread = any(isinstance(one, Spread) for one in values)
+    first = next((one for one in values if isinstance(one, Spread) and one.shape), None)
+    if node.op == "Shape" and first is not None:
+        return [sizes(first.shape[node.attributes.get("start", 0) : node.attributes.get("end")])]
     if spread and node.op in _NOT_SPREAD:
         return [Unknown(node.where, "needs the size of the batch or the number of steps")] * count
     arrays = [one.array if isinstance(one, Spread) else one for one in values]
@@ -53,11 +57,10 @@ def fold(source: Source, node: Node, values: Sequence[Any]) -> list[Any]:
     except Exception as error:
         return [Unknown(node.where, f"cannot be computed ({type(error).__name__})")] * count
     found = made if isinstance(made, list) else [made]
-    return [Spread(_settled(one)) if spread and not isinstance(one, Spread) else _plain(one) for one in found]
-
-
-def _plain(value: Any) -> Any:
-    return value if isinstance(value, Spread) else _settled(value)
+    if not spread:
+        return [one if isinstance(one, Spread) else _settled(one) for one in found]
+    arrays = [_settled(one.array if isinstance(one, Spread) else one) for one in found]
+    return [Spread(one, first.shape if first is not None and one.shape == first.array.shape else ()) for one in arrays]
 
 
 def _settled(array: Any) -> np.ndarray:
@@ -262,8 +265,28 @@ def _clip(fold: _Fold, x: Any, *limits: Any) -> Any:
 
 
 def _range(fold: _Fold, start: Any, stop: Any, step: Any) -> Any:
+    if isinstance(stop.item(), Dim) and start == 0 and step == 1:
+        return Spread(sizes([index_along(stop.item())]), (stop.item(),))
     fold.room(max(0, math.ceil((stop.item() - start.item()) / step.item())))
     return np.arange(start.item(), stop.item(), step.item()).astype(start.dtype)
+
+
+def _top(fold: _Fold, x: Any, k: Any) -> Any:
+    """The largest, and where they are; where the number is open, all are alike and stay in their order."""
+    if x.shape == (1,) and isinstance(k.item(), Dim):
+        return [x, sizes([index_along(k.item())])]
+    order = np.argsort(-x if fold.get("largest", 1) else x, axis=-1, kind="stable")[..., : k.item()]
+    return [np.take_along_axis(x, order, -1), order]
+
+
+def _scattered(fold: _Fold, x: Any, index: Any, updates: Any) -> Any:
+    """The inverse of an order, which is all that exporters write it for."""
+    if index.shape != (1,) or index[0] != updates[0]:
+        order = np.asarray(index, np.int64)
+        if not np.array_equal(np.sort(order), np.arange(len(x))) or not np.array_equal(updates, np.arange(len(x))):
+            raise ValueError("no order")
+        return np.argsort(order)
+    return updates
 
 
 def _product(fold: _Fold, a: Any, b: Any) -> Any:
@@ -293,6 +316,8 @@ FOLDED: dict[str, Function] = {
     "Split": _split,
     "Range": _range,
     "Clip": _clip,
+    "TopK": _top,
+    "ScatterElements": _scattered,
     "MatMul": _product,
     "ReduceProd": _reduced(np.prod),
     "ReduceSum": _reduced(np.sum),

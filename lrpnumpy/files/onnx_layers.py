@@ -9,20 +9,25 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy.files import onnx_arithmetic, onnx_axes
-from lrpnumpy.files.onnx_arithmetic import is_same
+from lrpnumpy.files.onnx_arithmetic import attended, is_same, join
 from lrpnumpy.files.onnx_axes import Operation, Values, given_axes
 from lrpnumpy.files.onnx_cells import recurrent
 from lrpnumpy.files.onnx_constants import numbers
 from lrpnumpy.files.onnx_flow import Flow, Network
 from lrpnumpy.files.onnx_graph import Node
 from lrpnumpy.files.onnx_sizes import Dim
-from lrpnumpy.layers import Activation, AvgPool1D, Conv1D, Layer, LayerNorm, Max, MaxPool1D, Mean, Sum
+from lrpnumpy.layers import Activation, AvgPool1D, Conv1D, Layer, LayerNorm, Max, MaxPool1D, Mean, Subtract, Sum
 from lrpnumpy.layers.windows import Windows
 
 
 def _matmul(net: Network, node: Node, values: Values) -> Flow:
     a, b = values[:2]
     if isinstance(a, Flow) and isinstance(b, Flow):
+        for weights, x in ((a, b), (b, a)):
+            if weights.part_of[:1] == ("weights of the steps",) and weights.axes[-2:] != x.axes[-2:]:
+                at = len(x.axes) - (2 if weights is a else 1)  # the axis that is summed over
+                if x.axes[at] == "T" and weights.axes[at - 1 if weights is b else at + 1] == "T":
+                    return attended(net, weights.part_of[1], x).widened([at])
         net.refuse("multiplies two values of the network, which is not supported")
     matrix = net.constant(b if isinstance(a, Flow) else a, "its matrix")
     matrix = matrix.reshape(matrix.shape[-2:]) if matrix.ndim > 2 and matrix[..., 0, 0].size == 1 else matrix
@@ -159,6 +164,9 @@ def _reduce(net: Network, node: Node, values: Values) -> Flow:
         if node.attributes.get("noop_with_empty_axes", 0):
             return flow
         net.refuse("takes all numbers together, which is not supported")
+    if flow.part_of[:1] == ("weighted steps",) and node.op == "ReduceSum" and [flow.axes[k] for k in axes] == ["T"]:
+        made = attended(net, *flow.part_of[1:])
+        return made.widened(axes) if keep else made
     wide = [k for k in axes if flow.axes[k] != "F" or net.shape(flow)[k] != 1]
     kinds = {flow.axes[k] for k in wide}
     if kinds == {"T"}:
@@ -234,6 +242,8 @@ def _softmax(net: Network, node: Node, values: Values) -> Flow:
     flow = net.flow(values[0])
     net.check(flow)
     axis = net.axis(flow, node.attributes.get("axis", -1 if len(flow.axes) != 2 else 1))
+    if flow.axes[axis] == "T" and flow.index.size == 1:
+        return replace(flow, values=(), part_of=("weights of the steps", flow))
     if flow.axes[axis] != "F" or net.shape(flow)[axis] != flow.index.size:
         net.refuse("is supported over the scores only")
     return replace(net.rows(flow), probability="softmax")
@@ -273,11 +283,23 @@ def _clip(net: Network, node: Node, values: Values) -> Flow:
             given = float(net.constant(values[k + 1], "its limits").reshape(-1)[0])
         limits.append(given)
     low, high = (None if one is None or abs(one) > 1e30 else one for one in limits)
-    if (low, high) == (None, None):
-        return flow
-    if low == 0 and high is None:
-        return net.each(Activation("relu"), flow)
-    return net.refuse(f"keeps values between {low} and {high}, which is not supported; only a limit of 0 below is")
+    if low is not None and high is not None:  # low + relu(x - low) - relu(x - high)
+        above, over = (_relu(net, flow, one) for one in (low, high))
+        made = join(net, Subtract(), above, over)
+        return net.affine(made, None, np.full(1, low)) if low else made
+    if low is not None:
+        made = _relu(net, flow, low)
+        return net.affine(made, None, np.full(1, low)) if low else made
+    if high is not None:  # high - relu(high - x)
+        below = net.affine(flow, np.full(1, -1.0), np.full(1, high))
+        return net.affine(net.each(Activation("relu"), below), np.full(1, -1.0), np.full(1, high))
+    return flow
+
+
+def _relu(net: Network, flow: Flow, start: float) -> Flow:
+    """relu(x - start)."""
+    moved = net.affine(flow, None, np.full(1, -start)) if start else flow
+    return net.each(Activation("relu"), moved)
 
 
 _ACTIVATIONS = {
