@@ -22,7 +22,7 @@ FLOORS = [
     {"encode", "passes"},
     {"methods", "schedule"},
     {"predict", "asked", "results"},
-    {"files"},
+    {"files", "cite"},
     {"explain"},
     {"corpus"},
     {"show", "evaluate"},
