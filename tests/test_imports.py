@@ -23,7 +23,7 @@ FLOORS = [
     {"encode", "passes"},
     {"methods", "schedule"},
     {"predict", "asked", "results"},
-    {"files"},
+    {"files", "cite"},
     {"explain"},
     {"corpus", "windows"},
     {"show", "evaluate"},
