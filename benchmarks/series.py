@@ -88,7 +88,8 @@ def main() -> None:
             best(lambda: lrp.explain_windows(last, x, YEAR)),  # noqa: B023
         )
         print(
-            f"{dtype}: every step, {' x '.join(map(str, shape))}, in {steps:.2f} s; {WINDOWS} windows in {windows:.2f} s"
+            f"{dtype}: every step, {' x '.join(map(str, shape))}, in {steps:.2f} s; "
+            f"{WINDOWS} windows in {windows:.2f} s"
         )
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         start = time.perf_counter()

@@ -96,8 +96,8 @@ def snow(study: Study) -> Iterator[Piece]:
     )
     yield Text(
         f"The cell of unit {best} correlates {found:.2f} (95 % of resampled years: {low:.2f} to {high:.2f}) with the "
-        f"snow of the conceptual model on {len(days)} days of the test years. The network never saw snow, only weather. The "
-        f"unit was chosen on the training years among {cells.shape[1]}."
+        f"snow of the conceptual model on {len(days)} days of the test years. The network never saw snow, only "
+        f"weather. The unit was chosen on the training years among {cells.shape[1]}."
     )
     drawn = canvas(9, 3.2)
     left = drawn.subplots()
@@ -202,8 +202,8 @@ def melt(study: Study) -> Iterator[Piece]:
     yield Text(
         f"{len(chosen)} days of April and May. Take the precipitation of the freezing days (warmest hour below "
         f"{FREEZING:g} °C, {100 * is_frozen.mean():.0f} % of all days) out of the year before, and the network "
-        f"predicts {drop.mean():.2f} mm less on average, of {study.predicted[chosen].mean():.2f} mm. A method that sees "
-        f"the melt gives the snowfall of such days the relevance that this experiment measures."
+        f"predicts {drop.mean():.2f} mm less on average, of {study.predicted[chosen].mean():.2f} mm. A method that "
+        f"sees the melt gives the snowfall of such days the relevance that this experiment measures."
     )
     yield Table(
         "melt",
