@@ -105,10 +105,12 @@ def beeswarm(many: Iterable[Explanation], ax: Axes | None = None, width: float =
 def _sums(many: Iterable[Explanation], what: str) -> Sums:
     """Relevance and values of each feature of every input, for each explanation."""
     relevance, size, values, targets, first = [], [], [], set(), None
+    if isinstance(many, Explanation):
+        raise LrpError(f"{what} must get several explanations, such as those of explain_all, got one; try [e].")
     for e in many:
-        parts = by_variable(of_one_class(e, what), what).inputs.values()
-        relevance.append(np.concatenate([part.variables.sum(axis=0) for part in parts]))  # type: ignore[union-attr]
-        size.append(np.concatenate([np.abs(part.variables).sum(axis=0) for part in parts]))  # type: ignore[arg-type]
+        parts = shown(by_variable(of_one_class(e, what), what), what)
+        relevance.append(np.concatenate([part.relevance.sum(axis=0) for part in parts]))
+        size.append(np.concatenate([np.abs(part.relevance).sum(axis=0) for part in parts]))
         if all(part.values is not None for part in parts):
             values.append(np.concatenate([part.values.mean(axis=0) for part in parts]))  # type: ignore[union-attr]
         targets.add(e.target)
