@@ -259,19 +259,23 @@ def test_errors_of_graphs(rng):
     for message, nodes in wrong.items():
         with pytest.raises(lrp.LrpError, match=message):
             lrp.Model(nodes)
-    with pytest.raises(lrp.LrpError, match="result must be the name of a node, got 'b'"):
+    with pytest.raises(lrp.LrpError, match="result must be the name of a node, got 'b'; there are 'a'"):
         lrp.Model([lrp.Node("a", lstm, ("x",))], result="b")
 
 
-def test_one_of_several_outputs_is_chosen(rng):
+def test_one_of_several_outputs_is_chosen(rng, tmp_path):
     lstm, one, two = nets.lstm(rng, 3, 4), nets.dense(rng, 4, 2), nets.dense(rng, 4, 3)
     nodes = [lrp.Node("lstm", lstm, ("x",)), lrp.Node("one", one, ("lstm:last",)), lrp.Node("two", two, ("lstm:last",))]
     x = rng.normal(size=(5, 3))
     for name, head in (("one", one), ("two", two)):
         model, plain = lrp.Model(nodes, result=name), lrp.Model([lstm, head])
+        lrp.save(model, tmp_path / name)
+        assert (" of one" in str(lrp.inspect(tmp_path / name))) == (name == "one")
         close(lrp.predict(model, x), lrp.predict(plain, x))
         for method in ("gradient", "lrp-abs", "occlusion-f", "cd", "deeplift", "shapley"):
             close(lrp.explain(model, x, method, 1).relevance, lrp.explain(plain, x, method, 1).relevance)
+    with pytest.raises(lrp.LrpError, match=r"step must be None .*, got step=1 with scores of one vector, 'two'"):
+        lrp.explain(model, x, step=1)
 
 
 @pytest.mark.parametrize("word", ["badge", "abc", "hgfedcb"])
