@@ -210,6 +210,24 @@ def test_every_call_names_the_input(rng, tmp_path, case):
             call()
 
 
+def test_steps_that_do_not_fit_say_whose_they_are(rng):
+    nodes = [
+        lrp.Node("lstm", nets.lstm(rng, 2, 3), ("x",)),
+        lrp.Node("sum", lrp.Add(), ("lstm", "y")),
+        lrp.Node("head", nets.dense(rng, 3, 2), ("sum",)),
+    ]
+    model = lrp.Model(nodes, ports={"x": lrp.Input(2), "y": lrp.Input(3)})
+    good, bad = ({"x": np.ones((4, 2)), "y": np.ones((T, 3))} for T in (4, 3))
+    words = "layer 'sum', of 'lstm', 'y': Add: inputs must have the same number of steps, got 4 and 3"
+    for method in ("lrp-all", "cd", "deeplift", "shapley"):
+        with pytest.raises(lrp.LrpError, match=f"^sequence 1, {words}"):
+            lrp.explain_all(model, [good, bad, good, bad], method)
+    with pytest.raises(lrp.LrpError, match=f"^sequence 2, {words}"):
+        lrp.predict_all(model, [good, good, bad])
+    with pytest.raises(lrp.LrpError, match=f"^{words}"):
+        lrp.explain(model, bad)
+
+
 def test_columns_that_are_no_records(rng):
     model, good = nets.three_inputs(rng), nets.three_values(rng)
     columns = {name: [value, value, value] for name, value in good.items()}
