@@ -18,8 +18,9 @@ KERNEL_TESTS := tests/test_engine.py tests/test_explain.py tests/test_decompose.
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.installed  ## explain a sentence with a shipped model, here and in demo.html
+demo: $(VENV)/.installed  ## explain a sentence and a flood with shipped models, here, in demo.html and in river-*.png
 	@$(VENV)/bin/python -m lrpnumpy explain "$(SENTENCE)" --html demo.html
+	@$(VENV)/bin/python examples/river.py
 
 test: lint  ## the whole check: lint, types, tests, and those of kernels again with the JIT off
 	$(VENV)/bin/python -m lrpnumpy compile --dtype float32 & $(VENV)/bin/python -m lrpnumpy compile --dtype float64; wait
@@ -42,7 +43,7 @@ fuzz: $(VENV)/.installed-test  ## 10,000 damaged weight files
 	$(VENV)/bin/python -m tests.fuzz_files --cases 10000
 
 clean:  ## remove everything that was made here, virtual environments and compiled kernels too
-	rm -rf $(VENV) $(INTEROP) build dist *.egg-info demo.html .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(INTEROP) build dist *.egg-info demo.html river-*.png .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A virtual environment is made once, and installed into again only when what it depends on has changed.

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from lrpnumpy.checks import AssumptionWarning, LrpError, RelevanceWarning, WeightFileError
 from lrpnumpy.cite import cite
 from lrpnumpy.explain import compare, explain, explain_all
-from lrpnumpy.files import convert, from_torch, inspect, load, save
+from lrpnumpy.files import convert, from_keras, from_torch, inspect, load, save
 from lrpnumpy.layers import (
     GRU,
     LSTM,
@@ -32,24 +32,32 @@ from lrpnumpy.layers import (
     Mean,
     MultiHeadAttention,
     Multiply,
+    Pad,
     Repeat,
     Reshape,
     Reverse,
     Slice,
+    Softmax,
     Square,
     Subtract,
     Sum,
     SumAll,
+    Transpose,
+    TwoClasses,
 )
 from lrpnumpy.methods import methods
 from lrpnumpy.model import Input, Model, Node
-from lrpnumpy.predict import predict, predict_all
+from lrpnumpy.predict import predict, predict_all, trace
 from lrpnumpy.reconstruction import reconstruction_error
 from lrpnumpy.result import Comparison, Explanation
 from lrpnumpy.rules import Rule
+from lrpnumpy.tables import Table
+from lrpnumpy.windows import explain_windows
 
 if TYPE_CHECKING:
     from lrpnumpy.corpus import explain_bag, explain_corpus, open_explanations
+    from lrpnumpy.evaluate import rank_methods
+    from lrpnumpy.show import plot
 
 __version__ = "0.1.0"
 
@@ -86,16 +94,21 @@ __all__ = [
     "MultiHeadAttention",
     "Multiply",
     "Node",
+    "Pad",
     "RelevanceWarning",
     "Repeat",
     "Reshape",
     "Reverse",
     "Rule",
     "Slice",
+    "Softmax",
     "Square",
     "Subtract",
     "Sum",
     "SumAll",
+    "Table",
+    "Transpose",
+    "TwoClasses",
     "WeightFileError",
     "cite",
     "compare",
@@ -104,20 +117,33 @@ __all__ = [
     "explain_all",
     "explain_bag",
     "explain_corpus",
+    "explain_windows",
+    "from_keras",
     "from_torch",
     "inspect",
     "load",
     "methods",
     "open_explanations",
+    "plot",
     "predict",
     "predict_all",
+    "rank_methods",
     "reconstruction_error",
     "save",
+    "trace",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """What is for corpora is loaded when it is first asked for: the import stays light."""
+    """What is for corpora, pictures and evaluation is loaded when it is first asked for: the import stays light."""
+    if name == "plot":
+        from lrpnumpy.show import plot
+
+        return plot
+    if name == "rank_methods":
+        from lrpnumpy.evaluate import rank_methods
+
+        return rank_methods
     if name not in ("explain_bag", "explain_corpus", "open_explanations"):
         raise AttributeError(f"module 'lrpnumpy' has no attribute {name!r}")
     from lrpnumpy import corpus

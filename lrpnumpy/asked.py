@@ -14,8 +14,13 @@ from lrpnumpy.methods.base import Request
 from lrpnumpy.model import Model
 
 
-def request(model: Model, method: Any, unit: Any, versus: Any, step: Any, options: dict[str, Any]) -> Request:
-    """A Request from the arguments of `explain`, or an error that says what is wrong with them."""
+def request(
+    model: Model, method: Any, unit: Any, versus: Any, step: Any, options: dict[str, Any], all_steps: bool = False
+) -> Request:
+    """A Request from the arguments of `explain`, or an error that says what is wrong with them.
+
+    `all_steps` says that step may be "all".
+    """
     chosen = find(method)
     one_of(unit, "unit", ("word", "variable", None))
     if unit == "variable" and chosen.variables == "no":
@@ -30,10 +35,14 @@ def request(model: Model, method: Any, unit: Any, versus: Any, step: Any, option
             "step must be None unless the model predicts at every step, "
             f"got step={step!r} with readout {model.readout!r}."
         )
-    elif isinstance(step, bool) or not isinstance(step, (int, np.integer)):
-        raise LrpError(f"step must be an integer, got {step!r}.")
+    elif not (all_steps and isinstance(step, str) and step == "all") and (
+        isinstance(step, bool) or not isinstance(step, (int, np.integer))
+    ):
+        also = ', or "all"' if all_steps else ' here ("all" is for explain)' if step == "all" else ""
+        raise LrpError(f"step must be an integer{also}, got {step!r}.")
     against = None if versus is None else class_index(model, versus, "versus")
-    found = Request(chosen, chosen.options.checked(chosen, model, options), unit, against, int(step))
+    step = step if isinstance(step, str) else int(step)
+    found = Request(chosen, chosen.options.checked(chosen, model, options), unit, against, step)
     if chosen.check is not None:
         chosen.check(found, model)
     return found
@@ -86,14 +95,18 @@ def phrases(encoded: Encoded, spans: Any, where: str) -> np.ndarray:
             raise ValueError
     except (TypeError, ValueError):
         raise LrpError(f"{where}: spans must be a list of pairs (start, stop) of positions, got {spans!r}.") from None
+    length = encoded.length - sum(encoded.added)  # as passed in
     for start, stop in array:
-        if not 0 <= start < stop <= encoded.length:
+        if not 0 <= start < stop <= length:
             raise LrpError(
-                f"{where}: spans must have 0 <= start < stop <= {encoded.length}, "
-                f"got ({start}, {stop}); stop is excluded."
+                f"{where}: spans must have 0 <= start < stop <= {length}, got ({start}, {stop}); stop is excluded."
             )
+    array = np.clip(array + encoded.added[0], 0, encoded.length)
     if encoded.kept is not None:
         array = np.searchsorted(encoded.kept, array)
-        if (array[:, 0] == array[:, 1]).any():
-            raise LrpError(f"{where}: spans must hold at least one step that is not padding, got {spans!r}.")
+    if (array[:, 0] == array[:, 1]).any():
+        raise LrpError(
+            f"{where}: spans must hold at least one step that the network sees, not padding or what is cut off, "
+            f"got {spans!r}."
+        )
     return array

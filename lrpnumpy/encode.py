@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lrpnumpy import text
+from lrpnumpy import tables, text
 from lrpnumpy.checks import LrpError, check_shape, numbers
 from lrpnumpy.layers import Embedding
 from lrpnumpy.model import Input, Model
 from lrpnumpy.packed import Packed, Words, batch_of
+from lrpnumpy.result import PAD, Mark
 
 
 class Encoded(NamedTuple):
@@ -23,12 +24,38 @@ class Encoded(NamedTuple):
     """
 
     ids: np.ndarray | None  # (T,)
-    x: np.ndarray | None  # (T, D), where there are no ids
-    length: int  # as passed in
-    kept: np.ndarray | None = None  # positions that are not padding, where some are
-    words: tuple[str, ...] | None = None  # as passed in
+    x: np.ndarray | None  # (T, D) in the units of the user, where there are no ids
+    length: int  # positions: as passed in, and as padded or cut to a length
+    kept: np.ndarray | None = None  # positions that the network sees, where it does not see all
+    words: tuple[str, ...] | None = None  # as passed in, less what is cut off
     embedding: Embedding | None = None  # whose words the ids are
     others: dict[str, Encoded] | None = None
+    padded: np.ndarray | None = None  # (length, D) where x has no rows for some of them
+    table: tables.Table | None = None  # with labels of the steps and names of the features, where it was a table
+    added: tuple[int, int] = (0, 0)  # positions of padding put before and after; negative where so many are cut off
+    whole: Encoded | None = None  # the record that this one is the beginning of; what comes later is not seen
+
+    @property
+    def labels(self) -> np.ndarray | None:
+        """(length,) labels of the steps: datetime64, or strings."""
+        if self.table is None or self.table.labels is None or self.added == (0, 0):
+            return None if self.table is None else self.table.labels
+        found, (before, after) = self.table.labels, self.added
+        none = np.array(["NaT" if found.dtype.kind == "M" else ""], found.dtype)
+        stay = found[max(0, -before) : len(found) - max(0, -after)]
+        return np.concatenate([none.repeat(max(0, before)), stay, none.repeat(max(0, after))])
+
+    @property
+    def features(self) -> tuple[str, ...] | None:
+        """Names of the columns, where it was a table that has any."""
+        return None if self.table is None else self.table.features
+
+    @property
+    def values(self) -> np.ndarray | None:
+        """(length, D) numbers as passed in, with padding; None for words."""
+        if self.whole is not None:
+            return self.whole.values
+        return self.x if self.padded is None else self.padded
 
     @property
     def steps(self) -> int:
@@ -37,14 +64,39 @@ class Encoded(NamedTuple):
 
     @property
     def tokens(self) -> tuple[str, ...] | None:
-        """The words as passed in, or those that the ids stand for."""
-        if self.words is not None or self.embedding is None or self.embedding.vocabulary is None:
-            return self.words
-        vocabulary, ids = self.embedding.vocabulary, self.ids
-        if self.kept is not None:
-            ids = np.full(self.length, self.embedding.mask)
-            ids[self.kept] = self.ids
-        return tuple([vocabulary[k] for k in ids.tolist()])  # type: ignore[union-attr]
+        """The words as passed in, or those that the ids stand for; PAD for padding that was put there."""
+        if self.whole is not None:
+            return self.whole.tokens
+        before, after = (max(0, count) for count in self.added)
+        words = self.words
+        if words is None:
+            if self.embedding is None or self.embedding.vocabulary is None:
+                return None
+            vocabulary, ids = self.embedding.vocabulary, self.ids
+            if self.kept is not None:
+                ids = np.full(self.length, self.embedding.mask)
+                ids[self.kept] = self.ids
+            words = tuple([vocabulary[k] for k in ids[before : self.length - after].tolist()])  # type: ignore[index]
+        return (PAD,) * before + words + (PAD,) * after if before or after else words
+
+    @property
+    def marks(self) -> np.ndarray | None:
+        """(length,) what is special about each position, see `Mark`; None where nothing is."""
+        if self.whole is not None:
+            return self.whole.marks
+        embedding: Any = self.embedding
+        unknown = embedding.unknown_row if self.ids is not None else -1
+        if self.kept is None and self.added == (0, 0) and not (unknown >= 0 and unknown in self.ids):  # type: ignore[operator]
+            return None
+        found = np.full(self.length, Mark.PADDING, np.uint8)
+        seen = slice(None) if self.kept is None else self.kept
+        found[seen] = np.where(self.ids == unknown, Mark.UNKNOWN, Mark.NONE) if unknown >= 0 else Mark.NONE
+        before, after = (max(0, count) for count in self.added)
+        if self.words is not None and embedding.unknown is False:
+            rows = np.array(text.lookup(embedding, self.words, ""), np.int64)
+            found[before : self.length - after][rows < 0] = Mark.UNKNOWN
+        found[:before] = found[self.length - after :] = Mark.PADDING
+        return found if found.any() else None
 
 
 Encoder = Callable[[Input, Sequence[Any], Sequence[str]], list[Encoded]]
@@ -52,31 +104,47 @@ Encoder = Callable[[Input, Sequence[Any], Sequence[str]], list[Encoded]]
 
 def encode(model: Model, value: Any, where: str = "x") -> Encoded:
     """One record in any of its forms: a string, a list of words, token ids, a (T, D) array; or a dict of such."""
-    if len(model.ports) == 1 and (isinstance(value, (np.ndarray, str, list)) or not isinstance(value, Mapping)):
+    if len(model.ports) == 1 and (isinstance(value, (np.ndarray, str, list)) or not _is_dict(value)):
         port = model.ports[model.main]
         encoder, form = _form(port, value, where)
         return _long_enough(model, encoder(port, [form], [where]), [where])[0]
     return _encode_ports(model, [value], [where])[0]
 
 
+def _is_dict(value: Any) -> bool:
+    """Whether a value is a dict of inputs; a dataset of xarray is a Mapping, too, and is a table."""
+    return isinstance(value, Mapping) and not tables.is_frame(value)
+
+
 def encode_all(model: Model, sequences: Any) -> list[Encoded]:
     """Several records, those of one form together; errors name the position in the batch."""
-    if isinstance(sequences, str):
-        raise LrpError(
-            "sequences must be a list of sequences, got one string; use the function for one sequence, or [text]."
-        )
+    if isinstance(sequences, str) or tables.is_frame(sequences):
+        got = "string; use the function for one sequence, or [text]"
+        if not isinstance(sequences, str):
+            got = "table; use the function for one sequence, [table], or explain_windows for every window of it"
+        raise LrpError(f"sequences must be a list of sequences, got one {got}.")
+    if not isinstance(sequences, (list, np.ndarray, Mapping)) and (table := tables.read(sequences, None, None, "")):
+        sequences = table.values
     if isinstance(sequences, np.ndarray) and sequences.ndim not in (1, 2, 3):
         raise LrpError(f"sequences must be a list of sequences or a (N, T, D) array, got shape {sequences.shape}.")
     if isinstance(sequences, Mapping):  # a dict of arrays: one record for each entry of all of them
+        sequences = {name: _records(model.ports.get(name), column, name) for name, column in sequences.items()}
         counts = {name: len(column) for name, column in sequences.items()}
         if len(set(counts.values())) > 1:
             raise LrpError(f"sequences must have as many records of each input, got {counts}.")
         columns = zip(*sequences.values(), strict=True)
         sequences = [dict(zip(sequences, values, strict=True)) for values in columns]
     where = [f"sequence {k}" for k in range(len(sequences))]
-    if len(model.ports) > 1 or any(isinstance(value, Mapping) for value in sequences):
+    if len(model.ports) > 1 or any(map(_is_dict, sequences)):
         return _encode_ports(model, sequences, where)
     return _long_enough(model, encode_port(model.ports[model.main], sequences, where), where)
+
+
+def _records(port: Input | None, column: Any, name: str) -> Any:
+    """What one input gets in all records: the rows of a table are one vector each."""
+    if port is None or port.steps or not tables.is_frame(column):
+        return tables.untensored(column)
+    return tables.read(column, port.features, port.size, f"input {name!r}").values  # type: ignore[union-attr]
 
 
 def _long_enough(model: Model, records: list[Encoded], where: Sequence[str], name: str | None = None) -> list[Encoded]:
@@ -119,6 +187,11 @@ def encode_port(port: Input, values: Sequence[Any], where: Sequence[str]) -> lis
 
 def _form(port: Input, value: Any, where: str) -> tuple[Encoder, Any]:
     """The function that encodes this form of input (words, token ids or vectors), and what to hand to it."""
+    table = None
+    if not isinstance(value, (np.ndarray, str, list)) and (
+        table := tables.read(value, port.features, port.size, where)
+    ):
+        value = table.values if table.values.dtype.kind in "fiu" else table.values.tolist()
     if not port.steps:  # one vector, one word or one id: a sequence of one step
         value = [value] if isinstance(value, str) or np.ndim(value) == (0 if port.embedding else 1) else value
     if isinstance(value, str) or (
@@ -135,6 +208,10 @@ def _form(port: Input, value: Any, where: str) -> tuple[Encoder, Any]:
     array = value if isinstance(value, np.ndarray) else _as_array(value, where)
     if array.ndim and not len(array):
         raise LrpError(f"{where} must have at least one step, got an empty sequence.")
+    if array.ndim == 3 and len(array) == 1:  # a batch of one
+        array = array[0]
+    if array.dtype.kind in "iuf" and array.ndim == 1 and port.size == 1 and port.embedding is None:
+        array = array[:, None]
     if array.dtype.kind in "iu" and array.ndim == 1:
         if port.embedding is None:
             raise LrpError(
@@ -143,9 +220,9 @@ def _form(port: Input, value: Any, where: str) -> tuple[Encoder, Any]:
         return _ids, array
     if array.ndim == 1 and array.dtype.kind == "f":
         raise LrpError(
-            f"{where} must have shape (T, {port.size}), got {array.shape}; a series of one variable is x[:, None]."
+            f"{where} must have shape (T, {port.size}), got {array.shape}; one step of {port.size} numbers is x[None]."
         )
-    return _vectors, array
+    return _vectors, (array, table)
 
 
 def _as_array(value: Any, where: str) -> np.ndarray:
@@ -182,54 +259,81 @@ def _unmasked(
     names: Sequence[str],
     words: Iterable[tuple[str, ...] | None],
 ) -> list[Encoded]:
-    """The ids of sequences that follow one another as one record each, less padding."""
+    """The ids of sequences that follow one another as one record each, less padding and words that are left out."""
     embedding: Any = port.embedding
     mask = embedding.mask
-    is_padded = mask is not None and (ids == mask).any()
+    plain = port.pad is None and not (mask is not None and (ids == mask).any()) and not (ids < 0).any()
     found, start = [], 0
     for sequence, where, spelled in zip(sequences, names, words, strict=False):
-        length = len(sequence)
-        own, kept = ids[start : start + length], None
-        start += length
-        if is_padded and (own == mask).any():
-            kept = np.flatnonzero(own != mask)
-            if not len(kept):
-                raise LrpError(
-                    f"{where} must have at least one step that is not padding, got {length} times id {mask}."
-                )
-            own = own[kept]
-        found.append(Encoded(own, None, length, kept, spelled, embedding))
+        own = ids[start : start + len(sequence)]
+        start += len(sequence)
+        one = Encoded(own, None, len(own), None, spelled, embedding)
+        found.append(one if plain else _fitted(port, one, where))
     return found
 
 
-def _vectors(port: Input, arrays: Sequence[np.ndarray], names: Sequence[str]) -> list[Encoded]:
+def _fitted(port: Input, one: Encoded, where: str) -> Encoded:
+    """A record without words to be left out, padded or cut to the length of `pad`, and without steps to be skipped."""
+    values: Any = one.x if one.ids is None else one.ids
+    kept, length, added, words = np.arange(len(values)), len(values), (0, 0), one.words
+    if one.ids is not None and (values < 0).any():
+        kept = np.flatnonzero(values >= 0)
+        values = values[kept]
+    if port.pad is not None:
+        size, side, value, cut = port.pad
+        if (over := len(values) - size) > 0:
+            start = int(kept[over]) if cut == "pre" else 0  # position of the first and after the last that stay
+            stop = length if cut == "pre" else int(kept[size - 1]) + 1
+            some = slice(over, None) if cut == "pre" else slice(size)
+            values, kept, added = values[some], kept[some] - start, (-start, stop - length)
+            words, length = words and words[start:stop], stop - start
+        elif over < 0:
+            before, after = added = (-over, 0) if side == "pre" else (0, -over)
+            filler = np.full((-over, *values.shape[1:]), value if one.ids is not None else port.pad_row, values.dtype)
+            values = np.concatenate((filler, values) if before else (values, filler))
+            kept = np.concatenate((np.arange(before), kept + before, length + before + np.arange(after)))
+            length -= over
+    if one.ids is not None and port.embedding.mask is not None:  # type: ignore[union-attr]
+        seen = values != port.embedding.mask  # type: ignore[union-attr]
+    elif one.ids is None and port.mask_value is not None:
+        seen = (values != values.dtype.type(port.mask_value)).any(axis=1)
+    else:
+        seen = np.ones(len(values), bool)
+    if not seen.any():
+        wanted = "step that is not padding" if len(values) else "word of the vocabulary"
+        raise LrpError(f"{where} must have at least one {wanted}, got none among {length}.")
+    whole = values if one.ids is None and not seen.all() else None
+    if not seen.all():
+        values, kept = values[seen], kept[seen]
+    ids, x = (None, values) if one.ids is None else (values, None)
+    where_seen = None if len(kept) == length else kept
+    return Encoded(ids, x, length, where_seen, words, one.embedding, None, whole, one.table, added)
+
+
+def _vectors(
+    port: Input, forms: Sequence[tuple[np.ndarray, tables.Table | None]], names: Sequence[str]
+) -> list[Encoded]:
+    arrays = [array for array, _ in forms]
     for array, where in zip(arrays, names, strict=True):
         check_shape(array, where, (None, port.size))
     found = []
-    for x, where in zip(_checked(port, arrays, names), names, strict=True):
-        length, kept = len(x), None
-        if not port.steps and length != 1:
-            raise LrpError(f"{where} must be one vector of {port.size} numbers, got {length} of them.")
-        if port.mask_value is not None:
-            kept = np.flatnonzero((x != x.dtype.type(port.mask_value)).any(axis=1))
-            if not len(kept):
-                raise LrpError(
-                    f"{where} must have at least one step that is not padding, got {port.mask_value} everywhere."
-                )
-            x, kept = (x, None) if len(kept) == length else (x[kept], kept)
-        found.append(Encoded(None, x, length, kept))
+    for x, (_, table), where in zip(_checked(port, arrays, names), forms, names, strict=True):
+        if not port.steps and len(x) != 1:
+            raise LrpError(f"{where} must be one vector of {port.size} numbers, got {len(x)} of them.")
+        one = Encoded(None, x, len(x), table=table)
+        found.append(one if port.mask_value is None and port.pad is None else _fitted(port, one, where))
     return found
 
 
 def _checked(port: Input, arrays: Sequence[np.ndarray], names: Sequence[str]) -> list[np.ndarray]:
     """Copies of arrays of numbers, whatever their type and order in memory: parts of one array, where all is well."""
-    if all(array.dtype == port.dtype for array in arrays):
+    if all(array.dtype == port.given_dtype for array in arrays):
         joined = np.ascontiguousarray(np.concatenate(arrays))
         if np.isfinite(joined).all():
             joined.setflags(write=False)
             stops = [*accumulate(map(len, arrays))]
             return [joined[a:b] for a, b in pairwise([0, *stops])]
-    return [numbers(array, where, port.dtype) for array, where in zip(arrays, names, strict=True)]
+    return [numbers(array, where, port.given_dtype) for array, where in zip(arrays, names, strict=True)]
 
 
 def packed(model: Model, records: Sequence[Encoded], look_up: bool = False) -> dict[str, Packed]:
@@ -257,4 +361,4 @@ def _packed(port: Input, records: Sequence[Encoded], look_up: bool) -> Packed:
     joined = parts[0] if len(parts) == 1 else batch.pack(np.concatenate(parts))
     if look_up:
         return Packed(embedding.E[:0], batch, Words(joined, embedding))
-    return Packed(joined, batch)
+    return Packed(port.scaled(joined), batch)

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal, overload
 
 import numpy as np
 
 from lrpnumpy import asked
 from lrpnumpy.checks import LrpError
-from lrpnumpy.encode import Encoded, encode, encode_all
-from lrpnumpy.methods import COSTLY, METHODS, all_options, find
+from lrpnumpy.encode import Encoded, encode, encode_all, packed
+from lrpnumpy.methods import COSTLY, METHODS, find, with_users
 from lrpnumpy.methods.base import Columns, Request, Unit, answer
 from lrpnumpy.model import Model, is_recurrent
 from lrpnumpy.packed import Batch, Packed
+from lrpnumpy.passes import forward
 from lrpnumpy.result import Comparison, Explanation
 from lrpnumpy.results import Explanations
 from lrpnumpy.rules import Rule
 from lrpnumpy.schedule import run_chunks
+from lrpnumpy.signature import document
 
 
 def run(
-    model: Model, encoded: list[Encoded], request: Request, target: Any, spans: list[Any] | None, threads: int | None
+    model: Model,
+    encoded: list[Encoded],
+    request: Request,
+    target: Any,
+    spans: list[Any] | None,
+    threads: int | None,
+    progress: bool | None = None,
 ) -> Explanations:
     """The explanations of encoded sequences: what `explain`, `explain_all` and the corpus have in common."""
     if request.method.settle is not None:
@@ -49,7 +56,7 @@ def run(
             _mend(columns, model, x, request, wanted, positions)
         out._put(positions, x[model.main].batch, columns)
 
-    run_chunks(model, encoded, work, threads, _look_up(model, encoded, request))
+    run_chunks(model, encoded, work, threads, _look_up(model, encoded, request), progress)
     out._finish()
     return out
 
@@ -121,6 +128,17 @@ def _look_up(model: Model, encoded: list[Encoded], request: Request) -> bool:
     return sum(sequence.steps for sequence in encoded) > len(model.embedding.E)
 
 
+Target = int | str | None
+
+
+@overload
+def explain(
+    model: Model, x: Any, method: str | Rule = ..., target: Target = ..., *, step: Literal["all"], **options: Any
+) -> Explanations: ...
+@overload
+def explain(
+    model: Model, x: Any, method: str | Rule = ..., target: Target = ..., *, step: int | None = ..., **options: Any
+) -> Explanation: ...
 def explain(
     model: Model,
     x: Any,
@@ -129,22 +147,49 @@ def explain(
     *,
     unit: Unit = None,
     versus: int | str | None = None,
-    step: int | None = None,
+    step: int | str | None = None,
     spans: Sequence[tuple[int, int]] | None = None,
     **options: Any,
-) -> Explanation:
+) -> Any:
     """Which parts of one sequence made the network decide.
 
-    x: a string, a list of words, token ids, or a (T, D) array.
+    x: a string, a list of words, token ids, a (T, D) array, a DataFrame, a tensor.
     method: a name that `lrp.methods()` lists, or an `lrp.Rule` of one's own.
     target: the class explained, by index or name; None is the predicted one, "all" gives every class a leading axis.
     versus: ask why the target rather than this class: f_target - f_versus is explained.
     unit: "word" for one value a step only, "variable" for also one a variable; None is what the method has for free.
-    step: which prediction is explained where the model predicts at every step; the last by default.
+    step: which prediction is explained where the model predicts at every step; the last by default. With "all" the
+        result is a sequence of explanations, one for the prediction of each step.
     spans: phrases (start, stop), stop excluded, whose relevance is wanted besides that of the words.
     """
-    request = asked.request(model, method, unit, versus, step, options)
-    return run(model, [encode(model, x)], request, target, None if spans is None else [spans], 1)[0]
+    request = asked.request(model, method, unit, versus, step, options, True)
+    one = encode(model, x)
+    if request.step != "all":
+        return run(model, [one], request, target, None if spans is None else [spans], 1)[0]
+    if spans is not None:
+        raise LrpError("spans must be None with step='all'; ask for the phrases of one step at a time.")
+    return run(model, _for_each_step(model, one), request, target, None, None)
+
+
+def _for_each_step(model: Model, one: Encoded) -> list[Encoded]:
+    """A sequence once for the prediction of each of its steps.
+
+    Where no prediction depends on later steps, the network sees nothing of them.
+    """
+    if not model.causal or one.others:
+        with np.errstate(all="ignore"):
+            return [one] * forward(model, packed(model, [one])).output.batch.R
+    kept = np.arange(one.length) if one.kept is None else one.kept
+    cut = [
+        one._replace(
+            ids=None if one.ids is None else one.ids[:stop],
+            x=None if one.x is None else one.x[:stop],
+            kept=kept[:stop],
+            whole=one,
+        )
+        for stop in range(1, one.steps)
+    ]
+    return [*cut, one]
 
 
 def explain_all(
@@ -185,6 +230,8 @@ def compare(
     **options: Any,
 ) -> Comparison:
     """Several methods on one input, by default all but shapley; each gets those of the options that it has."""
+    if isinstance(step, str):
+        raise LrpError(f"step must be an integer here, to compare methods on one prediction, got {step!r}.")
     if methods is None:
         left_out = (*COSTLY, *(["occlusion-p"] if model.output == "linear" else []))
         methods = [name for name in METHODS if name not in left_out]
@@ -196,20 +243,5 @@ def compare(
     return Comparison(tuple(found))
 
 
-def _document(function: Callable[..., Any]) -> None:
-    """Name the options of all methods in the signature and the documentation of a function that takes them."""
-    signature = inspect.signature(function)
-    parameters = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
-    lines = []
-    for name, (one, having) in all_options().items():
-        kind = inspect.Parameter.KEYWORD_ONLY
-        parameters.append(inspect.Parameter(name, kind, default=one.default, annotation=one.type))
-        lines.append(f"    {name}: {one.metadata['text']} ({', '.join(having)}).")
-    function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    function.__doc__ = (
-        f"{(function.__doc__ or '').rstrip()}\n\n    Options of the methods:\n\n" + "\n".join(lines) + "\n"
-    )
-
-
 for _function in (explain, explain_all, compare):
-    _document(_function)
+    document(_function, "Options of the methods", with_users())

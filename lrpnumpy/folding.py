@@ -17,7 +17,7 @@ def folded(model: Model) -> Model:
     A scaler of the inputs is never folded. LRP is that of the smaller network, and the model's provenance says under
     "folded" what was done.
     """
-    nodes, result, done = {node.name: node for node in model.nodes}, model.result, []
+    nodes, result, done = {node.name: node for node in model.network}, model.result, []
     for name in [*nodes]:
         layer = nodes[name].layer
         if not isinstance(layer, Affine) or layer.scaler:

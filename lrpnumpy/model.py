@@ -13,13 +13,29 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, names, one_of
-from lrpnumpy.layers import Bidirectional, Cell, Embedding, LastRow, Layer, Max, Mean, Record, Size
+from lrpnumpy.checks import LrpError, finite, names, one_of, whole
+from lrpnumpy.layers import (
+    Activation,
+    Bidirectional,
+    Cell,
+    Embedding,
+    LastRow,
+    Layer,
+    Max,
+    Mean,
+    Record,
+    Size,
+    TwoClasses,
+)
+from lrpnumpy.layers.affine import Units
+from lrpnumpy.scaling import scaler_of
 
 READOUTS = ("last", "mean", "max", "last-row", "every")
 OUTPUTS = ("linear", "softmax", "sigmoid")
+MOST_PADDED = 1_000_000  # steps
 INPUT = "x"  # name of the input
 READOUT = "readout"  # name of the node of a readout
+UNITS = ":units"  # name of the node that has the scores in the user's units; no other can have it
 BETWEEN: dict[str, Layer] = {"mean": Mean(), "max": Max(), "last-row": LastRow()}
 
 
@@ -41,6 +57,10 @@ class Input(Record):
 
     `size` is the length of a vector, `features` names its numbers. With an `embedding` the input is words or token ids;
     what is explained are their vectors. `mask_value` means padding: a step whose features all equal it is skipped.
+    `pad=(length, side, value)` fills every series up to its length with `value` (with an embedding a token id or a
+    word), before it ("pre") or after it ("post"), for a network that was trained on such input and computes with the
+    padding; `value` is what the network gets, after scaling. A longer series is cut on the same side, or on the one
+    that a fourth entry names. `scaler` says how the numbers were scaled before the network was trained, see `Model`.
     """
 
     size: int | None = None
@@ -48,6 +68,8 @@ class Input(Record):
     features: tuple[str, ...] | None = None
     embedding: Embedding | None = None
     mask_value: float | None = None
+    scaler: Any = None  # a Scaler, once it is checked
+    pad: tuple[int, str, float, str] | None = None
 
     dtype: ClassVar[np.dtype]  # that of the model
 
@@ -63,11 +85,41 @@ class Input(Record):
             raise LrpError("Model: mask_value must be None with an embedding; use Embedding(mask=...).")
         if not self.steps and (self.mask_value is not None or getattr(self.embedding, "mask", None) is not None):
             raise LrpError("Input: an input without steps must have no padding, got a mask.")
+        if not self.steps and self.pad is not None:
+            raise LrpError(f"Input: pad must be None for an input without steps, got {self.pad!r}.")
+        if self.scaler is not None and self.embedding is not None:
+            raise LrpError("Model: scaler must be None with an embedding, whose vectors are the network's own.")
+        features = names(self.features, "Model: features", int(size))
         self._set(
             size=int(size),
-            features=names(self.features, "Model: features", int(size)),
+            features=features,
             mask_value=None if self.mask_value is None else float(self.mask_value),
+            pad=None if self.pad is None else _checked_pad(self.pad, self.embedding),
+            scaler=scaler_of(self.scaler, "Model: scaler", int(size), features),
         )
+
+    @property
+    def marks(self) -> bool:
+        """Whether steps may have a mark: padding, or unknown words."""
+        words = self.embedding is not None and (self.embedding.unknown is not None or self.embedding.mask is not None)
+        return words or self.mask_value is not None or self.pad is not None
+
+    @property
+    def pad_row(self) -> Any:
+        """A step of padding, in the units of the user where the network's are others: a number or (D,)."""
+        value: Any = self.pad[2]  # type: ignore[index]
+        if self.embedding is not None:
+            return self.embedding.E[value]
+        return value if self.scaler is None else np.array(self.scaler.mean) + value * np.array(self.scaler.scale)
+
+    @property
+    def given_dtype(self) -> np.dtype:
+        """In which numbers of the user are kept: those that are still to be scaled lose no digits before."""
+        return self.dtype if self.scaler is None else np.dtype(np.float64)
+
+    def scaled(self, values: np.ndarray) -> np.ndarray:
+        """(…, D) values of the user as the network takes them."""
+        return values if self.scaler is None else self.scaler.scaled(values).astype(self.dtype)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -84,6 +136,14 @@ class Model(Record):
 
     A network with several inputs has `ports`, a dict of name to `Input`; the first series is the one that words,
     phrases and steps are counted in. `result` names the node that gives the scores, where that is not the last one.
+
+    One score with output="sigmoid" may have two `classes`, the negative one first: a layer `TwoClasses` is put at the
+    end, and the scores are -f and f.
+
+    What a regression predicts is named by `classes=("discharge",)` and `output_unit="mm"`. `scaler` and `output_scaler`
+    say how inputs and targets were scaled before the network was trained: a pair (mean, scale), numbers or one for each
+    feature, or a fitted StandardScaler, MinMaxScaler or RobustScaler; of several inputs a dict of such. Then raw values
+    go in, and scores and relevance are in the units of the target. `with_units` says all this of a model that exists.
     """
 
     layers: tuple[Layer | Node, ...]
@@ -96,8 +156,12 @@ class Model(Record):
     provenance: Mapping[str, str] | None = None
     ports: Mapping[str, Input] = None  # type: ignore[assignment]
     result: str = None  # type: ignore[assignment]
+    output_unit: str | None = None
+    scaler: Any = None  # that of the main input, a Scaler, once it is checked
+    output_scaler: Any = None  # a Scaler, once it is checked
 
     nodes: ClassVar[tuple[Node, ...]]  # the network itself, each node after those that it takes
+    scored: ClassVar[str]  # name of the value that holds the scores: `result`, or what is that in the user's units
     main: ClassVar[str]  # name of the input that explanations are about first
     sizes: ClassVar[dict[str, Size]]  # of every value
     dtype: ClassVar[np.dtype]  # float32 or float64, that of every array and every result
@@ -108,11 +172,27 @@ class Model(Record):
     def __post_init__(self) -> None:
         self._set(layers=_checked_layers(self.layers))
         self._connect()
+        if self.outputs == 1 and self.classes is not None and len(self.classes) == 2:
+            if self.output != "sigmoid":
+                raise LrpError(
+                    f"Model: classes must be one name, as there is one score, got {self.classes!r}; two classes, the "
+                    "negative one first, need output='sigmoid'."
+                )
+            self._set(**_with_two_classes(self.layers, self.result, self.sizes))
+            self._connect()
         self._one_dtype()
-        output = self.output or ("softmax" if self.outputs > 1 else "linear")
+        is_linear = self.outputs == 1 or self.output_unit is not None or self.output_scaler is not None
+        output = self.output or ("linear" if is_linear else "softmax")
         one_of(output, "Model: output", OUTPUTS)
+        if output != "linear" and self.output_scaler is not None:
+            raise LrpError(
+                f"Model: output must be 'linear' with an output_scaler, got {output!r}; if the network ends in a "
+                "sigmoid, model.with_units(output_scaler=...) makes it a layer."
+            )
         if output == "softmax" and self.outputs == 1:
             raise LrpError("Model: output must be 'linear' or 'sigmoid' where there is one output, got 'softmax'.")
+        if not (self.output_unit is None or isinstance(self.output_unit, str)):
+            raise LrpError(f"Model: output_unit must be a string, such as 'mm', or None, got {self.output_unit!r}.")
         self._set(
             classes=names(self.classes, "Model: classes", self.outputs),
             output=output,
@@ -149,16 +229,25 @@ class Model(Record):
         if result not in sizes or result in ports:
             raise LrpError(f"Model: result must be the name of a node, got {result!r}.")
         main = next((name for name, port in ports.items() if port.steps), next(iter(ports)))
-        first, last = ports[main], sizes[result]
-        self._set(nodes=nodes, result=result, sizes=sizes, readout=readout, main=main, ports=ports)
+        first, last, scored = ports[main], sizes[result], result
+        output_scaler = scaler_of(self.output_scaler, "Model: output_scaler", last.width, self.classes, True)
+        if output_scaler is not None:
+            units = Units(np.array(output_scaler.scale), np.array(output_scaler.mean))
+            nodes, scored = (*nodes, Node(UNITS, units, (result,))), UNITS
+            sizes[UNITS] = last
+        self._set(nodes=nodes, result=result, sizes=sizes, readout=readout, main=main, ports=ports, scored=scored)
         self._set(embedding=first.embedding, features=first.features, mask_value=first.mask_value)
         self._set(inputs=first.size, outputs=last.width, every=last.steps)
+        self._set(scaler=first.scaler, output_scaler=output_scaler)
 
     def _ports(self, first: Layer) -> dict[str, Input]:
         """The inputs. Those of a network with one input may be said by the model's own fields."""
         own = {"embedding": self.embedding, "features": self.features, "mask_value": self.mask_value}
         said = {name: value for name, value in own.items() if value is not None}
         given: Any = self.ports
+        scalers = self.scaler if isinstance(self.scaler, dict) else {}
+        if self.scaler is not None and not scalers:
+            said["scaler"] = self.scaler
         if given is None:
             size = getattr(first, "inputs", None)
             if size is None and self.embedding is None:
@@ -166,7 +255,7 @@ class Model(Record):
                     f"Model: ports must say how many inputs the network takes, as its first layer, a "
                     f"{type(first).__name__}, does not; say ports={{'x': lrp.Input(5)}}."
                 )
-            return {INPUT: Input(size, **said)}  # type: ignore[arg-type]
+            given, said = {INPUT: Input(size, **said)}, {}  # type: ignore[arg-type]
         if not isinstance(given, Mapping) or not given:
             raise LrpError(f"Model: ports must be a dict of name to lrp.Input, got {given!r}.")
         ports: dict[str, Input] = dict(given)
@@ -175,18 +264,25 @@ class Model(Record):
                 raise LrpError(f"Model: ports must be a dict of name to lrp.Input, got {name!r}: {port!r}.")
         main = next((name for name, port in ports.items() if port.steps), next(iter(ports)))
         ports[main] = replace(ports[main], **said)  # type: ignore[arg-type]
+        for name, scaler in scalers.items():
+            if name not in ports:
+                raise LrpError(
+                    f"Model: scaler must be a dict of the inputs {', '.join(map(repr, ports))}, got {name!r}."
+                )
+            ports[name] = replace(ports[name], scaler=scaler)
         return ports
 
     def _one_dtype(self) -> None:
         """Give all arrays the widest dtype among them: float32 only where everything is."""
-        records: list[Record] = [*(node.layer for node in self.nodes), *self.ports.values()]
+        records: list[Record] = [*(node.layer for node in self.network), *self.ports.values()]
         dtype = np.result_type(*(array.dtype for record in records for _, array in record.all_arrays()))
         cast = {node.name: node._replace(layer=node.layer.astype(dtype)) for node in self.nodes}
         ports = {name: replace(port.astype(dtype)) for name, port in self.ports.items()}  # its own: they get its dtype
         for port in ports.values():
             port._set(dtype=dtype)
         is_graph = isinstance(self.layers[0], Node)
-        layers = [cast[str(k)].layer for k in range(len(self.layers))] if not is_graph else cast.values()
+        names = [node.name for node in self.network] if is_graph else [str(k) for k in range(len(self.layers))]
+        layers = [cast[name] if is_graph else cast[name].layer for name in names]
         self._set(
             dtype=dtype,
             nodes=tuple(cast.values()),
@@ -195,10 +291,15 @@ class Model(Record):
             embedding=ports[self.main].embedding,
         )
 
+    @property
+    def network(self) -> tuple[Node, ...]:
+        """The nodes that give `result`: all but the one that has it in the user's units."""
+        return tuple(node for node in self.nodes if node.name != UNITS)
+
     @cached_property
     def used(self) -> set[str]:
-        """The values that some node takes, and the result."""
-        return {self.result, *(name for node in self.nodes for name in node.inputs)}
+        """The values that some node takes, and the scores."""
+        return {self.scored, *(name for node in self.nodes for name in node.inputs)}
 
     @cached_property
     def unseen(self) -> tuple[str, ...]:
@@ -237,6 +338,12 @@ class Model(Record):
         return {name: least[name] for name in self.ports}
 
     @cached_property
+    def causal(self) -> bool:
+        """Whether the prediction at a step depends on nothing that comes after it."""
+        inputs = [self.sizes[name].steps for node in self.nodes for name in node.inputs]
+        return all(node.layer.causal for node in self.nodes) and all(inputs) and max(self.least.values()) == 1
+
+    @cached_property
     def row_width(self) -> int:
         """Numbers that a step of a variant takes at the most: 0 where no layer gives its outputs at every step."""
         steps = [node.name for node in self.nodes if "" in self.wanted[node.name] and self.sizes[node.name].steps]
@@ -253,12 +360,40 @@ class Model(Record):
                 state.update(f"{path}{array.dtype}{array.shape}".encode())
                 state.update(array.tobytes())
         state.update(repr([self.result, self.output, self.classes]).encode())
+        if self.output_unit is not None:
+            state.update(self.output_unit.encode("utf-8", "surrogatepass"))
         return state.hexdigest()
 
     @cached_property
     def in_float64(self) -> Model:
         """The same model in float64, for what float32 is too short for."""
         return self.astype(np.float64)
+
+    def with_units(
+        self,
+        *,
+        scaler: Any = None,
+        output_scaler: Any = None,
+        output_unit: str | None = None,
+        features: Sequence[str] | None = None,
+        classes: Sequence[str] | None = None,
+    ) -> Model:
+        """The same network with names, and in the units of the user; the arguments are those of `Model`.
+
+        What is left out stays as it is. A sigmoid at the end of a network with an `output_scaler` becomes a layer.
+        """
+        said = {"scaler": scaler, "output_scaler": output_scaler, "output_unit": output_unit}
+        said |= {"features": features, "classes": classes}
+        change: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
+        is_graph = isinstance(self.layers[0], Node)
+        change["readout"] = None if is_graph else self.readout
+        if output_scaler is not None and self.output == "sigmoid":
+            end, name = Activation("sigmoid"), "sigmoid"
+            while name in self.sizes:
+                name += "_"
+            change["layers"] = (*self.layers, Node(name, end, (self.result,)) if is_graph else end)
+            change |= {"output": "linear", "result": name}
+        return replace(self, **change)
 
     def astype(self, dtype: Any) -> Model:
         """The same model with all arrays in float32 or float64."""
@@ -277,6 +412,33 @@ class Model(Record):
         ports = {name: change(port) for name, port in self.ports.items()}
         readout = None if isinstance(layers[0], Node) else self.readout
         return replace(self, layers=layers, ports=ports, embedding=None, readout=readout)
+
+
+def _with_two_classes(layers: tuple[Layer | Node, ...], result: str, taken: Mapping[str, Any]) -> dict[str, Any]:
+    """The layers with `TwoClasses` behind the one that gives the score, and the name of the result of nodes."""
+    if not isinstance(layers[0], Node):
+        return {"layers": (*layers, TwoClasses()), "result": None}
+    name = next(one for one in map("classes{}".format, ["", *range(len(taken))]) if one not in taken)
+    return {"layers": (*layers, Node(name, TwoClasses(), (result,))), "result": name}
+
+
+def _checked_pad(pad: Any, embedding: Embedding | None) -> tuple[int, str, float, str]:
+    """(length, side, value, side that is cut)."""
+    if isinstance(pad, str) or not isinstance(pad, Sequence) or len(pad) not in (3, 4):
+        raise LrpError(f"Input: pad must be (length, side, value), for example (100, 'pre', 0), got {pad!r}.")
+    length, value = whole(pad[0], "Input: length of pad", 1), pad[2]
+    if length > MOST_PADDED:  # from a file, it would fill the memory at the first input
+        raise LrpError(f"Input: length of pad must be at most {MOST_PADDED:,}, got {length}.")
+    side, cut = (
+        one_of(one, "Input: side of pad", ("pre", "post")) for one in (pad[1], pad[-1 if len(pad) == 4 else 1])
+    )
+    if embedding is None:
+        return length, side, finite(value, "Input: value of pad"), cut
+    if isinstance(value, str):
+        value = (embedding.vocabulary or ()).index(one_of(value, "Input: value of pad", embedding.vocabulary or ()))
+    if not 0 <= whole(value, "Input: value of pad") < len(embedding.E):
+        raise LrpError(f"Input: value of pad must be a token id from 0 to {len(embedding.E) - 1}, got {value!r}.")
+    return length, side, int(value), cut
 
 
 def layer_of(layer: Layer | Node) -> Layer:

@@ -42,7 +42,7 @@ def forward(model: Model, inputs: dict[str, Packed], keep: Keep = None) -> Trace
         for key, value in zip(wanted, outputs, strict=True):
             values[name + key] = value
         ran[name] = Ran(xs, outputs, trace)
-    return Trace(model, inputs, ran, values[model.result])
+    return Trace(model, inputs, ran, values[model.scored])
 
 
 class Passed(NamedTuple):
@@ -58,7 +58,7 @@ def backward(trace: Trace, R: np.ndarray, how: Propagation, *, hidden: bool = Fa
     model = trace.model
     ledger = np.zeros((len(model.nodes), 4, trace.input.batch.n), R.dtype)
     states: dict[str, list[tuple[str, np.ndarray]]] = {}
-    arrived: dict[str, np.ndarray] = {model.result: R}
+    arrived: dict[str, np.ndarray] = {model.scored: R}
     for k in range(len(model.nodes) - 1, -1, -1):
         node = model.nodes[k]
         name = node.name
@@ -86,7 +86,7 @@ def occlude(trace: Trace, name: str, change: Change, tol: float = 0.0) -> Change
             wanted = model.wanted[node.name]
             for key, one in zip(wanted, node.layer.changed(trace.ran[node.name], given, wanted, tol), strict=True):
                 changes[node.name + key] = one
-    return changes.get(model.result)
+    return changes.get(model.scored)
 
 
 def decompose(trace: Trace, parts: dict[str, Part]) -> Iterator[tuple[str, Part]]:

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple, overload
 import numpy as np
 
 from lrpnumpy.encode import encode, encode_all, packed
+from lrpnumpy.layers.recurrent import States
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Packed
 from lrpnumpy.passes import forward
@@ -31,6 +32,30 @@ def predict(model: Model, x: Any, *, trace: bool = False) -> Any:
     nodes = [model.nodes[k] for k in model.numbers]
     shown = [part for k, node in enumerate(nodes) for part in node.layer.activations(k, passed.ran[node.name])]
     return scores, tuple(shown)
+
+
+def trace(model: Model, x: Any) -> dict[str, np.ndarray]:
+    """Every activation on one input's way through the network, by name, in the order in which they are made.
+
+    An input has its own name and a node's output that of the node: "x", "0", "1", … in a plain list of layers, where
+    "readout" is what makes one vector of all steps. Gates and states of a recurrent layer, (T, H) each, have the name
+    of the node before theirs: "0/i", "0/f", "0/g", "0/o", "0/c", "0/h" of an LSTM, z, r, n, h of a GRU; in two
+    directions "0/forward/i" and "0/backward/i". What a layer gives besides its main output is "0:last" or "0:cell".
+    Steps that are padding are left out.
+    """
+    with np.errstate(all="ignore"):
+        passed = forward(model, packed(model, [encode(model, x)]), "trace")
+    found = {name: value.rows for name, value in passed.inputs.items()}
+    for node in model.nodes:
+        ran = passed.ran[node.name]
+        parts = [part for part in node.layer.activations(0, ran) if isinstance(part, States)]
+        for part in parts:
+            path = f"{node.name}/{part.direction}" if len(parts) > 1 else node.name
+            gates = zip(part.names, np.moveaxis(part.gates, 1, 0), strict=True)
+            states = {"c": part.c, "h": part.h} if part.c is not None else {"h": part.h}
+            found |= {f"{path}/{name}": values for name, values in [*gates, *states.items()]}
+        found |= {node.name + key: y.rows for key, y in zip(model.wanted[node.name], ran.outputs, strict=True)}
+    return found
 
 
 def predict_all(model: Model, sequences: Any, *, threads: int | None = None) -> Any:

@@ -17,7 +17,8 @@ def reconstruction_error(model: Model, *, mean: bool = False) -> Model:
         e.variables  # (steps, features)
 
     The input gets relevance both ways: as what is compared, and through the network that reconstructs it. Where the
-    model's output is "sigmoid", its scores are compared after the sigmoid.
+    model's output is "sigmoid", its scores are compared after the sigmoid. Where the model has scalers, scaled numbers
+    are compared: a feature with large ones counts no more than another.
     """
     if not model.every or model.outputs != model.inputs:
         gives = f"{model.outputs} numbers" + (" at every step" if model.every else " once")
@@ -26,7 +27,7 @@ def reconstruction_error(model: Model, *, mean: bool = False) -> Model:
             f"that gives {gives}."
         )
     taken = {*model.ports, *(node.name for node in model.nodes)}
-    value, nodes = model.result, list(model.nodes)
+    value, nodes = model.result, list(model.network)
 
     def add(name: str, layer: Activation | Subtract | Square | SumAll, *inputs: str) -> str:
         while name in taken:

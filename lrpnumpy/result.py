@@ -5,11 +5,25 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from lrpnumpy import tables
 from lrpnumpy.checks import LrpError
+
+PAD = "<pad>"  # how padding is written where words are
+UNKNOWN = "[?]"  # behind a word in a picture that the vocabulary does not have
+
+
+class Mark(IntEnum):
+    """What is special about a step."""
+
+    NONE = 0
+    UNKNOWN = 1  # a word that the vocabulary does not have
+    PADDING = 2  # no part of what was passed in, or skipped
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +128,7 @@ class Part(NamedTuple):
     """One step of the input and its relevance."""
 
     position: int
-    token: str | None
+    token: str | None  # the word, or the label of the step
     relevance: float
 
 
@@ -134,6 +148,43 @@ class InputPart(NamedTuple):
     variables: np.ndarray | None  # (T, D)
     features: tuple[str, ...] | None
     tokens: tuple[str, ...] | None
+    values: np.ndarray | None = None  # (T, D)
+    labels: np.ndarray | None = None  # (T,)
+    marks: np.ndarray | None = None  # (T,) of Mark; None where nothing is marked
+
+
+def _features_as_steps(part: InputPart) -> InputPart:
+    """Of an input of one step, its features in place of steps; any other is as it is."""
+    if part.relevance.shape[-1] > 1 or part.variables is None or part.tokens is not None:
+        return part
+    names = part.features or tuple(f"x{d}" for d in range(part.variables.shape[-1]))
+    return part._replace(
+        relevance=part.variables[..., 0, :],
+        variables=None,
+        tokens=names,
+        values=None if part.values is None else part.values.T,
+        labels=None,
+        marks=None,
+    )
+
+
+def step_names(part: InputPart | Explanation) -> Sequence[str]:
+    """The words, or the labels of the steps as text, or their positions; PAD for padding that is no word."""
+    if part.tokens:
+        return part.tokens
+    T = part.relevance.shape[-1]
+    names = tables.shown(part.labels) if part.labels is not None else [*map(str, range(T))]
+    if part.marks is None:
+        return names
+    return [PAD if mark == Mark.PADDING else name for name, mark in zip(names, part.marks, strict=True)]
+
+
+def shown_steps(part: InputPart | Explanation) -> Sequence[str]:
+    """The same as pictures show them, with a mark behind a word that the vocabulary does not have."""
+    names = step_names(part)
+    if part.marks is None:
+        return names
+    return [f"{n}{UNKNOWN}" if mark == Mark.UNKNOWN else n for n, mark in zip(names, part.marks, strict=True)]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -158,11 +209,29 @@ class Explanation:
     spans: tuple[Span, ...] | None = None
     others: Mapping[str, InputPart] = field(default_factory=dict)  # inputs of the network besides the main one
     name: str = "x"  # of the main input
+    values: np.ndarray | None = None  # (T, D) the input as it was passed in, in the user's units; None for words
+    labels: np.ndarray | None = None  # (T,) of the steps, such as the index of a DataFrame: datetime64, or strings
+    output_unit: str | None = None  # of the scores, such as "mm"
+    marks: np.ndarray | None = None  # (T,) of Mark; None where nothing is marked
 
     @property
     def inputs(self) -> dict[str, InputPart]:
         """What each input of the network got, by name; the main one, whose relevance is `relevance`, comes first."""
-        return {self.name: InputPart(self.relevance, self.variables, self.features, self.tokens), **self.others}
+        main = InputPart(*(getattr(self, name) for name in InputPart._fields))
+        return {self.name: main, **self.others}
+
+    @property
+    def unknown(self) -> tuple[int, ...]:
+        """Positions of the words that the vocabulary does not have."""
+        return self._marked(Mark.UNKNOWN)
+
+    @property
+    def padding(self) -> tuple[int, ...]:
+        """Positions of padding: put there to fill the input up to its length, or skipped by the network."""
+        return self._marked(Mark.PADDING)
+
+    def _marked(self, mark: Mark) -> tuple[int, ...]:
+        return () if self.marks is None else tuple(np.flatnonzero(self.marks == mark).tolist())
 
     @property
     def reference_score(self) -> Any:
@@ -178,13 +247,33 @@ class Explanation:
             raise LrpError(f"this explanation has the inputs {', '.join(map(repr, self.inputs))}, not {name!r}.")
         if name == self.name:
             return replace(self, others={})
-        part = self.inputs[name]
-        shown: dict[str, Any] = {"relevance": part.relevance, "variables": part.variables, "tokens": part.tokens}
-        if part.relevance.shape[-1] == 1 and part.variables is not None and part.tokens is None:
-            labels = part.features or tuple(f"x{d}" for d in range(part.variables.shape[-1]))
-            shown = {"relevance": part.variables[..., 0, :], "variables": None, "tokens": labels}
+        part = _features_as_steps(self.inputs[name])
         gone: dict[str, Any] = {"ledger": None, "hidden": None, "spans": None, "others": {}}
-        return replace(self, **shown, features=part.features, name=name, **gone)
+        return replace(self, **part._asdict(), name=name, **gone)
+
+    def by_feature(self) -> Explanation:
+        """Of an explanation of one step, its features in place of steps; any other is as it is."""
+        part = _features_as_steps(self.inputs[self.name])
+        return self if part.relevance is self.relevance else replace(self, **part._asdict())
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether what is explained is a quantity, not a class."""
+        return self.probabilities is None and (len(self.scores) == 1 or self.output_unit is not None)
+
+    @property
+    def prediction(self) -> str:
+        """What is explained, in words: "discharge 3.2 mm", and "1.9 mm above the reference" where there is one."""
+        self._one_class("prediction")
+        unit = f" {self.output_unit}" if self.output_unit else ""
+        name = (
+            self.name_of(self.target) if self.classes else "score" if len(self.scores) == 1 else f"output {self.target}"
+        )
+        text = f"{name} {self.scores[self.target]:.4g}{unit}"
+        if not isinstance(self.ledger, ReferenceLedger):
+            return text
+        above = float(self.ledger.score - self.ledger.reference)
+        return f"{text}, {abs(above):.4g}{unit} {'above' if above >= 0 else 'below'} the reference"
 
     def __len__(self) -> int:
         return self.relevance.shape[-1]
@@ -207,8 +296,22 @@ class Explanation:
         return self.classes[target] if self.classes and isinstance(target, (int, np.integer)) else str(target)
 
     def label(self, position: int) -> str:
-        """The word at a position, or the position."""
-        return self.tokens[position] if self.tokens else str(position)
+        """The word at a position, or the label of the step, or the position; padding is PAD."""
+        return self.step_names[position]
+
+    def shown(self, position: int) -> str:
+        """The label as pictures show it, with a mark behind a word that the vocabulary does not have."""
+        return self.shown_steps[position]
+
+    @cached_property
+    def shown_steps(self) -> Sequence[str]:
+        """All labels as pictures show them."""
+        return shown_steps(self)
+
+    @cached_property
+    def step_names(self) -> Sequence[str]:
+        """The words, or the labels of the steps as text, or their positions; PAD for padding that is no word."""
+        return step_names(self)
 
     @property
     def predicted(self) -> int:
@@ -252,7 +355,8 @@ class Explanation:
         """The k steps of largest absolute relevance, largest first."""
         self._one_class("top")
         order = np.argsort(-abs(self.relevance), kind="stable")[:k]
-        return [Part(int(t), self.tokens[t] if self.tokens else None, float(self.relevance[t])) for t in order]
+        has = self.tokens is not None or self.labels is not None
+        return [Part(int(t), self.label(t) if has else None, float(self.relevance[t])) for t in order]
 
     def to_frame(self) -> Any:
         """A pandas frame, one row a step: position, token, relevance, and one column a variable where there are any.
@@ -272,6 +376,10 @@ class Explanation:
         frame = pandas.DataFrame({"position": np.arange(len(self)), "relevance": self.relevance})
         if self.tokens:
             frame.insert(1, "token", list(self.tokens))
+        elif self.labels is not None:
+            frame.insert(1, "label", self.labels)
+        if self.marks is not None:
+            frame["mark"] = ["" if mark == Mark.NONE else Mark(mark).name.lower() for mark in self.marks]
         if self.variables is not None:
             names = self.features or [f"x{d}" for d in range(self.variables.shape[1])]
             for d, name in enumerate(names):
@@ -291,6 +399,7 @@ class Explanation:
             "target": self.target,
             "options": _plain(dict(self.options or {})),
             "tokens": _plain(self.tokens),
+            "marks": _plain(self.marks),
             "classes": _plain(self.classes),
             "features": _plain(self.features),
             "scores": _plain(self.scores),
@@ -299,7 +408,14 @@ class Explanation:
             "variables": _plain(self.variables),
             "spans": self.spans and [_plain(span._asdict()) for span in self.spans],
             "name": self.name,
-            "others": {name: _plain(part._asdict()) for name, part in self.others.items()},
+            "output_unit": self.output_unit,
+            "prediction": None if self.target == "all" else self.prediction,
+            "values": _plain(self.values),
+            "labels": _plain_labels(self.labels),
+            "others": {
+                name: _plain({**part._asdict(), "labels": _plain_labels(part.labels)})
+                for name, part in self.others.items()
+            },
             "hidden": self.hidden and [_plain(part._asdict()) for part in self.hidden],
             "ledger": None
             if self.ledger is None
@@ -327,6 +443,9 @@ class Explanation:
         def names(value: Any) -> Any:
             return None if value is None else tuple(value)
 
+        def marks(value: Any) -> Any:
+            return None if value is None else np.array(value, np.uint8)
+
         def number(value: Any) -> Any:
             return array(value) if isinstance(value, list) else dtype.type(value)
 
@@ -353,12 +472,39 @@ class Explanation:
             spans=data["spans"] and tuple(Span(s["start"], s["stop"], number(s["relevance"])) for s in data["spans"]),
             others={
                 name: InputPart(
-                    array(part["relevance"]), array(part["variables"]), names(part["features"]), names(part["tokens"])
+                    array(part["relevance"]),
+                    array(part["variables"]),
+                    names(part["features"]),
+                    names(part["tokens"]),
+                    _given(part),
+                    _labels(part),
+                    marks(part.get("marks")),
                 )
                 for name, part in data.get("others", {}).items()
             },
             name=data.get("name", "x"),
+            values=_given(data),
+            labels=_labels(data),
+            output_unit=data.get("output_unit"),
+            marks=marks(data.get("marks")),
         )
+
+
+def _plain_labels(labels: np.ndarray | None) -> dict[str, Any] | None:
+    """Labels for JSON: dates are text, with their type."""
+    return None if labels is None else {"dtype": str(labels.dtype), "text": labels.astype(str).tolist()}
+
+
+def _labels(data: dict[str, Any]) -> np.ndarray | None:
+    """What `_plain_labels` wrote."""
+    found = data.get("labels")
+    return None if found is None else np.array(found["text"], found["dtype"])
+
+
+def _given(data: dict[str, Any]) -> np.ndarray | None:
+    """The input as it was passed in, in the precision that JSON has."""
+    found = data.get("values")
+    return None if found is None else np.array(found, np.float64)
 
 
 def _plain(value: Any) -> Any:

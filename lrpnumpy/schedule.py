@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from functools import cache
 from os import cpu_count
+from typing import Any
 
 import numpy as np
 
@@ -53,8 +56,36 @@ def _sorted_in_every_input(model: Model, encoded: Sequence[Encoded], chunk: np.n
     return [chunk[piece] for piece in sorted_pieces([np.array(column) for column in sizes])]
 
 
+def progress_bar(shown: bool | None, **settings: Any) -> Any:
+    """A bar of progress with rate and time left, on standard error; None shows it where that is a terminal.
+
+    Something that is done within two seconds shows none.
+    """
+    if shown is None and not sys.stderr.isatty():
+        shown = False
+    if shown is False:
+        return nullcontext(_Silent())
+    from tqdm import tqdm
+
+    return tqdm(smoothing=0.05, delay=0 if shown else 2, **settings)
+
+
+class _Silent:
+    """A bar that nobody sees."""
+
+    total = initial = n = 0
+
+    def update(self, count: int) -> None:
+        """So many more are done."""
+
+
 def run_chunks(
-    model: Model, encoded: Sequence[Encoded], work: Work, threads: int | None, look_up: bool = False
+    model: Model,
+    encoded: Sequence[Encoded],
+    work: Work,
+    threads: int | None,
+    look_up: bool = False,
+    progress: bool | None = None,
 ) -> None:
     """Call work(positions, batch) for chunks of the sequences, on several threads where it pays.
 
@@ -79,14 +110,17 @@ def run_chunks(
     if threads is None:
         enough = sum(lengths) * model.width > 64 * ROWS_WORTH_A_THREAD
         threads = (cpu_count() or 1) if enough else 1
-    if threads == 1 or len(parts) == 1:
-        for part in parts:
-            one(part)
-        return
-    with ThreadPoolExecutor(threads) as pool:
-        try:
-            for done in [pool.submit(one, part) for part in parts]:
-                done.result()
-        except BaseException:  # an error or Ctrl-C: do not start the rest
-            pool.shutdown(cancel_futures=True)
-            raise
+    with progress_bar(progress if len(parts) > 1 else False, total=len(encoded), unit=" sequences") as bar:
+        if threads == 1 or len(parts) == 1:
+            for part in parts:
+                one(part)
+                bar.update(len(part))
+            return
+        with ThreadPoolExecutor(threads) as pool:
+            try:
+                for part, done in [(part, pool.submit(one, part)) for part in parts]:
+                    done.result()
+                    bar.update(len(part))
+            except BaseException:  # an error or Ctrl-C: do not start the rest
+                pool.shutdown(cancel_futures=True)
+                raise

@@ -13,21 +13,30 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import repeat
+from string import ascii_uppercase, punctuation
 
 from lrpnumpy.checks import LrpError
 from lrpnumpy.layers import Embedding
 
+FILTERS = punctuation.replace("'", "") + "\t\n"  # of Keras' Tokenizer
 
-def tokens(sentence: str, tokenizer: str) -> list[str]:
-    """The words of `sentence`, cut at blanks ("space") or as the Penn Treebank does ("treebank")."""
-    return _TOKENIZERS[tokenizer](sentence)
+
+def tokens(sentence: str, tokenizer: str | Callable[[str], Iterable[str]]) -> list[str]:
+    """The words of `sentence`, cut by a tokenizer that `Embedding` knows, or by a function of the user's."""
+    if not callable(tokenizer):
+        return _TOKENIZERS[tokenizer](sentence)
+    found = tokenizer(sentence)
+    words = [] if isinstance(found, str) else list(found)
+    if isinstance(found, str) or not all(isinstance(word, str) for word in words):
+        raise LrpError(f"tokenizer must give a list of words for a sentence, got {found!r}.")
+    return words
 
 
 def lookup(embedding: Embedding, words: Sequence[str], where: str) -> list[int]:
-    """The row of the embedding for each word; `where` is how an error names the sequence."""
+    """The row of the embedding for each word, -1 for one to be left out; `where` is how an error names the sequence."""
     if embedding.vocabulary is None:
         raise LrpError(f"{where} must be token ids or a (T, D) array, got words; the model has no vocabulary.")
     rows = embedding.index
@@ -35,11 +44,11 @@ def lookup(embedding: Embedding, words: Sequence[str], where: str) -> list[int]:
     if -1 in ids:
         spelled = [word.lower() for word in words] if embedding.lowercase else words
         ids = list(map(rows.get, spelled, repeat(embedding.unknown_row)))
-        if -1 in ids:
+        if -1 in ids and embedding.unknown is not False:
             k = ids.index(-1)
             raise LrpError(
                 f"{where} must consist of words of the model's vocabulary, which has no token for unknown ones, "
-                f"got {spelled[k]!r} at position {k}."
+                f"got {spelled[k]!r} at position {k}; say which with unknown=..., or leave them out with unknown=False."
             )
     return ids
 
@@ -125,4 +134,27 @@ def _cut(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-_TOKENIZERS: dict[str, Callable[[str], list[str]]] = {"space": str.split, "treebank": _treebank}
+# What Keras' TextVectorization does to a text unless told otherwise. It knows the capital letters of ASCII only.
+_KERAS = str.maketrans({**{c: c.lower() for c in ascii_uppercase}, **dict.fromkeys(punctuation)})
+
+
+def _keras(sentence: str) -> list[str]:
+    """In lower case, without punctuation: "It isn't." is it, isnt."""
+    return sentence.translate(_KERAS).split()
+
+
+# What Keras' older Tokenizer does unless told otherwise: filtered characters become blanks, an apostrophe stays.
+_FILTERED = str.maketrans(dict.fromkeys(FILTERS, " "))
+
+
+def _keras_tokenizer(sentence: str) -> list[str]:
+    """In lower case, cut at blanks and punctuation: "It isn't well-made." is it, isn't, well, made."""
+    return [word for word in sentence.lower().translate(_FILTERED).split(" ") if word]
+
+
+_TOKENIZERS: dict[str, Callable[[str], list[str]]] = {
+    "space": str.split,
+    "treebank": _treebank,
+    "keras": _keras,
+    "keras-tokenizer": _keras_tokenizer,
+}

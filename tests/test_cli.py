@@ -146,10 +146,16 @@ def test_a_closed_pipe_is_no_error(tmp_path):
     assert done.stderr == "" and done.stdout.startswith("method")
 
 
-@pytest.mark.parametrize("example", ["explain_sentence", "own_rule", "by_hand", "time_series"])
+PICTURES = {
+    "time_series": {"series.png", "map.png"},
+    "river": {"river-map.png", "river-waterfall.png", "river-memory.png"},
+    "vowels": {"vowels-map.png", "vowels-bars.png"},
+}
+
+
+@pytest.mark.parametrize("example", ["explain_sentence", "own_rule", "by_hand", *PICTURES])
 def test_example(example, tmp_path):
     done = run(str(ROOT / "examples" / f"{example}.py"), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert len(done.stdout) > 100
-    if example == "time_series":
-        assert {path.name for path in tmp_path.iterdir()} == {"series.png", "map.png"}
+    assert {path.name for path in tmp_path.iterdir()} == PICTURES.get(example, set())

@@ -145,6 +145,21 @@ def test_the_trace_is_the_oracle_s(rng):
             close(states.c, way["c"])
 
 
+def test_the_trace_has_a_name_for_every_activation(rng):
+    lower = nets.two_way(rng, 3, 4, "concat", (nets.lstm, nets.gru))
+    model = lrp.Model([lower, nets.rnn(rng, 8, 3), nets.dense(rng, 3, 2)], readout="mean")
+    x = rng.normal(size=(5, 3))
+    found, (scores, states) = lrp.trace(model, x), lrp.predict(model, x, trace=True)
+    forward, backward = [f"0/forward/{name}" for name in "ifgoch"], [f"0/backward/{name}" for name in "zrnh"]
+    assert [*found] == ["x", *forward, *backward, "0", "1/h", "1", "readout", "2"]
+    close(found["x"], x)
+    close(np.stack([found[name] for name in forward[:4]], axis=1), states[0].gates)
+    close(found["0/forward/c"], states[0].c)
+    close(found["0"], np.concatenate([found["0/forward/h"], found["0/backward/h"]], axis=1))
+    close(found["readout"][0], found["1"].mean(axis=0))
+    close(found["2"][0], scores)
+
+
 @pytest.mark.compiled
 def test_a_long_sequence(rng):
     """100,000 steps: scores of the second half alone agree, since this network forgets."""

@@ -77,7 +77,7 @@ def models(draw):
             vocabulary=words,
             unknown=draw(st.sampled_from([None, *(words or [])])),
             lowercase=draw(st.booleans()),
-            tokenizer=draw(st.sampled_from(["space", "treebank"])),
+            tokenizer=draw(st.sampled_from(["space", "treebank", "keras"])),
             mask=draw(st.none() | st.integers(0, len(E) - 1)),
         )
     return lrp.Model(

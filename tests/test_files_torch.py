@@ -63,7 +63,7 @@ def test_the_readout_is_assumed_for_one_direction_only():
     with pytest.raises(lrp.WeightFileError, match=r"readout='last' \(h_n.*readout='last-row' \(out\[:, -1\]"):
         from_torch(lstm(3, 2, two=True))
     with pytest.raises(
-        lrp.LrpError, match=r"readout must be one of last, mean, max, last-row, every, got 'out\[:, -1\]'"
+        lrp.LrpError, match=r"readout must be one of last, mean, max, last-row, every, attention, got 'out\[:, -1\]'"
     ):
         from_torch(state, readout="out[:, -1]")
 
@@ -125,6 +125,9 @@ def test_the_nonlinearity_of_a_plain_rnn(tmp_path):
     state = {"weight_ih_l0": arrays((2, 3))[0], "weight_hh_l0": arrays((2, 2))[0]}
     with pytest.warns(lrp.AssumptionWarning, match="tanh is taken, say nonlinearity='relu'"):
         assert from_torch(state, readout="last").layers[0].activation == "tanh"
+    assert from_torch(state, readout="last", nonlinearity="relu").layers[0].activation == "relu"
+    named = {f"rnn.{name}": array for name, array in state.items()} | linear(2, 2)
+    assert from_torch(named, readout="last", layers=["rnn(nonlinearity=relu)", "fc"]).layers[0].activation == "relu"
     np.savez(tmp_path / "model.npz", **state)
     found = files.load(tmp_path / "model.npz", readout="last", config={"nonlinearity": "relu"})
     assert found.layers[0].activation == "relu"
@@ -173,6 +176,100 @@ def test_check_compares_the_scores():
             from_torch(state, **wrong)
     with pytest.raises(lrp.LrpError, match=r"check must be a pair \(x, y\)"):
         from_torch(state, readout="last", check=x)
+
+
+def weighted(scores, rows):
+    e = np.exp(scores - scores.max())
+    return (e / e.sum()) @ rows
+
+
+def states(state, x):
+    """The state of the LSTM after each step."""
+    return lrp.predict(from_torch(lstm_of(state), readout="every"), x).astype(np.float64)
+
+
+def test_attention_over_the_steps():
+    x = RNG.normal(size=(5, 3)).astype("f4")
+    head = {**linear(2, 4, "fc1"), **linear(4, 2, "fc2")}
+    dot = {**lstm(3, 2), **linear(2, 1, "attention.score"), **head}
+    with pytest.raises(lrp.WeightFileError) as caught:
+        from_torch(dot)
+    assert "softmax over the steps of attention.score, say readout='attention', activations=['relu']" in str(
+        caught.value
+    )
+    model = from_torch(dot, readout="attention", activations=["relu"])
+    h = states(dot, x)
+    c = weighted(h @ dot["attention.score.weight"][0], h)
+    expected = head["fc2.weight"] @ np.maximum(head["fc1.weight"] @ c + head["fc1.bias"], 0) + head["fc2.bias"]
+    close(lrp.predict(model, x), expected, tol=1e-5)
+    same = from_torch(dot, readout="attention", layers=["lstm", "attention.score", "fc1", "relu", "fc2"])
+    assert same.digest == model.digest
+    additive = {**lstm(3, 2), **linear(2, 6, "W"), **linear(6, 1, "V", bias=False), **linear(2, 2)}
+    found = from_torch(additive, readout="attention")
+    h = states(additive, x)
+    e = np.tanh(h @ additive["W.weight"].T + additive["W.bias"]) @ additive["V.weight"][0]
+    close(lrp.predict(found, x), additive["fc.weight"] @ weighted(e, h) + additive["fc.bias"], tol=1e-5)
+    with pytest.raises(lrp.WeightFileError, match="has no modules that readout='attention' can mean"):
+        from_torch({**lstm(3, 2), **linear(2, 2)}, readout="attention")
+
+
+def test_an_autoencoder_repeats_its_state():
+    x = RNG.normal(size=(5, 3)).astype("f4")
+    state = {**lstm(3, 2, prefix="encoder."), **lstm(2, 4, prefix="decoder."), **linear(4, 3)}
+    model = from_torch(state, layers=["encoder", "repeat", "decoder", "fc"], readout="every")
+    encoder = {name: array for name, array in state.items() if name.startswith("encoder.")}
+    rest = {name: array for name, array in state.items() if not name.startswith("encoder.")}
+    code = lrp.predict(from_torch(encoder, readout="last"), x)
+    close(
+        lrp.predict(model, x),
+        lrp.predict(from_torch(rest, readout="every"), np.repeat(code[None], 5, axis=0)),
+        tol=1e-5,
+    )
+
+
+def test_a_convolution_and_a_pool_are_said_with_their_settings():
+    state = {"conv.weight": RNG.normal(size=(4, 3, 3)).astype("f4"), **lstm(4, 2), **linear(2, 2)}
+    with pytest.raises(lrp.WeightFileError, match=r"say its settings in layers, as 'conv\(stride=1, padding=0\)'"):
+        from_torch(state, readout="last")
+    layers = ["conv(stride=1, padding=1)", "relu", "maxpool(2)", "lstm", "fc"]
+    model = from_torch(state, readout="last", layers=layers)
+    x = RNG.normal(size=(6, 3))
+    padded = np.pad(x, ((1, 1), (0, 0)))
+    z = np.array([(state["conv.weight"] * padded[t : t + 3].T).sum(axis=(1, 2)) for t in range(6)])
+    rows = np.maximum(z, 0).reshape(3, 2, 4).max(axis=1)
+    rest = from_torch({**lstm_of(state), **{n: a for n, a in state.items() if n.startswith("fc")}}, readout="last")
+    close(lrp.predict(model, x.astype("f4")), lrp.predict(rest, rows.astype("f4")), tol=1e-5)
+    for wrong in ("maxpool", "maxpool(x)", "maxpool(2, 2, 0, 1)", "avgpool(2, width=3)", "repeat(3)"):
+        with pytest.raises(lrp.WeightFileError, match=f"layers must say {wrong[:3]}"):
+            from_torch(state, readout="last", layers=["conv(padding=1)", "relu", wrong, "lstm", "fc"])
+    with pytest.raises(lrp.WeightFileError, match="settings are not understood"):
+        from_torch(state, readout="last", layers=["conv(padding=circular)", "relu", "lstm", "fc"])
+
+
+@pytest.mark.parametrize("order", ["xh", "hx"])
+def test_an_lstm_of_four_linear_modules(order, tmp_path):
+    D, H, names = 3, 2, {"i": "il", "f": "fl", "g": "Cl", "o": "ol"}
+    parts = {gate: linear(D + H, H, name) for gate, name in names.items()}
+    state = {name: array for part in parts.values() for name, array in part.items()}
+    np.savez(tmp_path / "model.npz", **state)
+    with pytest.raises(lrp.WeightFileError) as caught:
+        files.load(tmp_path / "model.npz")
+    said = "layers=['lstm(i=il, f=fl, g=Cl, o=ol, order=xh)']"
+    assert f"if they are the gates of an LSTM, say {said}" in str(caught.value)
+    model = files.load(tmp_path / "model.npz", readout="last", layers=[f"lstm(i=il, f=fl, g=Cl, o=ol, order={order})"])
+    x = RNG.normal(size=(4, D))
+    h, c = np.zeros(H), np.zeros(H)
+    for row in x:
+        both = np.concatenate([row, h] if order == "xh" else [h, row])
+        i, f, g, o = (
+            part[f"{names[gate]}.weight"] @ both + part[f"{names[gate]}.bias"] for gate, part in parts.items()
+        )
+        c = c / (1 + np.exp(-f)) + np.tanh(g) / (1 + np.exp(-i))
+        h = np.tanh(c) / (1 + np.exp(-o))
+    close(lrp.predict(model, x.astype("f4")), h, tol=1e-5)
+    for wrong, why in (("o=xl, order=xh", "four Linear modules"), ("o=ol", "order=xh or order=hx")):
+        with pytest.raises(lrp.WeightFileError, match=why):
+            files.load(tmp_path / "model.npz", layers=[f"lstm(i=il, f=fl, g=Cl, {wrong})"])
 
 
 def test_two_lstms_one_after_the_other():

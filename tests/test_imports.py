@@ -13,9 +13,10 @@ PACKAGE = "lrpnumpy"
 
 # From the ground up. A module imports from the floors below its own and from its own folder, nothing else.
 FLOORS = [
-    {"kernels", "checks", "weights"},
-    {"activations", "packed", "result"},
-    {"rules"},
+    {"kernels", "checks", "signature", "weights"},
+    {"scaling", "summary", "tables"},
+    {"activations", "packed"},
+    {"rules", "result"},
     {"layers"},
     {"model", "text"},
     {"folding", "reconstruction"},
@@ -24,15 +25,16 @@ FLOORS = [
     {"predict", "asked", "results"},
     {"files", "cite"},
     {"explain"},
-    {"corpus"},
-    {"show", "evaluate"},
+    {"corpus", "windows"},
+    {"evaluate"},
+    {"show"},
     {"__init__"},
     {"__main__"},
 ]
 FLOOR = {name: k for k, names in enumerate(FLOORS) for name in names}
 
-# A result draws itself in a notebook or a terminal, and loads the drawing code when it does.
-LAZY = {("result", "show")}
+# A result or a ranking draws itself in a notebook or a terminal, and loads the drawing code when it does.
+LAZY = {("result", "show"), ("evaluate", "show")}
 
 # Libraries that only these may import.
 OWNERS = {

@@ -1,4 +1,4 @@
-"""Activation, Affine and LayerNorm: golden networks, slow restatements, and the laws of every network."""
+"""Activation, Softmax, Affine and LayerNorm: golden networks, slow restatements, and the laws of every network."""
 
 import laws
 import networks as nets
@@ -34,6 +34,32 @@ def around(rng, *layers, D=3, M=4):
 
 def activation(rng, name, M=4):
     return lrp.Activation(name, slopes=rng.uniform(-0.5, 0.5, M) if name == "prelu" else None)
+
+
+# ---- Softmax ----
+
+
+@pytest.mark.parametrize("axis", ["features", "steps"])
+def test_laws_of_softmax(rng, axis, tmp_path):
+    layer = lrp.Softmax(axis)
+    nodes = [
+        lrp.Node("below", nets.lstm(rng, 3, 4), ("x",)),
+        lrp.Node("layer", layer, ("below",)),
+        lrp.Node("gated", lrp.Multiply("first"), ("layer", "below")),
+        lrp.Node("top", nets.gru(rng, 4, 4), ("gated",)),
+        lrp.Node("head", nets.dense(rng, 4, 2), ("top:last",)),
+    ]
+    laws.hold(lrp.Model(nodes), records(rng), rng, tmp_path)
+    alone = [lrp.Node("unused", nets.lstm(rng, 3, 1), ("x",)), lrp.Node("layer", layer, ("x",))]
+    xs = records(rng)
+    for x, y in zip(xs, lrp.predict_all(lrp.Model(alone, output="linear"), xs), strict=True):
+        e = np.exp(x)
+        close(y, e / e.sum(axis={"features": 1, "steps": 0}[axis], keepdims=True))
+
+
+def test_softmax_over_the_steps_needs_steps(rng):
+    with pytest.raises(lrp.LrpError, match=r"axis of layer 1 .* must be 'features' for one vector"):
+        lrp.Model([nets.lstm(rng, 3, 4), lrp.Softmax("steps")])
 
 
 # ---- Activation ----

@@ -1,4 +1,4 @@
-"""Repeat, Flatten, Reshape, Slice, Reverse: golden networks, slow restatements, and the laws of every network."""
+"""Layers that move values: golden networks, slow restatements, and the laws of every network."""
 
 import laws
 import networks as nets
@@ -121,6 +121,23 @@ def test_laws_of_flatten(rng, tmp_path):
     records = [rng.normal(size=(4, 3)) for _ in range(3)]
     laws.hold(to_vector(rng, lrp.Flatten(4), 16), records, rng, tmp_path, omit=False)
     assert (lrp.predict_all(alone(rng, lrp.Flatten(4)), records) == [x.ravel() for x in records]).all()
+
+
+def test_laws_of_transpose(rng, tmp_path):
+    records = [rng.normal(size=(5, 3)) for _ in range(3)]
+    laws.hold(at_steps(rng, lrp.Transpose(5), 5), records, rng, tmp_path, omit=False)
+    for x, y in zip(records, lrp.predict_all(alone(rng, lrp.Transpose(5)), records), strict=True):
+        assert (y == x.T).all()
+    with pytest.raises(lrp.LrpError, match="Transpose: a series must have 5 steps, got 7"):
+        lrp.predict(alone(rng, lrp.Transpose(5)), rng.normal(size=(7, 3)))
+
+
+@pytest.mark.parametrize("ends", [(0, 2), (1, 0), (2, 3)])
+def test_laws_of_pad(rng, ends, tmp_path):
+    records = [rng.normal(size=(T, 3)) for T in (4, 1, 6)]
+    laws.hold(at_steps(rng, lrp.Pad(*ends), 4), records, rng, tmp_path, whole=False)
+    for x, y in zip(records, lrp.predict_all(alone(rng, lrp.Pad(*ends)), records), strict=True):
+        assert (y == np.pad(x, (ends, (0, 0)))).all()
 
 
 @pytest.mark.parametrize(("width", "lengths"), [(8, (4, 2, 6)), (2, (4, 1, 3)), (6, (3, 6, 3)), (4, (3, 1, 2))])

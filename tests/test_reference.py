@@ -227,6 +227,18 @@ def test_float32_is_close_to_float64():
     close(a.relevance, b.relevance, 1e-4)
 
 
+@pytest.mark.parametrize("method", ["deeplift", "integrated-gradients"])
+def test_behind_a_scaler_references_are_in_the_units_of_the_user(method):
+    model = lrp.load("vowels")
+    mean, scale = np.array(model.scaler.mean), np.array(model.scaler.scale)
+    x = mean + scale * np.random.default_rng(0).normal(size=(9, 12))
+    expected = lrp.explain(model, x, method).relevance
+    others = [{"reference": mean}, {"reference": "mean", "data": [np.tile(mean, (3, 1))]}]
+    for options in others:
+        np.testing.assert_allclose(lrp.explain(model, x, method, **options).relevance, expected, rtol=0, atol=1e-5)
+    assert abs(lrp.explain(model, x, method, reference=mean + scale).relevance - expected).max() > 0.01
+
+
 def test_cite_prints_the_papers_that_were_used(capsys):
     model, x = small(), RNG.normal(size=(3, 3))
     lrp.cite(lrp.explain(model, x, "deeplift", reference=[x, -x]), lrp.explain(model, x, gamma=0.5), "cd")

@@ -33,6 +33,9 @@ class Text:
     def html(self) -> str:
         return f"<p>{escape(self.text)}</p>"
 
+    def markdown(self) -> str:
+        return textwrap.fill(self.text, 120)
+
 
 @dataclass(frozen=True)
 class Table:
@@ -70,6 +73,11 @@ class Table:
         note = f'<p class="note">{escape(self.note)}</p>' if self.note else ""
         return f'<div class="wide"><table>{head}<tbody>{body}</tbody></table></div>{note}'
 
+    def markdown(self) -> str:
+        lines = [self.header, ["---"] * len(self.header), *self.rows]
+        drawn = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        return f"{self.title}:\n\n{drawn}" + (f"\n\n{textwrap.fill(self.note, 120)}" if self.note else "")
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -96,6 +104,9 @@ class Figure:
         caption = escape(self.title)
         picture = f'<img alt="{caption}" src="data:image/png;base64,{data}">'
         return f"<figure>{picture}<figcaption>{caption}</figcaption></figure>"
+
+    def markdown(self) -> str:
+        return f"![{self.title}]({self.name}.png)"
 
 
 @dataclass(frozen=True)

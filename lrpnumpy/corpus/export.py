@@ -79,7 +79,7 @@ def to_parquet(numbered: Numbered, file: Any) -> None:
 
 def _row(number: int, e: Explanation) -> dict[str, Any]:
     whole = e.to_dict()
-    names = ("method", "target", "tokens", "scores", "probabilities", "relevance", "variables")
+    names = ("method", "target", "tokens", "marks", "scores", "probabilities", "relevance", "variables")
     ledger = {f"ledger_{name}": value for name, value in (whole["ledger"] or {}).items() if name != "kind"}
     row = {"record": number, **{name: whole[name] for name in names}, **ledger}
     row["target"] = e.name_of(e.target)

@@ -11,6 +11,7 @@ ENTRIES = {
     "targets": "record",
     "relevance": "row",
     "variables": "row",
+    "marks": "row",
     "ledger/inputs": "record",
     "ledger/biases": "record",
     "ledger/stabiliser": "record",
@@ -35,18 +36,29 @@ OFFSETS = {"row": "offsets", "step": "ledger/offsets", "byte": "words/offsets"}
 _NUMBERS = {"lengths": "offsets", "ledger/lengths": "ledger/offsets", "words/bytes": "words/offsets"}
 
 
-def layout(others: Iterable[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """ENTRIES and OFFSETS of a network with these inputs besides the main one, each of which has rows of its own."""
+def layout(others: Iterable[str], columns: Iterable[str] = ()) -> tuple[dict[str, str], dict[str, str]]:
+    """ENTRIES and OFFSETS of a network with these inputs besides the main one, each with rows and words of its own.
+
+    The text of each of the columns, one value for each explanation, is in bytes of its own.
+    """
     entries, offsets = dict(ENTRIES), dict(OFFSETS)
     for name in others:
-        kind = f"row of {name}"
-        entries |= {f"inputs/{name}/{array}": kind for array in ("relevance", "variables")}
-        offsets[kind] = f"inputs/{name}/offsets"
+        rows = ("relevance", "variables", "marks", "words/lengths")
+        entries |= {f"inputs/{name}/{array}": f"row of {name}" for array in rows}
+        entries[f"inputs/{name}/words/text"] = f"byte of {name}"
+        offsets[f"row of {name}"] = f"inputs/{name}/offsets"
+        offsets[f"byte of {name}"] = f"inputs/{name}/words/offsets"
+    for name in columns:
+        entries[f"columns/{name}/text"] = f"byte of column {name}"
+        offsets[f"byte of column {name}"] = f"columns/{name}/offsets"
     return entries, offsets
 
 
 def offsets_of(name: str) -> str | None:
     """Where the numbers that a chunk has under this name are added up; None for an array that holds no numbers."""
-    if name.startswith("inputs/") and name.endswith("/lengths"):
-        return name.removesuffix("lengths") + "offsets"
-    return _NUMBERS.get(name)
+    _, _, own = (
+        name.split("/", 2) if name.startswith(("inputs/", "columns/")) else ("", "", name)
+    )  # the name of an input has no /
+    if own not in ("lengths", "words/bytes"):
+        return _NUMBERS.get(name)
+    return name.removesuffix(own) + _NUMBERS[own]

@@ -38,19 +38,22 @@ class _CannotTell(Exception):
     """Something that a digest does not cover."""
 
 
-def identity(method: Any) -> Identity:
-    """The identity of a method: one by name, or a rule of one's own, whatever that is called."""
-    if not isinstance(method, Rule):
+def identity(given: Any, what: str = "rule") -> Identity:
+    """The identity of a method or a tokenizer: one by its name, or one's own, a rule or a function."""
+    own = {field.name: getattr(given, field.name) for field in fields(given)} if isinstance(given, Rule) else {}
+    if callable(given):
+        own = {what: given}
+    if not own:
         return Identity(None)
     digest = _Digest()
     try:
-        for field in fields(method):
-            digest.add(getattr(method, field.name), field.name)
+        for name, value in own.items():
+            digest.add(value, name)
     except _CannotTell as error:
-        return Identity("own rule that cannot be told from another", str(error))
+        return Identity(f"own {what} that cannot be told from another", str(error))
     except RecursionError:
-        return Identity("own rule that cannot be told from another", "its values are nested too deeply")
-    return Identity(f"own rule, sha256 {digest.state.hexdigest()}")
+        return Identity(f"own {what} that cannot be told from another", "its values are nested too deeply")
+    return Identity(f"own {what}, sha256 {digest.state.hexdigest()}")
 
 
 class _Digest:

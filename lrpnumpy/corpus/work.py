@@ -11,13 +11,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrpnumpy.checks import LrpError
+from lrpnumpy.corpus import columns
+from lrpnumpy.corpus.lines import fields
 from lrpnumpy.corpus.record import Chunk, too_long
 from lrpnumpy.corpus.sources import sequence
 from lrpnumpy.encode import Encoded, encode
 from lrpnumpy.explain import run as explain_encoded
 from lrpnumpy.kernels import compile as kernels
 from lrpnumpy.methods.base import Request
-from lrpnumpy.model import Model
+from lrpnumpy.model import Input, Model
+from lrpnumpy.result import Mark
 from lrpnumpy.results import Explanations
 
 
@@ -31,6 +34,7 @@ class Job:
     kind: str  # of the source
     field: str | None
     longest: int
+    columns: tuple[str, ...] = ()  # fields of the records that are kept beside the explanations
 
 
 class Part(NamedTuple):
@@ -70,15 +74,19 @@ def fresh(model: Model) -> Model:
 
 def explain_chunk(job: Job, chunk: Chunk) -> Part:
     """Explain the records that can be, on one thread, and say of the others why not."""
-    numbers, encoded, rejected = [], [], []
+    numbers, encoded, rejected, beside = [], [], [], []
     for number, record in enumerate(chunk.records, chunk.first):
         try:
             encoded.append(_encoded(job, record))
             numbers.append(number)
+            beside.append(fields(record, job.columns) if job.columns else ())
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
             rejected.append((number, str(error)[:500].rstrip(".")))
-    found = explain_encoded(job.model, encoded, job.request, job.target, None, 1)
-    return Part({"records": np.array(numbers, np.int64), **_arrays(found)}, rejected, _doubtful(found))
+    found = explain_encoded(job.model, encoded, job.request, job.target, None, 1, progress=False)
+    out = {"records": np.array(numbers, np.int64), **_arrays(found)}
+    for k, name in enumerate(job.columns):
+        out |= columns.arrays(name, (values[k] for values in beside))
+    return Part(out, rejected, _doubtful(found))
 
 
 def _encoded(job: Job, record: Any) -> Encoded:
@@ -87,8 +95,9 @@ def _encoded(job: Job, record: Any) -> Encoded:
     one = encode(model, sequence(job.kind, job.field, record, several), "a record")
     if one.length > job.longest:
         raise LrpError(too_long(one.length, job.longest))
-    if model.every and len(model.ports) == 1 and not -one.steps <= job.request.step < one.steps:
-        raise LrpError(f"a sequence must have the step {job.request.step} that is explained, got {one.steps} steps")
+    step: Any = job.request.step
+    if model.every and len(model.ports) == 1 and not -one.steps <= step < one.steps:
+        raise LrpError(f"a sequence must have the step {step} that is explained, got {one.steps} steps")
     return one
 
 
@@ -117,28 +126,52 @@ def _arrays(found: Explanations) -> dict[str, np.ndarray]:
             -1, *lead
         )
         out["ledger/lengths"] = np.array([sequence.steps for sequence in found.encoded], np.int64)
-    for name in found.model.ports:
-        if name != found.model.main:
-            out |= _other_input(found, name)
-    vocabulary = found.model.embedding is not None and found.model.embedding.vocabulary is not None
-    return out | (_words([one.tokens or () for one in found.encoded]) if vocabulary else {})
+    for name, port in found.model.ports.items():
+        if name == found.model.main:
+            out |= _words_and_marks(port, found.encoded)
+        else:
+            records = [one.others[name] for one in found.encoded]  # type: ignore[index]
+            for key, array in (_other_input(found, name) | _words_and_marks(port, records)).items():
+                out[f"inputs/{name}/{key}"] = array
+    return out
 
 
 def _other_input(found: Explanations, name: str) -> dict[str, np.ndarray]:
-    """What an input besides the main one got, rows first."""
+    """What an input besides the main one got, rows first; the names are those within its group."""
     port, lead = found.model.ports[name], (found.model.outputs,) if found.every_class else ()
     parts = found._single.get(f"input {name}", [])
     none = np.empty((*lead, 0), found.model.dtype)
     relevance = np.concatenate([none, *(part.relevance for part in parts)], axis=-1)
     out = {
-        f"inputs/{name}/lengths": np.array([part.relevance.shape[-1] for part in parts], np.int64),
-        f"inputs/{name}/relevance": np.ascontiguousarray(relevance.T),
+        "lengths": np.array([part.relevance.shape[-1] for part in parts], np.int64),
+        "relevance": np.ascontiguousarray(relevance.T),
     }
     if found.request.with_variables:
         none = np.empty((*lead, 0, port.size), found.model.dtype)
         variables = np.concatenate([none, *(part.variables for part in parts)], axis=-2)
-        out[f"inputs/{name}/variables"] = np.ascontiguousarray(np.moveaxis(variables, -2, 0))
+        out["variables"] = np.ascontiguousarray(np.moveaxis(variables, -2, 0))
     return out
+
+
+def _words_and_marks(port: Input, records: list[Encoded]) -> dict[str, np.ndarray]:
+    """The words of one input, where it has a vocabulary, and the marks of its steps, where there may be some."""
+    out = {}
+    if port.marks:
+        out["marks"] = _marks(port, records)
+    if port.embedding is not None and port.embedding.vocabulary is not None:
+        out |= _words([one.tokens or ("",) * one.length for one in records])  # without words where vectors came in
+    return out
+
+
+def _marks(port: Input, records: list[Encoded]) -> np.ndarray:
+    """The marks of all records one behind the other; at once where all are whole token ids, as most corpora are."""
+    none = np.empty(0, np.uint8)
+    embedding, whole = port.embedding, all(one.ids is not None and len(one.ids) == one.length for one in records)
+    if embedding is not None and port.pad is None and whole:
+        ids = np.concatenate([none, *(one.ids for one in records)])
+        return (ids == embedding.unknown_row) * np.uint8(Mark.UNKNOWN)
+    every = ((one.marks, one.length) for one in records)
+    return np.concatenate([none, *(np.zeros(length, np.uint8) if marks is None else marks for marks, length in every)])
 
 
 def _words(tokens: list[tuple[str, ...]]) -> dict[str, np.ndarray]:

@@ -4,53 +4,48 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from lrpnumpy.checks import AssumptionWarning, LrpError, WeightFileError
+from lrpnumpy.files.hints import NETWORK, taken, takes_hints
+from lrpnumpy.files.keras_live import from_keras
 from lrpnumpy.files.live import from_torch
+from lrpnumpy.files.named import named
 from lrpnumpy.files.native import check_free, save, save_many
 from lrpnumpy.files.report import Report
 from lrpnumpy.files.safe import MAX_BYTES
 from lrpnumpy.model import Model
 
-__all__ = ["Report", "convert", "from_torch", "inspect", "load", "save", "save_many", "shipped"]
+__all__ = ["Report", "convert", "from_keras", "from_torch", "inspect", "load", "save", "save_many", "shipped"]
+
+NO_PROBABILITY = (
+    "no probability belongs to the scores, since the file has none at its end; say output='softmax' or 'sigmoid' if "
+    "they are logits"
+)
 
 # Where shipped models are: beside the package in a checkout, inside it once installed.
 SHIPPED = (Path(__file__).parents[1] / "weights", Path(__file__).parents[2] / "weights")
 
 
+@takes_hints()
 def load(
     path: str | os.PathLike[str],
     *,
-    which: str | None = None,
-    config: Any = None,
-    readout: str | None = None,
-    layers: Sequence[str] | None = None,
-    activations: Sequence[str] | None = None,
-    output: str | None = None,
     check: Any = None,
-    custom: Mapping[str, Any] | None = None,
     isolate: bool = False,
     max_bytes: int = MAX_BYTES,
+    **hints: Any,
 ) -> Model:
     """The model in a weight file of any supported kind, or a shipped model by name: `load("sentiment")`.
 
-    `which` picks one model of a file that holds several, or one output of a Keras model that has several. `config` is
-    for files that hold arrays alone: Keras' configuration as JSON, JSON text, or the path of a JSON file. Files of
-    PyTorch do not say how the network is put together: `readout` says how the steps become a prediction ("last",
-    "last-row", "mean", "max" or "every"), `layers` names the modules in the order in which they are applied,
-    `activations` those after each linear module but the last, `output` the probability of the scores ("softmax",
-    "sigmoid" or "linear"). What is assumed is said by an AssumptionWarning. `check=(x, y)` compares the scores of the
-    input x with y, those of the framework. `custom={"SimpleAttention": f}` says what a Keras layer does that lrpnumpy
-    does not have, by its class or its name: f(settings, arrays) gets two dicts and gives a layer of lrpnumpy. Nothing
-    in a file is ever executed, and no more than `max_bytes` of arrays are read. With `isolate` it is read in a
-    process of its own, so that a file made to crash the HDF5 library cannot crash this one.
+    What a file does not say by itself, the hints say; what is assumed is said by an AssumptionWarning. `check=(x, y)`
+    compares the scores of the input x with y, those of the framework. Nothing in a file is ever executed, and no more
+    than `max_bytes` of arrays are read. With `isolate` it is read in a process of its own, so that a file made to crash
+    the HDF5 library cannot crash this one.
     """
-    asked = {"which": which, "config": config, "custom": custom, "max_bytes": max_bytes}
-    hints = {"readout": readout, "layers": layers, "activations": activations, "output": output}
-    report = _read(path, isolate, hints, **asked)
+    report = _read("load", path, isolate, hints, max_bytes)
     model = report.model
     assert model is not None
     if check is not None:
@@ -62,51 +57,41 @@ def load(
     return model
 
 
-def inspect(
-    path: str | os.PathLike[str],
-    *,
-    which: str | None = None,
-    config: Any = None,
-    readout: str | None = None,
-    layers: Sequence[str] | None = None,
-    activations: Sequence[str] | None = None,
-    output: str | None = None,
-    custom: Mapping[str, Any] | None = None,
-    isolate: bool = False,
-    max_bytes: int = MAX_BYTES,
-) -> Report:
+@takes_hints()
+def inspect(path: str | os.PathLike[str], *, isolate: bool = False, max_bytes: int = MAX_BYTES, **hints: Any) -> Report:
     """What `load` understands of a file: layers, shapes, gates, vocabulary, and what was assumed and why."""
-    asked = {"which": which, "config": config, "custom": custom, "max_bytes": max_bytes}
-    hints = {"readout": readout, "layers": layers, "activations": activations, "output": output}
-    return _read(path, isolate, hints, several=True, **asked)
+    return _read("inspect", path, isolate, hints, max_bytes, several=True)
 
 
+@takes_hints()
 def convert(
     source: str | os.PathLike[str],
     target: str | os.PathLike[str],
     *,
-    config: Any = None,
     overwrite: bool = False,
-    **asked: Any,
+    check: Any = None,
+    isolate: bool = False,
+    max_bytes: int = MAX_BYTES,
+    **hints: Any,
 ) -> Model:
     """Write the model of any supported file in the native format, and return it; takes what `load` takes.
 
     A target that exists is an error, unless `overwrite` says to replace it. What is read is never written over.
     """
-    _check_other(_locate(source), config, target)
+    said = taken("convert", hints)
+    _check_other(_locate(source), (said.config, said.vocabulary, said.features, said.classes), target)
     check_free(target, overwrite)
-    model = load(source, config=config, **asked)
+    model = load(source, check=check, isolate=isolate, max_bytes=max_bytes, **hints)
     save(model, target, overwrite=overwrite)
     return model
 
 
-def _check_other(source: Path, config: Any, target: str | os.PathLike[str]) -> None:
-    """Refuse a target that is read from, by whatever name: the source, a file of a source folder, the configuration."""
+def _check_other(source: Path, besides: Iterable[Any], target: str | os.PathLike[str]) -> None:
+    """Refuse a target that is read from, by whatever name: the source, a file of a source folder, that of a hint."""
     if not os.path.exists(target):
         return
     read = [source, *(source.iterdir() if source.is_dir() else ())]
-    if isinstance(config, (str, os.PathLike)):
-        read.append(Path(config))
+    read += [Path(one) for one in besides if isinstance(one, (str, os.PathLike))]
     for path in read:
         if os.path.exists(path) and os.path.samefile(path, target):
             raise LrpError(
@@ -120,20 +105,30 @@ def shipped() -> dict[str, Path]:
     return {path.stem: path for folder in SHIPPED for path in sorted(folder.glob("*.h5"))}
 
 
-def _read(path: str | os.PathLike[str], isolate: bool, hints: dict[str, Any], **asked: Any) -> Report:
+def _read(
+    function: str,
+    path: str | os.PathLike[str],
+    isolate: bool,
+    hints: Mapping[str, Any],
+    max_bytes: int,
+    several: bool = False,
+) -> Report:
+    """The report on a file; words and names are given to its model here, whatever process has read it."""
     from lrpnumpy.files import isolated, kinds
-    from lrpnumpy.files.torch import Hints
 
-    if (custom := asked["custom"]) is not None:
-        if not isinstance(custom, Mapping) or not all(map(callable, custom.values())):
-            raise LrpError(f"load: custom must be a dict of names to functions, got {custom!r}.")
-        if isolate:
-            raise LrpError("load: custom must be left out with isolate=True, where no function of yours can run.")
-    for name in ("layers", "activations"):
-        if isinstance(hints[name], str):
-            raise LrpError(f"load: {name} must be a list of names, got the string {hints[name]!r}.")
-        hints[name] = None if hints[name] is None else [str(one) for one in hints[name]]
-    return (isolated if isolate else kinds).read(_locate(path), kinds.Asked(hints=Hints(**hints), **asked))
+    said = taken(function, hints)
+    if said.custom is not None and isolate:
+        raise LrpError(f"{function}: custom must be left out with isolate=True, where no function of yours can run.")
+    asked = {name: getattr(said, name) for name in (*NETWORK, "which", "config", "custom")}
+    read = (isolated if isolate else kinds).read
+    report = read(_locate(path), kinds.Asked(**asked, max_bytes=max_bytes, several=several))
+    if report.model is None:
+        return report
+    model, notes = named(report.file, report.model, said)
+    in_units = model.output_unit is not None or model.output_scaler is not None
+    if model.output == "linear" and said.output is None and not report.is_native and not in_units:
+        notes.append(NO_PROBABILITY)
+    return report.with_names(model, notes)
 
 
 def _locate(path: str | os.PathLike[str]) -> Path:

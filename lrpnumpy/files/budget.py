@@ -35,6 +35,11 @@ class Budget:
         self._began = time.thread_time()
         self._limited = limited
 
+    def grow(self, size: int) -> None:
+        """Allow for another file of so many bytes, which belongs to this one."""
+        self._most_held += 2 * size
+        self._seconds += size * SECONDS_PER_BYTE
+
     def refuse(self, where: str, reason: str) -> WeightFileError:
         """The error about a place in the file: file, place, reason."""
         return refusal(self.file, where, reason)

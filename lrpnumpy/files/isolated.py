@@ -25,7 +25,6 @@ from lrpnumpy.files import kinds, native
 from lrpnumpy.files.kinds import Asked, configuration
 from lrpnumpy.files.report import Report
 from lrpnumpy.files.safe import MAX_TEXT, Fields, Shape, Source
-from lrpnumpy.files.torch import Hints
 
 SECONDS = 120  # after this the child is stopped
 _BESIDES = 2**30  # memory of a child besides the arrays: Python, libraries, the vocabulary
@@ -120,7 +119,7 @@ class _Arrays:
 def child() -> None:
     """What the child does: read a file as asked on standard input, answer on standard output."""
     path, question = json.load(sys.stdin)
-    asked = Asked(**{**question, "hints": Hints(**question["hints"])})
+    asked = Asked(**question)
     _limit_memory(4 * asked.max_bytes + _BESIDES)
     arrays: dict[str, np.ndarray] = {}
     try:

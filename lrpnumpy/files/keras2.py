@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from lrpnumpy.files import keras
+from lrpnumpy.files import keras, keras_guess
 from lrpnumpy.files.hdf5 import Hdf5
-from lrpnumpy.files.keras_config import KerasLayer, arrays_of
+from lrpnumpy.files.hints import Hints
+from lrpnumpy.files.keras_config import KerasLayer
 from lrpnumpy.files.safe import MAX_NAMES, Fields, parse_json
-from lrpnumpy.model import Model
 
 
 def recognised(file: Hdf5) -> bool:
@@ -18,37 +18,43 @@ def recognised(file: Hdf5) -> bool:
     return any(_names(file, root, "layer_names") is not None for root in ("model_weights", "") if file.is_group(root))
 
 
-def read(
-    file: Hdf5, config: Any, custom: keras.Custom | None = None, which: str | None = None
-) -> tuple[str, Model, list[str]]:
-    """Kind of the file, model, and what was assumed; `config` is for weights alone, the rest see keras.build."""
+def read(file: Hdf5, asked: Hints) -> keras.Found:
+    """What a file holds; `config` is for weights alone."""
+    config = asked.config
     root = "model_weights" if file.is_group("model_weights") else ""
     version = next((v for at in ("", root) if isinstance(v := file.attribute(at, "keras_version"), str)), None)
     text = file.text("model_config")
+    groups = _groups(file, root)
     if text is not None:
         if config is not None:
             raise file.error("", "has its own configuration; leave out config")
         config = parse_json(file, "@model_config", text)
-    elif config is None:
-        raise file.error(
-            "", "holds Keras weights without their configuration; pass config, the JSON of model.to_json()"
-        )
+    guess = None
+    if config is None:
+        names = _names(file, root, "layer_names") or []
+        guess = keras_guess.guess(file, [(name, list(groups.get(name, {}).values())) for name in names], asked)
+        config = guess.config
     if isinstance(config, dict):
         config = {**config, "keras_version": version or config.get("keras_version")}
     else:
         config = {"class_name": "Sequential", "config": config, "keras_version": version}
-    model, notes = keras.build(file, config, lambda layers: _paths(file, root, layers), custom, which)
-    what = "whole model" if text is not None else "weights alone, with a configuration beside them"
-    return f"Keras {version or '(version not said)'} HDF5, {what}", model, notes
+    found = keras.build(file, config, lambda layers: _paths(groups, layers), asked)
+    what = "whole model" if text is not None else "weights alone" + (", with a configuration" if guess is None else "")
+    return keras_guess.said(found._replace(kind=f"Keras {version or '(version not said)'} HDF5, {what}"), guess)
 
 
-def _paths(file: Hdf5, root: str, layers: list[KerasLayer]) -> keras.Paths:
-    """The arrays of each layer: as in Keras, the n-th layer with any goes with the n-th group with any."""
+def _groups(file: Hdf5, root: str) -> dict[str, dict[str, str]]:
+    """The arrays of each layer that has any: name to path."""
     groups: dict[str, dict[str, str]] = {}
     for name in _names(file, root, "layer_names") or []:
         at = f"{root}/{name}"
         if weights := _names(file, at, "weight_names"):
             groups[name] = {weight: f"{at}/{weight}" for weight in weights}
+    return groups
+
+
+def _paths(groups: dict[str, dict[str, str]], layers: list[KerasLayer]) -> keras.Paths:
+    """The arrays of each layer: as in Keras, the n-th layer with any goes with the n-th group with any."""
     holders = [layer for layer in layers if any(_count(layer)) or layer.name in groups]
     found: dict[tuple[int, ...], dict[str, str]] = {}
     if len(holders) == len(groups):
@@ -74,7 +80,7 @@ def _leaves(layer: KerasLayer) -> Iterator[KerasLayer]:
 
 def _count(layer: KerasLayer) -> tuple[int, int]:
     """Arrays that training changes, and others."""
-    both = [arrays_of(one) for one in _leaves(layer)]
+    both = [_arrays_of(one) for one in _leaves(layer)]
     return sum(trained for trained, _ in both), sum(fixed for _, fixed in both)
 
 
@@ -87,7 +93,7 @@ def _inside(layer: KerasLayer, group: dict[str, str]) -> dict[tuple[int, ...], d
         layer.refuse(f"must have {sum(_count(layer))} arrays, the file has {len(group)}")
     left = iter(group.items())
     found: dict[tuple[int, ...], dict[str, str]] = {}
-    leaves = [(one, arrays_of(one)) for one in _leaves(layer)]
+    leaves = [(one, _arrays_of(one)) for one in _leaves(layer)]
     for k in range(2):
         for one, counts in leaves:
             found.setdefault(one.place, {}).update(islice(left, counts[k]))
@@ -106,3 +112,52 @@ def _names(file: Hdf5, path: str, attribute: str) -> list[str] | None:
         return None
     names = [name for part in parts for name in (part if isinstance(part, list) else [part])]
     return Fields(file, f"{path} @{attribute}", {"names": names}).strings("names")
+
+
+# -------------------------------------------------------------------------------------------------- how many arrays
+
+
+def _arrays_of(layer: KerasLayer) -> tuple[int, int]:
+    """How many arrays a layer has: those that training changes, and the others. Files list the former first."""
+    trained, fixed = _counted(layer.kind, layer.settings)
+    return (trained, fixed) if layer.settings.value.get("trainable", True) is not False else (0, trained + fixed)
+
+
+def _counted(kind: str, settings: Fields) -> tuple[int, int]:
+    said = settings.value
+
+    def count(*keys: str) -> int:
+        return sum(said.get(key, True) is not False for key in keys)
+
+    if kind in ("Bidirectional", "TimeDistributed"):
+        inner = settings.object("layer")
+        trained, fixed = _counted(inner.string("class_name"), inner.object("config"))
+        twice = 2 if kind == "Bidirectional" else 1
+        return trained * twice, fixed * twice
+    if kind in ("CuDNNLSTM", "CuDNNGRU"):
+        return 3, 0
+    if kind in ("LSTM", "GRU", "SimpleRNN"):
+        return 2 + count("use_bias"), 0
+    if kind in ("Dense", "TimeDistributedDense", "Conv1D", "Convolution1D"):
+        return 1 + count("use_bias"), 0
+    if kind in ("Embedding", "PReLU"):
+        return 1, 0
+    if kind == "BatchNormalization":
+        return count("scale", "center"), 2
+    if kind == "RNN":
+        cell = settings.object("cell")
+        stacked = cell.string("class_name") == "StackedRNNCells"
+        cells = cell.object("config").items("cells") if stacked else [cell.value]
+        each = [Fields(settings.source, settings.where, one).object("config") for one in cells]
+        return sum(2 + one.boolean("use_bias", True) for one in each), 0
+    if kind == "Attention":
+        return int(said.get("use_scale") is True) + (said.get("score_mode") == "concat"), 0
+    if kind == "AdditiveAttention":
+        return count("use_scale"), 0
+    if kind == "MultiHeadAttention":
+        return 4 * (1 + count("use_bias")), 0
+    if kind == "LayerNormalization":
+        return count("scale", "center"), 0
+    if kind == "Normalization":
+        return 0, 0 if settings.has("mean") else 3
+    return 0, 0

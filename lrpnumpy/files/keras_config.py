@@ -6,8 +6,8 @@ computes. A class that is not known is not refused at once: `parse` finds all of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn
 
 from lrpnumpy.files.safe import Fields, Source
@@ -50,11 +50,16 @@ class Call:
     states: tuple[Ref, ...] = ()  # the initial_state of a recurrent layer, where it stands apart
     masks: tuple[Ref, ...] = ()
     others: tuple[Any, ...] = ()  # arguments that are no values
+    options: Mapping[str, Any] = field(default_factory=dict)  # the same, by name
 
     @property
     def needs(self) -> tuple[Ref, ...]:
         """Everything that must be there before."""
         return (*self.inputs, *self.states, *self.masks)
+
+    def setting(self, key: str, default: Any = None) -> Any:
+        """What the call says, or else the layer."""
+        return self.options.get(key, self.layer.settings.value.get(key, default))
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +108,10 @@ def parse(source: Source, config: Any, known: Known) -> tuple[Graph, list[KerasL
     model = Fields(source, "configuration", config)
     kind = model.string("class_name")
     if kind not in MODELS:
-        model.refuse(f"must be of a Sequential or Functional model, it is of {kind[:80]!r}")
+        model.refuse(
+            f"must be of a Sequential or functional model, it is of the class {kind[:80]!r}, whose code says how its "
+            "layers are connected; make a functional model of these layers, give it the weights by set_weights, save it"
+        )
     reader = _Reader(source, known, [])
     return reader.model(kind, model, ()), reader.unknown
 
@@ -195,9 +203,22 @@ def _counted_alike(
     return {(name, number + (name in from_one)): call for (name, number), call in calls.items()}
 
 
+# Operations that Keras 2 lists beside its layers, by the names that Keras 3 has for them.
+_OPERATIONS = {
+    "math.reduce_sum": "Sum", "math.reduce_mean": "Mean", "math.reduce_max": "Max", "nn.softmax": "Softmax",
+    "math.multiply": "Multiply", "math.add": "Add", "__operators__.add": "Add", "math.subtract": "Subtract",
+    "concat": "Concatenate", "expand_dims": "ExpandDims", "squeeze": "Squeeze", "compat.v1.squeeze": "Squeeze",
+    "math.tanh": "Tanh", "math.sigmoid": "Sigmoid", "nn.relu": "Relu", "__operators__.getitem": "GetItem",
+}  # fmt: skip
+
+
 def _class(layer: Fields) -> str:
     """The class of a layer. One that is not Keras' own has the name of its package before it, "Custom>LSTM"."""
     kind, registered, module = layer.string("class_name"), layer.value.get("registered_name"), layer.value.get("module")
+    if kind in ("TFOpLambda", "SlicingOpLambda"):
+        inner = layer.value.get("config")
+        function = inner.get("function") if isinstance(inner, dict) else None
+        return _OPERATIONS.get(str(function), f"{kind} of {function}"[:80])
     if isinstance(registered, str) and ">" in registered and not registered.startswith("Keras>"):
         return registered
     if isinstance(module, str) and not module.startswith(("keras", "tf_keras", "tensorflow")):
@@ -263,6 +284,7 @@ def _call(layer: KerasLayer, node: Any) -> Call:
             node = [node]
         inputs = [_listed(item) for item in node]
         options = [item[3] for item in node if isinstance(item, list) and len(item) == 4 and isinstance(item[3], dict)]
+        merged = {key: value for one in options for key, value in one.items()}  # each input repeats them
         arguments: list[Any] = []
         read: Callable[[Any], Ref | None] = _listed
     else:
@@ -270,57 +292,27 @@ def _call(layer: KerasLayer, node: Any) -> Call:
         given = list(_flat(call.items("args")))
         inputs = [ref for ref in map(_tensor, given) if ref is not None]
         arguments = [value for value in given if _tensor(value) is None]
-        options = [call.object("kwargs").value]
+        merged = call.object("kwargs").value
         read = _tensor
     if None in inputs:
         layer.refuse("has inputs that are not understood")
-    states: list[Ref] = []
-    masks: list[Ref] = []
-    for key, value in (item for one in options for item in one.items()):
-        if value is None or (key == "training" and value is False):
-            continue  # training=True does change something: Dropout then goes on in the trained network
-        refs = [read(one) for one in _flat(value)]
-        if key in ("mask", "initial_state") and None not in refs:
-            (masks if key == "mask" else states).extend(refs)  # type: ignore[arg-type]
-        elif key == "mask" and not any(refs) and all(one is None for one in _flat(value)):
-            continue
-        else:
-            arguments.append(value)
-    return Call(layer, tuple(inputs), tuple(states), tuple(masks), tuple(arguments))  # type: ignore[arg-type]
+    inputs = [*inputs, *(ref for key in _VALUES for ref in _refs(read, merged.get(key)))]
+    states, masks = ([*_refs(read, merged.get(key))] for key in ("initial_state", "mask"))
+    understood = (*_VALUES, "initial_state", "mask")
+    named = {
+        key: value
+        for key, value in merged.items()
+        if not (key == "name" or (key == "training" and value is False) or all(one is None for one in _flat(value)))
+        and not (key in understood and _refs(read, value))
+    }
+    return Call(layer, tuple(inputs), tuple(states), tuple(masks), tuple(arguments), named)  # type: ignore[arg-type]
 
 
-# -------------------------------------------------------------------------------------------------- how many arrays
+_VALUES = ("value", "key", "y", "x2")  # arguments that are values like the first one
 
 
-def arrays_of(layer: KerasLayer) -> tuple[int, int]:
-    """How many arrays a layer has: those that training changes, and the others. Files list the former first."""
-    trained, fixed = _arrays_of(layer.kind, layer.settings)
-    return (trained, fixed) if layer.settings.value.get("trainable", True) is not False else (0, trained + fixed)
-
-
-def _arrays_of(kind: str, settings: Fields) -> tuple[int, int]:
-    said = settings.value
-
-    def count(*keys: str) -> int:
-        return sum(said.get(key, True) is not False for key in keys)
-
-    if kind in ("Bidirectional", "TimeDistributed"):
-        inner = settings.object("layer")
-        trained, fixed = _arrays_of(inner.string("class_name"), inner.object("config"))
-        twice = 2 if kind == "Bidirectional" else 1
-        return trained * twice, fixed * twice
-    if kind in ("CuDNNLSTM", "CuDNNGRU"):
-        return 3, 0
-    if kind in ("LSTM", "GRU", "SimpleRNN"):
-        return 2 + count("use_bias"), 0
-    if kind in ("Dense", "TimeDistributedDense", "Conv1D", "Convolution1D"):
-        return 1 + count("use_bias"), 0
-    if kind in ("Embedding", "PReLU"):
-        return 1, 0
-    if kind == "BatchNormalization":
-        return count("scale", "center"), 2
-    if kind == "LayerNormalization":
-        return count("scale", "center"), 0
-    if kind == "Normalization":
-        return 0, 0 if settings.has("mean") else 3
-    return 0, 0
+def _refs(read: Callable[[Any], Ref | None], value: Any) -> list[Ref]:
+    """The values in an argument, which may be a list that has None in places; nothing if there is anything else."""
+    given = [one for one in _flat(value) if one is not None]
+    found = [ref for ref in map(read, given) if ref is not None]
+    return found if len(found) == len(given) else []

@@ -3,39 +3,34 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lrpnumpy.files import native, onnx, reference, safetensors, torch, torchsave
+from lrpnumpy.files import hydrology, native, onnx, reference, safetensors, torch, torch_modules, torchsave
 from lrpnumpy.files.archive import Npz
+from lrpnumpy.files.hints import Hints
 from lrpnumpy.files.report import Report
 from lrpnumpy.files.safe import MAX_BYTES, Budget, Source, kind_of, open_file, parse_json, read_json_file, size_of
-from lrpnumpy.files.torch import Hints
 from lrpnumpy.model import Model
 
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 SUPPORTED = (
     "lrpnumpy's own HDF5, Keras 1 to 3 (.h5, .keras, .weights.h5), PyTorch's torch.save (.pt, .pth, .bin, .ckpt), "
-    "PyTorch arrays in HDF5, .npz or .safetensors, ONNX, and the folder of LRP_for_LSTM"
+    "PyTorch arrays in HDF5, .npz or .safetensors, ONNX, and the folders of neuralhydrology and of LRP_for_LSTM"
 )
 
 Found = tuple[str, Model, list[str]]  # kind, model, what was assumed
 
 
 @dataclass(frozen=True)
-class Asked:
+class Asked(Hints):
     """What the caller says besides the path; with `several`, a file of many models is reported by their names."""
 
-    which: str | None = None
-    config: Any = None
-    hints: Hints = field(default_factory=Hints)
     max_bytes: int = MAX_BYTES
     several: bool = False
-    custom: Mapping[str, Any] | None = None
 
 
 def read(path: Path, asked: Asked) -> Report:
@@ -44,7 +39,6 @@ def read(path: Path, asked: Asked) -> Report:
     with file.guard(""), np.errstate(all="ignore"):  # numbers that are not finite are refused by the records
         asked = replace(asked, config=configuration(file, asked.config))
         if path.is_dir():
-            _refuse(file, which=asked.which)
             return _reported(path, *_folder(file, path, asked))
         size, head, is_hdf5 = _start_of(path)
         if is_hdf5:
@@ -92,15 +86,17 @@ def _hdf5(path: Path, size: int, asked: Asked) -> Report:
             model = native.read(file, asked.which)
             _check_hints(file, model, asked)
             return Report(str(path), kind, model)
-        if keras2.recognised(file):
-            kind, model, notes = keras2.read(file, asked.config, asked.custom, asked.which)
-        elif keras3.recognised(file):
-            kind, model, notes = keras3.read_weights(file, asked.config, asked.custom, asked.which)
-        else:
-            _refuse(file, which=asked.which)
-            return _torch(path, "PyTorch arrays in HDF5", file, asked)
-        _check_hints(file, model, asked)
-        return _reported(path, kind, model, notes)
+        if keras2.recognised(file) or keras3.recognised(file):
+            read = keras2.read if keras2.recognised(file) else keras3.read_weights
+            return _keras(path, file, read(file, asked), asked)
+        _refuse(file, which=asked.which)
+        return _torch(path, "PyTorch arrays in HDF5", file, asked)
+
+
+def _keras(path: Path, file: Source, found: Any, asked: Asked) -> Report:
+    if not found.guessed:
+        _check_hints(file, found.model, asked)
+    return _reported(path, found.kind, found.model, found.notes, found.warnings)
 
 
 def _other(path: Path, head: bytes, size: int, asked: Asked) -> Report:
@@ -112,23 +108,34 @@ def _other(path: Path, head: bytes, size: int, asked: Asked) -> Report:
     if torchsave.recognised_legacy(head):
         saved = torchsave.SavedLegacy(str(path), budget, asked.which)
         return _torch(path, saved.kind, saved, asked, saved.described)
+    if onnx.recognised(head):
+        kind, model, notes, warned = onnx.read(path, asked.max_bytes, asked.which, asked.custom)
+        _refuse(file, config=asked.config)
+        _check_hints(file, model, asked)
+        return _reported(path, kind, model, notes, warned)
     _refuse(file, which=asked.which)
     if safetensors.recognised(head, size):
         return _torch(path, "PyTorch arrays in safetensors", safetensors.Safetensors(str(path), budget), asked)
-    if onnx.recognised(head):
-        kind, model, notes = onnx.read(path, asked.max_bytes)
-        _check_hints(file, model, asked)
-        return _reported(path, kind, model, notes)
     if head[:1] == b"\x80" or head[:2] in (b"(d", b"cc", b"c_", b"ct"):
-        raise file.error("", "is a pickle, but not one of torch.save; nothing else is read from pickles")
+        raise file.error("", torchsave.OTHER_PICKLE)
     raise file.error("", f"is of a kind that is not known; supported are {SUPPORTED}")
 
 
 def _folder(file: Source, path: Path, asked: Asked) -> Found:
     if (path / "saved_model.pb").exists():
         raise file.error("", "is a SavedModel of TensorFlow, which is not supported; save the model as .keras or .h5")
+    if hydrology.recognised(path):
+        said = {name: value for name, value in asked.given.items() if name != "readout"}
+        _refuse(file, config=asked.config, custom=asked.custom, **said)
+        run = hydrology.Run(path, asked.max_bytes, asked.which)
+        return "run of neuralhydrology", run.read(asked.readout), run.notes
+    _refuse(file, which=asked.which)
     if not reference.recognised(path):
-        raise file.error("", f"is a folder, and not one of LRP_for_LSTM, which has {', '.join(reference.FILES)}")
+        raise file.error(
+            "",
+            f"is a folder, and neither one of LRP_for_LSTM, which has {', '.join(reference.FILES)}, nor a run of "
+            "neuralhydrology, which has config.yml and model_epoch001.pt",
+        )
     model, notes = reference.Reference(path, asked.max_bytes).read()
     _check_hints(file, model, asked)
     return "files of LRP_for_LSTM", model, notes
@@ -142,11 +149,11 @@ def _zip(path: Path, budget: Budget, asked: Asked) -> Report:
             saved = torchsave.SavedZip(archive, asked.which)
             return _torch(path, saved.kind, saved, asked, saved.described)
         if set(keras3.MEMBERS) <= set(archive.members):
-            kind, model, notes = keras3.read_archive(archive, asked.config, asked.custom, asked.which)
-            _check_hints(archive, model, asked)
-            return _reported(path, kind, model, notes)
+            return _keras(path, archive, keras3.read_archive(archive, asked), asked)
         _refuse(archive, which=asked.which)
         if not all(name.endswith(".npy") for name in archive.members):
+            if any(name.endswith("data/weights/model_weights_config.json") for name in archive.members):
+                raise archive.error("", f"is a program of torch.export; {torchsave.SAVE_STATE}")
             shown = ", ".join(list(archive.members)[:10])
             raise archive.error(
                 "", f"is a zip archive of a kind that is not known, with {shown}; supported are {SUPPORTED}"
@@ -158,19 +165,18 @@ def _torch(path: Path, kind: str, source: Source, asked: Asked, described: Any =
     """Arrays with PyTorch's names, whatever holds them."""
     _refuse(source, custom=asked.custom)
     names = source.names()
-    if not torch.recognised(names):
+    if not torch_modules.recognised(names) and asked.layers is None:
         shown = ", ".join(names[:10]) or "nothing"
-        raise source.error(
-            "", f"has no array called weight_ih_l0 or the like, it has {shown}; supported are {SUPPORTED}"
-        )
-    return _reported(path, kind, *torch.read(source, torch.hints(source, asked.config, asked.hints), described))
+        reason = f"has no array called weight_ih_l0 or the like, it has {shown}; supported are {SUPPORTED}"
+        raise source.error("", torch_modules.gates_advice(source, names) or reason)
+    return _reported(path, kind, *torch.read(source, torch.hints(source, asked.config, asked), described))
 
 
 def _check_hints(file: Source, model: Model, asked: Asked) -> None:
     """Refuse hints that contradict a file which says by itself how it is read."""
-    for name, value in asked.hints.given.items():
+    for name, value in asked.given.items():
         own = getattr(model, name, None) if name in ("readout", "output") else None
-        if value != own:
+        if value != own and not (name == "output" and own == "linear"):  # scores may be logits
             has = f"has the {name} {own!r}" if own is not None else "says by itself how its layers are connected"
             raise file.error("", f"{has}; leave out {name}, got {kind_of(value)}")
 

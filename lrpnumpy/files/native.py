@@ -20,7 +20,7 @@ import numpy as np
 from lrpnumpy.checks import LrpError, WeightFileError
 from lrpnumpy.files.safe import Fields, Shape, parse_json
 from lrpnumpy.layers import LAYERS, Embedding, Layer, Record
-from lrpnumpy.model import INPUT, Input, Model, Node
+from lrpnumpy.model import INPUT, READOUT, Input, Model, Node
 
 if TYPE_CHECKING:
     from lrpnumpy.files.hdf5 import Hdf5
@@ -46,6 +46,8 @@ def settings_of(model: Model) -> dict[str, Any]:
         "result": model.result if model.readout is None else None,
         "output": model.output,
         "classes": model.classes,
+        "output_unit": model.output_unit,
+        "output_scaler": model.output_scaler,
         "provenance": dict(model.provenance or {}),
     }
 
@@ -53,13 +55,18 @@ def settings_of(model: Model) -> dict[str, Any]:
 def _embedding_settings(embedding: Embedding | None) -> dict[str, Any] | None:
     if embedding is None:
         return None
+    if callable(embedding.tokenizer):
+        raise LrpError(
+            "save: tokenizer must be one by name, as a file cannot hold a function; save the model with "
+            "tokenizer='space', and pass yours to load."
+        )
     has_words = embedding.vocabulary is not None
     return {"rows": len(embedding.E), "size": embedding.size, **embedding.settings(), "vocabulary": has_words}
 
 
 def _nodes(model: Model) -> list[Node]:
     """The nodes as they are written: those of a chain without the readout, which has a field of its own."""
-    return [model.nodes[k] for k in model.numbers]
+    return [node for node in model.network if model.readout is None or node.name != READOUT]
 
 
 def _layer_settings(layer: Record) -> dict[str, Any]:
@@ -109,6 +116,8 @@ def model_of(settings: Fields, version: int, take: Take, words: Words) -> Model:
         classes=tuple(settings.strings("classes")) if settings.has("classes") else None,
         output=settings.string("output"),  # type: ignore[arg-type]
         provenance=settings.object("provenance").value,
+        output_unit=settings.string("output_unit") if settings.has("output_unit") else None,
+        output_scaler=_scaler(settings, "output_scaler"),
     )
 
 
@@ -121,7 +130,7 @@ def _input(path: str, port: Fields, take: Take, words: Words) -> Input:
         embedding = Embedding(
             take(f"{path}/E", (rows, size)),
             vocabulary=tuple(words(f"{path}/vocabulary", rows)) if e.boolean("vocabulary") else None,
-            unknown=e.string("unknown") if e.has("unknown") else None,
+            unknown=False if e.value.get("unknown") is False else e.string("unknown") if e.has("unknown") else None,
             lowercase=e.boolean("lowercase"),
             tokenizer=e.string("tokenizer"),  # type: ignore[arg-type]
             mask=e.integer("mask") if e.has("mask") else None,
@@ -132,7 +141,19 @@ def _input(path: str, port: Fields, take: Take, words: Words) -> Input:
         tuple(port.strings("features")) if port.has("features") else None,
         embedding,
         port.number("mask_value") if port.has("mask_value") else None,
+        _scaler(port, "scaler"),
+        tuple(port.items("pad")) if port.has("pad") else None,
     )
+
+
+def _scaler(fields: Fields, key: str) -> list[list[float]] | None:
+    """Means and scales, two lists of numbers."""
+    if not fields.has(key):
+        return None
+    found = fields.items(key)
+    if len(found) != 2 or not all(isinstance(one, list) and all(type(v) in (int, float) for v in one) for one in found):
+        fields.refuse(f"{key} must be two lists of numbers, means and scales")
+    return found
 
 
 def _input_of_version_1(settings: Fields) -> dict[str, Any]:

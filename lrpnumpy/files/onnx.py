@@ -1,452 +1,318 @@
-"""ONNX graphs of LSTMs to a Model, by following what becomes of the input from node to node.
+"""ONNX graphs to a Model: one table of operations, and what each makes of the values of the network.
 
-Needs the package `onnx` to take the file apart; nothing of the graph is run. Each value is a constant, or the
-flow of the network with the meaning of its axes, or something that only shapes are made of. A node that does
-something to the flow which a Model does not have is refused by the name of its operation.
+Nothing of the graph is run. Values that depend on constants and shapes alone are folded (onnx_constants); values of the
+network are flows (onnx_flow). A file does not say which axis of an input is the batch and which the steps: the usual
+meanings are tried in turn, until every node finds the axes that it needs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections import ChainMap
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lrpnumpy.files import wire
-from lrpnumpy.files.safe import MAX_BYTES, Budget, Source, count_of, open_file, size_of
-from lrpnumpy.layers import LSTM, Bidirectional, Dense, Embedding, Layer
+from lrpnumpy.checks import LrpError, WeightFileError
+from lrpnumpy.files import onnx_layers
+from lrpnumpy.files.onnx_constants import Spread, Unknown, fold
+from lrpnumpy.files.onnx_flow import Flow, Network, Refused
+from lrpnumpy.files.onnx_graph import OWN_DOMAINS, Graph, Node, Port, parse
+from lrpnumpy.files.onnx_sizes import Dim, sizes
+from lrpnumpy.files.safe import MAX_BYTES, Budget, Source, open_file, size_of
+from lrpnumpy.files.simpler import simpler
+from lrpnumpy.layers import Activation, Layer
 from lrpnumpy.model import Model
 
-_IFGO = (0, 2, 3, 1)  # where i, f, g, o stand in ONNX's i, o, f, c
-_TYPES = {1: np.float32, 10: np.float16, 11: np.float64, 6: np.int32, 7: np.int64}
+# What the axes of an input may mean, by their number: batch N, steps T, features F; L is one length for each sequence.
+_MEANINGS = {1: ("L", "T", "N"), 2: ("NT", "NF", "TF", "TN"), 3: ("NTF", "TNF", "NFT"), 4: ("NTFF",)}
+_TRIES = 64
+_RECURRENT = ("LSTM", "GRU", "RNN")
+_LOOPS = ("Loop", "Scan", "SequenceMap")
+_UNROLLED = ("SplitToSequence", "SequenceAt", "ConcatFromSequence", "SequenceConstruct")
+# What may lie between an input of the graph and the start state that it is.
+_MOVES = ("Slice", "Gather", "Squeeze", "Unsqueeze", "Transpose", "Reshape", "Split", "Cast", "Identity", "Expand")
+
+Found = tuple[str, Model, list[str], list[str]]  # kind, model, what was assumed, and what of it is warned of
 
 
 def recognised(head: bytes) -> bool:
     """Whether a file starts as a ModelProto does: version, then producer, graph or operator set."""
-    return len(head) > 2 and head[0] == 0x08 and 1 <= head[1] < 32 and head[2] in (0x12, 0x1A, 0x22, 0x3A, 0x42)
+    return len(head) > 2 and head[0] == 0x08 and 1 <= head[1] < 32 and head[2] in b"\x12\x1a\x22\x28\x32\x3a\x42"
 
 
-def read(path: Path, max_bytes: int = MAX_BYTES) -> tuple[str, Model, list[str]]:
-    """Kind, model, and what was assumed."""
-    source = Source(str(path), Budget(str(path), path.stat().st_size, max_bytes))
+def read(
+    path: Path, max_bytes: int = MAX_BYTES, which: str | None = None, custom: Mapping[str, Any] | None = None
+) -> Found:
+    """The model; `which` names one of several outputs, `custom` gives layers for operations by their names."""
+    source = Source(str(path))
     with source.guard("", "is not an ONNX file that can be read"), open_file(path) as stream:
-        source.spend("", size_of(stream))
-        content = stream.read(size_of(stream))
-        wire.check(source, content, wire.ONNX)
-    try:
-        import onnx
-    except ImportError:
-        raise source.error("", "is an ONNX file, which needs the package onnx; install lrpnumpy[onnx]") from None
-    source.budget = Budget(source.file, len(content), max_bytes)  # the package may have taken its time to load
-    with source.guard("", "is not an ONNX file that can be read"):
-        model = onnx.ModelProto.FromString(content)
-        del content
-        _check_domains(source, model)
-        graph = _Graph(source, model.graph)
-        for node in model.graph.node:
-            source.budget.visit("graph")
-            graph.run(node)
-        return (
-            f"ONNX, from {model.producer_name or 'a program that is not said'}"[:80],
-            graph.model(),
-            graph.notes,
-        )
-
-
-def _check_domains(source: Source, model: Any) -> None:
-    """Only ONNX' own operations are known: one of another domain, or of the file itself, may do anything."""
-    if len(model.functions):
-        name = str(model.functions[0].name)[:80]
-        raise source.error("", f"has functions of its own, such as {name!r}, which are not supported")
-    for node in model.graph.node:
-        if node.domain not in ("", "ai.onnx"):
-            where = f"{node.op_type} {node.name}".strip()[:80]
-            raise source.error(
-                where, f"is of the domain {str(node.domain)[:80]!r}, only ONNX' own operations are supported"
-            )
-
-
-@dataclass(frozen=True)
-class _Flow:
-    """What has become of the input: the meaning of each axis, and what has been done so far.
-
-    `sides` are the directions that lie along the axis "direction", or that were joined into the features:
-    pairs of a layer's number and 0 for forwards, 1 for backwards.
-    """
-
-    axes: tuple[str, ...]
-    layers: int
-    read: str | None = None
-    sides: tuple[tuple[int, int], ...] = ()
-    final: bool = False  # final states rather than the states of all steps
-
-
-class _Shape:
-    """A value that only shapes are made of; `zero` where it is an array of zeros, a start state."""
-
-    def __init__(self, zero: bool = False) -> None:
-        self.zero = zero
-
-
-Value = np.ndarray | _Flow | _Shape
+        size = size_of(stream)
+        source.budget = Budget(source.file, size, max_bytes)
+        source.budget.hold("", size)
+        producer, graph = parse(source, path, stream.read(size))
+        net = _understood(source, graph, _Asked(which, dict(custom or {})))
+    kind = f"ONNX, from {producer or 'a program that is not said'}"[:80]
+    model, note = simpler(net.model)
+    return kind, model, [*net.notes, *([note] if note else []), *net.warnings], [*net.warnings]
 
 
 @dataclass
-class _Graph:
-    source: Source
-    graph: Any
-    values: dict[str, Any] = field(default_factory=dict)
-    layers: list[Layer] = field(default_factory=list)
-    embedding: Embedding | None = None
-    readout: str | None = None
-    output: str = "linear"
-    notes: list[str] = field(default_factory=list)
+class _Asked:
+    which: str | None
+    custom: dict[str, Any]
 
-    def __post_init__(self) -> None:
-        for tensor in self.graph.initializer:
-            if tensor.name in self.values:
-                raise self.source.error(str(tensor.name)[:80], "stands twice among the initialisers")
-            self.values[tensor.name] = self.constant(tensor)
-        inputs = [value for value in self.graph.input if value.name not in self.values]
-        if len(inputs) != 1 or len(self.graph.output) != 1:
-            raise self.source.error("", f"must have one input and one output, it has {len(inputs)} inputs")
-        rank = len(inputs[0].type.tensor_type.shape.dim)
-        self.values[inputs[0].name] = _Flow(tuple(f"axis {k}" for k in range(rank)), 0)
-        self.notes.append("ONNX' gates i, o, f, c are reordered to i, f, g, o, and the two biases are added")
 
-    def constant(self, tensor: Any) -> np.ndarray:
-        """An array of the file, which must be in the file."""
-        where = str(tensor.name)[:80]
-        if tensor.data_location == 1 or tensor.external_data:
-            raise self.source.error(where, "is stored in another file, which is never opened")
-        if tensor.data_type not in _TYPES:
-            raise self.source.error(where, "must hold floats or whole numbers")
-        from onnx import numpy_helper
+def _understood(source: Source, graph: Graph, asked: _Asked) -> _Run:
+    """The network, for the first meaning of the inputs' axes with which every node finds what it needs."""
+    known: dict[str, Any] = {name: value for name, value in graph.constants.items() if value is not None}
+    for node in graph.nodes:  # what is computed of constants alone is the same for all of them
+        if all(name in known for name in filter(None, node.inputs)) and node.op != "If":
+            source.budget.visit("graph")
+            if node.domain in OWN_DOMAINS:
+                made = fold(source, node, [known.get(name) for name in node.inputs])
+                known.update({n: v for n, v in zip(node.outputs, made, strict=False) if not isinstance(v, Unknown)})
+    states = _state_inputs(graph)
+    ports = [port for port in graph.ports if port.name not in states]
+    choices = [_meanings(port, len(ports)) for port in ports]
+    best: tuple[int, str, str] = (-1, "", "has no input")
+    for meanings in itertools.islice(itertools.product(*choices), _TRIES):
+        run = _Run(source, graph=graph, asked=asked, values=ChainMap({}, known))
+        try:
+            run.start(ports, meanings, states)
+            run.through(graph, run.values)
+            run.finish()
+            return run
+        except WeightFileError:
+            raise
+        except Refused as refused:
+            where, reason = refused.args
+        except LrpError as error:
+            where, reason = run.where, str(error).removesuffix(".")
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:  # inputs that it lacks
+            where, reason = run.where, f"is not what ONNX says that it is ({type(error).__name__})"
+        if run.done > best[0]:
+            best = (run.done, where, reason)
+    raise source.error(best[1][:80], best[2])
 
-        self.source.spend(where, count_of(self.source, where, list(tensor.dims)) * 8)
-        found = numpy_helper.to_array(tensor)
-        return found.astype(np.float32) if found.dtype == np.float16 else found
 
-    def model(self) -> Model:
-        """The model that the output is computed by."""
-        end = self.values.get(self.graph.output[0].name)
-        if not isinstance(end, _Flow) or end.layers != len(self.layers):
-            raise self.source.error("", "has an output that does not come from its last layer")
-        if not self.layers or not isinstance(self.layers[-1], Dense):
-            self.flow_out(end, "output")
-        return Model(
-            tuple(self.layers),
-            embedding=self.embedding,
-            readout=self.readout or "every",  # type: ignore[arg-type]
-            output=self.output,  # type: ignore[arg-type]
-        )
+def _meanings(port: Port, count: int) -> tuple[str, ...]:
+    rank = 3 if port.dims is None else len(port.dims)
+    if rank == 1 and (count == 1 or not port.integer):
+        return ("T", "N")
+    return _MEANINGS.get(rank, ("N" + "F" * (rank - 1),))
 
-    # ------------------------------------------------------------------------------------------------ nodes
 
-    def run(self, node: Any) -> None:
-        """Find out what one node does."""
-        where = f"{node.op_type} {node.name}".strip()[:80]
-        options = {a.name: _attribute(self, a) for a in node.attribute}
-        if node.op_type == "Constant":
-            self.values[node.output[0]] = options.get("value", _Shape())
-            return
-        inputs = [self.values.get(name) if name else None for name in node.input]
-        if any(name and value is None for name, value in zip(node.input, inputs, strict=True)):
-            raise self.source.error(where, "uses a value that no node before it makes")
-        if not any(isinstance(value, _Flow) for value in inputs) or node.op_type == "Shape":
-            self.values.update(dict.fromkeys(node.output, _shapes(node.op_type, inputs, options)))
-            return
-        if node.op_type not in _NODES:
-            known = ", ".join(sorted(_NODES))
-            raise self.source.error(where, f"is not supported; supported are {known}")
-        if self.output != "linear":
-            raise self.source.error(where, f"comes after a {self.output}, supported at the very end only")
-        made = _NODES[node.op_type](self, where, inputs, options)
-        for name, value in zip(node.output, made if isinstance(made, list) else [made], strict=False):
-            self.values[name] = value
+def _state_inputs(graph: Graph) -> dict[str, Port]:
+    """Inputs with three axes that nothing but the start states of recurrent layers are made of."""
+    made_by = {name: node for node in graph.nodes for name in node.outputs}
+    ports = {port.name: port for port in graph.ports if len(port.dims or ()) == 3}
+    found = {}
+    for node in graph.nodes:
+        for name in node.inputs[5:7] if node.op in _RECURRENT else ():
+            steps = 0
+            while name in made_by and made_by[name].op in _MOVES and made_by[name].inputs and steps < 100:
+                name, steps = made_by[name].inputs[0], steps + 1
+            if name in ports:
+                found[name] = ports[name]
+    return found
 
-    def refuse(self, where: str, reason: str) -> Any:
-        raise self.source.error(where, reason)
 
-    def axis(self, where: str, flow: _Flow, number: Any) -> int:
-        """An axis from 0, checked."""
-        number = int(np.asarray(number).reshape(-1)[0])
-        if not -len(flow.axes) <= number < len(flow.axes):
-            self.refuse(where, f"has no axis {number}")
-        return number % len(flow.axes)
+@dataclass
+class _Run(Network):
+    """One way to understand a graph."""
 
-    def gather(self, where: str, inputs: list[Any], options: dict[str, Any]) -> Value:
-        table, index = inputs[0], inputs[1]
-        axis = options.get("axis", 0)
-        if isinstance(table, np.ndarray) and isinstance(index, _Flow):
-            if table.ndim != 2 or axis != 0 or self.layers or self.embedding is not None:
-                self.refuse(where, "is supported as the embedding of token ids only")
-            self.embedding = Embedding(table)
-            return replace(index, axes=(*index.axes, "feature"))
-        if not isinstance(index, np.ndarray) or index.size != 1:
-            self.refuse(where, "must take a single position")
-        at = self.axis(where, table, axis)
-        return self.pick(where, table, at, int(index.reshape(-1)[0]), keep=index.ndim > 0)
+    graph: Graph = None  # type: ignore[assignment]
+    asked: _Asked = None  # type: ignore[assignment]
+    values: ChainMap[str, Any] = field(default_factory=ChainMap)
+    done: int = 0  # nodes that were understood
+    model: Model = None  # type: ignore[assignment]
 
-    def pick(self, where: str, flow: _Flow, at: int, index: int, keep: bool) -> _Flow:
-        """One position along the directions, or the last one along time."""
-        axes = flow.axes if keep else flow.axes[:at] + flow.axes[at + 1 :]
-        if flow.axes[at] == "direction" and -len(flow.sides) <= index < len(flow.sides):
-            return replace(flow, axes=axes, sides=(flow.sides[index],))
-        if flow.axes[at] == "time" and index == -1 and not keep and flow.read is None:
-            if any(side for _, side in flow.sides):
-                self.refuse(
-                    where,
-                    "takes the last step of both directions: the backward one has read a single step there",
+    def start(self, ports: Sequence[Port], meanings: Sequence[str], states: Mapping[str, Port]) -> None:
+        """The inputs, if their axes mean this."""
+        self.used = set(self.graph.taken)
+        for port, axes in zip(ports, meanings, strict=True):
+            dims = self.dims(port, axes)
+            if "N" in axes and not isinstance(dims[axes.index("N")], Dim):
+                self.batch = dims[axes.index("N")]
+            if "N" not in axes and axes != "L":
+                self.batch = 1
+        for port, axes in zip(ports, meanings, strict=True):
+            dims = [self.batch if axis == "N" else n for axis, n in zip(axes, self.dims(port, axes), strict=True)]
+            if axes != "L" and port.name in self.used:
+                self.values[port.name] = self.port(port.name, axes, dims)
+        for port, axes in zip(ports, meanings, strict=True):
+            if axes == "L":
+                self.where = port.name[:80]
+                steps = next((key for key, name in self.stepped.items() if self.sizes[name].steps), None)
+                if steps is None:
+                    self.refuse("cannot be the lengths of series where there is none")
+                is_open = isinstance(self.batch, Dim)
+                self.values[port.name] = (
+                    Spread(sizes([steps]), (self.batch,)) if is_open else sizes([steps]).repeat(self.batch)  # type: ignore[arg-type]
                 )
-            return replace(flow, axes=axes, read="last")
-        return self.refuse(where, f"takes position {index} of the axis {flow.axes[at]}, which is not supported")
+                self.warnings[
+                    f"the input {port.name[:80]!r} is left out, it is taken for the lengths of the series: give each "
+                    "series at its own length, without padding"
+                ] = None
+        for name, port in states.items():
+            shape = [n if isinstance(n, int) else 1 for n in port.dims or ()]
+            self.source.spend(name[:80], int(np.prod(shape, dtype=float)) * 4)
+            self.values[name] = Spread(np.zeros(shape, np.float32))
+            self.warnings[f"the input {name[:80]!r} is left out, it is a start state, which is taken to be zero"] = None
 
-    def slice(self, where: str, inputs: list[Any], options: dict[str, Any]) -> _Flow:
-        flow, *limits = inputs
-        if len(limits) < 3 or not all(isinstance(v, np.ndarray) and v.size == 1 for v in limits):
-            self.refuse(where, "must take a single position")
-        start, stop, axis, *step = (int(v.reshape(-1)[0]) for v in limits)
-        at = self.axis(where, flow, axis)
-        taken = list(range(len(flow.sides)))[start:stop]
-        if flow.axes[at] != "direction" or step not in ([], [1]) or len(taken) != 1:
-            self.refuse(where, "is supported where it takes one direction only")
-        return self.pick(where, flow, at, taken[0], keep=True)
+    def dims(self, port: Port, axes: str) -> list[Any]:
+        """Sizes of the axes; a missing number of features is what the first recurrent layer takes."""
+        given: Sequence[Any] = port.dims if port.dims is not None else ("",) * len(axes)
+        named = [n if isinstance(n, int) else Dim.named(n or f"{port.name}.{k}") for k, n in enumerate(given)]
+        for k, axis in enumerate(axes):
+            if axis == "F" and isinstance(named[k], Dim) and axes.count("F") == 1:
+                weights = [self.values.get(one.inputs[1]) for one in self.graph.nodes if one.op in _RECURRENT]
+                first = weights[0] if weights else None
+                named[k] = first.shape[-1] if isinstance(first, np.ndarray) and first.ndim == 3 else named[k]
+        return named
 
-    def split(self, where: str, inputs: list[Any], options: dict[str, Any]) -> list[_Flow]:
-        flow = inputs[0]
-        at = self.axis(where, flow, options.get("axis", 0))
-        parts = np.asarray(inputs[1]).reshape(-1).tolist() if len(inputs) > 1 else [1] * len(flow.sides)
-        if flow.axes[at] != "direction" or parts != [1] * len(flow.sides):
-            self.refuse(where, "is supported between directions only")
-        return [self.pick(where, flow, at, k, keep=True) for k in range(len(parts))]
+    def through(self, graph: Graph, values: ChainMap[str, Any], depth: int = 0) -> None:
+        """Understand every node of a graph in turn."""
+        self.source.budget.level("graph", depth)
+        for node in graph.nodes:
+            self.source.budget.visit("graph")
+            self.where = node.where
+            if node.outputs and all(name in values for name in filter(None, node.outputs)):
+                continue
+            taken = [values.get(name) if name else None for name in node.inputs]
+            for name, value in zip(node.inputs, taken, strict=True):
+                if name and value is None:
+                    self.refuse(f"takes the value {name[:80]!r}, which no node before it makes")
+            made = self.node(node, taken, values, depth)
+            for name, value in zip(node.outputs, made, strict=False):
+                if name and value is not None:
+                    values[name] = value
+            self.done += 1
 
-    def concat(self, where: str, inputs: list[Any], options: dict[str, Any]) -> _Flow:
-        first = inputs[0]
-        flows = [value for value in inputs if isinstance(value, _Flow)]
-        at = self.axis(where, flows[0], options.get("axis", 0))
-        if len(flows) != len(inputs) or any(flow.axes != first.axes or not flow.final for flow in flows):
-            self.refuse(where, "is supported between final states only")
-        if first.axes[at] not in ("direction", "feature"):
-            self.refuse(where, f"joins along the axis {first.axes[at]}, which is not supported")
-        sides = tuple(side for flow in flows for side in flow.sides)
-        return replace(first, sides=sides, layers=max(flow.layers for flow in flows))
-
-    def transpose(self, where: str, inputs: list[Any], options: dict[str, Any]) -> _Flow:
-        flow = inputs[0]
-        order = options.get("perm", list(range(len(flow.axes)))[::-1])
-        if sorted(order) != list(range(len(flow.axes))):
-            self.refuse(where, "must reorder all axes")
-        return replace(flow, axes=tuple(flow.axes[k] for k in order))
-
-    def squeeze(self, where: str, inputs: list[Any], options: dict[str, Any]) -> _Flow:
-        flow = inputs[0]
-        numbers = inputs[1] if len(inputs) > 1 else options.get("axes")
-        if not isinstance(numbers, (np.ndarray, list)) or np.size(numbers) != 1:
-            self.refuse(where, "must take away one axis")
-        at = self.axis(where, flow, numbers)
-        if flow.axes[at] != "direction" or len(flow.sides) != 1:
-            self.refuse(where, f"takes away the axis {flow.axes[at]}, which is not supported")
-        return replace(flow, axes=flow.axes[:at] + flow.axes[at + 1 :])
-
-    def reshape(self, where: str, inputs: list[Any], options: dict[str, Any]) -> _Flow:
-        flow, shape = inputs[0], inputs[1]
-        size = self.layers[-1].outputs if self.layers else 0
-        if flow.axes[-2:] != ("direction", "feature") or not isinstance(shape, np.ndarray):
-            self.refuse(where, "is supported where it joins the directions only")
-        if shape.size != len(flow.axes) - 1 or shape.reshape(-1)[-1] not in (-1, size):
-            self.refuse(where, "is supported where it joins the directions only")
-        return replace(flow, axes=(*flow.axes[:-2], "feature"))
-
-    def reduce(self, kind: str) -> Callable[[str, list[Any], dict[str, Any]], _Flow]:
-        def run(where: str, inputs: list[Any], options: dict[str, Any]) -> _Flow:
-            flow = inputs[0]
-            numbers = inputs[1] if len(inputs) > 1 else options.get("axes")
-            if not isinstance(numbers, (np.ndarray, list)) or np.size(numbers) != 1 or options.get("keepdims", 1):
-                self.refuse(where, "must be over the steps, without keepdims")
-            at = self.axis(where, flow, numbers)
-            if flow.axes[at] != "time" or flow.read is not None or isinstance(self.layers[-1], Dense):
-                self.refuse(where, "is supported over the steps, right after the last LSTM, only")
-            return replace(flow, axes=flow.axes[:at] + flow.axes[at + 1 :], read=kind)
-
-        return run
-
-    # ----------------------------------------------------------------------------------------------- layers
-
-    def flow_out(self, flow: _Flow, where: str) -> None:
-        """See that a flow holds all directions of the last layer in order, and settle the readout."""
-        if flow.layers != len(self.layers):
-            self.refuse(where, "takes its input from before the last layer; only chains of layers are supported")
-        if flow.axes[-1:] != ("feature",) or "direction" in flow.axes:
-            self.refuse(where, f"has an input with the axes {flow.axes}; the features must be the last")
-        recurrent = [k for k, layer in enumerate(self.layers) if not isinstance(layer, Dense)]
-        if recurrent and recurrent[-1] == len(self.layers) - 1:
-            two = isinstance(self.layers[-1], Bidirectional)
-            if flow.sides != tuple((recurrent[-1], side) for side in range(1 + two)):
-                self.refuse(where, "must take all directions of the last LSTM, forwards before backwards")
-            self.readout = "last" if flow.final else flow.read
-
-    def lstm(self, where: str, inputs: list[Any], options: dict[str, Any]) -> list[_Flow]:
-        x, W, R, B, lengths, h0, c0, peepholes = (*inputs, *[None] * 8)[:8]
-        if lengths is not None or peepholes is not None:
-            self.refuse(where, "has sequence lengths or peepholes, which are not supported")
-        if not isinstance(W, np.ndarray) or not isinstance(R, np.ndarray) or not isinstance(x, _Flow):
-            self.refuse(where, "must have constant weights")
-        if options.get("layout", 0) or options.get("input_forget", 0) or "clip" in options:
-            self.refuse(where, "has layout, input_forget or clip, which are not supported")
-        direction = options.get("direction", "forward")
-        if direction not in ("forward", "bidirectional"):
-            self.refuse(where, f"has direction {direction!r}, only forward and bidirectional are supported")
-        n, H = 1 + (direction == "bidirectional"), R.shape[-1]
-        given = options.get("activations", ["Sigmoid", "Tanh", "Tanh"] * n)
-        if given != ["Sigmoid", "Tanh", "Tanh"] * n:
-            self.refuse(where, f"has the activations {given}, only Sigmoid, Tanh, Tanh are supported")
-        if self.layers:
-            self.flow_out(x, where)
-            if self.readout is not None:
-                self.refuse(where, "comes after the steps have become one; only stacks are supported")
-        stacked = any(not isinstance(layer, Dense) for layer in self.layers)
-        if len(x.axes) != 3 or (stacked and x.axes != ("time", "batch", "feature")):
-            self.refuse(where, f"has an input with the axes {x.axes}; it must be steps, batch, features")
-        self.source.fits(where, W.shape, (n, 4 * H, None))
-        self.source.fits(where, R.shape, (n, 4 * H, H))
-        if B is None:
-            B = np.zeros((n, 8 * H), W.dtype)
-        self.source.fits(where, np.shape(B), (n, 8 * H))
-        starts = [self.start(where, state, n, H) for state in (h0, c0)]
-        sides = [
-            LSTM(
-                W[k].reshape(4, H, -1)[list(_IFGO)],
-                R[k].reshape(4, H, H)[list(_IFGO)],
-                B[k].reshape(2, 4, H).sum(axis=0)[list(_IFGO)],
-                h0=None if starts[0] is None else starts[0][k],
-                c0=None if starts[1] is None else starts[1][k],
+    def node(self, node: Node, taken: list[Any], values: ChainMap[str, Any], depth: int) -> Sequence[Any]:
+        """The outputs of one node."""
+        flows = any(isinstance(one, Flow) for one in taken)
+        if node.op in self.asked.custom or node.where in self.asked.custom:
+            return [self.own(node, taken)]
+        if node.domain not in OWN_DOMAINS:
+            self.refuse(
+                f"is of the domain {node.domain[:80]!r}, only ONNX' own operations are supported; "
+                f"custom={{{node.op[:40]!r}: function}} can say what it does"
             )
-            for k in range(n)
-        ]
-        self.layers.append(Bidirectional(sides[0], sides[1]) if n == 2 else sides[0])
-        sides_done = tuple((len(self.layers) - 1, k) for k in range(n))
-        done = _Flow(("time", "direction", "batch", "feature"), len(self.layers), sides=sides_done)
-        final = replace(done, axes=("direction", "batch", "feature"), read="last", final=True)
-        return [done, final, replace(final, layers=-1)]
+        if node.op == "If":
+            return self.chosen(node, taken, values, depth)
+        if node.op in _LOOPS:
+            self.refuse(
+                "is a loop, which is not supported; load the file of Keras or PyTorch that it was exported from, or "
+                "export one whose recurrent layers are LSTM, GRU or RNN, not loops of cells"
+            )
+        if node.op in _UNROLLED:
+            self.refuse(
+                "is about single steps: the exporter has written a recurrent layer out, step by step, which is not "
+                "supported; export the model with dynamo=False, or load the file of PyTorch"
+            )
+        if flows and node.op in ("Shape", "Size"):
+            of = self.shape(next(one for one in taken if isinstance(one, Flow)))
+            if node.op == "Size":
+                return [sizes([np.prod(sizes(of))]).reshape(())]
+            return [sizes(of[node.attributes.get("start", 0) : node.attributes.get("end")])]
+        if not flows:
+            return fold(self.source, node, taken)
+        if node.op not in onnx_layers.OPERATIONS:
+            known = ", ".join(sorted(onnx_layers.OPERATIONS))
+            self.refuse(
+                f"is not supported; supported are {known}; custom={{{node.op[:40]!r}: function}} can say what it does"
+            )
+        made = onnx_layers.OPERATIONS[node.op](self, node, taken)
+        return made if isinstance(made, list) else [made]
 
-    def start(self, where: str, state: Any, n: int, H: int) -> np.ndarray | None:
-        """A start state (n, H), which must be the same for all sequences; None for zero."""
-        if state is None or (isinstance(state, _Shape) and state.zero):
-            return None
-        if not isinstance(state, np.ndarray):
-            self.refuse(where, "has a start state that is not constant")
-        self.source.fits(where, state.shape, (n, None, H))
-        if (state != state[:, :1]).any():
-            self.refuse(where, "has start states that differ between sequences")
-        return state[:, 0] if state.any() else None
+    def chosen(self, node: Node, taken: list[Any], values: ChainMap[str, Any], depth: int) -> list[Any]:
+        """The branch of an If whose condition is known."""
+        condition = taken[0].array if isinstance(taken[0], Spread) else taken[0]
+        if not isinstance(condition, np.ndarray) or condition.size != 1 or condition.dtype == object:
+            self.refuse(
+                "depends on values that are known only when the network runs, which is not supported; export the model "
+                "without branches"
+            )
+        branch = node.attributes.get("then_branch" if condition.reshape(-1)[0] else "else_branch")
+        if not isinstance(branch, Graph):
+            self.refuse("has no branches")
+        inner = values.new_child({name: one for name, one in branch.constants.items() if one is not None})
+        self.through(branch, inner, depth + 1)
+        return [inner.get(name) for name in branch.outputs]
 
-    def dense(self, where: str, flow: Any, V: Any, d: Any) -> _Flow:
-        if not isinstance(flow, _Flow) or not isinstance(V, np.ndarray) or V.ndim != 2:
-            self.refuse(where, "must multiply with a constant matrix")
-        if self.layers:
-            self.flow_out(flow, where)
-        self.layers.append(Dense(V, d))
-        return replace(flow, layers=len(self.layers), sides=(), final=False)
+    def own(self, node: Node, taken: list[Any]) -> Flow:
+        """A node for which the caller gives a layer, of rows of features."""
+        flows = [one for one in taken if isinstance(one, Flow)]
+        arrays = {
+            name: self.constant(one, "its other inputs")
+            for name, one in zip(node.inputs, taken, strict=True)
+            if one is not None and not isinstance(one, Flow)
+        }
+        function = self.asked.custom.get(node.op) or self.asked.custom[node.where]
+        settings = {name: value for name, value in node.attributes.items() if not isinstance(value, Graph)}
+        try:
+            layer = function(settings, arrays)
+        except Exception as error:
+            raise LrpError(f"load: custom[{node.op!r}] must give a layer, it raised {error!r}.") from error
+        if not isinstance(layer, Layer) or not flows:
+            raise LrpError(f"load: custom[{node.op!r}] must give a layer of lrpnumpy, got {type(layer).__name__}.")
+        for flow in flows:
+            if flow.axes not in (("N", "T", "F"), ("N", "F")):
+                self.refuse(f"must have inputs of batch, steps and features for custom, got {flow.axes}")
+        name = self.put(layer, *(self.rows(flow).values[0] for flow in flows))
+        size = self.sizes[name]
+        return Flow((name,), ("N", "T", "F") if size.steps else ("N", "F"), np.arange(size.width), flows[0].steps)
 
-    def gemm(self, where: str, inputs: list[Any], options: dict[str, Any]) -> _Flow:
-        if options.get("alpha", 1.0) != 1 or options.get("beta", 1.0) != 1 or options.get("transA", 0):
-            self.refuse(where, "has alpha, beta or transA, which are not supported")
-        V = inputs[1] if options.get("transB", 0) or not isinstance(inputs[1], np.ndarray) else inputs[1].T
-        return self.dense(where, inputs[0], V, inputs[2] if len(inputs) > 2 else None)
+    # ------------------------------------------------------------------------------------------------ the end
 
-    def matmul(self, where: str, inputs: list[Any], options: dict[str, Any]) -> _Flow:
-        return self.dense(where, inputs[0], inputs[1].T if isinstance(inputs[1], np.ndarray) else None, None)
+    def finish(self) -> None:
+        """The model of the output that is asked for."""
+        self.where = "output"
+        flow, output = self.values.get(self.result()), "linear"
+        if not isinstance(flow, Flow):
+            reason = f"; {flow.where} {flow.reason}" if isinstance(flow, Unknown) else ""
+            self.refuse(f"must be computed from the inputs{reason}")
+        if flow.probability:
+            output = "softmax"
+            flow = replace(flow, probability="")
+        name = self.rows(flow).values[0]
+        last = self.nodes.get(name)
+        if last is not None and isinstance(last.layer, Activation) and last.layer.activation == "sigmoid":
+            name, output = last.inputs[0], "sigmoid"
+        if output != "linear":
+            self.notes[f"the {output} at the end is taken off: the scores explained are what it is applied to"] = None
+        needed, nodes = {name.partition(":")[0]}, []
+        for node in reversed(self.nodes.values()):
+            if node.name in needed:
+                nodes.append(node)
+                needed |= {one.partition(":")[0] for one in node.inputs}
+        ports = {key: port for key, port in self.ports.items() if key in needed}
+        if not nodes:
+            self.refuse("must be computed by layers")
+        self.notes["ONNX' gates are reordered, and biases that are added are one"] = None
+        self.model = Model(tuple(nodes[::-1]), ports=ports, result=name, output=output)  # type: ignore[arg-type]
 
-    def add(self, where: str, inputs: list[Any], options: dict[str, Any]) -> _Flow:
-        flow, d = inputs if isinstance(inputs[0], _Flow) else inputs[::-1]
-        last = self.change(where, flow)
-        if not isinstance(d, np.ndarray) or d.shape != last.d.shape or last.d.any():  # type: ignore[union-attr]
-            self.refuse(where, "is supported as the bias of a matrix product only")
-        self.layers[-1] = replace(last, d=d)
-        return flow
-
-    def activation(self, kind: str) -> Callable[[str, list[Any], dict[str, Any]], _Flow]:
-        def run(where: str, inputs: list[Any], options: dict[str, Any]) -> _Flow:
-            self.layers[-1] = replace(self.change(where, inputs[0]), activation=kind)
-            return inputs[0]
-
-        return run
-
-    def probability(self, kind: str) -> Callable[[str, list[Any], dict[str, Any]], _Flow]:
-        def run(where: str, inputs: list[Any], options: dict[str, Any]) -> _Flow:
-            flow = inputs[0]
-            plain = "axis" not in options and (kind == "sigmoid" or len(flow.axes) == 2)
-            at = len(flow.axes) - 1 if plain else self.axis(where, flow, options.get("axis", 0))
-            if not self.layers or at != len(flow.axes) - 1:
-                self.refuse(where, "is supported over the scores, at the very end, only")
-            self.output = kind
-            self.notes.append(f"the {kind} at the end is taken off: the scores explained are what it is applied to")
-            return flow
-
-        return run
-
-    def change(self, where: str, flow: Any) -> Dense:
-        """The last layer, if it is a Dense that the flow comes from and that has no activation yet."""
-        last = self.layers[-1] if self.layers else None
-        if not isinstance(last, Dense) or last.activation != "linear" or flow.layers != len(self.layers):
-            self.refuse(where, "is supported right after a matrix product only")
-        return last  # type: ignore[return-value]
-
-    def same(self, where: str, inputs: list[Any], options: dict[str, Any]) -> _Flow:
-        if self.layers and options.get("to", 1) not in (1, 11):
-            self.refuse(where, "is supported between float32 and float64 only")
-        return inputs[0]
-
-
-_Node = Callable[[_Graph, str, list[Any], dict[str, Any]], Any]
-_NODES: dict[str, _Node] = {
-    "Gather": _Graph.gather,
-    "Slice": _Graph.slice,
-    "Split": _Graph.split,
-    "Concat": _Graph.concat,
-    "Transpose": _Graph.transpose,
-    "Squeeze": _Graph.squeeze,
-    "Reshape": _Graph.reshape,
-    "LSTM": _Graph.lstm,
-    "Gemm": _Graph.gemm,
-    "MatMul": _Graph.matmul,
-    "Add": _Graph.add,
-    "ReduceMean": lambda graph, *node: graph.reduce("mean")(*node),
-    "ReduceMax": lambda graph, *node: graph.reduce("max")(*node),
-    "Relu": lambda graph, *node: graph.activation("relu")(*node),
-    "Tanh": lambda graph, *node: graph.activation("tanh")(*node),
-    "Softmax": lambda graph, *node: graph.probability("softmax")(*node),
-    "Sigmoid": lambda graph, *node: graph.probability("sigmoid")(*node),
-    "Identity": _Graph.same,
-    "Dropout": _Graph.same,
-    "Cast": _Graph.same,
-}
-
-
-def _shapes(kind: str, inputs: Sequence[Any], options: dict[str, Any]) -> Value:
-    """What comes of constants and shapes: never looked at, but for whether it is zero."""
-    if kind == "ConstantOfShape":
-        return _Shape(zero=not np.any(options.get("value", 0)))
-    if kind in ("Slice", "Expand", "Identity", "Squeeze", "Unsqueeze", "Split"):
-        first = inputs[0]
-        if isinstance(first, np.ndarray):
-            return first if kind == "Identity" else _Shape(zero=first.dtype.kind == "f" and not first.any())
-        return _Shape(zero=isinstance(first, _Shape) and first.zero)
-    return _Shape()
-
-
-def _attribute(graph: _Graph, attribute: Any) -> Any:
-    """An attribute of a node as a plain value; subgraphs and the like are none."""
-    kind = attribute.type
-    plain = {1: "f", 2: "i", 6: "floats", 7: "ints"}
-    if kind in plain:
-        value = getattr(attribute, plain[kind])
-        return list(value) if kind in (6, 7) else value
-    if kind == 3:
-        return attribute.s.decode("utf-8")
-    if kind == 8:
-        return [text.decode("utf-8") for text in attribute.strings]
-    return graph.constant(attribute.t) if kind == 4 else None
+    def result(self) -> str:
+        """The name of the output that gives the scores."""
+        names, which = [*self.graph.outputs], self.asked.which
+        if which is None and len(names) > 1:
+            flows = {name: self.values.get(name) for name in names}
+            names = [
+                name
+                for name, one in flows.items()
+                if not (isinstance(one, Flow) and all(value.endswith((":last", ":cell")) for value in one.values))
+            ]
+        if which in names or (which is None and len(names) == 1):
+            return which if which is not None else names[0]
+        listed = ", ".join(repr(name[:80]) for name in self.graph.outputs[:20])
+        got = "" if which is None else f", got {which!r}"
+        raise self.source.error(
+            "",
+            f"has {len(self.graph.outputs)} outputs, {listed}; say which one gives the scores: "
+            f"which={self.graph.outputs[0][:80]!r}{got}",
+        )

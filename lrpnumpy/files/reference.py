@@ -53,6 +53,7 @@ class Reference(Source):
         notes = [
             "gates i, g, f, o are reordered to i, f, g, o, and the two biases are added",
             "the Left encoder reads forwards, the Right one backwards; scores are the sum of both",
+            "the scores are those of classes, as in all networks of this program: probabilities by softmax",
         ]
         E = self._embeddings()
         if len(E) > len(words):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lrpnumpy.files.safe import printable
 from lrpnumpy.model import READOUT, Input, Model
@@ -18,6 +18,18 @@ class Report:
     notes: tuple[str, ...] = ()
     models: tuple[str, ...] = field(default=())
     warnings: tuple[str, ...] = field(default=())  # those of the notes that `load` warns of
+
+    @property
+    def is_native(self) -> bool:
+        """Whether the file is in our own format, which says everything."""
+        return self.kind.startswith("lrpnumpy ")
+
+    def with_names(self, model: Model, notes: list[str]) -> Report:
+        """The report on the same network with words and names, and what was assumed about them."""
+        if notes:
+            assumed = "; ".join([*self.notes, *notes])
+            model = replace(model, provenance={**(model.provenance or {}), "assumed": assumed})
+        return replace(self, model=model, notes=(*self.notes, *notes))
 
     def __str__(self) -> str:
         lines = [self.file, f"  kind      {self.kind}"]
@@ -39,7 +51,7 @@ def _described(model: Model) -> list[str]:
     lines = []
     for name, port in model.ports.items():
         lines += _input(name if len(model.ports) > 1 else "", port)
-    for node in model.nodes:
+    for node in model.network:
         if model.readout is None or node.name != READOUT:
             first, *rest = node.layer.described().split("\n")
             lines += [f"  layer {node.name:<3} {first}", *(f"          {line}" for line in rest)]
@@ -50,7 +62,9 @@ def _described(model: Model) -> list[str]:
     if model.readout == "every":
         lines.append(f"  readout   every: {_READOUTS['every']}")
     probability = "" if model.output == "linear" else f"; probabilities by {model.output}"
-    lines.append(f"  scores    {model.outputs}{_some(model.classes)}{probability}")
+    unit = "" if model.output_unit is None else f" in {model.output_unit}"
+    scaled = "" if model.output_scaler is None else "; the target was scaled"
+    lines.append(f"  scores    {model.outputs}{_some(model.classes)}{unit}{probability}{scaled}")
     lines.append(f"  numbers   {model.dtype.name}")
     return lines
 
@@ -61,19 +75,32 @@ def _input(name: str, port: Input) -> list[str]:
     embedding = port.embedding
     if embedding is None:
         lines = [f"  inputs   {label} {port.size} features{' a step' if port.steps else ''}" + _some(port.features)]
+        if port.scaler is not None:
+            lines.append("            given in the user's units and scaled by a mean and a scale for each")
         if port.mask_value is not None:
             lines.append(f"            steps whose features all equal {port.mask_value:g} are skipped")
-        return lines
+        return lines + _padding(port)
     words = "no vocabulary, inputs are token ids"
     if embedding.vocabulary is not None:
         shown = " ".join(embedding.vocabulary[:5])
-        words = f"words {shown} …, cut by {embedding.tokenizer!r}" + (", lowercased" if embedding.lowercase else "")
+        cut = embedding.settings()["tokenizer"]
+        words = f"words {shown} …, cut by {cut!r}" + (", lowercased" if embedding.lowercase else "")
     lines = [f"  embedding{label} {len(embedding.E):,} tokens of {embedding.size}; {words}"]
     if embedding.unknown is not None:
-        lines.append(f"            unknown words are {embedding.unknown!r}")
+        lines.append(
+            f"            unknown words are {'left out' if embedding.unknown is False else repr(embedding.unknown)}"
+        )
     if embedding.mask is not None:
         lines.append(f"            token {embedding.mask} is padding and skipped")
-    return lines
+    return lines + _padding(port)
+
+
+def _padding(port: Input) -> list[str]:
+    if port.pad is None:
+        return []
+    length, side, value, cut = port.pad
+    ends = {"pre": "start", "post": "end"}
+    return [f"            filled up to {length} steps with {value:g} at the {ends[side]}, or cut at the {ends[cut]}"]
 
 
 _READOUTS = {

@@ -13,17 +13,20 @@ from lrpnumpy.layers.error import Square, SumAll
 from lrpnumpy.layers.gru import GRU
 from lrpnumpy.layers.join import Add, Average, Concat, Multiply, Subtract
 from lrpnumpy.layers.lstm import LSTM
+from lrpnumpy.layers.moved import Pad, Transpose
 from lrpnumpy.layers.norm import LayerNorm
 from lrpnumpy.layers.pooling import AvgPool1D, MaxPool1D
 from lrpnumpy.layers.readout import LastRow, Max, Mean, Sum
 from lrpnumpy.layers.recurrent import Cell
 from lrpnumpy.layers.rnn import RNN
 from lrpnumpy.layers.shape import Flatten, Repeat, Reshape, Reverse, Slice
+from lrpnumpy.layers.softmax import Softmax
+from lrpnumpy.layers.two_classes import TwoClasses
 
 _KINDS: tuple[type[Layer], ...] = (
     LSTM, GRU, RNN, Bidirectional, Dense, Conv1D, MaxPool1D, AvgPool1D, Mean, Max, Sum, LastRow, Activation, Affine,
     LayerNorm, Concat, Add, Average, Subtract, Multiply, Repeat, Flatten, Reshape, Slice, Reverse, AttentionPool,
-    Attention, AdditiveAttention, MultiHeadAttention, Square, SumAll,
+    Attention, AdditiveAttention, MultiHeadAttention, Square, SumAll, TwoClasses, Softmax, Transpose, Pad,
 )  # fmt: skip
 LAYERS = {kind.__name__: kind for kind in _KINDS}  # by their names in a file
 
@@ -55,14 +58,18 @@ __all__ = [
     "Mean",
     "MultiHeadAttention",
     "Multiply",
+    "Pad",
     "Record",
     "Repeat",
     "Reshape",
     "Reverse",
     "Size",
     "Slice",
+    "Softmax",
     "Square",
     "Subtract",
     "Sum",
     "SumAll",
+    "Transpose",
+    "TwoClasses",
 ]

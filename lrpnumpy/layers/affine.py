@@ -90,3 +90,23 @@ class Affine(Layer):
     def described(self) -> str:
         """One line for `inspect`."""
         return f"Affine, {self.inputs} features" + (", how the inputs are scaled" if self.scaler else "")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Units(Affine):
+    """s x + t as the last step of a network: its scores in the units of the user, with the target's scale and mean.
+
+    LRP has no stabiliser here: of the score s x + t exactly s x goes on, and the bias keeps t.
+    """
+
+    def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
+        """R is a multiple of the score: what is s x of it goes on."""
+        if not how.times_input:
+            return super().backward(ran, R, how, entry)
+        if how.share_bias:
+            return [R]
+        x, y = ran.inputs[0].rows, ran.outputs[0]
+        part = np.divide(R, y.rows, out=np.zeros_like(R), where=y.rows != 0)  # 1; -1 for the class held against it
+        entry.bias(part * self.t, y.batch)
+        entry.see(R, y.batch)
+        return [part * self.s * x]

@@ -139,6 +139,11 @@ class Layer(Record):
     OUTPUTS: ClassVar[tuple[str, ...]] = ("",)  # names of what it gives; "" is the main output
     by_step: ClassVar[bool] = False  # each output row depends on the input row of the same step alone
 
+    @property
+    def causal(self) -> bool:
+        """Whether each output row depends on the input rows up to the same step alone."""
+        return self.by_step
+
     def sizes(self, *inputs: Size) -> Size:
         """Size of the main output, or an LrpError."""
         raise missing(self, "sizes")  # pragma: no cover

@@ -69,6 +69,11 @@ class Conv1D(Windowed):
         blocks = self.K.reshape(self.groups, self.outputs // self.groups, -1)  # (groups, out, width * in) of a group
         return stacked(blocks.transpose(0, 2, 1)), stacked(blocks)
 
+    @property
+    def causal(self) -> bool:
+        """With padding on the left alone."""
+        return self.padding == "causal" and self.stride == 1
+
     def sizes(self, x: Size) -> Size:  # type: ignore[override]
         """(in) to (out)."""
         self._needs_steps(x, "K")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -12,7 +12,7 @@ import numpy as np
 from lrpnumpy.checks import LrpError, float_array, names, one_of
 from lrpnumpy.layers.base import Record
 
-TOKENIZERS = ("space", "treebank")
+TOKENIZERS = ("space", "treebank", "keras", "keras-tokenizer")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -20,23 +20,26 @@ class Embedding(Record):
     """Words to vectors: row k of `E` (V, D) belongs to word k of `vocabulary`.
 
     `vocabulary` is a list of V words, or a dict of word to row that names every row once. `unknown` is the word that
-    stands for every word not in the vocabulary; without it such a word is an error. `tokenizer` cuts a sentence into
-    words: "space" at blanks, "treebank" as the Penn Treebank does (`isn't` to `is n't`, punctuation apart). `mask` is a
-    token id that means padding: such steps are skipped.
+    stands for every word not in the vocabulary; without it such a word is an error, with False it is left out.
+    `tokenizer` cuts a sentence into words: "space" at blanks; "treebank" as the Penn Treebank does (`isn't` to
+    `is n't`, punctuation apart); "keras" as Keras' TextVectorization does (in lower case, punctuation removed);
+    "keras-tokenizer" as Keras' older Tokenizer does (in lower case, cut at punctuation but for apostrophes); or a
+    function of yours from a string to a list of words. `mask` is a token id that means padding: such steps are skipped.
     """
 
     E: np.ndarray
     vocabulary: tuple[str, ...] | None = None
-    unknown: str | None = None
+    unknown: str | Literal[False] | None = None
     lowercase: bool = False
-    tokenizer: Literal["space", "treebank"] = "space"
+    tokenizer: Literal["space", "treebank", "keras", "keras-tokenizer"] | Callable[[str], list[str]] = "space"
     mask: int | None = None
 
     def __post_init__(self) -> None:
         E = float_array(self.E, "Embedding: E", (None, None))
         vocabulary = names(_in_order(self.vocabulary, len(E)), "Embedding: vocabulary", len(E))
-        one_of(self.tokenizer, "Embedding: tokenizer", TOKENIZERS)
-        if self.unknown is not None and self.unknown not in (vocabulary or ()):
+        if not callable(self.tokenizer):
+            one_of(self.tokenizer, "Embedding: tokenizer", TOKENIZERS)
+        if self.unknown is not None and self.unknown is not False and self.unknown not in (vocabulary or ()):
             raise LrpError(f"Embedding: unknown must be a word of the vocabulary, got {self.unknown!r}.")
         if self.mask is not None and not (isinstance(self.mask, int) and 0 <= self.mask < len(E)):
             raise LrpError(f"Embedding: mask must be a token id from 0 to {len(E) - 1}, got {self.mask!r}.")
@@ -56,7 +59,14 @@ class Embedding(Record):
     @cached_property
     def unknown_row(self) -> int:
         """Row of the words that are not in the vocabulary, -1 where there is none."""
-        return -1 if self.unknown is None else (self.vocabulary or ()).index(self.unknown)
+        return (self.vocabulary or ()).index(self.unknown) if isinstance(self.unknown, str) else -1
+
+    def settings(self) -> dict[str, Any]:
+        """As of any record; a tokenizer of the user's by its name."""
+        found = super().settings()
+        if callable(self.tokenizer):
+            found["tokenizer"] = getattr(self.tokenizer, "__qualname__", type(self.tokenizer).__qualname__)
+        return found
 
 
 def _in_order(vocabulary: Any, rows: int) -> Any:

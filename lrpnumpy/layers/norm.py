@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -84,6 +84,10 @@ class LayerNorm(Layer):
         if how.times_input:
             R_x *= x
         return [R_x + shared.sum(axis=1, keepdims=True) if how.share_bias else R_x]
+
+    def with_affine_after(self, s: np.ndarray, t: np.ndarray) -> LayerNorm:
+        """Another scale and shift."""
+        return replace(self, gamma=self.gamma * s, beta=self.beta * s + t)
 
     def described(self) -> str:
         """One line for `inspect`."""

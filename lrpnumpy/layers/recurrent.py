@@ -113,6 +113,11 @@ class Cell(Layer):
             one_of(getattr(self, name), f"{kind}: {name}", tuple(ACTIVATIONS))
 
     @property
+    def causal(self) -> bool:
+        """It reads forwards."""
+        return True
+
+    @property
     def units(self) -> int:
         """Number H of hidden units."""
         return self.U.shape[1]
@@ -453,7 +458,7 @@ class Cell(Layer):
         order = slice(None, None, -1 if direction == "backward" else 1)
         kept = read.kept.reshape(T, self.TRACED, H)
         c = read.C[1:][order] if len(read.C) else None
-        return States(number, direction, kept[order, :G], kept[order, G : 2 * G], c, read.h[order])
+        return States(number, direction, kept[order, :G], kept[order, G : 2 * G], c, read.h[order], self.GATES)
 
 
 class States(NamedTuple):
@@ -465,6 +470,7 @@ class States(NamedTuple):
     gates: np.ndarray  # (T, G, H)
     c: np.ndarray | None  # (T, H), of an LSTM
     h: np.ndarray  # (T, H)
+    names: str  # of the G gates, a letter each
 
 
 def by_step(numbers: np.ndarray, kinds: int, batch: Batch, H: int) -> list[np.ndarray]:

@@ -40,6 +40,11 @@ def all_options() -> dict[str, tuple[Any, list[str]]]:
     return found
 
 
+def with_users() -> list[tuple[Any, str]]:
+    """Every option, and behind it the methods that have it, for the documentation."""
+    return [(one, f" ({', '.join(having)})") for one, having in all_options().values()]
+
+
 def find(method: str | Rule) -> Method:
     """A method by name, or the one that a product rule of one's own makes."""
     if isinstance(method, Rule):

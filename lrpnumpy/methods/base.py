@@ -103,7 +103,7 @@ class Request(NamedTuple):
     options: Any  # the method's own record
     unit: Unit
     versus: int | None
-    step: int
+    step: int | str  # which prediction, where there is one at every step; "all": that of step k for sequence k
 
     @property
     def with_variables(self) -> bool:
@@ -236,10 +236,11 @@ def answer(
     return request.method.run(Question(trace, keep, request, rows, scores, spans), [targets])[0]  # type: ignore[list-item]
 
 
-def _explained_rows(trace: Trace, step: int, positions: np.ndarray) -> np.ndarray:
+def _explained_rows(trace: Trace, step: int | str, positions: np.ndarray) -> np.ndarray:
     """The packed row whose prediction is explained, of each sequence."""
     batch = trace.output.batch
-    steps = np.where(step < 0, batch.lengths + step, step)
+    asked = positions if isinstance(step, str) else np.array(step)
+    steps = np.where(asked < 0, batch.lengths + asked, asked)
     if len(wrong := np.flatnonzero((steps < 0) | (steps >= batch.lengths))):
         length = batch.lengths[wrong[0]]
         raise LrpError(

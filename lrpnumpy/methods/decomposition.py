@@ -81,7 +81,7 @@ def _shares(trace: Trace, parts: dict[str, Part], steps: np.ndarray | None) -> S
             some = {
                 name: part._replace(**{key: getattr(part, key)[a:b] for key in columns}) for name, part in parts.items()
             }
-        last = dict(decompose_parts(trace, some))[trace.model.result]
+        last = dict(decompose_parts(trace, some))[trace.model.scored]
         found = last.beta
         assert found is not None  # the scores are not the input
         if trace.model.every:

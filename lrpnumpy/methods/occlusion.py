@@ -33,7 +33,7 @@ def _baseline(value: Any, name: str, model: Model) -> np.ndarray | None:
                 f"{name} must be a vector of {model.inputs} numbers, as the model has no words, got {value!r}."
             )
         return model.embedding.E[encode(model, [value], name).ids[0]]  # type: ignore[index]
-    return float_array(value, name, (model.inputs,), dtype=model.dtype)
+    return float_array(value, name, (model.inputs,), dtype=model.ports[model.main].given_dtype)
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,10 @@ class OcclusionOptions(Options):
     """The options of occlusion."""
 
     baseline: Any = option(
-        None, "what occlusion puts in place of a word: a vector (D,) or a word; zero by default", check=_baseline
+        None,
+        "what occlusion puts in place of a word: a vector (D,) or a word; zero by default, the mean "
+        "where there is a scaler",
+        check=_baseline,
     )
     how: Literal["zero", "omit"] = option(
         "zero",
@@ -128,7 +131,9 @@ def _scores(
     numbers = model.inputs + 4 * model.width
     for a, b in groups(T * numbers if model.row_width else np.full(V, numbers), MOST):
         some = variants if (a, b) == (0, V) else variants.take(slice(a, b))
-        change = _change(trace.inputs[name], some, options.baseline if name == model.main else None, leaves_out)
+        baseline = options.baseline if name == model.main else None
+        instead = None if baseline is None else model.ports[name].scaled(baseline)
+        change = _change(trace.inputs[name], some, instead, leaves_out)
         found = occlude_change(trace, name, change, options.tol)
         position = np.zeros(b - a, np.int64)
         if model.every:

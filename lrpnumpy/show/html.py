@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 from html import escape
+from typing import Any
 
 from lrpnumpy.result import Comparison, Explanation, Ledger, ReferenceLedger
+from lrpnumpy.show import svg
 from lrpnumpy.show.color import BLUE, RED, scaled
-from lrpnumpy.show.terminal import title
+from lrpnumpy.show.parts import condensed
+from lrpnumpy.show.terminal import legend, title
 
 # The colour is an alpha over the page's own background, so that a page reads the same in light and in dark.
 STYLE = """
@@ -19,23 +23,30 @@ STYLE = """
 .lrp table { border-collapse: collapse; font-size: .9rem; line-height: 1.5 }
 .lrp td, .lrp th { padding: .1rem .7rem; text-align: right }
 .lrp td:first-child, .lrp th:first-child { text-align: left }
+.lrp .series { display: block; width: 100%; max-width: 54rem; margin: .3rem 0 .6rem }
 .lrp .ledger { display: flex; height: 1.1rem; max-width: 30rem; border-radius: .25em; overflow: hidden }
 """.strip()
 
 
 def _span(word: str, share: float, value: float) -> str:
     r, g, b = RED if share >= 0 else BLUE
-    alpha = 0.85 * abs(share)
-    style = f"background:rgba({r},{g},{b},{alpha:.3f})" if alpha else ""
+    style = f"background:rgba({r},{g},{b},{0.85 * abs(share):.3f})" if share else ""
     style += ";color:#fff" if abs(share) > 0.6 else ""
     return f'<span style="{style}" title="{escape(word)}: {value:+.4g}">{escape(word)}</span>'
 
 
 def sentence(e: Explanation) -> str:
     """The words of one explanation on their colours."""
+    e = condensed(e)
     shares = scaled(e.relevance)
-    words = [_span(e.label(t), float(shares[t]), float(e.relevance[t])) for t in range(len(e))]
+    words = [_span(e.shown(t), float(shares[t]), float(e.relevance[t])) for t in range(len(e))]
     return f'<div class="sentence" dir="auto">{" ".join(words)}</div>'
+
+
+def _input(e: Explanation) -> str:
+    """One input: words, or the features of one step, on their colours; a series as a map."""
+    e = e.by_feature()
+    return sentence(e) if e.tokens else svg.series(e)
 
 
 LEDGER_COLORS = ("#d62828", "#8d99ae", "#e9c46a", "#2a9d8f")
@@ -60,8 +71,12 @@ def ledger_bar(ledger: Ledger | ReferenceLedger) -> str:
 def _block(e: Explanation) -> str:
     head = f'<div class="head">{escape(title(e))}</div>'
     ledger = ledger_bar(e.ledger) if isinstance(e.ledger, (Ledger, ReferenceLedger)) else ""
-    others = "".join(f'<div class="method">{escape(name)}</div>{sentence(e.of_input(name))}' for name in e.others)
-    return head + sentence(e) + others + ledger
+    others = "".join(f'<div class="method">{escape(name)}</div>{_input(e.of_input(name))}' for name in e.others)
+    return head + _input(e) + others + _note(e) + ledger
+
+
+def _note(e: Explanation) -> str:
+    return f'<div class="note">{escape(text)}</div>' if (text := legend(e)) else ""
 
 
 def fragment(e: Explanation) -> str:
@@ -74,14 +89,27 @@ def comparison_fragment(comparison: Comparison) -> str:
     """Several methods under each other for one input."""
     every = [e.for_class(e.predicted) if e.target == "all" else e for e in comparison]
     head = escape(title(every[0]).split(": ", 1)[1])
-    rows = "".join(f'<div class="method">{escape(e.method)}</div>{sentence(e)}' for e in every)
-    return f'<style>{STYLE}</style><div class="lrp"><div class="head">{head}</div>{rows}</div>'
+    rows = "".join(f'<div class="method">{escape(e.method)}</div>{_input(e)}' for e in every)
+    return f'<style>{STYLE}</style><div class="lrp"><div class="head">{head}</div>{rows}{_note(every[0])}</div>'
 
 
-def page(items: Explanation | Comparison | Sequence[Explanation | Comparison], heading: str = "Explanation") -> str:
-    """A whole, self-contained HTML page."""
-    every = [items] if isinstance(items, (Explanation, Comparison)) else list(items)
-    body = "".join(comparison_fragment(item) if isinstance(item, Comparison) else fragment(item) for item in every)
+def picture(figure: Any) -> str:
+    """A figure of `lrp.plot` for a page."""
+    data = base64.b64encode(figure._repr_png_()).decode()
+    titles = "; ".join(filter(None, (axes.get_title(loc="left") for axes in figure.axes)))
+    return f'<img alt="{escape(titles)}" src="data:image/png;base64,{data}" style="max-width:100%">'
+
+
+def _piece(item: Any) -> str:
+    if isinstance(item, Comparison):
+        return comparison_fragment(item)
+    return fragment(item) if isinstance(item, Explanation) else picture(item)
+
+
+def page(items: Any, heading: str = "Explanation") -> str:
+    """A whole, self-contained HTML page: explanations, comparisons and figures of `lrp.plot`, one or several."""
+    every = items if isinstance(items, Sequence) and not isinstance(items, Comparison) else [items]
+    body = "".join(map(_piece, every))
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'

@@ -1,4 +1,4 @@
-"""Explanations as text: a coloured sentence, a table of words and the ledger; plain where there is no terminal."""
+"""Explanations as text: a coloured sentence or a map of a series, a table, the ledger; no colours in a file."""
 
 from __future__ import annotations
 
@@ -7,16 +7,20 @@ import shutil
 import sys
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal, TextIO
 
 import numpy as np
 
-from lrpnumpy.result import Comparison, Explanation, SpanLedger
+from lrpnumpy.result import UNKNOWN, Comparison, Explanation, Mark, SpanLedger
 from lrpnumpy.show.color import RGB, ink, rgb, scaled
+from lrpnumpy.show.numbers import HIGH, LOW, map_of, signed, sparks
+from lrpnumpy.show.parts import condensed, shown
 
 Color = Literal["auto", "never", "256", "truecolor"]
 FAINT = 0.04  # below this share a word is left uncoloured
 LONG = 60  # a longer sequence gets a table of its most relevant steps alone
+STEPS = 12  # the same of a series, whose map shows all
 
 
 def palette(color: Color = "auto", stream: TextIO | None = None) -> Literal["never", "256", "truecolor"]:
@@ -72,20 +76,29 @@ def sentence(words: Sequence[str], shares: np.ndarray, colors: str, width: int) 
 
 
 def _words(e: Explanation) -> list[str]:
-    return [e.label(t) for t in range(len(e))]
+    return [e.shown(t) for t in range(len(e))]
+
+
+def legend(e: Explanation) -> str:
+    """What the marks in a picture mean; empty where there are none."""
+    every = [part.marks for part in e.inputs.values() if part.marks is not None]
+    return f"{UNKNOWN} not in the vocabulary" if any((marks == Mark.UNKNOWN).any() for marks in every) else ""
 
 
 def title(e: Explanation) -> str:
-    """What is explained: the class, its score and probability, the method."""
-    if len(e.scores) == 1 and not e.classes:
-        return f"{e.method}: why {e.scores[0]:.4g}?"
-    text = f"{e.method}: why {e.name_of(e.target)!r}"
-    if (e.options or {}).get("versus") is not None:
-        text += f" rather than {e.name_of(e.options['versus'])!r}"
-    text += f"?  score {e.scores[e.target]:.4g}"
+    """What is explained: the class with its score and probability, or the quantity with its unit; and the method."""
+    text, options = f"{e.method}: why {e.name_of(e.target)!r}", e.options or {}
+    if e.is_regression:
+        text = f"{e.method}: {e.prediction}"
+    if options.get("versus") is not None:
+        text += f" rather than {e.name_of(options['versus'])!r}"
+    if not e.is_regression:
+        text += f"?  score {e.scores[e.target]:.4g}"
     if e.probabilities is not None:
         text += f", probability {e.probabilities[e.target]:.1%}"
-    return text + (", predicted" if e.target == e.predicted and len(e.scores) > 1 else "")
+    if options.get("windows") is not None:
+        text += f", mean of {options['windows']} windows"
+    return text + (", predicted" if not e.is_regression and e.target == e.predicted and len(e.scores) > 1 else "")
 
 
 def ledger_line(ledger: Any) -> str:
@@ -104,41 +117,85 @@ def _bar(share: float, half: int = 10) -> str:
     return f"{('█' * size).rjust(half) if share < 0 else ' ' * half}│{('█' * size) if share > 0 else ''}"
 
 
-def table(e: Explanation, shares: np.ndarray) -> str:
-    """One line a word with its relevance and a bar; of long sequences the most relevant alone."""
+def table(e: Explanation, shares: np.ndarray, most: int | None = None) -> str:
+    """One line a step with its relevance and a bar; of long sequences the most relevant alone."""
     words = [_clean(word) for word in _words(e)]
     shown = range(len(e))
     note = ""
-    if len(e) > LONG:
-        shown = sorted(part.position for part in e.top(LONG // 2))  # type: ignore[assignment]
-        note = f"\n({LONG // 2} of {len(e)} steps shown, the most relevant)"
+    if len(e) > (most or LONG):
+        shown = sorted(part.position for part in e.top(most or LONG // 2))  # type: ignore[assignment]
+        note = f"\n({len(shown)} of {len(e)} steps shown, the most relevant)"
     wide = min(30, max(columns(words[t]) for t in shown))
     lines = []
     for t in shown:
         word = words[t] if columns(words[t]) <= 30 else words[t][:29] + "…"
-        lines.append(
-            f"{t:>5}  {word}{' ' * (wide - columns(word))}  {e.relevance[t]:>+11.4g}  {_bar(shares[t])}".rstrip()
-        )
+        number = f"{e.relevance[t]:>+11.4g}  {_bar(shares[t]):<21}  {_cause(e, t)}"
+        lines.append(f"{t:>5}  {word}{' ' * (wide - columns(word))}  {number}".rstrip())
     return "\n".join(lines) + note
 
 
+def _cause(e: Explanation, t: int) -> str:
+    """Of a series, the feature that has most of a step's relevance, with its value; of one step, the value."""
+    if e.values is None or (e.variables is None and e.values.shape[1] > 1):
+        return ""
+    if e.variables is None:
+        return f"value {e.values[t, 0]:.4g}"
+    d = int(np.argmax(np.abs(np.nan_to_num(e.variables[t]))))
+    name = e.features[d] if e.features else f"x{d}"
+    return f"{_clean(name)} {e.values[t, d]:.4g}: {e.variables[t, d]:+.3g}"
+
+
+def series(e: Explanation, colors: str, width: int) -> str:
+    """A numeric series as a map: a line a feature, a column a step or several, and its relevance at the end.
+
+    With colours the blocks are the values, on the colour of their relevance. Without, they are the relevance itself.
+    """
+    part = shown(e, "series")[0]
+    names = [_clean(name) for name in part.features]
+    wide = min(24, max(map(columns, names), default=0))
+    found = map_of(part, max(10, width - max(wide, 9) - 14))
+    lines = []
+    for name, shares, heights, total in zip(found.features, found.shares, found.heights, found.total, strict=True):
+        name = _clean(name) if columns(name) <= 24 else _clean(name)[:23] + "…"
+        if colors == "never":
+            cells = "".join(signed(share, FAINT) for share in shares)
+        else:
+            cells = "".join(paint(spark, share, colors) for spark, share in zip(sparks(heights), shares, strict=True))
+        lines.append(f"{name}{' ' * (max(wide, 9) - columns(name))}  {cells}  {total:>+10.4g}")
+    K, steps = found.relevance.shape[1], _words(e)
+    first, last = _clean(steps[0]), _clean(steps[-1])
+    axis = f"{first}{last.rjust(K - columns(first))}" if columns(first) + columns(last) < K else f"{first} … {last}"
+    lines.append(" " * (max(wide, 9) + 2) + axis)
+    notes = [f"each column is the sum of {found.group} steps"] if found.group > 1 else []
+    if found.left_out:
+        notes.append(f"{found.left_out} features of less relevance are left out")
+    plain = f"{HIGH[0]} to {HIGH[-1]} is positive relevance, {LOW[0]} to {LOW[-1]} negative"
+    notes.append(plain if colors == "never" else "blocks are values, colours are relevance")
+    return "\n".join([*lines, f"({'; '.join(notes)})"])
+
+
+def _body(e: Explanation, colors: str, width: int) -> str:
+    """One input: words on their colours, or a series as a map; and a table."""
+    e = e.by_feature()
+    shares = scaled(e.relevance)
+    if e.tokens:
+        short = condensed(e)
+        words = [sentence(_words(short), scaled(short.relevance), colors, width)] if e.values is None else []
+        return "\n\n".join([*words, table(e, shares)])
+    return f"{series(e, colors, width)}\n\n{table(e, shares, STEPS)}"
+
+
 def render(e: Explanation, color: Color = "auto", stream: TextIO | None = None, width: int | None = None) -> str:
-    """An explanation as text: title, sentence, table, phrases, ledger. One block a class with target "all"."""
+    """An explanation as text: title, sentence or map, table, phrases, ledger. One block a class with target "all"."""
     if e.target == "all":
         return "\n\n".join(render(e.for_class(c), color, stream, width) for c in range(len(e.scores)))
     colors = palette(color, stream)
     width = width or shutil.get_terminal_size().columns
-    shares = scaled(e.relevance)
-    parts = [title(e)]
-    if e.tokens:
-        parts.append(sentence(e.tokens, shares, colors, width))
-    parts.append(table(e, shares))
+    parts = [title(e), _body(replace(e, others={}), colors, width)]
     if e.spans:
         parts.append("\n".join(f"{' '.join(_words(e)[s.start : s.stop])}: {s.relevance:+.4g}" for s in e.spans))
-    for name in e.others:
-        other = e.of_input(name)
-        parts.append(f"input {_clean(name)!r}\n{table(other, scaled(other.relevance))}")
-    parts.append(ledger_line(e.ledger))
+    parts += [f"input {_clean(name)!r}\n{_body(e.of_input(name), colors, width)}" for name in e.others]
+    parts += [legend(e), ledger_line(e.ledger)]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -148,20 +205,29 @@ def render_comparison(
     """Several methods on one input: the sentence once a method, then a table with one column a method."""
     colors = palette(color, stream)
     width = width or shutil.get_terminal_size().columns
-    every = [e.for_class(e.predicted) if e.target == "all" else e for e in comparison]
+    single = [e.for_class(e.predicted) if e.target == "all" else e for e in comparison]
+    note, every = legend(single[0]), [*map(condensed, single)]
     first, lines = every[0], []
     shares = [scaled(e.relevance) for e in every]
     wide = max(len(e.method) for e in every)
     if first.tokens and colors != "never":
         for e, share in zip(every, shares, strict=True):
-            text = sentence(e.tokens or (), share, colors, max(20, width - wide - 2))
+            text = sentence(_words(e), share, colors, max(20, width - wide - 2))
             lines.append(text.replace("\n", "\n" + " " * (wide + 2)).join([f"{e.method:<{wide}}  ", ""]))
         lines.append("")
     words = [_clean(word)[:20] for word in _words(first)]
     size = max(5, *(columns(word) for word in words))
-    lines.append("word".ljust(size) + "".join(f"{e.method:>{max(11, len(e.method) + 2)}}" for e in every))
-    for t, word in enumerate(words):
+    steps, cut = range(len(first)), ""
+    if len(first) > LONG and not first.tokens:
+        most = np.argsort(-np.max(np.abs(shares), axis=0), kind="stable")[: LONG // 2]
+        steps, cut = sorted(most.tolist()), f"({LONG // 2} of {len(first)} steps shown, the most relevant)"  # type: ignore[assignment]
+    lines.append(
+        ("word" if first.tokens else "step").ljust(size)
+        + "".join(f"{e.method:>{max(11, len(e.method) + 2)}}" for e in every)
+    )
+    for t in steps:
+        word = words[t]
         cells = "".join(f"{e.relevance[t]:>+{max(11, len(e.method) + 2)}.3g}" for e in every)
         lines.append(word + " " * (size - columns(word)) + cells)
     head = title(first).split(": ", 1)[1]
-    return "\n".join([head, "", *lines])
+    return "\n".join([head, "", *lines, *filter(None, [cut, note])])

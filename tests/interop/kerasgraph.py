@@ -194,11 +194,118 @@ def folded_steps(L, M):
     return M(x, L.Dense(2)(L.Reshape((12,))(y)))
 
 
+def attention(L, M):
+    """The attentions of Keras, in every mode, over padding too."""
+    given, asked = L.Input((None, D), name="given"), L.Input((None, 2), name="asked")
+    h = L.LSTM(4, return_sequences=True)(L.Masking(0.0)(given))
+    q = L.LSTM(4, return_sequences=True)(asked)
+    found = [
+        L.Attention()([q, h]),
+        L.Attention(use_scale=True)([q, h, h]),
+        L.Attention(use_scale=True, score_mode="concat")([q, h]),
+        L.Attention(score_mode="concat")([q, h]),
+        L.AdditiveAttention()([q, h]),
+        L.AdditiveAttention(use_scale=False)([q, h]),
+    ]
+    return M([given, asked], L.Dense(2)(L.Concatenate()([L.GlobalMaxPooling1D()(y) for y in found])))
+
+
+def heads(L, M):
+    """MultiHeadAttention of several sizes, as a block of a transformer after an LSTM."""
+    x = L.Input((None, D), name="x")
+    h = L.LSTM(4, return_sequences=True)(x)
+    y = L.LayerNormalization()(L.Add()([h, L.MultiHeadAttention(2, 3)(h, h)]))
+    z = L.MultiHeadAttention(3, 2, value_dim=4, use_bias=False, output_shape=5)(y, x)
+    w = L.MultiHeadAttention(1, 2)(y, y, use_causal_mask=True)
+    return M(x, L.Dense(2)(L.Concatenate()([L.GlobalAveragePooling1D()(z), L.GlobalAveragePooling1D()(w)])))
+
+
+def by_hand(L, M):
+    """Attention as people build it from plain layers: weights by a softmax, repeated, turned and multiplied."""
+    x = L.Input((T, D), name="x")
+    h = L.LSTM(4, return_sequences=True)(x)
+    a = L.Activation("softmax")(L.Flatten()(L.Dense(1, activation="tanh")(h)))
+    turned = L.Permute((2, 1))(L.RepeatVector(4)(a))
+    one = L.Flatten()(L.Multiply()([h, turned]))
+    steps = L.Dense(T, activation="softmax")(L.Permute((2, 1))(h))
+    two = L.GlobalAveragePooling1D()(L.Multiply()([h, L.Permute((2, 1))(steps)]))
+    three = L.Dot(axes=1)([h, a])
+    four = L.Multiply()([h, L.Softmax(axis=1)(L.Dense(1)(h))])
+    return M(x, L.Dense(2)(L.Concatenate()([one, two, three, L.GlobalMaxPooling1D()(four)])))
+
+
+def dotted(L, M):
+    """Attention of an encoder-decoder by Dot, softmax, Dot; and a product of two vectors."""
+    given, asked = L.Input((None, D), name="given"), L.Input((None, 2), name="asked")
+    h, state, _ = L.LSTM(4, return_sequences=True, return_state=True)(given)
+    q = L.GRU(4, return_sequences=True)(asked, initial_state=state)
+    weights = L.Activation("softmax")(L.Dot(axes=[2, 2])([q, h]))
+    context = L.Concatenate()([L.Dot(axes=[2, 1])([weights, h]), q])
+    y = L.GlobalAveragePooling1D()(L.TimeDistributed(L.Dense(4, activation="tanh"))(context))
+    return M([given, asked], L.Dense(2)(L.Concatenate()([y, L.Dot(axes=1)([y, state])])))
+
+
+def windows(L, M):
+    """Steps put around, cut off and repeated."""
+    x = L.Input((8, D), name="x")
+    y = L.Conv1D(4, 3)(L.ZeroPadding1D((1, 2))(x))
+    y = L.UpSampling1D(2)(L.Cropping1D((1, 2))(y))
+    y = L.GRU(4, return_sequences=True)(L.ReLU(max_value=0.5)(y))
+    y = L.TimeDistributed(L.BatchNormalization())(L.TimeDistributed(L.Flatten())(y))
+    gate = L.Dense(4, activation="sigmoid")(L.GlobalAveragePooling1D()(y))
+    y = L.Multiply()([y, L.Reshape((1, 4))(gate)])
+    return M(x, L.Dense(2, activation="relu")(L.GlobalAveragePooling1D(keepdims=False)(y)))
+
+
+def merged(L, M):
+    """Directions multiplied, and apart; maxima and minima; a softmax between layers."""
+    x = L.Input((None, D), name="x")
+    y = L.Bidirectional(L.LSTM(3, return_sequences=True), merge_mode="mul")(x)
+    one, other = L.Bidirectional(L.GRU(3), merge_mode=None)(y)
+    y = L.Concatenate()([L.Maximum()([one, other]), L.Minimum()([one, other])])
+    return M(x, L.Dense(2)(L.Dense(3, activation="softmax")(y)))
+
+
+def cells(L, M):
+    """Cells in a layer of their own, one or several on top of one another."""
+    x = L.Input((None, D), name="x")
+    y = L.RNN(L.LSTMCell(3), return_sequences=True)(x)
+    y = L.RNN([L.LSTMCell(3), L.GRUCell(2), L.LSTMCell(4)], return_sequences=True)(y)
+    return M(x, L.Dense(2)(L.RNN(L.SimpleRNNCell(3), go_backwards=True)(y)))
+
+
+def operations(L, M):
+    """What Keras lists beside its layers: slices and sums."""
+    x = L.Input((T, D), name="x")
+    y = L.Bidirectional(L.LSTM(3, return_sequences=True))(x)
+    found = [y[:, -1, :], y[:, 0], L.GlobalMaxPooling1D()(y[:, 1:-1]), L.GlobalMaxPooling1D()(y[:, :, 1:3] * 2.0)]
+    return M(x, L.Dense(2)(L.Concatenate()([*found, y[:, :, 1]])))
+
+
 NETWORKS = {f.__name__: f for f in (
     gated, plain, normed, convolved, scaled, autoencoder, two_sides, residual, translator, both_states, shared, double,
-    folded_steps, attentive,
+    folded_steps, attentive, attention, heads, by_hand, dotted, windows, merged, cells, operations,
 )}  # fmt: skip
 LOAD = {"double": {"which": "second"}}
+
+
+SENTENCES = ["A good FILM, isn't it?", "it is a film that is not a very good film", "zebra"]
+
+
+def worded(keras, folder):
+    """A model that takes sentences, with and without a mask: each is saved, and gives its scores for some."""
+    L = keras.layers
+    for masks in (True, False):
+        cut = L.TextVectorization(max_tokens=20, output_sequence_length=6)
+        cut.adapt(["it is a Film", "a good film, isn't it?"])
+        x = L.Input((1,), dtype="string", name="text")
+        y = L.Bidirectional(L.LSTM(3))(L.Embedding(20, 4, mask_zero=masks)(cut(x)))
+        model = seeded(keras.Model(x, L.Dense(2)(y)), np.random.default_rng(0))
+        path = folder / f"words_{masks}.keras"
+        model.save(path)
+        import tensorflow as tf
+
+        yield path, model, np.asarray(model(tf.constant([[one] for one in SENTENCES])))
 
 
 def keras_module(kind):
@@ -215,13 +322,18 @@ def made(keras, name):
     more = {"shared": lambda: keras.Sequential, "attentive": lambda: attention_class(keras)}
     options = [more[name]()] if name in more else []
     model = NETWORKS[name](keras.layers, keras.Model, *options)
+    return seeded(model, rng), rng
+
+
+def seeded(model, rng):
+    """The model with weights drawn from `rng`."""
     for variable in model.weights:
-        if str(variable.dtype).startswith("int"):
+        if not hasattr(variable, "dtype") or str(variable.dtype).startswith("int"):
             continue
-        values = rng.normal(0, 0.6, variable.shape)
+        values = np.asarray(rng.normal(0, 0.6, variable.shape))
         label = getattr(variable, "path", variable.name)
         variable.assign((values**2 + 0.1 if "variance" in label else values).astype(np.float32))
-    return model, rng
+    return model
 
 
 def inputs(model, rng):

@@ -137,12 +137,16 @@ RESTATED = {
     "Reshape": lambda layer, x: x.reshape(-1, layer.width),
     "Slice": sliced,
     "Reverse": lambda layer, x: x.flip(0),
+    "Transpose": lambda layer, x: x.T,
+    "Pad": lambda layer, x: F.pad(x, (0, 0, layer.before, layer.after)),
+    "Softmax": lambda layer, x: torch.softmax(x, -1 if layer.axis == "features" else 0),
     "AttentionPool": attention_pool,
     "Attention": attention,
     "AdditiveAttention": attention,
     "MultiHeadAttention": attention,
     "Square": lambda layer, x: x * x,
     "SumAll": lambda layer, x: (x.mean() if layer.mean else x.sum())[None],
+    "TwoClasses": lambda layer, x: torch.cat([-x, x], dim=-1),
 }
 
 

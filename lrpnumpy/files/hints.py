@@ -1,0 +1,121 @@
+"""What a caller may say about a network that its file does not: one list of hints.
+
+The arguments of `load`, `inspect`, `convert`, `from_torch` and `from_keras`, their documentation and the flags of the
+command line all come from here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import Field, dataclass, field, fields
+from typing import Any
+
+from lrpnumpy.checks import LrpError
+from lrpnumpy.layers.embedding import TOKENIZERS
+from lrpnumpy.model import OUTPUTS, READOUTS
+from lrpnumpy.signature import document
+
+TORCH_READOUTS = (*READOUTS, "attention")
+NETWORK = ("readout", "layers", "activations", "output", "nonlinearity")  # also in `config`, or beside the arrays
+
+
+def listed(text: str) -> list[str]:
+    """Names on the command line, with commas between them; a comma in brackets is part of a name: conv(3, stride=1)."""
+    return [name.strip() for name in re.split(r",(?![^()]*\))", text)]
+
+
+def hint(text: str, flag: Any = None, metavar: str | None = None) -> Any:
+    """A field of Hints: its documentation, and how the command line reads it.
+
+    `flag` is a function of the typed text, a tuple of choices, or True for a switch; None where there is no flag.
+    """
+    return field(default=None, metadata={"text": text, "flag": flag, "metavar": metavar})
+
+
+@dataclass(frozen=True)
+class Hints:
+    """Every hint; None where nothing is said."""
+
+    which: str | None = hint("one model of a file that holds several, or one output of a Keras or ONNX model", str)
+    config: Any = hint(
+        "for files that hold arrays alone: Keras' configuration as JSON, JSON text, or the path of a JSON file",
+        str,
+        "FILE",
+    )
+    custom: Mapping[str, Callable[..., Any]] | None = hint(
+        '{"SimpleAttention": f} says what a Keras layer or an operation of ONNX does that is not known, by its name: '
+        "f(settings, arrays) gets two dicts and gives a layer of lrpnumpy"
+    )
+    readout: str | None = hint("how the steps become a prediction, of PyTorch files", TORCH_READOUTS)
+    layers: Sequence[str] | None = hint(
+        "names of PyTorch modules, and activations, in the order in which they are applied", listed, "A,B,…"
+    )
+    activations: Sequence[str] | None = hint("those after each linear module but the last", listed, "A,B,…")
+    nonlinearity: str | None = hint("of a plain RNN in a state_dict", ("tanh", "relu"))
+    output: str | None = hint("which probability belongs to the scores", OUTPUTS)
+    vocabulary: Any = hint(
+        "the words of the embedding's rows: a list, a dict of word to row, or the path of a text file (one word a "
+        "line) or JSON file",
+        str,
+        "FILE",
+    )
+    unknown: str | int | None = hint(
+        "the word, or the row, that stands for every word not in the vocabulary; False (on the command line '') leaves "
+        "such words out",
+        lambda text: text or False,
+        "WORD",
+    )
+    lowercase: bool | None = hint("whether words are looked up in lower case", True)
+    tokenizer: Any = hint(
+        f"what cuts a sentence into words: {', '.join(map(repr, TOKENIZERS))}, or a function of yours from a string to "
+        "a list of words",
+        TOKENIZERS,
+    )
+    pad: Sequence[Any] | None = hint(
+        'as the network was trained: (length, side, value), side "pre" or "post"; a longer input is cut on the same '
+        "side, or on that of a fourth entry",
+        listed,
+        "LENGTH,SIDE,VALUE",
+    )
+    features: Sequence[str] | None = hint("names of the numbers of a step", listed, "A,B,…")
+    classes: Sequence[str] | None = hint(
+        "names of the scores; one sigmoid may have two, the negative class first", listed, "A,B,…"
+    )
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """Those about the network itself that say something."""
+        return {name: getattr(self, name) for name in NETWORK if getattr(self, name) is not None}
+
+
+def known(without: Sequence[str] = ()) -> dict[str, Field[Any]]:
+    """The hints there are, by name, but for some."""
+    return {one.name: one for one in fields(Hints) if one.name not in without}
+
+
+def taken(function: str, given: Mapping[str, Any], without: Sequence[str] = ()) -> Hints:
+    """The hints that a function was called with, each of the right kind."""
+    for name in given:
+        if name not in known(without):
+            raise LrpError(f"{function}: {name!r} must be a hint that it takes: {', '.join(known(without))}.")
+    found = dict(given)
+    for name in ("layers", "activations"):
+        if isinstance(found.get(name), str):
+            raise LrpError(f"{function}: {name} must be a list of names, got the string {found[name]!r}.")
+        if found.get(name) is not None:
+            found[name] = [str(one) for one in found[name]]
+    custom = found.get("custom")
+    if custom is not None and not (isinstance(custom, Mapping) and all(map(callable, custom.values()))):
+        raise LrpError(f"{function}: custom must be a dict of names to functions, got {custom!r}.")
+    return Hints(**found)
+
+
+def takes_hints(*without: str) -> Callable[[Any], Any]:
+    """Decorator: name the hints in the signature and the documentation of a function."""
+
+    def decorate(function: Any) -> Any:
+        document(function, "Hints", ((one, "") for one in known(without).values()))
+        return function
+
+    return decorate

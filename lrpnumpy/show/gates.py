@@ -1,0 +1,98 @@
+"""A picture of the inside of a recurrent layer: gates and states of some units over time, below the input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from lrpnumpy.checks import LrpError
+from lrpnumpy.encode import encode
+from lrpnumpy.model import Model
+from lrpnumpy.predict import trace
+from lrpnumpy.result import InputPart, shown_steps
+from lrpnumpy.show.canvas import FONT, axes_for, figure_of, mark_steps, set_title, stack, stacked_height
+from lrpnumpy.show.parts import short
+
+UNITS = 3  # so many are drawn where none are named
+SIGNALS = 5  # of the input
+NAMES = {
+    "i": "input gate i", "f": "forget gate f", "g": "candidate g", "o": "output gate o", "c": "cell c",
+    "z": "update gate z", "r": "reset gate r", "n": "candidate n", "h": "state h",
+}  # fmt: skip
+
+
+def gates(
+    model: Model,
+    x: Any,
+    units: Sequence[int] | None = None,
+    layer: str | None = None,
+    ax: Axes | None = None,
+    width: float = 8.0,
+) -> Figure:
+    """Gates and states of chosen units over time, below the input: what `lrp.trace(model, x)` gives.
+
+    `layer` is the name of a recurrent layer in the trace ("0", or "0/backward" of two directions), by default that of
+    the first. Without `units` the three are drawn whose state varies most. Of the input the first five features are
+    drawn, if it is numbers and has the steps of the layer.
+    """
+    found = trace(model, x)
+    layers = [*dict.fromkeys(name.rpartition("/")[0] for name in found if "/" in name)]
+    layer = layers[0] if layer is None else str(layer)
+    if layer not in layers:
+        raise LrpError(f"gates: layer must be one of {', '.join(map(repr, layers))}, got {layer!r}.")
+    kinds = {name.rpartition("/")[2]: values for name, values in found.items() if name.rpartition("/")[0] == layer}
+    T, H = kinds["h"].shape
+    chosen = _most_varied(kinds["h"]) if units is None else np.atleast_1d(units)
+    if chosen.dtype.kind not in "iu" or chosen.ndim != 1 or not len(chosen) or chosen.min() < 0 or chosen.max() >= H:
+        raise LrpError(f"gates: units must be numbers from 0 to {H - 1}, got {units!r}.")
+    inputs, labels = _inputs(model, x, T)
+    groups = [[0.62] * (len(inputs) + len(kinds))]
+    ax = axes_for(ax, width, stacked_height(groups) + 0.9)
+    (places,) = stack(ax, groups, 0, 0.98)
+    marker = "o" if T == 1 else None
+    for place, (name, values) in zip(places, inputs.items(), strict=False):
+        place.plot(values, color="0.5", linewidth=1.1, marker=marker)
+        _label(place, name)
+    for place, (kind, values) in zip(places[len(inputs) :], kinds.items(), strict=True):
+        for k, unit in enumerate(chosen):
+            place.plot(values[:, unit], color=f"C{k % 10}", linewidth=1.1, marker=marker, label=f"unit {unit}")
+        _label(place, NAMES[kind])
+    places[-1].legend(
+        loc="upper center", bbox_to_anchor=(0.5, -0.55), ncols=min(8, len(chosen)), frameon=False, fontsize=FONT - 2
+    )
+    mark_steps(places[-1], labels, T)
+    kind = type(next(node.layer for node in model.nodes if node.name == layer.partition("/")[0])).__name__
+    set_title(ax, f"Gates and states of layer {layer} ({kind}, {H} units)")
+    return figure_of(ax)
+
+
+def _most_varied(values: np.ndarray) -> np.ndarray:
+    """The columns that vary most, in the order in which they stand."""
+    return np.sort(np.argsort(-values.std(axis=0), kind="stable")[:UNITS])
+
+
+def _inputs(model: Model, x: Any, T: int) -> tuple[dict[str, np.ndarray], Any]:
+    """Signals of the main input by name, if it is numbers, and the labels of its steps; nothing where steps differ."""
+    record = encode(model, x)
+    if record.steps != T:
+        return {}, None
+    labels = record.labels if record.tokens is None else np.array(record.tokens, object)
+    if record.marks is not None:
+        step = InputPart(np.empty(record.length), None, None, record.tokens, None, record.labels, record.marks)
+        labels = np.array(shown_steps(step), object)
+    if labels is not None and record.kept is not None:
+        labels = labels[record.kept]
+    if record.x is None:
+        return {}, labels
+    names = model.features or record.features or [f"x{d}" for d in range(record.x.shape[1])]
+    return dict(zip(names[:SIGNALS], record.x.T, strict=False)), labels
+
+
+def _label(ax: Axes, name: str) -> None:
+    ax.set_ylabel(short(name), rotation=0, ha="right", va="center", fontsize=FONT - 2, parse_math=False)
+    ax.locator_params(axis="y", nbins=3)
+    ax.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,172 @@
+"""Pictures of how far back relevance lies: a memory curve, and maps of horizons or predictions and lags."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from lrpnumpy.checks import LrpError
+from lrpnumpy.result import Explanation
+from lrpnumpy.show.canvas import (
+    FONT,
+    Scale,
+    axes_for,
+    color_scale,
+    figure_of,
+    line_color,
+    relevance_map,
+    set_title,
+    unit_label,
+)
+from lrpnumpy.show.cohorts import COLORS, Z95, groups_of, headline, legend, mean_and_error
+from lrpnumpy.show.parts import grouped, of_one_class, short, step_unit
+
+ROWS = 200  # of a map of predictions
+
+
+def memory(
+    many: Iterable[Explanation], by: Sequence[Any] | None = None, ax: Axes | None = None, width: float = 8.0
+) -> Figure:
+    """How far back relevance lies: its magnitude at each lag before the prediction, over many explanations.
+
+    The line is the mean, the bands hold the middle half and the middle nine tenths, and a mark says within how many
+    steps of the prediction half of it lies. With `by`, one label for each explanation (season, cohort, true class),
+    there is a line for each group, with its 95 % interval.
+    """
+    signed, first, count, same = _by_lag(many, "memory")
+    lags = np.abs(signed)
+    groups = groups_of(by, count, "memory")
+    ax = axes_for(ax, width, 3.4)
+    ink, unit = line_color(ax), step_unit(first.labels)
+    steps = np.arange(lags.shape[1])
+    for k, (name, rows) in enumerate(groups.items()):
+        some = lags[rows]
+        mean, error = mean_and_error(some)
+        half = _half(mean)
+        says = f"half within {half} {unit}{'' if half == 1 else 's'}"
+        if name is None:
+            for inside, alpha in ((0.9, 0.15), (0.5, 0.3)):
+                low, high = _quantiles(some, [(1 - inside) / 2, (1 + inside) / 2])
+                ax.fill_between(steps, low, high, color="C0", alpha=alpha, linewidth=0, label=f"{inside:.0%} of them")
+            ax.plot(steps, mean, color="C0", label="mean")
+            ax.axvline(half, color=ink, linestyle="--", linewidth=1, label=says)
+        else:
+            color = f"C{k % COLORS}"
+            ax.fill_between(steps, mean - Z95 * error, mean + Z95 * error, color=color, alpha=0.25, linewidth=0)
+            ax.plot(steps, mean, color=color, label=f"{short(name)} ({len(some)}): {says}")
+            ax.axvline(half, color=color, linestyle="--", linewidth=1)
+    ax.set_xlim(0, max(1, len(steps) - 1))
+    ax.set_ylim(bottom=0)
+    legend(ax)
+    ax.set_xlabel(f"{unit}s before the prediction", fontsize=FONT - 2)
+    ax.set_ylabel(unit_label("|relevance|", first), fontsize=FONT - 2, parse_math=False)
+    ax.tick_params(labelsize=FONT - 2)
+    ax.spines[["top", "right"]].set_visible(False)
+    set_title(ax, headline("relevance by lag", first, count, same))
+    return figure_of(ax)
+
+
+def horizons(items: Explanation | Iterable[Explanation], ax: Axes | None = None, width: float = 8.0) -> Figure:
+    """A map of forecast horizon and lag: which steps matter for a forecast of one step ahead, of two, of three.
+
+    `items` is an explanation of all outputs (target="all"), or several such, whose mean is drawn. The outputs of the
+    network are the horizons, named by the classes of the model, or numbered from 1.
+    """
+    many = [items] if isinstance(items, Explanation) else items
+    table, first, count = np.zeros((0, 0)), None, 0
+    for e in many:
+        if e.target != "all":
+            raise LrpError(
+                "horizons must get explanations of all outputs, got one of a single output; use target='all'."
+            )
+        C, T = e.relevance.shape
+        if table.shape[1] < T:
+            table = np.pad(table, ((0, C - len(table)), (0, T - table.shape[1])))
+        table[:, :T] += e.relevance[:, ::-1]
+        first, count = first or e, count + 1
+    if first is None:
+        raise LrpError("horizons must get at least one explanation, got none.")
+    names = [first.classes[c] if first.classes else str(c + 1) for c in range(len(table))]
+    mean = "" if count == 1 else f", mean of {count} explanations"
+    ax = axes_for(ax, width, 1.2 + min(6.0, 0.25 * len(table) + 0.4))
+    _lag_map(ax, table / count, names, first, "the last one")
+    ax.set_ylabel("output" if first.classes else "horizon", fontsize=FONT - 2)
+    set_title(ax, f"{first.method}: relevance by horizon and lag{mean}")
+    return figure_of(ax)
+
+
+def predictions(many: Iterable[Explanation], ax: Axes | None = None, width: float = 8.0) -> Figure:
+    """A map of prediction and lag: which of the steps before it each prediction goes back to.
+
+    `many` are the windows of a series (`explain_windows`), or the predictions of every step (step="all"), in their
+    order. With more than 200 of them a row is the mean of several, which the picture says.
+    """
+    every = [*many]
+    lags, first, count, same = _by_lag(every, "predictions")
+    names = [e.shown(_step(e)) for e in every]
+    sums, group = grouped(np.nan_to_num(lags), ROWS)
+    counts = np.minimum(group, count - group * np.arange(len(sums)))
+    ax = axes_for(ax, width, 1.4 + min(4.0, 0.15 * len(sums) + 0.3))
+    _lag_map(ax, sums / counts[:, None], names[::group], first, "the prediction")
+    rows = "prediction" if group == 1 else f"predictions, a row is the mean of {group}"
+    ax.set_ylabel(rows, fontsize=FONT - 2)
+    set_title(ax, headline("relevance by prediction and lag", first, count, same))
+    return figure_of(ax)
+
+
+def _lag_map(ax: Axes, table: np.ndarray, names: Sequence[str], first: Explanation, end: str) -> None:
+    """A map of rows and lags (rows, T), with the steps closest to the end at the right."""
+    count, T = table.shape
+    unit = step_unit(first.labels)
+    cells, group = grouped(table.T)
+    image = ax.imshow(
+        cells.T, cmap=relevance_map(ax), norm=Scale(cells), aspect="auto", interpolation="nearest",
+        extent=(-0.5, len(cells) * group - 0.5, count - 0.5, -0.5),
+    )  # fmt: skip
+    shown_rows = range(0, count, -(-count // 25))
+    ax.set_yticks(shown_rows, [short(names[k]) for k in shown_rows], fontsize=FONT - 2, parse_math=False)
+    ax.set_xlim(T - 0.5, -0.5)  # time goes to the right
+    ax.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+    ax.tick_params(axis="x", labelsize=FONT - 2)
+    note = "" if group == 1 else f"   (each column is the sum of {group} {unit}s)"
+    ax.set_xlabel(f"{unit}s before {end}{note}", fontsize=FONT - 2)
+    color_scale(ax, image, (1.02, 0.0, 0.014, 1.0), unit_label("relevance", first))
+
+
+def _step(e: Explanation) -> int:
+    """The step of the prediction that was explained, counted from 0: the last one unless the model has several."""
+    return range(len(e))[(e.options or {}).get("step", -1)]
+
+
+def _by_lag(many: Iterable[Explanation], what: str) -> tuple[np.ndarray, Explanation, int, bool]:
+    """Relevance by lag (N, longest), NaN beyond the first step of each; the first one, how many, if of one target."""
+    found, targets, first = [], set(), None
+    for e in many:
+        found.append(of_one_class(e, what).relevance[_step(e) :: -1])
+        targets.add(e.target)
+        first = first or e
+    if first is None:
+        raise LrpError(f"{what} must get at least one explanation, got none.")
+    lags = np.full((len(found), max(map(len, found))), np.nan)
+    for row, one in zip(lags, found, strict=True):
+        row[: len(one)] = one
+    return lags, first, len(found), len(targets) == 1
+
+
+def _quantiles(rows: np.ndarray, shares: list[float]) -> np.ndarray:
+    """Quantiles of each column, of the numbers that are not NaN."""
+    if np.isfinite(rows).all():
+        return np.quantile(rows, shares, axis=0)
+    columns = [column[np.isfinite(column)] for column in rows.T]
+    return np.array([np.quantile(column, shares) if len(column) else [0.0] * len(shares) for column in columns]).T
+
+
+def _half(mean: np.ndarray) -> int:
+    """How many steps, counted back from the prediction, hold half of the relevance."""
+    reached = np.cumsum(mean)
+    return int(np.searchsorted(reached, reached[-1] / 2)) + 1

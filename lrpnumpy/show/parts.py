@@ -1,0 +1,145 @@
+"""What of an explanation is drawn: relevance, values, names and steps of every input; and its largest parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lrpnumpy.checks import LrpError
+from lrpnumpy.result import PAD, Explanation, Mark, shown_steps
+
+NAME = 28  # a longer name is cut
+COLUMNS = 400  # more steps than this share columns of a map
+UNITS = {1: "second", 60: "minute", 3600: "hour", 86_400: "day", 7 * 86_400: "week"}  # by their seconds
+
+
+class Shown(NamedTuple):
+    """One input of a network as pictures show it. One step, such as that of a static vector, is shown as bars."""
+
+    name: str
+    relevance: np.ndarray  # (T, D), or (T, 1) where there is one number a step
+    values: np.ndarray | None  # (T, D)
+    features: tuple[str, ...]  # D names
+    labels: Any  # of the T steps, or None
+
+    @property
+    def is_series(self) -> bool:
+        """Whether there is more than one step."""
+        return len(self.relevance) > 1
+
+    def most_relevant(self, count: int) -> np.ndarray:
+        """The features of largest absolute relevance, at most so many, in the order in which they stand."""
+        sizes = np.abs(np.nan_to_num(self.relevance)).sum(axis=0)
+        return np.sort(np.argsort(-sizes, kind="stable")[:count])
+
+    def rows(self, most: int) -> tuple[np.ndarray, list[str]]:
+        """The rows of a map (T, rows) and their names; features that are too many are one last row."""
+        if len(self.features) <= most:
+            return self.relevance, list(self.features)
+        kept = self.most_relevant(most - 1)
+        rest = np.delete(self.relevance, kept, axis=1)
+        names = [self.features[d] for d in kept] + [f"{rest.shape[1]} other features"]
+        return np.column_stack([self.relevance[:, kept], rest.sum(axis=1)]), names
+
+
+def of_one_class(e: Explanation, what: str) -> Explanation:
+    """The explanation itself, if it is of one class."""
+    if e.target == "all":
+        raise LrpError(f"{what} must get one class, got an explanation of all; pick one with .for_class(c).")
+    return e
+
+
+def shown(e: Explanation, what: str, x: Any = None) -> list[Shown]:
+    """Every input of an explanation, the main one first. `x` are values to show: one array, or a dict by input."""
+    of_one_class(e, what)
+    given = x if isinstance(x, Mapping) else {e.name: x}
+    found = []
+    for name, part in e.inputs.items():
+        relevance = np.asarray(part.relevance if part.variables is None else part.variables, float)
+        relevance = relevance[:, None] if relevance.ndim == 1 else relevance
+        T, D = relevance.shape
+        values = given.get(name)
+        values = part.values if values is None else np.asarray(values, float)
+        if values is not None and values.ndim == 1 and T == 1:
+            values = values[None]
+        if values is not None and (
+            values.ndim != 2 or len(values) != T or (part.variables is not None and values.shape[1] != D)
+        ):
+            place = "x" if len(e.inputs) == 1 else f"x[{name!r}]"
+            width = D if part.variables is not None else "D"
+            raise LrpError(
+                f"{what}: {place} must have shape ({T}, {width}), the input that was explained, got {values.shape}."
+            )
+        width = D if values is None else values.shape[1]
+        features = part.features if part.features and len(part.features) == width else None
+        unnamed = ["relevance"] if part.variables is None and values is None else [f"x{d}" for d in range(width)]
+        names = tuple(features or unnamed)
+        labels = part.labels if part.tokens is None else part.tokens
+        found.append(Shown(name, relevance, values, names, labels if part.marks is None else shown_steps(part)))
+    return found
+
+
+def condensed(e: Explanation) -> Explanation:
+    """The same for a sentence: each run of padding of one class is one step, whose relevance is their sum."""
+    if e.marks is None or not e.padding:
+        return e
+    is_padding = e.marks == Mark.PADDING
+    starts = np.flatnonzero(~(is_padding & np.concatenate(([False], is_padding[:-1]))))  # all but the rest of a run
+    counts = np.diff([*starts, len(e)])
+    words = [e.shown(t) if n == 1 else f"{PAD}×{n}" for t, n in zip(starts.tolist(), counts, strict=True)]
+    gone: dict[str, Any] = dict.fromkeys(("variables", "values", "labels", "marks", "spans"))
+    return replace(e, relevance=np.add.reduceat(e.relevance, starts), tokens=tuple(words), **gone)
+
+
+def by_variable(e: Explanation, what: str) -> Explanation:
+    """The explanation itself, if every input has one relevance for each variable."""
+    if any(part.variables is None for part in e.inputs.values()):
+        raise LrpError(f"{what} must get an explanation with relevance per variable; use unit='variable'.")
+    return e
+
+
+def feature_names(parts: list[Shown]) -> list[str]:
+    """Names of all features; of several inputs each begins with that of its input."""
+    several = len(parts) > 1
+    return [f"{part.name}: {name}" if several else name for part in parts for name in part.features]
+
+
+def folded(entries: list[tuple[str, float]], most: int, what: str) -> list[tuple[str, float]]:
+    """The largest entries first; where there are more than so many, the rest is one entry."""
+    ordered = sorted(entries, key=lambda entry: -abs(np.nan_to_num(entry[1])))
+    if len(ordered) <= most + 1:  # one more entry takes no more room than the line of the rest
+        return ordered
+    return [*ordered[:most], (f"{len(ordered) - most} other {what}", float(sum(v for _, v in ordered[most:])))]
+
+
+def short(name: Any, most: int = NAME) -> str:
+    """A name on one line, cut where it is too long."""
+    text = " ".join(str(name).split()) or str(name)
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def grouped(values: np.ndarray, most: int = COLUMNS) -> tuple[np.ndarray, int]:
+    """Rows (T, D) summed in groups of equal size, so that there are at most so many; and the size."""
+    size = -(-len(values) // most)
+    if size == 1:
+        return values, 1
+    return np.add.reduceat(values, np.arange(0, len(values), size), axis=0), size
+
+
+def step_unit(labels: Any) -> str:
+    """What a step is: "day" where the labels are dates a day apart, "step" where nothing is known."""
+    stamps = stamps_of(labels)
+    if stamps is None or len(stamps) < 2:
+        return "step"
+    seconds = np.diff(stamps.astype("M8[s]")).astype(np.int64)
+    return UNITS.get(int(seconds[0]), "step") if (seconds == seconds[0]).all() else "step"
+
+
+def stamps_of(labels: Any) -> np.ndarray | None:
+    """Labels as increasing dates, where they are."""
+    found = np.asarray(labels) if labels is not None else np.empty(0)
+    is_dates = found.dtype.kind == "M" and not np.isnat(found).any() and (np.diff(found) > np.timedelta64(0)).all()
+    return found if is_dates else None

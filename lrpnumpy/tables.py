@@ -1,0 +1,185 @@
+"""Tables and tensors that users pass in, as arrays: of pandas, polars, xarray and torch, none of which is imported.
+
+They are known by what they have: a frame of pandas by `iloc`, one of polars by `with_columns`, what is xarray's by
+`dims`, a tensor by `detach`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lrpnumpy.checks import LrpError
+
+
+class Table(NamedTuple):
+    """Numbers with what their owner knows of them: `lrp.Table(values, dates)` where there is no frame of pandas."""
+
+    values: np.ndarray  # (T, D), or (T,) of one column
+    labels: np.ndarray | None = None  # (T,) of the steps: datetime64, or strings
+    features: tuple[str, ...] | None = None
+
+
+def is_frame(value: Any) -> bool:
+    """Whether something is a table of columns that have names: a frame of pandas or polars, a dataset of xarray."""
+    return _is_set(value) or (hasattr(value, "columns") and (hasattr(value, "iloc") or hasattr(value, "with_columns")))
+
+
+def untensored(value: Any) -> Any:
+    """A tensor of torch, on any device and with or without a gradient, as an array; anything else as it is."""
+    if not (hasattr(value, "detach") and hasattr(value, "cpu")):
+        return value
+    tensor = value.detach().cpu()
+    try:
+        return tensor.numpy()
+    except TypeError:  # bfloat16, which NumPy does not have
+        return tensor.float().numpy()
+
+
+def read(value: Any, wanted: tuple[str, ...] | None, size: int | None, where: str) -> Table | None:
+    """What a table or tensor holds, or None for anything else.
+
+    `wanted` are the names of the columns that the model takes, `size` is their number.
+    """
+    if hasattr(value, "detach"):
+        return Table(np.asarray(untensored(value)))
+    if isinstance(value, Table):
+        labels = None if value.labels is None else labels_of(np.asarray(value.labels))
+        if value.features is None:
+            return Table(np.asarray(value.values), labels)
+        return _of_columns([*map(str, value.features)], [*np.asarray(value.values).T], labels, wanted, size, where)
+    if hasattr(value, "dims") and hasattr(value, "coords"):
+        return _of_xarray(value, wanted, size, where)
+    if hasattr(value, "iloc") and hasattr(value, "index"):
+        index = _labels(value.index)
+        if not hasattr(value, "columns"):  # a Series: one column, or one vector whose numbers have names
+            if wanted is not None and index is not None and {*wanted} <= {*map(str, value.index)}:
+                return Table(np.asarray([value[name] for name in wanted], float))
+            return Table(np.asarray(value), index)
+        names = None if _is_range(value.columns) else [str(name) for name in value.columns]
+        columns = [value.iloc[:, k] for k in range(value.shape[1])]
+        return _of_columns(names, columns, index, wanted, size, where)
+    if hasattr(value, "with_columns"):
+        return _of_columns(list(value.columns), list(value.get_columns()), None, wanted, size, where)
+    if hasattr(value, "to_numpy") and hasattr(value, "to_frame"):  # a Series of polars
+        return Table(np.asarray(value.to_numpy()))
+    return None
+
+
+def _is_set(value: Any) -> bool:
+    return hasattr(value, "data_vars")
+
+
+def _of_xarray(value: Any, wanted: tuple[str, ...] | None, size: int | None, where: str) -> Table:
+    """A Dataset has its variables as columns; a DataArray has features on its last axis, or where their names are."""
+    if _is_set(value):
+        names = [str(name) for name, one in value.data_vars.items() if one.ndim == 1]
+        columns = [value[name] for name in names]
+        return _of_columns(
+            names, columns, _coordinate(value, columns[0].dims[0]) if names else None, wanted, size, where
+        )
+    dims = list(value.dims)
+    known = {dim: tuple(map(str, np.asarray(value[dim]))) for dim in dims if dim in value.coords}
+    last = next((dim for dim in dims if wanted is not None and {*wanted} <= {*known.get(dim, ())}), dims[-1])
+    array = value.transpose(*[dim for dim in dims if dim != last], last).values
+    if len(dims) != 2:
+        return Table(array, _coordinate(value, dims[0]) if len(dims) == 1 else None)
+    labels = _coordinate(value, next(dim for dim in dims if dim != last))
+    if last not in known:
+        return Table(array, labels)
+    return _of_columns(list(known[last]), list(array.T), labels, wanted, size, where)
+
+
+def _coordinate(value: Any, dim: Any) -> np.ndarray | None:
+    return labels_of(np.asarray(value[dim])) if dim in value.coords else None
+
+
+def _of_columns(
+    names: list[str] | None,
+    columns: list[Any],
+    labels: np.ndarray | None,
+    wanted: tuple[str, ...] | None,
+    size: int | None,
+    where: str,
+) -> Table:
+    """The columns that the model takes, found by name. A column of dates that it does not take labels the steps."""
+    found = dict(zip(names or map(str, range(len(columns))), columns, strict=True))
+    dates = [
+        name for name, one in found.items() if name not in (wanted or ()) and np.asarray(one[:1]).dtype.kind == "M"
+    ]
+    if dates and labels is None:
+        labels = labels_of(np.asarray(found[dates[0]]))
+    if wanted is None or names is None:
+        wanted = tuple(name for name in found if name not in dates)
+        if size is not None and len(wanted) != size:
+            raise LrpError(
+                f"{where} must have the {size} columns that the model takes, got {len(wanted)}: {_listed(wanted)}"
+                + ("." if names is None else "; say which in Model(features=...).")
+            )
+    elif missing := [name for name in wanted if name not in found]:
+        raise LrpError(
+            f"{where} must have the columns {_listed(missing)}, which the model takes, got {_listed(found)}"
+            f"{_meant(missing, found)}."
+        )
+    values = np.stack([_numbers(found[name], name, labels, where) for name in wanted], axis=1)
+    return Table(values, labels, None if names is None else wanted)
+
+
+def _numbers(column: Any, name: str, labels: np.ndarray | None, where: str) -> np.ndarray:
+    """One column as floats, none of which is missing."""
+    try:
+        values = np.asarray(column, float)
+    except (TypeError, ValueError):
+        raise LrpError(f"{where}: column {name!r} must hold numbers, got {np.asarray(column).dtype}.") from None
+    if len(wrong := np.flatnonzero(~np.isfinite(values))):
+        at = f"row {wrong[0]}" if labels is None else shown(labels)[wrong[0]]
+        raise LrpError(f"{where}: column {name!r} must be finite, got {values[wrong[0]]} at {at}.")
+    return values
+
+
+def _meant(missing: Sequence[str], found: Mapping[str, Any]) -> str:
+    """What may have been meant by columns that are not there."""
+    near = {name: get_close_matches(name, found, 1, 0.5) for name in missing}
+    said = [f"{name!r} for {close[0]!r}" for name, close in near.items() if close]
+    return f"; is it {', '.join(said)}?" if said else ""
+
+
+def _listed(names: Any) -> str:
+    some = list(names)
+    return ", ".join(map(repr, some[:12])) + (f" and {len(some) - 12} more" if len(some) > 12 else "")
+
+
+def _is_range(index: Any) -> bool:
+    """Whether an index counts from 0: what pandas makes where nobody has said anything."""
+    return getattr(index, "start", None) == 0 and getattr(index, "step", None) == 1
+
+
+def _labels(index: Any) -> np.ndarray | None:
+    """The index of a frame as labels; times are those on the clock of their zone."""
+    if _is_range(index):
+        return None
+    if hasattr(index, "to_timestamp"):  # periods
+        index = index.to_timestamp()
+    return labels_of(np.asarray(index.tz_localize(None) if getattr(index, "tz", None) is not None else index))
+
+
+def labels_of(values: Any) -> np.ndarray:
+    """Labels as an array that is read-only: dates stay dates, everything else becomes text."""
+    array = np.array(values)
+    if array.dtype.kind != "M":
+        array = np.array([str(one) for one in values], str)
+    array.setflags(write=False)
+    return array
+
+
+def shown(labels: np.ndarray) -> list[str]:
+    """Labels as text: dates without a time where all have none, times without seconds where all have none."""
+    if labels.dtype.kind != "M":
+        return labels.tolist()
+    for unit in ("D", "m", "s"):
+        if ((labels.astype(f"M8[{unit}]") == labels) | np.isnat(labels)).all():
+            return [str(one).replace("T", " ") for one in labels.astype(f"M8[{unit}]")]
+    return [str(one).replace("T", " ") for one in labels]

@@ -1,0 +1,203 @@
+"""A long series cut into overlapping windows, each explained, with the results on the series' own axis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from lrpnumpy import asked
+from lrpnumpy.checks import LrpError, whole
+from lrpnumpy.encode import Encoded, encode
+from lrpnumpy.explain import run
+from lrpnumpy.methods import with_users
+from lrpnumpy.methods.base import Unit
+from lrpnumpy.model import Model
+from lrpnumpy.result import Explanation
+from lrpnumpy.results import Explanations
+from lrpnumpy.rules import Rule
+from lrpnumpy.signature import document
+from lrpnumpy.summary import Summary
+
+
+def explain_windows(
+    model: Model,
+    series: Any,
+    length: int,
+    stride: int = 1,
+    method: str | Rule = "lrp-all",
+    target: Any = None,
+    *,
+    unit: Unit = None,
+    threads: int | None = None,
+    progress: bool | None = None,
+    **options: Any,
+) -> Windows:
+    """Explain the prediction of every window of a series: `length` steps, one window every `stride` steps.
+
+    series: what `explain` takes, only longer: a (T, D) array, a DataFrame with dates. Of a network with several inputs
+        a dict: all series are cut alike, and an input without steps is the same for all windows.
+    method, target, unit, threads, and the options of the method: as in `explain_all`.
+    progress: show rate and time left; by default where standard error is a terminal.
+
+        found = lrp.explain_windows(model, frame, 365)
+        found.at("2005-04-03")  # the explanation of the window that ends on this day
+        found.average()         # which days mattered on average
+    """
+    length, stride = whole(length, "length", 1), whole(stride, "stride", 1)
+    pads = {port.pad[0] for port in model.ports.values() if port.pad is not None}
+    if pads - {length}:
+        raise LrpError(f"length must be {pads.pop()}, to which inputs of this model are padded, got {length}.")
+    record = encode(_without_padding(model) if pads else model, series, "series")
+    steps = {model.main: record.length}
+    steps |= {name: one.length for name, one in (record.others or {}).items() if model.ports[name].steps}
+    if len({*steps.values()}) > 1:
+        raise LrpError(f"series must have as many steps in each input, got {steps}.")
+    least = max(model.least.values())
+    if not least <= length <= record.length:
+        raise LrpError(f"length must lie from {least} to {record.length}, the steps of the series, got {length}.")
+    starts = np.arange(0, record.length - length + 1, stride)
+    encoded = [_window(model, record, start, start + length) for start in starts.tolist()]
+    request = asked.request(model, method, unit, None, None, options)
+    return Windows(record, starts, length, run(model, encoded, request, target, None, threads, progress))
+
+
+document(explain_windows, "Options of the methods", with_users())
+
+
+def _without_padding(model: Model) -> Model:
+    """The model for series that are not to be cut."""
+    return replace(model, ports={name: replace(port, pad=None) for name, port in model.ports.items()})
+
+
+def _window(model: Model, record: Encoded, start: int, stop: int) -> Encoded:
+    """The steps from start to stop of a record; its arrays are views of the record's."""
+    others = record.others and {
+        name: _window(model, one, start, stop) if model.ports[name].steps else one
+        for name, one in record.others.items()
+    }
+    kept, padded, lo, hi = None, None, start, stop
+    if record.kept is not None:  # some steps of the record are padding, and have no rows
+        lo, hi = np.searchsorted(record.kept, (start, stop)).tolist()
+        if lo == hi:
+            raise LrpError(f"series must have a step that is not padding in every window, got none from {start} on.")
+        if hi - lo < stop - start:
+            kept = record.kept[lo:hi] - start
+            padded = None if record.padded is None else record.padded[start:stop]
+    table = record.table and record.table._replace(
+        values=record.table.values[start:stop],
+        labels=None if record.labels is None else record.labels[start:stop],
+    )
+    return record._replace(
+        ids=None if record.ids is None else record.ids[lo:hi],
+        x=None if record.x is None else record.x[lo:hi],
+        length=stop - start,
+        kept=kept,
+        words=record.words and record.words[start:stop],
+        others=others,
+        padded=padded,
+        table=table,
+    )
+
+
+class Windows(Sequence[Explanation]):
+    """The explanations of the windows of a series, in their order; each is made when it is asked for.
+
+    A window belongs to its last step: `starts` (N,) are the first steps of the windows, `ends` (N,) the last ones.
+    """
+
+    def __init__(self, series: Encoded, starts: np.ndarray, length: int, found: Explanations) -> None:
+        self.series, self.starts, self.length, self.explanations = series, starts, length, found
+        self.ends = starts + length - 1
+
+    def __len__(self) -> int:
+        return len(self.explanations)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.explanations[key]
+
+    def __iter__(self) -> Iterator[Explanation]:
+        return iter(self.explanations)
+
+    def __repr__(self) -> str:
+        name = self.explanations.request.method.name
+        return f"<{len(self)} windows of {self.length} steps by {name}, of a series of {self.series.length}>"
+
+    @property
+    def scores(self) -> np.ndarray:
+        """(N, C) of every window."""
+        return self.explanations.scores
+
+    @property
+    def labels(self) -> np.ndarray | None:
+        """(N,) label of the last step of every window, where the series has labels."""
+        return None if self.series.labels is None else self.series.labels[self.ends]
+
+    def at(self, label: Any) -> Explanation:
+        """The explanation of the window whose last step has this label, such as "2005-04-03"; or this number."""
+        labels = self.labels
+        if labels is None or (isinstance(label, (int, np.integer)) and not isinstance(label, bool)):
+            found = np.flatnonzero(self.ends == label)
+        else:
+            found = np.flatnonzero(labels == _like(labels, label))
+        if not len(found):
+            known = self.ends if labels is None else labels
+            raise LrpError(
+                f"at must get the last step of a window, from {known[0]} to {known[-1]}"
+                + (f", every {self.starts[1]} steps" if len(self) > 1 and self.starts[1] > 1 else "")
+                + f", got {label!r}."
+            )
+        return self[int(found[-1])]
+
+    @property
+    def counts(self) -> np.ndarray:
+        """(T,) how many windows each step of the series is in."""
+        return self._on_axis(np.ones(len(self) * self.length))
+
+    def average(self) -> Explanation:
+        """Mean relevance on the axis of the series: what a step got of the windows that it is in, on average.
+
+        The scores are the mean of those of all windows. A step that no window has gets 0.
+        """
+        found, first = self.explanations, self[0]
+        if not found.every_class and len({*found.targets.tolist()}) > 1:
+            raise LrpError("average must get windows that explain one class, got several; say target=... .")
+        counts = np.maximum(self.counts, 1)
+        variables = None if found.variables is None else self._on_axis(found.variables, -2) / counts[:, None]
+        return replace(
+            first,
+            relevance=self._on_axis(found.relevance) / counts,
+            variables=variables,
+            scores=found.scores.mean(axis=0),
+            probabilities=None if found.probabilities is None else found.probabilities.mean(axis=0),
+            tokens=self.series.tokens,
+            values=self.series.values,
+            labels=self.series.labels,
+            options={**first.options, "windows": len(self)},
+            ledger=None,
+            hidden=None,
+            others={},
+        )
+
+    def summary(self, by: Any = None, input: str | None = None) -> Summary:
+        """Mean relevance by feature and lag, see `Explanations.summary`; `by` may be "year", "season" or "month"."""
+        return self.explanations.summary(by, input)
+
+    def _on_axis(self, values: np.ndarray, axis: int = -1) -> np.ndarray:
+        """Sums at each step of the series of what the windows have there, one behind the other along `axis`."""
+        values = np.moveaxis(values, axis, 0)
+        windows = values.reshape(len(self), self.length, *values.shape[1:])
+        sums = np.zeros((self.series.length, *values.shape[1:]))
+        for lag in range(self.length):
+            sums[self.starts + lag] += windows[:, lag]
+        return np.moveaxis(sums, 0, axis)
+
+
+def _like(labels: np.ndarray, label: Any) -> Any:
+    """A label as those of the series are: a date from text, or from what pandas and Python have."""
+    try:
+        return np.datetime64(label).astype(labels.dtype) if labels.dtype.kind == "M" else str(label)
+    except (TypeError, ValueError):
+        raise LrpError(f"at must get a date, such as '2005-04-03', got {label!r}.") from None

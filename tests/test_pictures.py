@@ -1,0 +1,287 @@
+"""Pictures of matplotlib: what each shows is what was explained."""
+
+import dataclasses
+import time
+
+import networks as nets
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from samples import COHORTS, ONE, WEATHER, days, every_axes, explanation, forecast, images, lines, many, texts, words
+
+import lrpnumpy as lrp
+from lrpnumpy.result import ReferenceLedger
+from lrpnumpy.show import canvas, parts, plot
+
+# -- one explanation -------------------------------------------------------------------------------------------------
+
+
+def test_a_map_shows_relevance_with_names_and_dates():
+    e = ONE["a year"]()
+    figure = plot.feature_map(e)
+    (image,) = [one for one in images(figure) if one.axes.get_yticklabels() and one.get_array().shape == (5, 365)]
+    np.testing.assert_array_equal(image.get_array(), e.variables.T)
+    limit = np.quantile(abs(np.append(e.variables, 0)), 0.99)
+    assert image.get_clim() == pytest.approx((-limit, limit))
+    assert f"at most ±{abs(e.variables).max():.3g}" in words(figure)
+    assert [label.get_text() for label in image.axes.get_yticklabels()] == list(WEATHER)
+    dates = dict(zip(image.axes.get_xticks(), (one.get_text() for one in image.axes.get_xticklabels()), strict=True))
+    assert len(dates) > 2 and all(days(365)[round(t)] == np.datetime64(text) for t, text in dates.items())
+    above = lines(figure, 365)
+    kept = np.sort(np.argsort(-abs(e.variables).sum(axis=0))[:3])
+    assert [list(line.get_ydata()) for line in above] == [list(e.values[:, d]) for d in kept]
+
+
+def test_a_long_map_is_summed_and_says_so():
+    e = ONE["40 x 2000"]()
+    figure = plot.feature_map(e)
+    image = max(images(figure), key=lambda one: one.get_array().size)
+    np.testing.assert_allclose(image.get_array(), e.variables.reshape(400, 5, 40).sum(axis=1).T)
+    assert "each column is the sum of 5 hours" in words(figure)
+    names = [text for text in texts(figure) if text.get_text().startswith("$x_")]
+    assert len(names) >= 40 and not any(text.get_parse_math() for text in names)
+    assert all(len(text.get_text()) <= 37 and text.get_text().endswith("…") for text in names)
+
+
+def test_more_features_than_fit_are_folded():
+    e = ONE["300 features"]()
+    figure = plot.feature_map(e)
+    image = max(images(figure), key=lambda one: one.get_array().size)
+    np.testing.assert_allclose(np.sum(image.get_array(), axis=0), e.relevance)
+    assert "241 other features" in words(figure) and "12 of 300 features" in words(plot.series(e))
+
+
+def test_one_step_is_bars_of_features():
+    e = ONE["one step"]()
+    for figure in (plot.feature_map(e), plot.series(e)):
+        (bars,) = [axes for axes in every_axes(figure) if axes.patches]
+        np.testing.assert_allclose([bar.get_width() for bar in bars.patches], e.variables[0])
+        assert "features" in figure.axes[0].get_title(loc="left") and f"x0 = {e.values[0, 0]:.4g}" in words(figure)
+
+
+@pytest.mark.parametrize("picture", [plot.feature_map, plot.series])
+def test_every_input_is_drawn(picture):
+    e = ONE["inputs"]()
+    figure = picture(e)
+    said = words(figure)
+    assert all(name in said for name in ("basin", "area = 120", "$x_1$ = 3.2", "gauges", "upstream", "snow"))
+    (bars,) = [axes for axes in every_axes(figure) if axes.containers]
+    assert [bar.get_width() for bar in bars.patches] == [0.3, -0.1, 0.4]
+    shapes = [one.get_array().shape[1] for one in images(figure) if one.get_array().ndim == 2]
+    assert {60, 20} <= set(shapes)
+    limits = {one.get_clim() for one in images(figure) if one.get_array().shape[1] in (60, 20)}
+    assert len(limits) == 1
+
+
+def test_values_may_be_given(rng):
+    model = lrp.Model([nets.lstm(rng, 2, 3), nets.dense(rng, 3, 1)], features=["rain", "snow"])
+    x = rng.normal(size=(50, 2))
+    e = dataclasses.replace(lrp.explain(model, x), values=None)
+    assert [list(line.get_ydata()) for line in lines(plot.series(e, x), 50)] == x.T.tolist()
+    by_word = lrp.explain(model, x, unit="word")
+    rows = [one.get_array()[0] for one in images(plot.series(by_word, x)) if one.get_array().shape == (1, 50)]
+    np.testing.assert_array_equal(rows, [by_word.relevance] * 2)
+    for wrong in (x[:3], x[:, :1], x[0]):
+        with pytest.raises(lrp.LrpError, match=r"x must have shape \(50, 2\)"):
+            plot.series(e, wrong)
+    with pytest.raises(lrp.LrpError, match="unit='variable'"):
+        plot.feature_map(by_word)
+    with pytest.raises(lrp.LrpError, match="for_class"):
+        plot.series(lrp.explain(model, x, target="all"))
+
+
+def bars_of(figure):
+    """Left end and right end of the bars of a waterfall, and their names."""
+    axes = figure.axes[0]
+    return [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in axes.patches], [
+        label.get_text() for label in axes.get_yticklabels()
+    ]
+
+
+def test_a_waterfall_goes_from_0_to_the_score():
+    e = ONE["inputs"]()
+    bars, names = bars_of(plot.waterfall(e))
+    assert bars[0][0] == 0 and bars[-1] == (0, e.scores[0])
+    np.testing.assert_allclose([end for _, end in bars[:-2]], [start for start, _ in bars[1:-1]])
+    gauges = e.others["gauges"].relevance.sum()
+    assert abs(bars[-2][1] - e.scores[0]) <= 1e-3 * (abs(e.scores[0]) + abs(gauges))
+    assert {"basin: area", "x: snow", "biases", "stabiliser", "initial state"} <= set(names) and names[-1] == "score"
+
+
+def test_a_waterfall_folds_the_rest():
+    e = ONE["a year"]()
+    bars, names = bars_of(plot.waterfall(e, by="step", most=4))
+    largest = [str(days(365)[t]) for t in np.argsort(-abs(e.relevance))[:4]]
+    assert names == [*largest, "361 other steps", "biases", "stabiliser", "initial state", "score"]
+    assert bars[-2][1] == pytest.approx(e.scores[0])
+    for wrong in (0, "all"):
+        with pytest.raises(lrp.LrpError, match="most must be"):
+            plot.waterfall(e, most=wrong)
+    with pytest.raises(lrp.LrpError, match="by must be"):
+        plot.waterfall(e, by="word")
+
+
+def test_a_waterfall_begins_at_the_reference_and_names_what_is_missing():
+    e = ONE["a year"]()
+    inputs, score = e.relevance.sum(), e.scores[0]
+    e = dataclasses.replace(e, ledger=ReferenceLedger(inputs, score, 1.5, score - 1.5 - inputs))
+    figure = plot.waterfall(e)
+    bars, names = bars_of(figure)
+    assert bars[0][0] == 1.5 and names[-2] == "not attributed" and bars[-2][1] == pytest.approx(e.scores[0])
+    said = words(figure)
+    assert "from the reference, 1.5" in said and f"{abs(e.scores[0] - 1.5):.4g} mm below the reference" in said
+
+
+def test_a_waterfall_of_words_and_of_two_classes(rng):
+    embedding = lrp.Embedding(rng.normal(size=(2, 3)), vocabulary=["a", "b"])
+    model = lrp.Model([nets.lstm(rng, 3, 3), nets.dense(rng, 3, 2)], embedding=embedding, classes=["x", "y"])
+    e = lrp.explain(model, "a b a", target="x", versus="y")
+    bars, names = bars_of(plot.waterfall(e))
+    assert sorted(names[:3]) == ["a", "a", "b"]
+    assert bars[-1][1] == pytest.approx(e.scores[0] - e.scores[1]) == pytest.approx(bars[-2][1])
+
+
+# -- many ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_memory_curve_is_the_mean_by_lag():
+    some = many()
+    figure = plot.memory(some)
+    axes = figure.axes[0]
+    lags = [[abs(e.relevance[::-1][lag]) for e in some if len(e) > lag] for lag in range(max(map(len, some)))]
+    curve = axes.lines[0].get_ydata()
+    np.testing.assert_allclose(curve, [np.mean(column) for column in lags])
+    half = axes.lines[1].get_xdata()[0]
+    assert sum(curve[:half]) >= sum(curve) / 2 > sum(curve[: half - 1])
+    assert f"half within {half} days" in words(figure) and "days before the prediction" in words(figure)
+    middle = axes.collections[1].get_paths()[0].vertices[:, 1]
+    assert middle.max() == pytest.approx(max(np.quantile(column, 0.75) for column in lags))
+
+
+def test_lags_are_counted_from_the_prediction_that_was_explained(rng):
+    model = lrp.Model([nets.lstm(rng, 2, 3), nets.dense(rng, 3, 1)], readout="every")
+    e = lrp.explain(model, rng.normal(size=(9, 2)), step=4)
+    np.testing.assert_allclose(plot.memory([e]).axes[0].lines[0].get_ydata(), abs(e.relevance[4::-1]))
+
+
+def test_bars_are_means_with_intervals_for_each_cohort():
+    some = many()
+    size = np.array([abs(e.variables).sum(axis=0) for e in some])
+    order = np.argsort(-size.mean(axis=0))
+    figure = plot.bars(some)
+    axes = figure.axes[0]
+    np.testing.assert_allclose([bar.get_width() for bar in axes.patches], size.mean(axis=0)[order])
+    ends = np.array([segment[:, 0] for segment in axes.collections[0].get_segments()])
+    error = size.std(axis=0, ddof=1)[order] / np.sqrt(len(some))
+    np.testing.assert_allclose(ends[:, 1] - ends[:, 0], 2 * 1.96 * error)
+    assert [label.get_text() for label in axes.get_yticklabels()] == [WEATHER[d] for d in order]
+    cohorts = plot.bars(some, by=COHORTS * 20).axes[0]
+    means = [size[k::3].mean(axis=0)[order] for k in range(3)]
+    np.testing.assert_allclose([bar.get_width() for bar in cohorts.patches], np.concatenate(means))
+    assert [text.get_text() for text in cohorts.get_legend().get_texts()] == [f"{name} (20)" for name in COHORTS]
+
+
+def test_a_beeswarm_has_a_dot_for_each_explanation_and_feature():
+    some = many()
+    axes = plot.beeswarm(some).axes[0]
+    dots = axes.collections[0]
+    R = np.array([e.variables.sum(axis=0) for e in some])
+    order = np.argsort(-abs(R).mean(axis=0))
+    places = np.array(dots.get_offsets())
+    np.testing.assert_allclose(places[:, 0].reshape(60, 5), R[:, order])
+    assert (abs(places[:, 1].reshape(60, 5) - np.arange(5)) < 0.5).all() and len(np.unique(places, axis=0)) == 300
+    values = np.array([e.values.mean(axis=0) for e in some])[:, order]
+    low, high = np.quantile(values, [0.05, 0.95], axis=0)
+    np.testing.assert_allclose(np.array(dots.get_array()).reshape(60, 5), np.clip((values - low) / (high - low), 0, 1))
+    assert dots.get_clim() == (0, 1)
+    constant = dataclasses.replace(some[0], values=np.ones_like(some[0].values))
+    assert set(plot.beeswarm([constant] * 3).axes[0].collections[0].get_array()) == {0.5}
+
+
+def test_horizons_are_rows_and_lags_are_columns():
+    model, x = forecast()
+    e = lrp.explain(model, x, target="all")
+    (image,) = [one for one in images(plot.horizons(e)) if one.get_array().shape == (6, 30)]
+    np.testing.assert_allclose(image.get_array(), e.relevance[:, ::-1])
+    assert image.axes.get_xlim() == (29.5, -0.5) and image.get_clim()[1] == pytest.approx(
+        np.quantile(abs(np.append(e.relevance, 0)), 0.99)
+    )
+    two = lrp.explain_all(model, [x, x[20:]], target="all")
+    (image,) = [one for one in images(plot.horizons(two)) if one.get_array().shape == (6, 30)]
+    np.testing.assert_allclose(image.get_array()[:, :10], (two[0].relevance[:, :19:-1] + two[1].relevance[:, ::-1]) / 2)
+    with pytest.raises(lrp.LrpError, match="target='all'"):
+        plot.horizons(lrp.explain(model, x))
+
+
+def test_predictions_are_rows_counted_back_from_each(rng):
+    model = lrp.Model([nets.lstm(rng, 2, 3), nets.dense(rng, 3, 1)], readout="every")
+    every = lrp.explain(model, rng.normal(size=(9, 2)), step="all")
+    (image,) = [one for one in images(plot.predictions(every)) if one.get_array().shape == (9, 9)]
+    rows = [[*every[k].relevance[k::-1], *[0] * (8 - k)] for k in range(9)]
+    np.testing.assert_allclose(image.get_array(), rows)
+    some = [explanation(4, 1, labels=days(900)[k : k + 4], seed=k) for k in range(500)]
+    figure = plot.predictions(some)
+    (image,) = [one for one in images(figure) if one.get_array().shape == (167, 4)]
+    np.testing.assert_allclose(image.get_array()[-1], np.mean([e.relevance[::-1] for e in some[-2:]], axis=0))
+    assert "a row is the mean of 3" in words(figure) and str(days(4)[-1]) in words(figure)
+
+
+def test_gates_are_those_of_the_trace():
+    model, x = forecast()
+    figure, found = plot.gates(model, x, units=[2, 0]), lrp.trace(model, x)
+    shown = {(line.axes.get_ylabel(), line.get_label()): line.get_ydata() for line in lines(figure, 30)}
+    assert len(shown) == 2 + 6 * 2
+    for unit in (0, 2):
+        np.testing.assert_array_equal(shown["forget gate f", f"unit {unit}"], found["0/f"][:, unit])
+        np.testing.assert_array_equal(shown["cell c", f"unit {unit}"], found["0/c"][:, unit])
+    for wrong in ([3], [-1], [0.5], []):
+        with pytest.raises(lrp.LrpError, match="units must be numbers from 0 to 2"):
+            plot.gates(model, x, units=wrong)
+    with pytest.raises(lrp.LrpError, match="layer must be one of '0', got '7'"):
+        plot.gates(model, x, layer="7")
+
+
+def test_gates_of_words_and_of_two_directions(rng):
+    embedding = lrp.Embedding(rng.normal(size=(3, 3)), vocabulary=["pad", "a", "b"], mask=0)
+    both = nets.two_way(rng, 3, 2, "concat", (nets.lstm, nets.gru))
+    model = lrp.Model([both, nets.dense(rng, 4, 2)], embedding=embedding)
+    said = words(plot.gates(model, "a pad b", layer="0/backward"))
+    assert "update gate z" in said and "cell" not in said and "a" in said.split("\n") and "pad" not in said
+
+
+@pytest.mark.parametrize("picture", [plot.memory, plot.bars, plot.beeswarm, plot.horizons, plot.predictions])
+def test_none_are_refused(picture):
+    with pytest.raises(lrp.LrpError, match="at least one explanation"):
+        picture([])
+
+
+@pytest.mark.parametrize("picture", [plot.memory, plot.bars])
+def test_labels_of_cohorts_are_checked(picture):
+    with pytest.raises(lrp.LrpError, match="one label for each of 60 explanations, got 2"):
+        picture(many(), by=["a", "b"])
+    with pytest.raises(lrp.LrpError, match="at most 10 different labels, got 60"):
+        picture(many(), by=range(60))
+
+
+def test_ten_thousand_results_are_drawn_in_two_seconds(rng):
+    """In the time of this process, whatever else the machine does."""
+    R = rng.normal(size=(10_000, 20, 5))
+    first = explanation(20, 5, WEATHER)
+    some = [dataclasses.replace(first, variables=one, relevance=one.sum(axis=1), values=one) for one in R]
+    plot.bars(some[:2])._repr_png_()
+    for picture in (plot.memory, plot.bars, plot.beeswarm):
+        began = time.process_time()
+        figure = picture(some)
+        figure._repr_png_()
+        assert time.process_time() - began < 2
+    assert len(figure.axes[0].collections[0].get_offsets()) == 5 * 2500 and "2500 of 10000" in words(figure)
+
+
+def test_dates_are_written_no_longer_than_needed():
+    for step, text in (("D", "2004-04-01"), ("M", "2005"), ("h", "2004-03-29\n12:00"), ("m", "2004-03-29\n00:15")):
+        figure = Figure()
+        axes = figure.subplots()
+        canvas.mark_steps(axes, np.datetime64("2004-03-29").astype(f"M8[{step}]") + np.arange(60), 60)
+        assert text in [label.get_text() for label in axes.get_xticklabels()]
+    assert parts.step_unit(days(3)) == "day" and parts.step_unit(None) == "step"
+    assert parts.step_unit(days(4)[[0, 1, 3]]) == "step" and parts.step_unit(days(4)[[1, 0]]) == "step"

@@ -1,0 +1,124 @@
+"""A series in the terminal and in HTML: a map with dates, names and units; what a regression is called."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import lrpnumpy as lrp
+from lrpnumpy.result import ReferenceLedger
+from lrpnumpy.show import html, latex, terminal
+
+NAMES = ("rain", "temp")
+
+
+def flood(T=6, **settings):
+    """Rain of the last but one step has raised it, and cold of the second has lowered it."""
+    variables = np.zeros((T, 2))
+    values = np.zeros((T, 2))
+    variables[-min(T, 2), 0], values[-min(T, 2), 0], variables[1 % T, 1] = 4.0, 31.5, -2.0
+    given = {
+        "features": NAMES,
+        "classes": ("discharge",),
+        "output_unit": "mm",
+        "labels": np.datetime64("2005-04-01") + np.arange(T),
+        **settings,
+    }
+    score = np.array([3.2])
+    return lrp.Explanation(variables.sum(axis=1), score, 0, "lrp-all", variables, values=values, **given)
+
+
+def test_what_a_regression_is_called():
+    e = flood()
+    assert terminal.title(e) == "lrp-all: discharge 3.2 mm" and e.prediction == "discharge 3.2 mm"
+    for text in (str(e), e._repr_html_(), latex.document(e)):
+        assert "discharge 3.2 mm" in text
+    assert '"prediction": "discharge 3.2 mm"' in e.to_json()
+    assert terminal.title(flood(classes=None, output_unit=None)) == "lrp-all: score 3.2"
+    assert terminal.title(replace(e, options={"windows": 500})) == "lrp-all: discharge 3.2 mm, mean of 500 windows"
+    two = replace(e, scores=np.array([1.0, 3.2]), target=1, classes=None)
+    assert two.prediction == "output 1 3.2 mm" and terminal.title(two) == "lrp-all: output 1 3.2 mm"
+
+
+@pytest.mark.parametrize(("reference", "says"), [(1.3, "1.9 mm above"), (5.1, "1.9 mm below")])
+def test_the_reference(reference, says):
+    e = replace(flood(), ledger=ReferenceLedger(2.0, 3.2, reference, 0.0))
+    assert e.prediction == f"discharge 3.2 mm, {says} the reference" and says in str(e) and says in html.fragment(e)
+
+
+def test_a_class_is_called_as_before():
+    e = replace(flood(), scores=np.array([1.0, -1.0]), classes=("yes", "no"), output_unit=None)
+    assert terminal.title(e) == "lrp-all: why 'yes'?  score 1, predicted"
+    e = replace(e, probabilities=np.array([0.9, 0.1]))
+    assert terminal.title(e) == "lrp-all: why 'yes'?  score 1, probability 90.0%, predicted"
+    assert not e.is_regression and flood().is_regression
+
+
+def test_the_map_of_the_terminal():
+    lines = terminal.render(flood(30), "never", width=80).splitlines()
+    rain, temp, axis, note = lines[2:6]
+    assert rain.split() == ["rain", "█", "+4"] and temp.split() == ["temp", "▒", "-2"]
+    assert rain.index("█") - temp.index("▒") == 27  # the last but one step, and the second
+    assert axis.split() == ["2005-04-01", "2005-04-30"] and "░ to ▓ negative" in note
+    assert any("rain 31.5: +4" in line and "2005-04-29" in line for line in lines)
+
+
+def test_colours_are_relevance_and_blocks_are_values():
+    text = terminal.render(flood(30), "truecolor", width=80)
+    red = re.findall(r"\x1b\[48;2;214;40;40;[0-9;]*m(.)\x1b", text)
+    assert red == ["█"]  # the most rain has the most relevance
+    bare = re.sub(r"\x1b\[[0-9;]*m", "", text)
+    assert "▁" * 28 + "█▁" in bare and "blocks are values" in bare
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_long_series_share_columns(width):
+    text = terminal.render(flood(2000), "never", width=width)
+    table = text.split("\n\n")[1].splitlines()
+    assert max(map(len, table[:-1])) <= width and "each column is the sum of" in table[-1]
+    assert "(12 of 2000 steps shown" in text and len(text.splitlines()) < 30
+
+
+def test_many_features():
+    T, D = 4, 60
+    variables = np.arange(T * D, dtype=float).reshape(T, D)
+    names = tuple(f"$x_{{{d}}}$ " + "long" * 20 for d in range(D))
+    e = replace(flood(T), relevance=variables.sum(axis=1), variables=variables, values=variables, features=names)
+    text = terminal.render(e, "never", width=80)
+    assert "36 features of less relevance are left out" in text and "$x_{59}$" in text and "$x_{0}$" not in text
+    assert "36 features" in html.fragment(e)
+
+
+def test_one_step_shows_features():
+    e = flood(1)
+    assert e.by_feature().tokens == NAMES and len(e.by_feature()) == 2
+    text = terminal.render(e, "never", width=80)
+    assert re.search(r"0  rain +\+4 .*value 31.5", text) and "sum of" not in text
+    assert "rain" in html.fragment(e) and flood().by_feature().tokens is None
+
+
+def test_without_relevance_per_variable():
+    e = replace(flood(), variables=None)
+    assert "relevance" in terminal.render(e, "never", width=80).splitlines()[2]
+    assert "relevance" in html.fragment(e)
+
+
+def test_control_characters_never_reach_the_terminal():
+    e = replace(flood(), features=("\x1b[2J", "b"), labels=np.array(["\x1b[2J"] * 6))
+    assert "\x1b" not in terminal.render(e, "never", width=80)
+
+
+def test_html():
+    page = html.page(flood(6, features=("<b>rain", "temp")))
+    cells = re.findall(r'fill="([^"]*)" fill-opacity="([^"]*)"><title>([^<]*)<', page)
+    assert cells[0] == ("rgb(214,40,40)", "0.85", "2005-04-05: &lt;b&gt;rain 31.5, relevance +4") and len(cells) == 2
+    assert page.count("<polyline") == 2 and "<b>" not in page
+    assert "each cell is the sum of 5 days" in html.page(flood(2000))
+
+
+def test_comparisons_of_series():
+    found = lrp.Comparison((flood(100), replace(flood(100), method="gradient")))
+    text = terminal.render_comparison(found, "never", width=80)
+    assert text.startswith("discharge 3.2 mm") and "step" in text and "(30 of 100 steps shown" in text
+    assert html.comparison_fragment(found).count("<svg") == 2
