@@ -18,6 +18,7 @@ import lrpnumpy as lrp
 from lrpnumpy.files import hydrology, modules, onnx_layers, torch_chain, torch_modules
 from lrpnumpy.files.keras_layers import KNOWN
 
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 PAGE = Path(__file__).parents[2] / "docs" / "opens.md"
 TORCH = {
     *torch_modules.NAMES.values(), "LSTMCell", "GRUCell", "RNNCell", *modules.ACTIVATIONS, *modules.PROBABILITIES,
@@ -63,7 +64,7 @@ def of_onnx(path):
     import onnx
 
     model = onnx.load(path, load_external_data=False)
-    version = f"{model.producer_name} {model.producer_version}".strip() or "onnx"
+    version = f"{model.producer_name} {model.producer_version}".split("+")[0].strip() or "onnx"
     kinds = {node.op_type for node in model.graph.node}
     return [Note(("ONNX", kind, version, f"opset {model.opset_import[0].version}")) for kind in kinds]
 
@@ -104,6 +105,16 @@ def of_file(path, found_modules):
         return []
 
 
+def of_fixtures():
+    """What is in the files of tests/fixtures, which older versions wrote, and whose scores tests/ compares."""
+    found = []
+    for rows in sorted([*FIXTURES.glob("*/scores.json"), *FIXTURES.glob("*/expected.json")]):
+        for name in json.loads(rows.read_text()):
+            if rows.parent.name not in ("torch", "torchsave", "reference", "native") and (rows.parent / name).exists():
+                found += of_file(rows.parent / name, ())
+    return found
+
+
 def parse(text):
     """The rows of the page: (framework, layer) to versions, ways, since; and the layers without a row."""
     rows, unseen, framework = {}, {}, ""
@@ -135,7 +146,7 @@ def page(rows):
 def write(notes):
     """Add notes to the page."""
     rows, _ = parse(PAGE.read_text()) if PAGE.exists() else ({}, {})
-    for framework, layer, version, way in notes:
+    for framework, layer, version, way in {*notes, *of_fixtures()}:
         versions, ways, since = rows.get((framework, layer), (set(), set(), lrp.__version__))
         rows[framework, layer] = versions | {version}, ways | {way}, since
     PAGE.write_text(page(rows))
