@@ -1,6 +1,7 @@
 """Which layer of which framework opens: the table docs/opens.md, made of what the tests of this folder open.
 
-    python -m pytest tests/interop --opens
+    python -m pytest tests/interop --opens     # with the frameworks
+    python -m tests.interop.opens              # without: write the page again after a change to the lists of layers
 
 Every file and every live module that a test opens is noted, with the layers in it and the version that wrote it. The
 notes of a test that passes go into the table: there the scores were the framework's. So a new case needs nothing but a
@@ -61,8 +62,10 @@ def of_keras(path):
 
 def of_onnx(path):
     """The operations in an ONNX file, and what wrote it."""
-    import onnx
-
+    try:
+        import onnx
+    except ImportError:
+        return []
     model = onnx.load(path, load_external_data=False)
     version = f"{model.producer_name} {model.producer_version}".split("+")[0].strip() or "onnx"
     kinds = {node.op_type for node in model.graph.node}
@@ -150,3 +153,7 @@ def write(notes):
         versions, ways, since = rows.get((framework, layer), (set(), set(), lrp.__version__))
         rows[framework, layer] = versions | {version}, ways | {way}, since
     PAGE.write_text(page(rows))
+
+
+if __name__ == "__main__":  # the lists of layers have changed: write the page again, with the rows that it has
+    write(())
