@@ -359,6 +359,17 @@ def test_layers_of_a_functional_model_in_any_order(tmp_path):
     assert [type(item).__name__ for item in model.layers] == ["LSTM", "Dense"]
 
 
+@pytest.mark.parametrize("mode, kind", [("concat", "Concat"), ("sum", "Add"), ("mul", "Multiply"), ("ave", "Average")])
+def test_joins_of_keras_1(tmp_path, mode, kind):
+    layers = copy.deepcopy([NUMBERS, lstm(3), lstm(3), layer("Merge", mode=mode, concat_axis=-1)])
+    path = written(tmp_path / "model.h5", layers, functional=functional(layers, {1: [0], 2: [0], 3: [1, 2]}))
+    assert kinds(files.load(path))[-1] == kind
+    layers[-1]["config"]["mode"] = "cos"
+    path = written(tmp_path / "model.h5", layers, functional=functional(layers, {1: [0], 2: [0], 3: [1, 2]}))
+    with pytest.raises(lrp.WeightFileError, match="mode must be one of concat, sum, ave, mul, max, it is cos"):
+        files.load(path)
+
+
 @pytest.mark.parametrize("training", [None, False, True])
 def test_dropout_that_goes_on_after_training_is_left_out_and_said(tmp_path, training):
     layers = copy.deepcopy([NUMBERS, lstm(), dense()])
@@ -455,7 +466,7 @@ def test_words_and_numbers_that_are_looked_up(tmp_path):
 def test_arrays_that_a_file_only_promises(tmp_path):
     """A number beyond a row, and features beyond all arrays, make no array larger than the limits."""
     path = written(tmp_path / "model.h5", words_before("IntegerLookup", vocabulary=[99_999]))
-    with pytest.raises(lrp.WeightFileError, match="max_bytes|limit"):
+    with pytest.raises(lrp.WeightFileError, match=r"max_bytes|limit"):
         files.load(path, max_bytes=100_000)
     message = refused(tmp_path, start(None, 2**30), layer("Rescaling", scale=1.0, offset=0.0))
     assert "over the limit of 1,000,000" in message
