@@ -262,7 +262,7 @@ def test_live_modules_that_are_no_chain():
         for given in (x, x[0], x.transpose(0, 1)):
             try:
                 with torch.no_grad():
-                    y = module(given).numpy()
+                    y = module(given, *([torch.tensor([7])] if name == "packed" else [])).numpy()
                 break
             except (RuntimeError, AssertionError):
                 continue
@@ -284,6 +284,35 @@ def test_files_of_torch_save(tmp_path):
             model = files.load(tmp_path / name, **row["load"])
         x = np.asarray(row["x"])
         close(lrp.predict(model, x if model.embedding is not None else x.astype("f4")), row["scores"], tol=1e-5)
+
+
+def test_everything_without_arrays(tmp_path):
+    """Each activation and each Dropout of torch.nn that is known, in a whole module and in a live one."""
+    torch = pytest.importorskip("torch")
+    from interop import livemodules
+
+    from lrpnumpy.files import modules
+
+    x = torch.randn(6, livemodules.D)
+    for k, name in enumerate((*modules.ACTIVATIONS, *modules.NOTHING)):
+        module = livemodules.Headed(getattr(torch.nn, name)(), cell=torch.nn.GRU if k % 2 else torch.nn.LSTM).eval()
+        with torch.no_grad():
+            y = module(x[None])[0].numpy()
+        torch.save(module, tmp_path / "model.pt")
+        for model in (files.from_torch(module), files.load(tmp_path / "model.pt", readout="last")):
+            close(lrp.predict(model, x.numpy()), y, tol=1e-5)
+    celled = livemodules.Celled().eval()
+    torch.save(celled, tmp_path / "model.pt")
+    for model in (files.from_torch(celled), files.load(tmp_path / "model.pt", readout="last", nonlinearity="tanh")):
+        assert model.output == "softmax"
+        close(lrp.predict(model, x.numpy()), celled.fc(_states(torch, celled, x))[0].detach().numpy(), tol=1e-5)
+
+
+def _states(torch, celled, x):
+    h = torch.zeros(1, 4)
+    for row in x:
+        h = celled.cell(row[None], h)
+    return h
 
 
 def test_other_ways_to_save_a_module(tmp_path):
