@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrpnumpy.checks import LrpError
+from lrpnumpy.corpus import columns
+from lrpnumpy.corpus.lines import fields
 from lrpnumpy.corpus.record import Chunk, too_long
 from lrpnumpy.corpus.sources import sequence
 from lrpnumpy.encode import Encoded, encode
@@ -18,6 +20,7 @@ from lrpnumpy.explain import run as explain_encoded
 from lrpnumpy.kernels import compile as kernels
 from lrpnumpy.methods.base import Request
 from lrpnumpy.model import Input, Model
+from lrpnumpy.result import Mark
 from lrpnumpy.results import Explanations
 
 
@@ -31,6 +34,7 @@ class Job:
     kind: str  # of the source
     field: str | None
     longest: int
+    columns: tuple[str, ...] = ()  # fields of the records that are kept beside the explanations
 
 
 class Part(NamedTuple):
@@ -70,15 +74,19 @@ def fresh(model: Model) -> Model:
 
 def explain_chunk(job: Job, chunk: Chunk) -> Part:
     """Explain the records that can be, on one thread, and say of the others why not."""
-    numbers, encoded, rejected = [], [], []
+    numbers, encoded, rejected, beside = [], [], [], []
     for number, record in enumerate(chunk.records, chunk.first):
         try:
             encoded.append(_encoded(job, record))
             numbers.append(number)
+            beside.append(fields(record, job.columns) if job.columns else ())
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
             rejected.append((number, str(error)[:500].rstrip(".")))
     found = explain_encoded(job.model, encoded, job.request, job.target, None, 1, progress=False)
-    return Part({"records": np.array(numbers, np.int64), **_arrays(found)}, rejected, _doubtful(found))
+    out = {"records": np.array(numbers, np.int64), **_arrays(found)}
+    for k, name in enumerate(job.columns):
+        out |= columns.arrays(name, (values[k] for values in beside))
+    return Part(out, rejected, _doubtful(found))
 
 
 def _encoded(job: Job, record: Any) -> Encoded:
@@ -149,12 +157,21 @@ def _words_and_marks(port: Input, records: list[Encoded]) -> dict[str, np.ndarra
     """The words of one input, where it has a vocabulary, and the marks of its steps, where there may be some."""
     out = {}
     if port.marks:
-        none = np.empty(0, np.uint8)
-        marks = ((one.marks, one.length) for one in records)
-        out["marks"] = np.concatenate([none, *(np.zeros(n, np.uint8) if m is None else m for m, n in marks)])
+        out["marks"] = _marks(port, records)
     if port.embedding is not None and port.embedding.vocabulary is not None:
         out |= _words([one.tokens or ("",) * one.length for one in records])  # without words where vectors came in
     return out
+
+
+def _marks(port: Input, records: list[Encoded]) -> np.ndarray:
+    """The marks of all records one behind the other; at once where all are whole token ids, as most corpora are."""
+    none = np.empty(0, np.uint8)
+    embedding, whole = port.embedding, all(one.ids is not None and len(one.ids) == one.length for one in records)
+    if embedding is not None and port.pad is None and whole:
+        ids = np.concatenate([none, *(one.ids for one in records)])
+        return (ids == embedding.unknown_row) * np.uint8(Mark.UNKNOWN)
+    every = ((one.marks, one.length) for one in records)
+    return np.concatenate([none, *(np.zeros(length, np.uint8) if marks is None else marks for marks, length in every)])
 
 
 def _words(tokens: list[tuple[str, ...]]) -> dict[str, np.ndarray]:

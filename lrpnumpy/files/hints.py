@@ -61,7 +61,10 @@ class Hints:
         "FILE",
     )
     unknown: str | int | None = hint(
-        "the word, or the row, that stands for every word not in the vocabulary; False leaves such words out", str
+        "the word, or the row, that stands for every word not in the vocabulary; False (on the command line '') leaves "
+        "such words out",
+        lambda text: text or False,
+        "WORD",
     )
     lowercase: bool | None = hint("whether words are looked up in lower case", True)
     tokenizer: Any = hint(

@@ -117,7 +117,7 @@ def _other(path: Path, head: bytes, size: int, asked: Asked) -> Report:
     if safetensors.recognised(head, size):
         return _torch(path, "PyTorch arrays in safetensors", safetensors.Safetensors(str(path), budget), asked)
     if head[:1] == b"\x80" or head[:2] in (b"(d", b"cc", b"c_", b"ct"):
-        raise file.error("", "is a pickle, but not one of torch.save; nothing else is read from pickles")
+        raise file.error("", torchsave.OTHER_PICKLE)
     raise file.error("", f"is of a kind that is not known; supported are {SUPPORTED}")
 
 
@@ -152,6 +152,8 @@ def _zip(path: Path, budget: Budget, asked: Asked) -> Report:
             return _keras(path, archive, keras3.read_archive(archive, asked), asked)
         _refuse(archive, which=asked.which)
         if not all(name.endswith(".npy") for name in archive.members):
+            if any(name.endswith("data/weights/model_weights_config.json") for name in archive.members):
+                raise archive.error("", f"is a program of torch.export; {torchsave.SAVE_STATE}")
             shown = ", ".join(list(archive.members)[:10])
             raise archive.error(
                 "", f"is a zip archive of a kind that is not known, with {shown}; supported are {SUPPORTED}"
