@@ -121,6 +121,10 @@ class Request(NamedTuple):
         return {**self.options.shown(), "unit": self.unit, "versus": self.versus, "step": self.step}
 
 
+def keep_nothing(request: Request) -> None:
+    """What a method keeps of its forward pass that only wants the scores."""
+
+
 @dataclass(eq=False)
 class Columns:
     """Results of some sequences: packed rows (R, …) or one row a sequence (n, …); with target "all" axis C first."""
