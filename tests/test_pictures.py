@@ -203,9 +203,7 @@ def test_horizons_are_rows_and_lags_are_columns():
     e = lrp.explain(model, x, target="all")
     (image,) = [one for one in images(plot.horizons(e)) if one.get_array().shape == (6, 30)]
     np.testing.assert_allclose(image.get_array(), e.relevance[:, ::-1])
-    assert image.axes.get_xlim() == (29.5, -0.5) and image.get_clim()[1] == pytest.approx(
-        np.quantile(abs(np.append(e.relevance, 0)), 0.99)
-    )
+    assert image.axes.get_xlim() == (29.5, -0.5)
     two = lrp.explain_all(model, [x, x[20:]], target="all")
     (image,) = [one for one in images(plot.horizons(two)) if one.get_array().shape == (6, 30)]
     np.testing.assert_allclose(image.get_array()[:, :10], (two[0].relevance[:, :19:-1] + two[1].relevance[:, ::-1]) / 2)

@@ -35,8 +35,9 @@ def memory(
     """How far back relevance lies: its magnitude at each lag before the prediction, over many explanations.
 
     The line is the mean, the bands hold the middle half and the middle nine tenths, and a mark says within how many
-    steps of the prediction half of it lies. With `by`, one label for each explanation (season, cohort, true class),
-    there is a line for each group, with its 95 % interval.
+    steps of the prediction half of it lies. Where the mean falls below a thirtieth of its largest value, the axis is
+    logarithmic. With `by`, one label for each explanation (season, cohort, true class), there is a line for each group,
+    with its 95 % interval.
     """
     signed, first, count, same = _by_lag(many, "memory")
     lags = np.abs(signed)
@@ -61,7 +62,7 @@ def memory(
             ax.plot(steps, mean, color=color, label=f"{short(name)} ({len(some)}): {says}")
             ax.axvline(half, color=color, linestyle="--", linewidth=1)
     ax.set_xlim(0, max(1, len(steps) - 1))
-    ax.set_ylim(bottom=0)
+    _set_height(ax, *(mean_and_error(lags[rows])[0] for rows in groups.values()))
     legend(ax)
     ax.set_xlabel(f"{unit}s before the prediction", fontsize=FONT - 2)
     ax.set_ylabel(unit_label("|relevance|", first), fontsize=FONT - 2, parse_math=False)
@@ -164,6 +165,16 @@ def _quantiles(rows: np.ndarray, shares: list[float]) -> np.ndarray:
         return np.quantile(rows, shares, axis=0)
     columns = [column[np.isfinite(column)] for column in rows.T]
     return np.array([np.quantile(column, shares) if len(column) else [0.0] * len(shares) for column in columns]).T
+
+
+def _set_height(ax: Axes, *means: np.ndarray) -> None:
+    """Limits of the axis of y: from 0, or logarithmic where curves fall so far that their end could not be seen."""
+    low, high = min(mean.min() for mean in means), max(mean.max() for mean in means)
+    if low > high / 30 or high == 0:
+        ax.set_ylim(bottom=0)
+        return
+    ax.set_yscale("log", nonpositive="clip")
+    ax.set_ylim(bottom=max(low / 3, high / 1e4))
 
 
 def _half(mean: np.ndarray) -> int:
