@@ -378,6 +378,7 @@ def test_phrases_count_in_what_was_passed_in(path):
     [
         (5, r"pad must be \(length, side, value\)"),
         ((5, "pre"), r"pad must be \(length, side, value\)"),
+        ((2**40, "pre", 0), "length of pad must be at most 1,000,000"),
         ((0, "pre", 0), "length of pad must be a whole number of at least 1"),
         ((5, "left", 0), "side of pad must be one of 'pre', 'post'"),
         ((5, "pre", 6), "value of pad must be a token id from 0 to 5, got 6"),
@@ -476,6 +477,8 @@ def test_every_function_takes_the_same_hints():
         assert every <= set(inspect.signature(function).parameters)
         assert all(f"    {name}: " in function.__doc__ for name in every)
     assert every - set(inspect.signature(lrp.from_torch).parameters) == {"which", "config", "custom"}
+    names = {"vocabulary", "unknown", "lowercase", "tokenizer", "pad", "features", "classes", "output"}
+    assert names <= set(inspect.signature(lrp.from_keras).parameters)
     for command in ("explain", "corpus", "inspect", "convert"):
         given = {"explain": [], "corpus": ["a", "b"], "inspect": ["a"], "convert": ["a", "b"]}[command]
         options = vars(parser().parse_args([command, *given]))
@@ -499,6 +502,8 @@ def test_the_command_line_takes_words(path, tmp_path, capsys):
     assert main(["explain", "The blorf!", "--model", str(path), *said, "--target", "bad"]) == 0
     shown = capsys.readouterr().out
     assert "<pad>×3 the blorf[?]" in shown and "why 'bad'?" in shown
+    assert main(["explain", "The blorf!", "--model", str(path), *said, "--unknown", ""]) == 0
+    assert "<pad>×4 the blorf[?]" in capsys.readouterr().out
     assert main(["inspect", str(path), *said]) == 0
     assert "filled up to 5 steps" in capsys.readouterr().out
 

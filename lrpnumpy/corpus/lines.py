@@ -6,7 +6,7 @@ import gzip
 import json
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -81,23 +81,35 @@ def text(line: bytes) -> str:
 
 def value(line: bytes, field: str | None, several: bool = False) -> Any:
     """The sequence in a line of JSON: the line itself, or a field of it; with `several`, an object of sequences."""
-    try:
-        found = json.loads(_decoded(line))
-    except LrpError:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise LrpError(f"a line must be JSON, got: {str(error)[:200]}") from None
-    where = "a line"
-    if field is not None:
-        if not isinstance(found, dict) or field not in found:
-            raise LrpError(f"a line must be a JSON object with the field {field!r}, got {_named(found)}")
-        where, found = f"the field {field!r}", found[field]
+    found = member(line, field)
+    where = "a line" if field is None else f"the field {field!r}"
     if several and isinstance(found, dict):
         return found
     if not isinstance(found, (str, list)):
         advice = "; say which field is meant" if isinstance(found, dict) and field is None else ""
         raise LrpError(f"{where} must be a string or a list of words, ids or numbers, got {_named(found)}{advice}")
     return found
+
+
+def fields(line: bytes, names: Sequence[str]) -> list[Any]:
+    """Fields of a line of JSON that has been read before; None for one that it does not have."""
+    found = json.loads(line)
+    return [found.get(name) if isinstance(found, dict) else None for name in names]
+
+
+def member(line: bytes, field: str | None) -> Any:
+    """A line of JSON, or a field of it."""
+    try:
+        found = json.loads(_decoded(line))
+    except LrpError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise LrpError(f"a line must be JSON, got: {str(error)[:200]}") from None
+    if field is None:
+        return found
+    if not isinstance(found, dict) or field not in found:
+        raise LrpError(f"a line must be a JSON object with the field {field!r}, got {_named(found)}")
+    return found[field]
 
 
 def _decoded(line: bytes) -> str:

@@ -18,9 +18,10 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, WeightFileError
 from lrpnumpy.files import onnx_layers
-from lrpnumpy.files.onnx_constants import Dim, Spread, Unknown, fold, sizes
+from lrpnumpy.files.onnx_constants import Spread, Unknown, fold
 from lrpnumpy.files.onnx_flow import Flow, Network, Refused
 from lrpnumpy.files.onnx_graph import OWN_DOMAINS, Graph, Node, Port, parse
+from lrpnumpy.files.onnx_sizes import Dim, sizes
 from lrpnumpy.files.safe import MAX_BYTES, Budget, Source, open_file, size_of
 from lrpnumpy.files.simpler import simpler
 from lrpnumpy.layers import Activation, Layer
@@ -149,7 +150,10 @@ class _Run(Network):
                 steps = next((key for key, name in self.stepped.items() if self.sizes[name].steps), None)
                 if steps is None:
                     self.refuse("cannot be the lengths of series where there is none")
-                self.values[port.name] = Spread(sizes([steps]))
+                is_open = isinstance(self.batch, Dim)
+                self.values[port.name] = (
+                    Spread(sizes([steps]), (self.batch,)) if is_open else sizes([steps]).repeat(self.batch)  # type: ignore[arg-type]
+                )
                 self.warnings[
                     f"the input {port.name[:80]!r} is left out, it is taken for the lengths of the series: give each "
                     "series at its own length, without padding"
