@@ -24,9 +24,9 @@ def draw(folder: Path) -> Iterator[tuple[Path, Any]]:
         if file:
             (folder / file).parent.mkdir(exist_ok=True)
             names["figure"].savefig(folder / file, dpi=80)
-            Image.open(folder / file).convert("RGB").quantize(256, kmeans=1).save(
-                folder / file, optimize=True
-            )  # half the size
+            with Image.open(folder / file) as image:  # 256 colours take half the room
+                small = image.convert("RGB").quantize(256, kmeans=1)
+            small.save(folder / file, optimize=True)
             yield folder / file, names["figure"]
 
 
