@@ -113,8 +113,8 @@ def _divide(
     lengths = [[0.1 + 0.22 * min(BARS, len(part.features))] for part in vectors]
     whole = max(stacked_height(some) for some in (heights, lengths) if some)
     ax = axes_for(ax, width, whole + 1.0)
-    stacks = stack(ax, heights, 0, 0.66 if vectors else 0.97, whole)
-    bars = stack(ax, lengths, 0.84 if heights else 0, 1, whole)
+    stacks = stack(ax, heights, 0, 0.62 if vectors else 0.97, whole)
+    bars = stack(ax, lengths, 0.86 if heights else 0, 1, whole)
     return ax, stacks, [one for group in bars for one in group]
 
 
@@ -150,7 +150,7 @@ def _finished(ax: Axes, e: Explanation, image: Any, vectors: list[Shown], bars: 
             place.set_title(short(part.name), loc="left", fontsize=FONT - 1, parse_math=False)
     if image is not None:
         whole = ax.get_window_extent().height / figure_of(ax).dpi
-        left = 0.7 if vectors else 0.985
+        left = 0.645 if vectors else 0.985
         color_scale(ax, image, (left, 0.0, 0.014, min(1.0, 2.5 / whole)), unit_label("relevance", e))
     one_step = "" if image is not None else "  One step: what is explained are features."
     set_title(ax, title(e) + one_step)
