@@ -46,7 +46,7 @@ def scaler_of(
 
 
 def names_of(value: Any, size: int) -> tuple[str, ...] | None:
-    """The names of the features that a scaler of scikit-learn was fitted on, if these are as many as the model takes."""
+    """Names of the features that a scaler of scikit-learn was fitted on, if these are as many as the model takes."""
     known = getattr(value, "feature_names_in_", None)
     return None if known is None or len(known) != size else tuple(map(str, known))
 
