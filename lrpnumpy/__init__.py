@@ -3,8 +3,9 @@
 from typing import TYPE_CHECKING, Any
 
 from lrpnumpy.checks import AssumptionWarning, LrpError, RelevanceWarning, WeightFileError
+from lrpnumpy.cite import cite
 from lrpnumpy.explain import compare, explain, explain_all
-from lrpnumpy.files import convert, from_torch, inspect, load, save
+from lrpnumpy.files import convert, from_keras, from_torch, inspect, load, save
 from lrpnumpy.layers import (
     GRU,
     LSTM,
@@ -55,6 +56,7 @@ from lrpnumpy.windows import explain_windows
 
 if TYPE_CHECKING:
     from lrpnumpy.corpus import explain_bag, explain_corpus, open_explanations
+    from lrpnumpy.evaluate import rank_methods
     from lrpnumpy.show import plot
 
 __version__ = "0.1.0"
@@ -108,6 +110,7 @@ __all__ = [
     "Transpose",
     "TwoClasses",
     "WeightFileError",
+    "cite",
     "compare",
     "convert",
     "explain",
@@ -115,6 +118,7 @@ __all__ = [
     "explain_bag",
     "explain_corpus",
     "explain_windows",
+    "from_keras",
     "from_torch",
     "inspect",
     "load",
@@ -123,6 +127,7 @@ __all__ = [
     "plot",
     "predict",
     "predict_all",
+    "rank_methods",
     "reconstruction_error",
     "save",
     "trace",
@@ -130,11 +135,15 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """What is for corpora and pictures is loaded when it is first asked for: the import stays light."""
+    """What is for corpora, pictures and evaluation is loaded when it is first asked for: the import stays light."""
     if name == "plot":
         from lrpnumpy.show import plot
 
         return plot
+    if name == "rank_methods":
+        from lrpnumpy.evaluate import rank_methods
+
+        return rank_methods
     if name not in ("explain_bag", "explain_corpus", "open_explanations"):
         raise AttributeError(f"module 'lrpnumpy' has no attribute {name!r}")
     from lrpnumpy import corpus

@@ -86,7 +86,7 @@ class Encoded(NamedTuple):
             return self.whole.marks
         embedding: Any = self.embedding
         unknown = embedding.unknown_row if self.ids is not None else -1
-        if self.kept is None and self.added == (0, 0) and not (unknown >= 0 and np.any(self.ids == unknown)):
+        if self.kept is None and self.added == (0, 0) and not (unknown >= 0 and unknown in self.ids):  # type: ignore[operator]
             return None
         found = np.full(self.length, Mark.PADDING, np.uint8)
         seen = slice(None) if self.kept is None else self.kept

@@ -10,7 +10,7 @@ import numpy as np
 from lrpnumpy import asked
 from lrpnumpy.checks import LrpError
 from lrpnumpy.encode import Encoded, encode, encode_all, packed
-from lrpnumpy.methods import METHODS, find, with_users
+from lrpnumpy.methods import COSTLY, METHODS, find, with_users
 from lrpnumpy.methods.base import Columns, Request, Unit, answer
 from lrpnumpy.model import Model, is_recurrent
 from lrpnumpy.packed import Batch, Packed
@@ -32,6 +32,8 @@ def run(
     progress: bool | None = None,
 ) -> Explanations:
     """The explanations of encoded sequences: what `explain`, `explain_all` and the corpus have in common."""
+    if request.method.settle is not None:
+        request = request.method.settle(request, model, encoded)
     targets = asked.targets(model, target, len(encoded))
     every_class = isinstance(targets, str)
     if request.versus is not None and isinstance(targets, np.ndarray) and (targets == request.versus).any():
@@ -242,11 +244,12 @@ def compare(
     spans: Sequence[tuple[int, int]] | None = None,
     **options: Any,
 ) -> Comparison:
-    """Several methods on one input, all by default; each gets those of the options that it has."""
+    """Several methods on one input, by default all but shapley; each gets those of the options that it has."""
     if isinstance(step, str):
         raise LrpError(f"step must be an integer here, to compare methods on one prediction, got {step!r}.")
     if methods is None:
-        methods = [name for name in METHODS if name != "occlusion-p" or model.output != "linear"]
+        left_out = (*COSTLY, *(["occlusion-p"] if model.output == "linear" else []))
+        methods = [name for name in METHODS if name not in left_out]
     common: dict[str, Any] = {"versus": versus, "step": step, "spans": spans}
     found = []
     for method in methods:

@@ -32,6 +32,7 @@ from lrpnumpy.scaling import names_of, scaler_of
 
 READOUTS = ("last", "mean", "max", "last-row", "every")
 OUTPUTS = ("linear", "softmax", "sigmoid")
+MOST_PADDED = 1_000_000  # steps
 INPUT = "x"  # name of the input
 READOUT = "readout"  # name of the node of a readout
 UNITS = ":units"  # name of the node that has the scores in the user's units; no other can have it
@@ -426,6 +427,8 @@ def _checked_pad(pad: Any, embedding: Embedding | None) -> tuple[int, str, float
     if isinstance(pad, str) or not isinstance(pad, Sequence) or len(pad) not in (3, 4):
         raise LrpError(f"Input: pad must be (length, side, value), for example (100, 'pre', 0), got {pad!r}.")
     length, value = whole(pad[0], "Input: length of pad", 1), pad[2]
+    if length > MOST_PADDED:  # from a file, it would fill the memory at the first input
+        raise LrpError(f"Input: length of pad must be at most {MOST_PADDED:,}, got {length}.")
     side, cut = (
         one_of(one, "Input: side of pad", ("pre", "post")) for one in (pad[1], pad[-1 if len(pad) == 4 else 1])
     )

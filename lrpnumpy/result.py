@@ -83,7 +83,8 @@ class ReferenceLedger:
     @property
     def total(self) -> Any:
         """reference + inputs + gap: f_c(x)."""
-        return self.reference + self.inputs + self.gap
+        with np.errstate(all="ignore"):
+            return self.reference + self.inputs + self.gap
 
     @property
     def entries(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import lrpnumpy as lrp
 from lrpnumpy.methods import METHODS
 
 LRP = [name for name, method in METHODS.items() if method.kind == "lrp"]
-QUICK = {"integrated-gradients": {"nodes": 5}}  # options with which a slow method is quick
+QUICK = {"integrated-gradients": {"nodes": 5}, "shapley": {"players": 3}}  # options with which a slow method is quick
 THIRD = lrp.Rule("third", lambda gate, signal, eps: (gate * 0 + 0.25, signal * 0 + 0.5))
 
 
@@ -38,7 +38,7 @@ def the_ledger_adds_up(model, records, target, rules=(*LRP, THIRD), epsilons=(0.
         for method in rules:
             for eps in epsilons:
                 for share_bias in (False, True):
-                    options = {"eps": eps, "share_bias": share_bias}
+                    options = {"eps": eps, "share_bias": share_bias, "gamma": 0.5 if eps == 0.2 else 0}
                     for values, found in zip(
                         records,
                         lrp.explain_all(model, [plain(model, r) for r in records], method, target, **options),

@@ -390,8 +390,8 @@ def fraction(a, b):
 class Relevance:
     """LRP; what it keeps of a recurrent layer is the relevance of each h_t, c_t and pre-activation z_t."""
 
-    def __init__(self, rule, eps, share_bias, layers):
-        self.rule, self.eps, self.share_bias = rule, eps, share_bias
+    def __init__(self, rule, eps, share_bias, layers, gamma=0.0):
+        self.rule, self.eps, self.share_bias, self.gamma = rule, eps, share_bias, gamma
         self.biases, self.stabiliser, self.initial_state, self.largest = [0.0] * layers, 0.0, 0.0, 0.0
 
     def stabiliser_of(self, z):
@@ -453,8 +453,12 @@ class Relevance:
     def dense(self, n, layer, seen, R):
         R_x = np.zeros_like(seen["x"])
         for t, (x, z) in enumerate(zip(seen["x"], seen["z"], strict=True)):
-            # the activation passes relevance on unchanged
-            R_x[t] = self.linear(n, x, layer["V"], layer["d"], z, R[t])
+            # the activation passes relevance on unchanged; terms of the sign of their sum are weighed by 1 + gamma
+            terms = x[:, None] * layer["V"].T
+            terms = terms * (1 + self.gamma * (np.sign(terms) == np.where(z >= 0, 1.0, -1.0)))
+            z = z if self.gamma == 0 else terms.sum(0) + layer["d"]
+            R_x[t] = self.epsilon_rule(n, terms, layer["d"], z, R[t]).sum(1)
+            self.see(R_x[t])
         return R_x, None
 
     def lstm(self, n, lstm, s, order, R_above):
@@ -537,7 +541,7 @@ class Relevance:
         return R_x, {"h": R_h, "z": R_h, "x": R_x}
 
 
-def lrp(model, x, target, rule="all", eps=0.001, versus=None, step=None, share_bias=False):
+def lrp(model, x, target, rule="all", eps=0.001, versus=None, step=None, share_bias=False, gamma=0.0):
     """Relevance "x" (T, D) of the inputs, starting from f_c (and, with versus = b, from -f_b at b).
 
     "hidden": what arrived inside, for a recurrent layer a list with one {"h": (T, H), "z": (T, gates, H), "x": (T, D),
@@ -547,7 +551,7 @@ def lrp(model, x, target, rule="all", eps=0.001, versus=None, step=None, share_b
     With share_bias each sum spreads what bias and stabiliser would take equally over its inputs.
     """
     trace = forward(model, x)
-    method = Relevance(rule, eps, share_bias, len(model["layers"]))
+    method = Relevance(rule, eps, share_bias, len(model["layers"]), gamma)
     R = start(trace, target, versus, step) * trace[-1]["y"]
     R_x, hidden = backward(model, trace, R, method)
     method.see(R_x)

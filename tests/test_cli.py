@@ -54,8 +54,9 @@ def test_explain_all_methods(tmp_path, capsys):
         == 0
     )
     text = capsys.readouterr().out
-    assert all(method.name in text for method in lrp.methods()) and "\x1b[48;2;" in text
-    assert [e["method"] for e in json.loads((tmp_path / "a.json").read_text())] == [m.name for m in lrp.methods()]
+    usual = [method.name for method in lrp.methods() if method.name != "shapley"]
+    assert all(name in text for name in usual) and "\x1b[48;2;" in text
+    assert [e["method"] for e in json.loads((tmp_path / "a.json").read_text())] == usual
 
 
 def test_explain_numbers(tmp_path, capsys):

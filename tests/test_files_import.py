@@ -25,8 +25,6 @@ each_file = pytest.mark.parametrize("path, row", ROWS, ids=[f"{p.parent.name}/{p
 
 
 def opened(path, row, **more):
-    if path.suffix == ".onnx":
-        pytest.importorskip("onnx")
     load = dict(row["load"])
     if "config" in load:
         load["config"] = path.parent / load["config"]
@@ -67,8 +65,6 @@ def test_the_explanation_is_that_of_the_same_weights(path, row):
 
 @each_file
 def test_a_report_says_what_was_understood(path, row):
-    if path.suffix == ".onnx":
-        pytest.importorskip("onnx")
     load = {key: path.parent / value if key == "config" else value for key, value in row["load"].items()}
     report = files.inspect(path, **load)
     text = str(report)

@@ -123,13 +123,11 @@ def test_the_gates_of_a_gru():
 
 def test_the_nonlinearity_of_a_plain_rnn(tmp_path):
     state = {"weight_ih_l0": arrays((2, 3))[0], "weight_hh_l0": arrays((2, 2))[0]}
-    with pytest.warns(lrp.AssumptionWarning, match=r"tanh is taken, say layers=\['\(nonlinearity=relu\)'\]"):
+    with pytest.warns(lrp.AssumptionWarning, match="tanh is taken, say nonlinearity='relu'"):
         assert from_torch(state, readout="last").layers[0].activation == "tanh"
+    assert from_torch(state, readout="last", nonlinearity="relu").layers[0].activation == "relu"
     named = {f"rnn.{name}": array for name, array in state.items()} | linear(2, 2)
-    with pytest.warns(lrp.AssumptionWarning, match=r"say layers=\['rnn\(nonlinearity=relu\)', 'fc'\]"):
-        from_torch(named, readout="last")
-    said = from_torch(named, readout="last", layers=["rnn(nonlinearity=relu)", "fc"])
-    assert said.layers[0].activation == "relu"
+    assert from_torch(named, readout="last", layers=["rnn(nonlinearity=relu)", "fc"]).layers[0].activation == "relu"
     np.savez(tmp_path / "model.npz", **state)
     found = files.load(tmp_path / "model.npz", readout="last", config={"nonlinearity": "relu"})
     assert found.layers[0].activation == "relu"

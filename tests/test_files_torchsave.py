@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from attacks import hostile
 from networks import close
 
 import lrpnumpy as lrp
@@ -174,6 +175,26 @@ def test_classes_stay_names(tmp_path):
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("archive/data.pkl", pickle.dumps({"a": Strange(), "b": {1, 2}, "c": np.ones(3)}, 2))
     with pytest.raises(lrp.WeightFileError, match="holds no tensors of a network, it holds a dict of 'a', 'b', 'c'"):
+        files.load(path)
+
+
+def test_the_state_of_a_torchscript_archive(tmp_path):
+    """Its pickle is read as records of modules inside modules; its code is not looked at."""
+    lstm = hostile.network()[2:-1]  # the dict alone
+    inner = b"c__torch__.torch.nn.modules.rnn\nLSTM\n)\x81" + lstm + b"b"
+    content = b"\x80\x02c__torch__\nNetwork\n)\x81}(U\x08training\x89U\x04lstm" + inner + b"ub."
+    numbers = {"0": np.arange(24, dtype="f4").tobytes(), "1": np.ones(16, "f4").tobytes()}
+    path, _ = hostile.saved(tmp_path, content, **numbers)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("archive/code/__torch__.py", "import os; os.system('touch owned')")
+    model = files.load(path, readout="last")
+    np.testing.assert_array_equal(model.layers[0].U.reshape(-1), np.arange(24))
+
+
+def test_a_torchscript_archive_whose_modules_hold_themselves(tmp_path):
+    content = b"\x80\x02c__torch__\nNetwork\n)\x81q\x00}(U\x01ah\x00U\x01bh\x00ub."
+    path, _ = hostile.saved(tmp_path, content)
+    with pytest.raises(lrp.WeightFileError, match="levels deep"):
         files.load(path)
 
 

@@ -23,17 +23,18 @@ FLOORS = [
     {"encode", "passes"},
     {"methods", "schedule"},
     {"predict", "asked", "results"},
-    {"files"},
+    {"files", "cite"},
     {"explain"},
     {"corpus", "windows"},
-    {"show", "evaluate"},
+    {"evaluate"},
+    {"show"},
     {"__init__"},
     {"__main__"},
 ]
 FLOOR = {name: k for k, names in enumerate(FLOORS) for name in names}
 
-# A result draws itself in a notebook or a terminal, and loads the drawing code when it does.
-LAZY = {("result", "show")}
+# A result or a ranking draws itself in a notebook or a terminal, and loads the drawing code when it does.
+LAZY = {("result", "show"), ("evaluate", "show")}
 
 # Libraries that only these may import.
 OWNERS = {

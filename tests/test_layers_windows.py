@@ -550,3 +550,26 @@ def test_what_inspect_says(rng, tmp_path):
     said = str(lrp.inspect(tmp_path / "model.h5"))
     assert "Conv1D, 4 to 6, width 3, padding same, stride 2, groups 2, relu" in said
     assert "MaxPool1D, 3 steps, stride 2, padding (1, 0)" in said
+
+
+def test_gamma_in_a_convolution():
+    """Term by term: those that have the sign of their sum count 1 + gamma times; then the epsilon rule."""
+    rng = np.random.default_rng(8)
+    K, d, x = rng.normal(size=(2, 3, 4)), rng.normal(size=2), rng.normal(size=(7, 4))
+    V, gamma, eps = rng.normal(size=(1, 2)), 0.5, 0.01
+    cell = lrp.RNN(np.eye(2), np.zeros((2, 2)), activation="linear")  # what it gets, and R passes with eps 0
+    model = lrp.Model([lrp.Conv1D(K, d, padding="same"), cell, lrp.Dense(V)], readout="mean")
+    found = lrp.explain(model, x, "lrp-all", 0, eps=eps, gamma=gamma)
+    arrived = lrp.explain(model, x, "lrp-all", 0, eps=eps, gamma=gamma, hidden=True).hidden[0].h  # (7, 2) at the cell
+    wide = np.concatenate([np.zeros((1, 4)), x, np.zeros((1, 4))])
+    R = np.zeros_like(wide)
+    for t in range(7):
+        terms = K * wide[t : t + 3]  # (2, 3, 4)
+        z = terms.sum(axis=(1, 2)) + d
+        R_z = arrived[t] * z / (z + eps * np.sign(z))  # the cell's own sum of one term
+        terms = np.where(np.sign(terms) == np.sign(z)[:, None, None], 1 + gamma, 1) * terms
+        z = terms.sum(axis=(1, 2)) + d
+        R[t : t + 3] += (terms * (R_z / (z + eps * np.sign(z)))[:, None, None]).sum(axis=0)
+    close(found.variables, R[1:-1], 1e-12, found.ledger.largest)
+    plain, none = (lrp.explain(model, x, "lrp-all", 0, **options) for options in ({}, {"gamma": 0}))
+    assert (plain.variables == none.variables).all() and np.abs(plain.variables - found.variables).max() > 1e-3

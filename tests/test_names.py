@@ -232,6 +232,17 @@ def test_marks_survive_json_and_frames(path):
     assert e.to_frame()["mark"].tolist() == ["", "unknown", "", "padding", "padding"]
 
 
+@pytest.mark.parametrize("said", [{"unknown": "<unk>"}, {"unknown": False}, {"unknown": "<unk>", "pad": (3, "pre", 0)}])
+def test_corpora_keep_marks(path, tmp_path, said):
+    model = lrp.load(path, vocabulary=WORDS, **said)
+    texts = ["the film", "blorf the", "good", "of the blorf is"]
+    lrp.explain_corpus(model, texts, tmp_path / "out.h5", progress=False)
+    with lrp.open_explanations(tmp_path / "out.h5") as found:
+        for e, same in zip(found, lrp.explain_all(model, texts), strict=True):
+            assert e.unknown == same.unknown and e.padding == same.padding and e.tokens == same.tokens
+        assert found[1].unknown == (0 + ("pad" in said),)
+
+
 def test_unknown_words_may_be_left_out(path):
     model = lrp.load(path, vocabulary=WORDS, unknown=False)
     e = lrp.explain(model, "blorf the of film", spans=[(1, 2), (1, 4)])
@@ -293,7 +304,7 @@ def test_series_are_padded_and_keep_their_labels(rng, side, cut):
         close(e.variables, same.variables)
         close(e.values, np.array(wanted))
         assert [e.label(t) == "<pad>" for t in range(length)] == [t in e.padding for t in range(length)]
-        assert len(e.padding) == max(0, length - 4) and str(e).count("<pad>") == len(e.padding)
+        assert len(e.padding) == max(0, length - 4) and ("<pad>" in str(e)) == (length == 6)
         many = lrp.explain_all(padded, [x, x[:1], x[:3]])
         close(many[0].variables, e.variables)
         assert many[1].padding == tuple(range(1, length) if side == "post" else range(length - 1))
@@ -367,6 +378,7 @@ def test_phrases_count_in_what_was_passed_in(path):
     [
         (5, r"pad must be \(length, side, value\)"),
         ((5, "pre"), r"pad must be \(length, side, value\)"),
+        ((2**40, "pre", 0), "length of pad must be at most 1,000,000"),
         ((0, "pre", 0), "length of pad must be a whole number of at least 1"),
         ((5, "left", 0), "side of pad must be one of 'pre', 'post'"),
         ((5, "pre", 6), "value of pad must be a token id from 0 to 5, got 6"),
@@ -465,6 +477,8 @@ def test_every_function_takes_the_same_hints():
         assert every <= set(inspect.signature(function).parameters)
         assert all(f"    {name}: " in function.__doc__ for name in every)
     assert every - set(inspect.signature(lrp.from_torch).parameters) == {"which", "config", "custom"}
+    names = {"vocabulary", "unknown", "lowercase", "tokenizer", "pad", "features", "classes", "output"}
+    assert names <= set(inspect.signature(lrp.from_keras).parameters)
     for command in ("explain", "corpus", "inspect", "convert"):
         given = {"explain": [], "corpus": ["a", "b"], "inspect": ["a"], "convert": ["a", "b"]}[command]
         options = vars(parser().parse_args([command, *given]))
@@ -488,6 +502,8 @@ def test_the_command_line_takes_words(path, tmp_path, capsys):
     assert main(["explain", "The blorf!", "--model", str(path), *said, "--target", "bad"]) == 0
     shown = capsys.readouterr().out
     assert "<pad>×3 the blorf[?]" in shown and "why 'bad'?" in shown
+    assert main(["explain", "The blorf!", "--model", str(path), *said, "--unknown", ""]) == 0
+    assert "<pad>×4 the blorf[?]" in capsys.readouterr().out
     assert main(["inspect", str(path), *said]) == 0
     assert "filled up to 5 steps" in capsys.readouterr().out
 

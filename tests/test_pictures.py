@@ -11,7 +11,7 @@ from samples import COHORTS, ONE, WEATHER, days, every_axes, explanation, foreca
 
 import lrpnumpy as lrp
 from lrpnumpy.result import ReferenceLedger
-from lrpnumpy.show import canvas, plot
+from lrpnumpy.show import canvas, parts, plot
 
 # -- one explanation -------------------------------------------------------------------------------------------------
 
@@ -105,14 +105,14 @@ def test_a_waterfall_goes_from_0_to_the_score():
     np.testing.assert_allclose([end for _, end in bars[:-2]], [start for start, _ in bars[1:-1]])
     gauges = e.others["gauges"].relevance.sum()
     assert abs(bars[-2][1] - e.scores[0]) <= 1e-3 * (abs(e.scores[0]) + abs(gauges))
-    assert {"basin: area", "x: snow", "biases", "stabiliser", "start states"} <= set(names) and names[-1] == "score"
+    assert {"basin: area", "x: snow", "biases", "stabiliser", "initial state"} <= set(names) and names[-1] == "score"
 
 
 def test_a_waterfall_folds_the_rest():
     e = ONE["a year"]()
     bars, names = bars_of(plot.waterfall(e, by="step", most=4))
     largest = [str(days(365)[t]) for t in np.argsort(-abs(e.relevance))[:4]]
-    assert names == [*largest, "361 other steps", "biases", "stabiliser", "start states", "score"]
+    assert names == [*largest, "361 other steps", "biases", "stabiliser", "initial state", "score"]
     assert bars[-2][1] == pytest.approx(e.scores[0])
     for wrong in (0, "all"):
         with pytest.raises(lrp.LrpError, match="most must be"):
@@ -123,7 +123,8 @@ def test_a_waterfall_folds_the_rest():
 
 def test_a_waterfall_begins_at_the_reference_and_names_what_is_missing():
     e = ONE["a year"]()
-    e = dataclasses.replace(e, ledger=ReferenceLedger(0.0, e.scores[0], 1.5, 0.0))
+    inputs, score = e.relevance.sum(), e.scores[0]
+    e = dataclasses.replace(e, ledger=ReferenceLedger(inputs, score, 1.5, score - 1.5 - inputs))
     figure = plot.waterfall(e)
     bars, names = bars_of(figure)
     assert bars[0][0] == 1.5 and names[-2] == "not attributed" and bars[-2][1] == pytest.approx(e.scores[0])
@@ -212,6 +213,19 @@ def test_horizons_are_rows_and_lags_are_columns():
         plot.horizons(lrp.explain(model, x))
 
 
+def test_predictions_are_rows_counted_back_from_each(rng):
+    model = lrp.Model([nets.lstm(rng, 2, 3), nets.dense(rng, 3, 1)], readout="every")
+    every = lrp.explain(model, rng.normal(size=(9, 2)), step="all")
+    (image,) = [one for one in images(plot.predictions(every)) if one.get_array().shape == (9, 9)]
+    rows = [[*every[k].relevance[k::-1], *[0] * (8 - k)] for k in range(9)]
+    np.testing.assert_allclose(image.get_array(), rows)
+    some = [explanation(4, 1, labels=days(900)[k : k + 4], seed=k) for k in range(500)]
+    figure = plot.predictions(some)
+    (image,) = [one for one in images(figure) if one.get_array().shape == (167, 4)]
+    np.testing.assert_allclose(image.get_array()[-1], np.mean([e.relevance[::-1] for e in some[-2:]], axis=0))
+    assert "a row is the mean of 3" in words(figure) and str(days(4)[-1]) in words(figure)
+
+
 def test_gates_are_those_of_the_trace():
     model, x = forecast()
     figure, found = plot.gates(model, x, units=[2, 0]), lrp.trace(model, x)
@@ -235,7 +249,7 @@ def test_gates_of_words_and_of_two_directions(rng):
     assert "update gate z" in said and "cell" not in said and "a" in said.split("\n") and "pad" not in said
 
 
-@pytest.mark.parametrize("picture", [plot.memory, plot.bars, plot.beeswarm, plot.horizons])
+@pytest.mark.parametrize("picture", [plot.memory, plot.bars, plot.beeswarm, plot.horizons, plot.predictions])
 def test_none_are_refused(picture):
     with pytest.raises(lrp.LrpError, match="at least one explanation"):
         picture([])
@@ -269,5 +283,5 @@ def test_dates_are_written_no_longer_than_needed():
         axes = figure.subplots()
         canvas.mark_steps(axes, np.datetime64("2004-03-29").astype(f"M8[{step}]") + np.arange(60), 60)
         assert text in [label.get_text() for label in axes.get_xticklabels()]
-    assert canvas.step_unit(days(3)) == "day" and canvas.step_unit(None) == "step"
-    assert canvas.step_unit(days(4)[[0, 1, 3]]) == "step" and canvas.step_unit(days(4)[[1, 0]]) == "step"
+    assert parts.step_unit(days(3)) == "day" and parts.step_unit(None) == "step"
+    assert parts.step_unit(days(4)[[0, 1, 3]]) == "step" and parts.step_unit(days(4)[[1, 0]]) == "step"

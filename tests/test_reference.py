@@ -53,7 +53,9 @@ def test_linear_networks_agree_with_gradient_times_difference(method):
     reference = rng.normal(size=3)
     for x, found in zip(xs, lrp.explain_all(model, xs, method, 1, reference=reference), strict=True):
         slope = lrp.explain(model, x, "gradient-x-input", 1).variables / x
-        close(found.variables, slope * (x - reference))
+        close(found.relevance, (slope * (x - reference)).sum(axis=1))
+        if found.variables is not None:
+            close(found.variables, slope * (x - reference))
 
 
 # ---- mean slopes ----
@@ -223,3 +225,27 @@ def test_float32_is_close_to_float64():
     a, b = (lrp.explain(m, x, "deeplift") for m in (model.astype("float32"), model))
     assert a.relevance.dtype == np.float32
     close(a.relevance, b.relevance, 1e-4)
+
+
+@pytest.mark.parametrize("method", ["deeplift", "integrated-gradients"])
+def test_behind_a_scaler_references_are_in_the_units_of_the_user(method):
+    model = lrp.load("vowels")
+    mean, scale = np.array(model.scaler.mean), np.array(model.scaler.scale)
+    x = mean + scale * np.random.default_rng(0).normal(size=(9, 12))
+    expected = lrp.explain(model, x, method).relevance
+    others = [{"reference": mean}, {"reference": "mean", "data": [np.tile(mean, (3, 1))]}]
+    for options in others:
+        np.testing.assert_allclose(lrp.explain(model, x, method, **options).relevance, expected, rtol=0, atol=1e-5)
+    assert abs(lrp.explain(model, x, method, reference=mean + scale).relevance - expected).max() > 0.01
+
+
+def test_cite_prints_the_papers_that_were_used(capsys):
+    model, x = small(), RNG.normal(size=(3, 3))
+    lrp.cite(lrp.explain(model, x, "deeplift", reference=[x, -x]), lrp.explain(model, x, gamma=0.5), "cd")
+    found = capsys.readouterr().out
+    for key in ("shrikumar2017learning", "lundberg2017unified", "arras2017explaining", "montavon2019layer", "murdoch"):
+        assert found.count(key) == 1
+    lrp.cite(*METHODS, lrp.explain_all(model, [x, x], "deeplift"))
+    assert capsys.readouterr().out.count("@") == len({method.reference for method in METHODS.values()})
+    with pytest.raises(lrp.LrpError, match="explanations or names of methods, got 'nonsense'"):
+        lrp.cite("nonsense")

@@ -155,3 +155,22 @@ def test_what_cannot_be_is_said():
     found = word_removal(scores, words, labels, relevance, reference="r")
     with pytest.raises(LrpError, match="classified falsely, got none"):
         found.accuracy("increasing")
+
+
+def test_one_score_has_two_classes():
+    """Class 1 is a score above 0; what speaks for the score speaks against class 0."""
+    one = lambda sequences: scores(sequences)[:, 1:]  # noqa: E731
+    rng = np.random.default_rng(3)
+    words = [rng.integers(0, 8, 8).tolist() for _ in range(200)]
+    labels = (scores(words)[:, 1] > 0).astype(int)
+    worth = [VALUES[w] for w in words]
+    relevances = {"true": worth, "opposite": [-r for r in worth]}
+    found = word_removal(one, words, labels, relevances, reference="true")
+    two = word_removal(scores, words, labels, {
+        "true": [r if c else -r for r, c in zip(worth, labels, strict=True)],
+        "opposite": [-r if c else r for r, c in zip(worth, labels, strict=True)],
+    }, reference="true")  # fmt: skip
+    np.testing.assert_array_equal(found.correct["decreasing"], two.correct["decreasing"])
+    assert (found.change("decreasing")[2] < 0).all()
+    with pytest.raises(LrpError, match="0 or 1"):
+        word_removal(one, words, labels + 1, relevances, reference="true")

@@ -23,8 +23,8 @@ from benchmarks.paper.page import Figure, Piece, Table, Text, canvas, publish
 from benchmarks.paper.sentiment import Setting, explained
 from benchmarks.paper.tables import NAMES, PUBLISHED
 from lrpnumpy.evaluate import Removal, word_removal
-from lrpnumpy.evaluate.removal import HOW, ORDERS
 from lrpnumpy.evaluate.treebank import Sentences
+from lrpnumpy.evaluate.word_removal import HOW, ORDERS
 
 LRP = ("lrp-prop", "lrp-abs", "lrp-half", "lrp-all")
 METHODS = ("gradient", "gradient-x-input", *LRP, "cd", "occlusion-f", "occlusion-p")

@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> None:
 # -- the networks --------------------------------------------------------------------------------------------
 
 
-def save(starts: Starts, path: Path, wanted: int = WANTED) -> None:
+def save(starts: Starts, path: Path, wanted: int = WANTED, script: str = "toy --train") -> None:
     """Write the converged networks, named addition/0, …, with what is known of their training."""
     models, remarks = {}, {}
     for task in TASKS:
@@ -88,7 +88,7 @@ def save(starts: Starts, path: Path, wanted: int = WANTED) -> None:
                 "evaluations": start.evaluations,
                 "networks": len(kept),
                 "starts": tried,
-                "script": "python -m benchmarks.paper toy --train",
+                "script": f"python -m benchmarks.paper {script}",
             }
     save_many(models, path, remarks, overwrite=True)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.paper import one_unit
 from benchmarks.paper.lbfgs import LBFGS, Function
-from lrpnumpy import LSTM, Dense, Model
+from lrpnumpy import GRU, LSTM, Dense, Model
 from lrpnumpy.evaluate.toy import Data
 
 PARAMETERS = 17  # U (4, 2), W (4), b (4), V (1), in this order
@@ -25,17 +25,28 @@ class Trained:
     errors: Mapping[str, float]
     steps: int
     evaluations: int
+    cell: str = "lstm"
 
     @property
     def model(self) -> Model:
         """The network that these parameters make."""
-        U, W, b, V = _split(np.array(self.parameters))
+        p = np.array(self.parameters)
+        if self.cell == "gru":
+            return _gru(p)
+        U, W, b, V = _split(p)
         return Model((LSTM(U[:, None], W[:, None, None], b[:, None]), Dense(V[:, None])))
 
 
 def _split(p: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """17 numbers as U (4, 2), W (4,), b (4,), V (1,)."""
     return p[:8].reshape(4, 2), p[8:12], p[12:16], p[16:]
+
+
+def _gru(p: np.ndarray) -> Model:
+    """3 H^2 + 11 H numbers: U (3, H, 2), W (3, H, H), b (3, H), bn (H,), V (H,)."""
+    H = round((np.sqrt(121 + 12 * len(p)) - 11) / 6)
+    U, W, b, bn, V = np.split(p, np.cumsum([6 * H, 3 * H * H, 3 * H, H]))
+    return Model((GRU(U.reshape(3, H, 2), W.reshape(3, H, H), b.reshape(3, H), bn), Dense(V[None])))
 
 
 def objective(data: Data) -> Function:

@@ -27,9 +27,12 @@ Starts = dict[str, dict[int, Trained]]  # task -> seed -> start
 _data = cache(splits)
 
 
-def _start(job: tuple[str, int]) -> tuple[str, Trained]:
-    task, seed = job
-    return task, train(_data(task), seed)
+def _start(cell: str, job: tuple[str, int]) -> tuple[str, Trained]:
+    if cell == "gru":
+        from benchmarks.paper.toy_gru import train as train_gru  # torch is loaded where it is needed
+
+        return job[0], train_gru(_data(job[0]), job[1])
+    return job[0], train(_data(job[0]), job[1])
 
 
 def read(checkpoint: Path) -> Starts:
@@ -65,7 +68,7 @@ def next_job(starts: Starts, taken: dict[str, set[int]], wanted: int) -> tuple[s
     return task, min(set(range(len(taken[task]) + 1)) - taken[task])
 
 
-def train_all(checkpoint: Path, wanted: int = WANTED, processes: int | None = None) -> Starts:
+def train_all(checkpoint: Path, wanted: int = WANTED, cell: str = "lstm", processes: int | None = None) -> Starts:
     """Go on until `wanted` starts of each task have converged."""
     starts = read(checkpoint)
     taken = {task: set(starts[task]) for task in TASKS}
@@ -82,7 +85,7 @@ def train_all(checkpoint: Path, wanted: int = WANTED, processes: int | None = No
         while True:
             while len(running) < workers and (job := next_job(starts, taken, wanted)):
                 taken[job[0]].add(job[1])
-                running.add(pool.submit(_start, job))
+                running.add(pool.submit(_start, cell, job))
             if not running:
                 return starts
             done, running = wait(running, return_when=FIRST_COMPLETED)

@@ -81,17 +81,8 @@ def text(line: bytes) -> str:
 
 def value(line: bytes, field: str | None, several: bool = False) -> Any:
     """The sequence in a line of JSON: the line itself, or a field of it; with `several`, an object of sequences."""
-    try:
-        found = json.loads(_decoded(line))
-    except LrpError:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise LrpError(f"a line must be JSON, got: {str(error)[:200]}") from None
-    where = "a line"
-    if field is not None:
-        if not isinstance(found, dict) or field not in found:
-            raise LrpError(f"a line must be a JSON object with the field {field!r}, got {_named(found)}")
-        where, found = f"the field {field!r}", found[field]
+    found = member(line, field)
+    where = "a line" if field is None else f"the field {field!r}"
     if several and isinstance(found, dict):
         return found
     if not isinstance(found, (str, list)):
@@ -104,6 +95,21 @@ def fields(line: bytes, names: Sequence[str]) -> list[Any]:
     """Fields of a line of JSON that has been read before; None for one that it does not have."""
     found = json.loads(line)
     return [found.get(name) if isinstance(found, dict) else None for name in names]
+
+
+def member(line: bytes, field: str | None) -> Any:
+    """A line of JSON, or a field of it."""
+    try:
+        found = json.loads(_decoded(line))
+    except LrpError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise LrpError(f"a line must be JSON, got: {str(error)[:200]}") from None
+    if field is None:
+        return found
+    if not isinstance(found, dict) or field not in found:
+        raise LrpError(f"a line must be a JSON object with the field {field!r}, got {_named(found)}")
+    return found[field]
 
 
 def _decoded(line: bytes) -> str:

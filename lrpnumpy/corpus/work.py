@@ -20,6 +20,7 @@ from lrpnumpy.explain import run as explain_encoded
 from lrpnumpy.kernels import compile as kernels
 from lrpnumpy.methods.base import Request
 from lrpnumpy.model import Input, Model
+from lrpnumpy.result import Mark
 from lrpnumpy.results import Explanations
 
 
@@ -156,12 +157,21 @@ def _words_and_marks(port: Input, records: list[Encoded]) -> dict[str, np.ndarra
     """The words of one input, where it has a vocabulary, and the marks of its steps, where there may be some."""
     out = {}
     if port.marks:
-        none = np.empty(0, np.uint8)
-        marks = ((one.marks, one.length) for one in records)
-        out["marks"] = np.concatenate([none, *(np.zeros(n, np.uint8) if m is None else m for m, n in marks)])
+        out["marks"] = _marks(port, records)
     if port.embedding is not None and port.embedding.vocabulary is not None:
         out |= _words([one.tokens or ("",) * one.length for one in records])  # without words where vectors came in
     return out
+
+
+def _marks(port: Input, records: list[Encoded]) -> np.ndarray:
+    """The marks of all records one behind the other; at once where all are whole token ids, as most corpora are."""
+    none = np.empty(0, np.uint8)
+    embedding, whole = port.embedding, all(one.ids is not None and len(one.ids) == one.length for one in records)
+    if embedding is not None and port.pad is None and whole:
+        ids = np.concatenate([none, *(one.ids for one in records)])
+        return (ids == embedding.unknown_row) * np.uint8(Mark.UNKNOWN)
+    every = ((one.marks, one.length) for one in records)
+    return np.concatenate([none, *(np.zeros(length, np.uint8) if marks is None else marks for marks, length in every)])
 
 
 def _words(tokens: list[tuple[str, ...]]) -> dict[str, np.ndarray]:

@@ -1,172 +1,120 @@
-"""Word removal: if a relevance is right, the prediction must change when the words that it names are gone.
+"""Removal: if a relevance is right, the prediction falls when what it names is taken away, and stays when it is kept.
 
-Words are removed in decreasing order of their relevance to the true class from sequences that are classified
-rightly, and in increasing order from those that are classified falsely; a good relevance makes the accuracy
-fall fast in the first case and rise fast in the second (Arras et al. 2019, "Perturbation Experiment").
+Steps (or features) are removed in order of relevance, a tenth at a time, the most relevant first and the least relevant
+first. The area over the curve of the prediction is scaled: 0 is a random order, 100 the best order that a beam search,
+or any of the methods, finds, so that figures of two networks can be compared (Samek et al. 2017; DeYoung et al. 2020).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from functools import cache
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, one_of
-from lrpnumpy.encode import encode_all
-from lrpnumpy.model import Model
-from lrpnumpy.predict import predict_all
+from lrpnumpy.evaluate.case import Case, Values
 
-ORDERS = ("decreasing", "increasing")
-HOW = ("delete", "zero")
-RANDOM = "random"
-
-Predict = Callable[[list[Any]], np.ndarray]  # sequences -> scores (N, C)
-_Place = tuple[int, np.ndarray | None]  # length as passed in; positions that are not padding, where some are
+RUNS = 5  # random orders of each sequence
+WIDTH = 2  # of the beam
+GROUPS = 32  # longer sequences are searched in so many groups of neighbouring steps
+SHARES = (1, 2, 5)  # tenths that comprehensiveness and sufficiency look at
 
 
-@dataclass(frozen=True, eq=False)
-class Removal:
-    """What was left of the accuracy, for random removal and each relevance, in both orders."""
-
-    names: tuple[str, ...]  # "random", then the relevances
-    counts: tuple[int, ...]  # how many words were removed
-    reference: str  # the relevance that makes 100 %
-    correct: Mapping[str, np.ndarray]  # order -> (names, counts, sequences): how often the prediction was right
-
-    def accuracy(self, order: str) -> np.ndarray:
-        """(names, counts), in %."""
-        return 100 * self._of(order).mean(axis=2)
-
-    def change(self, order: str) -> np.ndarray:
-        """(names, counts): the change of accuracy in %, random removal being 0 and the reference 100."""
-        return self._scaled(self.accuracy(order))
-
-    def difference(
-        self, order: str, one: str, other: str, draws: int = 2000, seed: int = 0
-    ) -> tuple[float, float, float]:
-        """How much larger the mean change of `one` is than that of `other`, and a 95 % interval.
-
-        The interval is that of a bootstrap: the same sequences are drawn again, with replacement, for all.
-        """
-        k, j = (self.names.index(one_of(name, "difference: name", self.names)) for name in (one, other))
-        correct = self._of(order)
-        n = correct.shape[2]
-        rng = np.random.default_rng(seed)
-        weights = rng.multinomial(n, np.full(n, 1 / n), size=draws) / n  # (draws, n)
-        drawn = self._scaled(100 * np.moveaxis(correct @ weights.T, 2, 0)).mean(axis=2)  # (draws, names)
-        change = self.change(order).mean(axis=1)
-        low, high = np.percentile(drawn[:, k] - drawn[:, j], (2.5, 97.5))
-        return float(change[k] - change[j]), float(low), float(high)
-
-    def _of(self, order: str) -> np.ndarray:
-        correct = self.correct[one_of(order, "order", ORDERS)]
-        if not correct.shape[2]:
-            which = "rightly" if order == "decreasing" else "falsely"
-            raise LrpError(f"{order} order must have sequences that are classified {which}, got none.")
-        return correct
-
-    def _scaled(self, accuracy: np.ndarray) -> np.ndarray:
-        """(…, names, counts) to the same: 0 at random removal, 100 at the reference."""
-        zero = accuracy[..., [0], :]
-        unit = accuracy[..., [self.names.index(self.reference)], :] - zero
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return 100 * (accuracy - zero) / unit
+@cache
+def levels(count: int) -> np.ndarray:
+    """(L,) how many of `count` are removed at each level: about every tenth, from one to all but one."""
+    if count < 2:
+        return np.empty(0, np.int64)
+    below = [_share(count, tenth) for tenth in range(1, 6)]
+    return np.unique([*below, *(count - one for one in below)])
 
 
-def word_removal(
-    model: Model | Predict,
-    sequences: Sequence[Any],
-    labels: Sequence[int] | np.ndarray,
-    relevances: Mapping[str, Sequence[Any]],
-    *,
-    reference: str = "occlusion-p",
-    counts: Sequence[int] = (1, 2, 3),
-    how: str = "delete",
-    runs: int = 10,
-    seed: int = 0,
-) -> Removal:
-    """Remove the words that each relevance names, and see what the model says then.
+def _share(count: int, tenths: int) -> int:
+    return int(np.clip(round(count * tenths / 10), 1, count - 1))
 
-    model: a Model, or any function from sequences to scores (N, C).
-    sequences: as `predict_all` takes them; a function gets what is passed in, less the words.
-    labels: the true classes, which the relevance should be computed for.
-    relevances: name -> one relevance a sequence: (T,) arrays, or what `explain_all` returns. It is that of
-        the whole sequences, however many words are removed; words of equal relevance go from left to right.
-    reference: the name of the relevance that makes 100 % (the paper's is occlusion-p).
-    how: "delete" a word and join the rest, or "zero" its vector.
-    runs: how often random removal is repeated; its accuracy is the mean.
+
+def measure(case: Case) -> Values:
+    """Scaled areas, comprehensiveness and sufficiency of every method."""
+    n, rng = len(case.x), case.rng(1)
+    every = np.arange(n)
+    whole = case.values(case.sequences, every)
+    usable = np.flatnonzero(case.counts > 1)  # where there is only one thing to remove there is no order
+    random = [[rng.permutation(count) for count in case.counts] for _ in range(RUNS)]
+    orders = [[np.argsort(-one, kind="stable") for one in method] for method in case.relevances]
+    out: Values = {}
+    for name, sign in (("most", 1), ("least", -1)):
+        by_method = [_curves(case, whole, [one[::sign] for one in some], usable) for some in orders]
+        areas = np.array([[curve.mean() for curve in curves] for curves in by_method])  # (M, n)
+        by_chance = np.mean([[curve.mean() for curve in _curves(case, whole, some, usable)] for some in random], axis=0)
+        best = search(case, whole, usable, lowest=name == "most")
+        best = sign * np.max([sign * best, *(sign * areas)], axis=0)  # a method may find what the search does not
+        out[name] = sign * (areas - by_chance), sign * (best - by_chance)
+        at = []
+        for count in case.counts[usable]:
+            some = np.array([_share(count, tenths) for tenths in SHARES])
+            at.append(np.searchsorted(levels(count), some if name == "most" else count - some))
+        falls = np.array([[curve[k].mean() for curve, k in zip(curves, at, strict=True)] for curves in by_method])
+        out["comprehensiveness" if name == "most" else "sufficiency"] = falls, np.ones(len(usable))
+    return out
+
+
+def _curves(case: Case, whole: np.ndarray, orders: list[np.ndarray], usable: np.ndarray) -> list[np.ndarray]:
+    """For each usable sequence (L,): how far the prediction has fallen at every level when removed in this order."""
+    variants, which = [], []
+    for k in usable:
+        rank = np.empty(case.counts[k], np.int64)
+        rank[orders[k]] = np.arange(len(rank))
+        steps = levels(len(rank))
+        variants += case.removed(k, rank < steps[:, None])
+        which += [k] * len(steps)
+    owner = np.array(which, np.int64)
+    fallen = whole[owner] - case.values(case.with_vectors(variants, owner), owner) if len(owner) else np.empty(0)
+    return np.split(fallen, np.cumsum([len(levels(case.counts[k])) for k in usable])[:-1]) if len(usable) else []
+
+
+def search(case: Case, whole: np.ndarray, usable: np.ndarray, lowest: bool) -> np.ndarray:
+    """(n,) the largest mean fall (or with lowest=False the smallest) along an order that a beam search finds.
+
+    From each kept state everything that is left is removed in turn. Where a level removes several at once, those that
+    matter most by themselves go, and the last of them is varied.
     """
-    one_of(how, "how", HOW)
-    one_of(reference, "reference", tuple(relevances))
-    labels, counts = np.asarray(labels), tuple(int(count) for count in counts)
-    if len(labels) != len(sequences):
-        raise LrpError(f"labels must be one class for each of the {len(sequences)} sequences, got {len(labels)}.")
-    if not counts or min(counts) < 1:
-        raise LrpError(f"counts must be numbers of words from 1 on, got {counts}.")
-    predict, rows, places = _prepared(model, sequences, how)
-    lengths = np.array([len(row) for row in rows])
-    if len(short := np.flatnonzero(lengths <= max(counts))):
-        k = short[0]
-        raise LrpError(f"sequences must have more than the {max(counts)} words to remove, got {lengths[k]} in no. {k}.")
-    found = {name: _checked(name, values, places) for name, values in relevances.items()}
-    rng = np.random.default_rng(seed)
-    chance = [[rng.random(T) for T in lengths] for _ in range(runs)]
-    right = predict(rows).argmax(axis=1) == labels
+    sign = 1 if lowest else -1
+    sizes = {k: min(int(case.counts[k]), GROUPS) for k in usable}
+    groups = {k: np.arange(case.counts[k]) * sizes[k] // case.counts[k] for k in usable}
+    steps = {k: np.diff(levels(sizes[k]), prepend=0) for k in usable}
+    beam = {k: [(0.0, np.zeros(sizes[k], bool))] for k in usable}  # sum of falls so far, what is gone
 
-    def correct(values: list[np.ndarray], order: str, chosen: np.ndarray) -> np.ndarray:
-        """(counts, sequences): whether the prediction is right after removal."""
-        sign = -1 if order == "decreasing" else 1
-        first = {k: np.argsort(sign * values[k], kind="stable")[: max(counts)] for k in chosen}
-        left = [_without(rows[k], first[k][:count], how) for count in counts for k in chosen]
-        if not left:
-            return np.empty((len(counts), 0))
-        predicted = predict(left).argmax(axis=1).reshape(len(counts), -1)
-        return predicted == labels[chosen]
+    def fallen(masks: dict[tuple[int, int], np.ndarray]) -> dict[tuple[int, int], np.ndarray]:
+        """How far the prediction falls with every mask (V, groups), of all sequences at once."""
+        if not masks:
+            return {}
+        variants = [one for (k, _), some in masks.items() for one in case.removed(k, some[:, groups[k]])]
+        owner = np.repeat([k for k, _ in masks], [len(some) for some in masks.values()])
+        falls = whole[owner] - case.values(case.with_vectors(variants, owner), owner)
+        return dict(zip(masks, np.split(falls, np.cumsum([len(some) for some in masks.values()])[:-1]), strict=True))
 
-    results = {}
-    for order, chosen in zip(ORDERS, (np.flatnonzero(right), np.flatnonzero(~right)), strict=True):
-        random = np.mean([correct(values, order, chosen) for values in chance], axis=0)
-        results[order] = np.stack([random, *(correct(values, order, chosen) for values in found.values())])
-    return Removal((RANDOM, *found), counts, reference, results)
-
-
-def _prepared(model: Model | Predict, sequences: Sequence[Any], how: str) -> tuple[Predict, list[Any], list[_Place]]:
-    """How to predict, the sequences in a form that words can be taken from, and how long they were."""
-    if not isinstance(model, Model):
-        rows = list(sequences)
-        if how == "zero" and not all(isinstance(row, np.ndarray) and row.ndim == 2 for row in rows):
-            raise LrpError("how='zero' must have (T, D) arrays as sequences where the model is a function.")
-        return model, rows, [(len(row), None) for row in rows]
-    encoded = encode_all(model, sequences)
-    rows = [e.x if e.ids is None else e.ids for e in encoded]
-    if how == "zero":  # of what the network takes: scaled numbers, or vectors of words
-        port = model.ports[model.main]
-        rows = [port.scaled(row) if row.ndim == 2 else model.embedding.E[row] for row in rows]  # type: ignore[union-attr]
-        if port.scaler is not None:
-            model = replace(model, ports={**model.ports, model.main: replace(port, scaler=None)}, scaler=None)
-    return (lambda left: predict_all(model, left)), rows, [(e.length, e.kept) for e in encoded]
-
-
-def _checked(name: str, values: Sequence[Any], places: list[_Place]) -> list[np.ndarray]:
-    """One relevance array a sequence, less padding."""
-    found = [np.asarray(getattr(value, "relevance", value)) for value in values]
-    if len(found) != len(places):
-        raise LrpError(f"relevance {name!r} must be one array for each of {len(places)} sequences, got {len(found)}.")
-    for k, (value, (length, _)) in enumerate(zip(found, places, strict=True)):
-        if value.shape != (length,):
-            raise LrpError(f"relevance {name!r} of sequence {k} must have shape ({length},), got {value.shape}.")
-    return [value if kept is None else value[kept] for value, (_, kept) in zip(found, places, strict=True)]
-
-
-def _without(row: Any, places: np.ndarray, how: str) -> Any:
-    """A sequence without the words at these places."""
-    if how == "zero":
-        row = row.copy()
-        row[places] = 0
-        return row
-    if isinstance(row, np.ndarray):
-        return np.delete(row, places, axis=0)
-    gone = set(places.tolist())
-    return [word for t, word in enumerate(row) if t not in gone]
+    for level in range(max((len(one) for one in steps.values()), default=0)):
+        states = {(k, b): gone for k in usable if level < len(steps[k]) for b, (_, gone) in enumerate(beam[k])}
+        left = {key: np.flatnonzero(~gone) for key, gone in states.items()}
+        alone = fallen({key: states[key] | np.eye(len(states[key]), dtype=bool)[rest] for key, rest in left.items()})
+        tried: dict[tuple[int, int], np.ndarray] = {}
+        for key, rest in left.items():
+            order, m = rest[np.argsort(-sign * alone[key], kind="stable")], steps[key[0]][level]
+            several = np.repeat(states[key][None], min(WIDTH, len(rest) - m + 1), axis=0)
+            several[:, order[: m - 1]] = True
+            several[np.arange(len(several)), order[m - 1 : m - 1 + len(several)]] = True
+            tried[key] = several
+        known = {  # one at a time: these were tried already
+            key: np.sort(-sign * alone[key])[: len(some)] * -sign
+            for key, some in tried.items()
+            if steps[key[0]][level] == 1
+        }
+        falls = known | fallen({key: some for key, some in tried.items() if key not in known})
+        for k in {key[0] for key in states}:
+            found: dict[bytes, tuple[float, np.ndarray]] = {}
+            for b, (before, _) in enumerate(beam[k]):
+                for fall, gone in zip(falls[k, b], tried[k, b], strict=True):
+                    total = before + fall
+                    if gone.tobytes() not in found or sign * total > sign * found[gone.tobytes()][0]:
+                        found[gone.tobytes()] = (float(total), gone)
+            beam[k] = sorted(found.values(), key=lambda state: -sign * state[0])[:WIDTH]
+    return np.array([beam[k][0][0] / len(steps[k]) for k in usable])

@@ -21,14 +21,19 @@ def check_scores(model: Model, check: Any, file: str, tolerance: float = TOLERAN
         raise LrpError("load: check must be a pair (x, y) of an input and the framework's scores for it.") from None
     expected = _numbers(y)
     scores = scores_of(model, x)
+    if not matches(model, scores, expected, tolerance):
+        raise WeightFileError(
+            f"{file}: must give the scores {shown(expected)} for x as check=(x, y) says, it gives {shown(scores)}; "
+            f"the readout is {model.readout!r}, layers {_layers(model)}; try another readout=, activations= or layers=."
+        )
+
+
+def matches(model: Model, scores: np.ndarray, expected: np.ndarray, tolerance: float = TOLERANCE) -> bool:
+    """Whether the scores of a model, or the probabilities that belong to them, are those of the framework."""
     candidates = [scores, *_probabilities(model, scores)]
     if isinstance(model.nodes[-1].layer, TwoClasses):  # the framework has one score
         candidates += [one[..., 1:] for one in candidates]
-    if not any(agree(found, expected, tolerance) for found in candidates):
-        raise WeightFileError(
-            f"{file}: must give the scores {_shown(expected)} for x as check=(x, y) says, it gives {_shown(scores)}; "
-            f"the readout is {model.readout!r}, layers {_layers(model)}; try another readout=, activations= or layers=."
-        )
+    return any(agree(found, expected, tolerance) for found in candidates)
 
 
 def scores_of(model: Model, x: Any) -> np.ndarray:
@@ -58,7 +63,8 @@ def _probabilities(model: Model, scores: np.ndarray) -> list[np.ndarray]:
         return [1 / (1 + np.exp(-scores))]
     if model.output == "softmax":
         e = np.exp(scores - scores.max(axis=-1, keepdims=True))
-        return [e / e.sum(axis=-1, keepdims=True)]
+        p = e / e.sum(axis=-1, keepdims=True)
+        return [p, np.log(p)]
     return []
 
 
@@ -72,7 +78,8 @@ def _layers(model: Model) -> str:
     return ", ".join(type(node.layer).__name__ for node in model.nodes)
 
 
-def _shown(scores: np.ndarray) -> str:
+def shown(scores: np.ndarray) -> str:
+    """The first scores for an error message."""
     flat = scores.reshape(-1)
     more = f" … ({flat.size} numbers)" if flat.size > 8 else ""
     return "[" + ", ".join(f"{number:.6g}" for number in flat[:8]) + more + "]"

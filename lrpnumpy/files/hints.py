@@ -6,6 +6,7 @@ command line all come from here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from typing import Any
@@ -20,8 +21,8 @@ NETWORK = ("readout", "layers", "activations", "output", "nonlinearity")  # also
 
 
 def listed(text: str) -> list[str]:
-    """Names on the command line, with commas between them."""
-    return [name.strip() for name in text.split(",")]
+    """Names on the command line, with commas between them; a comma in brackets is part of a name: conv(3, stride=1)."""
+    return [name.strip() for name in re.split(r",(?![^()]*\))", text)]
 
 
 def hint(text: str, flag: Any = None, metavar: str | None = None) -> Any:
@@ -36,14 +37,14 @@ def hint(text: str, flag: Any = None, metavar: str | None = None) -> Any:
 class Hints:
     """Every hint; None where nothing is said."""
 
-    which: str | None = hint("one model of a file that holds several, or one output of a Keras model", str)
+    which: str | None = hint("one model of a file that holds several, or one output of a Keras or ONNX model", str)
     config: Any = hint(
         "for files that hold arrays alone: Keras' configuration as JSON, JSON text, or the path of a JSON file",
         str,
         "FILE",
     )
     custom: Mapping[str, Callable[..., Any]] | None = hint(
-        '{"SimpleAttention": f} says what a Keras layer does that lrpnumpy does not have, by its class or its name: '
+        '{"SimpleAttention": f} says what a Keras layer or an operation of ONNX does that is not known, by its name: '
         "f(settings, arrays) gets two dicts and gives a layer of lrpnumpy"
     )
     readout: str | None = hint("how the steps become a prediction, of PyTorch files", TORCH_READOUTS)
@@ -60,7 +61,10 @@ class Hints:
         "FILE",
     )
     unknown: str | int | None = hint(
-        "the word, or the row, that stands for every word not in the vocabulary; False leaves such words out", str
+        "the word, or the row, that stands for every word not in the vocabulary; False (on the command line '') leaves "
+        "such words out",
+        lambda text: text or False,
+        "WORD",
     )
     lowercase: bool | None = hint("whether words are looked up in lower case", True)
     tokenizer: Any = hint(

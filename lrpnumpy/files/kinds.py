@@ -117,7 +117,7 @@ def _other(path: Path, head: bytes, size: int, asked: Asked) -> Report:
     if safetensors.recognised(head, size):
         return _torch(path, "PyTorch arrays in safetensors", safetensors.Safetensors(str(path), budget), asked)
     if head[:1] == b"\x80" or head[:2] in (b"(d", b"cc", b"c_", b"ct"):
-        raise file.error("", "is a pickle, but not one of torch.save; nothing else is read from pickles")
+        raise file.error("", torchsave.OTHER_PICKLE)
     raise file.error("", f"is of a kind that is not known; supported are {SUPPORTED}")
 
 
@@ -125,8 +125,8 @@ def _folder(file: Source, path: Path, asked: Asked) -> Found:
     if (path / "saved_model.pb").exists():
         raise file.error("", "is a SavedModel of TensorFlow, which is not supported; save the model as .keras or .h5")
     if hydrology.recognised(path):
-        _refuse(file, config=asked.config, custom=asked.custom, layers=asked.layers)
-        _refuse(file, activations=asked.activations, output=asked.output)
+        said = {name: value for name, value in asked.given.items() if name != "readout"}
+        _refuse(file, config=asked.config, custom=asked.custom, **said)
         run = hydrology.Run(path, asked.max_bytes, asked.which)
         return "run of neuralhydrology", run.read(asked.readout), run.notes
     _refuse(file, which=asked.which)
@@ -152,6 +152,8 @@ def _zip(path: Path, budget: Budget, asked: Asked) -> Report:
             return _keras(path, archive, keras3.read_archive(archive, asked), asked)
         _refuse(archive, which=asked.which)
         if not all(name.endswith(".npy") for name in archive.members):
+            if any(name.endswith("data/weights/model_weights_config.json") for name in archive.members):
+                raise archive.error("", f"is a program of torch.export; {torchsave.SAVE_STATE}")
             shown = ", ".join(list(archive.members)[:10])
             raise archive.error(
                 "", f"is a zip archive of a kind that is not known, with {shown}; supported are {SUPPORTED}"

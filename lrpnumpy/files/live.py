@@ -7,7 +7,9 @@ that is made of this must give the module's own scores.
 
 from __future__ import annotations
 
+import inspect
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -18,23 +20,28 @@ import numpy as np
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.checks import AssumptionWarning, LrpError
 from lrpnumpy.files import torch as names
-from lrpnumpy.files.compare import TOLERANCE, agree, check_scores, scores_of
+from lrpnumpy.files.compare import TOLERANCE, check_scores, scores_of
 from lrpnumpy.files.hints import Hints, taken, takes_hints
 from lrpnumpy.files.modules import Described, describe_live
 from lrpnumpy.files.named import named
 from lrpnumpy.files.safe import Source
 from lrpnumpy.files.torch import Found
+from lrpnumpy.files.torch_chain import POOLS, pool_of
+from lrpnumpy.files.torch_layers import Build
+from lrpnumpy.files.torch_modules import Entry, find
+from lrpnumpy.files.traced import Call, Tracer
 from lrpnumpy.model import Model
 
-STEPS, BATCH = 7, 4  # of a probe; a single sequence might have a score close to 0
+STEPS, BATCH = 7, 8  # of a probe; a single sequence might have a score close to 0
+_NARROW = 0.01  # tolerance for what goes from part to part in such modules
 _HALF = 0.05  # tolerance, of the largest score, for modules in float16 and bfloat16
 
 
 class StateDict(Source):
     """Arrays that are in memory already."""
 
-    def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
-        super().__init__("from_torch")
+    def __init__(self, arrays: Mapping[str, np.ndarray], file: str = "from_torch") -> None:
+        super().__init__(file)
         self._arrays = arrays
 
     def names(self) -> list[str]:
@@ -47,7 +54,7 @@ class StateDict(Source):
         self.fits(name, self._arrays[name].shape, shape)
         found = self._arrays[name]
         if found.dtype.kind != "f" or found.dtype.itemsize > 8:
-            raise LrpError(f"from_torch: {name} must be an array of floats, got {found.dtype}.")
+            raise LrpError(f"{self.file}: {name} must be an array of floats, got {found.dtype}.")
         return found.astype(np.float32) if found.dtype.itemsize < 4 else found
 
 
@@ -100,21 +107,13 @@ def _numpy(value: Any) -> np.ndarray:
 
 
 @dataclass
-class Call:
-    """One use of a part of a module: what went in and what came out."""
-
-    name: str
-    inputs: np.ndarray
-    outputs: Any  # an array, or for a recurrent part a pair of the steps and the final states
-
-
-@dataclass
 class Run:
     """A module run once: its input, what it gave, and the calls of its parts in their order."""
 
     sequences: np.ndarray  # the input: one sequence, or a batch of them
     y: np.ndarray
     calls: list[Call]
+    own: list[str]  # arrays of the module that belong to no part
 
 
 def _from_module(module: Any, said: Hints, check: Any) -> Found:
@@ -125,13 +124,14 @@ def _from_module(module: Any, said: Hints, check: Any) -> Found:
     with source.guard(""):
         said = names.hints(source, None, said)
         problems: list[Exception] = []
-        reason = "it has no parts that take numbers"
+        reason = ""
         for run in _runs(module, check):
             if isinstance(run, str):
-                reason = run
+                reason = reason or run
                 continue
             try:
-                found = names.read(source, _heard(source, run, described, said), described)
+                with source.guard("", "is not understood"):
+                    found = _understood(source, run, described, said, tolerance)
                 if _same(found.model, run, tolerance):
                     return found._replace(warnings=[])
                 problems.append(_mismatch(source, found.model, run))
@@ -141,12 +141,15 @@ def _from_module(module: Any, said: Hints, check: Any) -> Found:
             raise LrpError(f"from_torch: check must be an input that the module takes, got an error from it: {reason}.")
         if problems and len(described.parts) > 1:  # a recurrent module alone gives states, not scores
             raise problems[0]
-        found = names.read(source, said, described)
-        if not problems:
-            found.warnings.append(
-                f"the module cannot be run on a probe ({reason}), so its scores were not compared; pass check=x, an "
-                "input that it takes"
-            )
+        if problems:
+            return names.read(source, said, described)
+        unseen = f"the module cannot be run on a probe ({reason or 'it has no parts that take numbers'})"
+        advice = "pass check=x, an input that it takes, or a tuple of its inputs"
+        try:
+            found = names.read(source, said, described)
+        except LrpError as error:
+            raise LrpError(f"{str(error).removesuffix('.')}; {unseen}: {advice}.") from error
+        found.warnings.append(f"{unseen}, so its scores were not compared; {advice}")
         return found
 
 
@@ -168,14 +171,23 @@ def _runs(module: Any, check: Any) -> Iterator[Run | str]:
     import torch
 
     if check is not None:
-        x = check if hasattr(check, "detach") else torch.as_tensor(np.asarray(check))
-        found = _run(module, x, None)
+        given = check if isinstance(check, tuple) else (check,)
+        x, *more = (one if hasattr(one, "detach") else torch.as_tensor(np.asarray(one)) for one in given)
+        found = _run(module, x, None, more or _lengths(torch, module, x, 0))
         yield found
         if isinstance(found, Run) and found.sequences.ndim > 1:  # perhaps the batch is its second axis
             yield replace(found, sequences=np.swapaxes(found.sequences, 0, 1))
         return
     for x, axis in _probes(torch, module):
-        yield _run(module, x, axis)
+        yield _run(module, x, axis, _lengths(torch, module, x, axis))
+
+
+def _lengths(torch: Any, module: Any, x: Any, batch_axis: int | None) -> list[Any]:
+    """The lengths of the sequences of x, where a module wants them as its second input."""
+    takes = [one for one in inspect.signature(module.forward).parameters.values() if one.kind < one.VAR_POSITIONAL]
+    if len(takes) < 2 or takes[1].default is not takes[1].empty or "len" not in takes[1].name or batch_axis is None:
+        return []
+    return [torch.full((x.shape[batch_axis],), x.shape[1 - batch_axis])]
 
 
 def _probes(torch: Any, module: Any) -> Iterator[tuple[Any, int | None]]:
@@ -197,20 +209,22 @@ def _probes(torch: Any, module: Any) -> Iterator[tuple[Any, int | None]]:
     ]
     first_batch = any(getattr(part, "batch_first", False) for part in module.modules())
     for size in dict.fromkeys(sizes):
-        x = torch.randn((BATCH, STEPS, size), generator=random).to(dtype=dtype, **where)
+        x = torch.randn((BATCH, STEPS, size), generator=random)
+        x[BATCH // 2 :] *= 5  # so that an activation is seen which small numbers pass unchanged
+        x = x.to(dtype=dtype, **where)
         layouts = [(x, 0), (x.transpose(0, 1), 1), (x[:1], 0), (x[:1].transpose(0, 1), 1)]
         yield from sorted(layouts, key=lambda layout: layout[1], reverse=not first_batch)
         yield x[0], None
 
 
-def _run(module: Any, x: Any, batch_axis: int | None) -> Run | str:
+def _run(module: Any, x: Any, batch_axis: int | None, more: list[Any]) -> Run | str:
     """The module run on x, every part listened to; or what it raised."""
     import torch
 
     calls: list[Call] = []
     try:
         with _listening(module, calls), torch.no_grad():
-            y = module(x)
+            y = module(x, *more)
     except Exception as error:
         return f"{type(error).__name__}: {str(error).strip().splitlines()[0][:120] if str(error).strip() else ''}"
     while isinstance(y, (tuple, list)) and y:
@@ -218,7 +232,13 @@ def _run(module: Any, x: Any, batch_axis: int | None) -> Run | str:
     if not hasattr(y, "detach"):
         return f"it gives a {type(y).__name__}"
     x = _numpy(x)
-    return Run(np.swapaxes(x, 0, 1) if batch_axis == 1 else x, _numpy(y), calls)
+    own = [
+        f"{name}.{leaf}" if name else leaf
+        for name, part in module.named_modules()
+        if name not in {call.name for call in calls}
+        for leaf, _ in part.named_parameters(recurse=False)
+    ]
+    return Run(np.swapaxes(x, 0, 1) if batch_axis == 1 else x, _numpy(y), calls, own)
 
 
 @contextmanager
@@ -242,7 +262,7 @@ def _listening(module: Any, calls: list[Call]) -> Iterator[None]:
     handles = [
         part.register_forward_hook(listen(name))
         for name, part in module.named_modules()
-        if not list(part.children()) and list(part.parameters(recurse=False))
+        if not list(part.children()) and (list(part.parameters(recurse=False)) or type(part).__name__ in POOLS)
     ]
     try:
         module.eval()
@@ -254,79 +274,40 @@ def _listening(module: Any, calls: list[Call]) -> Iterator[None]:
             part.training = mode
 
 
-def _heard(source: Source, run: Run, described: Described, said: Hints) -> Hints:
-    """What the calls say of the network, where the caller does not: order, activations, readout, output."""
-    cells = any(part.kind.endswith("Cell") for part in described.parts)
-    if cells or len({call.name for call in run.calls}) != len(run.calls):  # parts that are used at every step
-        return said
-    order: list[str] = []
-    readout, output = said.readout, said.output
-    for k, call in enumerate(run.calls):
-        order.append(call.name)
-        after = run.calls[k + 1].inputs if k + 1 < len(run.calls) else run.y
-        last = k + 1 == len(run.calls)
-        part = described.part(call.name)
-        activation: str | None
-        if isinstance(call.outputs, tuple):
-            found = _readout_between(call, part, after)
-            further = [other for other in run.calls[k + 1 :] if isinstance(other.outputs, tuple)]
-            if found is None:
-                raise source.error(call.name, "is followed by something that is no readout or activation known here")
-            kind, activation = found
-            if not further and readout is None:
-                readout = kind
-            if activation != "linear":
-                order.append(activation)
-        else:
-            activation, probability = _activation_between(call.outputs, after, last)
-            if activation is None:
-                raise source.error(call.name, "is followed by something that is no activation known here")
-            output = output or probability
-            if activation != "linear":
-                order.append(activation)
+def _understood(source: Source, run: Run, described: Described, said: Hints, tolerance: float) -> Found:
+    """The model of a module that was run: what the run tells, where the caller does not say otherwise."""
+    repeated = [name for name, count in Counter(call.name for call in run.calls).items() if count > 1]
+    if not run.calls or any(part.kind.endswith("Cell") for part in described.parts):  # a loop over the steps
+        return names.read(source, said, described)
+    if repeated:
+        raise source.error(
+            repeated[0],
+            "is used several times in one run, as where predictions are fed back, which is not supported; explain its "
+            "parts by themselves, as in from_torch(module.encoder)",
+        )
+    paths = {name: name for name in source.names()}
+    notes: list[str] = []
+    used = [Entry(call.name, {}) for call in run.calls]
+    modules: dict[str, Any] = {m.name: m for m in find(source, paths, described, used, [])}
+    modules |= {part.name: pool for part in described.parts if (pool := pool_of(part)) is not None}
+    build = Build(source, paths, said, notes)
+    tracer = Tracer(source, modules, build, 1e-5 if tolerance == TOLERANCE else _NARROW)
+    own = {name: source.array(name, source.shape(name)) for name in run.own}
+    batched = run.sequences.ndim == (2 if run.sequences.dtype.kind in "iu" else 3)
+    tracer.follow(run.sequences if batched else run.sequences[None], run.calls, run.y, own)
+    heard = tracer.hints()
+    if heard is None and not (said.readout or said.layers or said.activations):
+        model = tracer.model()
+        return Found(replace(model, output=said.output or model.output), notes, [])  # type: ignore[arg-type]
+    if heard is None:
+        return names.read(source, said, described)
+    readout, output = said.readout or heard["readout"], said.output or heard["output"]
     if said.layers is not None or said.activations is not None:
-        return replace(said, readout=readout, output=output)
+        return names.read(source, replace(said, readout=readout, output=output), described)
+    order = heard["layers"]
     if not any(name in ACTIVATIONS for name in order) and described.sequences == []:
         order.append("linear")  # says that there are none
-    return replace(said, layers=order, readout=readout, output=output)
-
-
-def _readout_between(call: Call, part: Any, after: np.ndarray) -> tuple[str, str] | None:
-    """How the steps of a recurrent part became what came after it, and by which activation."""
-    steps, states = call.outputs
-    batched = steps.ndim == 3
-    axis = 1 if batched and part is not None and part.settings.get("batch_first") else 0
-    ways = 2 if part is not None and part.settings.get("bidirectional") else 1
-    final = np.concatenate(list(states[-ways:]), axis=-1)
-    candidates = {
-        "last": final,
-        "last-row": np.take(steps, -1, axis=axis),
-        "mean": steps.mean(axis=axis),
-        "max": steps.max(axis=axis),
-        "every": steps,
-    }
-    for activation, one in ACTIVATIONS.items():
-        for kind, value in candidates.items():
-            if agree(one.F(value), after, 1e-5) or (kind == "every" and agree(one.F(np.swapaxes(value, 0, 1)), after)):
-                return kind, activation
-    return None
-
-
-def _activation_between(z: np.ndarray, after: np.ndarray, last: bool) -> tuple[str | None, str | None]:
-    """Which activation made `after` of z, and at the end which probability."""
-    with np.errstate(all="ignore"):
-        turned = np.swapaxes(z, 1, 2) if z.ndim == after.ndim == 3 else z  # the channels of a convolution
-        for name in ("linear", *ACTIVATIONS):
-            if any(agree(ACTIVATIONS[name].F(one), after, 1e-5) for one in (z, turned)):
-                return ("linear", "sigmoid") if last and name == "sigmoid" else (name, None)
-        if last:
-            e = np.exp(z - z.max(axis=-1, keepdims=True))
-            p = e / e.sum(axis=-1, keepdims=True)
-            if agree(p, after, 1e-5) or agree(np.log(p), after, 1e-5):
-                return "linear", "softmax"
-            if z.size == after.size or after.size < z.size:  # as with out[:, -1] after a head at every step
-                return "linear", None
-    return None, None
+    return names.read(source, replace(said, layers=order, readout=readout, output=output), described)
 
 
 def _same(model: Model, run: Run, tolerance: float) -> bool:

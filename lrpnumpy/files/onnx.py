@@ -18,9 +18,10 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, WeightFileError
 from lrpnumpy.files import onnx_layers
-from lrpnumpy.files.onnx_constants import Dim, Spread, Unknown, fold, sizes
+from lrpnumpy.files.onnx_constants import Spread, Unknown, fold
 from lrpnumpy.files.onnx_flow import Flow, Network, Refused
 from lrpnumpy.files.onnx_graph import OWN_DOMAINS, Graph, Node, Port, parse
+from lrpnumpy.files.onnx_sizes import Dim, sizes
 from lrpnumpy.files.safe import MAX_BYTES, Budget, Source, open_file, size_of
 from lrpnumpy.files.simpler import simpler
 from lrpnumpy.layers import Activation, Layer
@@ -91,6 +92,8 @@ def _understood(source: Source, graph: Graph, asked: _Asked) -> _Run:
             where, reason = refused.args
         except LrpError as error:
             where, reason = run.where, str(error).removesuffix(".")
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:  # inputs that it lacks
+            where, reason = run.where, f"is not what ONNX says that it is ({type(error).__name__})"
         if run.done > best[0]:
             best = (run.done, where, reason)
     raise source.error(best[1][:80], best[2])
@@ -147,7 +150,10 @@ class _Run(Network):
                 steps = next((key for key, name in self.stepped.items() if self.sizes[name].steps), None)
                 if steps is None:
                     self.refuse("cannot be the lengths of series where there is none")
-                self.values[port.name] = Spread(sizes([steps]))
+                is_open = isinstance(self.batch, Dim)
+                self.values[port.name] = (
+                    Spread(sizes([steps]), (self.batch,)) if is_open else sizes([steps]).repeat(self.batch)  # type: ignore[arg-type]
+                )
                 self.warnings[
                     f"the input {port.name[:80]!r} is left out, it is taken for the lengths of the series: give each "
                     "series at its own length, without padding"
@@ -201,8 +207,8 @@ class _Run(Network):
             return self.chosen(node, taken, values, depth)
         if node.op in _LOOPS:
             self.refuse(
-                "is a loop, which is not supported; load the file of Keras or PyTorch that the model was exported from, "
-                "or export one whose recurrent layers are LSTM, GRU or RNN, not loops of cells"
+                "is a loop, which is not supported; load the file of Keras or PyTorch that it was exported from, or "
+                "export one whose recurrent layers are LSTM, GRU or RNN, not loops of cells"
             )
         if node.op in _UNROLLED:
             self.refuse(

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.files.onnx_constants import Dim, Spread
+from lrpnumpy.files.onnx_constants import Spread
 from lrpnumpy.files.onnx_flow import Flow, Network
 from lrpnumpy.files.onnx_graph import Node
+from lrpnumpy.files.onnx_sizes import Dim
 from lrpnumpy.layers import GRU, LSTM, RNN, Affine, Bidirectional, Cell, Reverse
 
 _ORDER = {"LSTM": (0, 2, 3, 1), "GRU": (0, 1, 2), "RNN": (0,)}  # where our gates stand in ONNX' i o f c and z r h
@@ -48,9 +49,10 @@ def recurrent(net: Network, node: Node, values: Sequence[Any]) -> list[Flow | No
     wants_cell = len(node.outputs) > 2 and node.outputs[2] in net.used
     from_network = any(isinstance(one, Flow) for side in states for one in side)
     if n == 2 and not wants_cell and not from_network:
-        both = Bidirectional(*(_with_start(cell, [side[k] for side in states]) for k, cell in enumerate(cells)))
-        every: tuple[str, ...] = (net.put(both, net.rows(x).values[0]),)
-        last = cell_states = (f"{every[0]}:last",)
+        ahead, back = (_with_start(cell, [side[k] for side in states]) for k, cell in enumerate(cells))
+        every: tuple[str, ...] = (net.put(Bidirectional(ahead, back), net.rows(x).values[0]),)
+        last: tuple[str, ...] = (f"{every[0]}:last",)
+        cell_states = last  # which nothing takes
     else:
         runs = [_one_way(net, x, cells[k], [side[k] for side in states], way) for k, way in enumerate(ways)]
         every, last = tuple(run[0] for run in runs), tuple(f"{run[1]}:last" for run in runs)
@@ -71,7 +73,8 @@ def _cells(net: Network, node: Node, W: np.ndarray, R: np.ndarray, B: Any) -> li
     net.source.fits(net.where, R.shape, (n, gates * H, H))
     bias = np.zeros((n, 2 * gates * H), W.dtype) if B is None else net.constant(B, "its bias")
     net.source.fits(net.where, bias.shape, (n, 2 * gates * H))
-    given, cells = _activations(net, node, n), []
+    given = _activations(net, node, n)
+    cells: list[Cell] = []
     for k in range(n):
         U, V = (one[k].reshape(gates, H, -1)[list(order)] for one in (W, R))
         of_x, of_h = bias[k].reshape(2, gates, H)[:, list(order)]

@@ -166,7 +166,7 @@ class _Parser:
         if kind == "s":
             return bytes(value or b"").decode("utf-8")
         if kind == "strings":
-            return [bytes(one).decode("utf-8") for one in value]
+            return [bytes(one).decode("utf-8") for one in value or ()]
         return value if value is not None else {"f": 0.0, "i": 0}.get(kind)
 
     def tensor(self, found: dict[str, Any], where: str) -> np.ndarray | None:

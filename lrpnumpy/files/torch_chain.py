@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import combinations, permutations
+from itertools import combinations, islice, permutations
 from typing import Any, NamedTuple
 
 from lrpnumpy.activations import ACTIVATIONS
@@ -21,6 +21,7 @@ from lrpnumpy.files.torch_modules import ADVICE, Entry, Module, called
 _MOST = 8  # modules whose order is looked for; more must be named
 _ATTENTION = re.compile(r"att|score|energy|align")
 _POOLS = {"maxpool": ("size", "stride", "padding"), "avgpool": ("size", "stride", "padding")}
+POOLS = {"MaxPool1d": "maxpool", "AvgPool1d": "avgpool"}  # classes of torch.nn
 WORDS = ("repeat", *_POOLS)
 
 
@@ -29,6 +30,13 @@ class Word(NamedTuple):
 
     name: str
     settings: dict[str, Any]
+    kind: str = "word"
+    recurrent: bool = False
+
+    @property
+    def text(self) -> str:
+        """As `layers` has it."""
+        return f"{self.name}({', '.join(f'{key}={value}' for key, value in self.settings.items())})"
 
 
 @dataclass(frozen=True)
@@ -112,7 +120,7 @@ class Chain:
             return list(found[0])
         if len(modules) > _MOST:
             raise self.source.error("", f"has {len(modules)} modules whose order is not clear{_advice(modules)}")
-        found = found or [chain for order in permutations(modules) for chain in fitting(list(order))]
+        found = found or list(islice((chain for order in permutations(modules) for chain in fitting(list(order))), 2))
         if len(found) != 1:
             many = "more than one order" if found else "no order"
             raise self.source.error("", f"has modules whose shapes fit in {many}{_advice(modules)}")
@@ -124,6 +132,7 @@ class Chain:
         assert self.entries is not None
         steps: list[Step] = []
         for name, settings in self.entries:
+            self.source.budget.visit("layers", len(modules))
             module = called(name, modules)
             part = called(name, self.described.parts) if self.described else None
             if module is not None:
@@ -136,7 +145,7 @@ class Chain:
                 steps.append(name)
             elif part is not None and part.activation is not None:
                 steps.append(part.activation)
-            elif part is not None and (pool := _pool_of(part)) is not None:
+            elif part is not None and (pool := pool_of(part)) is not None:
                 steps.append(pool)
             elif part is None or not part.is_nothing:
                 there = ", ".join(repr(m.name) for m in modules)
@@ -298,14 +307,13 @@ def _ask_order(source: Source, modules: list[Module]) -> Exception:
     )
 
 
-def _pool_of(part: Part) -> Word | None:
+def pool_of(part: Part) -> Word | None:
     """A pool of a whole module as a word."""
-    kinds = {"MaxPool1d": "maxpool", "AvgPool1d": "avgpool"}
-    if part.foreign or part.kind not in kinds:
+    if part.foreign or part.kind not in POOLS:
         return None
     found = {
         ours: part.settings.get(key)
         for ours, key in (("size", "kernel_size"), ("stride", "stride"), ("padding", "padding"))
     }
     found = {key: value[0] if isinstance(value, tuple) else value for key, value in found.items() if value is not None}
-    return Word(kinds[part.kind], found) if all(type(value) is int for value in found.values()) else None
+    return Word(POOLS[part.kind], found) if all(type(value) is int for value in found.values()) else None

@@ -40,7 +40,7 @@ LAST_STEP = (
     "does not say how the steps become a prediction; the last step is taken (out[:, -1] or h_n[-1] in PyTorch code); "
     "say readout='last' if that is right, or 'mean', 'max' or 'every', or compare with check=(x, y)"
 )
-NONLINEARITY = "does not say the nonlinearity of its RNN; tanh is taken, say layers=[{}] if it is relu"
+NONLINEARITY = "does not say the nonlinearity of its RNN; tanh is taken, say nonlinearity='relu' if it is relu"
 
 
 def lstm(U: np.ndarray, W: np.ndarray, biases: list[np.ndarray]) -> LSTM:
@@ -66,15 +66,14 @@ class Build:
     def __init__(self, source: Source, paths: Mapping[str, str], said: Any, notes: list[str]) -> None:
         self.source, self.paths, self.said, self.notes = source, paths, said, notes
         self.warnings: list[str] = []
-        self.steps: list[Step] = []
 
     def model(self, steps: list[Step]) -> Model:
         """The model of a chain."""
-        output, self.steps = self.output(steps)
+        output, steps = self.output(steps)
         embedding, parts = None, list[Layer | str]()  # layers, and "repeat" between them
-        for step in self.steps:
+        for step in steps:
             if isinstance(step, str):
-                parts.append(self.activation(parts, step))
+                parts += [] if step == "linear" else [self.activation(parts, step)]
             elif isinstance(step, Word):
                 parts.append("repeat" if step.name == "repeat" else self.pool(step))
             elif isinstance(step, Attention):
@@ -84,8 +83,8 @@ class Build:
             elif step.kind == "embedding":
                 embedding = Embedding(self.array(step, "weight"))
             else:
-                parts.append(_LAYERS[step.kind](self, step))
-        two_way = [step for step in self.steps if isinstance(step, Module) and step.recurrent][-1].two_way
+                parts.append(LAYERS[step.kind](self, step))
+        two_way = [step for step in steps if isinstance(step, Module) and step.recurrent][-1].two_way
         readout = self.readout(two_way)
         if readout == "attention" or "repeat" in parts:
             nodes, result = _nodes(parts, readout)
@@ -128,7 +127,7 @@ class Build:
             raise self.source.error("", f"has the activation {name} before its first layer, which is not supported")
         return Activation(name)
 
-    def pool(self, word: Word) -> Layer:
+    def pool(self, word: Any) -> Layer:
         """A pool over a few steps."""
         kind = MaxPool1D if word.name == "maxpool" else AvgPool1D
         padding = word.settings.get("padding", 0)
@@ -209,7 +208,7 @@ class Build:
         F = said or self.said.nonlinearity
         if F not in ("tanh", "relu"):
             F = "tanh"
-            self.assume(NONLINEARITY.format(", ".join(map(_with_relu, self.steps))))
+            self.assume(NONLINEARITY)
         return RNN(U, W, biases[0] + biases[1] if biases else None, activation=F)
 
     def gates(self, module: Module) -> Layer:
@@ -221,18 +220,6 @@ class Build:
         U, W = (both[..., :-H], both[..., -H:]) if module.settings["order"] == "xh" else (both[..., H:], both[..., :H])
         self.note(f"{module.name} is an LSTM whose gates i, f, g, o are {', '.join(part.name for part in parts)}")
         return LSTM(U, W, b)
-
-
-def _with_relu(step: Step) -> str:
-    """A step as `layers` names it, a plain RNN with relu."""
-    name = (
-        step
-        if isinstance(step, str)
-        else ", ".join(m.name for m in step.modules)
-        if isinstance(step, Attention)
-        else step.name
-    )
-    return repr(f"{name}(nonlinearity=relu)" if isinstance(step, Module) and step.kind == "rnn" else name)
 
 
 def _nodes(parts: list[Layer | str], readout: str) -> tuple[list[Node], str]:
@@ -260,7 +247,7 @@ def single(setting: Any) -> Any:
     return setting[0] if isinstance(setting, tuple) and len(setting) == 1 else setting
 
 
-_LAYERS = {
+LAYERS = {
     "linear": Build.linear,
     "prelu": Build.prelu,
     "layernorm": Build.layernorm,

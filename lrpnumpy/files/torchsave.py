@@ -35,7 +35,15 @@ _DTYPES: dict[str, np.dtype[Any]] = {
 }  # fmt: skip
 _FLOATS = ("FloatStorage", "DoubleStorage", "HalfStorage", "BFloat16Storage")
 _PREFIXES = ("module.", "_orig_mod.")  # of DataParallel and torch.compile
+_LISTED = 100  # entries of a list that are looked at
 _STATES = 3  # dicts inside dicts in which a state_dict is looked for
+
+
+OTHER_PICKLE = (
+    "is a pickle, but not one of torch.save; nothing else is read from pickles: save the network with its own library "
+    "(torch.save(model.state_dict(), path), or model.save(path) of Keras) and open that"
+)
+SAVE_STATE = "write torch.save(model.state_dict(), path) in PyTorch, in float32, and open that"
 
 
 class Storage(NamedTuple):
@@ -178,9 +186,11 @@ class Saved(Source):
             candidates = {which: found[which]}
         if len(candidates) != 1:
             if not candidates:
-                raise self.error("", f"holds no tensors of a network, it holds {_shown(root)}")
-            listed = ", ".join(map(kind_of, list(candidates)[:20]))
-            raise self.error("", f"holds {len(candidates)} networks; say which=... as one of {listed}")
+                raise self.error("", f"holds no tensors of a network, it holds {_shown(root)}; {SAVE_STATE}")
+            first, *others = map(kind_of, list(candidates)[:20])
+            raise self.error(
+                "", f"holds {len(candidates)} networks; say which={first}, or in its place {', '.join(others)}"
+            )
         ((path, names),) = candidates.items()
         value = _at(root, path)
         if is_module(value):
@@ -207,16 +217,44 @@ def _networks(source: Source, root: Any) -> Iterator[tuple[str, dict[str, Tensor
             if tensors := dict(_parameters(source, value)):
                 yield path, tensors
             continue
-        items = pickles.entries(value)
+        if _is_scripted(value):
+            if tensors := dict(_scripted(source, value, "", 0)):
+                yield path, tensors
+            continue
+        items = _items(value)
         if items is None:
             continue
         named = {pickles.text(key): item for key, item in items.items() if isinstance(key, (str, bytes))}
         tensors = {name: tensor for name, item in named.items() if (tensor := tensor_of(item)) is not None}
         if tensors:
             yield path, tensors
-        elif depth < _STATES:
+        if depth < _STATES and not any("weight_ih" in name for name in tensors):
             source.budget.visit(path, len(named))
             waiting += [(f"{path}.{name}" if path else name, item, depth + 1) for name, item in named.items()]
+
+
+def _items(value: Any) -> dict[Any, Any] | None:
+    """What a dict holds, or a list of a few things by their numbers."""
+    if isinstance(value, (list, tuple)):
+        return {str(k): item for k, item in enumerate(value[:_LISTED])}
+    return pickles.entries(value)
+
+
+def _is_scripted(value: Any) -> bool:
+    """Whether a record is of a module in a TorchScript archive, whose code is never looked at."""
+    return isinstance(value, Record) and value.name.startswith("__torch__.")
+
+
+def _scripted(source: Source, module: Record, name: str, depth: int) -> Iterator[tuple[str, Tensor]]:
+    """Every tensor of such a module under its name in the state_dict."""
+    source.budget.level(name, depth)
+    for key, value in (pickles.entries(module.state) or {}).items():
+        source.budget.visit(name)
+        below = f"{name}.{pickles.text(key)}" if name else pickles.text(key)
+        if _is_scripted(value):
+            yield from _scripted(source, value, below, depth + 1)
+        elif (tensor := tensor_of(value)) is not None:
+            yield below, tensor
 
 
 def _parameters(source: Source, module: Any) -> Iterator[tuple[str, Tensor]]:
@@ -232,8 +270,7 @@ def _at(root: Any, path: str) -> Any:
     """What the keys of `path` lead to; a key may have dots in it."""
     if not path:
         return root
-    items = pickles.entries(root) or {}
-    for key, item in items.items():
+    for key, item in (_items(root) or {}).items():
         name = pickles.text(key) if isinstance(key, (str, bytes)) else None
         if name is not None and (path == name or path.startswith(f"{name}.")):
             return _at(item, path[len(name) + 1 :])
@@ -318,7 +355,7 @@ class SavedLegacy(Saved):
             value, at = pickles.run(self, what, content, at, persistent=persistent)
             values.append(value)
             if values[0] != MAGIC or values[1:2] not in ([], [_VERSION]):
-                raise self.error("", "is a pickle, but not one of torch.save; nothing else is read from pickles")
+                raise self.error("", OTHER_PICKLE)
         _, _, system, root, keys = values
         self.big_endian = isinstance(system, dict) and system.get("little_endian") is False
         del content

@@ -15,6 +15,7 @@ from lrpnumpy.kernels import conv as kernels
 from lrpnumpy.layers.base import Keep, Outputs, Ran, Size, stacked, takes
 from lrpnumpy.layers.windows import View, Windowed, Windows, checked
 from lrpnumpy.packed import Packed, Part
+from lrpnumpy.rules.lrp import LRP, gamma_rule
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
 
 
@@ -26,7 +27,8 @@ class Conv1D(Windowed):
     Keras does, "causal" only before it, (left, right) so many. `groups` cuts outputs and inputs into blocks, and
     each block of outputs sees its own block of inputs.
 
-    LRP: one sum for each output. Contextual decomposition: as Dense, with the bias of windows without padding for all.
+    LRP: one sum for each output, by the gamma rule where there is a gamma. Contextual decomposition: as
+    Dense, with the bias of windows without padding for all.
     """
 
     K: np.ndarray
@@ -102,15 +104,37 @@ class Conv1D(Windowed):
         x, y, (z, view) = ran.inputs[0], ran.outputs[0], ran.trace
         if self.activation != "linear":
             R = R * how.slope(self.activation, z, y.rows)
+        more = None
+        if isinstance(how, LRP) and how.gamma:
+            z, more = gamma_rule(
+                how,
+                z,
+                x.rows,
+                lambda x, sign: self._halves[sign].of_windows(x, view.rows),
+                lambda s, sign: self._halves[sign]._sent_back(s, view, x),
+            )
         s, shared = back_through_sum(how, R, z, self.d, 1, y.batch, entry)
-        R_x = np.zeros_like(x.rows)
-        kernels.backward(s, view.rows, self._packed[1], R_x)
+        R_x = self._sent_back(s, view, x)
         if how.times_input:
             R_x *= x.rows
+            if more is not None:
+                R_x += more(s)
             if how.share_bias:
                 R_x += self._shared(shared, view, len(x.rows), entry)
             entry.see(R_x, x.batch)
         return [R_x]
+
+    @cached_property
+    def _halves(self) -> dict[int, Conv1D]:
+        """The same sums without bias, with the positive weights only and with the negative ones."""
+        without = replace(self, d=None, activation="linear")
+        return {1: replace(without, K=np.maximum(self.K, 0)), -1: replace(without, K=np.minimum(self.K, 0))}
+
+    def _sent_back(self, s: np.ndarray, view: View, x: Packed) -> np.ndarray:
+        """(R, in) the messages s (Q, out) of windows, times their weights."""
+        R_x = np.zeros_like(x.rows)
+        kernels.backward(np.ascontiguousarray(s), view.rows, self._packed[1], R_x)
+        return R_x
 
     def _shared(self, left: np.ndarray, view: View, R: int, entry: Entry) -> np.ndarray:
         """(R, in) what biases and stabilisers would keep of windows, (Q, out), spread over the inputs they see."""

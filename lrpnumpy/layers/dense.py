@@ -14,16 +14,16 @@ from lrpnumpy.checks import float_array, one_of
 from lrpnumpy.kernels import dense as kernels
 from lrpnumpy.layers.base import Keep, Layer, Outputs, Ran, Size, stacked, takes
 from lrpnumpy.packed import Packed, Part
-from lrpnumpy.rules.lrp import LRP
-from lrpnumpy.rules.propagation import Entry, Propagation, back_through_matrix
+from lrpnumpy.rules.lrp import LRP, gamma_rule
+from lrpnumpy.rules.propagation import Entry, Propagation, back_through_matrix, back_through_sum
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dense(Layer):
     """activation(V x + d), with V (out, in) and d (out,) or None for no bias.
 
-    LRP: one sum for each output. Contextual decomposition: L_a = 1/2 [F(a+b) - F(b) + F(z) - F(z-a)] with
-    a = V beta and b = V delta + d.
+    LRP: one sum for each output, by the gamma rule where there is a gamma. Contextual decomposition:
+    L_a = 1/2 [F(a+b) - F(b) + F(z) - F(z-a)] with a = V beta and b = V delta + d.
     """
 
     V: np.ndarray
@@ -68,6 +68,12 @@ class Dense(Layer):
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """R_i = x_i sum_j v_ji s_j."""
         z, x, batch = ran.trace, ran.inputs[0].rows, ran.inputs[0].batch
+        if isinstance(how, LRP) and how.gamma:
+            halves = {1: np.maximum(self.V, 0), -1: np.minimum(self.V, 0)}
+            z, more = gamma_rule(how, z, x, lambda x, sign: x @ halves[sign].T, lambda s, sign: s @ halves[sign])
+            s, shared = back_through_sum(how, R, z, self.d, self.inputs, batch, entry)
+            R_x = x * (s @ self.V) + more(s)
+            return [R_x + shared.sum(axis=1, keepdims=True) if how.share_bias else R_x]
         if isinstance(how, LRP) and not how.share_bias:
             R_x = np.zeros_like(x)
             kernels.backward(

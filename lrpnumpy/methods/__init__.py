@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lrpnumpy.checks import LrpError, one_of
-from lrpnumpy.methods import decomposition, deeplift, integrated, occlusion, propagated
+from lrpnumpy.methods import decomposition, deeplift, integrated, occlusion, propagated, shapley
 from lrpnumpy.methods.base import Method
 from lrpnumpy.rules import Rule
 
@@ -18,8 +18,12 @@ METHODS: dict[str, Method] = {
         *decomposition.METHODS,
         *deeplift.METHODS,
         *integrated.METHODS,
+        *shapley.METHODS,
     )
 }
+
+
+COSTLY = ("shapley",)  # whose cost doubles with every player: left out where nobody names the methods
 
 
 def methods() -> tuple[Method, ...]:

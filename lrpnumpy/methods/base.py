@@ -92,6 +92,7 @@ class Method:
     keep: Callable[[Request], Keep] = field(default=None, repr=False)  # type: ignore[assignment]
     run: Callable[[Question, list[np.ndarray]], list[Columns]] = field(default=None, repr=False)  # type: ignore[assignment]
     check: Callable[[Request, Model], None] | None = field(default=None, repr=False)
+    settle: Callable[[Request, Model, list[Any]], Request] | None = field(default=None, repr=False)  # with the records
     advice: Callable[[Request], str] | None = field(default=None, repr=False)  # what to try where relevance is doubtful
 
 
@@ -107,7 +108,8 @@ class Request(NamedTuple):
     @property
     def with_variables(self) -> bool:
         """Whether a value for each variable is asked for."""
-        return self.unit == "variable" or (self.unit is None and self.method.variables == "free")
+        is_free = self.method.variables == "free" or getattr(self.options, "by_feature", False)
+        return self.unit == "variable" or (self.unit is None and is_free)
 
     @property
     def hidden(self) -> bool:

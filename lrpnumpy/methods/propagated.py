@@ -21,6 +21,12 @@ class LrpOptions(Options):
     """The options of LRP."""
 
     eps: float = option(0.001, "the stabiliser of LRP; 0 is allowed", check=number, flag=float)
+    gamma: float = option(
+        0.0,
+        "in Dense and Conv layers LRP weighs terms that have the sign of their sum by 1 + gamma",
+        check=number,
+        flag=float,
+    )
     hidden: bool = option(False, "also the relevance of every hidden state of every recurrent layer", check=switch)
     share_bias: bool = option(
         False,
@@ -37,8 +43,8 @@ def adds_up(total: np.ndarray, score: np.ndarray, size: np.ndarray) -> np.ndarra
 
 def propagation(request: Request) -> Propagation:
     """How messages flow back."""
-    options = request.options
-    return LRP(request.method.rule, options.eps, options.share_bias) if request.method.kind == "lrp" else GRADIENT  # type: ignore[arg-type]
+    rule, options = request.method.rule, request.options
+    return GRADIENT if rule is None else LRP(rule, options.eps, options.share_bias, options.gamma)
 
 
 def run(question: Question, wanted: list[np.ndarray]) -> list[Columns]:

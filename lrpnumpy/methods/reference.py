@@ -48,9 +48,9 @@ class ReferenceOptions(Options):
 
     reference: Any = option(
         "zero",
-        'what the input is compared with: "zero", a vector (D,), a sequence of at least T steps, "mean" for the mean '
-        'step of `data`, a word, "unknown" or "padding"; a list of these for the mean over several; of a network '
-        "with several inputs a dict",
+        'what the input is compared with: "zero" (as the network sees it: behind a scaler that is the mean), a vector '
+        '(D,), a sequence of at least T steps, "mean" for the mean step of `data`, a word, "unknown" or "padding"; a '
+        "list of these for the mean over several; of a network with several inputs a dict",
         flag=str,
     )
     data: Any = option(None, 'sequences of which reference="mean" is the mean step')
@@ -97,7 +97,7 @@ def references(model: Model, value: Any, data: Any = None) -> References:
         said.append(one if isinstance(one, str) else _digest(arrays.values()))
     if len(said) > 3:
         said = [f"{len(said)} references, {_digest(array for one in each for array in one.values())}"]
-    return References(said[0] if len(said) == 1 else said, tuple(each))
+    return References(said if len(each) > 1 else said[0], tuple(each))
 
 
 def _is_several(value: Any) -> bool:
@@ -134,7 +134,7 @@ def _read(port: Input, value: Any, mean: np.ndarray | None, where: str) -> np.nd
         return _vectors(encode_port(port, [np.atleast_1d(array)], [where])[0])
     array = np.atleast_2d(array)
     check_shape(array, f"{where}, a vector or a sequence,", (None, port.size))
-    return numbers(array, where, port.dtype)
+    return port.scaled(numbers(array, where, port.given_dtype))
 
 
 def _vectors(one: Encoded) -> np.ndarray:
@@ -149,7 +149,8 @@ def _mean(model: Model, data: Any) -> dict[str, np.ndarray]:
     found = {}
     for name in model.ports:
         parts = [one if name == model.main else one.others[name] for one in records]  # type: ignore[index]
-        found[name] = np.concatenate([_vectors(part) for part in parts]).mean(axis=0, keepdims=True)
+        mean = np.concatenate([_vectors(part) for part in parts]).mean(axis=0, keepdims=True)
+        found[name] = model.ports[name].scaled(mean)
     return found
 
 

@@ -2,6 +2,7 @@
 
 A product rule is a function `shares(gate, signal, eps)` of NumPy arrays that returns the fractions of R which the gate
 and the signal get. Sums follow the epsilon rule, R_i = z_i w_ij / stab(z_j) R_j. Activations pass R on unchanged.
+In Dense and Conv layers a `gamma` above 0 weighs the terms z_i w_ij that have the sign of z_j by 1 + gamma first.
 """
 
 from __future__ import annotations
@@ -78,6 +79,7 @@ class LRP(Propagation):
     rule: Rule
     eps: float = 0.001
     share_bias: bool = False
+    gamma: float = 0.0
 
     times_input: ClassVar[bool] = True
     is_epsilon_rule: ClassVar[bool] = True
@@ -109,3 +111,26 @@ class LRP(Propagation):
     def slope(self, activation: str | Activation, z: np.ndarray, y: np.ndarray) -> Any:
         """Activations pass R on unchanged."""
         return z.dtype.type(1)
+
+
+Linear = Callable[[np.ndarray, int], np.ndarray]
+
+
+def gamma_rule(
+    how: LRP, z: np.ndarray, x: np.ndarray, ahead: Linear, back: Linear
+) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]:
+    """Of sums z of terms x_i w_ij: what they are once terms of their sign are weighed by 1 + gamma, and a function from
+    the message s of these new sums to what the inputs get besides x (s w).
+
+    `ahead(x, sign)` and `back(s, sign)` are the layer's sums without bias, and their transpose, with its positive
+    weights only (sign 1) or its negative ones (-1).
+    """
+    gamma, is_up = z.dtype.type(how.gamma), z >= 0  # sign(0) = +1
+    up, down = np.maximum(x, 0), np.minimum(x, 0)
+    alike = np.where(is_up, ahead(up, 1) + ahead(down, -1), ahead(up, -1) + ahead(down, 1))
+
+    def more(s: np.ndarray) -> np.ndarray:
+        to_up, to_down = np.where(is_up, s, 0), np.where(is_up, 0, s)
+        return gamma * (up * (back(to_up, 1) + back(to_down, -1)) + down * (back(to_up, -1) + back(to_down, 1)))
+
+    return z + gamma * alike, more

@@ -35,6 +35,7 @@ class Propagation:
     is_noting: ClassVar[bool] = False  # this is the reference's own way back, on which values are written down
     code: int | None = None  # of a propagation that kernels have built in
     eps: float = 0.0  # stabiliser
+    gamma: float = 0.0  # of LRP: how much more terms count that have the sign of their sum, in Dense and Conv layers
 
     def gain(self, z: np.ndarray) -> tuple[Any, Any]:
         """(gain, kept) of a sum."""

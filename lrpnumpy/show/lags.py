@@ -1,4 +1,4 @@
-"""Pictures of how far back relevance lies: a memory curve over many explanations, a map of horizons and lags."""
+"""Pictures of how far back relevance lies: a memory curve, and maps of horizons or predictions and lags."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from lrpnumpy.checks import LrpError
 from lrpnumpy.result import Explanation
@@ -17,16 +18,15 @@ from lrpnumpy.show.canvas import (
     axes_for,
     color_scale,
     figure_of,
-    grouped,
     line_color,
     relevance_map,
     set_title,
-    short,
-    step_unit,
     unit_label,
 )
 from lrpnumpy.show.cohorts import COLORS, Z95, groups_of, headline, legend, mean_and_error
-from lrpnumpy.show.parts import of_one_class
+from lrpnumpy.show.parts import grouped, of_one_class, short, step_unit
+
+ROWS = 200  # of a map of predictions
 
 
 def memory(
@@ -38,7 +38,8 @@ def memory(
     steps of the prediction half of it lies. With `by`, one label for each explanation (season, cohort, true class),
     there is a line for each group, with its 95 % interval.
     """
-    lags, first, count, same = _by_lag(many)
+    signed, first, count, same = _by_lag(many, "memory")
+    lags = np.abs(signed)
     groups = groups_of(by, count, "memory")
     ax = axes_for(ax, width, 3.4)
     ink, unit = line_color(ax), step_unit(first.labels)
@@ -90,39 +91,67 @@ def horizons(items: Explanation | Iterable[Explanation], ax: Axes | None = None,
         first, count = first or e, count + 1
     if first is None:
         raise LrpError("horizons must get at least one explanation, got none.")
-    table /= count
-    C, T = table.shape
-    ax = axes_for(ax, width, 1.2 + min(6.0, 0.25 * C + 0.4))
-    unit = step_unit(first.labels)
-    cells, group = grouped(table.T)
-    image = ax.imshow(
-        cells.T, cmap=relevance_map(ax), norm=Scale(cells), aspect="auto", interpolation="nearest",
-        extent=(-0.5, len(cells) * group - 0.5, C - 0.5, -0.5),
-    )  # fmt: skip
-    shown_rows = range(0, C, -(-C // 25))
-    names = [short(first.classes[c]) if first.classes else str(c + 1) for c in shown_rows]
-    ax.set_yticks(shown_rows, names, fontsize=FONT - 2, parse_math=False)
-    ax.set_xlim(T - 0.5, -0.5)  # time goes to the right
-    ax.tick_params(axis="x", labelsize=FONT - 2)
-    ax.set_ylabel("output" if first.classes else "horizon", fontsize=FONT - 2)
-    note = "" if group == 1 else f"   (each column is the sum of {group} {unit}s)"
-    ax.set_xlabel(f"{unit}s before the last one{note}", fontsize=FONT - 2)
-    color_scale(ax, image, (1.02, 0.0, 0.014, 1.0), unit_label("relevance", first))
+    names = [first.classes[c] if first.classes else str(c + 1) for c in range(len(table))]
     mean = "" if count == 1 else f", mean of {count} explanations"
+    ax = axes_for(ax, width, 1.2 + min(6.0, 0.25 * len(table) + 0.4))
+    _lag_map(ax, table / count, names, first, "the last one")
+    ax.set_ylabel("output" if first.classes else "horizon", fontsize=FONT - 2)
     set_title(ax, f"{first.method}: relevance by horizon and lag{mean}")
     return figure_of(ax)
 
 
-def _by_lag(many: Iterable[Explanation]) -> tuple[np.ndarray, Explanation, int, bool]:
-    """|relevance| by lag (N, longest), NaN beyond the first step of each; the first explanation; whether one target."""
+def predictions(many: Iterable[Explanation], ax: Axes | None = None, width: float = 8.0) -> Figure:
+    """A map of prediction and lag: which of the steps before it each prediction goes back to.
+
+    `many` are the windows of a series (`explain_windows`), or the predictions of every step (step="all"), in their
+    order. With more than 200 of them a row is the mean of several, which the picture says.
+    """
+    every = [*many]
+    lags, first, count, same = _by_lag(every, "predictions")
+    names = [e.shown(_step(e)) for e in every]
+    sums, group = grouped(np.nan_to_num(lags), ROWS)
+    counts = np.minimum(group, count - group * np.arange(len(sums)))
+    ax = axes_for(ax, width, 1.4 + min(4.0, 0.15 * len(sums) + 0.3))
+    _lag_map(ax, sums / counts[:, None], names[::group], first, "the prediction")
+    rows = "prediction" if group == 1 else f"predictions, a row is the mean of {group}"
+    ax.set_ylabel(rows, fontsize=FONT - 2)
+    set_title(ax, headline("relevance by prediction and lag", first, count, same))
+    return figure_of(ax)
+
+
+def _lag_map(ax: Axes, table: np.ndarray, names: Sequence[str], first: Explanation, end: str) -> None:
+    """A map of rows and lags (rows, T), with the steps closest to the end at the right."""
+    count, T = table.shape
+    unit = step_unit(first.labels)
+    cells, group = grouped(table.T)
+    image = ax.imshow(
+        cells.T, cmap=relevance_map(ax), norm=Scale(cells), aspect="auto", interpolation="nearest",
+        extent=(-0.5, len(cells) * group - 0.5, count - 0.5, -0.5),
+    )  # fmt: skip
+    shown_rows = range(0, count, -(-count // 25))
+    ax.set_yticks(shown_rows, [short(names[k]) for k in shown_rows], fontsize=FONT - 2, parse_math=False)
+    ax.set_xlim(T - 0.5, -0.5)  # time goes to the right
+    ax.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+    ax.tick_params(axis="x", labelsize=FONT - 2)
+    note = "" if group == 1 else f"   (each column is the sum of {group} {unit}s)"
+    ax.set_xlabel(f"{unit}s before {end}{note}", fontsize=FONT - 2)
+    color_scale(ax, image, (1.02, 0.0, 0.014, 1.0), unit_label("relevance", first))
+
+
+def _step(e: Explanation) -> int:
+    """The step of the prediction that was explained, counted from 0: the last one unless the model has several."""
+    return range(len(e))[(e.options or {}).get("step", -1)]
+
+
+def _by_lag(many: Iterable[Explanation], what: str) -> tuple[np.ndarray, Explanation, int, bool]:
+    """Relevance by lag (N, longest), NaN beyond the first step of each; the first one, how many, if of one target."""
     found, targets, first = [], set(), None
     for e in many:
-        step = (of_one_class(e, "memory").options or {}).get("step", -1)  # that of the prediction
-        found.append(np.abs(e.relevance[: range(len(e))[step] + 1][::-1]))
+        found.append(of_one_class(e, what).relevance[_step(e) :: -1])
         targets.add(e.target)
         first = first or e
     if first is None:
-        raise LrpError("memory must get at least one explanation, got none.")
+        raise LrpError(f"{what} must get at least one explanation, got none.")
     lags = np.full((len(found), max(map(len, found))), np.nan)
     for row, one in zip(lags, found, strict=True):
         row[: len(one)] = one

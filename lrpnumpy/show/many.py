@@ -20,11 +20,10 @@ from lrpnumpy.show.canvas import (
     line_color,
     name_rows,
     set_title,
-    short,
     unit_label,
 )
 from lrpnumpy.show.cohorts import COLORS, Z95, groups_of, headline, legend, mean_and_error
-from lrpnumpy.show.parts import by_variable, feature_names, of_one_class, shown
+from lrpnumpy.show.parts import by_variable, feature_names, of_one_class, short, shown
 
 FEATURES = 20  # rows of a beeswarm or of bars
 DOTS = 3000  # of a row of a beeswarm

@@ -189,7 +189,8 @@ def export(module, inputs, path, dynamo, fixed=False, **more):
 def scores(path, feeds, output=0):
     """What onnxruntime gives for one sequence."""
     session = onnxruntime.InferenceSession(str(path))
-    return session.run(None, {one.name: x for one, x in zip(session.get_inputs(), feeds, strict=True)})[output][0]
+    named = {one.name: x for one, x in zip(session.get_inputs(), feeds, strict=True)}
+    return np.atleast_1d(session.run(None, named)[output])[0]
 
 
 def ours(path, xs, **load):

@@ -72,6 +72,66 @@ def test_graphs_of_keras(tmp_path, kind):
         close(lrp.predict(model, kerasgraph.record(model, row)), row["scores"], tol=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["keras3", "tf_keras"])
+def test_live_models_of_keras(kind):
+    """from_keras finds all by itself, and compares the scores of a probe."""
+    for module in NEEDS[kind]:
+        pytest.importorskip(module)
+    keras = kerasgraph.keras_module(kind)
+    for name in kerasgraph.NETWORKS:
+        made, rng = kerasgraph.made(keras, name)
+        xs = list(kerasgraph.inputs(made, rng).values())
+        custom = kerasgraph.CUSTOM if name == "attentive" else None
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", lrp.AssumptionWarning)
+            model = lrp.from_keras(made, custom=custom, **kerasgraph.LOAD.get(name, {}))
+        want = kerasgraph.scores_of(made, xs, 1 if name == "double" else 0)
+        close(lrp.predict(model, kerasgraph.record(model, {"x": xs})), want, tol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["keras3", "tf_keras"])
+def test_live_models_of_keras_that_are_refused(kind):
+    for module in NEEDS[kind]:
+        pytest.importorskip(module)
+    keras = kerasgraph.keras_module(kind)
+    L = keras.layers
+
+    def model(custom=None, **hints):
+        last = L.Lambda(lambda x: x[:, -1], output_shape=(3,))
+        made = keras.Sequential([L.Input((4, 2)), L.LSTM(3, return_sequences=True), last, L.Dense(1)])
+        return lrp.from_keras(made, custom=custom, **hints)
+
+    with pytest.raises(lrp.LrpError, match=r"Lambda holds Python code.*custom={'Lambda': f}"):
+        model()
+    assert model({"Lambda": lambda settings, arrays: lrp.LastRow()}).readout == "last-row"
+    with pytest.raises(lrp.LrpError, match=r"the model gives \[.* what was made of it"):
+        model({"Lambda": lambda settings, arrays: lrp.Mean()})
+    with pytest.raises(lrp.LrpError, match="check must be a batch of inputs that the model takes"):
+        model({"Lambda": lambda settings, arrays: lrp.LastRow()}, check=np.zeros((1, 4, 5), np.float32))
+    with pytest.raises(lrp.LrpError, match="must give the scores"):
+        model({"Lambda": lambda settings, arrays: lrp.LastRow()}, check=(np.zeros((4, 2)), [7.0]))
+    with pytest.raises(lrp.LrpError, match="call it once on an input first"):
+        lrp.from_keras(keras.Sequential([L.LSTM(3)]))
+    with pytest.raises(lrp.LrpError, match="must be a Keras model, got int"):
+        lrp.from_keras(3)
+    stateful = keras.Sequential([L.Input(batch_size=2, shape=(4, 2)), L.LSTM(3, stateful=True)])
+    with pytest.warns(lrp.AssumptionWarning, match=r"it is stateful.*pass check=x"):
+        lrp.from_keras(stateful)
+
+
+@pytest.mark.parametrize("kind", ["keras3", "tf_keras"])
+def test_sentences_of_keras(tmp_path, kind):
+    """Vocabulary, standardisation and padding are those of the file, and of the live model."""
+    pytest.importorskip("tensorflow")
+    keras = kerasgraph.keras_module(kind)
+    if kind == "keras3" and keras.backend.backend() != "tensorflow":
+        pytest.skip("strings need the backend of TensorFlow")
+    for path, live, scores in kerasgraph.worded(keras, tmp_path):
+        for model in (lrp.load(path), lrp.from_keras(live)):
+            assert model.embedding.tokenizer == "keras" and model.embedding.unknown == "[UNK]"
+            close(lrp.predict_all(model, kerasgraph.SENTENCES), scores, tol=1e-5)
+
+
 def test_cudnn_gru(tmp_path):
     """tf-keras writes CuDNNGRU anywhere but runs it on a GPU only; its GRU reads the file and runs."""
     keras = pytest.importorskip("tf_keras")
@@ -170,7 +230,7 @@ def test_live_modules_of_other_kinds():
         def forward(self, x):
             return self.fc2(torch.cos(self.fc1(self.lstm(x)[0][:, -1])))
 
-    with pytest.raises(lrp.LrpError, match="fc1: is followed by something that is no activation known here"):
+    with pytest.raises(lrp.LrpError, match=r"fc2: takes what is no readout, activation, .* known here of .*fc1"):
         files.from_torch(Doubled())
 
     class Fixed(torchsave.Separate):
@@ -185,6 +245,33 @@ def test_live_modules_of_other_kinds():
     assert files.from_torch(Fixed(), check=torch.randn(1, 9, torchsave.D)).layers[2].activation == "relu"
 
 
+def test_live_modules_that_are_no_chain():
+    """Attention, pools side by side, autoencoders, residuals: what a module does is seen, and its scores are ours."""
+    torch = pytest.importorskip("torch")
+    from interop import livemodules
+
+    for name, (make, kinds) in livemodules.MODULES.items():
+        module = make().eval()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model = files.from_torch(module)
+        assert [type(node.layer).__name__ for node in model.nodes] == kinds.split(), name
+        words = any(isinstance(part, torch.nn.Embedding) for part in module.modules())
+        torch.manual_seed(3)
+        x = torch.randint(0, 9, (1, 7)) if words else torch.randn(1, 7, livemodules.D)
+        for given in (x, x[0], x.transpose(0, 1)):
+            try:
+                with torch.no_grad():
+                    y = module(given, *([torch.tensor([7])] if name == "packed" else [])).numpy()
+                break
+            except (RuntimeError, AssertionError):
+                continue
+        scores = lrp.predict(model, x[0].numpy()).reshape(y.shape)
+        if name == "tagger":
+            scores = np.log(np.exp(scores) / np.exp(scores).sum(axis=-1, keepdims=True))
+        close(scores, y, tol=1e-5)
+
+
 def test_files_of_torch_save(tmp_path):
     pytest.importorskip("torch")
     from interop import torchsave
@@ -197,6 +284,71 @@ def test_files_of_torch_save(tmp_path):
             model = files.load(tmp_path / name, **row["load"])
         x = np.asarray(row["x"])
         close(lrp.predict(model, x if model.embedding is not None else x.astype("f4")), row["scores"], tol=1e-5)
+
+
+def test_everything_without_arrays(tmp_path):
+    """Each activation and each Dropout of torch.nn that is known, in a whole module and in a live one."""
+    torch = pytest.importorskip("torch")
+    from interop import livemodules
+
+    from lrpnumpy.files import modules
+
+    x = torch.randn(6, livemodules.D)
+    for k, name in enumerate((*modules.ACTIVATIONS, *modules.NOTHING)):
+        module = livemodules.Headed(getattr(torch.nn, name)(), cell=torch.nn.GRU if k % 2 else torch.nn.LSTM).eval()
+        with torch.no_grad():
+            y = module(x[None])[0].numpy()
+        torch.save(module, tmp_path / "model.pt")
+        for model in (files.from_torch(module), files.load(tmp_path / "model.pt", readout="last")):
+            close(lrp.predict(model, x.numpy()), y, tol=1e-5)
+    celled = livemodules.Celled().eval()
+    torch.save(celled, tmp_path / "model.pt")
+    for model in (files.from_torch(celled), files.load(tmp_path / "model.pt", readout="last", nonlinearity="tanh")):
+        assert model.output == "softmax"
+        close(lrp.predict(model, x.numpy()), celled.fc(_states(torch, celled, x))[0].detach().numpy(), tol=1e-5)
+
+
+def _states(torch, celled, x):
+    h = torch.zeros(1, 4)
+    for row in x:
+        h = celled.cell(row[None], h)
+    return h
+
+
+def test_other_ways_to_save_a_module(tmp_path):
+    """TorchScript, whose code is not looked at, wrapped modules, prefixes, and networks inside lists and dicts."""
+    torch = pytest.importorskip("torch")
+    from interop import livemodules
+
+    module = livemodules.Plain().eval()
+    state = module.state_dict()
+    expected = files.from_torch(module).digest
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.jit.script(module).save(tmp_path / "script.pt")
+        torch.jit.trace(module, torch.randn(1, 6, livemodules.D)).save(tmp_path / "trace.pt")
+        torch.export.save(torch.export.export(module, (torch.randn(1, 6, livemodules.D),)), tmp_path / "program.pt2")
+        quantised = torch.ao.quantization.quantize_dynamic(livemodules.Plain(), {torch.nn.Linear})
+    torch.save(torch.nn.DataParallel(module).state_dict(), tmp_path / "parallel.pt")
+    torch.save(torch.compile(module).state_dict(), tmp_path / "compiled.pt")
+    lightning = {f"model._orig_mod.{name}": tensor for name, tensor in state.items()}
+    torch.save({"state_dict": lightning, "pytorch-lightning_version": "2.1", "loops": {}}, tmp_path / "lightning.ckpt")
+    torch.save([state, 3], tmp_path / "list.pt")
+    torch.save({"model": state, "mean": torch.ones(3)}, tmp_path / "dict.pt")
+    hints = {"readout": "last", "activations": ["relu"]}
+    for path in sorted(tmp_path.glob("*.[pc]*t")):
+        assert files.load(path, **hints).digest == expected, path.name
+    with pytest.raises(
+        lrp.WeightFileError, match=r"program of torch\.export; write torch\.save\(model\.state_dict\(\)"
+    ):
+        files.load(tmp_path / "program.pt2")
+    torch.save(quantised.state_dict(), tmp_path / "quantised.bin")
+    with pytest.raises(lrp.WeightFileError):
+        files.load(tmp_path / "quantised.bin", **hints)
+    torch.save({"encoder": torch.nn.GRU(2, 3).state_dict(), "decoder": state}, tmp_path / "two.bin")
+    with pytest.raises(lrp.WeightFileError, match="holds 2 networks; say which='encoder', or in its place 'decoder'"):
+        files.load(tmp_path / "two.bin")
+    assert files.load(tmp_path / "two.bin", which="decoder", **hints).digest == expected
 
 
 @pytest.mark.parametrize("module", ["projection", "picture"])
@@ -219,37 +371,6 @@ def test_tensors_of_other_widths(dtype):
     module = network(torch, "last", False, 1).to(getattr(torch, dtype))
     model = files.from_torch(module, readout="last", activations=["relu"])
     assert model.dtype == (np.float64 if dtype == "float64" else np.float32)
-
-
-@pytest.mark.parametrize("layers, two", [(1, False), (2, False), (1, True), (2, True)])
-@pytest.mark.parametrize("readout", ["last", "mean", "max", "every"])
-@pytest.mark.parametrize("dynamo", [False, True])
-def test_exports_to_onnx(tmp_path, layers, two, readout, dynamo):
-    torch = pytest.importorskip("torch")
-    pytest.importorskip("onnx")
-    if dynamo:
-        pytest.importorskip("onnxscript")
-    module = network(torch, readout, two, layers)
-    x = torch.randn(1, 6, 5)
-    path = tmp_path / "model.onnx"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.onnx.export(module, (x,), path, dynamo=dynamo, **({"external_data": False} if dynamo else {}))
-    model = files.load(path)
-    assert model.readout == readout
-    with torch.no_grad():
-        close(lrp.predict(model, x[0].numpy()), module(x)[0].numpy(), tol=1e-5)
-
-
-def test_the_last_step_of_two_directions_is_refused_in_onnx(tmp_path):
-    torch = pytest.importorskip("torch")
-    pytest.importorskip("onnx")
-    module = network(torch, "out[:, -1]", True, 1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.onnx.export(module, (torch.randn(1, 6, 5),), tmp_path / "model.onnx", dynamo=False)
-    with pytest.raises(lrp.WeightFileError, match="last step of both directions"):
-        files.load(tmp_path / "model.onnx")
 
 
 def network(torch, readout, two, layers):

@@ -157,7 +157,7 @@ def write_torch(folder, names=("sentence",)):
 
 
 def write_onnx(folder):
-    """ONNX of PyTorch's exporter."""
+    """ONNX of PyTorch's exporters: the older one, and today's with the weights in a file beside."""
     import torch
 
     ours = zoo.NETWORKS["sentence"].model()
@@ -165,12 +165,25 @@ def write_onnx(folder):
     module = torch_module("sentence")
     with torch.no_grad():
         scores = module(torch.tensor(x)[None])[0].numpy()
-    path = folder / "sentence.onnx"
-    torch.onnx.export(
-        module, (torch.tensor(x)[None],), path, dynamo=False, dynamic_axes={"x": {1: "T"}}, input_names=["x"]
-    )
     row = _row("sentence", f"torch {torch.__version__}", x, scores)
-    yield path.name, {**row, "load": {}}
+    for name, how in {
+        "sentence.onnx": {"dynamo": False, "dynamic_axes": {"x": {1: "T"}}},
+        "beside.onnx": {"dynamo": True, "external_data": True, "dynamic_shapes": ({1: torch.export.Dim.AUTO},)},
+    }.items():
+        torch.onnx.export(module, (torch.tensor(x)[None],), folder / name, input_names=["x"], **how)
+        _forget_paths(folder / name)
+        yield name, {**row, "load": {}}
+
+
+def _forget_paths(path):
+    """Take off what the exporter notes about the program that called it: paths of this machine."""
+    import onnx
+
+    made = onnx.load(path, load_external_data=False)
+    for part in (made, made.graph, *made.graph.node, *made.graph.value_info, *made.graph.initializer):
+        del part.metadata_props[:]
+        part.doc_string = ""
+    path.write_bytes(made.SerializeToString())
 
 
 def write_cudnn(folder):
@@ -336,6 +349,7 @@ def main():
         for name in {
             *keep,
             *(rows[name]["load"]["config"] for name in keep if "config" in rows[name]["load"]),
+            *(f"{name}.data" for name in keep if (Path(scratch) / f"{name}.data").exists()),
         }:
             place = shutil.copytree if (Path(scratch) / name).is_dir() else shutil.copy
             target = options.folder / name

@@ -1,0 +1,255 @@
+"""A part of the data with its explanations: what every measure looks at."""
+
+from __future__ import annotations
+
+import time
+import warnings
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from lrpnumpy import asked
+from lrpnumpy.checks import LrpError, RelevanceWarning
+from lrpnumpy.encode import encode_all
+from lrpnumpy.explain import explain_all
+from lrpnumpy.methods import METHODS, find
+from lrpnumpy.methods.occlusion import probabilities
+from lrpnumpy.model import Model
+from lrpnumpy.predict import predict_all
+from lrpnumpy.rules import Rule
+
+RANDOM = "random"
+SLOW = ("shapley",)  # only where it is asked for: its cost doubles with every player
+HUGE = 1e30  # stands for relevance that is infinite
+Unit = Literal["step", "feature"]
+Function = Callable[[Model, list[Any]], Sequence[Any]]  # model, sequences -> one relevance (T,) or (T, D) for each
+# Columns of a measure: name -> (M, n) values of every method, and (n,) what their means are divided by.
+Values = dict[str, tuple[np.ndarray, np.ndarray]]
+
+
+class Relevances(NamedTuple):
+    """What one method says of several sequences."""
+
+    each: list[np.ndarray]  # (T,) of each sequence, or (D,) where features are the unit
+    total: np.ndarray  # (n,) what all inputs got
+    kept: dict[str, np.ndarray] | None = None  # (n,) where the rest of the score is, of methods with a ledger
+
+
+@dataclass(frozen=True)
+class Explainer:
+    """A method with its options, or a function of the user's own."""
+
+    name: str
+    method: str | Rule | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    function: Function | None = None
+
+    @property
+    def has_variables(self) -> bool:
+        """Whether it has a relevance for each feature of a step."""
+        return getattr(self.function, "by_feature", False) or (
+            self.method is not None and find(self.method).variables != "no"
+        )
+
+    def __call__(self, model: Model, sequences: list[Any], targets: Any, unit: Unit, threads: int | None) -> Relevances:
+        if self.function is not None:
+            return _of_function(self.name, self.function(model, sequences), model, sequences, unit)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RelevanceWarning)  # relevance that rounding decides is measured, not said
+            found = explain_all(
+                model, sequences, self.method, targets,  # type: ignore[arg-type]
+                unit="variable" if unit == "feature" else "word", threads=threads, **self.options,
+            )  # fmt: skip
+        values = found.relevance if unit == "step" else found.variables
+        assert values is not None
+        each = np.split(finite(values), found.starts[1:-1])
+        with np.errstate(all="ignore"):
+            total = np.array([part.sum() for part in each])
+            for k, e in enumerate(found) if len(model.ports) > 1 else ():
+                total[k] += sum(finite(part.relevance).sum() for part in e.others.values())
+            entries = {name: finite(column) for name, column in found.ledger.items()}
+        kept = None
+        if "stabiliser" in entries:
+            names = ("stabiliser", "initial_state")
+            kept = {"biases": entries["biases"].sum(axis=0), **{name: entries[name] for name in names}}
+        elif "reference" in entries:
+            kept = {"reference": entries["reference"]}
+        return Relevances([part.sum(axis=0) if unit == "feature" else part for part in each], total, kept)
+
+
+def finite(values: Any) -> np.ndarray:
+    """float64, without NaN and infinity."""
+    return np.nan_to_num(np.asarray(values, np.float64), nan=0.0, posinf=HUGE, neginf=-HUGE).clip(-HUGE, HUGE)
+
+
+def _of_function(name: str, found: Sequence[Any], model: Model, sequences: list[Any], unit: Unit) -> Relevances:
+    each = [finite(getattr(one, "relevance", one)) for one in found]
+    if len(each) != len(sequences):
+        raise LrpError(
+            f"method {name!r} must give one relevance for each of {len(sequences)} sequences, got {len(each)}."
+        )
+    axis = 1 if unit == "step" else 0
+    if unit == "feature" and any(one.ndim != 2 for one in each):
+        raise LrpError(f"method {name!r} must give (T, D) relevances where features are the unit, got (T,).")
+    each = [one.sum(axis=axis) if one.ndim == 2 else one for one in each]
+    for k, (one, sequence) in enumerate(zip(each, encode_all(model, sequences), strict=True)):
+        size = sequence.length if unit == "step" else model.inputs
+        if one.shape != (size,):
+            raise LrpError(f"method {name!r} must give {size} numbers for sequence {k}, got shape {one.shape}.")
+    return Relevances(each, np.array([one.sum() for one in each]))
+
+
+def random_relevance(seed: int) -> Function:
+    """A method that returns random numbers: what every other one must be better than.
+
+    The same call gives the same numbers, so that a run that is resumed ends as one that was not interrupted.
+    """
+
+    def function(model: Model, sequences: list[Any]) -> list[np.ndarray]:
+        encoded, state = encode_all(model, sequences), zlib.crc32(model.digest.encode())
+        for one in encoded:
+            state = zlib.crc32((one.ids if one.x is None else one.x).tobytes(), state)  # type: ignore[union-attr]
+        rng = np.random.default_rng((seed, state))
+        return [rng.normal(size=(one.length, model.inputs)) for one in encoded]
+
+    function.by_feature = True  # type: ignore[attr-defined]
+    return function
+
+
+def explainers(methods: Any, model: Model, unit: Unit, seed: int) -> list[Explainer]:
+    """Methods as users name them: None for all; names, rules, "random"; or a dict of name to method or function.
+
+    A value of the dict may also be a pair of a method and its options, ("lrp-prop", {"eps": 0.2}).
+    """
+    if methods is None:
+        every = [name for name in METHODS if name not in SLOW and (name != "occlusion-p" or model.output != "linear")]
+        methods = [name for name in every if unit == "step" or METHODS[name].variables != "no"] + [RANDOM]
+    if isinstance(methods, (str, Rule)):
+        methods = [methods]
+    if not isinstance(methods, Mapping):
+        methods = {one.name if isinstance(one, Rule) else getattr(one, "__name__", one): one for one in methods}
+    if not methods:
+        raise LrpError("methods must be at least one method, got none.")
+    out = []
+    for name, value in methods.items():
+        method, options = value if isinstance(value, tuple) else (value, {})
+        if method == RANDOM:
+            out.append(Explainer(str(name), function=random_relevance(seed)))
+        elif callable(method) and not isinstance(method, Rule):
+            out.append(Explainer(str(name), function=method))
+        else:
+            find(method)
+            asked.request(model, method, "variable" if unit == "feature" else "word", None, None, dict(options))
+            out.append(Explainer(str(name), method, options))
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """Some sequences, what is explained of each, and what every method says."""
+
+    model: Model
+    explainers: list[Explainer]
+    sequences: list[Any]  # as passed in, less padding
+    x: list[np.ndarray]  # (T, D) vectors of the main input, in the units of the user
+    targets: np.ndarray  # (n,)
+    sign: np.ndarray  # (n,) -1 where the decision is that the only score is low
+    unit: Unit
+    remove: str | np.ndarray  # "omit", or the vector (D,) that stands for nothing
+    seed: tuple[int, ...]
+    found: list[Relevances] = field(default_factory=list)  # for each method
+    seconds: list[float] = field(default_factory=list)  # processor time of each method
+    forward: float = 0.0  # that of one forward pass
+
+    @property
+    def counts(self) -> np.ndarray:
+        """(n,) steps, or features, that can be removed."""
+        return np.array([len(x) if self.unit == "step" else self.model.inputs for x in self.x])
+
+    def rng(self, purpose: int) -> np.random.Generator:
+        """Random numbers that depend on the seed, the part of the data, and what they are for."""
+        return np.random.default_rng((*self.seed, purpose))
+
+    def with_vectors(self, x: Sequence[np.ndarray], which: Sequence[int] | np.ndarray) -> list[Any]:
+        """Sequences whose main input has these vectors; those of a network with several inputs keep the others."""
+        if len(self.model.ports) == 1:
+            return list(x)
+        return [{**self.sequences[k], self.model.main: one} for one, k in zip(x, which, strict=True)]
+
+    def removed(self, k: int, masks: np.ndarray) -> list[np.ndarray]:
+        """The vectors of sequence k without what each of the masks (V, steps or features) says."""
+        x = self.x[k]
+        if self.unit == "step" and isinstance(self.remove, str):
+            return [x[~mask] for mask in masks]
+        gone = masks[:, :, None] if self.unit == "step" else masks[:, None, :]
+        return list(np.where(gone, self.remove, x[None]).astype(x.dtype))
+
+    def explain(self, explainer: Explainer, sequences: list[Any], model: Model | None = None) -> list[np.ndarray]:
+        """Relevance for the decision: the opposite of the score's where the decision is that the score is low."""
+        found = explainer(model or self.model, sequences, self.targets, self.unit, None)
+        return [s * one for s, one in zip(self.sign, found.each, strict=True)]
+
+    @property
+    def relevances(self) -> list[list[np.ndarray]]:
+        """For each method, one array for each sequence: relevance for the decision."""
+        return [[s * one for s, one in zip(self.sign, found.each, strict=True)] for found in self.found]
+
+    def scores(self, sequences: list[Any], which: np.ndarray) -> np.ndarray:
+        """(V,) the explained score of variants; `which` says of which sequence each is one."""
+        found = predict_all(self.model, sequences)
+        if self.model.every:
+            found = np.stack([one[-1] for one in found])
+        return found[np.arange(len(which)), self.targets[which]].astype(np.float64)
+
+    def values(self, sequences: list[Any], which: np.ndarray) -> np.ndarray:
+        """(V,) what removal should change: the probability of the decision, or the score where there is none."""
+        found = predict_all(self.model, sequences)
+        if self.model.every:
+            found = np.stack([one[-1] for one in found])
+        found, every = found.astype(np.float64), np.arange(len(which))
+        if self.model.output == "linear":
+            return found[every, self.targets[which]]
+        if self.model.outputs == 1:
+            found = found * self.sign[which][:, None]
+        return probabilities(self.model.output, found)[every, self.targets[which]]  # type: ignore[index]
+
+
+def case_of(
+    model: Model,
+    sequences: list[Any],
+    labels: np.ndarray | None,
+    methods: list[Explainer],
+    unit: Unit,
+    remove: str | np.ndarray,
+    seed: tuple[int, ...],
+) -> Case:
+    """Explain some sequences by every method; the processor time of each is measured on one thread."""
+    encoded = encode_all(model, sequences)
+    if any(one.kept is not None for one in encoded):  # padding is no step that could be removed
+        bare = [one.ids if one.x is None else one.x for one in encoded]
+        sequences = (
+            bare if len(model.ports) == 1 else [{**s, model.main: b} for s, b in zip(sequences, bare, strict=True)]
+        )
+    x = [one.embedding.E[one.ids] if one.x is None else one.x for one in encoded]  # type: ignore[union-attr]
+    predict_all(model, sequences, threads=1)
+    began = time.process_time()
+    scores = predict_all(model, sequences, threads=1)
+    forward = time.process_time() - began
+    last = np.stack([one[-1] for one in scores]) if model.every else scores
+    sign = np.ones(len(x))
+    if model.outputs == 1:
+        targets = np.zeros(len(x), np.int64)
+        if model.output == "sigmoid":  # the decision is yes or no: what speaks for it speaks for or against the score
+            yes = last[:, 0] >= 0 if labels is None else labels == 1
+            sign = np.where(yes, 1.0, -1.0)
+    else:
+        targets = last.argmax(axis=1) if labels is None else labels
+    case = Case(model, methods, sequences, x, targets, sign, unit, remove, seed, forward=forward)
+    for one in methods:
+        began = time.process_time()
+        case.found.append(one(model, sequences, targets, unit, 1))
+        case.seconds.append(time.process_time() - began)
+    return case

@@ -1,0 +1,230 @@
+"""Which method to trust on a network and its data: every measure on every method, in parts that can be resumed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lrpnumpy import asked
+from lrpnumpy.checks import LrpError, float_array, one_of
+from lrpnumpy.corpus.work import settle
+from lrpnumpy.encode import Encoded, encode, encode_all
+from lrpnumpy.evaluate import agreement, completeness, randomisation, removal, stability, truth
+from lrpnumpy.evaluate.case import Case, Explainer, Unit, Values, case_of, explainers
+from lrpnumpy.evaluate.ranking import COLUMNS, Cells, Ranking
+from lrpnumpy.model import Model
+
+PART = 64  # sequences that are measured, and stored, together
+TRUTH = "truth"  # the only measure that does not look at the data
+MEASURES: dict[str, Callable[[Case], Values] | None] = {
+    "removal": removal.measure,
+    TRUTH: None,
+    "randomisation": randomisation.measure,
+    "stability": stability.measure,
+    "completeness": completeness.measure,
+    "agreement": agreement.measure_agreement,
+    "cost": agreement.measure_cost,
+}
+
+
+def rank_methods(
+    model: Model,
+    data: Any,
+    methods: Any = None,
+    labels: Any = None,
+    *,
+    measures: Sequence[str] | None = None,
+    remove: Any = "zero",
+    unit: Unit = "step",
+    seed: int = 0,
+    state: str | os.PathLike[str] | None = None,
+    progress: bool | None = None,
+) -> Ranking:
+    """Which methods deserve trust on this network and these data.
+
+    data: sequences as `explain_all` takes them: words, token ids or numbers.
+    methods: names, `lrp.Rule`s, "random" for random numbers; or a dict of name to one of these, to a pair of a method
+        and its options, ("lrp-prop", {"eps": 0.2}), or to a function of one's own, function(model, sequences), which
+        gives an array (T,) or (T, D) for each sequence. None is "random" and all methods but
+        those whose cost is exponential.
+    labels: the true classes, 0 or 1 where there is one sigmoid; they are explained instead of the predicted ones.
+    measures: some of `lrpnumpy.evaluate.MEASURES`; None is all of them.
+    remove: what stands in the place of what is removed: "zero", "mean" of the data, a vector (D,), a word; or "omit",
+        which leaves steps out.
+    unit: whether a "step" or a "feature" (at all steps) is removed and compared.
+    state: a file that keeps finished parts: the same call goes on where another one was interrupted.
+    progress: whether to show a bar; None shows one where there is a terminal.
+    """
+    chosen = list(MEASURES) if measures is None else [one_of(name, "measures", tuple(MEASURES)) for name in measures]
+    one_of(unit, "unit", ("step", "feature"))
+    sequences = _records(data)
+    if not sequences:
+        raise LrpError("data must have at least one sequence, got none.")
+    encoded = encode_all(model, sequences)
+    classes = _classes(model, labels, len(sequences))
+    instead = _removed(model, remove, unit, encoded)
+    every = explainers(methods, model, unit, seed)
+    said = {
+        "model": model.digest,
+        "methods": [f"{one.name}: {one.method!r}, {dict(one.options)!r}" for one in every],
+        "settings": [chosen, remove if isinstance(remove, str) else instead.tolist(), unit, seed, PART],  # type: ignore[union-attr]
+        "data": [_digest(encoded[k : k + PART], classes, k) for k in range(0, len(encoded), PART)],
+    }
+    undo = settle()
+    try:
+        for one in every:  # kernels are compiled before anything is timed
+            one(model, sequences[:1], None, unit, 1)
+        parts = []
+        jobs = range(0, len(sequences), PART) if {*chosen} - {TRUTH} else range(0)
+        with _State(state, said) as store, _bar(len(jobs) + (TRUTH in chosen), progress) as bar:
+            for k in jobs:
+
+                def measured(k: int = k) -> Values:
+                    some = None if classes is None else classes[k : k + PART]
+                    case = case_of(model, sequences[k : k + PART], some, every, unit, instead, (seed, k))
+                    return _all_of(case, chosen)
+
+                parts.append(store.get(str(k), measured))
+                bar.update()
+            if TRUTH in chosen:
+                parts.append(store.get(TRUTH, lambda: truth.measure(every, seed)))
+                bar.update()
+    finally:
+        undo()
+    about = {
+        "sequences": len(sequences), "explained": "predicted" if labels is None else "labels", "unit": unit,
+        "remove": remove if isinstance(remove, str) else "a vector", "seed": seed, "measures": chosen,
+        "model": model.digest[:16], "output": model.output, "outputs": model.outputs,
+    }  # fmt: skip
+    return _joined(every, parts, about, seed)
+
+
+def _records(data: Any) -> list[Any]:
+    """One record for each entry; of a dict of inputs, a dict for each."""
+    if not isinstance(data, Mapping):
+        return list(data)
+    return [dict(zip(data, values, strict=True)) for values in zip(*data.values(), strict=True)]
+
+
+def _all_of(case: Case, chosen: Sequence[str]) -> Values:
+    out: Values = {}
+    for name in chosen:
+        measure = MEASURES[name]
+        if measure is not None:
+            out |= measure(case)
+    return out
+
+
+def _joined(every: list[Explainer], parts: list[Values], about: dict[str, Any], seed: int) -> Ranking:
+    """The columns of all parts, with their intervals."""
+    names = tuple(one.name for one in every)
+    found: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    for name in dict.fromkeys(name for part in parts for name in part):
+        pairs = [part[name] for part in parts if name in part]
+        found[name] = np.concatenate([a for a, _ in pairs], axis=1), np.concatenate([b for _, b in pairs])
+    cells = {name: Cells.of(*found[name], column, seed) for name, column in COLUMNS.items() if name in found}
+    alike = None
+    if "agreement" in found:
+        alike = np.stack([found[f"with {name}"][0].mean(axis=1) for name in names], axis=1)
+    return Ranking(names, cells, alike, about)
+
+
+def _classes(model: Model, labels: Any, count: int) -> np.ndarray | None:
+    if labels is None:
+        return None
+    if model.outputs == 1:
+        yes = np.asarray(labels)
+        if model.output == "linear":
+            raise LrpError("labels must be None where the model has one linear output: its one score is explained.")
+        if yes.shape != (count,) or not np.isin(yes, (0, 1)).all():
+            raise LrpError(f"labels must be 0 or 1 for each of {count} sequences where the model has one sigmoid.")
+        return yes.astype(np.int64)
+    found = asked.targets(model, labels, count)
+    if not isinstance(found, np.ndarray):
+        raise LrpError(f"labels must be one class for each sequence, got {labels!r}.")
+    return found
+
+
+def _removed(model: Model, remove: Any, unit: Unit, encoded: list[Encoded]) -> str | np.ndarray:
+    """What stands in the place of what is removed, in the units of the user; or "omit"."""
+    port = model.ports[model.main]
+    if not isinstance(remove, str):
+        return float_array(remove, "remove", (model.inputs,), dtype=port.given_dtype)
+    if remove == "omit":
+        if unit == "feature":
+            raise LrpError("remove must be 'zero', 'mean' or a vector where features are the unit, got 'omit'.")
+        return remove
+    if remove == "zero":
+        zero = 0.0 if port.scaler is None else np.array(port.scaler.mean)
+        return np.zeros(model.inputs, port.given_dtype) + zero
+    if remove == "mean":
+        return np.concatenate([_vectors(one) for one in encoded]).mean(axis=0)
+    if port.embedding is None or port.embedding.vocabulary is None:
+        raise LrpError(f"remove must be 'zero', 'mean', 'omit' or a vector, as the model has no words, got {remove!r}.")
+    return _vectors(encode(model, [remove], "remove"))[0]
+
+
+def _vectors(one: Encoded) -> np.ndarray:
+    return one.embedding.E[one.ids] if one.x is None else one.x  # type: ignore[union-attr]
+
+
+def _digest(encoded: list[Encoded], classes: np.ndarray | None, first: int) -> str:
+    state = hashlib.sha256(b"" if classes is None else classes[first : first + PART].tobytes())
+    for one in encoded:
+        for part in (one, *(one.others or {}).values()):
+            state.update((part.ids if part.x is None else part.x).tobytes())  # type: ignore[union-attr]
+    return state.hexdigest()
+
+
+class _State:
+    """Finished parts in a file of JSON lines: first what was asked, then one part a line."""
+
+    def __init__(self, path: str | os.PathLike[str] | None, said: dict[str, Any]) -> None:
+        self.path = None if path is None else Path(path)
+        self.done: dict[str, Any] = {}
+        self.file: Any = None
+        said = json.loads(json.dumps(said))
+        if self.path is None:
+            return
+        lines = self.path.read_text("utf-8").split("\n")[:-1] if self.path.exists() else []  # a last half line is lost
+        if lines and json.loads(lines[0]) != said:
+            raise LrpError(
+                f"state must be a file of the same model, data, methods and settings, got {self.path}, which is of "
+                "others; remove it or name another."
+            )
+        self.done = {key: value for line in lines[1:] for key, value in json.loads(line).items()}
+        text = "".join(f"{line}\n" for line in (lines or [json.dumps(said)]))
+        self.path.write_text(text, "utf-8")
+
+    def __enter__(self) -> _State:
+        self.file = None if self.path is None else self.path.open("a", encoding="utf-8")
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if self.file is not None:
+            self.file.close()
+
+    def get(self, key: str, compute: Callable[[], Values]) -> Values:
+        """A part, from the file or computed."""
+        if key not in self.done:
+            found = compute()
+            if self.file is None:
+                return found
+            self.done[key] = {name: [a.tolist(), b.tolist()] for name, (a, b) in found.items()}
+            self.file.write(json.dumps({key: self.done[key]}) + "\n")
+            self.file.flush()
+        return {name: (np.array(a, float), np.array(b, float)) for name, (a, b) in self.done[key].items()}
+
+
+def _bar(total: int, progress: bool | None) -> Any:
+    from tqdm import tqdm
+
+    shown = sys.stderr.isatty() if progress is None else progress
+    return tqdm(total=total, desc="measuring", unit="part", disable=not shown, leave=False)

@@ -1,0 +1,278 @@
+"""The result of ranking methods: a value with an interval for each method and column, ranks, and advice; to JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from lrpnumpy.checks import LrpError
+from lrpnumpy.evaluate import chance
+from lrpnumpy.methods import METHODS
+
+FEWEST = 5  # samples that a bootstrap needs
+FORMAT = "lrpnumpy ranking 1"
+
+
+class Column(NamedTuple):
+    """One column of the table."""
+
+    title: str
+    measure: str  # what it is made by
+    best: Literal["high", "low"] | None  # None: there is no better and worse
+    judges: bool  # whether it says that a relevance is right: these make the overall rank
+    meaning: str
+    percent: bool = False
+    shown: bool = True  # in the table; the rest is in JSON and on the page
+
+
+COLUMNS = {
+    "most": Column(
+        "most first", "removal", "high", True,
+        "The most relevant is removed first: how far the prediction falls, 0 as in random order, 100 as in the best "
+        "order found by a beam search or any method. It asks whether the relevance names what the prediction rests on.",
+        True,
+    ),
+    "least": Column(
+        "least first", "removal", "high", True,
+        "The least relevant is removed first: how well the prediction holds, 0 as in random order, 100 as in the best "
+        "order found by a beam search or any method. It asks whether low relevance means that an input can go.", True,
+    ),
+    "comprehensiveness": Column(
+        "comprehensive", "removal", "high", False,
+        "Mean fall of the prediction without the most relevant 10, 20 and 50 %.",
+    ),
+    "sufficiency": Column(
+        "sufficient", "removal", "low", False,
+        "Mean fall of the prediction with nothing but the most relevant 10, 20 and 50 %; below 0 it rises.",
+    ),
+    "steps": Column(
+        "true steps", "truth", "high", True,
+        "On small networks of which it is known which steps decide: how much of the relevance is there.", True,
+    ),
+    "values": Column(
+        "true values", "truth", "high", True,
+        "On the same networks: correlation of the relevance with what each step really contributes.", True,
+    ),
+    "features": Column(
+        "true features", "truth", "high", True,
+        "On small networks of which it is known which features decide: how much of the relevance is theirs.", True,
+    ),
+    "randomisation": Column(
+        "random weights", "randomisation", "low", False,
+        "Rank correlation, as its size, with the relevance of the same network with random weights, from the top layer "
+        "down. What stays the same does not explain the network. Random numbers pass: they have nothing to do with "
+        "the weights in the first place.",
+    ),
+    "stability": Column(
+        "unstable", "stability", "low", False,
+        "Largest share of the relevance that moves elsewhere when the input changes by 5 % of its spread, over the "
+        "change of the prediction. A method that always says the same is perfectly stable, and useless.",
+    ),
+    "inputs": Column(
+        "inputs got", "completeness", None, False, "How much of the score the relevances of all inputs add up to.", True
+    ),
+    "lost": Column(
+        "lost", "completeness", "low", False,
+        "How much of the score is neither in the inputs nor in a ledger (biases, stabiliser, reference). That sums are "
+        "right does not mean that their parts are.", True,
+    ),
+    "biases": Column("biases", "completeness", None, False, "How much of the score the biases kept.", True, False),
+    "stabiliser": Column("stabiliser", "completeness", None, False, "How much the stabiliser kept.", True, False),
+    "reference": Column("reference", "completeness", None, False, "The score of the reference.", True, False),
+    "agreement": Column(
+        "agreement", "agreement", None, False,
+        "Mean rank correlation with the other methods. Methods that agree may be wrong together.",
+    ),
+    "cost": Column(
+        "cost", "cost", "low", False,
+        "Processor time of an explanation in forward passes; the cheapest need not be right.",
+    ),
+}  # fmt: skip
+
+
+class Cells(NamedTuple):
+    """One column for every method; NaN where a method has no value."""
+
+    value: np.ndarray  # (M,)
+    low: np.ndarray  # (M,) ends of the 95 % interval
+    high: np.ndarray  # (M,)
+    better: np.ndarray  # (M, M) whether the first is better than the second by more than chance
+    samples: int  # sequences, networks, or parts of the data
+
+    @classmethod
+    def of(cls, above: np.ndarray, below: np.ndarray, column: Column, seed: int) -> Cells:
+        """Values mean(above) / mean(below) and their bootstrap."""
+        scale = 100.0 if column.percent else 1.0
+        drawn = scale * chance.drawn_again(above, below, seed)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            value = scale * above.mean(axis=1) / below.mean()
+        M, n = above.shape
+        better = np.zeros((M, M), bool)
+        if n < FEWEST:  # too few samples to tell anything from chance
+            drawn = np.full_like(drawn, np.nan)
+        elif column.best is not None:
+            better = chance.better(drawn, column.best)
+        return cls(value, *chance.interval(drawn), better, n)  # type: ignore[call-arg]
+
+    @property
+    def ranks(self) -> np.ndarray:
+        """(M,) one more than the number of methods that are better by more than chance; NaN without a value."""
+        return np.where(np.isnan(self.value), np.nan, 1.0 + self.better.sum(axis=0))
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """Which method to trust: printed a table, in a notebook a page; `figure()`, `to_html()`, `to_json()`."""
+
+    methods: tuple[str, ...]
+    cells: Mapping[str, Cells]  # by column
+    agreement: np.ndarray | None  # (M, M) rank correlation of the methods
+    about: Mapping[str, Any]  # model, data and settings
+
+    @property
+    def judging(self) -> list[str]:
+        """The columns that make the overall rank."""
+        return [name for name in self.cells if COLUMNS[name].judges]
+
+    @property
+    def overall(self) -> np.ndarray:
+        """(M,) mean rank in the judging columns."""
+        ranks = np.array([self.cells[name].ranks for name in self.judging] or [np.ones(len(self.methods))])
+        known = ~np.isnan(ranks)
+        return np.where(known, ranks, 0).sum(axis=0) / np.maximum(1, known.sum(axis=0))
+
+    @property
+    def order(self) -> list[int]:
+        """The methods, best first; where ranks are equal, by the mean value in the judging columns."""
+        values = np.array([self.cells[name].value for name in self.judging] or [np.zeros(len(self.methods))])
+        means = np.nan_to_num(values, nan=0).sum(axis=0) / np.maximum(1, (~np.isnan(values)).sum(axis=0))
+        return sorted(range(len(self.methods)), key=lambda m: (self.overall[m], -means[m]))
+
+    @property
+    def best(self) -> str:
+        """The first method of the order."""
+        return self.methods[self.order[0]]
+
+    def beats(self, one: str, other: str, column: str) -> bool:
+        """Whether one method is better than another in a column by more than chance."""
+        return bool(self.cells[column].better[self.methods.index(one), self.methods.index(other)])
+
+    @property
+    def advice(self) -> list[str]:
+        """What to use when, in sentences that follow from the cells."""
+        return [*_advice(self)]
+
+    def __str__(self) -> str:
+        from lrpnumpy.show import ranking
+
+        return ranking.text(self)
+
+    def _repr_html_(self) -> str:
+        from lrpnumpy.show import ranking
+
+        return ranking.fragment(self)
+
+    def to_html(self) -> str:
+        """One self-contained page."""
+        from lrpnumpy.show import ranking
+
+        return ranking.page(self)
+
+    def figure(self) -> Any:
+        """A matplotlib figure: every column with its intervals, and the agreement of the methods."""
+        from lrpnumpy.show import ranking
+
+        return ranking.figure(self)
+
+    def to_json(self, **options: Any) -> str:
+        """A JSON text; `from_json` reads it back."""
+        cells = {
+            name: {key: np.asarray(part).tolist() for key, part in one._asdict().items()}
+            | {"title": COLUMNS[name].title, "meaning": COLUMNS[name].meaning, "best": COLUMNS[name].best}
+            for name, one in self.cells.items()
+        }
+        whole = {
+            "format": FORMAT,
+            "methods": self.methods,
+            "order": [self.methods[m] for m in self.order],
+            "mean_rank": self.overall.tolist(),
+            "advice": self.advice,
+            "columns": cells,
+            "agreement": None if self.agreement is None else self.agreement.tolist(),
+            "about": dict(self.about),
+        }
+        return json.dumps(_without_nan(whole), **options)
+
+    @staticmethod
+    def from_json(text: str) -> Ranking:
+        """A ranking from the text that `to_json` wrote."""
+        data = json.loads(text)
+        if not isinstance(data, dict) or data.get("format") != FORMAT:
+            raise LrpError("from_json must get the text that Ranking.to_json wrote, got JSON without its format line.")
+        cells = {
+            name: Cells(
+                np.array(one["value"], float),
+                np.array(one["low"], float),
+                np.array(one["high"], float),
+                np.array(one["better"], bool),
+                int(one["samples"]),
+            )
+            for name, one in data["columns"].items()
+        }
+        agreement = None if data["agreement"] is None else np.array(data["agreement"], float)
+        return Ranking(tuple(data["methods"]), cells, agreement, data["about"])
+
+
+def _without_nan(value: Any) -> Any:
+    """NaN and infinity as null: JSON has neither."""
+    if isinstance(value, dict):
+        return {key: _without_nan(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_nan(part) for part in value]
+    return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def _advice(found: Ranking) -> Any:
+    names, cells, order = found.methods, found.cells, [found.methods[m] for m in found.order]
+    judging = [COLUMNS[name].title for name in found.judging]
+    if not judging:
+        return
+    equal = [one for one in order[1:] if not any(found.beats(order[0], one, name) for name in found.judging)]
+    same = f" Not told apart from it: {', '.join(equal)}." if equal else ""
+    yield f"In general: {order[0]}, which has the best mean rank in {', '.join(judging)}.{same}"
+    group = [order[0], *equal]
+    if "cost" in cells:
+        cost = dict(zip(names, cells["cost"].value, strict=True))
+        cheap = min(group, key=lambda one: cost[one])
+        yield f"For many inputs: {cheap}, the cheapest of these ({cost[cheap]:.1f} forward passes)."
+    if "lost" in cells:
+        sums = [one for one in order if abs(cells["lost"].value[names.index(one)]) < 1]
+        if sums:
+            yield f"Where every part of the score must be accounted for: {sums[0]}."
+    fine = [one for one in order if one in METHODS and METHODS[one].variables == "free"]
+    if fine:
+        yield f"For one value a feature: {fine[0]}."
+    on_data = [name for name in ("most", "least") if name in cells]
+    poor = [one for m, one in enumerate(names) if any(not cells[name].low[m] > 0 for name in on_data)]
+    if poor:
+        yield f"Not for this network: {', '.join(poor)}, no better than a random order in removal."
+    if "randomisation" in cells:
+        deaf = [one for m, one in enumerate(names) if cells["randomisation"].low[m] > 0.5]
+        if deaf:
+            yield f"Not to debug a network: {', '.join(deaf)}, nearly the same with random weights."
+    if "random" in names:
+        m = names.index("random")
+        passed = [
+            COLUMNS[name].title
+            for name, one in cells.items()
+            if COLUMNS[name].best and COLUMNS[name].shown and one.ranks[m] <= np.nanmedian(one.ranks)
+        ]
+        if passed:
+            yield (
+                f"One measure is not enough: random numbers, which say nothing, are not among the worse half in "
+                f"{', '.join(passed)}."
+            )

@@ -1,0 +1,351 @@
+"""ONNX: what exporters write around recurrent layers, byte by byte, against the same network of arrays."""
+
+import warnings
+
+import numpy as np
+import pytest
+from networks import close
+from onnxfile import message, model, network, node, number, output, port, recurrent, tensor, text, weights
+
+import lrpnumpy as lrp
+
+H, D = 4, 3
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(6, D)).astype(np.float32)
+IFGO = [0, 2, 3, 1]
+
+
+def const(name, *values, dtype=np.int64):
+    return tensor(name, np.array(values, dtype))
+
+
+def lstm(k=0, n=1):
+    """The LSTM of `onnxfile.network`, or one direction of it."""
+    W, R, B = (weights(name, n, *shape)[k] for name, shape in (("W", (16, D)), ("R", (16, H)), ("B", (32,))))
+    b = B.reshape(2, 4, H).sum(axis=0)
+    return lrp.LSTM(W.reshape(4, H, D)[IFGO], R.reshape(4, H, H)[IFGO], b[IFGO])
+
+
+V = weights("V", H, 2)
+HEAD = tensor("V", V) + node("MatMul", ["h", "V"], ["y"]) + output("y")
+
+
+def opened(folder, graph, **load):
+    path = folder / "model.onnx"
+    path.write_bytes(model(graph))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return lrp.load(path, **load)
+
+
+def refused(folder, graph, match, **load):
+    with pytest.raises(lrp.WeightFileError, match=match):
+        opened(folder, graph, **load)
+
+
+def same(found, layers, x=X, **more):
+    """Whether a model gives the scores of a list of layers."""
+    want = lrp.Model(layers, **more)
+    np.testing.assert_allclose(lrp.predict(found, x), lrp.predict(want, x), rtol=0, atol=1e-6)
+
+
+LAST = {
+    "Y_h, axes as an attribute": node("Squeeze", ["Y_h"], ["h"], axes=[0]),
+    "Y_h, axes as an input": const("a", 0) + node("Squeeze", ["Y_h", "a"], ["h"]),
+    "Y_h, reshaped": const("a", -1, 4) + node("Reshape", ["Y_h", "a"], ["h"]),
+    "Y_h, gathered": tensor("a", np.array(0)) + node("Gather", ["Y_h", "a"], ["h"]),
+    "Y, gathered": node("Squeeze", ["Y"], ["s"], axes=[1]) + tensor("a", np.array(-1))
+    + node("Gather", ["s", "a"], ["h"], axis=0),
+    "Y, batch first": node("Squeeze", ["Y"], ["s"], axes=[1]) + node("Transpose", ["s"], ["u"], perm=[1, 0, 2])
+    + tensor("a", np.array(-1)) + node("Gather", ["u", "a"], ["h"], axis=1),
+    "Y, cut by attributes": node("Squeeze", ["Y"], ["s"], axes=[1])
+    + node("Slice", ["s"], ["l"], starts=[-1], ends=[2**31 - 1], axes=[0]) + node("Squeeze", ["l"], ["h"], axes=[0]),
+    "Y, cut by inputs": node("Squeeze", ["Y"], ["s"], axes=[1]) + const("a", -1) + const("b", 2**63 - 1) + const("c", 0)
+    + node("Slice", ["s", "a", "b", "c"], ["l"]) + node("Squeeze", ["l"], ["h"], axes=[0]),
+    "Y, joined by its own shape": node("Transpose", ["Y"], ["p"], perm=[0, 2, 1, 3])
+    + const("z", 0, 0, -1) + node("Reshape", ["p", "z"], ["s"]) + const("a", -1)
+    + node("Gather", ["s", "a"], ["l"], axis=0) + node("Squeeze", ["l"], ["h"], axes=[0]),
+    "Y, by the number of steps": node("Squeeze", ["Y"], ["s"], axes=[1]) + node("Shape", ["s"], ["n"])
+    + tensor("a", np.array(0)) + node("Gather", ["n", "a"], ["T"]) + tensor("b", np.array(1))
+    + node("Sub", ["T", "b"], ["k"]) + node("Gather", ["s", "k"], ["h"], axis=0),
+    "a branch": const("a", 1) + node("Shape", ["Y_h"], ["n"]) + const("b", 0) + node("Gather", ["n", "b"], ["m"])
+    + node("Equal", ["m", "a"], ["c"])
+    + node("If", ["c"], ["h"], then_branch=node("Squeeze", ["Y_h"], ["g"], axes=[0]) + output("g"),
+           else_branch=node("Identity", ["Y_h"], ["g2"]) + output("g2")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LAST)
+def test_ways_to_the_last_state(name, tmp_path):
+    found = opened(tmp_path, network(after=LAST[name] + HEAD))
+    assert found.readout == "last" and [type(one) for one in found.layers] == [lrp.LSTM, lrp.Dense]
+    same(found, [lstm(), lrp.Dense(V.T)])
+
+
+@pytest.mark.parametrize("kind", ["mean", "max"])
+@pytest.mark.parametrize("keep", [0, 1])
+def test_readouts_over_the_steps(kind, keep, tmp_path):
+    after = node("Squeeze", ["Y"], ["s"], axes=[1]) + node(
+        f"Reduce{kind.title()}", ["s"], ["r"], axes=[0], keepdims=keep
+    )
+    after += node("Squeeze", ["r"], ["h"], axes=[0]) if keep else node("Identity", ["r"], ["h"])
+    found = opened(tmp_path, network(after=after + HEAD))
+    same(found, [lstm(), lrp.Dense(V.T)], readout=kind)
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_gru(after, tmp_path):
+    cell = recurrent("GRU", outputs=("Y", "Y_h"), linear_before_reset=int(after))
+    found = opened(tmp_path, network(cell=cell, gates=3))
+    U, W = weights("W", 1, 12, D).reshape(3, H, D), weights("R", 1, 12, H).reshape(3, H, H)
+    of_x, of_h = weights("B", 1, 24).reshape(2, 3, H)
+    b = of_x + of_h * np.array([[1], [1], [not after]])
+    gru = lrp.GRU(U, W, b.astype(np.float32), of_h[2] if after else None, reset_after=after)
+    same(found, [gru, lrp.Dense(V.T)])
+
+
+@pytest.mark.parametrize("activation", ["Tanh", "Relu"])
+def test_a_plain_rnn(activation, tmp_path):
+    cell = recurrent("RNN", activations=[activation])
+    found = opened(tmp_path, network(cell=cell, gates=1))
+    b = weights("B", 1, 8).reshape(2, H).sum(axis=0)
+    rnn = lrp.RNN(weights("W", 1, H, D)[0], weights("R", 1, H, H)[0], b, activation=activation.lower())
+    same(found, [rnn, lrp.Dense(V.T)])
+
+
+def test_two_directions_cut_and_joined(tmp_path):
+    cell = recurrent(direction="bidirectional")
+    after = const("two", 1, 1) + node("Split", ["Y_h", "two"], ["f", "b"], axis=0)
+    after += node("Concat", ["f", "b"], ["j"], axis=-1) + node("Squeeze", ["j"], ["h"], axes=[0])
+    wide = weights("wide", 2 * H, 2)
+    after += tensor("V2", wide) + node("MatMul", ["h", "V2"], ["y"]) + output("y")
+    found = opened(tmp_path, network(cell=cell, after=after, n=2))
+    same(found, [lrp.Bidirectional(lstm(0, 2), lstm(1, 2)), lrp.Dense(wide.T)])
+    swapped = after.replace(text(1, "f") + text(1, "b"), text(1, "b") + text(1, "f"))
+    found = opened(tmp_path, network(cell=cell, after=swapped, n=2))
+    other = np.concatenate([wide[H:], wide[:H]])  # the matrix takes the backward direction first
+    same(found, [lrp.Bidirectional(lstm(0, 2), lstm(1, 2)), lrp.Dense(other.T)])
+
+
+def test_a_layer_that_reads_backwards(tmp_path):
+    found = opened(tmp_path, network(cell=recurrent(direction="reverse")))
+    nodes = [
+        lrp.Node("r", lrp.Reverse(), ("x",)),
+        lrp.Node("c", lstm(), ("r",)),
+        lrp.Node("d", lrp.Dense(V.T), ("c:last",)),
+    ]
+    same(found, nodes, ports={"x": lrp.Input(D)})
+
+
+def test_the_batch_first_layout(tmp_path):
+    graph = port("x", ["N", "T", D]) + network(cell=b"", after=b"")[len(port("x", ["N", "T", D])) :]
+    graph += node("LSTM", ["x", "W", "R", "B"], ["Y", "Y_h"], hidden_size=H, layout=1)
+    found = opened(tmp_path, graph + node("Squeeze", ["Y_h"], ["h"], axes=[1]) + HEAD)
+    same(found, [lstm(), lrp.Dense(V.T)])
+
+
+def test_steps_that_come_first(tmp_path):
+    graph = network().replace(node("Transpose", ["x"], ["t"], perm=[1, 0, 2]), node("Identity", ["x"], ["t"]))
+    same(opened(tmp_path, graph), [lstm(), lrp.Dense(V.T)])
+
+
+def test_hard_sigmoids_and_the_activations_of_each_direction(tmp_path):
+    cell = recurrent(activations=["HardSigmoid", "Tanh", "Tanh"])
+    assert opened(tmp_path, network(cell=cell)).layers[0].recurrent_activation == "hard_sigmoid"
+    flat = message(5, text(1, "activation_alpha") + b"\x3d" + np.float32(1 / 6).tobytes() + number(20, 6))
+    cell = recurrent(activations=["HardSigmoid", "Tanh", "Tanh"], also=flat)
+    assert opened(tmp_path, network(cell=cell)).layers[0].recurrent_activation == "hard_sigmoid_3"
+    refused(tmp_path, network(cell=recurrent(activations=["Sigmoid", "Tanh", "Relu"])), "must be the same")
+    refused(tmp_path, network(cell=recurrent(activations=["Sigmoid", "ScaledTanh", "ScaledTanh"])), "ScaledTanh")
+
+
+@pytest.mark.parametrize("also, match", [({"clip": 3.0}, "clip"), ({"input_forget": 1}, "input_forget")])
+def test_what_a_cell_cannot_do(also, match, tmp_path):
+    refused(tmp_path, network(cell=recurrent(**also)), match)
+    peepholes = recurrent(inputs=("t", "W", "R", "B", "", "", "", "P")) + tensor("P", weights("P", 1, 3 * H))
+    refused(tmp_path, network(cell=peepholes), "takes the value 'P'|peepholes")
+
+
+def start_states(array):
+    return array + recurrent(inputs=("t", "W", "R", "B", "", "h0", "c0"))
+
+
+def test_start_states(tmp_path):
+    h0, c0 = weights("h0", 1, 1, H), weights("c0", 1, 1, H)
+    found = opened(tmp_path, network(cell=start_states(tensor("h0", h0) + tensor("c0", c0))))
+    cell = lstm()
+    same(found, [lrp.LSTM(cell.U, cell.W, cell.b, h0=h0[0, 0], c0=c0[0, 0]), lrp.Dense(V.T)])
+    zeros = node("Shape", ["x"], ["n"], start=0, end=1) + const("one", 1) + const("units", H)
+    zeros += node("Concat", ["one", "n", "units"], ["m"], axis=0)
+    zeros += node("ConstantOfShape", ["m"], ["h0"]) + node("Identity", ["h0"], ["c0"])
+    same(opened(tmp_path, network(cell=start_states(zeros))), [cell, lrp.Dense(V.T)])
+    learned = tensor("s", h0) + zeros.replace(text(2, "h0"), text(2, "z0")).replace(text(1, "h0"), text(1, "z0"))
+    learned += node("Expand", ["s", "m"], ["h0"])
+    same(opened(tmp_path, network(cell=start_states(learned))),
+         [lrp.LSTM(cell.U, cell.W, cell.b, h0=h0[0, 0]), lrp.Dense(V.T)])  # fmt: skip
+
+
+def test_start_states_that_are_inputs_are_zero(tmp_path):
+    ports = port("h0", [1, "N", H]) + port("c0", [1, "N", H])
+    path = tmp_path / "model.onnx"
+    path.write_bytes(model(network(cell=start_states(ports)) + output("Y_h")))
+    with pytest.warns(lrp.AssumptionWarning, match="'h0' is left out, it is a start state"):
+        found = lrp.load(path)
+    same(found, [lstm(), lrp.Dense(V.T)])
+
+
+def test_lengths_are_those_of_the_series(tmp_path):
+    cell = port("lengths", ["N"], "int64") + node("Cast", ["lengths"], ["l"], to=6)
+    cell += recurrent(inputs=("t", "W", "R", "B", "l"))
+    path = tmp_path / "model.onnx"
+    path.write_bytes(model(network(cell=cell)))
+    with pytest.warns(lrp.AssumptionWarning, match="each series at its own length"):
+        found = lrp.load(path)
+    same(found, [lstm(), lrp.Dense(V.T)])
+
+
+def test_weights_in_pieces(tmp_path):
+    W = weights("W", 1, 16, D)[0]
+    parts = tensor("all", W.T) + node("Transpose", ["all"], ["rows"], perm=[1, 0]) + const("zero", 0)
+    parts += b"".join(const(f"at{k}", 4 * k) for k in range(5))
+    parts += b"".join(node("Slice", ["rows", f"at{k}", f"at{k + 1}", "zero"], [f"part{k}"]) for k in range(4))
+    parts += node("Concat", [f"part{k}" for k in range(4)], ["cat"], axis=0) + node("Unsqueeze", ["cat", "zero"], ["W"])
+    same(opened(tmp_path, network(W=parts)), [lstm(), lrp.Dense(V.T)])
+
+
+def test_weights_beside_the_file(tmp_path):
+    W = weights("W", 1, 16, D)
+    (tmp_path / "model.onnx.data").write_bytes(b"\0" * 64 + W.tobytes() + b"\0" * 8)
+    outside = {"location": "model.onnx.data", "offset": 64, "length": W.nbytes}
+    same(opened(tmp_path, network(W=tensor("W", W, outside))), [lstm(), lrp.Dense(V.T)])
+    (tmp_path / "model.onnx.data").unlink()
+    refused(tmp_path, network(W=tensor("W", W, outside)), "model.onnx.data', which must lie beside the file")
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float16])
+def test_numbers_of_other_widths(dtype, tmp_path):
+    W = weights("W", 1, 16, D).astype(dtype)
+    found = opened(tmp_path, network(W=tensor("W", W)))
+    assert found.dtype == (np.float64 if dtype == np.float64 else np.float32)
+    cell = lstm()
+    same(found, [lrp.LSTM(W[0].reshape(4, H, D)[IFGO].astype(found.dtype), cell.W, cell.b), lrp.Dense(V.T)])
+
+
+def test_numbers_in_typed_fields(tmp_path):
+    """Older writers: floats one behind the other, packed or not; whole numbers as varints."""
+    W = weights("W", 1, 16, D)
+    start = b"".join(number(1, n) for n in W.shape) + number(2, 1) + text(8, "W")
+    packed = message(5, start + message(4, W.tobytes()))
+    single = message(5, start + b"".join(b"\x25" + one.tobytes() for one in W.reshape(-1)))
+    for written in (packed, single):
+        same(opened(tmp_path, network(W=written)), [lstm(), lrp.Dense(V.T)])
+    axis = message(5, number(1, 1) + number(2, 7) + message(7, b"\x00") + text(8, "a"))
+    found = opened(tmp_path, network(after=axis + node("Squeeze", ["Y_h", "a"], ["h"]) + HEAD))
+    same(found, [lstm(), lrp.Dense(V.T)])
+
+
+def test_a_head_as_tf2onnx_writes_it(tmp_path):
+    """MatMul and Add as a Dense, BatchNorm as Mul and Add, softmax at the end."""
+    d, s, t, V2 = weights("d", 2), weights("s", 2), weights("t", 2), weights("V2", 2, 3)
+    after = node("Squeeze", ["Y_h"], ["h"], axes=[0]) + tensor("V", V) + node("MatMul", ["h", "V"], ["m"])
+    after += tensor("d", d) + node("Add", ["m", "d"], ["z"]) + node("Relu", ["z"], ["r"])
+    after += tensor("s", s) + node("Mul", ["r", "s"], ["u"]) + tensor("shift", t) + node("Add", ["u", "shift"], ["v"])
+    after += (
+        tensor("V2", V2) + node("MatMul", ["v", "V2"], ["w"]) + node("Softmax", ["w"], ["y"], axis=-1) + output("y")
+    )
+    found = opened(tmp_path, network(after=after))
+    assert found.output == "softmax" and [type(one) for one in found.layers] == [lrp.LSTM, lrp.Dense, lrp.Dense]
+    same(found, [lstm(), lrp.Dense(V.T, d, "relu"), lrp.Dense(V2.T * s, V2.T @ t)])
+
+
+def test_convolution_norm_and_pool(tmp_path):
+    """Channels in the middle, and two axes of which one has length 1, as tf2onnx writes a Conv1D."""
+    K, c = weights("K", D, D, 1, 3), weights("c", D)
+    mean, var = weights("mean", D), np.abs(weights("var", D)) + 0.1
+    before = node("Transpose", ["x"], ["a"], perm=[0, 2, 1]) + node("Unsqueeze", ["a"], ["b"], axes=[2])
+    before += (
+        tensor("K", K) + tensor("c", c) + node("Conv", ["b", "K", "c"], ["e"], pads=[0, 1, 0, 1], kernel_shape=[1, 3])
+    )
+    before += b"".join(tensor(n, v) for n, v in {"g": c, "o": mean, "mean": mean, "var": var}.items())
+    before += node("BatchNormalization", ["e", "g", "o", "mean", "var"], ["n"], epsilon=0.01)
+    before += node("Relu", ["n"], ["r"]) + node("MaxPool", ["r"], ["p"], kernel_shape=[1, 2], strides=[1, 2])
+    before += node("Squeeze", ["p"], ["q"], axes=[2]) + node("Transpose", ["q"], ["t2"], perm=[2, 0, 1])
+    graph = network(before=before, cell=recurrent(inputs=("t2", "W", "R", "B")))
+    graph = graph.replace(node("Transpose", ["x"], ["t"], perm=[1, 0, 2]), b"")
+    layers = [
+        lrp.Conv1D(K[:, :, 0].transpose(0, 2, 1), c, padding=(1, 1)),
+        lrp.Affine.batch_norm(c, mean, mean, var, 0.01),
+        lrp.Activation("relu"), lrp.MaxPool1D(2), lstm(), lrp.Dense(V.T),
+    ]  # fmt: skip
+    same(opened(tmp_path, graph), layers)
+
+
+def test_an_embedding(tmp_path):
+    E = weights("E", 9, D)
+    graph = network(before=tensor("E", E) + port("ids", ["N", "T"], "int64") + node("Gather", ["E", "ids"], ["x"]))
+    found = opened(tmp_path, graph.replace(port("x", ["N", "T", D]), b""))
+    same(found, [lstm(), lrp.Dense(V.T)], x=np.array([3, 1, 8]), embedding=lrp.Embedding(E))
+
+
+def test_two_inputs_by_name(tmp_path):
+    wide = weights("wide", H + 2, 2)
+    after = node("Squeeze", ["Y_h"], ["l"], axes=[0]) + port("site:0", ["N", 2])
+    after += node("Concat", ["l", "site:0"], ["h"], axis=1)
+    found = opened(tmp_path, network(after=after + tensor("V", wide) + node("MatMul", ["h", "V"], ["y"]) + output("y")))
+    assert list(found.ports) == ["x", "site"] and not found.ports["site"].steps
+    site = RNG.normal(size=2).astype(np.float32)
+    last = lrp.predict(lrp.Model([lstm(), lrp.Dense(np.eye(H, dtype=np.float32))]), X)
+    close(lrp.predict(found, {"x": X, "site": site}), np.concatenate([last, site]) @ wide, 1e-6)
+
+
+def test_several_outputs(tmp_path):
+    graph = network() + tensor("V2", 2 * V) + node("MatMul", ["h", "V2"], ["z"]) + output("z") + output("Y_h")
+    refused(tmp_path, graph, "has 3 outputs, 'y', 'z', 'Y_h'; say which one gives the scores: which='y'")
+    same(opened(tmp_path, graph, which="z"), [lstm(), lrp.Dense(2 * V.T)])
+    refused(tmp_path, graph, "got 'w'", which="w")
+    same(opened(tmp_path, network() + output("Y_h")), [lstm(), lrp.Dense(V.T)])  # a state is no prediction
+
+
+def test_a_layer_of_ones_own(tmp_path):
+    after = node("Squeeze", ["Y_h"], ["g"], axes=[0]) + tensor("s", weights("s", H))
+    graph = network(after=after + node("Scale", ["g", "s"], ["h"], domain="com.example", by=2) + HEAD)
+    refused(tmp_path, graph, r"Scale the Scale: is of the domain 'com.example'.*custom=\{'Scale': function\}")
+
+    def scale(settings, arrays):
+        return lrp.Affine(settings["by"] * arrays["s"])
+
+    found = opened(tmp_path, graph, custom={"Scale": scale})
+    same(found, [lstm(), lrp.Affine(2 * weights("s", H)), lrp.Dense(V.T)])
+    with pytest.raises(lrp.LrpError, match="must give a layer"):
+        opened(tmp_path, graph, custom={"Scale": lambda settings, arrays: None})
+
+
+REFUSED = {
+    "is a loop": node("Loop", ["", "", "Y_h"], ["h"], body=output("z")),
+    "is a loop, which": node("Scan", ["Y_h"], ["h"], body=output("z"), num_scan_inputs=1),
+    "step by step": node("SplitToSequence", ["Y"], ["s"]) + node("SequenceAt", ["s"], ["h"]),
+    "depends on values": node("If", ["Y_h"], ["h"], then_branch=output("z"), else_branch=output("z")),
+    "is not supported; supported are": node("Einsum", ["Y_h"], ["h"], equation="abc->bc"),
+    "takes the value 'nothing', which no node before it makes": node("Relu", ["nothing"], ["h"]),
+    "comes after a softmax": node("Squeeze", ["Y_h"], ["g"], axes=[0]) + node("Softmax", ["g"], ["h"], axis=1),
+    "rounds values": node("Squeeze", ["Y_h"], ["g"], axes=[0]) + node("Cast", ["g"], ["h"], to=7),
+    "for which the file must say how many": node("Squeeze", ["Y"], ["g"], axes=[1])
+    + node("Transpose", ["g"], ["u"], perm=[1, 0, 2]) + node("Flatten", ["u"], ["h"]),
+    "differs between steps": node("Squeeze", ["Y_h"], ["g"], axes=[0]) + tensor("p", weights("p", 5, H))
+    + node("Add", ["g", "p"], ["h"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("match", REFUSED)
+def test_what_is_refused(match, tmp_path):
+    refused(tmp_path, network(after=REFUSED[match] + HEAD), match)
+
+
+def test_hints_of_other_files_are_refused(tmp_path):
+    refused(tmp_path, network(), "config must be left out", config={})
+    refused(tmp_path, network(), "leave out readout", readout="mean")
+
+
+def test_a_network_without_recurrent_layers_is_refused(tmp_path):
+    graph = port("x", ["N", "T", D]) + tensor("V", weights("V", D, 2)) + node("MatMul", ["x", "V"], ["y"]) + output("y")
+    refused(tmp_path, graph, "at least one LSTM, GRU, RNN")

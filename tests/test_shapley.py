@@ -1,0 +1,167 @@
+"""Exact Shapley values: against a sum over all coalitions that only calls `predict`, and the laws of Shapley."""
+
+import itertools
+import math
+
+import networks as nets
+import numpy as np
+import pytest
+from graphs import graphs, records
+from hypothesis import given
+from hypothesis import strategies as st
+from networks import close
+
+import lrpnumpy as lrp
+from lrpnumpy.methods import shapley, shapley_tree
+from lrpnumpy.methods.shapley import TOGETHER, is_tree, players_of
+
+RNG = np.random.default_rng(6)
+
+
+def brute(model, x, x0, groups, target, step=None):
+    """Shapley values of groups, lists of (input, index into its array), from the definition."""
+
+    def v(inside):
+        mixed = {name: np.array(rows, float) for name, rows in x0.items()}
+        for p in inside:
+            for name, where in groups[p]:
+                mixed[name][where] = x[name][where]
+        f = lrp.predict(model, mixed if len(mixed) > 1 else mixed[model.main])
+        return f[-1 if step is None else step][target] if model.every else f[target]
+
+    P, found = len(groups), []
+    for p in range(P):
+        rest, total = [q for q in range(P) if q != p], 0.0
+        for k in range(P):
+            for S in itertools.combinations(rest, k):
+                weight = math.factorial(k) * math.factorial(P - k - 1) / math.factorial(P)
+                total += weight * (v([*S, p]) - v(S))
+        found.append(total)
+    return np.array(found)
+
+
+def windows(name, T, count):
+    cuts = [-(-T * k // count) for k in range(count + 1)]  # as many steps each as can be
+    return [[(name, slice(a, b))] for a, b in itertools.pairwise(cuts)]
+
+
+def per_player(relevance, groups):
+    return [sum(relevance[where].sum() for _, where in group) for group in groups]
+
+
+@given(st.data())
+@nets.examples(40)
+def test_windows_are_brute_force(data):
+    """Of chains of layers in one direction or two, with every readout."""
+    model = data.draw(nets.networks(stacks=2))
+    T = data.draw(st.integers(1, 7))
+    x, v = np.random.default_rng(T).normal(size=(T, model.inputs)), np.linspace(-1, 1, model.inputs)
+    count = data.draw(st.integers(1, min(4, T)))
+    found = lrp.explain(model, x, "shapley", 1, players=count, reference=v)
+    groups = windows("x", T, count)
+    want = brute(model, {"x": x}, {"x": np.tile(v, (T, 1))}, groups, 1)
+    close(per_player(found.relevance, groups), want, 1e-12, 1 + np.abs(lrp.predict(model, x)).max())
+
+
+@given(st.data())
+@nets.examples(20)
+def test_random_graphs_are_brute_force(data):
+    """With several inputs each other one is a player of its own."""
+    model = data.draw(graphs(8))
+    (x,) = data.draw(records(model, 1))
+    x0 = {name: np.zeros_like(rows) for name, rows in x.items()}
+    found = lrp.explain(model, x if len(x) > 1 else x["x"], "shapley", 0, players=3)
+    groups = windows("x", len(x["x"]), 3) + [[("static", slice(None))]] * (len(x) - 1)
+    want = brute(model, x, x0, groups, 0)
+    unit = 1 + np.abs(lrp.predict(model, x if len(x) > 1 else x["x"])).max()
+    close(per_player(found.relevance, groups[:3]), want[:3], 1e-12, unit)
+    if len(x) > 1:
+        close(found.inputs["static"].relevance.sum(), want[3], 1e-12, unit)
+
+
+def model_of(rng, *layers, **options):
+    return lrp.Model([*layers, nets.dense(rng, layers[-1].outputs, 2)], **options)
+
+
+def test_features_are_brute_force():
+    rng = np.random.default_rng(1)
+    model = model_of(rng, nets.gru(rng, 4, 5))
+    xs = [rng.normal(size=(T, 4)) for T in (3, 5)]
+    for x, found in zip(xs, lrp.explain_all(model, xs, "shapley", 0, players="features"), strict=True):
+        groups = [[("x", (slice(None), d))] for d in range(4)]
+        want = brute(model, {"x": x}, {"x": np.zeros_like(x)}, groups, 0)
+        close(found.variables.sum(axis=0), want, 1e-12, 1)
+        close(found.relevance, found.variables.sum(axis=1))
+
+
+def test_spans_and_the_rest():
+    rng = np.random.default_rng(2)
+    model, x = model_of(rng, nets.lstm(rng, 2, 4)), rng.normal(size=(8, 2))
+    for spans, rest in (([(1, 3), (5, 6)], [0, 3, 4, 6, 7]), ([(0, 3), (3, 6)], [6, 7])):
+        found = lrp.explain(model, x, "shapley", 0, players=spans)
+        groups = [[("x", slice(a, b))] for a, b in spans] + [[("x", rest)]]
+        want = brute(model, {"x": x}, {"x": np.zeros_like(x)}, groups, 0)
+        close(per_player(found.relevance, groups), want, 1e-12, 1)
+        assert found.options["players"] == spans or found.options["players"] == tuple(spans)
+
+
+def test_a_stack_with_layers_between_shares_beginnings(monkeypatch):
+    """And gives the same as running every coalition; with more states than are run at once."""
+    rng = np.random.default_rng(3)
+    layers = [nets.dense(rng, 3, 4, "tanh"), nets.lstm(rng, 4, 5), lrp.LayerNorm(np.ones(5)), nets.gru(rng, 5, 4)]
+    x = rng.normal(size=(9, 3))
+    for readout in ("last", "last-row"):
+        model = model_of(rng, *layers, readout=readout)
+        assert is_tree(model, players_of(model, {"x": 9}, 5))
+        monkeypatch.setattr(shapley_tree, "TOGETHER", 4)
+        shared = lrp.explain(model, x, "shapley", 1, players=5)
+        monkeypatch.setattr(shapley_tree, "TOGETHER", TOGETHER)
+        close(lrp.explain(model, x, "shapley", 1, players=5).relevance, shared.relevance)
+        monkeypatch.setattr(shapley, "is_tree", lambda *_: False)
+        close(lrp.explain(model, x, "shapley", 1, players=5).relevance, shared.relevance)
+        monkeypatch.undo()
+    two_way = model_of(rng, nets.two_way(rng, 3, 2))
+    assert not is_tree(two_way, players_of(two_way, {"x": 9}, 5))
+
+
+def test_symmetric_players_are_equal_and_dummies_get_nothing():
+    rng = np.random.default_rng(4)
+    cell = nets.lstm(rng, 4, 5)
+    U = np.array(cell.U)
+    U[:, :, 1], U[:, :, 3] = U[:, :, 0], 0  # features 0 and 1 do the same, feature 3 does nothing
+    model = model_of(rng, lrp.LSTM(U, cell.W, cell.b))
+    x = rng.normal(size=(6, 4))
+    x[:, 1] = x[:, 0]
+    found = lrp.explain(model, x, "shapley", 0, players="features").variables.sum(axis=0)
+    close(found[0], found[1], 1e-12, 1)
+    assert found[3] == 0
+    x[2:4] = 0.5  # the second of three windows is the reference
+    found = lrp.explain(model, x, "shapley", 0, players=3, reference=np.full(4, 0.5))
+    assert (found.relevance[2:4] == 0).all() and (found.relevance[:2] != 0).all()
+
+
+def test_by_default_twelve_windows_or_features_of_one_step():
+    rng = np.random.default_rng(5)
+    model = model_of(rng, nets.lstm(rng, 3, 4))
+    assert lrp.explain(model, rng.normal(size=(30, 3)), "shapley").options["players"] == 12
+    short = lrp.explain(model, rng.normal(size=(5, 3)), "shapley")
+    close(short.relevance.sum(), short.ledger.score - short.ledger.reference)
+    one = lrp.explain(model, rng.normal(size=(1, 3)), "shapley")
+    assert one.options["players"] == "features" and one.variables.shape == (1, 3)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"players": 40}, "players must be fewer for sequence 0: 40 of them have 1.1e.12 coalitions.*try players=2"),
+        ({"players": "steps"}, "must be 'features', a number of windows, or a list"),
+        ({"players": [(0, 3), (2, 4)]}, "do not overlap"),
+        ({"players": [(0, 60)]}, "spans of the 50 steps of sequence 0, got one up to 60"),
+        ({"players": 0}, "whole number of at least 1"),
+        ({"players": 4, "unit": "variable"}, "unit must be 'word' or None unless players are 'features'"),
+    ],
+)
+def test_players_that_cannot_be(options, words):
+    rng = np.random.default_rng(7)
+    with pytest.raises(lrp.LrpError, match=words):
+        lrp.explain(model_of(rng, nets.lstm(rng, 3, 4)), np.ones((50, 3)), "shapley", **options)
