@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from lrpnumpy.files.modules import Described, Part
 from lrpnumpy.files.safe import Source
+from lrpnumpy.files.torch.pickled import Described, Part
 
 _RECURRENT = re.compile(r"(weight|bias)_(ih|hh|hr)_l(\d{1,3})(_reverse)?")
 _CELL = re.compile(r"(weight|bias)_(ih|hh)")

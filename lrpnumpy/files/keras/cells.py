@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from lrpnumpy.files.keras_activations import function_of_cell
-from lrpnumpy.files.keras_build import Build, Value, one_of
-from lrpnumpy.files.keras_config import Call, KerasLayer
+from lrpnumpy.files.keras.activations import function_of_cell
+from lrpnumpy.files.keras.build import Build, Value, one_of
+from lrpnumpy.files.keras.config import Call, KerasLayer
 from lrpnumpy.files.safe import Fields, Shape
 from lrpnumpy.layers import (
     GRU,

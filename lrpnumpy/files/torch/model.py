@@ -11,11 +11,11 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from lrpnumpy.files.hints import NETWORK, TORCH_READOUTS, Hints
-from lrpnumpy.files.modules import Described
 from lrpnumpy.files.safe import Fields, Source, kind_of, parse_json
-from lrpnumpy.files.torch_chain import Chain
-from lrpnumpy.files.torch_layers import Build
-from lrpnumpy.files.torch_modules import entries, find
+from lrpnumpy.files.torch.chain import Chain
+from lrpnumpy.files.torch.layers import Build
+from lrpnumpy.files.torch.modules import entries, find
+from lrpnumpy.files.torch.pickled import Described
 from lrpnumpy.model import OUTPUTS, Model
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from lrpnumpy.files import keras
 from lrpnumpy.files.hints import Hints
+from lrpnumpy.files.keras import model as keras
 from lrpnumpy.files.safe import Source
 
 # Beginnings of names: of layers that do nothing, and of those that say how the steps become one vector.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from lrpnumpy.files.modules import Described, Part
 from lrpnumpy.files.safe import Source
-from lrpnumpy.files.torch_modules import ADVICE, Module
+from lrpnumpy.files.torch.modules import ADVICE, Module
+from lrpnumpy.files.torch.pickled import Described, Part
 
 
 class Asked(NamedTuple):

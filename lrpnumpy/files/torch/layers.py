@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy.files.safe import Source
-from lrpnumpy.files.torch_chain import Attention, Step, Word
-from lrpnumpy.files.torch_modules import GATES, Module, leaves, sides
+from lrpnumpy.files.torch.chain import Attention, Step, Word
+from lrpnumpy.files.torch.modules import GATES, Module, leaves, sides
 from lrpnumpy.layers import (
     GRU,
     LSTM,

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from lrpnumpy.files import keras, keras_guess
 from lrpnumpy.files.hdf5 import Hdf5
 from lrpnumpy.files.hints import Hints
-from lrpnumpy.files.keras_config import KerasLayer
+from lrpnumpy.files.keras import guess as keras_guess
+from lrpnumpy.files.keras import model as keras
+from lrpnumpy.files.keras.config import KerasLayer
 from lrpnumpy.files.safe import MAX_NAMES, Fields, parse_json
 
 

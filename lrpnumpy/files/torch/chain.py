@@ -13,10 +13,10 @@ from itertools import combinations, islice, permutations
 from typing import Any, NamedTuple
 
 from lrpnumpy.activations import ACTIVATIONS
-from lrpnumpy.files.modules import Described, Part
 from lrpnumpy.files.safe import Source, kind_of
-from lrpnumpy.files.torch_described import Asked, activations_of
-from lrpnumpy.files.torch_modules import ADVICE, Entry, Module, called
+from lrpnumpy.files.torch.described import Asked, activations_of
+from lrpnumpy.files.torch.modules import ADVICE, Entry, Module, called
+from lrpnumpy.files.torch.pickled import Described, Part
 
 _MOST = 8  # modules whose order is looked for; more must be named
 _ATTENTION = re.compile(r"att|score|energy|align")

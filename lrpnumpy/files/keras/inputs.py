@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.files.keras_build import Build, Port, Value, Words, as_length, one_of
-from lrpnumpy.files.keras_config import Call, KerasLayer
+from lrpnumpy.files.keras.build import Build, Port, Value, Words, as_length, one_of
+from lrpnumpy.files.keras.config import Call, KerasLayer
 from lrpnumpy.files.safe import MAX_NAMES, Fields
 from lrpnumpy.layers import Embedding
 

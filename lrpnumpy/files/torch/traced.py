@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrpnumpy.activations import ACTIVATIONS
-from lrpnumpy.files.layouts import attentions, layouts, ours, pooled_by, probabilities, turned
 from lrpnumpy.files.safe import Source
-from lrpnumpy.files.torch_chain import Word
-from lrpnumpy.files.torch_layers import LAYERS, Build
-from lrpnumpy.files.torch_modules import Module
+from lrpnumpy.files.torch.chain import Word
+from lrpnumpy.files.torch.layers import LAYERS, Build
+from lrpnumpy.files.torch.layouts import attentions, layouts, ours, pooled_by, probabilities, turned
+from lrpnumpy.files.torch.modules import Module
 from lrpnumpy.layers import (
     Activation,
     Add,

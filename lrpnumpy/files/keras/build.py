@@ -1,6 +1,6 @@
 """A Model while it is made of the layers of a Keras graph: values, inputs, nodes, masks, and arrays from the file.
 
-What each layer means is said by functions in tables, see keras_layers.py. They get the `Build` and add nodes to it.
+What each layer means is said by functions in tables, see layers.py. They get the `Build` and add nodes to it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrpnumpy.checks import LrpError
-from lrpnumpy.files.keras_config import SHAPES, Call, Graph, KerasLayer, Ref
+from lrpnumpy.files.keras.config import SHAPES, Call, Graph, KerasLayer, Ref
 from lrpnumpy.files.safe import Fields, Shape, Source
 from lrpnumpy.layers import Activation, Embedding, Layer, Size, Softmax
 from lrpnumpy.model import READOUT, Input, Node

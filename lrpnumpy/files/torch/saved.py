@@ -19,9 +19,9 @@ import numpy as np
 
 from lrpnumpy.files import pickles
 from lrpnumpy.files.archive import Archive
-from lrpnumpy.files.modules import Described, describe, is_module, walk
 from lrpnumpy.files.pickles import Name, Record
 from lrpnumpy.files.safe import Budget, Shape, Source, count_of, kind_of, open_file, shape_text, size_of
+from lrpnumpy.files.torch.pickled import Described, describe, is_module, walk
 
 MAGIC = 0x1950A86A20F9469CFC6C  # first pickle of the older format
 _VERSION = 1001  # its second

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy.checks import AssumptionWarning, LrpError
-from lrpnumpy.files import keras
 from lrpnumpy.files.compare import TOLERANCE, check_scores, matches, shown
 from lrpnumpy.files.hints import NETWORK, taken, takes_hints
-from lrpnumpy.files.keras_config import KerasLayer
-from lrpnumpy.files.live import BATCH, STEPS, StateDict
+from lrpnumpy.files.keras import model as keras
+from lrpnumpy.files.keras.config import KerasLayer
 from lrpnumpy.files.named import named
 from lrpnumpy.files.safe import parse_json
+from lrpnumpy.files.torch.live import BATCH, STEPS, StateDict
 from lrpnumpy.model import Model
 
 NAME = "from_keras"

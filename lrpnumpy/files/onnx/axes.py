@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.files.onnx_constants import LAST, axes_of, bounds, numbers, pieces, slices
-from lrpnumpy.files.onnx_flow import Baked, Flow, Network
-from lrpnumpy.files.onnx_graph import INTEGERS, Node
-from lrpnumpy.files.onnx_sizes import Dim, divided, groups, index_along, product
+from lrpnumpy.files.onnx.constants import LAST, axes_of, bounds, numbers, pieces, slices
+from lrpnumpy.files.onnx.flow import Baked, Flow, Network
+from lrpnumpy.files.onnx.graph import INTEGERS, Node
+from lrpnumpy.files.onnx.sizes import Dim, divided, groups, index_along, product
 from lrpnumpy.layers import Reverse, Slice
 
 Values = Sequence[Any]

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy.checks import LrpError, WeightFileError
-from lrpnumpy.files import onnx_layers
-from lrpnumpy.files.onnx_constants import Spread, Unknown, fold
-from lrpnumpy.files.onnx_flow import Baked, Flow, Network, Refused
-from lrpnumpy.files.onnx_graph import OWN_DOMAINS, Graph, Node, Port, parse
-from lrpnumpy.files.onnx_sizes import Dim, sizes
+from lrpnumpy.files.onnx import layers as onnx_layers
+from lrpnumpy.files.onnx.constants import Spread, Unknown, fold
+from lrpnumpy.files.onnx.flow import Baked, Flow, Network, Refused
+from lrpnumpy.files.onnx.graph import OWN_DOMAINS, Graph, Node, Port, parse
+from lrpnumpy.files.onnx.sizes import Dim, sizes
 from lrpnumpy.files.safe import MAX_BYTES, Budget, Source, open_file, size_of
 from lrpnumpy.files.simpler import simpler
 from lrpnumpy.layers import Activation, Layer

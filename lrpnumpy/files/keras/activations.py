@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrpnumpy.activations import ACTIVATIONS
-from lrpnumpy.files.keras_build import Build, Value, taken_off
-from lrpnumpy.files.keras_config import Call, KerasLayer
+from lrpnumpy.files.keras.build import Build, Value, taken_off
+from lrpnumpy.files.keras.config import Call, KerasLayer
 from lrpnumpy.files.safe import Fields
 from lrpnumpy.layers import Activation, Affine, Softmax, Subtract
 

@@ -16,8 +16,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from lrpnumpy.files.onnx_constants import Spread, Unknown
-from lrpnumpy.files.onnx_sizes import Dim, product
+from lrpnumpy.files.onnx.constants import Spread, Unknown
+from lrpnumpy.files.onnx.sizes import Dim, product
 from lrpnumpy.files.safe import Source
 from lrpnumpy.layers import Affine, Concat, Dense, Embedding, Flatten, LastRow, Layer, Repeat, Reshape, Size, Slice
 from lrpnumpy.model import Input, Node

@@ -19,17 +19,17 @@ import numpy as np
 
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.checks import AssumptionWarning, LrpError
-from lrpnumpy.files import torch as names
 from lrpnumpy.files.compare import TOLERANCE, check_scores, scores_of
 from lrpnumpy.files.hints import Hints, taken, takes_hints
-from lrpnumpy.files.modules import Described, describe_live
 from lrpnumpy.files.named import named
 from lrpnumpy.files.safe import Source
-from lrpnumpy.files.torch import Found
-from lrpnumpy.files.torch_chain import POOLS, pool_of
-from lrpnumpy.files.torch_layers import Build
-from lrpnumpy.files.torch_modules import Entry, find
-from lrpnumpy.files.traced import Call, Tracer
+from lrpnumpy.files.torch import model as names
+from lrpnumpy.files.torch.chain import POOLS, pool_of
+from lrpnumpy.files.torch.layers import Build
+from lrpnumpy.files.torch.model import Found
+from lrpnumpy.files.torch.modules import Entry, find
+from lrpnumpy.files.torch.pickled import Described, describe_live
+from lrpnumpy.files.torch.traced import Call, Tracer
 from lrpnumpy.model import Model
 
 STEPS, BATCH = 7, 8  # of a probe; a single sequence might have a score close to 0

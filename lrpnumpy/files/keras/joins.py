@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.files.keras_build import Build, Meaning, Value, as_length, last_axis, one_of
-from lrpnumpy.files.keras_config import Call, KerasLayer
+from lrpnumpy.files.keras.build import Build, Meaning, Value, as_length, last_axis, one_of
+from lrpnumpy.files.keras.config import Call, KerasLayer
 from lrpnumpy.layers import (
     Activation,
     Add,

@@ -13,9 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.files import keras_activations, keras_cells, keras_inputs, keras_joins
-from lrpnumpy.files.keras_activations import apply, function
-from lrpnumpy.files.keras_build import (
+from lrpnumpy.files.keras import activations as keras_activations
+from lrpnumpy.files.keras import cells as keras_cells
+from lrpnumpy.files.keras import inputs as keras_inputs
+from lrpnumpy.files.keras import joins as keras_joins
+from lrpnumpy.files.keras.activations import apply, function
+from lrpnumpy.files.keras.build import (
     MASK_OPERATIONS,
     Build,
     Meaning,
@@ -25,7 +28,7 @@ from lrpnumpy.files.keras_build import (
     number,
     one_of,
 )
-from lrpnumpy.files.keras_config import Call, KerasLayer
+from lrpnumpy.files.keras.config import Call, KerasLayer
 from lrpnumpy.files.safe import Fields
 from lrpnumpy.layers import (
     Affine,

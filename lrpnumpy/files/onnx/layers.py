@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.files import onnx_arithmetic, onnx_axes
-from lrpnumpy.files.onnx_arithmetic import attended, is_same, join
-from lrpnumpy.files.onnx_axes import Operation, Values, given_axes
-from lrpnumpy.files.onnx_cells import recurrent
-from lrpnumpy.files.onnx_constants import numbers
-from lrpnumpy.files.onnx_flow import Flow, Network
-from lrpnumpy.files.onnx_graph import Node
-from lrpnumpy.files.onnx_sizes import Dim
+from lrpnumpy.files.onnx import arithmetic as onnx_arithmetic
+from lrpnumpy.files.onnx import axes as onnx_axes
+from lrpnumpy.files.onnx.arithmetic import attended, is_same, join
+from lrpnumpy.files.onnx.axes import Operation, Values, given_axes
+from lrpnumpy.files.onnx.cells import recurrent
+from lrpnumpy.files.onnx.constants import numbers
+from lrpnumpy.files.onnx.flow import Flow, Network
+from lrpnumpy.files.onnx.graph import Node
+from lrpnumpy.files.onnx.sizes import Dim
 from lrpnumpy.layers import (
     Activation,
     AvgPool1D,

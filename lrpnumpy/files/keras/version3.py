@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 
-from lrpnumpy.files import keras, keras_guess
 from lrpnumpy.files.archive import Archive
 from lrpnumpy.files.hdf5 import Hdf5
 from lrpnumpy.files.hints import Hints
-from lrpnumpy.files.keras_config import KerasLayer
+from lrpnumpy.files.keras import guess as keras_guess
+from lrpnumpy.files.keras import model as keras
+from lrpnumpy.files.keras.config import KerasLayer
 from lrpnumpy.files.safe import Fields, parse_json
 
 ROOTS = ("layers", "_layer_checkpoint_dependencies")

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lrpnumpy.files.onnx.wire import Field, Reader, Schema
 from lrpnumpy.files.safe import Source, count_of, open_file, size_of
-from lrpnumpy.files.wire import Field, Reader, Schema
 
 _PAIR: Schema = {1: Field("key", "text"), 2: Field("value", "text")}
 _TENSOR: Schema = {

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.files.onnx_axes import Operation, Values
-from lrpnumpy.files.onnx_flow import Flow, Network
-from lrpnumpy.files.onnx_graph import Node
+from lrpnumpy.files.onnx.axes import Operation, Values
+from lrpnumpy.files.onnx.flow import Flow, Network
+from lrpnumpy.files.onnx.graph import Node
 from lrpnumpy.layers import Activation, Add, Affine, AttentionPool, Dense, Layer, LayerNorm, Multiply, Square, Subtract
 
 

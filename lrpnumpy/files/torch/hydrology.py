@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lrpnumpy.files import torchsave, yamls
 from lrpnumpy.files.safe import Budget, Fields, Source, kind_of, open_file, size_of
-from lrpnumpy.files.torch_layers import gru, lstm
+from lrpnumpy.files.torch import saved as torchsave
+from lrpnumpy.files.torch import yamls
+from lrpnumpy.files.torch.layers import gru, lstm
 from lrpnumpy.layers import Concat, Dense, Layer, Repeat
 from lrpnumpy.model import Input, Model, Node
 from lrpnumpy.scaling import Scaler

@@ -1,7 +1,7 @@
 """How a Keras configuration and its arrays become a Model, of whichever version.
 
-Which layer takes what is found out in keras_config.py, and what each means is said in keras_layers.py. Where the arrays
-are is the business of keras2.py and keras3.py (files) and of keras_live.py.
+Which layer takes what is found out in config.py, and what each means is said in layers.py. Where the arrays are is the
+business of version2.py and version3.py (files) and of live.py.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn
 
 from lrpnumpy.files.hints import Hints
-from lrpnumpy.files.keras_build import Build, Custom, Paths, own
-from lrpnumpy.files.keras_config import Graph, KerasLayer, Ref, parse
-from lrpnumpy.files.keras_layers import KNOWN, MEANINGS
+from lrpnumpy.files.keras.build import Build, Custom, Paths, own
+from lrpnumpy.files.keras.config import Graph, KerasLayer, Ref, parse
+from lrpnumpy.files.keras.layers import KNOWN, MEANINGS
 from lrpnumpy.files.safe import Source
 from lrpnumpy.files.simpler import simpler
 from lrpnumpy.model import Model
