@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy.files.onnx_constants import LAST, axes_of, bounds, numbers, pieces, slices
-from lrpnumpy.files.onnx_flow import Flow, Network
+from lrpnumpy.files.onnx_flow import Baked, Flow, Network
 from lrpnumpy.files.onnx_graph import INTEGERS, Node
 from lrpnumpy.files.onnx_sizes import Dim, divided, groups, index_along, product
 from lrpnumpy.layers import Reverse, Slice
@@ -74,7 +74,7 @@ def _unsqueeze(net: Network, node: Node, values: Values) -> Flow:
 def reshaped(net: Network, flow: Flow, target: Sequence[Any]) -> Flow:
     """A tensor of the same numbers in the same order, with axes of these sizes."""
     before = net.shape(flow)
-    wanted = _resolved(net, before, list(target))
+    wanted = _resolved(net, flow, list(target))
     parts = groups(before, wanted)
     made: list[tuple[str, int]] | None = None if parts is None else []
     for ins, outs in parts or ():
@@ -86,14 +86,21 @@ def reshaped(net: Network, flow: Flow, target: Sequence[Any]) -> Flow:
     return replace(flow, axes=tuple(axis for axis, _ in made), index=flow.index.reshape(shape))
 
 
-def _resolved(net: Network, before: list[Any], target: list[Any]) -> list[Any]:
+def _resolved(net: Network, flow: Flow, target: list[Any]) -> list[Any]:
     """Sizes without -1."""
+    before = net.shape(flow)
     total, known, at = product(before), product([n for n in target if n != -1]), [*target].count(-1)
     if at > 1:
         net.refuse("has a shape with two open sizes")
     if at:
         target[target.index(-1)] = divided(total, known)
     if (at and None in target) or product(target) != total:
+        apart = [one for k, n in enumerate(before) for one in (_both(net, flow, k) or [n])]
+        for has, wants in zip(apart, target, strict=False):
+            if isinstance(has, Dim) and isinstance(wants, int) and wants > 0 and list(has.terms.values()) == [1]:
+                ((name, *more),) = has.terms
+                if not more:
+                    raise Baked(name, wants)
         net.refuse(f"makes {_said(target)} of {_said(before)}, which is not supported")
     return target
 
@@ -235,7 +242,7 @@ def _every_sequence(net: Network, index: np.ndarray) -> bool:
 
 def _step_of_each(net: Network, flow: Flow, k: int, position: Any) -> Flow:
     """One step of each sequence, where batch and steps are one axis: the position is T n + step, or n + N step."""
-    split = reshaped(net, flow, [n for m, n in enumerate(net.shape(flow)) for n in (_both(net, flow, m) or [n])])
+    split = reshaped(net, flow, [one for m, n in enumerate(net.shape(flow)) for one in (_both(net, flow, m) or [n])])
     sequence = index_along(net.batch)  # type: ignore[arg-type]
     step = position - (sequence * flow.steps if flow.axes[k] == "NT" else sequence)
     if flow.axes[k] == "TN":

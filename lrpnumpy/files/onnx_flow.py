@@ -30,6 +30,10 @@ class Refused(Exception):
     """A node that does something a Model does not have, if the axes mean what is tried at the moment."""
 
 
+class Baked(Exception):
+    """A size that inputs leave open, by name, and the number that the graph has for it all the same."""
+
+
 @dataclass(frozen=True, eq=False)
 class Flow:
     """A value of the network.

@@ -16,7 +16,19 @@ from lrpnumpy.files.onnx_constants import numbers
 from lrpnumpy.files.onnx_flow import Flow, Network
 from lrpnumpy.files.onnx_graph import Node
 from lrpnumpy.files.onnx_sizes import Dim
-from lrpnumpy.layers import Activation, AvgPool1D, Conv1D, Layer, LayerNorm, Max, MaxPool1D, Mean, Subtract, Sum
+from lrpnumpy.layers import (
+    Activation,
+    AvgPool1D,
+    Conv1D,
+    Layer,
+    LayerNorm,
+    Max,
+    MaxPool1D,
+    Mean,
+    Multiply,
+    Subtract,
+    Sum,
+)
 from lrpnumpy.layers.windows import Windows
 
 
@@ -269,6 +281,12 @@ def _activation(net: Network, node: Node, values: Values) -> Flow:
     return net.each(Activation(name, alpha), flow)
 
 
+def _hard_swish(net: Network, node: Node, values: Values) -> Flow:
+    """x times the hard sigmoid of x."""
+    flow = net.flow(values[0])
+    return join(net, Multiply("second"), flow, net.each(Activation("hard_sigmoid_3"), flow))
+
+
 def _prelu(net: Network, node: Node, values: Values) -> Flow:
     flow = net.rows(net.flow(values[0]))
     slopes = net.by_feature(flow, net.constant(values[1], "its slopes")).reshape(-1)
@@ -322,5 +340,6 @@ OPERATIONS: dict[str, Operation] = {
     "BatchNormalization": _batch_norm,
     "LayerNormalization": _layer_norm,
     "PRelu": _prelu,
+    "HardSwish": _hard_swish,
     "Clip": _clip,
 }

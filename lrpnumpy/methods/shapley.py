@@ -19,7 +19,7 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, whole
 from lrpnumpy.encode import Encoded
-from lrpnumpy.methods.base import Columns, Method, Question, Request, option
+from lrpnumpy.methods.base import Columns, Method, Question, Request, keep_nothing, option
 from lrpnumpy.methods.reference import ReferenceOptions, finished
 from lrpnumpy.methods.shapley_tree import has_states, scores_by_states
 from lrpnumpy.model import Model
@@ -217,7 +217,7 @@ METHODS = (
         reference="Shapley 1953",
         kind="reference",
         options=ShapleyOptions,
-        keep=lambda request: None,
+        keep=keep_nothing,
         run=run,
         settle=settled,
     ),

@@ -25,7 +25,7 @@ def test_integrated_gradients(cell):
         torch.tensor(x)[None], torch.tensor(reference)[None], n_steps=20, method="gausslegendre"
     )
     ours = lrp.explain(model, x, "integrated-gradients", 1, reference=reference, nodes=20)
-    close(ours.variables, theirs[0].numpy(), 1e-10)
+    close(ours.variables, theirs[0].numpy(), 1e-6)  # captum has its weights in float32
 
 
 @pytest.mark.parametrize("activation", ["Tanh", "Sigmoid", "ReLU", "Softplus"])
