@@ -25,7 +25,8 @@ for e, speaker in zip(found, speakers, strict=True):
     d = int(abs(e.variables.sum(axis=0)).argmax())
     print(
         f"{len(e):2} steps of speaker {speaker}: the network says {e.name_of(e.target)} "
-        f"({e.probabilities[e.target]:.0%}), most of all because of {e.features[d]} ({e.variables[:, d].sum():+.2f} of {e.scores[e.target]:.2f})"
+        f"({e.probabilities[e.target]:.0%}), most of all because of {e.features[d]} "
+        f"({e.variables[:, d].sum():+.2f} of {e.scores[e.target]:.2f})"
     )
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
 lrp.plot.feature_map(found[0]).savefig(folder / "vowels-map.png", dpi=130)

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from lrpnumpy.checks import AssumptionWarning, LrpError, RelevanceWarning, WeightFileError
+from lrpnumpy.cite import cite
 from lrpnumpy.explain import compare, explain, explain_all
 from lrpnumpy.files import convert, from_keras, from_torch, inspect, load, save
 from lrpnumpy.layers import (
@@ -109,6 +110,7 @@ __all__ = [
     "Transpose",
     "TwoClasses",
     "WeightFileError",
+    "cite",
     "compare",
     "convert",
     "explain",

@@ -122,7 +122,19 @@ def _corpus(options: argparse.Namespace) -> None:
         except ImportError:
             raise lrp.LrpError("--scheduler needs Dask, which is missing; try `pip install lrpnumpy[dask]`.") from None
         client = Client(options.scheduler)
-    names = ("method", "unit", "step", "format", "field", "resume", "strict", "longest", "max_line", "threads")
+    names = (
+        "method",
+        "unit",
+        "step",
+        "format",
+        "field",
+        "columns",
+        "resume",
+        "strict",
+        "longest",
+        "max_line",
+        "threads",
+    )
     run = lrp.explain_corpus(
         lrp.load(options.model, **_hints(options)),
         options.source,
@@ -141,6 +153,9 @@ def _corpus(options: argparse.Namespace) -> None:
         with run.open() as found:
             found.export(path)
         print(f"wrote {path}", file=sys.stderr)
+    if options.summary is not None:
+        with run.open() as found:
+            print(found.summary(options.summary or None))
 
 
 def _evaluate(options: argparse.Namespace) -> None:
@@ -261,6 +276,16 @@ def parser() -> argparse.ArgumentParser:
         "--format", choices=("text", "jsonl", "hdf5", "npz"), help="of the source, where its name does not say"
     )
     corpus.add_argument("--field", help="field of JSON objects, or array of values in a file of arrays")
+    corpus.add_argument(
+        "--column", dest="columns", action="append", metavar="NAME", help="field or array to store beside the results"
+    )
+    corpus.add_argument(
+        "--summary",
+        nargs="?",
+        const="",
+        metavar="BY",
+        help="print mean relevance by feature; of each class or column BY",
+    )
     corpus.add_argument("--resume", action="store_true", help="go on with an interrupted run, or begin one")
     corpus.add_argument("--strict", action="store_true", help="stop at the first record that cannot be explained")
     corpus.add_argument(
@@ -357,15 +382,20 @@ def _add_method(command: argparse.ArgumentParser) -> None:
         command.add_argument(f"--{name.replace('_', '-')}", help=text.replace("%", "%%"), **kind)
 
 
+def _say(message: str) -> None:
+    """One line on standard error, in which hints are flags."""
+    print(f"lrpnumpy: {hints.as_flags(message)}", file=sys.stderr)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; errors of the caller's are one line on standard error and exit code 2."""
     options = parser().parse_args(arguments)
-    warnings.showwarning = lambda message, *rest, **more: print(f"lrpnumpy: warning: {message}", file=sys.stderr)
+    warnings.showwarning = lambda message, *rest, **more: _say(f"warning: {message}")
     try:
         options.run(options)
         sys.stdout.flush()
     except lrp.LrpError as error:
-        print(f"lrpnumpy: {error}", file=sys.stderr)
+        _say(str(error))
         return 2
     except KeyboardInterrupt:
         return 130

@@ -28,10 +28,11 @@ from lrpnumpy.layers import (
     TwoClasses,
 )
 from lrpnumpy.layers.affine import Units
-from lrpnumpy.scaling import scaler_of
+from lrpnumpy.scaling import names_of, scaler_of
 
 READOUTS = ("last", "mean", "max", "last-row", "every")
 OUTPUTS = ("linear", "softmax", "sigmoid")
+MOST_PADDED = 1_000_000  # steps
 INPUT = "x"  # name of the input
 READOUT = "readout"  # name of the node of a readout
 UNITS = ":units"  # name of the node that has the scores in the user's units; no other can have it
@@ -88,7 +89,7 @@ class Input(Record):
             raise LrpError(f"Input: pad must be None for an input without steps, got {self.pad!r}.")
         if self.scaler is not None and self.embedding is not None:
             raise LrpError("Model: scaler must be None with an embedding, whose vectors are the network's own.")
-        features = names(self.features, "Model: features", int(size))
+        features = names(self.features or names_of(self.scaler, int(size)), "Model: features", int(size))
         self._set(
             size=int(size),
             features=features,
@@ -426,6 +427,8 @@ def _checked_pad(pad: Any, embedding: Embedding | None) -> tuple[int, str, float
     if isinstance(pad, str) or not isinstance(pad, Sequence) or len(pad) not in (3, 4):
         raise LrpError(f"Input: pad must be (length, side, value), for example (100, 'pre', 0), got {pad!r}.")
     length, value = whole(pad[0], "Input: length of pad", 1), pad[2]
+    if length > MOST_PADDED:  # from a file, it would fill the memory at the first input
+        raise LrpError(f"Input: length of pad must be at most {MOST_PADDED:,}, got {length}.")
     side, cut = (
         one_of(one, "Input: side of pad", ("pre", "post")) for one in (pad[1], pad[-1 if len(pad) == 4 else 1])
     )

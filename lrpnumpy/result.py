@@ -83,7 +83,8 @@ class ReferenceLedger:
     @property
     def total(self) -> Any:
         """reference + inputs + gap: f_c(x)."""
-        return self.reference + self.inputs + self.gap
+        with np.errstate(all="ignore"):
+            return self.reference + self.inputs + self.gap
 
     @property
     def entries(self) -> dict[str, Any]:
@@ -383,6 +384,7 @@ class Explanation:
             names = self.features or [f"x{d}" for d in range(self.variables.shape[1])]
             for d, name in enumerate(names):
                 frame[name] = self.variables[:, d]
+        frame.attrs["prediction"] = self.prediction
         return frame
 
     def _one_class(self, what: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, RelevanceWarning
+from lrpnumpy.checks import LrpError, RelevanceWarning, one_of
 from lrpnumpy.encode import Encoded
 from lrpnumpy.methods.base import Columns, Request
 from lrpnumpy.methods.occlusion import probabilities
@@ -21,6 +21,7 @@ from lrpnumpy.methods.reference import is_sound
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Batch
 from lrpnumpy.result import Explanation, Hidden, InputPart, Ledger, ReferenceLedger, Span, SpanLedger
+from lrpnumpy.summary import TIMES, Summary, Sums, one_each, times
 
 LEDGERS = {  # the entries of the ledgers that have one number a record, by kind of method
     kind: tuple(field.name for field in fields(ledger))
@@ -138,6 +139,63 @@ class Explanations(Sequence[Explanation]):
         rows = self.relevance[..., None] if self.variables is None else self.variables
         whole = rows.reshape(*rows.shape[:-2], len(self), -1, rows.shape[-1])
         return whole[..., 0] if self.variables is None else whole
+
+    def summary(self, by: Any = None, input: str | None = None) -> Summary:
+        """Mean relevance of all of them by feature and lag, of each group.
+
+        by: "class" for groups by the class explained; "year", "season" or "month" of the last step's date; or one value
+            for each explanation. With target "all" the groups are the classes.
+        input: of a network with several inputs, the one that is summed up; by default the main one.
+        """
+        name = one_of(input or self.model.main, "input", tuple(self.model.ports))
+        classes = self.model.classes or tuple(map(str, range(self.model.outputs)))
+        if self.every_class and by is not None:
+            raise LrpError("by must be None with target 'all', whose groups are the classes.")
+        names = self._groups(by, classes)
+        first = self.encoded[0] if name == self.model.main else self.encoded[0].others[name]  # type: ignore[index]
+        relevance, variables, lengths = self.relevance, self.variables, np.diff(self.starts)
+        ends = self._predicted_at() if name == self.model.main else None
+        if name != self.model.main:
+            parts = self._single[f"input {name}"]
+            relevance = np.concatenate([part.relevance for part in parts], axis=-1)
+            variables = None if variables is None else np.concatenate([part.variables for part in parts], axis=-2)
+            lengths = np.array([part.relevance.shape[-1] for part in parts])
+        rows = relevance[..., None] if variables is None else variables
+        port = self.model.ports[name]
+        features = port.features or first.features or [f"x{d}" for d in range(rows.shape[-1])]
+        sums = Sums(features if variables is not None else ["relevance"])
+        if self.every_class:
+            for c, one in enumerate(rows):
+                sums.add(one, lengths, [classes[c]] * len(self), ends)
+        else:
+            sums.add(rows, lengths, names, ends)
+        in_order = by == "class" if isinstance(by, str) else self.every_class
+        return sums.summary(self.request.method.name, self.model.output_unit, classes if in_order else None)
+
+    def _predicted_at(self) -> np.ndarray:
+        """(N,) position of the step whose prediction is explained: the last that is not padding, unless asked for."""
+        step: Any = self.request.step if self.model.every else -1
+        return np.array(
+            [
+                (range(one.length) if one.kept is None else one.kept)[k if step == "all" else step]
+                for k, one in enumerate(self.encoded)
+            ]
+        )
+
+    def _groups(self, by: Any, classes: Sequence[str]) -> list[Any] | None:
+        """The group of each explanation; None where all are one."""
+        if by is None:
+            return None
+        if isinstance(by, str) and by == "class":
+            return [classes[c] for c in self.targets.tolist()]
+        if isinstance(by, str) and by in TIMES:
+            last = [one.labels[-1] if one.labels is not None else None for one in self.encoded]
+            if not all(isinstance(one, np.datetime64) for one in last):
+                raise LrpError(
+                    f"by must be 'class' or one value for each explanation where steps have no dates, got {by!r}."
+                )
+            return times(np.array(last), by)
+        return one_each(by, len(self))
 
     def __repr__(self) -> str:
         return f"<{len(self)} explanations by {self.request.method.name}>"

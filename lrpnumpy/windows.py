@@ -19,6 +19,7 @@ from lrpnumpy.result import Explanation
 from lrpnumpy.results import Explanations
 from lrpnumpy.rules import Rule
 from lrpnumpy.signature import document
+from lrpnumpy.summary import Summary
 
 
 def explain_windows(
@@ -174,11 +175,16 @@ class Windows(Sequence[Explanation]):
             tokens=self.series.tokens,
             values=self.series.values,
             labels=self.series.labels,
+            marks=self.series.marks,
             options={**first.options, "windows": len(self)},
             ledger=None,
             hidden=None,
             others={},
         )
+
+    def summary(self, by: Any = None, input: str | None = None) -> Summary:
+        """Mean relevance by feature and lag, see `Explanations.summary`; `by` may be "year", "season" or "month"."""
+        return self.explanations.summary(by, input)
 
     def _on_axis(self, values: np.ndarray, axis: int = -1) -> np.ndarray:
         """Sums at each step of the series of what the windows have there, one behind the other along `axis`."""

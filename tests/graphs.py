@@ -73,6 +73,9 @@ class Builder:
                         lrp.LayerNorm(self.array(x.width) + 1, self.array(x.width), 0.1),
                         lrp.Activation(self.draw(st.sampled_from(SMOOTH))),
                         lrp.Activation("prelu", slopes=self.rng.uniform(0, 0.5, x.width)),
+                        lrp.Softmax(
+                            "features" if x.steps is None else self.draw(st.sampled_from(("features", "steps")))
+                        ),
                     ]
                 )
             ),
@@ -108,7 +111,14 @@ class Builder:
 
     def move(self):
         x = self.series()
-        many = [lrp.Reverse(), lrp.Slice(0, 2, axis="features"), lrp.Slice(step=2), lrp.Slice(-1), lrp.Reshape(1)]
+        many = [
+            lrp.Reverse(),
+            lrp.Slice(0, 2, axis="features"),
+            lrp.Slice(step=2),
+            lrp.Slice(-1),
+            lrp.Reshape(1),
+            lrp.Pad(1, 2),
+        ]
         layer = self.draw(st.sampled_from(many))
         width = {"Slice": 2 if getattr(layer, "axis", "") == "features" else x.width, "Reshape": 1}.get(
             type(layer).__name__

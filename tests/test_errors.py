@@ -104,7 +104,7 @@ CASES = {
     "an empty string": (lambda: lrp.predict(WORDS, "  "), r"at least one word, got an empty string"),
     "one dimension": (
         lambda: lrp.predict(NUMBERS, X[:, 0]),
-        r"must have shape \(T, 3\), got \(4,\); a series of one variable is x\[:, None\]",
+        r"must have shape \(T, 3\), got \(4,\); one step of 3 numbers is x\[None\]",
     ),
     "an array of truth values": (
         lambda: lrp.predict(NUMBERS, np.ones((4, 3), bool)),
@@ -174,7 +174,7 @@ CASES = {
     ),
     "a baseline for LRP": (
         lambda: lrp.explain(NUMBERS, X, baseline=np.zeros(3)),
-        r"method 'lrp-all' must get options that it has, got 'baseline'; its options are eps, hidden, share_bias",
+        r"method 'lrp-all' must get options that it has, got 'baseline'; its options are eps, gamma, hidden",
     ),
     "eps for occlusion": (lambda: lrp.explain_all(NUMBERS, [X], "occlusion-f", eps=0.1), r"got 'eps'; its options are"),
     "an option that no method has": (

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import pickle
+import pickletools
 import resource
 import struct
 import subprocess
@@ -25,8 +26,8 @@ from interop import zoo
 
 import lrpnumpy as lrp
 from lrpnumpy import files
-from lrpnumpy.files import isolated
-from lrpnumpy.files.safe import MAX_TEXT
+from lrpnumpy.files import isolated, pickles
+from lrpnumpy.files.safe import MAX_TEXT, Budget, Source
 
 FIXTURES = Path(__file__).with_name("fixtures")
 MATRIX = "layers/0/forward/U"  # of the native file below
@@ -576,6 +577,32 @@ def test_pickles_of_all_kinds(tmp_path, name):
     began = time.monotonic()
     refused(reference(tmp_path, model=PICKLES[name]))
     assert time.monotonic() - began < 10
+
+
+ARGUMENTS = (b"", b"\x00" * 9, b"\xff" * 9, b"\x01a\n", b"os\nsystem\n", b"12\n", b"-1L\n", b"'a'\n", b"\x08" * 9)
+BEFORE = (b"", b"(", b"]", b"}", b")", b"]q\x00", b"(K\x01K\x02", b"}K\x01", b"cnet\nNet\n)", b"cnet\nNet\n)\x81}")
+
+
+def test_every_instruction_of_pickles(tmp_path):
+    """Each byte as an instruction, with all kinds of arguments behind it and values before it: an error, in no time."""
+    source = Source(str(tmp_path / "model.pt"))
+    outcomes = {"value": 0, "error": 0}
+    began = time.process_time()
+    for code in range(256):
+        for before in BEFORE:
+            for argument in ARGUMENTS:
+                content = b"\x80\x02" + before + bytes([code]) + argument + b"."
+                source.budget = Budget("x", len(content))
+                try:
+                    pickles.run(source, "data.pkl", content, persistent=str)
+                    outcomes["value"] += 1
+                except lrp.WeightFileError:
+                    outcomes["error"] += 1
+    assert min(outcomes.values()) > 400 and time.process_time() - began < 10
+    known = {ord(one.code) for one in pickletools.opcodes}
+    assert set(pickles._INSTRUCTIONS) | {0x2E} <= known
+    missing = {one.name for one in pickletools.opcodes if ord(one.code) not in pickles._INSTRUCTIONS}
+    assert missing == {"STOP", "EXT1", "EXT2", "EXT4", "NEXT_BUFFER", "READONLY_BUFFER"}  # refused by name
 
 
 def test_pickled_arrays_that_declare_another_shape(tmp_path):

@@ -158,7 +158,7 @@ def test_yaml_is_plain_data():
         ("a: [", "is not YAML"),
         ("\x00", "is not YAML"),
         ("", "has no document"),
-        ("a: " + "x" * 2**20, "over the limit"),
+        ("a: " + "x" * 2**19, "over the limit"),
     ],
 )
 def test_what_is_more_than_data_is_refused(text, reason):

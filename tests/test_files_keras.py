@@ -1,10 +1,13 @@
 """What a Keras configuration means: what is understood, and that everything else is refused by name."""
 
 import copy
+import io
 import json
+import zipfile
 from pathlib import Path
 
 import h5py
+import keras_table
 import numpy as np
 import pytest
 from interop import kerasgraph
@@ -80,6 +83,11 @@ def refused(tmp_path, *layers, **options):
     with pytest.raises(lrp.WeightFileError) as caught:
         opened(tmp_path, *layers, **options)
     return str(caught.value)
+
+
+def test_the_table_of_layers_is_true():
+    page = keras_table.PAGE.read_text(encoding="utf-8")
+    assert page == keras_table.written(page), "write it anew: python -m tests.keras_table"
 
 
 # ------------------------------------------------------------------------------------------------------------- refused
@@ -309,7 +317,7 @@ def test_weights_alone_with_a_configuration_in_any_form(tmp_path, form):
     }[form]
     assert files.load(path, config=config).digest == files.load(path, config=parsed).digest
     with pytest.raises(lrp.WeightFileError, match=r"without their configuration.*config"):
-        files.load(path)
+        files.load(FIXTURES / "tf_keras" / "maximum_weights.h5")
     with pytest.raises(lrp.WeightFileError, match="config"):
         files.load(path, config=tmp_path / "none.json")
 
@@ -351,6 +359,17 @@ def test_layers_of_a_functional_model_in_any_order(tmp_path):
     assert [type(item).__name__ for item in model.layers] == ["LSTM", "Dense"]
 
 
+@pytest.mark.parametrize("mode, kind", [("concat", "Concat"), ("sum", "Add"), ("mul", "Multiply"), ("ave", "Average")])
+def test_joins_of_keras_1(tmp_path, mode, kind):
+    layers = copy.deepcopy([NUMBERS, lstm(3), lstm(3), layer("Merge", mode=mode, concat_axis=-1)])
+    path = written(tmp_path / "model.h5", layers, functional=functional(layers, {1: [0], 2: [0], 3: [1, 2]}))
+    assert kinds(files.load(path))[-1] == kind
+    layers[-1]["config"]["mode"] = "cos"
+    path = written(tmp_path / "model.h5", layers, functional=functional(layers, {1: [0], 2: [0], 3: [1, 2]}))
+    with pytest.raises(lrp.WeightFileError, match="mode must be one of concat, sum, ave, mul, max, it is cos"):
+        files.load(path)
+
+
 @pytest.mark.parametrize("training", [None, False, True])
 def test_dropout_that_goes_on_after_training_is_left_out_and_said(tmp_path, training):
     layers = copy.deepcopy([NUMBERS, lstm(), dense()])
@@ -383,6 +402,158 @@ def test_graphs_that_are_none(tmp_path, links, output, reason):
     with pytest.raises(lrp.WeightFileError) as caught:
         files.load(path)
     assert reason in str(caught.value)
+
+
+# ---------------------------------------------------------------------------------------------------------------- words
+
+
+def words_before(kind, **settings):
+    """A network whose first layer makes token ids of words."""
+    return [start(1), layer(kind, **settings), layer("Embedding", input_dim=6, output_dim=3), lstm(), dense()]
+
+
+TEXT = {"standardize": "lower_and_strip_punctuation", "split": "whitespace", "output_mode": "int", "ngrams": None}
+
+
+def test_sentences_are_cut_and_filled_up_as_the_file_says(tmp_path):
+    said = {**TEXT, "vocabulary": ["film", "good", "it"], "output_sequence_length": 4}
+    model = opened(tmp_path, *words_before("TextVectorization", **said))
+    embedding = model.embedding
+    assert embedding.vocabulary == ("", "[UNK]", "film", "good", "it", "<row 5>")
+    assert (embedding.tokenizer, embedding.unknown, model.ports["x"].pad) == ("keras", "[UNK]", (4, "post", 0, "post"))
+    ids = {"A good FILM!": [1, 3, 2, 0], "It, it it it good": [4, 4, 4, 4]}
+    for sentence, expected in ids.items():
+        close(lrp.predict(model, sentence), lrp.predict(model, expected))
+
+
+@pytest.mark.parametrize(
+    "wrong, reason",
+    [
+        ({"split": "character"}, "and split 'whitespace', it has"),
+        ({"standardize": {"class_name": "function", "config": "mine"}}, "'a custom function'"),
+        ({"output_mode": "multi_hot"}, "output_mode must be one of int"),
+        ({"ngrams": 2}, "ngrams"),
+        ({"vocabulary": [1.5]}, "a list of words"),
+        ({"vocabulary": ["a"] * 9}, "6 rows for 11 words"),
+    ],
+)
+def test_other_ways_to_cut_sentences_are_refused(tmp_path, wrong, reason):
+    assert reason in refused(tmp_path, *words_before("TextVectorization", **{**TEXT, "vocabulary": ["film"], **wrong}))
+
+
+def test_a_vocabulary_that_is_not_in_the_file_can_be_said(tmp_path):
+    path = written(tmp_path / "model.h5", words_before("TextVectorization", **TEXT, vocabulary=None))
+    with pytest.warns(lrp.AssumptionWarning, match="has no words in this file; pass token ids, or vocabulary="):
+        assert files.load(path).embedding.vocabulary is None
+    with pytest.warns(lrp.AssumptionWarning):
+        model = files.load(path, vocabulary=["", "[UNK]", "film", "good", "it", "was"], unknown="[UNK]")
+    close(lrp.predict(model, "Good film."), lrp.predict(model, [3, 2]))
+
+
+def test_words_and_numbers_that_are_looked_up(tmp_path):
+    said = {"vocabulary": ["a", "b"], "mask_token": "", "num_oov_indices": 1, "oov_token": "<?>"}
+    model = opened(tmp_path, *words_before("StringLookup", **said))
+    assert model.embedding.vocabulary[:4] == ("", "<?>", "a", "b") and model.embedding.unknown == "<?>"
+    close(lrp.predict(model, ["b", "q"]), lrp.predict(model, [3, 1]))
+    known = opened(tmp_path, *words_before("IntegerLookup", vocabulary=[5, 2], num_oov_indices=1, mask_token=None))
+    plain = opened(tmp_path, start(1), *words_before("IntegerLookup")[2:])
+    close(known.embedding.E, plain.embedding.E[[0, 0, 2, 0, 0, 1]])
+    message = refused(tmp_path, *words_before("StringLookup", **{**said, "num_oov_indices": 3}))
+    assert "at most one id for unknown words" in message
+    assert "numbers from 0" in refused(tmp_path, *words_before("IntegerLookup", vocabulary=[-4]))
+
+
+def test_arrays_that_a_file_only_promises(tmp_path):
+    """A number beyond a row, and features beyond all arrays, make no array larger than the limits."""
+    path = written(tmp_path / "model.h5", words_before("IntegerLookup", vocabulary=[99_999]))
+    with pytest.raises(lrp.WeightFileError, match=r"max_bytes|limit"):
+        files.load(path, max_bytes=100_000)
+    message = refused(tmp_path, start(None, 2**30), layer("Rescaling", scale=1.0, offset=0.0))
+    assert "over the limit of 1,000,000" in message
+
+
+def test_the_vocabulary_of_a_keras_file_lies_beside_its_arrays(tmp_path):
+    path = tmp_path / "model.keras"
+    with zipfile.ZipFile(FIXTURES / "keras3" / "stack.keras") as old, zipfile.ZipFile(path, "w") as new:
+        config = json.loads(old.read("config.json"))
+        cut = {"module": "keras.layers", "registered_name": None, **layer("TextVectorization", **TEXT, vocabulary=None)}
+        config["config"]["layers"].insert(1, cut)
+        arrays = io.BytesIO(old.read("model.weights.h5"))
+        with h5py.File(arrays, "r+") as file:
+            file.create_group("layers/text_vectorization")
+        new.writestr("config.json", json.dumps(config))
+        new.writestr("metadata.json", old.read("metadata.json"))
+        new.writestr("model.weights.h5", arrays.getvalue())
+        new.writestr("assets/layers/text_vectorization/vocabulary.txt", "\n[UNK]\nfilm\ngood")
+    model = files.load(path)
+    assert model.embedding.vocabulary[:5] == ("", "[UNK]", "film", "good", "<row 4>")
+    close(lrp.predict(model, "good FILM"), lrp.predict(files.load(FIXTURES / "keras3" / "stack.keras"), [3, 2]))
+
+
+# ------------------------------------------------------------------------------------------- weights without a network
+
+
+def alone(tmp_path, *layers, version="2.9.0"):
+    """The weights of a file without its configuration."""
+    path = written(tmp_path / "weights.h5", copy.deepcopy(list(layers)), version)
+    whole = files.load(path) if layers else None
+    with h5py.File(path, "r+") as file:
+        del file.attrs["model_config"]
+    return path, whole
+
+
+def renamed(path, names):
+    """Layers with names as Keras gives them."""
+    with h5py.File(path, "r+") as file:
+        weights = file["model_weights"]
+        for old, new in names.items():
+            weights.move(old, new)
+        found = [names.get(name.decode(), name.decode()) for name in weights.attrs["layer_names"]]
+        weights.attrs["layer_names"] = np.array(found, "S")
+
+
+def test_weights_without_a_configuration_that_form_a_chain(tmp_path):
+    path, whole = alone(tmp_path, NUMBERS, lstm(3, return_sequences=True), lstm(2), dense(1))
+    renamed(path, {"layer_0": "input_1"})
+    with pytest.warns(lrp.AssumptionWarning, match=r"taken as LSTM, LSTM, Dense in this order.*check=\(x, y\)"):
+        assert files.load(path).digest == whole.digest
+    with pytest.warns(lrp.AssumptionWarning):
+        assert files.load(path, output="sigmoid", readout="mean").readout == "mean"
+    x = np.ones((4, 3), "f4")
+    assert files.load(path, check=(x, lrp.predict(whole, x))).digest == whole.digest  # compared: no warning
+
+
+def test_weights_without_a_configuration_say_a_pool_by_its_name(tmp_path):
+    path, whole = alone(tmp_path, NUMBERS, lstm(return_sequences=True), layer("GlobalMaxPooling1D"), dense(1))
+    renamed(path, {"layer_0": "input_1", "layer_2": "global_max_pooling1d"})
+    with pytest.warns(lrp.AssumptionWarning, match="readout 'max'"):
+        assert files.load(path).digest == whole.digest
+
+
+def test_weights_without_a_configuration_ask_for_activations(tmp_path):
+    both = layer("Bidirectional", layer=lstm(2), merge_mode="concat")
+    words = layer("Embedding", input_dim=5, output_dim=3)
+    path, whole = alone(tmp_path, start(None), words, both, dense(3, activation="relu"), dense(2))
+    renamed(path, {"layer_0": "input_1", "layer_1": "embedding"})
+    with pytest.raises(lrp.WeightFileError, match=r"after layer_3: activations=\['relu'\], or pass config"):
+        files.load(path)
+    with pytest.warns(lrp.AssumptionWarning):
+        assert files.load(path, activations=["relu"]).digest == whole.digest
+    for wrong in ({"activations": ["relu", "relu"]}, {"activations": ["relu"], "readout": "last-row"}):
+        with pytest.raises(lrp.WeightFileError, match=r"must get 1 activations|readout must be one of"):
+            files.load(path, **wrong)
+
+
+def test_weights_without_a_configuration_that_are_not_clear(tmp_path):
+    path, _ = alone(tmp_path, NUMBERS, lstm(3, return_sequences=True), lstm(2), dense(1))
+    with pytest.raises(lrp.WeightFileError, match="'layer_0' is not clear without; pass config"):
+        files.load(path)
+    renamed(path, {"layer_0": "input_1"})
+    with h5py.File(path, "r+") as file:
+        del file["model_weights/layer_2/layer_2/w:0"]
+        file["model_weights/layer_2/layer_2/w:0"] = np.zeros((7, 8), "f4")
+    with pytest.raises(lrp.WeightFileError, match="fit in no single order"):
+        files.load(path)
 
 
 # -------------------------------------------------------------------------------------------------------------- graphs

@@ -14,7 +14,7 @@ PACKAGE = "lrpnumpy"
 # From the ground up. A module imports from the floors below its own and from its own folder, nothing else.
 FLOORS = [
     {"kernels", "checks", "signature", "weights"},
-    {"scaling", "tables"},
+    {"scaling", "summary", "tables"},
     {"activations", "packed"},
     {"rules", "result"},
     {"layers"},
@@ -23,7 +23,7 @@ FLOORS = [
     {"encode", "passes"},
     {"methods", "schedule"},
     {"predict", "asked", "results"},
-    {"files"},
+    {"files", "cite"},
     {"explain"},
     {"corpus", "windows"},
     {"evaluate"},

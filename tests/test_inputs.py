@@ -6,6 +6,7 @@ from dataclasses import replace
 import networks as nets
 import numpy as np
 import pytest
+from laws import QUICK
 from networks import close
 
 import lrpnumpy as lrp
@@ -13,7 +14,7 @@ from lrpnumpy.methods import METHODS
 
 T, D = 6, 5
 LRP = [name for name, method in METHODS.items() if method.kind == "lrp"]
-OPTIONS = {"occlusion-f": {"unit": "variable"}, "occlusion-p": {"unit": "variable"}}
+OPTIONS = {"occlusion-f": {"unit": "variable"}, "occlusion-p": {"unit": "variable"}, **QUICK}
 
 
 def strided(x):
@@ -105,7 +106,8 @@ def test_order_of_weights(rng, turned, kind):
     ]
     x = rng.normal(size=(T, D))
     for method in METHODS:
-        found = [lrp.explain(lrp.Model(layers), x, method, 1) for layers in ([cell, head], same)]
+        options = QUICK.get(method, {})
+        found = [lrp.explain(lrp.Model(layers), x, method, 1, **options) for layers in ([cell, head], same)]
         assert (found[0].relevance == found[1].relevance).all()
 
 

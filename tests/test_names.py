@@ -16,7 +16,7 @@ import lrpnumpy as lrp
 from lrpnumpy import text
 from lrpnumpy.__main__ import parser
 from lrpnumpy.files import hints
-from lrpnumpy.methods import METHODS
+from lrpnumpy.methods import COSTLY, METHODS
 from lrpnumpy.show import html, latex, plot, terminal
 from lrpnumpy.show.parts import condensed
 
@@ -378,6 +378,7 @@ def test_phrases_count_in_what_was_passed_in(path):
     [
         (5, r"pad must be \(length, side, value\)"),
         ((5, "pre"), r"pad must be \(length, side, value\)"),
+        ((2**40, "pre", 0), "length of pad must be at most 1,000,000"),
         ((0, "pre", 0), "length of pad must be a whole number of at least 1"),
         ((5, "left", 0), "side of pad must be one of 'pre', 'post'"),
         ((5, "pre", 6), "value of pad must be a token id from 0 to 5, got 6"),
@@ -435,7 +436,7 @@ def test_one_sigmoid_explains_both_classes(rng, every):
     close(e.probabilities, [1 - p, p])
     assert e.predicted == e.target == int(p > 0.5) and e.name_of(e.target) in ("bad", "good")
     close(lrp.explain(two, x, target="bad").ledger.total, -score.scores[0])
-    assert len(lrp.compare(two, x, target="bad")) == len(METHODS)
+    assert len(lrp.compare(two, x, target="bad")) == len(METHODS) - len(COSTLY)
 
 
 def test_two_classes_of_a_graph_a_file_and_a_corpus(rng, tmp_path, path):
@@ -476,6 +477,8 @@ def test_every_function_takes_the_same_hints():
         assert every <= set(inspect.signature(function).parameters)
         assert all(f"    {name}: " in function.__doc__ for name in every)
     assert every - set(inspect.signature(lrp.from_torch).parameters) == {"which", "config", "custom"}
+    names = {"vocabulary", "unknown", "lowercase", "tokenizer", "pad", "features", "classes", "output"}
+    assert names <= set(inspect.signature(lrp.from_keras).parameters)
     for command in ("explain", "corpus", "inspect", "convert"):
         given = {"explain": [], "corpus": ["a", "b"], "inspect": ["a"], "convert": ["a", "b"]}[command]
         options = vars(parser().parse_args([command, *given]))
@@ -499,6 +502,8 @@ def test_the_command_line_takes_words(path, tmp_path, capsys):
     assert main(["explain", "The blorf!", "--model", str(path), *said, "--target", "bad"]) == 0
     shown = capsys.readouterr().out
     assert "<pad>×3 the blorf[?]" in shown and "why 'bad'?" in shown
+    assert main(["explain", "The blorf!", "--model", str(path), *said, "--unknown", ""]) == 0
+    assert "<pad>×4 the blorf[?]" in capsys.readouterr().out
     assert main(["inspect", str(path), *said]) == 0
     assert "filled up to 5 steps" in capsys.readouterr().out
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields, replace
 import networks as nets
 import numpy as np
 import pytest
+from laws import QUICK
 from networks import close
 
 import lrpnumpy as lrp
@@ -191,7 +192,7 @@ def test_a_batch_gives_what_single_calls_give(rng, kind, form, method, dtype, to
     if "occlusion" in method:
         options = {"unit": "variable"}
     else:
-        options = {"eps": 0.1, "hidden": True} if method in LRP else {}
+        options = {"eps": 0.1, "hidden": True} if method in LRP else QUICK.get(method, {})
     many = lrp.explain_all(model, xs, method, 1, spans=spans, **options)
     assert many.relevance.dtype == dtype
     for x, phrases, found in zip(xs, spans, many, strict=True):
@@ -213,9 +214,11 @@ def test_it_is_a_record_like_any_other(rng):
     other = [replace(layers[0], s=layers[0].s * 2), *layers[1:]]
     assert lrp.Model(other, embedding=embedding).digest != model.digest
     for method in METHODS:
-        many = lrp.explain_all(model, ["a b", "c a d"] * 3, method, 1, unit="word")
+        options = QUICK.get(method, {})
+        many = lrp.explain_all(model, ["a b", "c a d"] * 3, method, 1, unit="word", **options)
         for k in range(6):
-            close(many[k].relevance, lrp.explain(again, ["a b", "c a d"][k % 2], method, 1).relevance, 1e-9)
+            one = lrp.explain(again, ["a b", "c a d"][k % 2], method, 1, **options)
+            close(many[k].relevance, one.relevance, 1e-9)
 
 
 def test_the_example_of_the_documentation(rng):
@@ -255,7 +258,10 @@ def test_rows_of_another_type_and_order(rng, method, dtype):
         nets.dense(rng, 3, 2),
     )
     xs = [rng.normal(size=(T, 3)) for T in (5, 4)]
-    ours, theirs = (lrp.explain_all(lrp.Model([*layers, head]).astype(dtype), xs, method, 1) for layers in (one, same))
+    ours, theirs = (
+        lrp.explain_all(lrp.Model([*layers, head]).astype(dtype), xs, method, 1, **QUICK.get(method, {}))
+        for layers in (one, same)
+    )
     assert ours.relevance.dtype == dtype
     close(ours.relevance, theirs.relevance, 1e-12 if dtype == "float64" else 1e-4)
 

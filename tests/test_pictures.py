@@ -11,7 +11,7 @@ from samples import COHORTS, ONE, WEATHER, days, every_axes, explanation, foreca
 
 import lrpnumpy as lrp
 from lrpnumpy.result import ReferenceLedger
-from lrpnumpy.show import canvas, plot
+from lrpnumpy.show import canvas, parts, plot
 
 # -- one explanation -------------------------------------------------------------------------------------------------
 
@@ -105,14 +105,14 @@ def test_a_waterfall_goes_from_0_to_the_score():
     np.testing.assert_allclose([end for _, end in bars[:-2]], [start for start, _ in bars[1:-1]])
     gauges = e.others["gauges"].relevance.sum()
     assert abs(bars[-2][1] - e.scores[0]) <= 1e-3 * (abs(e.scores[0]) + abs(gauges))
-    assert {"basin: area", "x: snow", "biases", "stabiliser", "start states"} <= set(names) and names[-1] == "score"
+    assert {"basin: area", "x: snow", "biases", "stabiliser", "initial state"} <= set(names) and names[-1] == "score"
 
 
 def test_a_waterfall_folds_the_rest():
     e = ONE["a year"]()
     bars, names = bars_of(plot.waterfall(e, by="step", most=4))
     largest = [str(days(365)[t]) for t in np.argsort(-abs(e.relevance))[:4]]
-    assert names == [*largest, "361 other steps", "biases", "stabiliser", "start states", "score"]
+    assert names == [*largest, "361 other steps", "biases", "stabiliser", "initial state", "score"]
     assert bars[-2][1] == pytest.approx(e.scores[0])
     for wrong in (0, "all"):
         with pytest.raises(lrp.LrpError, match="most must be"):
@@ -123,7 +123,8 @@ def test_a_waterfall_folds_the_rest():
 
 def test_a_waterfall_begins_at_the_reference_and_names_what_is_missing():
     e = ONE["a year"]()
-    e = dataclasses.replace(e, ledger=ReferenceLedger(0.0, e.scores[0], 1.5, 0.0))
+    inputs, score = e.relevance.sum(), e.scores[0]
+    e = dataclasses.replace(e, ledger=ReferenceLedger(inputs, score, 1.5, score - 1.5 - inputs))
     figure = plot.waterfall(e)
     bars, names = bars_of(figure)
     assert bars[0][0] == 1.5 and names[-2] == "not attributed" and bars[-2][1] == pytest.approx(e.scores[0])
@@ -147,7 +148,7 @@ def test_the_memory_curve_is_the_mean_by_lag():
     some = many()
     figure = plot.memory(some)
     axes = figure.axes[0]
-    lags = [[abs(e.relevance[::-1][lag]) for e in some if len(e) > lag] for lag in range(max(map(len, some)))]
+    lags = [[abs(e.variables[::-1][lag]).sum() for e in some if len(e) > lag] for lag in range(max(map(len, some)))]
     curve = axes.lines[0].get_ydata()
     np.testing.assert_allclose(curve, [np.mean(column) for column in lags])
     half = axes.lines[1].get_xdata()[0]
@@ -160,7 +161,7 @@ def test_the_memory_curve_is_the_mean_by_lag():
 def test_lags_are_counted_from_the_prediction_that_was_explained(rng):
     model = lrp.Model([nets.lstm(rng, 2, 3), nets.dense(rng, 3, 1)], readout="every")
     e = lrp.explain(model, rng.normal(size=(9, 2)), step=4)
-    np.testing.assert_allclose(plot.memory([e]).axes[0].lines[0].get_ydata(), abs(e.relevance[4::-1]))
+    np.testing.assert_allclose(plot.memory([e]).axes[0].lines[0].get_ydata(), abs(e.variables[4::-1]).sum(axis=1))
 
 
 def test_bars_are_means_with_intervals_for_each_cohort():
@@ -178,6 +179,40 @@ def test_bars_are_means_with_intervals_for_each_cohort():
     means = [size[k::3].mean(axis=0)[order] for k in range(3)]
     np.testing.assert_allclose([bar.get_width() for bar in cohorts.patches], np.concatenate(means))
     assert [text.get_text() for text in cohorts.get_legend().get_texts()] == [f"{name} (20)" for name in COHORTS]
+
+
+def test_cohorts_by_date_and_class():
+    some = [explanation(4, 1, labels=days(900)[k : k + 4], seed=k) for k in range(0, 365, 30)]
+    names = [text.get_text() for text in plot.bars(some, by="season").axes[0].get_legend().get_texts()]
+    assert names == ["DJF (3)", "MAM (4)", "JJA (3)", "SON (3)"]
+    months = plot.memory(some, by="month").axes[0]
+    assert [text.get_text().split()[0] for text in months.get_legend().get_texts()] == [str(k) for k in range(1, 13)]
+    both = [
+        dataclasses.replace(e, scores=np.array([1.0, 2]), classes=("a", "b"), target=k % 2) for k, e in enumerate(some)
+    ]
+    figure = plot.bars(both, by="class")
+    assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == ["a (7)", "b (6)"]
+    assert "each one's own target" in words(figure)
+
+
+def test_the_half_is_that_of_a_summary(rng):
+    model = lrp.Model([nets.lstm(rng, 2, 3), nets.dense(rng, 3, 1)])
+    found = lrp.explain_all(model, rng.normal(size=(20, 15, 2)))
+    (half,) = found.summary().half
+    assert f"half within {half} step" in words(plot.memory(found))
+
+
+def test_lags_do_not_count_steps_that_are_skipped(rng):
+    model = lrp.Model([nets.lstm(rng, 2, 3), nets.dense(rng, 3, 1)], mask_value=-9)
+    x = np.concatenate([rng.normal(size=(4, 2)), np.full((3, 2), -9)])
+    e = lrp.explain(model, x)
+    np.testing.assert_allclose(plot.memory([e]).axes[0].lines[0].get_ydata(), abs(e.variables[3::-1]).sum(axis=1))
+
+
+def test_what_is_not_finite_is_left_out_of_a_beeswarm():
+    odd = dataclasses.replace(many()[0], variables=many()[0].variables * np.inf)
+    figure = plot.beeswarm([odd, *many()])
+    assert "60 of 61 explanations are drawn" in words(figure)
 
 
 def test_a_beeswarm_has_a_dot_for_each_explanation_and_feature():
@@ -202,14 +237,25 @@ def test_horizons_are_rows_and_lags_are_columns():
     e = lrp.explain(model, x, target="all")
     (image,) = [one for one in images(plot.horizons(e)) if one.get_array().shape == (6, 30)]
     np.testing.assert_allclose(image.get_array(), e.relevance[:, ::-1])
-    assert image.axes.get_xlim() == (29.5, -0.5) and image.get_clim()[1] == pytest.approx(
-        np.quantile(abs(np.append(e.relevance, 0)), 0.99)
-    )
+    assert image.axes.get_xlim() == (29.5, -0.5)
     two = lrp.explain_all(model, [x, x[20:]], target="all")
     (image,) = [one for one in images(plot.horizons(two)) if one.get_array().shape == (6, 30)]
     np.testing.assert_allclose(image.get_array()[:, :10], (two[0].relevance[:, :19:-1] + two[1].relevance[:, ::-1]) / 2)
     with pytest.raises(lrp.LrpError, match="target='all'"):
         plot.horizons(lrp.explain(model, x))
+
+
+def test_predictions_are_rows_counted_back_from_each(rng):
+    model = lrp.Model([nets.lstm(rng, 2, 3), nets.dense(rng, 3, 1)], readout="every")
+    every = lrp.explain(model, rng.normal(size=(9, 2)), step="all")
+    (image,) = [one for one in images(plot.predictions(every)) if one.get_array().shape == (9, 9)]
+    rows = [[*every[k].relevance[k::-1], *[0] * (8 - k)] for k in range(9)]
+    np.testing.assert_allclose(image.get_array(), rows)
+    some = [explanation(4, 1, labels=days(900)[k : k + 4], seed=k) for k in range(500)]
+    figure = plot.predictions(some)
+    (image,) = [one for one in images(figure) if one.get_array().shape == (167, 4)]
+    np.testing.assert_allclose(image.get_array()[-1], np.mean([e.relevance[::-1] for e in some[-2:]], axis=0))
+    assert "a row is the mean of 3" in words(figure) and str(days(4)[-1]) in words(figure)
 
 
 def test_gates_are_those_of_the_trace():
@@ -235,7 +281,7 @@ def test_gates_of_words_and_of_two_directions(rng):
     assert "update gate z" in said and "cell" not in said and "a" in said.split("\n") and "pad" not in said
 
 
-@pytest.mark.parametrize("picture", [plot.memory, plot.bars, plot.beeswarm, plot.horizons])
+@pytest.mark.parametrize("picture", [plot.memory, plot.bars, plot.beeswarm, plot.horizons, plot.predictions])
 def test_none_are_refused(picture):
     with pytest.raises(lrp.LrpError, match="at least one explanation"):
         picture([])
@@ -243,10 +289,14 @@ def test_none_are_refused(picture):
 
 @pytest.mark.parametrize("picture", [plot.memory, plot.bars])
 def test_labels_of_cohorts_are_checked(picture):
-    with pytest.raises(lrp.LrpError, match="one label for each of 60 explanations, got 2"):
+    with pytest.raises(lrp.LrpError, match="one value for each of the 60 explanations, got 2"):
         picture(many(), by=["a", "b"])
-    with pytest.raises(lrp.LrpError, match="at most 10 different labels, got 60"):
+    with pytest.raises(lrp.LrpError, match="at most 12 groups, got 60"):
         picture(many(), by=range(60))
+    with pytest.raises(lrp.LrpError, match="by must be one of 'class', 'year'"):
+        picture(many(), by="week")
+    with pytest.raises(lrp.LrpError, match="whose steps have dates"):
+        picture([ONE["no values"]()], by="month")
 
 
 def test_ten_thousand_results_are_drawn_in_two_seconds(rng):
@@ -269,5 +319,5 @@ def test_dates_are_written_no_longer_than_needed():
         axes = figure.subplots()
         canvas.mark_steps(axes, np.datetime64("2004-03-29").astype(f"M8[{step}]") + np.arange(60), 60)
         assert text in [label.get_text() for label in axes.get_xticklabels()]
-    assert canvas.step_unit(days(3)) == "day" and canvas.step_unit(None) == "step"
-    assert canvas.step_unit(days(4)[[0, 1, 3]]) == "step" and canvas.step_unit(days(4)[[1, 0]]) == "step"
+    assert parts.step_unit(days(3)) == "day" and parts.step_unit(None) == "step"
+    assert parts.step_unit(days(4)[[0, 1, 3]]) == "step" and parts.step_unit(days(4)[[1, 0]]) == "step"

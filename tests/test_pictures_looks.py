@@ -31,6 +31,7 @@ PICTURES = {
     "beeswarm": lambda ax=None: plot.beeswarm(many(static=True), ax=ax),
     "beeswarm without values": lambda ax=None: plot.beeswarm([ONE["no values"]()], ax=ax),
     "horizons": lambda ax=None: plot.horizons(lrp.explain(*forecast(), target="all"), ax=ax),
+    "predictions": lambda ax=None: plot.predictions(many(), ax=ax),
     "gates": lambda ax=None: plot.gates(*forecast(), ax=ax),
     "gates of one step": lambda ax=None: plot.gates(forecast()[0], forecast()[1][:1], units=[2], ax=ax),
 }

@@ -53,7 +53,9 @@ def test_linear_networks_agree_with_gradient_times_difference(method):
     reference = rng.normal(size=3)
     for x, found in zip(xs, lrp.explain_all(model, xs, method, 1, reference=reference), strict=True):
         slope = lrp.explain(model, x, "gradient-x-input", 1).variables / x
-        close(found.variables, slope * (x - reference))
+        close(found.relevance, (slope * (x - reference)).sum(axis=1))
+        if found.variables is not None:
+            close(found.variables, slope * (x - reference))
 
 
 # ---- mean slopes ----
@@ -235,3 +237,40 @@ def test_behind_a_scaler_references_are_in_the_units_of_the_user(method):
     for options in others:
         np.testing.assert_allclose(lrp.explain(model, x, method, **options).relevance, expected, rtol=0, atol=1e-5)
     assert abs(lrp.explain(model, x, method, reference=mean + scale).relevance - expected).max() > 0.01
+
+
+def test_cite_prints_the_papers_that_were_used(capsys):
+    model, x = small(), RNG.normal(size=(3, 3))
+    lrp.cite(lrp.explain(model, x, "deeplift", reference=[x, -x]), lrp.explain(model, x, gamma=0.5), "cd")
+    found = capsys.readouterr().out
+    for key in ("shrikumar2017learning", "lundberg2017unified", "arras2017explaining", "montavon2019layer", "murdoch"):
+        assert found.count(key) == 1
+    lrp.cite(*METHODS, lrp.explain_all(model, [x, x], "deeplift"))
+    assert capsys.readouterr().out.count("@") == len({method.reference for method in METHODS.values()})
+    with pytest.raises(lrp.LrpError, match="explanations or names of methods, got 'nonsense'"):
+        lrp.cite("nonsense")
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("deeplift", {"reference": [np.ones(3), "zero"]}),
+        ("integrated-gradients", {"nodes": 6}),
+        ("shapley", {"players": 3}),
+        ("shapley", {"players": "features", "unit": "variable"}),
+    ],
+)
+@pytest.mark.parametrize("target", [1, "all"])
+def test_a_corpus_keeps_relevance_and_ledger(tmp_path, method, options, target):
+    model, xs = small(), [RNG.normal(size=(T, 3)) for T in (3, 5, 2)]
+    for resume in (False, True):  # the second run finds everything done by the same references
+        run = lrp.explain_corpus(model, xs, tmp_path / "a.h5", method, target, progress=False, resume=resume, **options)
+    with run.open() as found:
+        for x, one in zip(xs, found, strict=True):
+            want = lrp.explain(model, x, method, target, **options)
+            close(one.relevance, want.relevance, 1e-12, 1)
+            for name, value in vars(want.ledger).items():
+                close(getattr(one.ledger, name), value, 1e-12, 1)
+    other = {**options, "reference": np.full(3, 0.5)}
+    with pytest.raises(lrp.LrpError, match="options"):
+        lrp.explain_corpus(model, xs, tmp_path / "a.h5", method, target, progress=False, resume=True, **other)

@@ -15,6 +15,7 @@ import numpy as np
 
 import lrpnumpy as lrp
 from benchmarks.speed import ours
+from benchmarks.speed.references import references
 from benchmarks.speed.timing import best
 from benchmarks.speed.workloads import Workload, network, workload
 from lrpnumpy.encode import encode, packed
@@ -168,4 +169,5 @@ EXTRAS: dict[str, Callable[[float], Iterator[Row]]] = {
     "startup": startup,
     "memory": memory,
     "growth": growth,
+    "references": references,
 }

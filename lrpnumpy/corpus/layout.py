@@ -36,8 +36,11 @@ OFFSETS = {"row": "offsets", "step": "ledger/offsets", "byte": "words/offsets"}
 _NUMBERS = {"lengths": "offsets", "ledger/lengths": "ledger/offsets", "words/bytes": "words/offsets"}
 
 
-def layout(others: Iterable[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """ENTRIES and OFFSETS of a network with these inputs besides the main one, each with rows and words of its own."""
+def layout(others: Iterable[str], columns: Iterable[str] = ()) -> tuple[dict[str, str], dict[str, str]]:
+    """ENTRIES and OFFSETS of a network with these inputs besides the main one, each with rows and words of its own.
+
+    The text of each of the columns, one value for each explanation, is in bytes of its own.
+    """
     entries, offsets = dict(ENTRIES), dict(OFFSETS)
     for name in others:
         rows = ("relevance", "variables", "marks", "words/lengths")
@@ -45,12 +48,17 @@ def layout(others: Iterable[str]) -> tuple[dict[str, str], dict[str, str]]:
         entries[f"inputs/{name}/words/text"] = f"byte of {name}"
         offsets[f"row of {name}"] = f"inputs/{name}/offsets"
         offsets[f"byte of {name}"] = f"inputs/{name}/words/offsets"
+    for name in columns:
+        entries[f"columns/{name}/text"] = f"byte of column {name}"
+        offsets[f"byte of column {name}"] = f"columns/{name}/offsets"
     return entries, offsets
 
 
 def offsets_of(name: str) -> str | None:
     """Where the numbers that a chunk has under this name are added up; None for an array that holds no numbers."""
-    _, _, own = name.split("/", 2) if name.startswith("inputs/") else ("", "", name)  # the name of an input has no /
+    _, _, own = (
+        name.split("/", 2) if name.startswith(("inputs/", "columns/")) else ("", "", name)
+    )  # the name of an input has no /
     if own not in ("lengths", "words/bytes"):
         return _NUMBERS.get(name)
     return name.removesuffix(own) + _NUMBERS[own]

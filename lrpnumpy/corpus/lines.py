@@ -6,7 +6,7 @@ import gzip
 import json
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -89,6 +89,12 @@ def value(line: bytes, field: str | None, several: bool = False) -> Any:
         advice = "; say which field is meant" if isinstance(found, dict) and field is None else ""
         raise LrpError(f"{where} must be a string or a list of words, ids or numbers, got {_named(found)}{advice}")
     return found
+
+
+def fields(line: bytes, names: Sequence[str]) -> list[Any]:
+    """Fields of a line of JSON that has been read before; None for one that it does not have."""
+    found = json.loads(line)
+    return [found.get(name) if isinstance(found, dict) else None for name in names]
 
 
 def member(line: bytes, field: str | None) -> Any:

@@ -18,6 +18,7 @@ import numpy as np
 from lrpnumpy.asked import request as request_of
 from lrpnumpy.asked import targets as targets_of
 from lrpnumpy.checks import LrpError, RelevanceWarning
+from lrpnumpy.corpus.columns import Columns
 from lrpnumpy.corpus.output import rejected_path, write_output
 from lrpnumpy.corpus.own import identity
 from lrpnumpy.corpus.parts import Parts, same
@@ -65,6 +66,7 @@ def explain_corpus(
     step: int | None = None,
     format: Literal["text", "jsonl", "hdf5", "npz"] | None = None,
     field: str | None = None,
+    columns: Any = None,
     resume: bool = False,
     strict: bool = False,
     longest: int = 10_000,
@@ -83,6 +85,8 @@ def explain_corpus(
     method … step, and the options of the method: as in `explain`, for all sequences alike.
     format: the kind of the source, where the end of its name does not say it.
     field: of JSON objects the field with the sequence; in HDF5 and .npz files the array with the values.
+    columns: what to store beside the explanations, such as season or true label, for summaries by it: a dict of name to
+        one value for each record; or names of fields of JSON objects, or of arrays in HDF5 and .npz files.
     resume: go on with a run that was interrupted; begins one where there is none.
     strict: stop at the first record that cannot be explained, instead of listing it beside `out`.
     longest, max_line: sequences of more steps, and lines of more bytes, are rejected, to spare the memory.
@@ -105,6 +109,7 @@ def explain_corpus(
     parts = Parts(path)
     _check_free(path, parts, resume)
     opened = open_source(source, format, field, longest, max_line)
+    beside = Columns(columns, opened, source)
     rule = identity(method)
     tokenizers = [identity(port.embedding.tokenizer, "tokenizer") for port in model.ports.values() if port.embedding]
     for what, own in (
@@ -129,6 +134,7 @@ def explain_corpus(
         "versions": _versions(),
         "classes": model.classes,
         "output_unit": model.output_unit,
+        "columns": beside.note,
         "features": model.features,
         "main": model.main,
         "others": {name: port.features for name, port in model.ports.items() if name != model.main},
@@ -136,7 +142,7 @@ def explain_corpus(
     }
     if path.exists():
         return _finished(path, parts, run, opened, chunk)
-    job = Job(fresh(model), request, chosen, opened.kind, opened.field, longest)
+    job = Job(fresh(model), request, chosen, opened.kind, opened.field, longest, beside.fields)
     with closing(parts):
         parts.open(run)
         with (
@@ -145,13 +151,15 @@ def explain_corpus(
             progress_bar(progress, unit=" records") as bar,
         ):
             warnings.simplefilter("ignore", RelevanceWarning)  # one at the end instead of one a chunk
-            _compute(opened, chunk, parts, workers, strict, bar)
+            _compute(opened, chunk, parts, beside, workers, strict, bar)
         counts = write_output(parts, path, run)
         parts.remove()
     if counts["doubtful"]:
+        advice = "" if request.method.advice is None else f"; {request.method.advice(request)}"
+        wrong = "misses f(x) - f(reference)" if request.method.kind == "reference" else "is decided by rounding"
         warnings.warn(
-            f"{request.method.name}: relevance is not finite, or so large that rounding decides it, for "
-            f"{counts['doubtful']:,} of {counts['explained']:,} explanations; try a larger eps.",
+            f"{request.method.name}: relevance is not finite, or {wrong}, for {counts['doubtful']:,} of "
+            f"{counts['explained']:,} explanations{advice}.",
             RelevanceWarning,
             stacklevel=2,
         )
@@ -232,7 +240,7 @@ def _workers(job: Job, threads: int | None, client: Any) -> Any:
     return Cluster(job, client)
 
 
-def _compute(source: Source, size: int, parts: Parts, workers: Any, strict: bool, bar: Any) -> None:
+def _compute(source: Source, size: int, parts: Parts, beside: Columns, workers: Any, strict: bool, bar: Any) -> None:
     """Have all chunks explained that are not there yet, several at a time, and keep them in their order."""
     waiting: deque[tuple[dict[str, Any], Future[Part]]] = deque()
     done, seen = parts.count, 0
@@ -247,7 +255,7 @@ def _compute(source: Source, size: int, parts: Parts, workers: Any, strict: bool
         part = future.result()
         note |= {"rejected": part.rejected, "doubtful": part.doubtful}
         check(note)
-        parts.add(part.arrays, note)
+        parts.add({**part.arrays, **beside.arrays(part.arrays["records"])}, note)
         bar.update(note["records"])
 
     for seen, piece in enumerate(chunks(source, size), 1):

@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lrpnumpy.checks import one_of
+from lrpnumpy.corpus.columns import values
 from lrpnumpy.corpus.layout import FORMAT, VERSION, layout
+from lrpnumpy.corpus.summaries import summarised
 from lrpnumpy.files.safe import Fields, parse_json
 from lrpnumpy.methods.occlusion import probabilities
 from lrpnumpy.result import Explanation, InputPart, Ledger, ReferenceLedger, SpanLedger
+from lrpnumpy.summary import Summary
 
 if TYPE_CHECKING:
     from lrpnumpy.corpus.table import Table
@@ -53,15 +57,17 @@ class Stored(Sequence[Explanation]):
         text = file.attribute("", "run")
         run = Fields(file, "@run", parse_json(file, "@run", text if isinstance(text, str) else ""))
         self.path, self.run, self._file = Path(file.file), run.value, file
-        self._classes = tuple(run.strings("classes")) if run.has("classes") else None
-        self._unit = run.string("output_unit") if run.has("output_unit") else None
-        self._features = tuple(run.strings("features")) if run.has("features") else None
-        self._method, self._options = run.string("method"), run.object("options").value
+        self.classes = tuple(run.strings("classes")) if run.has("classes") else None
+        self.output_unit = run.string("output_unit") if run.has("output_unit") else None
+        self.method, self._options = run.string("method"), run.object("options").value
         self._output = run.string("output")  # says how scores become probabilities
+        self.main = run.string("main") if run.has("main") else "x"  # name of the main input
         others = run.object("others").value if run.has("others") else {}  # name -> features, or null
-        self._others = {name: None if names is None else tuple(map(str, names)) for name, names in others.items()}
-        self._main = run.string("main") if run.has("main") else "x"
-        self._entries, offsets = layout(self._others)
+        known = {self.main: run.strings("features") if run.has("features") else None, **others}
+        self.features = {name: None if names is None else tuple(map(str, names)) for name, names in known.items()}
+        columns = run.object("columns").value if run.has("columns") else {}
+        self.columns = tuple(name for name in columns if file.has(f"columns/{name}/text"))
+        self._entries, offsets = layout(others, self.columns)
         self._names = [name for name in self._entries if file.has(name)]
         self._offsets = {kind: name for kind, name in offsets.items() if file.has(name)}
         self._size = self._check()
@@ -77,6 +83,8 @@ class Stored(Sequence[Explanation]):
             (length, *_), dtype = file.column(name)
             if dtype.kind not in "iuf" or count.setdefault(self._entries[name], length) != length:
                 raise file.error(name, f"must be {count[self._entries[name]]} numbers, it is {length} times {dtype}")
+            if self._entries[name] not in ("record", *self._offsets):
+                raise file.error(name, "must have offsets beside it")
         for kind, name in self._offsets.items():
             shape, dtype = file.column(name)
             last = file.rows(name, shape[0] - 1, shape[0]) if shape != (0,) else [-1]
@@ -96,7 +104,7 @@ class Stored(Sequence[Explanation]):
 
     def __repr__(self) -> str:
         own = ", a rule of one's own," if self.run.get("rule") is not None else ""
-        return f"<{len(self)} explanations by {self._method}{own} in {self.path}>"
+        return f"<{len(self)} explanations by {self.method}{own} in {self.path}>"
 
     def __len__(self) -> int:
         return self._size
@@ -114,11 +122,52 @@ class Stored(Sequence[Explanation]):
 
     def numbered(self) -> Iterator[tuple[int, Explanation]]:
         """Each explanation with the number of its record in the source, counted from 1."""
+        for start, stop in self.blocks():
+            yield from zip(*self._read(start, stop), strict=True)
+
+    def column(self, name: str, start: int = 0, stop: int | None = None) -> list[Any]:
+        """The values of a column that was stored beside the explanations, one for each of them from start to stop."""
+        one_of(name, "column", self.columns)
+        text, ends = self.rows(f"columns/{name}/text", start, len(self) if stop is None else stop)
+        with self._file.guard(f"columns/{name}"):
+            return values(text.tobytes(), ends)
+
+    def summary(self, by: Any = None, input: str | None = None, progress: bool | None = None) -> Summary:
+        """Mean relevance of all of them by feature and lag, of each group, in memory that does not grow with the file.
+
+        by: "class" for groups by the class explained, the name of a stored column, or one value for each explanation.
+            With target "all" the groups are the classes.
+        input: of a network with several inputs, the one that is summed up; by default the main one.
+        progress: show rate and time left; by default where standard error is a terminal.
+        """
+        name = one_of(input or self.main, "input", tuple(self.features))
+        return summarised(self, by, name, progress)
+
+    def has(self, name: str) -> bool:
+        """Whether the file has an array of this name."""
+        return name in self._names
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The shape of an array of the file."""
+        return self._file.column(name)[0]
+
+    def rows(self, name: str, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
+        """What an array of the file has of the explanations from start to stop, and where each begins in that."""
+        kind = self._entries[name]
+        if kind == "record":
+            return self._file.rows(name, start, stop), np.arange(stop - start + 1)
+        ends = self._file.rows(self._offsets[kind], start, stop + 1)
+        if (np.diff(ends) < 0).any():
+            raise self._file.error(self._offsets[kind], f"must not fall, it does between {start} and {stop}")
+        return self._file.rows(name, int(ends[0]), int(ends[-1])), ends - ends[0]
+
+    def blocks(self) -> Iterator[tuple[int, int]]:
+        """Explanations from start to stop, as many as may be in memory at once."""
         start = 0
         while start < len(self):
             rows = self._file.rows("offsets", start, min(start + RECORDS, len(self)) + 1)
             stop = start + max(1, int(np.searchsorted(rows[1:] - rows[0], ROWS, side="right")))
-            yield from zip(*self._read(start, stop), strict=True)
+            yield start, stop
             start = stop
 
     def export(self, path: str | os.PathLike[str]) -> None:
@@ -129,26 +178,13 @@ class Stored(Sequence[Explanation]):
 
     def _read(self, start: int, stop: int) -> tuple[list[int], list[Explanation]]:
         """Explanations that stand one behind the other, and the numbers of their records."""
-        offsets = {"record": np.arange(start, stop + 1)}
-        for kind, name in self._offsets.items():
-            offsets[kind] = self._file.rows(name, start, stop + 1)
-            if (np.diff(offsets[kind]) < 0).any():
-                raise self._file.error(name, f"must not fall, it does between {start} and {stop}")
-        arrays = {}
-        for name in self._names:
-            ends = offsets[self._entries[name]]
-            arrays[name] = self._file.rows(name, int(ends[0]), int(ends[-1]))
-        local = {kind: ends - ends[0] for kind, ends in offsets.items()}
+        read = {name: self.rows(name, start, stop) for name in self._names if not name.startswith("columns/")}
         found = []
         with self._file.guard("", f"has explanations from {start} to {stop} that do not fit together"):
             for k in range(stop - start):
-                own = {
-                    name: arrays[name][local[kind][k] : local[kind][k + 1]]
-                    for name, kind in self._entries.items()
-                    if name in arrays
-                }
+                own = {name: array[ends[k] : ends[k + 1]] for name, (array, ends) in read.items()}
                 found.append(self._one(own))
-        return arrays["records"].tolist(), found
+        return read["records"][0].tolist(), found
 
     def _one(self, own: dict[str, np.ndarray]) -> Explanation:
         """An explanation from its own rows of every array."""
@@ -157,18 +193,18 @@ class Stored(Sequence[Explanation]):
             relevance=own["relevance"].T,
             scores=scores,
             target=int(own["targets"][0]) if "targets" in own else "all",
-            method=self._method,
+            method=self.method,
             variables=None if "variables" not in own else np.moveaxis(own["variables"], 0, -2),
             tokens=_words(own),
             probabilities=probabilities(self._output, scores),
-            classes=self._classes,
-            features=self._features,
+            classes=self.classes,
+            features=self.features[self.main],
             options=self._options,
             ledger=_ledger(own),
-            others={name: _other(own, name, features) for name, features in self._others.items()},
-            name=self._main,
+            others={name: _other(own, name, some) for name, some in self.features.items() if name != self.main},
+            name=self.main,
             marks=_marks(own),
-            output_unit=self._unit,
+            output_unit=self.output_unit,
         )
 
 

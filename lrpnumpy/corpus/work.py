@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrpnumpy.checks import LrpError
+from lrpnumpy.corpus import columns
+from lrpnumpy.corpus.lines import fields
 from lrpnumpy.corpus.record import Chunk, too_long
 from lrpnumpy.corpus.sources import sequence
 from lrpnumpy.encode import Encoded, encode
@@ -32,6 +34,7 @@ class Job:
     kind: str  # of the source
     field: str | None
     longest: int
+    columns: tuple[str, ...] = ()  # fields of the records that are kept beside the explanations
 
 
 class Part(NamedTuple):
@@ -71,15 +74,19 @@ def fresh(model: Model) -> Model:
 
 def explain_chunk(job: Job, chunk: Chunk) -> Part:
     """Explain the records that can be, on one thread, and say of the others why not."""
-    numbers, encoded, rejected = [], [], []
+    numbers, encoded, rejected, beside = [], [], [], []
     for number, record in enumerate(chunk.records, chunk.first):
         try:
             encoded.append(_encoded(job, record))
             numbers.append(number)
+            beside.append(fields(record, job.columns) if job.columns else ())
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
             rejected.append((number, str(error)[:500].rstrip(".")))
     found = explain_encoded(job.model, encoded, job.request, job.target, None, 1, progress=False)
-    return Part({"records": np.array(numbers, np.int64), **_arrays(found)}, rejected, _doubtful(found))
+    out = {"records": np.array(numbers, np.int64), **_arrays(found)}
+    for k, name in enumerate(job.columns):
+        out |= columns.arrays(name, (values[k] for values in beside))
+    return Part(out, rejected, _doubtful(found))
 
 
 def _encoded(job: Job, record: Any) -> Encoded:

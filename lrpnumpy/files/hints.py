@@ -7,6 +7,7 @@ command line all come from here.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from typing import Any
@@ -37,14 +38,14 @@ def hint(text: str, flag: Any = None, metavar: str | None = None) -> Any:
 class Hints:
     """Every hint; None where nothing is said."""
 
-    which: str | None = hint("one model of a file that holds several, or one output of a Keras model", str)
+    which: str | None = hint("one model of a file that holds several, or one output of a Keras or ONNX model", str)
     config: Any = hint(
         "for files that hold arrays alone: Keras' configuration as JSON, JSON text, or the path of a JSON file",
         str,
         "FILE",
     )
     custom: Mapping[str, Callable[..., Any]] | None = hint(
-        '{"SimpleAttention": f} says what a Keras layer does that lrpnumpy does not have, by its class or its name: '
+        '{"SimpleAttention": f} says what a Keras layer or an operation of ONNX does that is not known, by its name: '
         "f(settings, arrays) gets two dicts and gives a layer of lrpnumpy"
     )
     readout: str | None = hint("how the steps become a prediction, of PyTorch files", TORCH_READOUTS)
@@ -61,7 +62,10 @@ class Hints:
         "FILE",
     )
     unknown: str | int | None = hint(
-        "the word, or the row, that stands for every word not in the vocabulary; False leaves such words out", str
+        "the word, or the row, that stands for every word not in the vocabulary; False (on the command line '') leaves "
+        "such words out",
+        lambda text: text or False,
+        "WORD",
     )
     lowercase: bool | None = hint("whether words are looked up in lower case", True)
     tokenizer: Any = hint(
@@ -106,6 +110,17 @@ def taken(function: str, given: Mapping[str, Any], without: Sequence[str] = ()) 
     if custom is not None and not (isinstance(custom, Mapping) and all(map(callable, custom.values()))):
         raise LrpError(f"{function}: custom must be a dict of names to functions, got {custom!r}.")
     return Hints(**found)
+
+
+def as_flags(text: str) -> str:
+    """A message with its hints as the command line takes them: --layers lstm,fc for layers=['lstm', 'fc']."""
+    names = "|".join(name for name, one in known().items() if one.metadata["flag"] not in (None, True))
+
+    def flag(match: re.Match[str]) -> str:
+        values = re.findall(r"'([^']*)'", match[2])
+        return f"--{match[1]} {shlex.quote(','.join(values))}" if values else match[0]
+
+    return re.sub(rf"\b({names})=(\[[^\]]*\]|'[^']*')", flag, text)
 
 
 def takes_hints(*without: str) -> Callable[[Any], Any]:

@@ -7,6 +7,7 @@ model takes values in units, and gives scores in units.
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +23,7 @@ from lrpnumpy.scaling import Scaler
 
 CONFIG, SCALER, BASINS = "config.yml", "train_data/train_data_scaler.yml", "train_data/id_to_int.yml"
 CELLS = {"cudalstm": "lstm", "embcudalstm": "lstm", "gru": "gru"}  # network: where its cell is
-_EPOCH = re.compile(r"model_epoch(\d+)\.pt")
+_EPOCH = re.compile(r"model_epoch(\d{1,9})\.pt")
 _EMBEDDED = ("tanh", "sigmoid", "relu", "linear")  # activations of embedding networks
 # What changes the inputs of a network in a way that is not known here.
 _REFUSED = (
@@ -40,7 +41,10 @@ class Scaled(NamedTuple):
 
 def recognised(folder: Path) -> bool:
     """Whether a folder has a configuration and the arrays of an epoch."""
-    return (folder / CONFIG).exists() and next(folder.glob("model_epoch*.pt"), None) is not None
+    if not (folder / CONFIG).exists():
+        return False
+    with os.scandir(folder) as entries:
+        return any(_EPOCH.fullmatch(entry.name) for entry in entries)
 
 
 class Run(Source):
@@ -48,9 +52,14 @@ class Run(Source):
 
     def __init__(self, folder: Path, max_bytes: int, which: str | None = None) -> None:
         self._folder = folder
-        epochs = {path.name: int(match[1]) for path in folder.iterdir() if (match := _EPOCH.fullmatch(path.name))}
+        super().__init__(str(folder), Budget(str(folder), 0, max_bytes))
+        epochs: dict[str, int] = {}
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                self.budget.visit("")
+                if match := _EPOCH.fullmatch(entry.name):
+                    epochs[entry.name] = int(match[1])
         asked = [name for name, epoch in epochs.items() if which in (None, name, name.removesuffix(".pt"), str(epoch))]
-        super().__init__(str(folder))
         if not asked:
             raise self.error("", f"which must be one of its epochs, {', '.join(sorted(epochs)[-20:])}, got {which!r}")
         self._arrays = max(asked, key=lambda name: epochs[name])

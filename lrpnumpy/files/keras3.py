@@ -42,7 +42,9 @@ def read_archive(archive: Archive, asked: Hints) -> keras.Found:
             if name not in archive.members:
                 return None
             with archive.guard(name, "is no list of words"):
-                return archive.text_member(name).decode("utf-8").split("\n")
+                content = archive.text_member(name)
+                archive.budget.visit(name, content.count(b"\n"))
+                return content.decode("utf-8").split("\n")
 
         said = {**settings.value, "keras_version": version}
         found = keras.build(file, said, groups.matched, asked, words)

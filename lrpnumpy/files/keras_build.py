@@ -233,8 +233,12 @@ class Build:
             port.is_taken = True
             if x.mask is None:
                 port.sees.append(layer.name)
-            if port.embedding is not None or port.words is not None or len(port.shape or ()) > 2:
-                layer.refuse("takes an input whose numbers it cannot compute with: token ids, or more than two axes")
+            if len(port.shape or ()) > 2:
+                layer.refuse(
+                    f"takes records of shape {port.shape}; only series of vectors, (steps, features), are supported"
+                )
+            if port.embedding is not None or port.words is not None:
+                layer.refuse("takes an input of token ids, which an Embedding takes too; only one of them can")
             return x._replace(width=port.size, steps=port.steps)
         if x.probability and x.name not in self.applied:
             after = self.fresh(f"{x.name}_{x.probability}")
@@ -255,6 +259,8 @@ class Build:
         """How many features a value has, or an error."""
         if x.width is None:
             layer.refuse("takes an input of which the file does not say how many features it has")
+        if x.width > MAX_WIDTH:  # arrays are made of this size that the file does not have
+            layer.refuse(f"takes {x.width:,} features, over the limit of {MAX_WIDTH:,}")
         return x.width
 
     def node(self, layer: KerasLayer, ours: Layer, *inputs: Value, name: str = "", length: Any = "same") -> Value:
@@ -307,6 +313,7 @@ class Build:
                 self.note(f"Masking: steps whose features all equal {port.mask:g} are skipped")
 
 
+MAX_WIDTH = 1_000_000
 MASK_OPERATIONS = ("NotEqual", "Any")  # as Keras 3 lists them beside the layers
 TAKES_STATES = ("LSTM", "GRU", "SimpleRNN", "CuDNNLSTM", "CuDNNGRU", "Bidirectional", "RNN")
 

@@ -11,7 +11,9 @@ from lrpnumpy.files import keras
 from lrpnumpy.files.hints import Hints
 from lrpnumpy.files.safe import Source
 
-_IDLE = ("dropout", "spatial_dropout", "input", "gaussian_noise")  # beginnings of names of layers that do nothing
+# Beginnings of names: of layers that do nothing, and of those that say how the steps become one vector.
+_IDLE = ("dropout", "spatial_dropout", "input", "gaussian_", "alpha_dropout", "activity_regularization")
+_SAYING = {"global_average_pooling1d": "mean", "global_max_pooling1d": "max"}
 _POOLS = {"mean": "GlobalAveragePooling1D", "max": "GlobalMaxPooling1D"}
 _READOUTS = ("last", "every", *_POOLS)
 
@@ -43,11 +45,13 @@ def said(found: keras.Found, guess: Guess | None) -> keras.Found:
 def guess(source: Source, groups: list[tuple[str, list[str]]], asked: Hints) -> Guess:
     """The configuration of a chain of layers, from the groups of a file: a name and the paths of its arrays."""
     advice = "pass config, the JSON of model.to_json(), a text or the path of a file"
-    parts = []
+    parts, named = [], "last"
     for name, paths in groups:
-        part = _part(source, name, paths)
+        part = None if name.startswith("time_distributed") else _part(source, name, paths)
         if part is not None:
             parts.append(part)
+        elif not paths and name in _SAYING:
+            named = _SAYING[name]
         elif paths or not name.startswith(_IDLE):
             raise source.error(
                 "", f"holds Keras weights without their configuration, and {name!r:.80} is not clear without; {advice}"
@@ -58,7 +62,7 @@ def guess(source: Source, groups: list[tuple[str, list[str]]], asked: Hints) -> 
         raise source.error(
             "", f"holds Keras weights without their configuration, which fit in no single order: {shown}; {advice}"
         )
-    readout, output = asked.readout or "last", asked.output or "linear"
+    readout, output = asked.readout or named, asked.output or "linear"
     if readout not in _READOUTS:
         raise source.error("", f"readout must be one of {', '.join(_READOUTS)} for weights alone, got {readout!r}")
     heads = [part for part in chain if part.kind == "Dense"]

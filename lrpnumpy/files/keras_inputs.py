@@ -49,6 +49,7 @@ def _embedding(layer: KerasLayer, port: Port, E: np.ndarray) -> Embedding:
     if words.rows is not None:
         if max(words.rows) >= rows:
             layer.refuse(f"has {rows} rows, the layer before it gives ids up to {max(words.rows)}")
+        layer.settings.source.spend(layer.settings.where, len(words.rows) * E[0].nbytes)
         return Embedding(E[words.rows])
     vocabulary = list(words.vocabulary or ())
     if len(vocabulary) > rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,16 @@ def join(b: Build, call: Call, xs: list[Value]) -> Value:
     return out
 
 
+def merge(b: Build, call: Call, xs: list[Value]) -> Value:
+    """The one layer that joined values in Keras 1."""
+    layer = call.layer
+    mode = one_of(layer, layer.settings, "mode", tuple(_MODES), "sum")
+    if mode == "concat":
+        last_axis(layer, xs[0], layer.settings.value.get("concat_axis", -1))
+    return join(b, replace(call, layer=replace(layer, kind=_MODES[mode])), xs)
+
+
+_MODES = {"concat": "Concatenate", "sum": "Add", "ave": "Average", "mul": "Multiply", "max": "Maximum"}
 _MANY: dict[str, Any] = {"Concatenate": Concat, "Add": Add, "Average": Average}
 
 
@@ -324,6 +335,7 @@ def _slice(layer: KerasLayer, given: Any) -> slice | int:
 
 MEANINGS: dict[str, Meaning] = {
     **dict.fromkeys(("Concatenate", "Add", "Average", "Subtract", "Multiply", "Maximum", "Minimum"), join),
+    "Merge": merge,
     "Dot": dot,
     "Attention": attention,
     "AdditiveAttention": additive_attention,

@@ -7,7 +7,9 @@ that is made of this must give the module's own scores.
 
 from __future__ import annotations
 
+import inspect
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -122,10 +124,10 @@ def _from_module(module: Any, said: Hints, check: Any) -> Found:
     with source.guard(""):
         said = names.hints(source, None, said)
         problems: list[Exception] = []
-        reason = "it has no parts that take numbers"
+        reason = ""
         for run in _runs(module, check):
             if isinstance(run, str):
-                reason = run
+                reason = reason or run
                 continue
             try:
                 with source.guard("", "is not understood"):
@@ -139,12 +141,15 @@ def _from_module(module: Any, said: Hints, check: Any) -> Found:
             raise LrpError(f"from_torch: check must be an input that the module takes, got an error from it: {reason}.")
         if problems and len(described.parts) > 1:  # a recurrent module alone gives states, not scores
             raise problems[0]
-        found = names.read(source, said, described)
-        if not problems:
-            found.warnings.append(
-                f"the module cannot be run on a probe ({reason}), so its scores were not compared; pass check=x, an "
-                "input that it takes"
-            )
+        if problems:
+            return names.read(source, said, described)
+        unseen = f"the module cannot be run on a probe ({reason or 'it has no parts that take numbers'})"
+        advice = "pass check=x, an input that it takes, or a tuple of its inputs"
+        try:
+            found = names.read(source, said, described)
+        except LrpError as error:
+            raise LrpError(f"{str(error).removesuffix('.')}; {unseen}: {advice}.") from error
+        found.warnings.append(f"{unseen}, so its scores were not compared; {advice}")
         return found
 
 
@@ -166,14 +171,23 @@ def _runs(module: Any, check: Any) -> Iterator[Run | str]:
     import torch
 
     if check is not None:
-        x = check if hasattr(check, "detach") else torch.as_tensor(np.asarray(check))
-        found = _run(module, x, None)
+        given = check if isinstance(check, tuple) else (check,)
+        x, *more = (one if hasattr(one, "detach") else torch.as_tensor(np.asarray(one)) for one in given)
+        found = _run(module, x, None, more or _lengths(torch, module, x, 0))
         yield found
         if isinstance(found, Run) and found.sequences.ndim > 1:  # perhaps the batch is its second axis
             yield replace(found, sequences=np.swapaxes(found.sequences, 0, 1))
         return
     for x, axis in _probes(torch, module):
-        yield _run(module, x, axis)
+        yield _run(module, x, axis, _lengths(torch, module, x, axis))
+
+
+def _lengths(torch: Any, module: Any, x: Any, batch_axis: int | None) -> list[Any]:
+    """The lengths of the sequences of x, where a module wants them as its second input."""
+    takes = [one for one in inspect.signature(module.forward).parameters.values() if one.kind < one.VAR_POSITIONAL]
+    if len(takes) < 2 or takes[1].default is not takes[1].empty or "len" not in takes[1].name or batch_axis is None:
+        return []
+    return [torch.full((x.shape[batch_axis],), x.shape[1 - batch_axis])]
 
 
 def _probes(torch: Any, module: Any) -> Iterator[tuple[Any, int | None]]:
@@ -203,14 +217,14 @@ def _probes(torch: Any, module: Any) -> Iterator[tuple[Any, int | None]]:
         yield x[0], None
 
 
-def _run(module: Any, x: Any, batch_axis: int | None) -> Run | str:
+def _run(module: Any, x: Any, batch_axis: int | None, more: list[Any]) -> Run | str:
     """The module run on x, every part listened to; or what it raised."""
     import torch
 
     calls: list[Call] = []
     try:
         with _listening(module, calls), torch.no_grad():
-            y = module(x)
+            y = module(x, *more)
     except Exception as error:
         return f"{type(error).__name__}: {str(error).strip().splitlines()[0][:120] if str(error).strip() else ''}"
     while isinstance(y, (tuple, list)) and y:
@@ -262,9 +276,15 @@ def _listening(module: Any, calls: list[Call]) -> Iterator[None]:
 
 def _understood(source: Source, run: Run, described: Described, said: Hints, tolerance: float) -> Found:
     """The model of a module that was run: what the run tells, where the caller does not say otherwise."""
-    repeated = len({call.name for call in run.calls}) != len(run.calls)  # parts that are used at every step
-    if repeated or not run.calls or any(part.kind.endswith("Cell") for part in described.parts):
+    repeated = [name for name, count in Counter(call.name for call in run.calls).items() if count > 1]
+    if not run.calls or any(part.kind.endswith("Cell") for part in described.parts):  # a loop over the steps
         return names.read(source, said, described)
+    if repeated:
+        raise source.error(
+            repeated[0],
+            "is used several times in one run, as where predictions are fed back, which is not supported; explain its "
+            "parts by themselves, as in from_torch(module.encoder)",
+        )
     paths = {name: name for name in source.names()}
     notes: list[str] = []
     used = [Entry(call.name, {}) for call in run.calls]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from lrpnumpy.files import pickles
@@ -74,11 +75,14 @@ class Described:
     kind: str
     parts: list[Part] = field(default_factory=list)
     sequences: list[list[str]] = field(default_factory=list)
-    whole: bool = False  # the module itself is an nn.Sequential: all of its order is certain
 
     def part(self, name: str) -> Part | None:
         """The part of this name."""
-        return next((part for part in self.parts if part.name == name), None)
+        return self._by_name.get(name)
+
+    @cached_property
+    def _by_name(self) -> dict[str, Part]:
+        return {part.name: part for part in reversed(self.parts)}
 
 
 def is_module(value: Any) -> bool:
@@ -110,7 +114,6 @@ def describe(source: Source, module: Record) -> Described:
     """The description of a pickled module."""
     found = Described(module.name.rpartition(".")[2][:80])
     _add(source, found, module, "", 0)
-    found.whole = found.kind == "Sequential"
     return found
 
 
@@ -148,7 +151,6 @@ def _plain_one(value: Any) -> Any:
 def describe_live(module: Any) -> Described:
     """The description of a module of a running torch."""
     found = Described(type(module).__name__)
-    found.whole = found.kind == "Sequential"
 
     def add(one: Any, name: str) -> list[str]:
         ours = type(one).__module__.startswith("torch.nn")

@@ -18,9 +18,10 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, WeightFileError
 from lrpnumpy.files import onnx_layers
-from lrpnumpy.files.onnx_constants import Dim, Spread, Unknown, fold, sizes
-from lrpnumpy.files.onnx_flow import Flow, Network, Refused
+from lrpnumpy.files.onnx_constants import Spread, Unknown, fold
+from lrpnumpy.files.onnx_flow import Baked, Flow, Network, Refused
 from lrpnumpy.files.onnx_graph import OWN_DOMAINS, Graph, Node, Port, parse
+from lrpnumpy.files.onnx_sizes import Dim, sizes
 from lrpnumpy.files.safe import MAX_BYTES, Budget, Source, open_file, size_of
 from lrpnumpy.files.simpler import simpler
 from lrpnumpy.layers import Activation, Layer
@@ -29,6 +30,7 @@ from lrpnumpy.model import Model
 # What the axes of an input may mean, by their number: batch N, steps T, features F; L is one length for each sequence.
 _MEANINGS = {1: ("L", "T", "N"), 2: ("NT", "NF", "TF", "TN"), 3: ("NTF", "TNF", "NFT"), 4: ("NTFF",)}
 _TRIES = 64
+_SIZES = 4  # that are open in the inputs and fixed in the graph
 _RECURRENT = ("LSTM", "GRU", "RNN")
 _LOOPS = ("Loop", "Scan", "SequenceMap")
 _UNROLLED = ("SplitToSequence", "SequenceAt", "ConcatFromSequence", "SequenceConstruct")
@@ -78,8 +80,11 @@ def _understood(source: Source, graph: Graph, asked: _Asked) -> _Run:
     ports = [port for port in graph.ports if port.name not in states]
     choices = [_meanings(port, len(ports)) for port in ports]
     best: tuple[int, str, str] = (-1, "", "has no input")
-    for meanings in itertools.islice(itertools.product(*choices), _TRIES):
-        run = _Run(source, graph=graph, asked=asked, values=ChainMap({}, known))
+    nothing: dict[str, int] = {}
+    waiting = [(meanings, nothing) for meanings in itertools.islice(itertools.product(*choices), _TRIES)][::-1]
+    while waiting:
+        meanings, fixed = waiting.pop()
+        run = _Run(source, graph=graph, asked=asked, values=ChainMap({}, known), fixed=fixed)
         try:
             run.start(ports, meanings, states)
             run.through(graph, run.values)
@@ -87,6 +92,11 @@ def _understood(source: Source, graph: Graph, asked: _Asked) -> _Run:
             return run
         except WeightFileError:
             raise
+        except Baked as found:  # once more with that size
+            name, size = found.args
+            where, reason = run.where, f"needs {size} where the inputs have another size"
+            if name not in fixed and len(fixed) < _SIZES:
+                waiting.append((meanings, {**fixed, name: size}))
         except Refused as refused:
             where, reason = refused.args
         except LrpError as error:
@@ -127,12 +137,14 @@ class _Run(Network):
     graph: Graph = None  # type: ignore[assignment]
     asked: _Asked = None  # type: ignore[assignment]
     values: ChainMap[str, Any] = field(default_factory=ChainMap)
+    fixed: dict[str, int] = field(default_factory=dict)  # sizes that the graph has though inputs leave them open
     done: int = 0  # nodes that were understood
     model: Model = None  # type: ignore[assignment]
 
     def start(self, ports: Sequence[Port], meanings: Sequence[str], states: Mapping[str, Port]) -> None:
         """The inputs, if their axes mean this."""
         self.used = set(self.graph.taken)
+        self.batch = self.fixed.get("N", self.batch)
         for port, axes in zip(ports, meanings, strict=True):
             dims = self.dims(port, axes)
             if "N" in axes and not isinstance(dims[axes.index("N")], Dim):
@@ -149,7 +161,10 @@ class _Run(Network):
                 steps = next((key for key, name in self.stepped.items() if self.sizes[name].steps), None)
                 if steps is None:
                     self.refuse("cannot be the lengths of series where there is none")
-                self.values[port.name] = Spread(sizes([steps]))
+                is_open = isinstance(self.batch, Dim)
+                self.values[port.name] = (
+                    Spread(sizes([steps]), (self.batch,)) if is_open else sizes([steps]).repeat(self.batch)  # type: ignore[arg-type]
+                )
                 self.warnings[
                     f"the input {port.name[:80]!r} is left out, it is taken for the lengths of the series: give each "
                     "series at its own length, without padding"
@@ -163,7 +178,8 @@ class _Run(Network):
     def dims(self, port: Port, axes: str) -> list[Any]:
         """Sizes of the axes; a missing number of features is what the first recurrent layer takes."""
         given: Sequence[Any] = port.dims if port.dims is not None else ("",) * len(axes)
-        named = [n if isinstance(n, int) else Dim.named(n or f"{port.name}.{k}") for k, n in enumerate(given)]
+        names = [n if isinstance(n, int) else n or f"{port.name}.{k}" for k, n in enumerate(given)]
+        named = [n if isinstance(n, int) else self.fixed.get(n) or Dim.named(n) for n in names]
         for k, axis in enumerate(axes):
             if axis == "F" and isinstance(named[k], Dim) and axes.count("F") == 1:
                 weights = [self.values.get(one.inputs[1]) for one in self.graph.nodes if one.op in _RECURRENT]

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.files.onnx_constants import Dim, Spread
+from lrpnumpy.files.onnx_constants import Spread
 from lrpnumpy.files.onnx_flow import Flow, Network
 from lrpnumpy.files.onnx_graph import Node
+from lrpnumpy.files.onnx_sizes import Dim
 from lrpnumpy.layers import GRU, LSTM, RNN, Affine, Bidirectional, Cell, Reverse
 
 _ORDER = {"LSTM": (0, 2, 3, 1), "GRU": (0, 1, 2), "RNN": (0,)}  # where our gates stand in ONNX' i o f c and z r h

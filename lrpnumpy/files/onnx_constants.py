@@ -15,105 +15,17 @@ import numpy as np
 
 from lrpnumpy.checks import WeightFileError
 from lrpnumpy.files.onnx_graph import Node
+from lrpnumpy.files.onnx_sizes import Dim, index_along, sizes
 from lrpnumpy.files.safe import Source
 
-_MOST = 8  # terms and factors of a Dim
 LAST = 2**31 - 1  # from here on the end of a slice means the end of the axis
 
 
-class Dim:
-    """A size that the file does not say: a sum of products of named sizes, such as N T + 2."""
-
-    def __init__(self, terms: dict[tuple[str, ...], int]) -> None:
-        self.terms = terms
-
-    @staticmethod
-    def named(name: str) -> Dim:
-        """A size of its own."""
-        return Dim({(name,): 1})
-
-    @staticmethod
-    def _made(terms: dict[tuple[str, ...], int]) -> Any:
-        """The shortest form: a number where nothing is open."""
-        terms = {key: count for key, count in terms.items() if count}
-        if len(terms) > _MOST or any(len(key) > _MOST or abs(n) > 2**48 for key, n in terms.items()):
-            raise ValueError("a size is too long a formula")
-        return Dim(terms) if any(terms) else terms.get((), 0)
-
-    @staticmethod
-    def _terms(value: Any) -> dict[tuple[str, ...], int]:
-        return value.terms if isinstance(value, Dim) else {(): int(value)}
-
-    def __add__(self, other: Any) -> Any:
-        terms = dict(self.terms)
-        for key, count in self._terms(other).items():
-            terms[key] = terms.get(key, 0) + count
-        return self._made(terms)
-
-    def __mul__(self, other: Any) -> Any:
-        terms: dict[tuple[str, ...], int] = {}
-        for a, m in self.terms.items():
-            for b, n in self._terms(other).items():
-                key = tuple(sorted(a + b))
-                terms[key] = terms.get(key, 0) + m * n
-        return self._made(terms)
-
-    __radd__, __rmul__ = __add__, __mul__
-
-    def __neg__(self) -> Any:
-        return self * -1
-
-    def __sub__(self, other: Any) -> Any:
-        return self + (-other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return -self + other
-
-    def __floordiv__(self, other: Any) -> Any:
-        """Only where nothing is left over."""
-        return _quotient(self, other)
-
-    def __rfloordiv__(self, other: Any) -> Any:
-        return _quotient(other, self)
-
-    __truediv__, __rtruediv__ = __floordiv__, __rfloordiv__
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Dim) and self.terms == other.terms
-
-    def __hash__(self) -> int:
-        return hash(frozenset(self.terms.items()))
-
-    def __repr__(self) -> str:
-        return " + ".join("*".join([str(n), *key]) for key, n in self.terms.items())
-
-
-def _quotient(value: Any, by: Any) -> Any:
-    """value / by, where that is exact and `by` is a single product."""
-    ((factors, count),) = Dim._terms(by).items()
-    terms = {}
-    for key, n in Dim._terms(value).items():
-        left = list(key)
-        for factor in factors:
-            left.remove(factor)  # a ValueError where it is not in there
-        if n % count:
-            raise ValueError("sizes do not divide")
-        terms[tuple(left)] = n // count
-    return Dim._made(terms)
-
-
-def divided(value: Any, by: Any) -> Any:
-    """value / by for sizes; None where it is not a size."""
-    try:
-        return _quotient(value, by)
-    except (ValueError, ZeroDivisionError):
-        return None
-
-
 class Spread(NamedTuple):
-    """An array with axes of open size, which have length 1 here."""
+    """An array with axes of open size, which have length 1 here; `shape` is the true one, where it is known."""
 
     array: np.ndarray
+    shape: tuple[Any, ...] = ()
 
 
 class Unknown(NamedTuple):
@@ -121,15 +33,6 @@ class Unknown(NamedTuple):
 
     where: str
     reason: str
-
-
-def sizes(values: Sequence[Any]) -> np.ndarray:
-    """Sizes as an array, of numbers where all are known."""
-    if any(isinstance(one, Dim) for one in values):
-        out = np.empty(len(values), object)
-        out[:] = list(values)
-        return out
-    return np.array([int(one) for one in values], np.int64)
 
 
 def fold(source: Source, node: Node, values: Sequence[Any]) -> list[Any]:
@@ -141,6 +44,9 @@ def fold(source: Source, node: Node, values: Sequence[Any]) -> list[Any]:
     if node.op not in FOLDED:
         return [Unknown(node.where, "is not supported where it computes constants")] * count
     spread = any(isinstance(one, Spread) for one in values)
+    first = next((one for one in values if isinstance(one, Spread) and one.shape), None)
+    if node.op == "Shape" and first is not None:
+        return [sizes(first.shape[node.attributes.get("start", 0) : node.attributes.get("end")])]
     if spread and node.op in _NOT_SPREAD:
         return [Unknown(node.where, "needs the size of the batch or the number of steps")] * count
     arrays = [one.array if isinstance(one, Spread) else one for one in values]
@@ -151,11 +57,10 @@ def fold(source: Source, node: Node, values: Sequence[Any]) -> list[Any]:
     except Exception as error:
         return [Unknown(node.where, f"cannot be computed ({type(error).__name__})")] * count
     found = made if isinstance(made, list) else [made]
-    return [Spread(_settled(one)) if spread and not isinstance(one, Spread) else _plain(one) for one in found]
-
-
-def _plain(value: Any) -> Any:
-    return value if isinstance(value, Spread) else _settled(value)
+    if not spread:
+        return [one if isinstance(one, Spread) else _settled(one) for one in found]
+    arrays = [_settled(one.array if isinstance(one, Spread) else one) for one in found]
+    return [Spread(one, first.shape if first is not None and one.shape == first.array.shape else ()) for one in arrays]
 
 
 def _settled(array: Any) -> np.ndarray:
@@ -360,8 +265,28 @@ def _clip(fold: _Fold, x: Any, *limits: Any) -> Any:
 
 
 def _range(fold: _Fold, start: Any, stop: Any, step: Any) -> Any:
+    if isinstance(stop.item(), Dim) and start == 0 and step == 1:
+        return Spread(sizes([index_along(stop.item())]), (stop.item(),))
     fold.room(max(0, math.ceil((stop.item() - start.item()) / step.item())))
     return np.arange(start.item(), stop.item(), step.item()).astype(start.dtype)
+
+
+def _top(fold: _Fold, x: Any, k: Any) -> Any:
+    """The largest, and where they are; where the number is open, all are alike and stay in their order."""
+    if x.shape == (1,) and isinstance(k.item(), Dim):
+        return [x, sizes([index_along(k.item())])]
+    order = np.argsort(-x if fold.get("largest", 1) else x, axis=-1, kind="stable")[..., : k.item()]
+    return [np.take_along_axis(x, order, -1), order]
+
+
+def _scattered(fold: _Fold, x: Any, index: Any, updates: Any) -> Any:
+    """The inverse of an order, which is all that exporters write it for."""
+    if index.shape != (1,) or index[0] != updates[0]:
+        order = np.asarray(index, np.int64)
+        if not np.array_equal(np.sort(order), np.arange(len(x))) or not np.array_equal(updates, np.arange(len(x))):
+            raise ValueError("no order")
+        return np.argsort(order)
+    return updates
 
 
 def _product(fold: _Fold, a: Any, b: Any) -> Any:
@@ -391,6 +316,8 @@ FOLDED: dict[str, Function] = {
     "Split": _split,
     "Range": _range,
     "Clip": _clip,
+    "TopK": _top,
+    "ScatterElements": _scattered,
     "MatMul": _product,
     "ReduceProd": _reduced(np.prod),
     "ReduceSum": _reduced(np.sum),

@@ -16,7 +16,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from lrpnumpy.files.onnx_constants import Dim, Spread, Unknown, divided
+from lrpnumpy.files.onnx_constants import Spread, Unknown
+from lrpnumpy.files.onnx_sizes import Dim, product
 from lrpnumpy.files.safe import Source
 from lrpnumpy.layers import Affine, Concat, Dense, Embedding, Flatten, LastRow, Layer, Repeat, Reshape, Size, Slice
 from lrpnumpy.model import Input, Node
@@ -27,6 +28,10 @@ _BLOCKS = 10**6  # numbers of a matrix that is made to act on each of several ro
 
 class Refused(Exception):
     """A node that does something a Model does not have, if the axes mean what is tried at the moment."""
+
+
+class Baked(Exception):
+    """A size that inputs leave open, by name, and the number that the graph has for it all the same."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +108,19 @@ class Network:
             self.refuse(f"must have {what} as constants")
         return value.array if isinstance(value, Spread) else value
 
+    def flow(self, value: Any) -> Flow:
+        """A value of the network, or a refusal."""
+        if not isinstance(value, Flow):
+            self.refuse("must take a value of the network as its first input")
+        return value
+
+    def axis(self, flow: Flow, number: Any) -> int:
+        """An axis counted from 0."""
+        number = int(number)
+        if not -len(flow.axes) <= number < len(flow.axes):
+            self.refuse(f"is about axis {number} of a value with {len(flow.axes)} axes")
+        return number % len(flow.axes)
+
     # ---------------------------------------------------------------------------------------------- what comes in
 
     def port(self, name: str, axes: str, dims: Sequence[int | Dim]) -> Flow:
@@ -114,7 +132,7 @@ class Network:
         if any(isinstance(n, Dim) for n in shape):
             self.where = name[:80]
             self.refuse("must have a known number of features; export the model with it")
-        index = np.arange(_product(shape)).reshape(shape)
+        index = np.arange(product(shape)).reshape(shape)
         steps = dims[axes.index("T")] if "T" in axes else 1
         if key != base or key != name:
             self.notes[f"the input {name[:80]!r} is called {key[:80]!r}"] = None
@@ -156,7 +174,7 @@ class Network:
         """Size of each axis."""
         of_features = iter(flow.index.shape)
         known = {"N": self.batch, "T": flow.steps}
-        return [next(of_features) if axis == "F" else _product([known[one] for one in axis]) for axis in flow.axes]
+        return [next(of_features) if axis == "F" else product([known[one] for one in axis]) for axis in flow.axes]
 
     def check(self, flow: Flow) -> None:
         """See that a layer can take this."""
@@ -376,88 +394,3 @@ class Network:
         except ValueError:
             self.refuse("joins values of different sizes")
         return [self.rows(replace(flow, index=np.broadcast_to(flow.index, shape))) for flow in flows]
-
-    # -------------------------------------------------------------------------------------------------- shapes
-
-    def reshaped(self, flow: Flow, target: Sequence[Any]) -> Flow:
-        """A tensor of the same numbers in the same order, with axes of these sizes."""
-        before = self.shape(flow)
-        wanted = self._resolved(before, list(target))
-        groups = _groups(before, wanted)
-        made: list[tuple[str, int]] | None = None if groups is None else []
-        for ins, outs in groups or ():
-            part = self._regrouped([(flow.axes[k], before[k]) for k in ins], [wanted[k] for k in outs], flow)
-            made = None if part is None or made is None else made + part
-        if made is None:
-            return self.reshaped(self.flattened(flow), wanted)
-        shape = [n for axis, n in made if axis == "F"]
-        return replace(flow, axes=tuple(axis for axis, _ in made), index=flow.index.reshape(shape))
-
-    def _resolved(self, before: list[Any], target: list[Any]) -> list[Any]:
-        """Sizes without -1."""
-        total, known, at = _product(before), _product([n for n in target if n != -1]), [*target].count(-1)
-        if at > 1:
-            self.refuse("has a shape with two open sizes")
-        if at:
-            target[target.index(-1)] = divided(total, known)
-        if (at and None in target) or _product(target) != total:
-            self.refuse(f"makes {_said(target)} of {_said(before)}, which is not supported")
-        return target
-
-    def _regrouped(self, ins: list[tuple[str, Any]], outs: list[Any], flow: Flow) -> list[tuple[str, Any]] | None:
-        """What the axes of one group become; None where the steps must become features first."""
-        kinds = "".join(axis for axis, _ in ins if axis != "F")
-        if kinds == "N" and self.batch == 1 and (not outs or any(n != 1 for n in outs)):
-            kinds = ""  # a batch of one that the graph does away with
-        if not kinds:
-            return [("F", n) for n in outs]
-        if any(n != 1 for axis, n in ins if axis == "F"):
-            return None
-        sizes = {"N": self.batch, "T": flow.steps}
-        names: dict[int, str] = {}
-        for kind in kinds:  # each on its own, or both on one
-            at = max(names, default=-1) + 1
-            names |= next(({k: kind} for k in range(at, len(outs)) if outs[k] == sizes[kind]), {})
-        if len(names) < len(kinds) or any(n != 1 for k, n in enumerate(outs) if k not in names):
-            both = _product([sizes[kind] for kind in kinds])
-            names = next(({k: kinds} for k, n in enumerate(outs) if n == both), {})
-        return [(names.get(k, "F"), n) for k, n in enumerate(outs)] if names else None
-
-
-def _product(values: Sequence[Any]) -> Any:
-    out: Any = 1
-    for one in values:
-        out = one * out
-    return out
-
-
-def _said(sizes: Sequence[Any]) -> str:
-    return f"({', '.join(map(str, sizes))})"
-
-
-def _groups(before: Sequence[Any], after: Sequence[Any]) -> list[tuple[list[int], list[int]]] | None:
-    """Which axes before become which after: the shortest runs with equal products."""
-    groups: list[tuple[list[int], list[int]]] = []
-    i = j = 0
-    while i < len(before) and j < len(after):
-        ins, outs = [i], [j]
-        product_in, product_out = before[i], after[j]
-        i, j = i + 1, j + 1
-        while product_in != product_out:
-            if divided(product_out, product_in) is not None and i < len(before):
-                ins.append(i)
-                product_in, i = product_in * before[i], i + 1
-            elif divided(product_in, product_out) is not None and j < len(after):
-                outs.append(j)
-                product_out, j = product_out * after[j], j + 1
-            elif i < len(before) and j < len(after):
-                ins.append(i)
-                product_in, i = product_in * before[i], i + 1
-            else:
-                return None
-        groups.append((ins, outs))
-    if not groups:
-        return [(list(range(len(before))), list(range(len(after))))]
-    groups[-1][0].extend(range(i, len(before)))
-    groups[-1][1].extend(range(j, len(after)))
-    return groups

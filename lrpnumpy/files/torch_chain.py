@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import combinations, permutations
+from itertools import combinations, islice, permutations
 from typing import Any, NamedTuple
 
 from lrpnumpy.activations import ACTIVATIONS
@@ -120,7 +120,7 @@ class Chain:
             return list(found[0])
         if len(modules) > _MOST:
             raise self.source.error("", f"has {len(modules)} modules whose order is not clear{_advice(modules)}")
-        found = found or [chain for order in permutations(modules) for chain in fitting(list(order))]
+        found = found or list(islice((chain for order in permutations(modules) for chain in fitting(list(order))), 2))
         if len(found) != 1:
             many = "more than one order" if found else "no order"
             raise self.source.error("", f"has modules whose shapes fit in {many}{_advice(modules)}")
@@ -132,6 +132,7 @@ class Chain:
         assert self.entries is not None
         steps: list[Step] = []
         for name, settings in self.entries:
+            self.source.budget.visit("layers", len(modules))
             module = called(name, modules)
             part = called(name, self.described.parts) if self.described else None
             if module is not None:

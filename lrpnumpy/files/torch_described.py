@@ -44,15 +44,16 @@ class _Sequences:
         for sequence in self.described.sequences:
             for k, name in enumerate(sequence):
                 if name in self.weighted and name not in self.own:
-                    self.following(name, sequence[k + 1 :])
+                    self.following(name, sequence, k + 1)
         self.probability()
         self.ask()
         return self.after
 
-    def following(self, name: str, following: list[str]) -> None:
+    def following(self, name: str, sequence: list[str], start: int) -> None:
         """What stands between a module and the next one of an nn.Sequential."""
-        until = next((n for n, other in enumerate(following) if other in self.weighted), None)
-        between = [part for other in following[:until] if (part := self.described.part(other))]
+        until = next((n for n in range(start, len(sequence)) if sequence[n] in self.weighted), None)
+        between = [part for other in sequence[start:until] if (part := self.described.part(other))]
+        self.source.budget.visit(name, len(between))
         found = [self.works[part.name] for part in between if part.name in self.works]
         plain = [part for part in between if part.is_nothing or part.probability or part.activation == "linear"]
         odd = [part for part in between if part.name not in self.works and part not in plain]
@@ -82,20 +83,20 @@ class _Sequences:
 
     def ask(self) -> None:
         """Ask for what is still open."""
-        foreign = [p for p in self.described.parts if p.name not in self.weighted | self.own and not self.harmless(p)]
-        unknown = [module for module in self.asked.inner if module.name not in self.after]
+        placed = self.weighted | self.own
+        foreign = [part for part in self.described.parts if part.name not in placed and not self.harmless(part)]
+        unknown = {module.name for module in self.asked.inner if module.name not in self.after}
         if not unknown and (self.asked.placed or not (self.open_parts or foreign)):
             return
         parts = [] if self.asked.placed else [*self.open_parts.values(), *foreign]
         shown = ", ".join(f"{part.name} ({part.kind})" for part in parts[:10])
-        names = {m.name: f"'{m.name}'" + (", 'relu'" if m in unknown and not parts else "") for m in self.asked.modules}
-        example = ", ".join(
-            names.get(p.name, f"'{p.name}'") for p in self.described.parts if p in parts or p.name in names
-        )
+        opened = {part.name for part in parts}
+        names = [part.name for part in self.described.parts if part.name in self.weighted or part.name in opened]
+        example = ", ".join(f"'{name}'" + (", 'relu'" if name in unknown and not parts else "") for name in names[:50])
         has = (
             f"has {shown}, and does not say where they are applied"
             if parts
-            else f"does not say which activations stand after {', '.join(m.name for m in unknown)}"
+            else f"does not say which activations stand after {', '.join(name for name in names if name in unknown)}"
         )
         raise self.source.error(
             "",

@@ -73,7 +73,7 @@ class Build:
         embedding, parts = None, list[Layer | str]()  # layers, and "repeat" between them
         for step in steps:
             if isinstance(step, str):
-                parts.append(self.activation(parts, step))
+                parts += [] if step == "linear" else [self.activation(parts, step)]
             elif isinstance(step, Word):
                 parts.append("repeat" if step.name == "repeat" else self.pool(step))
             elif isinstance(step, Attention):

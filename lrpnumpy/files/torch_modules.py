@@ -137,6 +137,7 @@ def _chosen(source: Source, modules: list[Module], said: list[Entry], notes: lis
     chosen: list[Module] = []
     used: set[str] = set()
     for entry in said:
+        source.budget.visit("layers", len(modules))
         if set(GATES) <= set(entry.settings):
             chosen.append(_of_gates(source, entry, modules))
             used |= {str(entry.settings[gate]) for gate in GATES}
@@ -250,9 +251,10 @@ def _of_gates(source: Source, entry: Entry, modules: list[Module]) -> Module:
 def gates_advice(source: Source, names: list[str]) -> str | None:
     """What to say of a file without recurrent modules that has four Linear modules which may be an LSTM's gates."""
     prefixes = [name.removesuffix(".weight") for name in names if name.endswith(".weight")]
-    shapes = {prefix: source.shape(f"{prefix}.weight") for prefix in prefixes}
-    for shape in shapes.values():
-        alike = [prefix for prefix in prefixes if shapes[prefix] == shape]
+    groups: dict[tuple[int, ...], list[str]] = {}
+    for prefix in prefixes:
+        groups.setdefault(source.shape(f"{prefix}.weight"), []).append(prefix)
+    for shape, alike in groups.items():
         if len(alike) != 4 or len(shape) != 2 or shape[1] <= shape[0]:
             continue
         letters = {

@@ -13,7 +13,7 @@ from typing import Any
 
 from lrpnumpy.files.safe import Source
 
-MAX_YAML = 2**20  # bytes of a YAML text
+MAX_YAML = 2**19  # bytes of a YAML text
 _DIGITS = 40  # of one number
 _INTEGER = re.compile(r"[-+]?[0-9]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")

@@ -23,6 +23,9 @@ METHODS: dict[str, Method] = {
 }
 
 
+COSTLY = ("shapley",)  # whose cost doubles with every player: left out where nobody names the methods
+
+
 def methods() -> tuple[Method, ...]:
     """All methods: name, one-line description, cost in T, what is conserved, reference, options."""
     return tuple(METHODS.values())

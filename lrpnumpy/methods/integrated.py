@@ -9,6 +9,7 @@ them: expected gradients (Erion et al. 2021).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -16,14 +17,14 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy.checks import LrpError, whole
-from lrpnumpy.methods.base import Columns, Method, Question, Request, number, option
+from lrpnumpy.methods.base import Columns, Method, Question, Request, keep_nothing, number, option
 from lrpnumpy.methods.reference import ReferenceOptions, finished, reference_scores
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Batch, Packed, at_once
 from lrpnumpy.passes import backward, forward
 from lrpnumpy.rules import GRADIENT
 
-FEWEST, MOST = 4, 256  # nodes
+MOST = 256  # nodes
 GAPS = {4: 1e-3, 8: 1e-6}  # by the bytes of a number
 
 
@@ -64,6 +65,11 @@ def gauss(count: int) -> tuple[np.ndarray, np.ndarray]:
     """Nodes and weights of Gauss' rule with so many nodes on the line from 0 to 1."""
     nodes, weights = np.polynomial.legendre.leggauss(count)
     return (nodes + 1) / 2, weights / 2
+
+
+def first_nodes(gap: float) -> int:
+    """With how many nodes to begin: where all is smooth, each gives about one more digit."""
+    return min(MOST, max(4, 3 + math.ceil(-math.log10(gap)))) if gap > 0 else MOST
 
 
 Rows = dict[str, np.ndarray]
@@ -116,16 +122,21 @@ def _refined(
     trace, options = question.trace, question.request.options
     starts = [question.sent_back(np.ones_like(question.scores), targets) for targets in wanted]
     scores = [[question.combined(f, targets) for f in (question.scores, of_reference)] for targets in wanted]
-    count = options.nodes or FEWEST
+    gap = options.most_gap(question.scores.dtype)
+    count = options.nodes or first_nodes(gap)
     found = integrals(trace.model, trace.inputs, x0, starts, count)
     while options.nodes is None and count < MOST:
         missed = np.zeros(len(question.scores), bool)
         for (f, f0), rows in zip(scores, found, strict=True):
-            got = sum(trace.inputs[name].batch.sums(one.sum(axis=1)) for name, one in rows.items())
-            missed |= ~(abs(f - f0 - got) <= options.most_gap(f.dtype) * np.maximum(abs(f), abs(f0)))
+            got, size = (
+                sum(trace.inputs[name].batch.sums(part(one).sum(axis=1)) for name, one in rows.items())
+                for part in (np.asarray, abs)
+            )
+            rounding = 4 * np.finfo(f.dtype).eps * size  # what more nodes would not change
+            missed |= ~(abs(f - f0 - got) <= np.maximum(gap * np.maximum(abs(f), abs(f0)), rounding))
         if not missed.any():
             break
-        count *= 2
+        count = min(2 * count, MOST)
         some = {name: missed[x.batch.owner] for name, x in trace.inputs.items()}
         again = integrals(
             trace.model,
@@ -158,7 +169,7 @@ METHODS = (
         reference="Sundararajan et al. 2017",
         kind="reference",
         options=IntegratedOptions,
-        keep=lambda request: None,
+        keep=keep_nothing,
         run=run,
         advice=_advice,
     ),

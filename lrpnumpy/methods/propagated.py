@@ -95,6 +95,10 @@ def _ledger(question: Question, inputs: np.ndarray, passed: Passed) -> dict[str,
     }
 
 
+def _advice(request: Request) -> str:
+    return f"try a larger eps than {request.options.eps:g}, or another rule"
+
+
 def lrp(name: str, description: str, reference: str, rule: Rule) -> Method:
     """LRP by a product rule as a method."""
     return Method(
@@ -109,7 +113,7 @@ def lrp(name: str, description: str, reference: str, rule: Rule) -> Method:
         options=LrpOptions,
         keep=propagation,
         run=run,
-        advice=lambda request: f"try a larger eps than {request.options.eps:g}, or another rule",
+        advice=_advice,
     )
 
 

@@ -97,7 +97,7 @@ def references(model: Model, value: Any, data: Any = None) -> References:
         said.append(one if isinstance(one, str) else _digest(arrays.values()))
     if len(said) > 3:
         said = [f"{len(said)} references, {_digest(array for one in each for array in one.values())}"]
-    return References(said[0] if len(said) == 1 else said, tuple(each))
+    return References(said if len(each) > 1 else said[0], tuple(each))
 
 
 def _is_several(value: Any) -> bool:

@@ -19,7 +19,7 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, whole
 from lrpnumpy.encode import Encoded
-from lrpnumpy.methods.base import Columns, Method, Question, Request, option
+from lrpnumpy.methods.base import Columns, Method, Question, Request, keep_nothing, option
 from lrpnumpy.methods.reference import ReferenceOptions, finished
 from lrpnumpy.methods.shapley_tree import has_states, scores_by_states
 from lrpnumpy.model import Model
@@ -83,11 +83,11 @@ def settled(request: Request, model: Model, encoded: Sequence[Encoded]) -> Reque
             raise LrpError(f"players must be spans of the {one.steps} steps of sequence {k}, got one up to {stop}.")
         sizes = {name: one.steps if name == model.main else one.others[name].steps for name in model.ports}  # type: ignore[index]
         of = players_of(model, sizes, options.players)
-        _check_cost(model, of, one.steps, request.step, k)
+        _check_cost(model, of, one.steps, k)
     return request._replace(options=options)
 
 
-def _check_cost(model: Model, of: Of, steps: int, step: int, k: int) -> None:
+def _check_cost(model: Model, of: Of, steps: int, k: int) -> None:
     P = _count(of)
     shares = is_tree(model, of)
     each = 2 * steps / P if shares else steps  # steps of a coalition that no other one shares
@@ -217,7 +217,7 @@ METHODS = (
         reference="Shapley 1953",
         kind="reference",
         options=ShapleyOptions,
-        keep=lambda request: None,
+        keep=keep_nothing,
         run=run,
         settle=settled,
     ),

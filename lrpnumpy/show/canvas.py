@@ -16,17 +16,15 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from lrpnumpy.result import Explanation
-from lrpnumpy.show.color import BLUE, RED, ink
+from lrpnumpy.show.color import BLUE, RED, ink, limit
+from lrpnumpy.show.parts import short, stamps_of, step_unit
 
 FONT = 10  # points of titles; everything else is smaller
-NAME = 28  # a longer name is cut
-COLUMNS = 400  # more steps than this share columns of a map
 TICKS = 6  # of an axis of steps, at the most
 GAP, BETWEEN = 0.14, 0.6  # inches between axes of one group, and between groups
 POSITIVE, NEGATIVE = (tuple(v / 255 for v in color) for color in (RED, BLUE))
 # Low and high values of a feature: colours that are not those of relevance, and visible on white and on black.
 VALUE_MAP = LinearSegmentedColormap.from_list("value", ["#0a9396", "#9d9d9d", "#ee7f00"])
-UNITS = {1: "second", 60: "minute", 3600: "hour", 86_400: "day", 7 * 86_400: "week"}  # by their seconds
 
 
 class Picture(Figure):
@@ -107,15 +105,11 @@ def _ground(ax: Axes) -> tuple[float, float, float]:
 class Scale(Normalize):
     """Colour limits that have 0 in the middle, and end where a few large cells do not hide the rest.
 
-    That is the 99th percentile of all magnitudes, but not less than a tenth of the largest. The colour bar then has
-    arrows and names the largest.
+    See `color.limit`. The colour bar then has arrows and names the largest.
     """
 
     def __init__(self, *arrays: np.ndarray) -> None:
-        sizes = np.abs(np.concatenate([[0.0], *(np.ravel(array) for array in arrays)]))
-        sizes = sizes[np.isfinite(sizes)]
-        self.largest = float(sizes.max())
-        end = max(float(np.quantile(sizes, 0.99)), self.largest / 10) or 1.0
+        end, self.largest = limit(*arrays)
         super().__init__(-end, end)
 
 
@@ -127,7 +121,7 @@ def color_scale(ax: Axes, image: Any, place: tuple[float, float, float, float], 
     bar = figure_of(ax).colorbar(image, cax=ax.inset_axes(place), extend=extend)
     bar.set_label(label, fontsize=FONT - 2, parse_math=False)
     bar.ax.tick_params(labelsize=FONT - 2)
-    bar.outline.set_visible(False)  # type: ignore[operator]
+    bar.outline.set_visible(False)
 
 
 def set_title(ax: Axes, text: str) -> None:
@@ -135,12 +129,6 @@ def set_title(ax: Axes, text: str) -> None:
     inches = ax.get_window_extent().width / figure_of(ax).dpi
     lines = textwrap.wrap(text, max(24, int(inches * 72 / (0.56 * FONT))))
     ax.set_title("\n".join(lines), loc="left", fontsize=FONT, parse_math=False)
-
-
-def short(name: Any, most: int = NAME) -> str:
-    """A name on one line, cut where it is too long."""
-    text = " ".join(str(name).split()) or str(name)
-    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def name_rows(ax: Axes, names: Sequence[Any], size: float = FONT - 2) -> None:
@@ -159,30 +147,6 @@ def subject(e: Explanation) -> str:
     return unit_label(short(name), e)
 
 
-def grouped(values: np.ndarray, most: int = COLUMNS) -> tuple[np.ndarray, int]:
-    """Rows (T, D) summed in groups of equal size, so that there are at most so many; and the size."""
-    size = -(-len(values) // most)
-    if size == 1:
-        return values, 1
-    return np.add.reduceat(values, np.arange(0, len(values), size), axis=0), size
-
-
-def step_unit(labels: Any) -> str:
-    """What a step is: "day" where the labels are dates a day apart, "step" where nothing is known."""
-    stamps = _stamps(labels)
-    if stamps is None or len(stamps) < 2:
-        return "step"
-    seconds = np.diff(stamps.astype("M8[s]")).astype(np.int64)
-    return UNITS.get(int(seconds[0]), "step") if (seconds == seconds[0]).all() else "step"
-
-
-def _stamps(labels: Any) -> np.ndarray | None:
-    """Labels as increasing dates, where they are."""
-    found = np.asarray(labels) if labels is not None else np.empty(0)
-    is_dates = found.dtype.kind == "M" and not np.isnat(found).any() and (np.diff(found) > np.timedelta64(0)).all()
-    return found if is_dates else None
-
-
 def _written(ticks: np.ndarray) -> list[str]:
     """Dates as text, no longer than they need to be: years, months, days, or minutes."""
     exact = np.array([np.datetime64(stamp.replace(tzinfo=None), "s") for stamp in dates.num2date(ticks)])
@@ -193,7 +157,7 @@ def _written(ticks: np.ndarray) -> list[str]:
 def mark_steps(ax: Axes, labels: Any, T: int, group: int = 1) -> None:
     """The axis of x is one of T steps: dates, labels or numbers stand at some of them, and it says what a step is."""
     ax.set_xlim(-0.5, T - 0.5)
-    unit, stamps = step_unit(labels), _stamps(labels)
+    unit, stamps = step_unit(labels), stamps_of(labels)
     says = "" if stamps is not None else unit
     if stamps is not None and T > 1:
         numbers = dates.date2num(stamps)

@@ -14,7 +14,8 @@ from lrpnumpy.encode import encode
 from lrpnumpy.model import Model
 from lrpnumpy.predict import trace
 from lrpnumpy.result import InputPart, shown_steps
-from lrpnumpy.show.canvas import FONT, axes_for, figure_of, mark_steps, set_title, short, stack, stacked_height
+from lrpnumpy.show.canvas import FONT, axes_for, figure_of, mark_steps, set_title, stack, stacked_height
+from lrpnumpy.show.parts import short
 
 UNITS = 3  # so many are drawn where none are named
 SIGNALS = 5  # of the input

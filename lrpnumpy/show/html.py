@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 from html import escape
+from typing import Any
 
 from lrpnumpy.result import Comparison, Explanation, Ledger, ReferenceLedger
+from lrpnumpy.show import svg
 from lrpnumpy.show.color import BLUE, RED, scaled
-from lrpnumpy.show.numbers import map_of
-from lrpnumpy.show.parts import condensed, shown
+from lrpnumpy.show.parts import condensed
 from lrpnumpy.show.terminal import legend, title
-
-COLUMNS = 120  # of a series; more steps than that share them
 
 # The colour is an alpha over the page's own background, so that a page reads the same in light and in dark.
 STYLE = """
@@ -23,22 +23,15 @@ STYLE = """
 .lrp table { border-collapse: collapse; font-size: .9rem; line-height: 1.5 }
 .lrp td, .lrp th { padding: .1rem .7rem; text-align: right }
 .lrp td:first-child, .lrp th:first-child { text-align: left }
-.lrp .map { width: 100% }
-.lrp .map td { padding: 0; height: 1.2em }
-.lrp .map td:last-child { padding-left: .7rem; width: 5rem }
-.lrp .map .ends span { float: left; font-size: .85rem; opacity: .75 }
-.lrp .map .ends span + span { float: right }
+.lrp .series { display: block; width: 100%; max-width: 54rem; margin: .3rem 0 .6rem }
 .lrp .ledger { display: flex; height: 1.1rem; max-width: 30rem; border-radius: .25em; overflow: hidden }
 """.strip()
 
 
-def _background(share: float) -> str:
-    r, g, b = RED if share >= 0 else BLUE
-    return f"background:rgba({r},{g},{b},{0.85 * abs(share):.3f})" if share else ""
-
-
 def _span(word: str, share: float, value: float) -> str:
-    style = _background(share) + (";color:#fff" if abs(share) > 0.6 else "")
+    r, g, b = RED if share >= 0 else BLUE
+    style = f"background:rgba({r},{g},{b},{0.85 * abs(share):.3f})" if share else ""
+    style += ";color:#fff" if abs(share) > 0.6 else ""
     return f'<span style="{style}" title="{escape(word)}: {value:+.4g}">{escape(word)}</span>'
 
 
@@ -50,32 +43,10 @@ def sentence(e: Explanation) -> str:
     return f'<div class="sentence" dir="auto">{" ".join(words)}</div>'
 
 
-def series(e: Explanation) -> str:
-    """A numeric series as a table: a row a feature, a cell a step or several, its relevance at the end."""
-    part = shown(e, "series")[0]
-    found, steps = map_of(part, COLUMNS), e.step_names
-    rows = []
-    for k, name in enumerate(found.features):
-        cells = []
-        for j, share in enumerate(found.shares[k]):
-            first, last = j * found.group, min((j + 1) * found.group, len(e)) - 1
-            when = steps[first] if first == last else f"{steps[first]} to {steps[last]}"
-            value = "" if found.values is None else f" {found.values[k, j]:.4g}"
-            says = escape(f"{when}: {name}{value}, relevance {found.relevance[k, j]:+.4g}")
-            cells.append(f'<td style="{_background(float(share))}" title="{says}"></td>')
-        rows.append(f"<tr><th>{escape(name)}</th>{''.join(cells)}<td>{found.total[k]:+.4g}</td></tr>")
-    K = found.relevance.shape[1]
-    ends = f'<th></th><td colspan="{K}"><span>{escape(steps[0])}</span><span>{escape(steps[-1])}</span></td><td></td>'
-    note = f"each cell is the sum of {found.group} steps" if found.group > 1 else ""
-    note += f"; {found.left_out} features of less relevance are left out" if found.left_out else ""
-    said = f'<div class="note">{note.lstrip("; ")}</div>' if note else ""
-    return f'<table class="map">{"".join(rows)}<tr class="ends">{ends}</tr></table>{said}'
-
-
 def _input(e: Explanation) -> str:
-    """One input: words on their colours, a series as a table."""
+    """One input: words, or the features of one step, on their colours; a series as a map."""
     e = e.by_feature()
-    return sentence(e) if e.tokens else series(e)
+    return sentence(e) if e.tokens else svg.series(e)
 
 
 LEDGER_COLORS = ("#d62828", "#8d99ae", "#e9c46a", "#2a9d8f")
@@ -122,10 +93,23 @@ def comparison_fragment(comparison: Comparison) -> str:
     return f'<style>{STYLE}</style><div class="lrp"><div class="head">{head}</div>{rows}{_note(every[0])}</div>'
 
 
-def page(items: Explanation | Comparison | Sequence[Explanation | Comparison], heading: str = "Explanation") -> str:
-    """A whole, self-contained HTML page."""
-    every = [items] if isinstance(items, (Explanation, Comparison)) else list(items)
-    body = "".join(comparison_fragment(item) if isinstance(item, Comparison) else fragment(item) for item in every)
+def picture(figure: Any) -> str:
+    """A figure of `lrp.plot` for a page."""
+    data = base64.b64encode(figure._repr_png_()).decode()
+    titles = "; ".join(filter(None, (axes.get_title(loc="left") for axes in figure.axes)))
+    return f'<img alt="{escape(titles)}" src="data:image/png;base64,{data}" style="max-width:100%">'
+
+
+def _piece(item: Any) -> str:
+    if isinstance(item, Comparison):
+        return comparison_fragment(item)
+    return fragment(item) if isinstance(item, Explanation) else picture(item)
+
+
+def page(items: Any, heading: str = "Explanation") -> str:
+    """A whole, self-contained HTML page: explanations, comparisons and figures of `lrp.plot`, one or several."""
+    every = items if isinstance(items, Sequence) and not isinstance(items, Comparison) else [items]
+    body = "".join(map(_piece, every))
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'

@@ -1,13 +1,14 @@
-"""Pictures of how far back relevance lies: a memory curve over many explanations, a map of horizons and lags."""
+"""Pictures of how far back relevance lies: a memory curve, and maps of horizons or predictions and lags."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from lrpnumpy.checks import LrpError
 from lrpnumpy.result import Explanation
@@ -17,29 +18,30 @@ from lrpnumpy.show.canvas import (
     axes_for,
     color_scale,
     figure_of,
-    grouped,
     line_color,
     relevance_map,
     set_title,
-    short,
-    step_unit,
     unit_label,
 )
-from lrpnumpy.show.cohorts import COLORS, Z95, groups_of, headline, legend, mean_and_error
-from lrpnumpy.show.parts import of_one_class
+from lrpnumpy.show.cohorts import COLORS, Z95, Cohorts, legend, mean_and_error, predicted_at
+from lrpnumpy.show.parts import grouped, short, step_unit
+
+ROWS = 200  # of a map of predictions
 
 
 def memory(
-    many: Iterable[Explanation], by: Sequence[Any] | None = None, ax: Axes | None = None, width: float = 8.0
+    many: Iterable[Explanation], by: str | Sequence[Any] | None = None, ax: Axes | None = None, width: float = 8.0
 ) -> Figure:
     """How far back relevance lies: its magnitude at each lag before the prediction, over many explanations.
 
     The line is the mean, the bands hold the middle half and the middle nine tenths, and a mark says within how many
-    steps of the prediction half of it lies. With `by`, one label for each explanation (season, cohort, true class),
-    there is a line for each group, with its 95 % interval.
+    steps of the prediction half of it lies. Where the mean falls below a thirtieth of its largest value, the axis is
+    logarithmic. With `by` there is a line for each group, with its 95 % interval: "class" is that explained, "year",
+    "season" and "month" are those of the prediction, and a list has one label for each explanation.
     """
-    lags, first, count, same = _by_lag(many)
-    groups = groups_of(by, count, "memory")
+    cohorts = Cohorts(many, "memory")
+    lags = _by_lag(cohorts, _magnitude)
+    groups, first = cohorts.groups(by), cohorts.first
     ax = axes_for(ax, width, 3.4)
     ink, unit = line_color(ax), step_unit(first.labels)
     steps = np.arange(lags.shape[1])
@@ -55,18 +57,22 @@ def memory(
             ax.plot(steps, mean, color="C0", label="mean")
             ax.axvline(half, color=ink, linestyle="--", linewidth=1, label=says)
         else:
-            color = f"C{k % COLORS}"
+            color = COLORS[k]
             ax.fill_between(steps, mean - Z95 * error, mean + Z95 * error, color=color, alpha=0.25, linewidth=0)
             ax.plot(steps, mean, color=color, label=f"{short(name)} ({len(some)}): {says}")
             ax.axvline(half, color=color, linestyle="--", linewidth=1)
     ax.set_xlim(0, max(1, len(steps) - 1))
-    ax.set_ylim(bottom=0)
+    _set_height(ax, *(mean_and_error(lags[rows])[0] for rows in groups.values()))
     legend(ax)
     ax.set_xlabel(f"{unit}s before the prediction", fontsize=FONT - 2)
-    ax.set_ylabel(unit_label("|relevance|", first), fontsize=FONT - 2, parse_math=False)
+    ax.set_ylabel(
+        unit_label("|relevance|, summed over features" if first.variables is not None else "|relevance|", first),
+        fontsize=FONT - 2,
+        parse_math=False,
+    )
     ax.tick_params(labelsize=FONT - 2)
     ax.spines[["top", "right"]].set_visible(False)
-    set_title(ax, headline("relevance by lag", first, count, same))
+    set_title(ax, cohorts.headline("relevance by lag"))
     return figure_of(ax)
 
 
@@ -90,43 +96,65 @@ def horizons(items: Explanation | Iterable[Explanation], ax: Axes | None = None,
         first, count = first or e, count + 1
     if first is None:
         raise LrpError("horizons must get at least one explanation, got none.")
-    table /= count
-    C, T = table.shape
-    ax = axes_for(ax, width, 1.2 + min(6.0, 0.25 * C + 0.4))
-    unit = step_unit(first.labels)
-    cells, group = grouped(table.T)
-    image = ax.imshow(
-        cells.T, cmap=relevance_map(ax), norm=Scale(cells), aspect="auto", interpolation="nearest",
-        extent=(-0.5, len(cells) * group - 0.5, C - 0.5, -0.5),
-    )  # fmt: skip
-    shown_rows = range(0, C, -(-C // 25))
-    names = [short(first.classes[c]) if first.classes else str(c + 1) for c in shown_rows]
-    ax.set_yticks(shown_rows, names, fontsize=FONT - 2, parse_math=False)
-    ax.set_xlim(T - 0.5, -0.5)  # time goes to the right
-    ax.tick_params(axis="x", labelsize=FONT - 2)
-    ax.set_ylabel("output" if first.classes else "horizon", fontsize=FONT - 2)
-    note = "" if group == 1 else f"   (each column is the sum of {group} {unit}s)"
-    ax.set_xlabel(f"{unit}s before the last one{note}", fontsize=FONT - 2)
-    color_scale(ax, image, (1.02, 0.0, 0.014, 1.0), unit_label("relevance", first))
+    names = [first.classes[c] if first.classes else str(c + 1) for c in range(len(table))]
     mean = "" if count == 1 else f", mean of {count} explanations"
+    ax = axes_for(ax, width, 1.2 + min(6.0, 0.25 * len(table) + 0.4))
+    _lag_map(ax, table / count, names, first, "the last one")
+    ax.set_ylabel("output" if first.classes else "horizon", fontsize=FONT - 2)
     set_title(ax, f"{first.method}: relevance by horizon and lag{mean}")
     return figure_of(ax)
 
 
-def _by_lag(many: Iterable[Explanation]) -> tuple[np.ndarray, Explanation, int, bool]:
-    """|relevance| by lag (N, longest), NaN beyond the first step of each; the first explanation; whether one target."""
-    found, targets, first = [], set(), None
-    for e in many:
-        step = (of_one_class(e, "memory").options or {}).get("step", -1)  # that of the prediction
-        found.append(np.abs(e.relevance[: range(len(e))[step] + 1][::-1]))
-        targets.add(e.target)
-        first = first or e
-    if first is None:
-        raise LrpError("memory must get at least one explanation, got none.")
+def predictions(many: Iterable[Explanation], ax: Axes | None = None, width: float = 8.0) -> Figure:
+    """A map of prediction and lag: which of the steps before it each prediction goes back to.
+
+    `many` are the windows of a series (`explain_windows`), or the predictions of every step (step="all"), in their
+    order. With more than 200 of them a row is the mean of several, which the picture says.
+    """
+    every = [*(cohorts := Cohorts(many, "predictions"))]
+    lags = _by_lag(every, lambda e: e.relevance)
+    names = [e.shown(predicted_at(e)) for e in every]
+    sums, group = grouped(np.nan_to_num(lags), ROWS)
+    counts = np.minimum(group, len(every) - group * np.arange(len(sums)))
+    ax = axes_for(ax, width, 1.4 + min(4.0, 0.15 * len(sums) + 0.3))
+    _lag_map(ax, sums / counts[:, None], names[::group], every[0], "the prediction")
+    rows = "prediction" if group == 1 else f"predictions, a row is the mean of {group}"
+    ax.set_ylabel(rows, fontsize=FONT - 2)
+    set_title(ax, cohorts.headline("relevance by prediction and lag"))
+    return figure_of(ax)
+
+
+def _lag_map(ax: Axes, table: np.ndarray, names: Sequence[str], first: Explanation, end: str) -> None:
+    """A map of rows and lags (rows, T), with the steps closest to the end at the right."""
+    count, T = table.shape
+    unit = step_unit(first.labels)
+    cells, group = grouped(table.T)
+    image = ax.imshow(
+        cells.T, cmap=relevance_map(ax), norm=Scale(cells), aspect="auto", interpolation="nearest",
+        extent=(-0.5, len(cells) * group - 0.5, count - 0.5, -0.5),
+    )  # fmt: skip
+    shown_rows = range(0, count, -(-count // 25))
+    ax.set_yticks(shown_rows, [short(names[k]) for k in shown_rows], fontsize=FONT - 2, parse_math=False)
+    ax.set_xlim(T - 0.5, -0.5)  # time goes to the right
+    ax.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+    ax.tick_params(axis="x", labelsize=FONT - 2)
+    note = "" if group == 1 else f"   (each column is the sum of {group} {unit}s)"
+    ax.set_xlabel(f"{unit}s before {end}{note}", fontsize=FONT - 2)
+    color_scale(ax, image, (1.02, 0.0, 0.014, 1.0), unit_label("relevance", first))
+
+
+def _by_lag(many: Iterable[Explanation], rows: Callable[[Explanation], np.ndarray]) -> np.ndarray:
+    """Rows by lag (N, longest), NaN beyond the first step of each; `rows` gives one number for each step."""
+    found = [rows(e)[predicted_at(e) :: -1] for e in many]
     lags = np.full((len(found), max(map(len, found))), np.nan)
     for row, one in zip(lags, found, strict=True):
         row[: len(one)] = one
-    return lags, first, len(found), len(targets) == 1
+    return lags
+
+
+def _magnitude(e: Explanation) -> np.ndarray:
+    """|relevance| of each step, that of its features summed where they have one each."""
+    return np.abs(e.relevance) if e.variables is None else np.abs(e.variables).sum(axis=1)
 
 
 def _quantiles(rows: np.ndarray, shares: list[float]) -> np.ndarray:
@@ -135,6 +163,16 @@ def _quantiles(rows: np.ndarray, shares: list[float]) -> np.ndarray:
         return np.quantile(rows, shares, axis=0)
     columns = [column[np.isfinite(column)] for column in rows.T]
     return np.array([np.quantile(column, shares) if len(column) else [0.0] * len(shares) for column in columns]).T
+
+
+def _set_height(ax: Axes, *means: np.ndarray) -> None:
+    """Limits of the axis of y: from 0, or logarithmic where curves fall so far that their end could not be seen."""
+    low, high = min(mean.min() for mean in means), max(mean.max() for mean in means)
+    if low > high / 30 or high == 0:
+        ax.set_ylim(bottom=0)
+        return
+    ax.set_yscale("log", nonpositive="clip")
+    ax.set_ylim(bottom=max(low / 3, high / 1e4))
 
 
 def _half(mean: np.ndarray) -> int:

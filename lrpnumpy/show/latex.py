@@ -1,14 +1,17 @@
-"""Explanations as LaTeX: words in coloured boxes, for a paper."""
+"""Explanations as LaTeX, for a paper: words in coloured boxes, series as coloured strips."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
 from lrpnumpy.result import Comparison, Explanation
 from lrpnumpy.show.color import ink, rgb, scaled
-from lrpnumpy.show.parts import condensed
+from lrpnumpy.show.numbers import map_of
+from lrpnumpy.show.parts import condensed, shown, step_unit
 from lrpnumpy.show.terminal import title
 
+STRIP = 120  # columns of a series; more steps than that share them
 PREAMBLE = r"\usepackage{xcolor}"
 SPECIAL = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
@@ -32,16 +35,42 @@ def sentence(e: Explanation) -> str:
     return "{\\setlength{\\fboxsep}{1pt}%\n" + "%\n ".join(words) + "}"
 
 
+def series(e: Explanation) -> str:
+    """The main input as a tabular: a strip of colours for each feature, and the sum of its relevance."""
+    part = shown(e, "series")[0]
+    found = map_of(part, STRIP)
+    lines = []
+    for name, row, total in zip(found.features, found.shares.tolist(), found.total, strict=True):
+        runs = [(color, len(list(some))) for color, some in groupby(map(rgb, row))]  # neighbours of one colour
+        strip = "".join(
+            rf"\textcolor[RGB]{{{','.join(map(str, color))}}}{{\rule{{{2 * count}pt}}{{8pt}}}}" for color, count in runs
+        )
+        lines.append(rf"{escape(name)} & {strip} & ${total:+.4g}$ \\")
+    says = "" if found.group == 1 else f" (each column is the sum of {found.group} {step_unit(part.labels)}s)"
+    lines.append(rf" & {escape(e.step_names[0])} to {escape(e.step_names[-1])}{says} & \\")
+    return "\\begin{tabular}{llr}\n" + "\n".join(lines) + "\n\\end{tabular}"
+
+
+def inputs(e: Explanation) -> list[tuple[str, str]]:
+    """Name and picture of every input of an explanation of one class; features of one step are boxes as words are."""
+    every = [(name, e.of_input(name).by_feature()) for name in e.inputs]
+    return [(name, sentence(one) if one.tokens else series(one)) for name, one in every]
+
+
 def table(items: Comparison | Sequence[Explanation]) -> str:
-    """Several explanations of one input under each other: a tabular with the method and its sentence."""
-    rows = [rf"{escape(e.method)} & {sentence(e)} \\" for e in items]
+    """Several explanations under each other: a tabular with the method and every input."""
+    rows = []
+    for e in items:
+        for k, (name, drawn) in enumerate(inputs(e)):
+            rows.append(rf"{escape(name if k else e.method)} & {drawn} \\")
     return "\\begin{tabular}{ll}\n" + "\n".join(rows) + "\n\\end{tabular}"
 
 
 def document(items: Explanation | Comparison | Sequence[Explanation]) -> str:
     """A whole document that compiles on its own."""
     if isinstance(items, Explanation):
-        body = rf"{escape(title(items))}\\[1ex]" + "\n" + sentence(items)
+        pictures = [drawn if not k else rf"{escape(name)}: {drawn}" for k, (name, drawn) in enumerate(inputs(items))]
+        body = rf"{escape(title(items))}\\[1ex]" + "\n" + "\\\\[1ex]\n".join(pictures)
     else:
         body = table(items)
     head = ["\\documentclass{article}", "\\usepackage[T1]{fontenc}", "\\usepackage[utf8]{inputenc}", PREAMBLE]

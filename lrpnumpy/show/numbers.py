@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lrpnumpy.show.color import scaled
-from lrpnumpy.show.parts import Shown
+from lrpnumpy.show.color import limit, scaled
+from lrpnumpy.show.parts import Shown, grouped
 
 FEATURES = 24  # of more features those of most relevance are shown
 HIGH, LOW = "▁▂▃▄▅▆▇█", "░▒▓"  # positive relevance, and negative, where there are no colours
@@ -18,7 +18,7 @@ class Map(NamedTuple):
 
     features: tuple[str, ...]
     relevance: np.ndarray  # (F, K) summed over the steps of a column
-    shares: np.ndarray  # (F, K) the same over the largest magnitude
+    shares: np.ndarray  # (F, K) the same from -1 to 1, see `color.limit`
     values: np.ndarray | None  # (F, K) mean over the steps of a column
     total: np.ndarray  # (F,) relevance of each feature
     group: int
@@ -36,16 +36,16 @@ class Map(NamedTuple):
 def map_of(part: Shown, most: int) -> Map:
     """One input of an explanation in at most so many columns."""
     T, D = part.relevance.shape
-    group = -(-T // max(1, most))
-    starts, some = np.arange(0, T, group), part.most_relevant(FEATURES)
-    relevance = np.add.reduceat(part.relevance, starts).T[some]
-    values = None
+    some = part.most_relevant(FEATURES)
+    cells, group = grouped(part.relevance[:, some], max(1, most))
+    relevance, values = cells.T, None
     if part.values is not None and part.values.shape[1] == D:
-        values = (np.add.reduceat(part.values, starts) / np.diff([*starts, T])[:, None]).T[some]
+        counts = np.minimum(group, T - group * np.arange(len(cells)))
+        values = (grouped(part.values[:, some], max(1, most))[0] / counts[:, None]).T
     total, names = part.relevance.sum(axis=0)[some], tuple(part.features[d] for d in some)
     if len(part.features) != D:  # one number a step, of several features
         names = ("relevance",)
-    return Map(names, relevance, scaled(relevance), values, total, group, D - len(some))
+    return Map(names, relevance, scaled(relevance, limit(relevance)[0]), values, total, group, D - len(some))
 
 
 def sparks(heights: np.ndarray) -> str:

@@ -1,4 +1,4 @@
-"""What of an explanation is drawn: relevance, values and names of every input; and its largest parts."""
+"""What of an explanation is drawn: relevance, values, names and steps of every input; and its largest parts."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError
 from lrpnumpy.result import PAD, Explanation, Mark, shown_steps
+
+NAME = 28  # a longer name is cut
+COLUMNS = 400  # more steps than this share columns of a map
+UNITS = {1: "second", 60: "minute", 3600: "hour", 86_400: "day", 7 * 86_400: "week"}  # by their seconds
 
 
 class Shown(NamedTuple):
@@ -30,6 +34,15 @@ class Shown(NamedTuple):
         """The features of largest absolute relevance, at most so many, in the order in which they stand."""
         sizes = np.abs(np.nan_to_num(self.relevance)).sum(axis=0)
         return np.sort(np.argsort(-sizes, kind="stable")[:count])
+
+    def rows(self, most: int) -> tuple[np.ndarray, list[str]]:
+        """The rows of a map (T, rows) and their names; features that are too many are one last row."""
+        if len(self.features) <= most:
+            return self.relevance, list(self.features)
+        kept = self.most_relevant(most - 1)
+        rest = np.delete(self.relevance, kept, axis=1)
+        names = [self.features[d] for d in kept] + [f"{rest.shape[1]} other features"]
+        return np.column_stack([self.relevance[:, kept], rest.sum(axis=1)]), names
 
 
 def of_one_class(e: Explanation, what: str) -> Explanation:
@@ -62,7 +75,8 @@ def shown(e: Explanation, what: str, x: Any = None) -> list[Shown]:
             )
         width = D if values is None else values.shape[1]
         features = part.features if part.features and len(part.features) == width else None
-        names = tuple(features or [f"x{d}" for d in range(width)])
+        unnamed = ["relevance"] if part.variables is None and values is None else [f"x{d}" for d in range(width)]
+        names = tuple(features or unnamed)
         labels = part.labels if part.tokens is None else part.tokens
         found.append(Shown(name, relevance, values, names, labels if part.marks is None else shown_steps(part)))
     return found
@@ -99,3 +113,33 @@ def folded(entries: list[tuple[str, float]], most: int, what: str) -> list[tuple
     if len(ordered) <= most + 1:  # one more entry takes no more room than the line of the rest
         return ordered
     return [*ordered[:most], (f"{len(ordered) - most} other {what}", float(sum(v for _, v in ordered[most:])))]
+
+
+def short(name: Any, most: int = NAME) -> str:
+    """A name on one line, cut where it is too long."""
+    text = " ".join(str(name).split()) or str(name)
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def grouped(values: np.ndarray, most: int = COLUMNS) -> tuple[np.ndarray, int]:
+    """Rows (T, D) summed in groups of equal size, so that there are at most so many; and the size."""
+    size = -(-len(values) // most)
+    if size == 1:
+        return values, 1
+    return np.add.reduceat(values, np.arange(0, len(values), size), axis=0), size
+
+
+def step_unit(labels: Any) -> str:
+    """What a step is: "day" where the labels are dates a day apart, "step" where nothing is known."""
+    stamps = stamps_of(labels)
+    if stamps is None or len(stamps) < 2:
+        return "step"
+    seconds = np.diff(stamps.astype("M8[s]")).astype(np.int64)
+    return UNITS.get(int(seconds[0]), "step") if (seconds == seconds[0]).all() else "step"
+
+
+def stamps_of(labels: Any) -> np.ndarray | None:
+    """Labels as increasing dates, where they are."""
+    found = np.asarray(labels) if labels is not None else np.empty(0)
+    is_dates = found.dtype.kind == "M" and not np.isnat(found).any() and (np.diff(found) > np.timedelta64(0)).all()
+    return found if is_dates else None

@@ -6,7 +6,7 @@ the style of matplotlib, light or dark.
 """
 
 from lrpnumpy.show.gates import gates
-from lrpnumpy.show.lags import horizons, memory
+from lrpnumpy.show.lags import horizons, memory, predictions
 from lrpnumpy.show.many import bars, beeswarm
 from lrpnumpy.show.series import feature_map, series
 from lrpnumpy.show.waterfall import waterfall
@@ -20,6 +20,7 @@ __all__ = [
     "horizons",
     "ledger",
     "memory",
+    "predictions",
     "right_to_left",
     "sentence",
     "series",

@@ -18,18 +18,16 @@ from lrpnumpy.show.canvas import (
     axes_for,
     color_scale,
     figure_of,
-    grouped,
     line_color,
     mark_steps,
     name_rows,
     relevance_map,
     set_title,
-    short,
     stack,
     stacked_height,
     unit_label,
 )
-from lrpnumpy.show.parts import Shown, by_variable, folded, shown
+from lrpnumpy.show.parts import Shown, by_variable, folded, grouped, short, shown
 from lrpnumpy.show.terminal import title
 
 ROWS = 60  # features of a map; more are folded
@@ -47,7 +45,7 @@ def feature_map(e: Explanation, x: Any = None, ax: Axes | None = None, width: fl
     """
     parts = shown(by_variable(e, "feature_map"), "feature_map", x)
     series, vectors = _divided(parts)
-    tables = [_rows(part) for part in series]
+    tables = [part.rows(ROWS) for part in series]
     norm = Scale(*(grouped(table)[0] for table, _ in tables))
     heights = []
     for part, (table, _) in zip(series, tables, strict=True):
@@ -115,19 +113,9 @@ def _divide(
     lengths = [[0.1 + 0.22 * min(BARS, len(part.features))] for part in vectors]
     whole = max(stacked_height(some) for some in (heights, lengths) if some)
     ax = axes_for(ax, width, whole + 1.0)
-    stacks = stack(ax, heights, 0, 0.66 if vectors else 0.97, whole)
-    bars = stack(ax, lengths, 0.84 if heights else 0, 1, whole)
+    stacks = stack(ax, heights, 0, 0.62 if vectors else 0.97, whole)
+    bars = stack(ax, lengths, 0.86 if heights else 0, 1, whole)
     return ax, stacks, [one for group in bars for one in group]
-
-
-def _rows(part: Shown) -> tuple[np.ndarray, list[str]]:
-    """The rows of a map (T, rows) and their names; many features are folded into one row."""
-    if len(part.features) <= ROWS:
-        return part.relevance, list(part.features)
-    kept = part.most_relevant(ROWS - 1)
-    rest = np.delete(part.relevance, kept, axis=1)
-    names = [part.features[d] for d in kept] + [f"{rest.shape[1]} other features"]
-    return np.column_stack([part.relevance[:, kept], rest.sum(axis=1)]), names
 
 
 def _signal(ax: Axes, part: Shown, d: int) -> tuple[float, float]:
@@ -162,7 +150,7 @@ def _finished(ax: Axes, e: Explanation, image: Any, vectors: list[Shown], bars: 
             place.set_title(short(part.name), loc="left", fontsize=FONT - 1, parse_math=False)
     if image is not None:
         whole = ax.get_window_extent().height / figure_of(ax).dpi
-        left = 0.7 if vectors else 0.985
+        left = 0.645 if vectors else 0.985
         color_scale(ax, image, (left, 0.0, 0.014, min(1.0, 2.5 / whole)), unit_label("relevance", e))
     one_step = "" if image is not None else "  One step: what is explained are features."
     set_title(ax, title(e) + one_step)
@@ -173,7 +161,7 @@ def _bars(ax: Axes, part: Shown, label: str, beside: bool) -> None:
     """One step, or a static vector: a bar for each feature, with its value beside the name."""
     relevance, names = part.relevance[0], list(part.features)
     if part.relevance.shape[1] < len(names):
-        names = ["all features"]
+        names = ["relevance"]
     elif part.values is not None:
         names = [f"{short(name)} = {value:.4g}" for name, value in zip(names, part.values[0], strict=True)]
     entries = [*zip(names, relevance.tolist(), strict=True)]

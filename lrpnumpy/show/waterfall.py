@@ -10,18 +10,8 @@ from matplotlib.figure import Figure
 
 from lrpnumpy.checks import LrpError, one_of
 from lrpnumpy.result import Explanation, Ledger
-from lrpnumpy.show.canvas import (
-    FONT,
-    NEGATIVE,
-    POSITIVE,
-    axes_for,
-    figure_of,
-    line_color,
-    set_title,
-    short,
-    subject,
-)
-from lrpnumpy.show.parts import by_variable, feature_names, folded, of_one_class, shown
+from lrpnumpy.show.canvas import FONT, NEGATIVE, POSITIVE, axes_for, figure_of, line_color, set_title, subject
+from lrpnumpy.show.parts import by_variable, feature_names, folded, of_one_class, short, shown
 from lrpnumpy.show.terminal import title
 
 
@@ -43,8 +33,7 @@ def waterfall(
     one_of(by, "waterfall: by", ("feature", "step"))
     if not isinstance(most, (int, np.integer)) or most < 1:
         raise LrpError(f"waterfall: most must be a number of bars from 1 on, got {most!r}.")
-    reference = e.reference_score
-    start = reference or 0.0
+    start = 0.0 if e.reference_score is None else float(e.reference_score)
     entries = folded(_of_features(e) if by == "feature" else _of_steps(e), most, f"{by}s")
     entries += _kept(e, start + sum(value for _, value in entries))
     score = _score(e)
@@ -69,7 +58,7 @@ def waterfall(
         _write(ax, max(begin, end), row, f"{size:+.3g}")
     _write(ax, max(0.0, score), len(entries), f"{score:.4g}")
     ax.tick_params(axis="x", labelsize=FONT - 2)
-    origin = "0" if reference is None else f"the reference, {start:.4g},"
+    origin = "0" if e.reference_score is None else f"the reference, {start:.4g},"
     ax.set_xlabel(f"{subject(e)}, from {origin} to the score", fontsize=FONT - 2, parse_math=False)
     ax.spines[["top", "right"]].set_visible(False)
     set_title(ax, title(e))
@@ -107,12 +96,7 @@ def _kept(e: Explanation, reached: float) -> list[tuple[str, float]]:
     """What did not reach the inputs: by the ledger, and what is left of the score."""
     found: list[tuple[str, float]] = []
     if isinstance(e.ledger, Ledger):
-        kept = {
-            "biases": e.ledger.all_biases,
-            "stabiliser": e.ledger.stabiliser,
-            "start states": e.ledger.initial_state,
-        }
-        found = [(name, float(value)) for name, value in kept.items() if value]
+        found = [(name, float(value)) for name, value in e.ledger.entries.items() if name != "inputs" and value]
     left = _score(e) - reached - sum(value for _, value in found)
     if abs(left) > 1e-3 * max(abs(_score(e)), abs(reached)):
         found.append(("not attributed", left))

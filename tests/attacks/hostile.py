@@ -176,13 +176,15 @@ def state(**tensors):
     return b"\x80\x02}(" + items + b"u."
 
 
+NETWORK = {
+    "weight_ih_l0": tensor(b"0", 24, 0, (8, 3), (3, 1)),
+    "weight_hh_l0": tensor(b"1", 16, 0, (8, 2), (2, 1)),
+}
+
+
 def network(change=None):
     """The pickle of an LSTM of 2 units with 3 inputs, one tensor of it replaced by `change`."""
-    found = {
-        "weight_ih_l0": tensor(b"0", 24, 0, (8, 3), (3, 1)),
-        "weight_hh_l0": tensor(b"1", 16, 0, (8, 2), (2, 1)),
-    }
-    return state(**{**found, **(change or {})})
+    return state(**{**NETWORK, **(change or {})})
 
 
 STORAGES = {"0": bytes(96), "1": bytes(64)}
@@ -532,4 +534,104 @@ def links_in_a_folder(folder):
     path, load = reference(folder, (FIXTURES / "reference" / "reference4" / "model").read_bytes())
     (path / "vocab").rename(folder / "words")
     (path / "vocab").symlink_to(folder / "words")
+    return path, load
+
+
+# ------------------------------------------------------------------------------------------- networks of many modules
+
+
+def linears(count, shape=(2, 4)):
+    """The pickles of Linear modules that share a storage."""
+    return {f"m{k}.weight": tensor(b"0", 24, 0, shape, (shape[1], 1)) for k in range(count)}
+
+
+@attack
+def four_thousand_gates(folder):
+    return saved(folder, state(**linears(4000), **{"other.weight": tensor(b"0", 24, 0, (3, 4), (4, 1))}), **STORAGES)
+
+
+@attack
+def eight_modules_that_fit_in_every_order(folder):
+    square = {f"lstm.{name}": made for name, made in NETWORK.items()} | linears(7, (2, 2))
+    return saved(folder, state(**square), **STORAGES)
+
+
+@attack
+def four_thousand_modules_in_no_order(folder):
+    return saved(folder, state(**NETWORK, **linears(4000)), **STORAGES)
+
+
+@attack
+def a_remark_that_names_a_hundred_thousand_layers(folder):
+    path = folder / "model.npz"
+    arrays = {f"m{k}.weight": np.zeros((2, 2), "f4") for k in range(200)} | {"weight_ih_l0": np.zeros((8, 2), "f4")}
+    np.savez(path, layers=json.dumps([f"m{k % 200}" for k in range(100_000)]), **arrays)
+    return path, {}
+
+
+@attack
+def a_sequence_of_four_thousand_parts(folder):
+    """An nn.Sequential of parts, inside one of one, and so on."""
+    linear = b"ctorch.nn.modules.linear\nLinear\n)\x81}(U\x08_modules}U\x0b_parameters}U\x06weight"
+    linear += tensor(b"1", 16, 0, (2, 2), (2, 1)) + b"sU\x08_buffers}ub"
+    relu = b"ctorch.nn.modules.activation\nReLU\n)\x81}(U\x08_modules}U\x0b_parameters}U\x08_buffers}ub"
+    lstm = b"ctorch.nn.modules.rnn\nLSTM\n)\x81}(U\x08_modules}U\x0b_parameters"
+    lstm += network()[2:-1] + b"U\x08_buffers}ub"
+    thing = relu.replace(b"torch.nn.modules.activation\nReLU", b"mine\nThing")
+    parts = [(b"lstm", lstm), *((b"%d" % k, linear if k % 2 else relu) for k in range(4000)), (b"thing", thing)]
+    content = module(parts)
+    for _ in range(20):
+        content = module([(b"a", content)])
+    return saved(folder, b"\x80\x02" + content.replace(b"cnet\nNet\n", b"ctorch.nn\nSequential\n") + b".", **STORAGES)
+
+
+@attack
+def a_scripted_module_that_forms_a_fan(folder):
+    content = b"\x80\x02"
+    for k in range(30):
+        content += b"c__torch__\nM\n)\x81}(" + (b"U\x01ah%cU\x01bh%c" % (k - 1, k - 1) if k else b"") + b"ubq%c" % k
+    return saved(folder, content + b".")
+
+
+# ---------------------------------------------------------------------------------------------- runs of neuralhydrology
+
+
+def run(folder, text, name="config.yml"):
+    """A run of neuralhydrology with a file of our own."""
+    path = folder / "run"
+    shutil.copytree(FIXTURES / "neuralhydrology" / "lstm", path)
+    (path / name).write_text(text)
+    return path, {}
+
+
+@attack
+def yaml_of_half_a_million_entries(folder):
+    return run(folder, "a: [" + "1," * 260_000 + "]")
+
+
+@attack
+def yaml_of_many_pairs(folder):
+    return run(folder, "".join(f"k{k}: {k}\n" for k in range(30_000)), "train_data/train_data_scaler.yml")
+
+
+@attack
+def yaml_of_one_long_string(folder):
+    return run(folder, "a: " + "x " * 260_000)
+
+
+@attack
+def yaml_of_aliases(folder):
+    lines = ["a0: &a0 [x, x]"] + [f"a{k}: &a{k} [{', '.join([f'*a{k - 1}'] * 9)}]" for k in range(1, 30)]
+    return run(folder, "\n".join(lines))
+
+
+@attack
+def yaml_that_is_deep(folder):
+    return run(folder, "[" * 500_000)
+
+
+@attack
+def a_run_whose_arrays_are_zeros_without_end(folder):
+    path, load = run(folder, (FIXTURES / "neuralhydrology" / "lstm" / "config.yml").read_text())
+    (path / "model_epoch999.pt").symlink_to("/dev/zero")
     return path, load

@@ -72,7 +72,13 @@ def test_the_measurement_sees_what_a_file_costs(tmp_path, measured):
     assert found["seconds"] < 1 + size_of(path) / 1e8
 
 
-@pytest.mark.parametrize("name", ["tf_keras/stack.h5", "keras3/stack.keras", "torch/sentence_torch.safetensors"])
+SHRINKING = (
+    "tf_keras/stack.h5", "keras3/stack.keras", "torch/sentence_torch.safetensors", "torchsave/state.pt",
+    "torchsave/state_legacy.pth",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SHRINKING)
 def test_a_file_that_shrinks_while_it_is_read(name, tmp_path, measured):
     """A model or an error, and never the end of the process."""
     path = tmp_path / Path(name).name

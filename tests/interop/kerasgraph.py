@@ -289,6 +289,25 @@ NETWORKS = {f.__name__: f for f in (
 LOAD = {"double": {"which": "second"}}
 
 
+SENTENCES = ["A good FILM, isn't it?", "it is a film that is not a very good film", "zebra"]
+
+
+def worded(keras, folder):
+    """A model that takes sentences, with and without a mask: each is saved, and gives its scores for some."""
+    L = keras.layers
+    for masks in (True, False):
+        cut = L.TextVectorization(max_tokens=20, output_sequence_length=6)
+        cut.adapt(["it is a Film", "a good film, isn't it?"])
+        x = L.Input((1,), dtype="string", name="text")
+        y = L.Bidirectional(L.LSTM(3))(L.Embedding(20, 4, mask_zero=masks)(cut(x)))
+        model = seeded(keras.Model(x, L.Dense(2)(y)), np.random.default_rng(0))
+        path = folder / f"words_{masks}.keras"
+        model.save(path)
+        import tensorflow as tf
+
+        yield path, model, np.asarray(model(tf.constant([[one] for one in SENTENCES])))
+
+
 def keras_module(kind):
     if kind == "keras3":
         import keras
@@ -303,13 +322,18 @@ def made(keras, name):
     more = {"shared": lambda: keras.Sequential, "attentive": lambda: attention_class(keras)}
     options = [more[name]()] if name in more else []
     model = NETWORKS[name](keras.layers, keras.Model, *options)
+    return seeded(model, rng), rng
+
+
+def seeded(model, rng):
+    """The model with weights drawn from `rng`."""
     for variable in model.weights:
-        if str(variable.dtype).startswith("int"):
+        if not hasattr(variable, "dtype") or str(variable.dtype).startswith("int"):
             continue
         values = np.asarray(rng.normal(0, 0.6, variable.shape))
         label = getattr(variable, "path", variable.name)
         variable.assign((values**2 + 0.1 if "variance" in label else values).astype(np.float32))
-    return model, rng
+    return model
 
 
 def inputs(model, rng):

@@ -18,6 +18,32 @@ class Plain(nn.Module):
         return self.fc2(torch.relu(self.fc1(self.lstm(x)[0][:, -1])))
 
 
+class Headed(nn.Module):
+    """A head that is an nn.Sequential of modules without arrays between two Linears."""
+
+    def __init__(self, *between, cell=nn.LSTM):
+        super().__init__()
+        torch.manual_seed(0)
+        self.rnn, self.head = cell(D, 4, batch_first=True), nn.Sequential(nn.Linear(4, 5), *between, nn.Linear(5, 2))
+
+    def forward(self, x):
+        return self.head(self.rnn(x)[0][:, -1])
+
+
+class Celled(nn.Module):
+    """A loop over an RNNCell, an average pool before it, and log probabilities."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell, self.fc, self.end = nn.RNNCell(D, 4), nn.Linear(4, 3), nn.LogSoftmax(dim=1)
+
+    def forward(self, x):
+        h = torch.zeros(len(x), 4)
+        for t in range(x.shape[1]):
+            h = self.cell(x[:, t], h)
+        return self.end(self.fc(h))
+
+
 class Attentive(nn.Module):
     """softmax(Linear(out)) over the steps."""
 
@@ -152,9 +178,9 @@ class Residual(nn.Module):
 class Convolved(nn.Module):
     """A convolution and a pool in front."""
 
-    def __init__(self):
+    def __init__(self, pool=nn.MaxPool1d):
         super().__init__()
-        self.conv, self.pool = nn.Conv1d(D, 4, 3, padding=1), nn.MaxPool1d(2)
+        self.conv, self.pool = nn.Conv1d(D, 4, 3, padding=1), pool(2)
         self.lstm, self.out = nn.LSTM(4, 6, batch_first=True), nn.Linear(6, 1)
 
     def forward(self, x):
@@ -181,8 +207,7 @@ class Packed(nn.Module):
         super().__init__()
         self.embedding, self.rnn, self.fc = nn.Embedding(9, 4), nn.GRU(4, 5, batch_first=True), nn.Linear(5, 3)
 
-    def forward(self, x, lengths=None):
-        lengths = torch.full((len(x),), x.shape[1]) if lengths is None else lengths
+    def forward(self, x, lengths):
         packed = nn.utils.rnn.pack_padded_sequence(self.embedding(x), lengths, batch_first=True, enforce_sorted=False)
         return self.fc(self.rnn(packed)[1][-1])
 
@@ -211,6 +236,7 @@ MODULES = {
     "every, then the last": (EveryThenLast, "Bidirectional LastRow Dense"),
     "residual": (Residual, "Dense Activation LSTM Add LayerNorm LastRow Dense"),
     "convolution": (Convolved, "Conv1D Activation MaxPool1D LSTM Dense"),
+    "average pool": (lambda: Convolved(nn.AvgPool1d), "Conv1D Activation AvgPool1D LSTM Dense"),
     "tagger": (Tagger, "LSTM Dense"),
     "packed": (Packed, "GRU Dense"),
     "flat": (Flat, "LSTM Flatten Dense"),

@@ -72,6 +72,66 @@ def test_graphs_of_keras(tmp_path, kind):
         close(lrp.predict(model, kerasgraph.record(model, row)), row["scores"], tol=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["keras3", "tf_keras"])
+def test_live_models_of_keras(kind):
+    """from_keras finds all by itself, and compares the scores of a probe."""
+    for module in NEEDS[kind]:
+        pytest.importorskip(module)
+    keras = kerasgraph.keras_module(kind)
+    for name in kerasgraph.NETWORKS:
+        made, rng = kerasgraph.made(keras, name)
+        xs = list(kerasgraph.inputs(made, rng).values())
+        custom = kerasgraph.CUSTOM if name == "attentive" else None
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", lrp.AssumptionWarning)
+            model = lrp.from_keras(made, custom=custom, **kerasgraph.LOAD.get(name, {}))
+        want = kerasgraph.scores_of(made, xs, 1 if name == "double" else 0)
+        close(lrp.predict(model, kerasgraph.record(model, {"x": xs})), want, tol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["keras3", "tf_keras"])
+def test_live_models_of_keras_that_are_refused(kind):
+    for module in NEEDS[kind]:
+        pytest.importorskip(module)
+    keras = kerasgraph.keras_module(kind)
+    L = keras.layers
+
+    def model(custom=None, **hints):
+        last = L.Lambda(lambda x: x[:, -1], output_shape=(3,))
+        made = keras.Sequential([L.Input((4, 2)), L.LSTM(3, return_sequences=True), last, L.Dense(1)])
+        return lrp.from_keras(made, custom=custom, **hints)
+
+    with pytest.raises(lrp.LrpError, match=r"Lambda holds Python code.*custom={'Lambda': f}"):
+        model()
+    assert model({"Lambda": lambda settings, arrays: lrp.LastRow()}).readout == "last-row"
+    with pytest.raises(lrp.LrpError, match=r"the model gives \[.* what was made of it"):
+        model({"Lambda": lambda settings, arrays: lrp.Mean()})
+    with pytest.raises(lrp.LrpError, match="check must be a batch of inputs that the model takes"):
+        model({"Lambda": lambda settings, arrays: lrp.LastRow()}, check=np.zeros((1, 4, 5), np.float32))
+    with pytest.raises(lrp.LrpError, match="must give the scores"):
+        model({"Lambda": lambda settings, arrays: lrp.LastRow()}, check=(np.zeros((4, 2)), [7.0]))
+    with pytest.raises(lrp.LrpError, match="call it once on an input first"):
+        lrp.from_keras(keras.Sequential([L.LSTM(3)]))
+    with pytest.raises(lrp.LrpError, match="must be a Keras model, got int"):
+        lrp.from_keras(3)
+    stateful = keras.Sequential([L.Input(batch_size=2, shape=(4, 2)), L.LSTM(3, stateful=True)])
+    with pytest.warns(lrp.AssumptionWarning, match=r"it is stateful.*pass check=x"):
+        lrp.from_keras(stateful)
+
+
+@pytest.mark.parametrize("kind", ["keras3", "tf_keras"])
+def test_sentences_of_keras(tmp_path, kind):
+    """Vocabulary, standardisation and padding are those of the file, and of the live model."""
+    pytest.importorskip("tensorflow")
+    keras = kerasgraph.keras_module(kind)
+    if kind == "keras3" and keras.backend.backend() != "tensorflow":
+        pytest.skip("strings need the backend of TensorFlow")
+    for path, live, scores in kerasgraph.worded(keras, tmp_path):
+        for model in (lrp.load(path), lrp.from_keras(live)):
+            assert model.embedding.tokenizer == "keras" and model.embedding.unknown == "[UNK]"
+            close(lrp.predict_all(model, kerasgraph.SENTENCES), scores, tol=1e-5)
+
+
 def test_cudnn_gru(tmp_path):
     """tf-keras writes CuDNNGRU anywhere but runs it on a GPU only; its GRU reads the file and runs."""
     keras = pytest.importorskip("tf_keras")
@@ -202,7 +262,7 @@ def test_live_modules_that_are_no_chain():
         for given in (x, x[0], x.transpose(0, 1)):
             try:
                 with torch.no_grad():
-                    y = module(given).numpy()
+                    y = module(given, *([torch.tensor([7])] if name == "packed" else [])).numpy()
                 break
             except (RuntimeError, AssertionError):
                 continue
@@ -224,6 +284,35 @@ def test_files_of_torch_save(tmp_path):
             model = files.load(tmp_path / name, **row["load"])
         x = np.asarray(row["x"])
         close(lrp.predict(model, x if model.embedding is not None else x.astype("f4")), row["scores"], tol=1e-5)
+
+
+def test_everything_without_arrays(tmp_path):
+    """Each activation and each Dropout of torch.nn that is known, in a whole module and in a live one."""
+    torch = pytest.importorskip("torch")
+    from interop import livemodules
+
+    from lrpnumpy.files import modules
+
+    x = torch.randn(6, livemodules.D)
+    for k, name in enumerate((*modules.ACTIVATIONS, *modules.NOTHING)):
+        module = livemodules.Headed(getattr(torch.nn, name)(), cell=torch.nn.GRU if k % 2 else torch.nn.LSTM).eval()
+        with torch.no_grad():
+            y = module(x[None])[0].numpy()
+        torch.save(module, tmp_path / "model.pt")
+        for model in (files.from_torch(module), files.load(tmp_path / "model.pt", readout="last")):
+            close(lrp.predict(model, x.numpy()), y, tol=1e-5)
+    celled = livemodules.Celled().eval()
+    torch.save(celled, tmp_path / "model.pt")
+    for model in (files.from_torch(celled), files.load(tmp_path / "model.pt", readout="last", nonlinearity="tanh")):
+        assert model.output == "softmax"
+        close(lrp.predict(model, x.numpy()), celled.fc(_states(torch, celled, x))[0].detach().numpy(), tol=1e-5)
+
+
+def _states(torch, celled, x):
+    h = torch.zeros(1, 4)
+    for row in x:
+        h = celled.cell(row[None], h)
+    return h
 
 
 def test_other_ways_to_save_a_module(tmp_path):

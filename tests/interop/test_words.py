@@ -62,6 +62,7 @@ def test_text_vectorization(keras, tmp_path):
     (tmp_path / "words.json").write_text(json.dumps([str(word) for word in words]))
     said = {"unknown": "[UNK]", "tokenizer": "keras", "pad": (6, "post", 0), "classes": ["bad", "good"]}
     agree(lrp.load(tmp_path / "model.h5", vocabulary=tmp_path / "words.json", **said), NEW, expected)
+    agree(lrp.from_keras(theirs, vocabulary=[str(word) for word in words], **said), NEW, expected)
 
 
 @pytest.mark.filterwarnings("ignore")

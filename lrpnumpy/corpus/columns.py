@@ -1,0 +1,94 @@
+"""Columns beside the explanations of a corpus: one value a record, such as its season or true label, as JSON text."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lrpnumpy.checks import LrpError
+from lrpnumpy.corpus.arrays import OPEN
+from lrpnumpy.corpus.sources import Source
+
+FIELD = "field"  # how a run notes a column that is a field of the records
+
+
+class Columns:
+    """The columns of a run: of each either all values, or the name of a field that every record has."""
+
+    def __init__(self, given: Any, source: Source, path: Any) -> None:
+        given = [given] if isinstance(given, str) else given or ()
+        for name in given:
+            if not isinstance(name, str) or not name.strip(".") or {"/", "\0"} & set(name):
+                raise LrpError(f"columns must have names without '/', got {name!r}.")
+        self.given: dict[str, Sequence[Any]] = {}
+        self.fields: tuple[str, ...] = ()
+        if isinstance(given, Mapping):
+            self.given = {name: _listed(values) for name, values in given.items()}
+        elif given and source.kind == "jsonl":
+            self.fields = tuple(given)
+        elif given and source.kind in OPEN:
+            self.given = {name: _beside(source.kind, Path(path), name) for name in given}
+        elif given:
+            raise LrpError(f"columns must be a dict of name to values where the source has no fields, got {given!r}.")
+
+    @property
+    def note(self) -> dict[str, str] | None:
+        """What a run that is resumed must find unchanged."""
+        found = dict.fromkeys(self.fields, FIELD)
+        for name, values in self.given.items():
+            found[name] = f"sha256 {hashlib.sha256(repr(list(values)).encode('utf-8', 'surrogatepass')).hexdigest()}"
+        return found or None
+
+    def arrays(self, records: np.ndarray) -> dict[str, np.ndarray]:
+        """The values of these records, by the names of their arrays in the file; numbers of records count from 1."""
+        found: dict[str, np.ndarray] = {}
+        for name, values in self.given.items():
+            if len(records) and records[-1] > len(values):
+                raise LrpError(
+                    f"columns: {name!r} must have a value for each record, got {len(values)} and record {records[-1]}."
+                )
+            found |= arrays(name, (values[k - 1] for k in records.tolist()))
+        return found
+
+
+def arrays(name: str, values: Iterable[Any]) -> dict[str, np.ndarray]:
+    """Values as JSON text, one behind the other, and the bytes of each."""
+    texts = [json.dumps(value, default=str).encode() for value in values]
+    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+    return {f"columns/{name}/text": np.frombuffer(b"".join(texts), np.uint8), f"columns/{name}/lengths": lengths}
+
+
+def values(text: bytes, ends: np.ndarray) -> list[Any]:
+    """What `arrays` wrote; `ends` (n+1,) are where the values begin and the last one ends."""
+    places = ends.tolist()
+    known: dict[bytes, Any] = {}  # a column has few different values
+    found = []
+    for start, stop in pairwise(places):
+        one = text[start:stop]
+        if one not in known:
+            known[one] = json.loads(one)
+        found.append(known[one])
+    return found
+
+
+def _listed(values: Any) -> Sequence[Any]:
+    """The values of a column as Python's own; dates as text."""
+    array = np.asarray(values) if hasattr(values, "dtype") else None
+    if array is None:
+        return list(values)
+    return (array.astype(str) if array.dtype.kind == "M" else array).tolist()
+
+
+def _beside(kind: str, path: Path, name: str) -> Sequence[Any]:
+    """An array of a file that has one number a record."""
+    with OPEN[kind](path) as find:
+        rows = find(name)
+        if rows is None or len(rows.shape) != 1:
+            raise LrpError(f"{path} must have an array {name!r} of one number for each sequence, to be a column.")
+        return rows.take(rows.shape[0]).tolist()

@@ -1,0 +1,238 @@
+"""Many explanations in a few numbers: mean relevance by feature, by lag and by both, of each group of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lrpnumpy.checks import LrpError, one_of
+
+SEASONS = ("DJF", "DJF", "MAM", "MAM", "MAM", "JJA", "JJA", "JJA", "SON", "SON", "SON", "DJF")  # of the months
+TIMES = ("year", "season", "month")
+ALL = "all"  # name of the only group
+KINDS = ("mean", "absolute", "positive", "negative")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Summary:
+    """Mean relevance of many explanations: arrays (G, L, D) by group, lag and feature.
+
+    Lag 0 is the step of the prediction, lag 1 the one before it. A step that a sequence does not have counts as 0, so
+    that sums over lags and features are means of what the explanations have in all.
+    """
+
+    groups: tuple[str, ...]  # G names
+    features: tuple[str, ...]  # D names; ("relevance",) where there is one number a step
+    counts: np.ndarray  # (G,) explanations in each group
+    mean: np.ndarray  # (G, L, D)
+    positive: np.ndarray  # (G, L, D) the same of what is positive, with 0 in place of the rest
+    error: np.ndarray  # (G, D) standard error of the mean absolute relevance of each feature, summed over lags
+    method: str
+    left_out: int = 0  # explanations whose relevance is not finite
+    output_unit: str | None = None
+
+    @property
+    def negative(self) -> np.ndarray:
+        """(G, L, D) mean of what is negative."""
+        return self.mean - self.positive
+
+    @property
+    def absolute(self) -> np.ndarray:
+        """(G, L, D) mean absolute relevance."""
+        return self.positive - self.negative
+
+    def by_feature(self, kind: str = "absolute") -> np.ndarray:
+        """(G, D) "mean", "absolute", "positive" or "negative", summed over lags."""
+        return getattr(self, one_of(kind, "kind", KINDS)).sum(axis=1)
+
+    def by_lag(self, kind: str = "absolute") -> np.ndarray:
+        """(G, L) the same, summed over features."""
+        return getattr(self, one_of(kind, "kind", KINDS)).sum(axis=2)
+
+    @property
+    def half(self) -> np.ndarray:
+        """(G,) how many steps, counted back from that of the prediction, hold half of the absolute relevance."""
+        reached = np.cumsum(self.by_lag(), axis=1)
+        return (reached < reached[:, -1:] / 2).sum(axis=1) + 1
+
+    def group(self, name: Any) -> Summary:
+        """The summary of one group alone."""
+        k = self.groups.index(one_of(str(name), "group", self.groups))
+        arrays = {key: getattr(self, key)[k : k + 1] for key in ("counts", "mean", "positive", "error")}
+        return Summary((str(name),), self.features, **arrays, method=self.method, output_unit=self.output_unit)
+
+    def to_frame(self, by: str | None = None) -> Any:
+        """A pandas frame: a row a group, lag and feature; with by="feature" or "lag" summed over the other."""
+        pandas = _library("pandas", "to_frame")
+        one_of(by, "by", (None, "feature", "lag"))
+        lags, found = range(self.mean.shape[1]), {}
+        if by == "feature":
+            index = pandas.MultiIndex.from_product([self.groups, self.features], names=["group", "feature"])
+            found = {kind: self.by_feature(kind).ravel() for kind in KINDS} | {"error": self.error.ravel()}
+        elif by == "lag":
+            index = pandas.MultiIndex.from_product([self.groups, lags], names=["group", "lag"])
+            found = {kind: self.by_lag(kind).ravel() for kind in KINDS}
+        else:
+            index = pandas.MultiIndex.from_product(
+                [self.groups, lags, self.features], names=["group", "lag", "feature"]
+            )
+            found = {kind: getattr(self, kind).ravel() for kind in KINDS}
+        return pandas.DataFrame(found, index).reset_index()
+
+    def to_xarray(self) -> Any:
+        """A dataset of xarray with the dimensions group, lag and feature."""
+        xarray = _library("xarray", "to_xarray")
+        found: dict[str, Any] = {kind: (("group", "lag", "feature"), getattr(self, kind)) for kind in KINDS}
+        found["error"] = (("group", "feature"), self.error)
+        found["count"] = (("group",), self.counts)
+        lags = np.arange(self.mean.shape[1])
+        coordinates = {"group": list(self.groups), "lag": lags, "feature": list(self.features)}
+        return xarray.Dataset(found, coordinates, {"method": self.method, "unit": self.output_unit or ""})
+
+    def __repr__(self) -> str:
+        return f"<Summary of {int(self.counts.sum())} explanations by {self.method}, {len(self.groups)} groups>"
+
+    def __str__(self) -> str:
+        """A table: features of each group, summed over lags."""
+        unit = f", in {self.output_unit}" if self.output_unit else ""
+        lines = [f"{self.method}: mean relevance of {int(self.counts.sum()):,} explanations, summed over steps{unit}"]
+        wide = max(map(len, self.features)) + 2
+        values = np.stack([self.by_feature(kind) for kind in KINDS], axis=-1)  # (G, D, kinds)
+        for k, name in enumerate(self.groups):
+            label = "" if self.groups == (ALL,) else f"{name} ({self.counts[k]:,})"
+            lines += ["", label.ljust(wide) + "".join(f"{kind:>12}" for kind in KINDS)]
+            lines += [
+                feature.ljust(wide) + "".join(f"{value:>+12.4g}" for value in row)
+                for feature, row in zip(self.features, values[k], strict=True)
+            ]
+            lines.append(f"half of it within {self.half[k]} step{'' if self.half[k] == 1 else 's'} of the prediction")
+        if self.left_out:
+            lines.append(f"({self.left_out:,} explanations are left out, whose relevance is not finite)")
+        return "\n".join(lines)
+
+
+class Sums:
+    """What a summary is made of, added up a block at a time."""
+
+    def __init__(self, features: Sequence[str]) -> None:
+        self.features = tuple(features)
+        D = len(self.features)
+        self.numbers: dict[str, int] = {}  # of the groups
+        self.total, self.positive = np.zeros((0, 1, D)), np.zeros((0, 1, D))  # (G, L, D)
+        self.size, self.square = np.zeros((0, D)), np.zeros((0, D))  # (G, D) of absolute relevance summed over lags
+        self.counts, self.left_out = np.zeros(0, np.int64), 0
+
+    def add(
+        self,
+        values: np.ndarray,
+        lengths: np.ndarray,
+        names: Sequence[Any] | None = None,
+        ends: np.ndarray | None = None,
+    ) -> None:
+        """Some explanations: values (R, D), one behind the other, and how many steps each has.
+
+        `names` are their groups; `ends` the steps of the predictions, by default the last ones. What comes after a
+        prediction has no lag, and must be 0.
+        """
+        if not len(lengths):
+            return
+        ends = lengths - 1 if ends is None else ends
+        starts = np.cumsum(lengths) - lengths
+        size = np.add.reduceat(np.abs(values, dtype=np.float64), starts)  # (n, D)
+        owner = np.repeat(np.arange(len(lengths)), lengths)
+        lag = (starts + ends)[owner] - np.arange(len(owner))
+        group = self._numbered(names, len(lengths))
+        fine = np.asarray(np.isfinite(size).all(axis=1))
+        if not fine.all():
+            self.left_out += int((~fine).sum())
+            values, lag, owner = values[fine[owner]], lag[fine[owner]], owner[fine[owner]]
+        later = np.asarray(lag < 0)
+        if later.any():
+            if values[later].any():
+                raise LrpError(
+                    "a summary by lag must get predictions of the last step, got steps after the prediction."
+                )
+            values, lag, owner = values[~later], lag[~later], owner[~later]
+        self._grow(int(lag.max(initial=0)) + 1)
+        (G, L, D), index = self.total.shape, group[owner] * self.total.shape[1] + lag
+        for d in range(D):
+            column = values[:, d]
+            self.total[..., d] += np.bincount(index, column, G * L).reshape(G, L)
+            self.positive[..., d] += np.bincount(index, np.maximum(column, 0), G * L).reshape(G, L)
+            self.size[:, d] += np.bincount(group[fine], size[fine, d], G)
+            self.square[:, d] += np.bincount(group[fine], size[fine, d] ** 2, G)
+        self.counts += np.bincount(group[fine], minlength=G)
+
+    def _numbered(self, names: Sequence[Any] | None, count: int) -> np.ndarray:
+        """(n,) number of the group of each explanation; a name that is new gets the next one."""
+        if names is None:
+            self.numbers.setdefault(ALL, 0)
+            return np.zeros(count, np.int64)
+        numbers = self.numbers
+        return np.array([numbers.setdefault(str(name), len(numbers)) for name in names], np.int64)
+
+    def _grow(self, lags: int) -> None:
+        """Make room for more groups and lags."""
+        G, L, _ = self.total.shape
+        more = ((0, len(self.numbers) - G), (0, max(0, lags - L)), (0, 0))
+        self.total, self.positive = np.pad(self.total, more), np.pad(self.positive, more)
+        self.size, self.square = (np.pad(one, (more[0], (0, 0))) for one in (self.size, self.square))
+        self.counts = np.pad(self.counts, more[0])
+
+    def summary(self, method: str, output_unit: str | None, order: Sequence[str] | None = None) -> Summary:
+        """The means; groups by name, or in the order given."""
+        if not self.counts.sum():
+            raise LrpError("a summary must get at least one explanation with finite relevance, got none.")
+        known = [name for name in order or sorted(self.numbers, key=_sort_key) if name in self.numbers]
+        some = [self.numbers[name] for name in known if self.counts[self.numbers[name]]]
+        n = self.counts[some]
+        mean_size = self.size[some] / n[:, None]
+        spread = np.maximum(self.square[some] / n[:, None] - mean_size**2, 0)
+        return Summary(
+            tuple(name for name in known if self.numbers[name] in some),
+            self.features,
+            n,
+            self.total[some] / n[:, None, None],
+            self.positive[some] / n[:, None, None],
+            np.sqrt(spread / np.maximum(n - 1, 1)[:, None]),
+            method,
+            self.left_out,
+            output_unit,
+        )
+
+
+def _sort_key(name: str) -> tuple[int, float, str]:
+    """Numbers by their size, then words."""
+    try:
+        return 0, float(name), name
+    except ValueError:
+        return 1, 0.0, name
+
+
+def times(labels: np.ndarray, unit: str) -> list[Any]:
+    """Year, season or month of dates."""
+    months = labels.astype("M8[M]").astype(int)
+    if unit == "year":
+        return (months // 12 + 1970).tolist()
+    return [SEASONS[m] if unit == "season" else m + 1 for m in (months % 12).tolist()]
+
+
+def one_each(by: Any, count: int) -> list[Any]:
+    """A list of one name of a group for each of `count` explanations."""
+    if isinstance(by, str) or not hasattr(by, "__len__"):
+        raise LrpError(f"by must be a name, or one value for each of the {count} explanations, got {by!r}.")
+    if len(by) != count:
+        raise LrpError(f"by must have one value for each of the {count} explanations, got {len(by)}.")
+    return list(by)
+
+
+def _library(name: str, what: str) -> Any:
+    import importlib
+
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise LrpError(f"{what} needs {name}, which is not installed; try `pip install {name}`.") from None

@@ -1,0 +1,260 @@
+"""Summaries of many explanations are the means of each one's relevance, from memory and from a file."""
+
+import json
+
+import networks as nets
+import numpy as np
+import pytest
+
+import lrpnumpy as lrp
+from lrpnumpy.summary import KINDS, Sums
+
+FEATURES = ("rain", "temp", "wind")
+
+
+def network(outputs=2, **settings):
+    rng = np.random.default_rng(7)
+    layers = (nets.lstm(rng, 3, 4, size=0.5), nets.dense(rng, 4, outputs))
+    return lrp.Model(layers, **{"features": FEATURES, "output_unit": "mm", "output": "linear", **settings})
+
+
+@pytest.fixture
+def series():
+    rng = np.random.default_rng(1)
+    return [rng.normal(size=(T, 3)) for T in (5, 3, 7, 5, 1, 6)]
+
+
+def by_hand(explanations, names, input=None):
+    """Plainly: {group: {kind: (lags, features)}}."""
+    parts = [e if input is None else e.inputs[input] for e in explanations]
+    longest = max(part.relevance.shape[-1] for part in parts)
+    found = {}
+    for name in dict.fromkeys(names):
+        own = []
+        for part, group in zip(parts, names, strict=True):
+            if group == name:
+                lags = np.zeros((longest, part.variables.shape[1]))
+                lags[: len(part.variables)] = part.variables[::-1]
+                own.append(lags)
+        own = np.array(own)
+        found[str(name)] = {
+            "mean": own.mean(axis=0),
+            "absolute": abs(own).mean(axis=0),
+            "positive": np.maximum(own, 0).mean(axis=0),
+            "negative": np.minimum(own, 0).mean(axis=0),
+            "error": abs(own).sum(axis=1).std(axis=0, ddof=1) / np.sqrt(len(own)) if len(own) > 1 else 0,
+        }
+    return found
+
+
+def same(summary, expected):
+    assert {*summary.groups} == {*expected}
+    for k, name in enumerate(summary.groups):
+        for kind in KINDS:
+            nets.close(getattr(summary, kind)[k], expected[name][kind], unit=1)
+        nets.close(summary.error[k], np.broadcast_to(expected[name]["error"], 3), unit=1)
+
+
+@pytest.mark.parametrize("by", [None, "class", ["a", "b", "a", "a", "b", "a"], [2, 10, 2, 2, 10, 10]])
+def test_in_memory_and_from_a_file(series, by, tmp_path):
+    model = network()
+    found = lrp.explain_all(model, series)
+    names = ["all"] * 6 if by is None else [str(e.target) for e in found] if by == "class" else by
+    expected = by_hand(found, names)
+    summary = found.summary(by)
+    same(summary, expected)
+    assert summary.features == FEATURES and summary.output_unit == "mm" and summary.counts.sum() == 6
+    run = lrp.explain_corpus(model, series, tmp_path / "a.h5", unit="variable")
+    with run.open() as stored:
+        same(stored.summary(by), expected)
+    if by == [2, 10, 2, 2, 10, 10]:
+        assert summary.groups == ("2", "10")  # by size, not as text
+    nets.close(summary.by_feature("mean"), summary.mean.sum(axis=1))
+    nets.close(summary.by_lag(), summary.absolute.sum(axis=2))
+    one = summary.group(summary.groups[0])
+    nets.close(one.mean[0], summary.mean[0])
+
+
+def test_all_classes(series, tmp_path):
+    model = network(classes=("flow", "level"))
+    found = lrp.explain_all(model, series, target="all")
+    run = lrp.explain_corpus(model, series, tmp_path / "a.h5", target="all", unit="variable")
+    for c, name in enumerate(("flow", "level")):
+        expected = by_hand([e.for_class(c) for e in found], [name] * 6)
+        same(found.summary().group(name), expected)
+        with run.open() as stored:
+            same(stored.summary().group(name), expected)
+            assert stored.summary().groups == ("flow", "level")
+    with pytest.raises(lrp.LrpError, match="whose groups are the classes"):
+        found.summary("class")
+
+
+def test_one_number_a_step(series, tmp_path):
+    found = lrp.explain_all(network(), series, unit="word").summary()
+    with lrp.explain_corpus(network(), series, tmp_path / "a.h5").open() as stored:
+        other = stored.summary()
+    whole = lrp.explain_all(network(), series).summary()
+    for summary in (found, other):
+        assert summary.features == ("relevance",)
+        nets.close(summary.by_lag("mean"), whole.by_lag("mean"))
+
+
+def test_several_inputs(tmp_path):
+    rng = np.random.default_rng(3)
+    nodes = (
+        lrp.Node("lstm", nets.lstm(rng, 3, 3), ("weather",)),
+        lrp.Node("both", lrp.Concat(), ("lstm:last", "basin")),
+        lrp.Node("out", nets.dense(rng, 6, 1), ("both",)),
+    )
+    ports = {"weather": lrp.Input(3), "basin": lrp.Input(3, steps=False, features=FEATURES)}
+    model = lrp.Model(nodes, ports=ports)
+    records = [{"weather": rng.normal(size=(T, 3)), "basin": rng.normal(size=3)} for T in (3, 5, 4)]
+    found = lrp.explain_all(model, records)
+    run = lrp.explain_corpus(model, records, tmp_path / "a.h5", unit="variable")
+    for name, features in (("weather", ("x0", "x1", "x2")), ("basin", FEATURES)):
+        expected = by_hand(found, ["all"] * 3, name)
+        with run.open() as stored:
+            for summary in (found.summary(input=name), stored.summary(input=name)):
+                same(summary, expected)
+                assert summary.features == features
+
+
+def test_dates():
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(2)
+    frame = pandas.DataFrame(rng.normal(size=(800, 3)), pandas.date_range("2003-11-20", periods=800), FEATURES)
+    found = lrp.explain_windows(network(1), frame, 4, 9)
+    days = [e.labels[-1].astype("M8[D]").item() for e in found]
+    season = {12: "DJF", 1: "DJF", 2: "DJF", 3: "MAM", 4: "MAM", 5: "MAM", 6: "JJA", 7: "JJA", 8: "JJA"}
+    same(found.summary("year"), by_hand(found, [str(day.year) for day in days]))
+    same(found.summary("month"), by_hand(found, [str(day.month) for day in days]))
+    same(found.summary("season"), by_hand(found, [season.get(day.month, "SON") for day in days]))
+    assert found.summary("month").groups == tuple(map(str, range(1, 13)))
+    with pytest.raises(lrp.LrpError, match="have no dates"):
+        lrp.explain_all(network(), [rng.normal(size=(3, 3))]).summary("month")
+
+
+def test_padding_and_steps_do_not_count_as_lags(tmp_path):
+    x = np.random.default_rng(1).normal(size=(4, 3))
+    model = network(1, mask_value=-9.0)
+    padded = np.concatenate((x, np.full((2, 3), -9.0)))
+    expected = lrp.explain_all(model, [x]).summary()
+    with lrp.explain_corpus(model, [padded], tmp_path / "a.h5", unit="variable").open() as stored:
+        for summary in (lrp.explain_all(model, [padded]).summary(), stored.summary()):
+            nets.close(summary.mean[:, :4], expected.mean)
+    every = network(1, readout="every")
+    found = lrp.explain_all(every, [x], step=1)
+    nets.close(found.summary().mean[0], found[0].variables[1::-1])
+    each = lrp.explain(every, x, step="all")
+    nets.close(each.summary().mean[0, 0], np.mean([each[k].variables[k] for k in range(4)], axis=0))
+    both = lrp.Model(
+        (nets.two_way(np.random.default_rng(1), 3, 2), nets.dense(np.random.default_rng(2), 4, 1)), readout="every"
+    )
+    with pytest.raises(lrp.LrpError, match="steps after the prediction"):
+        lrp.explain_all(both, [x], step=1).summary()
+
+
+def test_what_is_not_finite_is_left_out():
+    sums = Sums(["a"])
+    sums.add(np.array([[1.0], [-2.0], [np.nan], [5.0]]), np.array([2, 1, 1]), ["x", "y", "x"])
+    found = sums.summary("m", None)
+    assert found.groups == ("x",) and found.counts.tolist() == [2] and found.left_out == 1
+    assert found.mean[0, :, 0].tolist() == [1.5, 0.5] and "1 explanations are left out" in str(found)
+    with pytest.raises(lrp.LrpError, match="at least one"):
+        Sums(["a"]).summary("m", None)
+
+
+def test_half_and_text():
+    sums = Sums(["rain", "temp"])
+    sums.add(np.array([[0.0, 1.0], [0.0, -1.0], [3.0, 0.0], [1.0, 0.0]]), np.array([4]))
+    found = sums.summary("lrp-all", "mm")
+    assert found.half.tolist() == [2]  # 1 and 3 of 6 in all
+    text = str(found)
+    assert "1 explanations, summed over steps, in mm" in text and "half of it within 2 steps" in text
+    assert text.splitlines()[3].split() == ["rain", "+4", "+4", "+4", "+0"]
+    assert text.splitlines()[4].split() == ["temp", "+0", "+2", "+1", "-1"]
+
+
+def test_frames(series):
+    pytest.importorskip("pandas")
+    found = lrp.explain_all(network(), series).summary("class")
+    assert list(found.to_frame().columns) == ["group", "lag", "feature", *KINDS]
+    assert len(found.to_frame()) == found.mean.size
+    feature = found.to_frame("feature").set_index(["group", "feature"])
+    nets.close(feature.loc[(found.groups[0], "temp"), "absolute"], found.by_feature()[0, 1])
+    lag = found.to_frame("lag").set_index(["group", "lag"])
+    nets.close(lag.loc[(found.groups[0], 2), "positive"], found.by_lag("positive")[0, 2])
+
+
+def test_xarray(series):
+    pytest.importorskip("xarray")
+    found = lrp.explain_all(network(), series).summary()
+    nets.close(found.to_xarray()["negative"].sel(group="all", feature="wind").values, found.negative[0, :, 2])
+
+
+# -- columns beside the explanations -------------------------------------------------------------------------
+
+
+def test_columns_of_values(series, tmp_path):
+    model = network()
+    names = ["wet", "dry", "wet", "wet", None, "dry"]
+    with_bad = [*series[:2], np.full((2, 3), np.nan), *series[2:]]
+    columns = {"season": [*names[:2], "bad", *names[2:]], "year": np.arange(2000, 2007)}
+    run = lrp.explain_corpus(model, with_bad, tmp_path / "a.h5", unit="variable", columns=columns, chunk=2)
+    with run.open() as stored:
+        assert stored.columns == ("season", "year") and stored.column("season") == names
+        assert stored.column("year") == [2000, 2001, 2003, 2004, 2005, 2006] and stored.column("year", 2, 3) == [2003]
+        same(stored.summary("season"), by_hand(lrp.explain_all(model, series), list(map(str, names))))
+        assert len(stored[3]) == 5
+        with pytest.raises(lrp.LrpError, match="by must be one of 'season', 'year', 'class', got 'month'"):
+            stored.summary("month")
+    again = lrp.explain_corpus(
+        model, with_bad, tmp_path / "a.h5", unit="variable", columns=columns, chunk=2, resume=True
+    )
+    assert again.explained == 6
+    columns["season"][0] = "dry"
+    with pytest.raises(lrp.LrpError, match="columns season was"):
+        lrp.explain_corpus(model, with_bad, tmp_path / "a.h5", unit="variable", columns=columns, chunk=2, resume=True)
+
+
+def test_columns_of_json_and_arrays(series, tmp_path):
+    model = network()
+    lines = [json.dumps({"x": one.tolist(), "season": name}) for one, name in zip(series, "ababba", strict=True)]
+    (tmp_path / "a.jsonl").write_text("\n".join([*lines, json.dumps({"x": [[1, 2, 3]]})]))
+    run = lrp.explain_corpus(model, tmp_path / "a.jsonl", tmp_path / "a.h5", field="x", columns=["season"])
+    with run.open() as stored:
+        assert stored.column("season") == [*"ababba", None]
+    offsets = np.cumsum([0, *map(len, series)])
+    np.savez(tmp_path / "a.npz", values=np.concatenate(series), offsets=offsets, cohort=np.arange(6) % 2)
+    run = lrp.explain_corpus(model, tmp_path / "a.npz", tmp_path / "b.h5", columns="cohort", unit="variable")
+    with run.open() as stored:
+        same(stored.summary("cohort"), by_hand(lrp.explain_all(model, series), [str(k % 2) for k in range(6)]))
+
+
+def test_columns_that_cannot_be(series, tmp_path):
+    out = tmp_path / "a.h5"
+    with pytest.raises(lrp.LrpError, match="a dict of name to values"):
+        lrp.explain_corpus(network(), series, out, columns=["season"])
+    with pytest.raises(lrp.LrpError, match="without '/'"):
+        lrp.explain_corpus(network(), series, out, columns={"a/b": [1] * 6})
+    with pytest.raises(lrp.LrpError, match="a value for each record, got 2 and record 6"):
+        lrp.explain_corpus(network(), series, out, columns={"a": [1, 2]})
+    np.savez(tmp_path / "a.npz", values=np.stack(series[::3]))
+    with pytest.raises(lrp.LrpError, match="an array 'cohort' of one number"):
+        lrp.explain_corpus(network(), tmp_path / "a.npz", out, columns=["cohort"], resume=True)
+    with pytest.raises(lrp.LrpError, match="one value for each of the 6 explanations, got 2"):
+        lrp.explain_all(network(), series).summary(["a", "b"])
+    with pytest.raises(lrp.LrpError, match="by must be a name, or"):
+        lrp.explain_all(network(), series).summary("weekday")
+
+
+def test_frames_are_known_again_by_all_their_values(tmp_path):
+    """A frame prints itself shortened: two that differ in the middle must not pass for the same."""
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(4)
+    frames = [pandas.DataFrame(rng.normal(size=(200, 3)), columns=FEATURES) for _ in range(2)]
+    lrp.explain_corpus(network(1), frames, tmp_path / "a.h5")
+    assert lrp.explain_corpus(network(1), frames, tmp_path / "a.h5", resume=True).explained == 2
+    frames[1].iloc[100, 1] += 1
+    with pytest.raises(lrp.LrpError, match="some of its records differ"):
+        lrp.explain_corpus(network(1), frames, tmp_path / "a.h5", resume=True)
