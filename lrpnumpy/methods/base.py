@@ -20,7 +20,7 @@ from lrpnumpy.checks import LrpError, non_negative
 from lrpnumpy.layers.base import Keep
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Batch, Packed
-from lrpnumpy.passes import Trace, forward
+from lrpnumpy.passes import Trace, forward, spread
 from lrpnumpy.result import SpanLedger
 from lrpnumpy.rules import Rule
 
@@ -217,10 +217,14 @@ def answer(
     spans: list[np.ndarray] | None,
     positions: np.ndarray,
     every_class: bool,
+    whole: Trace | None = None,
 ) -> Columns:
-    """All results of one packed batch; `positions` say which sequences they are, for errors."""
+    """All results of one packed batch; `positions` say which sequences they are, for errors.
+
+    `whole` is the pass of a sequence that all of them are the beginning of.
+    """
     keep = request.method.keep(request)
-    trace = forward(model, x, keep)
+    trace = (whole and spread(whole, x)) or forward(model, x, keep)
     rows = _explained_rows(trace, request.step, positions) if model.every else None
     scores = trace.scores if rows is None else trace.scores[rows]
     if targets is None and not every_class:
