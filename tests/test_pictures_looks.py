@@ -6,7 +6,7 @@ from matplotlib import colors, style
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
-from samples import COHORTS, ONE, every_axes, forecast, many, words
+from samples import BASIN, COHORTS, ONE, every_axes, explanation, forecast, many, words
 
 import lrpnumpy as lrp
 from lrpnumpy.show import plot
@@ -102,6 +102,17 @@ def test_what_is_dark_and_light_follows_the_axes_not_the_moment():
     clear.set_facecolor("none")
     plot.waterfall(ONE["visits"](), ax=clear)
     assert contrast(clear.lines[0].get_color(), "black") > 20
+
+
+@pytest.mark.parametrize("T", [1, 20])
+def test_what_is_not_finite_can_be_drawn(T):
+    R = np.ones((T, 3))
+    R[0, :2] = np.nan, np.inf
+    e = explanation(T, 3, variables=R, relevance=R.sum(axis=1), others={"basin": BASIN._replace(variables=R[:1])})
+    for picture in (plot.feature_map, plot.series, plot.waterfall):
+        picture(e).canvas.draw()
+    for picture in (plot.memory, plot.bars, plot.beeswarm, plot.predictions):
+        picture([e]).canvas.draw()
 
 
 def test_a_picture_shows_itself_in_a_notebook():
