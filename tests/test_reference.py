@@ -11,6 +11,7 @@ from networks import close
 
 import lrpnumpy as lrp
 from lrpnumpy.activations import ACTIVATIONS
+from lrpnumpy.kernels.secants import secants
 from lrpnumpy.methods import METHODS
 from lrpnumpy.rules.deeplift import DeepLIFT, Notes, fractions
 
@@ -76,6 +77,16 @@ def test_the_mean_slope_is_the_quotient_and_does_not_cancel(name):
         close(near[smooth], F.slope(middle, F.F(middle))[smooth], 1e-14 + 2 * d * d)
     same = F.secant(z, z, F.F(z), F.F(z))
     close(same, F.slope(z, F.F(z)))
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_kernels_have_the_same_mean_slopes(name):
+    F = ACTIVATIONS[name]
+    z = RNG.normal(size=200) * 2
+    for away in (RNG.normal(size=200), RNG.normal(size=200) * 0.01, np.zeros(200)):
+        z0, out = z + away, np.empty(200)
+        secants(z, z0, F.F(z), F.F(z0), out, F.code)
+        close(out, F.secant(z, z0, F.F(z), F.F(z0)), 1e-11)
 
 
 def test_fractions_of_a_line():

@@ -148,7 +148,8 @@ def scores_of_all(model: Model, x: dict[str, np.ndarray], x0: dict[str, np.ndarr
         inputs = {}
         for name, own in of.items():
             rows = np.where(inside[:, own].swapaxes(0, 1), x[name][:, None], x0[name][:, None])  # (T, coalitions, D)
-            inputs[name] = Packed(rows.reshape(-1, own.shape[1]), Batch(np.full(len(inside), len(own))))
+            rows = np.ascontiguousarray(rows.reshape(-1, own.shape[1]))
+            inputs[name] = Packed(rows, Batch(np.full(len(inside), len(own))))
         output = forward(model, inputs).output
         found.append(output.rows[output.batch.first[step] + np.arange(len(inside))] if model.every else output.rows)
     return np.concatenate(found)
