@@ -82,15 +82,12 @@ def main() -> None:
     x = np.random.default_rng(3).normal(size=(YEAR + WINDOWS - 1, D))
     for dtype in ("float32", "float64"):
         every, last = (network(UNITS, readout).astype(dtype) for readout in ("every", "last"))
-        shape = lrp.explain(every, x[:YEAR], step="all").stacked().shape
+        size = " x ".join(map(str, lrp.explain(every, x[:YEAR], step="all").stacked().shape))
         steps, windows = (
             best(lambda: lrp.explain(every, x[:YEAR], step="all")),  # noqa: B023
             best(lambda: lrp.explain_windows(last, x, YEAR)),  # noqa: B023
         )
-        print(
-            f"{dtype}: every step, {' x '.join(map(str, shape))}, in {steps:.2f} s; "
-            f"{WINDOWS} windows in {windows:.2f} s"
-        )
+        print(f"{dtype}: every step, {size}, in {steps:.2f} s; {WINDOWS} windows in {windows:.2f} s")
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         start = time.perf_counter()
         path = stored(Path(folder), options.explanations)

@@ -8,7 +8,6 @@ the time series archive; they do not ship. Needs the extra `train`; about a minu
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -17,21 +16,11 @@ from torch.nn.utils.rnn import pad_sequence
 from tqdm import tqdm
 
 import lrpnumpy as lrp
+from benchmarks.vowels import read
 
 SPEAKERS = tuple(f"speaker {k}" for k in range(1, 10))
 COEFFICIENTS = tuple(f"LPC {k}" for k in range(1, 13))
 HIDDEN, EPOCHS, BATCH, NOISE = 32, 120, 32, 0.6
-
-
-def read(path: str | Path) -> tuple[list[np.ndarray], np.ndarray]:
-    """Utterances, each (T, 12), and the number of the speaker of each, from 0."""
-    x, y = [], []
-    for line in Path(path).read_text(encoding="utf-8").splitlines():
-        if line and line[0] not in "#@":
-            *series, speaker = line.strip().split(":")
-            x.append(np.array([[float(number) for number in one.split(",")] for one in series]).T)
-            y.append(int(speaker) - 1)
-    return x, np.array(y)
 
 
 class Network(nn.Module):

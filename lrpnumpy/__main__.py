@@ -395,15 +395,20 @@ def _add_method(command: argparse.ArgumentParser) -> None:
         command.add_argument(f"--{name.replace('_', '-')}", help=text.replace("%", "%%"), **kind)
 
 
+def _say(message: str) -> None:
+    """One line on standard error, in which hints are flags."""
+    print(f"lrpnumpy: {hints.as_flags(message)}", file=sys.stderr)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; errors of the caller's are one line on standard error and exit code 2."""
     options = parser().parse_args(arguments)
-    warnings.showwarning = lambda message, *rest, **more: print(f"lrpnumpy: warning: {message}", file=sys.stderr)
+    warnings.showwarning = lambda message, *rest, **more: _say(f"warning: {message}")
     try:
         options.run(options)
         sys.stdout.flush()
     except lrp.LrpError as error:
-        print(f"lrpnumpy: {error}", file=sys.stderr)
+        _say(str(error))
         return 2
     except KeyboardInterrupt:
         return 130

@@ -14,10 +14,10 @@ from lrpnumpy.methods import COSTLY, METHODS, find, with_users
 from lrpnumpy.methods.base import Columns, Request, Unit, answer
 from lrpnumpy.model import Model, is_recurrent
 from lrpnumpy.packed import Batch, Packed
-from lrpnumpy.passes import forward
+from lrpnumpy.passes import Trace, forward
 from lrpnumpy.result import Comparison, Explanation
 from lrpnumpy.results import Explanations
-from lrpnumpy.rules import Rule
+from lrpnumpy.rules import Propagation, Rule
 from lrpnumpy.schedule import run_chunks
 from lrpnumpy.signature import document
 
@@ -48,17 +48,34 @@ def run(
     if request.hidden:
         out._single["hidden"] = [None] * len(encoded)
 
+    look_up = _look_up(model, encoded, request)
+    whole = None if look_up else _whole_pass(model, encoded, request)
+
     def work(positions: np.ndarray, x: dict[str, Packed]) -> None:
         chosen = targets[positions] if isinstance(targets, np.ndarray) else None
         wanted = None if phrases is None else [phrases[k] for k in positions]
-        columns = answer(model, x, request, chosen, wanted, positions, every_class)
+        columns = answer(model, x, request, chosen, wanted, positions, every_class, whole)
         if columns.sound is not None and model.dtype == np.float32 and not columns.sound.all():
             _mend(columns, model, x, request, wanted, positions)
         out._put(positions, x[model.main].batch, columns)
 
-    run_chunks(model, encoded, work, threads, _look_up(model, encoded, request), progress)
+    run_chunks(model, encoded, work, threads, look_up, progress)
     out._finish()
     return out
+
+
+def _whole_pass(model: Model, encoded: list[Encoded], request: Request) -> Trace | None:
+    """The forward pass that sequences share which are beginnings of the last of them; None where they are not.
+
+    It is only shared where it keeps what a way back needs, as coefficients of a rule that kernels have built in.
+    """
+    if not encoded or encoded[0].whole is None:
+        return None
+    keep = request.method.keep(request)
+    if not isinstance(keep, Propagation) or keep.code is None:
+        return None
+    with np.errstate(all="ignore"):
+        return forward(model, packed(model, encoded[-1:]), keep)
 
 
 def _mend(

@@ -28,7 +28,7 @@ from lrpnumpy.layers import (
     TwoClasses,
 )
 from lrpnumpy.layers.affine import Units
-from lrpnumpy.scaling import scaler_of
+from lrpnumpy.scaling import names_of, scaler_of
 
 READOUTS = ("last", "mean", "max", "last-row", "every")
 OUTPUTS = ("linear", "softmax", "sigmoid")
@@ -89,7 +89,7 @@ class Input(Record):
             raise LrpError(f"Input: pad must be None for an input without steps, got {self.pad!r}.")
         if self.scaler is not None and self.embedding is not None:
             raise LrpError("Model: scaler must be None with an embedding, whose vectors are the network's own.")
-        features = names(self.features, "Model: features", int(size))
+        features = names(self.features or names_of(self.scaler, int(size)), "Model: features", int(size))
         self._set(
             size=int(size),
             features=features,

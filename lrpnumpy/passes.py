@@ -49,6 +49,24 @@ def forward(model: Model, inputs: dict[str, Packed], keep: Keep = None) -> Trace
     return Trace(model, inputs, ran, values[model.scored])
 
 
+def spread(trace: Trace, inputs: dict[str, Packed]) -> Trace | None:
+    """The pass of one sequence as that of a batch of its beginnings, through layers that look at no later step.
+
+    None where a layer does not say what it would have kept of them.
+    """
+    values, ran, model = {**inputs}, {}, trace.model
+    step = inputs[model.main].batch.step
+    for node in model.nodes:
+        before, xs = trace.ran[node.name], [values[key] for key in node.inputs]
+        outputs = tuple(Packed(one.rows[step], xs[0].batch) for one in before.outputs)
+        kept = node.layer.spread(before.trace, xs)
+        if kept is NotImplemented:
+            return None
+        values.update(zip((node.name + key for key in model.wanted[node.name]), outputs, strict=True))
+        ran[node.name] = Ran(xs, outputs, kept)
+    return Trace(model, inputs, ran, values[model.scored])
+
+
 class Passed(NamedTuple):
     """What a backward pass gives."""
 

@@ -384,6 +384,7 @@ class Explanation:
             names = self.features or [f"x{d}" for d in range(self.variables.shape[1])]
             for d, name in enumerate(names):
                 frame[name] = self.variables[:, d]
+        frame.attrs["prediction"] = self.prediction
         return frame
 
     def _one_class(self, what: str) -> None:

@@ -45,6 +45,12 @@ def scaler_of(
     return Scaler(tuple(mean), tuple(scale))
 
 
+def names_of(value: Any, size: int) -> tuple[str, ...] | None:
+    """Names of the features that a scaler of scikit-learn was fitted on, if these are as many as the model takes."""
+    known = getattr(value, "feature_names_in_", None)
+    return None if known is None or len(known) != size else tuple(map(str, known))
+
+
 def _pair(value: Any, what: str) -> tuple[Any, Any]:
     """Means and scales. scikit-learn's are known by their attributes, which end in _ once they are fitted."""
     if isinstance(value, (tuple, list)) and len(value) == 2:

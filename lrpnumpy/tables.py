@@ -117,7 +117,7 @@ def _of_columns(
         if size is not None and len(wanted) != size:
             raise LrpError(
                 f"{where} must have the {size} columns that the model takes, got {len(wanted)}: {_listed(wanted)}"
-                + ("." if names is None else "; say which in Model(features=...).")
+                + ("." if names is None else "; say which by model.with_units(features=[...]).")
             )
     elif missing := [name for name in wanted if name not in found]:
         raise LrpError(

@@ -175,6 +175,7 @@ class Windows(Sequence[Explanation]):
             tokens=self.series.tokens,
             values=self.series.values,
             labels=self.series.labels,
+            marks=self.series.marks,
             options={**first.options, "windows": len(self)},
             ledger=None,
             hidden=None,

@@ -78,6 +78,26 @@ def test_explain_numbers(tmp_path, capsys):
     assert outputs[0] == outputs[1] and "lrp-all,0,2,2," in outputs[0]
 
 
+def test_methods_with_a_reference(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    words = lrp.Embedding(rng.normal(size=(4, 2)), ["<unk>", "a", "b", "c"], "<unk>")
+    cell = lrp.LSTM(rng.normal(size=(4, 2, 2)), rng.normal(size=(4, 2, 2)))
+    lrp.save(lrp.Model([cell, lrp.Dense(rng.normal(size=(1, 2)))], embedding=words), tmp_path / "m.h5")
+    for method, flags in (
+        ("deeplift", ["--reference", "unknown"]),
+        ("integrated-gradients", ["--reference", "c", "--nodes", "9"]),
+        ("shapley", ["--players", "2"]),
+        ("lrp-all", ["--gamma", "0.5"]),
+    ):
+        assert main(["explain", "a b c", "--model", str(tmp_path / "m.h5"), "--method", method, *flags]) == 0
+        text = capsys.readouterr().out
+        assert ("reference" in text and "gap" in text) == (method != "lrp-all")
+    assert (
+        main(["explain", "a b", "--model", str(tmp_path / "m.h5"), "--method", "deeplift", "--reference", "mean"]) == 2
+    )
+    assert "must come with data" in capsys.readouterr().err
+
+
 def test_several_inputs_from_a_file(tmp_path, capsys):
     rng = np.random.default_rng(0)
     lrp.save(nets.three_inputs(rng), tmp_path / "m.h5")

@@ -139,7 +139,7 @@ def test_empty_and_hopeless_sources(model, tmp_path):
         assert (run.records, run.explained, run.rejected) == (len(source), 0, len(source))
         with run.open() as found:
             assert list(found) == []
-            found.export(tmp_path / "none.csv")
+            found.export(tmp_path / f"none{k}.csv")
 
 
 def test_threads_and_chunks(model, tmp_path):

@@ -317,7 +317,7 @@ def test_weights_alone_with_a_configuration_in_any_form(tmp_path, form):
     }[form]
     assert files.load(path, config=config).digest == files.load(path, config=parsed).digest
     with pytest.raises(lrp.WeightFileError, match=r"without their configuration.*config"):
-        files.load(path)
+        files.load(FIXTURES / "tf_keras" / "maximum_weights.h5")
     with pytest.raises(lrp.WeightFileError, match="config"):
         files.load(path, config=tmp_path / "none.json")
 
@@ -357,6 +357,17 @@ def test_layers_of_a_functional_model_in_any_order(tmp_path):
         weights.attrs["layer_names"] = np.array(["layer_0", "layer_2", "layer_1"], "S")
     model = files.load(path)
     assert [type(item).__name__ for item in model.layers] == ["LSTM", "Dense"]
+
+
+@pytest.mark.parametrize("mode, kind", [("concat", "Concat"), ("sum", "Add"), ("mul", "Multiply"), ("ave", "Average")])
+def test_joins_of_keras_1(tmp_path, mode, kind):
+    layers = copy.deepcopy([NUMBERS, lstm(3), lstm(3), layer("Merge", mode=mode, concat_axis=-1)])
+    path = written(tmp_path / "model.h5", layers, functional=functional(layers, {1: [0], 2: [0], 3: [1, 2]}))
+    assert kinds(files.load(path))[-1] == kind
+    layers[-1]["config"]["mode"] = "cos"
+    path = written(tmp_path / "model.h5", layers, functional=functional(layers, {1: [0], 2: [0], 3: [1, 2]}))
+    with pytest.raises(lrp.WeightFileError, match="mode must be one of concat, sum, ave, mul, max, it is cos"):
+        files.load(path)
 
 
 @pytest.mark.parametrize("training", [None, False, True])
@@ -452,6 +463,15 @@ def test_words_and_numbers_that_are_looked_up(tmp_path):
     assert "numbers from 0" in refused(tmp_path, *words_before("IntegerLookup", vocabulary=[-4]))
 
 
+def test_arrays_that_a_file_only_promises(tmp_path):
+    """A number beyond a row, and features beyond all arrays, make no array larger than the limits."""
+    path = written(tmp_path / "model.h5", words_before("IntegerLookup", vocabulary=[99_999]))
+    with pytest.raises(lrp.WeightFileError, match=r"max_bytes|limit"):
+        files.load(path, max_bytes=100_000)
+    message = refused(tmp_path, start(None, 2**30), layer("Rescaling", scale=1.0, offset=0.0))
+    assert "over the limit of 1,000,000" in message
+
+
 def test_the_vocabulary_of_a_keras_file_lies_beside_its_arrays(tmp_path):
     path = tmp_path / "model.keras"
     with zipfile.ZipFile(FIXTURES / "keras3" / "stack.keras") as old, zipfile.ZipFile(path, "w") as new:
@@ -501,6 +521,13 @@ def test_weights_without_a_configuration_that_form_a_chain(tmp_path):
         assert files.load(path, output="sigmoid", readout="mean").readout == "mean"
     x = np.ones((4, 3), "f4")
     assert files.load(path, check=(x, lrp.predict(whole, x))).digest == whole.digest  # compared: no warning
+
+
+def test_weights_without_a_configuration_say_a_pool_by_its_name(tmp_path):
+    path, whole = alone(tmp_path, NUMBERS, lstm(return_sequences=True), layer("GlobalMaxPooling1D"), dense(1))
+    renamed(path, {"layer_0": "input_1", "layer_2": "global_max_pooling1d"})
+    with pytest.warns(lrp.AssumptionWarning, match="readout 'max'"):
+        assert files.load(path).digest == whole.digest
 
 
 def test_weights_without_a_configuration_ask_for_activations(tmp_path):

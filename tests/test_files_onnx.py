@@ -280,6 +280,105 @@ def test_convolution_norm_and_pool(tmp_path):
     same(opened(tmp_path, graph), layers)
 
 
+def states(name="s"):
+    """All states of the LSTM as (N, T, H)."""
+    return node("Squeeze", ["Y"], ["squeezed"], axes=[1]) + node("Transpose", ["squeezed"], [name], perm=[1, 0, 2])
+
+
+@pytest.mark.parametrize("dot", [False, True])
+@pytest.mark.parametrize("product", [False, True])
+def test_attention_over_the_steps(dot, product, tmp_path):
+    W, b, v = weights("w", H, 5), weights("b", 5), weights("v", H if dot else 5, 1)
+    after = states() + tensor("w", W) + tensor("b", b) + tensor("v", v)
+    after += node("MatMul", ["s", "w"], ["m"]) + node("Add", ["m", "b"], ["n"]) + node("Tanh", ["n"], ["u"])
+    after += node("MatMul", ["s" if dot else "u", "v"], ["e"]) + node("Softmax", ["e"], ["a"], axis=1)
+    if product:
+        after += node("Transpose", ["a"], ["a2"], perm=[0, 2, 1]) + node("MatMul", ["a2", "s"], ["c"])
+        after += node("Squeeze", ["c"], ["h"], axes=[1])
+    else:
+        after += node("Mul", ["s", "a"], ["c"]) + node("ReduceSum", ["c"], ["h"], axes=[1], keepdims=0)
+    found = opened(tmp_path, network(after=after + HEAD))
+    pool = lrp.AttentionPool(v[:, 0]) if dot else lrp.AttentionPool(v[:, 0], W.T, b)
+    nodes = [("c", lstm(), "x"), ("p", pool, "c"), ("d", lrp.Dense(V.T), "p")]
+    same(found, [lrp.Node(name, layer, (source,)) for name, layer, source in nodes])
+    if not dot:
+        other = after.replace(node("Tanh", ["n"], ["u"]), node("Relu", ["n"], ["u"]))
+        refused(tmp_path, network(after=other + HEAD), "weighs steps by something else")
+
+
+@pytest.mark.parametrize("square", ["Pow", "Mul"])
+def test_a_layer_norm_written_out(square, tmp_path):
+    g, b = weights("g", H), weights("b", H)
+    after = node("Squeeze", ["Y_h"], ["i"], axes=[0]) + node("ReduceMean", ["i"], ["m"], axes=[-1])
+    after += node("Sub", ["i", "m"], ["c"]) + tensor("two", np.float32(2)) + tensor("eps", np.float32(0.01))
+    after += node(square, ["c", "two" if square == "Pow" else "c"], ["q"]) + node("ReduceMean", ["q"], ["w"], axes=[-1])
+    after += node("Add", ["w", "eps"], ["e"]) + node("Sqrt", ["e"], ["r"]) + node("Div", ["c", "r"], ["n"])
+    after += tensor("g", g) + tensor("b", b) + node("Mul", ["n", "g"], ["o"]) + node("Add", ["o", "b"], ["h"])
+    found = opened(tmp_path, network(after=after + HEAD))
+    assert [type(one) for one in found.layers] == [lrp.LSTM, lrp.LayerNorm, lrp.Dense]
+    same(found, [lstm(), lrp.LayerNorm(g, b, 0.01), lrp.Dense(V.T)])
+
+
+@pytest.mark.parametrize("low, high", [(0.0, None), (0.0, 0.05), (-0.02, 0.03), (None, 0.01)])
+def test_limits(low, high, tmp_path):
+    limits = {name: value for name, value in (("min", low), ("max", high)) if value is not None}
+    after = node("Squeeze", ["Y_h"], ["i"], axes=[0]) + node("Clip", ["i"], ["h"], **limits)
+    found = opened(tmp_path, network(after=after + HEAD))
+    last = lrp.predict(lrp.Model([lstm(), lrp.Dense(np.eye(H, dtype=np.float32))]), X)
+    close(lrp.predict(found, X), np.clip(last, low, high) @ V, 1e-6)
+
+
+def test_the_step_that_lengths_name(tmp_path):
+    """out[range(N), lengths - 1], as positions in batch and steps as one axis, and as pairs."""
+    one = tensor("one", np.array(1)) + tensor("zero", np.array(0)) + tensor("first", np.array([1]))
+    lengths = port("lengths", ["N"], "int64") + one + states() + node("Sub", ["lengths", "one"], ["k"])
+    lengths += node("Shape", ["s"], ["n"]) + node("Gather", ["n", "zero"], ["N"]) + node("Gather", ["n", "one"], ["T"])
+    lengths += node("Range", ["zero", "N", "one"], ["each"])
+    flat = node("Flatten", ["s"], ["f"], axis=2) + node("Mul", ["each", "T"], ["j"]) + node("Add", ["k", "j"], ["at"])
+    flat += node("Gather", ["f", "at"], ["h"], axis=0)
+    pairs = node("Unsqueeze", ["each", "first"], ["e1"]) + node("Unsqueeze", ["k", "first"], ["k1"])
+    pairs += node("Concat", ["e1", "k1"], ["at"], axis=1) + node("GatherND", ["s", "at"], ["h"])
+    for way in (flat, pairs):
+        path = tmp_path / "model.onnx"
+        path.write_bytes(model(network(after=lengths + way + HEAD)))
+        with pytest.warns(lrp.AssumptionWarning, match="'lengths' is left out"):
+            same(lrp.load(path), [lstm(), lrp.Dense(V.T)])
+
+
+def test_all_steps_in_one_vector_channels_first(tmp_path):
+    wide = weights("wide", 6 * H, 2)
+    after = states() + node("Transpose", ["s"], ["c"], perm=[0, 2, 1]) + node("Flatten", ["c"], ["h"])
+    graph = network(after=after + tensor("V", wide) + node("MatMul", ["h", "V"], ["y"]) + output("y"))
+    graph = graph.replace(port("x", ["N", "T", D]), port("x", ["N", 6, D]))
+    by_step = wide.reshape(H, 6, 2).transpose(1, 0, 2).reshape(-1, 2)
+    nodes = [("c", lstm(), "x"), ("f", lrp.Flatten(6), "c"), ("d", lrp.Dense(by_step.T), "f")]
+    same(opened(tmp_path, graph), [lrp.Node(name, layer, (source,)) for name, layer, source in nodes])
+
+
+def test_a_number_of_steps_that_only_the_graph_says(tmp_path):
+    after = node("Squeeze", ["Y"], ["s"], axes=[1]) + const("a", 6, -1, H) + node("Reshape", ["s", "a"], ["r"])
+    after += tensor("last", np.array(5)) + node("Gather", ["r", "last"], ["h"], axis=0)
+    same(opened(tmp_path, network(after=after + HEAD)), [lstm(), lrp.Dense(V.T)])
+
+
+def test_an_encoder_and_a_decoder(tmp_path):
+    """The last states start another layer, which reads a vector at every step."""
+    after = states() + node("Shape", ["s"], ["n"]) + node("Squeeze", ["Y_h"], ["z"], axes=[0])
+    after += node("Unsqueeze", ["z"], ["z1"], axes=[1]) + node("Expand", ["z1", "n"], ["many"])
+    after += node("Transpose", ["many"], ["t3"], perm=[1, 0, 2])
+    U, W = weights("U2", 1, 16, H), weights("W2", 1, 16, H)
+    after += tensor("U2", U) + tensor("W2", W)
+    after += recurrent(inputs=("t3", "U2", "W2", "", "", "Y_h", "Y_c"), outputs=("Z",))
+    after += node("Squeeze", ["Z"], ["h"], axes=[1])
+    found = opened(tmp_path, network(cell=recurrent(outputs=("Y", "Y_h", "Y_c")), after=after + HEAD))
+    second = lrp.LSTM(U[0].reshape(4, H, H)[IFGO], W[0].reshape(4, H, H)[IFGO])
+    nodes = [
+        lrp.Node("c", lstm(), ("x",)), lrp.Node("r", lrp.Repeat(), ("c:last", "x")),
+        lrp.Node("e", second, ("r", "c:last", "c:cell")), lrp.Node("d", lrp.Dense(V.T), ("e",)),
+    ]  # fmt: skip
+    same(found, nodes)
+
+
 def test_an_embedding(tmp_path):
     E = weights("E", 9, D)
     graph = network(before=tensor("E", E) + port("ids", ["N", "T"], "int64") + node("Gather", ["E", "ids"], ["x"]))

@@ -16,6 +16,7 @@ from networks import close
 import lrpnumpy as lrp
 from lrpnumpy import files
 from lrpnumpy.__main__ import main
+from lrpnumpy.files.hints import as_flags, listed
 
 FIXTURES = Path(__file__).with_name("fixtures") / "torchsave"
 ROWS = json.loads((FIXTURES / "expected.json").read_text())
@@ -142,6 +143,20 @@ def test_the_same_hints_everywhere(tmp_path, capsys):
     assert main(["explain", "--input", str(tmp_path / "x.npy"), "--model", str(path), *flags]) == 0
     np.savez(tmp_path / "x.npz", x=np.asarray(ROWS["lightning.ckpt"]["x"], "f4")[None])
     capsys.readouterr()
+
+
+def test_errors_on_the_command_line_name_its_flags(capsys):
+    path = str(FIXTURES / "lightning.ckpt")
+    assert main(["inspect", path]) == 2
+    assert "say --activations relu, one for each" in capsys.readouterr().err
+    assert main(["inspect", path, "--activations", "relu"]) == 2
+    error = capsys.readouterr().err
+    assert "say --readout last (h_n" in error and "--readout last-row (out[:, -1]" in error
+    assert main(["inspect", path, "--activations", "relu", "--readout", "last-row"]) == 0
+    assert main(["inspect", str(FIXTURES / "prelu.pt")]) == 2
+    assert "say --layers up,gru,predict,activation with every module" in capsys.readouterr().err
+    assert as_flags("say layers=['conv(stride=1, padding=0)', 'fc']") == "say --layers 'conv(stride=1, padding=0),fc'"
+    assert listed("conv(stride=1, padding=0),fc") == ["conv(stride=1, padding=0)", "fc"]
 
 
 class Evil:

@@ -4,7 +4,7 @@ from interop import opens
 
 
 def test_the_table_and_the_lists_of_layers_are_the_same():
-    """After a change to a reader: python -m pytest tests/interop --opens."""
+    """After a change to a reader: python -m tests.interop.opens, or python -m pytest tests/interop --opens."""
     rows, unseen = opens.parse(opens.PAGE.read_text())
     for framework, known in opens.LISTS.items():
         seen = [layer for name, layer in rows if name == framework]

@@ -160,16 +160,18 @@ def test_stability_is_the_largest_move(model, rng):
 
 def test_completeness_reads_the_ledger(model, rng):
     sequences = data(rng)
+    model = lrp.Model([model.layers[0], lrp.Dense(model.layers[1].V - 3)])  # of two signs
     found = completeness.measure(case(model, sequences, {"e": ("lrp-all", {"eps": 0.1}), "g": "gradient"}))
-    e = lrp.explain(model, sequences[0], eps=0.1)
-    f = e.scores[e.target]
-    sign, size = np.sign(f), abs(f)
-    np.testing.assert_allclose(found["inputs"][0][:, 0] / found["inputs"][1][0], [
-        e.relevance.sum() / f, lrp.explain(model, sequences[0], "gradient").relevance.sum() / f,
-    ])  # fmt: skip
-    np.testing.assert_allclose(found["biases"][0][0, 0], sign * e.ledger.all_biases)
-    np.testing.assert_allclose(found["stabiliser"][0][0, 0], sign * e.ledger.stabiliser)
-    np.testing.assert_allclose(found["lost"][0][0] / size, 0, atol=1e-12)
+    f = []
+    for k, x in enumerate(sequences):
+        e = lrp.explain(model, x, eps=0.1)
+        f.append(e.scores[e.target])
+        shares = [e.relevance.sum() / f[k], lrp.explain(model, x, "gradient").relevance.sum() / f[k]]
+        np.testing.assert_allclose(found["inputs"][0][:, k] / found["inputs"][1][k], shares)
+        np.testing.assert_allclose(found["biases"][0][0, k], np.sign(f[k]) * e.ledger.all_biases)
+        np.testing.assert_allclose(found["stabiliser"][0][0, k], np.sign(f[k]) * e.ledger.stabiliser)
+    assert min(f) < 0 < max(f)
+    np.testing.assert_allclose(found["lost"][0][0] / abs(np.array(f)), 0, atol=1e-12)
     assert np.isnan(found["biases"][0][1]).all()
 
 

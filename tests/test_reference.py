@@ -11,6 +11,7 @@ from networks import close
 
 import lrpnumpy as lrp
 from lrpnumpy.activations import ACTIVATIONS
+from lrpnumpy.kernels.secants import secants
 from lrpnumpy.methods import METHODS
 from lrpnumpy.rules.deeplift import DeepLIFT, Notes, fractions
 
@@ -97,6 +98,16 @@ def test_the_mean_slope_is_the_quotient_and_does_not_cancel(name):
         close(near[smooth], F.slope(middle, F.F(middle))[smooth], 1e-14 + 2 * d * d)
     same = F.secant(z, z, F.F(z), F.F(z))
     close(same, F.slope(z, F.F(z)))
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_kernels_have_the_same_mean_slopes(name):
+    F = ACTIVATIONS[name]
+    z = RNG.normal(size=200) * 2
+    for away in (RNG.normal(size=200), RNG.normal(size=200) * 0.01, np.zeros(200)):
+        z0, out = z + away, np.empty(200)
+        secants(z, z0, F.F(z), F.F(z0), out, F.code)
+        close(out, F.secant(z, z0, F.F(z), F.F(z0)), 1e-11)
 
 
 def test_fractions_of_a_line():
@@ -289,3 +300,28 @@ def test_cite_prints_the_papers_that_were_used(capsys):
     assert capsys.readouterr().out.count("@") == len({method.reference for method in METHODS.values()})
     with pytest.raises(lrp.LrpError, match="explanations or names of methods, got 'nonsense'"):
         lrp.cite("nonsense")
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("deeplift", {"reference": [np.ones(3), "zero"]}),
+        ("integrated-gradients", {"nodes": 6}),
+        ("shapley", {"players": 3}),
+        ("shapley", {"players": "features", "unit": "variable"}),
+    ],
+)
+@pytest.mark.parametrize("target", [1, "all"])
+def test_a_corpus_keeps_relevance_and_ledger(tmp_path, method, options, target):
+    model, xs = small(), [RNG.normal(size=(T, 3)) for T in (3, 5, 2)]
+    for resume in (False, True):  # the second run finds everything done by the same references
+        run = lrp.explain_corpus(model, xs, tmp_path / "a.h5", method, target, progress=False, resume=resume, **options)
+    with run.open() as found:
+        for x, one in zip(xs, found, strict=True):
+            want = lrp.explain(model, x, method, target, **options)
+            close(one.relevance, want.relevance, 1e-12, 1)
+            for name, value in vars(want.ledger).items():
+                close(getattr(one.ledger, name), value, 1e-12, 1)
+    other = {**options, "reference": np.full(3, 0.5)}
+    with pytest.raises(lrp.LrpError, match="options"):
+        lrp.explain_corpus(model, xs, tmp_path / "a.h5", method, target, progress=False, resume=True, **other)

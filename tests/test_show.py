@@ -108,6 +108,13 @@ def test_colours_follow_the_sign_and_size():
     assert color.ink((255, 255, 255)) == (0, 0, 0) and color.ink((0, 0, 60)) == (255, 255, 255)
 
 
+def test_a_few_large_cells_do_not_take_all_the_colour():
+    cells = np.linspace(0, 1, 1000)
+    assert color.limit(cells) == (1, 1) and color.limit(np.zeros(3)) == (1, 0)
+    assert color.limit(cells, np.array([[9.0], [np.nan]])) == pytest.approx((0.99, 9), rel=0.01)
+    assert color.limit(cells, np.array([-50.0])) == (5, 50)
+
+
 def test_the_terminal_decides_on_colour(monkeypatch):
     class Screen(io.StringIO):
         def isatty(self):

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -35,6 +36,8 @@ def test_what_a_regression_is_called():
     for text in (str(e), e._repr_html_(), latex.document(e)):
         assert "discharge 3.2 mm" in text
     assert '"prediction": "discharge 3.2 mm"' in e.to_json()
+    if find_spec("pandas"):
+        assert e.to_frame().attrs == {"prediction": "discharge 3.2 mm"}
     assert terminal.title(flood(classes=None, output_unit=None)) == "lrp-all: score 3.2"
     assert terminal.title(replace(e, options={"windows": 500})) == "lrp-all: discharge 3.2 mm, mean of 500 windows"
     two = replace(e, scores=np.array([1.0, 3.2]), target=1, classes=None)

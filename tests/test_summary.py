@@ -246,3 +246,15 @@ def test_columns_that_cannot_be(series, tmp_path):
         lrp.explain_all(network(), series).summary(["a", "b"])
     with pytest.raises(lrp.LrpError, match="by must be a name, or"):
         lrp.explain_all(network(), series).summary("weekday")
+
+
+def test_frames_are_known_again_by_all_their_values(tmp_path):
+    """A frame prints itself shortened: two that differ in the middle must not pass for the same."""
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(4)
+    frames = [pandas.DataFrame(rng.normal(size=(200, 3)), columns=FEATURES) for _ in range(2)]
+    lrp.explain_corpus(network(1), frames, tmp_path / "a.h5")
+    assert lrp.explain_corpus(network(1), frames, tmp_path / "a.h5", resume=True).explained == 2
+    frames[1].iloc[100, 1] += 1
+    with pytest.raises(lrp.LrpError, match="some of its records differ"):
+        lrp.explain_corpus(network(1), frames, tmp_path / "a.h5", resume=True)

@@ -113,7 +113,7 @@ def test_a_frame_names_features_that_the_model_does_not(x):
     dated = lrp.explain(river(), frame.assign(when=pandas.to_datetime(DATES)))
     assert np.array_equal(dated.values, x) and dated.label(0) == "2005-04-01"
     with pytest.raises(
-        lrp.LrpError, match=r"the 2 columns that the model takes, got 3: .*; say which in Model\(features="
+        lrp.LrpError, match=r"the 2 columns that the model takes, got 3: .*; say which by model.with_units\(features="
     ):
         lrp.explain(river(), frame.assign(more=1.0))
     assert lrp.explain(river(), frame.iloc[2:]).label(0) == "2"

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import lrpnumpy as lrp
+from benchmarks.paper import beyond as beyond_paper
 from benchmarks.paper import cd_stop, toy_training
 from benchmarks.paper.tables import PUBLISHED
 from benchmarks.paper.toy import METHODS, beyond, culprits, explained, load, save
@@ -114,6 +115,15 @@ def test_starting_points():
     assert np.array_equal(clipped(np.full(17, 0.1)), np.full(17, 0.1))
 
 
+def test_the_numbers_of_a_gru_are_u_w_b_bn_v():
+    p = np.arange(92.0)
+    gru, head = Trained(0, tuple(p), {}, 0, 0, cell="gru").model.layers
+    assert (gru.U.shape, gru.W.shape, gru.b.shape, gru.bn.shape, head.V.shape) == (
+        (3, 4, 2), (3, 4, 4), (3, 4), (4,), (1, 4))  # fmt: skip
+    joined = np.concatenate([array.ravel() for array in (gru.U, gru.W, gru.b, gru.bn, head.V)])
+    assert np.array_equal(joined, p)
+
+
 @compiled
 def test_training_reduces_the_error_and_can_be_repeated():
     data = {"train": toy.generate("addition", 100, [4, 5]), "test": toy.generate("addition", 50, [6], 1)}
@@ -219,3 +229,22 @@ def test_a_shipped_network_and_lrp_all_solve_the_task(task):
     assert abs(found["rho_a"]) > 0.9
     assert abs(found["rho_b"]) > 0.9
     assert found["share"] > 0.95
+
+
+@pytest.mark.skipif("toy-gru" not in lrp.files.shipped(), reason="the networks are not there")
+@tasks
+def test_the_shipped_gru_networks_solve_the_task(task):
+    data = toy.generate(task, 200, [13, 14], seed=5)
+    for k in range(20):
+        model = lrp.load("toy-gru", which=f"{task}/{k}")
+        assert float(model.provenance["mse_validation"]) < 1e-4
+        assert np.mean((lrp.predict_all(model, data.sequences)[:, 0] - data.y) ** 2) < 5e-4
+
+
+def test_numbers_are_left_alone():
+    data = toy.generate("subtraction", 3, [5])
+    nothing, a, b, both = beyond_paper.left_alone(data, np.array([0.0, 0.5]))
+    for k, x in enumerate(data.sequences):
+        assert (nothing[k] == [0, 0.5]).all()
+        kept = [np.flatnonzero((some[k] == x).all(axis=1)).tolist() for some in (a, b, both)]
+        assert kept == [[data.a[k]], [data.b[k]], [data.a[k], data.b[k]]]

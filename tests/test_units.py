@@ -206,3 +206,19 @@ def test_zero_is_that_of_what_the_network_takes(raw):
         for one, given in ((model(2, scaler=(MEAN, SCALE)), rows), (model(2), [scaled(row) for row in rows]))
     ]
     assert all(np.array_equal(found[0][order], found[1][order]) for order in found[0])
+
+
+@pytest.mark.parametrize("method", ["deeplift", "integrated-gradients", "shapley"])
+def test_differences_from_a_reference_do_not_care_about_scaling(raw, method):
+    """A scaler and weights that make up for it are the same function: these methods explain it alike, LRP does not."""
+    network = model(output_scaler=TARGET)
+    cell = network.layers[0]
+    folded = dataclasses.replace(cell, U=cell.U / SCALE, b=cell.b - cell.U @ (MEAN / SCALE))
+    bare = lrp.Model((folded, network.layers[1]), output_scaler=TARGET)
+    units = lrp.Model(network.layers, output_scaler=TARGET, scaler=(MEAN, SCALE))
+    nets.close(lrp.predict(bare, raw), lrp.predict(units, raw))
+    one, other = (lrp.explain(some, raw, method, reference=raw[0]) for some in (units, bare))
+    nets.close(one.relevance, other.relevance, 1e-5 if method == "integrated-gradients" else 1e-10)
+    nets.close(one.ledger.total, one.scores[0], 1e-10)
+    lrp_one, lrp_other = (lrp.explain(some, raw).relevance for some in (units, bare))
+    assert abs(lrp_one - lrp_other).max() > 0.01

@@ -96,6 +96,8 @@ def test_padding_and_words():
         one = lrp.explain(model, x[start : start + 4])
         nets.close(e.relevance, one.relevance)
         assert np.array_equal(e.values, one.values)
+    average = lrp.explain_windows(model, x, 4).average()
+    assert average.padding == (3, 4, 8) and np.array_equal(average.values, x) and str(average)
     with pytest.raises(lrp.LrpError, match="not padding in every window, got none from 3 on"):
         lrp.explain_windows(model, x, 2)
     words = lrp.load("sentiment")

@@ -15,6 +15,7 @@ COMMANDS = {  # name -> module
     "representations": "representations",
     "composition": "composition",
     "misclassified": "misclassified",
+    "beyond": "beyond",
     "all": "report",
 }
 

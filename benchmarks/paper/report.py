@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 import lrpnumpy as lrp
-from benchmarks.paper import composition, misclassified, removal, representations, sentiment, tables, toy
+from benchmarks.paper import beyond, composition, misclassified, removal, representations, sentiment, tables, toy
 from benchmarks.paper.page import Figure, Piece, Rows, Table, Text, publish
 from benchmarks.paper.tables import PUBLISHED
 from lrpnumpy.show import html
@@ -74,6 +74,7 @@ def run(arguments: argparse.Namespace) -> None:
         ("Sentence representations", True, lambda: publish(representations.pieces(given), out)),
         ("Semantic composition", False, lambda: publish(composition.pieces(given.model), out)),
         ("Misclassified sentences", True, lambda: publish(misclassified.pieces(given), out)),
+        ("Beyond the paper: references, and GRU networks", False, lambda: publish(beyond.pieces(given), out)),
     ]
     body = []
     for k, (title, needs_data, pieces) in enumerate(sections, 1):

@@ -19,6 +19,9 @@ NAMES = {
     "lrp-half": "LRP-half",
     "lrp-all": "LRP-all",
     "cd": "CD",
+    "deeplift": "DeepLIFT",
+    "integrated-gradients": "Integrated gradients",
+    "shapley": "Shapley",
 }
 
 Rows = Sequence[Sequence[str]]

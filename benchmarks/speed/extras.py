@@ -1,4 +1,4 @@
-"""Beyond the table of peers: the public API, start-up, memory, growth with T. Each question has its own figure."""
+"""Beyond the table of peers: the API, start-up, memory, growth with T, references. Each question has its own figure."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import numpy as np
 
 import lrpnumpy as lrp
 from benchmarks.speed import ours
+from benchmarks.speed.references import references
 from benchmarks.speed.timing import best
 from benchmarks.speed.workloads import Workload, network, workload
 from lrpnumpy.encode import encode, packed
@@ -168,4 +169,5 @@ EXTRAS: dict[str, Callable[[float], Iterator[Row]]] = {
     "startup": startup,
     "memory": memory,
     "growth": growth,
+    "references": references,
 }

@@ -11,10 +11,12 @@ import numpy as np
 import lrpnumpy as lrp
 from benchmarks.speed.workloads import Workload
 from lrpnumpy.methods.decomposition import decompose_words
+from lrpnumpy.methods.deeplift import against, differences
 from lrpnumpy.methods.occlusion import OcclusionOptions, occlude_words
+from lrpnumpy.methods.reference import references
 from lrpnumpy.packed import Packed
 from lrpnumpy.passes import backward, forward
-from lrpnumpy.rules import GRADIENT, LRP, RULES, Propagation
+from lrpnumpy.rules import GRADIENT, LRP, RULES, DeepLIFT, Notes, Propagation
 
 TARGET = 0
 
@@ -49,12 +51,22 @@ def decomposed(model: lrp.Model, x: Packed) -> Any:
     return decompose_words(forward(model, {model.main: x}, "trace")).relevant[:, TARGET]
 
 
+def lifted(model: lrp.Model, x: Packed) -> Any:
+    """DeepLIFT against zeros."""
+    trace = forward(model, {model.main: x}, DeepLIFT(Notes()))
+    start = np.zeros_like(trace.scores)
+    start[:, TARGET] = 1
+    of_reference = against(trace, references(model, "zero").packed(0, trace.inputs))
+    return differences(trace, start, *of_reference)[model.main]
+
+
 JOBS: dict[str, Callable[[lrp.Model, Packed], Any]] = {
     "forward": scores,
     "gradient-x-input": propagated(GRADIENT),
     **{f"lrp-{name}": propagated(LRP(rule)) for name, rule in RULES.items()},
     "occlusion-f": occluded(),
     "cd": decomposed,
+    "deeplift": lifted,
 }
 
 

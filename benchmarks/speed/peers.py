@@ -87,7 +87,7 @@ def _biases(part: Any) -> tuple[np.ndarray, np.ndarray]:
     return b, b_h
 
 
-def _torch_network(model: lrp.Model) -> Any:
+def torch_network(model: lrp.Model) -> Any:
     """The model as a torch module from a packed or a plain batch to scores; a plain one where there are windows."""
     import torch
 
@@ -139,7 +139,7 @@ def torch_forward(work: Workload, threads: int, size: int) -> tuple[Job, Any]:
     import torch
 
     torch.set_num_threads(threads)
-    network, batches = _torch_network(work.model), _batches(work, size)
+    network, batches = torch_network(work.model), _batches(work, size)
 
     def call() -> list[Any]:
         with torch.no_grad():
@@ -153,7 +153,7 @@ def torch_gradient(work: Workload, threads: int, size: int) -> tuple[Job, Any]:
     from torch.nn.utils.rnn import PackedSequence, unpack_sequence
 
     torch.set_num_threads(threads)
-    network, batches = _torch_network(work.model), _batches(work, size)
+    network, batches = torch_network(work.model), _batches(work, size)
     is_plain = _has_windows(work.model)
 
     def call() -> list[Any]:
@@ -180,7 +180,7 @@ def captum_gradient(work: Workload, threads: int, size: int) -> tuple[Job, Any]:
     from torch.nn.utils.rnn import pack_padded_sequence, pad_sequence
 
     torch.set_num_threads(threads)
-    network = _torch_network(work.model)
+    network = torch_network(work.model)
     padded = [
         (pad_sequence(group, batch_first=True), torch.tensor([len(x) for x in group])) for group in _groups(work, size)
     ]
@@ -205,7 +205,7 @@ def torch_occlusion(work: Workload, threads: int, size: int) -> tuple[Job, Any]:
     import torch
 
     torch.set_num_threads(threads)
-    network = _torch_network(work.model)
+    network = torch_network(work.model)
     lengths = [len(x) for x in work.sequences]
     cuts = [0, *(k for k in range(1, len(lengths)) if lengths[k] != lengths[k - 1]), len(lengths)]
     groups = [

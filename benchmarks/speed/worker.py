@@ -34,7 +34,8 @@ class Side:
 
     def hello(self) -> Answer:
         """Where this lrpnumpy is, and what it has: methods with their cost, workloads."""
-        methods = {"forward": "Θ(T)", **{method.name: method.cost for method in lrp.methods()}}
+        costs = {method.name: method.cost for method in lrp.methods() if "2^" not in method.cost}
+        methods = {"forward": "Θ(T)", **costs}
         return {"file": os.path.realpath(lrp.__file__), "methods": methods, "workloads": list(SHAPES)}
 
     def load(self, name: str, method: str, dtype: str, steps: int | None, scale: float) -> Answer:

@@ -155,9 +155,11 @@ def explain_corpus(
         counts = write_output(parts, path, run)
         parts.remove()
     if counts["doubtful"]:
+        advice = "" if request.method.advice is None else f"; {request.method.advice(request)}"
+        wrong = "misses f(x) - f(reference)" if request.method.kind == "reference" else "is decided by rounding"
         warnings.warn(
-            f"{request.method.name}: relevance is not finite, or so large that rounding decides it, for "
-            f"{counts['doubtful']:,} of {counts['explained']:,} explanations; try a larger eps.",
+            f"{request.method.name}: relevance is not finite, or {wrong}, for {counts['doubtful']:,} of "
+            f"{counts['explained']:,} explanations{advice}.",
             RelevanceWarning,
             stacklevel=2,
         )

@@ -8,6 +8,7 @@ sent elsewhere.
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sized
@@ -17,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from lrpnumpy import tables
 from lrpnumpy.checks import LrpError, one_of
 from lrpnumpy.corpus import lines
 from lrpnumpy.corpus.arrays import Arrays
@@ -114,6 +116,8 @@ def _size(record: Any) -> int:
     """About how many bytes a record takes."""
     if isinstance(record, np.ndarray):
         return record.nbytes
+    if hasattr(record, "shape"):  # a frame or a tensor
+        return 8 * math.prod(record.shape)
     if isinstance(record, (list, tuple)):
         inner = record[0] if record else None
         return 16 * len(record) * (len(inner) if isinstance(inner, (list, tuple, np.ndarray)) else 1)
@@ -137,6 +141,11 @@ def fingerprint(chunk: Chunk) -> str:
     state = hashlib.sha256()
 
     def add(value: Any) -> None:
+        value = tables.untensored(value)
+        if hasattr(value, "to_numpy"):  # a frame, which prints itself shortened
+            value = value.to_numpy()
+        if isinstance(value, np.ndarray) and value.dtype == object:
+            value = value.tolist()
         if isinstance(value, np.ndarray):
             state.update(f"{value.dtype.str}{value.shape}".encode())
             state.update(np.ascontiguousarray(value).tobytes())

@@ -15,14 +15,13 @@ from lrpnumpy import asked
 from lrpnumpy.checks import LrpError, RelevanceWarning
 from lrpnumpy.encode import encode_all
 from lrpnumpy.explain import explain_all
-from lrpnumpy.methods import METHODS, find
+from lrpnumpy.methods import COSTLY, METHODS, find
 from lrpnumpy.methods.occlusion import probabilities
 from lrpnumpy.model import Model
 from lrpnumpy.predict import predict_all
 from lrpnumpy.rules import Rule
 
 RANDOM = "random"
-SLOW = ("shapley",)  # only where it is asked for: its cost doubles with every player
 HUGE = 1e30  # stands for relevance that is infinite
 Unit = Literal["step", "feature"]
 Function = Callable[[Model, list[Any]], Sequence[Any]]  # model, sequences -> one relevance (T,) or (T, D) for each
@@ -125,7 +124,7 @@ def explainers(methods: Any, model: Model, unit: Unit, seed: int) -> list[Explai
     A value of the dict may also be a pair of a method and its options, ("lrp-prop", {"eps": 0.2}).
     """
     if methods is None:
-        every = [name for name in METHODS if name not in SLOW and (name != "occlusion-p" or model.output != "linear")]
+        every = [name for name in METHODS if name not in COSTLY and (name != "occlusion-p" or model.output != "linear")]
         methods = [name for name in every if unit == "step" or METHODS[name].variables != "no"] + [RANDOM]
     if isinstance(methods, (str, Rule)):
         methods = [methods]

@@ -269,10 +269,10 @@ def _advice(found: Ranking) -> Any:
         passed = [
             COLUMNS[name].title
             for name, one in cells.items()
-            if COLUMNS[name].best and COLUMNS[name].shown and one.ranks[m] <= np.nanmedian(one.ranks)
+            if COLUMNS[name].best and COLUMNS[name].shown and one.better[:, m].sum() < (len(names) - 1) / 2
         ]
         if passed:
             yield (
-                f"One measure is not enough: random numbers, which say nothing, are not among the worse half in "
-                f"{', '.join(passed)}."
+                "One measure is not enough: random numbers, which say nothing, are beaten by less than half of the "
+                f"methods in {', '.join(passed)}."
             )

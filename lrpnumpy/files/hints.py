@@ -7,6 +7,7 @@ command line all come from here.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from typing import Any
@@ -109,6 +110,17 @@ def taken(function: str, given: Mapping[str, Any], without: Sequence[str] = ()) 
     if custom is not None and not (isinstance(custom, Mapping) and all(map(callable, custom.values()))):
         raise LrpError(f"{function}: custom must be a dict of names to functions, got {custom!r}.")
     return Hints(**found)
+
+
+def as_flags(text: str) -> str:
+    """A message with its hints as the command line takes them: --layers lstm,fc for layers=['lstm', 'fc']."""
+    names = "|".join(name for name, one in known().items() if one.metadata["flag"] not in (None, True))
+
+    def flag(match: re.Match[str]) -> str:
+        values = re.findall(r"'([^']*)'", match[2])
+        return f"--{match[1]} {shlex.quote(','.join(values))}" if values else match[0]
+
+    return re.sub(rf"\b({names})=(\[[^\]]*\]|'[^']*')", flag, text)
 
 
 def takes_hints(*without: str) -> Callable[[Any], Any]:

@@ -232,6 +232,15 @@ class Layer(Record):
             since = np.minimum(since, other.since)
         return Part(beta, delta, parts[0].owner, start, stop, since if self.by_step else np.zeros_like(since))
 
+    def spread(self, trace: Any, xs: Sequence[Packed]) -> Any:
+        """The trace of one sequence as that of a batch `xs` of its beginnings: each row is that of the same step.
+
+        NotImplemented where it is not known; then the batch is run itself.
+        """
+        if not self.by_step or not (trace is None or isinstance(trace, np.ndarray)):
+            return NotImplemented
+        return None if trace is None else trace[xs[0].batch.step]
+
     # What an Affine layer s x + t beside this one needs to become part of it, see folding.py.
 
     def with_affine_before(self, s: np.ndarray, t: np.ndarray) -> Any:

@@ -444,6 +444,18 @@ class Cell(Layer):
             return part.of_vector((T - 1) // 2, beta, delta)
         return part._replace(beta=beta, delta=delta, since=np.zeros_like(part.since))
 
+    def spread(self, trace: Read, xs: Sequence[Packed]) -> Any:
+        """States and coefficients of each step, once for every sequence that has it."""
+        x, H, R = xs[0], self.units, trace.x.batch.R
+        if not len(trace.K) or len(xs) > 1:
+            return NotImplemented
+        kinds = len(trace.K) // (R * H)
+        Hs = np.concatenate((trace.Hs[:1].repeat(x.batch.n, axis=0), trace.h[x.batch.step]))
+        K = np.empty(kinds * x.batch.R * H, trace.K.dtype)
+        for new, old in zip(by_step(K, kinds, x.batch, H), by_step(trace.K, kinds, trace.x.batch, H), strict=False):
+            new[:] = old
+        return trace._replace(x=x, Hs=Hs, K=K)
+
     def with_affine_before(self, s: np.ndarray, t: np.ndarray) -> Any:
         """U (s x + t) + b."""
         return replace(self, U=self.U * s, b=self.b + self.U @ t)  # type: ignore[type-var]

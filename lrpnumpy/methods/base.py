@@ -20,7 +20,7 @@ from lrpnumpy.checks import LrpError, non_negative
 from lrpnumpy.layers.base import Keep
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Batch, Packed
-from lrpnumpy.passes import Trace, forward
+from lrpnumpy.passes import Trace, forward, spread
 from lrpnumpy.result import SpanLedger
 from lrpnumpy.rules import Rule
 
@@ -121,6 +121,10 @@ class Request(NamedTuple):
         return {**self.options.shown(), "unit": self.unit, "versus": self.versus, "step": self.step}
 
 
+def keep_nothing(request: Request) -> None:
+    """What a method keeps of its forward pass that only wants the scores."""
+
+
 @dataclass(eq=False)
 class Columns:
     """Results of some sequences: packed rows (R, …) or one row a sequence (n, …); with target "all" axis C first."""
@@ -170,8 +174,8 @@ class Question(NamedTuple):
 
         It has the shape of all scores.
         """
-        start, every = np.zeros_like(values), np.arange(len(values))
-        start[every, targets] = values[every, targets]
+        start, at = np.zeros(values.shape, values.dtype), targets + np.arange(0, values.size, values.shape[1])
+        start.put(at, values.take(at))
         if self.request.versus is not None:
             start[:, self.request.versus] -= values[:, self.request.versus]
         if self.rows is None:
@@ -213,10 +217,14 @@ def answer(
     spans: list[np.ndarray] | None,
     positions: np.ndarray,
     every_class: bool,
+    whole: Trace | None = None,
 ) -> Columns:
-    """All results of one packed batch; `positions` say which sequences they are, for errors."""
+    """All results of one packed batch; `positions` say which sequences they are, for errors.
+
+    `whole` is the pass of a sequence that all of them are the beginning of.
+    """
     keep = request.method.keep(request)
-    trace = forward(model, x, keep)
+    trace = (whole and spread(whole, x)) or forward(model, x, keep)
     rows = _explained_rows(trace, request.step, positions) if model.every else None
     scores = trace.scores if rows is None else trace.scores[rows]
     if targets is None and not every_class:

@@ -7,11 +7,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from lrpnumpy.methods.base import Columns, Method, Question
+from lrpnumpy.methods.base import Columns, Method, Question, Request
 from lrpnumpy.methods.reference import ReferenceOptions, finished, reference_scores
 from lrpnumpy.packed import Packed
 from lrpnumpy.passes import Trace, backward, forward
 from lrpnumpy.rules import DeepLIFT, Notes
+
+
+def keep(request: Request) -> DeepLIFT:
+    """A forward pass keeps every activation of recurrent layers."""
+    return DeepLIFT(Notes())
 
 
 def against(trace: Trace, inputs: dict[str, Packed]) -> tuple[Trace, Notes]:
@@ -55,7 +60,7 @@ METHODS = (
         reference="Shrikumar et al. 2017",
         kind="reference",
         options=ReferenceOptions,
-        keep=lambda request: DeepLIFT(Notes()),
+        keep=keep,
         run=run,
     ),
 )

@@ -9,6 +9,7 @@ them: expected gradients (Erion et al. 2021).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -16,14 +17,14 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy.checks import LrpError, whole
-from lrpnumpy.methods.base import Columns, Method, Question, Request, number, option
+from lrpnumpy.methods.base import Columns, Method, Question, Request, keep_nothing, number, option
 from lrpnumpy.methods.reference import ReferenceOptions, finished, reference_scores
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Batch, Packed, at_once
 from lrpnumpy.passes import backward, forward
 from lrpnumpy.rules import GRADIENT
 
-FEWEST, MOST = 4, 256  # nodes
+MOST = 256  # nodes
 GAPS = {4: 1e-3, 8: 1e-6}  # by the bytes of a number
 
 
@@ -66,6 +67,11 @@ def gauss(count: int) -> tuple[np.ndarray, np.ndarray]:
     return (nodes + 1) / 2, weights / 2
 
 
+def first_nodes(gap: float) -> int:
+    """With how many nodes to begin: where all is smooth, each gives about one more digit."""
+    return min(MOST, max(4, 3 + math.ceil(-math.log10(gap)))) if gap > 0 else MOST
+
+
 Rows = dict[str, np.ndarray]
 
 
@@ -80,13 +86,10 @@ def integrals(
     for k in range(0, count, size):
         a, w = nodes[k : k + size].astype(dtype), weights[k : k + size].astype(dtype)
         # Each row once for each node, side by side: in the packed batch of repeated sequences this is their order.
-        points = {
-            name: Packed(
-                (x0[name].rows[:, None] + a[:, None] * step[:, None]).reshape(-1, step.shape[1]),
-                Batch(x[name].batch.lengths.repeat(len(a))),
-            )
-            for name, step in steps.items()
-        }
+        points = {}
+        for name, step in steps.items():
+            rows = (x0[name].rows[:, None] + a[:, None] * step[:, None]).reshape(-1, step.shape[1])
+            points[name] = Packed(np.ascontiguousarray(rows), Batch(x[name].batch.lengths.repeat(len(a))))
         trace = forward(model, points, GRADIENT)
         for total, start in zip(sums, starts, strict=True):
             for name, slope in backward(trace, start.repeat(len(a), axis=0), GRADIENT).inputs.items():
@@ -116,16 +119,21 @@ def _refined(
     trace, options = question.trace, question.request.options
     starts = [question.sent_back(np.ones_like(question.scores), targets) for targets in wanted]
     scores = [[question.combined(f, targets) for f in (question.scores, of_reference)] for targets in wanted]
-    count = options.nodes or FEWEST
+    gap = options.most_gap(question.scores.dtype)
+    count = options.nodes or first_nodes(gap)
     found = integrals(trace.model, trace.inputs, x0, starts, count)
     while options.nodes is None and count < MOST:
         missed = np.zeros(len(question.scores), bool)
         for (f, f0), rows in zip(scores, found, strict=True):
-            got = sum(trace.inputs[name].batch.sums(one.sum(axis=1)) for name, one in rows.items())
-            missed |= ~(abs(f - f0 - got) <= options.most_gap(f.dtype) * np.maximum(abs(f), abs(f0)))
+            got, size = (
+                sum(trace.inputs[name].batch.sums(part(one).sum(axis=1)) for name, one in rows.items())
+                for part in (np.asarray, abs)
+            )
+            rounding = 4 * np.finfo(f.dtype).eps * size  # what more nodes would not change
+            missed |= ~(abs(f - f0 - got) <= np.maximum(gap * np.maximum(abs(f), abs(f0)), rounding))
         if not missed.any():
             break
-        count *= 2
+        count = min(2 * count, MOST)
         some = {name: missed[x.batch.owner] for name, x in trace.inputs.items()}
         again = integrals(
             trace.model,
@@ -158,7 +166,7 @@ METHODS = (
         reference="Sundararajan et al. 2017",
         kind="reference",
         options=IntegratedOptions,
-        keep=lambda request: None,
+        keep=keep_nothing,
         run=run,
         advice=_advice,
     ),

@@ -65,9 +65,11 @@ def _one(question: Question, targets: np.ndarray) -> Columns:
     }
     columns = question.columns(targets, values)
     if is_lrp:
-        explained, size = question.combined(scores, targets), abs(scores[np.arange(len(scores)), targets])
+        explained = question.combined(scores, targets)
+        size = abs(explained)
         if request.versus is not None:
-            size += abs(scores[:, request.versus])
+            against = scores[:, request.versus]
+            size = abs(explained + against) + abs(against)
         columns.ledger = ledger = _ledger(question, question.received(columns), passed)
         columns.sound = adds_up(ledger["total"], explained, size) & (ledger["largest"] <= TOO_LARGE * abs(explained))
         if request.hidden:
@@ -95,6 +97,10 @@ def _ledger(question: Question, inputs: np.ndarray, passed: Passed) -> dict[str,
     }
 
 
+def _advice(request: Request) -> str:
+    return f"try a larger eps than {request.options.eps:g}, or another rule"
+
+
 def lrp(name: str, description: str, reference: str, rule: Rule) -> Method:
     """LRP by a product rule as a method."""
     return Method(
@@ -109,7 +115,7 @@ def lrp(name: str, description: str, reference: str, rule: Rule) -> Method:
         options=LrpOptions,
         keep=propagation,
         run=run,
-        advice=lambda request: f"try a larger eps than {request.options.eps:g}, or another rule",
+        advice=_advice,
     )
 
 

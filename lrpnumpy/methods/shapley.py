@@ -19,7 +19,7 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, whole
 from lrpnumpy.encode import Encoded
-from lrpnumpy.methods.base import Columns, Method, Question, Request, option
+from lrpnumpy.methods.base import Columns, Method, Question, Request, keep_nothing, option
 from lrpnumpy.methods.reference import ReferenceOptions, finished
 from lrpnumpy.methods.shapley_tree import has_states, scores_by_states
 from lrpnumpy.model import Model
@@ -27,6 +27,7 @@ from lrpnumpy.packed import Batch, Packed
 from lrpnumpy.passes import forward
 
 WINDOWS = 12  # by default
+FEATURES = 16  # that are players by default, where there is one step
 TOGETHER = 256  # coalitions that are run at once
 MOST = 4e9  # steps of all coalitions times units of the widest layer: about two minutes
 
@@ -59,7 +60,7 @@ class ShapleyOptions(ReferenceOptions):
     players: Any = option(
         None,
         f'who shares the score: "features", a number of windows of steps, or spans (start, stop) of steps, the rest '
-        f"being one more; by default {WINDOWS} windows, or features where there is one step",
+        f"being one more; by default {WINDOWS} windows, or features where there is one step of at most {FEATURES}",
         check=_players,
         flag=lambda text: int(text) if text.isdigit() else text,
     )
@@ -74,8 +75,9 @@ def settled(request: Request, model: Model, encoded: Sequence[Encoded]) -> Reque
     """The players that are meant, if they are not too many and the records have their steps."""
     options = request.options
     if options.players is None:
-        one_step = all(one.steps == 1 for one in encoded)
-        options = replace(options, players="features" if one_step and len(encoded) else WINDOWS)
+        one_step = len(encoded) > 0 and all(one.steps == 1 for one in encoded)
+        few = sum(port.size or 0 for port in model.ports.values()) <= FEATURES
+        options = replace(options, players="features" if one_step and few else WINDOWS)
     if request.unit == "variable" and not options.by_feature:
         raise LrpError("unit must be 'word' or None unless players are 'features', got 'variable'.")
     for k, one in enumerate(encoded):
@@ -218,7 +220,7 @@ METHODS = (
         reference="Shapley 1953",
         kind="reference",
         options=ShapleyOptions,
-        keep=lambda request: None,
+        keep=keep_nothing,
         run=run,
         settle=settled,
     ),

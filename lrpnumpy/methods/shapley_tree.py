@@ -112,4 +112,4 @@ def _scores(model: Model, values: dict[str, Packed]) -> np.ndarray:
     for node in model.nodes:
         if node.name not in values and not isinstance(node.layer, Cell):
             (values[node.name],), _ = node.layer.run([values[name] for name in node.inputs], None, ("",))
-    return values[model.result].rows
+    return values[model.scored].rows

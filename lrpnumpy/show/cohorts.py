@@ -1,38 +1,84 @@
-"""What pictures of many explanations share: groups by label, means with their errors, legends and titles."""
+"""What pictures of many explanations share: which they are, their groups, means with their errors, legends, titles."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 
-from lrpnumpy.checks import LrpError
+from lrpnumpy.checks import LrpError, one_of
 from lrpnumpy.result import Explanation
 from lrpnumpy.show.canvas import FONT, subject, unit_label
+from lrpnumpy.show.parts import of_one_class
+from lrpnumpy.summary import SEASONS, TIMES, one_each, times
 
-COLORS = 10  # cohorts that can be told apart
+COLORS = [*(f"C{k}" for k in range(10)), "#8a8a8a", "#b07aa1"]  # so many cohorts can be told apart: the months
 Z95 = 1.96  # half the width of a 95 % interval in standard errors
 
 
-def groups_of(by: Sequence[Any] | None, count: int, what: str) -> dict[Any, np.ndarray]:
-    """Which explanations belong to each label, in the order in which labels first come; one group without labels."""
-    if by is None:
-        return {None: np.arange(count)}
-    labels = [*by]
-    if len(labels) != count:
-        raise LrpError(f"{what}: by must have one label for each of {count} explanations, got {len(labels)}.")
-    names = [*dict.fromkeys(labels)]
-    if len(names) > COLORS:
-        raise LrpError(f"{what}: by must have at most {COLORS} different labels, got {len(names)}; join some of them.")
-    number = {name: k for k, name in enumerate(names)}
-    which = np.array([number[label] for label in labels])
-    return {str(name): np.flatnonzero(which == k) for k, name in enumerate(names)}
+class Cohorts:
+    """Explanations that go by one at a time, of which is kept what titles and groups need."""
+
+    def __init__(self, many: Iterable[Explanation], what: str) -> None:
+        if isinstance(many, Explanation):
+            raise LrpError(f"{what} must get several explanations, such as those of explain_all, got one; try [e].")
+        self.many, self.what = many, what
+        self.first: Any = None
+        self.targets: list[int] = []
+        self.dates: list[Any] = []  # label of the step of each prediction
+
+    def __iter__(self) -> Iterator[Explanation]:
+        for e in self.many:
+            self.first = self.first or of_one_class(e, self.what)
+            self.targets.append(of_one_class(e, self.what).target)  # type: ignore[arg-type]
+            self.dates.append(None if e.labels is None else e.labels[predicted_at(e)])
+            yield e
+        if self.first is None:
+            raise LrpError(f"{self.what} must get at least one explanation, got none.")
+
+    def groups(self, by: Any) -> dict[str | None, np.ndarray]:
+        """Which explanations belong to each group; one group without `by`.
+
+        by: "class" for the class explained; "year", "season" or "month" of the prediction; or one label for each.
+        """
+        if by is None:
+            return {None: np.arange(len(self.targets))}
+        labels = self._times(by) if isinstance(by, str) else one_each(by, len(self.targets))
+        names = [*dict.fromkeys(labels)]
+        if isinstance(by, str):
+            names.sort(key=SEASONS.index if by == "season" else None)
+        if len(names) > len(COLORS):
+            raise LrpError(f"{self.what}: by must have at most {len(COLORS)} groups, got {len(names)}; join some.")
+        number = {name: k for k, name in enumerate(names)}
+        which = np.array([number[label] for label in labels])
+        return {str(name): np.flatnonzero(which == k) for k, name in enumerate(names)}
+
+    def _times(self, by: str) -> list[Any]:
+        if one_of(by, f"{self.what}: by", ("class", *TIMES)) == "class":
+            return [self.first.name_of(target) for target in self.targets]
+        if not all(isinstance(date, np.datetime64) for date in self.dates):
+            raise LrpError(f"{self.what}: by={by!r} must get explanations whose steps have dates, got some without.")
+        return times(np.array(self.dates), by)
+
+    def headline(self, about: str) -> str:
+        """The title of a picture."""
+        first, count = self.first, len(self.targets)
+        target = subject(first) if len({*self.targets}) == 1 else unit_label("each one's own target", first)
+        return f"{first.method}: {about} of {target}, {count} explanation{'' if count == 1 else 's'}"
+
+
+def predicted_at(e: Explanation) -> int:
+    """The step of the prediction that was explained: the last one that is not skipped, unless another was asked for."""
+    steps = range(len(e))
+    if e.marks is not None and e.padding and not e.relevance[..., list(e.padding)].any():
+        steps = [t for t in steps if t not in e.padding]  # type: ignore[assignment]
+    return steps[(e.options or {}).get("step", -1)]
 
 
 def mean_and_error(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean over explanations, and its standard error; 0 for a single one. What is NaN is left out."""
+    """Mean over explanations, and its standard error; 0 for a single one. What is not finite is left out."""
     known = np.isfinite(rows)
     count = np.maximum(known.sum(axis=0), 1)
     mean = np.where(known, rows, 0).sum(axis=0) / count
@@ -44,9 +90,3 @@ def legend(ax: Axes) -> None:
     """A legend whose words are shown as they are."""
     for text in ax.legend(frameon=False, fontsize=FONT - 2).get_texts():
         text.set_parse_math(False)
-
-
-def headline(what: str, first: Explanation, count: int, same: bool) -> str:
-    """The title of a picture of many explanations."""
-    target = subject(first) if same else unit_label("each one's own target", first)
-    return f"{first.method}: {what} of {target}, {count} explanation{'' if count == 1 else 's'}"

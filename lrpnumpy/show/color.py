@@ -22,13 +22,14 @@ def scaled(relevance: np.ndarray, largest: float | None = None) -> np.ndarray:
 def limit(*arrays: np.ndarray) -> tuple[float, float]:
     """The magnitude that has full colour in a map, and the largest one.
 
-    A few large cells must not hide the rest: full colour begins at the 99th percentile of all magnitudes, but not below
-    a tenth of the largest. It is 1 where everything is 0.
+    A few large cells must not hide the rest: where the largest is more than 1.5 times the 99th percentile of all
+    magnitudes, full colour begins there, but not below a tenth of the largest. It is 1 where everything is 0.
     """
     sizes = np.abs(np.concatenate([[0.0], *(np.ravel(array) for array in arrays)]))
     sizes = sizes[np.isfinite(sizes)]
     largest = float(sizes.max())
-    return max(float(np.quantile(sizes, 0.99)), largest / 10) or 1.0, largest
+    usual = max(float(np.quantile(sizes, 0.99)), largest / 10)
+    return (usual if largest > 1.5 * usual else largest) or 1.0, largest
 
 
 def rgb(share: float) -> RGB:

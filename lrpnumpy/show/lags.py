@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, NullFormatter
 
 from lrpnumpy.checks import LrpError
 from lrpnumpy.result import Explanation
@@ -23,24 +23,25 @@ from lrpnumpy.show.canvas import (
     set_title,
     unit_label,
 )
-from lrpnumpy.show.cohorts import COLORS, Z95, groups_of, headline, legend, mean_and_error
-from lrpnumpy.show.parts import grouped, of_one_class, short, step_unit
+from lrpnumpy.show.cohorts import COLORS, Z95, Cohorts, legend, mean_and_error, predicted_at
+from lrpnumpy.show.parts import grouped, short, step_unit
 
 ROWS = 200  # of a map of predictions
 
 
 def memory(
-    many: Iterable[Explanation], by: Sequence[Any] | None = None, ax: Axes | None = None, width: float = 8.0
+    many: Iterable[Explanation], by: str | Sequence[Any] | None = None, ax: Axes | None = None, width: float = 8.0
 ) -> Figure:
     """How far back relevance lies: its magnitude at each lag before the prediction, over many explanations.
 
     The line is the mean, the bands hold the middle half and the middle nine tenths, and a mark says within how many
-    steps of the prediction half of it lies. With `by`, one label for each explanation (season, cohort, true class),
-    there is a line for each group, with its 95 % interval.
+    steps of the prediction half of it lies. Where the mean falls below a thirtieth of its largest value, the axis is
+    logarithmic. With `by` there is a line for each group, with its 95 % interval: "class" is that explained, "year",
+    "season" and "month" are those of the prediction, and a list has one label for each explanation.
     """
-    signed, first, count, same = _by_lag(many, "memory")
-    lags = np.abs(signed)
-    groups = groups_of(by, count, "memory")
+    cohorts = Cohorts(many, "memory")
+    lags = _by_lag(cohorts, _magnitude)
+    groups, first = cohorts.groups(by), cohorts.first
     ax = axes_for(ax, width, 3.4)
     ink, unit = line_color(ax), step_unit(first.labels)
     steps = np.arange(lags.shape[1])
@@ -56,18 +57,22 @@ def memory(
             ax.plot(steps, mean, color="C0", label="mean")
             ax.axvline(half, color=ink, linestyle="--", linewidth=1, label=says)
         else:
-            color = f"C{k % COLORS}"
+            color = COLORS[k]
             ax.fill_between(steps, mean - Z95 * error, mean + Z95 * error, color=color, alpha=0.25, linewidth=0)
             ax.plot(steps, mean, color=color, label=f"{short(name)} ({len(some)}): {says}")
             ax.axvline(half, color=color, linestyle="--", linewidth=1)
     ax.set_xlim(0, max(1, len(steps) - 1))
-    ax.set_ylim(bottom=0)
+    _set_height(ax, *(mean_and_error(lags[rows])[0] for rows in groups.values()))
     legend(ax)
     ax.set_xlabel(f"{unit}s before the prediction", fontsize=FONT - 2)
-    ax.set_ylabel(unit_label("|relevance|", first), fontsize=FONT - 2, parse_math=False)
+    ax.set_ylabel(
+        unit_label("|relevance|, summed over features" if first.variables is not None else "|relevance|", first),
+        fontsize=FONT - 2,
+        parse_math=False,
+    )
     ax.tick_params(labelsize=FONT - 2)
     ax.spines[["top", "right"]].set_visible(False)
-    set_title(ax, headline("relevance by lag", first, count, same))
+    set_title(ax, cohorts.headline("relevance by lag"))
     return figure_of(ax)
 
 
@@ -106,16 +111,16 @@ def predictions(many: Iterable[Explanation], ax: Axes | None = None, width: floa
     `many` are the windows of a series (`explain_windows`), or the predictions of every step (step="all"), in their
     order. With more than 200 of them a row is the mean of several, which the picture says.
     """
-    every = [*many]
-    lags, first, count, same = _by_lag(every, "predictions")
-    names = [e.shown(_step(e)) for e in every]
+    every = [*(cohorts := Cohorts(many, "predictions"))]
+    lags = _by_lag(every, lambda e: e.relevance)
+    names = [e.shown(predicted_at(e)) for e in every]
     sums, group = grouped(np.nan_to_num(lags), ROWS)
-    counts = np.minimum(group, count - group * np.arange(len(sums)))
+    counts = np.minimum(group, len(every) - group * np.arange(len(sums)))
     ax = axes_for(ax, width, 1.4 + min(4.0, 0.15 * len(sums) + 0.3))
-    _lag_map(ax, sums / counts[:, None], names[::group], first, "the prediction")
+    _lag_map(ax, sums / counts[:, None], names[::group], every[0], "the prediction")
     rows = "prediction" if group == 1 else f"predictions, a row is the mean of {group}"
     ax.set_ylabel(rows, fontsize=FONT - 2)
-    set_title(ax, headline("relevance by prediction and lag", first, count, same))
+    set_title(ax, cohorts.headline("relevance by prediction and lag"))
     return figure_of(ax)
 
 
@@ -138,24 +143,18 @@ def _lag_map(ax: Axes, table: np.ndarray, names: Sequence[str], first: Explanati
     color_scale(ax, image, (1.02, 0.0, 0.014, 1.0), unit_label("relevance", first))
 
 
-def _step(e: Explanation) -> int:
-    """The step of the prediction that was explained, counted from 0: the last one unless the model has several."""
-    return range(len(e))[(e.options or {}).get("step", -1)]
-
-
-def _by_lag(many: Iterable[Explanation], what: str) -> tuple[np.ndarray, Explanation, int, bool]:
-    """Relevance by lag (N, longest), NaN beyond the first step of each; the first one, how many, if of one target."""
-    found, targets, first = [], set(), None
-    for e in many:
-        found.append(of_one_class(e, what).relevance[_step(e) :: -1])
-        targets.add(e.target)
-        first = first or e
-    if first is None:
-        raise LrpError(f"{what} must get at least one explanation, got none.")
+def _by_lag(many: Iterable[Explanation], rows: Callable[[Explanation], np.ndarray]) -> np.ndarray:
+    """Rows by lag (N, longest), NaN beyond the first step of each; `rows` gives one number for each step."""
+    found = [rows(e)[predicted_at(e) :: -1] for e in many]
     lags = np.full((len(found), max(map(len, found))), np.nan)
     for row, one in zip(lags, found, strict=True):
         row[: len(one)] = one
-    return lags, first, len(found), len(targets) == 1
+    return lags
+
+
+def _magnitude(e: Explanation) -> np.ndarray:
+    """|relevance| of each step, that of its features summed where they have one each."""
+    return np.abs(e.relevance) if e.variables is None else np.abs(e.variables).sum(axis=1)
 
 
 def _quantiles(rows: np.ndarray, shares: list[float]) -> np.ndarray:
@@ -164,6 +163,18 @@ def _quantiles(rows: np.ndarray, shares: list[float]) -> np.ndarray:
         return np.quantile(rows, shares, axis=0)
     columns = [column[np.isfinite(column)] for column in rows.T]
     return np.array([np.quantile(column, shares) if len(column) else [0.0] * len(shares) for column in columns]).T
+
+
+def _set_height(ax: Axes, *means: np.ndarray) -> None:
+    """Limits of the axis of y: from 0, or logarithmic where curves fall so far that their end could not be seen."""
+    low, high = min(mean.min() for mean in means), max(mean.max() for mean in means)
+    if low > high / 30 or high == 0:
+        ax.set_ylim(bottom=0)
+        return
+    ax.set_yscale("log", nonpositive="clip")
+    ax.yaxis.set_major_formatter("{x:g}")
+    ax.yaxis.set_minor_formatter(NullFormatter())
+    ax.set_ylim(bottom=max(low / 3, high / 1e4))
 
 
 def _half(mean: np.ndarray) -> int:

@@ -94,6 +94,50 @@ def flattened(m, x):
     return m.head(m.rnn(x)[0].reshape(x.shape[0], -1))
 
 
+def attention(m, x):
+    h = m.rnn(x)[0]
+    weights = torch.softmax(m.score(torch.tanh(m.inner(h))).squeeze(-1), dim=1)
+    return m.head((weights.unsqueeze(-1) * h).sum(dim=1))
+
+
+def dot_attention(m, x):
+    h = m.rnn(x)[0]
+    return m.head(torch.bmm(torch.softmax(m.score(h), dim=1).transpose(1, 2), h).squeeze(1))
+
+
+def by_layer_and_direction(m, x):
+    h = m.rnn(x)[1][0].view(2, 2, x.shape[0], UNITS)[-1]
+    return m.head(torch.cat([h[0], h[1]], dim=1))
+
+
+def ends(m, x):
+    y = m.rnn(x)[0]
+    return m.head(torch.cat([y[:, -1, :UNITS], y[:, 0, UNITS:]], dim=1))
+
+
+def three_readouts(m, x):
+    y = m.rnn(x)[0]
+    return m.head(torch.cat([y.mean(1), y.max(1)[0], y[:, -1]], dim=1))
+
+
+def as_rows(m, x):
+    return m.head(m.rnn(x)[0].contiguous().view(-1, UNITS)).view(x.shape[0], -1, 2)[:, -1]
+
+
+def with_states(m, x, h, c):
+    y, (h, c) = m.rnn(x, (h, c))
+    return m.head(y[:, -1]), h, c
+
+
+def packed(m, x, lengths):
+    rows = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+    return m.head(m.rnn(rows)[1][0][-1])
+
+
+def by_length(m, x, lengths):
+    return m.head(m.rnn(x)[0][torch.arange(x.shape[0]), lengths - 1])
+
+
 def with_start(m, x):
     return m.head(m.rnn(x, (zeros(m, x, 2), zeros(m, x, 2)))[0][:, -1, :])
 
@@ -149,6 +193,17 @@ SERIES = {
     "last steps": Net(lambda m, x: m.head(m.rnn(x)[0][:, -2:]).mean(dim=1), rnn=cell("LSTM"), head=head()),
     "last feature": Net(
         lambda m, x: m.head(m.rnn(x)[0][:, -1]) + x[:, -1, 1:], rnn=cell("LSTM"), head=head()),
+    "attention": Net(attention, rnn=cell("LSTM"), inner=nn.Linear(4, 5), score=nn.Linear(5, 1), head=head()),
+    "dot attention": Net(dot_attention, rnn=cell("GRU"), score=nn.Linear(4, 1, bias=False), head=head()),
+    "by layer and direction": Net(
+        by_layer_and_direction, rnn=cell("LSTM", num_layers=2, bidirectional=True), head=head(2 * UNITS)),
+    "ends of both directions": Net(ends, rnn=cell("LSTM", bidirectional=True), head=head(2 * UNITS)),
+    "three readouts": Net(three_readouts, rnn=cell("GRU"), head=head(3 * UNITS)),
+    "as rows": Net(as_rows, rnn=cell("LSTM"), head=head()),
+    "limits": Net(lambda m, x: m.head(m.rnn(x)[0][:, -1]).clamp(-0.2, 0.3), rnn=cell("LSTM"), head=head()),
+    "norms of every step": Net(
+        lambda m, x: m.head(m.after(m.rnn(m.before(x))[0])[:, -1]), before=nn.LayerNorm(FEATURES), rnn=cell("LSTM"),
+        after=nn.LayerNorm(UNITS), head=head()),
     "flipped": Net(lambda m, x: m.head(m.rnn(torch.flip(x, [1]))[0][:, -1]), rnn=cell("LSTM"), head=head()),
 }  # fmt: skip
 FIXED = {  # those that need a fixed number of steps

@@ -1,6 +1,7 @@
 """Which layer of which framework opens: the table docs/opens.md, made of what the tests of this folder open.
 
-    python -m pytest tests/interop --opens
+    python -m pytest tests/interop --opens     # with the frameworks
+    python -m tests.interop.opens              # without: write the page again after a change to the lists of layers
 
 Every file and every live module that a test opens is noted, with the layers in it and the version that wrote it. The
 notes of a test that passes go into the table: there the scores were the framework's. So a new case needs nothing but a
@@ -15,9 +16,14 @@ from pathlib import Path
 import h5py
 
 import lrpnumpy as lrp
-from lrpnumpy.files import hydrology, modules, onnx_layers, torch_chain, torch_modules
-from lrpnumpy.files.keras_layers import KNOWN
+from lrpnumpy.files.keras.layers import KNOWN
+from lrpnumpy.files.onnx import layers as onnx_layers
+from lrpnumpy.files.torch import chain as torch_chain
+from lrpnumpy.files.torch import hydrology
+from lrpnumpy.files.torch import modules as torch_modules
+from lrpnumpy.files.torch import pickled as modules
 
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 PAGE = Path(__file__).parents[2] / "docs" / "opens.md"
 TORCH = {
     *torch_modules.NAMES.values(), "LSTMCell", "GRUCell", "RNNCell", *modules.ACTIVATIONS, *modules.PROBABILITIES,
@@ -60,10 +66,12 @@ def of_keras(path):
 
 def of_onnx(path):
     """The operations in an ONNX file, and what wrote it."""
-    import onnx
-
+    try:
+        import onnx
+    except ImportError:
+        return []
     model = onnx.load(path, load_external_data=False)
-    version = f"{model.producer_name} {model.producer_version}".strip() or "onnx"
+    version = f"{model.producer_name} {model.producer_version}".split("+")[0].strip() or "onnx"
     kinds = {node.op_type for node in model.graph.node}
     return [Note(("ONNX", kind, version, f"opset {model.opset_import[0].version}")) for kind in kinds]
 
@@ -104,6 +112,16 @@ def of_file(path, found_modules):
         return []
 
 
+def of_fixtures():
+    """What is in the files of tests/fixtures, which older versions wrote, and whose scores tests/ compares."""
+    found = []
+    for rows in sorted([*FIXTURES.glob("*/scores.json"), *FIXTURES.glob("*/expected.json")]):
+        for name in json.loads(rows.read_text()):
+            if rows.parent.name not in ("torch", "torchsave", "reference", "native") and (rows.parent / name).exists():
+                found += of_file(rows.parent / name, ())
+    return found
+
+
 def parse(text):
     """The rows of the page: (framework, layer) to versions, ways, since; and the layers without a row."""
     rows, unseen, framework = {}, {}, ""
@@ -135,7 +153,11 @@ def page(rows):
 def write(notes):
     """Add notes to the page."""
     rows, _ = parse(PAGE.read_text()) if PAGE.exists() else ({}, {})
-    for framework, layer, version, way in notes:
+    for framework, layer, version, way in {*notes, *of_fixtures()}:
         versions, ways, since = rows.get((framework, layer), (set(), set(), lrp.__version__))
         rows[framework, layer] = versions | {version}, ways | {way}, since
     PAGE.write_text(page(rows))
+
+
+if __name__ == "__main__":  # the lists of layers have changed: write the page again, with the rows that it has
+    write(())

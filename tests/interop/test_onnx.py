@@ -65,6 +65,19 @@ def test_an_embedding_and_two_inputs(dynamo, tmp_path):
     compare(tmp_path / "both.onnx", [X, static])
 
 
+@pytest.mark.parametrize("call", ["with_states", "packed", "by_length"])
+def test_inputs_that_are_left_out(call, tmp_path):
+    """Start states, and lengths of sequences, one of which is shorter."""
+    path, rnn = tmp_path / "model.onnx", zoo.cell("LSTM", num_layers=2)
+    module = zoo.Net(getattr(zoo, call), rnn=rnn, head=zoo.head())
+    other = [torch.zeros(2, 2, zoo.UNITS)] * 2 if call == "with_states" else [torch.tensor([5, 7])]
+    zoo.export(module, [X, *other], path, dynamo=False)
+    with pytest.warns(lrp.AssumptionWarning, match="is left out"):
+        lrp.load(path)
+    short = X[0].numpy() if call == "with_states" else X[0, :5].numpy()
+    zoo.agree(zoo.ours(path, [short]), zoo.scores(path, [x.numpy() for x in (X, *other)]))
+
+
 def test_a_batch_of_one_without_open_axes(tmp_path):
     """What `torch.onnx.export(model, x, path)` writes, without another word."""
     for name in ("LSTM last step", "squeezed", "horizon"):

@@ -1,0 +1,94 @@
+"""The figures of docs/trust.md: which method to trust on the three networks that ship with data of their own.
+
+    python -m benchmarks.rank --sst DIR --river piscataquis.csv --vowels DIR --out docs
+
+Writes trust-sentiment.png, trust-river.png, trust-vowels.png, and trust-results.md with the tables. Parts that are
+finished are kept in the folder --state: an interrupted run goes on from there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import lrpnumpy as lrp
+from benchmarks import vowels
+from benchmarks.river import data as river
+from lrpnumpy.evaluate.ranking import COLUMNS, Ranking
+from lrpnumpy.evaluate.treebank import read_sentences
+from lrpnumpy.show.ranking import number
+
+SENTENCES, WINDOWS = 500, 40
+WHAT = {
+    "sentiment": f"{SENTENCES} test sentences of the Stanford Sentiment Treebank, two LSTM directions, five classes",
+    "river": f"{WINDOWS} years of weather that end with days of the test period, an LSTM, one number in mm",
+    "vowels": "370 test utterances, a GRU with the mean of its states, nine speakers",
+}
+
+
+def data(arguments: argparse.Namespace) -> Iterator[tuple[str, Any]]:
+    """The sequences of each network whose data were given."""
+    if arguments.sst:
+        yield "sentiment", read_sentences(arguments.sst / "test.txt").words[:SENTENCES]
+    if arguments.river:
+        found = river.read(str(arguments.river))
+        days = found.days(*river.TEST)
+        yield "river", list(found.windows(days[np.linspace(0, len(days) - 1, WINDOWS).astype(int)]))
+    if arguments.vowels:
+        yield "vowels", vowels.read(arguments.vowels / "JapaneseVowels_TEST.ts")[0]
+
+
+def markdown(name: str, found: Ranking, seconds: float) -> list[str]:
+    """A section with the table, the figure and the advice."""
+    shown = [key for key in found.cells if COLUMNS[key].shown]
+    lines = [f"## {name}", "", f"{WHAT[name]}; {seconds:.0f} s of processor time.", ""]
+    lines += ["| method | mean rank | " + " | ".join(COLUMNS[key].title for key in shown) + " |"]
+    lines += ["| --- |" + " ---: |" * (len(shown) + 1)]
+    for m in found.order:
+        cells = []
+        for key in shown:
+            one = found.cells[key]
+            text = number(one.value[m])
+            cells.append(f"**{text}**" if COLUMNS[key].best and one.ranks[m] == 1 else text)
+        lines.append(f"| {found.methods[m]} | {found.overall[m]:.1f} | {' | '.join(cells)} |")
+    lines += [
+        "",
+        *(f"- {one}" for one in found.advice),
+        "",
+        f"![Every measure with its intervals](trust-{name}.png)",
+        "",
+    ]
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.rank", description=__doc__.splitlines()[0])
+    parser.add_argument("--sst", type=Path, help="folder with Stanford's test.txt")
+    parser.add_argument("--river", type=Path, help="piscataquis.csv")
+    parser.add_argument("--vowels", type=Path, help="folder with JapaneseVowels_TEST.ts")
+    parser.add_argument("--out", type=Path, default=Path("results"), help="folder of the figures (results)")
+    parser.add_argument("--state", type=Path, help="folder of finished parts (--out)")
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    lines = [
+        "# Which method to trust: results", "",
+        "Written by `python -m benchmarks.rank`; [trust.md](trust.md) says what the columns mean. Bold: no method is "
+        "better by more than chance. The figures have the intervals.", "",
+    ]  # fmt: skip
+    for name, sequences in data(arguments):
+        began = time.process_time()
+        state = (arguments.state or arguments.out) / f"trust-{name}.jsonl"
+        found = lrp.rank_methods(lrp.load(name), sequences, state=state)
+        print(found, "\n", flush=True)
+        found.figure().savefig(arguments.out / f"trust-{name}.png", dpi=80)
+        lines += markdown(name, found, time.process_time() - began)
+    (arguments.out / "trust-results.md").write_text("\n".join(lines).rstrip() + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()
