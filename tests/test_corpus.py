@@ -794,6 +794,19 @@ def test_a_record_without_the_steps_that_are_needed_is_rejected(rng, tmp_path, s
             nets.close(e.inputs["y"].relevance, alone.inputs["y"].relevance, 1e-12, 1)
 
 
+def test_records_of_several_inputs_are_known_again(rng, tmp_path):
+    """By every number of every input: an array prints itself shortened and rounded."""
+    model = nets.three_inputs(rng)
+    records = [nets.three_values(rng, 500) for _ in range(2)]
+    lrp.explain_corpus(model, records, tmp_path / "a.h5")
+    reordered = [dict(reversed(one.items())) for one in records]
+    assert lrp.explain_corpus(model, reordered, tmp_path / "a.h5", resume=True).explained == 2
+    records[1]["weather"][250, 1] += 1e-12
+    with pytest.raises(lrp.LrpError, match="some of its records differ"):
+        lrp.explain_corpus(model, records, tmp_path / "a.h5", resume=True)
+    assert sources._size(records[0]) > records[0]["weather"].nbytes
+
+
 # -- exports -----------------------------------------------------------------------------------------------------
 
 

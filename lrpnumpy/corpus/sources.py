@@ -116,7 +116,9 @@ def _size(record: Any) -> int:
     """About how many bytes a record takes."""
     if isinstance(record, np.ndarray):
         return record.nbytes
-    if hasattr(record, "shape"):  # a frame or a tensor
+    if isinstance(record, dict):  # several inputs
+        return sum(map(_size, record.values()))
+    if isinstance(getattr(record, "shape", None), tuple):  # a frame or a tensor
         return 8 * math.prod(record.shape)
     if isinstance(record, (list, tuple)):
         inner = record[0] if record else None
@@ -152,6 +154,10 @@ def fingerprint(chunk: Chunk) -> str:
         elif isinstance(value, (list, tuple)) and value and isinstance(value[0], (list, tuple, np.ndarray)):
             for part in value:
                 add(part)
+        elif isinstance(value, dict):  # several inputs
+            for name in sorted(value, key=str):
+                add(name)
+                add(value[name])
         else:
             state.update(repr(value).encode("utf-8", "surrogatepass"))
         state.update(b"\0")
