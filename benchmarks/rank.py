@@ -54,7 +54,7 @@ def markdown(name: str, found: Ranking) -> list[str]:
         for key in shown:
             one = found.cells[key]
             text = number(one.value[m])
-            cells.append(f"**{text}**" if COLUMNS[key].best and one.ranks[m] == 1 else text)
+            cells.append(f"**{text}**" if COLUMNS[key].best and one.unbeaten[m] else text)
         lines.append(f"| {found.methods[m]} | {found.overall[m]:.1f} | {' | '.join(cells)} |")
     lines += [
         "",
