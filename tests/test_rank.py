@@ -351,3 +351,6 @@ def test_removal_and_truth_count_alike_and_data_of_ones_own_are_named():
     assert other.best == "other" and "By removal on these data alone: mine." in other.advice
     assert columns["most"].unbeaten.tolist() == [True, False]
     assert not cells(none, samples=2).unbeaten.any()
+    missing = cells(none)._replace(value=np.array([np.nan, 51.0]))
+    part = Ranking(("mine", "other"), {"most": cells(second), "steps": missing}, None, {})
+    assert part.overall.tolist() == [2, 1]  # what a method has no value in does not count

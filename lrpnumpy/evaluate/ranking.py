@@ -161,7 +161,7 @@ class Ranking:
     def order(self) -> list[int]:
         """The methods, best first; where ranks are equal, by the mean value in the judging columns."""
         means = _mean(np.array([self.cells[name].value for name in self.judging] or [np.zeros(len(self.methods))]))
-        return sorted(range(len(self.methods)), key=lambda m: (self.overall[m], -means[m]))
+        return sorted(range(len(self.methods)), key=lambda m: (np.nan_to_num(self.overall[m], nan=np.inf), -means[m]))
 
     @property
     def best(self) -> str:
@@ -239,9 +239,10 @@ class Ranking:
 
 
 def _mean(rows: np.ndarray) -> np.ndarray:
-    """(M,) the mean of (K, M), without what is missing; 0 where all is."""
+    """(M,) the mean of (K, M), without what is missing; NaN where all is."""
     known = ~np.isnan(rows)
-    return np.where(known, rows, 0).sum(axis=0) / np.maximum(1, known.sum(axis=0))
+    means = np.where(known, rows, 0).sum(axis=0) / np.maximum(1, known.sum(axis=0))
+    return np.where(known.any(axis=0), means, np.nan)
 
 
 def _without_nan(value: Any) -> Any:
@@ -284,7 +285,10 @@ def _advice(found: Ranking) -> Any:
     if "randomisation" in cells:
         deaf = [one for m, one in enumerate(names) if cells["randomisation"].low[m] > 0.5]
         if deaf:
-            yield f"Not to debug a network: {', '.join(deaf)}, nearly the same with random weights."
+            yield (
+                f"To look at twice: {', '.join(deaf)}, which correlate by more than 0.5 with what they say of the network "
+                "with random weights."
+            )
     if "random" in names:
         m = names.index("random")
         passed = [
