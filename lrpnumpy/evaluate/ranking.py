@@ -279,15 +279,15 @@ def _advice(found: Ranking) -> Any:
     if fine:
         yield f"For one value a feature: {fine[0]}."
     removal = [name for name in ("most", "least") if name in cells]
-    poor = [one for m, one in enumerate(names) if any(not cells[name].low[m] > 0 for name in removal)]
-    if poor:
+    poor = [one for m, one in enumerate(names) if all(not cells[name].low[m] > 0 for name in removal)]
+    if poor and removal:
         yield f"Not for this network: {', '.join(poor)}, no better than a random order in removal."
     if "randomisation" in cells:
         deaf = [one for m, one in enumerate(names) if cells["randomisation"].low[m] > 0.5]
         if deaf:
             yield (
-                f"To look at twice: {', '.join(deaf)}, which correlate by more than 0.5 with what they say of the network "
-                "with random weights."
+                f"To look at twice: {', '.join(deaf)}, with a rank correlation above 0.5 to what they say of the "
+                "network with random weights."
             )
     if "random" in names:
         m = names.index("random")
