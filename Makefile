@@ -9,7 +9,7 @@ SENTENCE := This isn't a good movie, and it isn't funny.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 # With the JIT off a wrong index raises instead of reading beyond an array.
-KERNEL_TESTS := tests/test_engine.py tests/test_explain.py tests/test_decompose.py tests/test_occlude.py \
+KERNEL_TESTS := tests/test_engine.py tests/test_reference.py tests/test_explain.py tests/test_decompose.py tests/test_occlude.py \
     tests/test_networks.py tests/test_layers_windows.py
 
 .DEFAULT_GOAL := help

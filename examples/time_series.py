@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 
 import lrpnumpy as lrp
-from lrpnumpy.show import plot
 
 rng = np.random.default_rng(3)
 rain = np.where(rng.random(60) < 0.2, rng.gamma(2.0, 0.3, 60), 0.0)
@@ -29,6 +28,6 @@ print(f"level {explanation.scores[0]:.2f}; the days that made it:")
 for part in explanation.top(5):
     print(f"  day {part.position}: {part.relevance:+.2f} (rain {rain[part.position]:.2f})")
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
-plot.series(explanation, x).savefig(folder / "series.png", dpi=150)
-plot.feature_map(explanation).savefig(folder / "map.png", dpi=150)
+lrp.plot.series(explanation).savefig(folder / "series.png", dpi=150)
+lrp.plot.feature_map(explanation).savefig(folder / "map.png", dpi=150)
 print(f"wrote {folder / 'series.png'} and {folder / 'map.png'}")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import csv
+import json
 import os
 import sys
 import warnings
+import zipfile
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,7 @@ def _explain(options: argparse.Namespace) -> None:
 
 
 def _input(options: argparse.Namespace) -> Any:
-    """What is to be explained: the sentence, or the numbers of a .npy or .csv file."""
+    """What is to be explained: the sentence, the numbers of a .npy or .csv file, the inputs of a .npz or .json file."""
     if (options.text is None) == (options.input is None):
         raise lrp.LrpError(
             "explain must get either a sentence or --input FILE, got "
@@ -62,10 +63,16 @@ def _input(options: argparse.Namespace) -> Any:
     try:
         if path.suffix == ".npy":
             return np.load(path, allow_pickle=False)
+        if path.suffix == ".npz":
+            with np.load(path, allow_pickle=False) as arrays:
+                return {name: one.tolist() if one.dtype.kind == "U" else one for name, one in arrays.items()}
+        if path.suffix == ".json":
+            return json.loads(path.read_text("utf-8"))
         return np.loadtxt(path, delimiter=",", ndmin=2)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, TypeError, zipfile.BadZipFile) as error:
         raise lrp.LrpError(
-            f"--input must be a .npy file or a .csv file of numbers, one step a line, got {path}: {error}."
+            "--input must be a .npy file or a .csv file of numbers, one step a line, or of several inputs a .npz or "
+            f".json file, got {path}: {error}."
         ) from None
 
 
@@ -100,21 +107,22 @@ def _write(path: str, text: str) -> None:
 
 
 def _write_csv(path: str, every: list[lrp.Explanation]) -> None:
-    """One row a method, class and step."""
+    """One row a method, class, input and step."""
     from io import StringIO
 
+    from lrpnumpy.corpus.export import write_csv
+
     out = StringIO()
-    rows = csv.writer(out, lineterminator="\n")
-    rows.writerow(["method", "target", "position", "token", "relevance"])
-    for e in every:
-        for one in [e.for_class(c) for c in range(len(e.scores))] if e.target == "all" else [e]:
-            for t in range(len(one)):
-                rows.writerow([one.method, one.name_of(one.target), t, one.label(t), repr(float(one.relevance[t]))])
+    write_csv([(e.method, e) for e in every], "method", out, variables=False)
     _write(path, out.getvalue().rstrip("\n") if path == "-" else out.getvalue())
 
 
 def _corpus(options: argparse.Namespace) -> None:
     """Explain every sequence of a file, however large, into one HDF5 file; an interrupted run can be resumed."""
+    from lrpnumpy.corpus.export import check_export
+
+    for path in options.export:  # before the work, not after it
+        check_export(path, options.overwrite)
     client = None
     if options.scheduler:
         try:
@@ -151,7 +159,7 @@ def _corpus(options: argparse.Namespace) -> None:
         print(f"{run.rejected_path}: why {run.rejected:,} were rejected", file=sys.stderr)
     for path in options.export:
         with run.open() as found:
-            found.export(path)
+            found.export(path, overwrite=options.overwrite)
         print(f"wrote {path}", file=sys.stderr)
     if options.summary is not None:
         with run.open() as found:
@@ -246,7 +254,11 @@ def parser() -> argparse.ArgumentParser:
 
     explain = command("explain", _explain)
     explain.add_argument("text", nargs="?", help="the sentence")
-    explain.add_argument("--input", metavar="FILE", help="a (T, D) array instead: .npy, or .csv with one step a line")
+    explain.add_argument(
+        "--input",
+        metavar="FILE",
+        help="a (T, D) array instead: .npy, or .csv with one step a line; several inputs by name: .npz, .json",
+    )
     _add_method(explain)
     explain.add_argument("--all-methods", action="store_true", help="every method, side by side")
     explain.add_argument(
@@ -303,6 +315,7 @@ def parser() -> argparse.ArgumentParser:
         default=[],
         help="also write .csv, .jsonl or .parquet; may be repeated",
     )
+    corpus.add_argument("--overwrite", action="store_true", help="replace files of --export that exist")
     corpus.add_argument("--quiet", action="store_true", help="show no progress")
 
     evaluate = command("evaluate", _evaluate)

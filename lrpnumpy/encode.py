@@ -125,12 +125,14 @@ def encode_all(model: Model, sequences: Any) -> list[Encoded]:
         raise LrpError(f"sequences must be a list of sequences, got one {got}.")
     if not isinstance(sequences, (list, np.ndarray, Mapping)) and (table := tables.read(sequences, None, None, "")):
         sequences = table.values
+    if not hasattr(sequences, "__len__"):
+        raise LrpError(f"sequences must be a list of sequences, got {type(sequences).__name__}.")
     if isinstance(sequences, np.ndarray) and sequences.ndim not in (1, 2, 3):
         raise LrpError(f"sequences must be a list of sequences or a (N, T, D) array, got shape {sequences.shape}.")
     if isinstance(sequences, Mapping):  # a dict of arrays: one record for each entry of all of them
         sequences = {name: _records(model.ports.get(name), column, name) for name, column in sequences.items()}
         counts = {name: len(column) for name, column in sequences.items()}
-        if len(set(counts.values())) > 1:
+        if len(set(counts.values())) != 1:
             raise LrpError(f"sequences must have as many records of each input, got {counts}.")
         columns = zip(*sequences.values(), strict=True)
         sequences = [dict(zip(sequences, values, strict=True)) for values in columns]
@@ -143,7 +145,10 @@ def encode_all(model: Model, sequences: Any) -> list[Encoded]:
 def _records(port: Input | None, column: Any, name: str) -> Any:
     """What one input gets in all records: the rows of a table are one vector each."""
     if port is None or port.steps or not tables.is_frame(column):
-        return tables.untensored(column)
+        column = tables.untensored(column)
+        if isinstance(column, str) or not np.iterable(column) or not hasattr(column, "__len__"):
+            raise LrpError(f"input {name!r} must have a list or array of one entry a record, got {column!r}.")
+        return column
     return tables.read(column, port.features, port.size, f"input {name!r}").values  # type: ignore[union-attr]
 
 
@@ -165,7 +170,11 @@ def _encode_ports(model: Model, records: Sequence[Any], where: Sequence[str]) ->
         if not isinstance(record, Mapping):
             raise LrpError(f"{place} must be a dict with the inputs {wanted}, got {type(record).__name__}.")
         if {*record} != {*model.ports}:
-            raise LrpError(f"{place} must have the inputs {wanted}, got {', '.join(map(repr, record)) or 'none'}.")
+            missing = [name for name in model.ports if name not in record]
+            raise LrpError(
+                f"{place} must have the inputs {wanted}, got {', '.join(map(repr, record)) or 'none'}"
+                f"{tables.meant(missing, [str(name) for name in record if name not in model.ports])}"
+            )
     found = {}
     for name, port in model.ports.items():
         places = [f"{place}, input {name!r}" for place in where]
@@ -192,6 +201,8 @@ def _form(port: Input, value: Any, where: str) -> tuple[Encoder, Any]:
         table := tables.read(value, port.features, port.size, where)
     ):
         value = table.values if table.values.dtype.kind in "fiu" else table.values.tolist()
+    if not port.steps and port.embedding is None and not isinstance(value, str):
+        value = as_array(value, where)
     if not port.steps:  # one vector, one word or one id: a sequence of one step
         value = [value] if isinstance(value, str) or np.ndim(value) == (0 if port.embedding else 1) else value
     if isinstance(value, str) or (
@@ -200,12 +211,12 @@ def _form(port: Input, value: Any, where: str) -> tuple[Encoder, Any]:
         if port.embedding is None or port.embedding.vocabulary is None:
             got = "a string" if isinstance(value, str) else "words"
             raise LrpError(
-                f"{where}: this model has no vocabulary, so it must get a (T, {port.size}) array, got {got}."
+                f"{where}: this {_whose(where)} has no vocabulary, so it must get {_numbers_of(port)}, got {got}."
             )
         if isinstance(value, str) and not (value := text.tokens(value, port.embedding.tokenizer)):
             raise LrpError(f"{where} must have at least one word, got an empty string.")
         return _words, (text.lookup(port.embedding, value, where), tuple(value))
-    array = value if isinstance(value, np.ndarray) else _as_array(value, where)
+    array = as_array(value, where)
     if array.ndim and not len(array):
         raise LrpError(f"{where} must have at least one step, got an empty sequence.")
     if array.ndim == 3 and len(array) == 1:  # a batch of one
@@ -215,7 +226,8 @@ def _form(port: Input, value: Any, where: str) -> tuple[Encoder, Any]:
     if array.dtype.kind in "iu" and array.ndim == 1:
         if port.embedding is None:
             raise LrpError(
-                f"{where}: this model has no embedding, so it must get a (T, {port.size}) float array, got integers."
+                f"{where}: this {_whose(where)} has no embedding, so it must get a (T, {port.size}) float array, got "
+                "integers."
             )
         return _ids, array
     if array.ndim == 1 and array.dtype.kind == "f":
@@ -225,7 +237,16 @@ def _form(port: Input, value: Any, where: str) -> tuple[Encoder, Any]:
     return _vectors, (array, table)
 
 
-def _as_array(value: Any, where: str) -> np.ndarray:
+def _whose(where: str) -> str:
+    return "input" if ", input " in where else "model"
+
+
+def _numbers_of(port: Input) -> str:
+    return f"a (T, {port.size}) array" if port.steps else f"one vector of {port.size} numbers"
+
+
+def as_array(value: Any, where: str) -> np.ndarray:
+    """An array of what users pass in as lists."""
     try:
         return np.asarray(value)
     except ValueError:
@@ -315,11 +336,12 @@ def _vectors(
 ) -> list[Encoded]:
     arrays = [array for array, _ in forms]
     for array, where in zip(arrays, names, strict=True):
+        if not port.steps and array.shape != (1, port.size):
+            shape = array.shape[1:] if array.shape[:1] == (1,) else array.shape
+            raise LrpError(f"{where} must be {_numbers_of(port)}, got shape {shape}.")
         check_shape(array, where, (None, port.size))
     found = []
     for x, (_, table), where in zip(_checked(port, arrays, names), forms, names, strict=True):
-        if not port.steps and len(x) != 1:
-            raise LrpError(f"{where} must be one vector of {port.size} numbers, got {len(x)} of them.")
         one = Encoded(None, x, len(x), table=table)
         found.append(one if port.mask_value is None and port.pad is None else _fitted(port, one, where))
     return found

@@ -69,8 +69,10 @@ def _whole_pass(model: Model, encoded: list[Encoded], request: Request) -> Trace
 
     It is only shared where it keeps what a way back needs, as coefficients of a rule that kernels have built in.
     """
+    if not encoded or encoded[0].whole is None:
+        return None
     keep = request.method.keep(request)
-    if not encoded or encoded[0].whole is None or not isinstance(keep, Propagation) or keep.code is None:
+    if not isinstance(keep, Propagation) or keep.code is None:
         return None
     with np.errstate(all="ignore"):
         return forward(model, packed(model, encoded[-1:]), keep)

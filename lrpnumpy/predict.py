@@ -41,7 +41,8 @@ def trace(model: Model, x: Any) -> dict[str, np.ndarray]:
     "readout" is what makes one vector of all steps. Gates and states of a recurrent layer, (T, H) each, have the name
     of the node before theirs: "0/i", "0/f", "0/g", "0/o", "0/c", "0/h" of an LSTM, z, r, n, h of a GRU; in two
     directions "0/forward/i" and "0/backward/i". What a layer gives besides its main output is "0:last" or "0:cell".
-    Steps that are padding are left out.
+    Inputs are as the network sees them, after a scaler; ":units" are the scores in units of the target. Steps that are
+    padding are left out.
     """
     with np.errstate(all="ignore"):
         passed = forward(model, packed(model, [encode(model, x)]), "trace")

@@ -6,7 +6,7 @@ They are known by what they have: a frame of pandas by `iloc`, one of polars by 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
@@ -122,7 +122,7 @@ def _of_columns(
     elif missing := [name for name in wanted if name not in found]:
         raise LrpError(
             f"{where} must have the columns {_listed(missing)}, which the model takes, got {_listed(found)}"
-            f"{_meant(missing, found)}."
+            f"{meant(missing, found)}"
         )
     values = np.stack([_numbers(found[name], name, labels, where) for name in wanted], axis=1)
     return Table(values, labels, None if names is None else wanted)
@@ -140,11 +140,11 @@ def _numbers(column: Any, name: str, labels: np.ndarray | None, where: str) -> n
     return values
 
 
-def _meant(missing: Sequence[str], found: Mapping[str, Any]) -> str:
-    """What may have been meant by columns that are not there."""
-    near = {name: get_close_matches(name, found, 1, 0.5) for name in missing}
+def meant(missing: Sequence[str], found: Iterable[str]) -> str:
+    """The end of an error: what may have been meant by names that are not there."""
+    near = {name: get_close_matches(name, [*found], 1, 0.5) for name in missing}
     said = [f"{name!r} for {close[0]!r}" for name, close in near.items() if close]
-    return f"; is it {', '.join(said)}?" if said else ""
+    return f"; is it {', '.join(said)}?" if said else "."
 
 
 def _listed(names: Any) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy import asked
+from lrpnumpy import asked, tables
 from lrpnumpy.checks import LrpError, whole
 from lrpnumpy.encode import Encoded, encode
 from lrpnumpy.explain import run
@@ -143,7 +143,7 @@ class Windows(Sequence[Explanation]):
         else:
             found = np.flatnonzero(labels == _like(labels, label))
         if not len(found):
-            known = self.ends if labels is None else labels
+            known = self.ends if labels is None else tables.shown(labels)
             raise LrpError(
                 f"at must get the last step of a window, from {known[0]} to {known[-1]}"
                 + (f", every {self.starts[1]} steps" if len(self) > 1 and self.starts[1] > 1 else "")

@@ -25,11 +25,11 @@ class Value(NamedTuple):
 class Builder:
     """A network that grows node by node."""
 
-    def __init__(self, draw, rng, static):
+    def __init__(self, draw, rng, others):
         self.draw, self.rng = draw, rng
         self.nodes = []
-        self.values = [Value("x", WIDE, "x")] + ([Value("static", WIDE, None)] if static else [])
-        self.ports = {"x": lrp.Input(WIDE)} | ({"static": lrp.Input(WIDE, steps=False)} if static else {})
+        self.values = [Value(name, WIDE, None if name == "static" else name) for name in ("x", *others)]
+        self.ports = {value.name: lrp.Input(WIDE, steps=value.steps is not None) for value in self.values}
         self.squared = False
 
     def pick(self, fits=lambda value: True):
@@ -168,9 +168,9 @@ KINDS = ("recurrent", "elementwise", "square", "join", "repeat", "move", "window
 
 @st.composite
 def graphs(draw, most=12):
-    """A network of any layers, with one series or a series and static features."""
+    """A network of any layers, with one series, and with or without static features and a second series."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    builder = Builder(draw, rng, draw(st.booleans()))
+    builder = Builder(draw, rng, draw(st.sampled_from([(), ("static",), ("static", "y")])))
     builder.recurrent()
     for _ in range(draw(st.integers(1, most - 2))):
         getattr(builder, draw(st.sampled_from(KINDS)))()
@@ -184,10 +184,10 @@ def graphs(draw, most=12):
 
 @st.composite
 def records(draw, model, count=3):
-    """Inputs of several lengths for a network of `graphs`."""
+    """Inputs of several lengths for a network of `graphs`; two series of one record have lengths of their own."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    lengths = draw(st.lists(st.integers(SHORTEST, STEPS), min_size=count, max_size=count))
+    lengths = st.integers(SHORTEST, STEPS)
     return [
-        {name: rng.normal(size=(T, WIDE) if port.steps else WIDE) for name, port in model.ports.items()}
-        for T in lengths
+        {name: rng.normal(size=(draw(lengths), WIDE) if port.steps else WIDE) for name, port in model.ports.items()}
+        for _ in range(count)
     ]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import h5py
 
-from lrpnumpy.files.keras_layers import KNOWN
+from lrpnumpy.files.keras.layers import KNOWN
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "keras.md"

@@ -171,3 +171,28 @@ def golden():
         layer = lrp.Bidirectional(*ways) if len(ways) == 2 else ways[0]
         model = lrp.Model([layer, lrp.Dense(weights["V"], weights["d"])])
         yield name, model, [part for key, part in group.items() if key.startswith("sequence")]
+
+
+# ---- several inputs ----
+
+
+def three_inputs(rng, **settings):
+    """A model of a series, words and a vector, with three outputs."""
+    words = ["<unk>", "river", "lake", "dry", "wet", "the"]
+    nodes = [
+        lrp.Node("lstm", lstm(rng, 3, 4), ("weather",)),
+        lrp.Node("gru", gru(rng, 2, 3), ("notes",)),
+        lrp.Node("join", lrp.Concat(), ("lstm:last", "gru:last", "basin")),
+        lrp.Node("head", dense(rng, 9, 3), ("join",)),
+    ]
+    ports = {
+        "weather": lrp.Input(3, features=["rain", "temp", "wind"]),
+        "notes": lrp.Input(embedding=lrp.Embedding(rng.normal(size=(6, 2)), vocabulary=words, unknown="<unk>")),
+        "basin": lrp.Input(2, steps=False, features=["area", "slope"]),
+    }
+    return lrp.Model(nodes, ports=ports, **{"output": "linear", "classes": ["low", "mid", "high"], **settings})
+
+
+def three_values(rng, T=4, words="the dry river"):
+    """A record of it."""
+    return {"weather": rng.normal(size=(T, 3)), "notes": words, "basin": rng.normal(size=2)}

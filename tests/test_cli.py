@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import networks as nets
 import numpy as np
 import pytest
 
@@ -95,6 +96,22 @@ def test_methods_with_a_reference(tmp_path, capsys):
         main(["explain", "a b", "--model", str(tmp_path / "m.h5"), "--method", "deeplift", "--reference", "mean"]) == 2
     )
     assert "must come with data" in capsys.readouterr().err
+
+
+def test_several_inputs_from_a_file(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    lrp.save(nets.three_inputs(rng), tmp_path / "m.h5")
+    x = nets.three_values(rng)
+    np.savez(tmp_path / "x.npz", **x)
+    (tmp_path / "x.json").write_text(json.dumps({k: v if isinstance(v, str) else v.tolist() for k, v in x.items()}))
+    outputs = []
+    for name in ("x.npz", "x.json"):
+        assert main(["explain", "--model", str(tmp_path / "m.h5"), "--input", str(tmp_path / name), "--csv", "-"]) == 0
+        outputs.append(capsys.readouterr().out)
+    assert outputs[0] == outputs[1] and ",notes,1,dry," in outputs[0] and ",basin,0," in outputs[0]
+    (tmp_path / "x.npz").write_bytes(b"PK\3\4 broken")
+    assert main(["explain", "--input", str(tmp_path / "x.npz")]) == 2
+    assert "or of several inputs a .npz or .json file" in capsys.readouterr().err
 
 
 def test_methods(capsys):

@@ -773,6 +773,9 @@ def test_exports(model, tmp_path, target, unit):
         every = list(found)
         with pytest.raises(lrp.LrpError, match=r"\.csv, \.jsonl or \.parquet, got 'a\.xls'"):
             found.export("a.xls")
+        with pytest.raises(lrp.LrpError, match=r"export: path must be a file that does not exist yet, got .*out\.csv"):
+            found.export(tmp_path / "out.csv")
+        found.export(tmp_path / "out.csv", overwrite=True)
     lines = (tmp_path / "out.jsonl").read_text().splitlines()
     assert [json.loads(line)["record"] for line in lines] == [1, 3]
     for line, e in zip(lines, every, strict=True):
@@ -791,6 +794,40 @@ def test_exports(model, tmp_path, target, unit):
         assert [row["record"] for row in table] == [1, 3] and table[1]["tokens"] == list(every[1].tokens)
         assert table[0]["relevance"] == every[0].relevance.tolist()
         assert table[0]["ledger_inputs"] == np.asarray(every[0].ledger.inputs).tolist()
+
+
+def test_exports_have_every_input(rng, tmp_path):
+    """A series, words and a vector: each step of each has its row in CSV, and its place in the lists of Parquet."""
+    model = nets.three_inputs(rng)
+    records = [nets.three_values(rng, T, words) for T, words in ((1, "the wet lake"), (4, "unseen"), (2, "dry"))]
+    with lrp.explain_corpus(model, records, tmp_path / "out.h5", unit="variable").open() as found:
+        for end in ("csv", "jsonl", *(["parquet"] if has("pyarrow") else [])):
+            found.export(tmp_path / f"out.{end}")
+        every = list(found)
+    lines = (tmp_path / "out.jsonl").read_text().splitlines()
+    for line, e in zip(lines, every, strict=True):
+        same(lrp.Explanation.from_json(line), e)
+    import csv
+
+    rows = list(csv.DictReader((tmp_path / "out.csv").open(encoding="utf-8", newline="")))
+    parts = [(name, part) for e in every for name, part in e.inputs.items()]
+    assert [row["input"] for row in rows] == [name for name, part in parts for _ in part.relevance]
+    assert [float(row["relevance"]) for row in rows] == [float(R) for _, part in parts for R in part.relevance]
+    assert [row["token"] for row in rows if row["input"] == "notes"] == ["the", "wet", "lake", "unseen", "dry"]
+    for name, part in every[1].inputs.items():
+        own = [row for row in rows if (row["record"], row["input"]) == ("2", name)]
+        columns = part.features or ["x0", "x1"]
+        assert [[float(row[key]) for key in columns] for row in own] == part.variables.tolist()
+        assert all(row["area"] == "" for row in own) == (name != "basin")
+    if has("pyarrow"):
+        from pyarrow import parquet
+
+        table = parquet.read_table(tmp_path / "out.parquet").to_pylist()
+        for row, e in zip(table, every, strict=True):
+            assert row["tokens_of_notes"] == list(e.inputs["notes"].tokens)
+            assert row["relevance"] == e.relevance.tolist()
+            assert row["variables_of_basin"] == e.inputs["basin"].variables.tolist()
+        assert [row["marks_of_notes"] for row in table] == [[0, 0, 0], [1], [0]]
 
 
 def has(module):
@@ -813,6 +850,9 @@ def test_command_line(model, tmp_path, capsys, monkeypatch):
     told = capsys.readouterr().err
     assert "2 of 3 records explained" in told and "out.h5.rejected.jsonl: why 1" in told and "wrote a.csv" in told
     assert (tmp_path / "a.csv").read_text().count("\n") == 5
+    again = ["corpus", "a.txt", "out.h5", "--model", "model.h5", "--target", "good", "--resume", "--export", "a.csv"]
+    assert main(again) == 2 and "export: path must be a file that does not exist" in capsys.readouterr().err
+    assert main([*again, "--overwrite"]) == 0
     assert main(["corpus", "a.txt", "out.h5", "--model", "model.h5", "--resume", "--target", "good"]) == 0
     assert main(["corpus", "a.txt", "out.h5", "--model", "model.h5", "--resume", "--target", "bad"]) == 2
     assert "target was 2 and is now 0" in capsys.readouterr().err

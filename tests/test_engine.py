@@ -158,6 +158,11 @@ def test_the_trace_has_a_name_for_every_activation(rng):
     close(found["0"], np.concatenate([found["0/forward/h"], found["0/backward/h"]], axis=1))
     close(found["readout"][0], found["1"].mean(axis=0))
     close(found["2"][0], scores)
+    scaled = lrp.Model([nets.lstm(rng, 3, 2), nets.dense(rng, 2, 1)], scaler=(1.0, 2.0), output_scaler=(5.0, 3.0))
+    found = lrp.trace(scaled, x)
+    close(found["x"], (x - 1) / 2)
+    close(found[":units"][0], 3 * found["1"][0] + 5)
+    close(found[":units"][0], lrp.predict(scaled, x))
 
 
 @pytest.mark.compiled

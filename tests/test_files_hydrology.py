@@ -11,8 +11,8 @@ from networks import close
 
 import lrpnumpy as lrp
 from lrpnumpy import files
-from lrpnumpy.files import yamls
 from lrpnumpy.files.safe import Source
+from lrpnumpy.files.torch import yamls
 
 pytest.importorskip("yaml")
 FIXTURES = Path(__file__).with_name("fixtures") / "neuralhydrology"

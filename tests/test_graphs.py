@@ -169,6 +169,82 @@ def test_errors_name_the_input(rng, case):
         lrp.explain(encoder_decoder(rng), value, step=0)
 
 
+WRONG = {  # inputs of `three_inputs`, and what is said of them
+    "a name": (
+        {"bassin": np.zeros(2)},
+        "must have the inputs 'weather', 'notes', 'basin', got .*; is it 'basin' for 'b",
+    ),
+    "NaN": ({"weather": np.full((2, 3), np.nan)}, r", input 'weather' must be finite, got nan at index \[0, 0\]"),
+    "too long": ({"basin": np.zeros(3)}, r", input 'basin' must be one vector of 2 numbers, got shape \(3,\)"),
+    "two vectors": (
+        {"basin": np.zeros((2, 2))},
+        r", input 'basin' must be one vector of 2 numbers, got shape \(2, 2\)",
+    ),
+    "words": (
+        {"basin": "dry"},
+        ", input 'basin': this input has no vocabulary, so it must get one vector of 2 numbers",
+    ),
+    "ids": ({"notes": [1, 9]}, ", input 'notes': token ids must lie from 0 to 5, got 9"),
+    "ragged": ({"basin": [[1, 2], [1]]}, ", input 'basin' must be .* got a ragged list"),
+    "no words": ({"notes": ""}, ", input 'notes' must have at least one word"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_every_call_names_the_input(rng, tmp_path, case):
+    """In explain, predict, batches, windows, and in a corpus."""
+    model, good = nets.three_inputs(rng), nets.three_values(rng)
+    change, words = WRONG[case]
+    bad = {**good, **change}
+    if case == "a name":
+        del bad["basin"]
+    for place, call in {
+        "x": lambda: lrp.explain(model, bad),
+        "x ": lambda: lrp.predict(model, bad),
+        "sequence 1": lambda: lrp.explain_all(model, [good, bad]),
+        "sequence 1 ": lambda: lrp.predict_all(model, [good, bad]),
+        "series": lambda: lrp.explain_windows(model, bad, 2),
+        "record 2 .*a record": lambda: lrp.explain_corpus(model, [good, bad], tmp_path / "a.h5", strict=True),
+    }.items():
+        with pytest.raises(lrp.LrpError, match=f"^{place.strip()} ?{words}"):
+            call()
+
+
+def test_columns_that_are_no_records(rng):
+    model, good = nets.three_inputs(rng), nets.three_values(rng)
+    columns = {name: [value, value, value] for name, value in good.items()}
+    for change, words in (
+        ({"notes": "dry"}, "^input 'notes' must have a list or array of one entry a record, got 'dry'"),
+        ({"basin": 3.0}, "^input 'basin' must have a list or array"),
+        ({"basin": np.zeros((2, 2))}, "as many records of each input, got {'weather': 3, 'notes': 3, 'basin': 2}"),
+    ):
+        with pytest.raises(lrp.LrpError, match=words):
+            lrp.explain_all(model, {**columns, **change})
+    with pytest.raises(lrp.LrpError, match="sequences must be a list of sequences, got generator"):
+        lrp.explain_all(model, (good for _ in range(2)))
+
+
+@pytest.mark.parametrize("method", [method.name for method in lrp.methods()])
+def test_words_beside_numbers(rng, method):
+    """Words are their vectors; a dict of lists is a list of dicts; a batch of several lengths is its single calls."""
+    model = nets.three_inputs(rng, output="softmax")
+    E = model.ports["notes"].embedding.E
+    some = [
+        nets.three_values(rng, T, words) for T, words in ((5, "the dry river"), (1, "wet"), (3, "lake the dry wet"))
+    ]
+    rows = {"the": 5, "dry": 3, "river": 1, "wet": 4, "lake": 2}
+    options = {"players": 2} if method == "shapley" else {}
+    many = lrp.explain_all(model, some, method, "mid", **options)
+    columns = lrp.explain_all(model, {name: [x[name] for x in some] for name in some[0]}, method, "mid", **options)
+    for x, one, same in zip(some, many, columns, strict=True):
+        vectors = {**x, "notes": E[[rows[word] for word in x["notes"].split()]]}
+        for other in (same, *(lrp.explain(model, v, method, "mid", **options) for v in (x, vectors))):
+            for name, part in one.inputs.items():
+                close(other.inputs[name].relevance, part.relevance, 1e-9, 1)
+        if one.ledger is not None:
+            close(one.ledger.total, np.full(np.shape(one.ledger.total), one.scores[1]), 1e-9, 1 + abs(one.scores[1]))
+
+
 def test_errors_of_graphs(rng):
     lstm, head = nets.lstm(rng, 3, 4), nets.dense(rng, 4, 2)
     wrong = {
@@ -194,7 +270,7 @@ def test_one_of_several_outputs_is_chosen(rng):
     for name, head in (("one", one), ("two", two)):
         model, plain = lrp.Model(nodes, result=name), lrp.Model([lstm, head])
         close(lrp.predict(model, x), lrp.predict(plain, x))
-        for method in ("gradient", "lrp-abs", "occlusion-f", "cd"):
+        for method in ("gradient", "lrp-abs", "occlusion-f", "cd", "deeplift", "shapley"):
             close(lrp.explain(model, x, method, 1).relevance, lrp.explain(plain, x, method, 1).relevance)
 
 

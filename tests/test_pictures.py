@@ -185,6 +185,7 @@ def test_cohorts_by_date_and_class():
     some = [explanation(4, 1, labels=days(900)[k : k + 4], seed=k) for k in range(0, 365, 30)]
     names = [text.get_text() for text in plot.bars(some, by="season").axes[0].get_legend().get_texts()]
     assert names == ["DJF (3)", "MAM (4)", "JJA (3)", "SON (3)"]
+    assert plot.bars(some[:1], by="month").axes[0].get_legend().get_texts()[0].get_text() == "4 (1)"  # of its last step
     months = plot.memory(some, by="month").axes[0]
     assert [text.get_text().split()[0] for text in months.get_legend().get_texts()] == [str(k) for k in range(1, 13)]
     both = [

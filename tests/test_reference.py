@@ -11,6 +11,7 @@ from networks import close
 
 import lrpnumpy as lrp
 from lrpnumpy.activations import ACTIVATIONS
+from lrpnumpy.kernels.secants import secants
 from lrpnumpy.methods import METHODS
 from lrpnumpy.rules.deeplift import DeepLIFT, Notes, fractions
 
@@ -31,6 +32,27 @@ def small(seed=0, D=3, H=4, classes=2, **options):
 def test_deeplift_is_complete_on_random_graphs(data):
     model = data.draw(graphs())
     laws.references_are_complete(model, data.draw(records(model)), 0, np.random.default_rng(1))
+
+
+@given(st.data())
+@nets.examples(40)
+def test_integrated_gradients_are_complete_on_random_graphs(data):
+    """The ledger adds up on all of them; where no kink is on the way, next to nothing is left as the gap."""
+    model = data.draw(graphs())
+    some = data.draw(records(model))
+    for x, one in zip(some, lrp.explain_all(model, some, "integrated-gradients", 0, nodes=64), strict=True):
+        f, f0 = (laws.score(model, v, 0) for v in (x, {name: np.zeros_like(rows) for name, rows in x.items()}))
+        reached = sum(part.variables.sum() for part in one.inputs.values())
+        size = sum(np.abs(part.variables).sum() for part in one.inputs.values()) + abs(f) + abs(f0)
+        close([one.ledger.total, one.ledger.reference, one.ledger.inputs], [f, f0, reached], 1e-12, size)
+        close(one.ledger.gap, f - f0 - reached, 1e-12, size)
+        assert has_kinks(model) or abs(one.ledger.gap) <= 1e-4 * size
+
+
+def has_kinks(model):
+    names = [str(vars(node.layer)) + str(node.layer) for node in model.nodes]
+    kinds = (lrp.Max, lrp.MaxPool1D)
+    return any("relu" in name for name in names) or any(isinstance(node.layer, kinds) for node in model.nodes)
 
 
 @given(st.data())
@@ -76,6 +98,16 @@ def test_the_mean_slope_is_the_quotient_and_does_not_cancel(name):
         close(near[smooth], F.slope(middle, F.F(middle))[smooth], 1e-14 + 2 * d * d)
     same = F.secant(z, z, F.F(z), F.F(z))
     close(same, F.slope(z, F.F(z)))
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_kernels_have_the_same_mean_slopes(name):
+    F = ACTIVATIONS[name]
+    z = RNG.normal(size=200) * 2
+    for away in (RNG.normal(size=200), RNG.normal(size=200) * 0.01, np.zeros(200)):
+        z0, out = z + away, np.empty(200)
+        secants(z, z0, F.F(z), F.F(z0), out, F.code)
+        close(out, F.secant(z, z0, F.F(z), F.F(z0)), 1e-11)
 
 
 def test_fractions_of_a_line():
@@ -192,11 +224,30 @@ def score_of(model, x):
         ([], "at least one"),
         ({"y": 0}, "must name inputs of the network, x, got 'y'"),
         (np.full(3, np.nan), "must be finite"),
+        ([[1, 2, 3], [1, 2]], "reference of 'x' must be .* got a ragged list"),
     ],
 )
 def test_references_that_cannot_be(reference, words):
     with pytest.raises(lrp.LrpError, match=words):
         lrp.explain(small(), np.ones((4, 3)), "deeplift", reference=reference)
+
+
+@pytest.mark.parametrize(
+    ("reference", "words"),
+    [
+        ({"basin": np.zeros((2, 2))}, r"^reference of 'basin' must be one vector of 2 numbers, got shape \(2, 2\)\.$"),
+        (
+            {"weather": np.zeros((2, 3))},
+            "^reference of 'weather' must have at least as many steps as the input, 4, got 2",
+        ),
+        ({"basin": "dry"}, "^reference of 'basin' must be 'zero', 'mean' or numbers"),
+        ({"notes": [1, 9]}, "^reference of 'notes': token ids must lie from 0 to 5, got 9"),
+    ],
+)
+def test_errors_name_the_input(reference, words):
+    rng = np.random.default_rng(0)
+    with pytest.raises(lrp.LrpError, match=words):
+        lrp.explain(nets.three_inputs(rng), nets.three_values(rng), "deeplift", reference=reference)
 
 
 # ---- results ----

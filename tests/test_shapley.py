@@ -71,12 +71,13 @@ def test_random_graphs_are_brute_force(data):
     (x,) = data.draw(records(model, 1))
     x0 = {name: np.zeros_like(rows) for name, rows in x.items()}
     found = lrp.explain(model, x if len(x) > 1 else x["x"], "shapley", 0, players=3)
-    groups = windows("x", len(x["x"]), 3) + [[("static", slice(None))]] * (len(x) - 1)
+    others = [name for name in x if name != "x"]
+    groups = windows("x", len(x["x"]), 3) + [[(name, slice(None))] for name in others]
     want = brute(model, x, x0, groups, 0)
     unit = 1 + np.abs(lrp.predict(model, x if len(x) > 1 else x["x"])).max()
     close(per_player(found.relevance, groups[:3]), want[:3], 1e-12, unit)
-    if len(x) > 1:
-        close(found.inputs["static"].relevance.sum(), want[3], 1e-12, unit)
+    for name, value in zip(others, want[3:], strict=True):
+        close(found.inputs[name].relevance.sum(), value, 1e-12, unit)
 
 
 def model_of(rng, *layers, **options):

@@ -1,4 +1,4 @@
-"""Beyond the table of peers: the public API, start-up, memory, growth with T. Each question has its own figure."""
+"""Beyond the table of peers: the API, start-up, memory, growth with T, references. Each question has its own figure."""
 
 from __future__ import annotations
 

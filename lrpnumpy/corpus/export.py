@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,43 +15,70 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError
 from lrpnumpy.corpus.parts import written
-from lrpnumpy.result import Explanation
+from lrpnumpy.files.native import check_free
+from lrpnumpy.result import Explanation, InputPart, step_names
 
 GROUP = 4096  # explanations in a row group of Parquet
 
 Numbered = Iterable[tuple[int, Explanation]]
 
 
-def export(numbered: Numbered, path: str | os.PathLike[str]) -> None:
+def export(numbered: Numbered, path: str | os.PathLike[str], overwrite: bool = False) -> None:
     """Write explanations, each with the number of its record, in the format that the end of the name says."""
-    target = Path(os.path.realpath(path))
-    write = {".csv": to_csv, ".jsonl": to_jsonl, ".parquet": to_parquet}.get(target.suffix.lower())
-    if write is None:
-        raise LrpError(f"an export must end in .csv, .jsonl or .parquet, got {target.name!r}.")
+    target = check_export(path, overwrite)
     with written(target) as file:
-        write(numbered, file)
+        WRITERS[target.suffix.lower()](numbered, file)
+
+
+def check_export(path: str | os.PathLike[str], overwrite: bool) -> Path:
+    """The file that an export may write; an LrpError where its name says no format, or where it exists."""
+    target = Path(os.path.realpath(path))
+    if target.suffix.lower() not in WRITERS:
+        raise LrpError(f"an export must end in .csv, .jsonl or .parquet, got {target.name!r}.")
+    return check_free(target, overwrite, "export")
 
 
 def to_csv(numbered: Numbered, file: Any) -> None:
-    """One row a record, class and step, with one column a variable where there are any."""
+    """One row a record, class, input and step, with one column a variable where there are any."""
     text = io.TextIOWrapper(file, "utf-8", errors="surrogatepass", newline="")
-    rows = csv.writer(text, lineterminator="\n")
-    head = ["record", "target", "position", "token", "relevance"]
-    for k, (number, whole) in enumerate(numbered):
-        for e in [whole.for_class(c) for c in range(len(whole.scores))] if whole.target == "all" else [whole]:
-            variables = np.empty((len(e), 0)) if e.variables is None else e.variables
-            if k == 0 and head:
-                rows.writerow(
-                    head + list(e.features or [f"x{d}" for d in range(variables.shape[1])])[: variables.shape[1]]
-                )
-                head = []
-            name = e.name_of(e.target)
-            values = np.column_stack([e.relevance, variables]).tolist()
-            rows.writerows([number, name, t, e.label(t), *row] for t, row in enumerate(values))
-    if head:
-        rows.writerow(head)
+    write_csv(numbered, "record", text)
     text.flush()
     text.detach()
+
+
+def write_csv(noted: Iterable[tuple[Any, Explanation]], note: str, file: Any, variables: bool = True) -> None:
+    """Rows of explanations, each with what is noted beside it in the first column.
+
+    Of several inputs a column says whose step it is; each has its own columns of variables.
+    """
+    out = csv.writer(file, lineterminator="\n")
+    columns: list[str] | None = None
+    for beside, whole in noted:
+        if columns is None:
+            named = [name for part in whole.inputs.values() for name in _variables(part)] if variables else []
+            columns = [*dict.fromkeys(named)]
+            out.writerow(_head(note, bool(whole.others)) + columns)
+        for e in [whole.for_class(c) for c in range(len(whole.scores))] if whole.target == "all" else [whole]:
+            for name, part in e.inputs.items():
+                first = [beside, e.name_of(e.target), *([name] if e.others else [])]
+                filled = np.full((len(part.relevance), len(columns)), "", object)
+                if columns and part.variables is not None:
+                    filled[:, [columns.index(feature) for feature in _variables(part)]] = part.variables.tolist()
+                rows = zip(step_names(part), part.relevance.tolist(), filled.tolist(), strict=True)
+                out.writerows([*first, t, step, R, *row] for t, (step, R, row) in enumerate(rows))
+    if columns is None:
+        out.writerow(_head(note, False))
+
+
+def _head(note: str, several: bool) -> list[str]:
+    return [note, "target", *(["input"] if several else []), "position", "token", "relevance"]
+
+
+def _variables(part: InputPart) -> Sequence[str]:
+    """Names of the variables that have a relevance each."""
+    if part.variables is None:
+        return ()
+    return part.features or [f"x{d}" for d in range(part.variables.shape[-1])]
 
 
 def to_jsonl(numbered: Numbered, file: Any) -> None:
@@ -70,7 +97,9 @@ def to_parquet(numbered: Numbered, file: Any) -> None:
     writer, left = None, iter(numbered)
     while group := list(islice(left, GROUP)):
         table = pyarrow.Table.from_pylist([_row(number, e) for number, e in group], writer and writer.schema)
-        writer = writer or parquet.ParquetWriter(file, table.schema)
+        if writer is None:
+            table = table.drop_columns([one.name for one in table.schema if one.type == pyarrow.null()])
+            writer = parquet.ParquetWriter(file, table.schema)
         writer.write_table(table)
     if writer is None:
         raise LrpError("Parquet must have at least one explanation to know its columns, got none.")
@@ -78,9 +107,14 @@ def to_parquet(numbered: Numbered, file: Any) -> None:
 
 
 def _row(number: int, e: Explanation) -> dict[str, Any]:
+    """The same columns for every explanation; those of other inputs than the main one end in `_of_NAME`."""
     whole = e.to_dict()
-    names = ("method", "target", "tokens", "marks", "scores", "probabilities", "relevance", "variables")
-    ledger = {f"ledger_{name}": value for name, value in (whole["ledger"] or {}).items() if name != "kind"}
-    row = {"record": number, **{name: whole[name] for name in names}, **ledger}
-    row["target"] = e.name_of(e.target)
-    return {name: value for name, value in row.items() if value is not None}
+    row = {"record": number, "method": e.method, "target": e.name_of(e.target)}
+    row |= {name: whole[name] for name in ("scores", "probabilities")}
+    for end, part in {"": whole, **{f"_of_{name}": part for name, part in whole["others"].items()}}.items():
+        part["marks"] = part["marks"] or [0] * np.shape(part["relevance"])[-1]  # the first group may have none
+        row |= {name + end: part[name] for name in ("tokens", "marks", "relevance", "variables")}
+    return row | {f"ledger_{name}": value for name, value in (whole["ledger"] or {}).items() if name != "kind"}
+
+
+WRITERS = {".csv": to_csv, ".jsonl": to_jsonl, ".parquet": to_parquet}

@@ -170,11 +170,14 @@ class Stored(Sequence[Explanation]):
             yield start, stop
             start = stop
 
-    def export(self, path: str | os.PathLike[str]) -> None:
-        """Write all explanations to a file that ends in .csv, .jsonl or .parquet (which needs pyarrow)."""
+    def export(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write all explanations to a file that ends in .csv, .jsonl or .parquet (which needs pyarrow).
+
+        A file that exists is left alone and is an error, unless `overwrite` says to replace it.
+        """
         from lrpnumpy.corpus.export import export
 
-        export(self.numbered(), path)
+        export(self.numbered(), path, overwrite)
 
     def _read(self, start: int, stop: int) -> tuple[list[int], list[Explanation]]:
         """Explanations that stand one behind the other, and the numbers of their records."""

@@ -10,12 +10,12 @@ from typing import Any
 
 from lrpnumpy.checks import AssumptionWarning, LrpError, WeightFileError
 from lrpnumpy.files.hints import NETWORK, taken, takes_hints
-from lrpnumpy.files.keras_live import from_keras
-from lrpnumpy.files.live import from_torch
+from lrpnumpy.files.keras.live import from_keras
 from lrpnumpy.files.named import named
 from lrpnumpy.files.native import check_free, save, save_many
 from lrpnumpy.files.report import Report
 from lrpnumpy.files.safe import MAX_BYTES
+from lrpnumpy.files.torch.live import from_torch
 from lrpnumpy.model import Model
 
 __all__ = ["Report", "convert", "from_keras", "from_torch", "inspect", "load", "save", "save_many", "shipped"]

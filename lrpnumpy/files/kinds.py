@@ -9,11 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.files import hydrology, native, onnx, reference, safetensors, torch, torch_modules, torchsave
+from lrpnumpy.files import native, reference, safetensors
 from lrpnumpy.files.archive import Npz
 from lrpnumpy.files.hints import Hints
+from lrpnumpy.files.onnx import model as onnx
 from lrpnumpy.files.report import Report
 from lrpnumpy.files.safe import MAX_BYTES, Budget, Source, kind_of, open_file, parse_json, read_json_file, size_of
+from lrpnumpy.files.torch import hydrology
+from lrpnumpy.files.torch import model as torch
+from lrpnumpy.files.torch import modules as torch_modules
+from lrpnumpy.files.torch import saved as torchsave
 from lrpnumpy.model import Model
 
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
@@ -74,8 +79,9 @@ def _reported(path: Path, kind: str, model: Model, notes: list[str], warnings: l
 
 
 def _hdf5(path: Path, size: int, asked: Asked) -> Report:
-    from lrpnumpy.files import keras2, keras3
     from lrpnumpy.files.hdf5 import Hdf5
+    from lrpnumpy.files.keras import version2 as keras2
+    from lrpnumpy.files.keras import version3 as keras3
 
     with Hdf5(str(path), size, budget=Budget(str(path), size, asked.max_bytes)) as file:
         if native.recognised(file):
@@ -142,7 +148,7 @@ def _folder(file: Source, path: Path, asked: Asked) -> Found:
 
 
 def _zip(path: Path, budget: Budget, asked: Asked) -> Report:
-    from lrpnumpy.files import keras3
+    from lrpnumpy.files.keras import version3 as keras3
 
     with Npz(str(path), budget) as archive:
         if any(map(torchsave.is_pickle, archive.members)):

@@ -315,17 +315,17 @@ def _check_model(model: Any, what: str) -> None:
         raise LrpError(f"save: {what} must be a Model, got {type(model).__name__}.")
 
 
-def check_free(path: str | os.PathLike[str], overwrite: bool) -> Path:
+def check_free(path: str | os.PathLike[str], overwrite: bool, what: str = "save") -> Path:
     """The file that `path` leads to, if it may be written: it does not exist, or is to be replaced."""
     target = Path(os.path.realpath(path))  # a link to a file stays a link
     if not overwrite and os.path.lexists(target):
-        raise _exists(target)
+        raise _exists(target, what)
     return target
 
 
-def _exists(target: Path) -> LrpError:
+def _exists(target: Path, what: str = "save") -> LrpError:
     return LrpError(
-        f"save: path must be a file that does not exist yet, got {target}; choose another name, or pass "
+        f"{what}: path must be a file that does not exist yet, got {target}; choose another name, or pass "
         "overwrite=True (--overwrite on the command line) to replace it."
     )
 

@@ -174,8 +174,8 @@ class Question(NamedTuple):
 
         It has the shape of all scores.
         """
-        start, every = np.zeros_like(values), np.arange(len(values))
-        start[every, targets] = values[every, targets]
+        start, at = np.zeros(values.shape, values.dtype), targets + np.arange(0, values.size, values.shape[1])
+        start.put(at, values.take(at))
         if self.request.versus is not None:
             start[:, self.request.versus] -= values[:, self.request.versus]
         if self.rows is None:

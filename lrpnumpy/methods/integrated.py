@@ -86,13 +86,10 @@ def integrals(
     for k in range(0, count, size):
         a, w = nodes[k : k + size].astype(dtype), weights[k : k + size].astype(dtype)
         # Each row once for each node, side by side: in the packed batch of repeated sequences this is their order.
-        points = {
-            name: Packed(
-                (x0[name].rows[:, None] + a[:, None] * step[:, None]).reshape(-1, step.shape[1]),
-                Batch(x[name].batch.lengths.repeat(len(a))),
-            )
-            for name, step in steps.items()
-        }
+        points = {}
+        for name, step in steps.items():
+            rows = (x0[name].rows[:, None] + a[:, None] * step[:, None]).reshape(-1, step.shape[1])
+            points[name] = Packed(np.ascontiguousarray(rows), Batch(x[name].batch.lengths.repeat(len(a))))
         trace = forward(model, points, GRADIENT)
         for total, start in zip(sums, starts, strict=True):
             for name, slope in backward(trace, start.repeat(len(a), axis=0), GRADIENT).inputs.items():

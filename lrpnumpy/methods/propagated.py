@@ -65,9 +65,11 @@ def _one(question: Question, targets: np.ndarray) -> Columns:
     }
     columns = question.columns(targets, values)
     if is_lrp:
-        explained, size = question.combined(scores, targets), abs(scores[np.arange(len(scores)), targets])
+        explained = question.combined(scores, targets)
+        size = abs(explained)
         if request.versus is not None:
-            size += abs(scores[:, request.versus])
+            against = scores[:, request.versus]
+            size = abs(explained + against) + abs(against)
         columns.ledger = ledger = _ledger(question, question.received(columns), passed)
         columns.sound = adds_up(ledger["total"], explained, size) & (ledger["largest"] <= TOO_LARGE * abs(explained))
         if request.hidden:

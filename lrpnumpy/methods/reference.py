@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrpnumpy.checks import LrpError, check_shape, numbers
-from lrpnumpy.encode import Encoded, encode_all, encode_port
+from lrpnumpy.encode import Encoded, as_array, encode_all, encode_port
 from lrpnumpy.methods.base import Columns, Method, Options, Question, option
 from lrpnumpy.model import Input, Model
 from lrpnumpy.packed import Packed
@@ -35,8 +35,8 @@ class References(NamedTuple):
             value, T = self.each[k][name].astype(x.rows.dtype, copy=False), x.batch.lengths[0]
             if 1 < len(value) < T:
                 raise LrpError(
-                    f"reference must have at least as many steps as the input, {T}, got {len(value)}; a vector "
-                    f"({value.shape[1]},) serves every length."
+                    f"reference of {name!r} must have at least as many steps as the input, {T}, got {len(value)}; a "
+                    f"vector ({value.shape[1]},) serves every length."
                 )
             out[name] = Packed(value[x.batch.step if len(value) > 1 else np.zeros_like(x.batch.step)], x.batch)
         return out
@@ -129,10 +129,12 @@ def _read(port: Input, value: Any, mean: np.ndarray | None, where: str) -> np.nd
         if row < 0:
             raise LrpError(f"{where} must be something that the embedding has, got {value!r}; try 'zero' or a word.")
         return embedding.E[row][None]
-    array = value if isinstance(value, np.ndarray) else np.array(value)
+    array = as_array(value, where)
     if embedding is not None and array.dtype.kind in "iu":  # token ids
         return _vectors(encode_port(port, [np.atleast_1d(array)], [where])[0])
     array = np.atleast_2d(array)
+    if not port.steps and len(array) != 1:
+        raise LrpError(f"{where} must be one vector of {port.size} numbers, got shape {array.shape}.")
     check_shape(array, f"{where}, a vector or a sequence,", (None, port.size))
     return port.scaled(numbers(array, where, port.given_dtype))
 

@@ -27,6 +27,7 @@ from lrpnumpy.packed import Batch, Packed
 from lrpnumpy.passes import forward
 
 WINDOWS = 12  # by default
+FEATURES = 16  # that are players by default, where there is one step
 TOGETHER = 256  # coalitions that are run at once
 MOST = 4e9  # steps of all coalitions times units of the widest layer: about two minutes
 
@@ -59,7 +60,7 @@ class ShapleyOptions(ReferenceOptions):
     players: Any = option(
         None,
         f'who shares the score: "features", a number of windows of steps, or spans (start, stop) of steps, the rest '
-        f"being one more; by default {WINDOWS} windows, or features where there is one step",
+        f"being one more; by default {WINDOWS} windows, or features where there is one step of at most {FEATURES}",
         check=_players,
         flag=lambda text: int(text) if text.isdigit() else text,
     )
@@ -74,8 +75,9 @@ def settled(request: Request, model: Model, encoded: Sequence[Encoded]) -> Reque
     """The players that are meant, if they are not too many and the records have their steps."""
     options = request.options
     if options.players is None:
-        one_step = all(one.steps == 1 for one in encoded)
-        options = replace(options, players="features" if one_step and len(encoded) else WINDOWS)
+        one_step = len(encoded) > 0 and all(one.steps == 1 for one in encoded)
+        few = sum(port.size or 0 for port in model.ports.values()) <= FEATURES
+        options = replace(options, players="features" if one_step and few else WINDOWS)
     if request.unit == "variable" and not options.by_feature:
         raise LrpError("unit must be 'word' or None unless players are 'features', got 'variable'.")
     for k, one in enumerate(encoded):
@@ -148,7 +150,8 @@ def scores_of_all(model: Model, x: dict[str, np.ndarray], x0: dict[str, np.ndarr
         inputs = {}
         for name, own in of.items():
             rows = np.where(inside[:, own].swapaxes(0, 1), x[name][:, None], x0[name][:, None])  # (T, coalitions, D)
-            inputs[name] = Packed(rows.reshape(-1, own.shape[1]), Batch(np.full(len(inside), len(own))))
+            rows = np.ascontiguousarray(rows.reshape(-1, own.shape[1]))
+            inputs[name] = Packed(rows, Batch(np.full(len(inside), len(own))))
         output = forward(model, inputs).output
         found.append(output.rows[output.batch.first[step] + np.arange(len(inside))] if model.every else output.rows)
     return np.concatenate(found)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, NullFormatter
 
 from lrpnumpy.checks import LrpError
 from lrpnumpy.result import Explanation
@@ -172,6 +172,8 @@ def _set_height(ax: Axes, *means: np.ndarray) -> None:
         ax.set_ylim(bottom=0)
         return
     ax.set_yscale("log", nonpositive="clip")
+    ax.yaxis.set_major_formatter("{x:g}")
+    ax.yaxis.set_minor_formatter(NullFormatter())
     ax.set_ylim(bottom=max(low / 3, high / 1e4))
 
 

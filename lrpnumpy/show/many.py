@@ -107,12 +107,13 @@ def beeswarm(many: Iterable[Explanation], ax: Axes | None = None, width: float =
 def _sums(many: Iterable[Explanation], what: str) -> Sums:
     """Relevance and values of each feature of every input, for each explanation."""
     relevance, size, values, cohorts = [], [], [], Cohorts(many, what)
-    for e in cohorts:
-        parts = by_variable(e, what).inputs.values()
-        relevance.append(np.concatenate([part.variables.sum(axis=0) for part in parts]))  # type: ignore[union-attr]
-        size.append(np.concatenate([np.abs(part.variables).sum(axis=0) for part in parts]))  # type: ignore[arg-type]
-        if all(part.values is not None for part in parts):
-            values.append(np.concatenate([part.values.mean(axis=0) for part in parts]))  # type: ignore[union-attr]
+    with np.errstate(invalid="ignore"):  # what is not finite is left out later
+        for e in cohorts:
+            parts = by_variable(e, what).inputs.values()
+            relevance.append(np.concatenate([part.variables.sum(axis=0) for part in parts]))  # type: ignore[union-attr]
+            size.append(np.concatenate([np.abs(part.variables).sum(axis=0) for part in parts]))  # type: ignore[arg-type]
+            if all(part.values is not None for part in parts):
+                values.append(np.concatenate([part.values.mean(axis=0) for part in parts]))  # type: ignore[union-attr]
     known = np.array(values) if len(values) == len(size) else None
     return Sums(np.array(relevance), np.array(size), known, feature_names(shown(cohorts.first, what)), cohorts)
 

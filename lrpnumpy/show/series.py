@@ -114,7 +114,7 @@ def _divide(
     whole = max(stacked_height(some) for some in (heights, lengths) if some)
     ax = axes_for(ax, width, whole + 1.0)
     stacks = stack(ax, heights, 0, 0.62 if vectors else 0.97, whole)
-    bars = stack(ax, lengths, 0.86 if heights else 0, 1, whole)
+    bars = stack(ax, lengths, 0.88 if heights else 0, 1, whole)
     return ax, stacks, [one for group in bars for one in group]
 
 
@@ -150,7 +150,7 @@ def _finished(ax: Axes, e: Explanation, image: Any, vectors: list[Shown], bars: 
             place.set_title(short(part.name), loc="left", fontsize=FONT - 1, parse_math=False)
     if image is not None:
         whole = ax.get_window_extent().height / figure_of(ax).dpi
-        left = 0.645 if vectors else 0.985
+        left = 0.675 if vectors else 0.985
         color_scale(ax, image, (left, 0.0, 0.014, min(1.0, 2.5 / whole)), unit_label("relevance", e))
     one_step = "" if image is not None else "  One step: what is explained are features."
     set_title(ax, title(e) + one_step)
@@ -171,10 +171,12 @@ def _bars(ax: Axes, part: Shown, label: str, beside: bool) -> None:
     ax.barh(range(len(entries)), sizes, color=[POSITIVE if size >= 0 else NEGATIVE for size in sizes], height=0.7)
     ax.axvline(0, color=line_color(ax), linewidth=0.8)
     ax.set_ylim(len(entries) - 0.5, -0.5)
-    end = float(np.abs(np.nan_to_num(sizes, posinf=0, neginf=0)).max()) or 1.0
+    finite = np.nan_to_num(sizes, posinf=0, neginf=0)
+    largest = float(finite[np.abs(finite).argmax()])
+    end = abs(largest) or 1.0
     ax.set_xlim(-1.05 * end, 1.05 * end)
     ax.set_yticks(range(len(entries)), [short(name, 40) for name, _ in entries], fontsize=FONT - 2, parse_math=False)
-    if beside:
+    if beside:  # there is room for two numbers
         ax.yaxis.tick_right()
-    ax.locator_params(axis="x", nbins=2 if beside else 7)
+        ax.set_xticks([0.0, largest], ["0", f"{largest:.2g}"])
     ax.set_xlabel(label, fontsize=FONT - 2, parse_math=False)

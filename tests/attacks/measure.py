@@ -68,7 +68,8 @@ def main():
     import h5py  # noqa: F401
 
     import lrpnumpy  # noqa: F401
-    from lrpnumpy.files import isolated, keras2, keras3, kinds  # noqa: F401
+    from lrpnumpy.files import isolated, kinds  # noqa: F401
+    from lrpnumpy.files.keras import version2 as keras2  # noqa: F401
 
     for line in sys.stdin:
         path, arguments = json.loads(line)

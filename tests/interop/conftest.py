@@ -32,7 +32,8 @@ def noted(request, monkeypatch):
 
     import lrpnumpy as lrp
     from lrpnumpy import files
-    from lrpnumpy.files import torch, torch_modules
+    from lrpnumpy.files.torch import model as torch
+    from lrpnumpy.files.torch import modules as torch_modules
 
     request.node.opened = notes = []
     kinds = set()

@@ -16,8 +16,12 @@ from pathlib import Path
 import h5py
 
 import lrpnumpy as lrp
-from lrpnumpy.files import hydrology, modules, onnx_layers, torch_chain, torch_modules
-from lrpnumpy.files.keras_layers import KNOWN
+from lrpnumpy.files.keras.layers import KNOWN
+from lrpnumpy.files.onnx import layers as onnx_layers
+from lrpnumpy.files.torch import chain as torch_chain
+from lrpnumpy.files.torch import hydrology
+from lrpnumpy.files.torch import modules as torch_modules
+from lrpnumpy.files.torch import pickled as modules
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 PAGE = Path(__file__).parents[2] / "docs" / "opens.md"

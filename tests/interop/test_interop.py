@@ -291,7 +291,7 @@ def test_everything_without_arrays(tmp_path):
     torch = pytest.importorskip("torch")
     from interop import livemodules
 
-    from lrpnumpy.files import modules
+    from lrpnumpy.files.torch import pickled as modules
 
     x = torch.randn(6, livemodules.D)
     for k, name in enumerate((*modules.ACTIVATIONS, *modules.NOTHING)):

@@ -28,9 +28,22 @@ def test_integrated_gradients(cell):
     close(ours.variables, theirs[0].numpy(), 1e-6)  # captum has its weights in float32
 
 
+def of_captum(network, x, references):
+    """captum's DeepLift, the mean over the references."""
+    peer = captum.DeepLift(network)
+    return np.mean([peer.attribute(x, one[None], target=1).detach().numpy()[0] for one in references], axis=0)
+
+
+def of_shap(network, x, references):
+    """shap's DeepExplainer."""
+    explainer = pytest.importorskip("shap").DeepExplainer(network, references)
+    return explainer.shap_values(x, check_additivity=False)[0, :, 1]
+
+
+@pytest.mark.parametrize("peer", [of_captum, of_shap], ids=["captum", "shap"])
 @pytest.mark.parametrize("activation", ["Tanh", "Sigmoid", "ReLU", "Softplus"])
-def test_deeplift_of_one_step(activation):
-    """One step of a plain RNN is a layer like any other: captum's rescale rule knows it."""
+def test_deeplift_of_one_step(activation, peer):
+    """One step of a plain RNN is a layer like any other: the rescale rule of others knows it."""
     rng = np.random.default_rng(1)
     name = activation.lower()
     cell, hidden = nets.rnn(rng, 3, 4, activation=name), nets.dense(rng, 4, 5, name)
@@ -40,8 +53,7 @@ def test_deeplift_of_one_step(activation):
         linear = torch.nn.Linear(*V.shape[::-1], dtype=torch.float64)
         linear.weight.data, linear.bias.data = torch.tensor(np.array(V)), torch.tensor(np.array(d))
         layers += [linear, getattr(torch.nn, activation)()]
-    network = torch.nn.Sequential(*layers[:-1])
-    x, reference = rng.normal(size=(2, 3))
-    theirs = captum.DeepLift(network).attribute(torch.tensor(x)[None], torch.tensor(reference)[None], target=1)
-    ours = lrp.explain(model, x[None], "deeplift", 1, reference=reference)
-    close(ours.variables, theirs.detach().numpy(), 1e-8)  # captum's quotient is not exact near the reference
+    x, references = rng.normal(size=(1, 3)), rng.normal(size=(2, 3))
+    theirs = peer(torch.nn.Sequential(*layers[:-1]), torch.tensor(x), torch.tensor(references))
+    ours = lrp.explain(model, x, "deeplift", 1, reference=[*references])
+    close(ours.variables[0], theirs, 1e-6)  # their quotients are not exact near the reference

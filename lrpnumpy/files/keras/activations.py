@@ -1,0 +1,146 @@
+"""The activations of Keras: as settings of a layer, and as layers of their own."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lrpnumpy.activations import ACTIVATIONS
+from lrpnumpy.files.keras.build import Build, Value, taken_off
+from lrpnumpy.files.keras.config import Call, KerasLayer
+from lrpnumpy.files.safe import Fields
+from lrpnumpy.layers import Activation, Affine, Softmax, Subtract
+
+PROBABILITIES = ("softmax", "sigmoid")
+SAME = {"swish": "silu", "log_softmax": "softmax"}  # names of Keras that are others here
+OPERATIONS = {"Relu": "relu", "Tanh": "tanh", "Sigmoid": "sigmoid", "Gelu": "gelu", "Silu": "silu", "Relu6": "relu6"}
+PLAIN = ("Activation", "Softmax", "ReLU", "LeakyReLU", "ELU", *OPERATIONS)  # layers that are nothing but an activation
+
+
+class Function(NamedTuple):
+    """One activation: our name of it, its alpha, and the largest number it gives, where it has such."""
+
+    name: str
+    alpha: float | None = None
+    most: float | None = None
+
+
+def names() -> tuple[str, ...]:
+    """Activations that a setting can name: those of the table, but for the one whose slope differs in Keras."""
+    return tuple(name for name in ACTIVATIONS if name not in ("leaky_relu", "hard_sigmoid_3", "gelu_tanh"))
+
+
+def function(b: Build, layer: KerasLayer, s: Fields, key: str = "activation", default: str = "linear") -> Function:
+    """The activation that a setting says."""
+    given: Any = s.value.get(key, default)
+    if isinstance(given, dict):
+        inner = given.get("config")
+        if given.get("class_name") == "function" and isinstance(inner, str):
+            given = inner
+        elif given.get("class_name") in PLAIN and isinstance(inner, dict):
+            return _of_layer(b, layer, str(given["class_name"]), Fields(b.source, layer.settings.where, inner))
+    given = "linear" if given is None else given
+    if given == "leaky_relu":
+        return Function("leaky_relu", 0.2)  # that of the function; the layer LeakyReLU has another
+    if given == "relu6":
+        return Function("relu", most=6.0)
+    if given == "hard_sigmoid":
+        return Function(_hard_sigmoid(b, layer))
+    name = SAME.get(given, given) if isinstance(given, str) else given
+    if name == "softmax" or (isinstance(name, str) and name in names()):
+        return Function(name)
+    shown = given if isinstance(given, str) else "a custom function"
+    layer.refuse(
+        f"{key} must be one of {', '.join(names())}, it is {shown}; for another one write "
+        f"custom={{{layer.name!r}: f}}, where f(settings, arrays) gives a layer of lrpnumpy"
+    )
+
+
+def function_of_cell(b: Build, layer: KerasLayer, s: Fields, key: str, default: str) -> str:
+    """The activation of a cell, which can have no settings of its own."""
+    found = function(b, layer, s, key, default)
+    if found.alpha is not None or found.most is not None or found.name == "softmax":
+        layer.refuse(f"{key} must be one of {', '.join(names())}, it is {found.name} with settings of its own")
+    return found.name
+
+
+def _of_layer(b: Build, layer: KerasLayer, kind: str, s: Fields) -> Function:
+    """The function of a layer that is nothing but an activation."""
+    if kind in OPERATIONS:
+        return function(b, layer, Fields(b.source, s.where, {"activation": OPERATIONS[kind]}))
+    if kind == "Activation":
+        return function(b, layer, s)
+    if kind == "Softmax":
+        return Function("softmax")
+    if kind == "ReLU":
+        if s.value.get("threshold") not in (None, 0):
+            layer.refuse("must have no threshold")
+        slope = s.number("negative_slope") if s.has("negative_slope") else 0.0
+        most = s.number("max_value") if s.has("max_value") else None
+        return Function("leaky_relu", slope, most) if slope else Function("relu", most=most)
+    if kind == "ELU":
+        return Function("elu", s.number("alpha") if s.has("alpha") else 1.0)
+    key = next((key for key in ("negative_slope", "alpha") if s.has(key)), None)
+    return Function("leaky_relu", 0.3 if key is None else s.number(key))
+
+
+def _hard_sigmoid(b: Build, layer: KerasLayer) -> str:
+    """Which of the two functions of one name is meant: the version of Keras decides."""
+    major = (b.version or "").split(".")[0]
+    if major not in ("1", "2", "3"):
+        layer.refuse(
+            "hard_sigmoid is one function in Keras 1 and 2 and another in 3, and nothing says which "
+            'wrote the file; put "keras_version" into the configuration'
+        )
+    formula, name = ("x/6", "hard_sigmoid_3") if major == "3" else ("0.2 x", "hard_sigmoid")
+    b.note(f"hard_sigmoid is clip({formula} + 0.5, 0, 1), as in the Keras {b.version} that wrote the file")
+    return name
+
+
+def activation(b: Build, call: Call, xs: list[Value]) -> Value:
+    """A layer that is an activation."""
+    layer, x = call.layer, xs[0]
+    axis = call.setting("axis", -1)
+    if layer.kind == "Softmax" and axis not in (-1, [-1], 2 if x.steps else 1):
+        if x.steps and axis in (1, -2, [1], [-2]):
+            x = b.series(layer, x)
+            b.skips_padding(x)
+            return b.node(layer, Softmax("steps"), x)
+        layer.refuse(f"must have axis -1, or 1 for the steps of a series, it has {axis!r:.80}")
+    return apply(b, layer, x, _of_layer(b, layer, layer.kind, layer.settings))
+
+
+def apply(b: Build, layer: KerasLayer, x: Value, given: Function) -> Value:
+    """An activation after a value; a probability is not applied before another layer asks for it."""
+    name = given.name
+    if name == "linear":
+        return x
+    if name == "softmax" and x.scores is not None:
+        return x._replace(probability="softmax")
+    if name in PROBABILITIES:
+        x = b.taken(layer, x)
+        if x.is_input:
+            return b.node(layer, Softmax() if name == "softmax" else Activation(name), x)
+        b.note(taken_off(name))
+        return x._replace(probability=name)
+    label = "" if layer.kind in PLAIN else f"{layer.name}_{name}"
+    y = b.node(layer, Activation(name, given.alpha), x, name=label)
+    if given.most is None:
+        return y
+    # min(F(x), m) = F(x) - relu(F(x) - m)
+    ones = np.ones(b.width(layer, y), np.float32)
+    above = b.node(layer, Affine(ones, -ones * np.float32(given.most)), y, name=f"{layer.name}_shifted")
+    above = b.node(layer, Activation("relu"), above, name=f"{layer.name}_above")
+    return b.node(layer, Subtract(), y, above, name=f"{layer.name}_limited")
+
+
+def prelu(b: Build, call: Call, xs: list[Value]) -> Value:
+    """Slopes below 0 that were trained, one for each feature."""
+    layer, x = call.layer, b.taken(call.layer, xs[0])
+    (path,) = list(b.paths(layer).values())[:1] or [layer.refuse("has no array in the file")]
+    shape = b.source.shape(path)
+    if x.steps and (len(shape) != 2 or shape[0] != 1):
+        layer.refuse("has slopes for every step; only those shared by all steps (shared_axes=[1]) are supported")
+    (slopes,) = b.take(layer, [path], [(1, x.width) if x.steps else (x.width,)])
+    return b.node(layer, Activation("prelu", slopes=slopes.reshape(-1)), x)

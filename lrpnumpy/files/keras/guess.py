@@ -1,0 +1,152 @@
+"""Keras weights without their configuration: a plain chain of layers can be told from the shapes of its arrays.
+
+What shapes do not say (activations, readout, output) is taken from the caller's hints, or assumed with a warning.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from lrpnumpy.files.hints import Hints
+from lrpnumpy.files.keras import model as keras
+from lrpnumpy.files.safe import Source
+
+# Beginnings of names: of layers that do nothing, and of those that say how the steps become one vector.
+_IDLE = ("dropout", "spatial_dropout", "input", "gaussian_", "alpha_dropout", "activity_regularization")
+_SAYING = {"global_average_pooling1d": "mean", "global_max_pooling1d": "max"}
+_POOLS = {"mean": "GlobalAveragePooling1D", "max": "GlobalMaxPooling1D"}
+_READOUTS = ("last", "every", *_POOLS)
+
+
+class Guess(NamedTuple):
+    """A configuration made from arrays, and the warning that goes with it."""
+
+    config: dict[str, Any]
+    text: str
+
+
+class _Part(NamedTuple):
+    """A layer as its arrays show it."""
+
+    name: str
+    kind: str
+    inputs: int
+    outputs: int
+    settings: dict[str, Any]
+
+
+def said(found: keras.Found, guess: Guess | None) -> keras.Found:
+    """The same with what was guessed."""
+    if guess is None:
+        return found
+    return found._replace(notes=[guess.text, *found.notes], warnings=[guess.text, *found.warnings], guessed=True)
+
+
+def guess(source: Source, groups: list[tuple[str, list[str]]], asked: Hints) -> Guess:
+    """The configuration of a chain of layers, from the groups of a file: a name and the paths of its arrays."""
+    advice = "pass config, the JSON of model.to_json(), a text or the path of a file"
+    parts, named = [], "last"
+    for name, paths in groups:
+        part = None if name.startswith("time_distributed") else _part(source, name, paths)
+        if part is not None:
+            parts.append(part)
+        elif not paths and name in _SAYING:
+            named = _SAYING[name]
+        elif paths or not name.startswith(_IDLE):
+            raise source.error(
+                "", f"holds Keras weights without their configuration, and {name!r:.80} is not clear without; {advice}"
+            )
+    chain = _chain(source, parts)
+    if chain is None:
+        shown = ", ".join(f"{part.name} ({part.inputs} to {part.outputs})" for part in parts[:20])
+        raise source.error(
+            "", f"holds Keras weights without their configuration, which fit in no single order: {shown}; {advice}"
+        )
+    readout, output = asked.readout or named, asked.output or "linear"
+    if readout not in _READOUTS:
+        raise source.error("", f"readout must be one of {', '.join(_READOUTS)} for weights alone, got {readout!r}")
+    heads = [part for part in chain if part.kind == "Dense"]
+    activations = asked.activations
+    if len(heads) > 1 and activations is None:
+        names = ", ".join(part.name for part in heads[:-1])
+        raise source.error(
+            "",
+            f"holds Keras weights without their configuration; say which activations stand after {names}: "
+            f"activations={['relu'] * (len(heads) - 1)}, or {advice}",
+        )
+    hidden = list(activations or [])
+    if len(hidden) != max(len(heads) - 1, 0):
+        raise source.error("", f"must get {max(len(heads) - 1, 0)} activations, one for each Dense but the last")
+    text = (
+        f"holds weights without their configuration: taken as {', '.join(part.kind for part in chain)} in this order, "
+        f"cells with their usual activations, readout {readout!r}, output {output!r}; say readout=, output= or config= "
+        "where this is wrong, and check=(x, y) to be sure"
+    )
+    return Guess({"class_name": "Sequential", "config": _layers(chain, [*hidden, output], readout)}, text)
+
+
+def _layers(chain: list[_Part], activations: list[str], readout: str) -> list[dict[str, Any]]:
+    """The list of layers of a configuration."""
+    top = max((k for k, part in enumerate(chain) if part.kind not in ("Dense", "Embedding")), default=-1)
+    left, found = iter(activations), []
+    first = chain[0]
+    shape = [None, None] if first.kind == "Embedding" else [None, None, first.inputs]
+    found.append({"class_name": "InputLayer", "config": {"name": "x", "batch_input_shape": shape}})
+    for k, part in enumerate(chain):
+        settings = {**part.settings, "name": part.name}
+        if part.kind == "Dense":
+            settings["activation"] = next(left)
+        elif part.kind != "Embedding":
+            inner = settings["layer"]["config"] if part.kind == "Bidirectional" else settings
+            inner["return_sequences"] = k < top or readout != "last"
+        found.append({"class_name": part.kind, "config": settings})
+        if k == top and readout in _POOLS:
+            found.append({"class_name": _POOLS[readout], "config": {"name": "pool"}})
+    return found
+
+
+def _part(source: Source, name: str, paths: list[str]) -> _Part | None:
+    """What a layer is, by the shapes of its arrays; None where they do not say it."""
+    shapes = [source.shape(path) for path in paths]
+    if len(shapes) == 6 and shapes[:3] == shapes[3:]:
+        side = _part(source, name, paths[:3])
+        if side is None or side.kind == "Dense":
+            return None
+        inner = {"class_name": side.kind, "config": side.settings}
+        return _Part(name, "Bidirectional", side.inputs, 2 * side.outputs, {"layer": inner, "merge_mode": "concat"})
+    if [len(shape) for shape in shapes] == [2] and "embedding" in name:
+        rows, size = shapes[0]
+        return _Part(name, "Embedding", 0, size, {"input_dim": rows, "output_dim": size})
+    if [len(shape) for shape in shapes] == [2, 1] and shapes[0][1] == shapes[1][0]:
+        return _Part(name, "Dense", shapes[0][0], shapes[0][1], {"units": shapes[0][1]})
+    if len(shapes) != 3 or len(shapes[0]) != 2 or len(shapes[1]) != 2 or not shapes[1][0]:
+        return None
+    D, u = shapes[0][0], shapes[1][0]
+    kind = {4: "LSTM", 3: "GRU", 1: "SimpleRNN"}.get(shapes[1][1] // u)
+    if kind is None or shapes[1][1] % u or shapes[0][1] != shapes[1][1]:
+        return None
+    settings = {"units": u, **({"reset_after": len(shapes[2]) == 2} if kind == "GRU" else {})}
+    return _Part(name, kind, D, u, settings)
+
+
+def _chain(source: Source, parts: list[_Part]) -> list[_Part] | None:
+    """The only order in which each layer takes what the one before gives, those of one class in their own order."""
+    by_kind: dict[str, list[_Part]] = {}
+    for part in parts:
+        by_kind.setdefault(part.kind, []).append(part)
+    found: list[list[_Part]] = []
+
+    def go(left: dict[str, int], done: list[_Part]) -> None:
+        source.budget.visit("")
+        if len(done) == len(parts):
+            found.append(done)
+        for kind, number in left.items() if len(found) < 2 else ():
+            same = by_kind[kind]
+            if number < len(same) and (not done or same[number].inputs == done[-1].outputs):
+                if kind != "Dense" and any(part.kind == "Dense" for part in done):
+                    continue  # a head stands at the end
+                go({**left, kind: number + 1}, [*done, same[number]])
+
+    if len(parts) <= 50:
+        go(dict.fromkeys(by_kind, 0), [])
+    return found[0] if len(found) == 1 else None

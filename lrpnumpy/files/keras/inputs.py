@@ -1,0 +1,195 @@
+"""What stands at the inputs of a Keras network: embeddings, vocabularies, and masks that say what is padding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lrpnumpy.files.keras.build import Build, Port, Value, Words, as_length, one_of
+from lrpnumpy.files.keras.config import Call, KerasLayer
+from lrpnumpy.files.safe import MAX_NAMES, Fields
+from lrpnumpy.layers import Embedding
+
+_TOKENIZERS = {  # (standardize, split) of a TextVectorization
+    ("lower_and_strip_punctuation", "whitespace"): "keras",
+    (None, "whitespace"): "space",
+}
+
+
+def embedding(b: Build, call: Call, xs: list[Value]) -> Value:
+    """Token ids to vectors, at an input."""
+    layer, s, x = call.layer, call.layer.settings, xs[0]
+    b.plain(call)
+    port = b.ports[x.name] if x.is_input else None
+    if port is None or x.mask is not None or port.embedding is not None or port.is_taken:
+        layer.refuse("must be the first layer, and the only one that an input goes to")
+    if port.shape is not None and len(port.shape) > 1:
+        layer.refuse("takes token ids of more than one axis, which is not supported")
+    (E,) = b.own_arrays(layer, [(s.integer("input_dim"), s.integer("output_dim"))])
+    port.steps = port.shape != []
+    port.embedding, port.size = _embedding(layer, port, E), E.shape[1]
+    if port.embedding.vocabulary is None:
+        b.note("the file holds no vocabulary: inputs are token ids")
+    masks = s.boolean("mask_zero", False) and port.steps
+    port.mask = 0.0 if masks else None
+    length = as_length(port.shape[0]) if port.shape else None
+    return Value(x.name, E.shape[1], port.steps, length, x.name if masks else None)
+
+
+def _embedding(layer: KerasLayer, port: Port, E: np.ndarray) -> Embedding:
+    """The record, with the words that a layer before has found."""
+    words, rows = port.words, len(E)
+    port.words = None
+    if words is None:
+        return Embedding(E)
+    port.length = words.length
+    if words.vocabulary is None and words.rows is None:
+        return Embedding(E, tokenizer=words.tokenizer)  # type: ignore[arg-type]
+    if words.rows is not None:
+        if max(words.rows) >= rows:
+            layer.refuse(f"has {rows} rows, the layer before it gives ids up to {max(words.rows)}")
+        layer.settings.source.spend(layer.settings.where, len(words.rows) * E[0].nbytes)
+        return Embedding(E[words.rows])
+    vocabulary = list(words.vocabulary or ())
+    if len(vocabulary) > rows:
+        layer.refuse(f"has {rows} rows for {len(vocabulary)} words")
+    vocabulary += [f"<row {k}>" for k in range(len(vocabulary), rows)]  # no sentence has them: they are two words
+    return Embedding(E, vocabulary=tuple(vocabulary), unknown=words.unknown, tokenizer=words.tokenizer)  # type: ignore[arg-type]
+
+
+def masking(b: Build, call: Call, xs: list[Value]) -> Value:
+    """Steps that are padding: over an input of numbers, or over an embedding that has a vector for padding."""
+    layer, x = call.layer, xs[0]
+    b.plain(call)
+    value = layer.settings.number("mask_value") if layer.settings.has("mask_value") else 0.0
+    if x.is_input and x.steps and x.mask is None:
+        b.ports[x.name].mask = value
+        return x._replace(mask=x.name)
+    port = b.ports.get(x.name)
+    if port is not None and port.embedding is not None and x.steps:
+        rows = np.flatnonzero(np.equal(port.embedding.E, value).all(axis=1))
+        if len(rows) > 1:
+            layer.refuse(f"finds {len(rows)} tokens whose vectors are {value:g} everywhere, only one can be padding")
+        if not len(rows) or port.mask == rows[0]:
+            return x
+        if port.mask is None:
+            port.mask = float(rows[0])
+            return x._replace(mask=x.name)
+    before = b.nodes.get(x.name)
+    if before is not None and x.steps and getattr(before.layer, "activation", "") == "tanh" and value == 0:
+        b.warn(f"{layer.name} (Masking) is left out: no step of what the layer before it gives is 0 everywhere")
+        return x
+    layer.refuse("is supported over an input of numbers, an embedding or a recurrent layer with tanh only")
+
+
+def mask(b: Build, call: Call, xs: list[Value]) -> Value:
+    """NotEqual compares an input with the value of padding; Any asks whether one of the features differs."""
+    x, layer = xs[0], call.layer
+    if layer.kind == "NotEqual":
+        value = call.others[0] if len(call.others) == 1 else None
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if len(xs) != 1 or not (x.is_input or x.name in b.ports) or not is_number:
+            layer.refuse("is supported as part of a mask only")
+        return x._replace(mask=x.name, is_mask=True)
+    if len(xs) != 1 or not x.is_mask or call.others:
+        layer.refuse("is supported as part of a mask only")
+    return x
+
+
+# --------------------------------------------------------------------------------------------------------- vocabularies
+
+
+def vectorized(b: Build, call: Call, xs: list[Value]) -> Value:
+    """TextVectorization: a sentence to the ids of its words."""
+    layer, s = call.layer, call.layer.settings
+    port = _text_port(b, call, xs[0])
+    one_of(layer, s, "output_mode", ("int",), "int")
+    if s.has("ngrams"):
+        layer.refuse("must have no ngrams")
+    said = tuple(_named(s.value.get(key)) for key in ("standardize", "split"))
+    tokenizer = _TOKENIZERS.get(said)
+    if tokenizer is None:
+        layer.refuse(
+            f"must have standardize 'lower_and_strip_punctuation' or None, and split 'whitespace', it has "
+            f"{said[0]!r:.60} and {said[1]!r:.60}; save the model behind this layer, which takes token ids"
+        )
+    words = _vocabulary(b, layer)
+    reserved = ["", "[UNK]"]
+    words = words if words is None or words[:2] == reserved else [*reserved, *words]
+    length = as_length(s.value.get("output_sequence_length"))
+    port.words = Words(words, None if words is None else "[UNK]", tokenizer, length=length)
+    if length is not None:
+        b.note(f"sentences are filled up to {length} words with token 0, and longer ones are cut, as {layer.name} says")
+    port.shape = [length]
+    return xs[0]._replace(steps=True, width=None, length=length)
+
+
+def looked_up(b: Build, call: Call, xs: list[Value]) -> Value:
+    """StringLookup and IntegerLookup: words or numbers to ids."""
+    layer, s = call.layer, call.layer.settings
+    port = _text_port(b, call, xs[0])
+    one_of(layer, s, "output_mode", ("int",), "int")
+    if s.boolean("invert", False):
+        layer.refuse("invert=True is not supported: it makes words of ids")
+    unknown = s.integer("num_oov_indices") if s.has("num_oov_indices") else 1
+    padding = s.value.get("mask_token")
+    if unknown > 1:
+        layer.refuse(f"must have at most one id for unknown words, it has {unknown}")
+    found = _vocabulary(b, layer)
+    if layer.kind == "IntegerLookup":
+        port.words = _numbers(layer, found, padding, unknown)
+        return xs[0]
+    reserved = [*([str(padding)] if padding is not None else ()), *([str(s.value.get("oov_token", "[UNK]"))] * unknown)]
+    if found is not None and found[: len(reserved)] != reserved:
+        found = [*reserved, *found]
+    port.words = Words(found, reserved[-1] if unknown and found is not None else None)
+    return xs[0]
+
+
+def _numbers(layer: KerasLayer, found: list[str] | None, padding: Any, unknown: int) -> Words:
+    """The row for each number from 0: those that the layer knows, and that of unknown ones for the others."""
+    try:
+        known = [int(word) for word in found or ()]
+    except ValueError:
+        known = []
+    first = (padding is not None) + unknown
+    rows = {number: k + first for k, number in enumerate(known)}
+    if type(padding) is int:
+        rows[padding] = 0
+    if not known or min(rows) < 0 or max(rows) >= MAX_NAMES:
+        layer.refuse(f"must hold a vocabulary of numbers from 0 to {MAX_NAMES}; save the model behind this layer")
+    if not unknown and len(rows) <= max(rows):
+        layer.refuse("must have an id for unknown numbers, or know every number from 0")
+    return Words(None, rows=[rows.get(number, first - 1) for number in range(max(rows) + 1)])
+
+
+def _text_port(b: Build, call: Call, x: Value) -> Port:
+    """The input that a layer makes token ids of."""
+    b.plain(call)
+    if not x.is_input or x.mask is not None or b.ports[x.name].is_taken or b.ports[x.name].words is not None:
+        call.layer.refuse("must be the first layer, and the only one that an input goes to")
+    return b.ports[x.name]
+
+
+def _named(value: Any) -> Any:
+    """A setting that is a name or nothing; a function of one's own is shown as such."""
+    return value if value is None or isinstance(value, str) else "a custom function"
+
+
+def _vocabulary(b: Build, layer: KerasLayer) -> list[str] | None:
+    """The words in the configuration, or in the file beside it; None where there are none."""
+    given: Any = layer.settings.value.get("vocabulary")
+    if isinstance(given, dict):  # a list as Keras 3 writes that of a NumPy array
+        given = Fields(b.source, layer.settings.where, given).object("config").value.get("value")
+    if isinstance(given, list):
+        if not all(type(word) in (str, int) for word in given):
+            layer.refuse("vocabulary must be a list of words")
+        return [str(word) for word in given]
+    if isinstance(given, str):
+        b.warn(f"{layer.name} has its words in the file {given[:80]!r}, which is not opened; pass vocabulary=")
+        return None
+    found = b.words(layer)
+    if found is None:
+        b.warn(f"{layer.name} ({layer.kind}) has no words in this file; pass token ids, or vocabulary=")
+    return found

@@ -1,0 +1,378 @@
+"""What the layers of Keras mean, in layers of ours: a table of class to function.
+
+A function gets the `Build`, the call of the layer and the values that go in, adds nodes, and gives what comes out.
+Nothing is ever built from a class name: a name is looked up in the table, and anything else is refused.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from lrpnumpy.files.keras import activations as keras_activations
+from lrpnumpy.files.keras import cells as keras_cells
+from lrpnumpy.files.keras import inputs as keras_inputs
+from lrpnumpy.files.keras import joins as keras_joins
+from lrpnumpy.files.keras.activations import apply, function
+from lrpnumpy.files.keras.build import (
+    MASK_OPERATIONS,
+    Build,
+    Meaning,
+    Value,
+    channels_last,
+    last_axis,
+    number,
+    one_of,
+)
+from lrpnumpy.files.keras.config import Call, KerasLayer
+from lrpnumpy.files.safe import Fields
+from lrpnumpy.layers import (
+    Affine,
+    AvgPool1D,
+    Concat,
+    Conv1D,
+    Dense,
+    Flatten,
+    LayerNorm,
+    Max,
+    MaxPool1D,
+    Mean,
+    Pad,
+    Repeat,
+    Reshape,
+    Slice,
+    Transpose,
+)
+
+# Layers that change nothing once a network is trained.
+NO_OPS = (
+    "Dropout", "SpatialDropout1D", "GaussianNoise", "GaussianDropout", "AlphaDropout", "ActivityRegularization",
+    "Identity", "Cast",
+)  # fmt: skip
+
+
+def idle(b: Build, layer: KerasLayer, x: Value) -> Value:
+    """A layer that is left out."""
+    b.note(f"{layer.kind} layers are left out: they do nothing in a trained network")
+    return x
+
+
+# ------------------------------------------------------------------------------------------------- layers with weights
+
+
+def dense(b: Build, layer: KerasLayer, x: Value) -> Value:
+    """Dense, alone or at every step."""
+    s, x = keras_cells.modern(b, layer.settings), b.taken(layer, x)
+    n, biased = s.integer("units"), s.boolean("use_bias", True)
+    V, *rest = b.own_arrays(layer, [(x.width, n), *([(n,)] if biased else [])])
+    out = b.node(layer, Dense(np.ascontiguousarray(V.T), rest[0] if biased else None), x)
+    return apply(b, layer, out, function(b, layer, s))
+
+
+def each_step(b: Build, layer: KerasLayer, x: Value) -> Value:
+    """TimeDistributed: at every step what the layer inside does."""
+    x = b.series(layer, x) if not x.probability else x
+    if layer.kind == "TimeDistributedDense":
+        return dense(b, layer, x)
+    inner = layer.settings.object("layer")
+    kind = inner.string("class_name")
+    if kind == "Flatten":  # of a vector
+        return x
+    if kind not in _AT_STEPS:
+        layer.refuse(
+            f"is supported around {', '.join(_AT_STEPS)} and Flatten only, it holds {kind!r:.80}: there, each step is "
+            "more than one vector"
+        )
+    said = dict(inner.object("config").value)
+    if said.get("axis") in (1, [1]):  # the features of one step
+        said["axis"] = -1
+    settings = Fields(b.source, layer.settings.where, said)
+    found = MEANINGS[kind](b, Call(replace(layer, kind=kind, settings=settings)), [x])
+    return found if isinstance(found, Value) else found[0]
+
+
+_AT_STEPS = (
+    "Dense", "BatchNormalization", "LayerNormalization", "Rescaling", "Activation", "Softmax", "ReLU", "LeakyReLU",
+    "ELU", *NO_OPS,
+)  # fmt: skip
+
+
+_RENAMED = {  # settings of Keras 1
+    "nb_filter": "filters", "filter_length": "kernel_size", "border_mode": "padding", "subsample_length": "strides",
+    "bias": "use_bias",
+}  # fmt: skip
+
+
+def conv(b: Build, layer: KerasLayer, x: Value) -> Value:
+    """Conv1D; of Keras 1 under other names."""
+    x, s = b.sees_padding(layer, b.series(layer, x)), layer.settings
+    if s.has("nb_filter"):
+        s = Fields(s.source, s.where, {_RENAMED.get(key, key): value for key, value in s.value.items()})
+        layer = replace(layer, settings=s)
+    channels_last(layer)
+    n, biased = s.integer("filters"), s.boolean("use_bias", True)
+    width, stride, dilation = (
+        number(layer, key, default) for key, default in (("kernel_size", None), ("strides", 1), ("dilation_rate", 1))
+    )
+    groups = s.integer("groups") if s.has("groups") else 1
+    if groups < 1 or (x.width or groups) % groups:
+        layer.refuse(f"groups must divide the {x.width} features, it is {groups}")
+    padding = one_of(layer, s, "padding", ("valid", "same", "causal"), "valid")
+    inputs = None if x.width is None else x.width // groups
+    paths = list(b.paths(layer).values())
+    if paths and len(b.source.shape(paths[0])) == 4:  # of Keras 1: (width, 1, inputs, filters)
+        K, *rest = b.own_arrays(layer, [(width, 1, inputs, n), *([(n,)] if biased else [])])
+        K = K[:, 0]
+    else:
+        K, *rest = b.own_arrays(layer, [(width, inputs, n), *([(n,)] if biased else [])])
+    ours = Conv1D(
+        np.ascontiguousarray(K.transpose(2, 0, 1)), rest[0] if biased else None,
+        stride=stride, dilation=dilation, padding=padding, groups=groups,
+    )  # fmt: skip
+    out = b.node(layer, ours, x, length=_windows(x.length, (width - 1) * dilation + 1, stride, padding))
+    return apply(b, layer, out, function(b, layer, s))
+
+
+def _windows(length: int | None, covered: int, stride: int, padding: str) -> int | None:
+    """How many windows there are over so many steps."""
+    if length is None:
+        return None
+    return (length - covered) // stride + 1 if padding == "valid" else -(-length // stride)
+
+
+def _scale_and_center(b: Build, layer: KerasLayer, width: int | None, fixed: int) -> list[np.ndarray | None]:
+    """gamma and beta, None where the layer has none, and the other arrays."""
+    has = [layer.settings.boolean(key, True) for key in ("scale", "center")]
+    found = iter(b.own_arrays(layer, [(width,)] * (sum(has) + fixed)))
+    return [*(next(found) if one else None for one in has), *found]
+
+
+def batch_norm(b: Build, layer: KerasLayer, x: Value) -> Value:
+    """BatchNormalization of a trained network: s x + t."""
+    x, s = b.taken(layer, x), layer.settings
+    last_axis(layer, x)
+    gamma, beta, mean, var = _scale_and_center(b, layer, x.width, 2)
+    eps = s.number("epsilon") if s.has("epsilon") else 0.001
+    return b.node(layer, Affine.batch_norm(gamma, beta, mean, var, eps), x)
+
+
+def layer_norm(b: Build, layer: KerasLayer, x: Value) -> Value:
+    """LayerNormalization over the features."""
+    x, s = b.taken(layer, x), layer.settings
+    last_axis(layer, x)
+    if s.boolean("rms_scaling", False):
+        layer.refuse("rms_scaling=True is not supported")
+    gamma, beta = _scale_and_center(b, layer, x.width, 0)
+    if gamma is None:
+        gamma = np.ones(b.width(layer, x), np.float32)
+    return b.node(layer, LayerNorm(gamma, beta, s.number("epsilon") if s.has("epsilon") else 0.001), x)  # type: ignore[arg-type]
+
+
+def normalization(b: Build, layer: KerasLayer, x: Value) -> Value:
+    """(x - mean) / sqrt(variance), of the data that the layer has seen; with `invert` the reverse."""
+    x, s = b.taken(layer, x), layer.settings
+    last_axis(layer, x)
+    paths = list(b.paths(layer).values())
+    if s.has("mean"):
+        mean, var = (_per_feature(layer, key, b.width(layer, x)) for key in ("mean", "variance"))
+    elif not paths:
+        layer.refuse("has no mean and variance in this file; call adapt before the model is saved")
+    else:
+        mean, var = b.take(layer, paths[:2], [(x.width,), (x.width,)])
+    if (var < 0).any():
+        layer.refuse("has variances below 0")
+    deviation = np.maximum(np.sqrt(var), 1e-7).astype(mean.dtype)
+    if s.boolean("invert", False):
+        return b.node(layer, Affine(deviation, mean, scaler=x.is_input), x)
+    return b.node(layer, Affine(1 / deviation, -mean / deviation, scaler=x.is_input), x)
+
+
+def rescaling(b: Build, layer: KerasLayer, x: Value) -> Value:
+    """scale x + offset."""
+    x = b.taken(layer, x)
+    scale, offset = (_per_feature(layer, key, b.width(layer, x)) for key in ("scale", "offset"))
+    return b.node(layer, Affine(scale, offset, scaler=x.is_input), x)
+
+
+def _per_feature(layer: KerasLayer, key: str, width: int) -> np.ndarray:
+    """A setting that is one number, or a list of one for each feature."""
+    value: Any = layer.settings.value.get(key)
+    while isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    values = value if isinstance(value, list) else [value] * width
+    if len(values) != width or not all(type(one) in (int, float) and math.isfinite(one) for one in values):
+        layer.refuse(f"{key} must be a number, or one for each of the {width} features")
+    return np.array(values, np.float32)
+
+
+# --------------------------------------------------------------------------------------------------- steps and shapes
+
+
+def pool(b: Build, layer: KerasLayer, x: Value) -> Value:
+    """MaxPooling1D and AveragePooling1D."""
+    x = b.sees_padding(layer, b.series(layer, x))
+    channels_last(layer)
+    s = layer.settings
+    size = number(layer, "pool_length" if s.has("pool_length") else "pool_size", 2)
+    stride = number(layer, "stride" if s.has("stride") else "strides", size)
+    padding = one_of(layer, s, "border_mode" if s.has("border_mode") else "padding", ("valid", "same"), "valid")
+    kind = MaxPool1D if layer.kind.startswith("Max") else AvgPool1D
+    return b.node(layer, kind(size, stride, padding), x, length=_windows(x.length, size, stride, padding))
+
+
+def global_pool(b: Build, layer: KerasLayer, x: Value) -> Value:
+    """The mean or the maximum over all steps."""
+    x = b.series(layer, x)
+    channels_last(layer)
+    if "Max" in layer.kind:
+        out = b.node(layer, Max(), b.sees_padding(layer, x))
+    else:
+        b.skips_padding(x)
+        out = b.node(layer, Mean(), x)
+    return b.node(layer, Repeat(1), out, length=1) if layer.settings.boolean("keepdims", False) else out
+
+
+def flatten(b: Build, layer: KerasLayer, x: Value) -> Value:
+    """All steps as one vector."""
+    if not x.steps:
+        return x
+    x = b.sees_padding(layer, b.taken(layer, x))
+    channels_last(layer)
+    if x.length is None:
+        layer.refuse(
+            "needs a number of steps that the file says, it has sequences of any length; save the model with "
+            "Input((steps, features))"
+        )
+    return b.node(layer, Flatten(x.length), x)
+
+
+def repeat(b: Build, layer: KerasLayer, x: Value) -> Value:
+    """RepeatVector."""
+    n = number(layer, "n")
+    return b.node(layer, Repeat(n), x, length=n)
+
+
+def reshape(b: Build, layer: KerasLayer, x: Value) -> Value:
+    """Vectors to steps, steps to vectors, or steps regrouped."""
+    x = b.sees_padding(layer, b.taken(layer, x))
+    target = next((t for key in ("target_shape", "newshape") if (t := layer.settings.value.get(key)) is not None), None)
+    target = target[1:] if layer.settings.has("newshape") and isinstance(target, list) else target
+    if not isinstance(target, list) or not 1 <= len(target) <= 2 or not all(type(n) is int for n in target):
+        layer.refuse("must have a target_shape of one or two numbers")
+    width = b.width(layer, x)
+    if target == [x.length, width] if x.steps else target in ([width], [-1]):
+        return x
+    total = width if not x.steps else None if x.length is None else x.length * width
+    if len(target) == 1:
+        if total is None or target[0] not in (-1, total):
+            layer.refuse(f"target_shape must keep all numbers, it is {target}")
+        return flatten(b, layer, x)
+    steps, each = target
+    if each == -1 and total is not None and steps > 0 and total % steps == 0:
+        each = total // steps
+    if each < 1 or (total is not None and steps not in (-1, total // each)) or (total is None and steps != -1):
+        layer.refuse(f"target_shape must keep all numbers, it is {target}")
+    return b.node(layer, Reshape(each), x, length=None if total is None else total // each)
+
+
+def permute(b: Build, layer: KerasLayer, x: Value) -> Value:
+    """Steps and features exchanged."""
+    x = b.sees_padding(layer, b.series(layer, x))
+    axes = layer.settings.value.get("dims") or (layer.settings.value.get("axes") or [])[1:]
+    if axes == [1, 2]:
+        return x
+    if axes != [2, 1] or x.length is None:
+        layer.refuse("must exchange the two axes of a series of which the file says the number of steps")
+    return b.node(layer, Transpose(x.length), x, length=b.width(layer, x))
+
+
+def _two(layer: KerasLayer, key: str) -> tuple[int, int]:
+    """A setting that is a whole number for both ends, or one for each."""
+    value = layer.settings.value.get(key, 1)
+    value = [value, value] if type(value) is int else value
+    if not isinstance(value, list) or len(value) != 2 or not all(type(n) is int and 0 <= n < 2**31 for n in value):
+        layer.refuse(f"{key} must be one or two whole numbers from 0")
+    return value[0], value[1]
+
+
+def zero_padding(b: Build, layer: KerasLayer, x: Value) -> Value:
+    """Steps of zeros around a series."""
+    x = b.sees_padding(layer, b.series(layer, x))
+    ends = _two(layer, "padding")
+    return b.node(layer, Pad(*ends), x, length=None if x.length is None else x.length + sum(ends))
+
+
+def cropping(b: Build, layer: KerasLayer, x: Value) -> Value:
+    """Steps cut off at both ends."""
+    x = b.sees_padding(layer, b.series(layer, x))
+    first, last = _two(layer, "cropping")
+    length = None if x.length is None else x.length - first - last
+    return b.node(layer, Slice(first or None, -last if last else None), x, length=length) if first or last else x
+
+
+def up_sampling(b: Build, layer: KerasLayer, x: Value) -> Value:
+    """Every step several times."""
+    x = b.sees_padding(layer, b.series(layer, x))
+    size, width = number(layer, "length" if layer.settings.has("length") else "size", 2), b.width(layer, x)
+    if size == 1:
+        return x
+    if size > 64:
+        layer.refuse(f"size must be at most 64, it is {size}")
+    wide = b.node(layer, Concat(), *[x] * size, name=f"{layer.name}_side_by_side")
+    return b.node(layer, Reshape(width), wide, length=None if x.length is None else x.length * size)
+
+
+# ---------------------------------------------------------------------------------------------------------- the table
+
+
+def _one(f: Callable[[Build, KerasLayer, Value], Value]) -> Meaning:
+    """The meaning of a layer that takes one value and nothing else."""
+
+    def meaning(b: Build, call: Call, xs: list[Value]) -> Value:
+        b.plain(call)
+        if len(xs) != 1:
+            call.layer.refuse(f"must have one input, it has {len(xs)}")
+        return f(b, call.layer, xs[0])
+
+    return meaning
+
+
+_ONE: dict[str, Callable[[Build, KerasLayer, Value], Value]] = {
+    **dict.fromkeys(NO_OPS, idle),
+    "Dense": dense,
+    **dict.fromkeys(("TimeDistributed", "TimeDistributedDense"), each_step),
+    **dict.fromkeys(("Conv1D", "Convolution1D"), conv),
+    "BatchNormalization": batch_norm,
+    "LayerNormalization": layer_norm,
+    "Normalization": normalization,
+    "Rescaling": rescaling,
+    **dict.fromkeys(("MaxPooling1D", "AveragePooling1D", "MaxPool1D", "AvgPool1D"), pool),
+    **dict.fromkeys(
+        ("GlobalAveragePooling1D", "GlobalAvgPool1D", "GlobalMaxPooling1D", "GlobalMaxPool1D"), global_pool
+    ),
+    "Flatten": flatten,
+    "RepeatVector": repeat,
+    "Reshape": reshape,
+    **dict.fromkeys(("Permute", "Transpose"), permute),
+    "ZeroPadding1D": zero_padding,
+    "Cropping1D": cropping,
+    "UpSampling1D": up_sampling,
+}
+MEANINGS: dict[str, Meaning] = {
+    **{kind: _one(f) for kind, f in _ONE.items()},
+    **dict.fromkeys((*keras_cells.KINDS, "RNN"), keras_cells.recurrent),
+    "Bidirectional": keras_cells.both_ways,
+    **dict.fromkeys(keras_activations.PLAIN, keras_activations.activation),
+    "PReLU": keras_activations.prelu,
+    "Embedding": keras_inputs.embedding,
+    "Masking": keras_inputs.masking,
+    **dict.fromkeys(MASK_OPERATIONS, keras_inputs.mask),
+    "TextVectorization": keras_inputs.vectorized,
+    **dict.fromkeys(("StringLookup", "IntegerLookup"), keras_inputs.looked_up),
+    **keras_joins.MEANINGS,
+}
+KNOWN = frozenset((*MEANINGS, "InputLayer"))

@@ -1,0 +1,200 @@
+"""`from_keras`: a model of a running Keras, of any version and backend, to a Model.
+
+Keras is not imported here: the model is asked for its configuration and its weights, and is run on a probe. The model
+that is made of these must give its scores.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from lrpnumpy.checks import AssumptionWarning, LrpError
+from lrpnumpy.files.compare import TOLERANCE, check_scores, matches, shown
+from lrpnumpy.files.hints import NETWORK, taken, takes_hints
+from lrpnumpy.files.keras import model as keras
+from lrpnumpy.files.keras.config import KerasLayer
+from lrpnumpy.files.named import named
+from lrpnumpy.files.safe import parse_json
+from lrpnumpy.files.torch.live import BATCH, STEPS, StateDict
+from lrpnumpy.model import Model
+
+NAME = "from_keras"
+_NOT = ("config", *(name for name in NETWORK if name != "output"))  # hints that a model of Keras says itself
+
+
+@takes_hints(*_NOT)
+def from_keras(model: Any, *, check: Any = None, **hints: Any) -> Model:
+    """A Model from a live Keras model, Sequential or functional: Keras 3 with any backend, tf-keras.
+
+    It is run once on a probe of its own, or on `check`, a batch of inputs as Keras takes them, and its scores are
+    compared. Where it cannot be run, `check` may be a pair (x, scores of x). It is left as it was.
+    """
+    said = taken(NAME, hints, _NOT)
+    if not all(hasattr(model, name) for name in ("to_json", "layers", "get_weights")):
+        raise LrpError(f"{NAME}: the first argument must be a Keras model, got {type(model).__name__}.")
+    if not any(getattr(layer, "weights", ()) for layer in model.layers):
+        raise LrpError(f"{NAME}: the model must have weights, it has none yet; call it once on an input first.")
+    live = _Live()
+    source = StateDict(live.arrays, NAME)
+    with source.guard(""):
+        config = parse_json(source, "configuration", _described(model))
+        found = keras.build(source, config, lambda layers: live.matched(layers, model), said, live.words)
+    problem = _compared(model, found.model, check, said.which)
+    for text in (*found.warnings, *([problem] if problem else ())):
+        warnings.warn(f"{NAME}: {text}.", AssumptionWarning, stacklevel=2)
+    return named(NAME, found.model, said)[0]
+
+
+def _described(model: Any) -> str:
+    try:
+        return str(model.to_json())
+    except Exception as error:
+        kind = type(model).__name__
+        raise LrpError(
+            f"{NAME}: the model must be able to describe itself, its to_json() raised {_first_line(error)}; a class of "
+            f"your own, such as {kind}, must have get_config, or be written as a Sequential or functional model."
+        ) from None
+
+
+class _Live:
+    """The layers of a model by their places in its configuration, and their arrays."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, np.ndarray] = {}
+        self.layers: dict[tuple[int, ...], Any] = {}
+
+    def matched(self, layers: list[KerasLayer], model: Any) -> keras.Paths:
+        """Find the layers of a model, and of those inside it, by their names."""
+        there = {layer.name: layer for layer in model.layers}
+        for layer in layers:
+            if (found := there.get(layer.name)) is not None:
+                self.layers[layer.place] = found
+                if layer.graph is not None:
+                    self.matched(layer.graph.layers, found)
+        return self._paths
+
+    def _paths(self, layer: KerasLayer) -> dict[str, str]:
+        if layer.place not in self.layers:
+            layer.refuse("is in the configuration of the model, but not among its layers")
+        found = {}
+        variables = getattr(self.layers[layer.place], "weights", ())
+        for k, array in enumerate(self.layers[layer.place].get_weights()):
+            path = f"{'/'.join(map(str, layer.place))}/{layer.name}/{k}"
+            array = np.asarray(array)
+            self.arrays[path] = array if array.dtype in (np.float32, np.float64) else array.astype(np.float32)
+            name = str(getattr(variables[k], "name", k)) if k < len(variables) else str(k)
+            name = name.split("/")[-1].split(":")[0]
+            found[name if name not in found else f"{name}_{k}"] = path
+        return found
+
+    def words(self, layer: KerasLayer) -> list[str] | None:
+        """The vocabulary of a layer, without its reserved words."""
+        found = self.layers.get(layer.place)
+        return [str(word) for word in found.get_vocabulary(include_special_tokens=False)] if found is not None else None
+
+
+# ---------------------------------------------------------------------------------------------------------- comparison
+
+
+def _compared(model: Any, ours: Model, check: Any, which: str | None) -> str:
+    """Compare scores, and raise where they differ; gives why they could not be compared."""
+    if isinstance(check, tuple) and len(check) == 2:
+        check_scores(ours, check, NAME)
+        return ""
+    names = [str(getattr(tensor, "name", k)) for k, tensor in enumerate(model.inputs)]
+    try:
+        xs = _probe(model, ours) if check is None else _as_list(check, names)
+        found = _run(model, xs, names, which)
+    except Exception as error:
+        if check is not None:
+            raise LrpError(
+                f"{NAME}: check must be a batch of inputs that the model takes, got an error: {_first_line(error)}."
+            ) from None
+        return (
+            f"the model cannot be run on a probe ({_first_line(error)}), so its scores were not compared; pass check=x"
+        )
+    from lrpnumpy.predict import predict_all
+
+    series = dict(zip(ours.ports, xs, strict=True)) if len(xs) == len(ours.ports) else {}
+    if not series:
+        return f"the model has {len(xs)} inputs of which {len(ours.ports)} are used, so its scores were not compared"
+    records = [{name: _record(x[k]) for name, x in series.items()} for k in range(len(xs[0]))]
+    plain = [next(iter(one.values())) for one in records] if len(series) == 1 else records
+    scores = np.stack([np.asarray(one) for one in predict_all(ours, plain)])
+    half = any("16" in str(getattr(layer, "compute_dtype", "")) for layer in model.layers)
+    if not matches(ours, scores, found, 0.05 if half else TOLERANCE):
+        raise LrpError(
+            f"{NAME}: the model gives {shown(found)} for an input, what was made of it {shown(scores)}; some layer "
+            "does other than its configuration says; custom= can say what it does."
+        )
+    return ""
+
+
+def _record(x: Any) -> Any:
+    """One record: an array, or of a text its string."""
+    x = np.asarray(x)
+    return x if x.dtype.kind not in "OSU" else str(x.reshape(-1)[0]) if x.size == 1 else [str(word) for word in x]
+
+
+def _as_list(check: Any, names: list[str]) -> list[Any]:
+    """The inputs in the order of the model."""
+    if isinstance(check, Mapping):
+        return [np.asarray(check[name]) for name in names]
+    if isinstance(check, Sequence) and len(names) > 1:
+        return [np.asarray(one) for one in check]
+    return [np.asarray(check.detach().cpu() if hasattr(check, "detach") else check)]
+
+
+def _probe(model: Any, ours: Model) -> list[np.ndarray]:
+    """A batch for each input: token ids where there is an embedding, or numbers."""
+    if '"stateful": true' in str(model.to_json()):
+        raise LrpError("it is stateful, and running it would change its states")
+    rng, found = np.random.default_rng(0), []
+    for tensor, port, least in zip(model.inputs, ours.ports.values(), ours.least.values(), strict=True):
+        batch, *rest = tensor.shape
+        shape = [batch or BATCH, *((max(STEPS, least) if n is None else int(n)) for n in rest)]
+        embedding = port.embedding
+        if embedding is None:
+            found.append(rng.normal(size=shape).astype(np.float32))
+        elif "string" in str(tensor.dtype):
+            words = [word for word in embedding.vocabulary or () if word.isalpha()] or ["a"]
+            chosen = rng.choice(words, (shape[0], STEPS) if shape[1:] == [1] else shape)
+            found.append(np.array([[" ".join(row)] for row in chosen] if shape[1:] == [1] else chosen, object))
+        else:
+            found.append(rng.integers(min(1, len(embedding.E) - 1), len(embedding.E), shape).astype(np.int32))
+    return found
+
+
+def _run(model: Any, xs: list[np.ndarray], names: list[str], which: str | None) -> np.ndarray:
+    """The scores of a batch."""
+    xs = [_strings(x) if x.dtype.kind in "OSU" else x for x in xs]
+    forms: list[Any] = [xs[0]] if len(xs) == 1 else [xs, dict(zip(names, xs, strict=True))]
+    for k, form in enumerate(forms):
+        try:
+            y = model(form, training=False)
+            break
+        except Exception:
+            if k + 1 == len(forms):
+                raise
+    if isinstance(y, Mapping):
+        y = y[which] if which in y else list(y.values())
+    if isinstance(y, (list, tuple)):
+        outputs = [str(name) for name in getattr(model, "output_names", ())]
+        y = y[outputs.index(which) if which in outputs else 0]
+    return np.asarray(y.detach().cpu().float() if hasattr(y, "detach") else y, np.float32)
+
+
+def _strings(x: np.ndarray) -> Any:
+    """Strings as TensorFlow takes them, which alone has such tensors."""
+    tensorflow = sys.modules.get("tensorflow")
+    return x if tensorflow is None else tensorflow.constant(x.tolist())
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0][:120]}" if lines else type(error).__name__

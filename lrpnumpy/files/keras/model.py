@@ -1,0 +1,106 @@
+"""How a Keras configuration and its arrays become a Model, of whichever version.
+
+Which layer takes what is found out in config.py, and what each means is said in layers.py. Where the arrays are is the
+business of version2.py and version3.py (files) and of live.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, NoReturn
+
+from lrpnumpy.files.hints import Hints
+from lrpnumpy.files.keras.build import Build, Custom, Paths, own
+from lrpnumpy.files.keras.config import Graph, KerasLayer, Ref, parse
+from lrpnumpy.files.keras.layers import KNOWN, MEANINGS
+from lrpnumpy.files.safe import Source
+from lrpnumpy.files.simpler import simpler
+from lrpnumpy.model import Model
+
+__all__ = ["KNOWN", "Custom", "Found", "Paths", "build"]
+
+ADVICE = {
+    "Lambda": "holds Python code, which is never run",
+    "ConvLSTM2D": "reads pictures, which lrpnumpy does not explain",
+}
+
+
+class Found(NamedTuple):
+    """The model of a file, what kind of file it is, what was assumed, and what of that may be wrong."""
+
+    kind: str
+    model: Model
+    notes: list[str]
+    warnings: list[str]
+    guessed: bool = False  # the network was told from its arrays and the caller's hints
+
+
+def build(
+    source: Source,
+    config: Any,
+    paths_of: Callable[[list[KerasLayer]], Paths],
+    asked: Hints,
+    words: Callable[[KerasLayer], list[str] | None] = lambda layer: None,
+) -> Found:
+    """The model of a configuration: `paths_of` finds the arrays of layers, `words` the vocabulary of a layer."""
+    custom = dict(asked.custom or {})
+    graph, unknown = parse(source, config, lambda kind, name: kind in KNOWN or own(custom, kind, name) is not None)
+    if unknown:
+        _refuse_all(source, unknown)
+    said = config.get("keras_version") if isinstance(config, dict) else None
+    version = said if isinstance(said, str) else None
+    if version is None and any(one.kind == "InputLayer" and one.settings.has("batch_shape") for one in graph.layers):
+        version = "3"  # before, it was called batch_input_shape
+    b = Build(source, paths_of(graph.layers), words, MEANINGS, custom, version)
+    model = _model(b, graph, _chosen(graph, asked.which))
+    return Found("", model, b.notes, b.warnings)
+
+
+def _refuse_all(source: Source, unknown: list[KerasLayer]) -> NoReturn:
+    """One error for all layers that are not supported."""
+    shown = [f"{one.name[:80]!r} of the class {one.kind[:80]!r}" for one in unknown[:20]]
+    reasons = [f"{kind} {text}; " for kind, text in ADVICE.items() if any(one.kind == kind for one in unknown)]
+    kind = unknown[0].kind.split(">")[-1][:80]
+    raise source.error(
+        "configuration",
+        f"has layers that are not supported: {', '.join(shown)}{', …' if len(unknown) > 20 else ''}; {''.join(reasons)}"
+        f"to say what a layer does, write custom={{{kind!r}: f}}, where f(settings, arrays) gives a layer of lrpnumpy; "
+        f"supported are {', '.join(sorted((*KNOWN, 'Sequential', 'Functional')))}",
+    )
+
+
+def _chosen(graph: Graph, which: str | None) -> Ref:
+    """The output that gives the scores."""
+    names = [ref.layer for ref in graph.outputs]
+    if len(names) == 1:
+        if which is not None:
+            graph.where.refuse(f"has one output; which must be left out, got {which!r}")
+        return graph.outputs[0]
+    if len(set(names)) < len(names):  # several outputs of one layer
+        names = [f"{ref.layer}:{ref.tensor}" for ref in graph.outputs]
+    if which not in names:
+        listed = ", ".join(repr(name[:80]) for name in names[:20])
+        got = "" if which is None else f", got {which!r}"
+        graph.where.refuse(
+            f"has {len(names)} outputs, {listed}; say which one gives the scores: which={names[0]!r}{got}"
+        )
+    return graph.outputs[names.index(which)]
+
+
+def _model(b: Build, graph: Graph, end: Ref) -> Model:
+    """The model of a whole graph."""
+    (result,) = b.run(graph, [end], {})
+    b.said_of_padding()
+    if not b.nodes:
+        return Model(())
+    if result.scores is not None:
+        graph.where.refuse("gives the products of two series, which is not supported")
+    ports = {b.inputs[ref]: b.ports[b.inputs[ref]].made() for ref in graph.inputs if ref in b.inputs}
+    output: Any = result.probability or "linear"
+    if output == "softmax" and result.width == 1:
+        graph.where.refuse("has a softmax over a single score at its end, which is 1 whatever the score")
+    model = Model(tuple(b.nodes.values()), ports=ports, result=result.name, output=output)
+    smaller, note = simpler(model)
+    if note:
+        b.note(note)
+    return smaller

@@ -1,0 +1,164 @@
+"""Keras 1 and 2 HDF5 files, and those of Keras 3 in the same layout: whole models and weights alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from lrpnumpy.files.hdf5 import Hdf5
+from lrpnumpy.files.hints import Hints
+from lrpnumpy.files.keras import guess as keras_guess
+from lrpnumpy.files.keras import model as keras
+from lrpnumpy.files.keras.config import KerasLayer
+from lrpnumpy.files.safe import MAX_NAMES, Fields, parse_json
+
+
+def recognised(file: Hdf5) -> bool:
+    """Whether an HDF5 file lists its layers as Keras 1 and 2 do."""
+    return any(_names(file, root, "layer_names") is not None for root in ("model_weights", "") if file.is_group(root))
+
+
+def read(file: Hdf5, asked: Hints) -> keras.Found:
+    """What a file holds; `config` is for weights alone."""
+    config = asked.config
+    root = "model_weights" if file.is_group("model_weights") else ""
+    version = next((v for at in ("", root) if isinstance(v := file.attribute(at, "keras_version"), str)), None)
+    text = file.text("model_config")
+    groups = _groups(file, root)
+    if text is not None:
+        if config is not None:
+            raise file.error("", "has its own configuration; leave out config")
+        config = parse_json(file, "@model_config", text)
+    guess = None
+    if config is None:
+        names = _names(file, root, "layer_names") or []
+        guess = keras_guess.guess(file, [(name, list(groups.get(name, {}).values())) for name in names], asked)
+        config = guess.config
+    if isinstance(config, dict):
+        config = {**config, "keras_version": version or config.get("keras_version")}
+    else:
+        config = {"class_name": "Sequential", "config": config, "keras_version": version}
+    found = keras.build(file, config, lambda layers: _paths(groups, layers), asked)
+    what = "whole model" if text is not None else "weights alone" + (", with a configuration" if guess is None else "")
+    return keras_guess.said(found._replace(kind=f"Keras {version or '(version not said)'} HDF5, {what}"), guess)
+
+
+def _groups(file: Hdf5, root: str) -> dict[str, dict[str, str]]:
+    """The arrays of each layer that has any: name to path."""
+    groups: dict[str, dict[str, str]] = {}
+    for name in _names(file, root, "layer_names") or []:
+        at = f"{root}/{name}"
+        if weights := _names(file, at, "weight_names"):
+            groups[name] = {weight: f"{at}/{weight}" for weight in weights}
+    return groups
+
+
+def _paths(groups: dict[str, dict[str, str]], layers: list[KerasLayer]) -> keras.Paths:
+    """The arrays of each layer: as in Keras, the n-th layer with any goes with the n-th group with any."""
+    holders = [layer for layer in layers if any(_count(layer)) or layer.name in groups]
+    found: dict[tuple[int, ...], dict[str, str]] = {}
+    if len(holders) == len(groups):
+        for layer, group in zip(holders, groups.values(), strict=True):
+            found |= _inside(layer, group)
+
+    def paths(layer: KerasLayer) -> dict[str, str]:
+        if not found and (any(_count(layer)) or groups):
+            layer.refuse(f"cannot be matched: the file has arrays for {len(groups)} layers, not for {len(holders)}")
+        return found.get(layer.place, {})
+
+    return paths
+
+
+def _leaves(layer: KerasLayer) -> Iterator[KerasLayer]:
+    """The layer, or those of the model that it is."""
+    if layer.graph is None:
+        yield layer
+    else:
+        for inner in layer.graph.layers:
+            yield from _leaves(inner)
+
+
+def _count(layer: KerasLayer) -> tuple[int, int]:
+    """Arrays that training changes, and others."""
+    both = [_arrays_of(one) for one in _leaves(layer)]
+    return sum(trained for trained, _ in both), sum(fixed for _, fixed in both)
+
+
+def _inside(layer: KerasLayer, group: dict[str, str]) -> dict[tuple[int, ...], dict[str, str]]:
+    """The arrays of one group for the layers in it. Of a model, first all that training changes, then the others."""
+    if layer.graph is None:
+        short = {name.split("/")[-1].split(":")[0]: path for name, path in group.items()}
+        return {layer.place: short if len(short) == len(group) else group}
+    if sum(_count(layer)) != len(group):
+        layer.refuse(f"must have {sum(_count(layer))} arrays, the file has {len(group)}")
+    left = iter(group.items())
+    found: dict[tuple[int, ...], dict[str, str]] = {}
+    leaves = [(one, _arrays_of(one)) for one in _leaves(layer)]
+    for k in range(2):
+        for one, counts in leaves:
+            found.setdefault(one.place, {}).update(islice(left, counts[k]))
+    return found
+
+
+def _names(file: Hdf5, path: str, attribute: str) -> list[str] | None:
+    """A list of names, which Keras cuts into `layer_names0`, `layer_names1`, … when it is over 64 KiB."""
+    whole = file.attribute(path, attribute)
+    parts: list[Any] = [] if whole is None else [whole]
+    while whole is None and len(parts) < MAX_NAMES:
+        if (part := file.attribute(path, f"{attribute}{len(parts)}")) is None:
+            break
+        parts.append(part)
+    if not parts:
+        return None
+    names = [name for part in parts for name in (part if isinstance(part, list) else [part])]
+    return Fields(file, f"{path} @{attribute}", {"names": names}).strings("names")
+
+
+# -------------------------------------------------------------------------------------------------- how many arrays
+
+
+def _arrays_of(layer: KerasLayer) -> tuple[int, int]:
+    """How many arrays a layer has: those that training changes, and the others. Files list the former first."""
+    trained, fixed = _counted(layer.kind, layer.settings)
+    return (trained, fixed) if layer.settings.value.get("trainable", True) is not False else (0, trained + fixed)
+
+
+def _counted(kind: str, settings: Fields) -> tuple[int, int]:
+    said = settings.value
+
+    def count(*keys: str) -> int:
+        return sum(said.get(key, True) is not False for key in keys)
+
+    if kind in ("Bidirectional", "TimeDistributed"):
+        inner = settings.object("layer")
+        trained, fixed = _counted(inner.string("class_name"), inner.object("config"))
+        twice = 2 if kind == "Bidirectional" else 1
+        return trained * twice, fixed * twice
+    if kind in ("CuDNNLSTM", "CuDNNGRU"):
+        return 3, 0
+    if kind in ("LSTM", "GRU", "SimpleRNN"):
+        return 2 + count("use_bias"), 0
+    if kind in ("Dense", "TimeDistributedDense", "Conv1D", "Convolution1D"):
+        return 1 + count("use_bias"), 0
+    if kind in ("Embedding", "PReLU"):
+        return 1, 0
+    if kind == "BatchNormalization":
+        return count("scale", "center"), 2
+    if kind == "RNN":
+        cell = settings.object("cell")
+        stacked = cell.string("class_name") == "StackedRNNCells"
+        cells = cell.object("config").items("cells") if stacked else [cell.value]
+        each = [Fields(settings.source, settings.where, one).object("config") for one in cells]
+        return sum(2 + one.boolean("use_bias", True) for one in each), 0
+    if kind == "Attention":
+        return int(said.get("use_scale") is True) + (said.get("score_mode") == "concat"), 0
+    if kind == "AdditiveAttention":
+        return count("use_scale"), 0
+    if kind == "MultiHeadAttention":
+        return 4 * (1 + count("use_bias")), 0
+    if kind == "LayerNormalization":
+        return count("scale", "center"), 0
+    if kind == "Normalization":
+        return 0, 0 if settings.has("mean") else 3
+    return 0, 0

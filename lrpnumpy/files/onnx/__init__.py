@@ -1,0 +1,1 @@
+"""ONNX files to a Model, without the onnx package."""

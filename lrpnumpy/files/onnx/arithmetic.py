@@ -1,0 +1,194 @@
+"""Sums, products and powers of values of an ONNX graph, and the layers that exporters write out as such.
+
+A LayerNorm may come as mean, difference, square, mean, root and quotient, a GELU with the error function, a SiLU as x
+sigmoid(x). On the way `Flow.part_of` says what a value is a part of.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from lrpnumpy.files.onnx.axes import Operation, Values
+from lrpnumpy.files.onnx.flow import Flow, Network
+from lrpnumpy.files.onnx.graph import Node
+from lrpnumpy.layers import Activation, Add, Affine, AttentionPool, Dense, Layer, LayerNorm, Multiply, Square, Subtract
+
+
+def _arithmetic(net: Network, node: Node, values: Values) -> Flow:
+    a, b = values[:2]
+    if isinstance(a, Flow) and isinstance(b, Flow):
+        return _of_two(net, node.op, a, b)
+    flow, c = (a, b) if isinstance(a, Flow) else (b, a)
+    c = net.constant(c, "its other input").astype(np.float64)
+    op = node.op if flow is a else f"{node.op} from"
+    if flow.part_of and (made := _part(net, op, flow, c)) is not None:
+        return made
+    if (more := c.ndim - len(flow.axes)) > 0:
+        flow = flow.widened(range(more))
+    return net.affine(flow, *_AFFINE[op](net, c)) if op in _AFFINE else net.refuse("divides by a value of the network")
+
+
+_AFFINE: dict[str, Callable[[Network, np.ndarray], tuple[Any, Any]]] = {
+    "Add": lambda net, c: (None, c),
+    "Add from": lambda net, c: (None, c),
+    "Sub": lambda net, c: (None, -c),
+    "Sub from": lambda net, c: (np.full(1, -1.0), c),
+    "Mul": lambda net, c: (c, None),
+    "Mul from": lambda net, c: (c, None),
+    "Div": lambda net, c: (1 / c, None),
+}
+
+
+def _part(net: Network, op: str, flow: Flow, c: np.ndarray) -> Flow | None:
+    """What a constant does to a part of a LayerNorm or of a GELU; None where it is an ordinary value."""
+    kind, *rest = flow.part_of
+    number = float(c.reshape(-1)[0]) if c.size == 1 else math.nan
+    if kind == "variance" and op.startswith("Add") and len(rest) == 1:
+        return replace(flow, part_of=("variance", rest[0], number))
+    if kind == "sum of squares" and op == "Div" and number == rest[0].index.size:
+        return replace(flow, part_of=("variance", *rest))
+    if kind == "erf" and op.startswith("Add") and number == 1:
+        return replace(flow, part_of=("1 + erf", *rest))
+    if kind == "twice" and op.startswith("Mul") and number == 0.5:
+        return rest[0]
+    return None
+
+
+def _of_two(net: Network, op: str, a: Flow, b: Flow) -> Flow:
+    """Joins of two values, after the parts of a LayerNorm and the like."""
+    if op == "Sub" and b.part_of[:1] == ("mean",) and is_same(b.part_of[1], a):
+        made = join(net, Subtract(), a, b)
+        return replace(made, part_of=("centred", a))
+    if op == "Mul" and is_same(a, b) and a.part_of[:1] == ("centred",):
+        return replace(a, values=(), part_of=("square", a.part_of[1]))
+    if op in ("Div", "Mul") and b.part_of[:1] == (("deviation",) if op == "Div" else ("over deviation",)):
+        _, source, eps = b.part_of
+        if a.part_of[:1] == ("centred",) and is_same(a.part_of[1], source):
+            return net.apply(LayerNorm(np.ones(source.index.size, np.float32), eps=eps), source)
+    if op == "Mul":
+        for x, other in ((a, b), (b, a)):
+            if other.part_of[:1] == ("weights of the steps",) and x.axes == other.axes and x.values:
+                return replace(x, values=(), part_of=("weighted steps", other.part_of[1], x))
+            if other.part_of[:1] == ("1 + erf",) and (is_same(other.part_of[1], x) or x.part_of[:1] == ("scaled",)):
+                made = net.each(Activation("gelu"), other.part_of[1])
+                return replace(made, values=(), part_of=("twice", made))
+            before = net.nodes.get(other.values[0]) if len(other.values) == 1 else None
+            if before is not None and getattr(before.layer, "activation", "") == "sigmoid":
+                is_gate = isinstance(before.layer, Activation)
+                if is_gate and before.inputs == x.values and np.array_equal(x.index, other.index):
+                    return net.each(Activation("silu"), x)
+                if is_gate and x.axes == other.axes:
+                    return join(net, Multiply("second" if other is b else "first"), a, b)
+    layer: dict[str, Layer] = {"Add": Add(), "Sub": Subtract(), "Mul": Multiply()}
+    return join(net, layer[op], a, b) if op in layer else net.refuse("divides by a value of the network")
+
+
+def attended(net: Network, scores: Flow, x: Flow) -> Flow:
+    """The sum of the steps, each times its weight: a softmax over v . x, or over v . tanh(W x + b)."""
+    x, (name,) = net.rows(x), net.rows(scores).values
+    v, c, name = _linear(net, name)
+    before = net.nodes.get(name)
+    W = b = None
+    if before is not None and isinstance(before.layer, Activation) and before.layer.activation == "tanh":
+        W, b, name = _linear(net, before.inputs[0])
+    if len(v) != 1 or name != x.values[0]:
+        net.refuse("weighs steps by something else than v . x or v . tanh(W x + b), which is not supported")
+    at = x.axes.index("T")
+    pool = AttentionPool(v[0], W, b, float(c[0]))
+    return net.apply(pool, x, axes=x.axes[:at] + x.axes[at + 1 :], steps=1)
+
+
+def _linear(net: Network, name: str) -> tuple[np.ndarray, np.ndarray, str]:
+    """Matrix and bias of a Dense layer, whose bias may be an Affine layer of its own, and what it takes."""
+    node = net.nodes.get(name)
+    shift = None
+    if node is not None and isinstance(node.layer, Affine) and (node.layer.s == 1).all():
+        shift, node = node.layer.t, net.nodes.get(node.inputs[0])
+    if node is None or not isinstance(node.layer, Dense):
+        net.refuse("weighs steps by something else than v . x or v . tanh(W x + b), which is not supported")
+    d: np.ndarray = node.layer.d  # type: ignore[assignment]
+    return node.layer.V, d if shift is None else d + shift, node.inputs[0]
+
+
+def is_same(a: Flow, b: Flow) -> bool:
+    """Whether two flows are the same."""
+    return a.values == b.values and a.axes == b.axes and np.array_equal(a.index, b.index)
+
+
+def join(net: Network, layer: Layer, a: Flow, b: Flow) -> Flow:
+    """A layer of two values, which are broadcast to each other."""
+    for flow in (a, b):
+        net.check(flow)
+    first, second = net.aligned([a, b])
+    if first.has_steps and first.steps != second.steps:
+        net.refuse("joins series of different numbers of steps")
+    return replace(first, values=(net.put(layer, first.values[0], second.values[0]),), part_of=())
+
+
+def _sum(net: Network, node: Node, values: Values) -> Flow:
+    """Sum, Mean and Max of several; of two as an Add."""
+    if len(values) == 1:
+        return net.flow(values[0])
+    if len(values) != 2:
+        net.refuse("joins more than two values, which is not supported")
+    return _arithmetic(net, node._replace(op="Add"), values)
+
+
+def _maximum(net: Network, node: Node, values: Values) -> Flow:
+    flow, c = values[:2] if isinstance(values[0], Flow) else values[1::-1]
+    if len(values) != 2 or isinstance(c, Flow) or net.constant(c, "its other input").any():
+        net.refuse("is supported for the larger of a value and 0 only")
+    return net.each(Activation("relu"), flow)
+
+
+def _power(net: Network, node: Node, values: Values) -> Flow:
+    flow, c = net.flow(values[0]), net.constant(values[1], "its exponent").reshape(-1)
+    if c.size == 1 and c[0] == 2:
+        if flow.part_of[:1] == ("centred",):
+            return replace(flow, values=(), part_of=("square", flow.part_of[1]))
+        return net.each(Square(), flow)
+    if c.size == 1 and c[0] in (0.5, -0.5):
+        return _root(net, node, [flow], inverse=c[0] < 0)
+    return net.refuse("is supported with the exponent 2 only")
+
+
+def _root(net: Network, node: Node, values: Values, inverse: bool = False) -> Flow:
+    flow = net.flow(values[0])
+    if flow.part_of[:1] != ("variance",) or len(flow.part_of) != 3:
+        net.refuse("is supported as part of a LayerNorm only")
+    return replace(flow, part_of=("over deviation" if inverse else "deviation", *flow.part_of[1:]))
+
+
+def _reciprocal(net: Network, node: Node, values: Values) -> Flow:
+    flow = net.flow(values[0])
+    if flow.part_of[:1] != ("deviation",):
+        net.refuse("is supported as part of a LayerNorm only")
+    return replace(flow, part_of=("over deviation", *flow.part_of[1:]))
+
+
+def _erf(net: Network, node: Node, values: Values) -> Flow:
+    """Part of a GELU: x (1 + erf(x / sqrt(2))) / 2."""
+    flow = net.flow(values[0])
+    before = net.nodes.get(flow.values[0]) if len(flow.values) == 1 else None
+    scale = getattr(before.layer, "s", None) if before is not None else None
+    if scale is None or not np.allclose(scale, math.sqrt(0.5)) or before.layer.t.any():  # type: ignore[union-attr]
+        net.refuse("is supported as part of a GELU only")
+    source = replace(flow, values=before.inputs, part_of=())  # type: ignore[union-attr]
+    return replace(flow, values=(), part_of=("erf", source))
+
+
+OPERATIONS: dict[str, Operation] = {
+    **dict.fromkeys(("Add", "Sub", "Mul", "Div"), _arithmetic),
+    "Sum": _sum,
+    "Max": _maximum,
+    "Pow": _power,
+    "Sqrt": _root,
+    "Reciprocal": _reciprocal,
+    "Erf": _erf,
+    "Neg": lambda net, node, values: net.affine(net.flow(values[0]), np.full(1, -1.0), None),
+}

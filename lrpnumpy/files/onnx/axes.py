@@ -1,0 +1,401 @@
+"""What operations of ONNX do that move, cut, join and repeat values of a network: the table OPERATIONS.
+
+A function gets the network, the node and the values of its inputs, and gives its output, or a list of outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from lrpnumpy.files.onnx.constants import LAST, axes_of, bounds, numbers, pieces, slices
+from lrpnumpy.files.onnx.flow import Baked, Flow, Network
+from lrpnumpy.files.onnx.graph import INTEGERS, Node
+from lrpnumpy.files.onnx.sizes import Dim, divided, groups, index_along, product
+from lrpnumpy.layers import Reverse, Slice
+
+Values = Sequence[Any]
+Operation = Callable[[Network, Node, Values], Any]
+
+
+def given_axes(net: Network, node: Node, values: Values) -> list[int] | None:
+    """The axes of the first input that a node is about, counted from 0; None where it says none."""
+    found = axes_of(node, [values[0], *(net.constant(one, "its axes") for one in values[1:2] if one is not None)])
+    return None if found is None else [net.axis(values[0], one) for one in found]
+
+
+def _same(net: Network, node: Node, values: Values) -> Flow:
+    flow = net.flow(values[0])
+    to = node.attributes.get("to", 1) if node.op == "Cast" else 1
+    if to in INTEGERS and flow.values and not set(flow.values) <= set(net.ports):
+        net.refuse("rounds values of the network, which is not supported")
+    return flow
+
+
+def _transpose(net: Network, node: Node, values: Values) -> Flow:
+    flow = net.flow(values[0])
+    order = node.attributes.get("perm") or list(range(len(flow.axes)))[::-1]
+    if sorted(order) != list(range(len(flow.axes))):
+        net.refuse("must reorder all axes")
+    return flow.moved(order)
+
+
+def _squeeze(net: Network, node: Node, values: Values) -> Flow:
+    flow = net.flow(values[0])
+    axes = given_axes(net, node, values)
+    shape = net.shape(flow)
+    axes = [k for k, n in enumerate(shape) if n == 1] if axes is None else axes
+    if any(shape[k] != 1 and flow.axes[k] != "N" for k in axes):
+        net.refuse("takes away an axis that is longer than 1")
+    for k in sorted(axes, reverse=True):
+        if flow.axes[k] == "F":
+            flow = flow.taking(k, 0)
+        elif flow.axes[k] == "T":
+            flow = net.one_step(flow, 0, keep=False)
+        elif shape[k] == 1:
+            flow = replace(flow, axes=flow.axes[:k] + flow.axes[k + 1 :])
+        elif flow.index.size > 1 or len(flow.axes) > 1:  # squeeze() of PyTorch, which means another axis
+            net.refuse("takes away the batch, which is longer than 1")
+    return flow
+
+
+def _unsqueeze(net: Network, node: Node, values: Values) -> Flow:
+    flow = net.flow(values[0])
+    axes = axes_of(node, [flow, *(net.constant(one, "its axes") for one in values[1:2])]) or []
+    rank = len(flow.axes) + len(axes)
+    if len({k % rank for k in axes}) < len(axes) or rank > 32:
+        net.refuse("has the same axis twice")
+    return flow.widened([k % rank for k in axes])
+
+
+def reshaped(net: Network, flow: Flow, target: Sequence[Any]) -> Flow:
+    """A tensor of the same numbers in the same order, with axes of these sizes."""
+    before = net.shape(flow)
+    wanted = _resolved(net, flow, list(target))
+    parts = groups(before, wanted)
+    made: list[tuple[str, int]] | None = None if parts is None else []
+    for ins, outs in parts or ():
+        part = _regrouped(net, [(flow.axes[k], before[k]) for k in ins], [wanted[k] for k in outs], flow)
+        made = None if part is None or made is None else made + part
+    if made is None:
+        return reshaped(net, net.flattened(flow), wanted)
+    shape = [n for axis, n in made if axis == "F"]
+    return replace(flow, axes=tuple(axis for axis, _ in made), index=flow.index.reshape(shape))
+
+
+def _resolved(net: Network, flow: Flow, target: list[Any]) -> list[Any]:
+    """Sizes without -1."""
+    before = net.shape(flow)
+    total, known, at = product(before), product([n for n in target if n != -1]), [*target].count(-1)
+    if at > 1:
+        net.refuse("has a shape with two open sizes")
+    if at:
+        target[target.index(-1)] = divided(total, known)
+    if (at and None in target) or product(target) != total:
+        apart = [one for k, n in enumerate(before) for one in (_both(net, flow, k) or [n])]
+        for has, wants in zip(apart, target, strict=False):
+            if isinstance(has, Dim) and isinstance(wants, int) and wants > 0 and list(has.terms.values()) == [1]:
+                ((name, *more),) = has.terms
+                if not more:
+                    raise Baked(name, wants)
+        net.refuse(f"makes {_said(target)} of {_said(before)}, which is not supported")
+    return target
+
+
+def _regrouped(net: Network, ins: list[tuple[str, Any]], outs: list[Any], flow: Flow) -> list[tuple[str, Any]] | None:
+    """What the axes of one group become; None where the steps must become features first."""
+    kinds = "".join(axis for axis, _ in ins if axis != "F")
+    if kinds == "N" and net.batch == 1 and (not outs or any(n != 1 for n in outs)):
+        kinds = ""  # a batch of one that the graph does away with
+    if not kinds:
+        return [("F", n) for n in outs]
+    if any(n != 1 for axis, n in ins if axis == "F"):
+        return None
+    sizes = {"N": net.batch, "T": flow.steps}
+    names: dict[int, str] = {}
+    for kind in kinds:  # each on its own, or both on one
+        at = max(names, default=-1) + 1
+        names |= next(({k: kind} for k in range(at, len(outs)) if outs[k] == sizes[kind]), {})
+    if len(names) < len(kinds) or any(n != 1 for k, n in enumerate(outs) if k not in names):
+        both = product([sizes[kind] for kind in kinds])
+        names = next(({k: kinds} for k, n in enumerate(outs) if n == both), {})
+    return [(names.get(k, "F"), n) for k, n in enumerate(outs)] if names else None
+
+
+def _reshape(net: Network, node: Node, values: Values) -> Flow:
+    flow, before = net.flow(values[0]), net.shape(values[0])
+    if node.op == "Flatten":
+        at = node.attributes.get("axis", 1)
+        at = at + len(before) if at < 0 else at
+        return reshaped(net, flow, [product(before[:at]), product(before[at:])])
+    given = node.attributes.get("shape") or list(net.constant(values[1], "its shape").reshape(-1))
+    if len(given) > 32:
+        net.refuse("has a shape of more than 32 axes")
+    target = [one if isinstance(one, Dim) else int(one) for one in given]
+    if not node.attributes.get("allowzero", 0):
+        target = [before[k] if one == 0 and k < len(before) else one for k, one in enumerate(target)]
+    return reshaped(net, flow, target)
+
+
+def _slice(net: Network, node: Node, values: Values) -> Flow:
+    flow = net.flow(values[0])
+    limits = [None if one is None else net.constant(one, "its limits") for one in values[1:]]
+    for axis, start, stop, step in slices(node, [flow, *limits]):
+        k = net.axis(flow, axis)
+        size = net.shape(flow)[k]
+        start, stop = (_from_end(net, one, size) for one in (start, stop))
+        low, high = bounds(start, stop, step)
+        if isinstance(size, int):
+            every = range(size)[low:high:step]
+            if every == range(size):
+                continue
+        elif step == 1 and low in (0, None) and high is None:
+            continue
+        if flow.axes[k] == "F":
+            flow = flow.taking(k, slice(low, high, step))
+        elif flow.axes[k] == "T":
+            flow = _some_steps(net, flow, low, high, step)
+        elif not (step == 1 and low in (0, None) and high is not None and high >= 1 and net.batch == 1):
+            net.refuse("takes some sequences of the batch, which is not supported")
+        if 0 in net.shape(flow):
+            net.refuse("takes nothing")
+    return flow
+
+
+def _from_end(net: Network, position: Any, size: Any) -> int:
+    """A position, where it depends on an open size counted from the end."""
+    if not isinstance(position, Dim):
+        return int(position)
+    behind = position - size
+    if isinstance(behind, Dim):
+        net.refuse("takes a position that is not known")
+    return behind if behind < 0 else LAST
+
+
+def _some_steps(net: Network, flow: Flow, low: int | None, high: int | None, step: int) -> Flow:
+    """Steps from low to before high."""
+    steps = flow.steps
+    if step == -1 and low in (-1, None) and high is None:
+        return net.apply(Reverse(), flow)
+    if step < 1:
+        net.refuse("takes steps in reverse order, which is supported for all of them only")
+    if isinstance(steps, int):
+        taken = range(steps)[low:high:step]
+        if len(taken) == 1:
+            return net.one_step(flow, taken[0], keep=True)
+        left: Any = len(taken)
+        if not left:
+            net.refuse("takes no step")
+    elif (low, high) == (-1, None):
+        return net.one_step(flow, -1, keep=True)
+    elif low in (0, None) and high == 1:
+        return net.one_step(flow, 0, keep=True)
+    else:
+        ends = [0 if low is None else low, steps if high is None else high]
+        begin, end = (one if isinstance(one, Dim) or one >= 0 else steps + one for one in ends)
+        left = end - begin if step == 1 else Dim.named(f"{net.where} {len(net.nodes)}")
+        if left == 1:
+            return net.one_step(flow, low or 0, keep=True)
+    made = net.apply(Slice(low, high, step), flow, steps=left)
+    net.stepped.setdefault(left, made.values[0])
+    return made
+
+
+def _gather(net: Network, node: Node, values: Values) -> Flow:
+    axis = node.attributes.get("axis", 0)
+    if isinstance(values[1], Flow):
+        if isinstance(values[0], Flow) or axis != 0:
+            net.refuse("takes positions that are known only when the network runs, which is not supported")
+        return net.embedded(net.constant(values[0], "the vectors of its tokens"), values[1])
+    flow, index = net.flow(values[0]), net.constant(values[1], "its positions")
+    k = net.axis(flow, axis)
+    size = net.shape(flow)[k]
+    if flow.axes[k] == "F":
+        places = np.array([_from_end(net, one, size) for one in index.flat], int).reshape(index.shape)
+        if (places < -size).any() or (places >= size).any():
+            net.refuse(f"takes positions of an axis of {size} that there are not")
+        if index.ndim > 1:
+            net.refuse("takes positions in several axes, which is not supported")
+        return flow.taking(k, int(places) if index.ndim == 0 else places)
+    if index.ndim == 1 and _every_sequence(net, index) and flow.axes[k] == "N":
+        return flow
+    if index.shape == (1,) and flow.axes[k] in ("NT", "TN") and isinstance(net.batch, Dim):
+        return _step_of_each(net, flow, k, index[0])
+    if flow.axes[k] != "T" or index.size != 1:
+        if flow.axes[k] == "N" and net.batch == 1 and index.size == 1 and int(index.reshape(-1)[0]) in (0, -1):
+            keep = index.ndim > 0
+            return flow if keep else replace(flow, axes=flow.axes[:k] + flow.axes[k + 1 :])
+        net.refuse("must take a single step")
+    step = _from_end(net, index.reshape(-1)[0], size)
+    return net.one_step(flow, step, keep=index.ndim > 0)
+
+
+def _every_sequence(net: Network, index: np.ndarray) -> bool:
+    """Whether positions are those of all sequences of the batch, in their order."""
+    if isinstance(net.batch, Dim):
+        return index.size == 1 and bool(index.flat[0] == index_along(net.batch))
+    return np.array_equal(index, np.arange(net.batch))
+
+
+def _step_of_each(net: Network, flow: Flow, k: int, position: Any) -> Flow:
+    """One step of each sequence, where batch and steps are one axis: the position is T n + step, or n + N step."""
+    split = reshaped(net, flow, [one for m, n in enumerate(net.shape(flow)) for one in (_both(net, flow, m) or [n])])
+    sequence = index_along(net.batch)  # type: ignore[arg-type]
+    step = position - (sequence * flow.steps if flow.axes[k] == "NT" else sequence)
+    if flow.axes[k] == "TN":
+        step = divided(step, net.batch)
+    if step is None:
+        net.refuse("takes positions that are not known")
+    return net.one_step(split, _from_end(net, step, flow.steps), keep=False)
+
+
+def _both(net: Network, flow: Flow, axis: int) -> list[Any]:
+    known = {"N": net.batch, "T": flow.steps}
+    return [known[one] for one in flow.axes[axis]] if len(flow.axes[axis]) == 2 else []
+
+
+def _gather_nd(net: Network, node: Node, values: Values) -> Flow:
+    """x[every sequence, step]."""
+    flow, index = net.flow(values[0]), net.constant(values[1], "its positions")
+    pair = index.reshape(-1, index.shape[-1]) if index.ndim == 2 else index[:0]
+    steps = {*(pair[:, 1] if pair.shape[-1:] == (2,) else ())}
+    if flow.axes[:2] != ("N", "T") or len(steps) != 1 or not _every_sequence(net, pair[:, 0]):
+        net.refuse("must take one step of every sequence")
+    return net.one_step(flow, _from_end(net, steps.pop(), flow.steps), keep=False)
+
+
+def _gather_elements(net: Network, node: Node, values: Values) -> Flow:
+    """One step for all features: the last one of each sequence, by its length."""
+    flow, index = net.flow(values[0]), net.constant(values[1], "its positions")
+    k = net.axis(flow, node.attributes.get("axis", 0))
+    places = {_from_end(net, one, net.shape(flow)[k]) for one in index.flat}
+    if flow.axes[k] != "T" or len(places) != 1 or index.ndim != len(flow.axes) or index.shape[k] != 1:
+        net.refuse("must take a single step, the same for all features")
+    return net.one_step(flow, places.pop(), keep=True)
+
+
+def _split(net: Network, node: Node, values: Values) -> list[Flow]:
+    flow = net.flow(values[0])
+    k = net.axis(flow, node.attributes.get("axis", 0))
+    size = net.shape(flow)[k]
+    if isinstance(size, Dim) or flow.axes[k] not in ("F", "T"):
+        net.refuse("cuts the batch, or steps whose number is not known, which is not supported")
+    given = [None if one is None else net.constant(one, "its lengths") for one in values[1:]]
+    lengths, at, parts = pieces(node, [flow, *given], size), 0, []
+    if sum(lengths) != size or min(lengths) < 1:
+        net.refuse(f"must cut all of an axis of {size}")
+    for length in lengths:
+        if flow.axes[k] == "F":
+            parts.append(flow.taking(k, slice(at, at + length)))
+        else:
+            parts.append(_some_steps(net, flow, at, at + length, 1))
+        at += length
+    return parts
+
+
+def _expand(net: Network, node: Node, values: Values) -> Flow:
+    """Broadcasting, of a vector to steps too."""
+    flow, given = net.flow(values[0]), list(net.constant(values[1], "its shape").reshape(-1))
+    if node.op == "Tile":
+        given = [product([n, m]) for n, m in zip(net.shape(flow), given, strict=True)]
+    flow = flow.widened(range(max(0, len(given) - len(flow.axes))))
+    given = [1] * (len(flow.axes) - len(given)) + given
+    for k, wanted in enumerate(given):
+        size = net.shape(flow)[k]
+        if wanted == 1 or wanted == -1 or wanted == size:
+            continue
+        if size != 1 or flow.axes[k] != "F":
+            net.refuse("repeats something that is no single step or feature")
+        if not flow.has_steps and (isinstance(wanted, Dim) or "F" in flow.axes[k + 1 :]):
+            flow = net.repeated(flow, k, wanted)
+        elif isinstance(wanted, Dim) or int(wanted) * flow.index.size > 10**6:
+            net.refuse("repeats features so often that it is not supported")
+        else:
+            shape = list(flow.index.shape)
+            shape[flow.feature_axis(k)] = int(wanted)
+            flow = replace(flow, index=np.broadcast_to(flow.index, shape))
+    return flow
+
+
+def _concat(net: Network, node: Node, values: Values) -> Flow:
+    flows = [net.flow(one) for one in values]
+    if len(flows) == 1:
+        return flows[0]
+    k = net.axis(flows[0], node.attributes.get("axis", 0))
+    if any(flow.axes != flows[0].axes for flow in flows):
+        net.refuse("joins values whose axes mean different things")
+    if flows[0].axes[k] != "F":
+        net.refuse("joins along the batch or the steps, which is not supported")
+    if any(flow.has_steps and flow.steps != flows[0].steps for flow in flows):
+        net.refuse("joins series of different numbers of steps")
+    for flow in flows:
+        net.check(flow)
+    place, parts, begin = flows[0].feature_axis(k), [], 0
+    names: list[str] = []
+    known: dict[tuple[str, ...], int] = {}
+    for flow in flows:  # a value that comes twice, such as both directions of a layer, stands there once
+        if flow.values not in known:
+            known[flow.values] = begin
+            names += flow.values
+            begin += sum(net.sizes[value].width for value in flow.values)
+        parts.append(flow.index + known[flow.values])
+    shapes = {part.shape[:place] + part.shape[place + 1 :] for part in parts}
+    if len(shapes) > 1:
+        net.refuse("joins values of different sizes")
+    return replace(flows[0], values=tuple(names), index=np.concatenate(parts, axis=place), part_of=())
+
+
+def _reverse_sequence(net: Network, node: Node, values: Values) -> Flow:
+    flow, lengths = net.flow(values[0]), net.constant(values[1], "its lengths")
+    if flow.axes[net.axis(flow, node.attributes.get("time_axis", 0))] != "T":
+        net.refuse("reverses something else than the steps")
+    if any(one != flow.steps for one in lengths.flat):
+        net.refuse("reverses a part of the steps")
+    return net.apply(Reverse(), flow)
+
+
+def _pad(net: Network, node: Node, values: Values) -> Flow:
+    flow = net.flow(values[0])
+    given = node.attributes.get("pads")
+    pads = numbers(given if given is not None else net.constant(values[1], "its padding"))
+    value = node.attributes.get("value", 0.0)
+    if len(values) > 2 and values[2] is not None:
+        value = float(net.constant(values[2], "its value").reshape(-1)[0])
+    axes = list(range(len(flow.axes)))
+    if len(values) > 3 and values[3] is not None:
+        axes = [net.axis(flow, one) for one in numbers(net.constant(values[3], "its axes"))]
+    half = len(axes)
+    around = {axis: (pads[k], pads[half + k]) for k, axis in enumerate(axes) if pads[k] or pads[half + k]}
+    if not around:
+        return flow
+    if list(around) != [k for k, axis in enumerate(flow.axes) if axis == "T"] or value != 0:
+        net.refuse("is supported for zeros around the steps only")
+    (before, after), (left, right) = flow.pad, next(iter(around.values()))
+    if before + left < 0 or after + right < 0 or node.attributes.get("mode", "constant") != "constant":
+        net.refuse("is supported for zeros around the steps only")
+    return replace(flow, pad=(before + left, after + right))
+
+
+def _said(sizes: Sequence[Any]) -> str:
+    return f"({', '.join(map(str, sizes))})"
+
+
+OPERATIONS: dict[str, Operation] = {
+    **dict.fromkeys(("Identity", "Dropout", "Cast"), _same),
+    **dict.fromkeys(("Reshape", "Flatten"), _reshape),
+    **dict.fromkeys(("Expand", "Tile"), _expand),
+    "Transpose": _transpose,
+    "Squeeze": _squeeze,
+    "Unsqueeze": _unsqueeze,
+    "Slice": _slice,
+    "Gather": _gather,
+    "GatherElements": _gather_elements,
+    "GatherND": _gather_nd,
+    "Split": _split,
+    "Concat": _concat,
+    "ReverseSequence": _reverse_sequence,
+    "Pad": _pad,
+}

@@ -1,0 +1,172 @@
+"""The nodes LSTM, GRU and RNN of ONNX as layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from lrpnumpy.files.onnx.constants import Spread
+from lrpnumpy.files.onnx.flow import Flow, Network
+from lrpnumpy.files.onnx.graph import Node
+from lrpnumpy.files.onnx.sizes import Dim
+from lrpnumpy.layers import GRU, LSTM, RNN, Affine, Bidirectional, Cell, Reverse
+
+_ORDER = {"LSTM": (0, 2, 3, 1), "GRU": (0, 1, 2), "RNN": (0,)}  # where our gates stand in ONNX' i o f c and z r h
+_DEFAULT = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
+_NAMES = {
+    "sigmoid": "sigmoid", "tanh": "tanh", "relu": "relu", "softsign": "softsign", "softplus": "softplus",
+    "affine": "linear", "elu": "elu", "leakyrelu": "leaky_relu", "hardsigmoid": "hard_sigmoid",
+}  # fmt: skip
+# Alpha and beta that our activations have; ONNX' own where the file says none.
+_NUMBERS = {
+    "hardsigmoid": ((0.2, 0.5), (0.2, 0.5)),
+    "affine": ((1.0, 0.0), (1.0, 0.0)),
+    "elu": ((1.0,), (1.0,)),
+    "leakyrelu": ((0.01,), (0.01,)),
+}
+
+
+def recurrent(net: Network, node: Node, values: Sequence[Any]) -> list[Flow | None]:
+    """Y, Y_h and Y_c. With `layout` 1 the batch comes first."""
+    x, W, R, B, lengths, *start = (*values, *[None] * 8)[:8]
+    peepholes = start.pop()
+    first = node.attributes.get("layout", 0)
+    if not isinstance(x, Flow):
+        net.refuse("must take values of the network")
+    x = net.series(x, ("N", "T", "F") if first else ("T", "N", "F"))
+    if peepholes is not None and net.constant(peepholes, "its peepholes").any():
+        net.refuse("has peepholes, which are not supported")
+    if node.attributes.get("clip") or node.attributes.get("input_forget", 0):
+        net.refuse("has clip or input_forget, which are not supported")
+    _all_steps(net, lengths, x.steps)
+    cells = _cells(net, node, net.constant(W, "its weights"), net.constant(R, "its weights"), B)
+    direction, n, H = node.attributes.get("direction", "forward"), len(cells), cells[0].units
+    states = [_starts(net, one, n, H, first) for one in start[: 2 if node.op == "LSTM" else 1]]
+    ways = {"forward": [1], "reverse": [-1], "bidirectional": [1, -1]}[direction]
+    wants_cell = len(node.outputs) > 2 and node.outputs[2] in net.used
+    from_network = any(isinstance(one, Flow) for side in states for one in side)
+    if n == 2 and not wants_cell and not from_network:
+        ahead, back = (_with_start(cell, [side[k] for side in states]) for k, cell in enumerate(cells))
+        every: tuple[str, ...] = (net.put(Bidirectional(ahead, back), net.rows(x).values[0]),)
+        last: tuple[str, ...] = (f"{every[0]}:last",)
+        cell_states = last  # which nothing takes
+    else:
+        runs = [_one_way(net, x, cells[k], [side[k] for side in states], way) for k, way in enumerate(ways)]
+        every, last = tuple(run[0] for run in runs), tuple(f"{run[1]}:last" for run in runs)
+        cell_states = tuple(f"{run[1]}:cell" for run in runs)
+    index = np.arange(n * H).reshape(n, H)
+    Y = Flow(every, ("N", "T", "F", "F") if first else ("T", "F", "N", "F"), index, x.steps)
+    Y_h = Flow(last, ("N", "F", "F") if first else ("F", "N", "F"), index)
+    return [Y, Y_h, replace(Y_h, values=cell_states) if node.op == "LSTM" else None]
+
+
+def _cells(net: Network, node: Node, W: np.ndarray, R: np.ndarray, B: Any) -> list[Cell]:
+    """One cell for each direction, with our order of gates and, but for a GRU's bn, one bias."""
+    order, direction = _ORDER[node.op], node.attributes.get("direction", "forward")
+    if direction not in ("forward", "reverse", "bidirectional"):
+        net.refuse(f"has the direction {direction!r}, which there is not")
+    n, H, gates = 1 + (direction == "bidirectional"), int(R.shape[-1]), len(order)
+    net.source.fits(net.where, W.shape, (n, gates * H, None))
+    net.source.fits(net.where, R.shape, (n, gates * H, H))
+    bias = np.zeros((n, 2 * gates * H), W.dtype) if B is None else net.constant(B, "its bias")
+    net.source.fits(net.where, bias.shape, (n, 2 * gates * H))
+    given = _activations(net, node, n)
+    cells: list[Cell] = []
+    for k in range(n):
+        U, V = (one[k].reshape(gates, H, -1)[list(order)] for one in (W, R))
+        of_x, of_h = bias[k].reshape(2, gates, H)[:, list(order)]
+        if node.op == "LSTM":
+            cells.append(LSTM(U, V, of_x + of_h, activation=given[k][1], recurrent_activation=given[k][0]))
+        elif node.op == "RNN":
+            cells.append(RNN(U, V, of_x + of_h, activation=given[k][0]))
+        else:
+            after = bool(node.attributes.get("linear_before_reset", 0))
+            b = of_x + of_h * np.array([[1], [1], [not after]], W.dtype)
+            bn = of_h[2] if after else None
+            cells.append(GRU(U, V, b, bn, activation=given[k][1], recurrent_activation=given[k][0], reset_after=after))
+    return cells
+
+
+def _activations(net: Network, node: Node, n: int) -> list[list[str]]:
+    """Names of the activations of each direction."""
+    each = len(_DEFAULT[node.op])
+    given = node.attributes.get("activations") or _DEFAULT[node.op] * n
+    if len(given) != each * n:
+        net.refuse(f"must have {each * n} activations, got {len(given)}")
+    if node.op == "LSTM" and any(given[k * 3 + 1].lower() != given[k * 3 + 2].lower() for k in range(n)):
+        net.refuse(f"has the activations {', '.join(given)[:80]}; the second and the third must be the same")
+    numbers = {name: list(node.attributes.get(f"activation_{name}") or ()) for name in ("alpha", "beta")}
+    names = []
+    for one in given:
+        kind = one.lower()
+        if kind not in _NAMES:
+            net.refuse(f"has the activation {one[:80]}, which is not supported")
+        if kind in _NUMBERS:
+            default, wanted = _NUMBERS[kind]
+            got = [
+                numbers[name].pop(0) if numbers[name] else value
+                for name, value in zip(("alpha", "beta"), default, strict=False)
+            ]
+            if kind == "hardsigmoid" and np.allclose(got, (1 / 6, 0.5), atol=1e-6):
+                names.append("hard_sigmoid_3")
+                continue
+            if not np.allclose(got, wanted, atol=1e-6):
+                net.refuse(f"has the activation {one} with {got}, which is not supported")
+        names.append(_NAMES[kind])
+    return [names[k * each : (k + 1) * each] for k in range(n)]
+
+
+def _all_steps(net: Network, lengths: Any, steps: Any) -> None:
+    """See that every sequence is as long as the tensor: lrpnumpy takes each at its own length."""
+    if lengths is None:
+        return
+    found = net.constant(lengths, "the lengths of its sequences")
+    if any(one != steps for one in found.flat) and not (isinstance(steps, Dim) and found.size == 0):
+        net.refuse("has lengths of its sequences that are not the number of steps, which is not supported")
+
+
+def _starts(net: Network, state: Any, n: int, H: int, first: int) -> list[Any]:
+    """The start state of each direction: None for zeros, an array (H,), or a flow."""
+    if isinstance(state, Flow):
+        at = 1 if first else 0
+        state = net.series(state, ("N", "F", "F") if first else ("F", "N", "F"))
+        if state.index.shape != (n, H):
+            net.refuse(f"has a start state of shape {state.index.shape}, which must be {(n, H)}")
+        return [state.taking(at, k) for k in range(n)]
+    if state is None or (isinstance(state, (np.ndarray, Spread)) and not net.constant(state, "").any()):
+        return [None] * n
+    array = net.constant(state, "its start state")
+    array = array.swapaxes(0, 1) if first else array
+    net.source.fits(net.where, array.shape, (n, None, H))
+    if (array != array[:, :1]).any():
+        net.refuse("has start states that differ between sequences")
+    return list(array[:, 0])
+
+
+def _with_start(cell: Cell, states: Sequence[Any]) -> Cell:
+    """The cell with constant start states."""
+    given = {name: one for name, one in zip(("h0", "c0"), states, strict=False) if isinstance(one, np.ndarray)}
+    return replace(cell, **given) if given else cell  # type: ignore[type-var]
+
+
+def _one_way(net: Network, x: Flow, cell: Cell, states: Sequence[Any], way: int) -> tuple[str, str]:
+    """A cell by itself: the value with its outputs of every step, and its name."""
+    value, extra = net.rows(x).values[0], []
+    flows = [one for one in states if isinstance(one, Flow)]
+    if flows:  # then all start states are values of the network
+        for one in states:
+            if isinstance(one, Flow):
+                extra.append(net.rows(one).values[0])
+            else:
+                constant = np.zeros(cell.units, np.float32) if one is None else one
+                zero = np.zeros(cell.units, np.float32)
+                extra.append(net.put(Affine(zero, constant), net.rows(flows[0]).values[0]))
+    else:
+        cell = _with_start(cell, states)
+    if way < 0:
+        value = net.put(Reverse(), value)
+    name = net.put(cell, value, *extra)
+    return (net.put(Reverse(), name) if way < 0 else name), name

@@ -1,0 +1,396 @@
+"""A value of an ONNX graph as what it is in a Model: which numbers of which nodes, and what its axes mean.
+
+An ONNX tensor has axes in any order, (T, N, F) or (N, F, T), cut and joined at will. A Model's values are rows of
+features, one for each step or one for each sequence. A `Flow` says how the one is the other: the names of the Model's
+values, the meaning of each axis, and for every place along the axes of features which feature is there. So moving axes,
+taking some features and joining values again change nothing in the network; `Network.rows` adds layers only where it
+must.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn
+
+import numpy as np
+
+from lrpnumpy.files.onnx.constants import Spread, Unknown
+from lrpnumpy.files.onnx.sizes import Dim, product
+from lrpnumpy.files.safe import Source
+from lrpnumpy.layers import Affine, Concat, Dense, Embedding, Flatten, LastRow, Layer, Repeat, Reshape, Size, Slice
+from lrpnumpy.model import Input, Node
+
+_RUNS = 32  # parts that features are put together from as slices; more are a matrix of zeros and ones
+_BLOCKS = 10**6  # numbers of a matrix that is made to act on each of several rows
+
+
+class Refused(Exception):
+    """A node that does something a Model does not have, if the axes mean what is tried at the moment."""
+
+
+class Baked(Exception):
+    """A size that inputs leave open, by name, and the number that the graph has for it all the same."""
+
+
+@dataclass(frozen=True, eq=False)
+class Flow:
+    """A value of the network.
+
+    `axes` are "N" for the batch, "T" for the steps, "F" for features, "NT" and "TN" for batch and steps as one axis.
+    `index` has an axis for each "F" and says which feature of `values`, one behind the other, is at each place. Without
+    `values` it is something that no layer gives, but that may become part of one; `part_of` then says of what.
+    """
+
+    values: tuple[str, ...]
+    axes: tuple[str, ...]
+    index: np.ndarray
+    steps: int | Dim = 1
+    pad: tuple[int, int] = (0, 0)  # steps of zeros around, which only a convolution can take
+    probability: str = ""  # a softmax has been taken
+    part_of: tuple[Any, ...] = ()
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether there is a row for each step."""
+        return any("T" in axis for axis in self.axes)
+
+    def feature_axis(self, axis: int) -> int:
+        """Which axis of `index` an axis of features is."""
+        return self.axes[:axis].count("F")
+
+    def taking(self, axis: int, kept: Any) -> Flow:
+        """The same with some places of an axis of features: a number, a list, a slice."""
+        index = self.index[(slice(None),) * self.feature_axis(axis) + (kept,)]
+        axes = self.axes if index.ndim == self.index.ndim else self.axes[:axis] + self.axes[axis + 1 :]
+        return replace(self, axes=axes, index=index)
+
+    def moved(self, order: Sequence[int]) -> Flow:
+        """The axes in another order."""
+        features = [self.feature_axis(k) for k in order if self.axes[k] == "F"]
+        return replace(self, axes=tuple(self.axes[k] for k in order), index=self.index.transpose(features))
+
+    def widened(self, places: Sequence[int]) -> Flow:
+        """With axes of length 1, which then are at these places."""
+        axes, index = list(self.axes), self.index
+        for place in sorted(places):
+            axes.insert(place, "F")
+            index = np.expand_dims(index, axes[:place].count("F"))
+        return replace(self, axes=tuple(axes), index=index)
+
+
+@dataclass
+class Network:
+    """A network while its layers are added one by one."""
+
+    source: Source
+    batch: int | Dim = field(default_factory=lambda: Dim.named("N"))
+    ports: dict[str, Input] = field(default_factory=dict)
+    nodes: dict[str, Node] = field(default_factory=dict)
+    sizes: dict[str, Size] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)  # layers of each kind
+    stepped: dict[Any, str] = field(default_factory=dict)  # a value that has as many steps
+    notes: dict[str, None] = field(default_factory=dict)
+    warnings: dict[str, None] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)  # values of the graph that something takes
+    where: str = ""  # the node at hand, for errors
+
+    def refuse(self, reason: str) -> NoReturn:
+        """Give up on the node at hand."""
+        raise Refused(self.where, reason)
+
+    def constant(self, value: Any, what: str) -> np.ndarray:
+        """An array, or a refusal that says what must be constant."""
+        if isinstance(value, Unknown):
+            self.refuse(f"must have {what} as constants; {value.where} {value.reason}")
+        if not isinstance(value, (np.ndarray, Spread)):
+            self.refuse(f"must have {what} as constants")
+        return value.array if isinstance(value, Spread) else value
+
+    def flow(self, value: Any) -> Flow:
+        """A value of the network, or a refusal."""
+        if not isinstance(value, Flow):
+            self.refuse("must take a value of the network as its first input")
+        return value
+
+    def axis(self, flow: Flow, number: Any) -> int:
+        """An axis counted from 0."""
+        number = int(number)
+        if not -len(flow.axes) <= number < len(flow.axes):
+            self.refuse(f"is about axis {number} of a value with {len(flow.axes)} axes")
+        return number % len(flow.axes)
+
+    # ---------------------------------------------------------------------------------------------- what comes in
+
+    def port(self, name: str, axes: str, dims: Sequence[int | Dim]) -> Flow:
+        """An input of the graph whose axes mean this."""
+        key = base = re.sub(r"[:/\0]", "_", name.removesuffix(":0")) or "x"
+        while not key.strip(".") or key in self.sizes:
+            key = f"{key}_"
+        shape = [n for axis, n in zip(axes, dims, strict=True) if axis == "F"]
+        if any(isinstance(n, Dim) for n in shape):
+            self.where = name[:80]
+            self.refuse("must have a known number of features; export the model with it")
+        index = np.arange(product(shape)).reshape(shape)
+        steps = dims[axes.index("T")] if "T" in axes else 1
+        if key != base or key != name:
+            self.notes[f"the input {name[:80]!r} is called {key[:80]!r}"] = None
+        self.sizes[key] = Size(index.size, "T" in axes)
+        self.ports[key] = Input(index.size, steps="T" in axes)
+        self.stepped.setdefault(steps, key)
+        return Flow((key,), tuple(axes), index, steps)
+
+    def embedded(self, table: np.ndarray, flow: Flow) -> Flow:
+        """Token ids of an input as their vectors."""
+        (name,) = flow.values or ("",)
+        if name not in self.ports or flow.index.size != 1 or table.ndim != 2:
+            self.refuse("is supported as the embedding of token ids, which must be an input of the graph")
+        known = self.ports[name].embedding
+        if known is not None and not np.array_equal(known.E, table):
+            self.refuse("is a second embedding of the same input, which is not supported")
+        embedding = known or Embedding(table)
+        self.ports[name] = Input(steps=flow.has_steps, embedding=embedding)
+        self.sizes[name] = Size(embedding.size, flow.has_steps)
+        index = np.arange(embedding.size).reshape(*flow.index.shape, -1)
+        return replace(flow, axes=(*flow.axes, "F"), index=index)
+
+    # ------------------------------------------------------------------------------------------------- layers
+
+    def put(self, layer: Layer, *values: str) -> str:
+        """Add a node, and give its name."""
+        kind = type(layer).__name__.lower()
+        name = kind
+        while name in self.sizes:
+            self.counts[kind] = self.counts.get(kind, 1) + 1
+            name = f"{kind}_{self.counts[kind]}"
+        size = layer.sizes(*(self.sizes[value] for value in values))
+        self.nodes[name] = Node(name, layer, values)
+        for output in layer.OUTPUTS:
+            self.sizes[name + output] = size._replace(steps=size.steps and not output, source=name)
+        return name
+
+    def shape(self, flow: Flow) -> list[Any]:
+        """Size of each axis."""
+        of_features = iter(flow.index.shape)
+        known = {"N": self.batch, "T": flow.steps}
+        return [next(of_features) if axis == "F" else product([known[one] for one in axis]) for axis in flow.axes]
+
+    def check(self, flow: Flow) -> None:
+        """See that a layer can take this."""
+        if flow.probability:
+            self.refuse(f"comes after a {flow.probability}, which is supported at the very end only")
+        if flow.pad != (0, 0):
+            self.refuse("comes after padding of the steps, which is supported before a convolution only")
+        if not flow.values:
+            self.refuse(f"takes what comes of {flow.part_of[0]}, which is not supported by itself")
+
+    def rows(self, flow: Flow) -> Flow:
+        """The same with one value whose features are in the order of the axes."""
+        self.check(flow)
+        widths = np.array([self.sizes[value].width for value in flow.values])
+        ends, flat = np.cumsum(widths), flow.index.reshape(-1)
+        # Only the values of which something is taken, in the order in which they come first.
+        owner = np.searchsorted(ends, flat, side="right")
+        used, first = np.unique(owner, return_index=True)
+        used = used[np.argsort(first)]
+        begin = np.zeros(len(widths), int)
+        begin[used] = np.cumsum(widths[used]) - widths[used]
+        flat = flat - (ends - widths)[owner] + begin[owner]
+        values, total = [flow.values[k] for k in used], int(widths[used].sum())
+        name = self.put(Concat(), *values) if len(values) > 1 else values[0]
+        if not np.array_equal(flat, np.arange(total)):
+            name = self._selected(name, flat, total)
+        made = np.arange(flat.size).reshape(flow.index.shape)
+        return replace(flow, values=(name,), index=made, part_of=())
+
+    def _selected(self, name: str, flat: np.ndarray, total: int) -> str:
+        """Some features of a value in some order."""
+        cuts = np.flatnonzero(np.diff(flat) != 1) + 1
+        runs = np.split(flat, cuts)
+        step = int(flat[1] - flat[0]) if len(flat) > 1 else 1
+        if len(flat) > 1 and step > 1 and (np.diff(flat) == step).all():
+            return self.put(Slice(int(flat[0]), int(flat[-1]) + 1, step, axis="features"), name)
+        if len(runs) > _RUNS:
+            if flat.size * total > _BLOCKS:
+                self.refuse("takes features in an order that is not supported")
+            V = np.zeros((flat.size, total), np.float32)
+            V[np.arange(flat.size), flat] = 1
+            return self.put(Dense(V), name)
+        parts = [self.put(Slice(int(run[0]), int(run[-1]) + 1, axis="features"), name) for run in runs]
+        return self.put(Concat(), *parts) if len(parts) > 1 else parts[0]
+
+    def apply(self, layer: Layer, *flows: Flow, axes: tuple[str, ...] | None = None, **change: Any) -> Flow:
+        """A layer of whole rows; unless said otherwise its output has the axes of its first input."""
+        made = [self.rows(flow) for flow in flows]
+        first = made[0]
+        name = self.put(layer, *(flow.values[0] for flow in made))
+        index = change.pop("index", first.index)
+        return replace(first, values=(name,), axes=first.axes if axes is None else axes, index=index, **change)
+
+    def each(self, layer: Layer, flow: Flow) -> Flow:
+        """A layer that acts on every number by itself, wherever it is."""
+        self.check(flow)
+        if len(flow.values) > 1:
+            flow = self.rows(flow)
+        return replace(flow, values=(self.put(layer, flow.values[0]),), part_of=())
+
+    def affine(self, flow: Flow, s: Any, t: Any) -> Flow:
+        """s x + t with arrays that broadcast to the tensor; they may differ between features only."""
+        self.check(flow)
+        if len(flow.values) > 1:
+            flow = self.rows(flow)
+        width = self.sizes[flow.values[0]].width
+        scale, shift = np.ones(width, np.float32), np.zeros(width, np.float32)
+        for target, given in ((scale, s), (shift, t)):
+            if given is not None:
+                target[flow.index] = self.by_feature(flow, given)
+        return replace(flow, values=(self.put(Affine(scale, shift), flow.values[0]),), part_of=())
+
+    def by_feature(self, flow: Flow, given: np.ndarray) -> np.ndarray:
+        """An array that broadcasts to a tensor as one of the shape of its axes of features."""
+        array = np.asarray(given)
+        missing = len(flow.axes) - array.ndim
+        if missing < 0:
+            self.refuse("has a constant with more axes than the value")
+        array = array.reshape((1,) * missing + array.shape)
+        for k, axis in enumerate(flow.axes):
+            if axis != "F" and array.shape[k] > 1:
+                if not (array == array.take([0], axis=k)).all():
+                    self.refuse("has a constant that differs between steps or sequences, which is not supported")
+                array = array.take([0], axis=k)
+        array = array.reshape([n for axis, n in zip(flow.axes, array.shape, strict=True) if axis == "F"])
+        try:
+            return np.broadcast_to(array, flow.index.shape)
+        except ValueError:
+            self.refuse(f"has a constant of shape {np.shape(given)} that does not fit {flow.index.shape} features")
+
+    def dense(self, flow: Flow, axis: int, V: np.ndarray, d: np.ndarray | None = None) -> Flow:
+        """V (out, in) along an axis of features; for every place along other axes of features the same."""
+        self.check(flow)
+        if flow.axes[axis] != "F":
+            self.refuse("multiplies along the batch or the steps, which is not supported")
+        if V.ndim != 2 or V.shape[1] != self.shape(flow)[axis]:
+            self.refuse(f"has a matrix of shape {V.shape} for {self.shape(flow)[axis]} features")
+        place = flow.feature_axis(axis)
+        others = [n for k, n in enumerate(flow.index.shape) if k != place]
+        blocks = int(np.prod(others, dtype=int))
+        if blocks > 1 and blocks * blocks * V.size > _BLOCKS:
+            self.refuse("multiplies at too many places that are no steps")
+        if len(flow.values) > 1:
+            flow = self.rows(flow)
+        width = self.sizes[flow.values[0]].width
+        taken = np.moveaxis(flow.index, place, -1).reshape(-1)  # (blocks * in)
+        whole = V if blocks == 1 else np.kron(np.eye(blocks, dtype=V.dtype), V)
+        if not np.array_equal(taken, np.arange(width)):  # columns in the order of the value
+            matrix = np.zeros((len(whole), width), V.dtype)
+            np.add.at(matrix.T, taken, whole.T)
+            whole = matrix
+        bias = None if d is None else np.tile(np.broadcast_to(d, len(V)), blocks)
+        name = self.put(Dense(whole, bias), flow.values[0])
+        index = np.moveaxis(np.arange(len(whole)).reshape(*others, len(V)), -1, place)
+        return replace(flow, values=(name,), index=index, part_of=())
+
+    # -------------------------------------------------------------------------------------- steps and features
+
+    def series(self, flow: Flow, wanted: Sequence[str]) -> Flow:
+        """The flow with axes that mean this; features along an axis that must be steps become steps."""
+        axes = list(flow.axes)
+        if len(axes) != len(wanted):
+            self.refuse(f"must have an input with {len(wanted)} axes, got {len(axes)}")
+        for k, (has, want) in enumerate(zip(axes, wanted, strict=True)):
+            if has == want:
+                continue
+            size = self.shape(flow)[k]
+            if want == "N" and has == "F" and size == 1 and not any("N" in axis for axis in flow.axes):
+                index = flow.index.squeeze(flow.feature_axis(k))
+                flow = replace(flow, index=index, axes=(*flow.axes[:k], "N", *flow.axes[k + 1 :]))
+            elif want == "T" and has == "F" and not flow.has_steps:
+                flow = self.steps_of(flow, k)
+            else:
+                said = {"N": "the batch", "T": "steps", "F": "features"}
+                self.refuse(f"has {said.get(has, 'batch and steps')} where it takes {said[want]}")
+        return flow
+
+    def steps_of(self, flow: Flow, axis: int) -> Flow:
+        """An axis of features of a vector as steps."""
+        place, size = flow.feature_axis(axis), self.shape(flow)[axis]
+        first = self.rows(flow.moved([axis, *(k for k in range(len(flow.axes)) if k != axis)]))
+        width = first.index.size // size
+        name = self.put(Reshape(width), first.values[0])
+        shape = flow.index.shape[:place] + flow.index.shape[place + 1 :]
+        axes = (*flow.axes[:axis], "T", *flow.axes[axis + 1 :])
+        self.stepped.setdefault(size, name)
+        return Flow((name,), axes, np.arange(width).reshape(shape), size)
+
+    def flattened(self, flow: Flow) -> Flow:
+        """The steps as one more axis of features."""
+        if isinstance(flow.steps, Dim):
+            self.refuse("puts all steps into one vector, for which the file must say how many there are; "
+                        "export the model with a fixed number of steps")  # fmt: skip
+        steps: int = flow.steps
+        if "T" not in flow.axes:
+            self.refuse("joins the batch with features, which is not supported")
+        flow = self.rows(flow)
+        at, width = flow.axes.index("T"), flow.index.size
+        place = flow.feature_axis(at)
+        name = self.put(Slice(index=0) if steps == 1 else Flatten(steps), flow.values[0])
+        step = np.arange(steps).reshape((-1,) + (1,) * (flow.index.ndim - place))
+        axes = (*flow.axes[:at], "F", *flow.axes[at + 1 :])
+        return Flow((name,), axes, np.expand_dims(flow.index, place) + step * width)
+
+    def one_step(self, flow: Flow, step: int, keep: bool) -> Flow:
+        """One step of a series; with `keep` its axis stays, with length 1."""
+        at = flow.axes.index("T")
+        if isinstance(flow.steps, int) and step >= 0 and step == flow.steps - 1 and step > 0:
+            step = -1  # the last one, also of a series of another length
+        self.check(flow)
+        values = tuple(self._step_of(value, step) for value in flow.values)
+        made = replace(flow, values=values, axes=flow.axes[:at] + flow.axes[at + 1 :], steps=1)
+        return made.widened([at]) if keep else made
+
+    def _step_of(self, value: str, step: int) -> str:
+        node = self.nodes.get(value)
+        if step == -1 and node is not None and ":last" in node.layer.OUTPUTS and not hasattr(node.layer, "merge"):
+            return f"{value}:last"  # one direction: the row of the last step is the last state, and cheaper
+        return self.put(LastRow() if step == -1 else Slice(index=step), value)
+
+    def read(self, flow: Flow, layer: Layer, keep: bool) -> Flow:
+        """A readout over the steps."""
+        at = flow.axes.index("T")
+        made = self.apply(layer, flow, axes=flow.axes[:at] + flow.axes[at + 1 :], steps=1)
+        return made.widened([at]) if keep else made
+
+    def repeated(self, flow: Flow, axis: int, steps: Any) -> Flow:
+        """A vector at every step: an axis of length 1 becomes the steps, as many as some series has."""
+        flow = self.rows(flow)
+        axes = (*flow.axes[:axis], "T", *flow.axes[axis + 1 :])
+        index = flow.index.squeeze(flow.feature_axis(axis))
+        if steps in self.stepped and self.sizes[self.stepped[steps]].steps:
+            name = self.put(Repeat(), flow.values[0], self.stepped[steps])
+        elif isinstance(steps, int):
+            name = self.put(Repeat(steps), flow.values[0])
+        else:
+            self.refuse("repeats a vector for a number of steps that is not known")
+        self.stepped.setdefault(steps, name)
+        return Flow((name,), axes, index, steps)
+
+    def aligned(self, flows: Sequence[Flow]) -> list[Flow]:
+        """Flows that are broadcast to each other, with equal axes, each one value in the order of its features."""
+        rank = max(len(flow.axes) for flow in flows)
+        flows = [flow.widened(range(rank - len(flow.axes))) for flow in flows]
+        for k in range(rank):
+            kinds = {flow.axes[k] for flow in flows}
+            if kinds == {"F", "T"}:
+                like = next(flow for flow in flows if flow.axes[k] == "T")
+                if any(self.shape(flow)[k] != 1 for flow in flows if flow.axes[k] == "F"):
+                    self.refuse("joins steps with features, which is not supported")
+                self.stepped.setdefault(like.steps, like.values[0])
+                flows = [self.repeated(one, k, like.steps) if one.axes[k] == "F" else one for one in flows]
+            elif len(kinds) > 1:
+                self.refuse("joins values whose axes mean different things")
+        try:
+            shape = np.broadcast_shapes(*(flow.index.shape for flow in flows))
+        except ValueError:
+            self.refuse("joins values of different sizes")
+        return [self.rows(replace(flow, index=np.broadcast_to(flow.index, shape))) for flow in flows]

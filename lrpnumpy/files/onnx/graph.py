@@ -1,0 +1,228 @@
+"""An ONNX file as plain records: inputs, outputs, constants and nodes, all of it checked, none of it run.
+
+The package `onnx` is not needed. Weights may lie in a file beside this one, as PyTorch writes them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lrpnumpy.files.onnx.wire import Field, Reader, Schema
+from lrpnumpy.files.safe import Source, count_of, open_file, size_of
+
+_PAIR: Schema = {1: Field("key", "text"), 2: Field("value", "text")}
+_TENSOR: Schema = {
+    1: Field("dims", "int", True), 2: Field("data_type", "int"), 4: Field("float_data", "packed", True),
+    5: Field("int32_data", "int", True), 7: Field("int64_data", "int", True), 8: Field("name", "text"),
+    9: Field("raw_data", "bytes"), 10: Field("double_data", "packed", True), 11: Field("int64_data", "int", True),
+    13: Field("external_data", _PAIR, True), 14: Field("data_location", "int"),
+}  # fmt: skip
+_ATTRIBUTE: Schema = {
+    1: Field("name", "text"), 2: Field("f", "float"), 3: Field("i", "int"), 4: Field("s", "bytes"),
+    5: Field("t", _TENSOR), 7: Field("floats", "float", True), 8: Field("ints", "int", True),
+    9: Field("strings", "bytes", True), 20: Field("type", "int"), 21: Field("ref_attr_name", "text"),
+}  # fmt: skip
+_NODE: Schema = {
+    1: Field("input", "text", True), 2: Field("output", "text", True), 3: Field("name", "text"),
+    4: Field("op_type", "text"), 5: Field("attribute", _ATTRIBUTE, True), 7: Field("domain", "text"),
+}  # fmt: skip
+_DIM: Schema = {1: Field("value", "int"), 2: Field("param", "text")}
+_TYPE: Schema = {1: Field("tensor", {1: Field("elem", "int"), 2: Field("shape", {1: Field("dim", _DIM, True)})})}
+_VALUE: Schema = {1: Field("name", "text"), 2: Field("type", _TYPE)}
+_GRAPH: Schema = {
+    1: Field("node", _NODE, True), 5: Field("initializer", _TENSOR, True), 11: Field("input", _VALUE, True),
+    12: Field("output", _VALUE, True), 15: Field("sparse", {}, True),
+}  # fmt: skip
+_ATTRIBUTE[6] = Field("g", _GRAPH)
+_FUNCTION: Schema = {1: Field("name", "text"), 10: Field("domain", "text")}
+_MODEL: Schema = {2: Field("producer", "text"), 7: Field("graph", _GRAPH), 25: Field("functions", _FUNCTION, True)}
+
+# Numbers of ONNX' types to those of NumPy; float16 and bfloat16 become float32.
+_TYPES: dict[int, Any] = {
+    1: np.float32, 2: np.uint8, 3: np.int8, 4: np.uint16, 5: np.int16, 6: np.int32, 7: np.int64, 9: np.bool_,
+    10: np.float16, 11: np.float64, 12: np.uint32, 13: np.uint64, 16: np.uint16,
+}  # fmt: skip
+_BFLOAT16 = 16
+INTEGERS = (2, 3, 4, 5, 6, 7, 12, 13)
+OWN_DOMAINS = ("", "ai.onnx")
+
+
+class Port(NamedTuple):
+    """An input of the graph. A dimension is a number, the name of an unknown one, or "" for one without a name."""
+
+    name: str
+    integer: bool
+    dims: tuple[int | str, ...] | None
+
+
+class Node(NamedTuple):
+    """One operation; the attributes are numbers, strings, arrays, lists of these, or graphs."""
+
+    op: str
+    domain: str
+    where: str  # for errors
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: dict[str, Any]
+
+
+class Graph(NamedTuple):
+    """A graph, or one inside another, which sees the values of the one around it."""
+
+    ports: tuple[Port, ...]
+    outputs: tuple[str, ...]
+    constants: dict[str, Any]
+    nodes: tuple[Node, ...]
+
+    @property
+    def taken(self) -> Iterable[str]:
+        """The values that nodes and graphs inside take, and the outputs."""
+        for node in self.nodes:
+            yield from node.inputs
+            for value in node.attributes.values():
+                if isinstance(value, Graph):
+                    yield from value.taken
+        yield from self.outputs
+
+
+def parse(source: Source, path: Path, content: bytes) -> tuple[str, Graph]:
+    """The program that wrote the file, and its graph."""
+    model = Reader(source, content).message(_MODEL)
+    if "graph" not in model:
+        raise source.error("", "is not an ONNX file that can be read; it has no graph")
+    if model["functions"]:
+        listed = ", ".join(sorted({repr(str(one.get("name", ""))[:80]) for one in model["functions"][:10]}))
+        raise source.error(
+            "", f"has functions of its own, {listed}, which are not supported; export it with today's torch.onnx.export"
+        )
+    return model.get("producer", ""), _Parser(source, path).graph(model["graph"])
+
+
+class _Parser:
+    """Messages to records."""
+
+    def __init__(self, source: Source, path: Path) -> None:
+        self.source, self.path = source, path
+        self.beside: set[str] = set()
+
+    def graph(self, found: dict[str, Any]) -> Graph:
+        if found["sparse"]:
+            raise self.source.error("", "has sparse weights, which are not supported")
+        constants: dict[str, Any] = {}
+        for tensor in found["initializer"]:
+            name = tensor.get("name", "")
+            if name in constants:
+                raise self.source.error(name[:80], "stands twice among the initialisers")
+            constants[name] = self.tensor(tensor, name[:80])
+        ports = tuple(self.port(one) for one in found["input"] if one.get("name", "") not in constants)
+        made = {*constants, *(port.name for port in ports)}
+        if len(made) < len(constants) + len(ports):
+            raise self.source.error("", "has two inputs of one name")
+        nodes = []
+        for one in found["node"]:
+            node = self.node(one)
+            for name in filter(None, node.outputs):
+                if name in made:
+                    raise self.source.error(node.where, f"makes the value {name[:80]!r}, which is made twice")
+                made.add(name)
+            nodes.append(node)
+        return Graph(ports, tuple(one.get("name", "") for one in found["output"]), constants, tuple(nodes))
+
+    def port(self, found: dict[str, Any]) -> Port:
+        tensor = found.get("type", {}).get("tensor", {})
+        shape = tensor.get("shape")
+        dims = None
+        if shape is not None:
+            dims = tuple(one["value"] if one.get("value", 0) > 0 else str(one.get("param", "")) for one in shape["dim"])
+        return Port(found.get("name", ""), tensor.get("elem") in INTEGERS, dims)
+
+    def node(self, found: dict[str, Any]) -> Node:
+        op, name, domain = found.get("op_type", ""), found.get("name", ""), found.get("domain", "")
+        where = f"{op} {name}".strip()[:80]
+        attributes: dict[str, Any] = {}
+        for one in found["attribute"]:
+            key = one.get("name", "")
+            if key in attributes:
+                raise self.source.error(where, f"has the attribute {key[:80]!r} twice")
+            attributes[key] = self.attribute(one, where)
+        return Node(op, domain, where, tuple(found["input"]), tuple(found["output"]), attributes)
+
+    def attribute(self, found: dict[str, Any], where: str) -> Any:
+        """A plain value. Old files do not say its type: it is what there is."""
+        if found.get("ref_attr_name"):
+            raise self.source.error(where, "takes an attribute of a function, which are not supported")
+        kinds = {1: "f", 2: "i", 3: "s", 4: "t", 5: "g", 6: "floats", 7: "ints", 8: "strings"}
+        kind = kinds.get(found.get("type", 0)) or next((k for k in kinds.values() if found.get(k) is not None), "")
+        value = found.get(kind)
+        if kind == "t" and value is not None:
+            return self.tensor(value, where)
+        if kind == "g" and value is not None:
+            return self.graph(value)
+        if kind == "s":
+            return bytes(value or b"").decode("utf-8")
+        if kind == "strings":
+            return [bytes(one).decode("utf-8") for one in value or ()]
+        return value if value is not None else {"f": 0.0, "i": 0}.get(kind)
+
+    def tensor(self, found: dict[str, Any], where: str) -> np.ndarray | None:
+        """The array; None for one of strings or of another kind that no network here has."""
+        kind = found.get("data_type", 0)
+        if kind not in _TYPES:
+            return None
+        dtype, dims = np.dtype(_TYPES[kind]), found["dims"]
+        count = count_of(self.source, where, dims)
+        self.source.spend(where, count * max(dtype.itemsize, 4))
+        if found.get("data_location", 0) == 1 or found["external_data"]:
+            data: Any = self.outside(where, found["external_data"], count * dtype.itemsize)
+        elif "raw_data" in found:
+            data = found["raw_data"]
+        elif found["float_data"] or found["double_data"]:
+            data = b"".join(found["float_data"] or found["double_data"])
+        else:
+            with self.source.guard(where, "has numbers that do not fit its type"):
+                wide = np.array(found["int32_data"] or found["int64_data"], np.int64)
+                narrow = np.uint16 if kind == 10 else dtype  # float16 as the numbers of its bits
+                data = wide.astype(narrow).tobytes()
+        if len(data) != count * dtype.itemsize:
+            raise self.source.error(where, f"must have {count * dtype.itemsize:,} bytes, the file has {len(data):,}")
+        array = np.frombuffer(data, dtype.newbyteorder("<")).reshape(dims)
+        if kind == _BFLOAT16:
+            return (array.astype(np.uint32) << 16).view(np.float32)
+        return array.astype(np.float32) if kind == 10 else array.astype(dtype, copy=False)
+
+    def outside(self, where: str, pairs: list[dict[str, str]], nbytes: int) -> bytes:
+        """So many bytes of a file in the same folder, which must be called by a plain name and be no link."""
+        said = {one.get("key", ""): one.get("value", "") for one in pairs}
+        name = said.get("location", "")
+        if len(said) < len(pairs):
+            raise self.source.error(where, "says twice where its numbers are")
+        plain = name not in ("", ".", "..") and not {"/", "\\", "\0", ":"} & set(name)
+        if not plain or os.path.basename(name) != name:
+            raise self.source.error(
+                where, f"is stored in {name[:80]!r}; only a file in the same folder, by its plain name, is opened"
+            )
+        try:
+            offset, length = (int(said.get(key) or default) for key, default in (("offset", 0), ("length", nbytes)))
+        except ValueError:
+            offset = length = -1
+        if offset < 0 or length != nbytes:
+            raise self.source.error(where, f"must take {nbytes:,} bytes of {name[:80]!r}, got another length")
+        path = self.path.with_name(name)
+        if not path.exists():
+            raise self.source.error(where, f"is stored in {name[:80]!r}, which must lie beside the file, and does not")
+        with self.source.guard(where, f"cannot be read from {name[:80]!r}"), open_file(path, follow=False) as stream:
+            size = size_of(stream)
+            if name not in self.beside:
+                self.beside.add(name)
+                self.source.budget.grow(size)
+            if offset + length > size:
+                raise self.source.error(
+                    where, f"must end within the {size:,} bytes of {name[:80]!r}, got {offset + length:,}"
+                )
+            stream.seek(offset)
+            return stream.read(length)

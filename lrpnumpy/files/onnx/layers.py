@@ -1,0 +1,346 @@
+"""Operations of ONNX that are layers of their own, and the table OPERATIONS of all operations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from lrpnumpy.files.onnx import arithmetic as onnx_arithmetic
+from lrpnumpy.files.onnx import axes as onnx_axes
+from lrpnumpy.files.onnx.arithmetic import attended, is_same, join
+from lrpnumpy.files.onnx.axes import Operation, Values, given_axes
+from lrpnumpy.files.onnx.cells import recurrent
+from lrpnumpy.files.onnx.constants import numbers
+from lrpnumpy.files.onnx.flow import Flow, Network
+from lrpnumpy.files.onnx.graph import Node
+from lrpnumpy.files.onnx.sizes import Dim
+from lrpnumpy.layers import (
+    Activation,
+    AvgPool1D,
+    Conv1D,
+    Layer,
+    LayerNorm,
+    Max,
+    MaxPool1D,
+    Mean,
+    Multiply,
+    Subtract,
+    Sum,
+)
+from lrpnumpy.layers.windows import Windows
+
+
+def _matmul(net: Network, node: Node, values: Values) -> Flow:
+    a, b = values[:2]
+    if isinstance(a, Flow) and isinstance(b, Flow):
+        for weights, x in ((a, b), (b, a)):
+            if weights.part_of[:1] == ("weights of the steps",) and weights.axes[-2:] != x.axes[-2:]:
+                at = len(x.axes) - (2 if weights is a else 1)  # the axis that is summed over
+                if x.axes[at] == "T" and weights.axes[at - 1 if weights is b else at + 1] == "T":
+                    return attended(net, weights.part_of[1], x).widened([at])
+        net.refuse("multiplies two values of the network, which is not supported")
+    matrix = net.constant(b if isinstance(a, Flow) else a, "its matrix")
+    matrix = matrix.reshape(matrix.shape[-2:]) if matrix.ndim > 2 and matrix[..., 0, 0].size == 1 else matrix
+    if isinstance(a, Flow):
+        if matrix.ndim == 1:
+            made = net.dense(a, len(a.axes) - 1, matrix[None])
+            return made.taking(len(a.axes) - 1, 0)
+        return net.dense(a, len(a.axes) - 1, matrix.T)
+    return net.dense(net.flow(b), net.axis(b, -2), matrix)
+
+
+def _gemm(net: Network, node: Node, values: Values) -> Flow:
+    flow, V = net.flow(values[0]), net.constant(values[1], "its matrix")
+    get = node.attributes.get
+    if get("transA", 0) or V.ndim != 2:
+        net.refuse("has transA, which is not supported")
+    alpha, beta = get("alpha", 1.0), get("beta", 1.0)
+    V = V if get("transB", 0) else V.T
+    d = None if len(values) < 3 or values[2] is None else net.constant(values[2], "its bias")
+    if d is not None and (d.size not in (1, len(V)) or d.shape[-1:] not in ((), (1,), (len(V),))):
+        net.refuse("has a bias that differs between sequences")
+    scaled = V if alpha == 1 else V * V.dtype.type(alpha)
+    bias = None if d is None else d.reshape(-1) if beta == 1 else d.reshape(-1) * d.dtype.type(beta)
+    return net.dense(flow, len(flow.axes) - 1, scaled, bias)
+
+
+def _spatial(net: Network, flow: Flow, kernel: Sequence[int]) -> tuple[Flow, int]:
+    """A flow (N, F, T) or one with axes of length 1 besides the steps, and which of the kernel's axes are the steps."""
+    rank = len(kernel)
+    if len(flow.axes) != rank + 2 or not 1 <= rank <= 3:
+        net.refuse(f"has {len(flow.axes)} axes, for a window of {rank}")
+    at = next((k for k in range(2, rank + 2) if flow.axes[k] == "T"), 0)
+    if not at and not flow.has_steps:  # the longest axis of features becomes the steps
+        shape = net.shape(flow)
+        at = max(range(2, rank + 2), key=lambda k: shape[k] if isinstance(shape[k], int) else 0)
+    wanted = ["N", "F", *("T" if k == at else "F" for k in range(2, rank + 2))]
+    flow = net.series(flow, wanted)
+    if any(n != 1 for n in (*flow.index.shape[1:], *(n for k, n in enumerate(kernel) if k + 2 != at))):
+        net.refuse("is about pictures, which is not supported")
+    return flow, at - 2
+
+
+def _window(net: Network, node: Node, flow: Flow, at: int, width: int) -> tuple[int, int, Any]:
+    """Stride, dilation and padding along the steps."""
+    get = node.attributes.get
+    rank = len(flow.axes) - 2
+    stride, dilation = (int((get(name) or [1] * rank)[at]) for name in ("strides", "dilations"))
+    pads = [*(get("pads") or [0] * 2 * rank)]
+    auto = get("auto_pad", "NOTSET")
+    padding: Any = (int(pads[at]), int(pads[at + rank]))
+    if auto == "SAME_UPPER":
+        padding = "same"
+    elif auto == "VALID":
+        padding = (0, 0)
+    elif auto == "SAME_LOWER":
+        if stride != 1:
+            net.refuse("has auto_pad SAME_LOWER with a stride, which is not supported")
+        total = (width - 1) * dilation
+        padding = (total - total // 2, total // 2)
+    elif any(n for k, n in enumerate(pads) if k % rank != at):
+        net.refuse("pads an axis that is not the steps")
+    if flow.pad != (0, 0):
+        if isinstance(padding, str):
+            net.refuse("has padding twice")
+        padding = (padding[0] + flow.pad[0], padding[1] + flow.pad[1])
+    return stride, dilation, padding
+
+
+def _after(net: Network, flow: Flow, windows: Windows) -> Any:
+    """Steps after a window went over them."""
+    if isinstance(flow.steps, int):
+        left = int(windows.count(flow.steps))
+        if left < 1:
+            net.refuse(f"has windows that are longer than {flow.steps} steps")
+        return left
+    if windows.stride == 1:
+        return flow.steps if windows.padding == "same" else flow.steps + sum(windows._fixed()) - windows.reach + 1
+    return Dim.named(f"{net.where} {len(net.nodes)}")
+
+
+def _plain(padding: Any) -> Any:
+    return "valid" if padding == (0, 0) else padding
+
+
+def _conv(net: Network, node: Node, values: Values) -> Flow:
+    W = net.constant(values[1], "its weights")
+    d = None if len(values) < 3 or values[2] is None else net.constant(values[2], "its bias")
+    if W.ndim < 3:
+        net.refuse("has weights of less than three axes")
+    flow, at = _spatial(net, net.flow(values[0]), W.shape[2:])
+    out, width = len(W), W.shape[2 + at]
+    stride, dilation, padding = _window(net, node, flow, at, width)
+    K = W.reshape(out, W.shape[1], width).transpose(0, 2, 1)
+    layer = Conv1D(K, d, stride, dilation, _plain(padding), int(node.attributes.get("group", 1)))
+    steps = _after(net, flow, layer.windows)
+    index = np.arange(out).reshape(out, *flow.index.shape[1:])
+    made = net.apply(layer, replace(flow, pad=(0, 0)), index=index, steps=steps)
+    net.stepped.setdefault(steps, made.values[0])
+    return made
+
+
+def _pool(net: Network, node: Node, values: Values) -> Flow:
+    kernel = numbers(node.attributes.get("kernel_shape") or [])
+    flow, at = _spatial(net, net.flow(values[0]), kernel)
+    stride, dilation, padding = _window(net, node, flow, at, kernel[at])
+    if dilation != 1 or (flow.pad != (0, 0) and node.op == "MaxPool"):
+        net.refuse("has dilation or zeros as padding, which is not supported")
+    windows = Windows(kernel[at], stride, 1, padding)
+    steps = _after(net, flow, windows)
+    if node.attributes.get("ceil_mode", 0) and padding != "same":
+        over = None if isinstance(flow.steps, Dim) else (flow.steps + sum(padding) - windows.reach) % stride
+        if over != 0:
+            net.refuse("has ceil_mode, which is not supported")
+    if node.op == "MaxPool":
+        layer: Layer = MaxPool1D(kernel[at], stride, _plain(padding))
+    else:
+        counts = bool(node.attributes.get("count_include_pad", 0)) or flow.pad != (0, 0)
+        layer = AvgPool1D(kernel[at], stride, _plain(padding), counts)
+    made = net.apply(layer, replace(flow, pad=(0, 0)), steps=steps)
+    net.stepped.setdefault(steps, made.values[0])
+    return made
+
+
+def _global_pool(net: Network, node: Node, values: Values) -> Flow:
+    flow = net.flow(values[0])
+    flow, _ = _spatial(net, flow, [1] * (len(flow.axes) - 2))
+    return net.read(flow, Mean() if node.op == "GlobalAveragePool" else Max(), keep=True)
+
+
+def _reduce(net: Network, node: Node, values: Values) -> Flow:
+    flow = net.flow(values[0])
+    axes, keep = given_axes(net, node, values), bool(node.attributes.get("keepdims", 1))
+    if not axes:
+        if node.attributes.get("noop_with_empty_axes", 0):
+            return flow
+        net.refuse("takes all numbers together, which is not supported")
+    if flow.part_of[:1] == ("weighted steps",) and node.op == "ReduceSum" and [flow.axes[k] for k in axes] == ["T"]:
+        made = attended(net, *flow.part_of[1:])
+        return made.widened(axes) if keep else made
+    wide = [k for k in axes if flow.axes[k] != "F" or net.shape(flow)[k] != 1]
+    kinds = {flow.axes[k] for k in wide}
+    if kinds == {"T"}:
+        if node.op not in _READOUTS:
+            net.refuse("is not supported over the steps")
+        made = net.read(flow, _READOUTS[node.op], keep=True)
+        return made if keep else _gone(made, axes, keep)
+    if kinds - {"F"}:
+        net.refuse("is supported over the steps or over features")
+    if not wide:
+        made = flow
+    elif flow.part_of[:1] == ("centred",) and node.op == "ReduceSumSquare":
+        return replace(_gone(flow, axes, keep), values=(), part_of=("sum of squares", *flow.part_of[1:]))
+    elif flow.part_of[:1] == ("square",) and node.op == "ReduceMean":
+        return replace(_gone(flow, axes, keep), values=(), part_of=("variance", *flow.part_of[1:]))
+    elif node.op in ("ReduceMax", "ReduceSumSquare") or len(wide) > 1:
+        net.refuse("is supported over the steps, or as a sum or a mean over one axis of features")
+    else:
+        size = net.shape(flow)[wide[0]]
+        V = np.full((1, size), 1 / size if node.op == "ReduceMean" else 1, np.float32)
+        made = replace(net.dense(flow, wide[0], V), part_of=("mean", flow))
+    return made if keep else _gone(made, axes, keep)
+
+
+_READOUTS: dict[str, Layer] = {"ReduceMean": Mean(), "ReduceMax": Max(), "ReduceSum": Sum()}
+
+
+def _gone(flow: Flow, axes: Sequence[int], keep: bool) -> Flow:
+    """The first place along each of some axes of features."""
+    for k in sorted(axes, reverse=True):
+        flow = flow.taking(k, slice(0, 1) if keep else 0)
+    return flow
+
+
+def _batch_norm(net: Network, node: Node, values: Values) -> Flow:
+    flow = net.flow(values[0])
+    if isinstance(values[3], Flow) and isinstance(values[4], Flow):
+        return _own_norm(net, node, values)
+    gamma, beta, mean, var = (net.constant(one, "its numbers").reshape(-1) for one in values[1:5])
+    if len(flow.axes) < 2 or flow.axes[1] != "F" or net.shape(flow)[1] != len(gamma):
+        net.refuse("must have the features along its second axis")
+    s = gamma / np.sqrt(var + var.dtype.type(node.attributes.get("epsilon", 1e-5)))
+    shape = (-1,) + (1,) * (len(flow.axes) - 2)
+    return net.affine(flow, s.reshape(shape), (beta - mean * s).reshape(shape))
+
+
+def _own_norm(net: Network, node: Node, values: Values) -> Flow:
+    """A LayerNorm as Keras computes it: a BatchNorm of every row by its own mean and variance."""
+    flow, gamma, beta, mean, var = values[:5]
+    parts = [(one.part_of[:1], one.part_of[1:]) for one in (mean, var)]
+    own = [kind for kind, rest in parts if len(rest) == 1 and is_same(rest[0], flow)] == [("mean",), ("variance",)]
+    if not own or (net.constant(gamma, "its scale") != 1).any() or net.constant(beta, "its shift").any():
+        net.refuse("has a mean and a variance that are known only when the network runs, which is not supported")
+    ones = np.ones(flow.index.size, np.float32)
+    return net.apply(LayerNorm(ones, eps=node.attributes.get("epsilon", 1e-5)), flow)
+
+
+def _layer_norm(net: Network, node: Node, values: Values) -> Flow:
+    flow = net.flow(values[0])
+    axis = net.axis(flow, node.attributes.get("axis", -1))
+    over = flow.axes[axis:]
+    if set(over) != {"F"} or any(n > 1 for n in flow.index.shape[: -len(over)]):
+        net.refuse("must be over the features of each step")
+    size = flow.index.size
+    gamma = np.broadcast_to(net.constant(values[1], "its numbers"), flow.index.shape[-len(over) :]).reshape(-1)
+    beta = np.zeros(size, np.float32)
+    if len(values) > 2 and values[2] is not None:
+        beta = np.broadcast_to(net.constant(values[2], "its numbers").reshape(-1), size)
+    return net.apply(LayerNorm(gamma, beta, node.attributes.get("epsilon", 1e-5)), flow)
+
+
+def _softmax(net: Network, node: Node, values: Values) -> Flow:
+    flow = net.flow(values[0])
+    net.check(flow)
+    axis = net.axis(flow, node.attributes.get("axis", -1 if len(flow.axes) != 2 else 1))
+    if flow.axes[axis] == "T" and flow.index.size == 1:
+        return replace(flow, values=(), part_of=("weights of the steps", flow))
+    if flow.axes[axis] != "F" or net.shape(flow)[axis] != flow.index.size:
+        net.refuse("is supported over the scores only")
+    return replace(net.rows(flow), probability="softmax")
+
+
+def _activation(net: Network, node: Node, values: Values) -> Flow:
+    flow, get = net.flow(values[0]), node.attributes.get
+    name: str = _ACTIVATIONS[node.op]
+    alpha = None
+    if name in ("elu", "leaky_relu"):
+        alpha = float(get("alpha", 1.0 if name == "elu" else 0.01))
+    elif name == "hard_sigmoid":
+        alpha, beta = get("alpha", 0.2), get("beta", 0.5)
+        known = {"hard_sigmoid": 0.2, "hard_sigmoid_3": 1 / 6}
+        name = next((one for one, slope in known.items() if abs(alpha - slope) < 1e-6), "")
+        alpha = None
+        if not name or beta != 0.5:
+            net.refuse("has a slope that is not supported")
+    elif name == "gelu" and get("approximate", "none") == "tanh":
+        name = "gelu_tanh"
+    elif name == "selu" and abs(get("alpha", 1.67326) - 1.67326) + abs(get("gamma", 1.0507) - 1.0507) > 1e-3:
+        net.refuse("has numbers that are not supported")
+    return net.each(Activation(name, alpha), flow)
+
+
+def _hard_swish(net: Network, node: Node, values: Values) -> Flow:
+    """x times the hard sigmoid of x."""
+    flow = net.flow(values[0])
+    return join(net, Multiply("second"), flow, net.each(Activation("hard_sigmoid_3"), flow))
+
+
+def _prelu(net: Network, node: Node, values: Values) -> Flow:
+    flow = net.rows(net.flow(values[0]))
+    slopes = net.by_feature(flow, net.constant(values[1], "its slopes")).reshape(-1)
+    return net.apply(Activation("prelu", slopes=np.ascontiguousarray(slopes)), flow)
+
+
+def _clip(net: Network, node: Node, values: Values) -> Flow:
+    flow, limits = net.flow(values[0]), []
+    for k, name in enumerate(("min", "max")):
+        given = node.attributes.get(name)
+        if given is None and len(values) > k + 1 and values[k + 1] is not None:
+            given = float(net.constant(values[k + 1], "its limits").reshape(-1)[0])
+        limits.append(given)
+    low, high = (None if one is None or abs(one) > 1e30 else one for one in limits)
+    if low is not None and high is not None:  # low + relu(x - low) - relu(x - high)
+        above, over = (_relu(net, flow, one) for one in (low, high))
+        made = join(net, Subtract(), above, over)
+        return net.affine(made, None, np.full(1, low)) if low else made
+    if low is not None:
+        made = _relu(net, flow, low)
+        return net.affine(made, None, np.full(1, low)) if low else made
+    if high is not None:  # high - relu(high - x)
+        below = net.affine(flow, np.full(1, -1.0), np.full(1, high))
+        return net.affine(net.each(Activation("relu"), below), np.full(1, -1.0), np.full(1, high))
+    return flow
+
+
+def _relu(net: Network, flow: Flow, start: float) -> Flow:
+    """relu(x - start)."""
+    moved = net.affine(flow, None, np.full(1, -start)) if start else flow
+    return net.each(Activation("relu"), moved)
+
+
+_ACTIVATIONS = {
+    "Relu": "relu", "Tanh": "tanh", "Sigmoid": "sigmoid", "LeakyRelu": "leaky_relu", "Elu": "elu", "Selu": "selu",
+    "Softplus": "softplus", "Softsign": "softsign", "HardSigmoid": "hard_sigmoid", "Exp": "exponential",
+    "Gelu": "gelu", "Mish": "mish", "Swish": "silu", "Celu": "elu",
+}  # fmt: skip
+OPERATIONS: dict[str, Operation] = {
+    **onnx_axes.OPERATIONS,
+    **onnx_arithmetic.OPERATIONS,
+    **dict.fromkeys(("LSTM", "GRU", "RNN"), recurrent),
+    **dict.fromkeys(("MaxPool", "AveragePool"), _pool),
+    **dict.fromkeys(("GlobalMaxPool", "GlobalAveragePool"), _global_pool),
+    **dict.fromkeys(("ReduceSumSquare", *_READOUTS), _reduce),
+    **dict.fromkeys(("Softmax", "LogSoftmax"), _softmax),
+    **dict.fromkeys(_ACTIVATIONS, _activation),
+    "MatMul": _matmul,
+    "Gemm": _gemm,
+    "Conv": _conv,
+    "BatchNormalization": _batch_norm,
+    "LayerNormalization": _layer_norm,
+    "PRelu": _prelu,
+    "HardSwish": _hard_swish,
+    "Clip": _clip,
+}

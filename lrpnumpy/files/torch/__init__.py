@@ -1,0 +1,1 @@
+"""PyTorch: files of `torch.save`, live modules, and runs of neuralhydrology, to a Model."""

@@ -1,0 +1,232 @@
+"""A run of neuralhydrology: the folder that its training writes, with the network, its inputs and their scalers.
+
+`config.yml` says the network and the names of its inputs, `model_epoch001.pt` and so on hold its arrays after each
+epoch, `train_data/train_data_scaler.yml` how inputs and targets were scaled. All of them are read as plain data. The
+model takes values in units, and gives scores in units.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lrpnumpy.files.safe import Budget, Fields, Source, kind_of, open_file, size_of
+from lrpnumpy.files.torch import saved as torchsave
+from lrpnumpy.files.torch import yamls
+from lrpnumpy.files.torch.layers import gru, lstm
+from lrpnumpy.layers import Concat, Dense, Layer, Repeat
+from lrpnumpy.model import Input, Model, Node
+from lrpnumpy.scaling import Scaler
+
+CONFIG, SCALER, BASINS = "config.yml", "train_data/train_data_scaler.yml", "train_data/id_to_int.yml"
+CELLS = {"cudalstm": "lstm", "embcudalstm": "lstm", "gru": "gru"}  # network: where its cell is
+_EPOCH = re.compile(r"model_epoch(\d{1,9})\.pt")
+_EMBEDDED = ("tanh", "sigmoid", "relu", "linear")  # activations of embedding networks
+# What changes the inputs of a network in a way that is not known here.
+_REFUSED = (
+    "nan_handling_method", "mass_inputs", "autoregressive_inputs", "evolving_attributes", "static_inputs",
+    "timestep_counter", "dynamic_conceptual_inputs", "hindcast_inputs", "forecast_inputs",
+)  # fmt: skip
+
+
+class Scaled(NamedTuple):
+    """Names of numbers, and how they were scaled for training."""
+
+    names: tuple[str, ...]
+    scaler: Scaler
+
+
+def recognised(folder: Path) -> bool:
+    """Whether a folder has a configuration and the arrays of an epoch."""
+    if not (folder / CONFIG).exists():
+        return False
+    with os.scandir(folder) as entries:
+        return any(_EPOCH.fullmatch(entry.name) for entry in entries)
+
+
+class Run(Source):
+    """The folder of a run; `which` picks an epoch, as "3" or "model_epoch003.pt"."""
+
+    def __init__(self, folder: Path, max_bytes: int, which: str | None = None) -> None:
+        self._folder = folder
+        super().__init__(str(folder), Budget(str(folder), 0, max_bytes))
+        epochs: dict[str, int] = {}
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                self.budget.visit("")
+                if match := _EPOCH.fullmatch(entry.name):
+                    epochs[entry.name] = int(match[1])
+        asked = [name for name, epoch in epochs.items() if which in (None, name, name.removesuffix(".pt"), str(epoch))]
+        if not asked:
+            raise self.error("", f"which must be one of its epochs, {', '.join(sorted(epochs)[-20:])}, got {which!r}")
+        self._arrays = max(asked, key=lambda name: epochs[name])
+        self.budget = Budget(str(folder), self._size(self._arrays), max_bytes)
+        self.config = Fields(self, CONFIG, self._yaml(CONFIG))
+        self.notes = [f"the arrays are those of {self._arrays}"]
+
+    def _size(self, name: str) -> int:
+        with self.guard(name), open_file(self._folder / name, follow=False) as stream:
+            return size_of(stream)
+
+    def _yaml(self, name: str) -> Any:
+        with self.guard(name), open_file(self._folder / name, follow=False) as stream:
+            content = stream.read(min(size_of(stream), yamls.MAX_YAML + 1))
+        self.budget.hold(name, len(content))
+        return yamls.parse(self, name, content)
+
+    def read(self, readout: str | None = None) -> Model:
+        """The model; `readout` is "last" or "every" where the configuration is not to decide."""
+        kind = self._network()
+        if readout not in (None, "last", "every"):
+            raise self.error("", f"readout must be 'last' or 'every' for a run of neuralhydrology, got {readout!r}")
+        self._scalers = Fields(self, SCALER, self._yaml(SCALER))
+        dynamic, static, targets = self._dynamic(), self._static(), self._targets()
+        if readout is None:
+            readout = "last" if self.config.value.get("predict_last_n", 1) == 1 else "every"
+            self.notes.append(f"predict_last_n is {self.config.value.get('predict_last_n', 1)}: readout {readout!r}")
+        with torchsave.opened(self._folder / self._arrays, self.budget) as saved:
+            network = _Network(saved, kind, self.config)
+            nodes = network.nodes(bool(static.names), readout)
+        inputs = {"x_d": dynamic, "x_s": static}
+        ports = {
+            name: Input(len(one.names), name == "x_d", features=one.names, scaler=one.scaler)
+            for name, one in inputs.items()
+            if one.names
+        }
+        self.notes.append("inputs and scores are in units: the scalers of the run are part of the model")
+        if self.config.value.get("clip_targets_to_zero"):
+            self.notes.append("clip_targets_to_zero is left out: the scores explained may be below 0")
+        return Model(tuple(nodes), ports=ports, classes=targets.names, output="linear", output_scaler=targets.scaler)
+
+    def _network(self) -> str:
+        """Which network it is, if it is known here."""
+        config = self.config
+        kind = config.string("model").lower()
+        if kind not in CELLS:
+            config.refuse(
+                f"has the network {kind_of(config.value['model'])}, which is not supported; supported are CudaLSTM "
+                "(cudalstm, embcudalstm) and GRU (gru): train one of these to explain it"
+            )
+        if config.string("head").lower() != "regression":
+            config.refuse(f"has the head {kind_of(config.value['head'])}, which is not supported; regression is")
+        for key in _REFUSED:
+            if config.value.get(key):
+                config.refuse(f"{key} is not supported, got {kind_of(config.value[key])}")
+        return kind
+
+    def _names(self, *keys: str) -> list[str]:
+        """The names in lists of the configuration, which may be left out."""
+        found: list[str] = []
+        for key in keys:
+            value = self.config.value.get(key)
+            found += [value] if isinstance(value, str) else self.config.strings(key) if value is not None else []
+        return found
+
+    def _dynamic(self) -> Scaled:
+        names = self._names("dynamic_inputs")
+        if not names:
+            self.config.refuse("dynamic_inputs must be a list of names")
+        return self._scaling(names, *(self._series(key) for key in ("center", "scale")))
+
+    def _targets(self) -> Scaled:
+        names = self._names("target_variables" if self.config.has("target_variables") else "target_variable")
+        return self._scaling(names, *(self._series(key) for key in ("center", "scale")))
+
+    def _series(self, what: str) -> dict[str, Any]:
+        """Center or scale of every series: what xarray wrote."""
+        old = {"center": "xarray_means", "scale": "xarray_stds"}[what]
+        key = f"xarray_feature_{what}" if self._scalers.has(f"xarray_feature_{what}") else old
+        entries = self._scalers.object(key).object("data_vars").value
+        return {name: entry.get("data") if isinstance(entry, dict) else None for name, entry in entries.items()}
+
+    def _static(self) -> Scaled:
+        """Attributes in alphabetical order, as the library sorts them, then one number for each basin."""
+        names = sorted(self._names("static_attributes", "camels_attributes", "hydroatlas_attributes"))
+        old = "camels_attr" if self._scalers.has("camels_attr_means") else "attribute"
+        both = [self._scalers.object(f"{old}_{what}").value if names else {} for what in ("means", "stds")]
+        found = self._scaling(names, *both)
+        if not self.config.boolean("use_basin_id_encoding", default=False):
+            return found
+        basins = Fields(self, BASINS, self._yaml(BASINS)).value
+        if sorted(map(str, basins.values())) != sorted(map(str, range(len(basins)))):
+            raise self.error(BASINS, f"must number the basins from 0 to {len(basins) - 1}")
+        ids = tuple(f"basin {name}" for name in sorted(basins, key=lambda name: basins[name]))
+        mean, scale = found.scaler
+        return Scaled(found.names + ids, Scaler(mean + (0.0,) * len(ids), scale + (1.0,) * len(ids)))
+
+    def _scaling(self, names: list[str], center: dict[str, Any], scale: dict[str, Any]) -> Scaled:
+        parts = [Fields(self, SCALER, part) for part in (center, scale)]
+        numbers = [[part.number(name) for name in names] for part in parts]
+        if 0 in numbers[1]:
+            raise self.error(SCALER, f"must scale {names[numbers[1].index(0)]!r} by a number other than 0")
+        return Scaled(tuple(names), Scaler(*map(tuple, numbers)))
+
+
+class _Network:
+    """The nodes of a network, from its arrays."""
+
+    def __init__(self, saved: torchsave.Saved, kind: str, config: Fields) -> None:
+        self.saved, self.kind, self.config = saved, kind, config
+        self.names = set(saved.names())
+        self.made: list[Node] = []
+
+    def nodes(self, has_static: bool, readout: str) -> list[Node]:
+        """From scaled inputs through the embeddings and the cell to the head."""
+        value = self.embedded("x_d", "dynamics")
+        if has_static:
+            vector = self.embedded("x_s", "statics")
+            repeated = self.add("static at every step", Repeat(), vector, value)
+            value = self.add("inputs", Concat(), value, repeated)
+        cell = CELLS[self.kind]
+        arrays = [
+            self.array(f"{cell}.{name}_l0", axes)
+            for name, axes in (("weight_ih", 2), ("weight_hh", 2), ("bias_ih", 1), ("bias_hh", 1))
+        ]
+        value = self.add(cell, (lstm if cell == "lstm" else gru)(arrays[0], arrays[1], arrays[2:]), value)
+        head = self.dense("head.net.0", self.config.value.get("output_activation"), ("relu", "softplus"))
+        self.add("head", head, value if readout == "every" else f"{value}:last")
+        return self.made
+
+    def add(self, name: str, layer: Layer, *inputs: str) -> str:
+        """One more node; its name."""
+        self.made.append(Node(name, layer, inputs))
+        return name
+
+    def array(self, name: str, axes: int) -> np.ndarray:
+        """An array of the file, of whatever sizes; whether they fit is checked by the layers."""
+        if name not in self.names:
+            raise self.saved.error(name, "is missing")
+        return self.saved.array(name, (None,) * axes)
+
+    def embedded(self, value: str, which: str) -> str:
+        """The embedding network of the dynamic or the static inputs, if there is one."""
+        spec = self.config.value.get(f"{which}_embedding")
+        if not spec:
+            return value
+        activation = self.config.value.get("embedding_activation", "tanh")
+        if isinstance(spec, dict):
+            activation = spec.get("activation", "tanh")
+        if not isinstance(activation, str) or activation.lower() not in _EMBEDDED:
+            self.config.refuse(f"{which}_embedding must have an activation of {', '.join(_EMBEDDED)}")
+        place = f"embedding_net.{which}_embedding.net."
+        if which == "dynamics" and not any(name.startswith(place) for name in self.names):
+            place = "embedding_net.dynamics_embeddings.0.net."
+        numbers = sorted(
+            int(name[len(place) : -7])
+            for name in self.names
+            if re.fullmatch(rf"{re.escape(place)}\d{{1,4}}\.weight", name)
+        )
+        for k in numbers or [0]:
+            layer = self.dense(f"{place}{k}", activation if numbers[-1:] != [k] else None, _EMBEDDED)
+            value = self.add(f"{which} {k}", layer, value)
+        return value
+
+    def dense(self, place: str, activation: Any, known: tuple[str, ...]) -> Dense:
+        """A Linear and its activation; one that is not known is linear, as in the library."""
+        V, d = self.array(f"{place}.weight", 2), self.array(f"{place}.bias", 1)
+        name = activation.lower() if isinstance(activation, str) else "linear"
+        return Dense(V, d, activation=name if name in known else "linear")

@@ -1,0 +1,256 @@
+"""A chain of PyTorch's modules to a Model: their arrays in our order of gates, and the readout."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from lrpnumpy.files.safe import Source
+from lrpnumpy.files.torch.chain import Attention, Step, Word
+from lrpnumpy.files.torch.modules import GATES, Module, leaves, sides
+from lrpnumpy.layers import (
+    GRU,
+    LSTM,
+    RNN,
+    Activation,
+    Affine,
+    AttentionPool,
+    AvgPool1D,
+    Bidirectional,
+    Conv1D,
+    Dense,
+    Embedding,
+    Layer,
+    LayerNorm,
+    MaxPool1D,
+    Repeat,
+)  # fmt: skip
+from lrpnumpy.model import BETWEEN, INPUT, Model, Node
+
+_EPS = 1e-5  # of PyTorch's norms, unless their module says otherwise
+TWO_WAYS = (
+    "reads in two directions, and the file does not say how the steps become a prediction; say readout='last' "
+    "(h_n: each direction's own final state, torch.cat([h_n[-2], h_n[-1]], dim=1)), readout='last-row' (out[:, -1]: "
+    "the last step, where the backward direction has read a single step) or readout='mean' (out.mean(dim=1))"
+)
+LAST_STEP = (
+    "does not say how the steps become a prediction; the last step is taken (out[:, -1] or h_n[-1] in PyTorch code); "
+    "say readout='last' if that is right, or 'mean', 'max' or 'every', or compare with check=(x, y)"
+)
+NONLINEARITY = "does not say the nonlinearity of its RNN; tanh is taken, say nonlinearity='relu' if it is relu"
+
+
+def lstm(U: np.ndarray, W: np.ndarray, biases: list[np.ndarray]) -> LSTM:
+    """PyTorch's arrays of an LSTM, whose gates stand in the order i, f, g, o."""
+    H = W.shape[1]
+    b = (biases[0] + biases[1]).reshape(4, H) if biases else None
+    return LSTM(U.reshape(4, H, -1), W.reshape(4, H, H), b)
+
+
+def gru(U: np.ndarray, W: np.ndarray, biases: list[np.ndarray]) -> GRU:
+    """PyTorch's arrays of a GRU, whose gates stand in the order r, z, n."""
+    H, order = W.shape[1], [1, 0, 2]
+    b = bn = None
+    if biases:
+        b_x, b_h = (bias.reshape(3, H) for bias in biases)
+        b, bn = np.stack([b_x[1] + b_h[1], b_x[0] + b_h[0], b_x[2]]), b_h[2]
+    return GRU(U.reshape(3, H, -1)[order], W.reshape(3, H, H)[order], b, bn)
+
+
+class Build:
+    """The layers of a model, from the arrays of its modules."""
+
+    def __init__(self, source: Source, paths: Mapping[str, str], said: Any, notes: list[str]) -> None:
+        self.source, self.paths, self.said, self.notes = source, paths, said, notes
+        self.warnings: list[str] = []
+
+    def model(self, steps: list[Step]) -> Model:
+        """The model of a chain."""
+        output, steps = self.output(steps)
+        embedding, parts = None, list[Layer | str]()  # layers, and "repeat" between them
+        for step in steps:
+            if isinstance(step, str):
+                parts += [] if step == "linear" else [self.activation(parts, step)]
+            elif isinstance(step, Word):
+                parts.append("repeat" if step.name == "repeat" else self.pool(step))
+            elif isinstance(step, Attention):
+                parts.append(self.attention(step))
+            elif step.recurrent:
+                parts += [self.recurrent(step, k) for k in range(step.depth)]
+            elif step.kind == "embedding":
+                embedding = Embedding(self.array(step, "weight"))
+            else:
+                parts.append(LAYERS[step.kind](self, step))
+        two_way = [step for step in steps if isinstance(step, Module) and step.recurrent][-1].two_way
+        readout = self.readout(two_way)
+        if readout == "attention" or "repeat" in parts:
+            nodes, result = _nodes(parts, readout)
+            return Model(nodes, embedding=embedding, output=output, result=result)  # type: ignore[arg-type]
+        return Model(parts, embedding=embedding, readout=readout, output=output)  # type: ignore[arg-type]
+
+    def output(self, steps: list[Step]) -> tuple[str, list[Step]]:
+        """Which probability belongs to the scores, and the chain without a sigmoid at its end."""
+        output = self.said.output
+        if steps[-1] == "sigmoid" and output in (None, "sigmoid"):
+            self.note("the sigmoid at the end is taken off: the scores explained are what it is applied to")
+            return "sigmoid", steps[:-1]
+        return output or "linear", steps
+
+    def note(self, text: str) -> None:
+        """Remember, once, what was assumed and why."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def assume(self, text: str) -> None:
+        """Remember what was assumed, and warn of it, once."""
+        self.note(text)
+        if text not in self.warnings:
+            self.warnings.append(text)
+
+    def readout(self, two_way: bool) -> str:
+        """How the steps become one prediction: as said, or the last step of one direction."""
+        if self.said.readout is not None:
+            return self.said.readout
+        if two_way:
+            raise self.source.error("", TWO_WAYS)
+        self.assume(LAST_STEP)
+        return "last"
+
+    def activation(self, layers: list[Layer | str], name: str) -> Layer:
+        """An activation joins the Dense layer before it; after anything else it is one of its own."""
+        if layers and isinstance(layers[-1], Dense) and layers[-1].activation == "linear":
+            return replace(layers.pop(), activation=name)  # type: ignore[type-var, return-value]
+        if not layers:
+            raise self.source.error("", f"has the activation {name} before its first layer, which is not supported")
+        return Activation(name)
+
+    def pool(self, word: Any) -> Layer:
+        """A pool over a few steps."""
+        kind = MaxPool1D if word.name == "maxpool" else AvgPool1D
+        padding = word.settings.get("padding", 0)
+        return kind(word.settings["size"], word.settings.get("stride"), (padding, padding))
+
+    def attention(self, step: Attention) -> Layer:
+        """A sum of the steps, weighted by a softmax."""
+        v = self.array(step.score, "weight")[0]
+        c = float(self.array(step.score, "bias")[0]) if "bias" in step.score.shapes else 0.0
+        self.note(f"the steps are weighted by the softmax over the steps of {step.shown}")
+        if step.inner is None:
+            return AttentionPool(v, c=c)
+        b = self.array(step.inner, "bias") if "bias" in step.inner.shapes else None
+        return AttentionPool(v, self.array(step.inner, "weight"), b, c)
+
+    def linear(self, module: Module) -> Layer:
+        """A Linear."""
+        return Dense(self.array(module, "weight"), self.array(module, "bias") if "bias" in module.shapes else None)
+
+    def prelu(self, module: Module) -> Layer:
+        """An activation whose slopes are learned."""
+        return Activation("prelu", slopes=self.array(module, "weight"))
+
+    def layernorm(self, module: Module) -> Layer:
+        """A LayerNorm over the features of each row."""
+        if not module.settings:
+            self.note(f"{module.name} has the arrays of a LayerNorm and is taken as one, with PyTorch's eps {_EPS}")
+        gamma, beta = (self.array(module, leaf) if leaf in module.shapes else None for leaf in ("weight", "bias"))
+        return LayerNorm(gamma, beta, eps=self.eps(module))  # type: ignore[arg-type]
+
+    def batchnorm(self, module: Module) -> Layer:
+        """A trained BatchNorm: a factor and a shift for each feature."""
+        self.note(f"{module.name} (BatchNorm1d) is s x + t, from its moving averages, with eps {self.eps(module)}")
+        names = ("weight", "bias", "running_mean", "running_var")
+        gamma, beta, mean, var = (self.array(module, leaf) if leaf in module.shapes else None for leaf in names)
+        return Affine.batch_norm(gamma, beta, mean, var, eps=self.eps(module))
+
+    def eps(self, module: Module) -> float:
+        """The eps of a norm."""
+        found = module.settings.get("eps", _EPS)
+        return float(found) if isinstance(found, (int, float)) else _EPS
+
+    def conv(self, module: Module) -> Layer:
+        """A convolution over the steps, its channels the features."""
+        one = {key: single(module.settings.get(key, 1)) for key in ("stride", "dilation", "groups")}
+        padding = single(module.settings.get("padding", 0))
+        if any(type(n) is not int for n in one.values()) or not (type(padding) is int or padding in ("same", "valid")):
+            raise self.source.error(module.name, "is a Conv1d whose settings are not understood")
+        K = np.ascontiguousarray(self.array(module, "weight").transpose(0, 2, 1))  # (out, width, in)
+        d = self.array(module, "bias") if "bias" in module.shapes else None
+        return Conv1D(K, d, padding=padding if isinstance(padding, str) else (padding, padding), **one)
+
+    def array(self, module: Module, leaf: str) -> np.ndarray:
+        """One array of a module."""
+        path = self.paths[f"{module.name}.{leaf}" if module.name else leaf]
+        return self.source.array(path, module.shapes[leaf])
+
+    def recurrent(self, module: Module, k: int) -> Layer:
+        """One layer of a recurrent module, of one or two directions."""
+        if "gates" in module.settings:
+            return self.gates(module)
+        found = []
+        biased = any(leaf.startswith("bias") for leaf in module.shapes)
+        for side in sides(module.two_way):
+            U, W, *biases = (self.array(module, leaf) for leaf in leaves(k, side, biased, module.end))
+            found.append(self.cell(module, U, W, biases))
+        return Bidirectional(found[0], found[1]) if module.two_way else found[0]  # type: ignore[arg-type]
+
+    def cell(self, module: Module, U: np.ndarray, W: np.ndarray, biases: list[np.ndarray]) -> Layer:
+        """One direction of one layer."""
+        if module.kind == "lstm":
+            self.note("PyTorch's gates of an LSTM stand in the order i, f, g, o; its two biases are added")
+            return lstm(U, W, biases)
+        if module.kind == "gru":
+            self.note("PyTorch's gates of a GRU, r, z, n, are reordered to z, r, n; the biases of r and z are added")
+            return gru(U, W, biases)
+        said = module.settings.get("nonlinearity") or str(module.settings.get("mode", "")).removeprefix("RNN_").lower()
+        F = said or self.said.nonlinearity
+        if F not in ("tanh", "relu"):
+            F = "tanh"
+            self.assume(NONLINEARITY)
+        return RNN(U, W, biases[0] + biases[1] if biases else None, activation=F)
+
+    def gates(self, module: Module) -> Layer:
+        """An LSTM from one Linear for each gate, which takes input and state one behind the other."""
+        parts = [module.settings["gates"][gate] for gate in GATES]
+        both = np.stack([self.array(part, "weight") for part in parts])  # (4, H, D + H)
+        b = np.stack([self.array(part, "bias") for part in parts]) if "bias" in parts[0].shapes else None
+        H = both.shape[1]
+        U, W = (both[..., :-H], both[..., -H:]) if module.settings["order"] == "xh" else (both[..., H:], both[..., :H])
+        self.note(f"{module.name} is an LSTM whose gates i, f, g, o are {', '.join(part.name for part in parts)}")
+        return LSTM(U, W, b)
+
+
+def _nodes(parts: list[Layer | str], readout: str) -> tuple[list[Node], str]:
+    """A chain in which a last state is repeated for every step, or that ends in an attention; and its result."""
+    top = max(k for k, part in enumerate(parts) if isinstance(part, (LSTM, GRU, RNN, Bidirectional)))
+    nodes: list[Node] = []
+    value = INPUT
+    for k, part in enumerate(parts):
+        name = str(len(nodes))
+        if isinstance(part, str):
+            nodes.append(Node(name, Repeat(), (f"{value}:last", value)))
+        else:
+            nodes.append(Node(name, part, (value,)))
+        value = name
+        if k == top and readout in BETWEEN:
+            nodes.append(Node("readout", BETWEEN[readout], (value,)))
+            value = "readout"
+        elif k == top and readout == "last":
+            value = f"{name}:last"
+    return nodes, value
+
+
+def single(setting: Any) -> Any:
+    """A setting that is a number, also where it is written as a tuple of one."""
+    return setting[0] if isinstance(setting, tuple) and len(setting) == 1 else setting
+
+
+LAYERS = {
+    "linear": Build.linear,
+    "prelu": Build.prelu,
+    "layernorm": Build.layernorm,
+    "batchnorm": Build.batchnorm,
+    "conv": Build.conv,
+}

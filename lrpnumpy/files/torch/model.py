@@ -1,0 +1,60 @@
+"""PyTorch's names and shapes to a Model, whatever holds the arrays: a module, a state_dict or a file.
+
+A state_dict says neither how its modules are connected, nor what stands between them, nor how the steps become one
+prediction. The order is that of the file where the shapes allow it. The last step of a network that reads in one
+direction is assumed, and a warning says so. Everything else the caller says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from lrpnumpy.files.hints import NETWORK, TORCH_READOUTS, Hints
+from lrpnumpy.files.safe import Fields, Source, kind_of, parse_json
+from lrpnumpy.files.torch.chain import Chain
+from lrpnumpy.files.torch.layers import Build
+from lrpnumpy.files.torch.modules import entries, find
+from lrpnumpy.files.torch.pickled import Described
+from lrpnumpy.model import OUTPUTS, Model
+
+
+class Found(NamedTuple):
+    """A model, what was assumed, and which of it the caller is warned of."""
+
+    model: Model
+    notes: list[str]
+    warnings: list[str]
+
+
+def hints(source: Source, config: Any, given: Hints) -> Hints:
+    """What is said by the arguments, by `config`, or by remarks beside the arrays, in this order."""
+    said = Fields(source, "config", {} if config is None else config)
+    remarks = {key: text for key in NETWORK if (text := source.text(key))}
+    for key in ("layers", "activations"):
+        if key in remarks:
+            remarks[key] = parse_json(source, key, remarks[key])
+    if unknown := set(said.value) - set(NETWORK):
+        said.refuse(f"may have {', '.join(NETWORK[:-1])} and {NETWORK[-1]}, it has {sorted(map(str, unknown))}")
+    found = Fields(source, "config", {**remarks, **said.value, **given.given})
+    for key, known in (("readout", TORCH_READOUTS), ("output", OUTPUTS), ("nonlinearity", ("tanh", "relu"))):
+        if found.has(key) and found.value[key] not in known:
+            raise source.error("", f"{key} must be one of {', '.join(known)}, got {kind_of(found.value[key])}")
+    texts: dict[str, Any] = {key: found.string(key) for key in ("readout", "output", "nonlinearity") if found.has(key)}
+    lists: dict[str, Any] = {key: found.strings(key) for key in ("layers", "activations") if found.has(key)}
+    return Hints(**texts, **lists)
+
+
+def read(source: Source, said: Hints, described: Described | None = None) -> Found:
+    """The model and what was assumed; `described` is what a whole module says of itself."""
+    notes: list[str] = []
+    end = described.parts[-1] if described is not None and described.parts else None
+    if end is not None and end.probability and said.output is None:
+        said = replace(said, output=end.probability)
+        notes.append(f"{end.name} ({end.kind}), defined last, is taken as the probability of the scores")
+    paths = {path.replace("/", "."): path for path in source.names()}
+    named = None if said.layers is None else entries(source, said.layers)
+    modules = find(source, paths, described, named, notes)
+    steps = Chain(source, said, named, described, notes).steps(modules)
+    build = Build(source, paths, said, notes)
+    return Found(build.model(steps), notes, build.warnings)

@@ -1,0 +1,272 @@
+"""PyTorch's names and shapes to modules: which arrays belong together, and what they are.
+
+A caller may name modules in `layers`, with settings that a state_dict does not say: "conv(stride=1, padding=1)".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from lrpnumpy.files.safe import Source
+from lrpnumpy.files.torch.pickled import Described, Part
+
+_RECURRENT = re.compile(r"(weight|bias)_(ih|hh|hr)_l(\d{1,3})(_reverse)?")
+_CELL = re.compile(r"(weight|bias)_(ih|hh)")
+_ENTRY = re.compile(r"([^()]{0,200})(?:\(([^()]{0,200})\))?")
+_KINDS = {4: "lstm", 3: "gru", 1: "rnn"}  # rows of weight_hh for each unit
+NAMES = {
+    "lstm": "LSTM", "gru": "GRU", "rnn": "RNN", "linear": "Linear", "embedding": "Embedding", "prelu": "PReLU",
+    "layernorm": "LayerNorm", "batchnorm": "BatchNorm1d", "conv": "Conv1d",
+}  # fmt: skip
+_TRAINING = ("criterion", "loss", "loss_fn", "loss_func")  # modules of this name are used in training only
+ADVICE = "; say layers=[...] with the names of those that are used, in the order in which they are applied"
+CONV = "say its settings in layers, as 'conv(stride=1, padding=0)', or save the whole module"
+GATES = ("i", "f", "g", "o")
+
+
+class Entry(NamedTuple):
+    """One entry of `layers`: a name, and settings in brackets."""
+
+    name: str
+    settings: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Module:
+    """Arrays that belong together; `kind` is one of `NAMES`, or matrix where names do not say, or what is refused."""
+
+    name: str
+    kind: str
+    shapes: Mapping[str, tuple[int, ...]]  # by the name within the module
+    depth: int = 0  # stacked layers of a recurrent module
+    two_way: bool = False
+    end: str = "_l0"  # how the names of its first layer end; those of a cell have no number
+    settings: Mapping[str, Any] = field(default_factory=dict)  # what a whole module, or the caller, says of it
+    problem: str = ""  # why it is not supported
+
+    @property
+    def recurrent(self) -> bool:
+        """Whether it has states that go from step to step."""
+        return self.kind in _KINDS.values()
+
+    @property
+    def linear(self) -> bool:
+        """Whether it is a Linear, or may be one."""
+        return self.kind in ("linear", "matrix")
+
+    @property
+    def inputs(self) -> int:
+        """Length of the vectors it takes."""
+        if self.kind in ("layernorm", "batchnorm"):
+            return self.outputs
+        groups = self.settings.get("groups", 1) if self.kind == "conv" else 1
+        return self.shapes[f"weight_ih{self.end}" if self.recurrent else "weight"][1] * groups
+
+    @property
+    def outputs(self) -> int:
+        """Length of the vectors it gives."""
+        if self.recurrent:
+            return self.shapes[f"weight_hh{self.end}"][1] * (2 if self.two_way else 1)
+        if self.kind == "batchnorm":
+            return self.shapes["running_mean"][0]
+        return self.shapes["weight"][1 if self.kind == "embedding" else 0]
+
+    @property
+    def shown(self) -> str:
+        """For an error message."""
+        name = self.name or "the arrays without prefix"
+        if self.problem or self.kind == "prelu":
+            return f"{name} ({self.problem or 'PReLU'})"
+        return f"{name} ({NAMES.get(self.kind, 'Linear or Embedding')} {self.inputs} to {self.outputs})"
+
+
+def recognised(names: list[str]) -> bool:
+    """Whether some array has the name that PyTorch gives to the weights of a recurrent module."""
+    return any(name.endswith(("weight_ih_l0", "weight_ih")) for name in names)
+
+
+def entries(source: Source, layers: Sequence[str]) -> list[Entry]:
+    """What the caller says in `layers`."""
+    found = []
+    for text in layers:
+        match = _ENTRY.fullmatch(text.strip())
+        if match is None:
+            raise source.error("", f"layers must name modules, as 'fc' or 'conv(stride=1)', got {text[:80]!r}")
+        parts = [part.partition("=") for part in (match[2] or "").split(",") if part.strip()]
+        settings = {(key if sign else f"_{k}").strip(): value or key for k, (key, sign, value) in enumerate(parts)}
+        found.append(Entry(match[1].strip(), {key: _value(value.strip()) for key, value in settings.items()}))
+    return found
+
+
+def _value(text: str) -> Any:
+    return int(text) if re.fullmatch(r"[0-9]{1,6}", text) else text
+
+
+def find(
+    source: Source, paths: Mapping[str, str], described: Described | None, said: list[Entry] | None, notes: list[str]
+) -> list[Module]:
+    """All modules, in the order of the names; those that are not supported are refused together."""
+    groups: dict[str, dict[str, tuple[int, ...]]] = {}
+    for name, path in paths.items():
+        prefix, _, leaf = name.rpartition(".")
+        if leaf == "num_batches_tracked" or prefix.split(".")[-1] in _TRAINING:
+            continue
+        groups.setdefault(prefix, {})[leaf] = source.shape(path)
+    found = [
+        _module(source, prefix, shapes, described.part(prefix) if described else None)
+        for prefix, shapes in groups.items()
+    ]
+    if said is not None:
+        found = _chosen(source, found, said, notes)
+    if wrong := [module.shown for module in found if module.problem]:
+        known = "LSTM, GRU, RNN (also their cells), Linear, Embedding, Conv1d, LayerNorm, BatchNorm1d and activations"
+        more = f" and {len(wrong) - 20} more" if len(wrong) > 20 else ""
+        raise source.error(
+            "",
+            f"has modules that are not supported: {', '.join(wrong[:20])}{more}; supported are {known}{ADVICE} "
+            "if the network does without them",
+        )
+    return found
+
+
+def _chosen(source: Source, modules: list[Module], said: list[Entry], notes: list[str]) -> list[Module]:
+    """The modules that the caller names, with the settings that are said; the others are left out."""
+    chosen: list[Module] = []
+    used: set[str] = set()
+    for entry in said:
+        source.budget.visit("layers", len(modules))
+        if set(GATES) <= set(entry.settings):
+            chosen.append(_of_gates(source, entry, modules))
+            used |= {str(entry.settings[gate]) for gate in GATES}
+        elif (module := called(entry.name, modules)) is not None:
+            used.add(module.name)
+            if entry.settings:
+                module = replace(module, settings={**module.settings, **entry.settings}, problem="")
+            chosen.append(module)
+    if left := [module.name for module in modules if module.name not in used]:
+        notes.append(f"layers= names other modules, these are left out: {', '.join(left)[:500]}")
+    return chosen
+
+
+def called(name: str, modules: Sequence[Any]) -> Any:
+    """The module of this name, or the only one whose name ends with it."""
+    exact = [module for module in modules if module.name == name]
+    ending = exact or [module for module in modules if module.name.endswith(f".{name}")]
+    return ending[0] if len(ending) == 1 else None
+
+
+def _module(source: Source, name: str, shapes: dict[str, tuple[int, ...]], part: Part | None) -> Module:
+    ends = {"_l0": _RECURRENT, "": _CELL}
+    for end, pattern in ends.items():
+        if any(map(pattern.fullmatch, shapes)):
+            return _recurrent_module(source, name, shapes, end, part)
+    weight, bias = shapes.get("weight", ()), shapes.get("bias")
+    if (part is None or part.kind == "PReLU") and set(shapes) == {"weight"} and len(weight) == 1:
+        return Module(name, "prelu", shapes)
+    if (found := _norm_or_conv(name, shapes, part)) is not None:
+        return found
+    if part is not None and (part.foreign or part.kind not in ("Linear", "Embedding")):
+        return Module(name, "other", shapes, problem=part.kind)
+    if set(shapes) - {"weight", "bias"} or len(weight) != 2 or (bias is not None and bias != weight[:1]):
+        listed = ", ".join(f"{leaf} {shape}" for leaf, shape in list(shapes.items())[:4])
+        return Module(name, "other", shapes, problem=f"Conv2d, {listed}" if len(weight) == 4 else listed)
+    kind = part.kind.lower() if part is not None else "linear" if bias is not None else "matrix"
+    return Module(name, kind, shapes)
+
+
+def _norm_or_conv(name: str, shapes: dict[str, tuple[int, ...]], part: Part | None) -> Module | None:
+    """A norm, also one that only its arrays tell, or a convolution, whose settings its arrays do not tell."""
+    kind = part.kind if part is not None and not part.foreign else None
+    settings = part.settings if part is not None else {}
+    weight = shapes.get("weight", ())
+    vectors = all(len(shape) == 1 and shape == next(iter(shapes.values())) for shape in shapes.values())
+    if vectors and {"running_mean", "running_var"} <= set(shapes) <= {"running_mean", "running_var", "weight", "bias"}:
+        return Module(name, "batchnorm", shapes, settings=settings) if kind in (None, "BatchNorm1d") else None
+    if vectors and (set(shapes) == {"weight", "bias"} or (kind and set(shapes) == {"weight"})):
+        return Module(name, "layernorm", shapes, settings=settings) if kind in (None, "LayerNorm") else None
+    if len(weight) == 3 and set(shapes) <= {"weight", "bias"} and shapes.get("bias", weight[:1]) == weight[:1]:
+        if kind == "Conv1d" and settings.get("padding_mode") == "zeros":
+            return Module(name, "conv", shapes, settings=settings)
+        if part is None:
+            problem = f"Conv1d, weight {weight}, whose stride and padding a state_dict does not say: {CONV}"
+            return Module(name, "conv", shapes, problem=problem)
+    return None
+
+
+def _recurrent_module(
+    source: Source, name: str, shapes: dict[str, tuple[int, ...]], end: str, part: Part | None
+) -> Module:
+    if any("_hr_" in leaf for leaf in shapes):
+        return Module(name, "other", shapes, problem="LSTM with proj_size")
+    depth = 1 + max(int(m[3]) for m in map(_RECURRENT.fullmatch, shapes) if m) if end else 1
+    two_way = any(leaf.endswith("_reverse") for leaf in shapes)
+    biased = any(leaf.startswith("bias") for leaf in shapes)
+    expected = {leaf for k in range(depth) for side in sides(two_way) for leaf in leaves(k, side, biased, end)}
+    if set(shapes) != expected:
+        odd = ", ".join(sorted(set(shapes) ^ expected)[:8])
+        raise source.error(name, f"must have the arrays of a module of {depth} layers; missing or not known: {odd}")
+    rows, H = (*shapes[f"weight_hh{end}"], 0, 0)[:2]
+    if not H or rows % H or rows // H not in _KINDS:
+        raise source.error(name, f"must have weight_hh of 4, 3 or 1 rows for each unit, it has {rows} for {H}")
+    kind = _KINDS[rows // H]
+    for leaf, shape in shapes.items():
+        first = leaf.endswith((end, f"{end}_reverse"))
+        inner = H if "_hh" in leaf else None if first else H * (1 + two_way)
+        source.fits(f"{name}.{leaf}", shape, (rows, inner) if leaf.startswith("weight") else (rows,))
+    return Module(name, kind, shapes, depth, two_way, end, part.settings if part is not None else {})
+
+
+def sides(two_way: bool) -> tuple[str, ...]:
+    """How the names of each direction end."""
+    return ("", "_reverse") if two_way else ("",)
+
+
+def leaves(k: int, side: str, biased: bool, end: str) -> list[str]:
+    """The names of the arrays of one layer and direction: weights, then biases."""
+    number = f"_l{k}{side}" if end else ""
+    return [f"{what}_{which}{number}" for what in ("weight", "bias")[: 1 + biased] for which in ("ih", "hh")]
+
+
+# ------------------------------------------------------------------------------------- an LSTM written by hand
+
+
+def _of_gates(source: Source, entry: Entry, modules: list[Module]) -> Module:
+    """An LSTM whose gates are four Linear modules that take the input and the state, one behind the other."""
+    gates = {gate: called(str(entry.settings[gate]), modules) for gate in GATES}
+    order = entry.settings.get("order")
+    first = gates["i"]
+    if any(gate is None or not gate.linear or gate.shapes != first.shapes for gate in gates.values()):
+        there = ", ".join(repr(module.name) for module in modules)
+        raise source.error("", f"{entry.name}(...) in layers must name four Linear modules of one shape, of {there}")
+    H, width = first.shapes["weight"]
+    if order not in ("xh", "hx") or width <= H:
+        raise source.error("", f"{entry.name}(...) in layers must have order=xh or order=hx, and Linears that fit")
+    shapes = {"weight_ih_l0": (4 * H, width - H), "weight_hh_l0": (4 * H, H)}
+    return Module(entry.name, "lstm", shapes, 1, settings={"gates": gates, "order": order})
+
+
+def gates_advice(source: Source, names: list[str]) -> str | None:
+    """What to say of a file without recurrent modules that has four Linear modules which may be an LSTM's gates."""
+    prefixes = [name.removesuffix(".weight") for name in names if name.endswith(".weight")]
+    groups: dict[tuple[int, ...], list[str]] = {}
+    for prefix in prefixes:
+        groups.setdefault(source.shape(f"{prefix}.weight"), []).append(prefix)
+    for shape, alike in groups.items():
+        if len(alike) != 4 or len(shape) != 2 or shape[1] <= shape[0]:
+            continue
+        letters = {
+            prefix: re.sub(r"^(w|linear|fc|gate)?_?(?=[ifogc])", "", prefix.split(".")[-1].lower()) for prefix in alike
+        }
+        found = {
+            gate: next((p for p in alike if letters[p][:1] in ("gc" if gate == "g" else gate)), None) for gate in GATES
+        }
+        listed = ", ".join(f"{gate}={found[gate] or '...'}" for gate in GATES)
+        rest = "".join(f", '{prefix}'" for prefix in prefixes if prefix not in alike)
+        return (
+            f"has four Linear modules of one shape, {', '.join(alike)}; if they are the gates of an LSTM, say layers="
+            f"['lstm({listed}, order=xh)'{rest}], where order=xh is torch.cat([x, h]) and order=hx torch.cat([h, x])"
+        )
+    return None

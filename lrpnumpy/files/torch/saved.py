@@ -1,0 +1,418 @@
+"""Files of `torch.save`, the zip format and the older one: tensors by name, from a pickle that is read and never run.
+
+The pickle speaks of storages, which lie outside it: as members of the archive, or one after the other behind the
+pickles of the older format. A tensor is a view of a storage: offset, sizes and strides, all checked before a byte is
+read. What the pickle holds may be a state_dict, a checkpoint with one somewhere inside it, or a whole module.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+
+from lrpnumpy.files import pickles
+from lrpnumpy.files.archive import Archive
+from lrpnumpy.files.pickles import Name, Record
+from lrpnumpy.files.safe import Budget, Shape, Source, count_of, kind_of, open_file, shape_text, size_of
+from lrpnumpy.files.torch.pickled import Described, describe, is_module, walk
+
+MAGIC = 0x1950A86A20F9469CFC6C  # first pickle of the older format
+_VERSION = 1001  # its second
+_MOST_PICKLE = 64 * 2**20
+_SPARSE = 2**24  # bytes that a tensor may span beyond four times its own
+_DTYPES: dict[str, np.dtype[Any]] = {
+    "FloatStorage": np.dtype("<f4"), "DoubleStorage": np.dtype("<f8"), "HalfStorage": np.dtype("<f2"),
+    "BFloat16Storage": np.dtype("<u2"), "LongStorage": np.dtype("<i8"), "IntStorage": np.dtype("<i4"),
+    "ShortStorage": np.dtype("<i2"), "CharStorage": np.dtype("<i1"), "ByteStorage": np.dtype("<u1"),
+    "BoolStorage": np.dtype("<u1"),
+}  # fmt: skip
+_FLOATS = ("FloatStorage", "DoubleStorage", "HalfStorage", "BFloat16Storage")
+_PREFIXES = ("module.", "_orig_mod.")  # of DataParallel and torch.compile
+_LISTED = 100  # entries of a list that are looked at
+_STATES = 3  # dicts inside dicts in which a state_dict is looked for
+
+
+OTHER_PICKLE = (
+    "is a pickle, but not one of torch.save; nothing else is read from pickles: save the network with its own library "
+    "(torch.save(model.state_dict(), path), or model.save(path) of Keras) and open that"
+)
+SAVE_STATE = "write torch.save(model.state_dict(), path) in PyTorch, in float32, and open that"
+
+
+class Storage(NamedTuple):
+    """Numbers outside the pickle: their type, the key they are found by, and how many."""
+
+    kind: str
+    key: str
+    numel: int
+    start: int = 0  # of a view: number of the first
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A view of a storage, as the file declares it."""
+
+    storage: Storage
+    offset: Any
+    shape: Any
+    stride: Any
+
+    @property
+    def is_float(self) -> bool:
+        """Whether it holds floats."""
+        return self.storage.kind in _FLOATS
+
+
+def tensor_of(value: Any) -> Tensor | None:
+    """The tensor or parameter that a record describes; None where it is none."""
+    for _ in range(4):  # a parameter of a tensor of a type of its own
+        if not isinstance(value, Record) or not isinstance(value.arguments, tuple):
+            return None
+        module, _, name = value.name.rpartition(".")
+        arguments = value.arguments
+        if module not in ("torch._utils", "torch._tensor", "torch.nn.parameter", "torch.tensor"):
+            return None
+        if name in ("_rebuild_tensor", "_rebuild_tensor_v2", "_rebuild_tensor_v3"):
+            if len(arguments) < 4 or not isinstance(arguments[0], Storage):
+                return None
+            return Tensor(*arguments[:4])
+        if name == "_rebuild_from_type_v2" and len(arguments) > 2 and isinstance(arguments[0], Name):
+            value = Record(arguments[0].name, arguments[2])
+        elif name in ("_rebuild_parameter", "_rebuild_parameter_with_state", "Parameter") and arguments:
+            value = arguments[0]
+        else:
+            return None
+    return None
+
+
+class Saved(Source):
+    """The tensors of one network in a file of torch.save."""
+
+    kind = ""
+    big_endian = False
+
+    def __init__(self, file: str, budget: Budget) -> None:
+        super().__init__(file, budget)
+        self.tensors: dict[str, Tensor] = {}
+        self.described: Described | None = None
+
+    def storage(self, key: str, start: int, length: int) -> bytes | memoryview:
+        """`length` bytes of a storage from `start`."""
+        raise self.error(key, "cannot be read")
+
+    def names(self) -> list[str]:
+        return list(self.tensors)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        shape = self.tensors[name].shape
+        count_of(self, name, shape)
+        return tuple(shape)
+
+    def is_float(self, name: str) -> bool:
+        """Whether a tensor holds floats."""
+        return self.tensors[name].is_float
+
+    def array(self, name: str, shape: Shape) -> np.ndarray:
+        tensor = self.tensors[name]
+        declared = self.shape(name)
+        self.fits(name, declared, shape)
+        if not tensor.is_float:
+            raise self.error(name, f"must hold floats, it has a {tensor.storage.kind}")
+        wide = np.dtype(np.float64 if tensor.storage.kind == "DoubleStorage" else np.float32)
+        self.spend(name, math.prod(declared) * wide.itemsize)
+        with self.guard(name):
+            return self._view(name, tensor, declared, wide)
+
+    def _view(self, name: str, tensor: Tensor, shape: tuple[int, ...], wide: np.dtype[Any]) -> np.ndarray:
+        """The numbers of a tensor, from as few bytes of its storage as hold them."""
+        storage, stride, offset = tensor.storage, tensor.stride, tensor.offset
+        if count_of(self, name, stride) < 0 or len(stride) != len(shape) or type(offset) is not int or offset < 0:
+            raise self.error(name, f"has the strides {shape_text(stride)} for the shape {shape_text(shape)}")
+        if 0 in shape:
+            raise self.error(name, f"is empty, it has the shape {shape_text(shape)}")
+        span = 1 + sum((n - 1) * step for n, step in zip(shape, stride, strict=True))
+        if offset + span > storage.numel:
+            raise self.error(
+                name, f"declares shape {shape_text(shape)} at {offset:,}, its storage has {storage.numel:,} numbers"
+            )
+        dtype = _DTYPES[storage.kind].newbyteorder(">" if self.big_endian else "<")
+        if span * dtype.itemsize > 4 * math.prod(shape) * dtype.itemsize + _SPARSE:
+            raise self.error(name, f"spreads {math.prod(shape):,} numbers over {span:,}; save it with .contiguous()")
+        data = self.storage(storage.key, (storage.start + offset) * dtype.itemsize, span * dtype.itemsize)
+        numbers = np.frombuffer(data, dtype)
+        steps = tuple(step * dtype.itemsize for step in stride)
+        found = np.lib.stride_tricks.as_strided(numbers, shape, steps, writeable=False)
+        if storage.kind == "BFloat16Storage":  # the upper half of a float32
+            return (found.astype("<u4") << 16).view("<f4").astype(wide, copy=False)
+        return np.ascontiguousarray(found).astype(wide, copy=False)
+
+    # ------------------------------------------------------------------------------------- what is in the pickle
+
+    def persistent(self, identity: Any) -> Any:
+        """What a pickle means that lies outside it: a storage, or the class of a module with its source."""
+        if isinstance(identity, tuple) and len(identity) >= 2 and identity[0] in ("module", b"module"):
+            return identity[1]
+        if not isinstance(identity, tuple) or len(identity) not in (5, 6) or identity[0] not in ("storage", b"storage"):
+            raise self.error("data.pkl", "speaks of something outside itself that is no storage")
+        _, kind, key, _, count, *view = identity
+        name = kind.name.rpartition(".")[2] if isinstance(kind, Name) else ""
+        if not isinstance(key, (str, bytes)) or type(count) is not int or not 0 <= count < 2**48:
+            raise self.error("data.pkl", f"has a storage without key or size, got {kind_of(key)} and {kind_of(count)}")
+        start = 0
+        if view and view[0] is not None:
+            if not isinstance(view[0], tuple) or len(view[0]) != 3 or type(view[0][1]) is not int or view[0][1] < 0:
+                raise self.error("data.pkl", "has a view of a storage that is not understood")
+            start = view[0][1]
+        if name not in _DTYPES:
+            name = f"{name[:40] or 'storage without type'}"
+        return Storage(name, pickles.text(key), count, start)
+
+    def choose(self, root: Any, which: str | None) -> None:
+        """Find the one network in what the pickle holds: `which` says it where there are several."""
+        found = dict(_networks(self, root))
+        recurrent = {path: names for path, names in found.items() if any("weight_ih" in name for name in names)}
+        candidates = recurrent or found
+        if which is not None:
+            if which not in found:
+                listed = ", ".join(map(kind_of, found)) or "none"
+                raise self.error("", f"which must be one of the networks in it, {listed}, got {which!r}")
+            candidates = {which: found[which]}
+        if len(candidates) != 1:
+            if not candidates:
+                raise self.error("", f"holds no tensors of a network, it holds {_shown(root)}; {SAVE_STATE}")
+            first, *others = map(kind_of, list(candidates)[:20])
+            raise self.error(
+                "", f"holds {len(candidates)} networks; say which={first}, or in its place {', '.join(others)}"
+            )
+        ((path, names),) = candidates.items()
+        value = _at(root, path)
+        if is_module(value):
+            self.described = describe(self, value)
+        else:
+            names = _without_prefix(names)
+        for name, tensor in names.items():
+            self.tensors[name] = tensor
+            self.budget.visit(name)
+        if path:
+            self.kind += f", {path!r} in it"
+
+
+def _networks(source: Source, root: Any) -> Iterator[tuple[str, dict[str, Tensor]]]:
+    """The dicts of tensors and the modules in what a pickle holds, by the keys that lead to them."""
+    waiting = deque([("", root, 0)])
+    seen: set[int] = set()
+    while waiting:
+        path, value, depth = waiting.popleft()
+        if id(value) in seen:  # one object under two names
+            continue
+        seen.add(id(value))
+        if is_module(value):
+            if tensors := dict(_parameters(source, value)):
+                yield path, tensors
+            continue
+        if _is_scripted(value):
+            if tensors := dict(_scripted(source, value, "", 0)):
+                yield path, tensors
+            continue
+        items = _items(value)
+        if items is None:
+            continue
+        named = {pickles.text(key): item for key, item in items.items() if isinstance(key, (str, bytes))}
+        tensors = {name: tensor for name, item in named.items() if (tensor := tensor_of(item)) is not None}
+        if tensors:
+            yield path, tensors
+        if depth < _STATES and not any("weight_ih" in name for name in tensors):
+            source.budget.visit(path, len(named))
+            waiting += [(f"{path}.{name}" if path else name, item, depth + 1) for name, item in named.items()]
+
+
+def _items(value: Any) -> dict[Any, Any] | None:
+    """What a dict holds, or a list of a few things by their numbers."""
+    if isinstance(value, (list, tuple)):
+        return {str(k): item for k, item in enumerate(value[:_LISTED])}
+    return pickles.entries(value)
+
+
+def _is_scripted(value: Any) -> bool:
+    """Whether a record is of a module in a TorchScript archive, whose code is never looked at."""
+    return isinstance(value, Record) and value.name.startswith("__torch__.")
+
+
+def _scripted(source: Source, module: Record, name: str, depth: int) -> Iterator[tuple[str, Tensor]]:
+    """Every tensor of such a module under its name in the state_dict."""
+    source.budget.level(name, depth)
+    for key, value in (pickles.entries(module.state) or {}).items():
+        source.budget.visit(name)
+        below = f"{name}.{pickles.text(key)}" if name else pickles.text(key)
+        if _is_scripted(value):
+            yield from _scripted(source, value, below, depth + 1)
+        elif (tensor := tensor_of(value)) is not None:
+            yield below, tensor
+
+
+def _parameters(source: Source, module: Any) -> Iterator[tuple[str, Tensor]]:
+    """Every tensor of a pickled module under its name in the state_dict."""
+    for name, record in walk(source, module):
+        for key in ("_parameters", "_buffers"):
+            for leaf, value in (pickles.entries(record[key]) or {}).items():
+                if (tensor := tensor_of(value)) is not None:
+                    yield f"{name}.{pickles.text(leaf)}" if name else pickles.text(leaf), tensor
+
+
+def _at(root: Any, path: str) -> Any:
+    """What the keys of `path` lead to; a key may have dots in it."""
+    if not path:
+        return root
+    for key, item in (_items(root) or {}).items():
+        name = pickles.text(key) if isinstance(key, (str, bytes)) else None
+        if name is not None and (path == name or path.startswith(f"{name}.")):
+            return _at(item, path[len(name) + 1 :])
+    return None
+
+
+def _without_prefix(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors without what DataParallel and torch.compile put before every name."""
+    for prefix in _PREFIXES * 2:
+        if all(name.startswith(prefix) for name in tensors):
+            tensors = {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}
+    return tensors
+
+
+def _shown(root: Any) -> str:
+    """What a pickle holds, for an error message."""
+    items = pickles.entries(root)
+    if items is not None:
+        return f"a dict of {', '.join(map(kind_of, list(items)[:10])) or 'nothing'}"
+    return f"a {root.name[:80]}" if isinstance(root, (Record, Name)) else kind_of(root)
+
+
+# --------------------------------------------------------------------------------------------------------- formats
+
+
+class SavedZip(Saved):
+    """What torch.save writes since PyTorch 1.6: a zip archive."""
+
+    def __init__(self, archive: Archive, which: str | None = None) -> None:
+        super().__init__(archive.file, archive.budget)
+        self.kind = "PyTorch file (torch.save, zip)"
+        self._archive = archive
+        self._windows: dict[str, IO[bytes]] = {}
+        pickle = next((name for name in archive.members if is_pickle(name)), None)
+        if pickle is None:
+            raise self.error("data.pkl", "is missing")
+        self._folder = pickle.removesuffix("data.pkl")
+        if f"{self._folder}byteorder" in archive.members:
+            self.big_endian = archive.text_member(f"{self._folder}byteorder") == b"big"
+        content = archive.member(pickle, _MOST_PICKLE)
+        root, _ = pickles.run(self, pickle, content, persistent=self.persistent)
+        with self.guard(pickle, "is not understood"):
+            self.choose(root, which)
+
+    def storage(self, key: str, start: int, length: int) -> bytes | memoryview:
+        name = f"{self._folder}data/{key}"
+        if name not in self._windows:
+            self._windows[name] = self._archive.window(name, self.max_bytes)
+        window = self._windows[name]
+        window.seek(start)
+        data = window.read(length)
+        if len(data) != length:
+            raise self.error(name, f"must have {start + length:,} bytes, it has fewer")
+        return data
+
+
+def is_pickle(name: str) -> bool:
+    """Whether a member of an archive is the pickle of torch.save."""
+    return name == "data.pkl" or (name.endswith("/data.pkl") and name.count("/") == 1)
+
+
+class SavedLegacy(Saved):
+    """What torch.save wrote before: five pickles, then the storages, each with its count before it."""
+
+    def __init__(self, file: str, budget: Budget, which: str | None = None) -> None:
+        super().__init__(file, budget)
+        self.kind = "PyTorch file (torch.save, older format)"
+        with self.guard(""), open_file(file) as stream:
+            size = size_of(stream)
+            content = stream.read(min(size, _MOST_PICKLE))
+        self.budget.hold("", len(content))
+        at, values = 0, []
+        kinds: dict[str, Storage] = {}
+
+        def persistent(identity: Any) -> Any:
+            found = self.persistent(identity)
+            if isinstance(found, Storage):
+                kinds.setdefault(found.key, found)
+            return found
+
+        for what in ("magic number", "version", "system", "content", "keys"):
+            value, at = pickles.run(self, what, content, at, persistent=persistent)
+            values.append(value)
+            if values[0] != MAGIC or values[1:2] not in ([], [_VERSION]):
+                raise self.error("", OTHER_PICKLE)
+        _, _, system, root, keys = values
+        self.big_endian = isinstance(system, dict) and system.get("little_endian") is False
+        del content
+        with self.guard("", "is not understood"):
+            self._places = self._find_storages(at, size, keys, kinds)
+            self.choose(root, which)
+
+    def _find_storages(self, at: int, size: int, keys: Any, kinds: dict[str, Storage]) -> dict[str, tuple[int, int]]:
+        """Place and length of each storage behind the pickles."""
+        found: dict[str, tuple[int, int]] = {}
+        if not isinstance(keys, list):
+            raise self.error("keys", "must be a list of the storages")
+        order = ">" if self.big_endian else "<"
+        with open_file(self.file) as stream:
+            for key in keys:
+                name = pickles.text(key)
+                self.budget.visit(name)
+                if name not in kinds or name in found:
+                    raise self.error(
+                        "keys", f"has the storage {kind_of(name)}, which no tensor has or which is there twice"
+                    )
+                kind = kinds[name].kind
+                if kind not in _DTYPES:
+                    raise self.error(name, f"has numbers of the type {kind}, which is not supported")
+                stream.seek(at)
+                count = int.from_bytes(stream.read(8), "little" if order == "<" else "big")
+                length = count * _DTYPES[kind].itemsize
+                if at + 8 + length > size:
+                    raise self.error(name, f"declares {count:,} numbers, more than the file has; it may be truncated")
+                found[name] = at + 8, length
+                at += 8 + length
+        return found
+
+    def storage(self, key: str, start: int, length: int) -> bytes | memoryview:
+        at, there = self._places.get(key, (0, 0))
+        if start + length > there:
+            raise self.error(f"storage {key[:40]}", f"must have {start + length:,} bytes, it has {there:,}")
+        with open_file(self.file) as stream:
+            stream.seek(at + start)
+            data = stream.read(length)
+        if len(data) != length:
+            raise self.error(f"storage {key[:40]}", "has become shorter while it was read")
+        return data
+
+
+@contextmanager
+def opened(path: str | os.PathLike[str], budget: Budget, which: str | None = None) -> Iterator[Saved]:
+    """The one network in a file of torch.save, of either format."""
+    with open_file(path, follow=False) as stream:
+        head = stream.read(4)
+    if head != b"PK\x03\x04":
+        yield SavedLegacy(os.fspath(path), budget, which)
+        return
+    with Archive(os.fspath(path), budget) as archive:
+        yield SavedZip(archive, which)
+
+
+def recognised_legacy(head: bytes) -> bool:
+    """Whether a file starts with the magic number of the older format, as a pickle of protocol 2 to 5 has it."""
+    return MAGIC.to_bytes(10, "little") in head[:32] and head[:1] == b"\x80"
