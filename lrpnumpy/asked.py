@@ -32,8 +32,12 @@ def request(
         step = -1
     elif not model.every:
         raise LrpError(
-            "step must be None unless the model predicts at every step, "
-            f"got step={step!r} with readout {model.readout!r}."
+            f"step must be None unless the model predicts at every step, got step={step!r}"
+            + (
+                f" with readout {model.readout!r}."
+                if model.readout
+                else f" with scores of one vector, {model.result!r}."
+            )
         )
     elif not (all_steps and isinstance(step, str) and step == "all") and (
         isinstance(step, bool) or not isinstance(step, (int, np.integer))

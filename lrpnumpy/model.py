@@ -155,7 +155,8 @@ class Model(Record):
             for name in node.layer.OUTPUTS:
                 sizes[node.name + name] = size._replace(source=label, steps=size.steps and not name)
         if result not in sizes or result in ports:
-            raise LrpError(f"Model: result must be the name of a node, got {result!r}.")
+            some = ", ".join(repr(name) for name in sizes if name not in ports)
+            raise LrpError(f"Model: result must be the name of a node, got {result!r}; there are {some}.")
         main = next((name for name, port in ports.items() if port.steps), next(iter(ports)))
         first, last, scored = ports[main], sizes[result], result
         output_scaler = scaler_of(self.output_scaler, "Model: output_scaler", last.width, self.classes, True)

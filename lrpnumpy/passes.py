@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lrpnumpy.checks import LrpError
 from lrpnumpy.layers.base import Keep, Ran
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Change, Packed, Part
@@ -38,7 +39,10 @@ def forward(model: Model, inputs: dict[str, Packed], keep: Keep = None) -> Trace
     for node in model.nodes:
         name, wanted = node.name, model.wanted[node.name]
         xs = [values[key] for key in node.inputs]
-        outputs, trace = node.layer.run(xs, keep, wanted)
+        try:
+            outputs, trace = node.layer.run(xs, keep, wanted)
+        except LrpError as error:  # steps that do not fit: the layer does not know whose they are
+            raise LrpError(f"layer {name!r}, of {', '.join(map(repr, node.inputs))}: {error}") from None
         for key, value in zip(wanted, outputs, strict=True):
             values[name + key] = value
         ran[name] = Ran(xs, outputs, trace)

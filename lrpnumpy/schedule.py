@@ -103,9 +103,20 @@ def run_chunks(
     if len(model.ports) > 1:
         parts = [part for chunk in parts for part in _sorted_in_every_input(model, encoded, chunk)]
 
-    def one(part: np.ndarray) -> None:
+    def run(part: np.ndarray) -> None:
         with np.errstate(all="ignore"):
             work(part, packed(model, [encoded[k] for k in part.tolist()], look_up))
+
+    def one(part: np.ndarray) -> None:
+        try:
+            run(part)
+        except LrpError:  # an error that only a run shows, such as steps that do not fit: find out whose they are
+            for k in np.sort(part):
+                try:
+                    run(np.array([k]))
+                except LrpError as error:
+                    raise error if "sequence" in str(error) else LrpError(f"sequence {k}, {error}") from None
+            raise
 
     if threads is None:
         enough = sum(lengths) * model.width > 64 * ROWS_WORTH_A_THREAD

@@ -139,7 +139,7 @@ def test_empty_and_hopeless_sources(model, tmp_path):
         assert (run.records, run.explained, run.rejected) == (len(source), 0, len(source))
         with run.open() as found:
             assert list(found) == []
-            found.export(tmp_path / "none.csv")
+            found.export(tmp_path / f"none{k}.csv")
 
 
 def test_threads_and_chunks(model, tmp_path):
@@ -759,6 +759,39 @@ def test_a_damaged_file_of_explanations(model, tmp_path, rng):
         with pytest.raises(lrp.LrpError, match=r"out\.h5"):
             list(lrp.open_explanations(path))
         path.write_bytes(good)
+
+
+@pytest.mark.parametrize(
+    ("steps", "options", "words"),
+    [
+        (3, {"step": 3}, "step must lie from -3 to 2"),
+        (
+            5,
+            {"method": "deeplift", "reference": {"y": np.zeros((4, 2))}},
+            "reference of 'y' must have at least as many",
+        ),
+        (3, {"join": True}, "steps"),
+    ],
+)
+def test_a_record_without_the_steps_that_are_needed_is_rejected(rng, tmp_path, steps, options, words):
+    """Two series: what is wrong with the second one is only seen when the network runs, and stops no run."""
+    options = dict(options)
+    join = [lrp.Node("sum", lrp.Add(), ("lstm", "gru"))] if options.pop("join", False) else []
+    nodes = [
+        lrp.Node("lstm", nets.lstm(rng, 2, 3), ("x",)),
+        lrp.Node("gru", nets.gru(rng, 2, 3), ("y",)),
+        *join,
+        lrp.Node("head", nets.dense(rng, 3, 2), ("sum" if join else "gru",)),
+    ]
+    model = lrp.Model(nodes, ports={"x": lrp.Input(2), "y": lrp.Input(2)})
+    records = [{"x": rng.normal(size=(4, 2)), "y": rng.normal(size=(T, 2))} for T in (4, steps, 4, 20)]
+    run = lrp.explain_corpus(model, records, tmp_path / "a.h5", longest=10, **options)
+    told = [json.loads(line) for line in run.rejected_path.read_text().splitlines()]
+    assert [one["record"] for one in told] == [2, 4]
+    assert words in told[0]["reason"] and "at most longest = 10 steps, got 20" in told[1]["reason"]
+    with run.open() as found:
+        for e, alone in zip(found, lrp.explain_all(model, records[::2], **options), strict=True):
+            nets.close(e.inputs["y"].relevance, alone.inputs["y"].relevance, 1e-12, 1)
 
 
 # -- exports -----------------------------------------------------------------------------------------------------

@@ -210,6 +210,24 @@ def test_every_call_names_the_input(rng, tmp_path, case):
             call()
 
 
+def test_steps_that_do_not_fit_say_whose_they_are(rng):
+    nodes = [
+        lrp.Node("lstm", nets.lstm(rng, 2, 3), ("x",)),
+        lrp.Node("sum", lrp.Add(), ("lstm", "y")),
+        lrp.Node("head", nets.dense(rng, 3, 2), ("sum",)),
+    ]
+    model = lrp.Model(nodes, ports={"x": lrp.Input(2), "y": lrp.Input(3)})
+    good, bad = ({"x": np.ones((4, 2)), "y": np.ones((T, 3))} for T in (4, 3))
+    words = "layer 'sum', of 'lstm', 'y': Add: inputs must have the same number of steps, got 4 and 3"
+    for method in ("lrp-all", "cd", "deeplift", "shapley"):
+        with pytest.raises(lrp.LrpError, match=f"^sequence 1, {words}"):
+            lrp.explain_all(model, [good, bad, good, bad], method)
+    with pytest.raises(lrp.LrpError, match=f"^sequence 2, {words}"):
+        lrp.predict_all(model, [good, good, bad])
+    with pytest.raises(lrp.LrpError, match=f"^{words}"):
+        lrp.explain(model, bad)
+
+
 def test_columns_that_are_no_records(rng):
     model, good = nets.three_inputs(rng), nets.three_values(rng)
     columns = {name: [value, value, value] for name, value in good.items()}
@@ -259,19 +277,23 @@ def test_errors_of_graphs(rng):
     for message, nodes in wrong.items():
         with pytest.raises(lrp.LrpError, match=message):
             lrp.Model(nodes)
-    with pytest.raises(lrp.LrpError, match="result must be the name of a node, got 'b'"):
+    with pytest.raises(lrp.LrpError, match="result must be the name of a node, got 'b'; there are 'a'"):
         lrp.Model([lrp.Node("a", lstm, ("x",))], result="b")
 
 
-def test_one_of_several_outputs_is_chosen(rng):
+def test_one_of_several_outputs_is_chosen(rng, tmp_path):
     lstm, one, two = nets.lstm(rng, 3, 4), nets.dense(rng, 4, 2), nets.dense(rng, 4, 3)
     nodes = [lrp.Node("lstm", lstm, ("x",)), lrp.Node("one", one, ("lstm:last",)), lrp.Node("two", two, ("lstm:last",))]
     x = rng.normal(size=(5, 3))
     for name, head in (("one", one), ("two", two)):
         model, plain = lrp.Model(nodes, result=name), lrp.Model([lstm, head])
+        lrp.save(model, tmp_path / name)
+        assert (" of one" in str(lrp.inspect(tmp_path / name))) == (name == "one")
         close(lrp.predict(model, x), lrp.predict(plain, x))
         for method in ("gradient", "lrp-abs", "occlusion-f", "cd", "deeplift", "shapley"):
             close(lrp.explain(model, x, method, 1).relevance, lrp.explain(plain, x, method, 1).relevance)
+    with pytest.raises(lrp.LrpError, match=r"step must be None .*, got step=1 with scores of one vector, 'two'"):
+        lrp.explain(model, x, step=1)
 
 
 @pytest.mark.parametrize("word", ["badge", "abc", "hgfedcb"])

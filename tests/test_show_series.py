@@ -2,11 +2,14 @@
 
 import re
 
+import networks as nets
 import numpy as np
+import pytest
 from samples import ONE, explanation
 from test_show import Text
 
-from lrpnumpy.show import html, latex, plot, terminal
+import lrpnumpy as lrp
+from lrpnumpy.show import html, latex, parts, plot, terminal
 
 
 def rects(page):
@@ -59,3 +62,18 @@ def test_a_page_takes_pictures(rng):
     page = Text(html.page([e, plot.waterfall(e)]).replace("<img ", "<meta "))
     (picture,) = [attrs for tag, attrs in page.tags if "src" in attrs]
     assert picture["src"].startswith("data:image/png;base64,") and "discharge" in picture["alt"]
+
+
+def test_words_beside_numbers_are_one_row():
+    """Of several inputs: one number a word, not one for each coordinate of its vector."""
+    rng = np.random.default_rng(0)
+    model, x = nets.three_inputs(rng), nets.three_values(rng)
+    e = lrp.explain(model, x, "lrp-all")
+    found = parts.shown(parts.by_variable(e, "bars"), "bars")
+    names = ["weather: rain", "weather: temp", "weather: wind", "notes: words", "basin: area", "basin: slope"]
+    assert parts.feature_names(found) == names
+    np.testing.assert_array_equal(found[1].relevance[:, 0], e.inputs["notes"].relevance)
+    figure = plot.bars([e, e])
+    assert {label.get_text() for label in figure.axes[0].get_yticklabels()} == {*names}
+    with pytest.raises(lrp.LrpError, match="bars must get several explanations"):
+        plot.bars(e)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
@@ -75,31 +75,45 @@ def fresh(model: Model) -> Model:
 
 def explain_chunk(job: Job, chunk: Chunk) -> Part:
     """Explain the records that can be, on one thread, and say of the others why not."""
-    numbers, encoded, rejected, beside = [], [], [], []
-    for number, record in enumerate(chunk.records, chunk.first):
+    kept: dict[int, tuple[Encoded, Any]] = {}
+    rejected: dict[int, str] = {}
+
+    def attempt(number: int, work: Callable[..., Any], *arguments: Any) -> Any:
         try:
-            encoded.append(_encoded(job, record))
-            numbers.append(number)
-            beside.append(fields(record, job.columns) if job.columns else ())
+            return work(*arguments)
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
-            rejected.append((number, str(error)[:500].rstrip(".")))
-    found = explain_encoded(job.model, encoded, job.request, job.target, None, 1, progress=False)
-    out = {"records": np.array(numbers, np.int64), **_arrays(found)}
+            rejected[number] = str(error)[:500].rstrip(".")
+
+    for number, record in enumerate(chunk.records, chunk.first):
+        if (found := attempt(number, _encoded, job, record)) is not None:
+            kept[number] = found
+    try:
+        result = _explained(job, kept)
+    except LrpError:  # some record has not the steps that a layer, the reference or `step` needs
+        for number, one in kept.items():
+            attempt(number, _explained, job, {number: one})
+        kept = {number: one for number, one in kept.items() if number not in rejected}
+        result = _explained(job, kept)
+    out = {"records": np.array([*kept], np.int64), **_arrays(result)}
     for k, name in enumerate(job.columns):
-        out |= columns.arrays(name, (values[k] for values in beside))
-    return Part(out, rejected, _doubtful(found))
+        out |= columns.arrays(name, (beside[k] for _, beside in kept.values()))
+    return Part(out, sorted(rejected.items()), _doubtful(result))
 
 
-def _encoded(job: Job, record: Any) -> Encoded:
+def _explained(job: Job, some: Mapping[int, tuple[Encoded, Any]]) -> Explanations:
+    encoded = [one for one, _ in some.values()]
+    return explain_encoded(job.model, encoded, job.request, job.target, None, 1, progress=False)
+
+
+def _encoded(job: Job, record: Any) -> tuple[Encoded, Any]:
+    """A record, and what stands in its columns."""
     model = job.model
     several = len(model.ports) > 1
     one = encode(model, sequence(job.kind, job.field, record, several), "a record")
-    if one.length > job.longest:
-        raise LrpError(too_long(one.length, job.longest))
-    step: Any = job.request.step
-    if model.every and len(model.ports) == 1 and not -one.steps <= step < one.steps:
-        raise LrpError(f"a sequence must have the step {step} that is explained, got {one.steps} steps")
-    return one
+    longest = max(part.length for part in (one, *(one.others or {}).values()))
+    if longest > job.longest:
+        raise LrpError(too_long(longest, job.longest))
+    return one, fields(record, job.columns) if job.columns else ()
 
 
 def _arrays(found: Explanations) -> dict[str, np.ndarray]:

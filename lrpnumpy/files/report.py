@@ -65,7 +65,8 @@ def _described(model: Model) -> list[str]:
     probability = "" if model.output == "linear" else f"; probabilities by {model.output}"
     unit = "" if model.output_unit is None else f" in {model.output_unit}"
     scaled = "" if model.output_scaler is None else "; the target was scaled"
-    lines.append(f"  scores    {model.outputs}{_some(model.classes)}{unit}{probability}{scaled}")
+    where = "" if model.result == model.network[-1].name else f" of {model.result}"
+    lines.append(f"  scores    {model.outputs}{where}{_some(model.classes)}{unit}{probability}{scaled}")
     lines.append(f"  numbers   {model.dtype.name}")
     return lines
 

@@ -22,6 +22,8 @@ class Cohorts:
     """Explanations that go by one at a time, of which is kept what titles and groups need."""
 
     def __init__(self, many: Iterable[Explanation], what: str) -> None:
+        if isinstance(many, Explanation):
+            raise LrpError(f"{what} must get several explanations, such as those of explain_all, got one; try [e].")
         self.many, self.what = many, what
         self.first: Any = None
         self.targets: list[int] = []

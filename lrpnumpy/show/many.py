@@ -109,9 +109,9 @@ def _sums(many: Iterable[Explanation], what: str) -> Sums:
     relevance, size, values, cohorts = [], [], [], Cohorts(many, what)
     with np.errstate(invalid="ignore"):  # what is not finite is left out later
         for e in cohorts:
-            parts = by_variable(e, what).inputs.values()
-            relevance.append(np.concatenate([part.variables.sum(axis=0) for part in parts]))  # type: ignore[union-attr]
-            size.append(np.concatenate([np.abs(part.variables).sum(axis=0) for part in parts]))  # type: ignore[arg-type]
+            parts = shown(by_variable(e, what), what)
+            relevance.append(np.concatenate([part.relevance.sum(axis=0) for part in parts]))
+            size.append(np.concatenate([np.abs(part.relevance).sum(axis=0) for part in parts]))
             if all(part.values is not None for part in parts):
                 values.append(np.concatenate([part.values.mean(axis=0) for part in parts]))  # type: ignore[union-attr]
     known = np.array(values) if len(values) == len(size) else None

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrpnumpy.checks import LrpError
-from lrpnumpy.result import PAD, Explanation, Mark, shown_steps
+from lrpnumpy.result import PAD, Explanation, InputPart, Mark, shown_steps
 
 NAME = 28  # a longer name is cut
 COLUMNS = 400  # more steps than this share columns of a map
@@ -58,6 +58,8 @@ def shown(e: Explanation, what: str, x: Any = None) -> list[Shown]:
     given = x if isinstance(x, Mapping) else {e.name: x}
     found = []
     for name, part in e.inputs.items():
+        if _are_words(e, part):
+            part = part._replace(variables=None, values=None, features=("words",))
         relevance = np.asarray(part.relevance if part.variables is None else part.variables, float)
         relevance = relevance[:, None] if relevance.ndim == 1 else relevance
         T, D = relevance.shape
@@ -95,10 +97,15 @@ def condensed(e: Explanation) -> Explanation:
 
 
 def by_variable(e: Explanation, what: str) -> Explanation:
-    """The explanation itself, if every input has one relevance for each variable."""
-    if any(part.variables is None for part in e.inputs.values()):
+    """The explanation itself, if every input has one relevance for each variable; words beside numbers need none."""
+    if any(part.variables is None and not _are_words(e, part) for part in e.inputs.values()):
         raise LrpError(f"{what} must get an explanation with relevance per variable; use unit='variable'.")
     return e
+
+
+def _are_words(e: Explanation, part: InputPart) -> bool:
+    """Whether these are words beside other inputs: one number a word is shown, not one a coordinate of its vector."""
+    return part.tokens is not None and bool(e.others)
 
 
 def feature_names(parts: list[Shown]) -> list[str]:
