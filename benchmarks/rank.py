@@ -43,10 +43,10 @@ def data(arguments: argparse.Namespace) -> Iterator[tuple[str, Any]]:
         yield "vowels", vowels.read(arguments.vowels / "JapaneseVowels_TEST.ts")[0]
 
 
-def markdown(name: str, found: Ranking, seconds: float) -> list[str]:
+def markdown(name: str, found: Ranking) -> list[str]:
     """A section with the table, the figure and the advice."""
     shown = [key for key in found.cells if COLUMNS[key].shown]
-    lines = [f"## {name}", "", f"{WHAT[name]}; {seconds:.0f} s of processor time.", ""]
+    lines = [f"## {name}", "", f"{WHAT[name]}.", ""]
     lines += ["| method | mean rank | " + " | ".join(COLUMNS[key].title for key in shown) + " |"]
     lines += ["| --- |" + " ---: |" * (len(shown) + 1)]
     for m in found.order:
@@ -54,7 +54,7 @@ def markdown(name: str, found: Ranking, seconds: float) -> list[str]:
         for key in shown:
             one = found.cells[key]
             text = number(one.value[m])
-            cells.append(f"**{text}**" if COLUMNS[key].best and one.ranks[m] == 1 else text)
+            cells.append(f"**{text}**" if COLUMNS[key].best and one.unbeaten[m] else text)
         lines.append(f"| {found.methods[m]} | {found.overall[m]:.1f} | {' | '.join(cells)} |")
     lines += [
         "",
@@ -84,9 +84,9 @@ def main() -> None:
         began = time.process_time()
         state = (arguments.state or arguments.out) / f"trust-{name}.jsonl"
         found = lrp.rank_methods(lrp.load(name), sequences, state=state)
-        print(found, "\n", flush=True)
+        print(found, f"\n\n{name}: {time.process_time() - began:.0f} s of processor time\n", flush=True)
         found.figure().savefig(arguments.out / f"trust-{name}.png", dpi=80)
-        lines += markdown(name, found, time.process_time() - began)
+        lines += markdown(name, found)
     (arguments.out / "trust-results.md").write_text("\n".join(lines).rstrip() + "\n", "utf-8")
 
 

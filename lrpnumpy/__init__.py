@@ -46,7 +46,8 @@ from lrpnumpy.layers import (
     TwoClasses,
 )
 from lrpnumpy.methods import methods
-from lrpnumpy.model import Input, Model, Node
+from lrpnumpy.model import Model, Node
+from lrpnumpy.ports import Input
 from lrpnumpy.predict import predict, predict_all, trace
 from lrpnumpy.reconstruction import reconstruction_error
 from lrpnumpy.result import Comparison, Explanation

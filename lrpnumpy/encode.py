@@ -12,8 +12,9 @@ import numpy as np
 from lrpnumpy import tables, text
 from lrpnumpy.checks import LrpError, check_shape, numbers
 from lrpnumpy.layers import Embedding
-from lrpnumpy.model import Input, Model
+from lrpnumpy.model import Model
 from lrpnumpy.packed import Packed, Words, batch_of
+from lrpnumpy.ports import Input
 from lrpnumpy.result import PAD, Mark
 
 

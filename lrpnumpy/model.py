@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,7 +12,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, finite, names, one_of, whole
+from lrpnumpy.checks import LrpError, names, one_of
 from lrpnumpy.layers import (
     Activation,
     Bidirectional,
@@ -28,11 +27,11 @@ from lrpnumpy.layers import (
     TwoClasses,
 )
 from lrpnumpy.layers.affine import Units
-from lrpnumpy.scaling import names_of, scaler_of
+from lrpnumpy.ports import Input
+from lrpnumpy.scaling import scaler_of
 
 READOUTS = ("last", "mean", "max", "last-row", "every")
 OUTPUTS = ("linear", "softmax", "sigmoid")
-MOST_PADDED = 1_000_000  # steps
 INPUT = "x"  # name of the input
 READOUT = "readout"  # name of the node of a readout
 UNITS = ":units"  # name of the node that has the scores in the user's units; no other can have it
@@ -49,77 +48,6 @@ class Node(NamedTuple):
     name: str
     layer: Layer
     inputs: tuple[str, ...]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Input(Record):
-    """One input of a network: a series of vectors, or with steps=False one vector for each record.
-
-    `size` is the length of a vector, `features` names its numbers. With an `embedding` the input is words or token ids;
-    what is explained are their vectors. `mask_value` means padding: a step whose features all equal it is skipped.
-    `pad=(length, side, value)` fills every series up to its length with `value` (with an embedding a token id or a
-    word), before it ("pre") or after it ("post"), for a network that was trained on such input and computes with the
-    padding; `value` is what the network gets, after scaling. A longer series is cut on the same side, or on the one
-    that a fourth entry names. `scaler` says how the numbers were scaled before the network was trained, see `Model`.
-    """
-
-    size: int | None = None
-    steps: bool = True
-    features: tuple[str, ...] | None = None
-    embedding: Embedding | None = None
-    mask_value: float | None = None
-    scaler: Any = None  # a Scaler, once it is checked
-    pad: tuple[int, str, float, str] | None = None
-
-    dtype: ClassVar[np.dtype]  # that of the model
-
-    def __post_init__(self) -> None:
-        if self.embedding is not None and not isinstance(self.embedding, Embedding):
-            raise LrpError(f"Model: embedding must be an Embedding, got {type(self.embedding).__name__}.")
-        size = self.embedding.size if self.embedding is not None else self.size
-        if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
-            raise LrpError(f"Input: size must be a positive number, got {size!r}.")
-        if self.mask_value is not None and not math.isfinite(self.mask_value):
-            raise LrpError(f"Model: mask_value must be a finite number, got {self.mask_value!r}.")
-        if self.mask_value is not None and self.embedding is not None:
-            raise LrpError("Model: mask_value must be None with an embedding; use Embedding(mask=...).")
-        if not self.steps and (self.mask_value is not None or getattr(self.embedding, "mask", None) is not None):
-            raise LrpError("Input: an input without steps must have no padding, got a mask.")
-        if not self.steps and self.pad is not None:
-            raise LrpError(f"Input: pad must be None for an input without steps, got {self.pad!r}.")
-        if self.scaler is not None and self.embedding is not None:
-            raise LrpError("Model: scaler must be None with an embedding, whose vectors are the network's own.")
-        features = names(self.features or names_of(self.scaler, int(size)), "Model: features", int(size))
-        self._set(
-            size=int(size),
-            features=features,
-            mask_value=None if self.mask_value is None else float(self.mask_value),
-            pad=None if self.pad is None else _checked_pad(self.pad, self.embedding),
-            scaler=scaler_of(self.scaler, "Model: scaler", int(size), features),
-        )
-
-    @property
-    def marks(self) -> bool:
-        """Whether steps may have a mark: padding, or unknown words."""
-        words = self.embedding is not None and (self.embedding.unknown is not None or self.embedding.mask is not None)
-        return words or self.mask_value is not None or self.pad is not None
-
-    @property
-    def pad_row(self) -> Any:
-        """A step of padding, in the units of the user where the network's are others: a number or (D,)."""
-        value: Any = self.pad[2]  # type: ignore[index]
-        if self.embedding is not None:
-            return self.embedding.E[value]
-        return value if self.scaler is None else np.array(self.scaler.mean) + value * np.array(self.scaler.scale)
-
-    @property
-    def given_dtype(self) -> np.dtype:
-        """In which numbers of the user are kept: those that are still to be scaled lose no digits before."""
-        return self.dtype if self.scaler is None else np.dtype(np.float64)
-
-    def scaled(self, values: np.ndarray) -> np.ndarray:
-        """(…, D) values of the user as the network takes them."""
-        return values if self.scaler is None else self.scaler.scaled(values).astype(self.dtype)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -421,25 +349,6 @@ def _with_two_classes(layers: tuple[Layer | Node, ...], result: str, taken: Mapp
         return {"layers": (*layers, TwoClasses()), "result": None}
     name = next(one for one in map("classes{}".format, ["", *range(len(taken))]) if one not in taken)
     return {"layers": (*layers, Node(name, TwoClasses(), (result,))), "result": name}
-
-
-def _checked_pad(pad: Any, embedding: Embedding | None) -> tuple[int, str, float, str]:
-    """(length, side, value, side that is cut)."""
-    if isinstance(pad, str) or not isinstance(pad, Sequence) or len(pad) not in (3, 4):
-        raise LrpError(f"Input: pad must be (length, side, value), for example (100, 'pre', 0), got {pad!r}.")
-    length, value = whole(pad[0], "Input: length of pad", 1), pad[2]
-    if length > MOST_PADDED:  # from a file, it would fill the memory at the first input
-        raise LrpError(f"Input: length of pad must be at most {MOST_PADDED:,}, got {length}.")
-    side, cut = (
-        one_of(one, "Input: side of pad", ("pre", "post")) for one in (pad[1], pad[-1 if len(pad) == 4 else 1])
-    )
-    if embedding is None:
-        return length, side, finite(value, "Input: value of pad"), cut
-    if isinstance(value, str):
-        value = (embedding.vocabulary or ()).index(one_of(value, "Input: value of pad", embedding.vocabulary or ()))
-    if not 0 <= whole(value, "Input: value of pad") < len(embedding.E):
-        raise LrpError(f"Input: value of pad must be a token id from 0 to {len(embedding.E) - 1}, got {value!r}.")
-    return length, side, int(value), cut
 
 
 def layer_of(layer: Layer | Node) -> Layer:

@@ -14,13 +14,14 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, RelevanceWarning, one_of
 from lrpnumpy.encode import Encoded
+from lrpnumpy.ledgers import Ledger, ReferenceLedger, SpanLedger
 from lrpnumpy.methods.base import Columns, Request
 from lrpnumpy.methods.occlusion import probabilities
 from lrpnumpy.methods.propagated import TOO_LARGE, adds_up
 from lrpnumpy.methods.reference import is_sound
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Batch
-from lrpnumpy.result import Explanation, Hidden, InputPart, Ledger, ReferenceLedger, Span, SpanLedger
+from lrpnumpy.result import Explanation, Hidden, InputPart, Span
 from lrpnumpy.summary import TIMES, Summary, Sums, one_each, times
 
 LEDGERS = {  # the entries of the ledgers that have one number a record, by kind of method

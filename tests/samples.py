@@ -6,7 +6,8 @@ import networks as nets
 import numpy as np
 
 import lrpnumpy as lrp
-from lrpnumpy.result import InputPart, Ledger
+from lrpnumpy.ledgers import Ledger
+from lrpnumpy.result import InputPart
 
 WEATHER = ("precipitation", "radiation", "tmax", "tmin", "vapour pressure")
 BASIN = InputPart(

@@ -14,11 +14,12 @@ PACKAGE = "lrpnumpy"
 # From the ground up. A module imports from the floors below its own and from its own folder, nothing else.
 FLOORS = [
     {"kernels", "checks", "signature", "weights"},
-    {"scaling", "summary", "tables"},
+    {"ledgers", "scaling", "summary", "tables"},
     {"activations", "packed"},
     {"rules", "result"},
     {"layers"},
-    {"model", "text"},
+    {"ports", "text"},
+    {"model"},
     {"folding", "reconstruction"},
     {"encode", "passes"},
     {"methods", "schedule"},

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from samples import COHORTS, ONE, WEATHER, days, every_axes, explanation, forecast, images, lines, many, texts, words
 
 import lrpnumpy as lrp
-from lrpnumpy.result import ReferenceLedger
+from lrpnumpy.ledgers import ReferenceLedger
 from lrpnumpy.show import canvas, parts, plot
 
 # -- one explanation -------------------------------------------------------------------------------------------------

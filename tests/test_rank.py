@@ -334,3 +334,23 @@ def test_what_cannot_be_is_said(model, rng, changed, said):
 def test_every_column_has_a_meaning_and_a_measure():
     for column in COLUMNS.values():
         assert column.measure in rank.MEASURES and column.meaning.endswith(".")
+
+
+def test_removal_and_truth_count_alike_and_data_of_ones_own_are_named():
+    """One column of removal against three of truth: "mine" wins the first, "other" the rest."""
+    none, first, second = (np.array(rows, bool) for rows in ([[0, 0], [0, 0]], [[0, 1], [0, 0]], [[0, 0], [1, 0]]))
+
+    def cells(better, samples=9):
+        return Cells(np.array([50.0, 51.0]), np.array([40.0, 40.0]), np.array([60.0, 60.0]), better, samples)
+
+    columns = {"most": cells(first), "steps": cells(second), "values": cells(second), "features": cells(none)}
+    found = Ranking(("mine", "other"), columns, None, {})
+    np.testing.assert_allclose(found.overall, [(1 + 5 / 3) / 2, (2 + 1) / 2])
+    assert found.best == "mine"
+    other = Ranking(("mine", "other"), {**columns, "features": cells(second)}, None, {})
+    assert other.best == "other" and "By removal on these data alone: mine." in other.advice
+    assert columns["most"].unbeaten.tolist() == [True, False]
+    assert not cells(none, samples=2).unbeaten.any()
+    missing = cells(none)._replace(value=np.array([np.nan, 51.0]))
+    part = Ranking(("mine", "other"), {"most": cells(second), "steps": missing}, None, {})
+    assert part.overall.tolist() == [2, 1]  # what a method has no value in does not count

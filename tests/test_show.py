@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import lrpnumpy as lrp
-from lrpnumpy.result import Ledger
+from lrpnumpy.ledgers import Ledger
 from lrpnumpy.show import color, html, latex, plot, terminal
 
 HARD = (

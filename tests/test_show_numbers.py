@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import lrpnumpy as lrp
-from lrpnumpy.result import ReferenceLedger
+from lrpnumpy.ledgers import ReferenceLedger
 from lrpnumpy.show import html, latex, terminal
 
 NAMES = ("rain", "temp")

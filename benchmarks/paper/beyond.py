@@ -201,7 +201,7 @@ def closing_gates() -> Iterator[Piece]:
                 by_feature = lrp.explain_all(model, sequences, name, 0, unit="variable").variables
                 at = np.concatenate(right) != 0
                 mark = abs(by_feature[at][:, truth.MARK]).sum() / abs(by_feature[at]).sum()
-                cells.append(f"{100 * truth._share(steps, at):.0f} / {100 * mark:.0f}")
+                cells.append(f"{100 * truth.share(steps, at):.0f} / {100 * mark:.0f}")
             rows.append([f"{cell}, {closed}", f"{error:.2f}", *cells])
     yield Table(
         "beyond_gates",

@@ -14,8 +14,9 @@ from lrpnumpy.corpus.columns import values
 from lrpnumpy.corpus.layout import FORMAT, VERSION, layout
 from lrpnumpy.corpus.summaries import summarised
 from lrpnumpy.files.safe import Fields, parse_json
+from lrpnumpy.ledgers import Ledger, ReferenceLedger, SpanLedger
 from lrpnumpy.methods.occlusion import probabilities
-from lrpnumpy.result import Explanation, InputPart, Ledger, ReferenceLedger, SpanLedger
+from lrpnumpy.result import Explanation, InputPart
 from lrpnumpy.summary import Summary
 
 if TYPE_CHECKING:

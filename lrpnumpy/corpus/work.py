@@ -19,7 +19,8 @@ from lrpnumpy.encode import Encoded, encode
 from lrpnumpy.explain import run as explain_encoded
 from lrpnumpy.kernels import compile as kernels
 from lrpnumpy.methods.base import Request
-from lrpnumpy.model import Input, Model
+from lrpnumpy.model import Model
+from lrpnumpy.ports import Input
 from lrpnumpy.result import Mark
 from lrpnumpy.results import Explanations
 

@@ -140,7 +140,6 @@ def explainers(methods: Any, model: Model, unit: Unit, seed: int) -> list[Explai
         elif callable(method) and not isinstance(method, Rule):
             out.append(Explainer(str(name), function=method))
         else:
-            find(method)
             asked.request(model, method, "variable" if unit == "feature" else "word", None, None, dict(options))
             out.append(Explainer(str(name), method, options))
     return out
@@ -198,22 +197,23 @@ class Case:
 
     def scores(self, sequences: list[Any], which: np.ndarray) -> np.ndarray:
         """(V,) the explained score of variants; `which` says of which sequence each is one."""
-        found = predict_all(self.model, sequences)
-        if self.model.every:
-            found = np.stack([one[-1] for one in found])
-        return found[np.arange(len(which)), self.targets[which]].astype(np.float64)
+        return _last(self.model, sequences)[np.arange(len(which)), self.targets[which]]
 
     def values(self, sequences: list[Any], which: np.ndarray) -> np.ndarray:
         """(V,) what removal should change: the probability of the decision, or the score where there is none."""
-        found = predict_all(self.model, sequences)
-        if self.model.every:
-            found = np.stack([one[-1] for one in found])
-        found, every = found.astype(np.float64), np.arange(len(which))
         if self.model.output == "linear":
-            return found[every, self.targets[which]]
+            return self.scores(sequences, which)
+        found = _last(self.model, sequences)
         if self.model.outputs == 1:
             found = found * self.sign[which][:, None]
-        return probabilities(self.model.output, found)[every, self.targets[which]]  # type: ignore[index]
+        P: Any = probabilities(self.model.output, found)
+        return P[np.arange(len(which)), self.targets[which]]
+
+
+def _last(model: Model, sequences: list[Any], threads: int | None = None) -> np.ndarray:
+    """(N, C) scores; of a network that predicts at every step those at the last."""
+    found = predict_all(model, sequences, threads=threads)
+    return np.asarray([one[-1] for one in found] if model.every else found, np.float64)
 
 
 def case_of(
@@ -233,11 +233,10 @@ def case_of(
             bare if len(model.ports) == 1 else [{**s, model.main: b} for s, b in zip(sequences, bare, strict=True)]
         )
     x = [one.embedding.E[one.ids] if one.x is None else one.x for one in encoded]  # type: ignore[union-attr]
-    predict_all(model, sequences, threads=1)
+    _last(model, sequences, 1)  # the first pass takes longer than others
     began = time.process_time()
-    scores = predict_all(model, sequences, threads=1)
+    last = _last(model, sequences, 1)
     forward = time.process_time() - began
-    last = np.stack([one[-1] for one in scores]) if model.every else scores
     sign = np.ones(len(x))
     if model.outputs == 1:
         targets = np.zeros(len(x), np.int64)

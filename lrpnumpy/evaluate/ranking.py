@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -123,6 +123,11 @@ class Cells(NamedTuple):
         """(M,) one more than the number of methods that are better by more than chance; NaN without a value."""
         return np.where(np.isnan(self.value), np.nan, 1.0 + self.better.sum(axis=0))
 
+    @property
+    def unbeaten(self) -> np.ndarray:
+        """(M,) whether no method is better by more than chance; never where there are too few samples to tell."""
+        return (self.ranks == 1) & (self.samples >= FEWEST)
+
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
@@ -138,19 +143,25 @@ class Ranking:
         """The columns that make the overall rank."""
         return [name for name in self.cells if COLUMNS[name].judges]
 
+    def mean_rank(self, measures: Sequence[str]) -> np.ndarray:
+        """(M,) mean rank in the judging columns of some measures, of which each counts alike."""
+        parts = []
+        for measure in measures:
+            ranks = [self.cells[name].ranks for name in self.judging if COLUMNS[name].measure == measure]
+            if ranks:
+                parts.append(_mean(np.array(ranks)))
+        return _mean(np.array(parts or [np.ones(len(self.methods))]))
+
     @property
     def overall(self) -> np.ndarray:
-        """(M,) mean rank in the judging columns."""
-        ranks = np.array([self.cells[name].ranks for name in self.judging] or [np.ones(len(self.methods))])
-        known = ~np.isnan(ranks)
-        return np.where(known, ranks, 0).sum(axis=0) / np.maximum(1, known.sum(axis=0))
+        """(M,) mean rank in removal and ground truth."""
+        return self.mean_rank([*dict.fromkeys(COLUMNS[name].measure for name in self.judging)])
 
     @property
     def order(self) -> list[int]:
         """The methods, best first; where ranks are equal, by the mean value in the judging columns."""
-        values = np.array([self.cells[name].value for name in self.judging] or [np.zeros(len(self.methods))])
-        means = np.nan_to_num(values, nan=0).sum(axis=0) / np.maximum(1, (~np.isnan(values)).sum(axis=0))
-        return sorted(range(len(self.methods)), key=lambda m: (self.overall[m], -means[m]))
+        means = _mean(np.array([self.cells[name].value for name in self.judging] or [np.zeros(len(self.methods))]))
+        return sorted(range(len(self.methods)), key=lambda m: (np.nan_to_num(self.overall[m], nan=np.inf), -means[m]))
 
     @property
     def best(self) -> str:
@@ -227,6 +238,13 @@ class Ranking:
         return Ranking(tuple(data["methods"]), cells, agreement, data["about"])
 
 
+def _mean(rows: np.ndarray) -> np.ndarray:
+    """(M,) the mean of (K, M), without what is missing; NaN where all is."""
+    known = ~np.isnan(rows)
+    means = np.where(known, rows, 0).sum(axis=0) / np.maximum(1, known.sum(axis=0))
+    return np.where(known.any(axis=0), means, np.nan)
+
+
 def _without_nan(value: Any) -> Any:
     """NaN and infinity as null: JSON has neither."""
     if isinstance(value, dict):
@@ -244,6 +262,10 @@ def _advice(found: Ranking) -> Any:
     equal = [one for one in order[1:] if not any(found.beats(order[0], one, name) for name in found.judging)]
     same = f" Not told apart from it: {', '.join(equal)}." if equal else ""
     yield f"In general: {order[0]}, which has the best mean rank in {', '.join(judging)}.{same}"
+    on_data = found.mean_rank(["removal"])
+    if "most" in cells and on_data.min() < on_data[found.order[0]]:
+        ahead = [one for one in order if on_data[names.index(one)] == on_data.min()]
+        yield f"By removal on these data alone: {', '.join(ahead)}."
     group = [order[0], *equal]
     if "cost" in cells:
         cost = dict(zip(names, cells["cost"].value, strict=True))
@@ -256,20 +278,26 @@ def _advice(found: Ranking) -> Any:
     fine = [one for one in order if one in METHODS and METHODS[one].variables == "free"]
     if fine:
         yield f"For one value a feature: {fine[0]}."
-    on_data = [name for name in ("most", "least") if name in cells]
-    poor = [one for m, one in enumerate(names) if any(not cells[name].low[m] > 0 for name in on_data)]
-    if poor:
+    removal = [name for name in ("most", "least") if name in cells]
+    poor = [one for m, one in enumerate(names) if all(not cells[name].low[m] > 0 for name in removal)]
+    if poor and removal:
         yield f"Not for this network: {', '.join(poor)}, no better than a random order in removal."
     if "randomisation" in cells:
         deaf = [one for m, one in enumerate(names) if cells["randomisation"].low[m] > 0.5]
         if deaf:
-            yield f"Not to debug a network: {', '.join(deaf)}, nearly the same with random weights."
+            yield (
+                f"To look at twice: {', '.join(deaf)}, with a rank correlation above 0.5 to what they say of the "
+                "network with random weights."
+            )
     if "random" in names:
         m = names.index("random")
         passed = [
             COLUMNS[name].title
             for name, one in cells.items()
-            if COLUMNS[name].best and COLUMNS[name].shown and one.better[:, m].sum() < (len(names) - 1) / 2
+            if COLUMNS[name].best
+            and COLUMNS[name].shown
+            and one.samples >= FEWEST
+            and one.better[:, m].sum() < (len(names) - 1) / 2
         ]
         if passed:
             yield (

@@ -8,7 +8,6 @@ matter.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -37,7 +36,7 @@ class Task(NamedTuple):
     features: tuple[int, ...] | None = None  # the columns that decide, where not all do
 
 
-def measure(explainers: list[Explainer], seed: int, progress: Callable[[int], None] = lambda done: None) -> Values:
+def measure(explainers: list[Explainer], seed: int) -> Values:
     """For each network: the share of relevance at the steps that decide, its correlation with what is right, and the
     share at the features that decide.
     """
@@ -50,12 +49,11 @@ def measure(explainers: list[Explainer], seed: int, progress: Callable[[int], No
                 relevance = np.concatenate(one(task.model, task.sequences, 0, "step", None).each)
             except LrpError:  # it cannot explain this network: it needs a probability, or has options for another one
                 continue
-            found[0, m, n] = _share(relevance, steps != 0)
+            found[0, m, n] = share(relevance, steps != 0)
             found[1, m, n] = _pearson(relevance, steps)
             if task.features is not None and one.has_variables:
                 by_feature = one(task.model, task.sequences, 0, "feature", None).each
-                found[2, m, n] = _share(np.array(by_feature), np.isin(np.arange(task.model.inputs), task.features))
-        progress(1)
+                found[2, m, n] = share(np.array(by_feature), np.isin(np.arange(task.model.inputs), task.features))
     has_features = np.array([task.features is not None for task in every])
     unit = np.ones(len(every))
     return {
@@ -65,7 +63,7 @@ def measure(explainers: list[Explainer], seed: int, progress: Callable[[int], No
     }
 
 
-def _share(relevance: np.ndarray, right: np.ndarray) -> float:
+def share(relevance: np.ndarray, right: np.ndarray) -> float:
     """Of the magnitudes, how much lies where it should: relevance (..., K), right (K,) or of the same shape."""
     sizes = abs(relevance)
     total = sizes.sum()

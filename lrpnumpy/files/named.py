@@ -13,7 +13,8 @@ from lrpnumpy.checks import LrpError
 from lrpnumpy.files.hints import Hints
 from lrpnumpy.files.safe import MAX_TEXT, Budget, Fields, Source, open_file, parse_json, size_of
 from lrpnumpy.layers import Embedding
-from lrpnumpy.model import Input, Model
+from lrpnumpy.model import Model
+from lrpnumpy.ports import Input
 from lrpnumpy.result import PAD
 from lrpnumpy.text import FILTERS
 

@@ -20,7 +20,8 @@ import numpy as np
 from lrpnumpy.checks import LrpError, WeightFileError
 from lrpnumpy.files.safe import Fields, Shape, parse_json
 from lrpnumpy.layers import LAYERS, Embedding, Layer, Record
-from lrpnumpy.model import INPUT, READOUT, Input, Model, Node
+from lrpnumpy.model import INPUT, READOUT, Model, Node
+from lrpnumpy.ports import Input
 
 if TYPE_CHECKING:
     from lrpnumpy.files.hdf5 import Hdf5

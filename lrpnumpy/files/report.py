@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from lrpnumpy.files.safe import printable
-from lrpnumpy.model import READOUT, Input, Model
+from lrpnumpy.model import READOUT, Model
+from lrpnumpy.ports import Input
 
 
 @dataclass(frozen=True)

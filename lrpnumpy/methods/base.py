@@ -18,10 +18,10 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, non_negative
 from lrpnumpy.layers.base import Keep
+from lrpnumpy.ledgers import SpanLedger
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Batch, Packed
 from lrpnumpy.passes import Trace, forward, spread
-from lrpnumpy.result import SpanLedger
 from lrpnumpy.rules import Rule
 
 Unit = Literal["word", "variable"] | None

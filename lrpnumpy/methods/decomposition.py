@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lrpnumpy.ledgers import SpanLedger
 from lrpnumpy.methods.base import Columns, Method, Other, Question
 from lrpnumpy.packed import Part, groups
 from lrpnumpy.passes import Trace
 from lrpnumpy.passes import decompose as decompose_parts
-from lrpnumpy.result import SpanLedger
 
 MOST = 1 << 24  # numbers in an array with every step of every variant, unless a single variant has more
 

@@ -15,8 +15,9 @@ import numpy as np
 from lrpnumpy.checks import LrpError, check_shape, numbers
 from lrpnumpy.encode import Encoded, as_array, encode_all, encode_port
 from lrpnumpy.methods.base import Columns, Method, Options, Question, option
-from lrpnumpy.model import Input, Model
+from lrpnumpy.model import Model
 from lrpnumpy.packed import Packed
+from lrpnumpy.ports import Input
 
 GAP = 1e-3  # of max(|f(x)|, |f(reference)|): how much relevances may miss f(x) - f(reference) by rounding
 KNOWN = ("zero", "mean", "unknown", "padding")  # references with a name; any other word stands for itself

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from lrpnumpy.result import Comparison, Explanation, Ledger, ReferenceLedger
+from lrpnumpy.ledgers import Ledger, ReferenceLedger
+from lrpnumpy.result import Comparison, Explanation
 from lrpnumpy.show import svg
 from lrpnumpy.show.color import BLUE, RED, scaled
 from lrpnumpy.show.parts import condensed

@@ -67,7 +67,7 @@ def text(found: Ranking) -> str:
     rows = [["method", "mean rank", *(COLUMNS[name].title for name in names)]]
     for m in found.order:
         cells = [found.cells[name] for name in names]
-        marks = ["*" if COLUMNS[n].best and c.ranks[m] == 1 else "" for n, c in zip(names, cells, strict=True)]
+        marks = ["*" if COLUMNS[n].best and c.unbeaten[m] else "" for n, c in zip(names, cells, strict=True)]
         values = [f"{mark}{number(c.value[m])} {_half(c, m)}".rstrip() for mark, c in zip(marks, cells, strict=True)]
         rows.append([found.methods[m], f"{found.overall[m]:.1f}", *values])
     lines = [_heading(found)]
@@ -115,7 +115,7 @@ def figure(found: Ranking) -> Picture:
     for axis, name in zip(axes, names, strict=False):
         column, cells = COLUMNS[name], found.cells[name]
         for y, m in enumerate(order):
-            best = column.best is not None and cells.ranks[m] == 1
+            best = column.best is not None and cells.unbeaten[m]
             color = "#2a9d8f" if best else "#6c757d"
             axis.plot([cells.low[m], cells.high[m]], [y, y], color=color, lw=1.6)
             axis.plot(cells.value[m], y, "o", color=color, ms=4)
@@ -175,7 +175,7 @@ def _table(found: Ranking, names: Sequence[str]) -> str:
         cells = []
         for name in names:
             one = found.cells[name]
-            first = ' class="first"' if COLUMNS[name].best and one.ranks[m] == 1 else ""
+            first = ' class="first"' if COLUMNS[name].best and one.unbeaten[m] else ""
             ends = "" if np.isnan(one.low[m]) else f" <small>{number(one.low[m])} to {number(one.high[m])}</small>"
             cells.append(f"<td{first}>{escape(number(one.value[m]))}{ends}</td>")
         rows.append(f"<tr><td>{escape(found.methods[m])}</td><td>{found.overall[m]:.1f}</td>{''.join(cells)}</tr>")

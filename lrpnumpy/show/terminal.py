@@ -12,7 +12,8 @@ from typing import Any, Literal, TextIO
 
 import numpy as np
 
-from lrpnumpy.result import UNKNOWN, Comparison, Explanation, Mark, SpanLedger
+from lrpnumpy.ledgers import SpanLedger
+from lrpnumpy.result import UNKNOWN, Comparison, Explanation, Mark
 from lrpnumpy.show.color import RGB, ink, rgb, scaled
 from lrpnumpy.show.numbers import HIGH, LOW, map_of, signed, sparks
 from lrpnumpy.show.parts import condensed, shown

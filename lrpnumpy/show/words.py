@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
 from lrpnumpy.checks import LrpError
-from lrpnumpy.result import Comparison, Explanation, Ledger, ReferenceLedger
+from lrpnumpy.ledgers import Ledger, ReferenceLedger
+from lrpnumpy.result import Comparison, Explanation
 from lrpnumpy.show.canvas import FONT, axes_for, figure_of, line_color, new_picture, unit_label
 from lrpnumpy.show.color import ink, rgb, scaled
 from lrpnumpy.show.html import LEDGER_COLORS

@@ -19,7 +19,8 @@ from lrpnumpy.files.torch import saved as torchsave
 from lrpnumpy.files.torch import yamls
 from lrpnumpy.files.torch.layers import gru, lstm
 from lrpnumpy.layers import Concat, Dense, Layer, Repeat
-from lrpnumpy.model import Input, Model, Node
+from lrpnumpy.model import Model, Node
+from lrpnumpy.ports import Input
 from lrpnumpy.scaling import Scaler
 
 CONFIG, SCALER, BASINS = "config.yml", "train_data/train_data_scaler.yml", "train_data/id_to_int.yml"
