@@ -129,9 +129,11 @@ def softmax_of(z):
     return e / e.sum()
 
 
+@pytest.mark.parametrize("ahead", [0.0, 20.0, 40.0])  # of one term: its weight is nearly 1, or 1 to all digits
 @pytest.mark.parametrize("far", [1.0, 30.0])
-def test_deeplift_of_a_softmax_adds_up(far):
-    z, z0, R = RNG.normal(size=(3, 5)) * far
+def test_deeplift_of_a_softmax_adds_up(far, ahead):
+    z, z0, R = np.random.default_rng(5).normal(size=(3, 5)) * far
+    z[2] += ahead
     y, y0 = softmax_of(z), softmax_of(z0)
     notes = Notes()
     notes.softmax(R, z0, y0, np.sum)

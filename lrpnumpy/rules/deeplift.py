@@ -90,11 +90,17 @@ class DeepLIFT(Propagation):
         mean = np.where(size == 0, size.dtype.type(1), -np.expm1(-size) / np.where(size == 0, size.dtype.type(1), size))
         u_r = np.where(d > 0, y, y0 / ratio) * mean
         u_r0 = np.where(d > 0, y * ratio, y0) * mean
-        return half * (u_r * (R - total(R * y0)) + u_r0 * (R - total(R * y)))
+        return half * (u_r * _centred(R, y0, total) + u_r0 * _centred(R, y, total))
 
     def winning(self, x: np.ndarray) -> np.ndarray:
         """The fraction of the line from the reference on which each candidate is the largest."""
         return fractions(x, self.against(x))
+
+
+def _centred(R: np.ndarray, y: np.ndarray, total: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """R - sum R y. Where one y is nearly 1 the first difference is mostly rounding; the second finds what is left."""
+    R = R - total(R * y)
+    return R - total(R * y)
 
 
 def _share_of_log_sum(z: np.ndarray, y: np.ndarray) -> np.ndarray:
