@@ -139,7 +139,9 @@ def test_deeplift_of_a_softmax_adds_up(far, ahead):
     notes.softmax(R, z0, y0, np.sum)
     found = DeepLIFT(notes).softmax(R, z, y, lambda terms: terms.sum())
     terms = found * (z - z0)
-    close(terms.sum(), R @ (y - y0), 1e-12, np.abs(terms).sum())
+    close(
+        terms.sum(), R @ (y - y0), 1e-12, np.abs(terms).sum() + 0.01 * np.abs(R).max()
+    )  # the difference is rounded, too
 
 
 # ---- integrated gradients ----
