@@ -99,7 +99,10 @@ def condensed(e: Explanation) -> Explanation:
 def by_variable(e: Explanation, what: str) -> Explanation:
     """The explanation itself, if every input has one relevance for each variable; words beside numbers need none."""
     if any(part.variables is None and not _are_words(e, part) for part in e.inputs.values()):
-        raise LrpError(f"{what} must get an explanation with relevance per variable; use unit='variable'.")
+        raise LrpError(
+            f"{what} must get an explanation with relevance per variable; use unit='variable', and of several inputs "
+            "the whole explanation in place of of_input(...)."
+        )
     return e
 
 
