@@ -71,7 +71,7 @@ def of_onnx(path):
     except ImportError:
         return []
     model = onnx.load(path, load_external_data=False)
-    version = f"{model.producer_name} {model.producer_version}".split("+")[0].strip() or "onnx"
+    version = f"{model.producer_name} {model.producer_version}".split("+")[0].removesuffix("None").strip() or "onnx"
     kinds = {node.op_type for node in model.graph.node}
     return [Note(("ONNX", kind, version, f"opset {model.opset_import[0].version}")) for kind in kinds]
 
@@ -154,7 +154,7 @@ def write(notes):
     """Add notes to the page."""
     rows, _ = parse(PAGE.read_text()) if PAGE.exists() else ({}, {})
     for framework, layer, version, way in {*notes, *of_fixtures()}:
-        versions, ways, since = rows.get((framework, layer), (set(), set(), lrp.__version__))
+        versions, ways, since = rows.get((framework, layer), (set(), set(), lrp.__version__.split(".dev")[0]))
         rows[framework, layer] = versions | {version}, ways | {way}, since
     PAGE.write_text(page(rows))
 

@@ -56,7 +56,7 @@ def test_scores_and_explanations(written, kind):
         close(lrp.predict(model, x), row["scores"], tol=1e-5)
         for method in ("lrp-all", "gradient-x-input"):
             got, want = (lrp.explain(m, x, method=method, target=0) for m in (model, same))
-            np.testing.assert_array_equal(got.relevance, want.relevance, err_msg=f"{kind} {name}")
+            close(got.relevance, want.relevance, tol=1e-6)  # the first calls run before kernels are compiled
 
 
 @pytest.mark.parametrize("kind", ["keras3", "tf_keras"])
