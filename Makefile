@@ -1,4 +1,4 @@
-# Everything that a checkout needs, from Python 3.10 or newer and make. `make help` lists the targets.
+# Everything that a checkout needs, from Python 3.11 or newer and make. `make help` lists the targets.
 
 PYTHON ?= python3
 VENV := .venv
@@ -48,8 +48,8 @@ clean:  ## remove everything that was made here, virtual environments and compil
 
 # A virtual environment is made once, and installed into again only when what it depends on has changed.
 $(VENV)/bin/python $(INTEROP)/bin/python:
-	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 10))" \
-	    || { echo "lrpnumpy needs Python 3.10 or newer; name one with: make PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" \
+	    || { echo "lrpnumpy needs Python 3.11 or newer; name one with: make PYTHON=python3.12"; exit 1; }
 	@$(PYTHON) -c "import venv, ensurepip" 2>/dev/null \
 	    || { echo "$(PYTHON) cannot make virtual environments; on Debian and Ubuntu: apt install python3-venv"; exit 1; }
 	$(PYTHON) -m venv $(@D)/..
@@ -59,8 +59,8 @@ $(VENV)/.installed: setup.cfg pyproject.toml | $(VENV)/bin/python
 	$(VENV)/bin/python -m pip install --quiet --no-compile --editable .
 	@touch $@
 
-$(VENV)/.installed-test: setup.cfg pyproject.toml | $(VENV)/bin/python
-	$(VENV)/bin/python -m pip install --quiet --no-compile --editable '.[test]'
+$(VENV)/.installed-%: setup.cfg pyproject.toml | $(VENV)/bin/python
+	$(VENV)/bin/python -m pip install --quiet --no-compile --editable '.[$*]'
 	@touch $@ $(VENV)/.installed
 
 $(INTEROP)/.installed-interop: setup.cfg pyproject.toml | $(INTEROP)/bin/python

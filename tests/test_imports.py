@@ -29,7 +29,10 @@ FLOORS = [
     {"corpus", "windows"},
     {"evaluate"},
     {"show"},
+    {"page"},
+    {"serve"},
     {"__init__"},
+    {"commands"},
     {"__main__"},
 ]
 FLOOR = {name: k for k, names in enumerate(FLOORS) for name in names}

@@ -130,10 +130,11 @@ class Network:
         while not key.strip(".") or key in self.sizes:
             key = f"{key}_"
         shape = [n for axis, n in zip(axes, dims, strict=True) if axis == "F"]
-        if any(isinstance(n, Dim) for n in shape):
+        known = [n for n in shape if not isinstance(n, Dim)]
+        if known != shape:
             self.where = name[:80]
             self.refuse("must have a known number of features; export the model with it")
-        index = np.arange(product(shape)).reshape(shape)
+        index = np.arange(product(known)).reshape(known)
         steps = dims[axes.index("T")] if "T" in axes else 1
         if key != base or key != name:
             self.notes[f"the input {name[:80]!r} is called {key[:80]!r}"] = None

@@ -1,0 +1,5 @@
+"""The commands of the program `lrpnumpy`, a module each; their order here is that of the help text."""
+
+from lrpnumpy.commands import corpus, evaluate, explain, files, tools
+
+COMMANDS = (explain, corpus, evaluate, files, tools)

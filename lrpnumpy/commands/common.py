@@ -1,0 +1,99 @@
+"""What several commands share: model, method and their options, hints about a weight file, writing a text."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import lrpnumpy as lrp
+from lrpnumpy.files import hints
+from lrpnumpy.methods import METHODS, all_options
+
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+DEFAULT_MODEL = "sentiment"
+
+
+def command(commands: Commands, name: str, run: Callable[[argparse.Namespace], None]) -> argparse.ArgumentParser:
+    """A new command, described by the docstring of what it runs."""
+    sub = commands.add_parser(name, help=run.__doc__, description=run.__doc__)
+    sub.set_defaults(run=run)
+    return sub
+
+
+def add_method(command: argparse.ArgumentParser) -> None:
+    """Which model, which method, and the options that methods have."""
+    command.add_argument(
+        "--model", default=DEFAULT_MODEL, help="a weight file, or the name of a shipped model (default: %(default)s)"
+    )
+    command.add_argument(
+        "--method",
+        default="lrp-all",
+        choices=METHODS,
+        metavar="METHOD",
+        help="see `lrpnumpy methods` (default: %(default)s)",
+    )
+    command.add_argument(
+        "--target", help="class to explain, by number or name; 'all' for every class (default: the predicted one)"
+    )
+    command.add_argument("--versus", help="explain why the target rather than this class")
+    for name, (one, having) in _flags().items():
+        flag = one.metadata["flag"]
+        kind: dict[str, Any] = {"choices": flag} if isinstance(flag, tuple) else {"type": flag}
+        text = f"{one.metadata['text']} (default: {one.default}; of {having})"
+        command.add_argument(f"--{name.replace('_', '-')}", help=text.replace("%", "%%"), **kind)
+
+
+def method_options(options: argparse.Namespace) -> dict[str, Any]:
+    """The options of methods that were given."""
+    return {name: value for name in _flags() if (value := getattr(options, name)) is not None}
+
+
+def _flags() -> dict[str, tuple[Any, str]]:
+    """Every option that some method takes from the command line, and which methods that are."""
+    return {
+        name: (one, ", ".join(having))
+        for name, (one, having) in all_options().items()
+        if one.metadata["flag"] is not None
+    }
+
+
+def class_of(text: str | None) -> int | str | None:
+    """A class as typed: a number is an index, anything else a name."""
+    return int(text) if text is not None and text.lstrip("-").isdigit() else text
+
+
+def add_hints(command: argparse.ArgumentParser) -> None:
+    """What a weight file may not say by itself."""
+    group = command.add_argument_group("what the weight file does not say")
+    for name, one in hints.known().items():
+        flag = one.metadata["flag"]
+        if flag is None:
+            continue
+        kind: dict[str, Any] = {"type": flag, "metavar": one.metadata["metavar"]}
+        if isinstance(flag, tuple):
+            kind = {"choices": flag}
+        elif flag is True:
+            kind = {"action": "store_const", "const": True}
+        group.add_argument(f"--{name}", help=one.metadata["text"].replace("%", "%%"), **kind)
+
+
+def hints_of(options: argparse.Namespace) -> dict[str, Any]:
+    """What was said about the weight file."""
+    return {name: value for name in hints.known() if (value := getattr(options, name, None)) is not None}
+
+
+def write(path: str, text: str) -> None:
+    """A text into a file, or to standard output where the path is -."""
+    if path == "-":
+        print(text)
+        return
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise lrp.LrpError(f"{path} must be a file that can be written, got: {error.strerror}.") from None
+    print(f"wrote {path}", file=sys.stderr)

@@ -1,0 +1,113 @@
+"""Command `corpus`: every sequence of a file."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+import lrpnumpy as lrp
+from lrpnumpy.commands.common import add_hints, add_method, class_of, command, hints_of, method_options
+
+if TYPE_CHECKING:
+    from lrpnumpy.commands.common import Commands
+
+
+def run_corpus(options: argparse.Namespace) -> None:
+    """Explain every sequence of a file, however large, into one HDF5 file; an interrupted run can be resumed."""
+    from lrpnumpy.corpus.export import check_export
+
+    for path in options.export:  # before the work, not after it
+        check_export(path, options.overwrite)
+    client = None
+    if options.scheduler:
+        try:
+            from distributed import Client
+        except ImportError:
+            raise lrp.LrpError("--scheduler needs Dask, which is missing; try `pip install lrpnumpy[dask]`.") from None
+        client = Client(options.scheduler)
+    names = (
+        "method",
+        "unit",
+        "step",
+        "format",
+        "field",
+        "columns",
+        "resume",
+        "strict",
+        "longest",
+        "max_line",
+        "threads",
+    )
+    run = lrp.explain_corpus(
+        lrp.load(options.model, **hints_of(options)),
+        options.source,
+        options.out,
+        target=class_of(options.target),
+        versus=class_of(options.versus),
+        client=client,
+        progress=False if options.quiet else None,
+        **{name: getattr(options, name) for name in names},
+        **method_options(options),
+    )
+    print(f"{run.path}: {run.explained:,} of {run.records:,} records explained", file=sys.stderr)
+    if run.rejected:
+        print(f"{run.rejected_path}: why {run.rejected:,} were rejected", file=sys.stderr)
+    for path in options.export:
+        with run.open() as found:
+            found.export(path, overwrite=options.overwrite)
+        print(f"wrote {path}", file=sys.stderr)
+    if options.summary is not None:
+        with run.open() as found:
+            print(found.summary(options.summary or None))
+
+
+def add(commands: Commands) -> None:
+    """Add it to the program, with its options."""
+    corpus = command(commands, "corpus", run_corpus)
+    corpus.add_argument("source", help=".txt or .jsonl (also .gz), .h5, .npz; - for lines of standard input")
+    corpus.add_argument("out", help="HDF5 file to be made, see docs/corpora.md")
+    add_method(corpus)
+    corpus.add_argument(
+        "--unit",
+        default="word",
+        choices=("word", "variable"),
+        help="one value a word, or also one a variable (default: %(default)s)",
+    )
+    corpus.add_argument(
+        "--step", type=int, help="which prediction, where the model predicts at every step (default: the last)"
+    )
+    corpus.add_argument(
+        "--format", choices=("text", "jsonl", "hdf5", "npz"), help="of the source, where its name does not say"
+    )
+    corpus.add_argument("--field", help="field of JSON objects, or array of values in a file of arrays")
+    corpus.add_argument(
+        "--column", dest="columns", action="append", metavar="NAME", help="field or array to store beside the results"
+    )
+    corpus.add_argument(
+        "--summary",
+        nargs="?",
+        const="",
+        metavar="BY",
+        help="print mean relevance by feature; of each class or column BY",
+    )
+    corpus.add_argument("--resume", action="store_true", help="go on with an interrupted run, or begin one")
+    corpus.add_argument("--strict", action="store_true", help="stop at the first record that cannot be explained")
+    corpus.add_argument(
+        "--longest", type=int, default=10_000, metavar="STEPS", help="reject longer sequences (default: %(default)s)"
+    )
+    corpus.add_argument(
+        "--max-line", type=int, default=1 << 20, metavar="BYTES", help="reject longer lines (default: %(default)s)"
+    )
+    corpus.add_argument("--threads", type=int, help="default: all cores")
+    corpus.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster that is to do the work")
+    corpus.add_argument(
+        "--export",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="also write .csv, .jsonl or .parquet; may be repeated",
+    )
+    corpus.add_argument("--overwrite", action="store_true", help="replace files of --export that exist")
+    corpus.add_argument("--quiet", action="store_true", help="show no progress")
+    add_hints(corpus)

@@ -1,0 +1,86 @@
+"""Command `evaluate`: which methods deserve trust."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import lrpnumpy as lrp
+from lrpnumpy.commands.common import add_hints, class_of, command, hints_of, write
+
+if TYPE_CHECKING:
+    from lrpnumpy.commands.common import Commands
+
+
+def run_evaluate(options: argparse.Namespace) -> None:
+    """Which methods deserve trust on a network and its data."""
+    model = lrp.load(options.model, **hints_of(options))
+    data, labels = _labelled(model, options)
+    found = lrp.rank_methods(
+        model,
+        data,
+        options.methods,
+        labels,
+        **{name: getattr(options, name) for name in ("measures", "remove", "unit", "seed", "state")},
+        progress=False if options.quiet else None,
+    )
+    print(found)
+    if options.json:
+        write(options.json, found.to_json(indent=1))
+    if options.html:
+        write(options.html, found.to_html())
+    if options.figure:
+        found.figure().savefig(options.figure)
+        print(f"wrote {options.figure}", file=sys.stderr)
+
+
+def _labelled(model: lrp.Model, options: argparse.Namespace) -> tuple[list[Any], list[Any] | None]:
+    """The sequences of a file, and their classes where they were given."""
+    from lrpnumpy.corpus import lines, sources
+
+    source = sources.open_source(options.data, options.format, options.field, 10_000, 1 << 20)
+    several, data, labels = len(model.ports) > 1, [], None
+    records = list(islice(source.records(), options.most))
+    for number, record in enumerate(records, 1):
+        try:
+            data.append(sources.sequence(source.kind, source.field, record, several))
+        except lrp.LrpError as error:
+            raise lrp.LrpError(f"{options.data}, record {number}: {error}.") from None
+    if options.label:
+        if source.kind != "jsonl":
+            raise lrp.LrpError(f"--label must have JSON lines as data, got {options.data}; use --labels FILE.")
+        labels = [lines.member(record, options.label) for record in records]
+    elif options.labels:
+        labels = [class_of(line) for line in Path(options.labels).read_text("utf-8").split()][: len(data)]
+    return data, labels
+
+
+def _listed(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")]
+
+
+def add(commands: Commands) -> None:
+    """Add it to the program, with its options."""
+    evaluate = command(commands, "evaluate", run_evaluate)
+    evaluate.add_argument("model", help="a weight file, or the name of a shipped model")
+    evaluate.add_argument("data", help=".txt or .jsonl (also .gz), .h5, .npz, as for corpus")
+    evaluate.add_argument("--methods", metavar="A,B,…", type=_listed, help="default: all, and random numbers")
+    evaluate.add_argument("--measures", metavar="A,B,…", type=_listed, help="default: all; see docs/trust.md")
+    evaluate.add_argument("--labels", metavar="FILE", help="true classes to explain, one a line")
+    evaluate.add_argument("--label", metavar="FIELD", help="field of JSON objects that holds the true class")
+    evaluate.add_argument(
+        "--remove", default="zero", help="zero, mean, omit, or a word that stands for nothing (default: %(default)s)"
+    )
+    evaluate.add_argument("--unit", default="step", choices=("step", "feature"), help="default: %(default)s")
+    evaluate.add_argument("--format", choices=("text", "jsonl", "hdf5", "npz"), help="of the data")
+    evaluate.add_argument("--field", help="field of JSON objects, or array of values in a file of arrays")
+    evaluate.add_argument("--most", type=int, metavar="N", help="take the first N records only")
+    evaluate.add_argument("--seed", type=int, default=0)
+    evaluate.add_argument("--state", metavar="FILE", help="keeps finished parts: an interrupted run goes on from there")
+    evaluate.add_argument("--quiet", action="store_true", help="show no progress")
+    for kind in ("html", "json", "figure"):
+        evaluate.add_argument(f"--{kind}", metavar="FILE", help=f"also write {kind}")
+    add_hints(evaluate)

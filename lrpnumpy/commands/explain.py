@@ -1,0 +1,106 @@
+"""Command `explain`: one sentence or one series."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import lrpnumpy as lrp
+from lrpnumpy.commands.common import add_hints, add_method, class_of, command, hints_of, method_options, write
+
+if TYPE_CHECKING:
+    from lrpnumpy.commands.common import Commands
+
+
+def run_explain(options: argparse.Namespace) -> None:
+    """Explain one sentence, or one series of numbers from a file."""
+    from lrpnumpy.kernels import compile as kernels
+    from lrpnumpy.show import html, terminal
+
+    if kernels.mode == "background":
+        kernels.mode = "small"  # one sentence: by the time a kernel is compiled the program is over
+    model = lrp.load(options.model, **hints_of(options))
+    x = _input(options)
+    common = {"target": class_of(options.target), "versus": class_of(options.versus), **method_options(options)}
+    stream = sys.stdout
+    found: Any
+    if options.all_methods:
+        found = lrp.compare(model, x, **common)
+        print(terminal.render_comparison(found, options.color, stream))
+    else:
+        found = lrp.explain(model, x, options.method, **common)
+        print(terminal.render(found, options.color, stream))
+    every = list(found) if options.all_methods else [found]
+    if options.html:
+        write(options.html, html.page(found))
+    if options.json:
+        texts = [e.to_json(indent=1) for e in every]
+        write(options.json, texts[0] if len(texts) == 1 else "[" + ",\n".join(texts) + "]")
+    if options.csv:
+        _write_csv(options.csv, every)
+
+
+def _input(options: argparse.Namespace) -> Any:
+    """What is to be explained: the sentence, the numbers of a .npy or .csv file, the inputs of a .npz or .json file."""
+    if (options.text is None) == (options.input is None):
+        raise lrp.LrpError(
+            "explain must get either a sentence or --input FILE, got "
+            + ("neither." if options.text is None else "both.")
+        )
+    if options.input is None:
+        return options.text
+    path = Path(options.input)
+    try:
+        if path.suffix == ".npy":
+            return np.load(path, allow_pickle=False)
+        if path.suffix == ".npz":
+            with np.load(path, allow_pickle=False) as arrays:
+                return {name: one.tolist() if one.dtype.kind == "U" else one for name, one in arrays.items()}
+        if path.suffix == ".json":
+            return json.loads(path.read_text("utf-8"))
+        return np.loadtxt(path, delimiter=",", ndmin=2)
+    except (OSError, ValueError, TypeError, zipfile.BadZipFile) as error:
+        raise lrp.LrpError(
+            "--input must be a .npy file or a .csv file of numbers, one step a line, or of several inputs a .npz or "
+            f".json file, got {path}: {error}."
+        ) from None
+
+
+def _write_csv(path: str, every: list[lrp.Explanation]) -> None:
+    """One row a method, class, input and step."""
+    from io import StringIO
+
+    from lrpnumpy.corpus.export import write_csv
+
+    out = StringIO()
+    write_csv([(e.method, e) for e in every], "method", out, variables=False)
+    write(path, out.getvalue().rstrip("\n") if path == "-" else out.getvalue())
+
+
+def add(commands: Commands) -> None:
+    """Add it to the program, with its options."""
+    explain = command(commands, "explain", run_explain)
+    explain.add_argument("text", nargs="?", help="the sentence")
+    explain.add_argument(
+        "--input",
+        metavar="FILE",
+        help="a (T, D) array instead: .npy, or .csv with one step a line; several inputs by name: .npz, .json",
+    )
+    add_method(explain)
+    explain.add_argument("--all-methods", action="store_true", help="every method, side by side")
+    explain.add_argument(
+        "--color", default="auto", choices=("auto", "never", "256", "truecolor"), help="default: what the terminal can"
+    )
+    for kind in ("html", "json", "csv"):
+        explain.add_argument(
+            f"--{kind}",
+            metavar="FILE",
+            help=f"also write {kind.upper()}" + ("" if kind == "html" else " (- for standard output)"),
+        )
+    add_hints(explain)

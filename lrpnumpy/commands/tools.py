@@ -1,0 +1,36 @@
+"""Commands `methods` and `compile`: the table of methods, and all kernels compiled ahead."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+import lrpnumpy as lrp
+from lrpnumpy.commands.common import command
+
+if TYPE_CHECKING:
+    from lrpnumpy.commands.common import Commands
+
+
+def run_methods(options: argparse.Namespace) -> None:
+    """Print the table of methods."""
+    heads = ("method", "cost", "per variable", "adds up to", "reference", "relevance")
+    rows = [(m.name, m.cost, m.variables, m.conserves, m.reference, m.description) for m in lrp.methods()]
+    sizes = [max(len(row[k]) for row in [heads, *rows]) for k in range(len(heads))]
+    for row in [heads, *rows]:
+        print("  ".join(cell.ljust(size) for cell, size in zip(row, sizes, strict=True)).rstrip())
+
+
+def run_compile(options: argparse.Namespace) -> None:
+    """Compile every kernel now and keep it on disk, for images and CI."""
+    from lrpnumpy.kernels.compile import compile_all
+
+    for name, seconds in compile_all(options.dtype):
+        print(f"{name:<40} {seconds:6.2f} s", flush=True)
+
+
+def add(commands: Commands) -> None:
+    """Add them to the program, with their options."""
+    command(commands, "methods", run_methods)
+    compile_ = command(commands, "compile", run_compile)
+    compile_.add_argument("--dtype", choices=("float32", "float64"), help="default: both")
