@@ -4,7 +4,8 @@
     out.h5.parts/00000000.npz    the first chunk; it has this name once it is whole and safely on disk
     out.h5.parts/lock            held while a process works here
 
-A file gets its name only after its bytes have been written and synchronised, so that whatever kills the
+Temporary files have names that nobody can guess and are made anew, and neither they nor the lock follow a link that
+somebody else has put there. A file gets its name only after its bytes have been written and synchronised, so that whatever kills the
 process, each chunk is either there or not. An HDF5 file that is open when its process dies may be lost: so
 the output file is made at the end, beside the parts, and takes its name when it is complete.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import secrets
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -30,15 +32,19 @@ except ImportError:  # Windows has none: two runs into one file are not noticed 
     fcntl = None  # type: ignore[assignment]
 
 
+_BINARY, _NO_LINK = getattr(os, "O_BINARY", 0), getattr(os, "O_NOFOLLOW", 0)  # of Windows, and of all others
+NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY | _NO_LINK
+
+
 @contextmanager
 def written(path: Path, folder: Path | None = None) -> Iterator[BinaryIO]:
     """A file that appears under its name when it is whole and safely on disk, or not at all.
 
     Until then it is in `folder`, or beside its place.
     """
-    part = (folder or path.parent) / f".{path.name}.{os.getpid()}.tmp"
+    part = (folder or path.parent) / f".{path.name}.{secrets.token_hex(16)}.tmp"
     try:
-        with part.open("wb") as file:
+        with os.fdopen(os.open(part, NEW, 0o666), "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -82,6 +88,8 @@ class Parts:
         """Begin a run, or go on with the same one; `count` is how many chunks are there."""
         try:
             self.folder.mkdir(exist_ok=True)
+            if self.folder.is_symlink():
+                raise LrpError(f"{self.folder} must be a folder of its own, got a link; remove it.")
             self._take_lock()
             if self.exists():
                 same(self.folder, json.loads((self.folder / "run.json").read_text("utf-8")), run)
@@ -101,7 +109,7 @@ class Parts:
             self.count += 1
 
     def _take_lock(self) -> None:
-        self._lock = (self.folder / "lock").open("wb")
+        self._lock = os.fdopen(os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | _NO_LINK, 0o666), "wb")
         if fcntl:
             try:
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

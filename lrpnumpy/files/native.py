@@ -338,7 +338,7 @@ def _write(
     import h5py
 
     target = check_free(path, overwrite)
-    part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    part = target.with_name(f".{target.name}.{secrets.token_hex(16)}.part")
     try:
         # v110: small groups take little room, and a checksum guards all that is not data
         with h5py.File(part, "x", libver=("v110", "v110")) as file:
