@@ -305,3 +305,10 @@ def compile_what_cannot_be():
 
 def test_a_kernel_that_cannot_be_compiled_holds_up_no_other(tmp_path):
     ended(start(compile_what_cannot_be, tmp_path))
+
+
+def test_threads_that_explain_while_kernels_are_compiled_and_a_process_forks_get_what_is_right():
+    """Five seconds of `python -m tests.attacks.threads`."""
+    command = [sys.executable, "-m", "tests.attacks.threads", "--seconds", "5", "--threads", "8"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0 and not done.stderr, done.stdout + done.stderr
