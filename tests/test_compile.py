@@ -25,15 +25,19 @@ ROOT = Path(__file__).parents[1]
 METHOD = {"method": "gradient", "target": 0}  # needs few kernels
 
 
-def start(function, cache, *arguments):
-    """Run a function of this file in a new process, in the mode that users have."""
+def start(function, cache, *arguments, mode="background"):
+    """Run a function of this file in a new process, by default in the mode that users have."""
     ours = ("LRPNUMPY_COMPILE", "NUMBA_DISABLE_JIT", "NUMBA_CACHE_DIR")
     environment = {name: value for name, value in os.environ.items() if name not in ours}
     code = f"import test_compile, sys; test_compile.{function.__name__}(*sys.argv[1:])"
     return subprocess.Popen(
         [sys.executable, "-c", code, *map(str, arguments)],
         env=environment
-        | {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])},
+        | {
+            "LRPNUMPY_COMPILE": mode,
+            "NUMBA_CACHE_DIR": str(cache),
+            "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]),
+        },
         stderr=subprocess.PIPE,
         text=True,
     )
@@ -312,3 +316,31 @@ def test_threads_that_explain_while_kernels_are_compiled_and_a_process_forks_get
     command = [sys.executable, "-m", "tests.attacks.threads", "--seconds", "5", "--threads", "8"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0 and not done.stderr, done.stdout + done.stderr
+
+
+def bits_of_everything(path):
+    """Relevance of several batches by every way to ask for it, compiled from the first call on."""
+    rng = np.random.default_rng(0)
+    model = lrp.Model([nets.two_way(rng, 3, 20), nets.dense(rng, 20 * 2, 2)]).astype("float32")
+    few = [rng.normal(size=(T, 3)).astype("float32") for T in rng.integers(1, 30, 24)]
+    for method in ("lrp-all", "lrp-half", "gradient", "deeplift"):
+        want = joined(lrp.explain_all(model, few, method, 0, threads=1))
+        for threads in (1, 2, 8):
+            assert joined(lrp.explain_all(model, few, method, 0, threads=threads)).tobytes() == want.tobytes()
+        one_by_one = np.concatenate([lrp.explain(model, x, method, 0).relevance for x in few])
+        if method.startswith(
+            "lrp"
+        ):  # what BLAS rounds in the scores, which LRP sends back, depends on how many they are
+            assert abs(one_by_one - want).max() <= 1e-6 * abs(want).max()
+        else:
+            assert one_by_one.tobytes() == want.tobytes()
+        with Path(path).open("ab") as file:
+            file.write(want.tobytes() + one_by_one.tobytes())
+
+
+@pytest.mark.compiled
+def test_who_waits_for_the_compiler_gets_the_same_bits_always(tmp_path):
+    cache = os.environ.get("NUMBA_CACHE_DIR", "")
+    bits_of_everything(tmp_path / "here")
+    ended(start(bits_of_everything, cache, tmp_path / "there", mode="wait"))
+    assert (tmp_path / "here").read_bytes() == (tmp_path / "there").read_bytes()

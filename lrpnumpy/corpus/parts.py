@@ -4,10 +4,12 @@
     out.h5.parts/00000000.npz    the first chunk; it has this name once it is whole and safely on disk
     out.h5.parts/lock            held while a process works here
 
-Temporary files have names that nobody can guess and are made anew, and neither they nor the lock follow a link that
-somebody else has put there. A file gets its name only after its bytes have been written and synchronised, so that whatever kills the
+A file gets its name only after its bytes have been written and synchronised, so that whatever kills the
 process, each chunk is either there or not. An HDF5 file that is open when its process dies may be lost: so
 the output file is made at the end, beside the parts, and takes its name when it is complete.
+
+Until then files have names that nobody can guess. Neither they nor the lock follow a link that somebody else has put
+there.
 """
 
 from __future__ import annotations

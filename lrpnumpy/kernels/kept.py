@@ -82,7 +82,7 @@ def make(folder: Path) -> None:
 
 def is_kept(function: Callable[..., Any], dtype: np.dtype) -> bool:
     """Whether somebody has compiled it for this dtype, and it can be read in a moment."""
-    pattern = f"{function.__module__.split('.')[-1]}.{function.__qualname__}-{_mark(function, dtype)}.*.nbi"
+    pattern = f"{function.__module__.split('.')[-1]}.{function.__qualname__}-{_mark(function, dtype)}.*.nbc"
     return any(is_trusted(folder) and any(folder.glob(pattern)) for folder in folders())
 
 
@@ -131,13 +131,16 @@ class Kept:
             place.flush()
 
 
-@cache  # once in a process
+_hints: list[str] = []  # one in a process
+
+
 def _hint(where: str) -> None:
-    LOG.warning(
-        "Compiled kernels cannot be kept in %s: every process compiles them again. Set NUMBA_CACHE_DIR to a folder of "
-        "your own that can be written, or have somebody who may write there run `lrpnumpy compile`.",
-        where,
-    )
+    if not _hints:
+        _hints.append(
+            f"Compiled kernels cannot be kept in {where}: every process compiles them again. Set NUMBA_CACHE_DIR to a "
+            "folder of your own that can be written, or have somebody who may write there run `lrpnumpy compile`."
+        )
+        LOG.warning(_hints[0])
 
 
 def _numba_cache(folder: Path, function: Callable[..., Any], dtype: np.dtype) -> Any:
