@@ -258,7 +258,9 @@ def as_array(value: Any, where: str) -> np.ndarray:
 
 def _words(port: Input, sequences: Sequence[tuple[list[int], tuple[str, ...]]], names: Sequence[str]) -> list[Encoded]:
     ids, words = zip(*sequences, strict=True)
-    return _unmasked(port, np.array([*chain.from_iterable(ids)], np.int64), words, names, words)
+    every = ids[0] if len(ids) == 1 else [*chain.from_iterable(ids)]
+    seen = port.embedding.mask not in every and -1 not in every  # type: ignore[union-attr]
+    return _unmasked(port, np.array(every, np.int64), words, names, words, seen)
 
 
 def _ids(port: Input, sequences: Sequence[np.ndarray], names: Sequence[str]) -> list[Encoded]:
@@ -271,7 +273,8 @@ def _ids(port: Input, sequences: Sequence[np.ndarray], names: Sequence[str]) -> 
                     f"{where}: token ids must lie from 0 to {len(embedding.E) - 1}, "
                     f"got {array[wrong[0]]} at position {wrong[0]}."
                 )
-    return _unmasked(port, ids, sequences, names, repeat(None))
+    mask = embedding.mask
+    return _unmasked(port, ids, sequences, names, repeat(None), mask is None or not (ids == mask).any())
 
 
 def _unmasked(
@@ -280,11 +283,14 @@ def _unmasked(
     sequences: Sequence[Sequence[Any] | np.ndarray],
     names: Sequence[str],
     words: Iterable[tuple[str, ...] | None],
+    all_seen: bool,
 ) -> list[Encoded]:
-    """The ids of sequences that follow one another as one record each, less padding and words that are left out."""
+    """The ids of sequences that follow one another as one record each, less padding and words that are left out.
+
+    `all_seen` says that there are no such ids.
+    """
     embedding: Any = port.embedding
-    mask = embedding.mask
-    plain = port.pad is None and not (mask is not None and (ids == mask).any()) and not (ids < 0).any()
+    plain = port.pad is None and all_seen
     found, start = [], 0
     for sequence, where, spelled in zip(sequences, names, words, strict=False):
         own = ids[start : start + len(sequence)]
