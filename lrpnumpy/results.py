@@ -319,50 +319,50 @@ class OneOfMany(Explanation):
     k: int
 
     @cached_property
-    def tokens(self) -> tuple[str, ...] | None:  # type: ignore[override]
+    def tokens(self) -> tuple[str, ...] | None:
         """The words."""
         return self.many.encoded[self.k].tokens
 
     @cached_property
-    def marks(self) -> np.ndarray | None:  # type: ignore[override]
+    def marks(self) -> np.ndarray | None:
         """(T,) what is special about each step."""
         return self.many.encoded[self.k].marks
 
     @cached_property
-    def values(self) -> np.ndarray | None:  # type: ignore[override]
+    def values(self) -> np.ndarray | None:
         """(T, D) the input as it was passed in."""
         return self.many.encoded[self.k].values
 
     @cached_property
-    def labels(self) -> np.ndarray | None:  # type: ignore[override]
+    def labels(self) -> np.ndarray | None:
         """(T,) labels of the steps."""
         return self.many.encoded[self.k].labels
 
     @cached_property
-    def probabilities(self) -> np.ndarray | None:  # type: ignore[override]
+    def probabilities(self) -> np.ndarray | None:
         """(C,)."""
         found = self.many.probabilities
         return None if found is None else found[self.k]
 
     @cached_property
-    def ledger(self) -> Any:  # type: ignore[override]
+    def ledger(self) -> Any:
         """Where the score went."""
         return self.many._ledger(self.k)
 
     @cached_property
-    def options(self) -> dict[str, Any]:  # type: ignore[override]
+    def options(self) -> dict[str, Any]:
         """What the method was called with."""
         request = self.many.request
         return {**request.shown(), "step": self.k} if request.step == "all" else request.shown()
 
     @cached_property
-    def hidden(self) -> tuple[Hidden, ...] | None:  # type: ignore[override]
+    def hidden(self) -> tuple[Hidden, ...] | None:
         """Relevance of hidden states."""
         found = self.many._single.get("hidden")
         return None if found is None else found[self.k]
 
     @cached_property
-    def spans(self) -> tuple[Span, ...] | None:  # type: ignore[override]
+    def spans(self) -> tuple[Span, ...] | None:
         """Relevance of phrases."""
         found = self.many._single.get("spans")
         return None if found is None else self.many._phrases(self.k, found[self.k])
