@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import lrpnumpy as lrp
 from lrpnumpy.commands.common import add_hints, add_method, class_of, command, hints_of, method_options
@@ -13,19 +14,16 @@ if TYPE_CHECKING:
     from lrpnumpy.commands.common import Commands
 
 
+ANSWER = 4  # seconds that a scheduler has to answer
+
+
 def run_corpus(options: argparse.Namespace) -> None:
     """Explain every sequence of a file, however large, into one HDF5 file; an interrupted run can be resumed."""
     from lrpnumpy.corpus.export import check_export
 
     for path in options.export:  # before the work, not after it
         check_export(path, options.overwrite)
-    client = None
-    if options.scheduler:
-        try:
-            from distributed import Client
-        except ImportError:
-            raise lrp.LrpError("--scheduler needs Dask, which is missing; try `pip install lrpnumpy[dask]`.") from None
-        client = Client(options.scheduler)
+    client = _client(options.scheduler) if options.scheduler else None
     names = (
         "method",
         "unit",
@@ -60,6 +58,23 @@ def run_corpus(options: argparse.Namespace) -> None:
     if options.summary is not None:
         with run.open() as found:
             print(found.summary(options.summary or None))
+
+
+def _client(address: str) -> Any:
+    """A Dask cluster, if its scheduler answers."""
+    try:
+        from distributed import Client
+    except ImportError:
+        raise lrp.LrpError("--scheduler needs Dask, which is missing; try `pip install lrpnumpy[dask]`.") from None
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what is wrong is said once, below
+    try:
+        return Client(address, timeout=ANSWER)
+    except Exception as error:  # of sockets, of TLS, of what it takes for an address
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise lrp.LrpError(
+            f"--scheduler must be the address of a Dask scheduler that answers within {ANSWER} s, such as "
+            f"tcp://10.0.0.1:8786, got {address!r}: {reason}."
+        ) from None
 
 
 def add(commands: Commands) -> None:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-import zipfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 import lrpnumpy as lrp
+from lrpnumpy.commands import inputs
 from lrpnumpy.commands.common import add_hints, add_method, class_of, command, hints_of, method_options, write
 
 if TYPE_CHECKING:
@@ -55,21 +51,7 @@ def _input(options: argparse.Namespace) -> Any:
         )
     if options.input is None:
         return options.text
-    path = Path(options.input)
-    try:
-        if path.suffix == ".npy":
-            return np.load(path, allow_pickle=False)
-        if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as arrays:
-                return {name: one.tolist() if one.dtype.kind == "U" else one for name, one in arrays.items()}
-        if path.suffix == ".json":
-            return json.loads(path.read_text("utf-8"))
-        return np.loadtxt(path, delimiter=",", ndmin=2)
-    except (OSError, ValueError, TypeError, zipfile.BadZipFile) as error:
-        raise lrp.LrpError(
-            "--input must be a .npy file or a .csv file of numbers, one step a line, or of several inputs a .npz or "
-            f".json file, got {path}: {error}."
-        ) from None
+    return inputs.read(options.input)
 
 
 def _write_csv(path: str, every: list[lrp.Explanation]) -> None:
