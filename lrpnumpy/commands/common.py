@@ -68,6 +68,13 @@ def class_of(text: str | None) -> int | str | None:
     return int(text) if text is not None and re.fullmatch(r"-?[0-9]{1,18}", text) else text
 
 
+def add_formulas(command: argparse.ArgumentParser) -> None:
+    """Whether CSV may hold formulas."""
+    command.add_argument(
+        "--formulas", action="store_true", help="leave words as they are that a spreadsheet takes for formulas, in CSV"
+    )
+
+
 def add_hints(command: argparse.ArgumentParser) -> None:
     """What a weight file may not say by itself."""
     group = command.add_argument_group("what the weight file does not say")

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import lrpnumpy as lrp
-from lrpnumpy.commands.common import add_hints, add_method, class_of, command, hints_of, method_options
+from lrpnumpy.commands.common import add_formulas, add_hints, add_method, class_of, command, hints_of, method_options
 
 if TYPE_CHECKING:
     from lrpnumpy.commands.common import Commands
@@ -53,7 +53,7 @@ def run_corpus(options: argparse.Namespace) -> None:
         print(f"{run.rejected_path}: why {run.rejected:,} were rejected", file=sys.stderr)
     for path in options.export:
         with run.open() as found:
-            found.export(path, overwrite=options.overwrite)
+            found.export(path, overwrite=options.overwrite, formulas=options.formulas)
         print(f"wrote {path}", file=sys.stderr)
     if options.summary is not None:
         with run.open() as found:
@@ -123,6 +123,7 @@ def add(commands: Commands) -> None:
         default=[],
         help="also write .csv, .jsonl or .parquet; may be repeated",
     )
+    add_formulas(corpus)
     corpus.add_argument("--overwrite", action="store_true", help="replace files of --export that exist")
     corpus.add_argument("--quiet", action="store_true", help="show no progress")
     add_hints(corpus)
