@@ -1,4 +1,4 @@
-"""How Sphinx makes the site: `make docs`. The source is the whole checkout, so that links are the same as in the repository."""
+"""How Sphinx makes the site: `make docs`. The source is the whole checkout: links are the same as in the repository."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ def test_chunks_larger_than_the_array(native):
 def test_a_chunk_that_unpacks_to_far_more_than_it_should(native):
     def bomb(file, name):
         dataset = file.create_dataset(name, (4, 3, 4), "<f4", chunks=(4, 3, 4), compression="gzip")
-        dataset.id.write_direct_chunk((0, 0, 0), zlib.compress(bytes(2**26), 1))
+        dataset.id.write_direct_chunk((0, 0, 0), zlib.compress(bytes(2**25), 9))  # under 64 KiB
 
     replaced(native, MATRIX, bomb)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
