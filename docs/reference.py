@@ -261,7 +261,7 @@ def _text(doc: str) -> str:
         if lines and all(line.startswith(("    ", ">>>", "...")) for line in lines):
             code = inspect.cleandoc(block)
             previous = out.pop() if out and out[-1].startswith("```") else ""
-            language = "py" if "lrp." in code else "text"  # no block of a page that tests run
+            language = "text"  # not "python": tests run such blocks
             out.append(f"{previous[:-3]}\n{code}\n```" if previous else f"```{language}\n{code}\n```")
             continue
         paragraph: list[str] = []
