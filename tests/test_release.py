@@ -1,4 +1,4 @@
-"""What a release says of itself is true: versions, packages, bounds, workflows, and the tests that SECURITY.md names."""
+"""What a release says of itself is true: versions, packages, bounds, workflows, the tests that SECURITY.md names."""
 
 import ast
 import configparser
