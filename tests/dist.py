@@ -1,7 +1,8 @@
 """`make dist`: wheel and sdist, built from a clean checkout, compared with it, and tried where nothing else is.
 
-Ends with an error where a tracked file is missing, something else is in it, or a fresh virtual environment takes longer
-than `--seconds` to install the wheel and run the ten lines of the README.
+Ends with an error where a tracked file is missing, something else is in it, or a fresh virtual environment takes more
+than `--seconds` of processor time to install the wheel and run the ten lines of the README: that is what counts the same
+on a machine that is busy. The time that passed is printed, too.
 """
 
 import argparse
@@ -79,16 +80,21 @@ def main() -> None:
 
     python = work / "venv" / ("Scripts" if os.name == "nt" else "bin") / "python"
     venv.create(work / "venv", with_pip=True)
-    started = time.monotonic()
-    run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel)
-    installed = time.monotonic()
     (work / "lines.py").write_text(BLOCK.findall((ROOT / "README.md").read_text("utf-8"))[0], "utf-8")
-    shown = run(python, "-I", work / "lines.py", cwd=work / "empty")
-    seconds = time.monotonic() - started
+    spent = 0.0
+    for what, command in {
+        "pip install": ("-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel),
+        "the ten lines of the README": ("-I", work / "lines.py"),
+    }.items():
+        before, started = os.times(), time.monotonic()
+        shown = run(python, *command, cwd=work / "empty")
+        after = os.times()
+        used = after.children_user + after.children_system - before.children_user - before.children_system
+        print(f"{what}: {used:.1f} s of processor time, {time.monotonic() - started:.1f} s passed")
+        spent += used
     assert "funny" in shown, shown
-    print(f"pip install {installed - started:.1f} s, the ten lines of the README {seconds - installed + started:.1f} s")
-    if seconds > given.seconds:
-        sys.exit(f"both must take at most {given.seconds:g} s, took {seconds:.1f} s")
+    if spent > given.seconds:
+        sys.exit(f"both must take at most {given.seconds:g} s, took {spent:.1f} s")
     run(python, "-I", "-c", SMOKE, cwd=work / "empty")
     run(python.with_name("lrpnumpy"), "explain", "It isn't funny.", cwd=work / "empty")
 
