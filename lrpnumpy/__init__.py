@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from lrpnumpy.evaluate import rank_methods
     from lrpnumpy.show import plot
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 
 __all__ = [
     "GRU",

@@ -34,6 +34,8 @@ class Explanations(Sequence[Explanation]):
     """The explanations of several sequences, computed as one ragged batch; each is made when it is asked for.
 
     `relevance` holds the words of all sequences one after another, those of sequence k from starts[k] to starts[k+1].
+    `model` is the network, `request` what was asked for, `encoded` the inputs as the network takes them. `every_class`
+    says whether all classes are explained, `padded` whether some steps are padding.
     """
 
     def __init__(self, model: Model, request: Request, encoded: list[Encoded], every_class: bool) -> None:

@@ -39,10 +39,10 @@ COUNTS = ("records", "explained", "rejected", "doubtful")
 class Run:
     """A finished run: where its file is, and what became of the records."""
 
-    path: Path
-    records: int
-    explained: int
-    rejected: int
+    path: Path  # the file of explanations
+    records: int  # that the source has
+    explained: int  # of these
+    rejected: int  # records that cannot be explained
     doubtful: int  # explanations whose relevance is not finite, or decided by rounding
 
     @property
@@ -81,10 +81,11 @@ def explain_corpus(
 ) -> Run:
     """Explain every sequence of a corpus into one HDF5 file, in memory that does not grow with it.
 
+    model: the network, as `load` gives it.
     source: a path to text (one sequence a line, plain or gzipped), JSON lines, HDF5 or .npz; "-" for lines of
         standard input; or any iterable of sequences.
     out: the file to be made; `open_explanations` reads it.
-    method … step, and the options of the method: as in `explain`, for all sequences alike.
+    method, target, unit, versus, step, options: as in `explain`, for all sequences alike.
     format: the kind of the source, where the end of its name does not say it.
     field: of JSON objects the field with the sequence; in HDF5 and .npz files the array with the values.
     columns: what to store beside the explanations, such as season or true label, for summaries by it: a dict of name to

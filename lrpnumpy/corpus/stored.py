@@ -27,7 +27,7 @@ RECORDS, ROWS = 1024, 1 << 16  # at most so many are read at once
 
 
 def open_explanations(path: str | os.PathLike[str]) -> Stored:
-    """The explanations that `explain_corpus` wrote: a sequence, read as it is asked for.
+    """The explanations that `explain_corpus` wrote at `path`: a sequence, read as it is asked for.
 
     >>> with lrp.open_explanations("out.h5") as found:
     ...     print(len(found), found[0])
@@ -45,8 +45,10 @@ def open_explanations(path: str | os.PathLike[str]) -> Stored:
 class Stored(Sequence[Explanation]):
     """The explanations in a file; close it, or use `with`.
 
-    `run` says how they were made: model digest, method, options, source, versions. Where `run["rule"]` is not None,
-    the method is a rule of one's own, also if it has the name of a method that comes with lrpnumpy.
+    `path` is that of the file; `method`, `classes`, `output_unit` and `columns`, the names of what was stored beside
+    them, hold for all; `features` has the names of each input's numbers. `run` says how they were made: model digest,
+    method, options, source, versions. Where `run["rule"]` is not None, the method is a rule of one's own, also if it
+    has the name of a method that comes with lrpnumpy.
     """
 
     def __init__(self, file: Table) -> None:
@@ -166,7 +168,7 @@ class Stored(Sequence[Explanation]):
             yield from zip(*self._read(start, stop), strict=True)
 
     def column(self, name: str, start: int = 0, stop: int | None = None) -> list[Any]:
-        """The values of a column that was stored beside the explanations, one for each of them from start to stop."""
+        """The values of the column `name` beside the explanations, one for each of them from `start` to `stop`."""
         one_of(name, "column", self.columns)
         text, ends = self.rows(f"columns/{name}/text", start, len(self) if stop is None else stop)
         with self._file.guard(f"columns/{name}"):
@@ -184,15 +186,15 @@ class Stored(Sequence[Explanation]):
         return summarised(self, by, name, progress)
 
     def has(self, name: str) -> bool:
-        """Whether the file has an array of this name."""
+        """Whether the file has an array of this `name`."""
         return name in self._names
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """The shape of an array of the file."""
+        """The shape of the array `name` of the file."""
         return self._file.column(name)[0]
 
     def rows(self, name: str, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
-        """What an array of the file has of the explanations from start to stop, and where each begins in that."""
+        """What the array `name` has of the explanations from `start` to `stop`, and where each begins in that."""
         kind = self._entries[name]
         if kind == "record":
             return self._file.rows(name, start, stop), np.arange(stop - start + 1)
@@ -215,7 +217,7 @@ class Stored(Sequence[Explanation]):
             start = stop
 
     def export(self, path: str | os.PathLike[str], *, overwrite: bool = False, formulas: bool = False) -> None:
-        """Write all explanations to a file that ends in .csv, .jsonl or .parquet (which needs pyarrow).
+        """Write all explanations to a file whose `path` ends in .csv, .jsonl or .parquet (which needs pyarrow).
 
         A file that exists is left alone and is an error, unless `overwrite` says to replace it. In .csv a word that a
         spreadsheet would take for a formula, such as =1+1, has an apostrophe before it, unless `formulas` is true.
