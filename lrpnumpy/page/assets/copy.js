@@ -67,7 +67,7 @@ const Copies = {
       const strip = runs.map(({ color, count }) => `\\textcolor[RGB]{${color}}{\\rule{${2 * count}pt}{8pt}}`).join("");
       lines.push(`${Copies.escaped(row.name)} & ${strip} & $${Format.signed(row.total)}$ \\\\`);
     }
-    const says = map.group === 1 ? "" : ` (each column is the sum of ${map.group} steps)`;
+    const says = map.group === 1 ? "" : ` (each column is the sum of ${map.group} ${input.unit}s)`;
     lines.push(` & ${Copies.escaped(stepText(input, 0))} to ${Copies.escaped(stepText(input, input.T - 1))}${says} & \\\\`);
     return `\\begin{tabular}{llr}\n${lines.join("\n")}\n\\end{tabular}`;
   },

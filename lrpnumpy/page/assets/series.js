@@ -102,7 +102,7 @@ function seriesElement(page, view, i) {
   const input = view.record.inputs[i], map = mapOfView(view, i), { unit } = page.data;
   const frame = Dom.make("div", { class: "frame" });
   const notes = [];
-  if (map.group > 1) notes.push(`Each cell is the sum of ${map.group} steps.`);
+  if (map.group > 1) notes.push(`Each cell is the sum of ${map.group} ${input.unit}s.`);
   if (map.left) notes.push(`${Format.plural(map.left, "feature")} of less relevance ${map.left === 1 ? "is" : "are"} left out.`);
   if (!input.values) notes.push("The values of this series are not in the results, so only its relevance is drawn.");
   const says = `Series of ${map.T} steps, relevance by ${view.method}: ` +
