@@ -143,8 +143,8 @@ def test_refusals_have_a_status_and_a_sentence(live):
     assert live.post(good, Content_Type="text/plain").status == 415
     assert live.post(good, Content_Length=None).status == 411
     assert live.post(good, Content_Length=2 << 20).status == 413
-    found = live.post({"text": TEXT, "method": "magic"})
-    assert found.status == 422 and "method must be one of" in found.json["error"]
+    found = live.post({"text": TEXT, "methods": ["magic"]})
+    assert found.status == 422 and "a method must be one of" in found.json["error"]
     assert live.get().status == 200
 
 
@@ -152,11 +152,12 @@ def test_refusals_have_a_status_and_a_sentence(live):
 
 
 def test_an_answer_is_the_explanation(live, sentiment):
-    found = live.post({"text": TEXT, "method": "lrp-abs", "options": {"eps": 0.1}, "phrase": [0, 3]}).json
+    found = live.post({"text": TEXT, "methods": ["lrp-abs", "cd"], "options": {"eps": 0.1}, "phrase": [0, 3]}).json
     expected = lrp.explain(sentiment, TEXT, "lrp-abs", "all", eps=0.1)
     page = found["page"]
     np.testing.assert_allclose(array(page["methods"][0]["inputs"][0]["relevance"]), expected.relevance, rtol=1e-5)
     np.testing.assert_allclose(array(page["scores"])[0], expected.scores, rtol=1e-5)
+    assert [one["method"] for one in page["methods"]] == ["lrp-abs", "cd"]
     assert found["tokens"] == list(expected.tokens) and found["predicted"] == expected.predicted
     phrase = lrp.explain(sentiment, TEXT, "cd", "all", spans=[(0, 3)]).spans[0]
     assert found["phrase"]["start"] == 0 and found["phrase"]["stop"] == 3
@@ -175,9 +176,9 @@ def test_a_sentence_is_answered_within_50_ms(live):
 
 @pytest.mark.parametrize("method", lrp.methods(), ids=lambda one: one.name)
 def test_every_method_has_an_answer_for_words_and_numbers(method, sentiment, river):
-    found = answers.answer(sentiment, {"text": TEXT, "method": method.name})
+    found = answers.answer(sentiment, {"text": TEXT, "methods": [method.name]})
     assert found["page"]["methods"][0]["method"] == method.name
-    short = {"values": np.ones((3, 5)).tolist(), "method": method.name}
+    short = {"values": np.ones((3, 5)).tolist(), "methods": [method.name]}
     if method.name == "occlusion-p":
         with pytest.raises(lrp.LrpError, match="probabilities"):
             answers.answer(river, short)
@@ -186,13 +187,13 @@ def test_every_method_has_an_answer_for_words_and_numbers(method, sentiment, riv
 
 
 def test_the_facts_name_every_method_and_option(sentiment, river):
-    facts = answers.facts(sentiment, "sentiment")
+    facts = answers.facts(sentiment, "sentiment", {})
     assert [one["name"] for one in facts["methods"]] == [one.name for one in lrp.methods()]
     options = {one["name"]: {o["name"]: o for o in one["options"]} for one in facts["methods"]}
     assert options["lrp-all"]["eps"]["default"] == 0.001 and options["lrp-all"]["eps"]["kind"] == "number"
     assert options["occlusion-f"]["how"]["choices"] == ["zero", "omit"]
-    assert facts["kind"] == "words" and answers.facts(river, "river")["kind"] == "series"
-    assert "occlusion-p" not in [one["name"] for one in answers.facts(river, "river")["methods"]]
+    assert facts["kind"] == "words" and answers.facts(river, "river", {})["kind"] == "series"
+    assert "occlusion-p" not in [one["name"] for one in answers.facts(river, "river", {})["methods"]]
     json.dumps(facts)
 
 
@@ -276,11 +277,14 @@ def test_columns_are_found_by_name_or_by_order(river):
         {"text": "a " * 501},
         {"text": "a" * 20_001},
         {"text": "a", "path": "/etc/passwd"},
-        {"text": "a", "method": ["lrp-all"]},
-        {"text": "a", "method": "shapley", "options": {"players": 10**6}},
-        {"text": "a", "method": "shapley", "options": {"players": "no"}},
-        {"text": "a", "method": "integrated-gradients", "options": {"nodes": 10**9}},
-        {"text": "a", "method": "integrated-gradients", "options": {"nodes": 1.5}},
+        {"text": "a", "methods": "lrp-all"},
+        {"text": "a", "methods": []},
+        {"text": "a", "methods": [["cd"]]},
+        {"text": "a", "methods": ["cd", "cd"]},
+        {"text": "a", "methods": ["shapley"], "options": {"players": 10**6}},
+        {"text": "a", "methods": ["shapley"], "options": {"players": "no"}},
+        {"text": "a", "methods": ["integrated-gradients"], "options": {"nodes": 10**9}},
+        {"text": "a", "methods": ["integrated-gradients"], "options": {"nodes": 1.5}},
         {"text": "a", "options": {"eps": -1}},
         {"text": "a", "options": {"eps": [1]}},
         {"text": "a", "options": {"eps": "x"}},

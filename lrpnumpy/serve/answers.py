@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from lrpnumpy.asked import own_options
 from lrpnumpy.checks import LrpError, one_of
 from lrpnumpy.explain import explain
 from lrpnumpy.files import SHIPPED
@@ -23,15 +24,15 @@ WORDS, STEPS = 500, 2_000  # of one input at most
 CHARACTERS = 20_000  # of a text
 CLASSES = 12  # of more classes, only the one that is asked for is explained
 LARGEST = 1_000  # of options that count something: every method stays within seconds
-KEYS = ("text", "values", "labels", "features", "csv", "method", "options", "target", "phrase", "step")
+KEYS = ("text", "values", "labels", "features", "csv", "methods", "options", "target", "phrase", "step")
 SENTENCE = "This isn't a good movie, and it isn't funny."
 
 
 def answer(model: Model, asked: Any) -> dict[str, Any]:
     """The payload of a page with one record, and what belongs to it.
 
-    asked: one of `text`, `values` (with `labels`, and `features` as the names of columns) or `csv`; `method` and its
-        `options`; `target`, a class; `step` of a model that predicts at every step; `phrase`, (start, stop), whose
+    asked: one of `text`, `values` (with `labels`, and `features` as the names of columns) or `csv`; `methods`,
+        one or two, and `options`, of which each gets those that it has; `target`, a class; `step` of a model that predicts at every step; `phrase`, (start, stop), whose
         score by contextual decomposition is wanted.
     """
     started = time.perf_counter()
@@ -40,16 +41,18 @@ def answer(model: Model, asked: Any) -> dict[str, Any]:
     for key in asked:
         one_of(key, "a question's entry", KEYS)
     x = _input(model, asked)
-    method = one_of(asked.get("method", "lrp-all"), "method", tuple(METHODS))
+    methods = _methods(asked.get("methods", ["lrp-all"]))
+    options = _options(asked.get("options", {}))
     common = {"target": _target(model, asked.get("target")), "step": asked.get("step")}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = explain(model, x, method, **common, **_options(model, method, asked.get("options", {})))
+        every = [explain(model, x, method, **common, **own_options(method, options)) for method in methods]
         phrase = None
         if asked.get("phrase") is not None:
             phrase = explain(model, x, "cd", **common, spans=[asked["phrase"]]).spans[0]
+    found = every[0]
     return {
-        "page": payload([[found]], title="Live"),
+        "page": payload([[one] for one in every], title="Live"),
         "phrase": None if phrase is None else {"start": phrase.start, "stop": phrase.stop, "scores": _listed(phrase)},
         "predicted": found.predicted,
         "warnings": [*dict.fromkeys(str(one.message) for one in caught)],
@@ -58,17 +61,23 @@ def answer(model: Model, asked: Any) -> dict[str, Any]:
     }
 
 
-def _listed(phrase: Any) -> list[float]:
-    return np.atleast_1d(phrase.relevance).tolist()
+def _listed(phrase: Any) -> list[float | None]:
+    return [value if np.isfinite(value) else None for value in np.atleast_1d(phrase.relevance).tolist()]
 
 
 def _editable(found: Explanation) -> dict[str, Any]:
     """The input as the page may change it and send it back."""
     if found.tokens is not None:
-        return {"tokens": [*found.tokens], "values": None, "labels": None}
+        own = [t for t in range(len(found)) if t not in {*found.padding}]
+        return {"tokens": [found.tokens[t] for t in own], "positions": own}
     assert found.values is not None
     labels = None if found.labels is None else [*found.step_names]
-    return {"tokens": None, "values": found.values.tolist(), "labels": labels}
+    return {"values": found.values.tolist(), "labels": labels, "features": _feature_names(found)}
+
+
+def _feature_names(found: Explanation) -> list[str]:
+    assert found.values is not None
+    return [*(found.features or (f"x{d}" for d in range(found.values.shape[1])))]
 
 
 def _input(model: Model, asked: Mapping[str, Any]) -> Any:
@@ -130,21 +139,25 @@ def _target(model: Model, asked: Any) -> Any:
     return "all" if model.outputs <= CLASSES else asked
 
 
-def _options(model: Model, method: str, given: Any) -> dict[str, Any]:
-    """Options of a method from plain JSON values: those that the command line has, in sizes that are sane."""
+def _methods(given: Any) -> list[str]:
+    if not isinstance(given, list) or not 1 <= len(given) <= 2 or len({*map(str, given)}) < len(given):
+        raise LrpError("methods must be a list of one or two names.")
+    return [one_of(one, "a method", tuple(METHODS)) for one in given]
+
+
+def _options(given: Any) -> dict[str, Any]:
+    """Options of methods from plain JSON values: those that the command line has, in sizes that are sane."""
     if not isinstance(given, Mapping):
         raise LrpError(f"options must be a JSON object, got {type(given).__name__}.")
-    known = {one["name"]: one for one in options_of(method)}
-    found: dict[str, Any] = {}
+    known = {one["name"]: one for method in METHODS for one in options_of(method)}
     for name, value in given.items():
-        one_of(name, f"an option of {method} here", tuple(known))
+        one_of(name, "an option", tuple(known))
         if isinstance(value, bool) or not isinstance(value, (int, float, str)) or len(str(value)) > 200:
             raise LrpError(f"{name} must be a number or a short text, got {type(value).__name__}.")
         is_count = known[name]["kind"] in ("whole", "text") and not isinstance(value, str)
         if is_count and not (isinstance(value, int) and 0 < value <= LARGEST):
             raise LrpError(f"{name} must be a whole number from 1 to {LARGEST:,} here, got {value!r}.")
-        found[name] = value
-    return found
+    return dict(given)
 
 
 def options_of(method: str) -> list[dict[str, Any]]:
@@ -161,11 +174,15 @@ def options_of(method: str) -> list[dict[str, Any]]:
     return found
 
 
-def facts(model: Model, name: str) -> dict[str, Any]:
-    """What the page must know of a model: what it takes, which classes, methods and options there are."""
+def facts(model: Model, name: str, start: dict[str, Any]) -> dict[str, Any]:
+    """What the page must know of a model: what it takes, which classes, methods and options there are.
+
+    start: the question that it begins with.
+    """
     ways = [one for one in METHODS.values() if one.name != "occlusion-p" or model.output != "linear"]
     return {
         "model": name,
+        "start": start,
         "kind": "words" if model.embedding is not None and model.embedding.vocabulary is not None else "series",
         "features": None if model.features is None else [*model.features],
         "inputs": model.inputs,

@@ -29,6 +29,7 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+SCRIPTS = ("ask.js", "selection.js", "editor.js", "live.js")  # after those of the page, in this order
 NOTHING = "default-src 'none'; frame-ancestors 'none'"  # the policy of answers that are no page
 YOUNG = 1.0  # seconds in which an unfinished request keeps its place
 
@@ -170,8 +171,8 @@ def _no_constant(name: str) -> None:
 def page_of(facts: dict[str, Any]) -> tuple[bytes, str]:
     """The page with the example explained, and its policy."""
     folder = files("lrpnumpy.serve") / "assets"
-    script, style = ((folder / name).read_text("utf-8") for name in ("live.js", "live.css"))
+    texts = [(folder / name).read_text("utf-8") for name in (*SCRIPTS, "live.css")]
     first = {**facts["first"]["page"], "title": f"{facts['model']}, live", "live": facts}
-    text = document(first, [script], "'self'", style)
+    text = document(first, texts[:-1], "'self'", texts[-1])
     policy = text.partition('http-equiv="Content-Security-Policy" content="')[2].partition('"')[0]
     return text.encode("utf-8", "replace"), f"{policy}; frame-ancestors 'none'"

@@ -163,7 +163,7 @@ def work(lines: queue.SimpleQueue[str], out: IO[str]) -> None:
         name = Path(asked["model"]).stem
         answers.check_model(model)
         start = answers.example(model, name if name == asked["model"] else "")
-        facts = answers.facts(model, name)
+        facts = answers.facts(model, name, start)
         say({**facts, "warnings": [str(one.message) for one in caught], "first": answers.answer(model, start)})
     except LrpError as error:
         say({"error": str(error)})
@@ -208,6 +208,6 @@ def _warmed(model: Any, start: dict[str, Any], facts: dict[str, Any]) -> Iterato
         mode = kernels.mode
         kernels.mode = "wait" if mode == "background" else mode
         with contextlib.suppress(LrpError):
-            answers.answer(model, {**start, "method": name})
+            answers.answer(model, {**start, "methods": [name]})
         kernels.mode = mode
     yield {"done": len(names), "of": len(names), "name": ""}
