@@ -17,10 +17,12 @@ A payload is a dict, ready for JSON except for its arrays. N records, C classes 
         first           (N,) the first row of record k in the tables of steps: windows of one series share theirs
         steps           (S,) word or label of each step, as an index of the dictionary; None where steps have numbers
         marks           (S,) see `lrpnumpy.result.Mark`, or None
+        unit            what a step is: "day", or "step" where that is not known
         values          (S, D) the input as it was passed in, or None where it is words, or was not stored
     methods         one dict for each result:
         name            unique on the page; method, options: what it was made with, as text
         targets         (N,) the class explained; None where every class is
+        ends            (N,) the step whose prediction is explained: lag 0
         versus          the class explained against, or None
         entries         names of the entries of the ledger; ledger: (K, N, entries), or None where there is none
         inputs          one dict for each input: relevance (K, R), and variables (K, R, D) or None
@@ -43,7 +45,8 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError
 from lrpnumpy.ledgers import Ledger, ReferenceLedger, SpanLedger
-from lrpnumpy.result import Comparison, Explanation, InputPart, step_names
+from lrpnumpy.result import Comparison, Explanation, InputPart, Mark, step_names
+from lrpnumpy.show.parts import step_unit
 from lrpnumpy.windows import Windows
 
 FORMAT = "lrpnumpy page 1"
@@ -102,6 +105,7 @@ class _Columns:
         self.scores: list[np.ndarray] = []
         self.probabilities: list[np.ndarray] = []
         self.targets: list[int] = []
+        self.ends: list[int] = []
         self.ledgers: list[list[Any]] = []
         self.inputs: dict[str, _Input] = {}
         self.example: Explanation = result[int(which[0])]
@@ -117,6 +121,7 @@ class _Columns:
                 self.probabilities.append(e.probabilities)
             if e.target != "all":
                 self.targets.append(int(e.target))
+            self.ends.append(_predicted_at(e))
             if self.entries is not None:
                 self.ledgers.append([*_entries(e).values()])
             for name, part in e.inputs.items():
@@ -152,6 +157,7 @@ class _Columns:
             "method": e.method,
             "options": {key: value for key, value in options.items() if key not in UNIT},
             "targets": None if every else np.array(self.targets, np.int32),
+            "ends": np.array(self.ends, np.uint32),
             "versus": (e.options or {}).get("versus"),
             "entries": self.entries,
             "ledger": ledger,
@@ -165,6 +171,7 @@ class _Input:
     def __init__(self, name: str, part: InputPart, dictionary: dict[str, int], series: Any) -> None:
         self.name, self.dictionary, self.series = name, dictionary, series
         self.features = part.features
+        self.unit = step_unit(part.labels)
         self.kind = "words" if part.tokens is not None else "series" if part.relevance.shape[-1] > 1 else "vector"
         if self.kind == "vector" and part.variables is None:
             self.kind = "series"
@@ -218,6 +225,7 @@ class _Input:
         return {
             "name": self.name,
             "kind": self.kind,
+            "unit": self.unit,
             "features": None if features is None else [*features],
             "starts": np.concatenate([[0], np.cumsum(self.lengths)]).astype(np.uint32),
             "first": np.array(self.first, np.uint32),
@@ -278,6 +286,15 @@ def _entries(e: Explanation) -> Any:
     score = score if versus is None else score - e.scores[versus]
     inputs = sum(part.relevance.sum(axis=-1) for part in e.inputs.values())
     return {"inputs": inputs, "unassigned": e.ledger.unassigned, "output bias": score - inputs - e.ledger.unassigned}
+
+
+def _predicted_at(e: Explanation) -> int:
+    """The step whose prediction is explained: the last that is not padding, unless another was asked for."""
+    step = (e.options or {}).get("step", -1)
+    if isinstance(step, (int, np.integer)) and step != -1:
+        return int(step) % max(1, len(e))
+    seen = np.arange(len(e)) if e.marks is None else np.flatnonzero(e.marks != Mark.PADDING)
+    return int(seen[-1]) if len(seen) else 0
 
 
 def _unique(columns: Sequence[_Columns]) -> list[str]:

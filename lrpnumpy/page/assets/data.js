@@ -57,7 +57,7 @@ class Part {
     const values = this.array(one.values)?.subarray(first * D, (first + T) * D) ?? null;
     const steps = this.array(one.steps), words = this.payload.dictionary;
     const names = Array.from({ length: T }, (_, t) => (steps ? words[steps[first + t]] : String(t)));
-    return { name: one.name, kind: one.kind, features: one.features, T, D, marks, values, names, named: Boolean(steps) };
+    return { name: one.name, kind: one.kind, unit: one.unit ?? "step", features: one.features, T, D, marks, values, names, named: Boolean(steps) };
   }
 
   text(k) {

@@ -16,9 +16,10 @@ class RecordView {
     const record = data.record(place);
     const methods = [state.method, state.with].filter((name, n, all) => name && all.indexOf(name) === n);
     const columns = methods.map((method) => renderMethod(page, record, method, methods.length > 1));
-    element.replaceChildren(
+    element.replaceChildren();
+    Dom.fill(element, {}, [
       this.head(record), this.classes(record),
-      Dom.make("div", { class: methods.length > 1 ? "sides two" : "sides" }, columns));
+      Dom.make("div", { class: methods.length > 1 ? "sides two" : "sides" }, columns)]);
     for (const hook of page.hooks.panels) {
       const extra = hook(page.view(record));
       if (extra) element.append(extra);

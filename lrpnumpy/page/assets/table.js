@@ -1,6 +1,7 @@
 // The table of records: only the rows in sight are elements, so thousands do not lag.
 
 const ROW = 36; // pixels
+const NARROW = matchMedia("(max-width: 40rem)"); // then some columns are left out
 
 class Table {
   constructor(page) {
@@ -16,6 +17,7 @@ class Table {
     }, this.head, this.scroller);
     this.scroller.addEventListener("scroll", () => this.draw(), { passive: true });
     new ResizeObserver(() => this.draw()).observe(this.scroller);
+    NARROW.addEventListener("change", () => this.update(this.places));
   }
 
   // Columns that have something to say.
@@ -25,9 +27,15 @@ class Table {
     return [
       ["number", "#"], ["text", name],
       data.hasTruth && ["true", "true"], ["predicted", "predicted"],
-      (!regression || data.classes.length > 1) && ["score", "score"], data.hasProbabilities && ["probability", "probability"],
+      (!regression || data.classes.length > 1) && ["score", "score"], data.hasProbabilities && ["probability", "prob."],
       data.hasLedger && ["ledger", "ledger"], ["largest", data.kind === "words" ? "largest word" : "largest"],
-    ].filter(Boolean);
+    ].filter(Boolean).filter(([key]) => !NARROW.matches || !["number", "probability", "ledger"].includes(key));
+  }
+
+  width(key) {
+    const words = this.page.data.kind === "words", name = this.page.data.regression ? "5.5rem" : "minmax(4rem, 6.6rem)";
+    const widths = { number: "3.2rem", text: "minmax(7rem, 1fr)", true: name, predicted: name, score: "4.4rem", probability: "4.4rem", ledger: "4.2rem" };
+    return widths[key] ?? (words ? "minmax(4.5rem, 6.5rem)" : NARROW.matches ? "7rem" : "minmax(8rem, 15rem)");
   }
 
   header() {
@@ -45,8 +53,7 @@ class Table {
   // Show these records, and the chosen one among them.
   update(places) {
     this.places = places;
-    const has = (name) => this.element.classList.toggle(`has-${name}`, this.shown.some(([key]) => key === name));
-    ["true", "score", "probability", "ledger"].forEach(has);
+    this.element.style.setProperty("--columns", this.shown.map(([key]) => this.width(key)).join(" "));
     this.header();
     this.element.setAttribute("aria-rowcount", String(places.length + 1));
     this.space.style.height = `${Math.max(1, places.length) * ROW}px`;
