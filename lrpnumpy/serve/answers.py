@@ -31,9 +31,9 @@ SENTENCE = "This isn't a good movie, and it isn't funny."
 def answer(model: Model, asked: Any) -> dict[str, Any]:
     """The payload of a page with one record, and what belongs to it.
 
-    asked: one of `text`, `values` (with `labels`, and `features` as the names of columns) or `csv`; `methods`,
-        one or two, and `options`, of which each gets those that it has; `target`, a class; `step` of a model that predicts at every step; `phrase`, (start, stop), whose
-        score by contextual decomposition is wanted.
+    asked: one of `text`, `values` (with `labels`, and `features` as the names of columns) or `csv`; `methods`, one or
+        two, and `options`, of which each gets those that it has; `target`, a class; `step` of a model that predicts at
+        every step; `phrase`, (start, stop), whose score by contextual decomposition is wanted.
     """
     started = time.perf_counter()
     if not isinstance(asked, Mapping):

@@ -172,7 +172,7 @@ def page_of(facts: dict[str, Any]) -> tuple[bytes, str]:
     """The page with the example explained, and its policy."""
     folder = files("lrpnumpy.serve") / "assets"
     texts = [(folder / name).read_text("utf-8") for name in (*SCRIPTS, "live.css")]
-    first = {**facts["first"]["page"], "title": f"{facts['model']}, live", "live": facts}
+    first = {**facts["first"]["page"], "numbers": [1], "title": f"{facts['model']}, live", "live": facts}
     text = document(first, texts[:-1], "'self'", texts[-1])
     policy = text.partition('http-equiv="Content-Security-Policy" content="')[2].partition('"')[0]
     return text.encode("utf-8", "replace"), f"{policy}; frame-ancestors 'none'"

@@ -14,6 +14,7 @@ import os
 import queue
 import signal
 import sys
+import textwrap
 import threading
 import traceback
 import warnings
@@ -86,7 +87,7 @@ class Worker:
         self.waiting += 1
         try:
             async with self.turn:
-                if self.process is None:
+                if self.process is None or self.process.returncode is not None:
                     await self.start()
                 is_ready = self.progress["done"] >= self.progress["of"]
                 return await self._exchange(question, self.limits.compute if is_ready else START)
@@ -190,7 +191,7 @@ def _answered(model: Any, line: str) -> dict[str, Any]:
     try:
         return answers.answer(model, json.loads(line))
     except LrpError as error:
-        return {"error": str(error)}
+        return {"error": textwrap.shorten(str(error), 1000)}
     except Exception:
         last = traceback.format_exc().strip().splitlines()[-3:]
         return {"internal": " | ".join(part.strip() for part in last)}

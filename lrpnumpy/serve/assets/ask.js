@@ -1,6 +1,6 @@
 // Questions to the server: one at a time, the newest next, so that an old answer never replaces a newer one.
 
-const ASK = { apart: 30, typing: 60, again: 400, late: 1000 }; // milliseconds
+const ASK = { apart: 30, typing: 60, again: 400, late: 1000, pause: 1500 }; // milliseconds
 
 class Asker {
   // answered(question, answer), failed(text) and busy(is) are told what happens.

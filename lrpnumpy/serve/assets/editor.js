@@ -133,11 +133,25 @@ class Editor {
     this.draw();
   }
 
-  // A press on the picture of relevance chooses the point here.
+  // On the picture of relevance, too, a point is pressed and pulled. It is drawn anew meanwhile, so the document listens.
   attach(svg, locate) {
     svg.addEventListener("pointerdown", (event) => {
       const found = locate(event);
-      if (found) this.choose(found.feature, found.step);
+      if (!found || event.button) return;
+      this.choose(found.feature, found.step);
+      const { ends } = found.scale.row;
+      if (found.group > 1 || !ends) return; // a cell of several steps is no point
+      event.preventDefault();
+      this.live.remember();
+      this.held = true;
+      const from = this.values[this.step][this.feature], each = (ends[1] - ends[0] || 1) / found.scale.high;
+      const pull = (moved) => this.set(from + (event.clientY - moved.clientY) * each);
+      const done = () => {
+        document.removeEventListener("pointermove", pull);
+        this.release();
+      };
+      document.addEventListener("pointermove", pull);
+      document.addEventListener("pointerup", done, { once: true });
     });
   }
 }

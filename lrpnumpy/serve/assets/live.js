@@ -102,7 +102,9 @@ class Live {
     if (!text.trim()) return;
     if (this.words) {
       this.selection.clear();
-      this.changed({ text }, ASK.typing, true);
+      const pause = performance.now() - (this.lastTyped ?? -Infinity); // a burst of typing is one change
+      this.lastTyped = performance.now();
+      this.changed({ text }, ASK.typing, pause > ASK.pause);
     } else this.other({ csv: text });
   }
 
@@ -138,7 +140,9 @@ class Live {
     return { values, labels, features };
   }
 
+  // Keep the input for Undo, and its scores to compare with.
   remember() {
+    this.before = this.answer;
     const text = JSON.stringify(this.question);
     if (this.past.at(-1) !== text) this.past.push(text);
     if (this.past.length > 200) this.past.shift();
@@ -147,6 +151,7 @@ class Live {
 
   undo() {
     const now = JSON.stringify(this.question);
+    this.before = this.answer;
     let text = this.past.pop();
     if (text === now) text = this.past.pop();
     this.undoing.disabled = !this.past.length;
@@ -200,8 +205,6 @@ class Live {
   take(question, answer) {
     const { selection } = this;
     this.page.fail("");
-    const other = this.differs(answer);
-    if (other) this.before = this.answer;
     this.answer = answer;
     if ("csv" in question) {
       this.question = this.asked(answer);
@@ -211,11 +214,6 @@ class Live {
     this.put(answer);
     this.say(answer);
     this.warn(answer.warnings);
-  }
-
-  differs({ tokens, values }) {
-    const same = tokens ? JSON.stringify(tokens) === JSON.stringify(this.answer.tokens) : JSON.stringify(values) === JSON.stringify(this.answer.values);
-    return !same;
   }
 
   put(answer) {
@@ -251,8 +249,7 @@ class Live {
     this.status.textContent = `answered in ${Format.general(performance.now() - this.asker.since, 3)} ms, ${Format.general(answer.milliseconds, 3)} ms of them computing`;
     if (!this.before) return;
     const { data } = this.page, c = this.shownClass(), before = new Part(this.before.page).record(0), now = this.scoreOf(c);
-    const name = data.regression && data.classes.length === 1 ? "" : "";
-    const change = `${name}${data.className(c)}: ${data.withUnit(before.scores[c])} → ${data.withUnit(now)} (${Format.signed(now - before.scores[c])})`;
+    const change = `${data.className(c)}: ${data.withUnit(before.scores[c])} → ${data.withUnit(now)} (${Format.signed(now - before.scores[c])})`;
     const turned = data.classes.length > 1 && !data.regression && before.predicted !== answer.predicted
       ? `. It was ${data.className(before.predicted)}, now it is ${data.className(answer.predicted)}.` : "";
     this.moved.textContent = Format.clean(change + turned);
