@@ -21,8 +21,8 @@ from lrpnumpy.page.payload import packed, payload, results_of
 # In this order: each uses what stands before it. They share one scope.
 SCRIPTS = (
     "dom.js", "format.js", "color.js", "data.js", "state.js", "filter.js", "table.js", "tools.js", "tooltip.js",
-    "words.js", "series.js", "ledger.js", "copy.js", "record.js", "speakers.js", "confusion.js", "memory.js", "whole.js",
-    "page.js",
+    "words.js", "series.js", "ledger.js", "copy.js", "record.js", "speakers.js", "confusion.js", "memory.js",
+    "whole.js", "page.js",
 )  # fmt: skip
 STYLES = ("page.css",)
 
