@@ -29,7 +29,7 @@ class Asker {
       const { status, body } = await this.fetch("explain", {
         method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(question),
       });
-      if (status === 200) this.answered(question, body);
+      if (status === 200 && !body.error) this.answered(question, body);
       else if ((status === 429 || status === 503) && !body.error.startsWith("The computation")) {
         this.next ??= question; // too much at once: the same again in a moment
         this.since = performance.now() + ASK.again;
