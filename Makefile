@@ -13,7 +13,7 @@ KERNEL_TESTS := tests/test_engine.py tests/test_reference.py tests/test_explain.
     tests/test_networks.py tests/test_layers_windows.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format interop fuzz clean
+.PHONY: help demo test browser lint format interop fuzz clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +26,10 @@ test: lint  ## the whole check: lint, types, tests, and those of kernels again w
 	$(VENV)/bin/python -m lrpnumpy compile --dtype float32 & $(VENV)/bin/python -m lrpnumpy compile --dtype float64; wait
 	$(ONE_THREAD) $(VENV)/bin/python -m pytest -q -n 2
 	$(ONE_THREAD) NUMBA_DISABLE_JIT=1 $(VENV)/bin/python -m pytest -q -n 2 -m "not compiled" $(KERNEL_TESTS)
+
+browser: $(VENV)/.installed-browser  ## the pages in a headless Chromium, which is installed where that is allowed
+	@$(VENV)/bin/python tests/browser/chromium.py
+	$(ONE_THREAD) $(VENV)/bin/python -m pytest -q tests/browser
 
 lint: $(VENV)/.installed-test  ## ruff and mypy alone
 	$(VENV)/bin/ruff check .

@@ -25,15 +25,10 @@ const Dom = {
 
   // A <select> of [value, text] pairs with its label.
   choice(label, pairs, value, onchange) {
-    const select = Dom.make("select", { onchange: () => onchange(select.value) });
+    const select = Dom.make("select", { "aria-label": label, onchange: () => onchange(select.value) });
     for (const [key, text] of pairs) select.append(Dom.make("option", { value: key }, text));
     select.value = value;
     return Dom.make("label", { class: "field" }, Dom.make("span", {}, label), select);
-  },
-
-  // An <input> with its label.
-  field(label, attributes) {
-    return Dom.make("label", { class: "field" }, Dom.make("span", {}, label), Dom.make("input", attributes));
   },
 
   // A row of buttons of which one is pressed.

@@ -41,6 +41,7 @@ class Page {
       this.places.record.focus();
     });
     for (const hook of this.hooks.start) hook(this);
+    this.ready = performance.now(); // when the table stood
   }
 
   // Choices that mean nothing here, such as of an old address, become the first that does.
