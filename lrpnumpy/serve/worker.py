@@ -74,7 +74,11 @@ class Worker:
         if process is not None:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
+            assert process.stdin is not None
+            process.stdin.close()
             await process.wait()
+            with contextlib.suppress(ConnectionError):
+                await process.stdin.wait_closed()
         if self.reading is not None:
             await self.reading
 

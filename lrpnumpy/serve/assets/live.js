@@ -62,7 +62,7 @@ class Live {
     const paste = Dom.make("div", { class: "typing" }, label, this.text);
     live.append(Dom.make("section", { class: "livebox", "aria-label": "Input" },
       this.words ? paste : this.series.element, this.words ? null : Dom.make("details", {}, Dom.make("summary", {}, "Paste a table"), paste),
-      buttons, this.own, this.moved, this.status));
+      Dom.make("div", { class: "row" }, buttons, this.own), this.moved, this.status));
     this.undoing.disabled = true;
     const stop = (event) => event.dataTransfer?.types.includes("Files") && event.preventDefault();
     document.addEventListener("dragover", stop);
@@ -145,7 +145,7 @@ class Live {
     this.before = this.answer;
     const text = JSON.stringify(this.question);
     if (this.past.at(-1) !== text) this.past.push(text);
-    if (this.past.length > 200) this.past.shift();
+    if (this.past.length > 50) this.past.shift();
     this.undoing.disabled = false;
   }
 
