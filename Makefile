@@ -21,6 +21,7 @@ help:  ## list the targets
 demo: $(VENV)/.installed  ## explain a sentence and a flood with shipped models, here, in demo.html and in river-*.png
 	@$(VENV)/bin/python -m lrpnumpy explain "$(SENTENCE)" --html demo.html
 	@$(VENV)/bin/python examples/river.py
+	@echo "To type sentences of your own: $(VENV)/bin/lrpnumpy serve --open (or serve river)"
 
 test: lint  ## the whole check: lint, types, tests, and those of kernels again with the JIT off
 	$(VENV)/bin/python -m lrpnumpy compile --dtype float32 & $(VENV)/bin/python -m lrpnumpy compile --dtype float64; wait
