@@ -31,9 +31,13 @@ class Budget:
         self._most_held = MAX_HELD + 2 * size
         self._most_objects = MAX_OBJECTS if limited else float("inf")
         self._seconds = SECONDS + size * SECONDS_PER_BYTE if limited else float("inf")
+        self._limited = limited
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin anew: for a file that is asked one question after the other."""
         self._bytes = self._held = self._objects = 0
         self._began = time.thread_time()
-        self._limited = limited
 
     def grow(self, size: int) -> None:
         """Allow for another file of so many bytes, which belongs to this one."""

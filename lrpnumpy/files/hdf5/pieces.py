@@ -1,0 +1,143 @@
+"""The bytes of an HDF5 file: pieces of it, the numbers in a piece, and the checksum that guards one.
+
+Each piece is read when it is needed: a file that is mapped into memory and then cut short ends the process.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+from typing import IO, Any
+
+from lrpnumpy.checks import LrpError
+from lrpnumpy.files.budget import Budget
+
+UNDEFINED = 2**64 - 1  # the address of what was never stored
+_CLOCK = 1 << 14  # words of a checksum between two looks at the clock
+
+
+class Refused(LrpError):
+    """What the file has in some place is not read, and why: mostly it is not what the file says that it is."""
+
+
+class Pieces:
+    """An open file; whatever lies outside it is `Refused`. Addresses count from `base`."""
+
+    def __init__(self, stream: IO[bytes], size: int, budget: Budget) -> None:
+        self.size, self.budget, self.base = size, budget, 0
+        self._stream, self._lock = stream, threading.Lock()
+
+    def check(self, address: int, length: int) -> None:
+        """See that a piece lies inside the file."""
+        if length < 0 or address < 0 or not self.base + address <= self.size - length:
+            raise Refused(f"needs {length:,} bytes at {self.base + address:,}, outside the file")
+
+    def fill(self, address: int, buffer: Any) -> None:
+        """Read as many bytes as `buffer` has room for into it."""
+        view, done = memoryview(buffer), 0
+        self.check(address, len(view))
+        with self._lock:
+            self._stream.seek(self.base + address)
+            while done < len(view):
+                if not (count := self._stream.readinto(view[done:])):  # type: ignore[attr-defined]
+                    raise Refused(f"needs {len(view):,} bytes at {address:,}, the file has become shorter")
+                done += count
+
+    def cut(self, address: int, length: int) -> bytes:
+        """A piece of the file, which is data."""
+        self.check(address, length)
+        found = bytearray(length)
+        self.fill(address, found)
+        return bytes(found)
+
+    def cursor(self, address: int, length: int, signature: bytes = b"") -> Cursor:
+        """A piece that describes the file, behind the signature that it begins with."""
+        self.check(address, length)
+        self.budget.visit("")
+        self.budget.hold("", length)
+        data = self.cut(address, length)
+        if not data.startswith(signature):
+            raise Refused(f"has no {signature.decode()} at {address:,} where there should be one")
+        return Cursor(data, len(signature))
+
+    def checked(self, address: int, length: int, signature: bytes) -> Cursor:
+        """The same of a piece with a checksum as its last four bytes, which is looked at and left out."""
+        found = self.cursor(address, length, signature)
+        content, end = found.data[:-4], found.data[-4:]
+        if len(end) < 4 or lookup3(content, self.budget) != int.from_bytes(end, "little"):
+            raise Refused(f"has a wrong checksum in {signature.decode()} at {address:,}")
+        return Cursor(content, found.at)
+
+
+class Cursor:
+    """Bytes that are taken one after the other; to take more than there are is `Refused`."""
+
+    def __init__(self, data: bytes, at: int = 0) -> None:
+        self.data, self.at = data, at
+
+    @property
+    def left(self) -> int:
+        """How many bytes are left."""
+        return len(self.data) - self.at
+
+    def take(self, length: int) -> bytes:
+        """The next bytes."""
+        if not 0 <= length <= self.left:
+            raise Refused(f"needs {length:,} bytes of a part that has {self.left:,} left")
+        self.at += length
+        return self.data[self.at - length : self.at]
+
+    def number(self, length: int) -> int:
+        """The next bytes as a little-endian number."""
+        return int.from_bytes(self.take(length), "little")
+
+    def numbers(self, form: str) -> tuple[int, ...]:
+        """The next bytes as numbers, by the letters of `struct`."""
+        return struct.unpack(f"<{form}", self.take(struct.calcsize(f"<{form}")))
+
+
+def once(address: int, seen: set[int]) -> None:
+    """See that a part of a tree is met once: whoever goes through it comes to an end."""
+    if address in seen:
+        raise Refused(f"has the part at {address:,} in two places")
+    seen.add(address)
+
+
+def log2(number: int) -> int:
+    """The logarithm of a power of two."""
+    if number < 1 or number & (number - 1):
+        raise Refused(f"has {number:,} where there must be a power of two")
+    return number.bit_length() - 1
+
+
+def lookup3(data: bytes, budget: Budget) -> int:
+    """The checksum of all that describes the file: Bob Jenkins' lookup3, which starts with 0."""
+    M = 0xFFFFFFFF
+    a = b = c = (0xDEADBEEF + len(data)) & M
+    if not data:
+        return c
+    words = struct.unpack(f"<{-(-len(data) // 12) * 3}I", data + bytes(-len(data) % 12))
+    for k in range(0, len(words) - 3, 3):
+        if not k % _CLOCK:
+            budget.tick()
+        a, b, c = (a + words[k]) & M, (b + words[k + 1]) & M, (c + words[k + 2]) & M
+        a = (a - c & M) ^ (c << 4 & M | c >> 28)
+        c = c + b & M
+        b = (b - a & M) ^ (a << 6 & M | a >> 26)
+        a = a + c & M
+        c = (c - b & M) ^ (b << 8 & M | b >> 24)
+        b = b + a & M
+        a = (a - c & M) ^ (c << 16 & M | c >> 16)
+        c = c + b & M
+        b = (b - a & M) ^ (a << 19 & M | a >> 13)
+        a = a + c & M
+        c = (c - b & M) ^ (b << 4 & M | b >> 28)
+        b = b + a & M
+    a, b, c = (a + words[-3]) & M, (b + words[-2]) & M, (c + words[-1]) & M
+    c = ((c ^ b) - (b << 14 & M | b >> 18)) & M
+    a = ((a ^ c) - (c << 11 & M | c >> 21)) & M
+    b = ((b ^ a) - (a << 25 & M | a >> 7)) & M
+    c = ((c ^ b) - (b << 16 & M | b >> 16)) & M
+    a = ((a ^ c) - (c << 4 & M | c >> 28)) & M
+    b = ((b ^ a) - (a << 14 & M | a >> 18)) & M
+    return ((c ^ b) - (b << 24 & M | b >> 8)) & M
