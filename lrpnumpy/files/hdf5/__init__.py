@@ -16,15 +16,14 @@ from typing import IO, Any
 import numpy as np
 
 from lrpnumpy.files.hdf5 import groups
-from lrpnumpy.files.hdf5.datasets import Dataset, kind_in
+from lrpnumpy.files.hdf5.datasets import Dataset
 from lrpnumpy.files.hdf5.groups import Attribute, Link
 from lrpnumpy.files.hdf5.headers import Message, messages, root_of
 from lrpnumpy.files.hdf5.heaps import Strings
 from lrpnumpy.files.hdf5.pieces import Pieces, Refused
-from lrpnumpy.files.hdf5.types import space_of, texts
+from lrpnumpy.files.hdf5.types import kind_in, space_of, texts
 from lrpnumpy.files.safe import MAX_NAMES, MAX_TEXT, Budget, Shape, Source, open_file
 
-_LINKS = {groups.SOFT: "a soft link", groups.EXTERNAL: "a link to another file"}
 _FLOATS = ("float16", "float32", "float64")
 
 
@@ -89,10 +88,9 @@ class Hdf5(Source):
                 link = here.links.get(name) if here.is_group and part != "." else None
                 if link is None:
                     return None
-                if link.kind != groups.HARD:
-                    what = _LINKS.get(link.kind, "a link of a foreign kind")
-                    raise self.error(path, f"has {what} at {part!r}, which is never followed")
-                here = self._object(link.address)
+                if isinstance(link, str):
+                    raise self.error(path, f"has {link} at {part!r}, which is never followed")
+                here = self._object(link)
             return here
 
     def _open(self, path: str) -> _Object:
@@ -185,9 +183,8 @@ class Hdf5(Source):
         with self.guard(where):
             if (found := holder.attributes.get(name.encode())) is None:
                 return None
-            if found.space.shared:
-                raise Refused("is stored in a way that is not read")
-            kind, shape = kind_in(self._pieces, found.type), space_of(found.space.data).shape
+            type_, space, value = found
+            kind, shape = kind_in(self._pieces, type_), space_of(space).shape
             count = 0 if shape is None else math.prod(shape)
             if not count or shape is None:
                 return []  # an empty list, as NumPy and h5py write it
@@ -195,14 +192,14 @@ class Hdf5(Source):
             self.budget.hold(where, count * kind.size)
             if len(shape) > 1 or count > MAX_NAMES or count * kind.size > MAX_TEXT:
                 raise self.error(where, f"has {count:,} values of {kind.size:,} bytes, too much for an attribute")
-            if count * kind.size > len(found.value):
-                raise Refused(f"has {len(found.value):,} bytes for {count:,} values of {kind.size:,} bytes")
+            if count * kind.size > len(value):
+                raise Refused(f"has {len(value):,} bytes for {count:,} values of {kind.size:,} bytes")
             if kind.variable:
-                words = self._strings.read(found.value, count, MAX_TEXT)
+                words = self._strings.read(value, count, MAX_TEXT)
             elif kind.dtype is None or kind.dtype.kind not in "iuS" or (kind.dtype.kind != "S" and count > 1):
                 raise self.error(where, f"must be a string or a whole number, it is {kind.name}")
             else:
-                values = np.frombuffer(found.value, kind.dtype, count)
+                values = np.frombuffer(value, kind.dtype, count)
                 if kind.dtype.kind != "S":
                     return int(values[0])
                 words = texts(values, kind)

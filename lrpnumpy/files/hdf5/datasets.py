@@ -10,23 +10,10 @@ import numpy as np
 from lrpnumpy.files.hdf5 import headers, layouts
 from lrpnumpy.files.hdf5.chunks import Chunks
 from lrpnumpy.files.hdf5.filters import filters_of
-from lrpnumpy.files.hdf5.headers import Message, messages
+from lrpnumpy.files.hdf5.headers import Message
 from lrpnumpy.files.hdf5.layouts import layout_of
-from lrpnumpy.files.hdf5.pieces import UNDEFINED, Cursor, Pieces, Refused
-from lrpnumpy.files.hdf5.types import Kind, kind_of, space_of
-
-
-def kind_in(file: Pieces, one: Message) -> Kind:
-    """A type, which may stand in the header of another object: a type with a name."""
-    if one.shared:
-        said = Cursor(one.data)
-        version, _ = said.numbers("BB")
-        said.take(6 if version == 1 else 0)
-        there = (other for other in messages(file, said.number(8)) if other.kind == headers.TYPE)
-        if (found := next(there, None)) is None or found.shared:
-            raise Refused("has a type that is stored in a way that is not read")
-        one = found
-    return kind_of(one.data)
+from lrpnumpy.files.hdf5.pieces import UNDEFINED, Pieces, Refused
+from lrpnumpy.files.hdf5.types import kind_in, space_of
 
 
 class Dataset:
@@ -38,10 +25,8 @@ class Dataset:
             raise Refused("must be a dataset, the file has something else there")
         if headers.EXTERNAL in found:
             raise Refused("keeps its data in another file (external storage), never opened")
-        if found[headers.SPACE].shared or found[headers.LAYOUT].shared:
-            raise Refused("is stored in a way that is not read")
         self._file = file
-        self._space, self.layout = space_of(found[headers.SPACE].data), layout_of(found[headers.LAYOUT].data)
+        self._space, self.layout = space_of(found[headers.SPACE]), layout_of(found[headers.LAYOUT].data)
         if self.layout.kind == layouts.VIRTUAL:
             raise Refused("is a virtual dataset, its data is in other files, never opened")
         if self._space.shape is None:

@@ -7,7 +7,6 @@ Both are stored in the object's header as long as they are few, and in a heap wi
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -17,23 +16,11 @@ from lrpnumpy.files.hdf5.heaps import Fractal, local
 from lrpnumpy.files.hdf5.pieces import UNDEFINED, Cursor, Pieces, Refused, once
 from lrpnumpy.files.hdf5.trees import ATTRIBUTES, GROUP, LINKS, leaves, records
 
-HARD, SOFT, EXTERNAL = 0, 1, 64
 _ENTRY = np.dtype([("key", "<u8"), ("child", "<u8")])
+_OTHER = {1: "a soft link", 64: "a link to another file"}
 
-
-class Link(NamedTuple):
-    """Where a name in a group leads; only a hard link has an address."""
-
-    kind: int
-    address: int = UNDEFINED
-
-
-class Attribute(NamedTuple):
-    """An attribute, its parts not yet looked at: messages of its type and its shape, and its value."""
-
-    type: Message
-    space: Message
-    value: bytes
+Link = int | str  # the address of an object, or what else there is
+Attribute = tuple[Message, Message, bytes]  # messages of its type and its shape, and its value, not yet looked at
 
 
 def is_group(header: Sequence[Message]) -> bool:
@@ -90,7 +77,7 @@ def _symbols(file: Pieces, tree: int, heap: int) -> Iterator[tuple[bytes, Link]]
             if not 0 <= start < end:
                 raise Refused("has a name outside the names of its group")
             file.budget.hold("", end - start)
-            yield names[start:end], Link(SOFT) if cached == 2 else Link(HARD, address)
+            yield names[start:end], _OTHER[1] if cached == 2 else address
 
 
 def _link(data: bytes) -> tuple[bytes, Link]:
@@ -98,10 +85,10 @@ def _link(data: bytes) -> tuple[bytes, Link]:
     version, flags = said.numbers("BB")
     if version != 1:
         raise Refused(f"has a link of version {version}, which is not read")
-    kind = said.number(1) if flags & 8 else HARD
+    kind = said.number(1) if flags & 8 else 0
     said.take((8 if flags & 4 else 0) + (1 if flags & 16 else 0))
     name = said.take(said.number(1 << (flags & 3)))
-    return name, Link(kind, said.number(8)) if kind == HARD else Link(kind)
+    return name, _OTHER.get(kind, "a link of a foreign kind") if kind else said.number(8)
 
 
 def _attribute(data: bytes) -> tuple[bytes, Attribute]:
@@ -116,8 +103,5 @@ def _attribute(data: bytes) -> tuple[bytes, Attribute]:
         parts.append(said.take(length))
         said.take(-length % 8 if version == 1 else 0)
     name, kind, space = parts
-    return name.split(b"\0")[0], Attribute(
-        Message(headers.TYPE, bool(flags & 1), kind),
-        Message(headers.SPACE, bool(flags & 2), space),
-        said.take(said.left),
-    )
+    found = Message(headers.TYPE, bool(flags & 1), kind), Message(headers.SPACE, bool(flags & 2), space)
+    return name.split(b"\0")[0], (*found, said.take(said.left))

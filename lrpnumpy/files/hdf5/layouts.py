@@ -1,4 +1,4 @@
-"""How the values of an HDF5 dataset are stored: section IV.A.2.i, versions 1 to 5 of the message."""
+"""How the values of an HDF5 dataset are stored: section IV.A.2.i, versions 3 to 5 of the message, from HDF5 1.6.3 on."""
 
 from __future__ import annotations
 
@@ -26,10 +26,7 @@ class Layout(NamedTuple):
 def layout_of(data: bytes) -> Layout:
     """What a layout message says."""
     said = Cursor(data)
-    version = said.number(1)
-    if version in (1, 2):
-        return _old(said)
-    kind = said.number(1)
+    version, kind = said.numbers("BB")
     if version not in (3, 4, 5) or kind > VIRTUAL:
         raise Refused(f"has a layout of version {version} and kind {kind}, which is not read")
     if kind == COMPACT:
@@ -53,17 +50,3 @@ def layout_of(data: bytes) -> Layout:
         single = (size, mask)
     said.take({FIXED: 1, EXTENSIBLE: 5, TREE_2: 6}.get(listed, 0))  # the list says this itself
     return Layout(kind, said.number(8), chunk=chunk, listed=listed, single=single, edges_unfiltered=bool(flags & 1))
-
-
-def _old(said: Cursor) -> Layout:
-    """Versions 1 and 2, from before HDF5 1.6.3."""
-    rank, kind = said.numbers("BB")
-    said.take(5)
-    if kind > CHUNKED:
-        raise Refused(f"has a layout of kind {kind}, which is not read")
-    address = said.number(8) if kind != COMPACT else UNDEFINED
-    sizes = said.numbers(f"{rank}I")
-    if kind == CHUNKED:
-        return Layout(kind, address, chunk=sizes)
-    content = said.take(said.number(4)) if kind == COMPACT else b""
-    return Layout(kind, address, len(content) if kind == COMPACT else None, content)

@@ -13,7 +13,8 @@ from lrpnumpy.checks import LrpError
 from lrpnumpy.files.budget import Budget
 
 UNDEFINED = 2**64 - 1  # the address of what was never stored
-_CLOCK = 1 << 14  # words of a checksum between two looks at the clock
+_32 = 0xFFFFFFFF
+_CLOCK = 3 << 13  # words of a checksum between two looks at the clock
 
 
 class Refused(LrpError):
@@ -57,7 +58,7 @@ class Pieces:
         self.budget.hold("", length)
         data = self.cut(address, length)
         if not data.startswith(signature):
-            raise Refused(f"has no {signature.decode()} at {address:,} where there should be one")
+            raise Refused(f"has no {signature!r} at {address:,} where there should be one")
         return Cursor(data, len(signature))
 
     def checked(self, address: int, length: int, signature: bytes) -> Cursor:
@@ -65,7 +66,7 @@ class Pieces:
         found = self.cursor(address, length, signature)
         content, end = found.data[:-4], found.data[-4:]
         if len(end) < 4 or lookup3(content, self.budget) != int.from_bytes(end, "little"):
-            raise Refused(f"has a wrong checksum in {signature.decode()} at {address:,}")
+            raise Refused(f"has a wrong checksum in {signature!r} at {address:,}")
         return Cursor(content, found.at)
 
 
@@ -111,33 +112,15 @@ def log2(number: int) -> int:
 
 
 def lookup3(data: bytes, budget: Budget) -> int:
-    """The checksum of all that describes the file: Bob Jenkins' lookup3, which starts with 0."""
-    M = 0xFFFFFFFF
-    a = b = c = (0xDEADBEEF + len(data)) & M
-    if not data:
-        return c
+    """The checksum of all that describes the file: Bob Jenkins' lookup3, begun with 0."""
+    x = y = z = 0xDEADBEEF + len(data) & _32
     words = struct.unpack(f"<{-(-len(data) // 12) * 3}I", data + bytes(-len(data) % 12))
-    for k in range(0, len(words) - 3, 3):
+    for k in range(0, len(words), 3):
         if not k % _CLOCK:
             budget.tick()
-        a, b, c = (a + words[k]) & M, (b + words[k + 1]) & M, (c + words[k + 2]) & M
-        a = (a - c & M) ^ (c << 4 & M | c >> 28)
-        c = c + b & M
-        b = (b - a & M) ^ (a << 6 & M | a >> 26)
-        a = a + c & M
-        c = (c - b & M) ^ (b << 8 & M | b >> 24)
-        b = b + a & M
-        a = (a - c & M) ^ (c << 16 & M | c >> 16)
-        c = c + b & M
-        b = (b - a & M) ^ (a << 19 & M | a >> 13)
-        a = a + c & M
-        c = (c - b & M) ^ (b << 4 & M | b >> 28)
-        b = b + a & M
-    a, b, c = (a + words[-3]) & M, (b + words[-2]) & M, (c + words[-1]) & M
-    c = ((c ^ b) - (b << 14 & M | b >> 18)) & M
-    a = ((a ^ c) - (c << 11 & M | c >> 21)) & M
-    b = ((b ^ a) - (a << 25 & M | a >> 7)) & M
-    c = ((c ^ b) - (b << 16 & M | b >> 16)) & M
-    a = ((a ^ c) - (c << 4 & M | c >> 28)) & M
-    b = ((b ^ a) - (a << 14 & M | a >> 18)) & M
-    return ((c ^ b) - (b << 24 & M | b >> 8)) & M
+        x, y, z = x + words[k] & _32, y + words[k + 1] & _32, z + words[k + 2] & _32
+        for turn in (4, 6, 8, 16, 19, 4) if k + 3 < len(words) else ():
+            x, y, z = y, z + y & _32, (x - z & _32) ^ (z << turn & _32 | z >> 32 - turn)
+    for turn in (14, 11, 25, 16, 4, 14, 24) if words else ():
+        x, y, z = y, (z ^ y) - (y << turn & _32 | y >> 32 - turn) & _32, x
+    return y
