@@ -53,6 +53,7 @@ def _answer(file: Source, question: bytes, most: int) -> bytes:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
+        creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),  # Windows would open a console
     ) as process:
 
         def stop() -> None:
