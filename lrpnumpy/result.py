@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
@@ -342,7 +343,7 @@ class Explanation:
 
     @staticmethod
     def from_json(text: str) -> Explanation:
-        """An explanation from the `text` that `to_json` wrote; of any other text an error says what is wrong with it."""
+        """An explanation from the `text` that `to_json` wrote; of other text an error says what is wrong."""
         found = readback.parse(text)
         hidden, spans = found["hidden"], found["spans"]
         found["hidden"] = None if hidden is None else tuple(Hidden(**part) for part in hidden)
@@ -369,8 +370,23 @@ def _plain(value: Any) -> Any:
     return value
 
 
+class Paged(Sequence[Explanation]):
+    """Explanations that can be explored in one HTML file."""
+
+    def page(self, path: str | os.PathLike[str], *more: Any, **options: Any) -> None:
+        """Write one self-contained HTML file to explore these explanations, with a table of all records.
+
+        path: the file to be made, which ends in .html; one that exists is replaced.
+        more: results of the same records by other methods, to choose from and to compare with.
+        options: those of lrp.write_page: label, name, title, most, megabytes, take, seed.
+        """
+        from lrpnumpy.page import write_page
+
+        write_page(path, self, *more, **options)
+
+
 @dataclass(frozen=True, eq=False)
-class Comparison(Sequence[Explanation]):
+class Comparison(Paged):
     """Several methods on one input, to print, plot or tabulate: a sequence of `explanations`."""
 
     explanations: tuple[Explanation, ...]

@@ -21,7 +21,7 @@ from lrpnumpy.methods.propagated import TOO_LARGE, adds_up
 from lrpnumpy.methods.reference import is_sound
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Batch
-from lrpnumpy.result import Explanation, Hidden, InputPart, Span
+from lrpnumpy.result import Explanation, Hidden, InputPart, Paged, Span
 from lrpnumpy.summary import TIMES, Summary, Sums, one_each, times
 
 LEDGERS = {  # the entries of the ledgers that have one number a record, by kind of method
@@ -30,7 +30,7 @@ LEDGERS = {  # the entries of the ledgers that have one number a record, by kind
 }
 
 
-class Explanations(Sequence[Explanation]):
+class Explanations(Paged):
     """The explanations of several sequences, computed as one ragged batch; each is made when it is asked for.
 
     `relevance` holds the words of all sequences one after another, those of sequence k from starts[k] to starts[k+1].

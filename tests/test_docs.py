@@ -16,6 +16,8 @@ import pytest
 
 from lrpnumpy.__main__ import main
 from lrpnumpy.layers import LAYERS
+from lrpnumpy.methods import METHODS
+from lrpnumpy.show import plot
 
 ROOT = Path(__file__).parents[1]
 FENCE = re.compile(r"^```(\S*) *([^\n]*)\n(.*?)^```", re.DOTALL | re.MULTILINE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from lrpnumpy.files.safe import Fields, parse_json
 from lrpnumpy.ledgers import Ledger, ReferenceLedger, SpanLedger
 from lrpnumpy.methods.occlusion import probabilities
 from lrpnumpy.model import OUTPUTS
-from lrpnumpy.result import Explanation, InputPart, Mark
+from lrpnumpy.result import Explanation, InputPart, Mark, Paged
 from lrpnumpy.summary import Summary
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def open_explanations(path: str | os.PathLike[str]) -> Stored:
         raise
 
 
-class Stored(Sequence[Explanation]):
+class Stored(Paged):
     """The explanations in a file; close it, or use `with`.
 
     `path` is that of the file; `method`, `classes`, `output_unit` and `columns`, the names of what was stored beside
@@ -167,6 +167,23 @@ class Stored(Sequence[Explanation]):
         for start, stop in self.blocks():
             yield from zip(*self._read(start, stop), strict=True)
 
+    def some(self, which: np.ndarray) -> Iterator[Explanation]:
+        """The explanations at the places `which`, an array of rising numbers; a block of the file at a time."""
+        for start, stop in self.blocks():
+            lo, hi = np.searchsorted(which, (start, stop)).tolist()
+            if lo < hi:
+                yield from self._read(start, stop, (which[lo:hi] - start).tolist())[1]
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """(N,) the number of each explanation's record in the source, counted from 1."""
+        return self._file.rows("records", 0, len(self))
+
+    @property
+    def scores(self) -> np.ndarray:
+        """(N, C) of all explanations."""
+        return self._file.rows("scores", 0, len(self))
+
     def column(self, name: str, start: int = 0, stop: int | None = None) -> list[Any]:
         """The values of the column `name` beside the explanations, one for each of them from `start` to `stop`."""
         one_of(name, "column", self.columns)
@@ -226,14 +243,14 @@ class Stored(Sequence[Explanation]):
 
         export(self.numbered(), path, overwrite, formulas)
 
-    def _read(self, start: int, stop: int) -> tuple[list[int], list[Explanation]]:
-        """Explanations that stand one behind the other, and the numbers of their records."""
+    def _read(self, start: int, stop: int, which: list[int] | None = None) -> tuple[list[int], list[Explanation]]:
+        """Explanations that stand one behind the other, or those of them, and the numbers of all their records."""
         read = {name: self.rows(name, start, stop) for name in self._names if not name.startswith("columns/")}
         found = []
         if self.has("targets") and ((read["targets"][0] < 0) | (read["targets"][0] >= self.shape("scores")[1])).any():
             raise self._file.error("targets", f"must be classes, they are not from {start} to {stop}")
         with self._file.guard("", f"has explanations from {start} to {stop} that do not fit together"):
-            for k in range(stop - start):
+            for k in range(stop - start) if which is None else which:
                 own = {name: array[ends[k] : ends[k + 1]] for name, (array, ends) in read.items()}
                 found.append(self._one(own))
         return read["records"][0].tolist(), found
