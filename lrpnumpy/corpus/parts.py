@@ -27,12 +27,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from lrpnumpy.checks import LrpError
+from lrpnumpy.files import disk
 from lrpnumpy.files.safe import open_file
-
-try:
-    import fcntl
-except ImportError:  # Windows has none: two runs into one file are not noticed there
-    fcntl = None  # type: ignore[assignment]
 
 
 _BINARY, _NO_LINK = getattr(os, "O_BINARY", 0), getattr(os, "O_NOFOLLOW", 0)  # of Windows, and of all others
@@ -49,10 +45,9 @@ def written(path: Path, folder: Path | None = None) -> Iterator[BinaryIO]:
     try:
         with os.fdopen(os.open(part, NEW, 0o666), "wb") as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
+            disk.flush(file)
         part.replace(path)
-        sync(path.parent)
+        disk.sync(path.parent)
     except OSError as error:
         raise cannot_write(path, error) from error
     finally:
@@ -63,16 +58,6 @@ def cannot_write(path: Path, error: OSError) -> LrpError:
     """A full disk, most often."""
     reason = error.strerror or error
     return LrpError(f"{path}: cannot be written ({reason}); what is finished is kept: make room and resume.")
-
-
-def sync(folder: Path) -> None:
-    """Have the names in a folder safely on disk."""
-    if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 class Parts:
@@ -101,7 +86,7 @@ class Parts:
             else:
                 with written(self.folder / "run.json") as file:
                     file.write(text.encode())
-                sync(self.folder.parent)
+                disk.sync(self.folder.parent)
             self._run = hashlib.sha256(text.encode()).hexdigest()
         except OSError as error:
             raise cannot_write(self.folder, error) from error
@@ -116,11 +101,8 @@ class Parts:
 
     def _take_lock(self) -> None:
         self._lock = os.fdopen(os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | _NO_LINK, 0o666), "wb")
-        if fcntl:
-            try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise LrpError(f"{self.folder} must be used by one run at a time, got a second one.") from None
+        if not disk.locked(self._lock):
+            raise LrpError(f"{self.folder} must be used by one run at a time, got a second one.")
 
     def _path(self, k: int) -> Path:
         return self.folder / f"{k:08d}.npz"
@@ -182,6 +164,8 @@ class Parts:
         """Delete what belongs to us in the folder, and the folder if that is all."""
         if not self.folder.is_dir():
             return
+        if not disk.can_remove_open_files():
+            self.close()
         ours = ("[0-9]*.npz", ".*.tmp", "run.json", "out.h5", "lock")
         for pattern in ours:
             for path in self.folder.glob(pattern):
