@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 INTEROP := .venv-interop
+CASES ?= 100000
 SENTENCE := This isn't a good movie, and it isn't funny.
 
 # One thread a process for matrix products: the tests use the cores by running in two processes.
@@ -39,8 +40,8 @@ format: $(VENV)/.installed-test  ## let ruff mend what it can
 interop: $(INTEROP)/.installed-interop  ## files written by the real frameworks (a large download)
 	$(INTEROP)/bin/python -m pytest -q tests/interop
 
-fuzz: $(VENV)/.installed-test  ## 10,000 damaged weight files
-	$(VENV)/bin/python -m tests.fuzz_files --cases 10000
+fuzz: $(VENV)/.installed-test  ## 100,000 damaged files and texts with a fresh seed; CASES=1000000 for more
+	$(VENV)/bin/python -m tests.fuzz --cases $(CASES)
 
 clean:  ## remove everything that was made here, virtual environments and compiled kernels too
 	rm -rf $(VENV) $(INTEROP) build dist *.egg-info demo.html river-*.png .pytest_cache .mypy_cache .ruff_cache .hypothesis

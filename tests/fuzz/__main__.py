@@ -33,7 +33,9 @@ def main():
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     parser.add_argument("--failures", type=Path, default=Path("fuzz-failures"), help="folder for what fails")
     parser.add_argument("--figures", type=Path, help="also write the figures as JSON")
-    parser.add_argument("--report", type=Path, help="write the figures into this page; with --cases 0 those of --figures")
+    parser.add_argument(
+        "--report", type=Path, help="write the figures into this page; with --cases 0 those of --figures"
+    )
     options = parser.parse_args()
     seed = secrets.randbelow(2**31) if options.seed is None else options.seed
     if options.cases == 0 and options.report:
@@ -63,9 +65,10 @@ def _once(cases, case):
         print(f"{seed.format}, {seed.name}: {seed.door} {path.name} {seed.given} (max_bytes {MAX_BYTES:,})")
         import lrpnumpy as lrp
 
+        ours = lrp.WeightFileError if seed.door == "load" else lrp.LrpError
         try:
             DOORS[seed.door](path, dict(seed.given), rng)
-        except lrp.WeightFileError if seed.door == "load" else lrp.LrpError as error:
+        except ours as error:
             print(f"{type(error).__name__}: {error}")
             return 0
         print("a result")
@@ -91,7 +94,9 @@ def _all(cases, options, began):
         if counts and time.perf_counter() - shown > 10:
             shown, done = time.perf_counter(), sum(map(sum, counts.values())) + len(failures)
             seconds = shown - began
-            print(f"{done:,} cases in {seconds:,.0f} s, {done / seconds:.0f} a second, {len(failures)} failed", flush=True)
+            print(
+                f"{done:,} cases in {seconds:,.0f} s, {done / seconds:.0f} a second, {len(failures)} failed", flush=True
+            )
         last = counts or {}
     seconds = time.perf_counter() - began
     for (name, kind, more), count in seen.most_common(LISTED):

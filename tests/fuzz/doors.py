@@ -2,7 +2,6 @@
 
 import argparse
 import io
-import json
 import warnings
 from functools import cache
 
@@ -12,6 +11,7 @@ import lrpnumpy as lrp
 from lrpnumpy.corpus.export import to_csv, to_jsonl
 from lrpnumpy.evaluate import rank_methods
 from lrpnumpy.evaluate.ranking import Ranking
+from lrpnumpy.files.native import arrays_of
 
 MAX_BYTES = 2**26  # of arrays; the largest seed has a few KB
 RANKED = "completeness of two methods"
@@ -47,7 +47,7 @@ def _use(model):
     ports = {
         name: [0, 0] if port.embedding is not None else np.zeros((2, port.size)) for name, port in model.ports.items()
     }
-    if sum(array.nbytes for layer in model.layers for array in vars(layer).values() if hasattr(array, "nbytes")) > 1e5:
+    if sum(array.size for array in arrays_of(model).values()) > 1e5:
         return
     try:
         lrp.predict(model, ports if len(ports) > 1 else next(iter(ports.values())))

@@ -18,7 +18,21 @@ KINDS = {
     "array": {2: "shape"},
     "shape": {1: "dimension"},
 }
-OPERATORS = "LSTM GRU RNN Transpose Squeeze MatMul Gemm Add Mul Concat Loop If Gather Reshape Slice Cast Constant Xx".split()
+OPERATORS = (
+    "LSTM",
+    "GRU",
+    "RNN",
+    "Transpose",
+    "Squeeze",
+    "MatMul",
+    "Gemm",
+    "Concat",
+    "Loop",
+    "If",
+    "Gather",
+    "Slice",
+    "Xx",
+)
 
 
 def varint(value):
@@ -41,7 +55,7 @@ def _read_varint(data, at):
 
 
 def _parse(data, kind):
-    """The fields of a message: number, wire type, and a number, bytes, or the fields inside; IndexError if it is none."""
+    """The fields of a message: number, wire type, and a number, bytes, or the fields inside."""
     fields, at = [], 0
     while at < len(data):
         tag, at = _read_varint(data, at)
@@ -106,7 +120,11 @@ def _hurt(rng, fields):
     field, wire, value = one
     if isinstance(value, tuple) and rng.random() < 0.9:
         return (*fields[:k], (field, wire, _hurt(rng, value)), *fields[k + 1 :])
-    return (*fields[:k], *_instead(rng, SimpleNamespace(field=field, wire=wire, value=value), one, fields), *fields[k + 1 :])
+    return (
+        *fields[:k],
+        *_instead(rng, SimpleNamespace(field=field, wire=wire, value=value), one, fields),
+        *fields[k + 1 :],
+    )
 
 
 def _instead(rng, it, one, fields):

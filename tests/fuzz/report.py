@@ -10,6 +10,7 @@ import lrpnumpy as lrp
 
 BEGIN, END = "<!-- figures of tests.fuzz begin -->", "<!-- figures of tests.fuzz end -->"
 TITLE = "## What the fuzzer found"
+OUTCOMES = ("result", "error")
 KINDS = ("exception", "crash", "hang", "slow", "memory")
 
 
@@ -21,7 +22,7 @@ def about(cases, options, counts, failures, seconds):
         "cases": options.cases, "seconds": round(seconds), "workers": options.workers, "cores": os.cpu_count(),
         "python": platform.python_version(), "files": sum(map(len, cases.seeds.values())),
         "formats": {
-            name: dict(zip(("result", "error"), counts.get(name, [0, 0]), strict=True)) | {k: bad[name, k] for k in KINDS}
+            name: dict(zip(OUTCOMES, counts[name], strict=True)) | {kind: bad[name, kind] for kind in KINDS}
             for name in cases.formats
         },
     }  # fmt: skip
@@ -29,8 +30,12 @@ def about(cases, options, counts, failures, seconds):
 
 def _rows(figures):
     for name, one in figures["formats"].items():
-        yield name, sum(one[k] for k in ("result", "error", "exception", "crash", "hang")), one["result"], one["error"], *(
-            one[kind] for kind in KINDS
+        yield (
+            name,
+            sum(one[k] for k in ("result", "error", "exception", "crash", "hang")),
+            one["result"],
+            one["error"],
+            *(one[kind] for kind in KINDS),
         )
 
 
@@ -41,8 +46,8 @@ def _heading(figures):
     bad = ", ".join(f"{total[kind]} {kind}" for kind in KINDS)
     rate = figures["cases"] / max(1, figures["seconds"])
     return (
-        f"{figures['cases']:,} cases (seed {figures['seed']}) in {figures['seconds']:,} s with {figures['workers']} workers "
-        f"on {figures['cores']} cores, {rate:.0f} a second; failures: {bad}"
+        f"{figures['cases']:,} cases (seed {figures['seed']}) in {figures['seconds']:,} s with "
+        f"{figures['workers']} workers on {figures['cores']} cores, {rate:.0f} a second; failures: {bad}"
     )
 
 
@@ -50,19 +55,19 @@ def table(figures):
     """For the terminal."""
     rows = [("format", "cases", "result", "error", *KINDS), *(tuple(map(str, row)) for row in _rows(figures))]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join(cell.ljust(width) if k == 0 else cell.rjust(width) for k, (cell, width) in enumerate(zip(row, widths)))
-        for row in rows
-    ]  # fmt: skip
+    lines = []
+    for first, *rest in rows:
+        numbers = (cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))
+        lines.append("  ".join((first.ljust(widths[0]), *numbers)))
     return "\n".join([*lines, _heading(figures)])
 
 
 def section(figures):
     """For a page, in Markdown."""
     lines = [
-        f"`python -m tests.fuzz --cases {figures['cases']} --seed {figures['seed']}`, lrpnumpy {figures['version']}, Python "
-        f"{figures['python']}, {figures['date']}: {_heading(figures)}. A result is a file that could be opened in spite of "
-        "its damage, an error is an `LrpError`. Slow is more than 2.5 s of the processor, memory more than 350 MB.",
+        f"`python -m tests.fuzz --cases {figures['cases']} --seed {figures['seed']}`, lrpnumpy "
+        f"{figures['version']}, Python {figures['python']}, {figures['date']}: {_heading(figures)}. A result is a file "
+        "that could be opened in spite of its damage, an error is an `LrpError`. Slow is more than 2.5 s of the processor, memory more than 350 MB.",
         "",
         f"| format | cases | result | error | {' | '.join(KINDS)} |",
         f"| --- |{' ---: |' * (3 + len(KINDS))}",

@@ -25,7 +25,7 @@ ROOM = 600  # spaces behind a JSON text inside HDF5, so that a damaged one may b
 MANY = 12  # links or attributes that are stored densely
 # Arrays of a network, by PyTorch's names, as small as can be.
 SHAPES = {"lstm.weight_ih_l0": (8, 2), "lstm.weight_hh_l0": (8, 2), "lstm.bias_ih_l0": (8,), "lstm.bias_hh_l0": (8,)}
-SHAPES |= {"fc.weight": (2, 2), "fc.bias": (2,)}
+SHAPES |= {"out.weight": (2, 2), "out.bias": (2,)}
 WORDS = ("the", "film", "is", "not", "good", "naïve", "<unk>")
 
 
@@ -103,7 +103,9 @@ def _fixtures():
             if beside.exists():
                 known = "ONNX with data beside it"
             if not known:
-                known = "Keras 1 and 2 (.h5)" if whole.startswith(b"\x89HDF") and "torch" not in name else "HDF5 layouts"
+                known = (
+                    "Keras 1 and 2 (.h5)" if whole.startswith(b"\x89HDF") and "torch" not in name else "HDF5 layouts"
+                )
             yield Seed(known, name, "load", content, name, load)
 
 
@@ -268,7 +270,7 @@ def _others():
 
 # --------------------------------------------------------------------------------------------------- inputs and results
 
-SENTENCES = ("the film is good", "It isn't good .", "not a film", "the naïve film", "good " * 9, "<unk> is \\ \"not\"")
+SENTENCES = ("the film is good", "It isn't good .", "not a film", "the naïve film", "good " * 9, '<unk> is \\ "not"')
 
 
 def _inputs():
@@ -292,7 +294,9 @@ def _inputs():
         for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             packed = _zip({f"{key}.npy": _npy(array) for key, array in some.items()}, method)
             yield Seed("corpus: .npz", f"{name} {method}", "corpus", {"a.npz": packed}, "a.npz", given)
-        for (version, how), packing in itertools.product(VERSIONS.items(), ({}, {"compression": "gzip", "chunks": True})):
+        for (version, how), packing in itertools.product(
+            VERSIONS.items(), ({}, {"compression": "gzip", "chunks": True})
+        ):
 
             def write(file, some=some, packing=packing):
                 for key, array in some.items():

@@ -1,4 +1,4 @@
-"""Damage to texts: JSON by its values, lines of text, CSV and YAML by their lines, the headers of .npy and safetensors."""
+"""Damage to texts: JSON by its values, text, CSV and YAML by their lines, the headers of .npy and safetensors."""
 
 import json
 import re
@@ -6,17 +6,18 @@ import re
 from .numbers import blind, number
 
 ODD_NUMBERS = (
-    "-1", "0", "1", "3", "1e999", "-1e999", "NaN", "-Infinity", "1e-320", "0.5", "9" * 50, "9" * 5000, "1" + "0" * 400, "true",
-    str(2**31), str(2**53 + 1), str(2**63), str(-(2**63)), str(2**64), "-0.0", "1E400", "1e-400",
+    "-1", "0", "1", "3", "1e999", "-1e999", "NaN", "-Infinity", "1e-320", "0.5", "9" * 50, "9" * 5000, "1" + "0" * 400,
+    "true", str(2**31), str(2**53 + 1), str(2**63), str(-(2**63)), str(2**64), "-0.0", "1E400", "1e-400",
 )  # fmt: skip
 ODD_TEXTS = (
-    "", " ", "\0", "\x1b[31m", "\u202e", "\ud800", "\udc80", "ÿ", "😀", "../../etc/passwd", "=cmd|' /C calc'!A0", "a" * 5000,
-    "\\" * 3000, "nan", "all", "\n", "\u2028", "None", "<script>", "%s%n", "é" * 300, "/", "x" * 70, "<f8", "O", "M8[D]",
+    "", " ", "\0", "\x1b[31m", "\u202e", "\ud800", "\udc80", "ÿ", "😀", "../../etc/passwd", "=cmd|' /C calc'!A0",
+    "a" * 5000, "\\" * 3000, "nan", "all", "\n", "\u2028", "None", "<script>", "%s%n", "é" * 300, "/", "x" * 70,
+    "<f8", "O", "M8[D]",
 )  # fmt: skip
 ODD_BYTES = (
     b"\0", b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xef\xbb\xbf", b"\r", b"\n", b"\x85", b"\xe2\x80\xa8", b"\\" * 4000,
-    b"a" * 4000, b" " * 4000, b"'" * 500, b'"' * 500, b"&x", b"*x", b"- " * 300, b"[" * 2000, b"{" * 2000, b"!!python/object:x ",
-    b"=1+1", b"1e999", b"nan", b"-", b"# ", b": ", b"\t", b"| ", b"> ", b"<<: ", b"\xf4\x90\x80\x80", b"9" * 5000,
+    b"a" * 4000, b" " * 4000, b"'" * 500, b'"' * 500, b"&x", b"*x", b"- " * 300, b"[" * 2000, b"{" * 2000,
+    b"!!python/object:x ", b"=1+1", b"1e999", b"nan", b"-", b"# ", b": ", b"\t", b"| ", b"> ", b"<<: ", b"\xf4\x90\x80\x80", b"9" * 5000,
 )  # fmt: skip
 RAW = "\ufdd0raw\ufdd0"  # stands where text that is not JSON is put in
 _NUMBER = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?")
@@ -133,10 +134,35 @@ def damage_npy(rng, content):
         one = rng.choice(found)
         header = header[: one.start()] + rng.choice(ODD_NUMBERS).encode() + header[one.end() :]
     elif kind == 1:
-        types = (b"|O", b">f4", b"<f2", b"<f16", b"<c8", b"|S0", b"|S2000000000", b"<U9", b"|V0", b"<M8[D]", b"|b1", b"<i8", b"x")
+        types = (
+            b"|O",
+            b">f4",
+            b"<f2",
+            b"<f16",
+            b"<c8",
+            b"|S0",
+            b"|S2000000000",
+            b"<U9",
+            b"|V0",
+            b"<M8[D]",
+            b"|b1",
+            b"<i8",
+            b"x",
+        )
         header = re.sub(rb"'[<>|=][a-zA-Z0-9]+'", b"'" + rng.choice(types) + b"'", header)
     elif kind == 2:
-        shapes = (b"()", b"(0,)", b"(-1, 2)", b"(2,) * 9", b"(9223372036854775807, 2)", b"(1,)", b"(3, 0)", b"(1.5,)", b"[2, 2]", b"((2,),)")
+        shapes = (
+            b"()",
+            b"(0,)",
+            b"(-1, 2)",
+            b"(2,) * 9",
+            b"(9223372036854775807, 2)",
+            b"(1,)",
+            b"(3, 0)",
+            b"(1.5,)",
+            b"[2, 2]",
+            b"((2,),)",
+        )
         header = re.sub(rb"\([0-9, ]*\)", rng.choice(shapes), header)
     elif kind == 3:
         header = header.replace(b"False", rng.choice((b"True", b"1", b"None", b"'x'", b"(" * 90)))

@@ -15,8 +15,8 @@ LOCAL, CENTRAL, END = "<4s5H3L2H", "<4s6H3L5H2L", "<4s4H2LH"
 NUMBERS = ("crc", "packed", "size", "flags", "method", "offset", "name_length", "extra_length")
 WIDTHS = {"crc": 4, "packed": 4, "size": 4, "flags": 2, "method": 2, "offset": 4, "name_length": 2, "extra_length": 2}
 NAMES = (
-    b"", b"../x", b"/etc/passwd", b"a\0b", b"\xff\xfe", b"x" * 70, b"x" * 60_000, b"data.pkl", b"model.weights.h5", b"config.json",
-    b"archive/data.pkl", b"archive/data/0", b"metadata.json", b"C:\\x", b"a//b", b"a/", b".npy", b"weight_ih_l0.npy",
+    b"", b"../x", b"/etc/passwd", b"a\0b", b"\xff\xfe", b"x" * 70, b"x" * 60_000, b"data.pkl", b"model.weights.h5",
+    b"config.json", b"archive/data.pkl", b"archive/data/0", b"metadata.json", b"C:\\x", b"a//b", b"a/", b".npy", b"weight_ih_l0.npy",
 )  # fmt: skip
 
 
@@ -93,8 +93,8 @@ def archive(found, rng=None):
     start = len(out)
     for name, there in central:
         out += struct.pack(
-            CENTRAL, b"PK\1\2", 20, 20, there["flags"], there["method"], 0, 33, there["crc"], there["packed"], there["size"],
-            there["name_length"], there["extra_length"], 0, 0, 0, 0, there["offset"],
+            CENTRAL, b"PK\1\2", 20, 20, there["flags"], there["method"], 0, 33, there["crc"],
+            there["packed"], there["size"], there["name_length"], there["extra_length"], 0, 0, 0, 0, there["offset"],
         )  # fmt: skip
         out += name + there["extra"]
     end = [0, 0, len(central), len(central), len(out) - start, start, 0]
