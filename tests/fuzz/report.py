@@ -67,7 +67,8 @@ def section(figures):
     lines = [
         f"`python -m tests.fuzz --cases {figures['cases']} --seed {figures['seed']}`, lrpnumpy "
         f"{figures['version']}, Python {figures['python']}, {figures['date']}: {_heading(figures)}. A result is a file "
-        "that could be opened in spite of its damage, an error is an `LrpError`. Slow is more than 2.5 s of the processor, memory more than 350 MB.",
+        "that could be opened in spite of its damage, an error is an `LrpError`. Slow is more than 2.5 s of the "
+        "processor, memory more than 350 MB.",
         "",
         f"| format | cases | result | error | {' | '.join(KINDS)} |",
         f"| --- |{' ---: |' * (3 + len(KINDS))}",

@@ -17,7 +17,8 @@ ODD_TEXTS = (
 ODD_BYTES = (
     b"\0", b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xef\xbb\xbf", b"\r", b"\n", b"\x85", b"\xe2\x80\xa8", b"\\" * 4000,
     b"a" * 4000, b" " * 4000, b"'" * 500, b'"' * 500, b"&x", b"*x", b"- " * 300, b"[" * 2000, b"{" * 2000,
-    b"!!python/object:x ", b"=1+1", b"1e999", b"nan", b"-", b"# ", b": ", b"\t", b"| ", b"> ", b"<<: ", b"\xf4\x90\x80\x80", b"9" * 5000,
+    b"!!python/object:x ", b"=1+1", b"1e999", b"nan", b"-", b"# ", b": ", b"\t", b"| ", b"> ", b"<<: ",
+    b"\xf4\x90\x80\x80", b"9" * 5000,
 )  # fmt: skip
 RAW = "\ufdd0raw\ufdd0"  # stands where text that is not JSON is put in
 _NUMBER = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?")

@@ -16,7 +16,8 @@ NUMBERS = ("crc", "packed", "size", "flags", "method", "offset", "name_length", 
 WIDTHS = {"crc": 4, "packed": 4, "size": 4, "flags": 2, "method": 2, "offset": 4, "name_length": 2, "extra_length": 2}
 NAMES = (
     b"", b"../x", b"/etc/passwd", b"a\0b", b"\xff\xfe", b"x" * 70, b"x" * 60_000, b"data.pkl", b"model.weights.h5",
-    b"config.json", b"archive/data.pkl", b"archive/data/0", b"metadata.json", b"C:\\x", b"a//b", b"a/", b".npy", b"weight_ih_l0.npy",
+    b"config.json", b"archive/data.pkl", b"archive/data/0", b"metadata.json", b"C:\\x", b"a//b", b"a/",
+    b".npy", b"weight_ih_l0.npy",
 )  # fmt: skip
 
 
