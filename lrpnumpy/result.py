@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lrpnumpy import tables
+from lrpnumpy import readback, tables
 from lrpnumpy.checks import LrpError
 from lrpnumpy.ledgers import Ledger, ReferenceLedger, SpanLedger
 
@@ -305,7 +305,7 @@ class Explanation:
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python values, ready for JSON."""
         return {
-            "format": "lrpnumpy explanation 1",
+            "format": readback.FORMAT,
             "dtype": str(self.relevance.dtype),
             "method": self.method,
             "target": self.target,
@@ -340,83 +340,18 @@ class Explanation:
 
     @staticmethod
     def from_json(text: str) -> Explanation:
-        """An explanation from the text that `to_json` wrote."""
-        try:
-            data = json.loads(text)
-        except ValueError as error:
-            raise LrpError(f"from_json must get the text that to_json wrote, got invalid JSON: {error}.") from None
-        if not isinstance(data, dict) or data.get("format") != "lrpnumpy explanation 1":
-            raise LrpError("from_json must get the text that to_json wrote, got JSON without its format line.")
-        dtype = np.dtype(data["dtype"])
-
-        def array(value: Any) -> Any:
-            return None if value is None else np.array(value, dtype)
-
-        def names(value: Any) -> Any:
-            return None if value is None else tuple(value)
-
-        def marks(value: Any) -> Any:
-            return None if value is None else np.array(value, np.uint8)
-
-        def number(value: Any) -> Any:
-            return array(value) if isinstance(value, list) else dtype.type(value)
-
-        ledger = dict(data["ledger"] or {})
-        kinds: dict[str | None, Any] = {one.__name__: one for one in (Ledger, ReferenceLedger, SpanLedger)}
-        kind = {None: None, **kinds}[ledger.pop("kind", None)]
-        if "biases" in ledger:
-            ledger["biases"] = tuple(map(number, ledger["biases"]))
-        ledger = {key: value if key == "biases" else number(value) for key, value in ledger.items()}
-        return Explanation(
-            relevance=array(data["relevance"]),
-            scores=array(data["scores"]),
-            target=data["target"],
-            method=data["method"],
-            variables=array(data["variables"]),
-            tokens=names(data["tokens"]),
-            probabilities=array(data["probabilities"]),
-            classes=names(data["classes"]),
-            features=names(data["features"]),
-            options=data["options"],
-            ledger=kind and kind(**ledger),
-            hidden=data["hidden"]
-            and tuple(Hidden(p["layer"], p["direction"], array(p["h"]), array(p["c"])) for p in data["hidden"]),
-            spans=data["spans"] and tuple(Span(s["start"], s["stop"], number(s["relevance"])) for s in data["spans"]),
-            others={
-                name: InputPart(
-                    array(part["relevance"]),
-                    array(part["variables"]),
-                    names(part["features"]),
-                    names(part["tokens"]),
-                    _given(part),
-                    _labels(part),
-                    marks(part.get("marks")),
-                )
-                for name, part in data.get("others", {}).items()
-            },
-            name=data.get("name", "x"),
-            values=_given(data),
-            labels=_labels(data),
-            output_unit=data.get("output_unit"),
-            marks=marks(data.get("marks")),
-        )
+        """An explanation from the text that `to_json` wrote; of any other text an error says what is wrong with it."""
+        found = readback.parse(text)
+        hidden, spans = found["hidden"], found["spans"]
+        found["hidden"] = None if hidden is None else tuple(Hidden(**part) for part in hidden)
+        found["spans"] = None if spans is None else tuple(Span(**span) for span in spans)
+        found["others"] = {name: InputPart(**part) for name, part in found["others"].items()}
+        return Explanation(**found)
 
 
 def _plain_labels(labels: np.ndarray | None) -> dict[str, Any] | None:
     """Labels for JSON: dates are text, with their type."""
     return None if labels is None else {"dtype": str(labels.dtype), "text": labels.astype(str).tolist()}
-
-
-def _labels(data: dict[str, Any]) -> np.ndarray | None:
-    """What `_plain_labels` wrote."""
-    found = data.get("labels")
-    return None if found is None else np.array(found["text"], found["dtype"])
-
-
-def _given(data: dict[str, Any]) -> np.ndarray | None:
-    """The input as it was passed in, in the precision that JSON has."""
-    found = data.get("values")
-    return None if found is None else np.array(found, np.float64)
 
 
 def _plain(value: Any) -> Any:

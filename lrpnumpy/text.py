@@ -21,6 +21,7 @@ from string import ascii_uppercase, punctuation
 from lrpnumpy.checks import LrpError
 from lrpnumpy.layers import Embedding
 
+LONG_PIECE = 1000  # characters without a blank; more than that is no word
 FILTERS = punctuation.replace("'", "") + "\t\n"  # of Keras' Tokenizer
 
 
@@ -60,7 +61,8 @@ _SAME = str.maketrans(
         "…": "...", "—": "--", "–": "-", "‑": "-", "\u00ad": None, "\u200b": None, "\ufeff": None,
     }
 )  # fmt: skip
-_ESCAPE = re.compile(r"\\+([/*])")  # the treebank's files write a slash as \/
+# The treebank's files write a slash as \/. A run of backslashes is looked at once, from its beginning.
+_ESCAPE = re.compile(r"(?<!\\)\\++([/*])")
 
 # The Sentiment Treebank has no names of their own for square brackets: "[F]rom" is -LRB- F -RRB- rom.
 _BRACKETS = {
@@ -98,20 +100,31 @@ _OPENING = {"``", "`", "-LRB-", "-LCB-", "--"}
 
 def _treebank(sentence: str) -> list[str]:
     if not sentence.isascii():
-        sentence = unicodedata.normalize("NFC", sentence.translate(_SAME))
+        sentence = _composed(sentence.translate(_SAME))
     if "\\" in sentence:
         sentence = _ESCAPE.sub(r"\1", sentence)
     pieces = sentence.split()
     found: list[str] = []
+    quote, seen = "''", 0  # the last one among the first `seen` tokens
     for k, piece in enumerate(pieces, 1):
         if piece == '"':  # blanks on both sides: it closes a quotation if one is open
-            last = next((token for token in reversed(found) if token in ("``", "''")), "''")
-            found.append("''" if last == "``" else "``")
+            quote = next((token for token in reversed(found[seen:]) if token in ("``", "''")), quote)
+            quote = "''" if quote == "``" else "``"
+            found.append(quote)
+            seen = len(found)
             continue
         if piece[-1] == "." and k < len(pieces):  # whether it is an abbreviation depends on what follows
             piece += " 0" if pieces[k][0].isdigit() else " a"
         found += _cut(piece) if len(piece) < 50 else _cut.__wrapped__(piece)
     return found
+
+
+def _composed(text: str) -> str:
+    """An accent and its letter as one character, in time that is linear: NFC sorts a run of accents by insertion."""
+    if len(text) <= LONG_PIECE:
+        return unicodedata.normalize("NFC", text)
+    slices = [[piece[k : k + LONG_PIECE] for k in range(0, len(piece), LONG_PIECE)] for piece in text.split()]
+    return " ".join("".join(unicodedata.normalize("NFC", one) for one in piece) for piece in slices)
 
 
 @lru_cache(maxsize=1 << 16)

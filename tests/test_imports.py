@@ -15,7 +15,7 @@ PACKAGE = "lrpnumpy"
 FLOORS = [
     {"kernels", "checks", "signature", "weights"},
     {"ledgers", "scaling", "summary", "tables"},
-    {"activations", "packed"},
+    {"activations", "packed", "readback"},
     {"rules", "result"},
     {"layers"},
     {"ports", "text"},
