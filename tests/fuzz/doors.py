@@ -118,8 +118,12 @@ def explained():
     return some
 
 
+def _text(path):
+    return path.read_bytes().decode("utf-8", "surrogateescape")
+
+
 def _explanation(path, given, rng):
-    found = lrp.Explanation.from_json(path.read_bytes().decode("utf-8", "surrogatepass"))
+    found = lrp.Explanation.from_json(_text(path))
     kind = rng.randrange(4)
     if kind == 0:
         found.to_json()
@@ -140,7 +144,7 @@ def ranked(state=None):
 
 
 def _ranking(path, given, rng):
-    str(Ranking.from_json(path.read_bytes().decode("utf-8", "surrogatepass")))
+    str(Ranking.from_json(_text(path)))
 
 
 def _state(path, given, rng):
