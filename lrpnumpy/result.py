@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrpnumpy import readback, tables
-from lrpnumpy.checks import LrpError
+from lrpnumpy.checks import LrpError, encodable, readable
 from lrpnumpy.ledgers import Ledger, ReferenceLedger, SpanLedger
 
 PAD = "<pad>"  # how padding is written where words are
@@ -92,7 +92,7 @@ def step_names(part: InputPart | Explanation) -> Sequence[str]:
 
 def shown_steps(part: InputPart | Explanation) -> Sequence[str]:
     """The same as pictures show them, with a mark behind a word that the vocabulary does not have."""
-    names = step_names(part)
+    names = [*map(readable, step_names(part))]
     if part.marks is None:
         return names
     return [f"{n}{UNKNOWN}" if mark == Mark.UNKNOWN else n for n, mark in zip(names, part.marks, strict=True)]
@@ -282,20 +282,22 @@ class Explanation:
                 "to_frame needs pandas, which is not installed; try `pip install pandas`, or to_dict()."
             ) from None
         if self.others:
-            frames = {name: self.of_input(name).to_frame() for name in self.inputs}
+            frames = {encodable(name): self.of_input(name).to_frame() for name in self.inputs}
             return pandas.concat(frames, names=["input", None]).reset_index("input").reset_index(drop=True)
         frame = pandas.DataFrame({"position": np.arange(len(self)), "relevance": self.relevance})
         if self.tokens:
-            frame.insert(1, "token", list(self.tokens))
+            frame.insert(1, "token", [*map(encodable, self.tokens)])
         elif self.labels is not None:
-            frame.insert(1, "label", self.labels)
+            frame.insert(
+                1, "label", self.labels if self.labels.dtype.kind == "M" else [*map(encodable, self.labels.tolist())]
+            )
         if self.marks is not None:
             frame["mark"] = ["" if mark == Mark.NONE else Mark(mark).name.lower() for mark in self.marks]
         if self.variables is not None:
             names = self.features or [f"x{d}" for d in range(self.variables.shape[1])]
-            for d, name in enumerate(names):
+            for d, name in enumerate(map(encodable, names)):
                 frame[name] = self.variables[:, d]
-        frame.attrs["prediction"] = self.prediction
+        frame.attrs["prediction"] = encodable(self.prediction)
         return frame
 
     def _one_class(self, what: str) -> None:

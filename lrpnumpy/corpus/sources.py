@@ -71,6 +71,8 @@ def open_source(source: Any, format: str | None, field: str | None, longest: int
 def _standard_input(kind: str, field: str | None, max_line: int) -> Source:
     if kind not in ("text", "jsonl"):
         raise LrpError(f"format must be 'text' or 'jsonl' for standard input, got {kind!r}.")
+    if sys.stdin is None:
+        raise LrpError("source must be a file where standard input is closed, got '-'.")
     read = lambda: lines.read_lines(sys.stdin.buffer, max_line)  # noqa: E731
     return Source(kind, read, {"kind": kind, "field": field}, field)
 

@@ -214,14 +214,15 @@ class Stored(Sequence[Explanation]):
             yield start, stop
             start = stop
 
-    def export(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    def export(self, path: str | os.PathLike[str], *, overwrite: bool = False, formulas: bool = False) -> None:
         """Write all explanations to a file that ends in .csv, .jsonl or .parquet (which needs pyarrow).
 
-        A file that exists is left alone and is an error, unless `overwrite` says to replace it.
+        A file that exists is left alone and is an error, unless `overwrite` says to replace it. In .csv a word that a
+        spreadsheet would take for a formula, such as =1+1, has an apostrophe before it, unless `formulas` is true.
         """
         from lrpnumpy.corpus.export import export
 
-        export(self.numbered(), path, overwrite)
+        export(self.numbered(), path, overwrite, formulas)
 
     def _read(self, start: int, stop: int) -> tuple[list[int], list[Explanation]]:
         """Explanations that stand one behind the other, and the numbers of their records."""
