@@ -21,6 +21,7 @@ from .report import about, table, write_section  # noqa: E402
 from .workers import run  # noqa: E402
 
 LISTED = 50  # failures that are printed
+PIECE = 20_000  # cases, after which workers are started afresh
 
 
 def main():
@@ -47,12 +48,7 @@ def main():
         sys.exit(_once(cases, options.case))
     count = sum(map(len, cases.seeds.values()))
     print(f"seed {seed}: {options.cases:,} cases of {count} files in {len(cases.formats)} formats", flush=True)
-    failures, figures = _all(cases, options, began)
-    print(table(figures))
-    if options.figures:
-        options.figures.write_text(json.dumps(figures, indent=1) + "\n")
-    if options.report:
-        write_section(options.report, figures)
+    failures = _all(cases, options, began)
     sys.exit(bool(failures))
 
 
@@ -76,7 +72,7 @@ def _once(cases, case):
 
 
 def _all(cases, options, began):
-    """All cases; what failed, and the figures."""
+    """All cases, a piece at a time, after each of which the figures are written; what failed."""
     failures, seen = [], Counter()
     again = f"python -m tests.fuzz --seed {cases.number}" + (f" --format '{options.format}'" if options.format else "")
 
@@ -89,19 +85,24 @@ def _all(cases, options, began):
         if seen[name, kind, last] <= 3:
             _keep(cases, case, options.failures / f"{cases.number}-{case}", more)
 
-    shown = time.perf_counter()
-    for counts in run(cases, options.first, options.cases, options.workers, told):
-        if counts and time.perf_counter() - shown > 10:
-            shown, done = time.perf_counter(), sum(map(sum, counts.values())) + len(failures)
-            seconds = shown - began
-            print(
-                f"{done:,} cases in {seconds:,.0f} s, {done / seconds:.0f} a second, {len(failures)} failed", flush=True
-            )
-        last = counts or {}
-    seconds = time.perf_counter() - began
+    total, shown = {name: [0, 0] for name in cases.formats}, time.perf_counter()
+    for first in range(0, options.cases, PIECE):
+        count = min(PIECE, options.cases - first)
+        for counts in run(cases, options.first + first, count, options.workers, told):
+            if time.perf_counter() - shown > 10:
+                shown, done = time.perf_counter(), first + sum(map(sum, counts.values()))
+                rate = done / (shown - began)
+                print(f"{done:,} cases, {rate:.0f} a second, {len(failures)} failed", flush=True)
+        total = {name: [a + b for a, b in zip(total[name], counts[name], strict=True)] for name in total}
+        figures = about(cases, options, first + count, total, failures, time.perf_counter() - began)
+        if options.figures:
+            options.figures.write_text(json.dumps(figures, indent=1) + "\n")
     for (name, kind, more), count in seen.most_common(LISTED):
         print(f"{count} times {name}: {kind}: {more[:300]}")
-    return failures, about(cases, options, last, failures, seconds)
+    print(table(figures))
+    if options.report:
+        write_section(options.report, figures)
+    return failures
 
 
 def _keep(cases, case, folder, more):

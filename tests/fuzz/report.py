@@ -14,12 +14,12 @@ OUTCOMES = ("result", "error")
 KINDS = ("exception", "crash", "hang", "slow", "memory")
 
 
-def about(cases, options, counts, failures, seconds):
+def about(cases, options, done, counts, failures, seconds):
     """Everything that is known of a run, as plain JSON."""
     bad = Counter((name, kind) for _, name, kind in failures)
     return {
         "version": lrp.__version__, "date": time.strftime("%Y-%m-%d", time.gmtime()), "seed": cases.number,
-        "cases": options.cases, "seconds": round(seconds), "workers": options.workers, "cores": os.cpu_count(),
+        "cases": done, "seconds": round(seconds), "workers": options.workers, "cores": os.cpu_count(),
         "python": platform.python_version(), "files": sum(map(len, cases.seeds.values())),
         "formats": {
             name: dict(zip(OUTCOMES, counts[name], strict=True)) | {kind: bad[name, kind] for kind in KINDS}

@@ -5,6 +5,7 @@ when, so that the parent knows what crashed it or where it hangs, and starts ano
 """
 
 import contextlib
+import gc
 import json
 import mmap
 import os
@@ -130,6 +131,8 @@ def run(cases, first, count, workers, told):
             folder = Path(top) / str(k)
             folder.mkdir()
             every.append(Worker(cases, first + k, first + count, workers, folder))
+        gc.collect()
+        gc.freeze()  # what is imported is never looked through again, and stays shared
         try:
             for one in every:
                 one.begin()
