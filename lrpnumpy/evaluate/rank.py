@@ -48,6 +48,7 @@ def rank_methods(
 ) -> Ranking:
     """Which methods deserve trust on this network and these data.
 
+    model: the network, as `load` gives it.
     data: sequences as `explain_all` takes them: words, token ids or numbers.
     methods: names, `lrp.Rule`s, "random" for random numbers; or a dict of name to one of these, to a pair of a method
         and its options, ("lrp-prop", {"eps": 0.2}), or to a function of one's own, function(model, sequences), which
@@ -58,6 +59,7 @@ def rank_methods(
     remove: what stands in the place of what is removed: "zero", "mean" of the data, a vector (D,), a word; or "omit",
         which leaves steps out.
     unit: whether a "step" or a "feature" (at all steps) is removed and compared.
+    seed: of what is drawn at random.
     state: a file that keeps finished parts: the same call goes on where another one was interrupted.
     progress: whether to show a bar; None shows one where there is a terminal.
     """
