@@ -343,7 +343,7 @@ class Explanation:
 
     @staticmethod
     def from_json(text: str) -> Explanation:
-        """An explanation from the `text` that `to_json` wrote; of any other text an error says what is wrong with it."""
+        """An explanation from the `text` that `to_json` wrote; of other text an error says what is wrong."""
         found = readback.parse(text)
         hidden, spans = found["hidden"], found["spans"]
         found["hidden"] = None if hidden is None else tuple(Hidden(**part) for part in hidden)
