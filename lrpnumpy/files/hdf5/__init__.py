@@ -21,7 +21,7 @@ from lrpnumpy.files.hdf5.groups import Attribute, Link
 from lrpnumpy.files.hdf5.headers import Message, messages, root_of
 from lrpnumpy.files.hdf5.heaps import Strings
 from lrpnumpy.files.hdf5.pieces import Pieces, Refused
-from lrpnumpy.files.hdf5.types import kind_in, space_of, texts
+from lrpnumpy.files.hdf5.types import kind_of, space_of, texts
 from lrpnumpy.files.safe import MAX_NAMES, MAX_TEXT, Budget, Shape, Source, open_file
 
 _FLOATS = ("float16", "float32", "float64")
@@ -184,7 +184,7 @@ class Hdf5(Source):
             if (found := holder.attributes.get(name.encode())) is None:
                 return None
             type_, space, value = found
-            kind, shape = kind_in(self._pieces, type_), space_of(space).shape
+            kind, shape = kind_of(type_), space_of(space).shape
             count = 0 if shape is None else math.prod(shape)
             if not count or shape is None:
                 return []  # an empty list, as NumPy and h5py write it

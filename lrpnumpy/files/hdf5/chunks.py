@@ -58,9 +58,7 @@ class Chunks:
             raise Refused(f"has chunks of {self.chunk}, together over {most:,} bytes")
         least, largest = (0, 2 * self._whole + 1024) if self._filters else (self._whole, self._whole)
         if (wrong := sizes[(sizes < least) | (sizes > largest)]).size:
-            raise Refused(
-                f"has a chunk of {wrong[0]:,} bytes that must be {self._whole:,} when unpacked; it is damaged"
-            )
+            raise Refused(f"has a chunk of {wrong[0]:,} bytes, {self._whole:,} when unpacked; it is damaged")
         if (address > room - sizes).any():
             raise Refused(_OUTSIDE)
         if (seen := len(sizes)) < count:
@@ -88,10 +86,6 @@ class Chunks:
         if (found := self._kept.get(corner)) is None:
             self.tick()
             address, size, mask = self._places[:, np.ravel_multi_index(corner, self._grid)].tolist()
-            if self._layout.edges_unfiltered and any(
-                map(lambda k, n, end: k * n + n > end, corner, self.chunk, self.shape)
-            ):
-                mask = -1
             data = self._file.cut(address, size)
             data = unpacked(data, self._filters, mask, self.dtype.itemsize, self._whole, self.tick)
             found = np.frombuffer(data, self.dtype).reshape(self.chunk)
@@ -186,11 +180,11 @@ def _fixed(file: Pieces, address: int, filtered: bool, need: int) -> np.ndarray:
     pages = -(-count // page) if count > page else 0
     body = file.checked(block, 14 + (-(-pages // 8) or count * size) + 4, b"FADB")
     body.take(10)
-    if not pages:
-        return _rows([body.take(count * size)], size)
-    written = np.unpackbits(np.frombuffer(body.take(body.left), np.uint8))[:pages]
-    start = block + len(body.data) + 4
-    return _rows(_pages(file, start, written, page, count, size), size)
+    rest = body.take(body.left)
+    if pages:
+        written = np.unpackbits(np.frombuffer(rest, np.uint8))[:pages]
+        rest = b"".join(_pages(file, block + len(body.data) + 4, written, page, count, size))
+    return _rows([rest], size)
 
 
 def _extensible(file: Pieces, address: int, filtered: bool, need: int) -> np.ndarray:
@@ -236,8 +230,7 @@ def _extensible(file: Pieces, address: int, filtered: bool, need: int) -> np.nda
                 block.take(10 + width)
                 found.append(block.take(block.left))
                 if pages:
-                    start = place + len(block.data) + 4
-                    found += _pages(file, start, written[n], 1 << page_bits, each, size)
+                    found += _pages(file, place + len(block.data) + 4, written[n], 1 << page_bits, each, size)
             have += each
     return _rows(found, size)
 

@@ -13,7 +13,7 @@ from lrpnumpy.files.hdf5.filters import filters_of
 from lrpnumpy.files.hdf5.headers import Message
 from lrpnumpy.files.hdf5.layouts import layout_of
 from lrpnumpy.files.hdf5.pieces import UNDEFINED, Pieces, Refused
-from lrpnumpy.files.hdf5.types import kind_in, space_of
+from lrpnumpy.files.hdf5.types import kind_of, space_of
 
 
 class Dataset:
@@ -31,7 +31,7 @@ class Dataset:
             raise Refused("is a virtual dataset, its data is in other files, never opened")
         if self._space.shape is None:
             raise Refused("holds nothing (a null dataspace)")
-        self.shape, self.kind = self._space.shape, kind_in(file, found[headers.TYPE])
+        self.shape, self.kind = self._space.shape, kind_of(found[headers.TYPE])
         self._filters = found.get(headers.FILTERS)
         self._chunks: Chunks | None = None
 
@@ -44,11 +44,10 @@ class Dataset:
             return
         if codes:
             raise Refused("has filters though it is not stored in chunks; it is damaged")
-        declared, there = math.prod(self.shape) * self.kind.size, self.layout.size
-        if self.layout.kind == layouts.CONTIGUOUS and (there is None or self.layout.address == UNDEFINED):
-            there = declared if there is None else 0
+        there = 0 if (self.layout.kind, self.layout.address) == (layouts.CONTIGUOUS, UNDEFINED) else self.layout.size
+        declared = math.prod(self.shape) * self.kind.size
         if declared != there or there > self._file.size:
-            raise Refused(f"declares {declared:,} bytes, the file has {min(there or 0, self._file.size):,} for them")
+            raise Refused(f"declares {declared:,} bytes, the file has {min(there, self._file.size):,} for them")
 
     def untimed(self) -> None:
         """Read on without a limit of time: for who reads a large file a few rows at a time."""

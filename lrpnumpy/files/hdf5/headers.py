@@ -23,6 +23,12 @@ class Message(NamedTuple):
     shared: bool  # it says where the message really is
     data: bytes
 
+    def cursor(self) -> Cursor:
+        """Its bytes, if they are here."""
+        if self.shared:
+            raise Refused("has a type or a shape that is stored in another object, which is not read")
+        return Cursor(self.data)
+
 
 def root_of(file: Pieces) -> int:
     """The address of the root group; addresses count from the signature, which is at 0, 512, 1024, 2048, …"""

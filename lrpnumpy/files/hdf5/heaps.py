@@ -76,10 +76,7 @@ class Fractal:
         self._huge = huge
         self._far: dict[int, tuple[int, int]] | None = None
         self._read: dict[int, bytes] = {}
-        self._blocks = [(0, root, self._start)] if not rows else self._walk(root, rows)
-        if root == UNDEFINED:
-            self._blocks = []
-        self._blocks.sort()
+        self._blocks = sorted(self._walk(root, rows)) if rows else [(0, root, self._start)]
 
     def _walk(self, root: int, rows: int) -> list[tuple[int, int, int]]:
         """Offset, address and size of every block with data. The rows of a table have blocks of 1, 1, 2, 4, 8, … sizes.
@@ -125,9 +122,8 @@ class Fractal:
         if address not in self._read:
             data = self._file.cursor(address, size, b"FHDB").data
             at = 13 + self._offset  # its checksum is that of the block with 0 in this place
-            if self._checked and lookup3(data[:at] + bytes(4) + data[at + 4 :], self._file.budget) != int.from_bytes(
-                data[at : at + 4], "little"
-            ):
+            said, blanked = int.from_bytes(data[at : at + 4], "little"), data[:at] + bytes(4) + data[at + 4 :]
+            if self._checked and lookup3(blanked, self._file.budget) != said:
                 raise Refused(f"has a wrong checksum in FHDB at {address:,}")
             self._read[address] = data
         return self._read[address]

@@ -1,4 +1,4 @@
-"""How the values of an HDF5 dataset are stored: section IV.A.2.i, versions 3 to 5 of the message, from HDF5 1.6.3 on."""
+"""How the values of an HDF5 dataset are stored: section IV.A.2.i, versions 3 to 5 of the message."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ class Layout(NamedTuple):
 
     kind: int
     address: int = UNDEFINED
-    size: int | None = None  # bytes of values in one piece; None where the file does not say
+    size: int = 0  # bytes of values in one piece
     data: bytes = b""  # the values themselves
     chunk: tuple[int, ...] = ()  # shape of a chunk, and the bytes of a value
     listed: int = TREE_1
     single: tuple[int, int] | None = None  # bytes and filter mask of the only chunk, where it is filtered
-    edges_unfiltered: bool = False  # chunks that reach beyond the array are
 
 
 def layout_of(data: bytes) -> Layout:
@@ -43,10 +42,10 @@ def layout_of(data: bytes) -> Layout:
     flags, rank, width = said.numbers("BBB")
     chunk = tuple(said.number(width) for _ in range(rank))
     listed, single = said.number(1), None
-    if not SINGLE <= listed <= TREE_2:
-        raise Refused(f"has chunks that are listed in the way {listed}, which is not read")
+    if not SINGLE <= listed <= TREE_2 or flags & 1:  # with that flag, chunks at the edge have no filters
+        raise Refused(f"has chunks that are listed in a way that is not read ({listed}, {flags})")
     if listed == SINGLE and flags & 2:
         size, mask = said.numbers("QI")
         single = (size, mask)
     said.take({FIXED: 1, EXTENSIBLE: 5, TREE_2: 6}.get(listed, 0))  # the list says this itself
-    return Layout(kind, said.number(8), chunk=chunk, listed=listed, single=single, edges_unfiltered=bool(flags & 1))
+    return Layout(kind, said.number(8), chunk=chunk, listed=listed, single=single)

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lrpnumpy.files.hdf5.headers import TYPE, Message, messages
-from lrpnumpy.files.hdf5.pieces import Cursor, Pieces, Refused
+from lrpnumpy.files.hdf5.headers import Message
+from lrpnumpy.files.hdf5.pieces import Refused
 
 MAX_AXES = 32
 NULL_TERMINATED, SPACE_PADDED = 0, 2  # how a string of a fixed length ends; 1 is filled up with NUL
@@ -36,16 +36,9 @@ class Space(NamedTuple):
     most: tuple[int, ...]
 
 
-def kind_in(file: Pieces, message: Message) -> Kind:
-    """What a datatype message says; it may stand in the header of another object: a type with a name."""
-    if message.shared:
-        said = Cursor(message.data)
-        said.take(7 if said.number(1) == 1 else 1)
-        there = [one for one in messages(file, said.number(8)) if one.kind == TYPE and not one.shared]
-        if not there:
-            raise Refused("has a type that is stored in a way that is not read")
-        message = there[0]
-    said = Cursor(message.data)
+def kind_of(message: Message) -> Kind:
+    """What a datatype message says."""
+    said = message.cursor()
     version, low, high, _, size = said.numbers("BBBBI")
     group = version & 15
     if not 1 <= version >> 4 <= 5:
@@ -68,9 +61,7 @@ def kind_in(file: Pieces, message: Message) -> Kind:
 
 def space_of(message: Message) -> Space:
     """What a dataspace message says."""
-    if message.shared:
-        raise Refused("has a shape that is stored in a way that is not read")
-    said = Cursor(message.data)
+    said = message.cursor()
     version, rank, flags, kind = said.numbers("BBBB")  # 0: one value, 1: an array, 2: nothing
     if version not in (1, 2) or rank > MAX_AXES or (version == 2 and kind > 2):
         raise Refused(f"has a shape of {rank} axes in version {version}, which is not read")
