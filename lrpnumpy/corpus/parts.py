@@ -57,6 +57,22 @@ def cannot_write(path: Path, error: OSError) -> LrpError:
     return LrpError(f"{path}: cannot be written ({reason}); what is finished is kept: make room and resume.")
 
 
+def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write a file, or replace one: whatever happens, what was there before is there, or all of what is new."""
+    target = Path(os.path.realpath(path))  # a link to a file stays a link
+    try:
+        if target.exists() and not target.is_file():  # a terminal, a pipe
+            target.write_bytes(content)
+            return
+        with written(target) as file:
+            file.write(content)
+    except (OSError, LrpError) as error:
+        reason = error if isinstance(error, OSError) else error.__cause__
+        raise LrpError(
+            f"{path} must be a file that can be written, got: {getattr(reason, 'strerror', reason)}."
+        ) from None
+
+
 def sync(folder: Path) -> None:
     """Have the names in a folder safely on disk."""
     if os.name == "posix":
