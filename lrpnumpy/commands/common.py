@@ -87,11 +87,15 @@ def add_hints(command: argparse.ArgumentParser) -> None:
         elif flag is True:
             kind = {"action": "store_const", "const": True}
         group.add_argument(f"--{name}", help=one.metadata["text"].replace("%", "%%"), **kind)
+    command.add_argument(
+        "--no-isolate", action="store_true", help="read the weight file here, and not in a process of its own"
+    )
 
 
 def hints_of(options: argparse.Namespace) -> dict[str, Any]:
-    """What was said about the weight file."""
-    return {name: value for name in hints.known() if (value := getattr(options, name, None)) is not None}
+    """What was said about the weight file, and that a stranger's is read in a process of its own."""
+    said = {name: value for name in hints.known() if (value := getattr(options, name, None)) is not None}
+    return {**said, "isolate": not options.no_isolate}
 
 
 def write(path: str, text: str) -> None:

@@ -23,12 +23,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from lrpnumpy.checks import LrpError
+from lrpnumpy.files import disk
 from lrpnumpy.files.safe import open_file
-
-try:
-    import fcntl
-except ImportError:  # Windows has none: two runs into one file are not noticed there
-    fcntl = None  # type: ignore[assignment]
 
 
 @contextmanager
@@ -41,10 +37,9 @@ def written(path: Path, folder: Path | None = None) -> Iterator[BinaryIO]:
     try:
         with part.open("wb") as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
+            disk.flush(file)
         part.replace(path)
-        sync(path.parent)
+        disk.sync(path.parent)
     except OSError as error:
         raise cannot_write(path, error) from error
     finally:
@@ -73,16 +68,6 @@ def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
         ) from None
 
 
-def sync(folder: Path) -> None:
-    """Have the names in a folder safely on disk."""
-    if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
 class Parts:
     """The folder of finished chunks that belongs to an output file."""
 
@@ -107,7 +92,7 @@ class Parts:
             else:
                 with written(self.folder / "run.json") as file:
                     file.write(text.encode())
-                sync(self.folder.parent)
+                disk.sync(self.folder.parent)
             self._run = hashlib.sha256(text.encode()).hexdigest()
         except OSError as error:
             raise cannot_write(self.folder, error) from error
@@ -122,11 +107,8 @@ class Parts:
 
     def _take_lock(self) -> None:
         self._lock = (self.folder / "lock").open("wb")
-        if fcntl:
-            try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise LrpError(f"{self.folder} must be used by one run at a time, got a second one.") from None
+        if not disk.locked(self._lock):
+            raise LrpError(f"{self.folder} must be used by one run at a time, got a second one.")
 
     def _path(self, k: int) -> Path:
         return self.folder / f"{k:08d}.npz"
@@ -192,6 +174,8 @@ class Parts:
         """Delete what belongs to us in the folder, and the folder if that is all."""
         if not self.folder.is_dir():
             return
+        if not disk.can_remove_open_files():
+            self.close()
         ours = ("[0-9]*.npz", ".*.tmp", "run.json", "out.h5", "lock")
         for pattern in ours:
             for path in self.folder.glob(pattern):

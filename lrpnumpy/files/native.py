@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lrpnumpy.checks import LrpError, WeightFileError
+from lrpnumpy.files import disk
 from lrpnumpy.files.safe import Fields, Shape, parse_json
 from lrpnumpy.layers import LAYERS, Embedding, Layer, Record
 from lrpnumpy.model import INPUT, READOUT, Model, Node
@@ -353,8 +354,7 @@ def _write(
                 _write_model(file.require_group(group or "/"), model)
         with part.open("xb") as written:
             written.write(content.getbuffer())
-            written.flush()
-            os.fsync(written.fileno())
+            disk.flush(written)
         if overwrite and target.exists():
             part.chmod(target.stat().st_mode & 0o777)
         _name(part, target, overwrite)

@@ -119,9 +119,9 @@ class Chunks:
             found[:2] = address + numbers * self._whole, np.full(count, self._whole)
         else:
             numbers, list_of = self._numbers(), _fixed if listed == layouts.FIXED else _extensible
-            places = self._columns(list_of(self._file, address, bool(self._filters), int(numbers[-1]) + 1))
-            there = numbers < places.shape[1]
-            found[:, there] = places[:, numbers[there]]
+            rows = list_of(self._file, address, bool(self._filters), int(numbers[-1]) + 1)
+            there = numbers < len(rows)
+            found[:, there] = self._columns(rows[numbers[there]])
         return found
 
     def _numbers(self) -> np.ndarray:
@@ -199,7 +199,7 @@ def _extensible(file: Pieces, address: int, filtered: bool, need: int) -> np.nda
     *_, index = head.numbers("7Q")
     if version or client != filtered or not size or bits > 64 or page_bits > 32:
         raise Refused("has a list of chunks of a kind that is not read")
-    need = min(need, file.size // size)  # what is not in the file was never written
+    file.budget.hold("chunks", need * size)
     near, groups = 2 * log2(pointers), 1 + bits - log2(least)
     width = -(-bits // 8)
     body = file.checked(index, 14 + inside * size + 8 * (2 * (pointers - 1) + max(0, groups - near)) + 4, b"EAIB")
