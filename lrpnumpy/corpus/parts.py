@@ -60,6 +60,22 @@ def cannot_write(path: Path, error: OSError) -> LrpError:
     return LrpError(f"{path}: cannot be written ({reason}); what is finished is kept: make room and resume.")
 
 
+def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write a file, or replace one: whatever happens, what was there before is there, or all of what is new."""
+    target = Path(os.path.realpath(path))  # a link to a file stays a link
+    try:
+        if target.exists() and not target.is_file():  # a terminal, a pipe
+            target.write_bytes(content)
+            return
+        with written(target) as file:
+            file.write(content)
+    except (OSError, LrpError) as error:
+        reason = error if isinstance(error, OSError) else error.__cause__
+        raise LrpError(
+            f"{path} must be a file that can be written, got: {getattr(reason, 'strerror', reason)}."
+        ) from None
+
+
 class Parts:
     """The folder of finished chunks that belongs to an output file."""
 
@@ -90,11 +106,11 @@ class Parts:
             self._run = hashlib.sha256(text.encode()).hexdigest()
         except OSError as error:
             raise cannot_write(self.folder, error) from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             if isinstance(error, LrpError):
                 raise
             raise LrpError(
-                f"{self.folder / 'run.json'} is damaged ({error}); remove the folder and begin anew."
+                f"{self.folder / 'run.json'} is damaged ({str(error)[:200]}); remove the folder and begin anew."
             ) from None
         while self._readable(self.count):
             self.count += 1
@@ -121,7 +137,10 @@ class Parts:
         path = self._path(k)
         try:
             with open_file(path) as stream, np.load(stream, allow_pickle=False) as file:
-                note = json.loads(file["note"].tobytes())
+                digest, _, text = file["note"].tobytes().partition(b" ")
+                if digest != hashlib.sha256(text).hexdigest().encode():
+                    raise ValueError("its note has changed")
+                note = json.loads(text)
                 if (note["part"], note["run"]) != (k, self._run):
                     raise ValueError(
                         f"it is part {note['part']} of {'this' if note['run'] == self._run else 'another'} run"
@@ -140,16 +159,17 @@ class Parts:
         """The arrays of a chunk."""
         with self._opened(k) as (file, note):
             found = {name: file[name] for name in file.files if name != "note"}
-            if {name: [*array.shape] for name, array in found.items()} != note["shapes"]:
+            if {name: [array.dtype.str, *array.shape] for name, array in found.items()} != note["arrays"]:
                 raise ValueError("its arrays are not those that it lists")
             return found
 
     def add(self, arrays: Mapping[str, np.ndarray], note: Mapping[str, Any]) -> None:
         """Keep the next chunk, with its number and the digest of its run: a file that is moved is not taken for it."""
-        shapes = {name: array.shape for name, array in arrays.items()}
-        text = json.dumps({**note, "shapes": shapes, "part": self.count, "run": self._run})
+        listed = {name: [array.dtype.str, *array.shape] for name, array in arrays.items()}
+        text = json.dumps({**note, "arrays": listed, "part": self.count, "run": self._run}).encode()
+        sealed = hashlib.sha256(text).hexdigest().encode() + b" " + text
         content = io.BytesIO()
-        np.savez(content, **{"note": np.frombuffer(text.encode(), np.uint8), **arrays})  # type: ignore[arg-type]
+        np.savez(content, **{"note": np.frombuffer(sealed, np.uint8), **arrays})  # type: ignore[arg-type]
         with written(self._path(self.count)) as file:
             file.write(content.getbuffer())
         self.count += 1
