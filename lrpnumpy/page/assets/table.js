@@ -33,7 +33,7 @@ class Table {
   }
 
   width(key) {
-    const words = this.page.data.kind === "words", name = this.page.data.regression ? "5rem" : "minmax(3.4rem, 5.4rem)";
+    const words = this.page.data.kind === "words", name = this.page.data.regression ? "5.8rem" : "minmax(3.4rem, 5.4rem)";
     const widths = { number: "2.9rem", text: "minmax(7rem, 1fr)", true: name, predicted: name, score: "4rem", probability: "4rem", ledger: "3.8rem" };
     return widths[key] ?? (words ? "minmax(4.4rem, 6.2rem)" : NARROW.matches ? "7rem" : "minmax(8rem, 15rem)");
   }
