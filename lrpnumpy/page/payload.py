@@ -285,7 +285,10 @@ def _entries(e: Explanation) -> Any:
     score = e.scores if e.target == "all" else e.scores[e.target]
     score = score if versus is None else score - e.scores[versus]
     inputs = sum(part.relevance.sum(axis=-1) for part in e.inputs.values())
-    return {"inputs": inputs, "unassigned": e.ledger.unassigned, "output bias": score - inputs - e.ledger.unassigned}
+    rest = np.asarray(score - inputs - e.ledger.unassigned)
+    noise = 64 * np.finfo(rest.dtype).eps * (abs(inputs) + abs(e.ledger.unassigned) + abs(score))
+    bias = np.where(abs(rest) <= noise, 0, rest)  # a network without an output bias has none, not one of rounding
+    return {"inputs": inputs, "unassigned": e.ledger.unassigned, "output bias": bias}
 
 
 def _predicted_at(e: Explanation) -> int:

@@ -4,10 +4,7 @@ import os
 
 import chromium
 import pytest
-
-sync_api = pytest.importorskip("playwright.sync_api") if os.environ.get("CI") != "true" else None
-if sync_api is None:
-    from playwright import sync_api
+from playwright import sync_api
 
 FLAGS = [
     "--no-sandbox",

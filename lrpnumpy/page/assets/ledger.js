@@ -1,6 +1,6 @@
 // Where the score went: the ledger as a bar with its entries, and a waterfall of the parts that make it.
 
-const WATERFALL = { most: 8, row: 24, name: 150, number: 66 };
+const WATERFALL = { most: 8, row: 24, name: 160, number: 66 };
 
 // The parts of an explanation, the largest first, and what did not reach the inputs: as lrpnumpy/show/waterfall.py.
 function partsOf(page, view) {
@@ -35,7 +35,7 @@ function partsOf(page, view) {
 
 function drawWaterfall(page, view, width) {
   const { start, score, bars } = partsOf(page, view), { row, number } = WATERFALL;
-  const name = Math.min(WATERFALL.name, Math.round(width * 0.32));
+  const name = Math.min(WATERFALL.name, Math.round(width * 0.34));
   const ends = [];
   bars.reduce((at, [, value]) => (ends.push(at + value), at + value), start);
   const finite = [0, start, score, ...ends].filter(Number.isFinite);
@@ -49,7 +49,7 @@ function drawWaterfall(page, view, width) {
   svg.append(Dom.svg("line", { x1: x(start), x2: x(start), y1: 0, y2: height, stroke: "currentColor", "stroke-opacity": 0.35 }));
   const bar = (r, text, from, to, fill, says) => {
     const y = r * row + 3, left = Math.min(x(from), x(to)), wide = Math.abs(x(to) - x(from));
-    svg.append(Dom.svg("text", { x: name - 8, y: y + 13, "text-anchor": "end" }, Format.clean(Format.short(text, Math.floor(name / 6.5)))));
+    svg.append(Dom.svg("text", { x: name - 8, y: y + 13, "text-anchor": "end" }, Format.clean(Format.short(text, Math.floor(name / 8)))));
     if (!Number.isFinite(left) || !Number.isFinite(wide)) return;
     svg.append(
       Dom.svg("rect", { x: left.toFixed(1), y, width: Math.max(1, wide).toFixed(1), height: row - 7, rx: 2, fill }),

@@ -46,9 +46,8 @@ function memoryElement(page) {
     dot.style.backgroundColor = color;
     says.push(Dom.make("li", {}, dot, `${method}: half of it within ${Format.plural(half, what)}`));
   });
-  const ticks = Math.min(6, longest);
-  for (let n = 0; n < ticks; n++) {
-    const lag = Math.round((n * (longest - 1)) / Math.max(1, ticks - 1));
+  const step = [1, 2, 5, 10, 20, 30, 50, 100, 200, 500].find((one) => longest / one <= 8) ?? Math.ceil(longest / 8);
+  for (let lag = 0; lag < longest; lag += step) {
     svg.append(Dom.svg("text", { x: x(lag), y: height - foot + 15, "text-anchor": "middle" }, String(lag)));
   }
   svg.append(Dom.svg("text", { x: (width + left) / 2, y: height - 4, "text-anchor": "middle", opacity: 0.75 }, `${what}s before the prediction`));

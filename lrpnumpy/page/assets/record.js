@@ -19,7 +19,7 @@ class RecordView {
     element.replaceChildren();
     Dom.fill(element, {}, [
       this.head(record), this.classes(record),
-      Dom.make("div", { class: methods.length > 1 ? "sides two" : "sides" }, columns)]);
+      Dom.make("div", { class: `sides${methods.length > 1 ? " two" : ""} ${data.kind}` }, columns)]);
     for (const hook of page.hooks.panels) {
       const extra = hook(page.view(record));
       if (extra) element.append(extra);
@@ -73,11 +73,15 @@ function renderMethod(page, record, method, named) {
       : `${method} has not explained this record.`));
     return element;
   }
-  const view = { record, method, c };
+  const view = { record, method, c }, unknown = record.inputs.some((input) => input.marks?.includes(MARK.unknown));
   record.inputs.forEach((input, i) => {
     if (record.inputs.length > 1) element.append(Dom.make("h4", {}, Format.clean(input.name)));
     element.append(renderInput(page, view, i));
   });
+  const what = page.data.regression ? ["raises the prediction", "lowers it"] : ["speaks for this class", "against it"];
+  element.append(Dom.make("p", { class: "legend" },
+    Dom.make("span", { class: "for", "aria-hidden": "true" }), `red ${what[0]}, `, Dom.make("span", { class: "against", "aria-hidden": "true" }), `blue ${what[1]}`,
+    unknown ? "; [?] is not in the vocabulary" : ""));
   element.append(ledgerElement(page, view), copyElement(page, view));
   return element;
 }

@@ -45,7 +45,7 @@ function mapOfView(view, i, most) {
 
 // The picture at a width in pixels: the svg, and which step and feature is where.
 function drawSeries(input, map, width) {
-  const names = Math.min(150, Math.round(width * 0.27)), sums = 62, wide = Math.max(60, width - names - sums);
+  const names = Math.min(150, Math.round(width * 0.3)), sums = 62, wide = Math.max(60, width - names - sums);
   const { row: high, gap } = SERIES, top = (r) => r * (high + gap), { T, K, group } = map;
   const x = (t) => names + (wide * t) / T, height = top(map.rows.length) + 24;
   const svg = Dom.svg("svg", {
@@ -56,7 +56,7 @@ function drawSeries(input, map, width) {
     const middle = top(r) + high / 2 + 4, ends = row.means ? [Math.min(...row.means), Math.max(...row.means)] : null;
     row.ends = ends;
     svg.append(
-      Dom.svg("text", { x: names - 8, y: middle, "text-anchor": "end" }, Format.clean(Format.short(row.name, Math.floor(names / 7)))),
+      Dom.svg("text", { x: names - 8, y: middle, "text-anchor": "end" }, Format.clean(Format.short(row.name, Math.floor(names / 8)))),
       Dom.svg("rect", { x: names, y: top(r), width: wide, height: high, "fill-opacity": 0.05 }));
     for (let k = 0; row.sums && k < K; k++) {
       const share = Color.share(row.sums[k], map.limit);
@@ -77,9 +77,9 @@ function drawSeries(input, map, width) {
     }
     if (row.total !== null) svg.append(Dom.svg("text", { x: names + wide + 6, y: middle }, Format.signed(row.total, 3)));
   });
-  const ticks = Math.max(2, Math.min(6, Math.floor(wide / 110))), foot = top(map.rows.length) + 12;
+  const ticks = wide < 150 ? 1 : Math.max(2, Math.min(6, Math.floor(wide / 110))), foot = top(map.rows.length) + 12;
   for (let n = 0; n < ticks; n++) {
-    const t = Math.round((n * (T - 1)) / (ticks - 1)), anchor = n === 0 ? "start" : n === ticks - 1 ? "end" : "middle";
+    const t = Math.round(ticks === 1 ? T - 1 : (n * (T - 1)) / (ticks - 1)), anchor = n === ticks - 1 ? "end" : n === 0 ? "start" : "middle";
     svg.append(Dom.svg("text", { x: x(n === ticks - 1 ? T : t + (n ? 0.5 : 0)).toFixed(1), y: foot, "text-anchor": anchor, "font-size": 11, opacity: 0.75 },
       Format.clean(Format.short(stepText(input, t), 16))));
   }

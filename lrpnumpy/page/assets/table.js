@@ -28,14 +28,14 @@ class Table {
       ["number", "#"], ["text", name],
       data.hasTruth && ["true", "true"], ["predicted", "predicted"],
       (!regression || data.classes.length > 1) && ["score", "score"], data.hasProbabilities && ["probability", "prob."],
-      data.hasLedger && ["ledger", "ledger"], ["largest", data.kind === "words" ? "largest word" : "largest"],
+      data.hasLedger && ["ledger", "ledger"], ["largest", "largest"],
     ].filter(Boolean).filter(([key]) => !NARROW.matches || !["number", "probability", "ledger"].includes(key));
   }
 
   width(key) {
-    const words = this.page.data.kind === "words", name = this.page.data.regression ? "5.5rem" : "minmax(4rem, 6.6rem)";
-    const widths = { number: "3.2rem", text: "minmax(7rem, 1fr)", true: name, predicted: name, score: "4.4rem", probability: "4.4rem", ledger: "4.2rem" };
-    return widths[key] ?? (words ? "minmax(4.5rem, 6.5rem)" : NARROW.matches ? "7rem" : "minmax(8rem, 15rem)");
+    const words = this.page.data.kind === "words", name = this.page.data.regression ? "5.8rem" : "minmax(3.4rem, 5.4rem)";
+    const widths = { number: "2.9rem", text: "minmax(7rem, 1fr)", true: name, predicted: name, score: "4rem", probability: "4rem", ledger: "3.8rem" };
+    return widths[key] ?? (words ? "minmax(4.4rem, 6.2rem)" : NARROW.matches ? "7rem" : "minmax(8rem, 15rem)");
   }
 
   header() {
@@ -142,5 +142,5 @@ Table.says = {
   ledger: "How much of the ledger the inputs have: the magnitude of what they got over that of all entries",
   score: "Of the class that is shown",
   probability: "Of the class that is shown",
-  largest: "The step of largest relevance, red for and blue against",
+  largest: "The word or step of largest relevance, red for and blue against",
 };

@@ -2,12 +2,9 @@
 
 import re
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 import samples
 from page_samples import HOSTILE, sentences, text_model
 from playwright.sync_api import expect
@@ -241,14 +238,10 @@ def test_the_keyboard_is_enough(visit, words_page):
     assert page.locator("#tooltip").is_visible()
     # Every button and field can be reached, and shows that it has the focus.
     page.focus("#skip")
-    seen = set()
+    seen, says = set(), "({tagName, ariaLabel, textContent}) => `${tagName} ${ariaLabel ?? textContent}`"
     for _ in range(40):
         page.keyboard.press("Tab")
-        seen.add(
-            page.evaluate(
-                "(({tagName, ariaLabel, textContent}) => `${tagName} ${ariaLabel ?? textContent}`)(document.activeElement)"
-            )
-        )  # noqa: E501
+        seen.add(page.evaluate(f"({says})(document.activeElement)"))
         outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
         assert outline != "none" or page.evaluate("document.activeElement === document.body")
     assert {"BUTTON Copy as LaTeX", "BUTTON Switch between light and dark", "SUMMARY Filters"} <= seen
