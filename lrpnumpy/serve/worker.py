@@ -56,7 +56,7 @@ class Worker:
         self.answers = asyncio.Queue()
         self.process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-c", "from lrpnumpy.serve.worker import child; child()"),
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(_HERE), os.environ.get("PYTHONPATH", "")])},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(_HERE), os.environ.get("PYTHONPATH")]))},
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             limit=LINE,

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import socket
+import struct
 import time
 from contextlib import ExitStack
 
@@ -35,9 +37,10 @@ def limited(live, monkeypatch):
 
 
 @pytest.fixture(autouse=True)
-def goes_on(live, limited):
-    """After every attack a good question has its answer."""
+def goes_on(live, limited, caplog):
+    """After every attack a good question has its answer, and nothing went wrong unseen."""
     yield
+    assert [record.getMessage() for record in caplog.records if record.name == "asyncio"] == []
     deadline = time.monotonic() + 20
     while not live.is_well():
         assert time.monotonic() < deadline
@@ -280,6 +283,18 @@ def test_connections_that_never_end_give_up_their_place(live, limited):
             assert time.monotonic() < deadline
             time.sleep(0.1)
         assert live.server.open <= live.server.limits.connections + 1
+
+
+@pytest.mark.parametrize("is_reset", [True, False])
+def test_a_connection_that_is_cut_off(live, is_reset):
+    """Right after the question, and in the middle of it."""
+    body = json.dumps(GOOD).encode()
+    head = live.head("POST", "/explain", Content_Type="application/json", Content_Length=len(body))
+    for content in (head + body, head + body[:5], head[:20], live.head(token="wrong"), live.head("GET", "/")) * 4:
+        with live.connect() as one:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", is_reset, 0))
+            one.sendall(content)
+    time.sleep(0.3)
 
 
 def test_an_answer_that_nobody_reads(live):
