@@ -5,7 +5,7 @@ import json
 import socket
 import struct
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import pytest
 from serving import served
@@ -91,6 +91,7 @@ def test_a_body_of_10_mb_in_chunks(live):
     head = live.head("POST", "/explain", Content_Type="application/json", Transfer_Encoding="chunked")
     assert live.raw(head, parts=[b"100000\r\n" + MEGABYTE + b"\r\n"] * 10).status in (411, 0)
     assert live.raw(head + b"5\r\nhello\r\n0\r\n\r\n").status == 411
+    assert live.post(GOOD, Transfer_Encoding="chunked").status == 411  # with a length besides
 
 
 @pytest.mark.parametrize("size", [10, "-1", "1e3", "0x10", "1_0", " ", "9" * 30, "10, 10"])
@@ -180,6 +181,11 @@ def test_a_body_that_is_no_question(live, body):
     assert len(found.body) < 3000 and b"Traceback" not in found.body and b".py" not in found.body
 
 
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
+def test_numbers_that_json_does_not_have(live, number):
+    assert live.post(b'{"text": "a", "options": {"eps": %s}}' % number.encode()).status == 400
+
+
 def test_half_a_character_in_a_word_is_a_word(live):
     assert live.post(b'{"text": "a \\ud800 film"}').status == 200
 
@@ -264,6 +270,13 @@ def test_1000_requests_at_once(live, limited):
     assert live.is_well()
 
 
+def test_requests_that_come_too_fast(live, limited):
+    limited(rate=1.0, burst=10)
+    statuses = [live.get().status for _ in range(20)]
+    assert statuses[:10] == [200] * 10 and statuses.count(429) >= 5
+    limited()
+
+
 def test_1000_requests_without_a_token_leave_the_rate_to_the_page(live, limited):
     limited()
     assert 200 not in at_once(live, live.head(token="wrong"), 1000)
@@ -274,15 +287,16 @@ def test_connections_that_never_end_give_up_their_place(live, limited):
     """200 heads without an end, and 200 connections without a word, which are all allowed to take an hour."""
     limited(patience=3600.0)
     with ExitStack() as stack:
-        for k in range(400):
-            one = stack.enter_context(live.connect())
-            if k % 2:
+        every = [stack.enter_context(live.connect()) for _ in range(400)]
+        for one in every[::2]:
+            with suppress(ConnectionError):  # for those beyond the limit there was no place from the beginning
                 one.sendall(b"GET / HTTP/1.1\r\nX: ")
         deadline = time.monotonic() + 5
         while not live.is_well():
             assert time.monotonic() < deadline
             time.sleep(0.1)
         assert live.server.open <= live.server.limits.connections + 1
+        assert every[0].recv(1) == b""  # the oldest had to go
 
 
 @pytest.mark.parametrize("is_reset", [True, False])
