@@ -13,7 +13,7 @@ KERNEL_TESTS := tests/test_engine.py tests/test_reference.py tests/test_explain.
     tests/test_networks.py tests/test_layers_windows.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test browser lint format interop fuzz clean
+.PHONY: help demo test browser lint format docs links interop fuzz coverage dist clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,14 +41,32 @@ format: $(VENV)/.installed-test  ## let ruff mend what it can
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
 
-interop: $(INTEROP)/.installed-interop  ## files written by the real frameworks (a large download)
-	$(INTEROP)/bin/python -m pytest -q tests/interop
+# Notebooks run with compiled kernels; the check walks the links of the pages that came out.
+docs: $(VENV)/.installed-docs  ## the site, in docs/_build/html: tutorials run, warnings are errors, links are checked
+	$(VENV)/bin/python -m sphinx -q -W --keep-going -c docs -d docs/_build/doctrees . docs/_build/html
+	$(VENV)/bin/python -m docs.check docs/_build/html
+
+links: $(VENV)/.installed-docs  ## whether pages elsewhere that the site links to are there (needs a network)
+	$(VENV)/bin/python -m sphinx -q -b linkcheck -c docs -d docs/_build/doctrees . docs/_build/links
+
+interop: $(INTEROP)/.installed-interop  ## files written by the real frameworks (a large download), and the docs' blocks for them
+	$(INTEROP)/bin/python -m pytest -q tests/interop tests/test_docs.py
 
 fuzz: $(VENV)/.installed-test  ## 10,000 damaged weight files
 	$(VENV)/bin/python -m tests.fuzz_files --cases 10000
 
+coverage: $(VENV)/.installed-test $(VENV)/.installed-coverage  ## which lines of the package the tests run: at least 95 %
+	$(VENV)/bin/python -m coverage erase
+	$(ONE_THREAD) $(VENV)/bin/python -m pytest -q -n 2 --cov --cov-report=
+	$(ONE_THREAD) NUMBA_DISABLE_JIT=1 $(VENV)/bin/python -m pytest -q -n 2 --cov --cov-append --cov-report= -m "not compiled" $(KERNEL_TESTS)
+	$(VENV)/bin/python -m coverage report --show-missing --skip-covered --fail-under 95
+
+dist: $(VENV)/.installed-test $(VENV)/.installed-dist  ## wheel and sdist, built and tried in clean environments
+	$(VENV)/bin/python -m tests.dist
+	$(VENV)/bin/python -m twine check --strict dist/*.whl dist/*.tar.gz
+
 clean:  ## remove everything that was made here, virtual environments and compiled kernels too
-	rm -rf $(VENV) $(INTEROP) build dist *.egg-info demo.html river-*.png .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(INTEROP) build dist docs/_build *.egg-info demo.html river-*.png .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A virtual environment is made once, and installed into again only when what it depends on has changed.

@@ -1,5 +1,7 @@
 """Explain the decisions of trained recurrent networks, from a weight file, without a deep-learning framework."""
 
+from lrpnumpy import interrupt as _interrupt  # isort: skip  # noqa: F401  # first: from here on Ctrl-C is one line
+
 from typing import TYPE_CHECKING, Any
 
 from lrpnumpy.checks import AssumptionWarning, LrpError, RelevanceWarning, WeightFileError
@@ -61,7 +63,7 @@ if TYPE_CHECKING:
     from lrpnumpy.page import write_page
     from lrpnumpy.show import plot
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 
 __all__ = [
     "GRU",

@@ -13,9 +13,9 @@ PACKAGE = "lrpnumpy"
 
 # From the ground up. A module imports from the floors below its own and from its own folder, nothing else.
 FLOORS = [
-    {"kernels", "checks", "signature", "weights"},
+    {"kernels", "checks", "signature", "weights", "interrupt"},
     {"ledgers", "scaling", "summary", "tables"},
-    {"activations", "packed"},
+    {"activations", "packed", "readback"},
     {"rules", "result"},
     {"layers"},
     {"ports", "text"},

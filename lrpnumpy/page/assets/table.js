@@ -27,7 +27,7 @@ class Table {
     return [
       ["number", "#"], ["text", name],
       data.hasTruth && ["true", "true"], ["predicted", "predicted"],
-      (!regression || data.classes.length > 1) && ["score", "score"], data.hasProbabilities && ["probability", "prob."],
+      !regression && ["score", "score"], data.hasProbabilities && ["probability", "prob."],
       data.hasLedger && ["ledger", "ledger"], ["largest", "largest"],
     ].filter(Boolean).filter(([key]) => !NARROW.matches || !["number", "probability", "ledger"].includes(key));
   }
@@ -105,7 +105,7 @@ class Table {
       else if (key === "ledger") put(Format.percent(value, 0));
       else if (key === "score" || data.regression || data.classes.length === 1) put(Format.general(value));
       else put(data.className(value), data.className(value));
-      if (key === "predicted" && data.hasTruth && !data.regression && data.classes.length > 1) {
+      if (key === "predicted" && data.hasTruth && !data.regression) {
         const truth = columns.column("true")[n];
         if (!Number.isNaN(truth)) {
           cell.classList.add(truth === value ? "right" : "wrong");
