@@ -15,6 +15,10 @@ from sphinx.util import logging
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from docs import reference  # noqa: E402
+
+reference.write()
+
 project = "lrpnumpy"
 copyright = author = "the lrpnumpy authors"
 

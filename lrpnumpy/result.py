@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
@@ -11,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lrpnumpy import tables
-from lrpnumpy.checks import LrpError
+from lrpnumpy import readback, tables
+from lrpnumpy.checks import LrpError, encodable, readable
 from lrpnumpy.ledgers import Ledger, ReferenceLedger, SpanLedger
 
 PAD = "<pad>"  # how padding is written where words are
@@ -28,7 +29,7 @@ class Mark(IntEnum):
 
 
 class Span(NamedTuple):
-    """A phrase [start, stop) and its relevance."""
+    """A phrase [`start`, `stop`) and its `relevance`."""
 
     start: int
     stop: int
@@ -36,7 +37,7 @@ class Span(NamedTuple):
 
 
 class Part(NamedTuple):
-    """One step of the input and its relevance."""
+    """One step of the input, at its `position`, and its `relevance`."""
 
     position: int
     token: str | None  # the word, or the label of the step
@@ -46,7 +47,7 @@ class Part(NamedTuple):
 class Hidden(NamedTuple):
     """Relevance of the states of one direction of one layer."""
 
-    layer: int
+    layer: int  # its number among the layers
     direction: str  # "forward" or "backward"
     h: np.ndarray  # (T, H)
     c: np.ndarray | None = None  # (T, H), of an LSTM
@@ -57,8 +58,8 @@ class InputPart(NamedTuple):
 
     relevance: np.ndarray  # (T,)
     variables: np.ndarray | None  # (T, D)
-    features: tuple[str, ...] | None
-    tokens: tuple[str, ...] | None
+    features: tuple[str, ...] | None  # D names
+    tokens: tuple[str, ...] | None  # T words, of an input that is words
     values: np.ndarray | None = None  # (T, D)
     labels: np.ndarray | None = None  # (T,)
     marks: np.ndarray | None = None  # (T,) of Mark; None where nothing is marked
@@ -92,7 +93,7 @@ def step_names(part: InputPart | Explanation) -> Sequence[str]:
 
 def shown_steps(part: InputPart | Explanation) -> Sequence[str]:
     """The same as pictures show them, with a mark behind a word that the vocabulary does not have."""
-    names = step_names(part)
+    names = [*map(readable, step_names(part))]
     if part.marks is None:
         return names
     return [f"{n}{UNKNOWN}" if mark == Mark.UNKNOWN else n for n, mark in zip(names, part.marks, strict=True)]
@@ -108,16 +109,16 @@ class Explanation:
     relevance: np.ndarray  # (T,)
     scores: np.ndarray  # (C,) of the explained prediction
     target: int | str  # class index, or "all"
-    method: str
+    method: str  # name of the method
     variables: np.ndarray | None = None  # (T, D)
-    tokens: tuple[str, ...] | None = None
+    tokens: tuple[str, ...] | None = None  # T words, of an input that is words
     probabilities: np.ndarray | None = None  # (C,)
-    classes: tuple[str, ...] | None = None
-    features: tuple[str, ...] | None = None
+    classes: tuple[str, ...] | None = None  # C names
+    features: tuple[str, ...] | None = None  # D names
     options: Any = None  # dict of what the method was called with
-    ledger: Ledger | ReferenceLedger | SpanLedger | None = None
-    hidden: tuple[Hidden, ...] | None = None
-    spans: tuple[Span, ...] | None = None
+    ledger: Ledger | ReferenceLedger | SpanLedger | None = None  # where the score went, of methods that keep one
+    hidden: tuple[Hidden, ...] | None = None  # relevance of the states of recurrent layers, with hidden=True
+    spans: tuple[Span, ...] | None = None  # the phrases that were asked for
     others: Mapping[str, InputPart] = field(default_factory=dict)  # inputs of the network besides the main one
     name: str = "x"  # of the main input
     values: np.ndarray | None = None  # (T, D) the input as it was passed in, in the user's units; None for words
@@ -150,7 +151,7 @@ class Explanation:
         return self.ledger.reference if isinstance(self.ledger, ReferenceLedger) else None
 
     def of_input(self, name: str) -> Explanation:
-        """The same for one of several inputs: what it got stands in `relevance`, `variables`, `tokens` and `features`.
+        """The same for the input `name`: what it got stands in `relevance`, `variables`, `tokens` and `features`.
 
         An input that is one vector for each record shows its features in place of steps.
         """
@@ -203,15 +204,15 @@ class Explanation:
         return html.fragment(self)
 
     def name_of(self, target: int | str) -> str:
-        """A class's name, or its number where it has none."""
+        """The name of the class `target`, or its number where it has none."""
         return self.classes[target] if self.classes and isinstance(target, (int, np.integer)) else str(target)
 
     def label(self, position: int) -> str:
-        """The word at a position, or the label of the step, or the position; padding is PAD."""
+        """The word at a `position`, or the label of the step, or the position; padding is "<pad>"."""
         return self.step_names[position]
 
     def shown(self, position: int) -> str:
-        """The label as pictures show it, with a mark behind a word that the vocabulary does not have."""
+        """The label at a `position` as pictures show it, with a mark behind a word that is not in the vocabulary."""
         return self.shown_steps[position]
 
     @cached_property
@@ -230,7 +231,7 @@ class Explanation:
         return int(np.argmax(self.scores))
 
     def for_class(self, target: int | str) -> Explanation:
-        """Of an explanation of all classes, the one of a single class, by index or name."""
+        """Of an explanation of all classes, that of the class `target`, by index or name."""
         if self.target != "all":
             raise LrpError(
                 f"for_class needs an explanation made with target='all', got one of {self.name_of(self.target)!r}."
@@ -263,7 +264,7 @@ class Explanation:
         )
 
     def top(self, k: int = 5) -> list[Part]:
-        """The k steps of largest absolute relevance, largest first."""
+        """The `k` steps of largest absolute relevance, largest first."""
         self._one_class("top")
         order = np.argsort(-abs(self.relevance), kind="stable")[:k]
         has = self.tokens is not None or self.labels is not None
@@ -282,20 +283,22 @@ class Explanation:
                 "to_frame needs pandas, which is not installed; try `pip install pandas`, or to_dict()."
             ) from None
         if self.others:
-            frames = {name: self.of_input(name).to_frame() for name in self.inputs}
+            frames = {encodable(name): self.of_input(name).to_frame() for name in self.inputs}
             return pandas.concat(frames, names=["input", None]).reset_index("input").reset_index(drop=True)
         frame = pandas.DataFrame({"position": np.arange(len(self)), "relevance": self.relevance})
         if self.tokens:
-            frame.insert(1, "token", list(self.tokens))
+            frame.insert(1, "token", [*map(encodable, self.tokens)])
         elif self.labels is not None:
-            frame.insert(1, "label", self.labels)
+            frame.insert(
+                1, "label", self.labels if self.labels.dtype.kind == "M" else [*map(encodable, self.labels.tolist())]
+            )
         if self.marks is not None:
             frame["mark"] = ["" if mark == Mark.NONE else Mark(mark).name.lower() for mark in self.marks]
         if self.variables is not None:
             names = self.features or [f"x{d}" for d in range(self.variables.shape[1])]
-            for d, name in enumerate(names):
+            for d, name in enumerate(map(encodable, names)):
                 frame[name] = self.variables[:, d]
-        frame.attrs["prediction"] = self.prediction
+        frame.attrs["prediction"] = encodable(self.prediction)
         return frame
 
     def _one_class(self, what: str) -> None:
@@ -305,7 +308,7 @@ class Explanation:
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python values, ready for JSON."""
         return {
-            "format": "lrpnumpy explanation 1",
+            "format": readback.FORMAT,
             "dtype": str(self.relevance.dtype),
             "method": self.method,
             "target": self.target,
@@ -335,88 +338,23 @@ class Explanation:
         }
 
     def to_json(self, **options: Any) -> str:
-        """A JSON text; `from_json` reads it back exactly."""
+        """A JSON text; `from_json` reads it back exactly. `options` are those of `json.dumps`, such as indent=1."""
         return json.dumps(self.to_dict(), **options)
 
     @staticmethod
     def from_json(text: str) -> Explanation:
-        """An explanation from the text that `to_json` wrote."""
-        try:
-            data = json.loads(text)
-        except ValueError as error:
-            raise LrpError(f"from_json must get the text that to_json wrote, got invalid JSON: {error}.") from None
-        if not isinstance(data, dict) or data.get("format") != "lrpnumpy explanation 1":
-            raise LrpError("from_json must get the text that to_json wrote, got JSON without its format line.")
-        dtype = np.dtype(data["dtype"])
-
-        def array(value: Any) -> Any:
-            return None if value is None else np.array(value, dtype)
-
-        def names(value: Any) -> Any:
-            return None if value is None else tuple(value)
-
-        def marks(value: Any) -> Any:
-            return None if value is None else np.array(value, np.uint8)
-
-        def number(value: Any) -> Any:
-            return array(value) if isinstance(value, list) else dtype.type(value)
-
-        ledger = dict(data["ledger"] or {})
-        kinds: dict[str | None, Any] = {one.__name__: one for one in (Ledger, ReferenceLedger, SpanLedger)}
-        kind = {None: None, **kinds}[ledger.pop("kind", None)]
-        if "biases" in ledger:
-            ledger["biases"] = tuple(map(number, ledger["biases"]))
-        ledger = {key: value if key == "biases" else number(value) for key, value in ledger.items()}
-        return Explanation(
-            relevance=array(data["relevance"]),
-            scores=array(data["scores"]),
-            target=data["target"],
-            method=data["method"],
-            variables=array(data["variables"]),
-            tokens=names(data["tokens"]),
-            probabilities=array(data["probabilities"]),
-            classes=names(data["classes"]),
-            features=names(data["features"]),
-            options=data["options"],
-            ledger=kind and kind(**ledger),
-            hidden=data["hidden"]
-            and tuple(Hidden(p["layer"], p["direction"], array(p["h"]), array(p["c"])) for p in data["hidden"]),
-            spans=data["spans"] and tuple(Span(s["start"], s["stop"], number(s["relevance"])) for s in data["spans"]),
-            others={
-                name: InputPart(
-                    array(part["relevance"]),
-                    array(part["variables"]),
-                    names(part["features"]),
-                    names(part["tokens"]),
-                    _given(part),
-                    _labels(part),
-                    marks(part.get("marks")),
-                )
-                for name, part in data.get("others", {}).items()
-            },
-            name=data.get("name", "x"),
-            values=_given(data),
-            labels=_labels(data),
-            output_unit=data.get("output_unit"),
-            marks=marks(data.get("marks")),
-        )
+        """An explanation from the `text` that `to_json` wrote; of other text an error says what is wrong."""
+        found = readback.parse(text)
+        hidden, spans = found["hidden"], found["spans"]
+        found["hidden"] = None if hidden is None else tuple(Hidden(**part) for part in hidden)
+        found["spans"] = None if spans is None else tuple(Span(**span) for span in spans)
+        found["others"] = {name: InputPart(**part) for name, part in found["others"].items()}
+        return Explanation(**found)
 
 
 def _plain_labels(labels: np.ndarray | None) -> dict[str, Any] | None:
     """Labels for JSON: dates are text, with their type."""
     return None if labels is None else {"dtype": str(labels.dtype), "text": labels.astype(str).tolist()}
-
-
-def _labels(data: dict[str, Any]) -> np.ndarray | None:
-    """What `_plain_labels` wrote."""
-    found = data.get("labels")
-    return None if found is None else np.array(found["text"], found["dtype"])
-
-
-def _given(data: dict[str, Any]) -> np.ndarray | None:
-    """The input as it was passed in, in the precision that JSON has."""
-    found = data.get("values")
-    return None if found is None else np.array(found, np.float64)
 
 
 def _plain(value: Any) -> Any:
@@ -432,9 +370,24 @@ def _plain(value: Any) -> Any:
     return value
 
 
+class Paged(Sequence[Explanation]):
+    """Explanations that can be explored in one HTML file."""
+
+    def page(self, path: str | os.PathLike[str], *more: Any, **options: Any) -> None:
+        """Write one self-contained HTML file to explore these explanations, with a table of all records.
+
+        path: the file to be made, which ends in .html; one that exists is replaced.
+        more: results of the same records by other methods, to choose from and to compare with.
+        options: those of lrp.write_page: label, name, title, most, megabytes, take, seed.
+        """
+        from lrpnumpy.page import write_page
+
+        write_page(path, self, *more, **options)
+
+
 @dataclass(frozen=True, eq=False)
-class Comparison(Sequence[Explanation]):
-    """Several methods on one input, to print, plot or tabulate."""
+class Comparison(Paged):
+    """Several methods on one input, to print, plot or tabulate: a sequence of `explanations`."""
 
     explanations: tuple[Explanation, ...]
 

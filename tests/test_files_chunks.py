@@ -270,6 +270,8 @@ def forge(path, filters, *stored, mask=0):
         made = file.create_dataset(MATRIX, SHAPE, "<f4", chunks=chunk, **filters)
         for k, data in enumerate(stored):
             made.id.write_direct_chunk((k * chunk[0], 0, 0), data, filter_mask=mask)
+        if not filters and made.id.get_chunk_info(0).size != len(stored[0]):
+            pytest.skip("before version 2 the HDF5 library writes a chunk without filters as if it were whole")
 
 
 OPEN_ALL = """

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy import asked
-from lrpnumpy.checks import LrpError, float_array, one_of
+from lrpnumpy.checks import LrpError, float_array, one_of, whole
 from lrpnumpy.corpus.work import settle
 from lrpnumpy.encode import Encoded, encode, encode_all
 from lrpnumpy.evaluate import agreement, completeness, randomisation, removal, stability, truth
@@ -49,6 +49,7 @@ def rank_methods(
 ) -> Ranking:
     """Which methods deserve trust on this network and these data.
 
+    model: the network, as `load` gives it.
     data: sequences as `explain_all` takes them: words, token ids or numbers.
     methods: names, `lrp.Rule`s, "random" for random numbers; or a dict of name to one of these, to a pair of a method
         and its options, ("lrp-prop", {"eps": 0.2}), or to a function of one's own, function(model, sequences), which
@@ -59,11 +60,13 @@ def rank_methods(
     remove: what stands in the place of what is removed: "zero", "mean" of the data, a vector (D,), a word; or "omit",
         which leaves steps out.
     unit: whether a "step" or a "feature" (at all steps) is removed and compared.
+    seed: of what is drawn at random.
     state: a file that keeps finished parts: the same call goes on where another one was interrupted.
     progress: whether to show a bar; None shows one where there is a terminal.
     """
     chosen = list(MEASURES) if measures is None else [one_of(name, "measures", tuple(MEASURES)) for name in measures]
     one_of(unit, "unit", ("step", "feature"))
+    seed = whole(seed, "seed", 0)
     sequences = _records(data)
     if not sequences:
         raise LrpError("data must have at least one sequence, got none.")

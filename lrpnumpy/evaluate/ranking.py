@@ -20,12 +20,12 @@ FORMAT = "lrpnumpy ranking 1"
 class Column(NamedTuple):
     """One column of the table."""
 
-    title: str
+    title: str  # as tables show it
     measure: str  # what it is made by
     best: Literal["high", "low"] | None  # None: there is no better and worse
     judges: bool  # whether it says that a relevance is right: these make the overall rank
-    meaning: str
-    percent: bool = False
+    meaning: str  # in a sentence or two
+    percent: bool = False  # whether values are shares of 100
     shown: bool = True  # in the table; the rest is in JSON and on the page
 
 
@@ -105,7 +105,7 @@ class Cells(NamedTuple):
 
     @classmethod
     def of(cls, above: np.ndarray, below: np.ndarray, column: Column, seed: int) -> Cells:
-        """Values mean(above) / mean(below) and their bootstrap."""
+        """Values mean(`above`) / mean(`below`) in a `column`, and their bootstrap, drawn by `seed`."""
         scale = 100.0 if column.percent else 1.0
         drawn = scale * chance.drawn_again(above, below, seed)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -133,7 +133,7 @@ class Cells(NamedTuple):
 class Ranking:
     """Which method to trust: printed a table, in a notebook a page; `figure()`, `to_html()`, `to_json()`."""
 
-    methods: tuple[str, ...]
+    methods: tuple[str, ...]  # M names
     cells: Mapping[str, Cells]  # by column
     agreement: np.ndarray | None  # (M, M) rank correlation of the methods
     about: Mapping[str, Any]  # model, data and settings
@@ -144,7 +144,7 @@ class Ranking:
         return [name for name in self.cells if COLUMNS[name].judges]
 
     def mean_rank(self, measures: Sequence[str]) -> np.ndarray:
-        """(M,) mean rank in the judging columns of some measures, of which each counts alike."""
+        """(M,) mean rank in the judging columns of some `measures`, of which each counts alike."""
         parts = []
         for measure in measures:
             ranks = [self.cells[name].ranks for name in self.judging if COLUMNS[name].measure == measure]
@@ -169,7 +169,7 @@ class Ranking:
         return self.methods[self.order[0]]
 
     def beats(self, one: str, other: str, column: str) -> bool:
-        """Whether one method is better than another in a column by more than chance."""
+        """Whether the method `one` is better than the `other` in a `column` by more than chance."""
         return bool(self.cells[column].better[self.methods.index(one), self.methods.index(other)])
 
     @property
@@ -200,7 +200,7 @@ class Ranking:
         return ranking.figure(self)
 
     def to_json(self, **options: Any) -> str:
-        """A JSON text; `from_json` reads it back."""
+        """A JSON text; `from_json` reads it back. `options` are those of `json.dumps`."""
         cells = {
             name: {key: np.asarray(part).tolist() for key, part in one._asdict().items()}
             | {"title": COLUMNS[name].title, "meaning": COLUMNS[name].meaning, "best": COLUMNS[name].best}
@@ -220,7 +220,7 @@ class Ranking:
 
     @staticmethod
     def from_json(text: str) -> Ranking:
-        """A ranking from the text that `to_json` wrote."""
+        """A ranking from the `text` that `to_json` wrote."""
         data = json.loads(text)
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise LrpError("from_json must get the text that Ranking.to_json wrote, got JSON without its format line.")

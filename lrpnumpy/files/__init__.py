@@ -38,7 +38,7 @@ def load(
     max_bytes: int = MAX_BYTES,
     **hints: Any,
 ) -> Model:
-    """The model in a weight file of any supported kind, or a shipped model by name: `load("sentiment")`.
+    """The model in a weight file of any supported kind at `path`, or a shipped model by name: `load("sentiment")`.
 
     What a file does not say by itself, the hints say; what is assumed is said by an AssumptionWarning. `check=(x, y)`
     compares the scores of the input x with y, those of the framework. Nothing in a file is ever executed, and no more
@@ -59,7 +59,10 @@ def load(
 
 @takes_hints()
 def inspect(path: str | os.PathLike[str], *, isolate: bool = False, max_bytes: int = MAX_BYTES, **hints: Any) -> Report:
-    """What `load` understands of a file: layers, shapes, gates, vocabulary, and what was assumed and why."""
+    """What `load` understands of a file: layers, shapes, gates, vocabulary, and what was assumed and why.
+
+    path, isolate, max_bytes: as in `load`.
+    """
     return _read("inspect", path, isolate, hints, max_bytes, several=True)
 
 
@@ -74,7 +77,9 @@ def convert(
     max_bytes: int = MAX_BYTES,
     **hints: Any,
 ) -> Model:
-    """Write the model of any supported file in the native format, and return it; takes what `load` takes.
+    """Write the model of any supported file, `source`, in the native format to `target`, and return it.
+
+    check, isolate, max_bytes: as in `load`.
 
     A target that exists is an error, unless `overwrite` says to replace it. What is read is never written over.
     """

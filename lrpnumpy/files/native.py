@@ -274,7 +274,7 @@ def _listed(names: list[str]) -> str:
 
 
 def save(model: Model, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Write a model in the native HDF5 format; `load` gives the same model back, bit for bit.
+    """Write a `model` in the native HDF5 format; `load` gives the same model back, bit for bit.
 
     A file that exists is left alone and is an error, unless `overwrite` says to replace it. The new file appears
     whole or not at all: if writing fails, what was at `path` before is still there.

@@ -6,12 +6,12 @@ import base64
 import shutil
 import textwrap
 from collections.abc import Sequence
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lrpnumpy.evaluate.ranking import COLUMNS, Cells, Ranking
+from lrpnumpy.show.parts import escape
 
 if TYPE_CHECKING:
     from lrpnumpy.show.canvas import Picture
