@@ -41,8 +41,9 @@ format: $(VENV)/.installed-test  ## let ruff mend what it can
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
 
-# Notebooks run with compiled kernels; the check walks the links of the pages that came out.
+# From the beginning each time: Sphinx does not see that a notebook's results would be others after a change to the package.
 docs: $(VENV)/.installed-docs  ## the site, in docs/_build/html: tutorials run, warnings are errors, links are checked
+	rm -rf docs/_build
 	$(VENV)/bin/python -m sphinx -q -W --keep-going -c docs -d docs/_build/doctrees . docs/_build/html
 	$(VENV)/bin/python -m docs.check docs/_build/html
 
