@@ -51,7 +51,8 @@ links: $(VENV)/.installed-docs  ## whether pages elsewhere that the site links t
 	$(VENV)/bin/python -m sphinx -q -b linkcheck -c docs -d docs/_build/doctrees . docs/_build/links
 
 interop: $(INTEROP)/.installed-interop  ## files written by the real frameworks (a large download), and the docs' blocks for them
-	$(INTEROP)/bin/python -m pytest -q tests/interop tests/test_docs.py
+	$(INTEROP)/bin/python -m pytest -q tests/interop
+	$(INTEROP)/bin/python -m pytest -q -m framework tests/test_docs.py
 
 fuzz: $(VENV)/.installed-test  ## 10,000 damaged weight files
 	$(VENV)/bin/python -m tests.fuzz_files --cases 10000
