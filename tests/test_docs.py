@@ -77,7 +77,7 @@ def named(page):
     return pytest.param(page, id=page.relative_to(ROOT).as_posix(), marks=[pytest.mark.framework] if needs else [])
 
 
-@pytest.mark.parametrize("page", map(named, WITH_CODE))
+@pytest.mark.parametrize("page", [named(page) for page in WITH_CODE])
 def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
     a_readers_folder(tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -90,7 +90,7 @@ def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
             exec(compile(code, page.name, "exec"), names)
 
 
-@pytest.mark.parametrize("page", map(named, PAGES))
+@pytest.mark.parametrize("page", [named(page) for page in PAGES])
 def test_every_block_of_a_page_has_a_language(page):
     """So that none is overlooked: what runs is fenced as Python or shell, what does not as text."""
     text = page.read_text("utf-8")
