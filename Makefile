@@ -13,7 +13,7 @@ KERNEL_TESTS := tests/test_engine.py tests/test_reference.py tests/test_explain.
     tests/test_networks.py tests/test_layers_windows.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format interop fuzz coverage dist clean
+.PHONY: help demo test browser lint format docs links interop fuzz coverage dist clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,11 +21,16 @@ help:  ## list the targets
 demo: $(VENV)/.installed  ## explain a sentence and a flood with shipped models, here, in demo.html and in river-*.png
 	@$(VENV)/bin/python -m lrpnumpy explain "$(SENTENCE)" --html demo.html
 	@$(VENV)/bin/python examples/river.py
+	@echo "To type sentences of your own: $(VENV)/bin/lrpnumpy serve --open (or serve river)"
 
 test: lint  ## the whole check: lint, types, tests, and those of kernels again with the JIT off
 	$(VENV)/bin/python -m lrpnumpy compile --dtype float32 & $(VENV)/bin/python -m lrpnumpy compile --dtype float64; wait
 	$(ONE_THREAD) $(VENV)/bin/python -m pytest -q -n 2
 	$(ONE_THREAD) NUMBA_DISABLE_JIT=1 $(VENV)/bin/python -m pytest -q -n 2 -m "not compiled" $(KERNEL_TESTS)
+
+browser: $(VENV)/.installed-browser  ## the pages in a headless Chromium, which is installed where that is allowed
+	@$(VENV)/bin/python tests/browser/chromium.py
+	$(ONE_THREAD) $(VENV)/bin/python -m pytest -q tests/browser
 
 lint: $(VENV)/.installed-test  ## ruff and mypy alone
 	$(VENV)/bin/ruff check .
@@ -36,8 +41,16 @@ format: $(VENV)/.installed-test  ## let ruff mend what it can
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
 
-interop: $(INTEROP)/.installed-interop  ## files written by the real frameworks (a large download)
-	$(INTEROP)/bin/python -m pytest -q tests/interop
+# Notebooks run with compiled kernels; the check walks the links of the pages that came out.
+docs: $(VENV)/.installed-docs  ## the site, in docs/_build/html: tutorials run, warnings are errors, links are checked
+	$(VENV)/bin/python -m sphinx -q -W --keep-going -c docs -d docs/_build/doctrees . docs/_build/html
+	$(VENV)/bin/python -m docs.check docs/_build/html
+
+links: $(VENV)/.installed-docs  ## whether pages elsewhere that the site links to are there (needs a network)
+	$(VENV)/bin/python -m sphinx -q -b linkcheck -c docs -d docs/_build/doctrees . docs/_build/links
+
+interop: $(INTEROP)/.installed-interop  ## files written by the real frameworks (a large download), and the docs' blocks for them
+	$(INTEROP)/bin/python -m pytest -q tests/interop tests/test_docs.py
 
 fuzz: $(VENV)/.installed-test  ## 10,000 damaged weight files
 	$(VENV)/bin/python -m tests.fuzz_files --cases 10000
@@ -53,7 +66,7 @@ dist: $(VENV)/.installed-test $(VENV)/.installed-dist  ## wheel and sdist, built
 	$(VENV)/bin/python -m twine check --strict dist/*.whl dist/*.tar.gz
 
 clean:  ## remove everything that was made here, virtual environments and compiled kernels too
-	rm -rf $(VENV) $(INTEROP) build dist *.egg-info demo.html river-*.png .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(INTEROP) build dist docs/_build *.egg-info demo.html river-*.png .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A virtual environment is made once, and installed into again only when what it depends on has changed.

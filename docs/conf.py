@@ -1,4 +1,4 @@
-"""How Sphinx makes the site: `make docs`. The source is the whole checkout: links are the same as in the repository."""
+"""How Sphinx makes the site (`make docs`): its source is the whole checkout, so that links are as in the repository."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from docutils import nodes
 from docutils.utils.math import latex2mathml
 from sphinx.application import Sphinx
+from sphinx.util import logging
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
@@ -42,7 +43,7 @@ copybutton_prompt_text = "$ "
 
 # Tutorials and the gallery run when the site is built, each in a fresh folder that has the examples of a checkout.
 nb_execution_mode = "force"
-nb_execution_timeout = 60  # seconds for a cell; docs/check.py asks for the whole page
+nb_execution_timeout = LONGEST = 60  # seconds for a cell, and for a page
 nb_execution_raise_on_error = True
 nb_merge_streams = True
 os.environ["IPYTHONDIR"] = str(Path(__file__).parent / "notebooks")
@@ -52,6 +53,7 @@ os.environ.setdefault("LRPNUMPY_COMPILE", "wait")
 html_theme = "furo"
 html_title = "lrpnumpy"
 html_static_path = ["static"]
+html_extra_path = ["root"]  # leads from the top of the site to its first page
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_math_renderer = "mathml"
@@ -69,6 +71,15 @@ def block_math(writer: Any, node: nodes.math_block) -> None:
     raise nodes.SkipNode
 
 
+def in_time(app: Sphinx, env: Any) -> list[str]:
+    """No notebook takes longer than readers were promised."""
+    for page, found in env.nb_metadata.items():
+        if (seconds := found.get("exec_data", {}).get("runtime") or 0) > LONGEST:
+            logging.getLogger(__name__).warning("%s took %.0f s, at most %d s are promised", page, seconds, LONGEST)
+    return []
+
+
 def setup(app: Sphinx) -> None:
-    """Math without a script."""
+    """Math without a script; notebooks in time."""
+    app.connect("env-updated", in_time)
     app.add_html_math_renderer("mathml", (inline_math, None), (block_math, None))

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import codecs
 import os
 import sys
 import warnings
 
 import lrpnumpy as lrp
+from lrpnumpy import interrupt
 from lrpnumpy.commands import COMMANDS
 from lrpnumpy.files import hints
+
+TRACEBACK = "LRPNUMPY_TRACEBACK"  # of the environment: show where an unforeseen error comes from
+PLAIN = str.maketrans({"█": "#", "│": "|", "…": "...", "—": "--", "–": "-", "×": "x", "■": "#"})
 
 
 def parser() -> argparse.ArgumentParser:
@@ -27,20 +32,62 @@ def _say(message: str) -> None:
     print(f"lrpnumpy: {hints.as_flags(message)}", file=sys.stderr)
 
 
+def _plainer(error: UnicodeError) -> tuple[str, int]:
+    """What a terminal shows in place of characters that it does not have."""
+    assert isinstance(error, UnicodeEncodeError)
+    text = error.object[error.start : error.end].translate(PLAIN)
+    return "".join(c if c.isascii() else "?" for c in text), error.end
+
+
+def _check_streams() -> None:
+    """Standard output takes every text, also on a terminal of ASCII, and where it is closed."""
+    codecs.register_error("lrpnumpy", _plainer)
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  # for as long as the program runs
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="lrpnumpy" if name == "stdout" else "backslashreplace")
+
+
+def _give_up_output() -> None:
+    """Nobody takes our output any more: what is left of it goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command; errors of the caller's are one line on standard error and exit code 2."""
-    options = parser().parse_args(arguments)
-    warnings.showwarning = lambda message, *rest, **more: _say(f"warning: {message}")
+    """Run a command; an error of the caller's is one line on standard error and exit code 2, one of ours is code 1."""
+    interrupt.leave_at_once(False)
     try:
+        _check_streams()
+        options = parser().parse_args(arguments)
+        warnings.showwarning = lambda message, *rest, **more: _say(f"warning: {message}")
         options.run(options)
         sys.stdout.flush()
     except lrp.LrpError as error:
         _say(str(error))
         return 2
     except KeyboardInterrupt:
+        _say("interrupted")
         return 130
     except BrokenPipeError:  # the reader of our output has gone
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_output()
+    except MemoryError:
+        _say("the memory must be large enough for model and input, it is not; try a smaller one.")
+        return 2
+    except Exception as error:
+        if os.environ.get(TRACEBACK):
+            raise
+        if isinstance(error, OSError):  # a full disk, most often
+            _say(f"{error.filename or 'output'}: cannot be read or written ({error.strerror or error}).")
+            _give_up_output()
+            return 2
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"[:500]
+        _say(f"{reason}; this is a bug of lrpnumpy: please report it with what {TRACEBACK}=1 in the environment shows.")
+        return 1
+    finally:
+        if interrupt.is_program():
+            interrupt.leave_at_once(True)
     return 0
 
 

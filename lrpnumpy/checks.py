@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -10,6 +11,12 @@ from typing import Any
 import numpy as np
 
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+
+# What a terminal or a page would obey or cannot show: controls, marks of direction, halves of surrogate pairs.
+_UNREADABLE = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ufeff\ufff9-\ufffb\ufffe\uffff"
+    "\ud800-\udfff\U000e0000-\U000e007f]"
+)
 
 
 class LrpError(ValueError):
@@ -133,3 +140,13 @@ def whole(value: Any, what: str, least: int | None = None) -> int:
         wanted = "a whole number" if least is None else f"a whole number of at least {least}"
         raise LrpError(f"{what} must be {wanted}, got {value!r}.")
     return int(value)
+
+
+def readable(text: str) -> str:
+    """`text` as it may be shown anywhere: words and names come from files and from strangers."""
+    return text if text.isascii() and text.isprintable() else _UNREADABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def encodable(text: str) -> str:
+    """`text` as other programs take it: halves of surrogate pairs, which UTF-8 does not have, are replaced."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

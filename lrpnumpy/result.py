@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
@@ -11,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lrpnumpy import tables
-from lrpnumpy.checks import LrpError
+from lrpnumpy import readback, tables
+from lrpnumpy.checks import LrpError, encodable, readable
 from lrpnumpy.ledgers import Ledger, ReferenceLedger, SpanLedger
 
 PAD = "<pad>"  # how padding is written where words are
@@ -92,7 +93,7 @@ def step_names(part: InputPart | Explanation) -> Sequence[str]:
 
 def shown_steps(part: InputPart | Explanation) -> Sequence[str]:
     """The same as pictures show them, with a mark behind a word that the vocabulary does not have."""
-    names = step_names(part)
+    names = [*map(readable, step_names(part))]
     if part.marks is None:
         return names
     return [f"{n}{UNKNOWN}" if mark == Mark.UNKNOWN else n for n, mark in zip(names, part.marks, strict=True)]
@@ -282,20 +283,22 @@ class Explanation:
                 "to_frame needs pandas, which is not installed; try `pip install pandas`, or to_dict()."
             ) from None
         if self.others:
-            frames = {name: self.of_input(name).to_frame() for name in self.inputs}
+            frames = {encodable(name): self.of_input(name).to_frame() for name in self.inputs}
             return pandas.concat(frames, names=["input", None]).reset_index("input").reset_index(drop=True)
         frame = pandas.DataFrame({"position": np.arange(len(self)), "relevance": self.relevance})
         if self.tokens:
-            frame.insert(1, "token", list(self.tokens))
+            frame.insert(1, "token", [*map(encodable, self.tokens)])
         elif self.labels is not None:
-            frame.insert(1, "label", self.labels)
+            frame.insert(
+                1, "label", self.labels if self.labels.dtype.kind == "M" else [*map(encodable, self.labels.tolist())]
+            )
         if self.marks is not None:
             frame["mark"] = ["" if mark == Mark.NONE else Mark(mark).name.lower() for mark in self.marks]
         if self.variables is not None:
             names = self.features or [f"x{d}" for d in range(self.variables.shape[1])]
-            for d, name in enumerate(names):
+            for d, name in enumerate(map(encodable, names)):
                 frame[name] = self.variables[:, d]
-        frame.attrs["prediction"] = self.prediction
+        frame.attrs["prediction"] = encodable(self.prediction)
         return frame
 
     def _one_class(self, what: str) -> None:
@@ -305,7 +308,7 @@ class Explanation:
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python values, ready for JSON."""
         return {
-            "format": "lrpnumpy explanation 1",
+            "format": readback.FORMAT,
             "dtype": str(self.relevance.dtype),
             "method": self.method,
             "target": self.target,
@@ -340,83 +343,18 @@ class Explanation:
 
     @staticmethod
     def from_json(text: str) -> Explanation:
-        """An explanation from the `text` that `to_json` wrote."""
-        try:
-            data = json.loads(text)
-        except ValueError as error:
-            raise LrpError(f"from_json must get the text that to_json wrote, got invalid JSON: {error}.") from None
-        if not isinstance(data, dict) or data.get("format") != "lrpnumpy explanation 1":
-            raise LrpError("from_json must get the text that to_json wrote, got JSON without its format line.")
-        dtype = np.dtype(data["dtype"])
-
-        def array(value: Any) -> Any:
-            return None if value is None else np.array(value, dtype)
-
-        def names(value: Any) -> Any:
-            return None if value is None else tuple(value)
-
-        def marks(value: Any) -> Any:
-            return None if value is None else np.array(value, np.uint8)
-
-        def number(value: Any) -> Any:
-            return array(value) if isinstance(value, list) else dtype.type(value)
-
-        ledger = dict(data["ledger"] or {})
-        kinds: dict[str | None, Any] = {one.__name__: one for one in (Ledger, ReferenceLedger, SpanLedger)}
-        kind = {None: None, **kinds}[ledger.pop("kind", None)]
-        if "biases" in ledger:
-            ledger["biases"] = tuple(map(number, ledger["biases"]))
-        ledger = {key: value if key == "biases" else number(value) for key, value in ledger.items()}
-        return Explanation(
-            relevance=array(data["relevance"]),
-            scores=array(data["scores"]),
-            target=data["target"],
-            method=data["method"],
-            variables=array(data["variables"]),
-            tokens=names(data["tokens"]),
-            probabilities=array(data["probabilities"]),
-            classes=names(data["classes"]),
-            features=names(data["features"]),
-            options=data["options"],
-            ledger=kind and kind(**ledger),
-            hidden=data["hidden"]
-            and tuple(Hidden(p["layer"], p["direction"], array(p["h"]), array(p["c"])) for p in data["hidden"]),
-            spans=data["spans"] and tuple(Span(s["start"], s["stop"], number(s["relevance"])) for s in data["spans"]),
-            others={
-                name: InputPart(
-                    array(part["relevance"]),
-                    array(part["variables"]),
-                    names(part["features"]),
-                    names(part["tokens"]),
-                    _given(part),
-                    _labels(part),
-                    marks(part.get("marks")),
-                )
-                for name, part in data.get("others", {}).items()
-            },
-            name=data.get("name", "x"),
-            values=_given(data),
-            labels=_labels(data),
-            output_unit=data.get("output_unit"),
-            marks=marks(data.get("marks")),
-        )
+        """An explanation from the `text` that `to_json` wrote; of other text an error says what is wrong."""
+        found = readback.parse(text)
+        hidden, spans = found["hidden"], found["spans"]
+        found["hidden"] = None if hidden is None else tuple(Hidden(**part) for part in hidden)
+        found["spans"] = None if spans is None else tuple(Span(**span) for span in spans)
+        found["others"] = {name: InputPart(**part) for name, part in found["others"].items()}
+        return Explanation(**found)
 
 
 def _plain_labels(labels: np.ndarray | None) -> dict[str, Any] | None:
     """Labels for JSON: dates are text, with their type."""
     return None if labels is None else {"dtype": str(labels.dtype), "text": labels.astype(str).tolist()}
-
-
-def _labels(data: dict[str, Any]) -> np.ndarray | None:
-    """What `_plain_labels` wrote."""
-    found = data.get("labels")
-    return None if found is None else np.array(found["text"], found["dtype"])
-
-
-def _given(data: dict[str, Any]) -> np.ndarray | None:
-    """The input as it was passed in, in the precision that JSON has."""
-    found = data.get("values")
-    return None if found is None else np.array(found, np.float64)
 
 
 def _plain(value: Any) -> Any:
@@ -432,8 +370,23 @@ def _plain(value: Any) -> Any:
     return value
 
 
+class Paged(Sequence[Explanation]):
+    """Explanations that can be explored in one HTML file."""
+
+    def page(self, path: str | os.PathLike[str], *more: Any, **options: Any) -> None:
+        """Write one self-contained HTML file to explore these explanations, with a table of all records.
+
+        path: the file to be made, which ends in .html; one that exists is replaced.
+        more: results of the same records by other methods, to choose from and to compare with.
+        options: those of `write_page`: label, name, title, most, megabytes, take, seed.
+        """
+        from lrpnumpy.page import write_page
+
+        write_page(path, self, *more, **options)
+
+
 @dataclass(frozen=True, eq=False)
-class Comparison(Sequence[Explanation]):
+class Comparison(Paged):
     """Several methods on one input, to print, plot or tabulate: a sequence of `explanations`."""
 
     explanations: tuple[Explanation, ...]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, one_of
+from lrpnumpy.checks import LrpError, encodable, one_of, readable
 
 SEASONS = ("DJF", "DJF", "MAM", "MAM", "MAM", "JJA", "JJA", "JJA", "SON", "SON", "SON", "DJF")  # of the months
 TIMES = ("year", "season", "month")
@@ -64,21 +64,24 @@ class Summary:
         arrays = {key: getattr(self, key)[k : k + 1] for key in ("counts", "mean", "positive", "error")}
         return Summary((str(name),), self.features, **arrays, method=self.method, output_unit=self.output_unit)
 
+    def _names(self) -> tuple[list[str], list[str]]:
+        """Groups and features as pandas takes them."""
+        return [*map(encodable, self.groups)], [*map(encodable, self.features)]
+
     def to_frame(self, by: str | None = None) -> Any:
         """A pandas frame: a row a group, lag and feature; with `by` "feature" or "lag" summed over the other."""
         pandas = _library("pandas", "to_frame")
         one_of(by, "by", (None, "feature", "lag"))
         lags, found = range(self.mean.shape[1]), {}
+        groups, features = self._names()
         if by == "feature":
-            index = pandas.MultiIndex.from_product([self.groups, self.features], names=["group", "feature"])
+            index = pandas.MultiIndex.from_product([groups, features], names=["group", "feature"])
             found = {kind: self.by_feature(kind).ravel() for kind in KINDS} | {"error": self.error.ravel()}
         elif by == "lag":
-            index = pandas.MultiIndex.from_product([self.groups, lags], names=["group", "lag"])
+            index = pandas.MultiIndex.from_product([groups, lags], names=["group", "lag"])
             found = {kind: self.by_lag(kind).ravel() for kind in KINDS}
         else:
-            index = pandas.MultiIndex.from_product(
-                [self.groups, lags, self.features], names=["group", "lag", "feature"]
-            )
+            index = pandas.MultiIndex.from_product([groups, lags, features], names=["group", "lag", "feature"])
             found = {kind: getattr(self, kind).ravel() for kind in KINDS}
         return pandas.DataFrame(found, index).reset_index()
 
@@ -97,16 +100,18 @@ class Summary:
 
     def __str__(self) -> str:
         """A table: features of each group, summed over lags."""
-        unit = f", in {self.output_unit}" if self.output_unit else ""
-        lines = [f"{self.method}: mean relevance of {int(self.counts.sum()):,} explanations, summed over steps{unit}"]
-        wide = max(map(len, self.features)) + 2
+        unit = f", in {readable(self.output_unit)}" if self.output_unit else ""
+        count, method = int(self.counts.sum()), readable(self.method)
+        lines = [f"{method}: mean relevance of {count:,} explanations, summed over steps{unit}"]
+        features = [*map(readable, self.features)]
+        wide = max(map(len, features)) + 2
         values = np.stack([self.by_feature(kind) for kind in KINDS], axis=-1)  # (G, D, kinds)
         for k, name in enumerate(self.groups):
-            label = "" if self.groups == (ALL,) else f"{name} ({self.counts[k]:,})"
+            label = "" if self.groups == (ALL,) else f"{readable(name)} ({self.counts[k]:,})"
             lines += ["", label.ljust(wide) + "".join(f"{kind:>12}" for kind in KINDS)]
             lines += [
                 feature.ljust(wide) + "".join(f"{value:>+12.4g}" for value in row)
-                for feature, row in zip(self.features, values[k], strict=True)
+                for feature, row in zip(features, values[k], strict=True)
             ]
             lines.append(f"half of it within {self.half[k]} step{'' if self.half[k] == 1 else 's'} of the prediction")
         if self.left_out:

@@ -15,12 +15,13 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from itertools import repeat
+from itertools import chain, repeat
 from string import ascii_uppercase, punctuation
 
 from lrpnumpy.checks import LrpError
 from lrpnumpy.layers import Embedding
 
+LONG_PIECE = 1000  # characters without a blank; more than that is no word
 FILTERS = punctuation.replace("'", "") + "\t\n"  # of Keras' Tokenizer
 
 
@@ -35,21 +36,29 @@ def tokens(sentence: str, tokenizer: str | Callable[[str], Iterable[str]]) -> li
     return words
 
 
-def lookup(embedding: Embedding, words: Sequence[str], where: str) -> list[int]:
-    """The row of the embedding for each word, -1 for one to be left out; `where` is how an error names the sequence."""
-    if embedding.vocabulary is None:
-        raise LrpError(f"{where} must be token ids or a (T, D) array, got words; the model has no vocabulary.")
+def lookup(embedding: Embedding, sentences: Sequence[Sequence[str]], where: Sequence[str]) -> list[int]:
+    """The row of the embedding for each word of all sentences, one after another; -1 for one to be left out.
+
+    `where` is how an error names each sentence.
+    """
     rows = embedding.index
-    ids = list(map(rows.get, words, repeat(-1)))  # most words are spelled as in the vocabulary
-    if -1 in ids:
+    ids = list(map(rows.get, chain.from_iterable(sentences), repeat(-1)))
+    if -1 not in ids:  # most words are spelled as in the vocabulary
+        return ids
+    ids = []
+    for words, name in zip(sentences, where, strict=True):
+        for k, word in enumerate(words):
+            if not isinstance(word, str):
+                raise LrpError(f"{name} must be words, or numbers, not both, got {word!r} at position {k}.")
         spelled = [word.lower() for word in words] if embedding.lowercase else words
-        ids = list(map(rows.get, spelled, repeat(embedding.unknown_row)))
-        if -1 in ids and embedding.unknown is not False:
-            k = ids.index(-1)
+        found = list(map(rows.get, spelled, repeat(embedding.unknown_row)))
+        if -1 in found and embedding.unknown is not False:
+            k = found.index(-1)
             raise LrpError(
-                f"{where} must consist of words of the model's vocabulary, which has no token for unknown ones, "
+                f"{name} must consist of words of the model's vocabulary, which has no token for unknown ones, "
                 f"got {spelled[k]!r} at position {k}; say which with unknown=..., or leave them out with unknown=False."
             )
+        ids += found
     return ids
 
 
@@ -60,7 +69,8 @@ _SAME = str.maketrans(
         "…": "...", "—": "--", "–": "-", "‑": "-", "\u00ad": None, "\u200b": None, "\ufeff": None,
     }
 )  # fmt: skip
-_ESCAPE = re.compile(r"\\+([/*])")  # the treebank's files write a slash as \/
+# The treebank's files write a slash as \/. A run of backslashes is looked at once, from its beginning.
+_ESCAPE = re.compile(r"(?<!\\)\\++([/*])")
 
 # The Sentiment Treebank has no names of their own for square brackets: "[F]rom" is -LRB- F -RRB- rom.
 _BRACKETS = {
@@ -98,20 +108,31 @@ _OPENING = {"``", "`", "-LRB-", "-LCB-", "--"}
 
 def _treebank(sentence: str) -> list[str]:
     if not sentence.isascii():
-        sentence = unicodedata.normalize("NFC", sentence.translate(_SAME))
+        sentence = _composed(sentence.translate(_SAME))
     if "\\" in sentence:
         sentence = _ESCAPE.sub(r"\1", sentence)
     pieces = sentence.split()
     found: list[str] = []
+    quote, seen = "''", 0  # the last one among the first `seen` tokens
     for k, piece in enumerate(pieces, 1):
         if piece == '"':  # blanks on both sides: it closes a quotation if one is open
-            last = next((token for token in reversed(found) if token in ("``", "''")), "''")
-            found.append("''" if last == "``" else "``")
+            quote = next((token for token in reversed(found[seen:]) if token in ("``", "''")), quote)
+            quote = "''" if quote == "``" else "``"
+            found.append(quote)
+            seen = len(found)
             continue
         if piece[-1] == "." and k < len(pieces):  # whether it is an abbreviation depends on what follows
             piece += " 0" if pieces[k][0].isdigit() else " a"
         found += _cut(piece) if len(piece) < 50 else _cut.__wrapped__(piece)
     return found
+
+
+def _composed(text: str) -> str:
+    """An accent and its letter as one character, in time that is linear: NFC sorts a run of accents by insertion."""
+    if len(text) <= LONG_PIECE:
+        return unicodedata.normalize("NFC", text)
+    slices = [[piece[k : k + LONG_PIECE] for k in range(0, len(piece), LONG_PIECE)] for piece in text.split()]
+    return " ".join("".join(unicodedata.normalize("NFC", one) for one in piece) for piece in slices)
 
 
 @lru_cache(maxsize=1 << 16)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from lrpnumpy.explain import run
 from lrpnumpy.methods import with_users
 from lrpnumpy.methods.base import Unit
 from lrpnumpy.model import Model
-from lrpnumpy.result import Explanation
+from lrpnumpy.result import Explanation, Paged
 from lrpnumpy.results import Explanations
 from lrpnumpy.rules import Rule
 from lrpnumpy.signature import document
@@ -103,7 +103,7 @@ def _window(model: Model, record: Encoded, start: int, stop: int) -> Encoded:
     )
 
 
-class Windows(Sequence[Explanation]):
+class Windows(Paged):
     """The explanations of the windows of a series, in their order; each is made when it is asked for.
 
     A window belongs to its last step: `starts` (N,) are the first steps of the windows, `ends` (N,) the last ones, and

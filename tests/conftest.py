@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("MPLBACKEND", "Agg")
+os.environ.setdefault("LRPNUMPY_TRACEBACK", "1")  # the command line hides no bug here
 os.environ.setdefault("LRPNUMPY_COMPILE", "wait")  # the same kernels from the first call on: results to the last bit
 
 # With the JIT off a kernel is a hundred times slower, and it is indices that are checked: fewer cases do.

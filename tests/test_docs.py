@@ -16,12 +16,15 @@ import pytest
 
 from lrpnumpy.__main__ import main
 from lrpnumpy.layers import LAYERS
+from lrpnumpy.methods import METHODS
+from lrpnumpy.show import plot
 
 ROOT = Path(__file__).parents[1]
 FENCE = re.compile(r"^```(\S*) *([^\n]*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+HEADER = re.compile(r"\A---\n.*?^---\n", re.DOTALL | re.MULTILINE)  # of a cell: what its picture shows
 RUNS = ("python", "sh", "{code-cell}")
 # What else may be fenced: formulas, layouts and what a program prints, and what Sphinx reads.
-STANDS = ("text", "{toctree}", "{eval-rst}", "{image}", "{include}", "{literalinclude}")
+STANDS = ("text", "{toctree}", "{eval-rst}", "{image}", "{include}", "{literalinclude}", "{nb-exec-table}")
 PAGES = [ROOT / "README.md", *(p for p in sorted(ROOT.glob("docs/**/*.md")) if "_build" not in p.parts)]
 WITH_CODE = [
     page
@@ -77,7 +80,8 @@ def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
         if kind == "sh":
             run_shell(block)
         elif kind in RUNS and (kind != "python" or not framework or find_spec(framework)):
-            exec(compile(block, page.name, "exec"), names)
+            code = HEADER.sub("", block) if kind == "{code-cell}" else block
+            exec(compile(code, page.name, "exec"), names)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
@@ -99,3 +103,47 @@ def test_every_layer_has_a_page(name):
     (page,) = [page for page in pages if re.search(rf"^#+ .*\b{name}\b|`{name}\b", page, re.MULTILINE)]
     for said in ("LRP", "ontextual decomposition", "DeepLIFT"):
         assert said in page or (said == "DeepLIFT" and name in LINEAR), f"the page of {name} must speak of {said}"
+
+
+@pytest.mark.parametrize("name", [name for name in plot.__all__ if name != "right_to_left"])
+def test_every_picture_is_in_the_gallery(name):
+    """A section of docs/pictures.md that draws it, and a row of its table that leads there."""
+    text = (ROOT / "docs" / "pictures.md").read_text("utf-8")
+    assert re.search(rf"\| \[`plot\.{name}\(.*?\]\(#{name}\)", text), f"the table must lead to {name}"
+    (section,) = re.findall(rf"^### {name}\n(.*?)(?=^##)", text, re.DOTALL | re.MULTILINE)
+    assert any(f"lrp.plot.{name}(" in block for kind, _, block in FENCE.findall(section) if kind == "{code-cell}")
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_has_a_page(name):
+    """One that the table of docs/methods.md leads to: formula, reference, when it fails, and what was measured."""
+    folder = ROOT / "docs"
+    rows = [row for row in (folder / "methods.md").read_text("utf-8").splitlines() if f"`{name}`" in row]
+    (file,) = re.findall(r"\((methods/\S+\.md)\)", rows[0])
+    page = (folder / file).read_text("utf-8")
+    assert "\n$$\n" in page and "## When it fails" in page
+    author, year = METHODS[name].reference.split()[0], METHODS[name].reference[-4:]
+    assert author in page and year in page, f"{file} must name {METHODS[name].reference}"
+    for option in METHODS[name].options.known():
+        assert f"`{option}`" in rows[0], f"the table must name the option {option} of {name}"
+
+
+def test_what_pages_say_was_measured_is_in_the_results():
+    measured = {}
+    for part in (ROOT / "docs" / "trust-results.md").read_text("utf-8").split("\n## ")[1:]:
+        table = [
+            [cell.strip(" *") for cell in row.split("|")[1:-1]] for row in part.splitlines() if row.startswith("|")
+        ]
+        for row in table[2:]:
+            measured[row[0], part.split()[0]] = dict(zip(table[0], row, strict=True))
+    said = 0
+    for page in (ROOT / "docs" / "methods").glob("*.md"):
+        head: list[str] = []
+        for row in re.findall(r"^\|(.*)\|$", page.read_text("utf-8"), re.MULTILINE):
+            cells = [cell.strip() for cell in row.split("|")]
+            if cells[:2] == ["method", "network"]:
+                head = cells[2:]
+            elif head and not row.startswith(" ---"):
+                assert cells[2:] == [measured[cells[0], cells[1]][column] for column in head], f"{page.name}: {row}"
+                said += 1
+    assert said == len(measured) - 3  # all but the random numbers

@@ -13,9 +13,9 @@ PACKAGE = "lrpnumpy"
 
 # From the ground up. A module imports from the floors below its own and from its own folder, nothing else.
 FLOORS = [
-    {"kernels", "checks", "signature", "weights"},
+    {"kernels", "checks", "signature", "weights", "interrupt"},
     {"ledgers", "scaling", "summary", "tables"},
-    {"activations", "packed"},
+    {"activations", "packed", "readback"},
     {"rules", "result"},
     {"layers"},
     {"ports", "text"},
@@ -38,7 +38,7 @@ FLOORS = [
 FLOOR = {name: k for k, names in enumerate(FLOORS) for name in names}
 
 # A result or a ranking draws itself in a notebook or a terminal, and loads the drawing code when it does.
-LAZY = {("result", "show"), ("evaluate", "show")}
+LAZY = {("result", "show"), ("result", "page"), ("evaluate", "show")}
 
 # Libraries that only these may import.
 OWNERS = {

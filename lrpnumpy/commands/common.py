@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -64,7 +65,14 @@ def _flags() -> dict[str, tuple[Any, str]]:
 
 def class_of(text: str | None) -> int | str | None:
     """A class as typed: a number is an index, anything else a name."""
-    return int(text) if text is not None and text.lstrip("-").isdigit() else text
+    return int(text) if text is not None and re.fullmatch(r"-?[0-9]{1,18}", text) else text
+
+
+def add_formulas(command: argparse.ArgumentParser) -> None:
+    """Whether CSV may hold formulas."""
+    command.add_argument(
+        "--formulas", action="store_true", help="leave words as they are that a spreadsheet takes for formulas, in CSV"
+    )
 
 
 def add_hints(command: argparse.ArgumentParser) -> None:
@@ -88,12 +96,14 @@ def hints_of(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def write(path: str, text: str) -> None:
-    """A text into a file, or to standard output where the path is -."""
+    """A text into a file, or to standard output where the path is -: in UTF-8, whatever the terminal has."""
     if path == "-":
-        print(text)
+        sys.stdout.flush()
+        out = getattr(sys.stdout, "buffer", None)
+        print(text) if out is None else out.write(f"{text}\n".encode("utf-8", "replace"))
         return
     try:
-        Path(path).write_text(text, encoding="utf-8")
+        Path(path).write_text(text, encoding="utf-8", errors="replace")
     except OSError as error:
         raise lrp.LrpError(f"{path} must be a file that can be written, got: {error.strerror}.") from None
     print(f"wrote {path}", file=sys.stderr)

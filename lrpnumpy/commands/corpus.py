@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import lrpnumpy as lrp
-from lrpnumpy.commands.common import add_hints, add_method, class_of, command, hints_of, method_options
+from lrpnumpy.commands.common import add_formulas, add_hints, add_method, class_of, command, hints_of, method_options
 
 if TYPE_CHECKING:
     from lrpnumpy.commands.common import Commands
+
+
+ANSWER = 4  # seconds that a scheduler has to answer
 
 
 def run_corpus(options: argparse.Namespace) -> None:
@@ -19,13 +23,7 @@ def run_corpus(options: argparse.Namespace) -> None:
 
     for path in options.export:  # before the work, not after it
         check_export(path, options.overwrite)
-    client = None
-    if options.scheduler:
-        try:
-            from distributed import Client
-        except ImportError:
-            raise lrp.LrpError("--scheduler needs Dask, which is missing; try `pip install lrpnumpy[dask]`.") from None
-        client = Client(options.scheduler)
+    client = _client(options.scheduler) if options.scheduler else None
     names = (
         "method",
         "unit",
@@ -38,6 +36,7 @@ def run_corpus(options: argparse.Namespace) -> None:
         "longest",
         "max_line",
         "threads",
+        "processes",
     )
     run = lrp.explain_corpus(
         lrp.load(options.model, **hints_of(options)),
@@ -55,11 +54,28 @@ def run_corpus(options: argparse.Namespace) -> None:
         print(f"{run.rejected_path}: why {run.rejected:,} were rejected", file=sys.stderr)
     for path in options.export:
         with run.open() as found:
-            found.export(path, overwrite=options.overwrite)
+            found.export(path, overwrite=options.overwrite, formulas=options.formulas)
         print(f"wrote {path}", file=sys.stderr)
     if options.summary is not None:
         with run.open() as found:
             print(found.summary(options.summary or None))
+
+
+def _client(address: str) -> Any:
+    """A Dask cluster, if its scheduler answers."""
+    try:
+        from distributed import Client
+    except ImportError:
+        raise lrp.LrpError("--scheduler needs Dask, which is missing; try `pip install lrpnumpy[dask]`.") from None
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what is wrong is said once, below
+    try:
+        return Client(address, timeout=ANSWER)
+    except Exception as error:  # of sockets, of TLS, of what it takes for an address
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise lrp.LrpError(
+            f"--scheduler must be the address of a Dask scheduler that answers within {ANSWER} s, such as "
+            f"tcp://10.0.0.1:8786, got {address!r}: {reason}."
+        ) from None
 
 
 def add(commands: Commands) -> None:
@@ -100,6 +116,9 @@ def add(commands: Commands) -> None:
         "--max-line", type=int, default=1 << 20, metavar="BYTES", help="reject longer lines (default: %(default)s)"
     )
     corpus.add_argument("--threads", type=int, help="default: all cores")
+    corpus.add_argument(
+        "--processes", type=int, help="so many processes instead of threads: faster from three cores on"
+    )
     corpus.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster that is to do the work")
     corpus.add_argument(
         "--export",
@@ -108,6 +127,7 @@ def add(commands: Commands) -> None:
         default=[],
         help="also write .csv, .jsonl or .parquet; may be repeated",
     )
+    add_formulas(corpus)
     corpus.add_argument("--overwrite", action="store_true", help="replace files of --export that exist")
     corpus.add_argument("--quiet", action="store_true", help="show no progress")
     add_hints(corpus)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import lrpnumpy as lrp
+from lrpnumpy.checks import whole
 from lrpnumpy.commands.common import add_hints, class_of, command, hints_of, write
+from lrpnumpy.files.safe import open_file
 
 if TYPE_CHECKING:
     from lrpnumpy.commands.common import Commands
@@ -33,7 +34,10 @@ def run_evaluate(options: argparse.Namespace) -> None:
     if options.html:
         write(options.html, found.to_html())
     if options.figure:
-        found.figure().savefig(options.figure)
+        try:
+            found.figure().savefig(options.figure)
+        except (OSError, ValueError) as error:
+            raise lrp.LrpError(f"--figure must be a file that can be written, got {options.figure}: {error}.") from None
         print(f"wrote {options.figure}", file=sys.stderr)
 
 
@@ -43,7 +47,8 @@ def _labelled(model: lrp.Model, options: argparse.Namespace) -> tuple[list[Any],
 
     source = sources.open_source(options.data, options.format, options.field, 10_000, 1 << 20)
     several, data, labels = len(model.ports) > 1, [], None
-    records = list(islice(source.records(), options.most))
+    most = options.most and whole(options.most, "--most", 1)
+    records = list(islice(source.records(), most))
     for number, record in enumerate(records, 1):
         try:
             data.append(sources.sequence(source.kind, source.field, record, several))
@@ -54,7 +59,13 @@ def _labelled(model: lrp.Model, options: argparse.Namespace) -> tuple[list[Any],
             raise lrp.LrpError(f"--label must have JSON lines as data, got {options.data}; use --labels FILE.")
         labels = [lines.member(record, options.label) for record in records]
     elif options.labels:
-        labels = [class_of(line) for line in Path(options.labels).read_text("utf-8").split()][: len(data)]
+        try:
+            with open_file(options.labels) as file:
+                labels = [class_of(line) for line in file.read().decode("utf-8").split()][: len(data)]
+        except (OSError, ValueError) as error:
+            raise lrp.LrpError(
+                f"--labels must be a text file of one class a line, got {options.labels}: {error}."
+            ) from None
     return data, labels
 
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-import zipfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 import lrpnumpy as lrp
-from lrpnumpy.commands.common import add_hints, add_method, class_of, command, hints_of, method_options, write
+from lrpnumpy.commands import inputs
+from lrpnumpy.commands.common import (
+    add_formulas,
+    add_hints,
+    add_method,
+    class_of,
+    command,
+    hints_of,
+    method_options,
+    write,
+)
 
 if TYPE_CHECKING:
     from lrpnumpy.commands.common import Commands
@@ -43,7 +48,7 @@ def run_explain(options: argparse.Namespace) -> None:
         texts = [e.to_json(indent=1) for e in every]
         write(options.json, texts[0] if len(texts) == 1 else "[" + ",\n".join(texts) + "]")
     if options.csv:
-        _write_csv(options.csv, every)
+        _write_csv(options.csv, every, options.formulas)
 
 
 def _input(options: argparse.Namespace) -> Any:
@@ -55,31 +60,17 @@ def _input(options: argparse.Namespace) -> Any:
         )
     if options.input is None:
         return options.text
-    path = Path(options.input)
-    try:
-        if path.suffix == ".npy":
-            return np.load(path, allow_pickle=False)
-        if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as arrays:
-                return {name: one.tolist() if one.dtype.kind == "U" else one for name, one in arrays.items()}
-        if path.suffix == ".json":
-            return json.loads(path.read_text("utf-8"))
-        return np.loadtxt(path, delimiter=",", ndmin=2)
-    except (OSError, ValueError, TypeError, zipfile.BadZipFile) as error:
-        raise lrp.LrpError(
-            "--input must be a .npy file or a .csv file of numbers, one step a line, or of several inputs a .npz or "
-            f".json file, got {path}: {error}."
-        ) from None
+    return inputs.read(options.input)
 
 
-def _write_csv(path: str, every: list[lrp.Explanation]) -> None:
+def _write_csv(path: str, every: list[lrp.Explanation], formulas: bool) -> None:
     """One row a method, class, input and step."""
     from io import StringIO
 
     from lrpnumpy.corpus.export import write_csv
 
     out = StringIO()
-    write_csv([(e.method, e) for e in every], "method", out, variables=False)
+    write_csv([(e.method, e) for e in every], "method", out, variables=False, formulas=formulas)
     write(path, out.getvalue().rstrip("\n") if path == "-" else out.getvalue())
 
 
@@ -103,4 +94,5 @@ def add(commands: Commands) -> None:
             metavar="FILE",
             help=f"also write {kind.upper()}" + ("" if kind == "html" else " (- for standard output)"),
         )
+    add_formulas(explain)
     add_hints(explain)

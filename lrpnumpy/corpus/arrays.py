@@ -8,8 +8,7 @@ values (N, T, D) or (N, T)                   all of one length
 from __future__ import annotations
 
 import math
-import zipfile
-import zlib
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -21,6 +20,10 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError
 from lrpnumpy.corpus.record import Bad, too_long
+from lrpnumpy.files import npy
+from lrpnumpy.files.archive import Archive
+from lrpnumpy.files.budget import Budget
+from lrpnumpy.files.safe import open_file, size_of
 
 BLOCK = 1 << 22  # bytes that are read at once
 MAX_ROW = 1 << 28  # bytes of one row, which is one whole sequence where they are padded
@@ -35,6 +38,8 @@ class Rows:
         if dtype.kind not in "iuf" or dtype.itemsize > 8 or not 1 <= len(shape) <= 3:
             raise LrpError(f"{where} must be numbers with 1 to 3 axes, got {dtype} with {len(shape)}.")
         row = dtype.itemsize * math.prod(shape[1:])
+        if not row and shape[0]:
+            raise LrpError(f"{where} must have at least one number a row, got shape {shape}.")
         if row > MAX_ROW:
             raise LrpError(f"{where} must have rows of at most {MAX_ROW:,} bytes, got shape {shape}.")
         self.shape, self._read = shape, read
@@ -153,44 +158,38 @@ def _hdf5(path: Path) -> Iterator[Find]:
 
 @contextmanager
 def _npz(path: Path) -> Iterator[Find]:
-    with ExitStack() as opened:
-        with _guard(str(path)):
-            archive = opened.enter_context(zipfile.ZipFile(path))
-
-        def find(name: str) -> Rows | None:
-            where = f"{path}: {name}"
-            if f"{name}.npy" not in archive.namelist():
-                return None
-            with _guard(where):
-                member = opened.enter_context(archive.open(f"{name}.npy"))
-                shape, by_columns, dtype = HEADERS[np.lib.format.read_magic(member)](member)
-            if by_columns and len(shape) > 1:
-                raise LrpError(f"{where} must be stored row by row; save np.ascontiguousarray of it.")
-
-            def read(start: int, stop: int) -> np.ndarray:
-                want = (stop - start) * dtype.itemsize * math.prod(shape[1:])
-                with _guard(where):
-                    found = member.read(want)
-                if len(found) < want:
-                    raise LrpError(f"{where} must have the {shape[0]} rows that it declares, got fewer.")
-                return np.frombuffer(found, dtype).reshape(stop - start, *shape[1:])
-
-            return Rows(where, shape, dtype, read)
-
-        yield find
+    with open_file(path) as file:
+        budget = Budget(str(path), size_of(file), sys.maxsize, limited=False)
+    with Npz(str(path), budget) as archive, ExitStack() as opened:
+        yield partial(archive.rows, opened)
 
 
-@contextmanager
-def _guard(where: str) -> Iterator[None]:
-    """Turn whatever a damaged archive raises into an error that says where."""
-    try:
-        yield
-    except (OSError, EOFError, KeyError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        raise LrpError(f"{where} cannot be read, it may be damaged ({error}).") from None
+class Npz(Archive):
+    """A .npz file whose arrays may be larger than the memory."""
+
+    def __enter__(self) -> Npz:
+        return self
+
+    def rows(self, opened: ExitStack, name: str) -> Rows | None:
+        """An array by its name, where there is one; `opened` closes its member."""
+        if f"{name}.npy" not in self.members:
+            return None
+        with self.guard(name):
+            member = opened.enter_context(self._open(f"{name}.npy", sys.maxsize))
+            header = npy.read_header(self, name, member)
+        shape, dtype = header.shape, header.dtype
+        if header.fortran and len(shape) > 1:
+            raise self.error(name, "must be stored row by row; save np.ascontiguousarray of it")
+
+        def read(start: int, stop: int) -> np.ndarray:
+            want = (stop - start) * dtype.itemsize * math.prod(shape[1:])
+            with self.guard(name):
+                return np.frombuffer(member.read(want), dtype).reshape(stop - start, *shape[1:])
+
+        found, stored = Rows(f"{self.file}: {name}", shape, dtype, read), self.members[f"{name}.npy"].file_size
+        if header.start + header.nbytes != stored:
+            raise self.error(name, f"declares {header.nbytes:,} bytes, it has {stored - header.start:,}")
+        return found
 
 
 OPEN = {"hdf5": _hdf5, "npz": _npz}
-HEADERS: dict[Any, Any] = {
-    (1, 0): np.lib.format.read_array_header_1_0,
-    (2, 0): np.lib.format.read_array_header_2_0,
-}

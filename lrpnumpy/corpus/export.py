@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError
+from lrpnumpy.checks import LrpError, encodable
 from lrpnumpy.corpus.parts import written
 from lrpnumpy.files.native import check_free
 from lrpnumpy.result import Explanation, InputPart, step_names
@@ -23,11 +24,14 @@ GROUP = 4096  # explanations in a row group of Parquet
 Numbered = Iterable[tuple[int, Explanation]]
 
 
-def export(numbered: Numbered, path: str | os.PathLike[str], overwrite: bool = False) -> None:
+def export(numbered: Numbered, path: str | os.PathLike[str], overwrite: bool = False, formulas: bool = False) -> None:
     """Write explanations, each with the number of its record, in the format that the end of the name says."""
     target = check_export(path, overwrite)
     with written(target) as file:
-        WRITERS[target.suffix.lower()](numbered, file)
+        if target.suffix.lower() == ".csv":
+            to_csv(numbered, file, formulas)
+        else:
+            WRITERS[target.suffix.lower()](numbered, file)
 
 
 def check_export(path: str | os.PathLike[str], overwrite: bool) -> Path:
@@ -38,33 +42,60 @@ def check_export(path: str | os.PathLike[str], overwrite: bool) -> Path:
     return check_free(target, overwrite, "export")
 
 
-def to_csv(numbered: Numbered, file: Any) -> None:
+def to_csv(numbered: Numbered, file: Any, formulas: bool = False) -> None:
     """One row a record, class, input and step, with one column a variable where there are any."""
-    text = io.TextIOWrapper(file, "utf-8", errors="surrogatepass", newline="")
-    write_csv(numbered, "record", text)
+    text = io.TextIOWrapper(file, "utf-8", newline="")
+    write_csv(numbered, "record", text, formulas=formulas)
     text.flush()
     text.detach()
 
 
-def write_csv(noted: Iterable[tuple[Any, Explanation]], note: str, file: Any, variables: bool = True) -> None:
+def cell(value: Any) -> Any:
+    """What a spreadsheet shows and does not compute: a text that begins like a formula gets an apostrophe before it.
+
+    A number is one, also as text. Signs alone, such as the dash of a treebank, compute nothing. What stands behind a
+    semicolon or a tab is looked at too: some programs cut there.
+    """
+    if not isinstance(value, str):
+        return value
+    text = encodable(value)
+    if not _FORMULA.search(text) or not any(map(str.isalnum, text)):
+        return text
+    try:
+        float(text)
+        return text
+    except ValueError:
+        return _FORMULA.sub("'", text)
+
+
+_FORMULA = re.compile(
+    r"\A(?=[\t\r\n]|\s*[=+\-@\uff1d\uff0b\uff0d\uff20])|(?<=[;\t\r\n])(?=\s?[=+\-@\uff1d\uff0b\uff0d\uff20])"
+)
+
+
+def write_csv(
+    noted: Iterable[tuple[Any, Explanation]], note: str, file: Any, variables: bool = True, formulas: bool = False
+) -> None:
     """Rows of explanations, each with what is noted beside it in the first column.
 
-    Of several inputs a column says whose step it is; each has its own columns of variables.
+    Of several inputs a column says whose step it is; each has its own columns of variables. What a spreadsheet would
+    take for a formula is marked as text, see `cell`, unless `formulas` says to leave it.
     """
-    out = csv.writer(file, lineterminator="\n")
+    out, shown = csv.writer(file, lineterminator="\n"), encodable if formulas else cell
     columns: list[str] | None = None
     for beside, whole in noted:
         if columns is None:
             named = [name for part in whole.inputs.values() for name in _variables(part)] if variables else []
             columns = [*dict.fromkeys(named)]
-            out.writerow(_head(note, bool(whole.others)) + columns)
+            out.writerow([*map(shown, _head(note, bool(whole.others)) + columns)])
         for e in [whole.for_class(c) for c in range(len(whole.scores))] if whole.target == "all" else [whole]:
             for name, part in e.inputs.items():
-                first = [beside, e.name_of(e.target), *([name] if e.others else [])]
+                first = [shown(one) if isinstance(one, str) else one for one in (beside, e.name_of(e.target))]
+                first += [shown(name)] if e.others else []
                 filled = np.full((len(part.relevance), len(columns)), "", object)
                 if columns and part.variables is not None:
                     filled[:, [columns.index(feature) for feature in _variables(part)]] = part.variables.tolist()
-                rows = zip(step_names(part), part.relevance.tolist(), filled.tolist(), strict=True)
+                rows = zip(map(shown, step_names(part)), part.relevance.tolist(), filled.tolist(), strict=True)
                 out.writerows([*first, t, step, R, *row] for t, (step, R, row) in enumerate(rows))
     if columns is None:
         out.writerow(_head(note, False))
@@ -109,11 +140,12 @@ def to_parquet(numbered: Numbered, file: Any) -> None:
 def _row(number: int, e: Explanation) -> dict[str, Any]:
     """The same columns for every explanation; those of other inputs than the main one end in `_of_NAME`."""
     whole = e.to_dict()
-    row = {"record": number, "method": e.method, "target": e.name_of(e.target)}
+    row = {"record": number, "method": encodable(e.method), "target": encodable(e.name_of(e.target))}
     row |= {name: whole[name] for name in ("scores", "probabilities")}
     for end, part in {"": whole, **{f"_of_{name}": part for name, part in whole["others"].items()}}.items():
         part["marks"] = part["marks"] or [0] * np.shape(part["relevance"])[-1]  # the first group may have none
-        row |= {name + end: part[name] for name in ("tokens", "marks", "relevance", "variables")}
+        part["tokens"] = part["tokens"] and [*map(encodable, part["tokens"])]
+        row |= {name + encodable(end): part[name] for name in ("tokens", "marks", "relevance", "variables")}
     return row | {f"ledger_{name}": value for name, value in (whole["ledger"] or {}).items() if name != "kind"}
 
 

@@ -54,6 +54,23 @@ def layout(others: Iterable[str], columns: Iterable[str] = ()) -> tuple[dict[str
     return entries, offsets
 
 
+# Which axes each has besides: one for the classes where all are explained, and one more (variables, or layers).
+_AXES = {"variables": ("classes", "more"), "biases": ("classes", "more")}
+_WHOLE = ("records", "targets", "marks", "text", "lengths")
+
+
+def axes_of(name: str) -> tuple[str, ...] | None:
+    """The axes of an array besides its first; None for the scores, whose classes are all there always."""
+    own = name.rpartition("/")[2]
+    return None if name == "scores" else () if own in _WHOLE else _AXES.get(own, ("classes",))
+
+
+def kinds_of(name: str) -> str:
+    """The kinds of NumPy's dtypes that an array may have; marks and text are bytes."""
+    own = name.rpartition("/")[2]
+    return "u" if own in ("marks", "text", "lengths") else "i" if own in _WHOLE else "f"
+
+
 def offsets_of(name: str) -> str | None:
     """Where the numbers that a chunk has under this name are added up; None for an array that holds no numbers."""
     _, _, own = (

@@ -7,13 +7,17 @@ import json
 import os
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from lrpnumpy.checks import LrpError
 from lrpnumpy.corpus.record import Bad
+from lrpnumpy.files.safe import open_file
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+MAX_RATIO = 300  # bytes that a packed one may become: of text about 3, of what is meant to fill a disk 1,000
+FREE = 1 << 24  # bytes that a file may become, however few it has
 
 
 class Lines:
@@ -21,26 +25,43 @@ class Lines:
 
     def __init__(self, path: Path, max_line: int) -> None:
         self.path, self.max_line = path, max_line
-        self._size = path.stat().st_size
         self._raw: Any = None
+        with open_file(path) as file:
+            self._stamp = _stamp(file)
+            packed = _is_packed(file)
+        self._size = self._stamp[0]
+        if packed:
+            self._check_ratio()
+
+    def _check_ratio(self) -> None:
+        """See that a packed file is no bomb; where it is damaged, reading it will say after which record."""
+        with suppress(EOFError, zlib.error, OSError), open_file(self.path) as raw, gzip.GzipFile(fileobj=raw) as file:
+            unpacked = 0
+            while block := file.read(1 << 20):
+                unpacked += len(block)
+                if unpacked > FREE + MAX_RATIO * raw.tell():
+                    raise LrpError(
+                        f"{self.path} must unpack to at most {MAX_RATIO} times its bytes, got {unpacked:,} bytes of "
+                        f"its first {raw.tell():,}; unpack it first if that is meant."
+                    )
 
     def records(self) -> Iterator[bytes | Bad]:
         """Every line without its end."""
         done = 0
         try:
-            with self.path.open("rb") as self._raw:
-                before = os.fstat(self._raw.fileno())
-                packed = self._raw.peek(2)[:2] == b"\x1f\x8b"
-                file: Any = gzip.GzipFile(fileobj=self._raw) if packed else self._raw
+            with open_file(self.path) as self._raw:
+                file: Any = gzip.GzipFile(fileobj=self._raw) if _is_packed(self._raw) else self._raw
                 for line in read_lines(file, self.max_line):
                     yield line
                     done += 1
-                after = os.fstat(self._raw.fileno())
+                    if self._raw.tell() > self._size:  # it grows, and might never end
+                        break
+                after = _stamp(self._raw)
         except (OSError, EOFError, zlib.error) as error:
             raise LrpError(
                 f"{self.path}: cannot be read on after record {done}, it may be damaged ({error})."
             ) from None
-        if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+        if self._stamp != after:
             raise LrpError(f"{self.path} must not change while it is read, got another size or time of change.")
 
     def fraction(self, done: int) -> float | None:
@@ -48,6 +69,16 @@ class Lines:
         if self._raw is None or not self._size:
             return None
         return 1.0 if self._raw.closed else self._raw.tell() / self._size
+
+
+def _stamp(file: Any) -> tuple[int, int]:
+    """Size and time of change."""
+    found = os.fstat(file.fileno())
+    return found.st_size, found.st_mtime_ns
+
+
+def _is_packed(file: Any) -> bool:
+    return file.peek(2)[:2] == b"\x1f\x8b"
 
 
 def read_lines(file: BinaryIO, max_line: int) -> Iterator[bytes | Bad]:

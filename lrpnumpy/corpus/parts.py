@@ -11,10 +11,10 @@ the output file is made at the end, beside the parts, and takes its name when it
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
-import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +23,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from lrpnumpy.checks import LrpError
+from lrpnumpy.files.safe import open_file
 
 try:
     import fcntl
@@ -72,6 +73,7 @@ class Parts:
     def __init__(self, out: Path) -> None:
         self.folder = out.with_name(f"{out.name}.parts")
         self.count = 0
+        self._run = ""  # digest of what the run is
         self._lock: Any = None
 
     def exists(self) -> bool:
@@ -83,12 +85,14 @@ class Parts:
         try:
             self.folder.mkdir(exist_ok=True)
             self._take_lock()
+            text = json.dumps(run, indent=1)
             if self.exists():
                 same(self.folder, json.loads((self.folder / "run.json").read_text("utf-8")), run)
             else:
                 with written(self.folder / "run.json") as file:
-                    file.write(json.dumps(run, indent=1).encode())
+                    file.write(text.encode())
                 sync(self.folder.parent)
+            self._run = hashlib.sha256(text.encode()).hexdigest()
         except OSError as error:
             raise cannot_write(self.folder, error) from error
         except ValueError as error:
@@ -112,31 +116,46 @@ class Parts:
         return self.folder / f"{k:08d}.npz"
 
     def _readable(self, k: int) -> bool:
-        """A chunk that has its name is whole, unless the disk itself has lost it."""
+        """A chunk that has its name is whole, unless the disk itself has lost it or somebody has moved it."""
         try:
             self.note(k)
             return True
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+        except LrpError:
             return False
+
+    @contextmanager
+    def _opened(self, k: int) -> Iterator[Any]:
+        """The file of a chunk; whatever is wrong with it is one error."""
+        path = self._path(k)
+        try:
+            with open_file(path) as stream, np.load(stream, allow_pickle=False) as file:
+                note = json.loads(file["note"].tobytes())
+                if (note["part"], note["run"]) != (k, self._run):
+                    raise ValueError(
+                        f"it is part {note['part']} of {'this' if note['run'] == self._run else 'another'} run"
+                    )
+                yield file, note
+        except Exception as error:  # of zipfile, zlib, NumPy, JSON and the disk
+            reason = error if str(error) else type(error).__name__
+            raise LrpError(f"{path} is damaged ({reason}); remove it, and resume to have it made again.") from None
 
     def note(self, k: int) -> dict[str, Any]:
         """What is known of a chunk: how many records, which were rejected and why, shapes of arrays."""
-        with np.load(self._path(k), allow_pickle=False) as file:
-            return json.loads(file["note"].tobytes())
+        with self._opened(k) as (_, note):
+            return note
 
     def arrays(self, k: int) -> dict[str, np.ndarray]:
         """The arrays of a chunk."""
-        try:
-            with np.load(self._path(k), allow_pickle=False) as file:
-                return {name: file[name] for name in file.files if name != "note"}
-        except (OSError, ValueError, zipfile.BadZipFile) as error:
-            raise LrpError(
-                f"{self._path(k)} is damaged ({error}); remove it, and resume to have it made again."
-            ) from None
+        with self._opened(k) as (file, note):
+            found = {name: file[name] for name in file.files if name != "note"}
+            if {name: [*array.shape] for name, array in found.items()} != note["shapes"]:
+                raise ValueError("its arrays are not those that it lists")
+            return found
 
     def add(self, arrays: Mapping[str, np.ndarray], note: Mapping[str, Any]) -> None:
-        """Keep the next chunk."""
-        text = json.dumps({**note, "shapes": {name: array.shape for name, array in arrays.items()}})
+        """Keep the next chunk, with its number and the digest of its run: a file that is moved is not taken for it."""
+        shapes = {name: array.shape for name, array in arrays.items()}
+        text = json.dumps({**note, "shapes": shapes, "part": self.count, "run": self._run})
         content = io.BytesIO()
         np.savez(content, **{"note": np.frombuffer(text.encode(), np.uint8), **arrays})  # type: ignore[arg-type]
         with written(self._path(self.count)) as file:

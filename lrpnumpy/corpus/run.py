@@ -22,6 +22,7 @@ from lrpnumpy.corpus.columns import Columns
 from lrpnumpy.corpus.output import rejected_path, write_output
 from lrpnumpy.corpus.own import identity
 from lrpnumpy.corpus.parts import Parts, same
+from lrpnumpy.corpus.processes import Processes
 from lrpnumpy.corpus.record import Chunk
 from lrpnumpy.corpus.sources import Source, chunks, fingerprint, joined, open_source
 from lrpnumpy.corpus.stored import Stored, open_explanations
@@ -73,6 +74,7 @@ def explain_corpus(
     max_line: int = 1 << 20,
     chunk: int = 2048,
     threads: int | None = None,
+    processes: int | None = None,
     client: Any = None,
     progress: bool | None = None,
     **options: Any,
@@ -93,12 +95,16 @@ def explain_corpus(
     longest, max_line: sequences of more steps, and lines of more bytes, are rejected, to spare the memory.
     chunk: records explained together, and kept together when the run is interrupted.
     threads: of this process; all cores by default.
+    processes: have the chunks explained by so many processes instead. Cutting text into words holds Python's lock, so
+        that with short sentences and more than two cores processes are faster than threads.
     client: a dask.distributed.Client, to have the chunks explained by its workers instead.
     progress: show rate and time left; by default where standard error is a terminal.
     """
-    numbers = {"longest": longest, "max_line": max_line, "chunk": chunk, "threads": 1 if threads is None else threads}
+    if sum(one is not None for one in (threads, processes, client)) > 1:
+        raise LrpError("threads, processes and client must not be given together: each says who does the work.")
+    numbers = {"longest": longest, "max_line": max_line, "chunk": chunk, "threads": threads, "processes": processes}
     for name, value in numbers.items():
-        if not isinstance(value, int) or value < 1:
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
             raise LrpError(f"{name} must be a positive number, got {value!r}.")
     if options.pop("hidden", False):
         raise LrpError("hidden must be False for a corpus: hidden states are not kept; use explain_all.")
@@ -148,7 +154,7 @@ def explain_corpus(
         parts.open(run)
         with (
             warnings.catch_warnings(),
-            _workers(job, threads, client) as workers,
+            _workers(job, threads, processes, client) as workers,
             progress_bar(progress, unit=" records") as bar,
         ):
             warnings.simplefilter("ignore", RelevanceWarning)  # one at the end instead of one a chunk
@@ -233,7 +239,9 @@ class Threads:
         return 2 * self.count
 
 
-def _workers(job: Job, threads: int | None, client: Any) -> Any:
+def _workers(job: Job, threads: int | None, processes: int | None, client: Any) -> Any:
+    if processes is not None:
+        return Processes(job, processes)
     if client is None:
         return Threads(job, threads)
     from lrpnumpy.corpus.cluster import Cluster

@@ -23,6 +23,7 @@ from lrpnumpy.checks import LrpError, one_of
 from lrpnumpy.corpus import lines
 from lrpnumpy.corpus.arrays import Arrays
 from lrpnumpy.corpus.record import Bad, Chunk
+from lrpnumpy.files.safe import open_file, size_of
 
 FORMATS = ("text", "jsonl", "hdf5", "npz")
 ENDS = {".txt": "text", ".jsonl": "jsonl", ".ndjson": "jsonl", ".h5": "hdf5", ".hdf5": "hdf5", ".npz": "npz"}
@@ -42,6 +43,7 @@ class Source:
     identity: dict[str, Any]  # what a run that is resumed must find unchanged
     field: str | None = None
     fraction: Callable[[int], float | None] = _unknown  # how much has been read, after so many records
+    name: str = "standard input"
 
     @property
     def known(self) -> bool:
@@ -69,6 +71,8 @@ def open_source(source: Any, format: str | None, field: str | None, longest: int
 def _standard_input(kind: str, field: str | None, max_line: int) -> Source:
     if kind not in ("text", "jsonl"):
         raise LrpError(f"format must be 'text' or 'jsonl' for standard input, got {kind!r}.")
+    if sys.stdin is None:
+        raise LrpError("source must be a file where standard input is closed, got '-'.")
     read = lambda: lines.read_lines(sys.stdin.buffer, max_line)  # noqa: E731
     return Source(kind, read, {"kind": kind, "field": field}, field)
 
@@ -81,21 +85,29 @@ def _file(path: Path, format: str | None, field: str | None, longest: int, max_l
     if kind == "text" and field is not None:
         raise LrpError(f"field must be None where the source is text, got {field!r}.")
     try:
-        identity = {"kind": kind, "field": field, "bytes": path.stat().st_size, "sha256": _sha256(path)}
+        with open_file(path) as file:
+            size = size_of(file)
         found: Any = (
             Arrays(kind, path, field or "values", longest) if kind in ("hdf5", "npz") else lines.Lines(path, max_line)
         )
+        identity = {"kind": kind, "field": field, "bytes": size, "sha256": _sha256(path, size)}
     except OSError as error:
-        raise LrpError(f"{path}: cannot be read ({error.strerror or error}).") from None
-    return Source(kind, found.records, identity, field, found.fraction)
+        advice = "; a pipe is read from standard input, '-'" if path.is_fifo() else ""
+        raise LrpError(f"{path}: cannot be read ({error.strerror or error}){advice}.") from None
+    except ValueError as error:
+        if isinstance(error, LrpError):
+            raise
+        raise LrpError(f"source must be a path, got {str(path)!r} ({error}).") from None  # with the character NUL
+    return Source(kind, found.records, identity, field, found.fraction, str(path))
 
 
-def _sha256(path: Path) -> str:
+def _sha256(path: Path, size: int) -> str:
     """Of the whole content: it takes a hundredth of the time that explaining it will take, or less."""
     state = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
+    with open_file(path) as file:
+        while size > 0 and (block := file.read(min(size, 1 << 20))):  # not what is added meanwhile
             state.update(block)
+            size -= len(block)
     return state.hexdigest()
 
 
@@ -108,7 +120,9 @@ def chunks(source: Source, most: int) -> Iterator[Chunk]:
         if len(records) == most or size >= MAX_BYTES:
             yield Chunk(first, records)
             first, size, records = first + len(records), 0, []
-    if records or first == 1:  # a source without records has one chunk, an empty one
+    if not records and first == 1 and source.kind != "iterable":
+        raise LrpError(f"source must have at least one record, got none in {source.name}.")
+    if records or first == 1:  # an iterable without records has one chunk, an empty one
         yield Chunk(first, records)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +11,13 @@ import numpy as np
 
 from lrpnumpy.checks import one_of
 from lrpnumpy.corpus.columns import values
-from lrpnumpy.corpus.layout import FORMAT, VERSION, layout
+from lrpnumpy.corpus.layout import FORMAT, VERSION, axes_of, kinds_of, layout
 from lrpnumpy.corpus.summaries import summarised
 from lrpnumpy.files.safe import Fields, parse_json
 from lrpnumpy.ledgers import Ledger, ReferenceLedger, SpanLedger
 from lrpnumpy.methods.occlusion import probabilities
-from lrpnumpy.result import Explanation, InputPart
+from lrpnumpy.model import OUTPUTS
+from lrpnumpy.result import Explanation, InputPart, Mark, Paged
 from lrpnumpy.summary import Summary
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def open_explanations(path: str | os.PathLike[str]) -> Stored:
         raise
 
 
-class Stored(Sequence[Explanation]):
+class Stored(Paged):
     """The explanations in a file; close it, or use `with`.
 
     `path` is that of the file; `method`, `classes`, `output_unit` and `columns`, the names of what was stored beside
@@ -63,14 +64,21 @@ class Stored(Sequence[Explanation]):
         self.classes = tuple(run.strings("classes")) if run.has("classes") else None
         self.output_unit = run.string("output_unit") if run.has("output_unit") else None
         self.method, self._options = run.string("method"), run.object("options").value
+        if type(self._options.get("step", -1)) is not int:
+            raise file.error("@run: options: step", "must be a whole number")
         self._output = run.string("output")  # says how scores become probabilities
+        with file.guard("@run: output"):
+            one_of(self._output, "it", OUTPUTS)
         self.main = run.string("main") if run.has("main") else "x"  # name of the main input
-        others = run.object("others").value if run.has("others") else {}  # name -> features, or null
-        known = {self.main: run.strings("features") if run.has("features") else None, **others}
-        self.features = {name: None if names is None else tuple(map(str, names)) for name, names in known.items()}
+        others = run.object("others") if run.has("others") else Fields(file, "@run", {})  # name -> features, or null
+        known = {self.main: run, **dict.fromkeys(others.value, others)}
+        self.features = {
+            name: tuple(of.strings(key)) if of.has(key := "features" if of is run else name) else None
+            for name, of in known.items()
+        }
         columns = run.object("columns").value if run.has("columns") else {}
         self.columns = tuple(name for name in columns if file.has(f"columns/{name}/text"))
-        self._entries, offsets = layout(others, self.columns)
+        self._entries, offsets = layout(others.value, self.columns)
         self._names = [name for name in self._entries if file.has(name)]
         self._offsets = {kind: name for kind, name in offsets.items() if file.has(name)}
         self._size = self._check()
@@ -79,21 +87,52 @@ class Stored(Sequence[Explanation]):
         """The number of explanations, after a look at whether the arrays belong together."""
         file = self._file
         count: dict[str, int] = {}
-        for name in ["records", "scores", "relevance", "offsets"]:
+        needed = ["records", "scores", "relevance", "offsets"]
+        needed += [f"inputs/{name}/{one}" for name in self.features if name != self.main for one in needed[2:]]
+        for name in needed:
             if name not in [*self._names, *self._offsets.values()]:
                 raise file.error(name, "is missing")
         for name in self._names:
-            (length, *_), dtype = file.column(name)
-            if dtype.kind not in "iuf" or count.setdefault(self._entries[name], length) != length:
-                raise file.error(name, f"must be {count[self._entries[name]]} numbers, it is {length} times {dtype}")
+            shape, dtype = file.column(name)
+            if (
+                not shape
+                or dtype.kind not in kinds_of(name)
+                or count.setdefault(self._entries[name], shape[0]) != shape[0]
+            ):
+                wanted = count.get(self._entries[name], "some")
+                raise file.error(name, f"must be {wanted} numbers of kind {kinds_of(name)!r}, it is {shape} of {dtype}")
             if self._entries[name] not in ("record", *self._offsets):
                 raise file.error(name, "must have offsets beside it")
+        self._check_axes()
         for kind, name in self._offsets.items():
             shape, dtype = file.column(name)
-            last = file.rows(name, shape[0] - 1, shape[0]) if shape != (0,) else [-1]
-            if dtype.kind != "i" or shape != (count["record"] + 1,) or last[0] != count.get(kind):
-                raise file.error(name, f"must be {count['record'] + 1} offsets that end with {count.get(kind)}")
+            if dtype.kind != "i" or shape != (count["record"] + 1,):
+                raise file.error(name, f"must be {count['record'] + 1} offsets, it is {shape} of {dtype}")
+            first, last = (int(file.rows(name, k, k + 1)[0]) for k in (0, shape[0] - 1))
+            if (first, last) != (0, count.get(kind)):
+                raise file.error(name, f"must go from 0 to {count.get(kind)}, it goes from {first} to {last}")
+        self._count = count
         return count["record"]
+
+    def _check_axes(self) -> None:
+        """See that every array has an axis for the classes, the variables and the layers where it should."""
+        _, *classes = self.shape("scores")
+        if len(classes) != 1 or not classes[0] or len(self.classes or range(classes[0])) != classes[0]:
+            raise self._file.error(
+                "scores", f"must have one column for each class, it has shape {self.shape('scores')}"
+            )
+        lead = [] if self.has("targets") else classes
+        for name in self._names:
+            axes, own = axes_of(name), [*self.shape(name)[1:]]
+            if axes is None:
+                continue
+            most = len(lead) * ("classes" in axes)
+            if own[:most] != lead[:most] or len(own) != most + ("more" in axes):
+                raise self._file.error(name, f"has shape {self.shape(name)}, which does not fit {classes[0]} classes")
+        for name, features in self.features.items():
+            array = "variables" if name == self.main else f"inputs/{name}/variables"
+            if features is not None and self.has(array) and self.shape(array)[-1] != len(features):
+                raise self._file.error(array, f"must have a column for each of {len(features)} features")
 
     def close(self) -> None:
         """Close the file."""
@@ -128,6 +167,23 @@ class Stored(Sequence[Explanation]):
         for start, stop in self.blocks():
             yield from zip(*self._read(start, stop), strict=True)
 
+    def some(self, which: np.ndarray) -> Iterator[Explanation]:
+        """The explanations at these places, which rise; a block of the file at a time."""
+        for start, stop in self.blocks():
+            lo, hi = np.searchsorted(which, (start, stop)).tolist()
+            if lo < hi:
+                yield from self._read(start, stop, (which[lo:hi] - start).tolist())[1]
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """(N,) the number of each explanation's record in the source, counted from 1."""
+        return self._file.rows("records", 0, len(self))
+
+    @property
+    def scores(self) -> np.ndarray:
+        """(N, C) of all explanations."""
+        return self._file.rows("scores", 0, len(self))
+
     def column(self, name: str, start: int = 0, stop: int | None = None) -> list[Any]:
         """The values of the column `name` beside the explanations, one for each of them from `start` to `stop`."""
         one_of(name, "column", self.columns)
@@ -160,8 +216,11 @@ class Stored(Sequence[Explanation]):
         if kind == "record":
             return self._file.rows(name, start, stop), np.arange(stop - start + 1)
         ends = self._file.rows(self._offsets[kind], start, stop + 1)
-        if (np.diff(ends) < 0).any():
-            raise self._file.error(self._offsets[kind], f"must not fall, it does between {start} and {stop}")
+        least = 1 if kind.startswith("row") else 0
+        if ends[0] < 0 or ends[-1] > self._count[kind] or (np.diff(ends) < least).any():
+            raise self._file.error(
+                self._offsets[kind], f"must rise by at least {least} each, it does not from {start} to {stop}"
+            )
         return self._file.rows(name, int(ends[0]), int(ends[-1])), ends - ends[0]
 
     def blocks(self) -> Iterator[tuple[int, int]]:
@@ -169,25 +228,29 @@ class Stored(Sequence[Explanation]):
         start = 0
         while start < len(self):
             rows = self._file.rows("offsets", start, min(start + RECORDS, len(self)) + 1)
+            rows = np.maximum.accumulate(rows)  # where they fall, reading them is an error
             stop = start + max(1, int(np.searchsorted(rows[1:] - rows[0], ROWS, side="right")))
             yield start, stop
             start = stop
 
-    def export(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    def export(self, path: str | os.PathLike[str], *, overwrite: bool = False, formulas: bool = False) -> None:
         """Write all explanations to a file whose `path` ends in .csv, .jsonl or .parquet (which needs pyarrow).
 
-        A file that exists is left alone and is an error, unless `overwrite` says to replace it.
+        A file that exists is left alone and is an error, unless `overwrite` says to replace it. In .csv a word that a
+        spreadsheet would take for a formula, such as =1+1, has an apostrophe before it, unless `formulas` is true.
         """
         from lrpnumpy.corpus.export import export
 
-        export(self.numbered(), path, overwrite)
+        export(self.numbered(), path, overwrite, formulas)
 
-    def _read(self, start: int, stop: int) -> tuple[list[int], list[Explanation]]:
-        """Explanations that stand one behind the other, and the numbers of their records."""
+    def _read(self, start: int, stop: int, which: list[int] | None = None) -> tuple[list[int], list[Explanation]]:
+        """Explanations that stand one behind the other, or those of them, and the numbers of all their records."""
         read = {name: self.rows(name, start, stop) for name in self._names if not name.startswith("columns/")}
         found = []
+        if self.has("targets") and ((read["targets"][0] < 0) | (read["targets"][0] >= self.shape("scores")[1])).any():
+            raise self._file.error("targets", f"must be classes, they are not from {start} to {stop}")
         with self._file.guard("", f"has explanations from {start} to {stop} that do not fit together"):
-            for k in range(stop - start):
+            for k in range(stop - start) if which is None else which:
                 own = {name: array[ends[k] : ends[k + 1]] for name, (array, ends) in read.items()}
                 found.append(self._one(own))
         return read["records"][0].tolist(), found
@@ -223,6 +286,8 @@ def _other(own: dict[str, np.ndarray], name: str, features: tuple[str, ...] | No
 
 
 def _marks(own: dict[str, np.ndarray]) -> np.ndarray | None:
+    if "marks" in own and own["marks"].max() > max(Mark):
+        raise ValueError(f"there is no mark {own['marks'].max()}")
     return own["marks"] if "marks" in own and own["marks"].any() else None
 
 
@@ -232,6 +297,8 @@ def _words(own: dict[str, np.ndarray]) -> tuple[str, ...] | None:
         return None
     data = own["words/text"].tobytes()
     ends = np.cumsum(own["words/lengths"], dtype=np.int64).tolist()
+    if ends[-1] != len(data):
+        raise ValueError(f"words have {ends[-1]:,} bytes, their text has {len(data):,}")
     return tuple(data[a:b].decode("utf-8", "surrogatepass") for a, b in zip([0, *ends], ends, strict=False))
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy import asked
-from lrpnumpy.checks import LrpError, float_array, one_of
+from lrpnumpy.checks import LrpError, float_array, one_of, whole
 from lrpnumpy.corpus.work import settle
 from lrpnumpy.encode import Encoded, encode, encode_all
 from lrpnumpy.evaluate import agreement, completeness, randomisation, removal, stability, truth
@@ -66,6 +66,7 @@ def rank_methods(
     """
     chosen = list(MEASURES) if measures is None else [one_of(name, "measures", tuple(MEASURES)) for name in measures]
     one_of(unit, "unit", ("step", "feature"))
+    seed = whole(seed, "seed", 0)
     sequences = _records(data)
     if not sequences:
         raise LrpError("data must have at least one sequence, got none.")

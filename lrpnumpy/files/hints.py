@@ -23,7 +23,8 @@ NETWORK = ("readout", "layers", "activations", "output", "nonlinearity")  # also
 
 def listed(text: str) -> list[str]:
     """Names on the command line, with commas between them; a comma in brackets is part of a name: conv(3, stride=1)."""
-    return [name.strip() for name in re.split(r",(?![^()]*\))", text)]
+    whole = re.sub(r"\([^()]*\)", lambda match: match[0].replace(",", "\0"), text)
+    return [name.replace("\0", ",").strip() for name in whole.split(",")]
 
 
 def hint(text: str, flag: Any = None, metavar: str | None = None) -> Any:
@@ -120,7 +121,7 @@ def as_flags(text: str) -> str:
         values = re.findall(r"'([^']*)'", match[2])
         return f"--{match[1]} {shlex.quote(','.join(values))}" if values else match[0]
 
-    return re.sub(rf"\b({names})=(\[[^\]]*\]|'[^']*')", flag, text)
+    return re.sub(rf"\b({names})=(\[[^\[\]]*\]|'[^']*')", flag, text)
 
 
 def takes_hints(*without: str) -> Callable[[Any], Any]:

@@ -169,12 +169,16 @@ class Question(NamedTuple):
         """(n,) step of the explained prediction, where there is one at every step."""
         return None if self.rows is None else self.trace.output.batch.step[self.rows]
 
+    def at(self, targets: np.ndarray) -> np.ndarray:
+        """(n,) where the values of the targets stand among all values (n, C), counted through."""
+        return targets + np.arange(0, self.scores.size, self.scores.shape[1])
+
     def sent_back(self, values: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """Where a way back starts: values (n, C) of the target, less those of the class it is held against.
 
         It has the shape of all scores.
         """
-        start, at = np.zeros(values.shape, values.dtype), targets + np.arange(0, values.size, values.shape[1])
+        start, at = np.zeros(values.shape, values.dtype), self.at(targets)
         start.put(at, values.take(at))
         if self.request.versus is not None:
             start[:, self.request.versus] -= values[:, self.request.versus]

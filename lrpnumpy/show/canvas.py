@@ -15,6 +15,7 @@ from matplotlib.colors import LinearSegmentedColormap, Normalize, to_rgba
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
+from lrpnumpy.checks import readable
 from lrpnumpy.result import Explanation
 from lrpnumpy.show.color import BLUE, RED, ink, limit
 from lrpnumpy.show.parts import short, stamps_of, step_unit
@@ -138,7 +139,7 @@ def name_rows(ax: Axes, names: Sequence[Any], size: float = FONT - 2) -> None:
 
 def unit_label(word: str, e: Explanation) -> str:
     """A label of an axis with the unit of what is explained: "relevance (mm)"."""
-    return f"{word} ({e.output_unit})" if e.output_unit else word
+    return f"{word} ({readable(e.output_unit)})" if e.output_unit else word
 
 
 def subject(e: Explanation) -> str:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from html import escape
 from typing import Any
 
 from lrpnumpy.ledgers import Ledger, ReferenceLedger
 from lrpnumpy.result import Comparison, Explanation
 from lrpnumpy.show import svg
 from lrpnumpy.show.color import BLUE, RED, scaled
-from lrpnumpy.show.parts import condensed
+from lrpnumpy.show.parts import condensed, escape
 from lrpnumpy.show.terminal import legend, title
 
 # The colour is an alpha over the page's own background, so that a page reads the same in light and in dark.

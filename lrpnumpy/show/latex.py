@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
+from lrpnumpy.checks import readable
 from lrpnumpy.result import Comparison, Explanation
 from lrpnumpy.show.color import ink, rgb, scaled
 from lrpnumpy.show.numbers import map_of
@@ -22,7 +23,7 @@ SPECIAL = {
 
 def escape(text: str) -> str:
     """Text that LaTeX prints as it is."""
-    return "".join(SPECIAL.get(c, c) for c in text)
+    return "".join(SPECIAL.get(c, c) for c in readable(text))
 
 
 def sentence(e: Explanation) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError
+from lrpnumpy.checks import LrpError, readable
 from lrpnumpy.result import PAD, Explanation, InputPart, Mark, shown_steps
 
 NAME = 28  # a longer name is cut
@@ -78,9 +79,11 @@ def shown(e: Explanation, what: str, x: Any = None) -> list[Shown]:
         width = D if values is None else values.shape[1]
         features = part.features if part.features and len(part.features) == width else None
         unnamed = ["relevance"] if part.variables is None and values is None else [f"x{d}" for d in range(width)]
-        names = tuple(features or unnamed)
-        labels = part.labels if part.tokens is None else part.tokens
-        found.append(Shown(name, relevance, values, names, labels if part.marks is None else shown_steps(part)))
+        names = tuple(map(readable, features or unnamed))
+        labels: Any = part.labels if part.tokens is None else part.tokens
+        if part.marks is not None or (labels is not None and np.asarray(labels).dtype.kind != "M"):
+            labels = shown_steps(part)
+        found.append(Shown(readable(name), relevance, values, names, labels))
     return found
 
 
@@ -125,9 +128,14 @@ def folded(entries: list[tuple[str, float]], most: int, what: str) -> list[tuple
     return [*ordered[:most], (f"{len(ordered) - most} other {what}", float(sum(v for _, v in ordered[most:])))]
 
 
+def escape(text: str) -> str:
+    """A text for HTML."""
+    return html.escape(readable(text))
+
+
 def short(name: Any, most: int = NAME) -> str:
     """A name on one line, cut where it is too long."""
-    text = " ".join(str(name).split()) or str(name)
+    text = readable(" ".join(str(name).split()) or str(name))
     return text if len(text) <= most else text[: most - 1] + "…"
 
 

@@ -6,7 +6,6 @@ import base64
 import shutil
 import textwrap
 from collections.abc import Sequence
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +13,8 @@ import numpy as np
 from lrpnumpy.evaluate.ranking import COLUMNS, Cells, Ranking
 
 if TYPE_CHECKING:
-    from lrpnumpy.show.canvas import Picture
+    from lrpnumpy.show.parts import escape
+from lrpnumpy.show.canvas import Picture
 
 STYLE = """
 .ranking { font: 1rem/1.55 system-ui, sans-serif; color-scheme: light dark }

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from html import escape
-
 import numpy as np
 
 from lrpnumpy.result import Explanation
 from lrpnumpy.show.color import BLUE, RED
 from lrpnumpy.show.numbers import Map, map_of
-from lrpnumpy.show.parts import short, shown, step_unit
+from lrpnumpy.show.parts import escape, short, shown, step_unit
 
 COLUMNS, CELLS = 400, 2000  # at most so many in a row, and in all rows: a page stays small
 FAINT = 0.01  # a smaller share is not drawn

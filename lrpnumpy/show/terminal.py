@@ -12,6 +12,7 @@ from typing import Any, Literal, TextIO
 
 import numpy as np
 
+from lrpnumpy.checks import readable
 from lrpnumpy.ledgers import SpanLedger
 from lrpnumpy.result import UNKNOWN, Comparison, Explanation, Mark
 from lrpnumpy.show.color import RGB, ink, rgb, scaled
@@ -99,7 +100,9 @@ def title(e: Explanation) -> str:
         text += f", probability {e.probabilities[e.target]:.1%}"
     if options.get("windows") is not None:
         text += f", mean of {options['windows']} windows"
-    return text + (", predicted" if not e.is_regression and e.target == e.predicted and len(e.scores) > 1 else "")
+    return readable(text) + (
+        ", predicted" if not e.is_regression and e.target == e.predicted and len(e.scores) > 1 else ""
+    )
 
 
 def ledger_line(ledger: Any) -> str:
@@ -192,9 +195,10 @@ def render(e: Explanation, color: Color = "auto", stream: TextIO | None = None, 
         return "\n\n".join(render(e.for_class(c), color, stream, width) for c in range(len(e.scores)))
     colors = palette(color, stream)
     width = width or shutil.get_terminal_size().columns
-    parts = [title(e), _body(replace(e, others={}), colors, width)]
+    parts = [_clean(title(e)), _body(replace(e, others={}), colors, width)]
     if e.spans:
-        parts.append("\n".join(f"{' '.join(_words(e)[s.start : s.stop])}: {s.relevance:+.4g}" for s in e.spans))
+        words = [_clean(word) for word in _words(e)]
+        parts.append("\n".join(f"{' '.join(words[s.start : s.stop])}: {s.relevance:+.4g}" for s in e.spans))
     parts += [f"input {_clean(name)!r}\n{_body(e.of_input(name), colors, width)}" for name in e.others]
     parts += [legend(e), ledger_line(e.ledger)]
     return "\n\n".join(part for part in parts if part)
@@ -210,6 +214,8 @@ def render_comparison(
     note, every = legend(single[0]), [*map(condensed, single)]
     first, lines = every[0], []
     shares = [scaled(e.relevance) for e in every]
+    every = [replace(e, method=_clean(e.method)) for e in every]
+    first = every[0]
     wide = max(len(e.method) for e in every)
     if first.tokens and colors != "never":
         for e, share in zip(every, shares, strict=True):
@@ -230,5 +236,5 @@ def render_comparison(
         word = words[t]
         cells = "".join(f"{e.relevance[t]:>+{max(11, len(e.method) + 2)}.3g}" for e in every)
         lines.append(word + " " * (size - columns(word)) + cells)
-    head = title(first).split(": ", 1)[1]
+    head = _clean(title(first).split(": ", 1)[1])
     return "\n".join([head, "", *lines, *filter(None, [cut, note])])

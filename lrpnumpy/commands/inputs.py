@@ -1,0 +1,118 @@
+"""What a file of `--input` holds, as `explain` takes it: numbers of .npy and .csv, several inputs of .npz and .json."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from lrpnumpy import LrpError, Table
+from lrpnumpy.files import npy
+from lrpnumpy.files.archive import Archive
+from lrpnumpy.files.safe import MAX_BYTES, Budget, Source, open_file, size_of
+
+INDEX = ("", "index", "unnamed: 0")  # heads of a column that numbers the rows
+
+
+def read(name: str) -> Any:
+    """The input in a file; whatever is wrong with it is an LrpError."""
+    path = Path(name)
+    readers = {".npy": _npy, ".npz": _npz, ".json": _json}
+    try:
+        return readers.get(path.suffix.lower(), _csv)(path)
+    except (OSError, ValueError, RecursionError) as error:
+        reason = getattr(error, "strerror", None) or str(error).removesuffix(".")
+        raise LrpError(
+            "--input must be a .npy file or a .csv file of numbers, one step a line, or of several inputs a .npz or "
+            f".json file, got {path}: {reason}."
+        ) from None
+
+
+def _array(source: Source, name: str, stream: IO[bytes], size: int) -> Any:
+    """An array in the .npy format, of so many bytes with its header; strings are a list."""
+    header = npy.read_header(source, name, stream)
+    if header.start + header.nbytes != size:
+        raise source.error(name, f"declares {header.nbytes:,} bytes, it has {size - header.start:,}")
+    source.spend(name, header.nbytes)
+    with source.guard(name):
+        flat = np.frombuffer(stream.read(header.nbytes), header.dtype)
+        found = flat.reshape(header.shape, order="F" if header.fortran else "C")
+    return found.tolist() if header.dtype.kind == "U" else found
+
+
+def _npy(path: Path) -> Any:
+    with open_file(path) as stream:
+        return _array(Source(str(path), Budget(str(path), size_of(stream))), "", stream, size_of(stream))
+
+
+def _npz(path: Path) -> dict[str, Any]:
+    found = {}
+    with Archive(str(path)) as archive:
+        for name, info in archive.members.items():
+            with archive.guard(name), archive._open(name, MAX_BYTES) as stream:
+                found[name.removesuffix(".npy")] = _array(archive, name, stream, info.file_size)
+    return found
+
+
+def _json(path: Path) -> Any:
+    with open_file(path) as stream:
+        return json.loads(stream.read(MAX_BYTES).decode("utf-8-sig"))
+
+
+def _csv(path: Path) -> Any:
+    """A table with one step a row. A first row that is no numbers names the columns; dates or names label the steps."""
+    with open_file(path) as stream:
+        text = stream.read(MAX_BYTES).decode("utf-8-sig")
+    first = text.partition("\n")[0]
+    delimiter = max(",;\t", key=first.count)
+    rows = [[cell.strip() for cell in row] for row in csv.reader(text.splitlines(), delimiter=delimiter)]
+    rows = [row for row in rows if any(row) and not row[0].startswith("#")]
+    if not rows:
+        raise ValueError("it has no rows")
+    head = rows.pop(0) if not all(map(_is_number, rows[0])) and not _labelled(rows) else None
+    wide = len(head or rows[0]) if rows else 0
+    for k, row in enumerate(rows, 1):
+        if len(row) != wide:
+            raise ValueError(f"row {k} has {len(row)} cells, not {wide}")
+    if not rows:
+        raise ValueError("it has a header and no rows")
+    has_index = (head is not None and head[0].lower() in INDEX) or not all(_is_number(row[0]) for row in rows)
+    if has_index and wide == 1:
+        raise ValueError(f"it has no numbers, it has {rows[0][0]!r}")
+    values = [[_number(cell, k) for cell in row[has_index:]] for k, row in enumerate(rows, 1)]
+    if head is None and not has_index:
+        return np.array(values)
+    labels = _labels([row[0] for row in rows]) if has_index else None
+    return Table(np.array(values), labels, None if head is None else tuple(head[has_index:]))
+
+
+def _labelled(rows: list[list[str]]) -> bool:
+    """Whether the first row is no header: only its first cell is no number, and so it is in the next."""
+    return len(rows[0]) > 1 and bool(rows[0][0]) and all(map(_is_number, rows[0][1:]))
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _number(cell: str, row: int) -> float:
+    if not _is_number(cell):
+        raise ValueError(f"row {row} must be numbers, it has {cell!r}")
+    return float(cell)
+
+
+def _labels(cells: list[str]) -> np.ndarray:
+    """Dates where all are dates, numbers and names as text."""
+    try:
+        if not all(map(_is_number, cells)):
+            return np.array(cells, "M8[s]")
+    except ValueError:
+        pass
+    return np.array(cells)
