@@ -105,6 +105,11 @@ PAGES = {
         _all(lrp.plot),
         "lrp.plot.",
     ),
+    "page": Page(
+        "A page to explore",
+        "One HTML file; `explain_all(...).page("page.html")` writes it, too, and `lrpnumpy page` from stored results.",
+        (lrp.write_page,),
+    ),
     "errors": Page(
         "Errors and warnings",
         "What is wrong with a call is one sentence; what was assumed or cannot be trusted is a warning.",
