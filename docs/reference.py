@@ -107,7 +107,7 @@ PAGES = {
     ),
     "page": Page(
         "A page to explore",
-        "One HTML file; `explain_all(...).page("page.html")` writes it, too, and `lrpnumpy page` from stored results.",
+        "One HTML file; results write it, too, by their method `page`, and `lrpnumpy page` makes it of stored ones.",
         (lrp.write_page,),
     ),
     "errors": Page(
