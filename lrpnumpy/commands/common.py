@@ -6,10 +6,9 @@ import argparse
 import re
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import lrpnumpy as lrp
+from lrpnumpy.corpus.parts import write_whole
 from lrpnumpy.files import hints
 from lrpnumpy.methods import METHODS, all_options
 
@@ -106,8 +105,5 @@ def write(path: str, text: str) -> None:
         out = getattr(sys.stdout, "buffer", None)
         print(text) if out is None else out.write(f"{text}\n".encode("utf-8", "replace"))
         return
-    try:
-        Path(path).write_text(text, encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise lrp.LrpError(f"{path} must be a file that can be written, got: {error.strerror}.") from None
+    write_whole(path, text.encode("utf-8", "replace"))
     print(f"wrote {path}", file=sys.stderr)

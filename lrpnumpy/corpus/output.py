@@ -50,7 +50,7 @@ def _survey(parts: Parts, path: Path) -> tuple[dict[str, int], Counter[str]]:
     with written(path, parts.folder) as file:
         for k in range(parts.count):
             note = parts.note(k)
-            totals.update({name: shape[0] for name, shape in note["shapes"].items()})
+            totals.update({name: length for name, (_, length, *_) in note["arrays"].items()})
             counts["records"] += note["records"]
             counts["rejected"] += len(note["rejected"])
             counts["doubtful"] += note["doubtful"]
