@@ -27,6 +27,7 @@ from lrpnumpy.layers import (
     TwoClasses,
 )
 from lrpnumpy.layers.affine import Units
+from lrpnumpy.meant import door
 from lrpnumpy.ports import Input
 from lrpnumpy.scaling import scaler_of
 
@@ -298,6 +299,7 @@ class Model(Record):
         """The same model in float64, for what float32 is too short for."""
         return self.astype(np.float64)
 
+    @door
     def with_units(
         self,
         *,
@@ -324,6 +326,7 @@ class Model(Record):
             change |= {"output": "linear", "result": name}
         return replace(self, **change)
 
+    @door
     def astype(self, dtype: Any) -> Model:
         """The same model with all arrays in float32 or float64."""
         kind = np.dtype(dtype)

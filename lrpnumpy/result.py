@@ -14,6 +14,7 @@ import numpy as np
 from lrpnumpy import readback, tables
 from lrpnumpy.checks import LrpError, encodable, readable
 from lrpnumpy.ledgers import Ledger, ReferenceLedger, SpanLedger
+from lrpnumpy.meant import door
 
 PAD = "<pad>"  # how padding is written where words are
 UNKNOWN = "[?]"  # behind a word in a picture that the vocabulary does not have
@@ -149,6 +150,7 @@ class Explanation:
         """f_c of the reference, of a method that has one; of several the mean."""
         return self.ledger.reference if isinstance(self.ledger, ReferenceLedger) else None
 
+    @door
     def of_input(self, name: str) -> Explanation:
         """The same for one of several inputs: what it got stands in `relevance`, `variables`, `tokens` and `features`.
 
@@ -229,6 +231,7 @@ class Explanation:
         """Index of the class with the highest score."""
         return int(np.argmax(self.scores))
 
+    @door
     def for_class(self, target: int | str) -> Explanation:
         """Of an explanation of all classes, the one of a single class, by index or name."""
         if self.target != "all":
@@ -262,6 +265,7 @@ class Explanation:
             },
         )
 
+    @door
     def top(self, k: int = 5) -> list[Part]:
         """The k steps of largest absolute relevance, largest first."""
         self._one_class("top")

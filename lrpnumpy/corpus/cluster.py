@@ -13,6 +13,7 @@ from lrpnumpy.corpus.record import Chunk
 from lrpnumpy.corpus.work import Job
 from lrpnumpy.encode import encode
 from lrpnumpy.explain import explain_all
+from lrpnumpy.meant import door
 from lrpnumpy.model import Model
 from lrpnumpy.result import Explanation
 from lrpnumpy.rules import Rule
@@ -91,6 +92,7 @@ def _usable(model: Model, record: Any) -> bool:
     return True
 
 
+@door
 def explain_bag(
     model: Model,
     bag: Any,

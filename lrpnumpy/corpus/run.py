@@ -27,6 +27,7 @@ from lrpnumpy.corpus.sources import Source, chunks, fingerprint, joined, open_so
 from lrpnumpy.corpus.stored import Stored, open_explanations
 from lrpnumpy.corpus.work import Job, Part, explain_chunk, fresh, settle
 from lrpnumpy.kernels import compile as kernels
+from lrpnumpy.meant import door
 from lrpnumpy.model import Model
 from lrpnumpy.rules import Rule
 from lrpnumpy.schedule import progress_bar
@@ -54,6 +55,7 @@ class Run:
         return open_explanations(self.path)
 
 
+@door
 def explain_corpus(
     model: Model,
     source: Any,

@@ -19,6 +19,7 @@ from lrpnumpy.encode import Encoded, encode, encode_all
 from lrpnumpy.evaluate import agreement, completeness, randomisation, removal, stability, truth
 from lrpnumpy.evaluate.case import Case, Explainer, Unit, Values, case_of, explainers
 from lrpnumpy.evaluate.ranking import COLUMNS, Cells, Ranking
+from lrpnumpy.meant import door
 from lrpnumpy.model import Model
 
 PART = 64  # sequences that are measured, and stored, together
@@ -34,6 +35,7 @@ MEASURES: dict[str, Callable[[Case], Values] | None] = {
 }
 
 
+@door
 def rank_methods(
     model: Model,
     data: Any,

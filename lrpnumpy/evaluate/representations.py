@@ -14,6 +14,7 @@ import numpy as np
 from lrpnumpy.checks import LrpError
 from lrpnumpy.encode import encode_all, packed
 from lrpnumpy.layers.recurrent import Cell
+from lrpnumpy.meant import door
 from lrpnumpy.model import Model, is_recurrent
 from lrpnumpy.packed import Packed
 from lrpnumpy.passes import forward
@@ -21,11 +22,13 @@ from lrpnumpy.result import Explanation
 from lrpnumpy.schedule import run_chunks
 
 
+@door
 def average(model: Model, sequences: Sequence[Any]) -> np.ndarray:
     """(N, D): the mean of the input vectors of each sequence."""
     return np.stack([packed(model, [e])[model.main].rows.mean(axis=0) for e in encode_all(model, sequences)])
 
 
+@door
 def weighted(model: Model, sequences: Sequence[Any], explanations: Sequence[Explanation]) -> np.ndarray:
     """(N, D): sum_t R_t * x_t of each sequence.
 
@@ -42,6 +45,7 @@ def weighted(model: Model, sequences: Sequence[Any], explanations: Sequence[Expl
     return np.stack(parts)
 
 
+@door
 def last_hidden(model: Model, sequences: Sequence[Any]) -> np.ndarray:
     """(N, H) or (N, 2H): the last hidden vector h_T, of both directions one after the other."""
     _last(model)
@@ -60,6 +64,7 @@ def last_hidden(model: Model, sequences: Sequence[Any]) -> np.ndarray:
     return np.stack(out)
 
 
+@door
 def weighted_last_hidden(model: Model, sequences: Sequence[Any], explanations: Sequence[Explanation]) -> np.ndarray:
     """(N, H) or (N, 2H): h_T times its relevance, from LRP explanations made with `hidden=True`."""
     _same(sequences, explanations)
@@ -74,6 +79,7 @@ class Projection(NamedTuple):
     explained: np.ndarray  # share of the variance of every component, largest first
 
 
+@door
 def whitened_pca(X: np.ndarray, components: int = 2) -> Projection:
     """Project the rows of X on their principal components and scale these to unit variance.
 
@@ -93,6 +99,7 @@ def whitened_pca(X: np.ndarray, components: int = 2) -> Projection:
     return Projection(points, s**2 / np.sum(s**2))
 
 
+@door
 def separation(points: np.ndarray, labels: Sequence[int] | np.ndarray, neighbours: int = 10) -> float:
     """Share of the nearest neighbours of a point that have its label, in %: structure, as a number."""
     labels = np.asarray(labels)

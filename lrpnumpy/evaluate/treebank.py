@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lrpnumpy.checks import LrpError
+from lrpnumpy.meant import door
 
 CLASSES = ("very negative", "negative", "neutral", "positive", "very positive")
 NEUTRAL = 2
@@ -33,6 +34,7 @@ class Sentences(NamedTuple):
         return Sentences([self.words[k] for k in kept], self.labels[kept])
 
 
+@door
 def read_trees(path: Path) -> list[list[Phrase]]:
     """Each line's tree as its labelled phrases, innermost first: the whole sentence is the last one.
 
@@ -65,12 +67,14 @@ def read_tree(line: str, where: str = "tree") -> list[Phrase]:
     return phrases
 
 
+@door
 def read_sentences(path: Path) -> Sentences:
     """The whole sentences of a file of trees."""
     whole = [tree[-1] for tree in read_trees(path)]
     return Sentences([list(words) for words, _ in whole], np.array([label for _, label in whole], np.int64))
 
 
+@door
 def accuracies(scores: np.ndarray, labels: Sequence[int] | np.ndarray) -> tuple[float, float]:
     """Five-class accuracy in %, and binary: on non-neutral sentences, P(3) + P(4) against P(0) + P(1)."""
     labels = np.asarray(labels)

@@ -16,6 +16,7 @@ import numpy as np
 from lrpnumpy.checks import LrpError, one_of
 from lrpnumpy.encode import encode_all
 from lrpnumpy.evaluate import chance
+from lrpnumpy.meant import door
 from lrpnumpy.model import Model
 from lrpnumpy.predict import predict_all
 
@@ -75,6 +76,7 @@ class Removal:
             return 100 * (accuracy - zero) / unit
 
 
+@door
 def word_removal(
     model: Model | Predict,
     sequences: Sequence[Any],

@@ -16,6 +16,7 @@ from lrpnumpy.files.native import check_free, save, save_many
 from lrpnumpy.files.report import Report
 from lrpnumpy.files.safe import MAX_BYTES
 from lrpnumpy.files.torch.live import from_torch
+from lrpnumpy.meant import door
 from lrpnumpy.model import Model
 
 __all__ = ["Report", "convert", "from_keras", "from_torch", "inspect", "load", "save", "save_many", "shipped"]
@@ -30,6 +31,7 @@ SHIPPED = (Path(__file__).parents[1] / "weights", Path(__file__).parents[2] / "w
 
 
 @takes_hints()
+@door
 def load(
     path: str | os.PathLike[str],
     *,
@@ -58,12 +60,14 @@ def load(
 
 
 @takes_hints()
+@door
 def inspect(path: str | os.PathLike[str], *, isolate: bool = False, max_bytes: int = MAX_BYTES, **hints: Any) -> Report:
     """What `load` understands of a file: layers, shapes, gates, vocabulary, and what was assumed and why."""
     return _read("inspect", path, isolate, hints, max_bytes, several=True)
 
 
 @takes_hints()
+@door
 def convert(
     source: str | os.PathLike[str],
     target: str | os.PathLike[str],

@@ -20,6 +20,7 @@ import numpy as np
 from lrpnumpy.checks import LrpError, WeightFileError
 from lrpnumpy.files.safe import Fields, Shape, parse_json
 from lrpnumpy.layers import LAYERS, Embedding, Layer, Record
+from lrpnumpy.meant import door
 from lrpnumpy.model import INPUT, READOUT, Model, Node
 from lrpnumpy.ports import Input
 
@@ -273,6 +274,7 @@ def _listed(names: list[str]) -> str:
 # ---------------------------------------------------------------------------------------------------- writing
 
 
+@door
 def save(model: Model, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Write a model in the native HDF5 format; `load` gives the same model back, bit for bit.
 
