@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import builtins
 import inspect
-import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,7 +19,7 @@ from typing import Any, ClassVar, Literal, ParamSpec, TypeVar, Union, get_args, 
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError
+from lrpnumpy.checks import LrpError, is_number
 
 FOREIGN = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RecursionError, NotImplementedError)
 SOME = 1000  # entries of a list that are looked at
@@ -99,6 +98,8 @@ def _kind(annotation: Any, names: dict[str, Any]) -> Any:
 def fits(value: Any, kind: Any) -> bool:
     """Whether a value is what an annotation says; an annotation that is not understood fits everything."""
     origin, inner = get_origin(kind) or kind, get_args(kind)
+    if kind is Any:
+        return True
     if origin in (Union, UnionType):
         if any(get_origin(one) is os.PathLike for one in inner) and isinstance(value, str):
             return "\0" not in value
@@ -122,20 +123,6 @@ def fits(value: Any, kind: Any) -> bool:
     if hasattr(origin, "any_module"):
         return origin.__name__ in [one.__name__ for one in type(value).__mro__]
     return isinstance(value, origin)
-
-
-def is_number(value: Any, kind: type) -> bool:
-    """Whether a value is a whole number that an array can hold, or a finite number; true and false are none."""
-    if isinstance(value, (bool, np.bool_)):
-        return False
-    if kind is int:
-        return isinstance(value, (int, np.integer)) and -(2**63) <= int(value) < 2**63
-    if not isinstance(value, (int, float, np.integer, np.floating)):
-        return False
-    try:
-        return math.isfinite(value)
-    except OverflowError:
-        return False
 
 
 def _is_array(value: Any) -> bool:

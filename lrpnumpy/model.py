@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, names, one_of
+from lrpnumpy.checks import FLOATS, LrpError, names, one_of
 from lrpnumpy.layers import (
     Activation,
     Bidirectional,
@@ -329,7 +329,12 @@ class Model(Record):
     @door
     def astype(self, dtype: Any) -> Model:
         """The same model with all arrays in float32 or float64."""
-        kind = np.dtype(dtype)
+        try:
+            kind = np.dtype(dtype) if isinstance(dtype, (str, type, np.dtype)) else None
+        except (TypeError, ValueError):
+            kind = None
+        if kind not in FLOATS:
+            raise LrpError(f"astype: dtype must be 'float32' or 'float64', got {dtype!r}.")
         return self._with(lambda record: record.astype(kind))
 
     def twin(self) -> Model:

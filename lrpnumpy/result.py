@@ -243,7 +243,7 @@ class Explanation:
             if isinstance(target, str) and self.classes and target in self.classes
             else target
         )
-        if not isinstance(c, (int, np.integer)) or not 0 <= c < len(self.scores):
+        if isinstance(c, bool) or not isinstance(c, (int, np.integer)) or not 0 <= c < len(self.scores):
             raise LrpError(
                 f"for_class: target must be a class from 0 to {len(self.scores) - 1} or a class name, got {target!r}."
             )

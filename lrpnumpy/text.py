@@ -43,6 +43,8 @@ def lookup(embedding: Embedding, words: Sequence[str], where: str) -> list[int]:
     rows = embedding.index
     ids = list(map(rows.get, words, repeat(-1)))  # most words are spelled as in the vocabulary
     if -1 in ids:
+        if any(" " in word for word in words):
+            _check_words(embedding, words, where)
         spelled = [word.lower() for word in words] if embedding.lowercase else words
         ids = list(map(rows.get, spelled, repeat(embedding.unknown_row)))
         if -1 in ids and embedding.unknown is not False:
@@ -52,6 +54,16 @@ def lookup(embedding: Embedding, words: Sequence[str], where: str) -> list[int]:
                 f"got {spelled[k]!r} at position {k}; say which with unknown=..., or leave them out with unknown=False."
             )
     return ids
+
+
+def _check_words(embedding: Embedding, words: Sequence[str], where: str) -> None:
+    """Raise where a list of words is a list of sentences."""
+    for k, word in enumerate(words):
+        if " " in word and word not in embedding.index and len(parts := tokens(word, embedding.tokenizer)) > 1:
+            raise LrpError(
+                f"{where} must be one sentence or a list of its words, got {' '.join(parts)[:60]!r} as word {k}; "
+                "several sentences are for explain_all and predict_all, one is a string."
+            )
 
 
 # What is typed in another way but means the same. NFC: an accent and its letter become one character.

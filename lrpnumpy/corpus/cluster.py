@@ -111,6 +111,10 @@ def explain_bag(
     from dask import delayed
 
     one_of(bad, "bad", ("raise", "none"))
+    if not hasattr(bag, "map_partitions"):
+        raise LrpError(
+            f"explain_bag: bag must be a dask.bag, got {type(bag).__name__}; for a list there is explain_all."
+        )
     explain_all(model, [], method, target, **options)  # what is wrong is said now, not by a worker
     held = delayed(model, name=f"lrpnumpy-model-{model.digest}", traverse=False)
     return bag.map_partitions(explain_partition, held, method, target, bad=bad, **options)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from lrpnumpy.asked import class_index
 from lrpnumpy.checks import LrpError
 from lrpnumpy.explain import explain_all
 from lrpnumpy.meant import door
@@ -51,7 +52,7 @@ class Composition:
 def best_words(model: Model, target: int, count: int = 50) -> list[str]:
     """The words of the vocabulary that, alone, are predicted as `target`, the highest scores first."""
     words = [word for word in _vocabulary(model) if word != model.embedding.unknown]  # type: ignore[union-attr]
-    scores = predict_all(model, [[word] for word in words])
+    scores, target = predict_all(model, [[word] for word in words]), class_index(model, target, "target")
     chosen = np.flatnonzero(scores.argmax(axis=1) == target)
     order = chosen[np.argsort(-scores[chosen, target], kind="stable")]
     return [words[k] for k in order[:count]]

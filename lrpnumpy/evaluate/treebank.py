@@ -45,6 +45,8 @@ def read_trees(path: Path) -> list[list[Phrase]]:
         lines = path.read_text(encoding="utf-8").split("\n")
     except FileNotFoundError:
         raise LrpError(f"{path} must be a file of bracketed trees; there is none of that name.") from None
+    except (OSError, UnicodeError) as error:
+        raise LrpError(f"{path} must be a file of bracketed trees, got {error}.") from None
     # Only '\n' ends a line and only ' ' parts tokens: some tokens contain a no-break space.
     return [read_tree(line, f"{path}, line {k}") for k, line in enumerate(lines, 1) if line]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from lrpnumpy.checks import AssumptionWarning, LrpError, WeightFileError
+from lrpnumpy.checks import AssumptionWarning, LrpError, WeightFileError, whole
 from lrpnumpy.files.hints import NETWORK, taken, takes_hints
 from lrpnumpy.files.keras.live import from_keras
 from lrpnumpy.files.named import named
@@ -120,7 +120,7 @@ def _read(
     """The report on a file; words and names are given to its model here, whatever process has read it."""
     from lrpnumpy.files import isolated, kinds
 
-    said = taken(function, hints)
+    said, max_bytes = taken(function, hints), whole(max_bytes, f"{function}: max_bytes", 1)
     if said.custom is not None and isolate:
         raise LrpError(f"{function}: custom must be left out with isolate=True, where no function of yours can run.")
     asked = {name: getattr(said, name) for name in (*NETWORK, "which", "config", "custom")}

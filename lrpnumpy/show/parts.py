@@ -65,7 +65,7 @@ def shown(e: Explanation, what: str, x: Any = None) -> list[Shown]:
         relevance = relevance[:, None] if relevance.ndim == 1 else relevance
         T, D = relevance.shape
         values = given.get(name)
-        values = part.values if values is None else np.asarray(values, float)
+        values = part.values if values is None else _floats(values, f"{what}: x")
         if values is not None and values.ndim == 1 and T == 1:
             values = values[None]
         if values is not None and (
@@ -85,6 +85,13 @@ def shown(e: Explanation, what: str, x: Any = None) -> list[Shown]:
             labels = shown_steps(part)
         found.append(Shown(readable(name), relevance, values, names, labels))
     return found
+
+
+def _floats(values: Any, where: str) -> np.ndarray:
+    try:
+        return np.asarray(values, float)
+    except (TypeError, ValueError):
+        raise LrpError(f"{where} must be the numbers that were explained, got {type(values).__name__}.") from None
 
 
 def condensed(e: Explanation) -> Explanation:

@@ -264,7 +264,7 @@ def calls(folder):
         "inspect": (lrp.inspect, {"path": folder / "m.h5", "max_bytes": 10**6}),
         "save": (lrp.save, {"model": numbers, "path": folder / "s.h5", "overwrite": True}),
         "convert": (lrp.convert, {"source": folder / "m.h5", "target": folder / "c.h5", "overwrite": True}),
-        "from_torch": (lrp.from_torch, {"module": object()}),
+        "from_torch": (lrp.from_torch, {"module_or_state_dict": object(), "readout": "last"}),
         "from_keras": (lrp.from_keras, {"model": object()}),
         "open_explanations": (lambda path: lrp.open_explanations(path).close(), {"path": folder / "e.h5"}),
         "explain_corpus": (
