@@ -34,14 +34,15 @@ def door(function: Callable[P, R]) -> Callable[P, R]:
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return function(*args, **kwargs)
-        except LrpError:
-            raise
         except FOREIGN as error:
             try:
                 given = inspect.signature(function).bind(*args, **kwargs).arguments
             except TypeError:  # arguments that it does not have
                 given = {}
-            look(function.__name__, given, function.__annotations__, function.__globals__, error)
+            hints = function.__annotations__
+            if isinstance(error, LrpError):  # which says it better, unless it is about what a model was taken for
+                hints = {name: hint for name, hint in hints.items() if hint == "Model"}
+            look(function.__name__, given, hints, function.__globals__, error, function.__annotations__)
             raise
 
     return call
@@ -68,12 +69,20 @@ def record(check: Callable[[Any], None], kind: type) -> Callable[[Any], None]:
 
 
 def look(
-    what: str, given: Mapping[str, Any], annotations: Mapping[str, Any], names: dict[str, Any], error: Exception
+    what: str,
+    given: Mapping[str, Any],
+    hints: Mapping[str, Any],
+    names: dict[str, Any],
+    error: Exception,
+    others: Mapping[str, Any] | None = None,
 ) -> None:
-    """Raise an LrpError about the first argument that is not what its annotation says, if there is one."""
-    kinds = {name: _kind(annotations[name], names) for name in given if name in annotations}
+    """Raise an LrpError about the first argument that is not what its annotation says, if there is one.
+
+    `hints` are the annotations of those that may be wrong, `others` of all that they may be confused with.
+    """
+    kinds = {name: _kind(hint, names) for name, hint in (others or hints).items() if name in given}
     for name, kind in kinds.items():
-        if not fits(given[name], kind):
+        if name in hints and not fits(given[name], kind):
             raise LrpError(
                 f"{what}: {name} must be {wanted(kind)}, got {got(given[name])}{_advice(name, given, kinds)}."
             ) from error

@@ -232,7 +232,7 @@ def times(labels: np.ndarray, unit: str) -> list[Any]:
 
 def one_each(by: Any, count: int) -> list[Any]:
     """A list of one name of a group for each of `count` explanations."""
-    if isinstance(by, str) or not hasattr(by, "__len__") or getattr(by, "shape", None) == ():
+    if isinstance(by, (str, type)) or not hasattr(by, "__len__") or getattr(by, "shape", None) == ():
         raise LrpError(f"by must be a name, or one value for each of the {count} explanations, got {by!r}.")
     if len(by) != count:
         raise LrpError(f"by must have one value for each of the {count} explanations, got {len(by)}.")

@@ -47,10 +47,11 @@ def read(value: Any, wanted: tuple[str, ...] | None, size: int | None, where: st
     if hasattr(value, "detach"):
         return Table(np.asarray(untensored(value)))
     if isinstance(value, Table):
-        labels = None if value.labels is None else labels_of(_array(value.labels, where))
+        values = _array(value.values, where)
+        labels = None if value.labels is None else labels_of(_array(value.labels, where, len(values)))
         if value.features is None:
-            return Table(_array(value.values, where), labels)
-        return _of_columns([*map(str, value.features)], [*_array(value.values, where).T], labels, wanted, size, where)
+            return Table(values, labels)
+        return _of_columns([*map(str, value.features)], [*values.T], labels, wanted, size, where)
     if hasattr(value, "dims") and hasattr(value, "coords"):
         return _of_xarray(value, wanted, size, where)
     if hasattr(value, "iloc") and hasattr(value, "index"):
@@ -69,13 +70,13 @@ def read(value: Any, wanted: tuple[str, ...] | None, size: int | None, where: st
     return None
 
 
-def _array(values: Any, where: str) -> np.ndarray:
+def _array(values: Any, where: str, steps: int | None = None) -> np.ndarray:
     """What a Table holds, with the steps along its first axis."""
     try:
         found = np.asarray(values)
     except (TypeError, ValueError):
         found = np.asarray(None)
-    if not found.ndim:
+    if not found.ndim or len(found) != (len(found) if steps is None else steps):
         raise LrpError(f"{where}: a Table must hold arrays of one entry a step, got {type(values).__name__}.")
     return found
 

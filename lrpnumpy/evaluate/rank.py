@@ -111,8 +111,12 @@ def rank_methods(
 
 def _records(data: Any) -> list[Any]:
     """One record for each entry; of a dict of inputs, a dict for each."""
+    if isinstance(data, (str, bytes)) or not hasattr(data, "__iter__"):
+        raise LrpError(f"data must be a list of sequences, got {type(data).__name__}.")
     if not isinstance(data, Mapping):
         return list(data)
+    if not all(hasattr(column, "__iter__") for column in data.values()):
+        raise LrpError("data must be a dict of lists, one entry a record, got something else in it.")
     return [dict(zip(data, values, strict=True)) for values in zip(*data.values(), strict=True)]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, one_of
+from lrpnumpy.checks import LrpError, one_of, whole
 from lrpnumpy.encode import encode_all
 from lrpnumpy.evaluate import chance
 from lrpnumpy.meant import door
@@ -26,6 +26,8 @@ RANDOM = "random"
 
 Predict = Callable[[list[Any]], np.ndarray]  # sequences -> scores (N, C)
 _Place = tuple[int, np.ndarray | None]  # length as passed in; positions that are not padding, where some are
+
+MOST_RUNS = 10_000  # with random words
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +116,9 @@ def word_removal(
         k = short[0]
         raise LrpError(f"sequences must have more than the {max(counts)} words to remove, got {lengths[k]} in no. {k}.")
     found = {name: _checked(name, values, places) for name, values in relevances.items()}
-    rng = np.random.default_rng(seed)
+    if whole(runs, "runs", 1) > MOST_RUNS:
+        raise LrpError(f"runs must be at most {MOST_RUNS:,}, got {runs}.")
+    rng = np.random.default_rng(whole(seed, "seed", 0))
     chance = [[rng.random(T) for T in lengths] for _ in range(runs)]
     scores = predict(rows)
     if one_score := scores.shape[1] == 1:

@@ -10,6 +10,7 @@ import json
 import os
 import secrets
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import fields as dataclass_fields
 from dataclasses import replace
 from pathlib import Path
@@ -358,7 +359,8 @@ def _write(
     except OSError as error:
         raise WeightFileError(f"{target}: cannot be written ({error.strerror or error}).") from error
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):  # such as a name that is too long
+            part.unlink(missing_ok=True)
 
 
 def _name(part: Path, target: Path, overwrite: bool) -> None:

@@ -47,7 +47,9 @@ class Shown(NamedTuple):
 
 
 def of_one_class(e: Explanation, what: str) -> Explanation:
-    """The explanation itself, if it is of one class."""
+    """The explanation itself, if it is one, and of one class."""
+    if not isinstance(e, Explanation):
+        raise LrpError(f"{what} must get explanations, got {type(e).__name__}; make them by explain or explain_all.")
     if e.target == "all":
         raise LrpError(f"{what} must get one class, got an explanation of all; pick one with .for_class(c).")
     return e
