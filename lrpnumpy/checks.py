@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -95,7 +95,7 @@ def check_shape(array: np.ndarray, what: str, shape: tuple[int | None, ...]) -> 
 
 def one_of(value: Any, what: str, choices: Sequence[Any]) -> Any:
     """`value`, if it is one of `choices`."""
-    if not isinstance(value, Hashable) or value not in choices:
+    if not any(isinstance(value, type(one)) and value == one for one in choices):  # a dtype of NumPy equals None
         raise LrpError(f"{what} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
     return value
 

@@ -111,7 +111,7 @@ def fits(value: Any, kind: Any) -> bool:
         return True
     if origin in (Union, UnionType):
         if any(get_origin(one) is os.PathLike for one in inner) and isinstance(value, str):
-            return "\0" not in value
+            return "\0" not in value and not any("\ud800" <= c < "\udc80" for c in value)
         return any(fits(value, one) for one in inner)
     if origin is Literal:
         return isinstance(value, (str, int, NoneType)) and value in inner

@@ -237,6 +237,8 @@ class Threads:
 def _workers(job: Job, threads: int | None, client: Any) -> Any:
     if client is None:
         return Threads(job, threads)
+    if not hasattr(client, "register_plugin"):
+        raise LrpError(f"client must be a dask.distributed.Client, got {type(client).__name__}.")
     from lrpnumpy.corpus.cluster import Cluster
 
     return Cluster(job, client)

@@ -106,8 +106,8 @@ def word_removal(
     one_of(how, "how", HOW)
     one_of(reference, "reference", tuple(relevances))
     labels, counts = np.asarray(labels), tuple(int(count) for count in counts)
-    if len(labels) != len(sequences):
-        raise LrpError(f"labels must be one class for each of the {len(sequences)} sequences, got {len(labels)}.")
+    if np.ndim(labels) != 1 or len(labels) != len(sequences):
+        raise LrpError(f"labels must be one class for each of the {len(sequences)} sequences, got {np.shape(labels)}.")
     if not counts or min(counts) < 1:
         raise LrpError(f"counts must be numbers of words from 1 on, got {counts}.")
     predict, rows, places = _prepared(model, sequences, how)

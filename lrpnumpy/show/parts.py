@@ -92,7 +92,7 @@ def shown(e: Explanation, what: str, x: Any = None) -> list[Shown]:
 def _floats(values: Any, where: str) -> np.ndarray:
     try:
         return np.asarray(values, float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise LrpError(f"{where} must be the numbers that were explained, got {type(values).__name__}.") from None
 
 
