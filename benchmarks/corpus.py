@@ -1,6 +1,6 @@
 """How fast is a corpus, in how much memory, and how does it scale: one million sentences by default.
 
-    python -m benchmarks.corpus [--sentences N] [--dask] [--folder DIR]
+    python -m benchmarks.corpus [--sentences N] [--dask | --processes] [--folder DIR]
 
 Sentences are drawn from the vocabulary of the shipped model, with lengths like those of the Sentiment Treebank (10 to
 50 words, 20 on average). The rate of explain_corpus, from a text file to an HDF5 file, is compared with that of
@@ -14,8 +14,10 @@ import json
 import multiprocessing
 import os
 import platform
+import resource
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -75,10 +77,27 @@ def corpus(source: str, out: str, workers: int = 0, chunk: int = 2048) -> dict:
     return {"rate": run.records / seconds, "seconds": seconds, "memory": peak_memory(), "explained": run.explained}
 
 
+def by_processes(source: str, out: str, count: int) -> dict:
+    """The rate of explain_corpus with so many worker processes, and what the process that reads and writes takes of it.
+
+    That process does its work alone, so that its share says how many workers it could keep busy.
+    """
+    model = lrp.load("sentiment")
+    start, own = time.perf_counter(), time.process_time()
+    run = lrp.explain_corpus(model, source, out, processes=count, progress=None)
+    seconds, own = time.perf_counter() - start, time.process_time() - own
+    workers = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return {
+        "rate": run.records / seconds,
+        "own": own / run.records,
+        "workers": (workers.ru_utime + workers.ru_stime) / run.records,
+    }
+
+
 def apart(function, *args) -> dict:
     """A result from a process of its own, whose memory is only what the function takes."""
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(function, args)
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(function, *args).result()
 
 
 def equal(a: Path, b: Path) -> bool:
@@ -94,6 +113,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--sentences", type=int, default=1_000_000)
     parser.add_argument("--dask", action="store_true", help="one and two Dask workers instead of threads")
+    parser.add_argument("--processes", action="store_true", help="one, two and four worker processes, and threads")
     parser.add_argument("--folder", help="where the files go; needs about 1 GB for a million sentences")
     options = parser.parse_args()
     print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, NumPy {np.__version__}, "
@@ -110,6 +130,20 @@ def main() -> None:
             corpus(source, str(folder / "threads.h5"))
             same = equal(folder / "1.h5", folder / "2.h5") and equal(folder / "1.h5", folder / "threads.h5")
             print(f"one worker, two and threads give the same bits: {same}")
+            return
+        if options.processes:
+            threads = apart(corpus, source, str(folder / "threads.h5"))
+            print(f"threads: {threads['rate']:,.0f} sentences a second")
+            for n in (1, 2, 4):
+                found = apart(by_processes, source, str(folder / f"p{n}.h5"), n)
+                same = equal(folder / "threads.h5", folder / f"p{n}.h5")
+                print(
+                    f"{n} processes: {found['rate']:,.0f} sentences a second, {found['rate'] / threads['rate']:.2f} x "
+                    f"threads; processor time a sentence {found['workers'] * 1e6:.0f} µs in workers, "
+                    f"{found['own'] * 1e6:.1f} µs in the process that reads and writes: enough for "
+                    f"{found['workers'] / found['own']:.1f} workers; same bits as threads: {same}",
+                    flush=True,
+                )
             return
         before = apart(in_memory)
         result = apart(corpus, source, str(folder / "out.h5"))

@@ -60,9 +60,10 @@ from lrpnumpy.windows import explain_windows
 if TYPE_CHECKING:
     from lrpnumpy.corpus import explain_bag, explain_corpus, open_explanations
     from lrpnumpy.evaluate import rank_methods
+    from lrpnumpy.page import write_page
     from lrpnumpy.show import plot
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 
 __all__ = [
     "GRU",
@@ -134,6 +135,7 @@ __all__ = [
     "reconstruction_error",
     "save",
     "trace",
+    "write_page",
 ]
 
 
@@ -147,6 +149,10 @@ def __getattr__(name: str) -> Any:
         from lrpnumpy.evaluate import rank_methods
 
         return rank_methods
+    if name == "write_page":
+        from lrpnumpy.page import write_page
+
+        return write_page
     if name not in ("explain_bag", "explain_corpus", "open_explanations"):
         raise AttributeError(f"module 'lrpnumpy' has no attribute {name!r}")
     from lrpnumpy import corpus

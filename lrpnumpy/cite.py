@@ -106,7 +106,7 @@ SEVERAL = {"deeplift": "Lundberg & Lee 2017", "integrated-gradients": "Erion et 
 
 
 def cite(*used: Any) -> None:
-    """Print BibTeX for what was used: explanations, comparisons, lists of them, or names of methods.
+    """Print BibTeX for what was `used`: explanations, comparisons, lists of them, or names of methods.
 
     Settings count: several references add the paper on that, a gamma that on the gamma rule.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import accumulate, chain, groupby, pairwise, repeat
+from itertools import accumulate, groupby, pairwise, repeat
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -94,7 +94,7 @@ class Encoded(NamedTuple):
         found[seen] = np.where(self.ids == unknown, Mark.UNKNOWN, Mark.NONE) if unknown >= 0 else Mark.NONE
         before, after = (max(0, count) for count in self.added)
         if self.words is not None and embedding.unknown is False:
-            rows = np.array(text.lookup(embedding, self.words, ""), np.int64)
+            rows = np.array(text.lookup(embedding, [self.words], [""]), np.int64)
             found[before : self.length - after][rows < 0] = Mark.UNKNOWN
         found[:before] = found[self.length - after :] = Mark.PADDING
         return found if found.any() else None
@@ -207,9 +207,7 @@ def _form(port: Input, value: Any, where: str) -> tuple[Encoder, Any]:
         value = as_array(value, where)
     if not port.steps:  # one vector, one word or one id: a sequence of one step
         value = [value] if isinstance(value, str) or np.ndim(value) == (0 if port.embedding else 1) else value
-    if isinstance(value, str) or (
-        isinstance(value, Sequence) and len(value) and all(map(str.__instancecheck__, value))
-    ):
+    if isinstance(value, str) or (isinstance(value, Sequence) and len(value) and isinstance(value[0], str)):
         if port.embedding is None or port.embedding.vocabulary is None:
             got = "a string" if isinstance(value, str) else "words"
             raise LrpError(
@@ -217,7 +215,7 @@ def _form(port: Input, value: Any, where: str) -> tuple[Encoder, Any]:
             )
         if isinstance(value, str) and not (value := text.tokens(value, port.embedding.tokenizer)):
             raise LrpError(f"{where} must have at least one word, got an empty string.")
-        return _words, (text.lookup(port.embedding, value, where), tuple(value))
+        return _words, tuple(value)
     array = as_array(value, where)
     if array.ndim and not len(array):
         raise LrpError(f"{where} must have at least one step, got an empty sequence.")
@@ -257,9 +255,11 @@ def as_array(value: Any, where: str) -> np.ndarray:
         ) from None
 
 
-def _words(port: Input, sequences: Sequence[tuple[list[int], tuple[str, ...]]], names: Sequence[str]) -> list[Encoded]:
-    ids, words = zip(*sequences, strict=True)
-    return _unmasked(port, np.array([*chain.from_iterable(ids)], np.int64), words, names, words)
+def _words(port: Input, sequences: Sequence[tuple[str, ...]], names: Sequence[str]) -> list[Encoded]:
+    embedding: Any = port.embedding
+    ids = text.lookup(embedding, sequences, names)
+    all_seen = embedding.mask not in ids and -1 not in ids
+    return _unmasked(port, np.array(ids, np.int64), sequences, names, sequences, all_seen)
 
 
 def _ids(port: Input, sequences: Sequence[np.ndarray], names: Sequence[str]) -> list[Encoded]:
@@ -272,7 +272,8 @@ def _ids(port: Input, sequences: Sequence[np.ndarray], names: Sequence[str]) -> 
                     f"{where}: token ids must lie from 0 to {len(embedding.E) - 1}, "
                     f"got {array[wrong[0]]} at position {wrong[0]}."
                 )
-    return _unmasked(port, ids, sequences, names, repeat(None))
+    mask = embedding.mask
+    return _unmasked(port, ids, sequences, names, repeat(None), mask is None or not (ids == mask).any())
 
 
 def _unmasked(
@@ -281,11 +282,14 @@ def _unmasked(
     sequences: Sequence[Sequence[Any] | np.ndarray],
     names: Sequence[str],
     words: Iterable[tuple[str, ...] | None],
+    all_seen: bool,
 ) -> list[Encoded]:
-    """The ids of sequences that follow one another as one record each, less padding and words that are left out."""
+    """The ids of sequences that follow one another as one record each, less padding and words that are left out.
+
+    `all_seen` says that there are no such ids.
+    """
     embedding: Any = port.embedding
-    mask = embedding.mask
-    plain = port.pad is None and not (mask is not None and (ids == mask).any()) and not (ids < 0).any()
+    plain = port.pad is None and all_seen
     found, start = [], 0
     for sequence, where, spelled in zip(sequences, names, words, strict=False):
         own = ids[start : start + len(sequence)]
@@ -380,9 +384,9 @@ def _packed(port: Input, records: Sequence[Encoded], look_up: bool) -> Packed:
     embedding: Any = port.embedding
     parts: list[Any] = [record.ids if record.x is None else record.x for record in records]
     batch = batch_of([len(part) for part in parts])
-    if not look_up:
+    if not look_up and len({part.ndim for part in parts}) > 1:  # words beside vectors
         parts = [part if part.ndim == 2 else embedding.E.take(part, axis=0) for part in parts]
     joined = parts[0] if len(parts) == 1 else batch.pack(np.concatenate(parts))
     if look_up:
         return Packed(embedding.E[:0], batch, Words(joined, embedding))
-    return Packed(port.scaled(joined), batch)
+    return Packed(port.scaled(joined if joined.ndim == 2 else embedding.E.take(joined, axis=0)), batch)

@@ -172,6 +172,7 @@ def explain(
 ) -> Any:
     """Which parts of one sequence made the network decide.
 
+    model: the network, as `load` gives it.
     x: a string, a list of words, token ids, a (T, D) array, a DataFrame, a tensor.
     method: a name that `lrp.methods()` lists, or an `lrp.Rule` of one's own.
     target: the class explained, by index or name; None is the predicted one, "all" gives every class a leading axis.
@@ -227,8 +228,11 @@ def explain_all(
 ) -> Explanations:
     """`explain` for several sequences of any lengths, computed as one ragged batch.
 
-    `target` may be one class for each sequence, `spans` is one list of phrases for each. `threads` is the number of
-    threads; None uses the cores where it pays.
+    sequences: a list of what `explain` takes, or an array (N, T, D).
+    model, method, unit, versus, step: as in `explain`.
+    target: as in `explain`, or one class for each sequence.
+    spans: one list of phrases for each sequence.
+    threads: their number; None uses the cores where it pays.
     """
     request = asked.request(model, method, unit, versus, step, options)
     encoded = encode_all(model, sequences)
@@ -250,7 +254,11 @@ def compare(
     spans: Sequence[tuple[int, int]] | None = None,
     **options: Any,
 ) -> Comparison:
-    """Several methods on one input, by default all but shapley; each gets those of the options that it has."""
+    """Several methods on one input; each gets those of the options that it has.
+
+    methods: names, or `Rule`s of one's own; None is all but shapley.
+    model, x, target, unit, versus, step, spans: as in `explain`.
+    """
     if isinstance(step, str):
         raise LrpError(f"step must be an integer here, to compare methods on one prediction, got {step!r}.")
     if methods is None:

@@ -45,7 +45,7 @@ class Ledger:
         }
 
     def of_class(self, c: int) -> Ledger:
-        """Of a ledger of all classes, that of one."""
+        """Of a ledger of all classes, that of the class `c`."""
         entries = {name: value[c] for name, value in vars(self).items() if name != "biases"}
         return Ledger(biases=tuple(bias[c] for bias in self.biases), **entries)
 
@@ -74,7 +74,7 @@ class ReferenceLedger:
         return {"inputs": self.inputs, "reference": self.reference, "gap": self.gap}
 
     def of_class(self, c: int) -> ReferenceLedger:
-        """Of a ledger of all classes, that of one."""
+        """Of a ledger of all classes, that of the class `c`."""
         return ReferenceLedger(**{name: value[c] for name, value in vars(self).items()})
 
 
@@ -94,5 +94,5 @@ class SpanLedger:
             return self.relevant + self.irrelevant + self.bias
 
     def of_class(self, c: int) -> SpanLedger:
-        """Of a ledger of all classes, that of one."""
+        """Of a ledger of all classes, that of the class `c`."""
         return SpanLedger(**{name: value[c] for name, value in vars(self).items()})

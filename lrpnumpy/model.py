@@ -43,12 +43,12 @@ class Node(NamedTuple):
     """One layer of a network, and where its inputs come from.
 
     An input is the name of another node, or of an input of the network. `"encoder:last"` is the last state of the
-    recurrent layer `encoder`, each direction's own, where `"encoder"` is its output at every step.
+    recurrent layer "encoder", each direction's own, where `"encoder"` is its output at every step.
     """
 
-    name: str
-    layer: Layer
-    inputs: tuple[str, ...]
+    name: str  # of its own
+    layer: Layer  # what it computes
+    inputs: tuple[str, ...]  # names of what it takes, in the order of the layer's inputs
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -56,11 +56,12 @@ class Model(Record):
     """A trained network: embedding, layers, and how the steps become one prediction.
 
     `layers` is a list of layers, each taking what the one before gives, or a list of `Node`s. In a list of layers the
-    readout sits after the last recurrent layer: "last" (each direction's own final state), "last-row" (the row of the
+    `readout` sits after the last recurrent layer: "last" (each direction's own final state), "last-row" (the row of the
     last step, `out[:, -1]` in PyTorch), "mean" or "max" over the steps, or "every": the head predicts at each step.
     Dense layers after it are the head, Dense layers before it act at each step. Nodes say it themselves, and the last
     node gives the scores. `output` says which probability belongs to the scores: "softmax" (the default for several
     outputs), "sigmoid", or "linear" for none (the default for one output). The scores themselves never include it.
+    `embedding` is what makes vectors of words, `features` are names of the numbers of a step where there is none.
     `mask_value` means padding where the inputs are numbers: a step whose features all equal it is skipped.
 
     A network with several inputs has `ports`, a dict of name to `Input`; the first series is the one that words,
@@ -82,7 +83,7 @@ class Model(Record):
     features: tuple[str, ...] | None = None
     output: Literal["linear", "softmax", "sigmoid"] | None = None
     mask_value: float | None = None
-    provenance: Mapping[str, str] | None = None
+    provenance: Mapping[str, str] | None = None  # where the model comes from, as a file says it
     ports: Mapping[str, Input] = None  # type: ignore[assignment]
     result: str = None  # type: ignore[assignment]
     output_unit: str | None = None
@@ -309,7 +310,9 @@ class Model(Record):
         features: Sequence[str] | None = None,
         classes: Sequence[str] | None = None,
     ) -> Model:
-        """The same network with names, and in the units of the user; the arguments are those of `Model`.
+        """The same network with names, and in the units of the user.
+
+        scaler, output_scaler, output_unit, features, classes: as in `Model`.
 
         What is left out stays as it is. A sigmoid at the end of a network with an `output_scaler` becomes a layer.
         """
@@ -328,7 +331,7 @@ class Model(Record):
 
     @door
     def astype(self, dtype: Any) -> Model:
-        """The same model with all arrays in float32 or float64."""
+        """The same model with all arrays in `dtype`, float32 or float64."""
         try:
             kind = np.dtype(dtype) if isinstance(dtype, (str, type, np.dtype)) else None
         except (TypeError, ValueError):

@@ -27,7 +27,7 @@ class Batch:
         """`lengths` (n,), longest first."""
         T, n = int(lengths[0]), len(lengths)
         running = n - lengths[::-1].searchsorted(np.arange(T), side="right")
-        self.lengths = lengths
+        self.lengths = lengths  # (n,) steps of each sequence, longest first
         self.first = np.zeros(T + 1, np.int64)  # (T+1,) row of each step's first sequence
         running.cumsum(out=self.first[1:])
         self.step = np.arange(T).repeat(running)  # (R,) step of each row
@@ -57,7 +57,7 @@ class Batch:
         return self if len(self.first) == 2 else vectors(self.n)
 
     def unpack(self, packed: np.ndarray) -> np.ndarray:
-        """Packed rows (R, …) to the sequences one after another."""
+        """`packed` rows (R, …) to the sequences one after another."""
         if self.n == 1:
             return packed
         out = np.empty_like(packed)
@@ -65,16 +65,16 @@ class Batch:
         return out
 
     def pack(self, flat: np.ndarray) -> np.ndarray:
-        """Sequences one after another (R, …) to packed rows."""
+        """Sequences one after another, `flat` (R, …), to packed rows."""
         return flat if self.n == 1 else flat.take(self.rows, axis=0)
 
     def split(self, packed: np.ndarray) -> list[np.ndarray]:
-        """Packed rows (R, …) to one array for each sequence."""
+        """`packed` rows (R, …) to one array for each sequence."""
         flat = self.unpack(packed)
         return [flat[a : a + n] for a, n in zip(self.starts, self.lengths, strict=True)]
 
     def sums(self, packed: np.ndarray) -> np.ndarray:
-        """Packed rows (R, …) summed over the steps of each sequence: (n, …)."""
+        """`packed` rows (R, …) summed over the steps of each sequence: (n, …)."""
         return packed if self.n == self.R else np.add.reduceat(self.unpack(packed), self.starts)
 
 
@@ -117,7 +117,7 @@ class Packed(NamedTuple):
     """
 
     rows: np.ndarray  # (R, D), or (0, D)
-    batch: Batch
+    batch: Batch  # which row is which step of which sequence
     words: Words | None = None
 
 
@@ -137,16 +137,16 @@ class Change(NamedTuple):
     rows: np.ndarray  # (any, D)
 
     def mirrored(self, T: np.ndarray) -> Change:
-        """As a backward direction reads it; T (V,) are the lengths of the owners."""
+        """As a backward direction reads it; `T` (V,) are the lengths of the owners."""
         own = self.own + self.stride * (self.size - 1)
         return self._replace(lo=T - self.hi, hi=T - self.lo, own=own, stride=-self.stride)
 
     def lengths(self, batch: Batch) -> np.ndarray:
-        """(V,) steps of each variant."""
+        """(V,) steps of each variant of the sequences of a `batch`."""
         return batch.lengths[self.owner] - (self.hi - self.lo) + self.size
 
     def row_at(self, x: Packed, v: np.ndarray, t: np.ndarray) -> np.ndarray:
-        """(K, D) rows of the variants v (K,) at their own steps t (K,); `x` holds the sequences' values."""
+        """(K, D) rows of the variants `v` (K,) at their own steps `t` (K,); `x` holds the sequences' values."""
         j = t - self.lo[v]
         before, inside = j < 0, (j >= 0) & (j < self.size[v])
         if inside.all():
@@ -263,19 +263,20 @@ class Part(NamedTuple):
     since: np.ndarray  # (V,) beta is 0 before this step
 
     def true(self, x: Packed, batch: Batch) -> np.ndarray:
-        """The values themselves, once for each variant, in the rows of a batch of variants."""
+        """The values `x` themselves, once for each variant, in the rows of a `batch` of variants."""
         return x.rows[x.batch.first[batch.step] + self.owner[batch.owner]]
 
     def of_vector(self, middle: np.ndarray, beta: Packed, delta: np.ndarray) -> Part:
         """The division of one vector for each sequence, made of steps whose middle is the step `middle` (V,).
 
-        The vector is one step, and counts as inside the phrase if its middle does.
+        The vector is one step, and counts as inside the phrase if its middle does. `beta` and `delta` are what it is
+        divided into.
         """
         start, stop = (middle < self.start).astype(np.int64), (middle < self.stop).astype(np.int64)
         return Part(beta, delta, self.owner, start, stop, np.zeros_like(start))
 
     def written(self, x: Packed) -> Packed:
-        """beta in rows."""
+        """beta in rows, of an edge whose values are `x`."""
         if self.beta is not None:
             return self.beta
         batch = Batch(x.batch.lengths[self.owner])

@@ -18,7 +18,7 @@ MOST_PADDED = 1_000_000  # steps
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Input(Record):
-    """One input of a network: a series of vectors, or with steps=False one vector for each record.
+    """One input of a network: a series of vectors, or with `steps=False` one vector for each record.
 
     `size` is the length of a vector, `features` names its numbers. With an `embedding` the input is words or token ids;
     what is explained are their vectors. `mask_value` means padding: a step whose features all equal it is skipped.
@@ -84,7 +84,7 @@ class Input(Record):
         return self.dtype if self.scaler is None else np.dtype(np.float64)
 
     def scaled(self, values: np.ndarray) -> np.ndarray:
-        """(…, D) values of the user as the network takes them."""
+        """(…, D) `values` of the user as the network takes them."""
         return values if self.scaler is None else self.scaler.scaled(values).astype(self.dtype)
 
 

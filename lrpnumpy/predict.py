@@ -23,8 +23,10 @@ def predict(model: Model, x: Any, *, trace: Literal[True]) -> tuple[np.ndarray, 
 def predict(model: Model, x: Any, *, trace: bool = False) -> Any:
     """Scores (C,) of one sequence, or (T, C) where the model predicts at every step.
 
-    `x` is a string, a list of words, token ids, or a (T, D) array. With `trace` also every activation of every layer:
-    a pair of the scores and a tuple of `States` and `Outputs`, lowest layer first. Steps that are padding are left out.
+    model: the network, as `load` gives it.
+    x: what `explain` takes: a string, a list of words, token ids, a (T, D) array.
+    trace: also every activation of every layer: a pair of the scores and a tuple of `States` and `Outputs`, lowest
+        layer first. Steps that are padding are left out.
     """
     with np.errstate(all="ignore"):
         passed = forward(model, packed(model, [encode(model, x)]), "trace" if trace else None)
@@ -38,7 +40,7 @@ def predict(model: Model, x: Any, *, trace: bool = False) -> Any:
 
 @door
 def trace(model: Model, x: Any) -> dict[str, np.ndarray]:
-    """Every activation on one input's way through the network, by name, in the order in which they are made.
+    """Every activation on the way of one input `x` through the `model`, by name, in the order in which they are made.
 
     An input has its own name and a node's output that of the node: "x", "0", "1", … in a plain list of layers, where
     "readout" is what makes one vector of all steps. Gates and states of a recurrent layer, (T, H) each, have the name
@@ -64,7 +66,10 @@ def trace(model: Model, x: Any) -> dict[str, np.ndarray]:
 
 @door
 def predict_all(model: Model, sequences: Any, *, threads: int | None = None) -> Any:
-    """Scores (N, C) of several sequences of any lengths, or a list of (T, C) arrays with predictions at every step."""
+    """Scores (N, C) of several sequences of any lengths, or a list of (T, C) arrays with predictions at every step.
+
+    model, sequences, threads: as in `explain_all`.
+    """
     encoded = encode_all(model, sequences)
     scores = np.empty((len(encoded), model.outputs), model.dtype)
     steps: list[Any] = [None] * len(encoded)

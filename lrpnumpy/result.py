@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
@@ -29,7 +30,7 @@ class Mark(IntEnum):
 
 
 class Span(NamedTuple):
-    """A phrase [start, stop) and its relevance."""
+    """A phrase [`start`, `stop`) and its `relevance`."""
 
     start: int
     stop: int
@@ -37,7 +38,7 @@ class Span(NamedTuple):
 
 
 class Part(NamedTuple):
-    """One step of the input and its relevance."""
+    """One step of the input, at its `position`, and its `relevance`."""
 
     position: int
     token: str | None  # the word, or the label of the step
@@ -47,7 +48,7 @@ class Part(NamedTuple):
 class Hidden(NamedTuple):
     """Relevance of the states of one direction of one layer."""
 
-    layer: int
+    layer: int  # its number among the layers
     direction: str  # "forward" or "backward"
     h: np.ndarray  # (T, H)
     c: np.ndarray | None = None  # (T, H), of an LSTM
@@ -58,8 +59,8 @@ class InputPart(NamedTuple):
 
     relevance: np.ndarray  # (T,)
     variables: np.ndarray | None  # (T, D)
-    features: tuple[str, ...] | None
-    tokens: tuple[str, ...] | None
+    features: tuple[str, ...] | None  # D names
+    tokens: tuple[str, ...] | None  # T words, of an input that is words
     values: np.ndarray | None = None  # (T, D)
     labels: np.ndarray | None = None  # (T,)
     marks: np.ndarray | None = None  # (T,) of Mark; None where nothing is marked
@@ -109,16 +110,16 @@ class Explanation:
     relevance: np.ndarray  # (T,)
     scores: np.ndarray  # (C,) of the explained prediction
     target: int | str  # class index, or "all"
-    method: str
+    method: str  # name of the method
     variables: np.ndarray | None = None  # (T, D)
-    tokens: tuple[str, ...] | None = None
+    tokens: tuple[str, ...] | None = None  # T words, of an input that is words
     probabilities: np.ndarray | None = None  # (C,)
-    classes: tuple[str, ...] | None = None
-    features: tuple[str, ...] | None = None
+    classes: tuple[str, ...] | None = None  # C names
+    features: tuple[str, ...] | None = None  # D names
     options: Any = None  # dict of what the method was called with
-    ledger: Ledger | ReferenceLedger | SpanLedger | None = None
-    hidden: tuple[Hidden, ...] | None = None
-    spans: tuple[Span, ...] | None = None
+    ledger: Ledger | ReferenceLedger | SpanLedger | None = None  # where the score went, of methods that keep one
+    hidden: tuple[Hidden, ...] | None = None  # relevance of the states of recurrent layers, with hidden=True
+    spans: tuple[Span, ...] | None = None  # the phrases that were asked for
     others: Mapping[str, InputPart] = field(default_factory=dict)  # inputs of the network besides the main one
     name: str = "x"  # of the main input
     values: np.ndarray | None = None  # (T, D) the input as it was passed in, in the user's units; None for words
@@ -152,7 +153,7 @@ class Explanation:
 
     @door
     def of_input(self, name: str) -> Explanation:
-        """The same for one of several inputs: what it got stands in `relevance`, `variables`, `tokens` and `features`.
+        """The same for the input `name`: what it got stands in `relevance`, `variables`, `tokens` and `features`.
 
         An input that is one vector for each record shows its features in place of steps.
         """
@@ -205,15 +206,15 @@ class Explanation:
         return html.fragment(self)
 
     def name_of(self, target: int | str) -> str:
-        """A class's name, or its number where it has none."""
+        """The name of the class `target`, or its number where it has none."""
         return self.classes[target] if self.classes and isinstance(target, (int, np.integer)) else str(target)
 
     def label(self, position: int) -> str:
-        """The word at a position, or the label of the step, or the position; padding is PAD."""
+        """The word at a `position`, or the label of the step, or the position; padding is "<pad>"."""
         return self.step_names[position]
 
     def shown(self, position: int) -> str:
-        """The label as pictures show it, with a mark behind a word that the vocabulary does not have."""
+        """The label at a `position` as pictures show it, with a mark behind a word that is not in the vocabulary."""
         return self.shown_steps[position]
 
     @cached_property
@@ -233,7 +234,7 @@ class Explanation:
 
     @door
     def for_class(self, target: int | str) -> Explanation:
-        """Of an explanation of all classes, the one of a single class, by index or name."""
+        """Of an explanation of all classes, that of the class `target`, by index or name."""
         if self.target != "all":
             raise LrpError(
                 f"for_class needs an explanation made with target='all', got one of {self.name_of(self.target)!r}."
@@ -267,7 +268,7 @@ class Explanation:
 
     @door
     def top(self, k: int = 5) -> list[Part]:
-        """The k steps of largest absolute relevance, largest first."""
+        """The `k` steps of largest absolute relevance, largest first."""
         self._one_class("top")
         order = np.argsort(-abs(self.relevance), kind="stable")[:k]
         has = self.tokens is not None or self.labels is not None
@@ -341,12 +342,12 @@ class Explanation:
         }
 
     def to_json(self, **options: Any) -> str:
-        """A JSON text; `from_json` reads it back exactly."""
+        """A JSON text; `from_json` reads it back exactly. `options` are those of `json.dumps`, such as indent=1."""
         return json.dumps(self.to_dict(), **options)
 
     @staticmethod
     def from_json(text: str) -> Explanation:
-        """An explanation from the text that `to_json` wrote; of any other text an error says what is wrong with it."""
+        """An explanation from the `text` that `to_json` wrote; of other text an error says what is wrong."""
         found = readback.parse(text)
         hidden, spans = found["hidden"], found["spans"]
         found["hidden"] = None if hidden is None else tuple(Hidden(**part) for part in hidden)
@@ -373,9 +374,24 @@ def _plain(value: Any) -> Any:
     return value
 
 
+class Paged(Sequence[Explanation]):
+    """Explanations that can be explored in one HTML file."""
+
+    def page(self, path: str | os.PathLike[str], *more: Any, **options: Any) -> None:
+        """Write one self-contained HTML file to explore these explanations, with a table of all records.
+
+        path: the file to be made, which ends in .html; one that exists is replaced.
+        more: results of the same records by other methods, to choose from and to compare with.
+        options: those of lrp.write_page: label, name, title, most, megabytes, take, seed.
+        """
+        from lrpnumpy.page import write_page
+
+        write_page(path, self, *more, **options)
+
+
 @dataclass(frozen=True, eq=False)
-class Comparison(Sequence[Explanation]):
-    """Several methods on one input, to print, plot or tabulate."""
+class Comparison(Paged):
+    """Several methods on one input, to print, plot or tabulate: a sequence of `explanations`."""
 
     explanations: tuple[Explanation, ...]
 

@@ -22,7 +22,7 @@ from lrpnumpy.methods.propagated import TOO_LARGE, adds_up
 from lrpnumpy.methods.reference import is_sound
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Batch
-from lrpnumpy.result import Explanation, Hidden, InputPart, Span
+from lrpnumpy.result import Explanation, Hidden, InputPart, Paged, Span
 from lrpnumpy.summary import TIMES, Summary, Sums, one_each, times
 
 LEDGERS = {  # the entries of the ledgers that have one number a record, by kind of method
@@ -31,15 +31,17 @@ LEDGERS = {  # the entries of the ledgers that have one number a record, by kind
 }
 
 
-class Explanations(Sequence[Explanation]):
+class Explanations(Paged):
     """The explanations of several sequences, computed as one ragged batch; each is made when it is asked for.
 
     `relevance` holds the words of all sequences one after another, those of sequence k from starts[k] to starts[k+1].
+    `model` is the network, `request` what was asked for, `encoded` the inputs as the network takes them. `every_class`
+    says whether all classes are explained, `padded` whether some steps are padding.
     """
 
     def __init__(self, model: Model, request: Request, encoded: list[Encoded], every_class: bool) -> None:
         self.model, self.request, self.every_class = model, request, every_class
-        self.encoded, self._options = encoded, request.shown()
+        self.encoded = encoded
         self.padded = any(sequence.kept is not None for sequence in encoded)
         self._single: dict[str, list[Any]] = {}  # what has a shape of its own for each sequence
         self._doubt = False  # whether relevance of any chunk may not be trusted
@@ -78,7 +80,8 @@ class Explanations(Sequence[Explanation]):
         return self.starts[positions].take(batch.owner) + batch.step
 
     def _put(self, positions: np.ndarray, batch: Batch, columns: Columns) -> None:
-        if not np.isfinite(columns.relevance).all() or not (columns.sound is None or columns.sound.all()):
+        # A ledger with something in it that is not finite does not add up.
+        if not (np.isfinite(columns.relevance) if columns.sound is None else columns.sound).all():
             self._doubt = True
         if self.alone:
             self.scores, self.targets, self.ledger = columns.scores, columns.targets, columns.ledger
@@ -205,49 +208,50 @@ class Explanations(Sequence[Explanation]):
 
     def _one(self, k: int) -> Explanation:
         words = slice(None) if self.alone else slice(*self.starts[k : k + 2].tolist())
-        found = self.probabilities
-        ledger: Ledger | ReferenceLedger | SpanLedger | None = self._single["cd"][k] if "cd" in self._single else None
-        if self.ledger:
-            entries: dict[str, Any] = {name: column[..., k] for name, column in self.ledger.items()}
-            if self.request.method.kind == "lrp":
-                ledger = Ledger(**{**entries, "biases": tuple(entries["biases"].T)})  # (layers,), or (C, layers)
-            else:
-                ledger = ReferenceLedger(**entries)
-        spans = self._single.get("spans")
-        return Explanation(
+        one = object.__new__(OneOfMany)
+        vars(one).update(
+            many=self,
+            k=k,
             relevance=self.relevance[..., words],
             scores=self.scores[k],
             target="all" if self.every_class else int(self.targets[k]),
             method=self.request.method.name,
             variables=None if self.variables is None else self.variables[..., words, :],
-            tokens=self.encoded[k].tokens,
-            probabilities=None if found is None else found[k],
             classes=self.model.classes,
             features=self.model.features or self.encoded[k].features,
-            options=self._options if self.request.step != "all" else {**self._options, "step": k},
-            ledger=ledger,
-            hidden=self._single["hidden"][k] if "hidden" in self._single else None,
-            spans=None if spans is None else self._phrases(k, spans[k]),
             others={name: self._single[f"input {name}"][k] for name in self._others},
             name=self.model.main,
-            values=self.encoded[k].values,
-            labels=self.encoded[k].labels,
             output_unit=self.model.output_unit,
-            marks=self.encoded[k].marks,
         )
+        return one
+
+    def _ledger(self, k: int) -> Ledger | ReferenceLedger | SpanLedger | None:
+        """The ledger of one explanation, of a method that keeps one."""
+        if not self.ledger:
+            return self._single["cd"][k] if "cd" in self._single else None
+        entries: dict[str, Any] = {name: column[..., k] for name, column in self.ledger.items()}
+        if self.request.method.kind == "lrp":
+            return Ledger(**{**entries, "biases": tuple(entries["biases"].T)})  # (layers,), or (C, layers)
+        return ReferenceLedger(**entries)
 
     def _phrases(self, k: int, values: np.ndarray) -> tuple[Span, ...]:
         asked, one = self._single["asked"][k], self.encoded[k]
         places = np.clip(np.asarray(asked, np.int64).reshape(-1, 2) + one.added[0], 0, one.length).tolist()
         return tuple(Span(a, b, values[..., v]) for v, (a, b) in enumerate(places))
 
-    def _finish(self) -> None:
-        """Probabilities, and one warning a call where relevance cannot be trusted."""
+    @cached_property
+    def probabilities(self) -> np.ndarray | None:
+        """(N, C), where the model has any."""
         with np.errstate(all="ignore"):
-            self.probabilities = probabilities(self.model.output, self.scores)  # (N, C), where the model has any
-            problem = self._problem() if self._doubt else None
-        if problem is not None:
-            self._say(problem)
+            return probabilities(self.model.output, self.scores)
+
+    def _finish(self) -> None:
+        """One warning a call where relevance cannot be trusted."""
+        if self._doubt:
+            with np.errstate(all="ignore"):
+                problem = self._problem()
+            if problem is not None:
+                self._say(problem)
 
     def _problem(self) -> str | None:
         """What is wrong: relevance that is not finite, a ledger that misses its score, relevance that is too large."""
@@ -310,6 +314,65 @@ class Explanations(Sequence[Explanation]):
         method = self.request.method
         advice = f"; {method.advice(self.request)}" if method.advice is not None else ""
         warnings.warn(f"{method.name}: {problem}{advice}.", RelevanceWarning, stacklevel=_outside())
+
+
+class OneOfMany(Explanation):
+    """An explanation among many, of which less common parts are made when they are first looked at."""
+
+    many: Explanations
+    k: int
+
+    @cached_property
+    def tokens(self) -> tuple[str, ...] | None:
+        """The words."""
+        return self.many.encoded[self.k].tokens
+
+    @cached_property
+    def marks(self) -> np.ndarray | None:
+        """(T,) what is special about each step."""
+        return self.many.encoded[self.k].marks
+
+    @cached_property
+    def values(self) -> np.ndarray | None:
+        """(T, D) the input as it was passed in."""
+        return self.many.encoded[self.k].values
+
+    @cached_property
+    def labels(self) -> np.ndarray | None:
+        """(T,) labels of the steps."""
+        return self.many.encoded[self.k].labels
+
+    @cached_property
+    def probabilities(self) -> np.ndarray | None:
+        """(C,)."""
+        found = self.many.probabilities
+        return None if found is None else found[self.k]
+
+    @cached_property
+    def ledger(self) -> Any:
+        """Where the score went."""
+        return self.many._ledger(self.k)
+
+    @cached_property
+    def options(self) -> dict[str, Any]:
+        """What the method was called with."""
+        request = self.many.request
+        return {**request.shown(), "step": self.k} if request.step == "all" else request.shown()
+
+    @cached_property
+    def hidden(self) -> tuple[Hidden, ...] | None:
+        """Relevance of hidden states."""
+        found = self.many._single.get("hidden")
+        return None if found is None else found[self.k]
+
+    @cached_property
+    def spans(self) -> tuple[Span, ...] | None:
+        """Relevance of phrases."""
+        found = self.many._single.get("spans")
+        return None if found is None else self.many._phrases(self.k, found[self.k])
+
+    def __reduce__(self) -> Any:
+        return Explanation, tuple(getattr(self, field.name) for field in fields(Explanation))
 
 
 def _spread(values: np.ndarray, encoded: Encoded, axis: int) -> np.ndarray:

@@ -31,9 +31,9 @@ class Summary:
     mean: np.ndarray  # (G, L, D)
     positive: np.ndarray  # (G, L, D) the same of what is positive, with 0 in place of the rest
     error: np.ndarray  # (G, D) standard error of the mean absolute relevance of each feature, summed over lags
-    method: str
+    method: str  # name of the method
     left_out: int = 0  # explanations whose relevance is not finite
-    output_unit: str | None = None
+    output_unit: str | None = None  # of the relevance, such as "mm"
 
     @property
     def negative(self) -> np.ndarray:
@@ -47,12 +47,12 @@ class Summary:
 
     @door
     def by_feature(self, kind: str = "absolute") -> np.ndarray:
-        """(G, D) "mean", "absolute", "positive" or "negative", summed over lags."""
+        """(G, D) relevance of a `kind`, "mean", "absolute", "positive" or "negative", summed over lags."""
         return getattr(self, one_of(kind, "kind", KINDS)).sum(axis=1)
 
     @door
     def by_lag(self, kind: str = "absolute") -> np.ndarray:
-        """(G, L) the same, summed over features."""
+        """(G, L) relevance of a `kind`, as in `by_feature`, summed over features."""
         return getattr(self, one_of(kind, "kind", KINDS)).sum(axis=2)
 
     @property
@@ -63,7 +63,7 @@ class Summary:
 
     @door
     def group(self, name: Any) -> Summary:
-        """The summary of one group alone."""
+        """The summary of the group `name` alone."""
         k = self.groups.index(one_of(str(name), "group", self.groups))
         arrays = {key: getattr(self, key)[k : k + 1] for key in ("counts", "mean", "positive", "error")}
         return Summary((str(name),), self.features, **arrays, method=self.method, output_unit=self.output_unit)
@@ -74,7 +74,7 @@ class Summary:
 
     @door
     def to_frame(self, by: str | None = None) -> Any:
-        """A pandas frame: a row a group, lag and feature; with by="feature" or "lag" summed over the other."""
+        """A pandas frame: a row a group, lag and feature; with `by` "feature" or "lag" summed over the other."""
         pandas = _library("pandas", "to_frame")
         one_of(by, "by", (None, "feature", "lag"))
         lags, found = range(self.mean.shape[1]), {}

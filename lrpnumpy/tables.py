@@ -20,7 +20,7 @@ class Table(NamedTuple):
 
     values: np.ndarray  # (T, D), or (T,) of one column
     labels: np.ndarray | None = None  # (T,) of the steps: datetime64, or strings
-    features: tuple[str, ...] | None = None
+    features: tuple[str, ...] | None = None  # D names
 
 
 def is_frame(value: Any) -> bool:

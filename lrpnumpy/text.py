@@ -15,7 +15,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from itertools import repeat
+from itertools import chain, repeat
 from string import ascii_uppercase, punctuation
 
 from lrpnumpy.checks import LrpError
@@ -36,23 +36,31 @@ def tokens(sentence: str, tokenizer: str | Callable[[str], Iterable[str]]) -> li
     return words
 
 
-def lookup(embedding: Embedding, words: Sequence[str], where: str) -> list[int]:
-    """The row of the embedding for each word, -1 for one to be left out; `where` is how an error names the sequence."""
-    if embedding.vocabulary is None:
-        raise LrpError(f"{where} must be token ids or a (T, D) array, got words; the model has no vocabulary.")
+def lookup(embedding: Embedding, sentences: Sequence[Sequence[str]], where: Sequence[str]) -> list[int]:
+    """The row of the embedding for each word of all sentences, one after another; -1 for one to be left out.
+
+    `where` is how an error names each sentence.
+    """
     rows = embedding.index
-    ids = list(map(rows.get, words, repeat(-1)))  # most words are spelled as in the vocabulary
-    if -1 in ids:
+    ids = list(map(rows.get, chain.from_iterable(sentences), repeat(-1)))
+    if -1 not in ids:  # most words are spelled as in the vocabulary
+        return ids
+    ids = []
+    for words, name in zip(sentences, where, strict=True):
+        for k, word in enumerate(words):
+            if not isinstance(word, str):
+                raise LrpError(f"{name} must be words, or numbers, not both, got {word!r} at position {k}.")
         if any(" " in word for word in words):
-            _check_words(embedding, words, where)
+            _check_words(embedding, words, name)
         spelled = [word.lower() for word in words] if embedding.lowercase else words
-        ids = list(map(rows.get, spelled, repeat(embedding.unknown_row)))
-        if -1 in ids and embedding.unknown is not False:
-            k = ids.index(-1)
+        found = list(map(rows.get, spelled, repeat(embedding.unknown_row)))
+        if -1 in found and embedding.unknown is not False:
+            k = found.index(-1)
             raise LrpError(
-                f"{where} must consist of words of the model's vocabulary, which has no token for unknown ones, "
+                f"{name} must consist of words of the model's vocabulary, which has no token for unknown ones, "
                 f"got {spelled[k]!r} at position {k}; say which with unknown=..., or leave them out with unknown=False."
             )
+        ids += found
     return ids
 
 

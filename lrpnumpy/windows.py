@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from lrpnumpy.meant import door
 from lrpnumpy.methods import with_users
 from lrpnumpy.methods.base import Unit
 from lrpnumpy.model import Model
-from lrpnumpy.result import Explanation
+from lrpnumpy.result import Explanation, Paged
 from lrpnumpy.results import Explanations
 from lrpnumpy.rules import Rule
 from lrpnumpy.signature import document
@@ -39,9 +39,10 @@ def explain_windows(
 ) -> Windows:
     """Explain the prediction of every window of a series: `length` steps, one window every `stride` steps.
 
+    model: the network, as `load` gives it.
     series: what `explain` takes, only longer: a (T, D) array, a DataFrame with dates. Of a network with several inputs
         a dict: all series are cut alike, and an input without steps is the same for all windows.
-    method, target, unit, threads, and the options of the method: as in `explain_all`.
+    method, target, unit, threads: as in `explain_all`, and so are the options of the method.
     progress: show rate and time left; by default where standard error is a terminal.
 
         found = lrp.explain_windows(model, frame, 365)
@@ -104,10 +105,11 @@ def _window(model: Model, record: Encoded, start: int, stop: int) -> Encoded:
     )
 
 
-class Windows(Sequence[Explanation]):
+class Windows(Paged):
     """The explanations of the windows of a series, in their order; each is made when it is asked for.
 
-    A window belongs to its last step: `starts` (N,) are the first steps of the windows, `ends` (N,) the last ones.
+    A window belongs to its last step: `starts` (N,) are the first steps of the windows, `ends` (N,) the last ones, and
+    `length` is that of each. `series` is the whole input, `explanations` the same results as one batch.
     """
 
     def __init__(self, series: Encoded, starts: np.ndarray, length: int, found: Explanations) -> None:
@@ -139,7 +141,7 @@ class Windows(Sequence[Explanation]):
 
     @door
     def at(self, label: Any) -> Explanation:
-        """The explanation of the window whose last step has this label, such as "2005-04-03"; or this number."""
+        """The explanation of the window whose last step has this `label`, such as "2005-04-03"; or this number."""
         labels = self.labels
         if labels is None or (isinstance(label, (int, np.integer)) and not isinstance(label, bool)):
             found = np.flatnonzero(self.ends == label)
@@ -186,7 +188,7 @@ class Windows(Sequence[Explanation]):
         )
 
     def summary(self, by: Any = None, input: str | None = None) -> Summary:
-        """Mean relevance by feature and lag, see `Explanations.summary`; `by` may be "year", "season" or "month"."""
+        """Mean relevance by feature and lag; `by` and `input` as in `Explanations.summary`."""
         return self.explanations.summary(by, input)
 
     def _on_axis(self, values: np.ndarray, axis: int = -1) -> np.ndarray:

@@ -18,7 +18,7 @@ import pytest
 
 import lrpnumpy as lrp
 from lrpnumpy.__main__ import main
-from lrpnumpy.corpus import arrays, explain_partition, parts, sources
+from lrpnumpy.corpus import arrays, explain_partition, parts, processes, sources
 from lrpnumpy.kernels import compile as kernels
 
 WORDS = ("the", "film", "is", "not", "good", "naïve", "<unk>", "<pad>")
@@ -150,6 +150,23 @@ def test_threads_and_chunks(model, tmp_path):
     with lrp.explain_corpus(model, texts, tmp_path / "whole.h5").open() as a, lrp.open_explanations(one) as b:
         for x, y in zip(a, b, strict=True):
             nets.close(x.relevance, y.relevance)
+
+
+def test_processes(model, tmp_path, monkeypatch):
+    """Processes give the same bits as threads; one that dies, and what cannot be sent to them, is an error of ours."""
+    texts = sentences(60)
+    runs = {
+        name: lrp.explain_corpus(model, texts, tmp_path / f"{name}.h5", chunk=7, **{name: 2})
+        for name in ("threads", "processes")
+    }
+    assert contents(runs["threads"].path) == contents(runs["processes"].path)
+    with pytest.raises(lrp.LrpError, match=r"^threads, processes and client must not be given together"):
+        lrp.explain_corpus(model, texts, tmp_path / "a.h5", threads=1, processes=1)
+    with pytest.raises(lrp.LrpError, match=r"^processes must get a rule and a tokenizer that can be pickled"):
+        lrp.explain_corpus(model, texts, tmp_path / "b.h5", lrp.Rule("own", lambda g, s: (g, s)), processes=1)
+    monkeypatch.setattr(processes, "_begin", os._exit)
+    with pytest.raises(lrp.LrpError, match=r"^a worker process has ended before its work was done"):
+        lrp.explain_corpus(model, texts, tmp_path / "c.h5", processes=1)
 
 
 def test_mode_of_kernels(model, tmp_path, monkeypatch):
@@ -352,7 +369,7 @@ def test_long_lines_are_not_kept(model, tmp_path):
         ('{"x": [[]]}', "shape"),
         ('{"x": [null]}', "shape"),
         ('{"x": [{}]}', "shape"),
-        ('{"x": ["a", 1]}', "shape"),
+        ('{"x": ["a", 1]}', "not both, got 1"),
         ('{"x": [1, true, 1e999]}', "shape"),
         ('{"x": [-1]}', "from 0 to 7, got -1"),
         ('{"x": [8]}', "from 0 to 7, got 8"),

@@ -161,7 +161,7 @@ def test_chunks_larger_than_the_array(native):
 def test_a_chunk_that_unpacks_to_far_more_than_it_should(native):
     def bomb(file, name):
         dataset = file.create_dataset(name, (4, 3, 4), "<f4", chunks=(4, 3, 4), compression="gzip")
-        dataset.id.write_direct_chunk((0, 0, 0), zlib.compress(bytes(2**26), 1))
+        dataset.id.write_direct_chunk((0, 0, 0), zlib.compress(bytes(2**25), 9))  # under 64 KiB
 
     replaced(native, MATRIX, bomb)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -344,9 +344,24 @@ SYSTEM = {  # CVE-2025-1550: a function of any module as a "layer"
 }  # fmt: skip
 PICKLED = {"module": "builtins", "class_name": "eval", "config": {"name": "x", "__builtins__": "eval"}}
 DOTTED = {"class_name": "os.system", "config": {"name": "touch owned"}}
+DOWNLOAD = {  # CVE-2025-8747: a helper of Keras itself, which fetches a file
+    "module": "keras.utils", "class_name": "function", "config": "get_file", "registered_name": "get_file",
+    "inbound_nodes": [{"args": ["owned", "http://127.0.0.1:9/owned"], "kwargs": {}}],
+}  # fmt: skip
+UNSAFE = {  # CVE-2025-9906: switches the safe mode off, for a Lambda behind it
+    "module": "keras.config", "class_name": "function", "config": "enable_unsafe_deserialization",
+    "registered_name": "enable_unsafe_deserialization", "inbound_nodes": [{"args": [], "kwargs": {}}],
+}  # fmt: skip
+SAVED = {  # CVE-2026-1462: a SavedModel of TensorFlow, at a path that the file names
+    "module": "keras.layers", "class_name": "TFSMLayer", "config": {"name": "saved", "filepath": "owned"},
+}  # fmt: skip
+CODE = {
+    "lambda": LAMBDA, "function": SYSTEM, "eval": PICKLED, "dotted": DOTTED, "download": DOWNLOAD, "unsafe": UNSAFE,
+    "saved": SAVED,
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("layer", [LAMBDA, SYSTEM, PICKLED, DOTTED], ids=["lambda", "function", "eval", "dotted"])
+@pytest.mark.parametrize("layer", CODE.values(), ids=CODE)
 @pytest.mark.parametrize("kind", ["h5", "keras"])
 def test_code_in_a_configuration_is_never_run(tmp_path, monkeypatch, layer, kind):
     monkeypatch.chdir(tmp_path)

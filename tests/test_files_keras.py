@@ -463,6 +463,16 @@ def test_words_and_numbers_that_are_looked_up(tmp_path):
     assert "numbers from 0" in refused(tmp_path, *words_before("IntegerLookup", vocabulary=[-4]))
 
 
+@pytest.mark.parametrize("kind", ["StringLookup", "TextVectorization"])
+def test_a_vocabulary_that_is_a_path_is_never_read(tmp_path, kind):  # CVE-2025-12058
+    secret = tmp_path / "secret"
+    secret.write_text("password\nof\nthis\nmachine\n", "utf-8")
+    said = {**(TEXT if kind == "TextVectorization" else {}), "vocabulary": str(secret)}
+    with pytest.warns(lrp.AssumptionWarning, match="which is not opened"):
+        model = opened(tmp_path, *words_before(kind, **said))
+    assert model.embedding.vocabulary is None and "password" not in repr(model)
+
+
 def test_arrays_that_a_file_only_promises(tmp_path):
     """A number beyond a row, and features beyond all arrays, make no array larger than the limits."""
     path = written(tmp_path / "model.h5", words_before("IntegerLookup", vocabulary=[99_999]))

@@ -39,7 +39,7 @@ FLOORS = [
 FLOOR = {name: k for k, names in enumerate(FLOORS) for name in names}
 
 # A result or a ranking draws itself in a notebook or a terminal, and loads the drawing code when it does.
-LAZY = {("result", "show"), ("evaluate", "show")}
+LAZY = {("result", "show"), ("result", "page"), ("evaluate", "show")}
 
 # Libraries that only these may import.
 OWNERS = {

@@ -259,10 +259,11 @@ def test_errors_name_the_input(reference, words):
 
 @pytest.mark.parametrize("method", REFERENCE)
 def test_versus_every_class_and_the_ledger(method):
-    tol = 1e-5 if method == "integrated-gradients" else 1e-12
+    integral = {"gap": 1e-12} if method == "integrated-gradients" else {}  # its nodes depend on the class
+    tol = 1e-9 if integral else 1e-12
     model, xs = small(classes=3), [RNG.normal(size=(T, 3)) for T in (3, 6)]
-    every = lrp.explain_all(model, xs, method, "all", reference=np.ones(3))
-    against = lrp.explain_all(model, xs, method, 2, versus=0, reference=np.ones(3))
+    every = lrp.explain_all(model, xs, method, "all", reference=np.ones(3), **integral)
+    against = lrp.explain_all(model, xs, method, 2, versus=0, reference=np.ones(3), **integral)
     for x, whole, one in zip(xs, every, against, strict=True):
         f, f0 = lrp.predict(model, x), lrp.predict(model, np.ones_like(x))
         close(whole.relevance.sum(axis=1), f - f0, tol)

@@ -88,17 +88,17 @@ def embedding(**options):
 
 
 def test_lookup():
-    assert lookup(embedding(), ["not", "Funny", "funny"], "x") == [1, 2, 3]
-    assert lookup(embedding(lowercase=True), ["NOT", "Funny"], "x") == [1, 3]
-    assert lookup(embedding(unknown="<unk>"), ["very", "funny"], "x") == [0, 3]
-    assert lookup(embedding(), [], "x") == []
+    assert lookup(embedding(), [["not", "Funny"], ["funny"]], ["x", "y"]) == [1, 2, 3]
+    assert lookup(embedding(lowercase=True), [["NOT", "Funny"]], ["x"]) == [1, 3]
+    assert lookup(embedding(unknown="<unk>"), [["very", "funny"]], ["x"]) == [0, 3]
+    assert lookup(embedding(), [], []) == []
 
 
 def test_unknown_word_is_named_with_its_position():
     with pytest.raises(LrpError, match=r"^sequence 7 .* got 'very' at position 1; say which with unknown="):
-        lookup(embedding(), ["not", "very", "funny"], "sequence 7")
+        lookup(embedding(), [["not"], ["not", "very", "funny"]], ["sequence 6", "sequence 7"])
 
 
-def test_words_need_a_vocabulary():
-    with pytest.raises(LrpError, match=r"^x must be token ids .* no vocabulary\.$"):
-        lookup(Embedding(np.eye(2)), ["funny"], "x")
+def test_words_and_numbers_are_not_mixed():
+    with pytest.raises(LrpError, match=r"^x must be words, or numbers, not both, got 5 at position 1\.$"):
+        lookup(embedding(), [["not", 5]], ["x"])

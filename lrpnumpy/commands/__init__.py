@@ -1,5 +1,5 @@
 """The commands of the program `lrpnumpy`, a module each; their order here is that of the help text."""
 
-from lrpnumpy.commands import corpus, evaluate, explain, files, tools
+from lrpnumpy.commands import corpus, evaluate, explain, files, page, serve, tools
 
-COMMANDS = (explain, corpus, evaluate, files, tools)
+COMMANDS = (explain, serve, corpus, page, evaluate, files, tools)

@@ -38,6 +38,7 @@ def run_corpus(options: argparse.Namespace) -> None:
         "longest",
         "max_line",
         "threads",
+        "processes",
     )
     run = lrp.explain_corpus(
         lrp.load(options.model, **hints_of(options)),
@@ -129,6 +130,9 @@ def add(commands: Commands) -> None:
         "--max-line", type=int, default=1 << 20, metavar="BYTES", help="reject longer lines (default: %(default)s)"
     )
     corpus.add_argument("--threads", type=int, help="default: all cores")
+    corpus.add_argument(
+        "--processes", type=int, help="so many processes instead of threads: faster from three cores on"
+    )
     corpus.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster that is to do the work")
     corpus.add_argument(
         "--export",

@@ -89,7 +89,7 @@ def add(commands: Commands) -> None:
     evaluate.add_argument("--format", choices=("text", "jsonl", "hdf5", "npz"), help="of the data")
     evaluate.add_argument("--field", help="field of JSON objects, or array of values in a file of arrays")
     evaluate.add_argument("--most", type=int, metavar="N", help="take the first N records only")
-    evaluate.add_argument("--seed", type=int, default=0)
+    evaluate.add_argument("--seed", type=int, default=0, help="of what is drawn at random (default: %(default)s)")
     evaluate.add_argument("--state", metavar="FILE", help="keeps finished parts: an interrupted run goes on from there")
     evaluate.add_argument("--quiet", action="store_true", help="show no progress")
     for kind in ("html", "json", "figure"):

@@ -27,10 +27,10 @@ def run_convert(options: argparse.Namespace) -> None:
 def add(commands: Commands) -> None:
     """Add them to the program, with their options."""
     inspect = command(commands, "inspect", run_inspect)
-    inspect.add_argument("file")
+    inspect.add_argument("file", help="a weight file, or the name of a shipped model")
     convert = command(commands, "convert", run_convert)
-    convert.add_argument("source")
-    convert.add_argument("target")
+    convert.add_argument("source", help="a weight file of any kind that opens")
+    convert.add_argument("target", help="the file to be made, in the native format")
     convert.add_argument("--overwrite", action="store_true", help="replace the target if it exists")
     add_hints(inspect)
     add_hints(convert)

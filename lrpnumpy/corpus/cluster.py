@@ -70,9 +70,10 @@ def explain_partition(
     bad: str = "raise",
     **options: Any,
 ) -> list[Explanation | None]:
-    """The explanations of some sequences, on one thread: for `map_partitions` and the like.
+    """The explanations of some `records`, sequences, on one thread: for `dask.bag.map_partitions` and the like.
 
-    The options are those of `explain`. With bad="none" a record that cannot be explained gives None.
+    model, method, target, options: as in `explain`.
+    bad: "none" gives None for a record that cannot be explained, "raise" an error.
     """
     one_of(bad, "bad", ("raise", "none"))
     left, found = iter(records), []
@@ -104,8 +105,11 @@ def explain_bag(
 ) -> Any:
     """A dask.bag of sequences to a dask.bag of explanations, computed when Dask is asked to.
 
-    The options are those of `explain`; bad="none" gives None for a record that cannot be explained, instead
-    of an error. The model is one node of the graph, named by its digest: it goes to each worker once.
+    model, method, target, options: as in `explain`.
+    bag: a dask.bag of what `explain` takes as x.
+    bad: "none" gives None for a record that cannot be explained, "raise" an error.
+
+    The model is one node of the graph, named by its digest: it goes to each worker once.
     Partitions are explained as they are cut, so another partitioning gives the same to rounding.
     """
     from dask import delayed

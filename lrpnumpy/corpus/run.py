@@ -22,6 +22,7 @@ from lrpnumpy.corpus.columns import Columns
 from lrpnumpy.corpus.output import rejected_path, write_output
 from lrpnumpy.corpus.own import identity
 from lrpnumpy.corpus.parts import Parts, same
+from lrpnumpy.corpus.processes import Processes
 from lrpnumpy.corpus.record import Chunk
 from lrpnumpy.corpus.sources import Source, chunks, fingerprint, joined, open_source
 from lrpnumpy.corpus.stored import Stored, open_explanations
@@ -39,10 +40,10 @@ COUNTS = ("records", "explained", "rejected", "doubtful")
 class Run:
     """A finished run: where its file is, and what became of the records."""
 
-    path: Path
-    records: int
-    explained: int
-    rejected: int
+    path: Path  # the file of explanations
+    records: int  # that the source has
+    explained: int  # of these
+    rejected: int  # records that cannot be explained
     doubtful: int  # explanations whose relevance is not finite, or decided by rounding
 
     @property
@@ -75,16 +76,18 @@ def explain_corpus(
     max_line: int = 1 << 20,
     chunk: int = 2048,
     threads: int | None = None,
+    processes: int | None = None,
     client: Any = None,
     progress: bool | None = None,
     **options: Any,
 ) -> Run:
     """Explain every sequence of a corpus into one HDF5 file, in memory that does not grow with it.
 
+    model: the network, as `load` gives it.
     source: a path to text (one sequence a line, plain or gzipped), JSON lines, HDF5 or .npz; "-" for lines of
         standard input; or any iterable of sequences.
     out: the file to be made; `open_explanations` reads it.
-    method … step, and the options of the method: as in `explain`, for all sequences alike.
+    method, target, unit, versus, step, options: as in `explain`, for all sequences alike.
     format: the kind of the source, where the end of its name does not say it.
     field: of JSON objects the field with the sequence; in HDF5 and .npz files the array with the values.
     columns: what to store beside the explanations, such as season or true label, for summaries by it: a dict of name to
@@ -94,12 +97,16 @@ def explain_corpus(
     longest, max_line: sequences of more steps, and lines of more bytes, are rejected, to spare the memory.
     chunk: records explained together, and kept together when the run is interrupted.
     threads: of this process; all cores by default.
+    processes: have the chunks explained by so many processes instead. Cutting text into words holds Python's lock, so
+        that with short sentences and more than two cores processes are faster than threads.
     client: a dask.distributed.Client, to have the chunks explained by its workers instead.
     progress: show rate and time left; by default where standard error is a terminal.
     """
-    numbers = {"longest": longest, "max_line": max_line, "chunk": chunk, "threads": 1 if threads is None else threads}
+    if sum(one is not None for one in (threads, processes, client)) > 1:
+        raise LrpError("threads, processes and client must not be given together: each says who does the work.")
+    numbers = {"longest": longest, "max_line": max_line, "chunk": chunk, "threads": threads, "processes": processes}
     for name, value in numbers.items():
-        if not isinstance(value, int) or value < 1:
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
             raise LrpError(f"{name} must be a positive number, got {value!r}.")
     if options.pop("hidden", False):
         raise LrpError("hidden must be False for a corpus: hidden states are not kept; use explain_all.")
@@ -149,7 +156,7 @@ def explain_corpus(
         parts.open(run)
         with (
             warnings.catch_warnings(),
-            _workers(job, threads, client) as workers,
+            _workers(job, threads, processes, client) as workers,
             progress_bar(progress, unit=" records") as bar,
         ):
             warnings.simplefilter("ignore", RelevanceWarning)  # one at the end instead of one a chunk
@@ -234,7 +241,9 @@ class Threads:
         return 2 * self.count
 
 
-def _workers(job: Job, threads: int | None, client: Any) -> Any:
+def _workers(job: Job, threads: int | None, processes: int | None, client: Any) -> Any:
+    if processes is not None:
+        return Processes(job, processes)
     if client is None:
         return Threads(job, threads)
     if not hasattr(client, "register_plugin"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from lrpnumpy.ledgers import Ledger, ReferenceLedger, SpanLedger
 from lrpnumpy.meant import door
 from lrpnumpy.methods.occlusion import probabilities
 from lrpnumpy.model import OUTPUTS
-from lrpnumpy.result import Explanation, InputPart, Mark
+from lrpnumpy.result import Explanation, InputPart, Mark, Paged
 from lrpnumpy.summary import Summary
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ RECORDS, ROWS = 1024, 1 << 16  # at most so many are read at once
 
 @door
 def open_explanations(path: str | os.PathLike[str]) -> Stored:
-    """The explanations that `explain_corpus` wrote: a sequence, read as it is asked for.
+    """The explanations that `explain_corpus` wrote at `path`: a sequence, read as it is asked for.
 
     >>> with lrp.open_explanations("out.h5") as found:
     ...     print(len(found), found[0])
@@ -44,11 +44,13 @@ def open_explanations(path: str | os.PathLike[str]) -> Stored:
         raise
 
 
-class Stored(Sequence[Explanation]):
+class Stored(Paged):
     """The explanations in a file; close it, or use `with`.
 
-    `run` says how they were made: model digest, method, options, source, versions. Where `run["rule"]` is not None,
-    the method is a rule of one's own, also if it has the name of a method that comes with lrpnumpy.
+    `path` is that of the file; `method`, `classes`, `output_unit` and `columns`, the names of what was stored beside
+    them, hold for all; `features` has the names of each input's numbers. `run` says how they were made: model digest,
+    method, options, source, versions. Where `run["rule"]` is not None, the method is a rule of one's own, also if it
+    has the name of a method that comes with lrpnumpy.
     """
 
     def __init__(self, file: Table) -> None:
@@ -167,9 +169,26 @@ class Stored(Sequence[Explanation]):
         for start, stop in self.blocks():
             yield from zip(*self._read(start, stop), strict=True)
 
+    def some(self, which: np.ndarray) -> Iterator[Explanation]:
+        """The explanations at the places `which`, an array of rising numbers; a block of the file at a time."""
+        for start, stop in self.blocks():
+            lo, hi = np.searchsorted(which, (start, stop)).tolist()
+            if lo < hi:
+                yield from self._read(start, stop, (which[lo:hi] - start).tolist())[1]
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """(N,) the number of each explanation's record in the source, counted from 1."""
+        return self._file.rows("records", 0, len(self))
+
+    @property
+    def scores(self) -> np.ndarray:
+        """(N, C) of all explanations."""
+        return self._file.rows("scores", 0, len(self))
+
     @door
     def column(self, name: str, start: int = 0, stop: int | None = None) -> list[Any]:
-        """The values of a column that was stored beside the explanations, one for each of them from start to stop."""
+        """The values of the column `name` beside the explanations, one for each of them from `start` to `stop`."""
         one_of(name, "column", self.columns)
         text, ends = self.rows(f"columns/{name}/text", start, len(self) if stop is None else stop)
         with self._file.guard(f"columns/{name}"):
@@ -188,15 +207,15 @@ class Stored(Sequence[Explanation]):
         return summarised(self, by, name, progress)
 
     def has(self, name: str) -> bool:
-        """Whether the file has an array of this name."""
+        """Whether the file has an array of this `name`."""
         return name in self._names
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """The shape of an array of the file."""
+        """The shape of the array `name` of the file."""
         return self._file.column(name)[0]
 
     def rows(self, name: str, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
-        """What an array of the file has of the explanations from start to stop, and where each begins in that."""
+        """What the array `name` has of the explanations from `start` to `stop`, and where each begins in that."""
         kind = self._entries[name]
         if kind == "record":
             return self._file.rows(name, start, stop), np.arange(stop - start + 1)
@@ -220,7 +239,7 @@ class Stored(Sequence[Explanation]):
 
     @door
     def export(self, path: str | os.PathLike[str], *, overwrite: bool = False, formulas: bool = False) -> None:
-        """Write all explanations to a file that ends in .csv, .jsonl or .parquet (which needs pyarrow).
+        """Write all explanations to a file whose `path` ends in .csv, .jsonl or .parquet (which needs pyarrow).
 
         A file that exists is left alone and is an error, unless `overwrite` says to replace it. In .csv a word that a
         spreadsheet would take for a formula, such as =1+1, has an apostrophe before it, unless `formulas` is true.
@@ -229,14 +248,14 @@ class Stored(Sequence[Explanation]):
 
         export(self.numbered(), path, overwrite, formulas)
 
-    def _read(self, start: int, stop: int) -> tuple[list[int], list[Explanation]]:
-        """Explanations that stand one behind the other, and the numbers of their records."""
+    def _read(self, start: int, stop: int, which: list[int] | None = None) -> tuple[list[int], list[Explanation]]:
+        """Explanations that stand one behind the other, or those of them, and the numbers of all their records."""
         read = {name: self.rows(name, start, stop) for name in self._names if not name.startswith("columns/")}
         found = []
         if self.has("targets") and ((read["targets"][0] < 0) | (read["targets"][0] >= self.shape("scores")[1])).any():
             raise self._file.error("targets", f"must be classes, they are not from {start} to {stop}")
         with self._file.guard("", f"has explanations from {start} to {stop} that do not fit together"):
-            for k in range(stop - start):
+            for k in range(stop - start) if which is None else which:
                 own = {name: array[ends[k] : ends[k + 1]] for name, (array, ends) in read.items()}
                 found.append(self._one(own))
         return read["records"][0].tolist(), found

@@ -29,7 +29,7 @@ class Composition:
     phrases: tuple[tuple[str, ...], ...]  # all that were made
     predicted: np.ndarray  # (phrases,) class
     shares: np.ndarray  # (C,) share of the phrases that is predicted as each class
-    target: int
+    target: int  # the class
     retained: tuple[str, ...]  # modifiers that act on enough words
     counted: np.ndarray  # (n,) which phrases count
     relevance: np.ndarray  # (n, words of a phrase), towards the target
@@ -50,7 +50,7 @@ class Composition:
 
 @door
 def best_words(model: Model, target: int, count: int = 50) -> list[str]:
-    """The words of the vocabulary that, alone, are predicted as `target`, the highest scores first."""
+    """The `count` words of the vocabulary that the `model`, alone, predicts as `target`, the highest scores first."""
     words = [word for word in _vocabulary(model) if word != model.embedding.unknown]  # type: ignore[union-attr]
     scores, target = predict_all(model, [[word] for word in words]), class_index(model, target, "target")
     chosen = np.flatnonzero(scores.argmax(axis=1) == target)
@@ -60,7 +60,7 @@ def best_words(model: Model, target: int, count: int = 50) -> list[str]:
 
 @door
 def predicted_as(model: Model, words: Sequence[str], target: int) -> list[str]:
-    """Those of the words that the model knows and, alone, predicts as `target`."""
+    """Those of the `words` that the `model` knows and, alone, predicts as `target`."""
     vocabulary = set(_vocabulary(model))
     lower = model.embedding.lowercase  # type: ignore[union-attr]
     known = [word for word in words if (word.lower() if lower else word) in vocabulary]
@@ -81,7 +81,7 @@ def compose(
     method: str = "lrp-all",
     **options: Any,
 ) -> Composition:
-    """Phrases of one word from each of `places`, of which the first holds the modifiers.
+    """Phrases for a `model`, of one word from each of `places`, of which the first holds the modifiers.
 
     A modifier is retained if at least the share `least` of its phrases is predicted as `target`. A phrase
     counts if it is predicted so, its modifier is retained, and, with `rest`, what follows the modifier is

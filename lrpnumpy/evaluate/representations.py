@@ -24,13 +24,13 @@ from lrpnumpy.schedule import run_chunks
 
 @door
 def average(model: Model, sequences: Sequence[Any]) -> np.ndarray:
-    """(N, D): the mean of the input vectors of each sequence."""
+    """(N, D): the mean of the input vectors of each of the `sequences`, as the `model` takes them."""
     return np.stack([packed(model, [e])[model.main].rows.mean(axis=0) for e in _encoded(model, sequences)])
 
 
 @door
 def weighted(model: Model, sequences: Sequence[Any], explanations: Sequence[Explanation]) -> np.ndarray:
-    """(N, D): sum_t R_t * x_t of each sequence.
+    """(N, D): sum_t R_t * x_t of each of the `sequences` of a `model`, by the relevance in `explanations`.
 
     Element by element where the explanations have a relevance for each variable, else one factor a word.
     """
@@ -47,7 +47,7 @@ def weighted(model: Model, sequences: Sequence[Any], explanations: Sequence[Expl
 
 @door
 def last_hidden(model: Model, sequences: Sequence[Any]) -> np.ndarray:
-    """(N, H) or (N, 2H): the last hidden vector h_T, of both directions one after the other."""
+    """(N, H) or (N, 2H): the last hidden vector h_T of a `model` for `sequences`, of both directions side by side."""
     _last(model)
     encoded = _encoded(model, sequences)
     out: list[Any] = [None] * len(encoded)
@@ -66,7 +66,10 @@ def last_hidden(model: Model, sequences: Sequence[Any]) -> np.ndarray:
 
 @door
 def weighted_last_hidden(model: Model, sequences: Sequence[Any], explanations: Sequence[Explanation]) -> np.ndarray:
-    """(N, H) or (N, 2H): h_T times its relevance, from LRP explanations made with `hidden=True`."""
+    """(N, H) or (N, 2H): h_T times its relevance, from LRP explanations made with `hidden=True`.
+
+    model, sequences, explanations: as in `weighted`.
+    """
     _same(sequences, explanations)
     h = last_hidden(model, sequences)
     return h * np.stack([_relevance_of_last(model, e) for e in explanations])
@@ -81,7 +84,7 @@ class Projection(NamedTuple):
 
 @door
 def whitened_pca(X: np.ndarray, components: int = 2) -> Projection:
-    """Project the rows of X on their principal components and scale these to unit variance.
+    """Project the rows of `X` on their principal `components`, so many, and scale these to unit variance.
 
     Signs are fixed: the largest entry of each component's direction is positive.
     """
@@ -101,7 +104,10 @@ def whitened_pca(X: np.ndarray, components: int = 2) -> Projection:
 
 @door
 def separation(points: np.ndarray, labels: Sequence[int] | np.ndarray, neighbours: int = 10) -> float:
-    """Share of the nearest neighbours of a point that have its label, in %: structure, as a number."""
+    """Share of the nearest `neighbours` of a point that have its label, in %: structure, as a number.
+
+    points, labels: (N, K) and (N,).
+    """
     points, labels = numbers(np.asarray(points), "separation: points", np.dtype(float)), np.asarray(labels)
     if points.ndim != 2 or labels.shape != (len(points),) or not 0 < neighbours < len(points):
         raise LrpError(

@@ -25,7 +25,7 @@ Phrase = tuple[tuple[str, ...], int]  # words, label
 class Sentences(NamedTuple):
     """Whole sentences as lists of words, and their labels."""
 
-    words: list[list[str]]
+    words: list[list[str]]  # of each sentence
     labels: np.ndarray  # (N,)
 
     def at_least(self, length: int) -> Sentences:
@@ -36,7 +36,7 @@ class Sentences(NamedTuple):
 
 @door
 def read_trees(path: Path) -> list[list[Phrase]]:
-    """Each line's tree as its labelled phrases, innermost first: the whole sentence is the last one.
+    """Each tree of the file at `path` as its labelled phrases, innermost first: the whole sentence is the last one.
 
     Words are lowercased, and the escapes `\\/` and `\\*` undone.
     """
@@ -71,14 +71,17 @@ def read_tree(line: str, where: str = "tree") -> list[Phrase]:
 
 @door
 def read_sentences(path: Path) -> Sentences:
-    """The whole sentences of a file of trees."""
+    """The whole sentences of the file of trees at `path`."""
     whole = [tree[-1] for tree in read_trees(path)]
     return Sentences([list(words) for words, _ in whole], np.array([label for _, label in whole], np.int64))
 
 
 @door
 def accuracies(scores: np.ndarray, labels: Sequence[int] | np.ndarray) -> tuple[float, float]:
-    """Five-class accuracy in %, and binary: on non-neutral sentences, P(3) + P(4) against P(0) + P(1)."""
+    """Accuracy of `scores` (N, 5) against `labels` in %, of five classes and of two.
+
+    The latter is on sentences that are not neutral: P(3) + P(4) against P(0) + P(1).
+    """
     labels = np.asarray(labels)
     P = np.exp(scores - scores.max(axis=1, keepdims=True))  # unnormalised: only compared within a row
     positive = P[:, NEUTRAL + 1 :].sum(axis=1) > P[:, :NEUTRAL].sum(axis=1)

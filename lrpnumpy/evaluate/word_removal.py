@@ -40,11 +40,11 @@ class Removal:
     correct: Mapping[str, np.ndarray]  # order -> (names, counts, sequences): how often the prediction was right
 
     def accuracy(self, order: str) -> np.ndarray:
-        """(names, counts), in %."""
+        """(names, counts), in %, of removal in an `order`, "decreasing" or "increasing" relevance."""
         return 100 * self._of(order).mean(axis=2)
 
     def change(self, order: str) -> np.ndarray:
-        """(names, counts): the change of accuracy in %, random removal being 0 and the reference 100."""
+        """(names, counts): the change of accuracy in %, random removal being 0, the reference 100; `order` as above."""
         return self._scaled(self.accuracy(order))
 
     def difference(
@@ -52,7 +52,8 @@ class Removal:
     ) -> tuple[float, float, float]:
         """How much larger the mean change of `one` is than that of `other`, and a 95 % interval.
 
-        The interval is that of a bootstrap: the same sequences are drawn again, with replacement, for all.
+        It is for removal in an `order`. The interval is that of a bootstrap of `draws`, by `seed`: the same sequences
+        are drawn again, with replacement, for all.
         """
         k, j = (self.names.index(one_of(name, "difference: name", self.names)) for name in (one, other))
         correct = self._of(order)
@@ -100,8 +101,9 @@ def word_removal(
     relevances: name -> one relevance a sequence: (T,) arrays, or what `explain_all` returns. It is that of
         the whole sequences, however many words are removed; words of equal relevance go from left to right.
     reference: the name of the relevance that makes 100 % (the paper's is occlusion-p).
+    counts: how many words are removed.
     how: "delete" a word and join the rest, or "zero" its vector.
-    runs: how often random removal is repeated; its accuracy is the mean.
+    runs, seed: how often random removal is repeated, and by which random numbers; its accuracy is the mean.
     """
     one_of(how, "how", HOW)
     one_of(reference, "reference", tuple(relevances))

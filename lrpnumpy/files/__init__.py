@@ -40,12 +40,12 @@ def load(
     max_bytes: int = MAX_BYTES,
     **hints: Any,
 ) -> Model:
-    """The model in a weight file of any supported kind, or a shipped model by name: `load("sentiment")`.
+    """The model in a weight file of any supported kind at `path`, or a shipped model by name: `load("sentiment")`.
 
     What a file does not say by itself, the hints say; what is assumed is said by an AssumptionWarning. `check=(x, y)`
     compares the scores of the input x with y, those of the framework. Nothing in a file is ever executed, and no more
-    than `max_bytes` of arrays are read. With `isolate` it is read in a process of its own, so that a file made to crash
-    the HDF5 library cannot crash this one.
+    than `max_bytes` of arrays are read. With `isolate` it is read in a process of its own, whatever it may do to its
+    reader; shipped models are always read here.
     """
     report = _read("load", path, isolate, hints, max_bytes)
     model = report.model
@@ -62,7 +62,10 @@ def load(
 @takes_hints()
 @door
 def inspect(path: str | os.PathLike[str], *, isolate: bool = False, max_bytes: int = MAX_BYTES, **hints: Any) -> Report:
-    """What `load` understands of a file: layers, shapes, gates, vocabulary, and what was assumed and why."""
+    """What `load` understands of a file: layers, shapes, gates, vocabulary, and what was assumed and why.
+
+    path, isolate, max_bytes: as in `load`.
+    """
     return _read("inspect", path, isolate, hints, max_bytes, several=True)
 
 
@@ -78,7 +81,9 @@ def convert(
     max_bytes: int = MAX_BYTES,
     **hints: Any,
 ) -> Model:
-    """Write the model of any supported file in the native format, and return it; takes what `load` takes.
+    """Write the model of any supported file, `source`, in the native format to `target`, and return it.
+
+    check, isolate, max_bytes: as in `load`.
 
     A target that exists is an error, unless `overwrite` says to replace it. What is read is never written over.
     """
@@ -124,8 +129,9 @@ def _read(
     if said.custom is not None and isolate:
         raise LrpError(f"{function}: custom must be left out with isolate=True, where no function of yours can run.")
     asked = {name: getattr(said, name) for name in (*NETWORK, "which", "config", "custom")}
-    read = (isolated if isolate else kinds).read
-    report = read(_locate(path), kinds.Asked(**asked, max_bytes=max_bytes, several=several))
+    found = _locate(path)
+    read = (isolated if isolate and found not in shipped().values() else kinds).read
+    report = read(found, kinds.Asked(**asked, max_bytes=max_bytes, several=several))
     if report.model is None:
         return report
     model, notes = named(report.file, report.model, said)

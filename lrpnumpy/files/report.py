@@ -13,11 +13,11 @@ from lrpnumpy.ports import Input
 class Report:
     """The kind of a file, its model, what was assumed and why, and the names of its models if several."""
 
-    file: str
-    kind: str
-    model: Model | None
-    notes: tuple[str, ...] = ()
-    models: tuple[str, ...] = field(default=())
+    file: str  # its name
+    kind: str  # who wrote it, and in which format
+    model: Model | None  # None where the file holds several
+    notes: tuple[str, ...] = ()  # what was assumed
+    models: tuple[str, ...] = field(default=())  # names to pick one by, with `which`
     warnings: tuple[str, ...] = field(default=())  # those of the notes that `load` warns of
 
     @property
@@ -26,7 +26,7 @@ class Report:
         return self.kind.startswith("lrpnumpy ")
 
     def with_names(self, model: Model, notes: list[str]) -> Report:
-        """The report on the same network with words and names, and what was assumed about them."""
+        """The report on the same network as a `model` with words and names; `notes` say what was assumed about them."""
         if notes:
             assumed = "; ".join([*self.notes, *notes])
             model = replace(model, provenance={**(model.provenance or {}), "assumed": assumed})

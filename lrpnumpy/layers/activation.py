@@ -22,7 +22,7 @@ ALPHA = {"leaky_relu": 0.01, "elu": 1.0}  # used where nothing else is said
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Activation(Layer):
-    """activation(x), by a name that `Dense` takes too, or "prelu".
+    """F(x), number by number; `activation` is a name that `Dense` takes, too, or "prelu".
 
     `alpha` is the slope of "leaky_relu" below 0 (0.01 unless said), or the alpha of "elu" (1 unless said). `slopes` are
     those of "prelu" below 0: (M,), one for each feature, or (1,), one for all.

@@ -16,7 +16,7 @@ from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Affine(Layer):
-    """s x + t, with s and t (M,), one number for each feature; t is None for 0.
+    """s x + t, with `s` and `t` (M,), one number for each feature; t is None for 0.
 
     `scaler` says that this is how the inputs were scaled before the network was trained. Such a layer stays where it
     is; any other may become part of its neighbour, see `lrpnumpy.folding`.

@@ -86,8 +86,8 @@ class PlainAttention(StepAttention):
 class Attention(PlainAttention):
     """y_t = sum_s a_ts v_s, a_t = softmax_s(scale q_t . k_s): Keras' Attention.
 
-    The inputs are query, value and, if the keys are not the values, key. A query without steps gives one vector.
-    `causal` lets step t look at steps up to t only.
+    `scale` is a number. The inputs are query, value and, if the keys are not the values, key. A query without steps
+    gives one vector. `causal` lets step t look at steps up to t only.
 
     LRP: the weights are held fixed, one sum for each output.
     """
@@ -148,8 +148,9 @@ class MultiHeadAttention(StepAttention):
     q = Wq x_query + bq, k = Wk x_key + bk and v = Wv x_value + bv are cut into `heads` parts; head i gives
     sum_s a_ts v_s with a_t = softmax_s(q_t . k_s / sqrt(d)); y = Wo [heads, one behind the other] + bo.
 
-    Wq and Wk are (heads d, in), Wv (heads d_v, in), Wo (out, heads d_v), the rows of one head together, as PyTorch has
-    them; biases are None for 0. The inputs are query, value and, if the keys are not the values, key, as in Keras.
+    `Wq` and `Wk` are (heads d, in), `Wv` (heads d_v, in), `Wo` (out, heads d_v), the rows of one head together, as
+    PyTorch has them; the biases `bq`, `bk`, `bv` and `bo` are None for 0. `causal` lets step t look at steps up to t
+    only. The inputs are query, value and, if the keys are not the values, key, as in Keras.
 
     LRP: the weights are held fixed. What is left are three sums: Wv x + bv, the sum over the steps, and Wo … + bo.
     """

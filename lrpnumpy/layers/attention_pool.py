@@ -32,7 +32,7 @@ class Pooled(NamedTuple):
 class AttentionPool(Readout):
     """The steps of a sequence to one vector: sum_t a_t h_t, with weights a = softmax over the steps.
 
-    Additive, with W (K, M): a = softmax_t(v . tanh(W h_t + b) + c), v and b (K,).
+    Additive, with `W` (K, M): a = softmax_t(v . tanh(W h_t + b) + c), `v` and `b` (K,).
     Dot, without W: a = softmax_t(v . h_t + c), v (M,). `c` is in some files; it changes no weight.
 
     LRP: the weights are held fixed, one sum for each output.

@@ -104,7 +104,7 @@ class Record:
         return out
 
     def astype(self, dtype: Any) -> Any:
-        """The same record with its arrays in float32 or float64; itself where they are already."""
+        """The same record with its arrays in `dtype`, float32 or float64; itself where they are already."""
         kind = type(self).__name__
         change: dict[str, Any] = {
             name: float_array(a, f"{kind}: {name}", dtype=dtype) for name, a in self.arrays() if a.dtype != dtype
@@ -121,15 +121,15 @@ class Size(NamedTuple):
     """What flows along an edge: rows of `width` numbers, one for each step or one for each sequence."""
 
     width: int
-    steps: bool
+    steps: bool  # whether there is a row for each step
     source: str = "input"  # as an error names it: "layer 0 (LSTM)"
 
 
 class Ran(NamedTuple):
     """What a layer saw and did in a forward pass."""
 
-    inputs: Sequence[Packed]
-    outputs: tuple[Packed, ...]
+    inputs: Sequence[Packed]  # what it took
+    outputs: tuple[Packed, ...]  # what it gave, those that are wanted
     trace: Any  # what else the layer's own way back asks for
 
 
@@ -151,25 +151,33 @@ class Layer(Record):
         return self.by_step
 
     def sizes(self, *inputs: Size) -> Size:
-        """Size of the main output, or an LrpError."""
+        """Size of the main output for inputs of these sizes, `inputs`; or an LrpError."""
         raise missing(self, "sizes")  # pragma: no cover
 
     def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, Any]:
-        """The output, and what the way back needs besides inputs and outputs."""
+        """The output for the inputs `xs`, and what the way back needs besides both.
+
+        keep: what the caller will ask for: a propagation, "states" that variants start from, "trace", or None.
+        """
         raise missing(self, "forward")  # pragma: no cover
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> Sequence[np.ndarray | None]:
-        """From the message that arrives at the output to a message for each input."""
+        """From the message `R` that arrives at the output to a message for each input.
+
+        ran: inputs, outputs and trace of the forward pass.
+        how: the propagation, with `gain`, `product` and `slope`.
+        entry: takes what biases and stabilisers keep, for the ledger.
+        """
         raise missing(self, "backward")  # pragma: no cover
 
     def least(self, steps: int) -> int:
-        """How many steps the inputs must have for the output to have so many, of a layer that takes and gives steps."""
+        """How many steps the inputs must have for the output to have `steps`, of a layer that takes and gives steps."""
         return steps
 
     # What passes.py calls. A layer with one output only needs the functions above.
 
     def run(self, xs: Sequence[Packed], keep: Keep, wanted: tuple[str, ...]) -> tuple[tuple[Packed, ...], Any]:
-        """The wanted outputs, and the trace."""
+        """The outputs whose names are `wanted`, and the trace; `xs` and `keep` as in `forward`."""
         y, trace = self.forward(xs, keep)
         rows = np.ascontiguousarray(y.rows, xs[0].rows.dtype)  # whatever a layer of one's own makes of them
         return (y if rows is y.rows else y._replace(rows=rows),), trace
@@ -177,7 +185,10 @@ class Layer(Record):
     def give_back(
         self, ran: Ran, Rs: Mapping[str, np.ndarray], how: Propagation, entry: Entry
     ) -> Sequence[np.ndarray | None]:
-        """From the messages that arrive at the outputs, by name, to one for each input."""
+        """From the messages `Rs` that arrive at the outputs, by name, to one for each input.
+
+        ran, how, entry: as in `backward`.
+        """
         R = Rs[""]
         parts = self.backward(ran, R, how, entry)
         return [None if part is None else np.ascontiguousarray(part, R.dtype) for part in parts]
@@ -185,7 +196,12 @@ class Layer(Record):
     def changed(
         self, ran: Ran, changes: Sequence[Change | None], wanted: tuple[str, ...], tol: float
     ) -> tuple[Change, ...]:
-        """What occlusion changes in the wanted outputs: the variants are written out and run."""
+        """What occlusion changes in the `wanted` outputs: the variants are written out and run.
+
+        ran: inputs, outputs and trace of the forward pass.
+        changes: what changes in each input; None where nothing does.
+        tol: how far a state may be from the unchanged one to count as the same.
+        """
         change = next(one for one in changes if one is not None)
         if self.by_step:
             found = (change, [change.rows]) if len(changes) == 1 else covering(changes, ran.inputs)
@@ -205,7 +221,11 @@ class Layer(Record):
     def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
         """Contextual decomposition of any layer, which is only run forwards. With f the layer and x its input,
 
-        beta_y = 1/2 [f(beta + delta) - f(delta) + f(x) - f(x - beta)],   delta_y = f(delta).
+            beta_y = 1/2 [f(beta + delta) - f(delta) + f(x) - f(x - beta)],   delta_y = f(delta).
+
+        ran: inputs, outputs and trace of the forward pass.
+        parts: how each input is divided.
+        wanted: names of the outputs to divide.
         """
         betas = [part.written(x) for part, x in zip(parts, ran.inputs, strict=True)]
         trues = [part.true(x, beta.batch) for part, x, beta in zip(parts, ran.inputs, betas, strict=True)]
@@ -229,6 +249,9 @@ class Layer(Record):
     def part_after(self, ran: Ran, parts: Sequence[Part], beta: Packed, delta: np.ndarray) -> Part:
         """The division of the output. Here the output has the steps of the inputs: a step is inside the phrase where it
         is in any input. A layer that changes the steps says which of its own are inside.
+
+        ran, parts: as in `split`.
+        beta, delta: what the output is divided into.
         """
         start, stop, since = parts[0].start, parts[0].stop, parts[0].since
         for other in parts[1:]:
@@ -239,7 +262,7 @@ class Layer(Record):
         return Part(beta, delta, parts[0].owner, start, stop, since if self.by_step else np.zeros_like(since))
 
     def spread(self, trace: Any, xs: Sequence[Packed]) -> Any:
-        """The trace of one sequence as that of a batch `xs` of its beginnings: each row is that of the same step.
+        """The `trace` of one sequence as that of a batch `xs` of its beginnings: each row is that of the same step.
 
         NotImplemented where it is not known; then the batch is run itself.
         """
@@ -250,15 +273,19 @@ class Layer(Record):
     # What an Affine layer s x + t beside this one needs to become part of it, see folding.py.
 
     def with_affine_before(self, s: np.ndarray, t: np.ndarray) -> Any:
-        """The layer that gives for its first input x what this one gives for s x + t; None where there is none."""
+        """The layer that gives for its first input x what this one gives for `s` x + `t`; None where there is none."""
         return None
 
     def with_affine_after(self, s: np.ndarray, t: np.ndarray) -> Any:
-        """The layer that gives s y + t where this one gives y; None where there is none."""
+        """The layer that gives `s` y + `t` where this one gives y; None where there is none."""
         return None
 
     def activations(self, number: int, ran: Ran) -> tuple[NamedTuple, ...]:
-        """Every activation of one sequence, as `predict(trace=True)` shows it."""
+        """Every activation of one sequence, as `predict(trace=True)` shows it.
+
+        number: of the layer.
+        ran: inputs, outputs and trace of its forward pass.
+        """
         return (Outputs(number, ran.outputs[0].rows, ran.outputs[0].rows),)
 
     def described(self) -> str:
@@ -272,9 +299,9 @@ class Layer(Record):
 class Outputs(NamedTuple):
     """Pre-activations and outputs of a layer that has no states."""
 
-    layer: int
-    z: np.ndarray
-    y: np.ndarray
+    layer: int  # its number among the layers
+    z: np.ndarray  # (T, M) pre-activations
+    y: np.ndarray  # (T, M) outputs
 
 
 def takes(x: Size, width: int, array: str) -> None:

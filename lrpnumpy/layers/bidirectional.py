@@ -27,7 +27,7 @@ MERGES = ("concat", "sum", "mean")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Bidirectional(Layer):
-    """Two cells, one reading the sequence forwards and one backwards; `merge` joins their outputs.
+    """Two cells, `forward` and `backward`, that read the sequence forwards and backwards; `merge` joins their outputs.
 
     LRP: with "concat" relevance goes where the value came from, "sum" and "mean" are sums of two terms.
     """

@@ -21,11 +21,12 @@ from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Conv1D(Windowed):
-    """activation(sum_k K[:, k] x[t + k dilation] + d), with K (out, width, in / groups), d (out,) or None for no bias.
+    """activation(sum_k K[:, k] x[t + k dilation] + d), with `K` (out, width, in / groups), `d` (out,) or None.
 
-    A new window begins every `stride` steps. `padding` puts zeros around the sequence: "valid" none, "same" as many as
-    Keras does, "causal" only before it, (left, right) so many. `groups` cuts outputs and inputs into blocks, and
-    each block of outputs sees its own block of inputs.
+    A new window begins every `stride` steps; its own steps are `dilation` apart. `activation` is as in `Dense`.
+    `padding` puts zeros around the sequence: "valid" none, "same" as many as Keras does, "causal" only before it,
+    (left, right) so many. `groups` cuts outputs and inputs into blocks, and each block of outputs sees its own block
+    of inputs.
 
     LRP: one sum for each output, by the gamma rule where there is a gamma. Contextual decomposition: as
     Dense, with the bias of windows without padding for all.

@@ -20,7 +20,9 @@ from lrpnumpy.rules.propagation import Entry, Propagation, back_through_matrix, 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dense(Layer):
-    """activation(V x + d), with V (out, in) and d (out,) or None for no bias.
+    """activation(V x + d), with `V` (out, in) and `d` (out,) or None for no bias.
+
+    `activation` is a name: "linear", "tanh", "relu", "sigmoid" or another one of `lrpnumpy/activations.py`.
 
     LRP: one sum for each output, by the gamma rule where there is a gamma. Contextual decomposition:
     L_a = 1/2 [F(a+b) - F(b) + F(z) - F(z-a)] with a = V beta and b = V delta + d.

@@ -20,11 +20,12 @@ class Embedding(Record):
     """Words to vectors: row k of `E` (V, D) belongs to word k of `vocabulary`.
 
     `vocabulary` is a list of V words, or a dict of word to row that names every row once. `unknown` is the word that
-    stands for every word not in the vocabulary; without it such a word is an error, with False it is left out.
-    `tokenizer` cuts a sentence into words: "space" at blanks; "treebank" as the Penn Treebank does (`isn't` to
-    `is n't`, punctuation apart); "keras" as Keras' TextVectorization does (in lower case, punctuation removed);
-    "keras-tokenizer" as Keras' older Tokenizer does (in lower case, cut at punctuation but for apostrophes); or a
-    function of yours from a string to a list of words. `mask` is a token id that means padding: such steps are skipped.
+    stands for every word not in the vocabulary; without it such a word is an error, with False it is left out. With
+    `lowercase` words are looked up in lower case. `tokenizer` cuts a sentence into words: "space" at blanks;
+    "treebank" as the Penn Treebank does (`isn't` to `is n't`, punctuation apart); "keras" as Keras' TextVectorization
+    does (in lower case, punctuation removed); "keras-tokenizer" as Keras' older Tokenizer does (in lower case, cut at
+    punctuation but for apostrophes); or a function of yours from a string to a list of words. `mask` is a token id
+    that means padding: such steps are skipped.
     """
 
     E: np.ndarray

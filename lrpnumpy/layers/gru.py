@@ -19,11 +19,12 @@ from lrpnumpy.rules.propagation import Propagation
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GRU(Cell):
-    """One direction of a GRU: U (3,H,D), W (3,H,H), b (3,H) or None for no bias; gates z, r, n.
+    """One direction of a GRU: `U` (3,H,D), `W` (3,H,H), `b` (3,H) or None for no bias; gates z, r, n.
 
     z, r = recurrent_activation(W h_prev + U x + b), h = (1 - z) n + z h_prev, and with `reset_after` (PyTorch, Keras'
     default) n = activation(U_n x + b_n + r (W_n h_prev + bn)), else n = activation(U_n x + b_n + W_n (r h_prev)).
     `bn` (H,) is the bias inside the reset product, `h0` (H,) the state before the first step; both zero by default.
+    `activation` and `recurrent_activation` are names that `Dense` takes.
 
     LRP: h is a sum of the products (1 - z, n) and (z, h_prev); what goes to the gate 1 - z goes to z's pre-activation.
     With `reset_after` n's pre-activation is one sum of U_n x, b_n and the product of the gate r and the signal

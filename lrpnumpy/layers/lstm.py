@@ -21,10 +21,11 @@ BLOCK = 24_576  # numbers in the state of the variants that go through time toge
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LSTM(Cell):
-    """One direction of an LSTM: U (4,H,D), W (4,H,H), b (4,H) or None for no bias; gates i, f, g, o.
+    """One direction of an LSTM: `U` (4,H,D), `W` (4,H,H), `b` (4,H) or None for no bias; gates i, f, g, o.
 
     i, f, o = recurrent_activation(W h_prev + U x + b), g = activation(...), c = f c_prev + i g,
-    h = o activation(c). `h0` and `c0` (H,) are the state before the first step, zero by default.
+    h = o activation(c). `h0` and `c0` (H,) are the state before the first step, zero by default. `activation` and
+    `recurrent_activation` are names that `Dense` takes.
 
     LRP: each gate's pre-activation is one sum; c is a sum of the products (f, c_prev) and (i, g); h is the product
     (o, activation(c)). Contextual decomposition: Murdoch, Liu & Yu, ICLR 2018.

@@ -27,7 +27,7 @@ class Normed(NamedTuple):
 class LayerNorm(Layer):
     """gamma (x - mean(x)) / sqrt(var(x) + eps) + beta, with mean and variance over the M features of each row.
 
-    gamma and beta are (M,); beta is None for 0. `eps` is 0.001 in Keras, 0.00001 in PyTorch.
+    `gamma` and `beta` are (M,); beta is None for 0. `eps` is 0.001 in Keras, 0.00001 in PyTorch.
 
     LRP holds the standard deviation fixed: y_j = sum_i gamma_j (1[i = j] - 1/M) r x_i + beta_j is one sum for each
     output. The gradient goes through all of it.

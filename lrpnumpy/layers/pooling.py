@@ -57,6 +57,7 @@ class MaxPool1D(Pool):
 
     DeepLIFT: to each step of a window the fraction of the way from the reference on which it is the largest.
 
+    A window has `size` steps and begins every `stride` steps, by default where the last one ends.
     `padding` is "valid" for none, "same" as in Keras, or (left, right) steps, which never win.
     """
 
@@ -95,6 +96,7 @@ class MaxPool1D(Pool):
 class AvgPool1D(Pool):
     """The mean of each window. LRP: a sum of terms. Contextual decomposition: the mean of each part.
 
+    A window has `size` steps and begins every `stride` steps, by default where the last one ends.
     `padding` is "valid" for none, "same" as in Keras, or (left, right) steps. The mean is over the steps that are no
     padding, as in Keras; with `count_padding` padding is zeros that count, as in PyTorch.
     """

@@ -476,7 +476,7 @@ class Cell(Layer):
 class States(NamedTuple):
     """Every activation of one direction of a recurrent layer, in the order of the input."""
 
-    layer: int
+    layer: int  # its number among the layers
     direction: str  # "forward" or "backward"
     z: np.ndarray  # (T, G, H) pre-activations of the gates
     gates: np.ndarray  # (T, G, H)

@@ -18,10 +18,11 @@ from lrpnumpy.rules.propagation import Propagation
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RNN(Cell):
-    """One direction of a plain RNN: h = activation(W h_prev + U x + b); U (H,D), W (H,H), b (H,) or None for no bias.
+    """One direction of a plain RNN: h = activation(W h_prev + U x + b); `U` (H,D), `W` (H,H), `b` (H,) or None.
 
-    `h0` (H,) is the state before the first step, zero by default. The arrays are kept with a leading axis of one gate.
-    LRP: one sum. Contextual decomposition: the sum is split as an LSTM splits a gate.
+    `h0` (H,) is the state before the first step, zero by default, `activation` a name that `Dense` takes. The arrays
+    are kept with a leading axis of one gate. LRP: one sum. Contextual decomposition: the sum is split as an LSTM
+    splits a gate.
     """
 
     U: np.ndarray

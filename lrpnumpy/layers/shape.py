@@ -184,8 +184,9 @@ class Reshape(Regrouped):
 class Slice(Layer):
     """Some steps of a series, or some features of every row: x[:, start:stop:step], x[:, :, start:stop:step].
 
-    Numbers below 0 count from the end, each sequence's own. With an `index` instead it is the one step x[:, index],
-    which is a vector, or the one feature. `axis` is "steps" or "features".
+    `start`, `stop` and `step` are those of a slice: numbers below 0 count from the end, each sequence's own. With an
+    `index` instead it is the one step x[:, index], which is a vector, or the one feature. `axis` is "steps" or
+    "features".
     """
 
     start: int | None = None

@@ -19,7 +19,7 @@ from lrpnumpy.rules.propagation import Entry, Propagation
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Softmax(Layer):
-    """exp(x_i) / sum_k exp(x_k), over the features of each row, or with axis="steps" over the steps of each feature.
+    """exp(x_i) / sum_k exp(x_k), over the features of each row, or with `axis="steps"` over the steps of each feature.
 
     LRP passes R on unchanged, as through every activation.
     """

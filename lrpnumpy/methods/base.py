@@ -80,20 +80,20 @@ class Options:
 
 @dataclass(frozen=True)
 class Method:
-    """One way to explain a prediction."""
+    """One way to explain a prediction. `keep` says what its forward pass keeps, `run` is the method itself."""
 
-    name: str
-    description: str
+    name: str  # as `explain` takes it
+    description: str  # in a line
     cost: str  # in the length T of the sequence
     conserves: str  # what the relevances of one input add up to
     variables: Literal["free", "on request", "no"]  # whether it has a value for each variable of a step
-    reference: str
-    kind: Literal["gradient", "occlusion", "lrp", "cd", "reference"]
-    rule: Rule | None = None
-    options: type[Options] = field(default=Options, repr=False)
+    reference: str  # the paper that it comes from
+    kind: Literal["gradient", "occlusion", "lrp", "cd", "reference"]  # its family
+    rule: Rule | None = None  # of LRP
+    options: type[Options] = field(default=Options, repr=False)  # the record of its options
     keep: Callable[[Request], Keep] = field(default=None, repr=False)  # type: ignore[assignment]
     run: Callable[[Question, list[np.ndarray]], list[Columns]] = field(default=None, repr=False)  # type: ignore[assignment]
-    check: Callable[[Request, Model], None] | None = field(default=None, repr=False)
+    check: Callable[[Request, Model], None] | None = field(default=None, repr=False)  # of options that depend on others
     settle: Callable[[Request, Model, list[Any]], Request] | None = field(default=None, repr=False)  # with the records
     advice: Callable[[Request], str] | None = field(default=None, repr=False)  # what to try where relevance is doubtful
 
@@ -171,12 +171,16 @@ class Question(NamedTuple):
         """(n,) step of the explained prediction, where there is one at every step."""
         return None if self.rows is None else self.trace.output.batch.step[self.rows]
 
+    def at(self, targets: np.ndarray) -> np.ndarray:
+        """(n,) where the values of the targets stand among all values (n, C), counted through."""
+        return targets + np.arange(0, self.scores.size, self.scores.shape[1])
+
     def sent_back(self, values: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """Where a way back starts: values (n, C) of the target, less those of the class it is held against.
 
         It has the shape of all scores.
         """
-        start, at = np.zeros(values.shape, values.dtype), targets + np.arange(0, values.size, values.shape[1])
+        start, at = np.zeros(values.shape, values.dtype), self.at(targets)
         start.put(at, values.take(at))
         if self.request.versus is not None:
             start[:, self.request.versus] -= values[:, self.request.versus]

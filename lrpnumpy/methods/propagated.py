@@ -65,13 +65,14 @@ def _one(question: Question, targets: np.ndarray) -> Columns:
     }
     columns = question.columns(targets, values)
     if is_lrp:
-        explained = question.combined(scores, targets)
-        size = abs(explained)
+        explained = scores.take(question.at(targets))
+        size = whole = abs(explained)
         if request.versus is not None:
             against = scores[:, request.versus]
-            size = abs(explained + against) + abs(against)
+            explained = explained - against
+            size, whole = abs(explained), size + abs(against)
         columns.ledger = ledger = _ledger(question, question.received(columns), passed)
-        columns.sound = adds_up(ledger["total"], explained, size) & (ledger["largest"] <= TOO_LARGE * abs(explained))
+        columns.sound = adds_up(ledger["total"], explained, whole) & (ledger["largest"] <= TOO_LARGE * size)
         if request.hidden:
             numbers = {trace.model.nodes[k].name: number for number, k in enumerate(trace.model.numbers)}
             columns.hidden = [
@@ -85,15 +86,15 @@ def _one(question: Question, targets: np.ndarray) -> Columns:
 
 def _ledger(question: Question, inputs: np.ndarray, passed: Passed) -> dict[str, np.ndarray]:
     """Where the score went; the total is summed before anything is rounded to another type."""
-    kept = passed.ledger
-    biases, stabiliser, start, _ = np.add.reduce(kept, axis=0)
+    kept = passed.ledger  # (nodes, 4, n)
+    sums = np.add.reduce(kept, axis=0)
     return {
         "inputs": inputs,
-        "biases": kept[question.trace.model.numbers, Entry.BIASES],
-        "stabiliser": stabiliser,
-        "initial_state": start,
+        "biases": kept[:, Entry.BIASES].take(question.trace.model.numbers, axis=0),
+        "stabiliser": sums[Entry.STABILISER],
+        "initial_state": sums[Entry.START],
         "largest": np.maximum.reduce(kept[:, Entry.LARGEST], axis=0),
-        "total": inputs + biases + stabiliser + start,
+        "total": inputs + np.add.reduce(sums[: Entry.LARGEST], axis=0),
     }
 
 

@@ -57,7 +57,12 @@ def half_and_half(gate: np.ndarray, signal: np.ndarray, eps: float) -> tuple[np.
 
 @dataclass(frozen=True)
 class Rule:
-    """A product rule. `code` names the rule inside kernels that have it built in; a rule of one's own has none."""
+    """A product rule of LRP: how much of the relevance of a product gate * signal each of the two gets.
+
+    `name` is what results call it. `shares` is a function of gate, signal and eps, NumPy arrays and a number, that
+    returns the fractions of R for the gate and for the signal. `code` names the rule inside kernels that have it built
+    in; yours has none.
+    """
 
     name: str
     shares: ProductRule

@@ -38,33 +38,33 @@ class Propagation:
     gamma: float = 0.0  # of LRP: how much more terms count that have the sign of their sum, in Dense and Conv layers
 
     def gain(self, z: np.ndarray) -> tuple[Any, Any]:
-        """(gain, kept) of a sum."""
+        """(gain, kept) of a sum `z`."""
         return z.dtype.type(1), z.dtype.type(0)
 
     def product(self, gate: np.ndarray, signal: np.ndarray) -> tuple[Any, Any, Any]:
-        """(to_gate, to_signal, kept) of a product."""
+        """(to_gate, to_signal, kept) of the product of `gate` and `signal`."""
         return signal, gate, gate.dtype.type(0)
 
     def even_product(self, one: np.ndarray, other: np.ndarray) -> tuple[Any, Any]:
-        """(to_one, to_other) of a product of two values of which neither is a gate."""
+        """(to_one, to_other) of the product of `one` and `other`, of which neither is a gate."""
         return self.product(one, other)[:2]
 
     def slope(self, activation: str | Activation, z: np.ndarray, y: np.ndarray) -> Any:
-        """Slope of an activation: one of the table by its name, or one of a layer's own."""
+        """Slope of an `activation`, by its name in the table or a layer's own, where `z` became `y`."""
         return (ACTIVATIONS[activation] if isinstance(activation, str) else activation).slope(z, y)
 
     def softmax(self, R: np.ndarray, z: np.ndarray, y: np.ndarray, total: Callable[[np.ndarray], np.ndarray]) -> Any:
-        """From the message R at y = softmax(z) to the one at z. `total` sums over the terms of each softmax, and
+        """From the message `R` at `y` = softmax(`z`) to the one at z. `total` sums over the terms of each softmax, and
         repeats the sum for each of them. Not asked of a propagation that holds weights.
         """
         return y * (R - total(R * y))
 
     def against(self, values: Any) -> Any:
-        """What the reference has in place of these values. Only asked of a propagation that has one."""
+        """What the reference has in place of these `values`. Only asked of a propagation that has one."""
         raise TypeError(f"{type(self).__name__} has no reference.")  # pragma: no cover
 
     def winning(self, x: np.ndarray) -> np.ndarray:
-        """How much of the message at max_k x_k each candidate x (K, …) gets; padding is -inf. Without a reference
+        """How much of the message at max_k x_k each candidate of `x` (K, …) gets; padding is -inf. Without a reference
         layers do this themselves: the first winner takes all.
         """
         return (np.arange(len(x)).reshape(-1, *[1] * (x.ndim - 1)) == x.argmax(axis=0)).astype(x.dtype)
@@ -80,15 +80,15 @@ class Entry:
         self.states = states  # where recurrent layers put the relevance of their states, if that is asked for
 
     def bias(self, kept: np.ndarray, batch: Batch) -> None:
-        """Biases keep these (R, M) amounts."""
+        """Biases keep these amounts, `kept` (R, M), of the rows of a `batch`."""
         self.array[self.BIASES] += batch.sums(kept.sum(axis=1))
 
     def stabiliser(self, kept: np.ndarray, batch: Batch) -> None:
-        """Stabilisers keep these (R, M) amounts."""
+        """Stabilisers keep these amounts, `kept` (R, M), of the rows of a `batch`."""
         self.array[self.STABILISER] += batch.sums(kept.sum(axis=1))
 
     def see(self, R: np.ndarray, batch: Batch) -> None:
-        """Note how large relevance (R, M) has become."""
+        """Note how large relevance `R` (R, M) of the rows of a `batch` has become."""
         size, largest = abs(R), self.array[self.LARGEST]
         if batch.n == 1:
             largest[0] = max(largest[0], np.maximum.reduce(size, axis=None, initial=0))

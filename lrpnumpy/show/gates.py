@@ -35,7 +35,7 @@ def gates(
     ax: Axes | None = None,
     width: float = 8.0,
 ) -> Figure:
-    """Gates and states of chosen units over time, below the input: what `lrp.trace(model, x)` gives.
+    """Gates and states of chosen units over time, below the input: what `trace` gives for a `model` and an input `x`.
 
     `layer` is the name of a recurrent layer in the trace ("0", or "0/backward" of two directions), by default that of
     the first. Without `units` the three are drawn whose state varies most. Of the input the first five features are

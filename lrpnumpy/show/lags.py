@@ -34,7 +34,7 @@ ROWS = 200  # of a map of predictions
 def memory(
     many: Iterable[Explanation], by: str | Sequence[Any] | None = None, ax: Axes | None = None, width: float = 8.0
 ) -> Figure:
-    """How far back relevance lies: its magnitude at each lag before the prediction, over many explanations.
+    """How far back relevance lies: its magnitude at each lag before the prediction, over `many` explanations.
 
     The line is the mean, the bands hold the middle half and the middle nine tenths, and a mark says within how many
     steps of the prediction half of it lies. Where the mean falls below a thirtieth of its largest value, the axis is

@@ -44,7 +44,7 @@ class Sums(NamedTuple):
 def bars(
     many: Iterable[Explanation], by: str | Sequence[Any] | None = None, ax: Axes | None = None, width: float = 8.0
 ) -> Figure:
-    """Mean absolute relevance of each feature over many explanations, with 95 % intervals of the mean.
+    """Mean absolute relevance of each feature over `many` explanations, with 95 % intervals of the mean.
 
     Magnitudes are summed over the steps of an explanation. With `by` there is a bar for each group: "class" is that
     explained, "year", "season" and "month" are those of the prediction, and a list has one label for each explanation.
@@ -75,7 +75,7 @@ def bars(
 
 @door
 def beeswarm(many: Iterable[Explanation], ax: Axes | None = None, width: float = 8.0) -> Figure:
-    """Relevance against value, feature by feature: a dot for each explanation.
+    """Relevance against value, feature by feature: a dot for each of `many` explanations.
 
     Its place is the relevance of the feature, summed over steps, and its colour the value, the mean over steps, from
     the feature's 5th percentile to its 95th. Of more than 20 features those of most relevance are drawn, and of more

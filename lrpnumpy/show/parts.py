@@ -168,5 +168,5 @@ def step_unit(labels: Any) -> str:
 def stamps_of(labels: Any) -> np.ndarray | None:
     """Labels as increasing dates, where they are."""
     found = np.asarray(labels) if labels is not None else np.empty(0)
-    is_dates = found.dtype.kind == "M" and not np.isnat(found).any() and (np.diff(found) > np.timedelta64(0)).all()
+    is_dates = found.dtype.kind == "M" and not np.isnat(found).any() and (np.diff(found).astype(np.int64) > 0).all()
     return found if is_dates else None

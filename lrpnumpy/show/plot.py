@@ -26,3 +26,10 @@ __all__ = [
     "series",
     "waterfall",
 ]
+
+_SHARED = {"ax": "axes of yours to draw into; None makes a figure", "width": "of the figure in inches"}
+
+for _name in [name for name in __all__ if name != "right_to_left"]:
+    _picture = globals()[_name]
+    _lines = [f"    {name}: {text}." for name, text in _SHARED.items() if name in _picture.__annotations__]
+    _picture.__doc__ = "\n".join([(_picture.__doc__ or "").rstrip(), "", *_lines, ""])

@@ -39,7 +39,7 @@ BARS = 40  # bars of one step
 
 @door
 def feature_map(e: Explanation, x: Any = None, ax: Axes | None = None, width: float = 8.0) -> Figure:
-    """Relevance of every feature at every step as a map, with the values of the most relevant features above it.
+    """Relevance of every feature at every step of `e` as a map, the values of the most relevant features above it.
 
     Every input of the network is drawn: a series as a map, one step or a static vector as bars beside. With more than
     400 steps a column is the sum of several, which the picture says. `x` are the values to draw, as `explain` got them,
@@ -72,10 +72,10 @@ def feature_map(e: Explanation, x: Any = None, ax: Axes | None = None, width: fl
 
 @door
 def series(e: Explanation, x: Any = None, ax: Axes | None = None, width: float = 8.0) -> Figure:
-    """Numeric inputs as signals on the colour of their relevance: that of each variable, or that of the step.
+    """Numeric inputs of `e` as signals on the colour of their relevance: that of each variable, or that of the step.
 
-    Of more than 12 features those of most relevance are drawn, which the picture says. Every input of the network is
-    drawn: a static vector, or a single step, as bars beside. `x` is as for `feature_map`.
+    Of more than 12 features those of most relevance are drawn, which the picture says. Every input of the network
+    has its part: a static vector, or a single step, as bars beside. `x` is as for `feature_map`.
     """
     parts = shown(e, "series", x)
     many, vectors = _divided(parts)

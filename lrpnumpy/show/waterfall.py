@@ -25,11 +25,11 @@ def waterfall(
     ax: Axes | None = None,
     width: float = 8.0,
 ) -> Figure:
-    """How the score is made of the relevance of features, or of steps, the largest first and the rest as one bar.
+    """How the score of an explanation `e` is made of the relevance of features, or of steps.
 
-    It begins at 0, or at the score of the reference for methods that have one. Then come what biases, stabiliser and
-    start states kept under LRP, and what the method leaves unattributed. Without `by` it is features where the input is
-    numbers and steps where it is words.
+    The `most` largest come first and the rest is one bar. It begins at 0, or at the score of the reference for methods
+    that have one. Then come what biases, stabiliser and start states kept under LRP, and what the method leaves
+    unattributed. Without `by` it is features where the input is numbers and steps where it is words.
     """
     of_one_class(e, "waterfall")
     by = by or ("step" if e.variables is None or e.tokens is not None else "feature")

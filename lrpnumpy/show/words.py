@@ -40,14 +40,14 @@ def _each(items: Explanation | Comparison | Sequence[Explanation]) -> list[tuple
 
 @door
 def right_to_left(words: Sequence[str]) -> bool:
-    """Whether most letters are of a script that is written from right to left."""
+    """Whether most letters of some `words` are of a script that is written from right to left."""
     kinds = [unicodedata.bidirectional(c) for word in words for c in word]
     return sum(kind in ("R", "AL") for kind in kinds) > sum(kind == "L" for kind in kinds)
 
 
 @door
 def sentence(items: Explanation | Comparison | Sequence[Explanation], width: float = 8.0) -> Figure:
-    """Words on the colours of their relevance; several explanations under each other, each with its title."""
+    """Words on the colours of their relevance; several explanations, `items`, under each other, each with its title."""
     every = _each(items)
     probe = new_picture(width, 1, "none")
     lines = [_lines(probe, e, width - 0.3) for _, e in every]
@@ -100,7 +100,7 @@ def _word(
 
 @door
 def ledger(e: Explanation, ax: Axes | None = None, width: float = 8.0) -> Figure:
-    """Where the score went: one bar, positive entries to the right of zero and negative ones to the left."""
+    """Where the score of `e` went: one bar, positive entries to the right of zero and negative ones to the left."""
     if e.target == "all" or not isinstance(e.ledger, (Ledger, ReferenceLedger)):
         raise LrpError("ledger must get an explanation of one class by LRP, or by a method with a reference.")
     ax = axes_for(ax, width, 1.6)

@@ -29,7 +29,7 @@ _NOT = ("config", *(name for name in NETWORK if name != "output"))  # hints that
 
 @takes_hints(*_NOT)
 def from_keras(model: Any, *, check: Any = None, **hints: Any) -> Model:
-    """A Model from a live Keras model, Sequential or functional: Keras 3 with any backend, tf-keras.
+    """A Model from a live Keras `model`, Sequential or functional: Keras 3 with any backend, tf-keras.
 
     It is run once on a probe of its own, or on `check`, a batch of inputs as Keras takes them, and its scores are
     compared. Where it cannot be run, `check` may be a pair (x, scores of x). It is left as it was.

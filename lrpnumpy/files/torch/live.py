@@ -63,7 +63,7 @@ _FILES_ONLY = ("which", "config", "custom")  # hints that a module has no use fo
 
 @takes_hints(*_FILES_ONLY)
 def from_torch(module_or_state_dict: Any, *, check: Any = None, **hints: Any) -> Model:
-    """A Model from a `torch.nn.Module`, or from a state_dict of tensors or NumPy arrays.
+    """A Model from `module_or_state_dict`: a `torch.nn.Module`, or a state_dict of tensors or NumPy arrays.
 
     A module is run once on a probe of its own, or on `check`, an input: this says the order of its parts, the
     activations between them and the readout, and the scores of the model are compared with the module's. A state_dict

@@ -1,0 +1,52 @@
+"""Command `page`: one HTML file to explore results."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import lrpnumpy as lrp
+from lrpnumpy.commands.common import command
+from lrpnumpy.page.chosen import TAKE
+
+if TYPE_CHECKING:
+    from lrpnumpy.commands.common import Commands
+
+
+def run_page(options: argparse.Namespace) -> None:
+    """Make one HTML file to explore results: every record in a table, beside its explanation."""
+    names = ("label", "name", "title", "most", "megabytes", "take", "seed")
+    with ExitStack() as opened:
+        results = [opened.enter_context(lrp.open_explanations(path)) for path in options.results]
+        lrp.write_page(options.page, *results, **{name: getattr(options, name) for name in names})
+    print(f"wrote {options.page}", file=sys.stderr)
+
+
+def add(commands: Commands) -> None:
+    """Add it to the program, with its options."""
+    page = command(commands, "page", run_page)
+    page.add_argument(
+        "results",
+        nargs="+",
+        metavar="RESULTS.h5",
+        help="what `lrpnumpy corpus` wrote; of several files each is a method",
+    )
+    page.add_argument("page", metavar="PAGE.html", help="the file to be made; one that exists is replaced")
+    page.add_argument("--label", metavar="COLUMN", help="stored column with the true class or value of each record")
+    page.add_argument("--name", metavar="COLUMN", help="stored column with what each record is called")
+    page.add_argument("--title", help="of the page")
+    page.add_argument(
+        "--most", type=int, default=10_000, metavar="N", help="at most so many records (default: %(default)s)"
+    )
+    page.add_argument(
+        "--megabytes", type=float, default=20.0, metavar="MB", help="about so large at most (default: %(default)s)"
+    )
+    page.add_argument(
+        "--take",
+        choices=TAKE,
+        default="sample",
+        help="of more records a random sample, or those of highest score of each class (default: %(default)s)",
+    )
+    page.add_argument("--seed", type=int, default=0, help="of the sample (default: %(default)s)")

@@ -1,0 +1,75 @@
+"""Command `serve`: the page of a live model."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import sys
+import warnings
+import webbrowser
+from typing import TYPE_CHECKING, Any
+
+import lrpnumpy as lrp
+from lrpnumpy.commands.common import DEFAULT_MODEL, add_hints, command, hints_of
+
+if TYPE_CHECKING:
+    from lrpnumpy.commands.common import Commands
+
+
+def run_serve(options: argparse.Namespace) -> None:
+    """Show a page with the model behind it: type a sentence or change a series, and see the explanation change."""
+    from lrpnumpy.serve import Limits, Server, Worker, is_local
+
+    logging.basicConfig(format="lrpnumpy: %(message)s", stream=sys.stderr)
+    limits = Limits()
+    worker = Worker(options.model, hints_of(options), limits, _progress)
+
+    def ready(address: str) -> None:
+        for text in worker.facts["warnings"]:
+            warnings.warn(text, lrp.AssumptionWarning, stacklevel=1)
+        if not is_local(options.host):
+            warnings.warn(
+                f"everybody who reaches {options.host} and knows the address can use the page, and whoever listens on "
+                "the network can read it; leave out --host to keep it on this machine",
+                stacklevel=1,
+            )
+        print(f"{worker.facts['model']} is at\n\n    {address}\n\nCtrl-C ends it.", flush=True)
+        if options.open:
+            webbrowser.open(address)
+
+    try:
+        asyncio.run(Server(worker, limits).run(options.host, options.port, ready))
+    except OSError as error:
+        raise lrp.LrpError(
+            f"--host and --port must be an address that is free, got {options.host}:{options.port}: {error.strerror}."
+        ) from None
+
+
+def _progress(progress: dict[str, Any]) -> None:
+    """How far the kernels are, on one line of a terminal that is written over."""
+    if sys.stderr.isatty():
+        done = progress["done"] == progress["of"]
+        text = (
+            ""
+            if done
+            else f"compiling, answers are slower: {progress['name']}, {progress['done'] + 1} of {progress['of']}"
+        )
+        print(f"\r{text:<72}", end="\r" if done else "", file=sys.stderr, flush=True)
+
+
+def add(commands: Commands) -> None:
+    """Add it to the program, with its options."""
+    serve = command(commands, "serve", run_serve)
+    serve.add_argument(
+        "model",
+        nargs="?",
+        default=DEFAULT_MODEL,
+        help="a weight file, or the name of a shipped model (default: %(default)s)",
+    )
+    serve.add_argument("--port", type=int, default=0, help="default: any that is free")
+    serve.add_argument(
+        "--host", default="127.0.0.1", help="where to listen (default: %(default)s, which only this machine reaches)"
+    )
+    serve.add_argument("--open", action="store_true", help="open the page in a browser")
+    add_hints(serve)

@@ -1,0 +1,62 @@
+// The words of a record on the colours of their relevance; features of one step likewise.
+
+const MARK = { unknown: 1, padding: 2 };
+
+// The items of an input: of words each word, with runs of padding as one; of one step each feature.
+function itemsOf(input, relevance, variables) {
+  if (input.kind === "vector") {
+    return input.features.map((name, d) => (
+      { text: name, relevance: variables ? variables[d] : relevance[0], value: input.values?.[d], position: d }));
+  }
+  const items = [];
+  for (let t = 0; t < input.T; t++) {
+    const padding = input.marks?.[t] === MARK.padding, before = items.at(-1);
+    if (padding && before?.padding) {
+      before.count += 1;
+      before.relevance += relevance[t];
+      before.text = `${PAD}×${before.count}`;
+      continue;
+    }
+    const text = padding && !input.named ? PAD : input.names[t];
+    items.push({ text, relevance: relevance[t], position: t, padding, count: 1, unknown: input.marks?.[t] === MARK.unknown });
+  }
+  for (const item of items) if (item.unknown) item.text += "[?]";
+  return items;
+}
+const PAD = "<pad>";
+
+// What is said of an item: its number, and how large that is beside the others.
+function itemSays(item, largest) {
+  const size = largest ? `, ${Math.round(100 * Math.abs(item.relevance) / largest)} % of the largest` : "";
+  const value = item.value === undefined || item.value === null ? "" : ` = ${Format.general(item.value)}`;
+  return `${Format.clean(item.text)}${value}: ${Format.signed(item.relevance)}${size}`;
+}
+
+// view: {record, method, c} and input i of its record. The arrow keys go from word to word.
+function wordsElement(page, view, i) {
+  const { record, method, c } = view, input = record.inputs[i];
+  const items = itemsOf(input, record.part.relevance(record.k, method, c, i), record.part.variables(record.k, method, c, i));
+  const largest = Color.largest(items.map((item) => item.relevance));
+  const element = Dom.make("div", { class: `words ${input.kind}`, role: "list", dir: "auto", "aria-label": `${input.name}, relevance by ${method}` });
+  items.forEach((item, n) => {
+    const says = itemSays(item, largest);
+    const word = Dom.make("span", { class: "word", role: "listitem", tabindex: n ? "-1" : "0", "aria-label": says }, Format.clean(item.text));
+    if (item.padding) word.classList.add("padding");
+    if (item.unknown) word.classList.add("unknown");
+    Color.paint(word, Color.share(item.relevance, largest));
+    Tooltip.on(word, says);
+    for (const hook of page.hooks.steps) hook(word, { view, input: i, position: item.position, item });
+    element.append(word, " ");
+  });
+  element.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key], word = event.target.closest(".word");
+    if (!step || !word || event.target !== word) return;
+    event.preventDefault();
+    const words = [...element.querySelectorAll(".word")], next = words[words.indexOf(word) + step];
+    if (!next) return;
+    word.tabIndex = -1;
+    next.tabIndex = 0;
+    next.focus();
+  });
+  return element;
+}

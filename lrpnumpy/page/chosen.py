@@ -1,0 +1,74 @@
+"""Which records a page shows: all that fit, else a seeded sample or the top of each class."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lrpnumpy.checks import LrpError, one_of, whole
+from lrpnumpy.page.payload import some
+
+TAKE = ("sample", "top")
+LOOKED_AT = 64  # records whose size stands for that of all
+
+
+class Chosen(NamedTuple):
+    """The places of the records that are shown, in rising order, and a sentence where these are not all."""
+
+    which: np.ndarray
+    note: str | None
+
+
+def chosen(results: list[Any], most: int, megabytes: float, take: str, seed: int) -> Chosen:
+    """At most so many records, and so many that the page has at most so many megabytes."""
+    whole(most, "most", 1)
+    one_of(take, "take", TAKE)
+    if not megabytes > 0:
+        raise LrpError(f"megabytes must be a positive number, got {megabytes!r}.")
+    count = len(results[0])
+    fits = int(megabytes * 1e6 / max(1.0, _bytes(results)))
+    limit = max(1, min(most, fits))
+    if count <= limit:
+        return Chosen(np.arange(count), None)
+    reason = f"at most {most:,}" if most <= fits else f"a page of at most {megabytes:g} MB"
+    if take == "sample":
+        which = np.sort(np.random.default_rng(seed).choice(count, limit, replace=False))
+        how = f"drawn at random (seed {seed})"
+    else:
+        which = _top(_scores(results[0]), limit)
+        how = "those of highest score of each class"
+    return Chosen(which, f"{len(which):,} of {count:,} records are shown, {how}: {reason} were asked for.")
+
+
+def _top(scores: np.ndarray, limit: int) -> np.ndarray:
+    """Of each predicted class the records of highest score, as many of each; what one does not need others get."""
+    C = scores.shape[1]
+    predicted = scores.argmax(axis=1) if C > 1 else np.zeros(len(scores), np.int64)
+    order = np.argsort(-scores[np.arange(len(scores)), predicted], kind="stable")
+    rank = np.empty(len(scores), np.int64)  # 0 for the highest of its class, 1 for the next
+    for c in range(C):
+        own = order[predicted[order] == c]
+        rank[own] = np.arange(len(own))
+    return np.sort(np.lexsort((np.arange(len(scores)), rank))[:limit])
+
+
+def _scores(result: Any) -> np.ndarray:
+    """(N, C) without a look at the rest, where the result has them in one piece."""
+    found = getattr(result, "scores", None)
+    return np.array([e.scores for e in result]) if found is None else np.asarray(found)
+
+
+def _bytes(results: list[Any]) -> float:
+    """Bytes of one record on the page, by a look at some of them: base64 of float32 takes 16 bytes for 3 numbers."""
+    count = len(results[0])
+    which = np.unique(np.linspace(0, count - 1, min(count, LOOKED_AT)).astype(np.int64))
+    numbers = 0
+    for result in results:
+        for e in some(result, which):
+            numbers += 8 + 2 * len(e.scores)
+            for part in e.inputs.values():
+                numbers += part.relevance.size + 2 * part.relevance.shape[-1]
+                if part.tokens is None:
+                    numbers += sum(array.size for array in (part.variables, part.values) if array is not None)
+    return numbers / max(1, len(which)) * 16 / 3

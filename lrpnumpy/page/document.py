@@ -1,0 +1,171 @@
+"""A payload and the assets as one HTML file that asks for nothing else, behind a content security policy."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from lrpnumpy.checks import LrpError
+from lrpnumpy.corpus.parts import write_whole
+from lrpnumpy.page.chosen import chosen
+from lrpnumpy.page.payload import packed, payload, results_of
+
+# In this order: each uses what stands before it. They share one scope.
+SCRIPTS = (
+    "dom.js", "format.js", "color.js", "data.js", "state.js", "filter.js", "table.js", "tools.js", "tooltip.js",
+    "words.js", "series.js", "ledger.js", "copy.js", "record.js", "speakers.js", "confusion.js", "memory.js",
+    "whole.js", "page.js",
+)  # fmt: skip
+STYLES = ("page.css",)
+
+
+def write_page(
+    path: str | os.PathLike[str],
+    *results: Any,
+    label: Any = None,
+    name: Any = None,
+    title: str | None = None,
+    most: int = 10_000,
+    megabytes: float = 20.0,
+    take: Literal["sample", "top"] = "sample",
+    seed: int = 0,
+) -> None:
+    """Write one self-contained HTML file to explore results: a table of records beside the explanation of each.
+
+    path: the file to be made, which ends in .html; one that exists is replaced.
+    results: of the same records by one model, each by its own method or options: what `explain_all`,
+        `explain_windows`, `open_explanations`, `compare` and `explain` give, or a list of explanations.
+    label: the true class of each record, by index or name, or its true value: one for each record of the results, or
+        the name of a column that was stored with a corpus.
+    name: what each record is called, likewise. Windows of a series are called by the label of their last step.
+    title: of the page.
+    most, megabytes: a page has at most so many records, and is about so large at most.
+    take: of more records "sample" draws at random, "top" takes those of highest score of each predicted class. The
+        page says which.
+    seed: of the sample.
+    """
+    target = Path(path)
+    if target.suffix.lower() not in (".html", ".htm"):
+        raise LrpError(f"a page must be a file that ends in .html, got {os.fspath(path)!r}.")
+    text = document(page_payload(results, label, name, title, most, megabytes, take, seed))
+    write_whole(target, text.encode("utf-8", "replace"))
+
+
+def page_payload(
+    results: Sequence[Any], label: Any, name: Any, title: str | None, most: int, megabytes: float, take: str, seed: int
+) -> dict[str, Any]:
+    """The payload of a page of these results; the arguments are those of `write_page`."""
+    every = [one for given in results for one in results_of(given)]
+    if not every or not len(every[0]):
+        raise LrpError("a page must get at least one result with at least one explanation, got none.")
+    if len({len(one) for one in every}) > 1:
+        counts = ", ".join(str(len(one)) for one in every)
+        raise LrpError(f"results of one page must be of the same records, got {counts} of them.")
+    which, note = chosen(every, most, megabytes, take, seed)
+    main = every[0]
+    return payload(
+        every,
+        which,
+        numbers=_numbers(every, which),
+        truth=_column(main, label, "label", which),
+        names=_named(main, name, which),
+        title=title or f"Explanations by {' and '.join(dict.fromkeys(_method(one) for one in every))}",
+        notes=[] if note is None else [note],
+    )
+
+
+def _method(result: Any) -> str:
+    return result.method if hasattr(result, "method") else result[0].method
+
+
+def _numbers(results: Sequence[Any], which: np.ndarray) -> list[Any]:
+    """Numbers of the records: of a corpus those of its source, from 1; else their places, from 0."""
+    known = [one.numbers for one in results if hasattr(one, "numbers")]
+    if any(not np.array_equal(known[0], other) for other in known[1:]):
+        raise LrpError("results of one page must be of the same records, got files that rejected different ones.")
+    return (known[0][which] if known else which).tolist()
+
+
+def _column(result: Any, given: Any, what: str, which: np.ndarray) -> list[Any] | None:
+    """A value for each record that is shown: from a stored column, or as passed in."""
+    if given is None:
+        return None
+    if isinstance(given, str):
+        if not hasattr(result, "column"):
+            raise LrpError(f"{what} must be one value for each record where results are not a file, got {given!r}.")
+        values = result.column(given)
+    else:
+        values = given.tolist() if hasattr(given, "tolist") else [*given]
+    if len(values) != len(result):
+        raise LrpError(f"{what} must be one value for each of {len(result)} records, got {len(values)}.")
+    return [values[k] for k in which.tolist()]
+
+
+def _named(result: Any, given: Any, which: np.ndarray) -> list[Any] | None:
+    """Names of the records; windows have the label of their last step."""
+    found = _column(result, given, "name", which)
+    if found is not None or not hasattr(result, "series") or result.labels is None:
+        return found
+    from lrpnumpy import tables
+
+    return [*tables.shown(result.labels[which])]
+
+
+# -- HTML ----------------------------------------------------------------------------------------------------
+
+
+def document(data: dict[str, Any], more: Sequence[str] = (), connect: str = "'none'", style: str = "") -> str:
+    """The page of a payload.
+
+    more: texts of scripts that run after those of the page, `style` is CSS after its own, and `connect` says what the
+    policy lets them connect to: the live page has such.
+    """
+    blocks: list[str] = []
+
+    def put(text: str) -> dict[str, Any]:
+        blocks.append(text)
+        return {"block": len(blocks) - 1}
+
+    head = in_script(json.dumps(packed(data, put)))
+    css = "\n".join([*map(asset, STYLES), *([style] if style else [])])
+    script = "\n".join(['"use strict";', *map(asset, SCRIPTS), *more])
+    policy = (
+        f"default-src 'none'; script-src {digest(script)}; style-src {digest(css)}; connect-src {connect}; "
+        "img-src 'none'; base-uri 'none'; form-action 'none'"
+    )
+    parts = {
+        "policy": policy,
+        "title": escape(data["title"]),
+        "style": css,
+        "payload": head,
+        "blocks": "\n".join(
+            f'<script type="application/octet-stream" id="block-{k}">{text}</script>' for k, text in enumerate(blocks)
+        ),
+        "script": script,
+    }
+    pieces = asset("page.html").split("@@")  # text, name of a part, text, name, …
+    return "".join(parts[piece] if k % 2 else piece for k, piece in enumerate(pieces))
+
+
+def asset(name: str) -> str:
+    """The text of a file that is part of every page."""
+    return (files("lrpnumpy.page") / "assets" / name).read_text("utf-8")
+
+
+def digest(text: str) -> str:
+    """How a content security policy names an inline script or style."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def in_script(text: str) -> str:
+    """JSON that no HTML parser takes for the end of its script, whatever words it has."""
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")

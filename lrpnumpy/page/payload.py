@@ -1,0 +1,371 @@
+"""Results of one or several methods as the payload of a page: names, numbers and words in columns.
+
+A payload is a dict, ready for JSON except for its arrays. N records, C classes (or outputs), M methods:
+
+    format          "lrpnumpy page 1"
+    title, notes    text above the page; sentences that say what is not shown
+    classes         C names; regression: whether they are quantities; unit: theirs, such as "mm", or None
+    numbers         (N,) the number of each record: its place in the results, or in the source of a corpus
+    names           N texts, or None: what the table calls a record that is not words
+    scores          (N, C); probabilities: (N, C) or None
+    truth           (N,) true class, or true value; NaN where it is not known; None where none is
+    dictionary      every word and label of a step, once
+    inputs          one dict for each input of the network, the main one first:
+        name, kind      "words", "series", or "vector": one step, whose features are shown as words are
+        features        D names, or None
+        starts          (N+1,) rows starts[k] to starts[k+1] of the relevance are those of record k
+        first           (N,) the first row of record k in the tables of steps: windows of one series share theirs
+        steps           (S,) word or label of each step, as an index of the dictionary; None where steps have numbers
+        marks           (S,) see `lrpnumpy.result.Mark`, or None
+        unit            what a step is: "day", or "step" where that is not known
+        values          (S, D) the input as it was passed in, or None where it is words, or was not stored
+    methods         one dict for each result:
+        name            unique on the page; method, options: what it was made with, as text
+        targets         (N,) the class explained; None where every class is
+        ends            (N,) the step whose prediction is explained: lag 0
+        versus          the class explained against, or None
+        entries         names of the entries of the ledger; ledger: (K, N, entries), or None where there is none
+        inputs          one dict for each input: relevance (K, R), and variables (K, R, D) or None
+
+K is C where every class is explained, else 1. Numbers are float32: what a page shows has four significant digits.
+
+In JSON an array is {"dtype", "shape", "block"}, where the page has base64 of its little-endian bytes in the script
+element "block-N"; or {"dtype", "shape", "base64"}, which `to_json` writes for a live page. The page decodes an
+array when it first needs it. `Data` in assets/data.js reads all this; it takes lists in place of arrays, too.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from lrpnumpy.checks import LrpError
+from lrpnumpy.ledgers import Ledger, ReferenceLedger, SpanLedger
+from lrpnumpy.result import Comparison, Explanation, InputPart, Mark, step_names
+from lrpnumpy.show.parts import step_unit
+from lrpnumpy.windows import Windows
+
+FORMAT = "lrpnumpy page 1"
+SAME = 1e-3  # scores of one record by two methods may differ so much, relative to the largest: float32 and float64 may
+UNIT = ("hidden", "unit", "step", "versus")  # options that say nothing about how a method computes
+
+
+def payload(
+    results: Sequence[Any],
+    which: np.ndarray | None = None,
+    numbers: Sequence[Any] | None = None,
+    truth: Sequence[Any] | None = None,
+    names: Sequence[Any] | None = None,
+    title: str = "Explanations",
+    notes: Sequence[str] = (),
+) -> dict[str, Any]:
+    """The payload of results of the same records, one for each method.
+
+    results: sequences of explanations, such as `explain_all` and `open_explanations` give.
+    which: (N,) the records that are shown, in rising order; all by default.
+    numbers: of each of these records, which the page calls it by; by default its place.
+    truth: of each of these records the true class, by index or name, or the true value; None where it is not known.
+    names: of each of these records.
+    """
+    which = np.arange(len(results[0])) if which is None else which
+    dictionary: dict[str, int] = {}
+    columns = [_Columns(result, which, dictionary) for result in results]
+    first = columns[0]
+    for other in columns[1:]:
+        first.check_same(other)
+    example, count = first.example, len(which)
+    classes = example.classes or tuple(["score"] if len(example.scores) == 1 else map(str, range(len(example.scores))))
+    called = _unique(columns)
+    return {
+        "format": FORMAT,
+        "title": title,
+        "notes": [*notes],
+        "classes": [*classes],
+        "regression": example.is_regression,
+        "unit": example.output_unit,
+        "numbers": [*(which.tolist() if numbers is None else numbers)],
+        "names": None if names is None else [*map(str, names)],
+        "scores": _stacked(first.scores, (count, len(classes))),
+        "probabilities": _stacked(first.probabilities, (count, len(classes))) if first.probabilities else None,
+        "truth": None if truth is None else _truth(truth, classes, example.is_regression),
+        "dictionary": [*dictionary],
+        "inputs": [one.shared() for one in first.inputs.values()],
+        "methods": [column.method(name) for column, name in zip(columns, called, strict=True)],
+    }
+
+
+class _Columns:
+    """What the explanations of one result have, column by column."""
+
+    def __init__(self, result: Any, which: np.ndarray, dictionary: dict[str, int]) -> None:
+        self.scores: list[np.ndarray] = []
+        self.probabilities: list[np.ndarray] = []
+        self.targets: list[int] = []
+        self.ends: list[int] = []
+        self.ledgers: list[list[Any]] = []
+        self.inputs: dict[str, _Input] = {}
+        self.example: Explanation = result[int(which[0])]
+        entries = _entries(self.example)
+        self.entries: list[str] | None = None if entries is None else [*entries]
+        for name, part in self.example.inputs.items():
+            self.inputs[name] = _Input(name, part, dictionary, _whole_series(result, name))
+        for k, e in zip(which.tolist(), some(result, which), strict=True):
+            if (e.target == "all") != (self.example.target == "all") or len(e.scores) != len(self.example.scores):
+                raise LrpError(f"a page must get explanations of one model and one kind of target, got {e!r}.")
+            self.scores.append(e.scores)
+            if e.probabilities is not None:
+                self.probabilities.append(e.probabilities)
+            if e.target != "all":
+                self.targets.append(int(e.target))
+            self.ends.append(_predicted_at(e))
+            if self.entries is not None:
+                self.ledgers.append([*_entries(e).values()])
+            for name, part in e.inputs.items():
+                self.inputs[name].add(part, k)
+
+    def check_same(self, other: _Columns) -> None:
+        """An LrpError where another result is not of the same records by the same model."""
+        mine, its = np.array(self.scores, np.float64), np.array(other.scores, np.float64)
+        if mine.shape != its.shape or [*self.inputs] != [*other.inputs]:
+            raise LrpError("results of one page must be of the same records and model, got other numbers of them.")
+        off = np.abs(mine - its).max(axis=1) > SAME * np.maximum(np.abs(mine).max(axis=1), 1e-6)
+        for name, one in self.inputs.items():
+            differs = one.differs(other.inputs[name])
+            if len(differs) or off.any():
+                k = int(differs[0]) if len(differs) else int(np.flatnonzero(off)[0])
+                what = f"steps of {name!r}" if len(differs) else "scores"
+                raise LrpError(
+                    f"results of one page must be of the same records and model, got other {what} at record {k} by "
+                    f"{other.example.method} than by {self.example.method}."
+                )
+
+    def method(self, name: str) -> dict[str, Any]:
+        """What this result says besides what all results share."""
+        e, count = self.example, len(self.scores)
+        every = e.target == "all"
+        ledger = None
+        if self.entries is not None:
+            rows = np.array(self.ledgers, np.float32).reshape(count, len(self.entries), -1)  # (N, entries, K)
+            ledger = np.ascontiguousarray(np.moveaxis(rows, -1, 0))
+        options = {key: _short(value) for key, value in (e.options or {}).items() if value is not None}
+        return {
+            "name": name,
+            "method": e.method,
+            "options": {key: value for key, value in options.items() if key not in UNIT},
+            "targets": None if every else np.array(self.targets, np.int32),
+            "ends": np.array(self.ends, np.uint32),
+            "versus": (e.options or {}).get("versus"),
+            "entries": self.entries,
+            "ledger": ledger,
+            "inputs": [one.got() for one in self.inputs.values()],
+        }
+
+
+class _Input:
+    """One input of a network in all explanations of a result."""
+
+    def __init__(self, name: str, part: InputPart, dictionary: dict[str, int], series: Any) -> None:
+        self.name, self.dictionary, self.series = name, dictionary, series
+        self.features = part.features
+        self.unit = step_unit(part.labels)
+        self.kind = "words" if part.tokens is not None else "series" if part.relevance.shape[-1] > 1 else "vector"
+        if self.kind == "vector" and part.variables is None:
+            self.kind = "series"
+        self.lengths: list[int] = []
+        self.first: list[int] = []
+        self.steps: list[np.ndarray] = []
+        self.marks: list[np.ndarray] = []
+        self.values: list[np.ndarray] = []
+        self.relevance: list[np.ndarray] = []
+        self.variables: list[np.ndarray] = []
+        self.named = False  # whether steps have words or labels
+        self.marked = False
+        if series is not None:
+            self._table(series[0])
+
+    def add(self, part: InputPart, k: int) -> None:
+        """One more record, the k-th of its result."""
+        start = sum(map(len, self.steps[-1:])) + (self.first[-1] if self.first else 0)
+        self.lengths.append(part.relevance.shape[-1])
+        self.relevance.append(np.atleast_2d(part.relevance))
+        if part.variables is not None and self.kind != "words":
+            variables = part.variables
+            self.variables.append(variables if variables.ndim == 3 else variables[None])
+        if self.series is not None:
+            self.first.append(int(self.series[1][k]))
+            return
+        self.first.append(start)
+        self._table(part)
+
+    def _table(self, part: Any) -> None:
+        """Names, marks and values of steps: of a record, or of the series that windows are cut from."""
+        count = part.length if hasattr(part, "length") else part.relevance.shape[-1]
+        named = part.tokens is not None or part.labels is not None
+        self.named |= named
+        texts = _texts(part, count) if named else [""] * count
+        found = self.dictionary
+        self.steps.append(np.array([found.setdefault(text, len(found)) for text in texts], np.uint32))
+        self.marked |= part.marks is not None
+        self.marks.append(np.zeros(count, np.uint8) if part.marks is None else part.marks)
+        if part.values is not None and part.tokens is None:
+            self.values.append(np.asarray(part.values, np.float32))
+
+    def shared(self) -> dict[str, Any]:
+        """What is the same for all methods."""
+        steps = np.concatenate(self.steps) if self.steps else np.empty(0, np.uint32)
+        values = None
+        if self.values and sum(map(len, self.values)) == len(steps) and len({v.shape[1] for v in self.values}) == 1:
+            values = np.concatenate(self.values)
+        width = self.variables[0].shape[-1] if self.variables else 0 if values is None else values.shape[1]
+        features = self.features or (tuple(f"x{d}" for d in range(width)) if width else None)
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "unit": self.unit,
+            "features": None if features is None else [*features],
+            "starts": np.concatenate([[0], np.cumsum(self.lengths)]).astype(np.uint32),
+            "first": np.array(self.first, np.uint32),
+            "steps": _narrow(steps, len(self.dictionary)) if self.named else None,
+            "marks": np.concatenate(self.marks).astype(np.uint8) if self.marked else None,
+            "values": values,
+        }
+
+    def got(self) -> dict[str, Any]:
+        """What one method gave to it."""
+        joined = np.concatenate(self.relevance, axis=-1) if self.relevance else np.empty((1, 0))
+        variables = np.concatenate(self.variables, axis=-2) if self.variables else None
+        return {
+            "relevance": joined.astype(np.float32),
+            "variables": None if variables is None else variables.astype(np.float32),
+        }
+
+    def differs(self, other: _Input) -> np.ndarray:
+        """The records whose steps are not those of another result, which shares the dictionary."""
+        if self.lengths != other.lengths:
+            return np.flatnonzero(np.array(self.lengths) != np.array(other.lengths))
+        if (self.series is None) != (other.series is None) or self.named != other.named:
+            return np.empty(0, np.int64)
+        off = [not np.array_equal(mine, its) for mine, its in zip(self.steps, other.steps, strict=True)]
+        return np.flatnonzero(off)
+
+
+def some(result: Any, which: np.ndarray) -> Any:
+    """The explanations of a result at these places."""
+    take: Callable[..., Any] | None = getattr(result, "some", None)  # of a file: a block at a time
+    return take(which) if take is not None else (result[k] for k in which.tolist())
+
+
+def _whole_series(result: Any, name: str) -> Any:
+    """The series that windows were cut from and where each begins; None where records have their own steps."""
+    if not isinstance(result, Windows):
+        return None
+    whole: Any = result.series
+    if result.series.others and name in result.series.others:
+        whole = result.series.others[name]
+    return (whole, result.starts) if whole.length == result.series.length else None
+
+
+def _texts(part: Any, count: int) -> Sequence[str]:
+    if not isinstance(part, InputPart):  # the whole series of windows
+        part = InputPart(np.empty(count), None, None, part.tokens, None, part.labels, part.marks)
+    return step_names(part)
+
+
+def _entries(e: Explanation) -> Any:
+    """The entries of a ledger by name; they add up to what is explained. None where the method keeps none."""
+    if isinstance(e.ledger, (Ledger, ReferenceLedger)):
+        return e.ledger.entries
+    if not isinstance(e.ledger, SpanLedger):
+        return None
+    versus = (e.options or {}).get("versus")
+    score = e.scores if e.target == "all" else e.scores[e.target]
+    score = score if versus is None else score - e.scores[versus]
+    inputs = sum(part.relevance.sum(axis=-1) for part in e.inputs.values())
+    rest = np.asarray(score - inputs - e.ledger.unassigned)
+    noise = 64 * np.finfo(rest.dtype).eps * (abs(inputs) + abs(e.ledger.unassigned) + abs(score))
+    bias = np.where(abs(rest) <= noise, 0, rest)  # a network without an output bias has none, not one of rounding
+    return {"inputs": inputs, "unassigned": e.ledger.unassigned, "output bias": bias}
+
+
+def _predicted_at(e: Explanation) -> int:
+    """The step whose prediction is explained: the last that is not padding, unless another was asked for."""
+    step = (e.options or {}).get("step", -1)
+    if isinstance(step, (int, np.integer)) and step != -1:
+        return int(step) % max(1, len(e))
+    seen = np.arange(len(e)) if e.marks is None else np.flatnonzero(e.marks != Mark.PADDING)
+    return int(seen[-1]) if len(seen) else 0
+
+
+def _unique(columns: Sequence[_Columns]) -> list[str]:
+    """Names of the methods; where two are alike, with the options in which they differ, or numbered."""
+    found = [column.example.method for column in columns]
+    options = [dict(column.example.options or {}) for column in columns]
+    for name in {name for name in found if found.count(name) > 1}:
+        places = [k for k, one in enumerate(found) if one == name]
+        keys = [key for key in options[places[0]] if len({str(options[k].get(key)) for k in places}) > 1]
+        for k in places:
+            found[k] = " ".join([name, *(f"{key}={_short(options[k].get(key))}" for key in keys)])
+    return [f"{name} ({k + 1})" if found.count(name) > 1 else name for k, name in enumerate(found)]
+
+
+def _short(value: Any) -> str:
+    text = " ".join(str(value).split())
+    return text if len(text) <= 60 else text[:59] + "…"
+
+
+def _truth(values: Sequence[Any], classes: Sequence[str], is_regression: bool) -> np.ndarray:
+    """True classes as indices, or true values; NaN where they are not known."""
+    known = {} if is_regression else {name: k for k, name in reversed([*enumerate(classes)])}
+    found = np.full(len(values), np.nan, np.float32)
+    for k, value in enumerate(values):
+        if value is None or (isinstance(value, float) and np.isnan(value)):
+            continue
+        try:
+            found[k] = known[value] if value in known else float(value)
+        except (TypeError, ValueError):
+            raise LrpError(f"label must be a class by index or name, or a number, got {value!r} at {k}.") from None
+        if not is_regression and found[k] not in range(max(2, len(classes))):
+            raise LrpError(f"label must be a class from 0 to {len(classes) - 1} or its name, got {value!r} at {k}.")
+    return found
+
+
+def _stacked(rows: list[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+    return np.array(rows, np.float32).reshape(shape)
+
+
+def _narrow(indices: np.ndarray, size: int) -> np.ndarray:
+    return indices.astype(np.uint16) if size <= 1 << 16 else indices
+
+
+# -- to JSON -------------------------------------------------------------------------------------------------
+
+
+def to_json(value: Any) -> str:
+    """A payload as one JSON text, its arrays in base64 where they stand: what a live page gets."""
+    return json.dumps(packed(value, lambda data: {"base64": data}))
+
+
+def packed(value: Any, put: Callable[[str], dict[str, Any]]) -> Any:
+    """The payload with a dict in place of every array: dtype, shape, and what `put` returns for its base64."""
+    if isinstance(value, np.ndarray):
+        little = value.astype(value.dtype.newbyteorder("<"), copy=False)
+        data = base64.b64encode(np.ascontiguousarray(little).tobytes()).decode("ascii")
+        return {"dtype": f"{value.dtype.kind}{value.dtype.itemsize}", "shape": [*value.shape], **put(data)}
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Mapping):
+        return {str(key): packed(part, put) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [packed(part, put) for part in value]
+    return value
+
+
+def results_of(given: Any) -> list[Any]:
+    """What was passed in as a list of results: a comparison is one record by several methods."""
+    if isinstance(given, Comparison):
+        return [[e] for e in given]
+    return [[given]] if isinstance(given, Explanation) else [given]

@@ -1,0 +1,176 @@
+"""The server of the live page: the standard library's asyncio, one request a connection, three routes.
+
+A connection costs no thread, so one that never ends its request costs nothing but its place, and gives that up
+when others need it. What is computed is computed by another process, see `worker.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import secrets
+from collections.abc import Callable
+from http import HTTPStatus
+from importlib.resources import files
+from typing import Any
+
+from lrpnumpy.page import document
+from lrpnumpy.serve.door import Bucket, Door, Head, Limits, Refusal, body_size, parsed
+from lrpnumpy.serve.worker import Worker
+
+LOG = logging.getLogger("lrpnumpy.serve")
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",  # the address has the token
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+SCRIPTS = ("ask.js", "selection.js", "editor.js", "live.js")  # after those of the page, in this order
+NOTHING = "default-src 'none'; frame-ancestors 'none'"  # the policy of answers that are no page
+YOUNG = 1.0  # seconds in which an unfinished request keeps its place
+
+
+class Server:
+    """A model's page: listens, lets in, answers."""
+
+    def __init__(self, worker: Worker, limits: Limits | None = None) -> None:
+        self.worker, self.limits = worker, limits or Limits()
+        self.token = secrets.token_urlsafe(24)
+        self.page = (b"", "")
+        self.door: Door | None = None
+        self.bucket: Bucket | None = None
+        self.open = 0
+        self.unfinished: dict[
+            asyncio.Task[Any], float
+        ] = {}  # whose request has not arrived, and since when; oldest first
+
+    async def run(self, host: str, port: int, ready: Callable[[str], None]) -> None:
+        """Serve until cancelled; `ready` gets the address once the model is open."""
+        await self.worker.start()
+        try:
+            self.page = page_of(self.worker.facts)
+            listener = await asyncio.start_server(self._connected, host, port, limit=self.limits.head, backlog=1024)
+            port = listener.sockets[0].getsockname()[1]
+            self.door = Door(self.token, f"[{host}]" if ":" in host else host, port)
+            self.bucket = Bucket(self.limits, asyncio.get_running_loop().time())
+            ready(f"http://{self.door.host}:{port}/?token={self.token}")
+            try:
+                await asyncio.Event().wait()
+            finally:
+                listener.close()  # without waiting for connections, which may take their time
+        finally:
+            await self.worker.stop()
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection: one request, one answer."""
+        self.open += 1
+        try:
+            with contextlib.suppress(OSError, asyncio.CancelledError):  # it has gone, or is too slow
+                status, answer, policy = await self._response(reader)
+                kind = "text/html" if policy is not None else "application/json"
+                lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}"]
+                more = {
+                    "Content-Type": f"{kind}; charset=utf-8",
+                    "Content-Length": str(len(answer)),
+                    "Connection": "close",
+                }
+                more["Content-Security-Policy"] = policy or NOTHING
+                lines += [f"{name}: {value}" for name, value in {**HEADERS, **more}.items()]
+                writer.write("\r\n".join([*lines, "", ""]).encode() + answer)
+                async with asyncio.timeout(self.limits.patience):
+                    await writer.drain()
+                    writer.write_eof()
+                    if status >= 400:  # let it be read: unread bytes would reset the connection
+                        await self._discarded(reader)
+        finally:
+            self.open -= 1
+            writer.transport.abort() if writer.transport.get_write_buffer_size() else writer.close()
+
+    async def _discarded(self, reader: asyncio.StreamReader) -> None:
+        """Take what still comes for a moment, and forget it."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.3):
+                while await reader.read(1 << 16):
+                    pass
+
+    async def _response(self, reader: asyncio.StreamReader) -> tuple[int, bytes, str | None]:
+        """Status, body, and the policy of a page; a refusal is JSON with one sentence."""
+        try:
+            head, body = await self._request(reader)
+            if head.path == "/":
+                return 200, *self.page
+            found = self._state() if head.path == "/state" else await self._explained(body)
+            return 200, json.dumps(found).encode(), None
+        except Refusal as refusal:
+            return refusal.status, json.dumps({"error": refusal.text}).encode(), None
+        except (ConnectionError, TimeoutError):
+            raise
+        except Exception as error:
+            LOG.error("internal error: %s: %s", type(error).__name__, error)
+            return 500, b'{"error": "internal error"}', None
+
+    async def _request(self, reader: asyncio.StreamReader) -> tuple[Head, bytes]:
+        """A request that is let in, whole, within the limits."""
+        self._make_room()
+        task, now = asyncio.current_task(), asyncio.get_running_loop().time()
+        assert task is not None and self.door is not None and self.bucket is not None
+        self.unfinished[task] = now
+        try:
+            async with asyncio.timeout(self.limits.patience):
+                head = parsed(await reader.readuntil(b"\r\n\r\n"))
+                self.door.check(head)
+                size = body_size(head, self.limits) if head.method == "POST" else 0
+                self.bucket.take(now)
+                return head, await reader.readexactly(size)
+        except TimeoutError:
+            raise Refusal(408, f"A request must arrive within {self.limits.patience:g} seconds.") from None
+        except asyncio.LimitOverrunError:
+            raise Refusal(431, f"Headers must have at most {self.limits.head:,} bytes.") from None
+        except asyncio.IncompleteReadError:
+            raise Refusal(400, "A request must be as long as it says.") from None
+        finally:
+            self.unfinished.pop(task, None)
+
+    def _make_room(self) -> None:
+        """Where all places are taken, the oldest unfinished request gives up its own, unless it is young."""
+        if self.open <= self.limits.connections:
+            return
+        oldest, since = next(iter(self.unfinished.items()), (None, 0.0))
+        if oldest is None or asyncio.get_running_loop().time() - since < YOUNG:
+            raise Refusal(503, f"At most {self.limits.connections} connections must be open; try again in a moment.")
+        del self.unfinished[oldest]
+        oldest.cancel()
+
+    def _state(self) -> dict[str, Any]:
+        """How far the preparations are."""
+        return {"progress": self.worker.progress, "waiting": self.worker.waiting}
+
+    async def _explained(self, body: bytes) -> dict[str, Any]:
+        """What the worker answers to a question in JSON."""
+        try:
+            question = json.loads(body.decode("utf-8"), parse_constant=_no_constant)
+        except (ValueError, RecursionError):
+            raise Refusal(400, "The body must be JSON in UTF-8, without NaN and infinity.") from None
+        found = await self.worker.ask(question)
+        if "internal" in found:
+            LOG.error("internal error: %s", found["internal"])
+            raise Refusal(500, "internal error")
+        return found  # also where it is an error of the person who typed: browsers shout about other statuses
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(name)
+
+
+def page_of(facts: dict[str, Any]) -> tuple[bytes, str]:
+    """The page with the example explained, and its policy."""
+    folder = files("lrpnumpy.serve") / "assets"
+    texts = [(folder / name).read_text("utf-8") for name in (*SCRIPTS, "live.css")]
+    first = {**facts["first"]["page"], "numbers": [1], "title": f"{facts['model']}, live", "live": facts}
+    text = document(first, texts[:-1], "'self'", texts[-1])
+    policy = text.partition('http-equiv="Content-Security-Policy" content="')[2].partition('"')[0]
+    return text.encode("utf-8", "replace"), f"{policy}; frame-ancestors 'none'"
