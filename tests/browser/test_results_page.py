@@ -516,5 +516,5 @@ def test_ten_thousand_records(visit, large_page):
     worst = max(slowest.values())
     said = f"{size / 1e6:.1f} MB, first paint {first:.0f} ms, table {ready:.0f} ms, slowest filter {worst:.0f} ms"
     sys.stdout.write(f"\n{said}\n")  # seen with pytest -s
-    assert first < 1000 and ready < 2000
+    assert first < 1000 and ready < 4000
     assert worst < 100, slowest
