@@ -30,7 +30,6 @@ from lrpnumpy.checks import LrpError
 from lrpnumpy.files import disk
 from lrpnumpy.files.safe import open_file
 
-
 _BINARY, _NO_LINK = getattr(os, "O_BINARY", 0), getattr(os, "O_NOFOLLOW", 0)  # of Windows, and of all others
 NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY | _NO_LINK
 
