@@ -37,7 +37,6 @@ exclude_patterns = [".*", "docs/_build", "build", "dist", "*.egg-info"]
 
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx_copybutton"]
 myst_enable_extensions = ["dollarmath", "colon_fence"]
-suppress_warnings = ["toc.empty_glob"]  # a list may name a page that is not there yet
 myst_heading_anchors = 4  # as the repository's web view makes them
 autodoc_typehints = "none"  # the signature stands in the docstring's own words
 copybutton_prompt_text = "$ "
