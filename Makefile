@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 INTEROP := .venv-interop
+CASES ?= 100000
 SENTENCE := This isn't a good movie, and it isn't funny.
 
 # One thread a process for matrix products: the tests use the cores by running in two processes.
@@ -16,7 +17,7 @@ KERNEL_TESTS := tests/test_engine.py tests/test_reference.py tests/test_explain.
     tests/test_networks.py tests/test_layers_windows.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test browser lint format docs links interop fuzz coverage dist clean
+.PHONY: help demo test browser lint format docs links interop fuzz laws faults coverage dist clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,8 +59,16 @@ interop: $(INTEROP)/.installed-interop  ## files written by the real frameworks 
 	$(INTEROP)/bin/python -m pytest -q tests/interop
 	$(INTEROP)/bin/python -m pytest -q -m framework tests/test_docs.py
 
-fuzz: $(VENV)/.installed-test  ## 10,000 damaged weight files
-	$(VENV)/bin/python -m tests.fuzz_files --cases 10000
+fuzz: $(VENV)/.installed-test  ## 100,000 damaged files and texts with a fresh seed; CASES=1000000 for more
+	$(VENV)/bin/python -m tests.fuzz --cases $(CASES)
+
+laws: $(VENV)/.installed-test  ## the laws of hypothesis with a fresh seed, which is printed, and ten times the examples
+	@seed=$${SEED:-$$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}; echo "SEED=$$seed"; \
+	    $(ONE_THREAD) HYPOTHESIS_PROFILE=nightly $(VENV)/bin/python -m pytest -q -n 2 --hypothesis-seed=$$seed \
+	    $$(grep -l "^from hypothesis\|^@given\|^    @given" tests/test_*.py)
+
+faults: $(VENV)/.installed-test  ## kill -9 fifty times, full disks, a read-only home, little memory
+	$(VENV)/bin/python -m tests.faults
 
 coverage: $(VENV)/.installed-test $(VENV)/.installed-coverage  ## which lines of the package the tests run: at least 95 %
 	$(VENV)/bin/python -m coverage erase
