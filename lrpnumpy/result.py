@@ -378,7 +378,7 @@ class Paged(Sequence[Explanation]):
 
         path: the file to be made, which ends in .html; one that exists is replaced.
         more: results of the same records by other methods, to choose from and to compare with.
-        options: those of `write_page`: label, name, title, most, megabytes, take, seed.
+        options: those of lrp.write_page: label, name, title, most, megabytes, take, seed.
         """
         from lrpnumpy.page import write_page
 

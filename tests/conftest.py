@@ -13,15 +13,12 @@ os.environ.setdefault("LRPNUMPY_COMPILE", "wait")  # the same kernels from the f
 # With the JIT off a kernel is a hundred times slower, and it is indices that are checked: fewer cases do.
 PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 
-# No deadline, since a first call may compile; the same cases every time, so that a failure can be repeated.
-settings.register_profile(
-    "lrpnumpy",
-    deadline=None,
-    derandomize=True,
-    max_examples=15 if PLAIN else 50,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-)
-settings.load_profile("lrpnumpy")
+# No deadline, since a first call may compile. The same cases every time, so that a failure can be repeated; at night
+# others each time, and more of them (`make laws`, which prints its seed).
+COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]}
+settings.register_profile("lrpnumpy", derandomize=True, max_examples=15 if PLAIN else 50, **COMMON)
+settings.register_profile("nightly", derandomize=False, max_examples=500, print_blob=True, database=None, **COMMON)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "lrpnumpy"))
 
 
 @pytest.fixture

@@ -6,10 +6,9 @@ import argparse
 import re
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import lrpnumpy as lrp
+from lrpnumpy.corpus.parts import write_whole
 from lrpnumpy.files import hints
 from lrpnumpy.methods import METHODS, all_options
 
@@ -88,11 +87,15 @@ def add_hints(command: argparse.ArgumentParser) -> None:
         elif flag is True:
             kind = {"action": "store_const", "const": True}
         group.add_argument(f"--{name}", help=one.metadata["text"].replace("%", "%%"), **kind)
+    command.add_argument(
+        "--no-isolate", action="store_true", help="read the weight file here, and not in a process of its own"
+    )
 
 
 def hints_of(options: argparse.Namespace) -> dict[str, Any]:
-    """What was said about the weight file."""
-    return {name: value for name in hints.known() if (value := getattr(options, name, None)) is not None}
+    """What was said about the weight file, and that a stranger's is read in a process of its own."""
+    said = {name: value for name in hints.known() if (value := getattr(options, name, None)) is not None}
+    return {**said, "isolate": not options.no_isolate}
 
 
 def write(path: str, text: str) -> None:
@@ -102,8 +105,5 @@ def write(path: str, text: str) -> None:
         out = getattr(sys.stdout, "buffer", None)
         print(text) if out is None else out.write(f"{text}\n".encode("utf-8", "replace"))
         return
-    try:
-        Path(path).write_text(text, encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise lrp.LrpError(f"{path} must be a file that can be written, got: {error.strerror}.") from None
+    write_whole(path, text.encode("utf-8", "replace"))
     print(f"wrote {path}", file=sys.stderr)

@@ -6,7 +6,6 @@ The layout is specified in docs/corpora.md. One chunk at a time is in memory.
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy.corpus.layout import FORMAT, VERSION, offsets_of
-from lrpnumpy.corpus.parts import Parts, cannot_write, sync, written
+from lrpnumpy.corpus.parts import Parts, cannot_write, written
 from lrpnumpy.corpus.sources import joined
 from lrpnumpy.corpus.stored import open_explanations
+from lrpnumpy.files import disk
 
 
 def write_output(parts: Parts, out: Path, run: Mapping[str, Any]) -> dict[str, int]:
@@ -31,7 +31,7 @@ def write_output(parts: Parts, out: Path, run: Mapping[str, Any]) -> dict[str, i
         _fill(made, parts, places)
         open_explanations(made).close()  # it is what it should be
         made.replace(out)
-        sync(out.parent)
+        disk.sync(out.parent)
     except OSError as error:
         made.unlink(missing_ok=True)
         raise cannot_write(out, error) from error
@@ -50,7 +50,7 @@ def _survey(parts: Parts, path: Path) -> tuple[dict[str, int], Counter[str]]:
     with written(path, parts.folder) as file:
         for k in range(parts.count):
             note = parts.note(k)
-            totals.update({name: shape[0] for name, shape in note["shapes"].items()})
+            totals.update({name: length for name, (_, length, *_) in note["arrays"].items()})
             counts["records"] += note["records"]
             counts["rejected"] += len(note["rejected"])
             counts["doubtful"] += note["doubtful"]
@@ -115,5 +115,4 @@ def _fill(path: Path, parts: Parts, places: dict[str, int]) -> None:
                     array = last[name] + np.cumsum(numbers, dtype=np.int64)
                     last[name] = array[-1] if len(array) else last[name]
                 put(name, array)
-        file.flush()
-        os.fsync(file.fileno())
+        disk.flush(file)

@@ -7,6 +7,9 @@
 A file gets its name only after its bytes have been written and synchronised, so that whatever kills the
 process, each chunk is either there or not. An HDF5 file that is open when its process dies may be lost: so
 the output file is made at the end, beside the parts, and takes its name when it is complete.
+
+Until then files have names that nobody can guess. Neither they nor the lock follow a link that somebody else has put
+there.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import hashlib
 import io
 import json
 import os
+import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,12 +27,11 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from lrpnumpy.checks import LrpError
+from lrpnumpy.files import disk
 from lrpnumpy.files.safe import open_file
 
-try:
-    import fcntl
-except ImportError:  # Windows has none: two runs into one file are not noticed there
-    fcntl = None  # type: ignore[assignment]
+_BINARY, _NO_LINK = getattr(os, "O_BINARY", 0), getattr(os, "O_NOFOLLOW", 0)  # of Windows, and of all others
+NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY | _NO_LINK
 
 
 @contextmanager
@@ -37,14 +40,13 @@ def written(path: Path, folder: Path | None = None) -> Iterator[BinaryIO]:
 
     Until then it is in `folder`, or beside its place.
     """
-    part = (folder or path.parent) / f".{path.name}.{os.getpid()}.tmp"
+    part = (folder or path.parent) / f".{path.name}.{secrets.token_hex(16)}.tmp"
     try:
-        with part.open("wb") as file:
+        with os.fdopen(os.open(part, NEW, 0o666), "wb") as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
+            disk.flush(file)
         part.replace(path)
-        sync(path.parent)
+        disk.sync(path.parent)
     except OSError as error:
         raise cannot_write(path, error) from error
     finally:
@@ -57,14 +59,20 @@ def cannot_write(path: Path, error: OSError) -> LrpError:
     return LrpError(f"{path}: cannot be written ({reason}); what is finished is kept: make room and resume.")
 
 
-def sync(folder: Path) -> None:
-    """Have the names in a folder safely on disk."""
-    if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write a file, or replace one: whatever happens, what was there before is there, or all of what is new."""
+    target = Path(os.path.realpath(path))  # a link to a file stays a link
+    try:
+        if target.exists() and not target.is_file():  # a terminal, a pipe
+            target.write_bytes(content)
+            return
+        with written(target) as file:
+            file.write(content)
+    except (OSError, LrpError) as error:
+        reason = error if isinstance(error, OSError) else error.__cause__
+        raise LrpError(
+            f"{path} must be a file that can be written, got: {getattr(reason, 'strerror', reason)}."
+        ) from None
 
 
 class Parts:
@@ -84,6 +92,8 @@ class Parts:
         """Begin a run, or go on with the same one; `count` is how many chunks are there."""
         try:
             self.folder.mkdir(exist_ok=True)
+            if self.folder.is_symlink():
+                raise LrpError(f"{self.folder} must be a folder of its own, got a link; remove it.")
             self._take_lock()
             text = json.dumps(run, indent=1)
             if self.exists():
@@ -91,26 +101,23 @@ class Parts:
             else:
                 with written(self.folder / "run.json") as file:
                     file.write(text.encode())
-                sync(self.folder.parent)
+                disk.sync(self.folder.parent)
             self._run = hashlib.sha256(text.encode()).hexdigest()
         except OSError as error:
             raise cannot_write(self.folder, error) from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             if isinstance(error, LrpError):
                 raise
             raise LrpError(
-                f"{self.folder / 'run.json'} is damaged ({error}); remove the folder and begin anew."
+                f"{self.folder / 'run.json'} is damaged ({str(error)[:200]}); remove the folder and begin anew."
             ) from None
         while self._readable(self.count):
             self.count += 1
 
     def _take_lock(self) -> None:
-        self._lock = (self.folder / "lock").open("wb")
-        if fcntl:
-            try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise LrpError(f"{self.folder} must be used by one run at a time, got a second one.") from None
+        self._lock = os.fdopen(os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | _NO_LINK, 0o666), "wb")
+        if not disk.locked(self._lock):
+            raise LrpError(f"{self.folder} must be used by one run at a time, got a second one.")
 
     def _path(self, k: int) -> Path:
         return self.folder / f"{k:08d}.npz"
@@ -129,7 +136,10 @@ class Parts:
         path = self._path(k)
         try:
             with open_file(path) as stream, np.load(stream, allow_pickle=False) as file:
-                note = json.loads(file["note"].tobytes())
+                digest, _, text = file["note"].tobytes().partition(b" ")
+                if digest != hashlib.sha256(text).hexdigest().encode():
+                    raise ValueError("its note has changed")
+                note = json.loads(text)
                 if (note["part"], note["run"]) != (k, self._run):
                     raise ValueError(
                         f"it is part {note['part']} of {'this' if note['run'] == self._run else 'another'} run"
@@ -148,16 +158,17 @@ class Parts:
         """The arrays of a chunk."""
         with self._opened(k) as (file, note):
             found = {name: file[name] for name in file.files if name != "note"}
-            if {name: [*array.shape] for name, array in found.items()} != note["shapes"]:
+            if {name: [array.dtype.str, *array.shape] for name, array in found.items()} != note["arrays"]:
                 raise ValueError("its arrays are not those that it lists")
             return found
 
     def add(self, arrays: Mapping[str, np.ndarray], note: Mapping[str, Any]) -> None:
         """Keep the next chunk, with its number and the digest of its run: a file that is moved is not taken for it."""
-        shapes = {name: array.shape for name, array in arrays.items()}
-        text = json.dumps({**note, "shapes": shapes, "part": self.count, "run": self._run})
+        listed = {name: [array.dtype.str, *array.shape] for name, array in arrays.items()}
+        text = json.dumps({**note, "arrays": listed, "part": self.count, "run": self._run}).encode()
+        sealed = hashlib.sha256(text).hexdigest().encode() + b" " + text
         content = io.BytesIO()
-        np.savez(content, **{"note": np.frombuffer(text.encode(), np.uint8), **arrays})  # type: ignore[arg-type]
+        np.savez(content, **{"note": np.frombuffer(sealed, np.uint8), **arrays})  # type: ignore[arg-type]
         with written(self._path(self.count)) as file:
             file.write(content.getbuffer())
         self.count += 1
@@ -172,6 +183,8 @@ class Parts:
         """Delete what belongs to us in the folder, and the folder if that is all."""
         if not self.folder.is_dir():
             return
+        if not disk.can_remove_open_files():
+            self.close()
         ours = ("[0-9]*.npz", ".*.tmp", "run.json", "out.h5", "lock")
         for pattern in ours:
             for path in self.folder.glob(pattern):

@@ -168,7 +168,7 @@ class Stored(Paged):
             yield from zip(*self._read(start, stop), strict=True)
 
     def some(self, which: np.ndarray) -> Iterator[Explanation]:
-        """The explanations at the places `which`, in rising order; a block of the file at a time."""
+        """The explanations at the places `which`, an array of rising numbers; a block of the file at a time."""
         for start, stop in self.blocks():
             lo, hi = np.searchsorted(which, (start, stop)).tolist()
             if lo < hi:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +17,7 @@ from lrpnumpy.encode import Encoded, encode, encode_all
 from lrpnumpy.evaluate import agreement, completeness, randomisation, removal, stability, truth
 from lrpnumpy.evaluate.case import Case, Explainer, Unit, Values, case_of, explainers
 from lrpnumpy.evaluate.ranking import COLUMNS, Cells, Ranking
+from lrpnumpy.evaluate.state import State
 from lrpnumpy.model import Model
 
 PART = 64  # sequences that are measured, and stored, together
@@ -86,7 +85,7 @@ def rank_methods(
             one(model, sequences[:1], None, unit, 1)
         parts = []
         jobs = range(0, len(sequences), PART) if {*chosen} - {TRUTH} else range(0)
-        with _State(state, said) as store, _bar(len(jobs) + (TRUTH in chosen), progress) as bar:
+        with State(state, said) as store, _bar(len(jobs) + (TRUTH in chosen), progress) as bar:
             for k in jobs:
 
                 def measured(k: int = k) -> Values:
@@ -184,46 +183,6 @@ def _digest(encoded: list[Encoded], classes: np.ndarray | None, first: int) -> s
         for part in (one, *(one.others or {}).values()):
             state.update((part.ids if part.x is None else part.x).tobytes())  # type: ignore[union-attr]
     return state.hexdigest()
-
-
-class _State:
-    """Finished parts in a file of JSON lines: first what was asked, then one part a line."""
-
-    def __init__(self, path: str | os.PathLike[str] | None, said: dict[str, Any]) -> None:
-        self.path = None if path is None else Path(path)
-        self.done: dict[str, Any] = {}
-        self.file: Any = None
-        said = json.loads(json.dumps(said))
-        if self.path is None:
-            return
-        lines = self.path.read_text("utf-8").split("\n")[:-1] if self.path.exists() else []  # a last half line is lost
-        if lines and json.loads(lines[0]) != said:
-            raise LrpError(
-                f"state must be a file of the same model, data, methods and settings, got {self.path}, which is of "
-                "others; remove it or name another."
-            )
-        self.done = {key: value for line in lines[1:] for key, value in json.loads(line).items()}
-        text = "".join(f"{line}\n" for line in (lines or [json.dumps(said)]))
-        self.path.write_text(text, "utf-8")
-
-    def __enter__(self) -> _State:
-        self.file = None if self.path is None else self.path.open("a", encoding="utf-8")
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        if self.file is not None:
-            self.file.close()
-
-    def get(self, key: str, compute: Callable[[], Values]) -> Values:
-        """A part, from the file or computed."""
-        if key not in self.done:
-            found = compute()
-            if self.file is None:
-                return found
-            self.done[key] = {name: [a.tolist(), b.tolist()] for name, (a, b) in found.items()}
-            self.file.write(json.dumps({key: self.done[key]}) + "\n")
-            self.file.flush()
-        return {name: (np.array(a, float), np.array(b, float)) for name, (a, b) in self.done[key].items()}
 
 
 def _bar(total: int, progress: bool | None) -> Any:

@@ -9,11 +9,12 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError
+from lrpnumpy.checks import LrpError, one_of, whole
 from lrpnumpy.evaluate import chance
 from lrpnumpy.methods import METHODS
 
 FEWEST = 5  # samples that a bootstrap needs
+ABOUT = {"sequences", "explained", "unit", "remove", "seed", "output"}  # what a heading needs
 FORMAT = "lrpnumpy ranking 1"
 
 
@@ -220,22 +221,50 @@ class Ranking:
 
     @staticmethod
     def from_json(text: str) -> Ranking:
-        """A ranking from the `text` that `to_json` wrote."""
-        data = json.loads(text)
+        """A ranking from the `text` that `to_json` wrote; of any other one an error says what is wrong with it."""
+        try:
+            data = json.loads(text)
+        except (TypeError, ValueError, RecursionError) as error:
+            reason = str(error)[:200]
+            raise LrpError(f"from_json must get the text that Ranking.to_json wrote, got no JSON: {reason}.") from None
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise LrpError("from_json must get the text that Ranking.to_json wrote, got JSON without its format line.")
+        names, columns, about = data.get("methods"), data.get("columns"), data.get("about")
+        if not isinstance(names, list) or not names or not all(isinstance(one, str) for one in names):
+            raise LrpError("from_json: methods must be a list of names, got something else.")
+        if len(set(names)) < len(names):
+            raise LrpError("from_json: methods must differ from each other, got one twice.")
+        if not isinstance(columns, dict) or not all(isinstance(one, dict) for one in columns.values()):
+            raise LrpError("from_json: columns must be an object of objects, got something else.")
+        if not isinstance(about, dict) or not {*about} >= ABOUT:
+            raise LrpError(f"from_json: about must be an object with {', '.join(sorted(ABOUT))}, got something else.")
+        M = len(names)
+        for name in columns:
+            one_of(name, "from_json: a column", tuple(COLUMNS))
         cells = {
             name: Cells(
-                np.array(one["value"], float),
-                np.array(one["low"], float),
-                np.array(one["high"], float),
-                np.array(one["better"], bool),
-                int(one["samples"]),
+                _numbers(f"{name}: value", one.get("value"), (M,)),
+                _numbers(f"{name}: low", one.get("low"), (M,)),
+                _numbers(f"{name}: high", one.get("high"), (M,)),
+                _numbers(f"{name}: better", one.get("better"), (M, M)) > 0,
+                whole(one.get("samples"), f"from_json: {name}: samples", 0),
             )
-            for name, one in data["columns"].items()
+            for name, one in columns.items()
         }
-        agreement = None if data["agreement"] is None else np.array(data["agreement"], float)
-        return Ranking(tuple(data["methods"]), cells, agreement, data["about"])
+        agreement = data.get("agreement")
+        alike = None if agreement is None else _numbers("agreement", agreement, (M, M))
+        return Ranking(tuple(names), cells, alike, about)
+
+
+def _numbers(where: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Numbers of this shape, with NaN for null."""
+    try:
+        found = np.array(value)
+        if found.shape == shape and (found.dtype == bool or found.dtype.kind in "iufO"):
+            return found.astype(float)
+    except (TypeError, ValueError, OverflowError, RecursionError):  # ragged lists, texts, lists in lists
+        pass
+    raise LrpError(f"from_json: {where} must be numbers of shape {shape}, got something else.")
 
 
 def _mean(rows: np.ndarray) -> np.ndarray:

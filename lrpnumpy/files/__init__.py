@@ -42,8 +42,8 @@ def load(
 
     What a file does not say by itself, the hints say; what is assumed is said by an AssumptionWarning. `check=(x, y)`
     compares the scores of the input x with y, those of the framework. Nothing in a file is ever executed, and no more
-    than `max_bytes` of arrays are read. With `isolate` it is read in a process of its own, so that a file made to crash
-    the HDF5 library cannot crash this one.
+    than `max_bytes` of arrays are read. With `isolate` it is read in a process of its own, whatever it may do to its
+    reader; shipped models are always read here.
     """
     report = _read("load", path, isolate, hints, max_bytes)
     model = report.model
@@ -125,8 +125,9 @@ def _read(
     if said.custom is not None and isolate:
         raise LrpError(f"{function}: custom must be left out with isolate=True, where no function of yours can run.")
     asked = {name: getattr(said, name) for name in (*NETWORK, "which", "config", "custom")}
-    read = (isolated if isolate else kinds).read
-    report = read(_locate(path), kinds.Asked(**asked, max_bytes=max_bytes, several=several))
+    found = _locate(path)
+    read = (isolated if isolate and found not in shipped().values() else kinds).read
+    report = read(found, kinds.Asked(**asked, max_bytes=max_bytes, several=several))
     if report.model is None:
         return report
     model, notes = named(report.file, report.model, said)

@@ -21,6 +21,8 @@ MAX_DEPTH = 32  # groups inside groups, modules inside modules
 # time passes between two looks.
 SECONDS = 0.8
 SECONDS_PER_BYTE = 0.8e-8
+_CLOCK = 64  # objects between two looks at the clock
+_LARGE = 4096  # bytes that are worth a look
 
 
 class Budget:
@@ -31,9 +33,13 @@ class Budget:
         self._most_held = MAX_HELD + 2 * size
         self._most_objects = MAX_OBJECTS if limited else float("inf")
         self._seconds = SECONDS + size * SECONDS_PER_BYTE if limited else float("inf")
+        self._limited = limited
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin anew: for a file that is asked one question after the other."""
         self._bytes = self._held = self._objects = 0
         self._began = time.thread_time()
-        self._limited = limited
 
     def grow(self, size: int) -> None:
         """Allow for another file of so many bytes, which belongs to this one."""
@@ -58,7 +64,8 @@ class Budget:
 
     def hold(self, where: str, nbytes: int) -> None:
         """Count bytes that are unpacked or kept besides the arrays, before they are read."""
-        self.tick(where)
+        if nbytes >= _LARGE:
+            self.tick(where)
         if self._limited:
             self._held += nbytes
         if max(self._held, nbytes) > self._most_held:
@@ -67,9 +74,10 @@ class Budget:
             )
 
     def visit(self, where: str, count: int = 1) -> None:
-        """Count objects that are looked at."""
-        self.tick(where)
-        self._objects += count
+        """Count objects that are looked at; a look at the clock costs more than most of them, so not at every one."""
+        before, self._objects = self._objects, self._objects + count
+        if before // _CLOCK < self._objects // _CLOCK:
+            self.tick(where)
         if self._objects > self._most_objects:
             raise self.refuse(where, f"has more than {MAX_OBJECTS:,} parts to look at; it is damaged or hostile")
 

@@ -1,4 +1,4 @@
-"""Reading a file in a process of its own: a crash, a hang or a takeover of the HDF5 library stays in there.
+"""Reading a file in a process of its own: a crash, a hang or a takeover of what reads it stays in there.
 
 The child sends back what it understood as a line of JSON and the plain bytes of the arrays. The parent checks
 these as it checks a file: a child that has been taken over can hand on wrong numbers, but nothing worse.
@@ -22,11 +22,13 @@ import numpy as np
 
 from lrpnumpy.checks import WeightFileError
 from lrpnumpy.files import kinds, native
+from lrpnumpy.files.budget import SECONDS_PER_BYTE
 from lrpnumpy.files.kinds import Asked, configuration
 from lrpnumpy.files.report import Report
 from lrpnumpy.files.safe import MAX_TEXT, Fields, Shape, Source
 
 SECONDS = 120  # after this the child is stopped
+_START = 20  # seconds of the processor besides what the budget allows: for Python and libraries to load, anywhere
 _BESIDES = 2**30  # memory of a child besides the arrays: Python, libraries, the vocabulary
 _TEXT = 16 * MAX_TEXT  # of an answer: settings and vocabulary
 _HERE = Path(__file__).parents[2]  # where this very package is, for the child to find it too
@@ -51,6 +53,7 @@ def _answer(file: Source, question: bytes, most: int) -> bytes:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
+        creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),  # Windows would open a console
     ) as process:
 
         def stop() -> None:
@@ -120,7 +123,8 @@ def child() -> None:
     """What the child does: read a file as asked on standard input, answer on standard output."""
     path, question = json.load(sys.stdin)
     asked = Asked(**question)
-    _limit_memory(4 * asked.max_bytes + _BESIDES)
+    size = os.stat(path).st_size
+    _limit(AS=4 * asked.max_bytes + _BESIDES, CPU=_START + int(2 * size * SECONDS_PER_BYTE), FSIZE=0, CORE=0)
     arrays: dict[str, np.ndarray] = {}
     try:
         report = kinds.read(Path(path), asked)
@@ -142,12 +146,18 @@ def child() -> None:
         sys.stdout.buffer.write(array.tobytes())
 
 
-def _limit_memory(nbytes: int) -> None:
-    """Have the system refuse more memory than reading can need, where it has such a limit."""
+def _limit(**limits: int) -> None:
+    """Have the system refuse more than reading can need: memory, time, any file that is written, any dump of memory.
+
+    Windows has no such limits. What a system does not know, or lets nobody set (macOS: memory), stays as it is; the
+    budget of the file and the clock of the parent are everywhere.
+    """
     try:
         import resource
     except ImportError:  # Windows
         return
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    most = nbytes if hard == resource.RLIM_INFINITY else min(nbytes, hard)
-    resource.setrlimit(resource.RLIMIT_AS, (most, hard))
+    for name, most in limits.items():
+        with contextlib.suppress(AttributeError, ValueError, OSError):
+            kind = getattr(resource, f"RLIMIT_{name}")
+            _, hard = resource.getrlimit(kind)
+            resource.setrlimit(kind, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))

@@ -6,6 +6,7 @@ The layout is specified in docs/format.md.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import secrets
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lrpnumpy.checks import LrpError, WeightFileError
+from lrpnumpy.files import disk
 from lrpnumpy.files.safe import Fields, Shape, parse_json
 from lrpnumpy.layers import LAYERS, Embedding, Layer, Record
 from lrpnumpy.model import INPUT, READOUT, Model, Node
@@ -338,18 +340,21 @@ def _write(
     import h5py
 
     target = check_free(path, overwrite)
-    part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    part = target.with_name(f".{target.name}.{secrets.token_hex(16)}.part")
     try:
         # v110: small groups take little room, and a checksum guards all that is not data
-        with h5py.File(part, "x", libver=("v110", "v110")) as file:
+        # in memory: where the disk is full, the HDF5 library does not always say so
+        content = io.BytesIO()
+        with h5py.File(content, "w", libver=("v110", "v110")) as file:
             file.attrs["format"] = np.bytes_(FORMAT)
             file.attrs["version"] = VERSION
             for key, text in attributes.items():
                 file.attrs[key] = _utf8(text, key)
             for group, model in models.items():
                 _write_model(file.require_group(group or "/"), model)
-        with part.open("rb+") as written:
-            os.fsync(written.fileno())
+        with part.open("xb") as written:
+            written.write(content.getbuffer())
+            disk.flush(written)
         if overwrite and target.exists():
             part.chmod(target.stat().st_mode & 0o777)
         _name(part, target, overwrite)

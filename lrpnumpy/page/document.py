@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from lrpnumpy.checks import LrpError
+from lrpnumpy.corpus.parts import write_whole
 from lrpnumpy.page.chosen import chosen
 from lrpnumpy.page.payload import packed, payload, results_of
 
@@ -56,10 +57,7 @@ def write_page(
     if target.suffix.lower() not in (".html", ".htm"):
         raise LrpError(f"a page must be a file that ends in .html, got {os.fspath(path)!r}.")
     text = document(page_payload(results, label, name, title, most, megabytes, take, seed))
-    try:
-        target.write_bytes(text.encode("utf-8", "replace"))
-    except OSError as error:
-        raise LrpError(f"{target} must be a file that can be written, got: {error.strerror}.") from None
+    write_whole(target, text.encode("utf-8", "replace"))
 
 
 def page_payload(

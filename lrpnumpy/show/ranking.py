@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lrpnumpy.evaluate.ranking import COLUMNS, Cells, Ranking
+from lrpnumpy.show.parts import escape
 
 if TYPE_CHECKING:
-    from lrpnumpy.show.parts import escape
-from lrpnumpy.show.canvas import Picture
+    from lrpnumpy.show.canvas import Picture
 
 STYLE = """
 .ranking { font: 1rem/1.55 system-ui, sans-serif; color-scheme: light dark }

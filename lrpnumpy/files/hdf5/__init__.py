@@ -1,0 +1,211 @@
+"""HDF5 files read safely, without the HDF5 library: what Keras, h5py and lrpnumpy write, and nothing else.
+
+A file is made of addresses and lengths, and the library follows whatever they say: links to other files, data stored
+in other files, shapes of terabytes, filters loaded from disk; a damaged file may end its process. Here every address
+is looked at before it is followed, and all that a file can do is to be refused. Written from the HDF5 File Format
+Specification, version 3.0, whose sections the modules name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import cached_property
+from typing import IO, Any
+
+import numpy as np
+
+from lrpnumpy.files.hdf5 import groups
+from lrpnumpy.files.hdf5.datasets import Dataset
+from lrpnumpy.files.hdf5.groups import Attribute, Link
+from lrpnumpy.files.hdf5.headers import Message, messages, root_of
+from lrpnumpy.files.hdf5.heaps import Strings
+from lrpnumpy.files.hdf5.pieces import Pieces, Refused
+from lrpnumpy.files.hdf5.types import kind_of, space_of, texts
+from lrpnumpy.files.safe import MAX_NAMES, MAX_TEXT, Budget, Shape, Source, open_file
+
+_FLOATS = ("float16", "float32", "float64")
+
+
+class _Object:
+    """The header of an object, and its links and attributes, which are read once."""
+
+    def __init__(self, file: Pieces, address: int) -> None:
+        self._file = file
+        self.header: list[Message] = messages(file, address)
+        self.is_group = groups.is_group(self.header)
+
+    @cached_property
+    def links(self) -> dict[bytes, Link]:
+        return groups.links(self._file, self.header)
+
+    @cached_property
+    def attributes(self) -> dict[bytes, Attribute]:
+        return groups.attributes(self._file, self.header)
+
+
+class Hdf5(Source):
+    """An HDF5 file on disk, or one inside an open stream, whose objects are reached by hard links only."""
+
+    def __init__(self, file: str, size: int, stream: IO[bytes] | None = None, budget: Budget | None = None) -> None:
+        super().__init__(file, budget or Budget(file, size))
+        self.size = size
+        self._objects: dict[int, _Object] = {}
+        with self.guard("", "cannot be opened as HDF5"):
+            self._own = open_file(file) if stream is None else None  # what is opened here, and closed here
+            self._pieces = Pieces(stream or self._own, size, self.budget)  # type: ignore[arg-type]
+            self._strings = Strings(self._pieces)
+            try:
+                self._root = self._object(root_of(self._pieces))
+            except BaseException as error:
+                self.__exit__()
+                if not isinstance(error, Refused):
+                    raise
+                reason = str(error).removesuffix(".")
+                raise self.error("", f"cannot be opened as HDF5, it may be truncated or damaged: it {reason}") from None
+
+    def __enter__(self) -> Hdf5:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._own is not None:
+            self._own.close()
+
+    # ------------------------------------------------------------------------------------------------ objects
+
+    def _object(self, address: int) -> _Object:
+        if address not in self._objects:
+            self._objects[address] = _Object(self._pieces, address)
+        return self._objects[address]
+
+    def _find(self, path: str) -> _Object | None:
+        """The object at `path` or None, one component at a time, each of them a hard link."""
+        with self.guard(path):
+            here = self._root
+            for part in filter(None, path.split("/")):
+                self.budget.visit(path)
+                name = part.encode("utf-8", "surrogateescape")
+                link = here.links.get(name) if here.is_group and part != "." else None
+                if link is None:
+                    return None
+                if isinstance(link, str):
+                    raise self.error(path, f"has {link} at {part!r}, which is never followed")
+                here = self._object(link)
+            return here
+
+    def _open(self, path: str) -> _Object:
+        if (found := self._find(path)) is None:
+            raise self.error(path, "is missing")
+        return found
+
+    def is_group(self, path: str) -> bool:
+        """Whether there is a group at `path`."""
+        return (found := self._find(path)) is not None and found.is_group
+
+    def children(self, path: str) -> list[str]:
+        """The names in a group."""
+        group = self._open(path)
+        with self.guard(path):
+            if not group.is_group:
+                raise self.error(path, "must be a group, the file has something else there")
+            if (count := len(group.links)) > MAX_NAMES:
+                raise self.error(path, f"has {count:,} members, over the limit of {MAX_NAMES:,}")
+            self.budget.visit(path, count)
+            return [name.decode("utf-8", "surrogateescape") for name in group.links]
+
+    def names(self) -> list[str]:
+        """The paths of all datasets."""
+        return self.names_in("")
+
+    def names_in(self, group: str) -> list[str]:
+        """The paths of all datasets in a group."""
+        found = []
+        for path in self._datasets(group, 0):
+            found.append(path)
+            if len(found) > MAX_NAMES:
+                raise self.error("", f"has more than {MAX_NAMES:,} datasets")
+        return found
+
+    def _datasets(self, path: str, depth: int) -> Iterator[str]:
+        self.budget.level(path, depth)
+        for name in self.children(path):
+            below = f"{path}/{name}" if path else name
+            if self.is_group(below):
+                yield from self._datasets(below, depth + 1)
+            else:
+                yield below
+
+    # ----------------------------------------------------------------------------------------------- datasets
+
+    def _dataset(self, path: str) -> Dataset:
+        """A dataset that is stored in this very file."""
+        found = self._open(path)
+        with self.guard(path):
+            if found.is_group:
+                raise self.error(path, "must be a dataset, the file has something else there")
+            return Dataset(self._pieces, found.header)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return self._dataset(name).shape
+
+    def array(self, name: str, shape: Shape) -> np.ndarray:
+        dataset = self._dataset(name)
+        with self.guard(name):
+            if dataset.kind.name not in _FLOATS:
+                raise self.error(name, f"must hold float16, float32 or float64, it has {dataset.kind.name}")
+            self.fits(name, dataset.shape, shape)
+            wide = np.result_type(dataset.kind.name, np.float32)
+            return self._values(name, dataset, wide.itemsize).astype(wide, copy=False)
+
+    def strings(self, name: str, count: int) -> list[str]:
+        """A dataset of `count` UTF-8 strings of one stored length."""
+        dataset = self._dataset(name)
+        with self.guard(name):
+            kind = dataset.kind
+            if kind.name != "strings" or kind.variable:
+                raise self.error(name, f"must hold strings of a fixed stored length, it has {kind.name}")
+            self.fits(name, dataset.shape, (count,))
+            found = self._values(name, dataset, kind.size + 100)  # and what a Python string adds
+            return [word.decode("utf-8") for word in texts(found, kind)]
+
+    def _values(self, path: str, dataset: Dataset, itemsize: int) -> np.ndarray:
+        """All of a dataset as it is stored, where each value will take `itemsize` bytes, counted against the limit."""
+        self.spend(path, math.prod(dataset.shape) * itemsize)
+        dataset.check(max(self.max_bytes, MAX_TEXT))
+        return dataset.whole()
+
+    # --------------------------------------------------------------------------------------------- attributes
+
+    def attribute(self, path: str, name: str) -> Any:
+        """An attribute as a string, a whole number, or a list of strings; None where there is none."""
+        where = f"{path} @{name}".strip()
+        holder = self._open(path)
+        with self.guard(where):
+            if (found := holder.attributes.get(name.encode())) is None:
+                return None
+            type_, space, value = found
+            kind, shape = kind_of(type_), space_of(space).shape
+            count = 0 if shape is None else math.prod(shape)
+            if not count or shape is None:
+                return []  # an empty list, as NumPy and h5py write it
+            self.budget.visit(where, count)
+            self.budget.hold(where, count * kind.size)
+            if len(shape) > 1 or count > MAX_NAMES or count * kind.size > MAX_TEXT:
+                raise self.error(where, f"has {count:,} values of {kind.size:,} bytes, too much for an attribute")
+            if count * kind.size > len(value):
+                raise Refused(f"has {len(value):,} bytes for {count:,} values of {kind.size:,} bytes")
+            if kind.variable:
+                words = self._strings.read(value, count, MAX_TEXT)
+            elif kind.dtype is None or kind.dtype.kind not in "iuS" or (kind.dtype.kind != "S" and count > 1):
+                raise self.error(where, f"must be a string or a whole number, it is {kind.name}")
+            else:
+                values = np.frombuffer(value, kind.dtype, count)
+                if kind.dtype.kind != "S":
+                    return int(values[0])
+                words = texts(values, kind)
+            decoded = [word.decode("utf-8") for word in words]
+            return decoded if shape else decoded[0]
+
+    def text(self, name: str) -> str | None:
+        value = self.attribute("", name)
+        return value if isinstance(value, str) else None

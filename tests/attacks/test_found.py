@@ -1,0 +1,150 @@
+"""What the fuzzer and the faults have found, each once: an error of ours, or the work done again."""
+
+import io
+import re
+import zipfile
+from pathlib import Path
+
+import networks as nets
+import numpy as np
+import pytest
+
+import lrpnumpy as lrp
+from lrpnumpy.corpus.parts import Parts, write_whole
+from lrpnumpy.evaluate import rank_methods
+from lrpnumpy.evaluate.ranking import Ranking
+
+
+@pytest.fixture(scope="module")
+def model():
+    rng = np.random.default_rng(1)
+    return lrp.Model([nets.lstm(rng, 3, 2), nets.dense(rng, 2, 2)])
+
+
+def ranked(model, state=None):
+    x = np.arange(12.0).reshape(4, 3)
+    names = ["gradient", "lrp-all"]
+    return rank_methods(model, [x, -x], names, measures=["completeness"], state=state, progress=False)
+
+
+DEEP = "[" * 100_000 + "]" * 100_000
+ODD = {
+    "deep": lambda text: text.replace("null", DEEP, 1),
+    "no JSON": lambda text: text[:-5],
+    "not text": lambda text: None,
+    "many digits": lambda text: text.replace('"samples": 2', '"samples": ' + "9" * 5000, 1),
+    "no methods": lambda text: text.replace('"methods"', '"other"', 1),
+    "a method twice": lambda text: text.replace("lrp-all", "gradient"),
+    "a method that is a list": lambda text: text.replace('["gradient"', '[["gradient"]', 1),
+    "an unknown column": lambda text: text.replace('"lost"', '"found"', 1),
+    "a column that is a list": lambda text: re.sub(r'"columns": \{', '"columns": {"cost": [], ', text),
+    "ragged numbers": lambda text: text.replace('"low": [null', '"low": [[1, 2]', 1),
+    "words": lambda text: text.replace('"high": [null', '"high": ["all"', 1),
+    "too few": lambda text: text.replace('"better": [[false, false], ', '"better": [', 1),
+    "no agreement": lambda text: text.replace('"agreement": null', '"agreement": "all"', 1),
+    "nothing about": lambda text: text.replace('"sequences"', '"x"', 1),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_rankings_that_others_wrote(model, name):
+    text = ranked(model).to_json()
+    assert str(Ranking.from_json(text)) == str(ranked(model))
+    with pytest.raises(lrp.LrpError, match="from_json"):
+        Ranking.from_json(ODD[name](text))
+
+
+def test_a_state_with_damaged_lines_is_computed_again(model, tmp_path):
+    state = tmp_path / "state"
+    whole = ranked(model, state).to_json()
+    content = state.read_bytes()
+    first, second, _ = content.split(b"\n")
+    for damaged in (
+        content[:30],  # killed while it wrote what was asked
+        first + b"\n" + second[:50],  # or the part
+        first + b"\n" + second.replace(b"0.", b"1.") + b"\n",
+        first + b"\n" + DEEP.encode() + b"\n\xff\xfe\n\n{}\n[]",
+    ):
+        state.write_bytes(damaged)
+        assert ranked(model, state).to_json() == whole
+        assert state.read_bytes().startswith(damaged)  # never written anew: a kill in that moment lost everything
+        assert ranked(model, state).to_json() == whole
+    for other in (b"mine", content[1:], b"\n" + content, DEEP.encode()):
+        state.write_bytes(other)
+        with pytest.raises(lrp.LrpError, match="state must be a file of the same model"):
+            ranked(model, state)
+        assert state.read_bytes() == other
+    with pytest.raises(lrp.LrpError, match="can be read and written"):
+        ranked(model, tmp_path)
+
+
+def changed(path, member, change):
+    """Rewrite one member of a zip archive."""
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    members[member] = change(members[member])
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+
+
+def as_dates(data):
+    stream = io.BytesIO()
+    np.save(stream, np.load(io.BytesIO(data)).astype("M8[D]"))
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("member", "change"),
+    [
+        ("relevance.npy", lambda data: data.replace(b"'<f8'", b"'<i8'")),
+        ("records.npy", as_dates),
+        ("note.npy", lambda data: data.replace(b'"doubtful": 0', b'"doubtful": 7')),
+        ("note.npy", lambda data: data.replace(b'"rejected": []', b'"rejected": {}')),
+    ],
+)
+def test_parts_of_a_run_that_were_changed(model, tmp_path, monkeypatch, member, change):
+    """A part of another type of numbers was an exception of the HDF5 library; other numbers in a note were believed."""
+    source, out = [np.ones((3, 3)) * k for k in range(4)], tmp_path / "out.h5"
+    with monkeypatch.context() as patch:
+        patch.setattr(Parts, "remove", lambda self: None)
+        lrp.explain_corpus(model, source, out, chunk=2, threads=1)
+    out.unlink()
+    changed(tmp_path / "out.h5.parts" / "00000000.npz", member, change)
+    try:
+        run = lrp.explain_corpus(model, source, out, chunk=2, threads=1, resume=True)
+    except lrp.LrpError as error:
+        assert "00000000.npz is damaged" in str(error)
+        return
+    assert run.doubtful == 0 and run.explained == 4
+    with run.open() as found:
+        np.testing.assert_array_equal(found[0].relevance, lrp.explain(model, source[0]).relevance)
+
+
+def test_a_run_that_is_nested_too_deep(model, tmp_path):
+    folder = tmp_path / "out.h5.parts"
+    folder.mkdir()
+    (folder / "run.json").write_text(DEEP)
+    with pytest.raises(lrp.LrpError, match=r"run\.json is damaged"):
+        lrp.explain_corpus(model, [np.ones((3, 3))], tmp_path / "out.h5", resume=True)
+
+
+def test_a_page_is_replaced_whole_or_not_at_all(model, tmp_path, monkeypatch):
+    """A full disk left half a page where a whole one had been."""
+    page, link = tmp_path / "page.html", tmp_path / "link.html"
+    lrp.write_page(page, lrp.explain(model, np.ones((3, 3))))
+    link.symlink_to(page)
+    before = page.read_bytes()
+
+    def full(handle):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", full)
+        with pytest.raises(lrp.LrpError, match="can be written, got: No space left on device"):
+            lrp.write_page(link, lrp.explain(model, np.zeros((5, 3))))
+    assert page.read_bytes() == before and sorted(tmp_path.iterdir()) == [link, page]
+    write_whole(link, b"new")
+    assert page.read_bytes() == b"new" and link.is_symlink()
+    write_whole("/dev/null", b"x")  # a device is written to, and stays one
+    assert Path("/dev/null").is_char_device()

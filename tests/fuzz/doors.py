@@ -1,0 +1,157 @@
+"""The doors through which damaged things come in: each opens one the way a user would, and uses what it gets."""
+
+import argparse
+import io
+import warnings
+from functools import cache
+
+import numpy as np
+
+import lrpnumpy as lrp
+from lrpnumpy.asked import request
+from lrpnumpy.corpus.columns import Columns
+from lrpnumpy.corpus.export import to_csv, to_jsonl
+from lrpnumpy.corpus.sources import chunks, open_source
+from lrpnumpy.corpus.work import Job, explain_chunk
+from lrpnumpy.evaluate import rank_methods
+from lrpnumpy.evaluate.ranking import Ranking
+from lrpnumpy.files.native import arrays_of
+
+MAX_BYTES = 2**26  # of arrays; the largest seed has a few KB
+RANKED = "completeness of two methods"
+
+
+def outcome(seed, path, rng):
+    """What comes of opening a damaged file, in one word, and the exception if it is not one of ours."""
+    allowed = lrp.WeightFileError if seed.door == "load" else lrp.LrpError
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            DOORS[seed.door](path, dict(seed.given), rng)
+        except allowed:
+            return "error", None
+        except BaseException as error:  # SystemExit too: nothing in a file may end a program
+            return "exception", error
+    return "result", None
+
+
+def _load(path, given, rng):
+    if str(given.get("config", "")).startswith("@"):
+        given["config"] = path.with_name(given["config"][1:])
+    if rng.random() < 0.1:
+        print(lrp.inspect(path, max_bytes=MAX_BYTES, **given), file=io.StringIO())
+        return
+    model = lrp.load(path, max_bytes=MAX_BYTES, **given)
+    if rng.random() < 0.1:
+        _use(model)
+
+
+def _use(model):
+    """A prediction; what the network cannot take is an error of ours, too."""
+    ports = {
+        name: [0, 0] if port.embedding is not None else np.zeros((2, port.size)) for name, port in model.ports.items()
+    }
+    if sum(array.size for array in arrays_of(model).values()) > 1e5:
+        return
+    try:
+        lrp.predict(model, ports if len(ports) > 1 else next(iter(ports.values())))
+    except lrp.WeightFileError:
+        raise
+    except lrp.LrpError:
+        return
+
+
+@cache
+def _models():
+    from .seeds import model, series_model
+
+    return model(), series_model()
+
+
+def _corpus(path, given, rng):
+    """One in eight is a whole run; the others do without threads and files, which take most of its time."""
+    model, longest = _models()[given.pop("series", False)], 100
+    if rng.random() < 0.125:
+        lrp.explain_corpus(model, path, path.with_name("out.h5"), "gradient", threads=1, longest=longest, **given)
+        return
+    source = open_source(path, None, given.get("field"), longest, 1 << 20)
+    beside = Columns(given.get("columns"), source, path)
+    asked = request(model, "gradient", "word", None, None, {})
+    job = Job(model, asked, None, source.kind, source.field, longest, beside.fields)
+    for chunk in chunks(source, 4):
+        beside.arrays(explain_chunk(job, chunk).arrays["records"])
+
+
+def _parts(path, given, rng):
+    lrp.explain_corpus(_models()[0], path, path.with_name("b.h5"), chunk=2, threads=1, resume=True)
+
+
+def _input(path, given, rng):
+    from lrpnumpy.commands.explain import _input
+
+    lrp.explain(_models()[1], _input(argparse.Namespace(text=None, input=str(path))), "gradient")
+
+
+def _explanations(path, given, rng):
+    with lrp.open_explanations(path) as found:
+        repr(found)
+        kind = rng.randrange(4)
+        if kind == 0:
+            to_csv(found.numbered(), io.BytesIO())
+        elif kind == 1:
+            to_jsonl(found.numbered(), io.BytesIO())
+        elif kind == 2:
+            found.summary(rng.choice((None, "class", "season")))
+        else:
+            for one in (*found, *found[-1:]):
+                str(one)
+
+
+def explained():
+    """Explanations that have all there is to be written down."""
+    words, series = _models()
+    x = np.arange(12.0).reshape(4, 3)
+    some = {"words": lrp.explain(words, "the film is n't good"), "series": lrp.explain(series, x, unit="variable")}
+    some |= {"every class": lrp.explain(words, "not good", target="all"), "cd": lrp.explain(words, "not good", "cd")}
+    some["hidden"] = lrp.explain(series, x, "lrp-all", hidden=True)
+    some["integrated"] = lrp.explain(series, x, "integrated-gradients")
+    return some
+
+
+def _text(path):
+    return path.read_bytes().decode("utf-8", "surrogateescape")
+
+
+def _explanation(path, given, rng):
+    found = lrp.Explanation.from_json(_text(path))
+    kind = rng.randrange(4)
+    if kind == 0:
+        found.to_json()
+    elif kind == 1:
+        str(found)
+    elif kind == 2:
+        found._repr_html_()
+    else:
+        to_csv([(1, found)], io.BytesIO())
+
+
+def ranked(state=None):
+    """A small ranking."""
+    x = np.arange(12.0).reshape(4, 3)
+    return rank_methods(
+        _models()[1], [x, -x[:2]], ["gradient", "lrp-all"], measures=["completeness"], state=state, progress=False
+    )
+
+
+def _ranking(path, given, rng):
+    str(Ranking.from_json(_text(path)))
+
+
+def _state(path, given, rng):
+    str(ranked(path))
+
+
+DOORS = {
+    "load": _load, "corpus": _corpus, "parts": _parts, "input": _input, "explanations": _explanations,
+    "explanation": _explanation, "ranking": _ranking, "state": _state,
+}  # fmt: skip
