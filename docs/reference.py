@@ -63,7 +63,7 @@ PAGES = {
         "What the calls return. Nobody makes these by hand; their fields and methods are what counts.",
         (lrp.Explanation, results.Explanations, windows.Windows, lrp.Comparison, result.Part, result.Span,
          result.Hidden, result.InputPart, result.Mark, ledgers.Ledger, ledgers.ReferenceLedger, ledgers.SpanLedger,
-         summary.Summary, lrp.write_page),
+         summary.Summary),
     ),
     "models": Page(
         "Models and scores",
