@@ -1,6 +1,7 @@
 """What the fuzzer and the faults have found, each once: an error of ours, or the work done again."""
 
 import io
+import json
 import re
 import zipfile
 from pathlib import Path
@@ -148,3 +149,14 @@ def test_a_page_is_replaced_whole_or_not_at_all(model, tmp_path, monkeypatch):
     assert page.read_bytes() == b"new" and link.is_symlink()
     write_whole("/dev/null", b"x")  # a device is written to, and stays one
     assert Path("/dev/null").is_char_device()
+
+
+@pytest.mark.parametrize("offsets", [[0], [], [0, 4, 8], [[0, 4]]])
+def test_offsets_of_safetensors_are_two(tmp_path, offsets):
+    """One offset was an error, but one that spoke of Python's unpacking."""
+    header = {name: {"dtype": "F32", "shape": [1], "data_offsets": offsets} for name in ("weight_ih_l0", "b")}
+    text = json.dumps(header).encode()
+    path = tmp_path / "a.safetensors"
+    path.write_bytes(len(text).to_bytes(8, "little") + text + bytes(16))
+    with pytest.raises(lrp.WeightFileError, match="weight_ih_l0: (must have two offsets|data_offsets must be a list)"):
+        lrp.load(path)
