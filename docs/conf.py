@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,10 @@ nb_execution_mode = "force"
 nb_execution_timeout = LONGEST = 60  # seconds for a cell, and for a page
 nb_execution_raise_on_error = True
 nb_merge_streams = True
-os.environ["IPYTHONDIR"] = str(Path(__file__).parent / "notebooks")
+IPYTHON = Path(__file__).parent / "_build" / "ipython"
+(IPYTHON / "profile_default" / "startup").mkdir(parents=True, exist_ok=True)
+shutil.copy(Path(__file__).parent / "notebook_startup.py", IPYTHON / "profile_default" / "startup")
+os.environ["IPYTHONDIR"] = str(IPYTHON)
 os.environ["LRPNUMPY_CHECKOUT"] = str(ROOT)
 os.environ.setdefault("LRPNUMPY_COMPILE", "wait")
 

@@ -12,6 +12,7 @@ import ast
 import dataclasses
 import inspect
 import re
+import sys
 from collections.abc import Iterator
 from functools import cache, cached_property
 from pathlib import Path
@@ -62,7 +63,7 @@ PAGES = {
         "What the calls return. Nobody makes these by hand; their fields and methods are what counts.",
         (lrp.Explanation, results.Explanations, windows.Windows, lrp.Comparison, result.Part, result.Span,
          result.Hidden, result.InputPart, result.Mark, ledgers.Ledger, ledgers.ReferenceLedger, ledgers.SpanLedger,
-         summary.Summary, lrp.write_page),
+         summary.Summary),
     ),
     "models": Page(
         "Models and scores",
@@ -105,6 +106,11 @@ PAGES = {
         _all(lrp.plot),
         "lrp.plot.",
     ),
+    "page": Page(
+        "A page to explore",
+        "One HTML file; results write it, too, by their method `page`, and `lrpnumpy page` makes it of stored ones.",
+        (lrp.write_page,),
+    ),
     "errors": Page(
         "Errors and warnings",
         "What is wrong with a call is one sentence; what was assumed or cannot be trusted is a warning.",
@@ -132,15 +138,22 @@ def is_record(one: Any) -> bool:
     return inspect.isclass(one) and (dataclasses.is_dataclass(one) or hasattr(one, "_fields"))
 
 
+@cache
+def _source(module: str) -> tuple[list[str], dict[str, ast.ClassDef]]:
+    """The lines of a module, and the classes in it."""
+    text = inspect.getsource(sys.modules[module])
+    return text.splitlines(), {node.name: node for node in ast.parse(text).body if isinstance(node, ast.ClassDef)}
+
+
+@cache
 def fields_of(kind: type) -> dict[str, str]:
     """The fields of a record, or what a class has as attributes of its own, each with the comment behind it."""
     found: dict[str, str] = {}
     for one in reversed(kind.__mro__):
         if not one.__module__.startswith("lrpnumpy"):
             continue
-        lines = inspect.getsource(one).splitlines()
-        (tree,) = ast.parse("\n".join(lines)).body
-        assert isinstance(tree, ast.ClassDef)
+        lines, classes = _source(one.__module__)
+        tree = classes[one.__name__]
         nodes: list[Any] = [*tree.body]
         for node in tree.body:
             if isinstance(node, ast.FunctionDef) and node.name == "__init__":

@@ -1,8 +1,8 @@
 """`make dist`: wheel and sdist, built from a clean checkout, compared with it, and tried where nothing else is.
 
 Ends with an error where a tracked file is missing, something else is in it, or a fresh virtual environment takes more
-than `--seconds` of processor time to install the wheel and run the ten lines of the README: that counts the same on
-a machine that is busy. The time that passed is printed, too.
+than `--seconds` of processor time to install the wheel and run the ten lines of the README: that counts the same on a
+machine that is busy. The time that passed is printed, too.
 """
 
 import argparse

@@ -131,3 +131,8 @@ def test_records_that_users_make_show_their_call():
     assert {lrp.Model, lrp.LSTM, lrp.Rule, lrp.Input} <= {kind for kind in MADE if is_record(kind)}
     call = "lrp.Dense(V: np.ndarray, d: np.ndarray | None = None, activation: str = 'linear')"
     assert call in reference.pages()["layers"]
+
+
+def test_the_index_lists_every_page():
+    listed = (reference.FOLDER / "index.md").read_text("utf-8").split("```")[1].split("\n\n")[1].split()
+    assert sorted(listed) == sorted(reference.pages())

@@ -71,7 +71,13 @@ def run_shell(block):
             assert not words or words[0] in ("make", "pip"), f"no test knows how to run {line!r}"
 
 
-@pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.relative_to(ROOT).as_posix())
+def named(page):
+    """A page for parametrize, by its path; marked if some of its blocks need a framework."""
+    needs = any(kind == "python" and framework for kind, framework, _ in FENCE.findall(page.read_text("utf-8")))
+    return pytest.param(page, id=page.relative_to(ROOT).as_posix(), marks=[pytest.mark.framework] if needs else [])
+
+
+@pytest.mark.parametrize("page", [named(page) for page in WITH_CODE])
 def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
     a_readers_folder(tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -84,7 +90,7 @@ def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
             exec(compile(code, page.name, "exec"), names)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize("page", [named(page) for page in PAGES])
 def test_every_block_of_a_page_has_a_language(page):
     """So that none is overlooked: what runs is fenced as Python or shell, what does not as text."""
     text = page.read_text("utf-8")

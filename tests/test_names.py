@@ -10,7 +10,9 @@ import laws
 import networks as nets
 import numpy as np
 import pytest
+from matplotlib.text import Text
 from networks import close
+from samples import every_axes
 
 import lrpnumpy as lrp
 from lrpnumpy import text
@@ -316,7 +318,9 @@ def test_series_are_padded_and_keep_their_labels(rng, side, cut):
     again = lrp.Explanation.from_json(e.to_json())
     assert list(again.step_names) == list(e.step_names)
     assert "<pad>" in {label.get_text() for label in _tick_labels(plot.feature_map(e))}
-    assert plot.series(e) is not None and plot.waterfall(e, by="step") is not None
+    assert {*days} <= {text.get_text() for text in plot.waterfall(e, by="step").findobj(Text)}
+    signals = [line for axes in every_axes(plot.series(e)) for line in axes.lines if len(line.get_ydata()) == length]
+    assert len(signals) >= 3  # one for each feature
     assert "<pad>" in {label.get_text() for label in _tick_labels(plot.gates(padded, frame))}
 
 
@@ -332,7 +336,8 @@ def test_a_run_of_padding_is_one_word_of_a_sentence(path):
         assert picture.count("×48") == 1 + (picture is pictures[0]) and "blorf[?]" in picture
     one = lrp.explain(model, " ".join(["the"] * 49))
     assert condensed(one).tokens[:2] == ("<pad>", "the")
-    assert plot.gates(model, "the blorf") is not None
+    curves = [line for axes in every_axes(plot.gates(model, "the blorf")) for line in axes.lines]
+    assert len([line for line in curves if line.get_label().startswith("unit")]) >= 6
 
 
 def _tick_labels(figure):

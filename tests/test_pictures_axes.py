@@ -6,7 +6,7 @@ from looks import KINDS, PICTURES, contrast, look_at
 from matplotlib import style
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from samples import BASIN, ONE, explanation
+from samples import BASIN, ONE, every_axes, explanation
 
 from lrpnumpy.show import plot
 
@@ -38,7 +38,10 @@ def test_what_is_not_finite_can_be_drawn(T):
     R = np.ones((T, 3))
     R[0, :2] = np.nan, np.inf
     e = explanation(T, 3, variables=R, relevance=R.sum(axis=1), others={"basin": BASIN._replace(variables=R[:1])})
-    for picture in (plot.feature_map, plot.series, plot.waterfall):
-        picture(e).canvas.draw()
-    for picture in (plot.memory, plot.bars, plot.beeswarm, plot.predictions):
-        picture([e])
+    figures = [picture(e) for picture in (plot.feature_map, plot.series, plot.waterfall)]
+    figures += [picture([e]) for picture in (plot.memory, plot.bars, plot.beeswarm, plot.predictions)]
+    for figure in figures:
+        FigureCanvasAgg(figure).draw()
+        for axes in figure.axes:
+            assert np.isfinite([*axes.get_xlim(), *axes.get_ylim()]).all()
+        assert any(axes.has_data() for axes in every_axes(figure))

@@ -1,6 +1,7 @@
 """The live page, without a browser: who is let in, what is answered, and how fast."""
 
 import base64
+import dataclasses
 import json
 import os
 import re
@@ -311,6 +312,28 @@ def test_a_question_that_makes_no_sense_is_an_error_in_one_sentence(question, se
     with pytest.raises(lrp.LrpError) as error:
         answers.answer(sentiment, question)
     assert len(str(error.value)) < 3000
+
+
+def test_of_many_classes_one_is_explained_at_a_time(rng):
+    def draw(*shape):
+        return rng.normal(size=shape)
+
+    many = lrp.Model([lrp.LSTM(draw(4, 3, 2), draw(4, 3, 3), draw(4, 3)), lrp.Dense(draw(20, 3), draw(20))])
+    question = {"values": [[1.0, 2.0], [0.5, -1.0]]}
+    found = answers.answer(many, question)
+    assert found["page"]["methods"][0]["targets"].tolist() == [found["predicted"]]
+    assert answers.answer(many, {**question, "target": 7})["page"]["methods"][0]["targets"].tolist() == [7]
+    assert not answers.facts(many, "many", {})["every_class"]
+    with pytest.raises(lrp.LrpError, match="from 0 to 19"):
+        answers.answer(many, {**question, "target": 20})
+
+
+def test_padding_is_no_word_to_edit(sentiment):
+    padded = dataclasses.replace(
+        sentiment, embedding=None, ports={"x": dataclasses.replace(sentiment.ports["x"], pad=(6, "pre", 0))}
+    )
+    found = answers.answer(padded, {"text": "not funny", "phrase": [0, 1]})
+    assert found["tokens"] == ["not", "funny"] and found["positions"] == [4, 5] and found["phrase"]["start"] == 4
 
 
 def test_a_model_that_the_page_cannot_show_is_refused():

@@ -8,6 +8,9 @@ from html.parser import HTMLParser
 import networks as nets
 import numpy as np
 import pytest
+from matplotlib.image import imread as read_image
+from matplotlib.patches import FancyBboxPatch
+from networks import close
 
 import lrpnumpy as lrp
 from lrpnumpy.ledgers import Ledger
@@ -136,8 +139,19 @@ def test_figures(case, tmp_path):
     e = CASES[case]
     for kind in ("png", "svg", "pdf"):
         plot.sentence(e).savefig(tmp_path / f"a.{kind}")
-        assert (tmp_path / f"a.{kind}").stat().st_size > 1000
-    plot.ledger(e).savefig(tmp_path / "ledger.png")
+    assert (tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")
+    figure, words = plot.sentence(e), [e.shown(t) for t in range(len(e))]
+    assert [text.get_text() for text in figure.texts[1:]] == words
+    boxes = figure.findobj(FancyBboxPatch)
+    backs = [tuple(round(255 * v) for v in box.get_facecolor()[:3]) for box in boxes]
+    assert backs == [tuple(color.rgb(float(share))) for share in color.scaled(e.relevance)]
+    seen = (255 * read_image(tmp_path / "a.png")[..., :3]).round().astype(int)
+    pixels = {tuple(pixel) for pixel in seen.reshape(-1, 3).tolist()}
+    assert {back for back, word in zip(backs, words, strict=True) if word} <= pixels
+    assert (tmp_path / "a.svg").read_text("utf-8").count("<path") > len([word for word in words if word.strip()])
+
+    bars = [bar for bar in plot.ledger(e).axes[0].patches if bar.get_width()]
+    close(sorted(bar.get_width() for bar in bars), sorted(value for value in e.ledger.entries.values() if value))
 
 
 def test_words_of_a_figure_stay_inside_it():

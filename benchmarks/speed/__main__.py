@@ -152,7 +152,8 @@ def show_forward(row: Row) -> str:
 
 def show_extra(row: Row) -> str:
     verdict = _verdict(row["value"], row["wanted"], row["at"])
-    return f"{row['question']:<72} {row['dtype']} {row['value']:10.3g}  at {row['at']} {row['wanted']:<6g} {verdict}"
+    wanted = f"at {row['at']} {row['wanted']:<6g} {verdict}"
+    return f"{row['question']:<72} {row['dtype']} {row['value']:10.3g}  {wanted} {row.get('note', '')}".rstrip()
 
 
 def main() -> int:
@@ -185,7 +186,9 @@ def main() -> int:
     options = parser.parse_args()
     seconds = options.seconds or (0.3 if options.quick else 4.0)
     jobs = options.job or (
-        choices if not options.quick else [c for c in choices if c not in ("tol", "startup", "memory", "growth")]
+        choices
+        if not options.quick
+        else [c for c in choices if c not in ("tol", "startup", "first", "memory", "growth")]
     )
     names, threads = options.workload or list(SHAPES), options.threads or ([1] if options.quick else [1, 2])
     found: Row = {"machine": machine(LIBRARIES), "quick": options.quick, "peers": [], "of_forward": [], "extras": []}

@@ -7,6 +7,9 @@
 A file gets its name only after its bytes have been written and synchronised, so that whatever kills the
 process, each chunk is either there or not. An HDF5 file that is open when its process dies may be lost: so
 the output file is made at the end, beside the parts, and takes its name when it is complete.
+
+Until then files have names that nobody can guess. Neither they nor the lock follow a link that somebody else has put
+there.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import hashlib
 import io
 import json
 import os
+import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +30,9 @@ from lrpnumpy.checks import LrpError
 from lrpnumpy.files import disk
 from lrpnumpy.files.safe import open_file
 
+_BINARY, _NO_LINK = getattr(os, "O_BINARY", 0), getattr(os, "O_NOFOLLOW", 0)  # of Windows, and of all others
+NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY | _NO_LINK
+
 
 @contextmanager
 def written(path: Path, folder: Path | None = None) -> Iterator[BinaryIO]:
@@ -33,9 +40,9 @@ def written(path: Path, folder: Path | None = None) -> Iterator[BinaryIO]:
 
     Until then it is in `folder`, or beside its place.
     """
-    part = (folder or path.parent) / f".{path.name}.{os.getpid()}.tmp"
+    part = (folder or path.parent) / f".{path.name}.{secrets.token_hex(16)}.tmp"
     try:
-        with part.open("wb") as file:
+        with os.fdopen(os.open(part, NEW, 0o666), "wb") as file:
             yield file
             disk.flush(file)
         part.replace(path)
@@ -85,6 +92,8 @@ class Parts:
         """Begin a run, or go on with the same one; `count` is how many chunks are there."""
         try:
             self.folder.mkdir(exist_ok=True)
+            if self.folder.is_symlink():
+                raise LrpError(f"{self.folder} must be a folder of its own, got a link; remove it.")
             self._take_lock()
             text = json.dumps(run, indent=1)
             if self.exists():
@@ -106,7 +115,7 @@ class Parts:
             self.count += 1
 
     def _take_lock(self) -> None:
-        self._lock = (self.folder / "lock").open("wb")
+        self._lock = os.fdopen(os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | _NO_LINK, 0o666), "wb")
         if not disk.locked(self._lock):
             raise LrpError(f"{self.folder} must be used by one run at a time, got a second one.")
 

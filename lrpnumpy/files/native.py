@@ -340,7 +340,7 @@ def _write(
     import h5py
 
     target = check_free(path, overwrite)
-    part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    part = target.with_name(f".{target.name}.{secrets.token_hex(16)}.part")
     try:
         # v110: small groups take little room, and a checksum guards all that is not data
         # in memory: where the disk is full, the HDF5 library does not always say so

@@ -3,27 +3,32 @@
 A kernel is a plain function whose parameters are annotated with the aliases below; the first is a float array, and its
 dtype chooses the signature. Modules with kernels do not import Numba: it is loaded when the first kernel is compiled.
 
-Nobody should wait for the compiler to see a first sentence explained. While a kernel is not ready, small calls run its
-plain function, and a thread in the background compiles it (or reads it from the disk cache); large calls wait.
-The environment variable LRPNUMPY_COMPILE changes that: "wait" always waits, "never" (as NUMBA_DISABLE_JIT=1) never
-compiles.
+Nobody should wait for the compiler to see first sentences explained. While a kernel is not ready, NumPy runs its
+function on whole arrays (`whole.py`), about six times slower, and a thread in the background compiles it (or reads it
+from disk, `kept.py`). Large calls and that thread would only hold each other up: it begins when they pause. Once they
+have taken as long as a compiler would have, large calls wait for it, as they do for what is on disk; small ones go on.
+
+The two round differently. The environment variable LRPNUMPY_COMPILE changes what is run: with "wait" every call waits
+for its kernel, so that results have the same bits always; with "never" nothing is compiled.
 """
 
 from __future__ import annotations
 
 import atexit
-import hashlib
 import os
 import queue
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from importlib import import_module
-from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import numpy as np
+
+from lrpnumpy.kernels.kept import LOG, OPTIONS, Kept, is_kept
+from lrpnumpy.kernels.whole import whole
 
 # Arrays are C-contiguous. R and I: floats and integers that are only read; W and J: that are written to. The digit is
 # the number of axes. Scalar has the arrays' dtype.
@@ -34,7 +39,6 @@ J1 = Annotated[np.ndarray, "int", 1, "write"]
 Scalar = Annotated[Any, "scalar"]
 Int = Annotated[int, "integer"]
 
-OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
 HELPERS = tuple(
     f"lrpnumpy.kernels.{name}"
     for name in (
@@ -51,14 +55,17 @@ MODULES = tuple(
 )  # fmt: skip
 
 KERNELS: list[Kernel] = []
-SMALL = 60_000  # numbers in a call's arrays: beyond this the plain function takes longer than a person likes to wait
+SMALL = 60_000  # numbers in the arrays of a small call
+PATIENCE = 8.0  # seconds of processor time that large calls may spend before they wait: about what a compiler takes
+PAUSE = 0.3  # seconds without a large call after which the background begins
+NOTICE = 2.0  # seconds after which somebody who waits is told what for
 # "background", "wait", "never", or "small": small calls never compile.
 mode: str = os.environ.get("LRPNUMPY_COMPILE", "background")
 
 _lock = threading.RLock()  # LLVM compiles one thing at a time anyway
 _asking = threading.Lock()
 _ready = False
-_finished = False
+_finished = threading.Event()
 
 
 class Kernel:
@@ -66,6 +73,7 @@ class Kernel:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.plain = function
+        self.name = f"{function.__module__.split('.')[-1]}.{function.__name__}"
         self.compiled: dict[str, Callable[..., Any]] = {}
         KERNELS.append(self)
 
@@ -74,20 +82,38 @@ class Kernel:
         run(first, *rest)
 
     def _for_now(self, first: np.ndarray, rest: tuple[Any, ...]) -> Callable[..., Any]:
-        """What to run while this kernel is not compiled: its plain function, where that is quick enough."""
-        if mode == "wait" or os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
-            return self.compile(first.dtype)
+        """What to run while this kernel is not compiled."""
+        if mode == "wait" or _jit_is_off():
+            return self._awaited(first.dtype)
         if mode == "never":
-            return self.plain
-        size = first.size + sum(part.size for part in rest if isinstance(part, np.ndarray) and part.ndim < 4)
-        if size > SMALL:
-            return self.compile(first.dtype)
+            return self._on_arrays
+        is_large = first.size + sum(one.size for one in rest if isinstance(one, np.ndarray) and one.ndim < 4) > SMALL
+        if is_large and (_large.seconds > PATIENCE or is_kept(self.plain, first.dtype)):
+            return self._awaited(first.dtype)
         if mode != "small":
             _background(self, first.dtype)
-        return self.plain
+        return self._timed if is_large else self._on_arrays
+
+    def _on_arrays(self, *arguments: Any) -> None:
+        with np.errstate(all="ignore"):
+            whole(self.plain)(*arguments)
+
+    def _timed(self, *arguments: Any) -> None:
+        with _large:
+            self._on_arrays(*arguments)
+
+    def _awaited(self, dtype: np.dtype) -> Callable[..., Any]:
+        """The compiled function; where it takes long, the user is told."""
+        notice = threading.Timer(NOTICE, _tell, (self.name, dtype))
+        notice.daemon = True
+        notice.start()
+        try:
+            return self.compile(dtype)
+        finally:
+            notice.cancel()
 
     def compile(self, dtype: Any) -> Callable[..., Any]:
-        """The compiled function for float32 or float64, from the disk cache where it has been compiled before."""
+        """The compiled function for float32 or float64, from disk where it has been compiled before."""
         dtype = np.dtype(dtype)
         with _lock:
             if dtype.char not in self.compiled:
@@ -95,19 +121,63 @@ class Kernel:
         return self.compiled[dtype.char]
 
     def _compile(self, dtype: np.dtype) -> Callable[..., Any]:
-        if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+        if _jit_is_off():
             return self.plain
         numba = _numba()
         hints = get_type_hints(self.plain, include_extras=True)
         hints.pop("return", None)
-        signature = numba.void(*(_numba_type(numba, hint.__metadata__, dtype) for hint in hints.values()))
-        with _cache_of_these_sources(numba):
-            try:
-                return numba.njit(signature, cache=True, **OPTIONS)(self.plain)
-            except (OSError, RuntimeError):  # no folder can be written, or the disk is full: compile it for now
-                return numba.njit(signature, **OPTIONS)(self.plain)
+        dispatcher = numba.njit(**OPTIONS)(self.plain)
+        dispatcher._cache = Kept(self.plain, dtype)
+        dispatcher.compile(numba.void(*(_numba_type(numba, hint.__metadata__, dtype) for hint in hints.values())))
+        dispatcher.disable_compile()
+        return dispatcher
 
 
+def _jit_is_off() -> bool:
+    return os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+
+
+_hinted = False
+
+
+def _tell(name: str, dtype: np.dtype) -> None:
+    """What somebody is waiting for: on a terminal, or to whoever listens to the log."""
+    global _hinted
+    text = f"lrpnumpy compiles {name} for {dtype}"
+    text += "." if _hinted else ", which takes some seconds, once; `lrpnumpy compile` does it for all methods ahead."
+    _hinted = True
+    if sys.stderr is not None and sys.stderr.isatty():
+        sys.stderr.write(f"\r{text}\n")
+        sys.stderr.flush()
+    else:
+        LOG.info(text)
+
+
+class _Large:
+    """Large calls that run on whole arrays: how long they took together, and whether they go on."""
+
+    def __init__(self) -> None:
+        self.seconds, self.last, self._running = 0.0, 0.0, 0
+        self._lock, self._began = threading.Lock(), threading.local()
+
+    def __enter__(self) -> None:
+        self._began.at = time.thread_time()
+        with self._lock:
+            self._running += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._running -= 1
+            self.seconds += time.thread_time() - self._began.at
+            self.last = time.monotonic()
+
+    def go_on(self) -> bool:
+        """Whether the compiler would hold them up; not once they wait for it."""
+        busy = self._running > 0 or time.monotonic() - self.last < PAUSE
+        return busy and self.seconds <= PATIENCE
+
+
+_large = _Large()
 _waiting: queue.SimpleQueue[tuple[Kernel, np.dtype] | None] = queue.SimpleQueue()
 _asked: set[tuple[Kernel, str]] = set()
 _worker: threading.Thread | None = None
@@ -128,15 +198,18 @@ def _background(one: Kernel, dtype: np.dtype) -> None:
 
 
 def _work() -> None:
-    while (job := _waiting.get()) is not None and not _finished:
+    while (job := _waiting.get()) is not None:
+        while _large.go_on() and not _finished.wait(PAUSE / 3):
+            pass
+        if _finished.is_set():
+            return
         with suppress(Exception):  # the next large call compiles it again, and says why that fails
             job[0].compile(job[1])
 
 
 def _finish() -> None:
     """At exit: no new kernel, but the one being compiled is let through, since LLVM cannot be interrupted."""
-    global _finished
-    _finished = True
+    _finished.set()
     _waiting.put(None)
     if _worker is not None:
         _worker.join()
@@ -144,8 +217,8 @@ def _finish() -> None:
 
 def _after_fork() -> None:
     """In the child of a fork, which has no thread in the background: have the next call start one."""
-    global _worker, _waiting, _asking
-    _worker, _waiting, _asking = None, queue.SimpleQueue(), threading.Lock()
+    global _worker, _waiting, _asking, _large
+    _worker, _waiting, _asking, _large = None, queue.SimpleQueue(), threading.Lock(), _Large()
     _asked.clear()
     _lock.release()
 
@@ -168,7 +241,7 @@ def compile_all(dtype: Any = None) -> Iterator[tuple[str, float]]:
         for one in KERNELS:
             start = time.perf_counter()
             one.compile(chosen)
-            yield f"{one.plain.__module__.split('.')[-1]}.{one.plain.__name__} {chosen}", time.perf_counter() - start
+            yield f"{one.name} {chosen}", time.perf_counter() - start
 
 
 def _numba() -> Any:
@@ -180,22 +253,6 @@ def _numba() -> Any:
             import_module(name).overloads()
         _ready = True
     return numba
-
-
-@contextmanager
-def _cache_of_these_sources(numba: Any) -> Iterator[None]:
-    """Keep what is compiled in a folder named after all kernel sources.
-
-    Numba notices when the file of a kernel changes, but not when that of a helper does.
-    """
-    here = Path(__file__).parent
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(here.glob("*.py")))).hexdigest()[:16]
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(Path(before or here / "__pycache__") / f"lrpnumpy-{digest}")
-    try:
-        yield
-    finally:
-        numba.config.CACHE_DIR = before
 
 
 def _numba_type(numba: Any, meta: tuple[Any, ...], dtype: np.dtype) -> Any:

@@ -253,12 +253,13 @@ def backward(
     for q in range(n_0):
         for j in range(H):
             ledger[2, q] += carry[q, j]
-            if not shares:
-                ledger[1, q] += leaked[q * H + j]
-                for gate in range(G):
-                    ledger[0, q] += s_sums[(gate * n_0 + q) * H + j] * b[only + gate, j]
-                if reset_after:
-                    ledger[0, q] += s_sums[(G * n_0 + q) * H + j] * bn[j]
+        for j in range(0 if shares else H):
+            ledger[1, q] += leaked[q * H + j]
+        for gate in range(0 if shares else G):
+            for j in range(H):
+                ledger[0, q] += s_sums[(gate * n_0 + q) * H + j] * b[only + gate, j]
+        for j in range(H if reset_after and not shares else 0):
+            ledger[0, q] += s_sums[(G * n_0 + q) * H + j] * bn[j]
 
 
 def spread(k, R_h, alike) -> None:  # type: ignore[no-untyped-def]

@@ -234,10 +234,11 @@ def backward(
     for q in range(n_0):
         for j in range(H):
             ledger[2, q] += carry[q, j] + R_c[q * H + j]
-            if not shares:
-                ledger[1, q] += leaked[q * H + j]
-                for gate in range(G):
-                    ledger[0, q] += s_sums[(gate * n_0 + q) * H + j] * b[only + gate, j]
+        for j in range(0 if shares else H):
+            ledger[1, q] += leaked[q * H + j]
+        for gate in range(0 if shares else G):
+            for j in range(H):
+                ledger[0, q] += s_sums[(gate * n_0 + q) * H + j] * b[only + gate, j]
 
 
 def gradient_step(z, a, y, c_prev, c, activation: int, recurrent: int, k) -> None:  # type: ignore[no-untyped-def]

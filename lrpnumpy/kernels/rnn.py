@@ -175,6 +175,6 @@ def backward(
     for q in range(n_0):
         for j in range(H):
             ledger[2, q] += carry[q, j]
-            if not shares:
-                ledger[1, q] += leaked[q * H + j]
-                ledger[0, q] += s_sums[q * H + j] * b[0, j]
+        for j in range(0 if shares else H):
+            ledger[1, q] += leaked[q * H + j]
+            ledger[0, q] += s_sums[q * H + j] * b[0, j]

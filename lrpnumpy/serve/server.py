@@ -69,7 +69,7 @@ class Server:
         """One connection: one request, one answer."""
         self.open += 1
         try:
-            with contextlib.suppress(ConnectionError, asyncio.CancelledError, TimeoutError):
+            with contextlib.suppress(OSError, asyncio.CancelledError):  # it has gone, or is too slow
                 status, answer, policy = await self._response(reader)
                 kind = "text/html" if policy is not None else "application/json"
                 lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}"]

@@ -1,7 +1,7 @@
 """A process that holds the model and answers one question at a time: it can be ended when one takes too long.
 
 Parent and child speak in lines of JSON. The child says first what the model is (`facts`), then answers each line that
-it gets. While nobody asks, it runs every method once, so that Numba has their kernels compiled (`progress`).
+it gets. While nobody asks, it runs every method once, which has their kernels compiled in the background (`progress`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import signal
 import sys
 import textwrap
 import threading
+import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
@@ -28,6 +29,7 @@ from lrpnumpy.serve.door import Limits, Refusal
 LOG = logging.getLogger("lrpnumpy.serve")
 LINE = 1 << 27  # bytes of an answer at most
 START = 120.0  # seconds that opening the model may take, and any answer while kernels are compiled
+IDLE = 0.05  # seconds without a question after which the child prepares a little more
 _HERE = Path(__file__).parents[2]  # where this very package is, for the child to find it too
 
 
@@ -56,7 +58,7 @@ class Worker:
         self.answers = asyncio.Queue()
         self.process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-c", "from lrpnumpy.serve.worker import child; child()"),
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(_HERE), os.environ.get("PYTHONPATH", "")])},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(_HERE), os.environ.get("PYTHONPATH")]))},
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             limit=LINE,
@@ -174,15 +176,16 @@ def work(lines: queue.SimpleQueue[str], out: IO[str]) -> None:
         say({"error": str(error)})
         return
     ahead: Iterator[Any] | None = _warmed(model, start, facts)
+    progress = None
     while True:
         try:
-            line = lines.get(block=ahead is None)
+            line = lines.get(timeout=None if ahead is None else IDLE)
         except queue.Empty:
             assert ahead is not None
-            progress = next(ahead, None)
+            before, progress = progress, next(ahead, None)
             if progress is None:
                 ahead = None
-            else:
+            elif progress != before:
                 say({"progress": progress})
             continue
         say(_answered(model, line))
@@ -202,17 +205,21 @@ def _answered(model: Any, line: str) -> dict[str, Any]:
 
 
 def _warmed(model: Any, start: dict[str, Any], facts: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Run every method once, waiting for the kernels that it needs; yields what has been done so far."""
+    """Run every method once, and after each let the background compile the kernels that it needs.
+
+    Yields what has been done so far; questions are answered in between, by plain functions where kernels are missing.
+    """
     from lrpnumpy.kernels import compile as kernels
     from lrpnumpy.serve import answers
 
     names = [one["name"] for one in facts["methods"] if not one["costly"]]
     names.sort(key=lambda name: name != "lrp-all")  # what the page shows first
     for k, name in enumerate(names):
-        yield {"done": k, "of": len(names), "name": name}
-        mode = kernels.mode
-        kernels.mode = "wait" if mode == "background" else mode
+        progress = {"done": k, "of": len(names), "name": name}
+        yield progress
         with contextlib.suppress(LrpError):
             answers.answer(model, {**start, "methods": [name]})
-        kernels.mode = mode
+        since = time.monotonic()  # one that cannot be compiled stays a plain function
+        while any(dtype not in one.compiled for one, dtype in [*kernels._asked]) and time.monotonic() < since + START:
+            yield progress
     yield {"done": len(names), "of": len(names), "name": ""}

@@ -362,6 +362,33 @@ def test_every_input_is_shown(visit, tmp_path):
     assert "area = 120: +0.3," in features.first.get_attribute("aria-label") + ","
 
 
+def test_one_score_with_a_probability(visit, tmp_path, rng):
+    """The class is whether the probability is over a half."""
+    head = lrp.Dense(np.full((1, 3), 2.0), np.zeros(1))
+    model = lrp.Model([samples.forecast()[0].layers[0], head], output="sigmoid")
+    found = lrp.explain_all(model, [3 * rng.normal(size=(4, 2)) for _ in range(50)], target="all")
+    truth = rng.integers(2, size=50)
+    found.page(tmp_path / "p.html", label=truth)
+    page = visit((tmp_path / "p.html").as_uri() + "#right=yes")
+    is_one = found.scores[:, 0] > 0
+    assert 0 < is_one.sum() < 50 and count(page) == (is_one == truth).sum()
+    first = np.flatnonzero(is_one == truth)[0]
+    cells = page.locator(".rows .row >> nth=0").locator(".cell.predicted, .cell.score").all_inner_texts()
+    assert [text.replace("\n", "") for text in cells] == [
+        f"{int(is_one[first])}, right", f"{found.scores[first, 0]:.4g}",
+    ]  # fmt: skip
+
+
+def test_several_outputs_of_a_regression(visit, tmp_path):
+    model, x = samples.forecast()
+    found = lrp.explain_all(model, [x, x[::-1].copy()], target="all", unit="variable")
+    found.page(tmp_path / "p.html")
+    page = visit((tmp_path / "p.html").as_uri() + "#class=4&record=1")
+    assert f"predicted {found.scores[1, 4]:.4g} mm" in page.inner_text(".recordhead")
+    cells = page.locator(".rows .cell.predicted").all_inner_texts()
+    assert cells == [f"{score:.4g}" for score in found.scores[:, 4]]
+
+
 @pytest.mark.parametrize("name", samples.ONE)
 def test_any_explanation_is_drawn(visit, name, tmp_path):
     lrp.write_page(tmp_path / "p.html", samples.ONE[name]())

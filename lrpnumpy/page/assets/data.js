@@ -44,6 +44,7 @@ class Part {
   // The class of highest score; of one score with a probability, whether that is over a half.
   predicted(k) {
     const { payload } = this, C = payload.classes.length, scores = this.array(payload.scores);
+    if (C === 1 && payload.probabilities) return Number(this.array(payload.probabilities)[k] > 0.5);
     let best = 0;
     for (let c = 1; c < C; c++) if (scores[k * C + c] > scores[k * C + best]) best = c;
     return best;
@@ -74,7 +75,7 @@ class Part {
   shown(k, name, asked) {
     const one = this.methodOf(name);
     if (!one) return null;
-    if (!one.targets) return asked ?? this.predicted(k);
+    if (!one.targets) return asked ?? (this.payload.classes.length > 1 ? this.predicted(k) : 0);
     const target = this.array(one.targets)[k];
     return asked === null || asked === target ? target : null;
   }

@@ -31,6 +31,11 @@ const Dom = {
     return Dom.make("label", { class: "field" }, Dom.make("span", {}, label), select);
   },
 
+  // An <input> with its label.
+  field(label, attributes) {
+    return Dom.make("label", { class: "field" }, Dom.make("span", {}, label), Dom.make("input", { "aria-label": label, ...attributes }));
+  },
+
   // A row of buttons of which one is pressed.
   switcher(label, pairs, value, onchange) {
     const buttons = pairs.map(([key, text]) =>

@@ -15,7 +15,7 @@ class Columns {
   // The numbers of a column for every record; those that depend on method and class are kept for these.
   column(name) {
     const { method, class: c } = this.state;
-    const key = ["score", "probability", "ledger", "largest", "shown"].includes(name) ? `${name} ${method} ${c}` : name;
+    const key = ["score", "probability", "ledger", "largest", "shown", "predicted"].includes(name) ? `${name} ${method} ${c}` : name;
     if (!this.cache.has(key)) this.cache.set(key, this.data.at.map(({ part, k }) => this[name](part, k)));
     return this.cache.get(key);
   }
@@ -26,7 +26,7 @@ class Columns {
 
   // The class that a row speaks of: the one explained, or that asked for.
   classOf(part, k) {
-    return this.shown(part, k) ?? this.state.asked ?? part.predicted(k);
+    return this.shown(part, k) ?? this.state.asked ?? (this.data.classes.length > 1 ? part.predicted(k) : 0);
   }
 
   number(part, k) {
@@ -34,7 +34,7 @@ class Columns {
   }
 
   predicted(part, k) {
-    return this.data.regression ? part.array(part.payload.scores)[k * this.data.classes.length] : part.predicted(k);
+    return this.data.regression ? this.score(part, k) : part.predicted(k);
   }
 
   true(part, k) {
@@ -98,7 +98,7 @@ class Columns {
 
   // The places of the records that pass, sorted.
   passing() {
-    const { state, data } = this, C = data.classes.length;
+    const { state, data } = this;
     const query = state.q.trim().toLowerCase(), word = state.word.trim().toLowerCase();
     const low = state.min === "" ? -Infinity : Number(state.min), high = state.max === "" ? Infinity : Number(state.max);
     const predicted = this.column("predicted"), truth = this.column("true"), score = this.column("score");
@@ -106,7 +106,7 @@ class Columns {
     for (let n = 0; n < data.count; n++) {
       if (state.predicted !== "" && predicted[n] !== Number(state.predicted)) continue;
       if (state.true !== "" && truth[n] !== Number(state.true)) continue;
-      if (state.right !== "" && (Number.isNaN(truth[n]) || this.isRight(n, C) !== (state.right === "yes"))) continue;
+      if (state.right !== "" && (Number.isNaN(truth[n]) || this.isRight(n) !== (state.right === "yes"))) continue;
       if (!(score[n] >= low && score[n] <= high) && (low > -Infinity || high < Infinity)) continue;
       if (holds && !holds[n]) continue;
       if (query && !this.lowered(n).includes(query)) continue;
@@ -115,10 +115,8 @@ class Columns {
     return this.sorted(places);
   }
 
-  isRight(n, C = this.data.classes.length) {
-    const truth = this.column("true")[n];
-    if (C > 1) return this.column("predicted")[n] === truth;
-    return (this.column("probability")[n] > 0.5) === truth > 0.5;
+  isRight(n) {
+    return this.column("predicted")[n] === this.column("true")[n];
   }
 
   // Which records have a word, whole, in any input.

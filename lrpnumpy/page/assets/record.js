@@ -30,7 +30,8 @@ class RecordView {
     const { data } = this.page;
     const name = record.name ? Format.clean(record.name) : `Record ${record.number}`;
     const said = [];
-    if (data.regression) said.push(`predicted ${data.withUnit(record.scores[0])}`);
+    const c = record.part.shown(record.k, this.page.state.method, this.page.state.asked) ?? 0;
+    if (data.regression) said.push(`predicted ${data.withUnit(record.scores[c])}`);
     else if (data.classes.length > 1) said.push(`predicted ${data.className(record.predicted)}`);
     if (record.truth !== null) {
       const value = data.regression || data.classes.length === 1 ? data.withUnit(record.truth) : data.className(record.truth);

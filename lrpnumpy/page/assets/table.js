@@ -27,13 +27,13 @@ class Table {
     return [
       ["number", "#"], ["text", name],
       data.hasTruth && ["true", "true"], ["predicted", "predicted"],
-      (!regression || data.classes.length > 1) && ["score", "score"], data.hasProbabilities && ["probability", "prob."],
+      !regression && ["score", "score"], data.hasProbabilities && ["probability", "prob."],
       data.hasLedger && ["ledger", "ledger"], ["largest", "largest"],
     ].filter(Boolean).filter(([key]) => !NARROW.matches || !["number", "probability", "ledger"].includes(key));
   }
 
   width(key) {
-    const words = this.page.data.kind === "words", name = this.page.data.regression ? "5rem" : "minmax(3.4rem, 5.4rem)";
+    const words = this.page.data.kind === "words", name = this.page.data.regression ? "5.8rem" : "minmax(3.4rem, 5.4rem)";
     const widths = { number: "2.9rem", text: "minmax(7rem, 1fr)", true: name, predicted: name, score: "4rem", probability: "4rem", ledger: "3.8rem" };
     return widths[key] ?? (words ? "minmax(4.4rem, 6.2rem)" : NARROW.matches ? "7rem" : "minmax(8rem, 15rem)");
   }
@@ -105,7 +105,7 @@ class Table {
       else if (key === "ledger") put(Format.percent(value, 0));
       else if (key === "score" || data.regression || data.classes.length === 1) put(Format.general(value));
       else put(data.className(value), data.className(value));
-      if (key === "predicted" && data.hasTruth && !data.regression && data.classes.length > 1) {
+      if (key === "predicted" && data.hasTruth && !data.regression) {
         const truth = columns.column("true")[n];
         if (!Number.isNaN(truth)) {
           cell.classList.add(truth === value ? "right" : "wrong");

@@ -9,6 +9,11 @@ FACTS.methods.sort((a, b) => (b.name === "lrp-all") - (a.name === "lrp-all"));
 // Every method can be chosen, whether or not it has been asked for.
 Object.defineProperty(Data.prototype, "methods", { get: () => FACTS.methods.map((one) => one.name) });
 
+// An <input> with its label.
+function labelled(label, attributes) {
+  return Dom.make("label", { class: "field" }, Dom.make("span", {}, label), Dom.make("input", attributes));
+}
+
 class Live {
   constructor(page) {
     Object.assign(this, { page, answer: FACTS.first, number: 1, past: [], kept: new Map(), options: {}, before: null, focus: null });
@@ -77,7 +82,7 @@ class Live {
     const { state } = this.page, shown = FACTS.methods.filter((one) => one.name === state.method || one.name === state.with);
     const options = new Map(shown.flatMap((one) => one.options.map((option) => [option.name, option])));
     const target = FACTS.every_class ? [] : [Dom.choice("Class", [["", "as predicted"], ...FACTS.classes?.map((name, c) => [String(c), Format.short(name, 40)]) ?? []], state.class, (c) => state.set({ class: c }))];
-    const step = FACTS.every ? [Dom.field("Step, last if empty", { type: "number", value: this.step ?? "", onchange: (event) => ((this.step = event.target.value), this.changed({}, 0)) })] : [];
+    const step = FACTS.every ? [labelled("Step, last if empty", { type: "number", value: this.step ?? "", onchange: (event) => ((this.step = event.target.value), this.changed({}, 0)) })] : [];
     this.own.replaceChildren(...target, ...step, ...[...options.values()].map((option) => this.field(option)));
   }
 
@@ -90,7 +95,7 @@ class Live {
       this.changed({}, ASK.typing);
     };
     if (kind === "choice") return Dom.choice(name, choices.map((one) => [one, one]), value, set);
-    const element = Dom.field(name, { type: kind === "text" ? "text" : "number", step: kind === "whole" ? 1 : "any", min: kind === "whole" ? 1 : 0, value, title: text, "data-option": name });
+    const element = labelled(name, { type: kind === "text" ? "text" : "number", step: kind === "whole" ? 1 : "any", min: kind === "whole" ? 1 : 0, value, title: text, "data-option": name });
     element.querySelector("input").addEventListener("input", (event) => set(event.target.value));
     return element;
   }
