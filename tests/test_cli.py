@@ -13,6 +13,7 @@ import pytest
 
 import lrpnumpy as lrp
 from lrpnumpy.__main__ import main
+from lrpnumpy.files import isolated, kinds
 
 ROOT = Path(__file__).parents[1]
 
@@ -176,3 +177,29 @@ def test_example(example, tmp_path):
     assert done.returncode == 0, done.stderr
     assert len(done.stdout) > 100
     assert {path.name for path in tmp_path.iterdir()} == PICTURES.get(example, set())
+
+
+def test_files_of_strangers_are_read_in_a_process_of_their_own(tmp_path, monkeypatch, capsys):
+    """By every command that takes a model; shipped models are ours, and --no-isolate switches it off."""
+    path, read, asked = tmp_path / "model.h5", isolated.read, []
+    lrp.save(lrp.load("sentiment"), path)
+    monkeypatch.setattr(isolated, "read", lambda path, hints: asked.append(path) or kinds.read(path, hints))
+    reviews = tmp_path / "reviews.txt"
+    reviews.write_text("It isn't funny.\n", "utf-8")
+    for command in (
+        ["explain", "It isn't funny.", "--model", str(path)],
+        ["inspect", str(path)],
+        ["convert", str(path), str(tmp_path / "other.h5")],
+        ["corpus", str(reviews), str(tmp_path / "out.h5"), "--model", str(path), "--quiet"],
+        ["evaluate", str(path), str(reviews), "--methods", "random", "--measures", "deletion", "--quiet"],
+    ):
+        asked.clear()
+        main(command)
+        assert asked == [path], (command, capsys.readouterr())
+    asked.clear()
+    assert main(["inspect", str(path), "--no-isolate"]) == 0 and main(["inspect", "sentiment"]) == 0 and not asked
+    monkeypatch.setattr(isolated, "read", read)
+    capsys.readouterr()
+    assert main(["inspect", str(path)]) == 0
+    alone = capsys.readouterr().out
+    assert main(["inspect", str(path), "--no-isolate"]) == 0 and capsys.readouterr().out == alone

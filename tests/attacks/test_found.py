@@ -158,5 +158,5 @@ def test_offsets_of_safetensors_are_two(tmp_path, offsets):
     text = json.dumps(header).encode()
     path = tmp_path / "a.safetensors"
     path.write_bytes(len(text).to_bytes(8, "little") + text + bytes(16))
-    with pytest.raises(lrp.WeightFileError, match="weight_ih_l0: (must have two offsets|data_offsets must be a list)"):
+    with pytest.raises(lrp.WeightFileError, match=r"weight_ih_l0: (must have two offsets|data_offsets must be a list)"):
         lrp.load(path)

@@ -144,14 +144,14 @@ def faults_section(seen):
 
 
 def write_section(path, figures, seen=None):
-    """Put the figures into a page, between two marks; where these are missing, at its end with a title."""
+    """Put the figures into a page, between two marks; where these are missing, as a section that is the last one."""
     text = path.read_text("utf-8")
     parts = [section(figures), *([f"### Faults of the machine\n\n{faults_section(seen)}"] if seen else [])]
     content = f"{BEGIN}\n\n" + "\n\n".join(parts) + f"\n\n{END}"
     if BEGIN in text:
         text = re.sub(re.escape(BEGIN) + ".*?" + re.escape(END), lambda _: content, text, flags=re.S)
     else:
-        text = f"{text.rstrip()}\n\n{TITLE}\n\n{content}\n"
+        text = f"{text.partition(TITLE)[0].rstrip()}\n\n{TITLE}\n\n{content}\n"
     path.write_text(text, "utf-8")
 
 
