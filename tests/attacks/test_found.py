@@ -6,6 +6,7 @@ import re
 import zipfile
 from pathlib import Path
 
+import h5py
 import networks as nets
 import numpy as np
 import pytest
@@ -160,3 +161,13 @@ def test_offsets_of_safetensors_are_two(tmp_path, offsets):
     path.write_bytes(len(text).to_bytes(8, "little") + text + bytes(16))
     with pytest.raises(lrp.WeightFileError, match=r"weight_ih_l0: (must have two offsets|data_offsets must be a list)"):
         lrp.load(path)
+
+
+def test_a_ledger_without_steps(model, tmp_path):
+    """Offsets that leave an explanation by contextual decomposition no step: it could be read, but not be shown."""
+    path = tmp_path / "out.h5"
+    lrp.explain_corpus(model, [np.ones((3, 3)), np.ones((2, 3))], path, "cd", threads=1)
+    with h5py.File(path, "r+") as file:
+        file["ledger/offsets"][:] = [0, 0, 5]
+    with lrp.open_explanations(path) as found, pytest.raises(lrp.LrpError, match="an entry for every step"):
+        str(found[0])
