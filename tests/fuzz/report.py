@@ -96,8 +96,9 @@ of the processor or 350 MB of memory is a failure.
 What it found in this version before it found nothing more: texts of rankings and their states ended in exceptions of
 Python in half of all cases; parts of an interrupted run whose arrays had become dates ended in one of the HDF5
 library, and a changed note in them was believed; a `.npy` file with a broken header, given to the command line,
-showed a traceback, as did JSON of 100,000 brackets. Each is mended and is a test in `tests/attacks/`. The readers of
-weight files gave nothing to mend."""
+showed a traceback, as did JSON of 100,000 brackets; an explanation file whose ledger had no steps could be read and
+not be shown. Each is mended and is a test in `tests/attacks/`. The readers of weight files gave nothing to mend but a
+sentence about the offsets of safetensors that was unclear."""
 
 FAULTED = """\
 `python -m tests.faults` kills work at a random line or moment, takes its disk, its home and its memory away, and
