@@ -1,9 +1,15 @@
-"""Notebooks of the site run in a fresh folder that has the examples of a checkout, as tests/test_docs.py has it."""
+"""Notebooks of the site run in a fresh folder that has the examples of a checkout, each for at most a minute.
+
+Processor time is counted, since the machine may be busy; a notebook that takes more is ended, and the build fails.
+"""
 
 import atexit
 import os
+import resource
 import shutil
 import tempfile
+
+resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
 
 _folder = tempfile.mkdtemp()
 atexit.register(shutil.rmtree, _folder, ignore_errors=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, one_of
+from lrpnumpy.checks import LrpError, is_number, one_of, shown
 from lrpnumpy.encode import Encoded
 from lrpnumpy.methods import all_options, find
 from lrpnumpy.methods.base import Request
@@ -69,8 +69,8 @@ def class_index(model: Model, value: Any, what: str) -> int:
                 f"{what} must be a class from 0 to {model.outputs - 1} (this model has no class names), got {value!r}."
             )
         return model.classes.index(one_of(value, what, model.classes))
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
-        raise LrpError(f"{what} must be a class index or a class name, got {value!r}.")
+    if not is_number(value, int):
+        raise LrpError(f"{what} must be a class index or a class name, got {shown(value)}.")
     if not 0 <= value < model.outputs:
         raise LrpError(f"{what} must lie from 0 to {model.outputs - 1}, got {value}.")
     return int(value)
@@ -82,9 +82,11 @@ def targets(model: Model, target: Any, count: int) -> np.ndarray | str | None:
         return target
     if isinstance(target, (str, int, np.integer)):
         return np.array([class_index(model, target, "target")] * count, np.int64)
-    if not isinstance(target, (Sequence, np.ndarray)):
+    single = isinstance(target, np.ndarray) and not target.ndim
+    if single or not isinstance(target, (Sequence, np.ndarray)):
         raise LrpError(
-            f"target must be None, a class index or name, 'all', or one class for each sequence, got {target!r}."
+            f"target must be None, a class index or name, 'all', or one class for each sequence, got {target!r}"
+            + (f"; is it {target.item()!r}?" if single else ".")
         )
     if len(target) != count:
         raise LrpError(f"target must be one class for each of the {count} sequences, got {len(target)}.")
@@ -97,7 +99,7 @@ def phrases(encoded: Encoded, spans: Any, where: str) -> np.ndarray:
         array = np.asarray(spans, dtype=np.int64).reshape(len(spans), 2)
         if not (np.asarray(spans) == array).all():
             raise ValueError
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise LrpError(f"{where}: spans must be a list of pairs (start, stop) of positions, got {spans!r}.") from None
     length = encoded.length - sum(encoded.added)  # as passed in
     for start, stop in array:

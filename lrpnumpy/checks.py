@@ -95,7 +95,7 @@ def check_shape(array: np.ndarray, what: str, shape: tuple[int | None, ...]) -> 
 
 def one_of(value: Any, what: str, choices: Sequence[Any]) -> Any:
     """`value`, if it is one of `choices`."""
-    if value not in choices:
+    if not any(isinstance(value, type(one)) and value == one for one in choices):  # a dtype of NumPy equals None
         raise LrpError(f"{what} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
     return value
 
@@ -115,30 +115,45 @@ def names(value: Any, what: str, count: int) -> tuple[str, ...] | None:
     return found
 
 
+def is_number(value: Any, kind: type) -> bool:
+    """Whether a value is a whole number that an array can hold, or a finite number; true and false are none."""
+    if isinstance(value, (bool, np.bool_, np.timedelta64)):  # the last is one to NumPy
+        return False
+    if kind is int:
+        return isinstance(value, (int, np.integer)) and -(2**63) <= int(value) < 2**63
+    if not isinstance(value, (int, float, np.integer, np.floating)):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
 def non_negative(value: Any, what: str) -> float:
     """`value` as a finite float that is not negative."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise LrpError(f"{what} must be a number that is not negative, got {value!r}.") from None
-    if not (math.isfinite(number) and number >= 0):
-        raise LrpError(f"{what} must be a finite number that is not negative, got {value!r}.")
-    return number
+    if not is_number(value, float) or value < 0:
+        raise LrpError(f"{what} must be a finite number that is not negative, got {shown(value)}.")
+    return float(value)
 
 
 def finite(value: Any, what: str) -> float:
     """`value` as a finite float."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise LrpError(f"{what} must be a finite number, got {value!r}.")
+    if not is_number(value, float):
+        raise LrpError(f"{what} must be a finite number, got {shown(value)}.")
     return float(value)
+
+
+def shown(value: Any) -> str:
+    """`value` in an error: Python refuses to write very large numbers, and nobody reads them."""
+    return "a huge number" if isinstance(value, int) and abs(value) >= 2**64 else repr(value)
 
 
 def whole(value: Any, what: str, least: int | None = None) -> int:
     """`value` as an int, not less than `least`."""
-    is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not is_whole or (least is not None and value < least):
+    if not is_number(value, int) or (least is not None and value < least):
         wanted = "a whole number" if least is None else f"a whole number of at least {least}"
-        raise LrpError(f"{what} must be {wanted}, got {value!r}.")
+        advice = f"; is it {int(value)}?" if isinstance(value, float) and value.is_integer() else ""
+        raise LrpError(f"{what} must be {wanted}, got {shown(value)}{advice}.")
     return int(value)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from lrpnumpy.checks import LrpError
 from lrpnumpy.methods import METHODS
 from lrpnumpy.result import Explanation
@@ -108,7 +110,11 @@ def cite(*used: Any) -> None:
 
     Settings count: several references add the paper on that, a gamma that on the gamma rule.
     """
-    print("\n\n".join(PAPERS[name] for name in dict.fromkeys(_papers(used))))  # noqa: T201  # what it is for
+    try:
+        found = dict.fromkeys(_papers(used))
+    except RecursionError:
+        raise LrpError("cite must get explanations or names of methods, got a list that holds itself.") from None
+    print("\n\n".join(PAPERS[name] for name in found))  # noqa: T201  # what it is for
 
 
 def _papers(used: Iterable[Any]) -> Iterable[str]:
@@ -125,7 +131,7 @@ def _papers(used: Iterable[Any]) -> Iterable[str]:
                 yield SEVERAL[one.method]
             if options.get("gamma"):
                 yield "Montavon et al. 2019"
-        elif isinstance(one, Iterable) and not isinstance(one, str):
+        elif isinstance(one, Iterable) and not isinstance(one, (str, bytes, np.ndarray)):
             yield from _papers(one)
         else:
             raise LrpError(f"cite must get explanations or names of methods, got {one!r}.")

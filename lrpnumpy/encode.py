@@ -100,6 +100,7 @@ class Encoded(NamedTuple):
         return found if found.any() else None
 
 
+NO_LISTS = (type, bytes, bytearray, memoryview, set, frozenset)  # with a length, and no order or no sequences
 Encoder = Callable[[Input, Sequence[Any], Sequence[str]], list[Encoded]]
 
 
@@ -126,7 +127,7 @@ def encode_all(model: Model, sequences: Any) -> list[Encoded]:
         raise LrpError(f"sequences must be a list of sequences, got one {got}.")
     if not isinstance(sequences, (list, np.ndarray, Mapping)) and (table := tables.read(sequences, None, None, "")):
         sequences = table.values
-    if not hasattr(sequences, "__len__"):
+    if not (hasattr(sequences, "__len__") and hasattr(sequences, "__iter__")) or isinstance(sequences, NO_LISTS):
         raise LrpError(f"sequences must be a list of sequences, got {type(sequences).__name__}.")
     if isinstance(sequences, np.ndarray) and sequences.ndim not in (1, 2, 3):
         raise LrpError(f"sequences must be a list of sequences or a (N, T, D) array, got shape {sequences.shape}.")

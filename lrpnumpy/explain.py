@@ -10,6 +10,7 @@ import numpy as np
 from lrpnumpy import asked
 from lrpnumpy.checks import LrpError
 from lrpnumpy.encode import Encoded, encode, encode_all, packed
+from lrpnumpy.meant import door
 from lrpnumpy.methods import COSTLY, METHODS, find, with_users
 from lrpnumpy.methods.base import Columns, Request, Unit, answer
 from lrpnumpy.model import Model, is_recurrent
@@ -156,6 +157,7 @@ def explain(
 def explain(
     model: Model, x: Any, method: str | Rule = ..., target: Target = ..., *, step: int | None = ..., **options: Any
 ) -> Explanation: ...
+@door
 def explain(
     model: Model,
     x: Any,
@@ -210,6 +212,7 @@ def _for_each_step(model: Model, one: Encoded) -> list[Encoded]:
     return [*cut, one]
 
 
+@door
 def explain_all(
     model: Model,
     sequences: Any,
@@ -238,6 +241,7 @@ def explain_all(
     return run(model, encoded, request, target, None if spans is None else list(spans), threads)
 
 
+@door
 def compare(
     model: Model,
     x: Any,

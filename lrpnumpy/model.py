@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, names, one_of
+from lrpnumpy.checks import FLOATS, LrpError, names, one_of
 from lrpnumpy.layers import (
     Activation,
     Bidirectional,
@@ -27,6 +27,7 @@ from lrpnumpy.layers import (
     TwoClasses,
 )
 from lrpnumpy.layers.affine import Units
+from lrpnumpy.meant import door
 from lrpnumpy.ports import Input
 from lrpnumpy.scaling import scaler_of
 
@@ -299,6 +300,7 @@ class Model(Record):
         """The same model in float64, for what float32 is too short for."""
         return self.astype(np.float64)
 
+    @door
     def with_units(
         self,
         *,
@@ -327,9 +329,15 @@ class Model(Record):
             change |= {"output": "linear", "result": name}
         return replace(self, **change)
 
+    @door
     def astype(self, dtype: Any) -> Model:
         """The same model with all arrays in `dtype`, float32 or float64."""
-        kind = np.dtype(dtype)
+        try:
+            kind = np.dtype(dtype) if isinstance(dtype, (str, type, np.dtype)) else None
+        except (TypeError, ValueError):
+            kind = None
+        if kind not in FLOATS:
+            raise LrpError(f"astype: dtype must be 'float32' or 'float64', got {dtype!r}.")
         return self._with(lambda record: record.astype(kind))
 
     def twin(self) -> Model:

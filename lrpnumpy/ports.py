@@ -54,7 +54,8 @@ class Input(Record):
             raise LrpError(f"Input: pad must be None for an input without steps, got {self.pad!r}.")
         if self.scaler is not None and self.embedding is not None:
             raise LrpError("Model: scaler must be None with an embedding, whose vectors are the network's own.")
-        features = names(self.features or names_of(self.scaler, int(size)), "Model: features", int(size))
+        given = None if self.features is None else list(self.features)
+        features = names(given or names_of(self.scaler, int(size)), "Model: features", int(size))
         self._set(
             size=int(size),
             features=features,

@@ -8,6 +8,7 @@ import numpy as np
 
 from lrpnumpy.encode import encode, encode_all, packed
 from lrpnumpy.layers.recurrent import States
+from lrpnumpy.meant import door
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Packed
 from lrpnumpy.passes import forward
@@ -18,6 +19,7 @@ from lrpnumpy.schedule import run_chunks
 def predict(model: Model, x: Any, *, trace: Literal[False] = False) -> np.ndarray: ...
 @overload
 def predict(model: Model, x: Any, *, trace: Literal[True]) -> tuple[np.ndarray, tuple[NamedTuple, ...]]: ...
+@door
 def predict(model: Model, x: Any, *, trace: bool = False) -> Any:
     """Scores (C,) of one sequence, or (T, C) where the model predicts at every step.
 
@@ -36,6 +38,7 @@ def predict(model: Model, x: Any, *, trace: bool = False) -> Any:
     return scores, tuple(shown)
 
 
+@door
 def trace(model: Model, x: Any) -> dict[str, np.ndarray]:
     """Every activation on the way of one input `x` through the `model`, by name, in the order in which they are made.
 
@@ -61,6 +64,7 @@ def trace(model: Model, x: Any) -> dict[str, np.ndarray]:
     return found
 
 
+@door
 def predict_all(model: Model, sequences: Any, *, threads: int | None = None) -> Any:
     """Scores (N, C) of several sequences of any lengths, or a list of (T, C) arrays with predictions at every step.
 

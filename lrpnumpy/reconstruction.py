@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from lrpnumpy.checks import LrpError
 from lrpnumpy.layers import Activation, Square, Subtract, SumAll
+from lrpnumpy.meant import door
 from lrpnumpy.model import Model, Node
 
 
+@door
 def reconstruction_error(model: Model, *, mean: bool = False) -> Model:
     """A model whose one score is the error of an autoencoder: the sum of (input - output)² over steps and features.
 

@@ -15,6 +15,7 @@ import numpy as np
 from lrpnumpy import readback, tables
 from lrpnumpy.checks import LrpError, encodable, readable
 from lrpnumpy.ledgers import Ledger, ReferenceLedger, SpanLedger
+from lrpnumpy.meant import door
 
 PAD = "<pad>"  # how padding is written where words are
 UNKNOWN = "[?]"  # behind a word in a picture that the vocabulary does not have
@@ -150,6 +151,7 @@ class Explanation:
         """f_c of the reference, of a method that has one; of several the mean."""
         return self.ledger.reference if isinstance(self.ledger, ReferenceLedger) else None
 
+    @door
     def of_input(self, name: str) -> Explanation:
         """The same for the input `name`: what it got stands in `relevance`, `variables`, `tokens` and `features`.
 
@@ -230,6 +232,7 @@ class Explanation:
         """Index of the class with the highest score."""
         return int(np.argmax(self.scores))
 
+    @door
     def for_class(self, target: int | str) -> Explanation:
         """Of an explanation of all classes, that of the class `target`, by index or name."""
         if self.target != "all":
@@ -241,7 +244,7 @@ class Explanation:
             if isinstance(target, str) and self.classes and target in self.classes
             else target
         )
-        if not isinstance(c, (int, np.integer)) or not 0 <= c < len(self.scores):
+        if isinstance(c, bool) or not isinstance(c, (int, np.integer)) or not 0 <= c < len(self.scores):
             raise LrpError(
                 f"for_class: target must be a class from 0 to {len(self.scores) - 1} or a class name, got {target!r}."
             )
@@ -263,6 +266,7 @@ class Explanation:
             },
         )
 
+    @door
     def top(self, k: int = 5) -> list[Part]:
         """The `k` steps of largest absolute relevance, largest first."""
         self._one_class("top")

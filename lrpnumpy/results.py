@@ -15,6 +15,7 @@ import numpy as np
 from lrpnumpy.checks import LrpError, RelevanceWarning, one_of
 from lrpnumpy.encode import Encoded
 from lrpnumpy.ledgers import Ledger, ReferenceLedger, SpanLedger
+from lrpnumpy.meant import door
 from lrpnumpy.methods.base import Columns, Request
 from lrpnumpy.methods.occlusion import probabilities
 from lrpnumpy.methods.propagated import TOO_LARGE, adds_up
@@ -144,6 +145,7 @@ class Explanations(Paged):
         whole = rows.reshape(*rows.shape[:-2], len(self), -1, rows.shape[-1])
         return whole[..., 0] if self.variables is None else whole
 
+    @door
     def summary(self, by: Any = None, input: str | None = None) -> Summary:
         """Mean relevance of all of them by feature and lag, of each group.
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy.checks import LrpError, encodable, one_of, readable
+from lrpnumpy.meant import door
 
 SEASONS = ("DJF", "DJF", "MAM", "MAM", "MAM", "JJA", "JJA", "JJA", "SON", "SON", "SON", "DJF")  # of the months
 TIMES = ("year", "season", "month")
@@ -44,10 +45,12 @@ class Summary:
         """(G, L, D) mean absolute relevance."""
         return self.positive - self.negative
 
+    @door
     def by_feature(self, kind: str = "absolute") -> np.ndarray:
         """(G, D) relevance of a `kind`, "mean", "absolute", "positive" or "negative", summed over lags."""
         return getattr(self, one_of(kind, "kind", KINDS)).sum(axis=1)
 
+    @door
     def by_lag(self, kind: str = "absolute") -> np.ndarray:
         """(G, L) relevance of a `kind`, as in `by_feature`, summed over features."""
         return getattr(self, one_of(kind, "kind", KINDS)).sum(axis=2)
@@ -58,6 +61,7 @@ class Summary:
         reached = np.cumsum(self.by_lag(), axis=1)
         return (reached < reached[:, -1:] / 2).sum(axis=1) + 1
 
+    @door
     def group(self, name: Any) -> Summary:
         """The summary of the group `name` alone."""
         k = self.groups.index(one_of(str(name), "group", self.groups))
@@ -68,6 +72,7 @@ class Summary:
         """Groups and features as pandas takes them."""
         return [*map(encodable, self.groups)], [*map(encodable, self.features)]
 
+    @door
     def to_frame(self, by: str | None = None) -> Any:
         """A pandas frame: a row a group, lag and feature; with `by` "feature" or "lag" summed over the other."""
         pandas = _library("pandas", "to_frame")
@@ -227,7 +232,7 @@ def times(labels: np.ndarray, unit: str) -> list[Any]:
 
 def one_each(by: Any, count: int) -> list[Any]:
     """A list of one name of a group for each of `count` explanations."""
-    if isinstance(by, str) or not hasattr(by, "__len__"):
+    if isinstance(by, (str, type)) or not hasattr(by, "__len__") or getattr(by, "shape", None) == ():
         raise LrpError(f"by must be a name, or one value for each of the {count} explanations, got {by!r}.")
     if len(by) != count:
         raise LrpError(f"by must have one value for each of the {count} explanations, got {len(by)}.")

@@ -47,10 +47,11 @@ def read(value: Any, wanted: tuple[str, ...] | None, size: int | None, where: st
     if hasattr(value, "detach"):
         return Table(np.asarray(untensored(value)))
     if isinstance(value, Table):
-        labels = None if value.labels is None else labels_of(np.asarray(value.labels))
+        values = _array(value.values, where)
+        labels = None if value.labels is None else labels_of(_array(value.labels, where, len(values)))
         if value.features is None:
-            return Table(np.asarray(value.values), labels)
-        return _of_columns([*map(str, value.features)], [*np.asarray(value.values).T], labels, wanted, size, where)
+            return Table(values, labels)
+        return _of_columns([*map(str, value.features)], [*values.T], labels, wanted, size, where)
     if hasattr(value, "dims") and hasattr(value, "coords"):
         return _of_xarray(value, wanted, size, where)
     if hasattr(value, "iloc") and hasattr(value, "index"):
@@ -67,6 +68,17 @@ def read(value: Any, wanted: tuple[str, ...] | None, size: int | None, where: st
     if hasattr(value, "to_numpy") and hasattr(value, "to_frame"):  # a Series of polars
         return Table(np.asarray(value.to_numpy()))
     return None
+
+
+def _array(values: Any, where: str, steps: int | None = None) -> np.ndarray:
+    """What a Table holds, with the steps along its first axis."""
+    try:
+        found = np.asarray(values)
+    except (TypeError, ValueError):
+        found = np.asarray(None)
+    if not found.ndim or len(found) != (len(found) if steps is None else steps):
+        raise LrpError(f"{where}: a Table must hold arrays of one entry a step, got {type(values).__name__}.")
+    return found
 
 
 def _is_set(value: Any) -> bool:

@@ -50,6 +50,8 @@ def lookup(embedding: Embedding, sentences: Sequence[Sequence[str]], where: Sequ
         for k, word in enumerate(words):
             if not isinstance(word, str):
                 raise LrpError(f"{name} must be words, or numbers, not both, got {word!r} at position {k}.")
+        if any(" " in word for word in words):
+            _check_words(embedding, words, name)
         spelled = [word.lower() for word in words] if embedding.lowercase else words
         found = list(map(rows.get, spelled, repeat(embedding.unknown_row)))
         if -1 in found and embedding.unknown is not False:
@@ -60,6 +62,16 @@ def lookup(embedding: Embedding, sentences: Sequence[Sequence[str]], where: Sequ
             )
         ids += found
     return ids
+
+
+def _check_words(embedding: Embedding, words: Sequence[str], where: str) -> None:
+    """Raise where a list of words is a list of sentences."""
+    for k, word in enumerate(words):
+        if " " in word and word not in embedding.index and len(parts := tokens(word, embedding.tokenizer)) > 1:
+            raise LrpError(
+                f"{where} must be one sentence or a list of its words, got {' '.join(parts)[:60]!r} as word {k}; "
+                "several sentences are for explain_all and predict_all, one is a string."
+            )
 
 
 # What is typed in another way but means the same. NFC: an accent and its letter become one character.

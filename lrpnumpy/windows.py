@@ -12,6 +12,7 @@ from lrpnumpy import asked, tables
 from lrpnumpy.checks import LrpError, whole
 from lrpnumpy.encode import Encoded, encode
 from lrpnumpy.explain import run
+from lrpnumpy.meant import door
 from lrpnumpy.methods import with_users
 from lrpnumpy.methods.base import Unit
 from lrpnumpy.model import Model
@@ -22,6 +23,7 @@ from lrpnumpy.signature import document
 from lrpnumpy.summary import Summary
 
 
+@door
 def explain_windows(
     model: Model,
     series: Any,
@@ -137,6 +139,7 @@ class Windows(Paged):
         """(N,) label of the last step of every window, where the series has labels."""
         return None if self.series.labels is None else self.series.labels[self.ends]
 
+    @door
     def at(self, label: Any) -> Explanation:
         """The explanation of the window whose last step has this `label`, such as "2005-04-03"; or this number."""
         labels = self.labels

@@ -44,6 +44,8 @@ def series():
 def quick(monkeypatch):
     """These networks are tiny, and neither rounding nor loss of power is what is tested here."""
     monkeypatch.setattr(kernels, "mode", "never")
+    for one in kernels.KERNELS:  # what tests before these have compiled: worker processes do not have it
+        monkeypatch.setattr(one, "compiled", {})
     monkeypatch.setattr(os, "fsync", lambda handle: None)
 
 

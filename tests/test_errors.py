@@ -159,7 +159,7 @@ CASES = {
         lambda: lrp.explain(NUMBERS, X, eps=-1),
         r"eps must be a finite number that is not negative, got -1",
     ),
-    "eps that is no number": (lambda: lrp.explain(NUMBERS, X, eps="small"), r"eps must be a number"),
+    "eps that is no number": (lambda: lrp.explain(NUMBERS, X, eps="small"), r"eps must be a finite number"),
     "an unknown unit": (
         lambda: lrp.explain(NUMBERS, X, unit="letter"),
         r"unit must be one of 'word', 'variable', None, got 'letter'",

@@ -14,6 +14,7 @@ PACKAGE = "lrpnumpy"
 # From the ground up. A module imports from the floors below its own and from its own folder, nothing else.
 FLOORS = [
     {"kernels", "checks", "signature", "weights", "interrupt"},
+    {"meant"},
     {"ledgers", "scaling", "summary", "tables"},
     {"activations", "packed", "readback"},
     {"rules", "result"},

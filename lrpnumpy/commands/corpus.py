@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import logging
+import socket
 import sys
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import lrpnumpy as lrp
 from lrpnumpy.commands.common import add_formulas, add_hints, add_method, class_of, command, hints_of, method_options
@@ -69,6 +71,7 @@ def _client(address: str) -> Any:
         raise lrp.LrpError("--scheduler needs Dask, which is missing; try `pip install lrpnumpy[dask]`.") from None
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what is wrong is said once, below
     try:
+        _check_answer(address)
         return Client(address, timeout=ANSWER)
     except Exception as error:  # of sockets, of TLS, of what it takes for an address
         reason = (str(error).splitlines() or [type(error).__name__])[0]
@@ -76,6 +79,17 @@ def _client(address: str) -> Any:
             f"--scheduler must be the address of a Dask scheduler that answers within {ANSWER} s, such as "
             f"tcp://10.0.0.1:8786, got {address!r}: {reason}."
         ) from None
+
+
+def _check_answer(address: str) -> None:
+    """See that something at the address speaks: a scheduler does as soon as it is called, and Dask waits for ever."""
+    place = urlsplit(address if "://" in address else f"tcp://{address}")
+    if place.scheme != "tcp":
+        return
+    with socket.create_connection((place.hostname or "", place.port or 8786), ANSWER / 2) as line:
+        line.settimeout(ANSWER / 2)
+        if not line.recv(1):
+            raise OSError("it hangs up")
 
 
 def add(commands: Commands) -> None:

@@ -13,6 +13,7 @@ from lrpnumpy.corpus.record import Chunk
 from lrpnumpy.corpus.work import Job
 from lrpnumpy.encode import encode
 from lrpnumpy.explain import explain_all
+from lrpnumpy.meant import door
 from lrpnumpy.model import Model
 from lrpnumpy.result import Explanation
 from lrpnumpy.rules import Rule
@@ -92,6 +93,7 @@ def _usable(model: Model, record: Any) -> bool:
     return True
 
 
+@door
 def explain_bag(
     model: Model,
     bag: Any,
@@ -113,6 +115,10 @@ def explain_bag(
     from dask import delayed
 
     one_of(bad, "bad", ("raise", "none"))
+    if not hasattr(bag, "map_partitions"):
+        raise LrpError(
+            f"explain_bag: bag must be a dask.bag, got {type(bag).__name__}; for a list there is explain_all."
+        )
     explain_all(model, [], method, target, **options)  # what is wrong is said now, not by a worker
     held = delayed(model, name=f"lrpnumpy-model-{model.digest}", traverse=False)
     return bag.map_partitions(explain_partition, held, method, target, bad=bad, **options)

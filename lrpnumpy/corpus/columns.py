@@ -22,7 +22,9 @@ class Columns:
     """The columns of a run: of each either all values, or the name of a field that every record has."""
 
     def __init__(self, given: Any, source: Source, path: Any) -> None:
-        given = [given] if isinstance(given, str) else given or ()
+        given = [given] if isinstance(given, str) else () if given is None else given
+        if not isinstance(given, (Mapping, list, tuple)):
+            raise LrpError(f"columns must be a dict of name to values, or a list of names, got {type(given).__name__}.")
         for name in given:
             if not isinstance(name, str) or not name.strip(".") or {"/", "\0"} & set(name):
                 raise LrpError(f"columns must have names without '/', got {name!r}.")

@@ -68,9 +68,8 @@ def cell(value: Any) -> Any:
         return _FORMULA.sub("'", text)
 
 
-_FORMULA = re.compile(
-    r"\A(?=[\t\r\n]|\s*[=+\-@\uff1d\uff0b\uff0d\uff20])|(?<=[;\t\r\n])(?=\s?[=+\-@\uff1d\uff0b\uff0d\uff20])"
-)
+_SIGNS = r"[=+\-@\uff1d\uff0b\uff0d\uff20]"
+_FORMULA = re.compile(rf"\A(?=[\t\r\n]|\s*{_SIGNS})|(?<=[;\t\r\n])(?=\s?{_SIGNS})")
 
 
 def write_csv(

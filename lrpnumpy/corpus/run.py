@@ -28,6 +28,7 @@ from lrpnumpy.corpus.sources import Source, chunks, fingerprint, joined, open_so
 from lrpnumpy.corpus.stored import Stored, open_explanations
 from lrpnumpy.corpus.work import Job, Part, explain_chunk, fresh, settle
 from lrpnumpy.kernels import compile as kernels
+from lrpnumpy.meant import door
 from lrpnumpy.model import Model
 from lrpnumpy.rules import Rule
 from lrpnumpy.schedule import progress_bar
@@ -55,6 +56,7 @@ class Run:
         return open_explanations(self.path)
 
 
+@door
 def explain_corpus(
     model: Model,
     source: Any,
@@ -244,6 +246,8 @@ def _workers(job: Job, threads: int | None, processes: int | None, client: Any) 
         return Processes(job, processes)
     if client is None:
         return Threads(job, threads)
+    if not hasattr(client, "register_plugin"):
+        raise LrpError(f"client must be a dask.distributed.Client, got {type(client).__name__}.")
     from lrpnumpy.corpus.cluster import Cluster
 
     return Cluster(job, client)

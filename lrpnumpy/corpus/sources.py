@@ -12,6 +12,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sized
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,6 @@ class Source:
     identity: dict[str, Any]  # what a run that is resumed must find unchanged
     field: str | None = None
     fraction: Callable[[int], float | None] = _unknown  # how much has been read, after so many records
-    name: str = "standard input"
 
     @property
     def known(self) -> bool:
@@ -90,6 +90,9 @@ def _file(path: Path, format: str | None, field: str | None, longest: int, max_l
         found: Any = (
             Arrays(kind, path, field or "values", longest) if kind in ("hdf5", "npz") else lines.Lines(path, max_line)
         )
+        with closing(found.records()) as records:
+            if next(records, None) is None:
+                raise LrpError(f"source must have at least one record, got none in {path}.")
         identity = {"kind": kind, "field": field, "bytes": size, "sha256": _sha256(path, size)}
     except OSError as error:
         advice = "; a pipe is read from standard input, '-'" if path.is_fifo() else ""
@@ -98,7 +101,7 @@ def _file(path: Path, format: str | None, field: str | None, longest: int, max_l
         if isinstance(error, LrpError):
             raise
         raise LrpError(f"source must be a path, got {str(path)!r} ({error}).") from None  # with the character NUL
-    return Source(kind, found.records, identity, field, found.fraction, str(path))
+    return Source(kind, found.records, identity, field, found.fraction)
 
 
 def _sha256(path: Path, size: int) -> str:
@@ -120,8 +123,8 @@ def chunks(source: Source, most: int) -> Iterator[Chunk]:
         if len(records) == most or size >= MAX_BYTES:
             yield Chunk(first, records)
             first, size, records = first + len(records), 0, []
-    if not records and first == 1 and source.kind != "iterable":
-        raise LrpError(f"source must have at least one record, got none in {source.name}.")
+    if not records and first == 1 and source.kind != "iterable":  # of a file that was seen when it was opened
+        raise LrpError("source must have at least one record, got none in standard input.")
     if records or first == 1:  # an iterable without records has one chunk, an empty one
         yield Chunk(first, records)
 

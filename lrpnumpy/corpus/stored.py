@@ -15,6 +15,7 @@ from lrpnumpy.corpus.layout import FORMAT, VERSION, axes_of, kinds_of, layout
 from lrpnumpy.corpus.summaries import summarised
 from lrpnumpy.files.safe import Fields, parse_json
 from lrpnumpy.ledgers import Ledger, ReferenceLedger, SpanLedger
+from lrpnumpy.meant import door
 from lrpnumpy.methods.occlusion import probabilities
 from lrpnumpy.model import OUTPUTS
 from lrpnumpy.result import Explanation, InputPart, Mark, Paged
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 RECORDS, ROWS = 1024, 1 << 16  # at most so many are read at once
 
 
+@door
 def open_explanations(path: str | os.PathLike[str]) -> Stored:
     """The explanations that `explain_corpus` wrote at `path`: a sequence, read as it is asked for.
 
@@ -184,6 +186,7 @@ class Stored(Paged):
         """(N, C) of all explanations."""
         return self._file.rows("scores", 0, len(self))
 
+    @door
     def column(self, name: str, start: int = 0, stop: int | None = None) -> list[Any]:
         """The values of the column `name` beside the explanations, one for each of them from `start` to `stop`."""
         one_of(name, "column", self.columns)
@@ -191,6 +194,7 @@ class Stored(Paged):
         with self._file.guard(f"columns/{name}"):
             return values(text.tobytes(), ends)
 
+    @door
     def summary(self, by: Any = None, input: str | None = None, progress: bool | None = None) -> Summary:
         """Mean relevance of all of them by feature and lag, of each group, in memory that does not grow with the file.
 
@@ -233,6 +237,7 @@ class Stored(Paged):
             yield start, stop
             start = stop
 
+    @door
     def export(self, path: str | os.PathLike[str], *, overwrite: bool = False, formulas: bool = False) -> None:
         """Write all explanations to a file whose `path` ends in .csv, .jsonl or .parquet (which needs pyarrow).
 

@@ -129,7 +129,10 @@ def explainers(methods: Any, model: Model, unit: Unit, seed: int) -> list[Explai
     if isinstance(methods, (str, Rule)):
         methods = [methods]
     if not isinstance(methods, Mapping):
-        methods = {one.name if isinstance(one, Rule) else getattr(one, "__name__", one): one for one in methods}
+        try:
+            methods = {one.name if isinstance(one, Rule) else getattr(one, "__name__", one): one for one in methods}
+        except TypeError:
+            raise LrpError(f"methods must be a list of names and rules, or a dict of such, got {methods!r}.") from None
     if not methods:
         raise LrpError("methods must be at least one method, got none.")
     out = []

@@ -14,8 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from lrpnumpy.asked import class_index
 from lrpnumpy.checks import LrpError
 from lrpnumpy.explain import explain_all
+from lrpnumpy.meant import door
 from lrpnumpy.model import Model
 from lrpnumpy.predict import predict_all
 
@@ -46,15 +48,17 @@ class Composition:
         return function(self.relevance, axis=0) if len(self.relevance) else np.full(self.relevance.shape[1], np.nan)
 
 
+@door
 def best_words(model: Model, target: int, count: int = 50) -> list[str]:
     """The `count` words of the vocabulary that the `model`, alone, predicts as `target`, the highest scores first."""
     words = [word for word in _vocabulary(model) if word != model.embedding.unknown]  # type: ignore[union-attr]
-    scores = predict_all(model, [[word] for word in words])
+    scores, target = predict_all(model, [[word] for word in words]), class_index(model, target, "target")
     chosen = np.flatnonzero(scores.argmax(axis=1) == target)
     order = chosen[np.argsort(-scores[chosen, target], kind="stable")]
     return [words[k] for k in order[:count]]
 
 
+@door
 def predicted_as(model: Model, words: Sequence[str], target: int) -> list[str]:
     """Those of the `words` that the `model` knows and, alone, predicts as `target`."""
     vocabulary = set(_vocabulary(model))
@@ -66,6 +70,7 @@ def predicted_as(model: Model, words: Sequence[str], target: int) -> list[str]:
     return [word for word, c in zip(known, classes, strict=True) if c == target]
 
 
+@door
 def compose(
     model: Model,
     places: Sequence[Sequence[str]],

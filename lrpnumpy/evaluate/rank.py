@@ -18,6 +18,7 @@ from lrpnumpy.evaluate import agreement, completeness, randomisation, removal, s
 from lrpnumpy.evaluate.case import Case, Explainer, Unit, Values, case_of, explainers
 from lrpnumpy.evaluate.ranking import COLUMNS, Cells, Ranking
 from lrpnumpy.evaluate.state import State
+from lrpnumpy.meant import door
 from lrpnumpy.model import Model
 
 PART = 64  # sequences that are measured, and stored, together
@@ -33,6 +34,7 @@ MEASURES: dict[str, Callable[[Case], Values] | None] = {
 }
 
 
+@door
 def rank_methods(
     model: Model,
     data: Any,
@@ -110,8 +112,12 @@ def rank_methods(
 
 def _records(data: Any) -> list[Any]:
     """One record for each entry; of a dict of inputs, a dict for each."""
+    if isinstance(data, (str, bytes)) or not hasattr(data, "__iter__"):
+        raise LrpError(f"data must be a list of sequences, got {type(data).__name__}.")
     if not isinstance(data, Mapping):
         return list(data)
+    if not all(hasattr(column, "__iter__") for column in data.values()):
+        raise LrpError("data must be a dict of lists, one entry a record, got something else in it.")
     return [dict(zip(data, values, strict=True)) for values in zip(*data.values(), strict=True)]
 
 

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError
-from lrpnumpy.encode import encode_all, packed
+from lrpnumpy.checks import LrpError, numbers
+from lrpnumpy.encode import Encoded, encode_all, packed
 from lrpnumpy.layers.recurrent import Cell
+from lrpnumpy.meant import door
 from lrpnumpy.model import Model, is_recurrent
 from lrpnumpy.packed import Packed
 from lrpnumpy.passes import forward
@@ -21,11 +22,13 @@ from lrpnumpy.result import Explanation
 from lrpnumpy.schedule import run_chunks
 
 
+@door
 def average(model: Model, sequences: Sequence[Any]) -> np.ndarray:
     """(N, D): the mean of the input vectors of each of the `sequences`, as the `model` takes them."""
-    return np.stack([packed(model, [e])[model.main].rows.mean(axis=0) for e in encode_all(model, sequences)])
+    return np.stack([packed(model, [e])[model.main].rows.mean(axis=0) for e in _encoded(model, sequences)])
 
 
+@door
 def weighted(model: Model, sequences: Sequence[Any], explanations: Sequence[Explanation]) -> np.ndarray:
     """(N, D): sum_t R_t * x_t of each of the `sequences` of a `model`, by the relevance in `explanations`.
 
@@ -42,11 +45,12 @@ def weighted(model: Model, sequences: Sequence[Any], explanations: Sequence[Expl
     return np.stack(parts)
 
 
+@door
 def last_hidden(model: Model, sequences: Sequence[Any]) -> np.ndarray:
     """(N, H) or (N, 2H): the last hidden vector h_T of a `model` for `sequences`, of both directions side by side."""
     _last(model)
-    out: list[Any] = [None] * len(sequences)
-
+    encoded = _encoded(model, sequences)
+    out: list[Any] = [None] * len(encoded)
     top = [node for node in model.nodes if is_recurrent(node.layer)][-1]
 
     def work(positions: np.ndarray, x: dict[str, Packed]) -> None:
@@ -56,10 +60,11 @@ def last_hidden(model: Model, sequences: Sequence[Any]) -> np.ndarray:
         for k, row in zip(positions, found, strict=True):
             out[k] = row
 
-    run_chunks(model, encode_all(model, sequences), work, None)
+    run_chunks(model, encoded, work, None)
     return np.stack(out)
 
 
+@door
 def weighted_last_hidden(model: Model, sequences: Sequence[Any], explanations: Sequence[Explanation]) -> np.ndarray:
     """(N, H) or (N, 2H): h_T times its relevance, from LRP explanations made with `hidden=True`.
 
@@ -77,6 +82,7 @@ class Projection(NamedTuple):
     explained: np.ndarray  # share of the variance of every component, largest first
 
 
+@door
 def whitened_pca(X: np.ndarray, components: int = 2) -> Projection:
     """Project the rows of `X` on their principal `components`, so many, and scale these to unit variance.
 
@@ -96,12 +102,18 @@ def whitened_pca(X: np.ndarray, components: int = 2) -> Projection:
     return Projection(points, s**2 / np.sum(s**2))
 
 
+@door
 def separation(points: np.ndarray, labels: Sequence[int] | np.ndarray, neighbours: int = 10) -> float:
     """Share of the nearest `neighbours` of a point that have its label, in %: structure, as a number.
 
     points, labels: (N, K) and (N,).
     """
-    labels = np.asarray(labels)
+    points, labels = numbers(np.asarray(points), "separation: points", np.dtype(float)), np.asarray(labels)
+    if points.ndim != 2 or labels.shape != (len(points),) or not 0 < neighbours < len(points):
+        raise LrpError(
+            f"separation: points must be (N, D) with N labels and 0 < neighbours < N, got shapes {points.shape} and "
+            f"{labels.shape} with {neighbours} neighbours."
+        )
     squares = np.sum(points**2, axis=1)
     distance = squares[:, None] - 2 * points @ points.T + squares
     np.fill_diagonal(distance, np.inf)
@@ -112,12 +124,19 @@ def separation(points: np.ndarray, labels: Sequence[int] | np.ndarray, neighbour
 def _vectors(model: Model, sequences: Sequence[Any]) -> list[np.ndarray]:
     """The input vectors (T, D) of each sequence; padding is zero."""
     found = []
-    for e in encode_all(model, sequences):
+    for e in _encoded(model, sequences):
         x = packed(model, [e])[model.main].rows
         if e.kept is not None:
             x, kept = np.zeros((e.length, model.inputs), model.dtype), x
             x[e.kept] = kept
         found.append(x)
+    return found
+
+
+def _encoded(model: Model, sequences: Any) -> list[Encoded]:
+    """The sequences, of which there is one at least."""
+    if not (found := encode_all(model, sequences)):
+        raise LrpError("sequences must be at least one, got none.")
     return found
 
 

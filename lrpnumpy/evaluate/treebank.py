@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lrpnumpy.checks import LrpError
+from lrpnumpy.meant import door
 
 CLASSES = ("very negative", "negative", "neutral", "positive", "very positive")
 NEUTRAL = 2
@@ -33,6 +34,7 @@ class Sentences(NamedTuple):
         return Sentences([self.words[k] for k in kept], self.labels[kept])
 
 
+@door
 def read_trees(path: Path) -> list[list[Phrase]]:
     """Each tree of the file at `path` as its labelled phrases, innermost first: the whole sentence is the last one.
 
@@ -43,6 +45,8 @@ def read_trees(path: Path) -> list[list[Phrase]]:
         lines = path.read_text(encoding="utf-8").split("\n")
     except FileNotFoundError:
         raise LrpError(f"{path} must be a file of bracketed trees; there is none of that name.") from None
+    except (OSError, UnicodeError) as error:
+        raise LrpError(f"{path} must be a file of bracketed trees, got {error}.") from None
     # Only '\n' ends a line and only ' ' parts tokens: some tokens contain a no-break space.
     return [read_tree(line, f"{path}, line {k}") for k, line in enumerate(lines, 1) if line]
 
@@ -65,12 +69,14 @@ def read_tree(line: str, where: str = "tree") -> list[Phrase]:
     return phrases
 
 
+@door
 def read_sentences(path: Path) -> Sentences:
     """The whole sentences of the file of trees at `path`."""
     whole = [tree[-1] for tree in read_trees(path)]
     return Sentences([list(words) for words, _ in whole], np.array([label for _, label in whole], np.int64))
 
 
+@door
 def accuracies(scores: np.ndarray, labels: Sequence[int] | np.ndarray) -> tuple[float, float]:
     """Accuracy of `scores` (N, 5) against `labels` in %, of five classes and of two.
 

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, one_of
+from lrpnumpy.checks import LrpError, one_of, whole
 from lrpnumpy.encode import encode_all
 from lrpnumpy.evaluate import chance
+from lrpnumpy.meant import door
 from lrpnumpy.model import Model
 from lrpnumpy.predict import predict_all
 
@@ -25,6 +26,8 @@ RANDOM = "random"
 
 Predict = Callable[[list[Any]], np.ndarray]  # sequences -> scores (N, C)
 _Place = tuple[int, np.ndarray | None]  # length as passed in; positions that are not padding, where some are
+
+MOST_RUNS = 10_000  # with random words
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +79,7 @@ class Removal:
             return 100 * (accuracy - zero) / unit
 
 
+@door
 def word_removal(
     model: Model | Predict,
     sequences: Sequence[Any],
@@ -104,8 +108,8 @@ def word_removal(
     one_of(how, "how", HOW)
     one_of(reference, "reference", tuple(relevances))
     labels, counts = np.asarray(labels), tuple(int(count) for count in counts)
-    if len(labels) != len(sequences):
-        raise LrpError(f"labels must be one class for each of the {len(sequences)} sequences, got {len(labels)}.")
+    if np.ndim(labels) != 1 or len(labels) != len(sequences):
+        raise LrpError(f"labels must be one class for each of the {len(sequences)} sequences, got {np.shape(labels)}.")
     if not counts or min(counts) < 1:
         raise LrpError(f"counts must be numbers of words from 1 on, got {counts}.")
     predict, rows, places = _prepared(model, sequences, how)
@@ -114,7 +118,9 @@ def word_removal(
         k = short[0]
         raise LrpError(f"sequences must have more than the {max(counts)} words to remove, got {lengths[k]} in no. {k}.")
     found = {name: _checked(name, values, places) for name, values in relevances.items()}
-    rng = np.random.default_rng(seed)
+    if whole(runs, "runs", 1) > MOST_RUNS:
+        raise LrpError(f"runs must be at most {MOST_RUNS:,}, got {runs}.")
+    rng = np.random.default_rng(whole(seed, "seed", 0))
     chance = [[rng.random(T) for T in lengths] for _ in range(runs)]
     scores = predict(rows)
     if one_score := scores.shape[1] == 1:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from lrpnumpy.checks import AssumptionWarning, LrpError, WeightFileError
+from lrpnumpy.checks import AssumptionWarning, LrpError, WeightFileError, whole
 from lrpnumpy.files.hints import NETWORK, taken, takes_hints
 from lrpnumpy.files.keras.live import from_keras
 from lrpnumpy.files.named import named
@@ -16,6 +16,7 @@ from lrpnumpy.files.native import check_free, save, save_many
 from lrpnumpy.files.report import Report
 from lrpnumpy.files.safe import MAX_BYTES
 from lrpnumpy.files.torch.live import from_torch
+from lrpnumpy.meant import door
 from lrpnumpy.model import Model
 
 __all__ = ["Report", "convert", "from_keras", "from_torch", "inspect", "load", "save", "save_many", "shipped"]
@@ -30,6 +31,7 @@ SHIPPED = (Path(__file__).parents[1] / "weights", Path(__file__).parents[2] / "w
 
 
 @takes_hints()
+@door
 def load(
     path: str | os.PathLike[str],
     *,
@@ -58,6 +60,7 @@ def load(
 
 
 @takes_hints()
+@door
 def inspect(path: str | os.PathLike[str], *, isolate: bool = False, max_bytes: int = MAX_BYTES, **hints: Any) -> Report:
     """What `load` understands of a file: layers, shapes, gates, vocabulary, and what was assumed and why.
 
@@ -67,6 +70,7 @@ def inspect(path: str | os.PathLike[str], *, isolate: bool = False, max_bytes: i
 
 
 @takes_hints()
+@door
 def convert(
     source: str | os.PathLike[str],
     target: str | os.PathLike[str],
@@ -121,7 +125,7 @@ def _read(
     """The report on a file; words and names are given to its model here, whatever process has read it."""
     from lrpnumpy.files import isolated, kinds
 
-    said = taken(function, hints)
+    said, max_bytes = taken(function, hints), whole(max_bytes, f"{function}: max_bytes", 1)
     if said.custom is not None and isolate:
         raise LrpError(f"{function}: custom must be left out with isolate=True, where no function of yours can run.")
     asked = {name: getattr(said, name) for name in (*NETWORK, "which", "config", "custom")}

@@ -11,6 +11,7 @@ import json
 import os
 import secrets
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import fields as dataclass_fields
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from lrpnumpy.checks import LrpError, WeightFileError
 from lrpnumpy.files import disk
 from lrpnumpy.files.safe import Fields, Shape, parse_json
 from lrpnumpy.layers import LAYERS, Embedding, Layer, Record
+from lrpnumpy.meant import door
 from lrpnumpy.model import INPUT, READOUT, Model, Node
 from lrpnumpy.ports import Input
 
@@ -275,6 +277,7 @@ def _listed(names: list[str]) -> str:
 # ---------------------------------------------------------------------------------------------------- writing
 
 
+@door
 def save(model: Model, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Write a `model` in the native HDF5 format; `load` gives the same model back, bit for bit.
 
@@ -361,7 +364,8 @@ def _write(
     except OSError as error:
         raise WeightFileError(f"{target}: cannot be written ({error.strerror or error}).") from error
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):  # such as a name that is too long
+            part.unlink(missing_ok=True)
 
 
 def _name(part: Path, target: Path, overwrite: bool) -> None:

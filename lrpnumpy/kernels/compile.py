@@ -85,6 +85,7 @@ class Kernel:
         """What to run while this kernel is not compiled."""
         if mode == "wait" or _jit_is_off():
             return self._awaited(first.dtype)
+        whole(self.plain)  # rewritten before the compiler begins
         if mode == "never":
             return self._on_arrays
         is_large = first.size + sum(one.size for one in rest if isinstance(one, np.ndarray) and one.ndim < 4) > SMALL

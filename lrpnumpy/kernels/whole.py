@@ -25,8 +25,11 @@ import ast
 import copy
 import inspect
 import math
+import os
 import sys
+import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache, reduce
 from types import FunctionType
 from typing import Any
@@ -67,7 +70,16 @@ TOOLS: dict[str, Any] = {
 
 def whole(function: Callable[..., Any]) -> Callable[..., Any]:
     """A kernel's function with its loops over numbers run by NumPy; itself where there is no source to rewrite."""
-    return _functions(function.__module__).get(function.__name__, function)
+    with _lock:
+        for _ in range(9):
+            with suppress(SystemError):  # Python 3.11: another thread, such as Numba's, has parsed something meanwhile
+                return _functions(function.__module__).get(function.__name__, function)
+    return function
+
+
+_lock = threading.RLock()  # Python 3.11 parses one thing at a time, or fails
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 @cache

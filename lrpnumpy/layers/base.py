@@ -30,6 +30,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from lrpnumpy import meant
 from lrpnumpy.checks import LrpError, float_array
 from lrpnumpy.kernels.product import pack
 from lrpnumpy.packed import Change, Packed, Part, covering, pasted, replaced, vectors
@@ -49,6 +50,11 @@ def stacked(matrices: Any) -> np.ndarray:
 
 class Record:
     """Frozen data: fields are set while they are checked, arrays are read-only and contiguous from then on."""
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        if "__post_init__" in vars(cls):  # a field of the wrong type is an error that says so
+            cls.__post_init__ = meant.record(cls.__post_init__, cls)  # type: ignore[attr-defined]
 
     def _set(self, **values: Any) -> None:
         for name, value in values.items():

@@ -43,6 +43,8 @@ def number(value: Any, name: str, model: Model) -> float:
 
 def switch(value: Any, name: str, model: Model) -> bool:
     """Check of an option that is on or off."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise LrpError(f"{name} must be True or False, got {value!r}.")
     return bool(value)
 
 

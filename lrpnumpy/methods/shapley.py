@@ -35,13 +35,13 @@ Of = dict[str, np.ndarray]  # by input: (T, D) which player each number belongs 
 
 
 def _players(value: Any, name: str, model: Model) -> Any:
-    if value is None or value == "features":
+    if value is None or (isinstance(value, str) and value == "features"):
         return value
     if isinstance(value, (int, np.integer)):
         return whole(value, name, 1)
     try:
         spans = tuple((whole(a, name, 0), whole(b, name, 1)) for a, b in value)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         if isinstance(error, LrpError):
             raise
         spans = ()

@@ -15,13 +15,14 @@ from matplotlib.colors import LinearSegmentedColormap, Normalize, to_rgba
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
-from lrpnumpy.checks import readable
+from lrpnumpy.checks import LrpError, is_number, readable
 from lrpnumpy.result import Explanation
 from lrpnumpy.show.color import BLUE, RED, ink, limit
 from lrpnumpy.show.parts import short, stamps_of, step_unit
 
 FONT = 10  # points of titles; everything else is smaller
 TICKS = 6  # of an axis of steps, at the most
+WIDEST = 200  # inches of a picture
 GAP, BETWEEN = 0.14, 0.6  # inches between axes of one group, and between groups
 POSITIVE, NEGATIVE = (tuple(v / 255 for v in color) for color in (RED, BLUE))
 # Low and high values of a feature: colours that are not those of relevance, and visible on white and on black.
@@ -39,6 +40,8 @@ class Picture(Figure):
 
 def new_picture(width: float, height: float, layout: Any = "constrained") -> Picture:
     """An empty figure of so many inches. Without layout "none" its labels stay inside it by themselves."""
+    if not (is_number(width, float) and 1 <= width <= WIDEST):
+        raise LrpError(f"width must be a number of inches from 1 to {WIDEST}, got {width!r}.")
     figure = Picture(figsize=(width, height), layout=layout)
     FigureCanvasAgg(figure)
     return figure

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from lrpnumpy.checks import LrpError
 from lrpnumpy.encode import encode
+from lrpnumpy.meant import door
 from lrpnumpy.model import Model
 from lrpnumpy.predict import trace
 from lrpnumpy.result import InputPart, shown_steps
@@ -25,6 +26,7 @@ NAMES = {
 }  # fmt: skip
 
 
+@door
 def gates(
     model: Model,
     x: Any,

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullFormatter
 
 from lrpnumpy.checks import LrpError
+from lrpnumpy.meant import door
 from lrpnumpy.result import Explanation
 from lrpnumpy.show.canvas import (
     FONT,
@@ -29,6 +30,7 @@ from lrpnumpy.show.parts import grouped, short, step_unit
 ROWS = 200  # of a map of predictions
 
 
+@door
 def memory(
     many: Iterable[Explanation], by: str | Sequence[Any] | None = None, ax: Axes | None = None, width: float = 8.0
 ) -> Figure:
@@ -76,6 +78,7 @@ def memory(
     return figure_of(ax)
 
 
+@door
 def horizons(items: Explanation | Iterable[Explanation], ax: Axes | None = None, width: float = 8.0) -> Figure:
     """A map of forecast horizon and lag: which steps matter for a forecast of one step ahead, of two, of three.
 
@@ -105,6 +108,7 @@ def horizons(items: Explanation | Iterable[Explanation], ax: Axes | None = None,
     return figure_of(ax)
 
 
+@door
 def predictions(many: Iterable[Explanation], ax: Axes | None = None, width: float = 8.0) -> Figure:
     """A map of prediction and lag: which of the steps before it each prediction goes back to.
 

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from lrpnumpy.meant import door
 from lrpnumpy.result import Explanation
 from lrpnumpy.show.canvas import (
     FONT,
@@ -39,6 +40,7 @@ class Sums(NamedTuple):
     cohorts: Cohorts
 
 
+@door
 def bars(
     many: Iterable[Explanation], by: str | Sequence[Any] | None = None, ax: Axes | None = None, width: float = 8.0
 ) -> Figure:
@@ -71,6 +73,7 @@ def bars(
     return figure_of(ax)
 
 
+@door
 def beeswarm(many: Iterable[Explanation], ax: Axes | None = None, width: float = 8.0) -> Figure:
     """Relevance against value, feature by feature: a dot for each of `many` explanations.
 

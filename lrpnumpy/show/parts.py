@@ -47,7 +47,9 @@ class Shown(NamedTuple):
 
 
 def of_one_class(e: Explanation, what: str) -> Explanation:
-    """The explanation itself, if it is of one class."""
+    """The explanation itself, if it is one, and of one class."""
+    if not isinstance(e, Explanation):
+        raise LrpError(f"{what} must get explanations, got {type(e).__name__}; make them by explain or explain_all.")
     if e.target == "all":
         raise LrpError(f"{what} must get one class, got an explanation of all; pick one with .for_class(c).")
     return e
@@ -65,7 +67,7 @@ def shown(e: Explanation, what: str, x: Any = None) -> list[Shown]:
         relevance = relevance[:, None] if relevance.ndim == 1 else relevance
         T, D = relevance.shape
         values = given.get(name)
-        values = part.values if values is None else np.asarray(values, float)
+        values = part.values if values is None else _floats(values, f"{what}: x")
         if values is not None and values.ndim == 1 and T == 1:
             values = values[None]
         if values is not None and (
@@ -85,6 +87,13 @@ def shown(e: Explanation, what: str, x: Any = None) -> list[Shown]:
             labels = shown_steps(part)
         found.append(Shown(readable(name), relevance, values, names, labels))
     return found
+
+
+def _floats(values: Any, where: str) -> np.ndarray:
+    try:
+        return np.asarray(values, float)
+    except (TypeError, ValueError, OverflowError):
+        raise LrpError(f"{where} must be the numbers that were explained, got {type(values).__name__}.") from None
 
 
 def condensed(e: Explanation) -> Explanation:

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from lrpnumpy.meant import door
 from lrpnumpy.result import Explanation
 from lrpnumpy.show.canvas import (
     FONT,
@@ -36,6 +37,7 @@ ABOVE = 3  # signals above a map
 BARS = 40  # bars of one step
 
 
+@door
 def feature_map(e: Explanation, x: Any = None, ax: Axes | None = None, width: float = 8.0) -> Figure:
     """Relevance of every feature at every step of `e` as a map, the values of the most relevant features above it.
 
@@ -68,6 +70,7 @@ def feature_map(e: Explanation, x: Any = None, ax: Axes | None = None, width: fl
     return _finished(ax, e, image, vectors, bars)
 
 
+@door
 def series(e: Explanation, x: Any = None, ax: Axes | None = None, width: float = 8.0) -> Figure:
     """Numeric inputs of `e` as signals on the colour of their relevance: that of each variable, or that of the step.
 

@@ -10,12 +10,14 @@ from matplotlib.figure import Figure
 
 from lrpnumpy.checks import LrpError, one_of
 from lrpnumpy.ledgers import Ledger
+from lrpnumpy.meant import door
 from lrpnumpy.result import Explanation
 from lrpnumpy.show.canvas import FONT, NEGATIVE, POSITIVE, axes_for, figure_of, line_color, set_title, subject
 from lrpnumpy.show.parts import by_variable, feature_names, folded, of_one_class, short, shown
 from lrpnumpy.show.terminal import title
 
 
+@door
 def waterfall(
     e: Explanation,
     by: Literal["feature", "step"] | None = None,

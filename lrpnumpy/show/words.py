@@ -12,6 +12,7 @@ from matplotlib.patches import FancyBboxPatch
 
 from lrpnumpy.checks import LrpError
 from lrpnumpy.ledgers import Ledger, ReferenceLedger
+from lrpnumpy.meant import door
 from lrpnumpy.result import Comparison, Explanation
 from lrpnumpy.show.canvas import FONT, axes_for, figure_of, line_color, new_picture, unit_label
 from lrpnumpy.show.color import ink, rgb, scaled
@@ -37,12 +38,14 @@ def _each(items: Explanation | Comparison | Sequence[Explanation]) -> list[tuple
     return found
 
 
+@door
 def right_to_left(words: Sequence[str]) -> bool:
     """Whether most letters of some `words` are of a script that is written from right to left."""
     kinds = [unicodedata.bidirectional(c) for word in words for c in word]
     return sum(kind in ("R", "AL") for kind in kinds) > sum(kind == "L" for kind in kinds)
 
 
+@door
 def sentence(items: Explanation | Comparison | Sequence[Explanation], width: float = 8.0) -> Figure:
     """Words on the colours of their relevance; several explanations, `items`, under each other, each with its title."""
     every = _each(items)
@@ -95,6 +98,7 @@ def _word(
     figure.text(*place, word, fontsize=WORD, color=color, ha="center", va="center", parse_math=False)
 
 
+@door
 def ledger(e: Explanation, ax: Axes | None = None, width: float = 8.0) -> Figure:
     """Where the score of `e` went: one bar, positive entries to the right of zero and negative ones to the left."""
     if e.target == "all" or not isinstance(e.ledger, (Ledger, ReferenceLedger)):

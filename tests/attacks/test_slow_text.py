@@ -75,7 +75,8 @@ def patterns():
 
 
 FUNCTIONS = ("compile", "sub", "match", "search", "split", "findall", "fullmatch", "finditer")
-MADE = {"text.py", "hints.py", "hydrology.py"}  # the last has a place of the model's own in it, and bounded numbers
+# Of the last two, one has a place of the model's own in it and bounded numbers, the other looks at one character.
+MADE = {"text.py", "hints.py", "hydrology.py", "export.py"}
 RUNS = ("\\", ",", "(", "'", "_1", "1.", "aA", "[")
 
 

@@ -1,0 +1,212 @@
+"""What was probably meant: a call that has failed is looked at again, by the annotations of its function.
+
+A public function trusts the types of its arguments, and so costs nothing where they are right. Where one is wrong,
+something inside raises an AttributeError or a TypeError that helps nobody; `door` finds the argument that is not what
+its annotation says, and says so. An error that no argument explains is left as it is.
+"""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
+from itertools import islice
+from types import NoneType, UnionType
+from typing import Any, ClassVar, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
+
+import numpy as np
+
+from lrpnumpy.checks import LrpError, is_number
+
+FOREIGN = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RecursionError, NotImplementedError)
+SOME = 1000  # entries of a list that are looked at
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def door(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorator of a public function: an argument of the wrong type is an LrpError."""
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except FOREIGN as error:
+            try:
+                given = inspect.signature(function).bind(*args, **kwargs).arguments
+            except TypeError:  # arguments that it does not have
+                given = {}
+            hints = function.__annotations__
+            if isinstance(error, LrpError):  # which says it better, unless it is about what a model was taken for
+                hints = {name: hint for name, hint in hints.items() if hint == "Model"}
+            look(function.__name__, given, hints, function.__globals__, error, function.__annotations__)
+            raise
+
+    return call
+
+
+def record(check: Callable[[Any], None], kind: type) -> Callable[[Any], None]:
+    """The same for the check of a record, whose fields are annotated in its class."""
+
+    @wraps(check)
+    def call(self: Any) -> None:
+        try:
+            check(self)
+        except LrpError:
+            raise
+        except FOREIGN as error:
+            hints = {
+                name: hint for one in reversed(kind.__mro__) for name, hint in inspect.get_annotations(one).items()
+            }
+            given = {name: getattr(self, name) for name in hints if name in vars(self)}
+            look(kind.__name__, given, hints, vars(sys.modules[kind.__module__]), error)
+            raise
+
+    return call
+
+
+def look(
+    what: str,
+    given: Mapping[str, Any],
+    hints: Mapping[str, Any],
+    names: dict[str, Any],
+    error: Exception,
+    others: Mapping[str, Any] | None = None,
+) -> None:
+    """Raise an LrpError about the first argument that is not what its annotation says, if there is one.
+
+    `hints` are the annotations of those that may be wrong, `others` of all that they may be confused with.
+    """
+    kinds = {name: _kind(hint, names) for name, hint in (others or hints).items() if name in given}
+    for name, kind in kinds.items():
+        if name in hints and not fits(given[name], kind):
+            raise LrpError(
+                f"{what}: {name} must be {wanted(kind)}, got {got(given[name])}{_advice(name, given, kinds)}."
+            ) from error
+
+
+class _Scope(dict[str, Any]):
+    """Names of a module; one that is imported for types alone stands for any class of that name."""
+
+    def __missing__(self, name: str) -> Any:
+        return getattr(builtins, name) if hasattr(builtins, name) else type(name, (), {"any_module": True})
+
+
+def _kind(annotation: Any, names: dict[str, Any]) -> Any:
+    if not isinstance(annotation, str):
+        return annotation
+    try:
+        return eval(annotation, {}, _Scope(names))  # of our own source
+    except (TypeError, AttributeError):
+        return Any
+
+
+def fits(value: Any, kind: Any) -> bool:
+    """Whether a value is what an annotation says; an annotation that is not understood fits everything."""
+    origin, inner = get_origin(kind) or kind, get_args(kind)
+    if kind is Any:
+        return True
+    if origin in (Union, UnionType):
+        if any(get_origin(one) is os.PathLike for one in inner) and isinstance(value, str):
+            return "\0" not in value and not any("\ud800" <= c < "\udc80" for c in value)
+        return any(fits(value, one) for one in inner)
+    if origin is Literal:
+        return isinstance(value, (str, int, NoneType)) and value in inner
+    if kind in (None, NoneType):
+        return value is None
+    if kind is bool:
+        return isinstance(value, (bool, np.bool_))
+    if kind in (int, float):
+        return is_number(value, kind)
+    if kind is np.ndarray:
+        return _is_array(value)
+    if origin in (Sequence, tuple, list, Iterable):
+        return _is_list(value, origin, inner)
+    if origin is Callable:
+        return callable(value)
+    if origin is ClassVar or not isinstance(origin, type):
+        return True
+    if hasattr(origin, "any_module"):
+        return origin.__name__ in [one.__name__ for one in type(value).__mro__]
+    return isinstance(value, origin)
+
+
+def _is_array(value: Any) -> bool:
+    try:
+        return not isinstance(value, np.ma.MaskedArray) and np.asarray(value).dtype.kind in "fiu"
+    except (ValueError, TypeError, RecursionError, AttributeError):
+        return False
+
+
+def _is_list(value: Any, origin: Any, inner: tuple[Any, ...]) -> bool:
+    if isinstance(value, (str, bytes, bytearray, memoryview, Mapping)) or (
+        isinstance(value, np.ndarray) and not value.ndim
+    ):
+        return False
+    if not hasattr(value, "__iter__") or (origin is not Iterable and not hasattr(value, "__getitem__")):
+        return False
+    if not inner or not hasattr(value, "__len__"):
+        return True
+    entries = list(islice(value, SOME))
+    if origin is tuple and inner[-1] is not Ellipsis:
+        return len(entries) == len(inner) and all(map(fits, entries, inner))
+    return all(fits(entry, inner[0]) for entry in entries)
+
+
+WORDS: dict[Any, str] = {
+    bool: "true or false", int: "a whole number", float: "a finite number", str: "a string", None: "None",
+    NoneType: "None", np.ndarray: "an array of numbers", Mapping: "a dict", Callable: "a function",
+    os.PathLike: "a path",
+}  # fmt: skip
+
+
+def wanted(kind: Any) -> str:
+    """An annotation in words."""
+    origin, inner = get_origin(kind) or kind, get_args(kind)
+    if origin in (Union, UnionType):
+        return " or ".join(dict.fromkeys(map(wanted, inner)))
+    if origin is Literal:
+        return f"one of {', '.join(map(repr, inner))}"
+    if origin in (Sequence, tuple, list, Iterable):
+        entries = [one for one in inner if one is not Ellipsis]
+        return "a list" + (f" of which each is {wanted(entries[0])}" if len({*entries}) == 1 else "")
+    name = getattr(origin, "__name__", str(origin))
+    return WORDS.get(origin) or f"a{'n' if name[:1] in 'AEIOUL' and name != 'Layer' else ''} {name}"
+
+
+def got(value: Any) -> str:
+    """A value in an error, short whatever it is."""
+    if isinstance(value, (str, bytes, int, float, NoneType)) and not (isinstance(value, int) and abs(value) >= 2**64):
+        shown = repr(value)
+        return shown if len(shown) <= 60 else f"{shown[:60]}…"
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype} of shape {value.shape}"
+    if isinstance(value, int):
+        return "a huge number"
+    return value.__name__ if isinstance(value, type) else type(value).__name__
+
+
+def _advice(name: str, given: Mapping[str, Any], kinds: Mapping[str, Any]) -> str:
+    """What to try."""
+    value, kind = given[name], kinds[name]
+    for other, its in kinds.items():
+        if other != name and given[other] is not None and fits(given[other], kind) and not _alike(its, kind):
+            return f"; are {name} and {other} swapped?"
+    if getattr(kind, "__name__", "") == "Model":
+        if isinstance(value, (str, os.PathLike)):
+            return f"; open a file by lrp.load({str(value)[:60]!r})"
+        if hasattr(value, "state_dict"):
+            return "; make it one by lrp.from_torch"
+        if hasattr(value, "get_config"):
+            return "; make it one by lrp.from_keras"
+    if kind is int and isinstance(value, float) and value.is_integer():
+        return f"; is it {int(value)}?"
+    return ""
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Whether two annotations take the same: then nobody can tell that they are swapped."""
+    return one is not Any and (one == other or wanted(one) == wanted(other))

@@ -1,0 +1,168 @@
+"""No traceback from the command line, whatever is typed and wherever it is shown."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import networks as nets
+import numpy as np
+import pytest
+
+import lrpnumpy as lrp
+from lrpnumpy.__main__ import main
+
+COMMAND = [sys.executable, "-m", "lrpnumpy"]
+PLAIN = {**os.environ, "LRPNUMPY_COMPILE": "never", "LRPNUMPY_TRACEBACK": ""}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A small network of two features in a file."""
+    rng = np.random.default_rng(0)
+    path = tmp_path_factory.mktemp("model") / "m.h5"
+    lrp.save(lrp.Model([nets.lstm(rng, 2, 2), nets.dense(rng, 2, 1)], features=["a", "b"]), path)
+    return str(path)
+
+
+def run(*arguments, **settings):
+    """The program as a person runs it."""
+    environment = {**PLAIN, **settings.pop("env", {})}
+    done = subprocess.run([*COMMAND, *arguments], capture_output=True, env=environment, timeout=100, **settings)
+    assert b"Traceback" not in done.stderr, done.stderr
+    return done
+
+
+def said(capsys, *arguments):
+    """The one line of an error."""
+    assert main([*arguments]) == 2
+    text = capsys.readouterr().err
+    assert text.startswith("lrpnumpy: ") and text.count("\n") == 1
+    return text
+
+
+def test_terminals_of_ascii_and_latin_1(model, tmp_path):
+    (tmp_path / "x.csv").write_text("étage,a,b\nélan,1,2\nœuf,3,4\n", encoding="utf-8")
+    arguments = ("explain", "--model", model, "--input", str(tmp_path / "x.csv"))
+    for env in ({"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}):
+        done = run(*arguments, env=env)
+        assert done.returncode == 0 and b"?lan" in done.stdout and b"|" in done.stdout
+    done = run(*arguments, "--csv", "-", env={"PYTHONIOENCODING": "latin-1"})
+    assert done.returncode == 0 and "\xe9lan".encode("latin-1") in done.stdout and "œuf,".encode() in done.stdout
+
+
+def test_bytes_that_are_no_utf_8_and_outputs_that_are_closed_or_full(tmp_path):
+    done = run("explain", b"good \xff\xfe film", "--html", str(tmp_path / "o.html"), "--csv", str(tmp_path / "o.csv"))
+    assert done.returncode == 0 and (tmp_path / "o.html").read_text("utf-8") and (tmp_path / "o.csv").read_text("utf-8")
+    shell = " ".join([*COMMAND, "methods"])
+    for end, code in ((">&-", 0), (">/dev/full", 2), ("| true", 0)):
+        if end == ">/dev/full" and not os.path.exists("/dev/full"):
+            continue
+        done = subprocess.run(["bash", "-c", f"{shell} {end}"], capture_output=True, env=PLAIN, timeout=100)
+        assert b"Traceback" not in done.stderr and b"Exception" not in done.stderr and done.returncode == code
+
+
+@pytest.mark.parametrize("target", ["²", "--5", "1" * 5000, "٣", "\ud800", "-1", "1.0", ""])
+def test_targets_that_are_none(model, capsys, tmp_path, target):
+    np.save(tmp_path / "x.npy", np.ones((3, 2)))
+    assert "target must" in said(
+        capsys, "explain", "--model", model, "--input", str(tmp_path / "x.npy"), f"--target={target}"
+    )
+
+
+HEADER = b"\x93NUMPY\x01\x00v\x00{'descr': '%s', 'fortran_order': False, 'shape': (%s), }"
+INPUTS = {
+    "empty.npy": b"",
+    "absurd.npy": HEADER % (b"<f8", b"10000000000000, 2") + b"\n",
+    "negative.npy": HEADER % (b"<f8", b"-1, 2") + b"\n",
+    "objects.npy": HEADER % (b"|O", b"1, 2") + b"\n",
+    "cut.npz": b"PK\x03\x04",
+    "deep.json": b"[" * 100_000,
+    "half.json": b"[1, ",
+    "empty.csv": b"",
+    "header.csv": b"a,b\n",
+    "ragged.csv": b"a,b\n1,2\n3\n",
+    "words.csv": b"a,b\n1,two\n",
+    "binary.csv": b"\xff\xfe\x00",
+}
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_inputs_that_are_none(model, capsys, tmp_path, name):
+    (tmp_path / name).write_bytes(INPUTS[name])
+    assert name in said(capsys, "explain", "--model", model, "--input", str(tmp_path / name))
+
+
+def test_inputs_that_are_no_files(model, capsys, tmp_path):
+    os.mkfifo(tmp_path / "fifo.csv")
+    for path in (tmp_path, tmp_path / "fifo.csv", "/dev/zero", tmp_path / "missing.npy"):
+        assert "--input must be" in said(capsys, "explain", "--model", model, "--input", str(path))
+
+
+@pytest.mark.parametrize(
+    ("text", "labels"),
+    [
+        ("a,b\n1,2\n3,4\n", None),
+        (",a,b\n0,1,2\n1,3,4\n", ["0", "1"]),
+        ("date,a,b\n2020-01-01,1,2\n2020-01-02,3,4\n", ["2020-01-01", "2020-01-02"]),
+        ("b,a\n2,1\n4,3\n", None),
+        ("\ufeffname;a;b\nx;1;2\ny;3;4\n", ["x", "y"]),
+        ("2020-01-01,1,2\n2020-01-02,3,4\n", ["2020-01-01", "2020-01-02"]),
+        ("# a comment\n1,2\n\n3,4\n", None),
+    ],
+)
+def test_a_csv_file_with_a_header_and_an_index(model, tmp_path, capsys, text, labels):
+    (tmp_path / "x.csv").write_text(text, encoding="utf-8")
+    assert main(["explain", "--model", model, "--input", str(tmp_path / "x.csv"), "--json", str(tmp_path / "e")]) == 0
+    found = lrp.Explanation.from_json((tmp_path / "e").read_text())
+    want = lrp.explain(lrp.load(model), np.array([[1.0, 2.0], [3.0, 4.0]]))
+    assert found.relevance.tolist() == want.relevance.tolist()
+    assert [*found.step_names] == (labels or ["0", "1"])
+
+
+def test_a_scheduler_that_does_not_answer(tmp_path, capsys):
+    pytest.importorskip("distributed")
+    (tmp_path / "a.txt").write_text("good\n")
+    with socket.socket() as silent:  # takes the call, and says nothing
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+        for where in (address, "nonsense://x"):
+            began = time.monotonic()
+            out = str(tmp_path / "o.h5")
+            text = said(capsys, "corpus", str(tmp_path / "a.txt"), out, "--quiet", "--scheduler", where)
+            assert "--scheduler must be" in text and time.monotonic() - began < 10  # a loop that is busy closes late
+
+
+def test_an_error_that_nobody_has_foreseen_is_one_line(monkeypatch, capsys):
+    monkeypatch.setattr("lrpnumpy.commands.explain.lrp.explain", lambda *_, **__: {}["missing"])
+    with pytest.raises(KeyError):
+        main(["explain", "good"])
+    monkeypatch.setenv("LRPNUMPY_TRACEBACK", "")
+    assert main(["explain", "good"]) == 1
+    text = capsys.readouterr().err
+    assert text.count("\n") == 1 and "KeyError: 'missing'" in text and "LRPNUMPY_TRACEBACK=1" in text
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_ctrl_c_while_modules_are_imported(tmp_path):
+    """A module that the program imports says that it is there, and waits."""
+    (tmp_path / "numpy.py").write_text("import sys, time\nprint('here', flush=True)\ntime.sleep(60)\n")
+    where = os.pathsep.join([str(tmp_path), os.path.dirname(os.path.dirname(lrp.__file__))])
+    with subprocess.Popen(
+        [*COMMAND, "methods"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**PLAIN, "PYTHONPATH": where}
+    ) as process:
+        assert process.stdout.readline() == b"here\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130 and process.stderr.read() == b"lrpnumpy: interrupted\n"
+
+
+def test_ctrl_c_while_a_command_runs(monkeypatch, capsys):
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("lrpnumpy.commands.explain.lrp.explain", stopped)
+    assert main(["explain", "good"]) == 130
+    assert capsys.readouterr().err == "lrpnumpy: interrupted\n"

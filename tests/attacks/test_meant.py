@@ -1,0 +1,89 @@
+"""Calls that confuse one thing with another: the error says what was probably meant."""
+
+import networks as nets
+import numpy as np
+import pytest
+
+import lrpnumpy as lrp
+from lrpnumpy.meant import door, fits
+
+RNG = np.random.default_rng(0)
+CELL, HEAD = nets.lstm(RNG, 3, 2), nets.dense(RNG, 2, 2)
+NUMBERS = lrp.Model([CELL, HEAD])
+TABLE = lrp.Embedding(
+    RNG.normal(size=(5, 3)), ["<unk>", "a", "good", "film", "New York"], "<unk>", tokenizer="treebank"
+)
+WORDS = lrp.Model([CELL, HEAD], embedding=TABLE)
+X = RNG.normal(size=(4, 3))
+
+CASES = {
+    "a word where there are none": (
+        lambda: lrp.explain(NUMBERS, X, "occlusion-f", baseline="x"), "baseline must be a vector of 3 numbers"),
+    "a huge eps": (lambda: lrp.explain(NUMBERS, X, eps=10**400), "eps must be a finite number .* got a huge number"),
+    "a target in an array": (lambda: lrp.explain(NUMBERS, X, target=np.array(1)), r"target must be .* is it 1\?"),
+    "a number as sequences": (lambda: lrp.explain_all(NUMBERS, 5), "sequences must be a list of sequences, got int"),
+    "a number as spans": (lambda: lrp.explain(NUMBERS, X, spans=5), "spans must be a list"),
+    "a float as bytes": (lambda: lrp.load("toy", max_bytes=1e9, isolate=True), r"max_bytes .* is it 1000000000\?"),
+    "a path as a model": (
+        lambda: lrp.explain("m.h5", X), r"model must be a Model, got 'm.h5'; open .* lrp.load\('m.h5'\)"),
+    "swapped": (lambda: lrp.explain(X, NUMBERS), "model must be a Model, .* are model and x swapped"),
+    "swapped words": (lambda: lrp.predict("a film", WORDS), "model must be a Model, .* are model and x swapped"),
+    "swapped sequences": (lambda: lrp.explain_all([X], NUMBERS), "are model and sequences swapped"),
+    "swapped in predict_all": (lambda: lrp.predict_all([X], NUMBERS), "are model and sequences swapped"),
+    "swapped in trace": (lambda: lrp.trace(X, NUMBERS), "are model and x swapped"),
+    "swapped in save": (lambda: lrp.save("m.h5", NUMBERS), "model must be a Model, .* are model and path swapped"),
+    "swapped in compare": (lambda: lrp.compare(X, NUMBERS), "are model and x swapped"),
+    "sentences as words": (
+        lambda: lrp.explain(WORDS, ["A good film.", "It's bad."]),
+        "got 'A good film .' as word 0; several sentences are for"),
+    "sentences as words in a list": (
+        lambda: lrp.explain_all(WORDS, [["a good film", "a film"]]),
+        "sequence 0 must be one sentence or a list of its words"),
+    "a huge class": (lambda: lrp.explain(NUMBERS, X, target=10**5000), "target must be a class index .* a huge number"),
+    "a time as a number": (lambda: lrp.explain_windows(NUMBERS, X, np.timedelta64(2)), "length must be a whole number"),
+    "a set of sequences": (
+        lambda: lrp.predict_all(WORDS, {"a", "film"}), "sequences must be a list of sequences, got set"),
+    "a string as a switch": (lambda: lrp.explain(NUMBERS, X, hidden="no"), "hidden must be True or False, got 'no'"),
+    "a model as an explanation": (lambda: lrp.plot.waterfall(NUMBERS), "waterfall must get explanations, got Model"),
+    "an array as a switch of a layer": (
+        lambda: lrp.Attention(causal=np.ones(3)), "Attention: causal must be true or false, got an array of float64"),
+    "a number as a path": (lambda: lrp.open_explanations(5.0), "path must be a string or a path, got 5.0"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_error_says_what_was_meant(case):
+    call, message = CASES[case]
+    with pytest.raises(lrp.LrpError, match=f"(?s){message}") as caught:
+        call()
+    assert str(caught.value).count("\n") <= 3
+
+
+def test_words_with_blanks_that_the_vocabulary_has_are_words():
+    assert lrp.explain(WORDS, ["New York", "film"]).tokens == ("New York", "film")
+
+
+def test_an_error_that_no_argument_explains_is_left_alone():
+    """A bug of ours, or of a function of the user's, is not dressed up."""
+
+    @door
+    def broken(number: int) -> int:
+        return number.missing
+
+    with pytest.raises(AttributeError):
+        broken(1)
+    with pytest.raises(lrp.LrpError, match="broken: number must be a whole number, got 'one'"):
+        broken("one")
+    rule = lrp.Rule("mine", lambda gate, signal, eps: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        lrp.explain(NUMBERS, X, rule)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "good"),
+    [(1, int, True), (True, int, False), (np.int8(1), int, True), (2**70, int, False), (1, float, True),
+     (float("nan"), float, False), (None, int | None, True), ("a", list[str], False), (["a"], list[str], True),
+     ([1], list[str], False), (np.ones(2), np.ndarray, True), (["a"], np.ndarray, False), (len, object, True)],
+)  # fmt: skip
+def test_fits(value, kind, good):
+    assert fits(value, kind) == good

@@ -1,0 +1,212 @@
+"""Sources of a corpus that are meant to hurt, and part files that were moved: an error of ours, and soon."""
+
+import gzip
+import io
+import os
+import shutil
+import threading
+import time
+import zipfile
+
+import networks as nets
+import numpy as np
+import pytest
+
+import lrpnumpy as lrp
+from lrpnumpy.corpus import parts, sources
+
+
+@pytest.fixture(scope="module")
+def words():
+    rng = np.random.default_rng(0)
+    table = lrp.Embedding(rng.normal(size=(4, 3)), ["<unk>", "a", "b", "c"], "<unk>")
+    return lrp.Model([nets.lstm(rng, 3, 2), nets.dense(rng, 2, 2)], embedding=table)
+
+
+@pytest.fixture(scope="module")
+def series():
+    rng = np.random.default_rng(0)
+    return lrp.Model([nets.lstm(rng, 3, 2), nets.dense(rng, 2, 2)])
+
+
+def npy(header, data=b"", magic=b"\x93NUMPY\x01\x00"):
+    text = header.encode("latin-1").ljust(117) + b"\n"
+    return magic + len(text).to_bytes(2, "little") + text + data
+
+
+def npz(path, *members):
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members:
+            archive.writestr(f"{name}.npy", content)
+
+
+def saved(array):
+    out = io.BytesIO()
+    np.save(out, array, allow_pickle=True)
+    return out.getvalue()
+
+
+GOOD = "{'descr': '<f8', 'fortran_order': False, 'shape': (%s), }"
+ARCHIVES = {
+    "no header": [("values", b"")],
+    "a header that is cut": [("values", npy(GOOD % "1, 2")[:20])],
+    "a header that is no Python": [("values", npy("{'descr': (((((((("))],
+    "a header that nests": [("values", npy("(" * 5000))],
+    "a header of another type": [("values", npy("[1, 2, 3]"))],
+    "a header with a call": [("values", npy("__import__('os').abort()"))],
+    "a version from the future": [("values", npy(GOOD % "1, 2", magic=b"\x93NUMPY\x09\x00"))],
+    "a shape that is negative": [("values", npy(GOOD % "-1, 3"))],
+    "a shape that is twice negative": [("values", npy(GOOD % "-2, -3", bytes(48)))],
+    "a shape that is absurd": [("values", npy(GOOD % "99999999999999999999999, 3"))],
+    "a shape of many rows of nothing": [("values", npy(GOOD % "1099511627776, 0, 3"))],
+    "a shape of text": [("values", npy(GOOD % "'a', 3"))],
+    "a shape with a float": [("values", npy(GOOD % "1.0, 3"))],
+    "more rows than there are": [("values", npy(GOOD % "9, 2, 3", bytes(48)))],
+    "fewer rows than there are": [("values", npy(GOOD % "1, 2, 3", bytes(480)))],
+    "objects": [("values", saved(np.array([[[None, {}]]], object)))],
+    "words": [("values", saved(np.array([["a", "b"]])))],
+    "two arrays of one name": [("values", saved(np.ones((1, 2, 3)))), ("values", saved(np.ones((2, 2, 3))))],
+    "no sequences": [("values", saved(np.ones((0, 2, 3))))],
+    "offsets of no sequences": [("values", saved(np.ones((0, 3)))), ("offsets", saved(np.array([0])))],
+    "offsets that fall": [("values", saved(np.ones((4, 3)))), ("offsets", saved(np.array([0, 3, 1, 4])))],
+    "offsets that are huge": [("values", saved(np.ones((4, 3)))), ("offsets", saved(np.array([0, 2**63], np.uint64)))],
+    "lengths of another number": [("values", saved(np.ones((2, 2, 3)))), ("lengths", saved(np.array([1])))],
+}
+
+
+@pytest.mark.parametrize("name", ARCHIVES)
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_archives(series, tmp_path, name):
+    npz(tmp_path / "a.npz", *ARCHIVES[name])
+    with pytest.raises(lrp.LrpError, match=r"a\.npz"):
+        lrp.explain_corpus(series, tmp_path / "a.npz", tmp_path / "out.h5")
+    assert not (tmp_path / "out.h5").exists()
+
+
+def test_archives_that_are_cut_or_flipped(series, tmp_path):
+    rng = np.random.default_rng(0)
+    np.savez_compressed(tmp_path / "a.npz", values=rng.normal(size=(5, 4, 3)))
+    whole = (tmp_path / "a.npz").read_bytes()
+    for _ in range(60):
+        content = bytearray(whole)
+        content[rng.integers(len(content))] ^= 1 << rng.integers(8)
+        (tmp_path / "a.npz").write_bytes(content[: rng.integers(1, len(content))] if rng.random() < 0.3 else content)
+        source = None
+        try:
+            source = sources.open_source(tmp_path / "a.npz", None, None, 100, 1000)
+            assert sum(len(chunk.records) for chunk in sources.chunks(source, 10)) == 5
+        except lrp.LrpError:
+            pass
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no FIFO here")
+@pytest.mark.parametrize("end", ["txt", "jsonl", "txt.gz", "npz", "h5"])
+def test_what_is_no_file(words, tmp_path, end):
+    os.mkfifo(tmp_path / f"fifo.{end}")
+    (tmp_path / f"folder.{end}").mkdir()
+    (tmp_path / f"zero.{end}").symlink_to("/dev/zero")
+    (tmp_path / f"empty.{end}").touch()
+    (tmp_path / f"loop.{end}").symlink_to(tmp_path / f"loop.{end}")
+    for name in ("fifo", "folder", "zero", "empty", "loop", "missing"):
+        began = time.monotonic()
+        with pytest.raises(lrp.LrpError, match=rf"{name}\.{end}"):
+            lrp.explain_corpus(words, tmp_path / f"{name}.{end}", tmp_path / "out.h5")
+        assert time.monotonic() - began < 10
+    with pytest.raises(lrp.LrpError):
+        lrp.open_explanations(tmp_path / f"folder.{end}")
+
+
+@pytest.mark.parametrize("content", [b"\0", b"\n", b"a\n"])
+def test_a_packed_file_that_fills_the_disk(words, tmp_path, content):
+    with gzip.open(tmp_path / "a.txt.gz", "wb") as file:
+        for _ in range(64):
+            file.write(content * (1 << 20))
+    with pytest.raises(lrp.LrpError, match=r"a\.txt\.gz must unpack to at most 300 times its bytes"):
+        lrp.explain_corpus(words, tmp_path / "a.txt.gz", tmp_path / "out.h5")
+
+
+def test_a_packed_file_of_a_text_is_read(words, tmp_path):
+    with gzip.open(tmp_path / "a.txt.gz", "wt") as file:
+        file.write("a b\n" * 1000)
+    assert lrp.explain_corpus(words, tmp_path / "a.txt.gz", tmp_path / "out.h5").explained == 1000
+
+
+def test_a_file_that_grows_while_it_is_read_ends(words, tmp_path):
+    path, stop = tmp_path / "a.txt", threading.Event()
+    path.write_text("a b\n" * 5000)
+
+    def grow():
+        with path.open("a") as file:
+            while not stop.is_set():
+                file.write("a b\n" * 1000)
+                file.flush()
+
+    source = sources.open_source(path, None, None, 100, 1000)
+    thread = threading.Thread(target=grow)
+    thread.start()
+    try:
+        with pytest.raises(lrp.LrpError, match="must not change while it is read"):
+            for _ in source.records():
+                pass
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_a_file_that_changes_between_its_digest_and_its_reading(words, tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("a b\n" * 10)
+    source = sources.open_source(path, None, None, 100, 1000)
+    path.write_text("a\n")
+    with pytest.raises(lrp.LrpError, match="must not change while it is read"):
+        list(source.records())
+
+
+def interrupted(model, folder, texts):
+    """A run that stops before its end, with its parts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lrpnumpy.corpus.run.write_output", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            lrp.explain_corpus(model, texts, folder / "out.h5", chunk=2)
+    return sorted((folder / "out.h5.parts").glob("*.npz"))
+
+
+def relevance(path):
+    with lrp.open_explanations(path) as found:
+        return [e.relevance.tolist() for e in found]
+
+
+def test_part_files_that_were_swapped_or_come_from_elsewhere(words, tmp_path):
+    texts, others = ["a b", "c", "b b", "a c a", "c c", "b a"], ["c b", "a", "b c", "b c a", "a c", "c a"]
+    for name, some in (("whole", texts), ("run", texts), ("other", others)):
+        (tmp_path / name).mkdir()
+        if name == "whole":
+            lrp.explain_corpus(words, some, tmp_path / name / "out.h5", chunk=2)
+    want = relevance(tmp_path / "whole/out.h5")
+    first, second, third = interrupted(words, tmp_path / "run", texts)
+    foreign = interrupted(words.astype("float32"), tmp_path / "other", others)
+    keep = tmp_path / "keep"
+    shutil.copytree(tmp_path / "run/out.h5.parts", keep)
+    for damage in ("swapped", "foreign", "flipped"):
+        shutil.rmtree(tmp_path / "run")
+        (tmp_path / "run").mkdir()
+        shutil.copytree(keep, tmp_path / "run/out.h5.parts")
+        if damage == "swapped":
+            first.rename(tmp_path / "x")
+            second.rename(first)
+            (tmp_path / "x").rename(second)
+        elif damage == "foreign":
+            shutil.copy(foreign[1], second)
+        else:
+            content = bytearray(third.read_bytes())
+            content[len(content) // 3] ^= 255
+            third.write_bytes(content)
+        found = parts.Parts(tmp_path / "run/out.h5")
+        found._run = "another"
+        assert not found._readable(0)
+        try:
+            lrp.explain_corpus(words, texts, tmp_path / "run/out.h5", chunk=2, resume=True)
+        except lrp.LrpError as error:
+            assert "is damaged" in str(error)
+        else:
+            assert relevance(tmp_path / "run/out.h5") == want
