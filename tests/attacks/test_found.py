@@ -171,3 +171,13 @@ def test_a_ledger_without_steps(model, tmp_path):
         file["ledger/offsets"][:] = [0, 0, 5]
     with lrp.open_explanations(path) as found, pytest.raises(lrp.LrpError, match="an entry for every step"):
         str(found[0])
+
+
+def test_a_rival_class_that_there_is_not(model):
+    """The options of an explanation that somebody else wrote down may name any class."""
+    named = lrp.Model(model.nodes, classes=("bad", "good"))
+    text = lrp.explain(named, np.ones((3, 3)), target=0, versus=1).to_json()
+    assert "rather than 'good'" in str(lrp.Explanation.from_json(text))
+    for rival in (-(2**63), 2, -1):
+        found = lrp.Explanation.from_json(text.replace('"versus": 1', f'"versus": {rival}'))
+        assert f"rather than '{rival}'" in str(found)
