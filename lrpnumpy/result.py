@@ -207,7 +207,8 @@ class Explanation:
 
     def name_of(self, target: int | str) -> str:
         """The name of the class `target`, or its number where it has none."""
-        return self.classes[target] if self.classes and isinstance(target, (int, np.integer)) else str(target)
+        known = self.classes is not None and isinstance(target, (int, np.integer)) and 0 <= target < len(self.classes)
+        return self.classes[target] if known else str(target)  # type: ignore[index]
 
     def label(self, position: int) -> str:
         """The word at a `position`, or the label of the step, or the position; padding is "<pad>"."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lrpnumpy.checks import one_of
+from lrpnumpy.checks import LrpError, one_of
 from lrpnumpy.corpus.columns import values
 from lrpnumpy.corpus.layout import FORMAT, VERSION, axes_of, kinds_of, layout
 from lrpnumpy.corpus.summaries import summarised
@@ -316,5 +316,7 @@ def _ledger(own: dict[str, np.ndarray]) -> Ledger | ReferenceLedger | SpanLedger
         return Ledger(biases=tuple(own["ledger/biases"][0].T), **entries)
     if "ledger/relevant" in own:
         relevant, irrelevant, bias = (own[f"ledger/{name}"].T for name in ("relevant", "irrelevant", "bias"))
+        if not relevant.size:
+            raise LrpError("a ledger has an entry for every step, got none")
         return SpanLedger(relevant, irrelevant, bias, own["ledger/unassigned"][0])
     return None

@@ -59,7 +59,9 @@ class Safetensors(Source):
         spans = []
         for name, item in self._arrays.items():
             offsets = Fields(self, name, item).integers("data_offsets")
-            spans.append((*offsets[:2], name))
+            if len(offsets) != 2:
+                raise self.error(name, f"must have two offsets, it has {len(offsets)}")
+            spans.append((*offsets, name))
         for (_, end, one), (start, _, other) in pairwise(sorted(spans)):
             if start < end:
                 raise self.error(other, f"overlaps {one[:80]!r}; it is damaged")
@@ -90,8 +92,6 @@ class Safetensors(Source):
         """Declared shape, type and offset of an array, whose bytes are seen to be in the file."""
         item = Fields(self, name, self._arrays.get(name))
         shape, offsets, kind = item.integers("shape"), item.integers("data_offsets"), item.string("dtype")
-        if len(offsets) != 2:
-            raise self.error(name, f"must have two offsets, it has {len(offsets)}")
         if kind not in DTYPES:
             raise self.error(name, f"must hold F16, BF16, F32 or F64, it has {kind[:20]}")
         start, stop = offsets

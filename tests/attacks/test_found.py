@@ -1,10 +1,12 @@
 """What the fuzzer and the faults have found, each once: an error of ours, or the work done again."""
 
 import io
+import json
 import re
 import zipfile
 from pathlib import Path
 
+import h5py
 import networks as nets
 import numpy as np
 import pytest
@@ -148,3 +150,34 @@ def test_a_page_is_replaced_whole_or_not_at_all(model, tmp_path, monkeypatch):
     assert page.read_bytes() == b"new" and link.is_symlink()
     write_whole("/dev/null", b"x")  # a device is written to, and stays one
     assert Path("/dev/null").is_char_device()
+
+
+@pytest.mark.parametrize("offsets", [[0], [], [0, 4, 8], [[0, 4]]])
+def test_offsets_of_safetensors_are_two(tmp_path, offsets):
+    """One offset was an error, but one that spoke of Python's unpacking."""
+    header = {name: {"dtype": "F32", "shape": [1], "data_offsets": offsets} for name in ("weight_ih_l0", "b")}
+    text = json.dumps(header).encode()
+    path = tmp_path / "a.safetensors"
+    path.write_bytes(len(text).to_bytes(8, "little") + text + bytes(16))
+    with pytest.raises(lrp.WeightFileError, match=r"weight_ih_l0: (must have two offsets|data_offsets must be a list)"):
+        lrp.load(path)
+
+
+def test_a_ledger_without_steps(model, tmp_path):
+    """Offsets that leave an explanation by contextual decomposition no step: it could be read, but not be shown."""
+    path = tmp_path / "out.h5"
+    lrp.explain_corpus(model, [np.ones((3, 3)), np.ones((2, 3))], path, "cd", threads=1)
+    with h5py.File(path, "r+") as file:
+        file["ledger/offsets"][:] = [0, 0, 5]
+    with lrp.open_explanations(path) as found, pytest.raises(lrp.LrpError, match="an entry for every step"):
+        str(found[0])
+
+
+def test_a_rival_class_that_there_is_not(model):
+    """The options of an explanation that somebody else wrote down may name any class."""
+    named = lrp.Model(model.nodes, classes=("bad", "good"))
+    text = lrp.explain(named, np.ones((3, 3)), target=0, versus=1).to_json()
+    assert "rather than 'good'" in str(lrp.Explanation.from_json(text))
+    for rival in (-(2**63), 2, -1):
+        found = lrp.Explanation.from_json(text.replace('"versus": 1', f'"versus": {rival}'))
+        assert f"rather than '{rival}'" in str(found)

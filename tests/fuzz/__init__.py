@@ -5,6 +5,6 @@
     python -m tests.fuzz --seed 7 --case 12345         # one of them again, in this process, with its traceback
 
 `seeds.py` makes whole files of every format and layout, `damage.py` hurts one of them, knowing what it is made of,
-`doors.py` opens it the way a user would, and `workers.py` does so in watched processes. Nothing here judges whether
-a result is right: other tests do that.
+`doors.py` opens it the way a user would, `workers.py` does so in watched processes, and `report.py` writes the figures
+into a page. Nothing here judges whether a result is right: other tests do that.
 """

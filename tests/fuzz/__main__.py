@@ -17,7 +17,7 @@ for library in ("OMP", "OPENBLAS", "MKL"):
 sys.path.insert(0, str(Path(__file__).parents[1]))  # where the other tests are
 
 from .cases import Cases, scratch  # noqa: E402
-from .report import about, table, write_section  # noqa: E402
+from .report import about, table  # noqa: E402
 from .workers import run  # noqa: E402
 
 LISTED = 50  # failures that are printed
@@ -34,14 +34,8 @@ def main():
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     parser.add_argument("--failures", type=Path, default=Path("fuzz-failures"), help="folder for what fails")
     parser.add_argument("--figures", type=Path, help="also write the figures as JSON")
-    parser.add_argument(
-        "--report", type=Path, help="write the figures into this page; with --cases 0 those of --figures"
-    )
     options = parser.parse_args()
     seed = secrets.randbelow(2**31) if options.seed is None else options.seed
-    if options.cases == 0 and options.report:
-        write_section(options.report, json.loads(options.figures.read_text()))
-        return
     began = time.perf_counter()
     cases = Cases(seed, options.format)
     if options.case is not None:
@@ -100,8 +94,6 @@ def _all(cases, options, began):
     for (name, kind, more), count in seen.most_common(LISTED):
         print(f"{count} times {name}: {kind}: {more[:300]}")
     print(table(figures))
-    if options.report:
-        write_section(options.report, figures)
     return failures
 
 
