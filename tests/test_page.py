@@ -197,7 +197,7 @@ def test_of_a_million_records_the_page_takes_a_sample_and_says_so(tmp_path):
     found = page_of(tmp_path / "p.html", Many(), most=500)
     assert len(found["numbers"]) == 500 == len({*found["numbers"]})
     assert found["notes"] == [
-        "500 of 1,000,000 records are shown, drawn at random (seed 0): at most 500 were asked for."
+        "500 of 1,000,000 records are shown, drawn at random (seed 0): a page has at most 500."
     ]
     assert_array_equal(found["scores"], Many.scores[found["numbers"]])
     again = page_of(tmp_path / "p.html", Many(), most=500)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 def run_serve(options: argparse.Namespace) -> None:
     """Show a page with the model behind it: type a sentence or change a series, and see the explanation change."""
     from lrpnumpy.serve import Limits, Server, Worker, is_local
+    from lrpnumpy.serve.door import Refusal
 
     logging.basicConfig(format="lrpnumpy: %(message)s", stream=sys.stderr)
     limits = Limits()
@@ -40,10 +41,13 @@ def run_serve(options: argparse.Namespace) -> None:
 
     try:
         asyncio.run(Server(worker, limits).run(options.host, options.port, ready))
-    except OSError as error:
+    except (OSError, OverflowError) as error:
+        why = getattr(error, "strerror", None) or error
         raise lrp.LrpError(
-            f"--host and --port must be an address that is free, got {options.host}:{options.port}: {error.strerror}."
+            f"--host and --port must be an address that is free, got {options.host}:{options.port}: {why}."
         ) from None
+    except Refusal as error:  # the process that opens the model has died, or takes too long
+        raise lrp.LrpError(f"the model must open, got: {error.text.removesuffix('.')}.") from None
 
 
 def _progress(progress: dict[str, Any]) -> None:

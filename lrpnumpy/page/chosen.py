@@ -31,14 +31,14 @@ def chosen(results: list[Any], most: int, megabytes: float, take: str, seed: int
     limit = max(1, min(most, fits))
     if count <= limit:
         return Chosen(np.arange(count), None)
-    reason = f"at most {most:,}" if most <= fits else f"a page of at most {megabytes:g} MB"
+    reason = f"a page has at most {most:,}" if most <= fits else f"a page has at most {megabytes:g} MB"
     if take == "sample":
         which = np.sort(np.random.default_rng(seed).choice(count, limit, replace=False))
         how = f"drawn at random (seed {seed})"
     else:
         which = _top(_scores(results[0]), limit)
         how = "those of highest score of each class"
-    return Chosen(which, f"{len(which):,} of {count:,} records are shown, {how}: {reason} were asked for.")
+    return Chosen(which, f"{len(which):,} of {count:,} records are shown, {how}: {reason}.")
 
 
 def _top(scores: np.ndarray, limit: int) -> np.ndarray:

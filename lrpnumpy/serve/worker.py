@@ -155,11 +155,11 @@ def _take(lines: queue.SimpleQueue[str]) -> None:
 def work(lines: queue.SimpleQueue[str], out: IO[str]) -> None:
     """Open a model as the first line says, answer all others."""
     from lrpnumpy.files import load
-    from lrpnumpy.page.payload import packed
+    from lrpnumpy.page.payload import to_json
     from lrpnumpy.serve import answers
 
     def say(answer: Any) -> None:
-        out.write(json.dumps(packed(answer, lambda data: {"base64": data})) + "\n")
+        out.write(to_json(answer) + "\n")
         out.flush()
 
     asked = json.loads(lines.get())

@@ -30,7 +30,7 @@ function partsOf(page, view) {
   const kept = (entries ?? []).filter(([name, value]) => !["inputs", "reference", "gap"].includes(name) && value !== 0);
   const left = score - start - [...shown, ...kept].reduce((sum, [, value]) => sum + value, 0);
   if (Math.abs(left) > 1e-3 * Math.max(Math.abs(score), Math.abs(score - left))) kept.push(["not attributed", left]);
-  return { start, score, bars: [...shown, ...kept], kept: kept.length };
+  return { start, score, bars: [...shown, ...kept] };
 }
 
 function drawWaterfall(page, view, width) {

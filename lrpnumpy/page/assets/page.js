@@ -49,7 +49,7 @@ class Page {
     const { data, state } = this, methods = data.methods;
     if (!methods.includes(state.method)) state.assign({ method: methods[0] ?? "" });
     if (!methods.includes(state.with) || state.with === state.method) state.assign({ with: "" });
-    if (state.class !== "" && !(state.asked >= 0 && state.asked < data.classes.length)) state.assign({ class: "" });
+    if (state.class !== "" && !(Number.isInteger(state.asked) && state.asked >= 0 && state.asked < data.classes.length)) state.assign({ class: "" });
     if (!data.places.has(state.record) && data.count) state.assign({ record: String(data.record(0).number) });
     DEFAULTS.method = methods[0] ?? "";
   }

@@ -65,7 +65,7 @@ function speakersOf(page, c, least) {
 }
 
 // A few words around one, as a link to its record.
-function contextElement(page, c, speaker, { place, t, input, relevance }) {
+function contextElement(page, c, { place, t, input, relevance }) {
   const { data, state } = page, record = data.record(place), one = record.inputs[input];
   const link = Dom.make("a", { href: state.linkTo({ record: record.number, class: data.everyClass ? c : state.class, view: "records" }) });
   if (one.kind === "words") {
@@ -92,7 +92,7 @@ function speakersElement(page) {
       return Dom.make("details", { class: "speaker" },
         Dom.make("summary", {}, Dom.make("bdi", { class: "speakername" }, Format.clean(Format.short(one.name, 40))), bar,
           Dom.make("span", { class: "quiet" }, `${Format.signed(one.mean, 3)} · ${Format.count(one.count)}×`)),
-        Dom.make("ul", { class: "contexts" }, one.contexts.map((context) => contextElement(page, c, one, context))));
+        Dom.make("ul", { class: "contexts" }, one.contexts.map((context) => contextElement(page, c, context))));
     });
     const name = data.classes.length > 1 ? Format.clean(data.className(c)) : "the score";
     return Dom.make("article", { class: "card", "aria-label": `What speaks for and against ${name}` },

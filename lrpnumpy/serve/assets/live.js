@@ -48,7 +48,7 @@ class Live {
   build() {
     const { live } = this.page.places;
     this.text = Dom.make("textarea", {
-      id: "text", rows: this.words ? 2 : 4, maxlength: FACTS.limits.characters, spellcheck: "false", oninput: () => this.typed(),
+      id: "text", rows: this.words ? 2 : 4, maxlength: this.words ? FACTS.limits.characters : 1_000_000, spellcheck: "false", oninput: () => this.typed(),
       placeholder: this.words ? "Type a sentence" : "Paste a table: one step a line, numbers between commas, names and dates if there are any",
     });
     if (this.words) this.text.value = FACTS.start.text;
