@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -165,3 +166,11 @@ def readable(text: str) -> str:
 def encodable(text: str) -> str:
     """`text` as other programs take it: halves of surrogate pairs, which UTF-8 does not have, are replaced."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def outside() -> int:
+    """The stacklevel of a warning that points at the first caller outside this package."""
+    level, frame = 0, sys._getframe()
+    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "lrpnumpy":
+        level, frame = level + 1, frame.f_back  # type: ignore[assignment]
+    return level

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
@@ -12,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, RelevanceWarning, one_of
+from lrpnumpy.checks import LrpError, RelevanceWarning, one_of, outside
 from lrpnumpy.encode import Encoded
 from lrpnumpy.ledgers import Ledger, ReferenceLedger, SpanLedger
 from lrpnumpy.meant import door
@@ -313,7 +312,7 @@ class Explanations(Paged):
     def _say(self, problem: str) -> None:
         method = self.request.method
         advice = f"; {method.advice(self.request)}" if method.advice is not None else ""
-        warnings.warn(f"{method.name}: {problem}{advice}.", RelevanceWarning, stacklevel=_outside())
+        warnings.warn(f"{method.name}: {problem}{advice}.", RelevanceWarning, stacklevel=outside())
 
 
 class OneOfMany(Explanation):
@@ -392,11 +391,3 @@ def explained(scores: np.ndarray, targets: np.ndarray, versus: int | None) -> tu
     if versus is None:
         return chosen, abs(chosen)
     return chosen - scores[:, versus], abs(chosen) + abs(scores[:, versus])
-
-
-def _outside() -> int:
-    """The stacklevel of a warning that points at the first caller outside this package."""
-    level, frame = 0, sys._getframe()
-    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "lrpnumpy":
-        level, frame = level + 1, frame.f_back  # type: ignore[assignment]
-    return level

@@ -65,9 +65,13 @@ def lookup(embedding: Embedding, sentences: Sequence[Sequence[str]], where: Sequ
 
 
 def _check_words(embedding: Embedding, words: Sequence[str], where: str) -> None:
-    """Raise where a list of words is a list of sentences."""
+    """Raise where a list of words is a list of sentences: one has three words, or each has several.
+
+    ["New York", "is", "fine"] passes: a word may have a blank.
+    """
+    most = 1 if all(" " in word for word in words) else 2
     for k, word in enumerate(words):
-        if " " in word and word not in embedding.index and len(parts := tokens(word, embedding.tokenizer)) > 1:
+        if " " in word and word not in embedding.index and len(parts := tokens(word, embedding.tokenizer)) > most:
             raise LrpError(
                 f"{where} must be one sentence or a list of its words, got {' '.join(parts)[:60]!r} as word {k}; "
                 "several sentences are for explain_all and predict_all, one is a string."

@@ -196,9 +196,7 @@ class Many:
 def test_of_a_million_records_the_page_takes_a_sample_and_says_so(tmp_path):
     found = page_of(tmp_path / "p.html", Many(), most=500)
     assert len(found["numbers"]) == 500 == len({*found["numbers"]})
-    assert found["notes"] == [
-        "500 of 1,000,000 records are shown, drawn at random (seed 0): a page has at most 500."
-    ]
+    assert found["notes"] == ["500 of 1,000,000 records are shown, drawn at random (seed 0): a page has at most 500."]
     assert_array_equal(found["scores"], Many.scores[found["numbers"]])
     again = page_of(tmp_path / "p.html", Many(), most=500)
     other = page_of(tmp_path / "p.html", Many(), most=500, seed=1)
@@ -220,7 +218,7 @@ def test_a_page_is_no_larger_than_asked_for(tmp_path):
     which, note = chosen([[e] * 100], 10_000, 20, "sample", 0)
     path = tmp_path / "p.html"
     lrp.write_page(path, [e] * 100)
-    assert len(which) < 100 and "a page of at most 20 MB" in note
+    assert len(which) < 100 and "a page has at most 20 MB" in note
     assert 10e6 < path.stat().st_size < 20e6
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from lrpnumpy.asked import request as request_of
 from lrpnumpy.asked import targets as targets_of
-from lrpnumpy.checks import LrpError, RelevanceWarning
+from lrpnumpy.checks import LrpError, RelevanceWarning, outside
 from lrpnumpy.corpus.columns import Columns
 from lrpnumpy.corpus.output import rejected_path, write_output
 from lrpnumpy.corpus.own import identity
@@ -170,7 +170,7 @@ def explain_corpus(
             f"{request.method.name}: relevance is not finite, or {wrong}, for {counts['doubtful']:,} of "
             f"{counts['explained']:,} explanations{advice}.",
             RelevanceWarning,
-            stacklevel=2,
+            stacklevel=outside(),
         )
     return Run(path, **counts)
 

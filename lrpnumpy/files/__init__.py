@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from lrpnumpy.checks import AssumptionWarning, LrpError, WeightFileError, whole
+from lrpnumpy.checks import AssumptionWarning, LrpError, WeightFileError, outside, whole
 from lrpnumpy.files.hints import NETWORK, taken, takes_hints
 from lrpnumpy.files.keras.live import from_keras
 from lrpnumpy.files.named import named
@@ -55,7 +55,7 @@ def load(
 
         check_scores(model, check, report.file)
     for text in report.warnings if check is None else ():
-        warnings.warn(f"{report.file}: {text}.", AssumptionWarning, stacklevel=2)
+        warnings.warn(f"{report.file}: {text}.", AssumptionWarning, stacklevel=outside())
     return model
 
 

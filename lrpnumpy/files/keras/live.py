@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.checks import AssumptionWarning, LrpError
+from lrpnumpy.checks import AssumptionWarning, LrpError, outside
 from lrpnumpy.files.compare import TOLERANCE, check_scores, matches, shown
 from lrpnumpy.files.hints import NETWORK, taken, takes_hints
 from lrpnumpy.files.keras import model as keras
@@ -46,7 +46,7 @@ def from_keras(model: Any, *, check: Any = None, **hints: Any) -> Model:
         found = keras.build(source, config, lambda layers: live.matched(layers, model), said, live.words)
     problem = _compared(model, found.model, check, said.which)
     for text in (*found.warnings, *([problem] if problem else ())):
-        warnings.warn(f"{NAME}: {text}.", AssumptionWarning, stacklevel=2)
+        warnings.warn(f"{NAME}: {text}.", AssumptionWarning, stacklevel=outside())
     return named(NAME, found.model, said)[0]
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy.activations import ACTIVATIONS
-from lrpnumpy.checks import AssumptionWarning, LrpError
+from lrpnumpy.checks import AssumptionWarning, LrpError, outside
 from lrpnumpy.files.compare import TOLERANCE, check_scores, scores_of
 from lrpnumpy.files.hints import Hints, taken, takes_hints
 from lrpnumpy.files.named import named
@@ -80,7 +80,7 @@ def from_torch(module_or_state_dict: Any, *, check: Any = None, **hints: Any) ->
         what = type(module_or_state_dict).__name__
         raise LrpError(f"from_torch: the first argument must be a torch.nn.Module or a state_dict, got {what}.")
     for text in found.warnings:
-        warnings.warn(f"from_torch: {text}.", AssumptionWarning, stacklevel=2)
+        warnings.warn(f"from_torch: {text}.", AssumptionWarning, stacklevel=outside())
     return named("from_torch", found.model, said)[0]
 
 
