@@ -12,6 +12,7 @@ from lrpnumpy.checks import FLOATS, LrpError
 from lrpnumpy.ledgers import Ledger, ReferenceLedger, SpanLedger
 
 FORMAT = "lrpnumpy explanation 1"
+DEEPEST = 32  # levels of lists and objects
 MARKS = 3  # kinds of marks that a step may have
 _LEDGERS: dict[str, Any] = {one.__name__: one for one in (Ledger, ReferenceLedger, SpanLedger)}
 _ENTRIES = {
@@ -32,7 +33,26 @@ def parse(text: Any) -> dict[str, Any]:
         raise LrpError(f"from_json must get the text that to_json wrote, got invalid JSON: {error}.") from None
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise LrpError("from_json must get the text that to_json wrote, got JSON without its format line.")
+    _check_depth(data)
     return _Reader(data).fields()
+
+
+def _check_depth(data: Any) -> None:
+    """Raise where lists and objects stand in one another deeper than any explanation needs."""
+    level = [data]
+    for _ in range(DEEPEST):
+        level = [
+            part
+            for one in level
+            if isinstance(one, (list, dict))
+            for part in (one.values() if isinstance(one, dict) else one)
+            if isinstance(part, (list, dict))
+        ]
+        if not level:
+            return
+    raise LrpError(
+        f"from_json must get the text that to_json wrote, got more than {DEEPEST} levels of lists and objects."
+    )
 
 
 def _fail(where: str, wanted: str, got: Any) -> NoReturn:
@@ -149,7 +169,7 @@ class _Reader:
             "variables": variables,
             "features": get("features", lambda where, value: _texts(where, value, D)),
             "tokens": get("tokens", lambda where, value: _texts(where, value, T)),
-            "values": get("values", lambda where, value: _numbers(where, value, (T, None), np.dtype(float))),
+            "values": get("values", lambda where, value: _numbers(where, value, (T, D), np.dtype(float))),
             "labels": get("labels", lambda where, value: _labels(where, value, T)),
             "marks": None if marks is None else marks.astype(np.uint8),
         }

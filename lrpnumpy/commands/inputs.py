@@ -23,7 +23,7 @@ def read(name: str) -> Any:
     readers = {".npy": _npy, ".npz": _npz, ".json": _json}
     try:
         return readers.get(path.suffix.lower(), _csv)(path)
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError, csv.Error) as error:
         reason = getattr(error, "strerror", None) or str(error).removesuffix(".")
         raise LrpError(
             "--input must be a .npy file or a .csv file of numbers, one step a line, or of several inputs a .npz or "

@@ -33,6 +33,7 @@ from lrpnumpy.model import Model
 from lrpnumpy.rules import Rule
 from lrpnumpy.schedule import progress_bar
 
+MOST_WORKERS = 256
 COUNTS = ("records", "explained", "rejected", "doubtful")
 
 
@@ -108,6 +109,9 @@ def explain_corpus(
     for name, value in numbers.items():
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
             raise LrpError(f"{name} must be a positive number, got {value!r}.")
+    for name, value in (("threads", threads), ("processes", processes)):
+        if value is not None and value > MOST_WORKERS:
+            raise LrpError(f"{name} must be at most {MOST_WORKERS}, got {value}.")
     if options.pop("hidden", False):
         raise LrpError("hidden must be False for a corpus: hidden states are not kept; use explain_all.")
     request = request_of(model, method, unit, versus, step, options)

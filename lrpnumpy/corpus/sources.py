@@ -61,7 +61,7 @@ def open_source(source: Any, format: str | None, field: str | None, longest: int
         return _file(Path(source), format, field, longest, max_line)
     if format is not None or field is not None:
         raise LrpError(f"format and field must be None where the source is no file, got {format!r}, {field!r}.")
-    if not isinstance(source, Iterable) or isinstance(source, (bytes, dict)):
+    if not isinstance(source, Iterable) or isinstance(source, (bytes, dict)) or getattr(source, "ndim", 1) == 0:
         raise LrpError(f"source must be a path or an iterable of sequences, got {type(source).__name__}.")
     total = len(source) if isinstance(source, Sized) else 0
     fraction = (lambda done: done / total) if total else _unknown

@@ -112,13 +112,17 @@ def rank_methods(
 
 def _records(data: Any) -> list[Any]:
     """One record for each entry; of a dict of inputs, a dict for each."""
-    if isinstance(data, (str, bytes)) or not hasattr(data, "__iter__"):
+    if isinstance(data, (str, bytes)) or not hasattr(data, "__iter__") or getattr(data, "ndim", 1) == 0:
         raise LrpError(f"data must be a list of sequences, got {type(data).__name__}.")
     if not isinstance(data, Mapping):
         return list(data)
     if not all(hasattr(column, "__iter__") for column in data.values()):
         raise LrpError("data must be a dict of lists, one entry a record, got something else in it.")
-    return [dict(zip(data, values, strict=True)) for values in zip(*data.values(), strict=True)]
+    columns = [list(column) for column in data.values()]
+    if len({len(column) for column in columns}) > 1:
+        counts = ", ".join(str(len(column)) for column in columns)
+        raise LrpError(f"data must have as many records of each input, got {counts}.")
+    return [dict(zip(data, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
 def _all_of(case: Case, chosen: Sequence[str]) -> Values:

@@ -107,11 +107,13 @@ class Cells(NamedTuple):
     @classmethod
     def of(cls, above: np.ndarray, below: np.ndarray, column: Column, seed: int) -> Cells:
         """Values mean(`above`) / mean(`below`) in a `column`, and their bootstrap, drawn by `seed`."""
+        M, n = above.shape
+        if not n:  # nothing to measure, such as an order of words where every sequence has one
+            return cls(*np.full((3, M), np.nan), np.zeros((M, M), bool), 0)  # type: ignore[call-arg]
         scale = 100.0 if column.percent else 1.0
         drawn = scale * chance.drawn_again(above, below, seed)
         with np.errstate(divide="ignore", invalid="ignore"):
             value = scale * above.mean(axis=1) / below.mean()
-        M, n = above.shape
         better = np.zeros((M, M), bool)
         if n < FEWEST:  # too few samples to tell anything from chance
             drawn = np.full_like(drawn, np.nan)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
@@ -106,6 +106,8 @@ def taken(function: str, given: Mapping[str, Any], without: Sequence[str] = ()) 
         if isinstance(found.get(name), str):
             raise LrpError(f"{function}: {name} must be a list of names, got the string {found[name]!r}.")
         if found.get(name) is not None:
+            if not isinstance(found[name], Iterable) or getattr(found[name], "ndim", 1) == 0:
+                raise LrpError(f"{function}: {name} must be a list of names, got {found[name]!r}.")
             found[name] = [str(one) for one in found[name]]
     custom = found.get("custom")
     if custom is not None and not (isinstance(custom, Mapping) and all(map(callable, custom.values()))):

@@ -28,6 +28,13 @@ MOST = 256  # nodes
 GAPS = {4: 1e-3, 8: 1e-6}  # by the bytes of a number
 
 
+def _few(value: Any, name: str) -> int:
+    """So many nodes that an integral of them is done in reasonable time."""
+    if whole(value, name, 1) > MOST:
+        raise LrpError(f"{name} must be at most {MOST}, which is exact to rounding, got {value}.")
+    return int(value)
+
+
 @dataclass(frozen=True)
 class IntegratedOptions(ReferenceOptions):
     """The options of integrated gradients."""
@@ -35,7 +42,7 @@ class IntegratedOptions(ReferenceOptions):
     nodes: int | None = option(
         None,
         "number of nodes of the integral; None for as many as the gap needs",
-        check=lambda value, name, model: None if value is None else whole(value, name, 1),
+        check=lambda value, name, model: None if value is None else _few(value, name),
         flag=int,
     )
     gap: float | None = option(

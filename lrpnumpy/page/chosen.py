@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, one_of, whole
+from lrpnumpy.checks import LrpError, is_number, one_of, shown, whole
 from lrpnumpy.page.payload import some
 
 TAKE = ("sample", "top")
@@ -24,8 +24,8 @@ def chosen(results: list[Any], most: int, megabytes: float, take: str, seed: int
     """At most so many records, and so many that the page has at most so many megabytes."""
     whole(most, "most", 1)
     one_of(take, "take", TAKE)
-    if not megabytes > 0:
-        raise LrpError(f"megabytes must be a positive number, got {megabytes!r}.")
+    if not is_number(megabytes, float) or megabytes <= 0:
+        raise LrpError(f"megabytes must be a positive number, got {shown(megabytes)}.")
     count = len(results[0])
     fits = int(megabytes * 1e6 / max(1.0, _bytes(results)))
     limit = max(1, min(most, fits))

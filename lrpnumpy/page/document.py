@@ -16,6 +16,7 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError
 from lrpnumpy.corpus.parts import write_whole
+from lrpnumpy.meant import door
 from lrpnumpy.page.chosen import chosen
 from lrpnumpy.page.payload import packed, payload, results_of
 
@@ -28,6 +29,7 @@ SCRIPTS = (
 STYLES = ("page.css",)
 
 
+@door
 def write_page(
     path: str | os.PathLike[str],
     *results: Any,
@@ -103,6 +105,8 @@ def _column(result: Any, given: Any, what: str, which: np.ndarray) -> list[Any] 
         if not hasattr(result, "column"):
             raise LrpError(f"{what} must be one value for each record where results are not a file, got {given!r}.")
         values = result.column(given)
+    elif not hasattr(given, "__iter__") or getattr(given, "ndim", 1) == 0:
+        raise LrpError(f"{what} must be one value for each record, or the name of a column, got {given!r}.")
     else:
         values = given.tolist() if hasattr(given, "tolist") else [*given]
     if len(values) != len(result):
