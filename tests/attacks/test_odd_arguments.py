@@ -1,4 +1,4 @@
-"""Odd arguments that once ended in an exception of Python, or in an endless run: an error of ours says what is wrong."""
+"""Odd arguments that once ended in an exception of Python or an endless run: an error of ours says what is wrong."""
 
 import json
 
