@@ -2,12 +2,13 @@
 
 from lrpnumpy import interrupt as _interrupt  # isort: skip  # noqa: F401  # first: from here on Ctrl-C is one line
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from lrpnumpy.checks import AssumptionWarning, LrpError, RelevanceWarning, WeightFileError
 from lrpnumpy.cite import cite
 from lrpnumpy.explain import compare, explain, explain_all
-from lrpnumpy.files import convert, from_keras, from_torch, inspect, load, save
+from lrpnumpy.files import convert, inspect, load, save
 from lrpnumpy.layers import (
     GRU,
     LSTM,
@@ -60,6 +61,8 @@ from lrpnumpy.windows import explain_windows
 if TYPE_CHECKING:
     from lrpnumpy.corpus import explain_bag, explain_corpus, open_explanations
     from lrpnumpy.evaluate import rank_methods
+    from lrpnumpy.files.keras.live import from_keras
+    from lrpnumpy.files.torch.live import from_torch
     from lrpnumpy.page import write_page
     from lrpnumpy.show import plot
 
@@ -139,25 +142,26 @@ __all__ = [
 ]
 
 
+# What is for corpora, pictures, pages, evaluation and live networks is loaded when it is first asked for: the import
+# stays light.
+_LATER = {
+    "explain_bag": "lrpnumpy.corpus",
+    "explain_corpus": "lrpnumpy.corpus",
+    "from_keras": "lrpnumpy.files.keras.live",
+    "from_torch": "lrpnumpy.files.torch.live",
+    "open_explanations": "lrpnumpy.corpus",
+    "plot": "lrpnumpy.show.plot",
+    "rank_methods": "lrpnumpy.evaluate",
+    "write_page": "lrpnumpy.page",
+}
+
+
 def __getattr__(name: str) -> Any:
-    """What is for corpora, pictures and evaluation is loaded when it is first asked for: the import stays light."""
-    if name == "plot":
-        from lrpnumpy.show import plot
-
-        return plot
-    if name == "rank_methods":
-        from lrpnumpy.evaluate import rank_methods
-
-        return rank_methods
-    if name == "write_page":
-        from lrpnumpy.page import write_page
-
-        return write_page
-    if name not in ("explain_bag", "explain_corpus", "open_explanations"):
+    """One of these names, from the module that has it."""
+    if name not in _LATER:
         raise AttributeError(f"module 'lrpnumpy' has no attribute {name!r}")
-    from lrpnumpy import corpus
-
-    return getattr(corpus, name)
+    module = import_module(_LATER[name])
+    return module if name == "plot" else getattr(module, name)
 
 
 def __dir__() -> list[str]:

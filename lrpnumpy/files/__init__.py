@@ -5,19 +5,22 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable, Mapping
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lrpnumpy.checks import AssumptionWarning, LrpError, WeightFileError, outside, whole
 from lrpnumpy.files.hints import NETWORK, taken, takes_hints
-from lrpnumpy.files.keras.live import from_keras
 from lrpnumpy.files.named import named
 from lrpnumpy.files.native import check_free, save, save_many
 from lrpnumpy.files.report import Report
 from lrpnumpy.files.safe import MAX_BYTES
-from lrpnumpy.files.torch.live import from_torch
 from lrpnumpy.meant import door
 from lrpnumpy.model import Model
+
+if TYPE_CHECKING:
+    from lrpnumpy.files.keras.live import from_keras
+    from lrpnumpy.files.torch.live import from_torch
 
 __all__ = ["Report", "convert", "from_keras", "from_torch", "inspect", "load", "save", "save_many", "shipped"]
 
@@ -28,6 +31,13 @@ NO_PROBABILITY = (
 
 # Where shipped models are: beside the package in a checkout, inside it once installed.
 SHIPPED = (Path(__file__).parents[1] / "weights", Path(__file__).parents[2] / "weights")
+
+
+def __getattr__(name: str) -> Any:
+    """`from_keras` and `from_torch`, loaded when they are first asked for: the import stays light."""
+    if name not in ("from_keras", "from_torch"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"lrpnumpy.files.{name.removeprefix('from_')}.live"), name)
 
 
 @takes_hints()
