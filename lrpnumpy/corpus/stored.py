@@ -248,12 +248,17 @@ class Stored(Paged):
 
         export(self.numbered(), path, overwrite, formulas)
 
+    def check_targets(self, targets: np.ndarray, start: int, stop: int) -> None:
+        """Raise where the `targets` of the explanations from `start` to `stop` are no classes."""
+        if ((targets < 0) | (targets >= self.shape("scores")[1])).any():
+            raise self._file.error("targets", f"must be classes, they are not from {start} to {stop}")
+
     def _read(self, start: int, stop: int, which: list[int] | None = None) -> tuple[list[int], list[Explanation]]:
         """Explanations that stand one behind the other, or those of them, and the numbers of all their records."""
         read = {name: self.rows(name, start, stop) for name in self._names if not name.startswith("columns/")}
         found = []
-        if self.has("targets") and ((read["targets"][0] < 0) | (read["targets"][0] >= self.shape("scores")[1])).any():
-            raise self._file.error("targets", f"must be classes, they are not from {start} to {stop}")
+        if self.has("targets"):
+            self.check_targets(read["targets"][0], start, stop)
         with self._file.guard("", f"has explanations from {start} to {stop} that do not fit together"):
             for k in range(stop - start) if which is None else which:
                 own = {name: array[ends[k] : ends[k + 1]] for name, (array, ends) in read.items()}

@@ -62,4 +62,6 @@ def _groups(stored: Stored, by: Any, classes: tuple[str, ...], start: int, stop:
         return by and by[start:stop]
     if one_of(by, "by", (*stored.columns, "class")) in stored.columns:
         return stored.column(by, start, stop)
-    return [classes[c] for c in stored.rows("targets", start, stop)[0].tolist()]
+    targets = stored.rows("targets", start, stop)[0]
+    stored.check_targets(targets, start, stop)
+    return [classes[c] for c in targets.tolist()]
