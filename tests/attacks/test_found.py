@@ -173,6 +173,17 @@ def test_a_ledger_without_steps(model, tmp_path):
         str(found[0])
 
 
+def test_a_summary_of_targets_that_are_no_classes(model, tmp_path):
+    lrp.explain_corpus(model, [np.ones((3, 3)), np.ones((2, 3))], tmp_path / "a.h5")
+    with h5py.File(tmp_path / "a.h5", "r+") as file:
+        file["targets"][1] = 99
+    with (
+        lrp.open_explanations(tmp_path / "a.h5") as found,
+        pytest.raises(lrp.LrpError, match="targets: must be classes, they are not from 0 to 2"),
+    ):
+        found.summary("class")
+
+
 def test_a_rival_class_that_there_is_not(model):
     """The options of an explanation that somebody else wrote down may name any class."""
     named = lrp.Model(model.nodes, classes=("bad", "good"))
