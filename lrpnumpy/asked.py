@@ -22,8 +22,7 @@ def request(
     `all_steps` says that step may be "all".
     """
     chosen = find(method)
-    one_of(unit, "unit", ("word", "variable", None))
-    if unit == "variable" and chosen.variables == "no":
+    if unit is not None and one_of(unit, "unit", ("word", "variable", None)) == "variable" and chosen.variables == "no":
         raise LrpError(
             f"unit must be 'word' or None with method {chosen.name!r}, which has no relevance per variable, "
             "got 'variable'."

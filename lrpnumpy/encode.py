@@ -139,7 +139,8 @@ def encode_all(model: Model, sequences: Any) -> list[Encoded]:
         columns = zip(*sequences.values(), strict=True)
         sequences = [dict(zip(sequences, values, strict=True)) for values in columns]
     where = [f"sequence {k}" for k in range(len(sequences))]
-    if len(model.ports) > 1 or any(map(_is_dict, sequences)):
+    kinds = {type(one): one for one in sequences}  # one record of each kind
+    if len(model.ports) > 1 or any(map(_is_dict, kinds.values())):
         return _encode_ports(model, sequences, where)
     return _long_enough(model, encode_port(model.ports[model.main], sequences, where), where)
 
@@ -199,6 +200,9 @@ def encode_port(port: Input, values: Sequence[Any], where: Sequence[str]) -> lis
 def _form(port: Input, value: Any, where: str) -> tuple[Encoder, Any]:
     """The function that encodes this form of input (words, token ids or vectors), and what to hand to it."""
     table = None
+    words = type(value) is list and len(value) > 0 and type(value[0]) is str  # what is most common is known at once
+    if words and port.steps and port.embedding is not None and port.embedding.vocabulary is not None:
+        return _words, tuple(value)
     if not isinstance(value, (np.ndarray, str, list)) and (
         table := tables.read(value, port.features, port.size, where)
     ):
@@ -258,8 +262,9 @@ def as_array(value: Any, where: str) -> np.ndarray:
 def _words(port: Input, sequences: Sequence[tuple[str, ...]], names: Sequence[str]) -> list[Encoded]:
     embedding: Any = port.embedding
     ids = text.lookup(embedding, sequences, names)
-    all_seen = embedding.mask not in ids and -1 not in ids
-    return _unmasked(port, np.array(ids, np.int64), sequences, names, sequences, all_seen)
+    none_left_out = embedding.unknown is not False or -1 not in ids
+    all_seen = none_left_out and (embedding.mask is None or embedding.mask not in ids)
+    return _unmasked(port, np.fromiter(ids, np.int64, len(ids)), sequences, names, sequences, all_seen)
 
 
 def _ids(port: Input, sequences: Sequence[np.ndarray], names: Sequence[str]) -> list[Encoded]:

@@ -56,8 +56,11 @@ def run(
         chosen = targets[positions] if isinstance(targets, np.ndarray) else None
         wanted = None if phrases is None else [phrases[k] for k in positions]
         columns = answer(model, x, request, chosen, wanted, positions, every_class, whole)
-        if columns.sound is not None and model.dtype == np.float32 and not columns.sound.all():
-            _mend(columns, model, x, request, wanted, positions)
+        sound = np.isfinite(columns.relevance) if columns.sound is None else columns.sound
+        if np.count_nonzero(sound) < sound.size:  # something in books that is not finite does not add up, either
+            out._doubt = True
+            if columns.sound is not None and model.dtype == np.float32:
+                _mend(columns, model, x, request, wanted, positions)
         out._put(positions, x[model.main].batch, columns)
 
     run_chunks(model, encoded, work, threads, look_up, progress)
@@ -90,7 +93,7 @@ def _mend(
     """Compute again in float64 the sequences whose ledger misses the score in float32, or is rounding's alone."""
     every_class = columns.targets.ndim == 2
     assert columns.sound is not None
-    some = np.flatnonzero(~columns.sound.reshape(-1, len(columns.scores)).all(axis=0))
+    some = np.flatnonzero((columns.sound == 0).reshape(-1, len(columns.scores)).any(axis=0))
     rows = {name: np.isin(one.batch.owner, some) for name, one in x.items()}
     again = answer(
         model.in_float64,
@@ -110,8 +113,8 @@ def _mend(
         if other.variables is not None:
             other.variables[..., rows[name], :] = again.others[name].variables
     columns.sound[..., some] = again.sound
-    for name, column in again.ledger.items():
-        columns.ledger[name][..., some] = column
+    assert columns.books is not None
+    columns.books[..., some] = again.books
     if columns.spans is not None:
         for k, values in zip(some, again.spans, strict=True):  # type: ignore[arg-type]
             columns.spans[k] = values.astype(model.dtype)

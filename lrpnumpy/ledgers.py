@@ -7,6 +7,20 @@ from typing import Any
 
 import numpy as np
 
+# Rows of the ledgers of many explanations, `books` (rows, n), by kind of method. LRP has its biases behind them, a row
+# for each layer; kernels/ledger.py knows this order.
+ROWS = {
+    "lrp": ("inputs", "stabiliser", "initial_state", "largest", "total"),
+    "reference": ("inputs", "score", "reference", "gap"),
+}
+
+
+def by_name(kind: str, books: np.ndarray) -> dict[str, np.ndarray]:
+    """The entries of many ledgers by name, (…, n), and of LRP the biases (…, layers, n); from `books` (…, rows, n)."""
+    names = ROWS[kind]
+    found = {name: books[..., row, :] for row, name in enumerate(names)}
+    return {**found, "biases": books[..., len(names) :, :]} if kind == "lrp" else found
+
 
 @dataclass(frozen=True, eq=False)
 class Ledger:

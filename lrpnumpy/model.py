@@ -250,7 +250,7 @@ class Model(Record):
     def numbers(self) -> np.ndarray:
         """Which of the nodes are the layers that the user knows: all but a readout that stands between them."""
         own = self.readout is None  # nodes say it themselves, whatever they are called
-        return np.array([k for k, node in enumerate(self.nodes) if own or node.name != READOUT])
+        return np.array([k for k, node in enumerate(self.nodes) if own or node.name != READOUT], np.int64)
 
     @cached_property
     def width(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from functools import cached_property
 from itertools import accumulate
@@ -13,21 +13,16 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, RelevanceWarning, one_of, outside
 from lrpnumpy.encode import Encoded
-from lrpnumpy.ledgers import Ledger, ReferenceLedger, SpanLedger
+from lrpnumpy.ledgers import ROWS, Ledger, ReferenceLedger, SpanLedger, by_name
 from lrpnumpy.meant import door
 from lrpnumpy.methods.base import Columns, Request
 from lrpnumpy.methods.occlusion import probabilities
-from lrpnumpy.methods.propagated import TOO_LARGE, adds_up
+from lrpnumpy.methods.propagated import GAP, TOO_LARGE
 from lrpnumpy.methods.reference import is_sound
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Batch
 from lrpnumpy.result import Explanation, Hidden, InputPart, Paged, Span
 from lrpnumpy.summary import TIMES, Summary, Sums, one_each, times
-
-LEDGERS = {  # the entries of the ledgers that have one number a record, by kind of method
-    kind: tuple(field.name for field in fields(ledger))
-    for kind, ledger in {"lrp": Ledger, "reference": ReferenceLedger}.items()
-}
 
 
 class Explanations(Paged):
@@ -63,10 +58,14 @@ class Explanations(Paged):
         self.targets = np.empty((*lead, N), np.int64)
         self.relevance = empty((*lead, total), dtype)
         self.variables = empty((*lead, total, model.inputs), dtype) if self.request.with_variables else None
-        self.ledger: dict[str, np.ndarray] = {
-            name: np.empty((*lead, *((len(model.numbers),) if name == "biases" else ()), N), dtype)
-            for name in LEDGERS.get(self.request.method.kind, ())
-        }
+        kind = self.request.method.kind
+        rows = len(ROWS.get(kind, ())) + (len(model.numbers) if kind == "lrp" else 0)
+        self.books = np.empty((*lead, rows, N), dtype) if rows else None
+
+    @cached_property
+    def ledger(self) -> dict[str, np.ndarray]:
+        """The entries of all ledgers by name, (N,) or (C, N), of methods that keep one; biases (layers, N)."""
+        return {} if self.books is None else by_name(self.request.method.kind, self.books)
 
     def _rows(self, positions: np.ndarray, batch: Batch) -> np.ndarray:
         """Where the packed rows of a chunk stand among all words."""
@@ -79,11 +78,8 @@ class Explanations(Paged):
         return self.starts[positions].take(batch.owner) + batch.step
 
     def _put(self, positions: np.ndarray, batch: Batch, columns: Columns) -> None:
-        # A ledger with something in it that is not finite does not add up.
-        if not (np.isfinite(columns.relevance) if columns.sound is None else columns.sound).all():
-            self._doubt = True
         if self.alone:
-            self.scores, self.targets, self.ledger = columns.scores, columns.targets, columns.ledger
+            self.scores, self.targets, self.books = columns.scores, columns.targets, columns.books
             self.relevance, self.variables = columns.relevance, columns.variables
         else:
             rows = self._rows(positions, batch)
@@ -92,8 +88,8 @@ class Explanations(Paged):
             self.relevance[..., rows] = columns.relevance
             if self.variables is not None:
                 self.variables[..., rows, :] = columns.variables
-            for name, column in columns.ledger.items():
-                self.ledger[name][..., positions] = column
+            if self.books is not None:
+                self.books[..., positions] = columns.books
         for name, parts in (("spans", columns.spans), ("cd", columns.cd)):
             if parts is not None:
                 for k, part in zip(positions, parts, strict=True):
@@ -206,23 +202,13 @@ class Explanations(Paged):
         return f"<{len(self)} explanations by {self.request.method.name}>"
 
     def _one(self, k: int) -> Explanation:
-        words = slice(None) if self.alone else slice(*self.starts[k : k + 2].tolist())
         one = object.__new__(OneOfMany)
-        vars(one).update(
-            many=self,
-            k=k,
-            relevance=self.relevance[..., words],
-            scores=self.scores[k],
-            target="all" if self.every_class else int(self.targets[k]),
-            method=self.request.method.name,
-            variables=None if self.variables is None else self.variables[..., words, :],
-            classes=self.model.classes,
-            features=self.model.features or self.encoded[k].features,
-            others={name: self._single[f"input {name}"][k] for name in self._others},
-            name=self.model.main,
-            output_unit=self.model.output_unit,
-        )
+        vars(one).update(many=self, k=k)
         return one
+
+    def _words(self, k: int) -> slice:
+        """Where the words of one explanation stand among all."""
+        return slice(None) if self.alone else slice(*self.starts[k : k + 2].tolist())
 
     def _ledger(self, k: int) -> Ledger | ReferenceLedger | SpanLedger | None:
         """The ledger of one explanation, of a method that keeps one."""
@@ -233,8 +219,11 @@ class Explanations(Paged):
             return Ledger(**{**entries, "biases": tuple(entries["biases"].T)})  # (layers,), or (C, layers)
         return ReferenceLedger(**entries)
 
-    def _phrases(self, k: int, values: np.ndarray) -> tuple[Span, ...]:
-        asked, one = self._single["asked"][k], self.encoded[k]
+    def _phrases(self, k: int) -> tuple[Span, ...] | None:
+        """Relevance of the phrases of one explanation, where there were any."""
+        if "spans" not in self._single:
+            return None
+        values, asked, one = self._single["spans"][k], self._single["asked"][k], self.encoded[k]
         places = np.clip(np.asarray(asked, np.int64).reshape(-1, 2) + one.added[0], 0, one.length).tolist()
         return tuple(Span(a, b, values[..., v]) for v, (a, b) in enumerate(places))
 
@@ -284,11 +273,12 @@ class Explanations(Paged):
     def _missed_and_huge(self) -> tuple[np.ndarray, np.ndarray]:
         """Whether each ledger misses its score, and whether relevance is too large somewhere in the network."""
         if self.request.method.kind == "reference":
-            missed = ~is_sound(self.ledger, self.request.options)
+            assert self.books is not None
+            missed = ~is_sound(self.books, self.request.options)
             return missed, np.zeros_like(missed)
         score, size = explained(self.scores, self.targets, self.request.versus)
         huge = self.ledger["largest"] > TOO_LARGE * np.maximum(abs(score), np.finfo(score.dtype).tiny)
-        return ~adds_up(self.ledger["total"], score, size), huge
+        return ~(abs(self.ledger["total"] - score) <= size.dtype.type(GAP) * size), huge
 
     def doubtful(self) -> np.ndarray:
         """(N,) explanations that `explain` would warn of."""
@@ -316,62 +306,54 @@ class Explanations(Paged):
 
 
 class OneOfMany(Explanation):
-    """An explanation among many, of which less common parts are made when they are first looked at."""
+    """An explanation among many: `many` are all of them, `k` is its number. Its parts are made when first looked at."""
 
     many: Explanations
     k: int
 
-    @cached_property
-    def tokens(self) -> tuple[str, ...] | None:
-        """The words."""
-        return self.many.encoded[self.k].tokens
-
-    @cached_property
-    def marks(self) -> np.ndarray | None:
-        """(T,) what is special about each step."""
-        return self.many.encoded[self.k].marks
-
-    @cached_property
-    def values(self) -> np.ndarray | None:
-        """(T, D) the input as it was passed in."""
-        return self.many.encoded[self.k].values
-
-    @cached_property
-    def labels(self) -> np.ndarray | None:
-        """(T,) labels of the steps."""
-        return self.many.encoded[self.k].labels
-
-    @cached_property
-    def probabilities(self) -> np.ndarray | None:
-        """(C,)."""
-        found = self.many.probabilities
-        return None if found is None else found[self.k]
-
-    @cached_property
-    def ledger(self) -> Any:
-        """Where the score went."""
-        return self.many._ledger(self.k)
-
-    @cached_property
-    def options(self) -> dict[str, Any]:
-        """What the method was called with."""
-        request = self.many.request
-        return {**request.shown(), "step": self.k} if request.step == "all" else request.shown()
-
-    @cached_property
-    def hidden(self) -> tuple[Hidden, ...] | None:
-        """Relevance of hidden states."""
-        found = self.many._single.get("hidden")
-        return None if found is None else found[self.k]
-
-    @cached_property
-    def spans(self) -> tuple[Span, ...] | None:
-        """Relevance of phrases."""
-        found = self.many._single.get("spans")
-        return None if found is None else self.many._phrases(self.k, found[self.k])
-
     def __reduce__(self) -> Any:
         return Explanation, tuple(getattr(self, field.name) for field in fields(Explanation))
+
+
+class _Part:
+    """A field of OneOfMany, made by `make(many, k)` when it is first looked at."""
+
+    def __init__(self, name: str, make: Callable[[Explanations, int], Any]) -> None:
+        self.name, self.make = name, make
+
+    def __get__(self, one: Any, kind: Any = None) -> Any:
+        if one is None:
+            return self
+        return vars(one).setdefault(self.name, self.make(one.many, one.k))
+
+
+def _options(many: Explanations, k: int) -> dict[str, Any]:
+    return {**many.request.shown(), "step": k} if many.request.step == "all" else many.request.shown()
+
+
+PARTS: dict[str, Callable[[Explanations, int], Any]] = {
+    "relevance": lambda many, k: many.relevance[..., many._words(k)],
+    "scores": lambda many, k: many.scores[k],
+    "target": lambda many, k: "all" if many.every_class else int(many.targets[k]),
+    "method": lambda many, k: many.request.method.name,
+    "variables": lambda many, k: None if many.variables is None else many.variables[..., many._words(k), :],
+    "tokens": lambda many, k: many.encoded[k].tokens,
+    "probabilities": lambda many, k: None if many.probabilities is None else many.probabilities[k],
+    "classes": lambda many, k: many.model.classes,
+    "features": lambda many, k: many.model.features or many.encoded[k].features,
+    "options": _options,
+    "ledger": lambda many, k: many._ledger(k),
+    "hidden": lambda many, k: many._single["hidden"][k] if "hidden" in many._single else None,
+    "spans": lambda many, k: many._phrases(k),
+    "others": lambda many, k: {name: many._single[f"input {name}"][k] for name in many._others},
+    "name": lambda many, k: many.model.main,
+    "values": lambda many, k: many.encoded[k].values,
+    "labels": lambda many, k: many.encoded[k].labels,
+    "output_unit": lambda many, k: many.model.output_unit,
+    "marks": lambda many, k: many.encoded[k].marks,
+}
+for _name, _make in PARTS.items():
+    setattr(OneOfMany, _name, _Part(_name, _make))
 
 
 def _spread(values: np.ndarray, encoded: Encoded, axis: int) -> np.ndarray:

@@ -50,7 +50,7 @@ MODULES = tuple(
     f"lrpnumpy.kernels.{name}"
     for name in (
         "lstm", "dense", "lstm_occlusion", "lstm_decomposition", "gru", "gru_decomposition", "rnn",
-        "rnn_decomposition", "lstm_deeplift", "gru_deeplift", "rnn_deeplift", "conv", "pooling", "sums",
+        "rnn_decomposition", "lstm_deeplift", "gru_deeplift", "rnn_deeplift", "conv", "pooling", "sums", "ledger",
     )
 )  # fmt: skip
 

@@ -59,8 +59,16 @@ class Options:
         return {one.name: one for one in fields(cls)}
 
     @classmethod
+    @cache
+    def defaults(cls) -> Options:
+        """The options of somebody who gives none."""
+        return cls()
+
+    @classmethod
     def checked(cls, method: Method, model: Model, given: dict[str, Any]) -> Options:
         """The options as given, each checked; one that the method does not have is an error."""
+        if not given:
+            return cls.defaults()
         known = cls.known()
         for name in given:
             if name not in known:
@@ -135,12 +143,12 @@ class Columns:
     targets: np.ndarray  # (n,), or (C, n)
     relevance: np.ndarray  # (R,)
     variables: np.ndarray | None = None  # (R, D)
-    ledger: dict[str, np.ndarray] = field(default_factory=dict)  # name -> (n,); biases (layers, n)
+    books: np.ndarray | None = None  # (rows, n) ledgers, see `ledgers.by_name`
     spans: list[np.ndarray] | None = None  # for each sequence (V,)
     cd: list[SpanLedger] | None = None  # for each sequence
     hidden: list[tuple[int, str, Batch, np.ndarray]] | None = None  # layer, direction, its steps, (states, R, H)
     others: dict[str, Other] = field(default_factory=dict)  # what the other inputs of the network got
-    sound: np.ndarray | None = None  # (n,) of methods with a ledger: it adds up, and no message is too large
+    sound: np.ndarray | None = None  # (n,) of methods with books: whether each adds up, and no message is too large
 
 
 class Other(NamedTuple):
@@ -192,7 +200,7 @@ class Question(NamedTuple):
 
     def columns(self, targets: np.ndarray, values: dict[str, np.ndarray]) -> Columns:
         """Results from one value for each variable of each input, (R, D)."""
-        summed = {name: np.add.reduce(one, axis=1) for name, one in values.items()}
+        summed = {name: np.einsum("rd->r", one) for name, one in values.items()}  # faster than sum, and on one thread
         shown, main = values if self.request.with_variables else {}, self.trace.model.main
         out = Columns(self.scores, targets, summed[main], shown.get(main))
         for name, other in self.others.items():
@@ -269,7 +277,7 @@ def _joined(parts: list[Columns]) -> Columns:
     first, n = parts[0], len(parts[0].scores)
     out = Columns(first.scores, stack([p.targets for p in parts]), stack([p.relevance for p in parts]))
     out.variables = stack([p.variables for p in parts])
-    out.ledger = {name: stack([p.ledger[name] for p in parts]) for name in first.ledger}
+    out.books = stack([p.books for p in parts])
     out.sound = stack([p.sound for p in parts])
     out.others = {
         name: Other(

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from lrpnumpy.kernels import ledger
+from lrpnumpy.ledgers import ROWS
 from lrpnumpy.methods.base import Columns, Method, Options, Question, Request, number, option, switch
-from lrpnumpy.passes import Passed, backward
+from lrpnumpy.passes import backward
 from lrpnumpy.rules import GRADIENT, LRP, RULES, Propagation, Rule
-from lrpnumpy.rules.propagation import Entry
 
 TOO_LARGE = 1e6  # times f_c: relevance beyond this is decided by rounding
 GAP = 1e-3  # of |f_c|, or |f_c| + |f_versus|: how much a ledger may miss
@@ -34,11 +35,6 @@ class LrpOptions(Options):
         "score: a sanity check",
         check=switch,
     )
-
-
-def adds_up(total: np.ndarray, score: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """Whether ledgers add up to their scores, but for GAP of `size`."""
-    return abs(total - score) <= size.dtype.type(GAP) * size
 
 
 def propagation(request: Request) -> Propagation:
@@ -65,14 +61,7 @@ def _one(question: Question, targets: np.ndarray) -> Columns:
     }
     columns = question.columns(targets, values)
     if is_lrp:
-        explained = scores.take(question.at(targets))
-        size = whole = abs(explained)
-        if request.versus is not None:
-            against = scores[:, request.versus]
-            explained = explained - against
-            size, whole = abs(explained), size + abs(against)
-        columns.ledger = ledger = _ledger(question, question.received(columns), passed)
-        columns.sound = adds_up(ledger["total"], explained, whole) & (ledger["largest"] <= TOO_LARGE * size)
+        _close(question, columns, passed.ledger)
         if request.hidden:
             numbers = {trace.model.nodes[k].name: number for number, k in enumerate(trace.model.numbers)}
             columns.hidden = [
@@ -84,18 +73,16 @@ def _one(question: Question, targets: np.ndarray) -> Columns:
     return columns
 
 
-def _ledger(question: Question, inputs: np.ndarray, passed: Passed) -> dict[str, np.ndarray]:
-    """Where the score went; the total is summed before anything is rounded to another type."""
-    kept = passed.ledger  # (nodes, 4, n)
-    sums = np.add.reduce(kept, axis=0)
-    return {
-        "inputs": inputs,
-        "biases": kept[:, Entry.BIASES].take(question.trace.model.numbers, axis=0),
-        "stabiliser": sums[Entry.STABILISER],
-        "initial_state": sums[Entry.START],
-        "largest": np.maximum.reduce(kept[:, Entry.LARGEST], axis=0),
-        "total": inputs + np.add.reduce(sums[: Entry.LARGEST], axis=0),
-    }
+def _close(question: Question, columns: Columns, kept: np.ndarray) -> None:
+    """The books: where each score went, from what every node kept (nodes, 4, n); and whether they add up."""
+    numbers, dtype, versus = question.trace.model.numbers, kept.dtype.type, question.request.versus
+    columns.books = np.empty((len(ROWS["lrp"]) + len(numbers), kept.shape[2]), kept.dtype)
+    columns.books[0] = question.received(columns)
+    columns.sound = np.empty(kept.shape[2], np.int64)
+    ledger.close(
+        kept, numbers, question.scores, columns.targets, -1 if versus is None else versus, dtype(GAP),
+        dtype(TOO_LARGE), columns.books, columns.sound,
+    )  # fmt: skip
 
 
 def _advice(request: Request) -> str:

@@ -178,12 +178,12 @@ def finished(
     columns = question.columns(targets, values)
     inputs = question.received(columns)
     score, reference = (question.combined(scores, targets) for scores in (question.scores, of_reference))
-    columns.ledger = {"inputs": inputs, "score": score, "reference": reference, "gap": score - reference - inputs}
-    columns.sound = is_sound(columns.ledger, question.request.options)
+    columns.books = np.stack([inputs, score, reference, score - reference - inputs])
+    columns.sound = is_sound(columns.books, question.request.options)
     return columns
 
 
-def is_sound(ledger: Mapping[str, np.ndarray], options: Any) -> np.ndarray:
-    """Whether relevances add up to f(x) - f(reference) as closely as they should."""
-    gap, size = ledger["gap"], np.maximum(abs(ledger["score"]), abs(ledger["reference"]))
-    return abs(gap) <= options.most_gap(gap.dtype) * size
+def is_sound(books: np.ndarray, options: Any) -> np.ndarray:
+    """Whether relevances add up to f(x) - f(reference) as closely as they should; `books` as `ledgers.by_name` says."""
+    _, score, reference, gap = np.moveaxis(books, -2, 0)
+    return abs(gap) <= options.most_gap(gap.dtype) * np.maximum(abs(score), abs(reference))
