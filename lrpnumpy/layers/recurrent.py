@@ -117,7 +117,7 @@ class Cell(Layer):
         """It reads forwards."""
         return True
 
-    @property
+    @cached_property
     def units(self) -> int:
         """Number H of hidden units."""
         return self.U.shape[1]
@@ -286,11 +286,11 @@ class Cell(Layer):
         count = self.start.shape[0]
         nowhere = nothing(0, 0, H, dtype=dtype)
         arrives = nowhere
-        if any(one is not None for one in R_last):
-            arrives = np.zeros((count, n, H), dtype)
-            for row, one in zip(arrives, R_last, strict=False):
-                if one is not None:
-                    row[:] = one
+        for k, one in enumerate(R_last):
+            if one is not None:
+                if arrives is nowhere:
+                    arrives = np.zeros((count, n, H), dtype)
+                arrives[k] = one
         sent = Sent(
             arrives,
             nothing(0, H, dtype=dtype) if R_steps is None else R_steps,

@@ -151,6 +151,11 @@ class Columns:
     sound: np.ndarray | None = None  # (n,) of methods with books: whether each adds up, and no message is too large
 
 
+@cache
+def _ones(count: int, dtype: np.dtype) -> np.ndarray:
+    return np.ones(count, dtype)
+
+
 class Other(NamedTuple):
     """What an input besides the main one got."""
 
@@ -200,7 +205,7 @@ class Question(NamedTuple):
 
     def columns(self, targets: np.ndarray, values: dict[str, np.ndarray]) -> Columns:
         """Results from one value for each variable of each input, (R, D)."""
-        summed = {name: np.einsum("rd->r", one) for name, one in values.items()}  # faster than sum, and on one thread
+        summed = {name: one.dot(_ones(one.shape[1], one.dtype)) for name, one in values.items()}  # faster than sum
         shown, main = values if self.request.with_variables else {}, self.trace.model.main
         out = Columns(self.scores, targets, summed[main], shown.get(main))
         for name, other in self.others.items():
