@@ -77,8 +77,12 @@ print([b - a, c - b, e - c])
 
 
 def _plain_env() -> dict[str, str]:
-    """The environment of somebody who has just installed us: kernels are compiled in the background."""
-    return {name: value for name, value in os.environ.items() if name != "LRPNUMPY_COMPILE"}
+    """The environment of somebody who has just installed us.
+
+    Kernels are compiled in the background, and modules are kept as bytecode, which pip writes when it installs.
+    """
+    unusual = ("LRPNUMPY_COMPILE", "PYTHONDONTWRITEBYTECODE")
+    return {name: value for name, value in os.environ.items() if name not in unusual}
 
 
 def startup(seconds: float) -> Iterator[Row]:
