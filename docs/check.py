@@ -30,6 +30,7 @@ TASKS = {
     "rank methods": ("rank methods", ("rank_methods", "lrpnumpy evaluate")),
     "run a corpus": ("run a corpus", ("explain_corpus", "resume=True", "lrpnumpy corpus")),
     "run a corpus on Dask": ("run it on Dask", ("Client", "explain_bag")),
+    "compile ahead": ("compile ahead", ("lrpnumpy compile", "LRPNUMPY_COMPILE")),
     "save and share": ("save and share", ("to_json", "html.page", "lrp.save", "savefig")),
     "add a rule": ("add a rule", ("lrp.Rule(", "gate")),
     "add a layer": ("add a layer", ("def forward", "def backward")),

@@ -69,16 +69,17 @@ def test_only_rounding_differs(method, dtype, on_arrays):
 
 
 @pytest.mark.parametrize("method", [name for name in KINDS if name.startswith("lrp")])
-def test_with_a_small_eps_neither_is_further_from_the_truth_than_the_other(method, on_arrays):
+def test_with_a_small_eps_they_differ_by_what_compiled_kernels_round_off(method, on_arrays):
     off = []  # of the compiled kernels and of whole arrays, in float32
     for seed in range(16):
         model, xs = network(seed)
-        truth = found(model, xs, method)
-        single = model.astype("float32")
+        single, xs = model.astype("float32"), [x.astype(np.float32) for x in xs]
+        truth = found(single.astype("float64"), xs, method)
         pair = np.array([found(single, xs, method), on_arrays(found, single, xs, method)])
         off.append(abs(pair - truth).max(axis=1) / abs(truth).max())
-    compiled, arrays = np.median(off, axis=0)
-    assert arrays < 4 * compiled + 1e-7 and compiled < 4 * arrays + 1e-7
+    compiled, arrays = np.max(off, axis=0)
+    assert arrays < 2e-6  # computed in float64; what is stored between kernels is float32
+    assert 2e-6 < compiled < 5e-4
     # And in float64 the same amplification leaves twelve digits.
     model, xs = network(1)
     nets.close(on_arrays(found, model, xs, method), found(model, xs, method), 1e-11)

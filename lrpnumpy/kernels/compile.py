@@ -8,8 +8,10 @@ function on whole arrays (`whole.py`), about six times slower, and a thread in t
 from disk, `kept.py`). Large calls and that thread would only hold each other up: it begins when they pause. Once they
 have taken as long as a compiler would have, large calls wait for it, as they do for what is on disk; small ones go on.
 
-The two round differently. The environment variable LRPNUMPY_COMPILE changes what is run: with "wait" every call waits
-for its kernel, so that results have the same bits always; with "never" nothing is compiled.
+The two round differently, and LRP, which divides by |z| + eps, makes differences of z larger. So NumPy computes in
+float64 whatever the model is: then they differ by what the compiled kernels round off, and by nothing else
+(`python -m benchmarks.rounding`). The environment variable LRPNUMPY_COMPILE changes what is run: with "wait" every call
+waits for its kernel, so that results have the same bits always; with "never" nothing is compiled.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import cached_property
 from importlib import import_module
 from typing import Annotated, Any, get_type_hints
 
@@ -96,8 +99,26 @@ class Kernel:
         return self._timed if is_large else self._on_arrays
 
     def _on_arrays(self, *arguments: Any) -> None:
+        """By NumPy, in float64."""
+        if arguments[0].dtype == np.float64:
+            wide = arguments
+        else:
+            wide = tuple(one.astype(np.float64) if _is_float(one) else one for one in arguments)
         with np.errstate(all="ignore"):
-            whole(self.plain)(*arguments)
+            whole(self.plain)(*wide)
+            for k in self._written if wide is not arguments else ():
+                arguments[k][...] = wide[k]
+
+    @cached_property
+    def _hints(self) -> list[tuple[Any, ...]]:
+        """What the annotations say of each argument."""
+        hints = get_type_hints(self.plain, include_extras=True)
+        return [hint.__metadata__ for name, hint in hints.items() if name != "return"]
+
+    @cached_property
+    def _written(self) -> list[int]:
+        """Which arguments are written to."""
+        return [k for k, hint in enumerate(self._hints) if hint[-1] == "write"]
 
     def _timed(self, *arguments: Any) -> None:
         with _large:
@@ -125,13 +146,15 @@ class Kernel:
         if _jit_is_off():
             return self.plain
         numba = _numba()
-        hints = get_type_hints(self.plain, include_extras=True)
-        hints.pop("return", None)
         dispatcher = numba.njit(**OPTIONS)(self.plain)
         dispatcher._cache = Kept(self.plain, dtype)
-        dispatcher.compile(numba.void(*(_numba_type(numba, hint.__metadata__, dtype) for hint in hints.values())))
+        dispatcher.compile(numba.void(*(_numba_type(numba, hint, dtype) for hint in self._hints)))
         dispatcher.disable_compile()
         return dispatcher
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, (np.ndarray, np.floating)) and value.dtype.kind == "f"
 
 
 def _jit_is_off() -> bool:
