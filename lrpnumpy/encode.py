@@ -94,7 +94,7 @@ class Encoded(NamedTuple):
         found[seen] = np.where(self.ids == unknown, Mark.UNKNOWN, Mark.NONE) if unknown >= 0 else Mark.NONE
         before, after = (max(0, count) for count in self.added)
         if self.words is not None and embedding.unknown is False:
-            rows = np.array(text.lookup(embedding, [self.words], [""]), np.int64)
+            rows = text.lookup(embedding, [self.words], [""])
             found[before : self.length - after][rows < 0] = Mark.UNKNOWN
         found[:before] = found[self.length - after :] = Mark.PADDING
         return found if found.any() else None
@@ -107,9 +107,7 @@ Encoder = Callable[[Input, Sequence[Any], Sequence[str]], list[Encoded]]
 def encode(model: Model, value: Any, where: str = "x") -> Encoded:
     """One record in any of its forms: a string, a list of words, token ids, a (T, D) array; or a dict of such."""
     if len(model.ports) == 1 and (isinstance(value, (np.ndarray, str, list)) or not _is_dict(value)):
-        port = model.ports[model.main]
-        encoder, form = _form(port, value, where)
-        return _long_enough(model, encoder(port, [form], [where]), [where])[0]
+        return _long_enough(model, encode_port(model.ports[model.main], [value], [where]), [where])[0]
     return _encode_ports(model, [value], [where])[0]
 
 
@@ -189,6 +187,8 @@ def _encode_ports(model: Model, records: Sequence[Any], where: Sequence[str]) ->
 
 def encode_port(port: Input, values: Sequence[Any], where: Sequence[str]) -> list[Encoded]:
     """What one input gets in several records."""
+    if _takes_words(port) and all(type(one) is list and one and type(one[0]) is str for one in values):
+        return _words(port, [*map(tuple, values)], where)  # what is most common needs no look at each
     forms = [(*_form(port, value, place), place) for value, place in zip(values, where, strict=True)]
     found: list[Encoded] = []
     for encoder, some in groupby(forms, itemgetter(0)):
@@ -197,12 +197,13 @@ def encode_port(port: Input, values: Sequence[Any], where: Sequence[str]) -> lis
     return found
 
 
+def _takes_words(port: Input) -> bool:
+    return port.steps and port.embedding is not None and port.embedding.vocabulary is not None
+
+
 def _form(port: Input, value: Any, where: str) -> tuple[Encoder, Any]:
     """The function that encodes this form of input (words, token ids or vectors), and what to hand to it."""
     table = None
-    words = type(value) is list and len(value) > 0 and type(value[0]) is str  # what is most common is known at once
-    if words and port.steps and port.embedding is not None and port.embedding.vocabulary is not None:
-        return _words, tuple(value)
     if not isinstance(value, (np.ndarray, str, list)) and (
         table := tables.read(value, port.features, port.size, where)
     ):
@@ -264,7 +265,7 @@ def _words(port: Input, sequences: Sequence[tuple[str, ...]], names: Sequence[st
     ids = text.lookup(embedding, sequences, names)
     none_left_out = embedding.unknown is not False or -1 not in ids
     all_seen = none_left_out and (embedding.mask is None or embedding.mask not in ids)
-    return _unmasked(port, np.fromiter(ids, np.int64, len(ids)), sequences, names, sequences, all_seen)
+    return _unmasked(port, ids, sequences, names, sequences, all_seen)
 
 
 def _ids(port: Input, sequences: Sequence[np.ndarray], names: Sequence[str]) -> list[Encoded]:
@@ -294,14 +295,14 @@ def _unmasked(
     `all_seen` says that there are no such ids.
     """
     embedding: Any = port.embedding
-    plain = port.pad is None and all_seen
-    found, start = [], 0
-    for sequence, where, spelled in zip(sequences, names, words, strict=False):
-        own = ids[start : start + len(sequence)]
-        start += len(sequence)
-        one = Encoded(own, None, len(own), None, spelled, embedding)
-        found.append(one if plain else _fitted(port, one, where))
-    return found
+    stops = [*accumulate(map(len, sequences))]
+    found = [
+        Encoded(ids[start:stop], None, stop - start, None, spelled, embedding)
+        for start, stop, spelled in zip([0, *stops], stops, words, strict=False)
+    ]
+    if port.pad is None and all_seen:
+        return found
+    return [_fitted(port, one, where) for one, where in zip(found, names, strict=True)]
 
 
 def _fitted(port: Input, one: Encoded, where: str) -> Encoded:

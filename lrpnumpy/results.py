@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from functools import cached_property
 from itertools import accumulate
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,8 @@ class Explanations(Paged):
         self.encoded = encoded
         self.padded = any(sequence.kept is not None for sequence in encoded)
         self._single: dict[str, list[Any]] = {}  # what has a shape of its own for each sequence
+        self._parts: list[tuple[np.ndarray, np.ndarray]] = []  # of chunks: rows among all words, and their variables
+        self._lock = Lock()
         self._doubt = False  # whether relevance of any chunk may not be trusted
         self._others = [name for name in model.ports if name != model.main]
         self.alone = len(encoded) == 1 and not self.padded  # then the columns of its chunk are those of the result
@@ -57,10 +60,27 @@ class Explanations(Paged):
         self.scores = np.empty((N, model.outputs), dtype)
         self.targets = np.empty((*lead, N), np.int64)
         self.relevance = empty((*lead, total), dtype)
-        self.variables = empty((*lead, total, model.inputs), dtype) if self.request.with_variables else None
         kind = self.request.method.kind
         rows = len(ROWS.get(kind, ())) + (len(model.numbers) if kind == "lrp" else 0)
         self.books = np.empty((*lead, rows, N), dtype) if rows else None
+
+    @cached_property
+    def variables(self) -> np.ndarray | None:
+        """Relevance of every variable, as `relevance` with one more axis; put together when it is first asked for."""
+        if not self.request.with_variables:
+            return None
+        with self._lock:
+            if "variables" not in vars(self):  # else another thread has just done it
+                empty = np.zeros if self.padded else np.empty
+                out = empty((*self.relevance.shape, self.model.inputs), self.model.dtype)
+                while self._parts:  # each is let go when it is copied
+                    rows, part = self._parts.pop()
+                    out[..., rows, :] = part
+                vars(self)["variables"] = out
+        return vars(self)["variables"]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "variables": self.variables, "_lock": None}  # nothing is left to be put together
 
     @cached_property
     def ledger(self) -> dict[str, np.ndarray]:
@@ -86,8 +106,8 @@ class Explanations(Paged):
             self.scores[positions] = columns.scores
             self.targets[..., positions] = columns.targets
             self.relevance[..., rows] = columns.relevance
-            if self.variables is not None:
-                self.variables[..., rows, :] = columns.variables
+            if columns.variables is not None:
+                self._parts.append((rows, columns.variables))
             if self.books is not None:
                 self.books[..., positions] = columns.books
         for name, parts in (("spans", columns.spans), ("cd", columns.cd)):

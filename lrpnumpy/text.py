@@ -14,9 +14,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from itertools import chain, repeat
 from string import ascii_uppercase, punctuation
+
+import numpy as np
 
 from lrpnumpy.checks import LrpError
 from lrpnumpy.layers import Embedding
@@ -36,16 +39,16 @@ def tokens(sentence: str, tokenizer: str | Callable[[str], Iterable[str]]) -> li
     return words
 
 
-def lookup(embedding: Embedding, sentences: Sequence[Sequence[str]], where: Sequence[str]) -> list[int]:
+def lookup(embedding: Embedding, sentences: Sequence[Sequence[str]], where: Sequence[str]) -> np.ndarray:
     """The row of the embedding for each word of all sentences, one after another; -1 for one to be left out.
 
     `where` is how an error names each sentence.
     """
     rows = embedding.index
-    ids = list(map(rows.get, chain.from_iterable(sentences), repeat(-1)))
-    if -1 not in ids:  # most words are spelled as in the vocabulary
-        return ids
-    ids = []
+    with suppress(KeyError):  # most words are spelled as in the vocabulary
+        found_at_once = map(rows.__getitem__, chain.from_iterable(sentences))
+        return np.fromiter(found_at_once, np.int64, sum(map(len, sentences)))
+    ids: list[int] = []
     for words, name in zip(sentences, where, strict=True):
         for k, word in enumerate(words):
             if not isinstance(word, str):
@@ -61,7 +64,7 @@ def lookup(embedding: Embedding, sentences: Sequence[Sequence[str]], where: Sequ
                 f"got {spelled[k]!r} at position {k}; say which with unknown=..., or leave them out with unknown=False."
             )
         ids += found
-    return ids
+    return np.array(ids, np.int64)
 
 
 def _check_words(embedding: Embedding, words: Sequence[str], where: str) -> None:
