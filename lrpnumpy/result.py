@@ -100,6 +100,18 @@ def shown_steps(part: InputPart | Explanation) -> Sequence[str]:
     return [f"{n}{UNKNOWN}" if mark == Mark.UNKNOWN else n for n, mark in zip(names, part.marks, strict=True)]
 
 
+def predicted_at(e: Explanation) -> int:
+    """The step whose prediction is explained: the last that the network sees, unless another of these was asked for.
+
+    Padding that the network skips has relevance 0.
+    """
+    seen, padding = np.arange(len(e)), [*e.padding]
+    if padding and len(padding) < len(e) and not e.relevance[..., padding].any():
+        seen = np.delete(seen, padding)
+    step = (e.options or {}).get("step")
+    return int(seen[step if isinstance(step, int) and -len(seen) <= step < len(seen) else -1])
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
     """Why the network said that: one relevance a step, and what else the method gives.
