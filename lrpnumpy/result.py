@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrpnumpy import readback, tables
-from lrpnumpy.checks import LrpError, encodable, readable
+from lrpnumpy.checks import LrpError, encodable, library, readable
 from lrpnumpy.ledgers import Ledger, ReferenceLedger, SpanLedger
 from lrpnumpy.meant import door
 
@@ -293,12 +293,7 @@ class Explanation:
         Of several inputs a first column, `input`, says whose step it is.
         """
         self._one_class("to_frame")
-        try:
-            import pandas
-        except ImportError:
-            raise LrpError(
-                "to_frame needs pandas, which is not installed; try `pip install pandas`, or to_dict()."
-            ) from None
+        pandas = library("pandas", "to_frame")
         if self.others:
             frames = {encodable(name): self.of_input(name).to_frame() for name in self.inputs}
             return pandas.concat(frames, names=["input", None]).reset_index("input").reset_index(drop=True)

@@ -308,3 +308,9 @@ def takes(x: Size, width: int, array: str) -> None:
     """Raise unless a layer whose `array` has so many columns can take this input."""
     if x.width != width:
         raise LrpError(f"{array} must take the {x.width} outputs of the {x.source}, got {width} columns.")
+
+
+def needs_steps(x: Size) -> None:
+    """Raise unless an input has a row for each step."""
+    if not x.steps:
+        raise LrpError(f"inputs must have steps, got one vector of {x.width} numbers of the {x.source}.")
