@@ -157,11 +157,12 @@ def explain_corpus(
         return _finished(path, parts, run, opened, chunk)
     twin = model.twin()  # nothing of it was computed before things are settled
     job = Job(twin, request, chosen, opened.kind, opened.field, longest, beside.fields)
+    workers = _workers(job, threads, processes, client)  # an error about them comes before anything is written
     with closing(parts):
         parts.open(run)
         with (
             warnings.catch_warnings(),
-            _workers(job, threads, processes, client) as workers,
+            workers,
             progress_bar(progress, unit=" records") as bar,
         ):
             warnings.simplefilter("ignore", RelevanceWarning)  # one at the end instead of one a chunk

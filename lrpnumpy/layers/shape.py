@@ -66,11 +66,11 @@ class Regrouped(Layer):
 
     def width_after(self, width: int) -> int:
         """Width of an output row, from that of an input row."""
-        raise missing(self, "width_after")  # pragma: no cover
+        raise missing(self, "width_after")
 
     def lengths(self, lengths: np.ndarray, width: int) -> np.ndarray:
         """Steps after, or an error."""
-        raise missing(self, "lengths")  # pragma: no cover
+        raise missing(self, "lengths")
 
     def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, None]:
         """(R, M) to (R', M') with as many numbers in each sequence."""
