@@ -504,6 +504,10 @@ OF_LAST = {
                            + const("m1", -1) + node("Slice", ["i", "a", "b", "x1", "m1"], ["h"]), lambda i: i[::-1]),
     "every other feature": (const("a", 0) + const("b", 2**31) + const("x1", 1) + const("two", 2)
                             + node("Slice", ["i", "a", "b", "x1", "two"], ["h"]), lambda i: i[::2]),
+    "a norm of every other feature": (const("a", 0) + const("b", 2**31) + const("x1", 1) + const("two", 2)
+                                      + node("Slice", ["i", "a", "b", "x1", "two"], ["r"]) + wide("z", 1, 2)
+                                      + node("LayerNormalization", ["r", "z"], ["h"], epsilon=0.01),
+                                      lambda i: normed(i[::2]) * [1, 2]),
     "halves": (node("Split", ["i"], ["u", "v"], axis=1) + node("Sub", ["u", "v"], ["h"]), lambda i: i[:2] - i[2:]),
     "a value and its ReLU": (node("Relu", ["i"], ["r"]) + node("Concat", ["i", "r"], ["j"], axis=1)
                              + node("Tanh", ["j"], ["k"]) + tensor("z", np.tile(P, 2)) + node("Add", ["k", "z"], ["h"]),
@@ -614,6 +618,18 @@ def test_operations_on_series(name, steps, tmp_path):
     found = network(after=states() + graph + head(len(want)))
     found = found.replace(port("x", ["N", "T", D]), port("x", ["N", steps, D]))
     close(lrp.predict(opened(tmp_path, found), X), want @ weights("V", len(want), 2), 1e-5)
+
+
+def test_a_batch_of_one(tmp_path):
+    """The file says that there is one sequence: its axis may be taken away, and taken from."""
+    for way in (
+        node("Squeeze", ["Y_h"], ["h"]),
+        const("n", H) + node("Reshape", ["Y_h", "n"], ["h"]),
+        LAST_STATE + tensor("k", np.array(0)) + node("Gather", ["i", "k"], ["h"], axis=0),
+        LAST_STATE + const("k", 0) + node("Gather", ["i", "k"], ["h"], axis=0),
+    ):
+        graph = network(after=way + HEAD).replace(port("x", ["N", "T", D]), port("x", [1, "T", D]))
+        same(opened(tmp_path, graph), [lstm(), lrp.Dense(V.T)])
 
 
 # -- weights that the graph computes --------------------------------------------------------------------------------
