@@ -2,9 +2,9 @@
 
     python -m tests.uncovered
 
-reads what the two runs have left in `.coverage`, and prints: the places that tests cannot run here, each with its
+reads what the runs of tests have left in `.coverage`, and prints: the places that tests cannot run here, each with its
 reason; how many errors about files and arguments no test raises (`make fuzz` raises others); and every other line that
-no test runs. It fails where tests run less than 95 % of the lines, where the last list grows, and where tests run all
+no test runs. It fails where tests run less than 96 % of the lines, where the last list grows, and where tests run all
 of a place that `REASONS` names.
 """
 
@@ -16,18 +16,11 @@ from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-LEAST = 95.0  # % of the lines
-MOST = 320  # lines that have no reason; lower it when there are fewer
+LEAST = 96.0  # % of the lines
+MOST = 280  # lines that have no reason; lower it when there are fewer
 
-TORCH = "asks a running torch: `make interop`"
-KERAS = "asks a running Keras: `make interop`"
 NUMBA = "is Python for Numba alone to read; its results are tested compiled"
 REASONS = {  # a file, or a function in it with everything inside
-    "files/torch/live.py": TORCH,
-    "files/torch/traced.py": TORCH,
-    "files/torch/layouts.py": TORCH,
-    "files/torch/pickled.py describe_live": TORCH,
-    "files/keras/live.py": KERAS,
     "kernels/product.py overloads": NUMBA,
     "kernels/product.py _tile_function": NUMBA,
     "kernels/elementary.py _implement": NUMBA,
