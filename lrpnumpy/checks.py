@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import re
 import sys
@@ -166,6 +167,15 @@ def readable(text: str) -> str:
 def encodable(text: str) -> str:
     """`text` as other programs take it: halves of surrogate pairs, which UTF-8 does not have, are replaced."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def library(name: str, what: str) -> Any:
+    """A module of a library that lrpnumpy does without, for `what` needs it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        package = name.partition(".")[0]
+        raise LrpError(f"{what} needs {package}, which is not installed; try `pip install {package}`.") from None
 
 
 def outside() -> int:

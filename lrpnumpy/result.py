@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrpnumpy import readback, tables
-from lrpnumpy.checks import LrpError, encodable, readable
+from lrpnumpy.checks import LrpError, encodable, library, readable
 from lrpnumpy.ledgers import Ledger, ReferenceLedger, SpanLedger
 from lrpnumpy.meant import door
 
@@ -98,6 +98,18 @@ def shown_steps(part: InputPart | Explanation) -> Sequence[str]:
     if part.marks is None:
         return names
     return [f"{n}{UNKNOWN}" if mark == Mark.UNKNOWN else n for n, mark in zip(names, part.marks, strict=True)]
+
+
+def predicted_at(e: Explanation) -> int:
+    """The step whose prediction is explained: the last that the network sees, unless another of these was asked for.
+
+    Padding that the network skips has relevance 0.
+    """
+    seen, padding = np.arange(len(e)), [*e.padding]
+    if padding and len(padding) < len(e) and not e.relevance[..., padding].any():
+        seen = np.delete(seen, padding)
+    step = (e.options or {}).get("step")
+    return int(seen[step if isinstance(step, int) and -len(seen) <= step < len(seen) else -1])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -281,12 +293,7 @@ class Explanation:
         Of several inputs a first column, `input`, says whose step it is.
         """
         self._one_class("to_frame")
-        try:
-            import pandas
-        except ImportError:
-            raise LrpError(
-                "to_frame needs pandas, which is not installed; try `pip install pandas`, or to_dict()."
-            ) from None
+        pandas = library("pandas", "to_frame")
         if self.others:
             frames = {encodable(name): self.of_input(name).to_frame() for name in self.inputs}
             return pandas.concat(frames, names=["input", None]).reset_index("input").reset_index(drop=True)

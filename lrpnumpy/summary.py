@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, encodable, one_of, readable
+from lrpnumpy.checks import LrpError, encodable, library, one_of, readable
 from lrpnumpy.meant import door
 
 SEASONS = ("DJF", "DJF", "MAM", "MAM", "MAM", "JJA", "JJA", "JJA", "SON", "SON", "SON", "DJF")  # of the months
@@ -75,7 +75,7 @@ class Summary:
     @door
     def to_frame(self, by: str | None = None) -> Any:
         """A pandas frame: a row a group, lag and feature; with `by` "feature" or "lag" summed over the other."""
-        pandas = _library("pandas", "to_frame")
+        pandas = library("pandas", "to_frame")
         one_of(by, "by", (None, "feature", "lag"))
         lags, found = range(self.mean.shape[1]), {}
         groups, features = self._names()
@@ -92,7 +92,7 @@ class Summary:
 
     def to_xarray(self) -> Any:
         """A dataset of xarray with the dimensions group, lag and feature."""
-        xarray = _library("xarray", "to_xarray")
+        xarray = library("xarray", "to_xarray")
         found: dict[str, Any] = {kind: (("group", "lag", "feature"), getattr(self, kind)) for kind in KINDS}
         found["error"] = (("group", "feature"), self.error)
         found["count"] = (("group",), self.counts)
@@ -237,12 +237,3 @@ def one_each(by: Any, count: int) -> list[Any]:
     if len(by) != count:
         raise LrpError(f"by must have one value for each of the {count} explanations, got {len(by)}.")
     return list(by)
-
-
-def _library(name: str, what: str) -> Any:
-    import importlib
-
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise LrpError(f"{what} needs {name}, which is not installed; try `pip install {name}`.") from None

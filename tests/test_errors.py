@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import lrpnumpy as lrp
+from lrpnumpy import evaluate
 
 RNG = np.random.default_rng(0)
 LAYER = nets.lstm(RNG, 3, 2)
@@ -13,6 +14,7 @@ NUMBERS = lrp.Model([LAYER, HEAD], classes=["no", "yes"])
 WORDS = lrp.Model([LAYER, HEAD], embedding=lrp.Embedding(RNG.normal(size=(3, 3)), vocabulary=["a", "b", "c"]))
 EVERY = lrp.Model([LAYER, HEAD], readout="every")
 ONE = lrp.Model([LAYER, nets.dense(RNG, 2, 1)])
+SIGMOID = lrp.Model([LAYER, nets.dense(RNG, 2, 1)], output="sigmoid")
 U, W, b, X = LAYER.U, LAYER.W, LAYER.b, RNG.normal(size=(4, 3))
 
 
@@ -226,6 +228,74 @@ CASES = {
     "no threads": (lambda: lrp.predict_all(NUMBERS, [X], threads=0), r"threads must be a positive number"),
     "JSON that is none": (lambda: lrp.Explanation.from_json("{"), r"from_json must get the text that to_json wrote"),
     "one class of one class": (lambda: lrp.explain(NUMBERS, X).for_class(0), r"made with target='all'"),
+    # inputs: what an Input can be
+    "an infinite mask": (lambda: lrp.Input(3, mask_value=np.inf), "mask_value must be a finite number"),
+    "a mask beside an embedding": (
+        lambda: lrp.Input(embedding=WORDS.embedding, mask_value=0.0),
+        r"Embedding\(mask=...\)",
+    ),
+    "a mask without steps": (lambda: lrp.Input(3, steps=False, mask_value=0.0), "without steps must have no padding"),
+    "padding without steps": (lambda: lrp.Input(3, steps=False, pad=(4, "pre", 0)), "pad must be None for an input"),
+    "a mask that is no token": (lambda: lrp.Embedding(np.ones((3, 2)), mask=3), "mask must be a token id from 0 to 2"),
+    "a readout beside nodes": (
+        lambda: lrp.Model([lrp.Node("a", LAYER, ("x",))], readout="mean"),
+        "readout must be left out where nodes say it",
+    ),
+    "a first layer that knows no size": (lambda: lrp.Model([lrp.Reverse(), LAYER, HEAD]), "say ports={'x': lrp.Input"),
+    "integer models": (lambda: NUMBERS.astype("int8"), "dtype must be 'float32' or 'float64', got 'int8'"),
+    "directions that read other inputs": (
+        lambda: lrp.Bidirectional(LAYER, nets.lstm(RNG, 4, 2)),
+        "Bidirectional: .* must",
+    ),
+    "a vector backwards": (
+        lambda: lrp.Model([LAYER, HEAD, lrp.Reverse()]),
+        "inputs must have steps, got one vector|must have steps",
+    ),
+    # explaining
+    "steps of a comparison": (lambda: lrp.compare(EVERY, X, ["cd"], step="all"), "step must be an integer here"),
+    "omitted variables": (
+        lambda: lrp.explain(NUMBERS, X, "occlusion-f", how="omit", unit="variable"),
+        "how='omit' must have unit='word'",
+    ),
+    "a mean of nothing": (
+        lambda: lrp.explain(NUMBERS, X, "integrated-gradients", baseline="mean", data=[]),
+        "at least one sequence, got none",
+    ),
+    "one class of all": (lambda: lrp.explain(NUMBERS, X, target="all").top(), r"pick one with .for_class\(c\).top"),
+    # a corpus
+    "hidden states of a corpus": (
+        lambda: lrp.explain_corpus(NUMBERS, [X], "none.h5", hidden=True),
+        "hidden must be False for a corpus",
+    ),
+    "a client that is none": (
+        lambda: lrp.explain_corpus(NUMBERS, [X], "none.h5", client=5),
+        "must be a dask.distributed.Client, got int",
+    ),
+    "columns that are none": (lambda: lrp.explain_corpus(NUMBERS, [X], "none.h5", columns=5), "columns must be a dict"),
+    "a field of text": (
+        lambda: lrp.explain_corpus(WORDS, __file__, "none.h5", format="text", field="a"),
+        "field must be None where",
+    ),
+    # evaluation
+    "data that hold no lists": (lambda: lrp.rank_methods(NUMBERS, {"x": 5}), "data must be a dict of lists"),
+    "labels of one sigmoid": (
+        lambda: lrp.rank_methods(SIGMOID, [X], labels=[2]),
+        "labels must be 0 or 1 for each of 1",
+    ),
+    "labels of all classes": (
+        lambda: lrp.rank_methods(NUMBERS, [X], labels="all"),
+        "labels must be one class for each",
+    ),
+    "methods that are none": (lambda: lrp.rank_methods(NUMBERS, [X], 5), "methods must be a list of names and rules"),
+    "too many runs": (
+        lambda: evaluate.word_removal(NUMBERS, [X], [0], {"a": [np.ones(4)]}, reference="a", runs=10**9),
+        "runs must be at most",
+    ),
+    "no trees": (lambda: evaluate.read_trees("nowhere.txt"), "must be a file of bracketed trees"),
+    "no sequences to average": (lambda: evaluate.average(NUMBERS, []), "at least one, got none"),
+    "a ranking that is none": (lambda: evaluate.Ranking.from_json("{}"), "JSON without its format line"),
+    # pictures
+    "a ledger of cd": (lambda: lrp.plot.ledger(lrp.explain(NUMBERS, X, "cd")), "ledger must get an explanation of one"),
 }
 
 
@@ -242,6 +312,17 @@ def test_unknown_words_map_to_the_unknown_token():
     model = lrp.Model([LAYER, HEAD], embedding=embedding)
     assert (lrp.predict(model, "a x") == lrp.predict(model, "a ?")).all()
     assert lrp.explain(model, "a x").tokens == ("a", "x")
+
+
+@pytest.mark.parametrize("name", ["sizes", "forward", "backward"])
+def test_a_layer_of_ones_own_that_is_not_whole(name):
+    """Its author is told what is missing."""
+
+    class Half(lrp.Layer):
+        pass
+
+    with pytest.raises(TypeError, match=f"Half must define {name}; .* shows a whole layer"):
+        getattr(Half(), name)(*[None] * {"sizes": 1, "forward": 2, "backward": 4}[name])
 
 
 def test_nothing_to_explain_is_nothing():

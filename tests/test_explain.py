@@ -535,3 +535,14 @@ def test_dead_sums_go_to_the_stabiliser(eps):
             found = lrp.explain(model, np.ones((4, 3)), method, target, eps=eps)
             assert (found.relevance == 0).all()
             close(found.ledger.total, found.scores[target], 1e-12, 1)
+
+
+def test_results_say_what_they_are(rng):
+    model = lrp.Model((nets.lstm(rng, 3, 4), nets.dense(rng, 4, 2)), features=["a", "b", "c"])
+    found = lrp.explain_all(model, [rng.normal(size=(4, 3)), rng.normal(size=(2, 3))])
+    assert repr(found) == "<2 explanations by lrp-all>"
+    assert repr(found.summary()) == "<Summary of 2 explanations by lrp-all, 1 groups>"
+    windows = lrp.explain_windows(model, rng.normal(size=(6, 3)), 4)
+    nets.close(windows.scores, np.stack([e.scores for e in windows]))
+    many = lrp.Embedding(np.ones((9, 2)), vocabulary=[f"w{k}" for k in range(9)])
+    assert "vocabulary=(9 names)" in repr(many) and "E=float64[9, 2]" in repr(many)

@@ -717,3 +717,45 @@ def test_the_child_does_not_import_from_the_current_folder(native, tmp_path):
     code = f"import lrpnumpy, os; os.chdir({str(tmp_path)!r}); print(lrpnumpy.load('model.h5', isolate=True).readout)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=FIXTURES.parents[1])
     assert done.stdout.strip() == "last", done.stderr
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4])
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", ">f4"])
+def test_large_arrays_in_pickles(protocol, dtype):
+    """Their bytes stay where they are; Python 3 writes them as a text of latin-1 up to protocol 2."""
+    array = np.random.default_rng(0).normal(size=(60, 50)).astype(dtype)
+    source = Source("a.pickle")
+    given = {"C": array, "F": np.asfortranarray(array), "yes": [True, False]}
+    found = pickles.plain(source, "a", pickle.dumps(given, protocol))
+    for name in "CF":
+        np.testing.assert_array_equal(pickles.array(source, name, found[name]), array)
+    assert found["yes"] == [True, False]
+    with pytest.raises(lrp.WeightFileError, match="must be an array, got list of 2"):
+        pickles.array(source, "yes", found["yes"])
+
+
+def test_the_oldest_pickles():
+    source = Source("a.pickle")
+    plain = [True, False, 3, 2.5, "a", None]
+    assert pickles.plain(source, "a", pickle.dumps(plain, 0)) == plain
+    record, _ = pickles.run(source, "a", b"(I1\nicollections\nOrderedDict\n.")  # INST
+    assert record.name == "collections.OrderedDict" and record.arguments == (1,)
+    pairs, _ = pickles.run(source, "a", b"ccollections\nOrderedDict\n(((S'a'\nI1\nlp0\nltR.")
+    assert pickles.entries(pairs) is not None
+    with pytest.raises(lrp.WeightFileError, match="a whole number of 100 digits"):
+        pickles.plain(source, "a", b"I" + b"1" * 100 + b"\n.")
+
+
+@pytest.mark.parametrize(
+    "member, reason",
+    [("x/data/weights/model_weights_config.json", "a program of torch.export"), ("a.txt", "a zip archive of a kind")],
+)
+def test_other_archives(tmp_path, member, reason):
+    with zipfile.ZipFile(tmp_path / "model.zip", "w") as archive:
+        archive.writestr(member, "{}")
+    with pytest.raises(lrp.WeightFileError, match=reason):
+        files.load(tmp_path / "model.zip")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "saved_model.pb").touch()
+    with pytest.raises(lrp.WeightFileError, match="a SavedModel of TensorFlow"):
+        files.load(tmp_path / "folder")

@@ -671,10 +671,77 @@ def test_arrays_of_a_layer_of_ones_own_in_hdf5_have_their_names(tmp_path):
         ([lstm(), layer("Concatenate", axis=0), lstm()], "the axis of the features"),
         ([lstm(), layer("Reshape", target_shape=[3])], "keep all numbers"),
         ([lstm(), layer("Rescaling", scale="a", offset=0.0)], "scale must be a number"),
+        ([layer("LayerNormalization", rms_scaling=True), lstm()], "rms_scaling"),
+        ([layer("Normalization", mean=[0.0], variance=[-1.0, 1.0, 1.0]), lstm()], "variances below 0"),
+        ([layer("Permute", dims=[2, 1]), lstm()], "must exchange the two axes"),
+        ([layer("ZeroPadding1D", padding=-1), lstm()], "one or two whole numbers"),
+        ([layer("UpSampling1D", size=65), lstm()], "at most 64"),
+        ([lstm(), layer("Reshape", target_shape="a")], "one or two numbers"),
+        ([lstm(), layer("Reshape", target_shape=[3, 3])], "keep all numbers"),
+        ([lstm(return_sequences=True), layer("Max", axis=-1)], "over the steps, or the features"),
+        ([lstm(return_sequences=True), layer("Sum", axis=-1)], "whose number the file must say"),
+        ([lstm(return_sequences=True), layer("ExpandDims", axis=1)], "for vectors only"),
+        ([lstm(), layer("Squeeze", axis=1)], "for one step, or one feature"),
+        ([lstm(), layer("Dot", axes=1)], "must have two inputs"),
+        ([lstm(), layer("Subtract")], "must have two inputs, it has 1"),
+        ([lstm(return_sequences=True), layer("Attention")], "a query, a value and perhaps a key"),
+        ([layer("Embedding", input_dim=5, output_dim=3), lstm()], "token ids of more than one axis"),
+        ([lstm(return_sequences=True), layer("Embedding", input_dim=5, output_dim=3)], "must be the first layer"),
+        ([layer("NotEqual"), lstm()], "as part of a mask only"),
+        ([layer("Any"), lstm()], "as part of a mask only"),
+        ([lstm(), layer("GetItem")], "leave the batch as it is"),
     ],
 )
 def test_settings_of_graphs_that_we_do_not_have(tmp_path, layers, reason):
     assert reason in refused(tmp_path, NUMBERS, *layers)
+
+
+@pytest.mark.parametrize(
+    "layers, function",
+    [
+        ([layer("Sum", axis=1)], lambda s: s.sum(0)),
+        ([layer("Mean", axis=1, keepdims=True), layer("Squeeze", axis=1)], lambda s: s.mean(0)),
+        ([layer("Max", axis=[1])], lambda s: s.max(0)),
+        ([layer("Sum", axis=-1)], lambda s: s.sum(1)),
+        ([layer("Mean", axis=2, keepdims=True), layer("Squeeze", axis=[2])], lambda s: s.mean(1)),
+        ([layer("Max", axis=1), layer("ExpandDims", axis=1), layer("Squeeze", axis=1)], lambda s: s.max(0)),
+        (
+            [layer("Max", axis=1), layer("ExpandDims", axis=-1), layer("Sum", axis=1)],
+            lambda s: s.max(0).sum(keepdims=True),
+        ),
+        ([layer("Reshape", target_shape=[6, 4]), layer("Sum", axis=1)], lambda s: s.sum(0)),
+        ([layer("Reshape", target_shape=[-1])], np.ravel),
+        ([layer("Reshape", target_shape=[3, -1]), layer("Sum", axis=1)], lambda s: s.reshape(3, 8).sum(0)),
+        ([layer("Permute", dims=[1, 2]), layer("Sum", axis=1)], lambda s: s.sum(0)),
+        ([layer("Permute", dims=[2, 1]), layer("Sum", axis=1)], lambda s: s.sum(1)),
+        ([layer("UpSampling1D", size=1), layer("Add"), layer("Sum", axis=1)], lambda s: s.sum(0)),
+        (
+            [layer("Normalization", mean=[[1.0, 2, 3, 4]], variance=[[4.0, 4, 4, 4]]), layer("Sum", axis=1)],
+            lambda s: ((s - [1, 2, 3, 4]) / 2).sum(0),
+        ),
+        (
+            [layer("Normalization", mean=1.0, variance=4.0, invert=True), layer("Sum", axis=1)],
+            lambda s: (2 * s + 1).sum(0),
+        ),
+        (
+            [layer("LayerNormalization", scale=False, center=False, epsilon=0.5), layer("Sum", axis=1)],
+            lambda s: ((s - s.mean(1, keepdims=True)) / np.sqrt(s.var(1, keepdims=True) + 0.5)).sum(0),
+        ),
+    ],
+)
+def test_operations_by_themselves(tmp_path, rng, layers, function):
+    states, x = lstm(4, return_sequences=True), rng.normal(size=(6, 3))
+    every = opened(tmp_path, start(6, 3), states, layer("Reshape", target_shape=[-1]))
+    expected = function(lrp.predict(every, x).reshape(6, 4))
+    close(lrp.predict(opened(tmp_path, start(6, 3), states, *layers), x), expected, 1e-6)
+
+
+def test_inputs_of_which_the_file_says_too_little_or_too_much(tmp_path):
+    scaled = layer("Rescaling", scale=1.0, offset=0.0)
+    assert "how many features it has" in refused(tmp_path, start(None, None), scaled)
+    assert "takes records of shape" in refused(tmp_path, start(2, 2, 3), scaled, lstm())
+    inverse = words_before("StringLookup", vocabulary=["film"], invert=True)
+    assert "invert=True is not supported" in refused(tmp_path, *inverse)
 
 
 def test_an_input_taken_with_padding_and_without(tmp_path):

@@ -1,5 +1,6 @@
 """ONNX: what exporters write around recurrent layers, byte by byte, against the same network of arrays."""
 
+import math
 import warnings
 
 import numpy as np
@@ -419,6 +420,281 @@ def test_a_layer_of_ones_own(tmp_path):
         opened(tmp_path, graph, custom={"Scale": lambda settings, arrays: None})
 
 
+# -- operations, one by one: of the last state i (N, 4), or of all states s (N, T, 4), to h -------------------------
+
+
+def erf(x):
+    return np.vectorize(math.erf)(x)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def normed(x, eps=0.01):
+    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + eps)
+
+
+def scalar(name, value):
+    return tensor(name, np.float32(value))
+
+
+def wide(name, *values):
+    return tensor(name, np.array(values, np.float32))
+
+
+G = weights("G", H, H)
+P = np.array([0.1, 0.2, 0.3, -0.4], np.float32)
+CENTRED = node("ReduceMean", ["i"], ["m"], axes=[-1]) + node("Sub", ["i", "m"], ["c"]) + scalar("eps", 0.01)
+SQUARES = CENTRED + node("ReduceSumSquare", ["c"], ["q"], axes=[-1]) + scalar("n", H) + node("Div", ["q", "n"], ["v"])
+SQUARES += node("Add", ["v", "eps"], ["e"])
+VARIANCE = CENTRED + node("Mul", ["c", "c"], ["q"]) + node("ReduceMean", ["q"], ["v"], axes=[-1])
+OF_LAST = {
+    "Neg": (node("Neg", ["i"], ["h"]), lambda i: -i),
+    "Max": (scalar("z", 0) + node("Max", ["z", "i"], ["h"]), lambda i: np.maximum(i, 0)),
+    "Sum of one": (node("Sum", ["i"], ["h"]), lambda i: i),
+    "Sum": (node("Relu", ["i"], ["r"]) + node("Sum", ["i", "r"], ["h"]), lambda i: i + np.maximum(i, 0)),
+    "a constant less a value": (scalar("z", 2) + node("Sub", ["z", "i"], ["h"]), lambda i: 2 - i),
+    "a constant of more axes": (tensor("z", P[None, None, :]) + node("Add", ["i", "z"], ["r"])
+                                + node("Squeeze", ["r"], ["h"], axes=[0]), lambda i: i + P),
+    "a constant that is the same for all": (tensor("z", np.full((3, 1), 2, np.float32))
+                                            + node("Mul", ["i", "z"], ["h"]),
+                                            lambda i: 2 * i),
+    "Div": (tensor("z", P) + node("Div", ["i", "z"], ["h"]), lambda i: i / P),
+    "Pow": (scalar("z", 2) + node("Pow", ["i", "z"], ["h"]), lambda i: i**2),
+    "a product": (node("Tanh", ["i"], ["r"]) + node("Mul", ["i", "r"], ["h"]), lambda i: i * np.tanh(i)),
+    "PRelu": (tensor("z", P) + node("PRelu", ["i", "z"], ["h"]), lambda i: np.where(i > 0, i, P * i)),
+    "LeakyRelu": (node("LeakyRelu", ["i"], ["h"], alpha=0.3), lambda i: np.where(i > 0, i, 0.3 * i)),
+    "Elu": (node("Elu", ["i"], ["h"], alpha=0.5), lambda i: np.where(i > 0, i, 0.5 * np.expm1(i))),
+    "HardSigmoid": (node("HardSigmoid", ["i"], ["h"]), lambda i: np.clip(0.2 * i + 0.5, 0, 1)),
+    "HardSwish": (node("HardSwish", ["i"], ["h"]), lambda i: i * np.clip(i / 6 + 0.5, 0, 1)),
+    "Gelu": (node("Gelu", ["i"], ["h"]), lambda i: i * (1 + erf(i / math.sqrt(2))) / 2),
+    "Gelu by tanh": (node("Gelu", ["i"], ["h"], approximate="tanh"),
+                     lambda i: i / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (i + 0.044715 * i**3)))),
+    "a GELU written out": (scalar("z", math.sqrt(0.5)) + node("Mul", ["i", "z"], ["r"]) + node("Erf", ["r"], ["u"])
+                           + scalar("one", 1) + node("Add", ["u", "one"], ["v"]) + node("Mul", ["i", "v"], ["w"])
+                           + scalar("half", 0.5) + node("Mul", ["w", "half"], ["h"]),
+                           lambda i: i * (1 + erf(i / math.sqrt(2))) / 2),
+    "a SiLU written out": (node("Sigmoid", ["i"], ["r"]) + node("Mul", ["i", "r"], ["h"]), lambda i: i * sigmoid(i)),
+    "a gate": (tensor("G", G) + node("MatMul", ["i", "G"], ["m"]) + node("Sigmoid", ["m"], ["r"])
+               + node("Mul", ["i", "r"], ["h"]), lambda i: i * sigmoid(i @ G)),
+    "LayerNormalization": (tensor("z", P) + tensor("b", 2 * P)
+                           + node("LayerNormalization", ["i", "z", "b"], ["h"], epsilon=0.01),
+                           lambda i: normed(i) * P + 2 * P),
+    "a norm by Sqrt and Reciprocal": (SQUARES + node("Sqrt", ["e"], ["r"]) + node("Reciprocal", ["r"], ["o"])
+                                      + node("Mul", ["c", "o"], ["h"]), normed),
+    "a norm by a power": (SQUARES + scalar("z", -0.5) + node("Pow", ["e", "z"], ["o"]) + node("Mul", ["c", "o"], ["h"]),
+                          normed),
+    "a norm by a root as a power": (SQUARES + scalar("z", 0.5) + node("Pow", ["e", "z"], ["o"])
+                                    + node("Div", ["c", "o"], ["h"]), normed),
+    "a norm as BatchNormalization": (VARIANCE + wide("one", 1) + wide("zero", 0)
+                                     + node("BatchNormalization", ["i", "one", "zero", "m", "v"], ["h"], epsilon=0.01),
+                                     normed),
+    "a matrix of one axis": (tensor("z", P) + node("MatMul", ["i", "z"], ["r"])
+                             + node("Unsqueeze", ["r"], ["h"], axes=[1]),
+                             lambda i: (i @ P)[None]),
+    "a matrix of three axes": (tensor("G", G[None]) + node("Unsqueeze", ["i"], ["r"], axes=[1])
+                               + node("MatMul", ["r", "G"], ["u"]) + node("Squeeze", ["u"], ["h"], axes=[1]),
+                               lambda i: i @ G),
+    "a matrix from the left": (tensor("G", G) + node("Unsqueeze", ["i"], ["r"], axes=[2])
+                               + node("MatMul", ["G", "r"], ["u"])
+                               + node("Squeeze", ["u"], ["h"], axes=[2]), lambda i: G @ i),
+    "Gather": (const("z", 2, 0, 1) + node("Gather", ["i", "z"], ["h"], axis=1), lambda i: i[[2, 0, 1]]),
+    "features backwards": (const("a", -1) + const("b", -(2**31)) + const("x1", 1)
+                           + const("m1", -1) + node("Slice", ["i", "a", "b", "x1", "m1"], ["h"]), lambda i: i[::-1]),
+    "every other feature": (const("a", 0) + const("b", 2**31) + const("x1", 1) + const("two", 2)
+                            + node("Slice", ["i", "a", "b", "x1", "two"], ["h"]), lambda i: i[::2]),
+    "a norm of every other feature": (const("a", 0) + const("b", 2**31) + const("x1", 1) + const("two", 2)
+                                      + node("Slice", ["i", "a", "b", "x1", "two"], ["r"]) + wide("z", 1, 2)
+                                      + node("LayerNormalization", ["r", "z"], ["h"], epsilon=0.01),
+                                      lambda i: normed(i[::2]) * [1, 2]),
+    "halves": (node("Split", ["i"], ["u", "v"], axis=1) + node("Sub", ["u", "v"], ["h"]), lambda i: i[:2] - i[2:]),
+    "a value and its ReLU": (node("Relu", ["i"], ["r"]) + node("Concat", ["i", "r"], ["j"], axis=1)
+                             + node("Tanh", ["j"], ["k"]) + tensor("z", np.tile(P, 2)) + node("Add", ["k", "z"], ["h"]),
+                             lambda i: np.tanh(np.r_[i, np.maximum(i, 0)]) + np.tile(P, 2)),
+    "Concat of one": (node("Concat", ["i"], ["h"], axis=1), lambda i: i),
+    "a constant for two values": (node("Relu", ["i"], ["r"]) + node("Concat", ["i", "r"], ["j"], axis=1)
+                                  + tensor("z", np.tile(P, 2)) + node("Mul", ["j", "z"], ["h"]),
+                                  lambda i: np.r_[i, np.maximum(i, 0)] * np.tile(P, 2)),
+    "a number repeated": (node("ReduceSum", ["i"], ["r"], axes=[1]) + const("z", 1, 3)
+                          + node("Tile", ["r", "z"], ["h"]),
+                          lambda i: np.full(3, i.sum())),
+    "a sum without its axis": (node("ReduceSum", ["i"], ["r"], axes=[1], keepdims=0)
+                               + node("Unsqueeze", ["r"], ["h"], axes=[1]), lambda i: i.sum(keepdims=True)),
+    "a sum over nothing": (node("ReduceSum", ["i"], ["h"], noop_with_empty_axes=1), lambda i: i),
+    "a mean over an axis of one": (node("Unsqueeze", ["i"], ["r"], axes=[1])
+                                   + node("ReduceMean", ["r"], ["h"], axes=[1], keepdims=0), lambda i: i),
+    "limits as inputs": (scalar("a", -0.02) + scalar("b", 0.03) + node("Clip", ["i", "a", "b"], ["h"]),
+                         lambda i: np.clip(i, -0.02, 0.03)),
+    "no limits": (node("Clip", ["i"], ["h"]), lambda i: i),
+    "a vector at three steps": (node("Unsqueeze", ["i"], ["r"], axes=[1]) + const("z", 1, 3, H)
+                                + node("Expand", ["r", "z"], ["u"])
+                                + node("ReduceSum", ["u"], ["h"], axes=[1], keepdims=0),
+                                lambda i: 3 * i),
+    "windows over features": (node("Unsqueeze", ["i"], ["r"], axes=[1]) + tensor("K", weights("K", 2, 1, 3))
+                              + node("Conv", ["r", "K"], ["u"]) + node("GlobalMaxPool", ["u"], ["v"])
+                              + node("Flatten", ["v"], ["h"]),
+                              lambda i: np.max([weights("K", 2, 1, 3)[:, 0] @ i[k : k + 3] for k in (0, 1)], axis=0)),
+}  # fmt: skip
+
+OF_STATES = {
+    "some steps": (const("a", 1) + const("b", -1) + const("x1", 1) + node("Slice", ["s", "a", "b", "x1"], ["r"])
+                   + node("ReduceMean", ["r"], ["h"], axes=[1], keepdims=0), lambda s: s[1:-1].mean(0)),
+    "every other step": (const("a", 0) + const("b", 2**31) + const("x1", 1) + const("two", 2)
+                         + node("Slice", ["s", "a", "b", "x1", "two"], ["r"])
+                         + node("ReduceMax", ["r"], ["h"], axes=[1], keepdims=0), lambda s: s[::2].max(0)),
+    "the first step": (const("a", 0) + const("b", 1) + const("x1", 1) + node("Slice", ["s", "a", "b", "x1"], ["r"])
+                       + node("Squeeze", ["r"], ["h"], axes=[1]), lambda s: s[0]),
+    "all steps": (const("a", 0) + const("b", 2**31) + const("x1", 1) + node("Slice", ["s", "a", "b", "x1"], ["r"])
+                  + node("ReduceSum", ["r"], ["h"], axes=[1], keepdims=0), lambda s: s.sum(0)),
+    "steps backwards": (const("a", -1) + const("b", -(2**31)) + const("x1", 1) + const("m1", -1)
+                        + node("Slice", ["s", "a", "b", "x1", "m1"], ["r"]) + tensor("z", np.array(2))
+                        + node("Gather", ["r", "z"], ["h"], axis=1), lambda s: s[::-1][2]),
+    "ReverseSequence": (node("Shape", ["s"], ["n"], start=1, end=2)
+                        + node("ReverseSequence", ["s", "n"], ["r"], time_axis=1, batch_axis=0)
+                        + tensor("z", np.array(2))
+                        + node("Gather", ["r", "z"], ["h"], axis=1), lambda s: s[::-1][2]),
+    "GatherElements": (tensor("z", np.full((1, 1, H), -1)) + node("GatherElements", ["s", "z"], ["r"], axis=1)
+                       + node("Squeeze", ["r"], ["h"], axes=[1]), lambda s: s[-1]),
+    "a vector at each step": (node("Squeeze", ["Y_h"], ["i"], axes=[0]) + node("Unsqueeze", ["i"], ["r"], axes=[1])
+                              + node("Mul", ["s", "r"], ["u"]) + node("ReduceSum", ["u"], ["h"], axes=[1], keepdims=0),
+                              lambda s: (s * s[-1]).sum(0)),
+    "padding and a convolution": (node("Transpose", ["s"], ["c"], perm=[0, 2, 1]) + const("p", 0, 0, 1, 0, 0, 1)
+                                  + node("Pad", ["c", "p"], ["r"]) + tensor("K", weights("K", H, H, 3))
+                                  + node("Conv", ["r", "K"], ["u"]) + node("GlobalAveragePool", ["u"], ["v"])
+                                  + node("Squeeze", ["v"], ["h"], axes=[2]), lambda s: convolved(s, 1, 1).mean(0)),
+    "no padding": (const("p", 0, 0, 0, 0, 0, 0) + node("Pad", ["s", "p"], ["r"])
+                   + node("ReduceMean", ["r"], ["h"], axes=[1], keepdims=0), lambda s: s.mean(0)),
+    "padding with an axis of its own": (const("p", 0, 1) + wide("zero", 0) + const("x1", 1)
+                                        + node("Pad", ["s", "p", "zero", "x1"], ["r"])
+                                        + node("Transpose", ["r"], ["c"], perm=[0, 2, 1])
+                                        + tensor("K", weights("K", H, H, 3))
+                                        + node("Conv", ["c", "K"], ["u"]) + node("GlobalMaxPool", ["u"], ["v"])
+                                        + node("Squeeze", ["v"], ["h"], axes=[2]), lambda s: convolved(s, 0, 1).max(0)),
+    **{
+        f"a convolution, {auto}": (node("Transpose", ["s"], ["c"], perm=[0, 2, 1]) + tensor("K", weights("K", H, H, 3))
+                                   + node("Conv", ["c", "K"], ["u"], auto_pad=auto)
+                                   + node("ReduceMax", ["u"], ["h"], axes=[2], keepdims=0),
+                                   lambda s, ends=ends: convolved(s, *ends).max(0))
+        for auto, ends in {"SAME_UPPER": (1, 1), "SAME_LOWER": (1, 1), "VALID": (0, 0)}.items()
+    },
+    "an average with padding": (node("Transpose", ["s"], ["c"], perm=[0, 2, 1])
+                                + node("AveragePool", ["c"], ["u"], kernel_shape=[2], strides=[2], pads=[1, 1],
+                                       count_include_pad=1)
+                                + node("ReduceMax", ["u"], ["h"], axes=[2], keepdims=0),
+                                lambda s: np.pad(s, ((1, 1), (0, 0))).reshape(-1, 2, H).mean(1).max(0)),
+    "a norm of each step": (tensor("z", P) + node("LayerNormalization", ["s", "z"], ["r"], epsilon=0.01)
+                            + node("ReduceMax", ["r"], ["h"], axes=[1], keepdims=0),
+                            lambda s: (normed(s) * P).max(0)),
+}  # fmt: skip
+
+
+def convolved(s, before, after):
+    K, padded = weights("K", H, H, 3), np.pad(s, ((before, after), (0, 0)))
+    return np.array([np.einsum("oiw,wi->o", K, padded[t : t + 3]) for t in range(len(padded) - 2)])
+
+
+STATES = np.array(lrp.predict(lrp.Model([lstm(), lrp.Dense(np.eye(H, dtype=np.float32))], readout="every"), X))
+
+
+def head(count):
+    """To two scores."""
+    return tensor("V", weights("V", count, 2)) + node("MatMul", ["h", "V"], ["y"]) + output("y")
+
+
+@pytest.mark.parametrize("name", OF_LAST)
+def test_operations_on_vectors(name, tmp_path):
+    graph, function = OF_LAST[name]
+    want = function(STATES[-1].astype(float))
+    after = node("Squeeze", ["Y_h"], ["i"], axes=[0]) + graph + head(len(want))
+    close(lrp.predict(opened(tmp_path, network(after=after)), X), want @ weights("V", len(want), 2), 1e-5)
+
+
+@pytest.mark.parametrize("steps", ["T", len(X)])
+@pytest.mark.parametrize("name", OF_STATES)
+def test_operations_on_series(name, steps, tmp_path):
+    graph, function = OF_STATES[name]
+    want = function(STATES.astype(float))
+    found = network(after=states() + graph + head(len(want)))
+    found = found.replace(port("x", ["N", "T", D]), port("x", ["N", steps, D]))
+    close(lrp.predict(opened(tmp_path, found), X), want @ weights("V", len(want), 2), 1e-5)
+
+
+def test_a_batch_of_one(tmp_path):
+    """The file says that there is one sequence: its axis may be taken away, and taken from."""
+    for way in (
+        node("Squeeze", ["Y_h"], ["h"]),
+        const("n", H) + node("Reshape", ["Y_h", "n"], ["h"]),
+        LAST_STATE + tensor("k", np.array(0)) + node("Gather", ["i", "k"], ["h"], axis=0),
+        LAST_STATE + const("k", 0) + node("Gather", ["i", "k"], ["h"], axis=0),
+    ):
+        graph = network(after=way + HEAD).replace(port("x", ["N", "T", D]), port("x", [1, "T", D]))
+        same(opened(tmp_path, graph), [lstm(), lrp.Dense(V.T)])
+
+
+# -- weights that the graph computes --------------------------------------------------------------------------------
+
+A = weights("A", 1, 16, D)
+FOLDED = {
+    "Reshape": (tensor("a", A.reshape(-1)) + const("n", 1, -1, D) + node("Reshape", ["a", "n"], ["W"]), A),
+    "Reshape that keeps an axis": (tensor("a", A[0].T.copy()) + node("Transpose", ["a"], ["t1"], perm=[1, 0])
+                                   + const("n", 1, 16, 3) + node("Reshape", ["t1", "n"], ["b"]) + const("m", 0, 0, 0)
+                                   + node("Reshape", ["b", "m"], ["W"]), A),
+    "Tile": (tensor("a", A[..., :1]) + const("n", 1, 1, D) + node("Tile", ["a", "n"], ["W"]), np.tile(A[..., :1], D)),
+    "Split": (tensor("a", np.concatenate([A, -A])) + node("Split", ["a"], ["W", "rest"], axis=0), A),
+    "Squeeze": (tensor("a", A[None]) + const("n", 0) + node("Squeeze", ["a", "n"], ["W"]), A),
+    "Cast": (tensor("a", A.astype(np.float64)) + node("Cast", ["a"], ["W"], to=1), A),
+    "Div": (tensor("a", A) + scalar("b", 2) + node("Div", ["a", "b"], ["W"]), A / 2),
+    "Sqrt and Abs": (tensor("a", A) + node("Abs", ["a"], ["b"]) + node("Sqrt", ["b"], ["W"]), np.sqrt(abs(A))),
+    "ReduceSum": (tensor("a", np.stack([A, A])) + node("ReduceSum", ["a"], ["W"], axes=[0], keepdims=0), 2 * A),
+    "Clip": (tensor("a", A) + scalar("b", -0.1) + scalar("c", 0.1) + node("Clip", ["a", "b", "c"], ["W"]),
+             np.clip(A, -0.1, 0.1)),
+    "MatMul": (tensor("a", A) + tensor("b", weights("b", D, D)) + node("MatMul", ["a", "b"], ["W"]),
+               A @ weights("b", D, D)),
+    "Range": (scalar("a", 0) + scalar("b", 48) + scalar("c", 1) + node("Range", ["a", "b", "c"], ["r"])
+              + scalar("d", 0.01) + node("Mul", ["r", "d"], ["u"]) + const("n", 1, 16, D)
+              + node("Reshape", ["u", "n"], ["W"]),
+              np.arange(48).reshape(1, 16, D) * 0.01),
+    "Where": (tensor("a", A) + scalar("b", 0) + node("Greater", ["a", "b"], ["c"])
+              + node("Where", ["c", "a", "b"], ["W"]),
+              np.maximum(A, 0)),
+    "TopK": (tensor("a", A[0, :, 0].copy()) + const("k", 16) + node("TopK", ["a", "k"], ["v", "order"])
+             + tensor("b", A[0])
+             + node("Gather", ["b", "order"], ["u"]) + const("n", 0) + node("Unsqueeze", ["u", "n"], ["W"]),
+             A[:, np.argsort(-A[0, :, 0], kind="stable")]),
+    "ScatterElements": (tensor("o", np.roll(np.arange(16), 3)) + tensor("r", np.arange(16))
+                        + tensor("z", np.zeros(16, int))
+                        + node("ScatterElements", ["z", "o", "r"], ["inv"]) + tensor("b", A[0])
+                        + node("Gather", ["b", "inv"], ["u"]) + const("n", 0) + node("Unsqueeze", ["u", "n"], ["W"]),
+                        A[:, np.argsort(np.roll(np.arange(16), 3))]),
+    "Shape": (tensor("a", A) + node("Shape", ["a"], ["n"]) + tensor("b", A.reshape(-1))
+              + node("Reshape", ["b", "n"], ["W"]), A),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FOLDED)
+def test_weights_that_the_graph_computes(name, tmp_path):
+    graph, W = FOLDED[name]
+    cell = lstm()
+    U = W.astype(np.float32)[0].reshape(4, H, D)[IFGO]
+    same(opened(tmp_path, network(W=graph)), [lrp.LSTM(U, cell.W, cell.b), lrp.Dense(V.T)])
+
+
+UNKNOWN = {
+    "must have its weights as constants|is not supported where it computes constants": tensor("a", A)
+    + node("Erf", ["a"], ["W"]),
+    "cannot be computed": tensor("a", A) + const("n", 5, 5) + node("Reshape", ["a", "n"], ["W"]),
+    "cannot be computed .ValueError": node("Constant", [], ["W"]),
+    "needs the size of the batch": node("Shape", ["x"], ["n"], start=0, end=1) + node("ConstantOfShape", ["n"], ["z"])
+    + tensor("a", A) + node("MatMul", ["z", "a"], ["W"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("match", UNKNOWN)
+def test_weights_that_are_not_known(match, tmp_path):
+    refused(tmp_path, network(W=UNKNOWN[match]), match)
+
+
 REFUSED = {
     "is a loop": node("Loop", ["", "", "Y_h"], ["h"], body=output("z")),
     "is a loop, which": node("Scan", ["Y_h"], ["h"], body=output("z"), num_scan_inputs=1),
@@ -433,6 +709,99 @@ REFUSED = {
     "differs between steps": node("Squeeze", ["Y_h"], ["g"], axes=[0]) + tensor("p", weights("p", 5, H))
     + node("Add", ["g", "p"], ["h"]),
 }  # fmt: skip
+
+
+LAST_STATE = node("Squeeze", ["Y_h"], ["i"], axes=[0]) + const("zero", 0) + const("one", 1)
+REFUSED_VECTORS = {
+    "must reorder all axes": node("Transpose", ["i"], ["h"], perm=[0, 0]),
+    "longer than 1": node("Squeeze", ["i"], ["h"], axes=[1]),
+    "the same axis twice": node("Unsqueeze", ["i"], ["h"], axes=[1, 1]),
+    "two open sizes": const("n", -1, -1) + node("Reshape", ["i", "n"], ["h"]),
+    "makes .* of .*, which is not supported": const("n", -1, 3) + node("Reshape", ["i", "n"], ["h"]),
+    "more than 32 axes": const("n", *[1] * 33) + node("Reshape", ["i", "n"], ["h"]),
+    "axis 7 of a value with 2 axes": node("Split", ["i"], ["h", "k"], axis=7),
+    "must cut all of an axis of 4": const("n", 1, 1) + node("Split", ["i", "n"], ["h", "k"], axis=1),
+    "cuts the batch": node("Split", ["i"], ["h", "k"], axis=0),
+    "takes nothing": const("two", 2) + node("Slice", ["i", "two", "one", "one"], ["h"]),
+    "takes some sequences of the batch": node("Slice", ["i", "zero", "one", "zero"], ["h"]),
+    "positions of an axis of 4 that there are not": const("n", 4) + node("Gather", ["i", "n"], ["h"], axis=1),
+    "positions in several axes": tensor("n", np.array([[0, 1]])) + node("Gather", ["i", "n"], ["h"], axis=1),
+    "must take a single step": node("Gather", ["i", "zero"], ["h"], axis=0),
+    "known only when the network runs, which": node("Gather", ["i", "i"], ["h"]),
+    "must take one step of every sequence": tensor("n", np.array([[0, 1]])) + node("GatherND", ["i", "n"], ["h"]),
+    "must take a single step, the same": tensor("n", np.array([[0]]))
+    + node("GatherElements", ["i", "n"], ["h"], axis=1),
+    "repeats something that is no single": const("n", 1, 2) + node("Tile", ["i", "n"], ["h"]),
+    "so often that it is not supported": node("ReduceSum", ["i"], ["r"], axes=[1]) + const("n", 1, 10**7)
+    + node("Tile", ["r", "n"], ["h"]),
+    "axes mean different things": node("Concat", ["i", "Y_h"], ["h"], axis=0),
+    "joins along the batch": node("Concat", ["i", "i"], ["h"], axis=0),
+    "reverses something else": node("ReverseSequence", ["i", "one"], ["h"], time_axis=1, batch_axis=0),
+    "for zeros around the steps only": const("n", 0, 1, 0, 1) + node("Pad", ["i", "n"], ["h"]),
+    "multiplies two values": node("MatMul", ["i", "i"], ["h"]),
+    "multiplies along the batch": tensor("G", G) + node("MatMul", ["G", "i"], ["h"]),
+    "has a matrix of shape": tensor("G", G[:3]) + node("MatMul", ["i", "G"], ["h"]),
+    "has transA": tensor("G", G) + node("Gemm", ["i", "G"], ["h"], transA=1),
+    "a bias that differs between sequences": tensor("G", G) + tensor("b", G) + node("Gemm", ["i", "G", "b"], ["h"]),
+    "has 2 axes, for a window of 1": tensor("K", weights("K", H, H, 3)) + node("Conv", ["i", "K"], ["h"]),
+    "weights of less than three axes": tensor("G", G) + node("Conv", ["i", "G"], ["h"]),
+    "takes all numbers together": node("ReduceSum", ["i"], ["h"]),
+    "over the steps or over features": node("ReduceSum", ["i"], ["h"], axes=[0]),
+    "as a sum or a mean over one axis": node("ReduceMax", ["i"], ["h"], axes=[1]),
+    "features along its second axis": wide("z", 1) + node("BatchNormalization", ["i", "z", "z", "z", "z"], ["h"]),
+    "a mean and a variance that are known only": VARIANCE + wide("two", 2)
+    + node("BatchNormalization", ["i", "two", "two", "m", "v"], ["h"]),
+    "must be over the features of each step": wide("z", 1) + node("LayerNormalization", ["i", "z"], ["h"], axis=0),
+    "a slope that is not supported": node("HardSigmoid", ["i"], ["h"], alpha=0.3),
+    "numbers that are not supported": node("Selu", ["i"], ["h"], alpha=2.0),
+    "a constant of shape": wide("z", 1, 2, 3) + node("Add", ["i", "z"], ["h"]),
+    "divides by a value of the network": scalar("z", 1) + node("Div", ["z", "i"], ["h"]),
+    "divides by a value": node("Relu", ["i"], ["r"]) + node("Div", ["i", "r"], ["h"]),
+    "joins more than two": node("Sum", ["i", "i", "i"], ["h"]),
+    "the larger of a value and 0": scalar("z", 1) + node("Max", ["i", "z"], ["h"]),
+    "exponent 2 only": scalar("z", 3) + node("Pow", ["i", "z"], ["h"]),
+    "part of a LayerNorm only": node("Sqrt", ["i"], ["h"]),
+    "as part of a LayerNorm": node("Reciprocal", ["i"], ["h"]),
+    "part of a GELU only": node("Erf", ["i"], ["h"]),
+    "takes what comes of square": CENTRED + node("Mul", ["c", "c"], ["q"]) + node("Relu", ["q"], ["h"]),
+    "joins values of different sizes": node("Slice", ["i", "zero", "one", "one"], ["r"])
+    + node("Concat", ["r", "r"], ["u"], axis=1) + node("Add", ["i", "u"], ["h"]),
+    "must take a value of the network": tensor("G", G) + node("Gemm", ["G", "i"], ["h"]),
+    "must have its positions as constants": node("GatherND", ["i", "i"], ["h"]),
+}  # fmt: skip
+
+ALL_STATES = states() + node("Transpose", ["s"], ["c"], perm=[0, 2, 1]) + tensor("K", weights("K", H, H, 3))
+REFUSED_SERIES = {
+    "in reverse order": const("a", -2) + const("b", 0) + const("x1", 1) + const("m1", -1)
+    + node("Slice", ["s", "a", "b", "x1", "m1"], ["h"]),
+    "reverses a part": const("n", 2) + node("ReverseSequence", ["s", "n"], ["h"], time_axis=1, batch_axis=0),
+    "SAME_LOWER with a stride": node("Conv", ["c", "K"], ["h"], auto_pad="SAME_LOWER", strides=[2]),
+    "has padding twice": const("p", 0, 0, 1, 0, 0, 1) + node("Pad", ["c", "p"], ["r"])
+    + node("Conv", ["r", "K"], ["h"], auto_pad="SAME_UPPER"),
+    "comes after padding of the steps": const("p", 0, 0, 1, 0, 0, 1) + node("Pad", ["c", "p"], ["r"])
+    + node("Relu", ["r"], ["h"]),
+    "has dilation or zeros": node("MaxPool", ["c"], ["h"], kernel_shape=[2], dilations=[2]),
+    "has ceil_mode": node("MaxPool", ["c"], ["h"], kernel_shape=[2], strides=[2], ceil_mode=1),
+    "is not supported over the steps": node("ReduceSumSquare", ["s"], ["h"], axes=[1]),
+    "about pictures": node("Unsqueeze", ["s"], ["r"], axes=[1]) + tensor("Q", weights("Q", 1, 1, 3, 3))
+    + node("Conv", ["r", "Q"], ["h"]),
+    "pads an axis that is not the steps": node("Unsqueeze", ["c"], ["r"], axes=[2])
+    + tensor("Q", weights("Q", H, H, 1, 3))
+    + node("Conv", ["r", "Q"], ["h"], pads=[1, 0, 1, 0]),
+    "over the scores only": node("Softmax", ["s"], ["h"], axis=1),
+    "different numbers of steps": const("a", 1) + const("b", 2**31) + node("Slice", ["s", "a", "b", "a"], ["r"])
+    + node("Concat", ["s", "r"], ["h"], axis=2),
+    "series of different numbers": const("a", 1) + const("b", 2**31) + node("Slice", ["s", "a", "b", "a"], ["r"])
+    + node("Add", ["s", "r"], ["h"]),
+    "joins steps with features": node("Add", ["s", "c"], ["h"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("match", [*REFUSED_VECTORS, *REFUSED_SERIES])
+def test_operations_that_are_refused(match, tmp_path):
+    known = REFUSED_VECTORS.get(match)
+    after = ALL_STATES + REFUSED_SERIES[match] if known is None else LAST_STATE + known
+    refused(tmp_path, network(after=after + HEAD), match)
 
 
 @pytest.mark.parametrize("match", REFUSED)

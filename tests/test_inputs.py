@@ -240,3 +240,25 @@ def test_no_warning_but_our_own(rng, dtype, size, method):
                 found.top(), found.to_json(), repr(found), str(found), found._repr_html_(), one.for_class(0)
             lrp.predict(model, xs[0], trace=True)
             lrp.predict_all(model, xs)
+
+
+@pytest.mark.parametrize("target", [1, "all"])
+@pytest.mark.parametrize("method", ["lrp-all", "gradient-x-input", "occlusion-f", "cd"])
+def test_padding_of_an_input_besides_the_main_one_gets_nothing(method, target):
+    """Steps that the network skips have relevance 0, and the others what they have without padding."""
+    rng = np.random.default_rng(3)
+    nodes = [
+        lrp.Node("a", nets.lstm(rng, 3, 4), ("rain",)), lrp.Node("b", nets.lstm(rng, 2, 4), ("soil",)),
+        lrp.Node("both", lrp.Concat(), ("a:last", "b:last")), lrp.Node("out", nets.dense(rng, 8, 2), ("both",)),
+    ]  # fmt: skip
+    model = lrp.Model(nodes, ports={"rain": lrp.Input(3), "soil": lrp.Input(2, mask_value=-9.0)})
+    rain, soil = rng.normal(size=(5, 3)), rng.normal(size=(3, 2))
+    padded = np.concatenate((np.full((1, 2), -9.0), soil[:1], np.full((2, 2), -9.0), soil[1:]))
+    whole, found = (lrp.explain(model, {"rain": rain, "soil": one}, method, target) for one in (soil, padded))
+    nets.close(found.relevance, whole.relevance)
+    part, expected = found.inputs["soil"], whole.inputs["soil"]
+    nets.close(part.relevance[..., [1, 4, 5]], expected.relevance)
+    assert not part.relevance[..., [0, 2, 3]].any() and part.marks.tolist() == [2, 0, 2, 2, 0, 0]
+    if part.variables is not None:
+        nets.close(part.variables[..., [1, 4, 5], :], expected.variables)
+        assert not part.variables[..., [0, 2, 3], :].any()

@@ -5,6 +5,7 @@ import hashlib
 import html.parser
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -90,11 +91,13 @@ def test_a_page_has_the_numbers_of_every_method(model, texts, tmp_path):
 
 
 def test_padding_is_marked_and_lag_0_is_the_step_of_the_prediction(tmp_path):
-    marks = np.array([0, 0, 2, 2], np.uint8)
-    e = samples.explanation(4, 2, marks=marks)
-    found = page_of(tmp_path / "p.html", [e])
-    assert_array_equal(found["inputs"][0]["marks"], marks)
-    assert_array_equal(found["methods"][0]["ends"], [1])
+    marks = np.array([2, 0, 0, 2], np.uint8)
+    computed = samples.explanation(4, 2, marks=marks)
+    skipped = replace(computed, relevance=np.where(marks == 2, 0, computed.relevance))
+    first = replace(skipped, options={"step": 0})
+    found = page_of(tmp_path / "p.html", [skipped, first, computed])
+    assert_array_equal(found["inputs"][0]["marks"], [*marks, *marks, *marks])
+    assert_array_equal(found["methods"][0]["ends"], [2, 1, 3])
 
 
 def test_windows_share_the_series_they_were_cut_from(tmp_path):

@@ -1,9 +1,12 @@
 """What other systems lack, taken away here: locks of POSIX, limits of processes, a way to wait for the disk."""
 
+import io
+import json
 import os
 import subprocess
 import sys
 import types
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ from interop import zoo
 
 import lrpnumpy as lrp
 from lrpnumpy.files import disk, isolated
+from lrpnumpy.files.kinds import Asked
 
 ROOT = Path(__file__).parents[1]
 
@@ -109,12 +113,33 @@ def test_a_child_without_limits_of_the_system(tmp_path, monkeypatch):
     isolated._limit(AS=2**30, NOT_KNOWN=1)
 
 
-def test_the_limits_of_a_child():
+def test_what_a_child_does(tmp_path, monkeypatch):
+    """Here in this process: the limits come first, and the answer is what the parent understands."""
+    path, limits = tmp_path / "model.h5", {}
+    model = zoo.NETWORKS["sentence"].model()
+    lrp.save(model, path)
+    monkeypatch.setattr(isolated, "_limit", lambda **given: limits.update(given))
+
+    def answer(path):
+        question = json.dumps([str(path), asdict(Asked(max_bytes=10**6))])
+        monkeypatch.setattr(sys, "stdin", io.StringIO(question))
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO()))
+        isolated.child()
+        return isolated._received(isolated.Source(str(path)), sys.stdout.buffer.getvalue())
+
+    assert answer(path).model.digest == model.digest
+    assert 4 * 10**6 < limits["AS"] < 2**31 and limits["CPU"] >= 20 and limits["FSIZE"] == limits["CORE"] == 0
+    path.write_bytes(b"nothing")
+    with pytest.raises(lrp.WeightFileError, match="kind that is not known"):
+        answer(path)
+
+
+def test_the_limits_of_a_child(tmp_path):
     resource = pytest.importorskip("resource")
     code = "import resource; from lrpnumpy.files.isolated import _limit; _limit(CPU=7, FSIZE=0); "
     code += "print(*(resource.getrlimit(k)[0] for k in (resource.RLIMIT_CPU, resource.RLIMIT_FSIZE))); "
     code += "open(__import__('sys').argv[1], 'w').write('x' * 10**5)"
-    done = subprocess.run([sys.executable, "-c", code, os.devnull + "x"], capture_output=True, text=True, cwd=ROOT)
+    done = subprocess.run([sys.executable, "-c", code, tmp_path / "x"], capture_output=True, text=True, cwd=ROOT)
     assert done.stdout.split() == ["7", "0"] and done.returncode and resource
 
 

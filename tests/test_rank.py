@@ -354,3 +354,17 @@ def test_removal_and_truth_count_alike_and_data_of_ones_own_are_named():
     missing = cells(none)._replace(value=np.array([np.nan, 51.0]))
     part = Ranking(("mine", "other"), {"most": cells(second), "steps": missing}, None, {})
     assert part.overall.tolist() == [2, 1]  # what a method has no value in does not count
+
+
+def test_records_of_several_inputs_and_a_vector_in_the_place_of_what_is_removed():
+    rng = np.random.default_rng(0)
+    model = lrp.Model((lstm(rng, 3, 4), dense(rng, 4, 2)))
+    data = [rng.normal(size=(T, 3)) for T in (4, 6, 5)]
+    options = {"methods": ["lrp-all", "gradient"], "measures": ["removal", "completeness"], "progress": False}
+    plain, by_name = (lrp.rank_methods(model, one, remove="zero", **options) for one in (data, {"x": data}))
+    vector = lrp.rank_methods(model, data, remove=np.zeros(3), **options)
+    for name, cells in plain.cells.items():
+        np.testing.assert_array_equal(cells.value, by_name.cells[name].value)
+        np.testing.assert_array_equal(cells.value, vector.cells[name].value)
+    other = lrp.rank_methods(model, data, remove=np.full(3, 2.0), **options)
+    assert (other.cells["comprehensiveness"].value != plain.cells["comprehensiveness"].value).all()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import lrpnumpy as lrp
+from tests import uncovered
 from tests.oldest import constraints
 
 ROOT = Path(__file__).parents[1]
@@ -88,3 +89,17 @@ def test_every_test_that_security_names_exists(monkeypatch):
         for test in tests:
             kind, name = re.split(r"::|:", test)
             assert name in (hostile.ATTACKS if kind == "attacks" else known_tests(kind)), f"there is no {test}"
+
+
+def test_places_that_no_test_runs_are_where_they_are_said_to_be():
+    for place in uncovered.REASONS:
+        file, _, name = place.partition(" ")
+        known, _ = uncovered.statements(text(f"lrpnumpy/{file}"))
+        assert not name or name in [one for _, _, one in known], place
+
+
+def test_lines_that_raise_errors_are_told_from_others():
+    source = (
+        "def f(x):\n    if x:\n        raise ValueError(\n            x\n        )\n    x.refuse(1)\n    return x\n"
+    )
+    assert uncovered.statements(source) == ([(1, 7, "f")], {3, 4, 5, 6})

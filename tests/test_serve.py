@@ -2,8 +2,10 @@
 
 import base64
 import dataclasses
+import io
 import json
 import os
+import queue
 import re
 import signal
 import subprocess
@@ -16,7 +18,7 @@ import pytest
 from serving import Live, served
 
 import lrpnumpy as lrp
-from lrpnumpy.serve import answers, door
+from lrpnumpy.serve import answers, door, worker
 from lrpnumpy.serve.series import read_csv
 
 ROOT = Path(__file__).parents[1]
@@ -339,6 +341,35 @@ def test_padding_is_no_word_to_edit(sentiment):
 def test_a_model_that_the_page_cannot_show_is_refused():
     with pytest.raises(lrp.LrpError, match="one input"):
         answers.check_model(lrp.load("reverse"))
+
+
+class Asked:
+    """Lines for the child; where there are no more, it is idle until it has nothing to prepare, and then it ends."""
+
+    def __init__(self, *questions):
+        self.lines = [one if isinstance(one, str) else json.dumps(one) for one in questions]
+
+    def get(self, timeout=None):
+        if self.lines:
+            return self.lines.pop(0)
+        raise EOFError if timeout is None else queue.Empty
+
+
+def test_the_child_answers_line_by_line_and_prepares_every_method_while_nobody_asks():
+    out, start = io.StringIO(), {"model": "vowels", "hints": {}}
+    with pytest.raises(EOFError):
+        worker.work(Asked(start, {"values": [[0.5] * 12] * 3}, {"text": 5}, "no JSON"), out)
+    facts, found, wrong, broken, *progress = map(json.loads, out.getvalue().splitlines())
+    assert facts["model"] == "vowels" and facts["warnings"] == [] and len(facts["first"]["values"][0]) == 12
+    assert found["values"] == [[0.5] * 12] * 3 and "text" in wrong["error"] and "JSONDecodeError" in broken["internal"]
+    cheap = [one["name"] for one in facts["methods"] if not one["costly"]]
+    assert [one["progress"]["name"] for one in progress] == [*sorted(cheap, key=lambda one: one != "lrp-all"), ""]
+
+
+def test_the_child_says_that_a_model_cannot_be_opened():
+    out = io.StringIO()
+    worker.work(Asked({"model": "nosuchmodel", "hints": {}}), out)
+    assert "nosuchmodel" in json.loads(out.getvalue())["error"]
 
 
 def test_a_model_that_is_not_there_is_an_error_of_one_line():

@@ -154,6 +154,23 @@ def test_padding_and_steps_do_not_count_as_lags(tmp_path):
         lrp.explain_all(both, [x], step=1).summary()
 
 
+@pytest.mark.parametrize("side", ["pre", "post"])
+@pytest.mark.parametrize("skips", [True, False])
+@pytest.mark.parametrize("step", [None, 0, -2])
+def test_a_file_counts_lags_from_the_step_that_memory_does(side, skips, step, tmp_path):
+    """With padding before or after the series, which the network skips or computes with."""
+    rng = np.random.default_rng(1)
+    records = [rng.normal(size=(T, 3)) for T in (4, 2, 6)]
+    settings = {"mask_value": -9.0} if skips else {"pad": (6, side, 0.5)}
+    if skips:
+        edges = [np.full((6 - len(x), 3), -9.0) for x in records]
+        records = [np.concatenate((e, x) if side == "pre" else (x, e)) for e, x in zip(edges, records, strict=True)]
+    layers = (nets.lstm(rng, 3, 4, size=0.5), nets.dense(rng, 4, 1))
+    model = lrp.Model(layers, ports={"x": lrp.Input(3, **settings)}, readout="last" if step is None else "every")
+    with lrp.explain_corpus(model, records, tmp_path / "a.h5", unit="variable", step=step).open() as stored:
+        nets.close(stored.summary().mean, lrp.explain_all(model, records, step=step).summary().mean)
+
+
 def test_what_is_not_finite_is_left_out():
     sums = Sums(["a"])
     sums.add(np.array([[1.0], [-2.0], [np.nan], [5.0]]), np.array([2, 1, 1]), ["x", "y", "x"])

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, encodable
+from lrpnumpy.checks import LrpError, encodable, library
 from lrpnumpy.corpus.parts import written
 from lrpnumpy.files.native import check_free
 from lrpnumpy.result import Explanation, InputPart, step_names
@@ -119,11 +119,7 @@ def to_jsonl(numbered: Numbered, file: Any) -> None:
 
 def to_parquet(numbered: Numbered, file: Any) -> None:
     """One row a record, with lists for what has several values; the ledger's entries are columns."""
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        raise LrpError("Parquet needs pyarrow, which is not installed; try `pip install lrpnumpy[parquet]`.") from None
+    pyarrow, parquet = library("pyarrow", "Parquet"), library("pyarrow.parquet", "Parquet")
     writer, left = None, iter(numbered)
     while group := list(islice(left, GROUP)):
         table = pyarrow.Table.from_pylist([_row(number, e) for number, e in group], writer and writer.schema)

@@ -136,7 +136,7 @@ class _Digest:
     def _code(self, code: CodeType, function: FunctionType) -> None:
         """A function's code, or that of a function inside it; not its name, nor where it stands."""
         self._put("code", code.co_code)
-        self._put("exceptions", getattr(code, "co_exceptiontable", b""))  # from Python 3.11 on
+        self._put("exceptions", code.co_exceptiontable)
         counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
         self.add((counts, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars), "its code")
         for constant in code.co_consts:

@@ -26,7 +26,7 @@ from lrpnumpy.corpus.processes import Processes
 from lrpnumpy.corpus.record import Chunk
 from lrpnumpy.corpus.sources import Source, chunks, fingerprint, joined, open_source
 from lrpnumpy.corpus.stored import Stored, open_explanations
-from lrpnumpy.corpus.work import Job, Part, explain_chunk, fresh, settle
+from lrpnumpy.corpus.work import Job, Part, explain_chunk, settle
 from lrpnumpy.kernels import compile as kernels
 from lrpnumpy.meant import door
 from lrpnumpy.model import Model
@@ -155,12 +155,14 @@ def explain_corpus(
     }
     if path.exists():
         return _finished(path, parts, run, opened, chunk)
-    job = Job(fresh(model), request, chosen, opened.kind, opened.field, longest, beside.fields)
+    twin = model.twin()  # nothing of it was computed before things are settled
+    job = Job(twin, request, chosen, opened.kind, opened.field, longest, beside.fields)
+    workers = _workers(job, threads, processes, client)  # an error about them comes before anything is written
     with closing(parts):
         parts.open(run)
         with (
             warnings.catch_warnings(),
-            _workers(job, threads, processes, client) as workers,
+            workers,
             progress_bar(progress, unit=" records") as bar,
         ):
             warnings.simplefilter("ignore", RelevanceWarning)  # one at the end instead of one a chunk

@@ -35,7 +35,7 @@ def summarised(stored: Stored, by: Any, name: str, progress: bool | None) -> Sum
             values, offsets = stored.rows(array, start, stop)
             values = values.reshape(len(values), *((C,) if every_class else ()), len(features))
             lengths = np.diff(offsets)
-            ends = None if before else _predicted_at(stored, start, stop, lengths)
+            ends = None if before else _predicted_at(stored, start, stop, values, offsets)
             if every_class:
                 for c in range(C):
                     sums.add(values[:, c], lengths, [classes[c]] * len(lengths), ends)
@@ -46,14 +46,19 @@ def summarised(stored: Stored, by: Any, name: str, progress: bool | None) -> Sum
     return sums.summary(stored.method, stored.output_unit, classes if in_order else None)
 
 
-def _predicted_at(stored: Stored, start: int, stop: int, lengths: np.ndarray) -> np.ndarray:
-    """(n,) position of the step whose prediction is explained: the last that is not padding, unless asked for."""
-    step = int(stored.run["options"].get("step", -1))
-    if step != -1 or not stored.has("marks"):
-        return np.where(step < 0, lengths + step, step)
-    marks, offsets = stored.rows("marks", start, stop)
-    last = np.maximum.reduceat(np.where(marks == Mark.PADDING, 0, np.arange(len(marks))), offsets[:-1])
-    return np.maximum(last - offsets[:-1], 0)
+def _predicted_at(stored: Stored, start: int, stop: int, values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """(n,) what `result.predicted_at` says of each explanation: the step whose prediction is explained."""
+    firsts, step = offsets[:-1], int(stored.run["options"].get("step", -1))
+    seen = np.ones(len(values), bool)
+    if stored.has("marks"):
+        is_padding = stored.rows("marks", start, stop)[0] == Mark.PADDING
+        has_relevance = values.reshape(len(values), -1).any(axis=1)
+        skips = ~np.logical_or.reduceat(is_padding & has_relevance, firsts)
+        seen = ~(is_padding & np.repeat(skips, np.diff(offsets)))
+    counts = np.add.reduceat(seen, firsts, dtype=np.int64)
+    nth = np.cumsum(counts) - counts + np.where(step < 0, counts + step, step)
+    places = np.flatnonzero(seen)
+    return places[np.clip(nth, 0, len(places) - 1)] - firsts if len(places) else np.zeros_like(firsts)
 
 
 def _groups(stored: Stored, by: Any, classes: tuple[str, ...], start: int, stop: int) -> list[Any] | None:

@@ -68,11 +68,6 @@ def settle() -> Callable[[], None]:
     return undo
 
 
-def fresh(model: Model) -> Model:
-    """A model that shares its arrays with another, but nothing that was computed of them before things were settled."""
-    return model.twin()
-
-
 def explain_chunk(job: Job, chunk: Chunk) -> Part:
     """Explain the records that can be, on one thread, and say of the others why not."""
     kept: dict[int, tuple[Encoded, Any]] = {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -19,7 +18,9 @@ from lrpnumpy.evaluate.case import Case, Explainer, Unit, Values, case_of, expla
 from lrpnumpy.evaluate.ranking import COLUMNS, Cells, Ranking
 from lrpnumpy.evaluate.state import State
 from lrpnumpy.meant import door
+from lrpnumpy.methods.reference import vectors
 from lrpnumpy.model import Model
+from lrpnumpy.schedule import progress_bar
 
 PART = 64  # sequences that are measured, and stored, together
 TRUTH = "truth"  # the only measure that does not look at the data
@@ -87,7 +88,8 @@ def rank_methods(
             one(model, sequences[:1], None, unit, 1)
         parts = []
         jobs = range(0, len(sequences), PART) if {*chosen} - {TRUTH} else range(0)
-        with State(state, said) as store, _bar(len(jobs) + (TRUTH in chosen), progress) as bar:
+        total = len(jobs) + (TRUTH in chosen)
+        with State(state, said) as store, progress_bar(progress, total=total, desc="measuring", unit=" parts") as bar:
             for k in jobs:
 
                 def measured(k: int = k) -> Values:
@@ -96,10 +98,10 @@ def rank_methods(
                     return _all_of(case, chosen)
 
                 parts.append(store.get(str(k), measured))
-                bar.update()
+                bar.update(1)
             if TRUTH in chosen:
                 parts.append(store.get(TRUTH, lambda: truth.measure(every, seed)))
-                bar.update()
+                bar.update(1)
     finally:
         undo()
     about = {
@@ -177,14 +179,10 @@ def _removed(model: Model, remove: Any, unit: Unit, encoded: list[Encoded]) -> s
         zero = 0.0 if port.scaler is None else np.array(port.scaler.mean)
         return np.zeros(model.inputs, port.given_dtype) + zero
     if remove == "mean":
-        return np.concatenate([_vectors(one) for one in encoded]).mean(axis=0)
+        return np.concatenate([vectors(one) for one in encoded]).mean(axis=0)
     if port.embedding is None or port.embedding.vocabulary is None:
         raise LrpError(f"remove must be 'zero', 'mean', 'omit' or a vector, as the model has no words, got {remove!r}.")
-    return _vectors(encode(model, [remove], "remove"))[0]
-
-
-def _vectors(one: Encoded) -> np.ndarray:
-    return one.embedding.E[one.ids] if one.x is None else one.x  # type: ignore[union-attr]
+    return vectors(encode(model, [remove], "remove"))[0]
 
 
 def _digest(encoded: list[Encoded], classes: np.ndarray | None, first: int) -> str:
@@ -193,10 +191,3 @@ def _digest(encoded: list[Encoded], classes: np.ndarray | None, first: int) -> s
         for part in (one, *(one.others or {}).values()):
             state.update((part.ids if part.x is None else part.x).tobytes())  # type: ignore[union-attr]
     return state.hexdigest()
-
-
-def _bar(total: int, progress: bool | None) -> Any:
-    from tqdm import tqdm
-
-    shown = sys.stderr.isatty() if progress is None else progress
-    return tqdm(total=total, desc="measuring", unit="part", disable=not shown, leave=False)

@@ -72,7 +72,7 @@ def weighted_last_hidden(model: Model, sequences: Sequence[Any], explanations: S
     """
     _same(sequences, explanations)
     h = last_hidden(model, sequences)
-    return h * np.stack([_relevance_of_last(model, e) for e in explanations])
+    return h * np.stack([_relevance_of_last(e) for e in explanations])
 
 
 class Projection(NamedTuple):
@@ -150,7 +150,7 @@ def _same(sequences: Sequence[Any], explanations: Sequence[Explanation]) -> None
         raise LrpError(f"explanations must be one for each of the {len(sequences)} sequences, got {len(explanations)}.")
 
 
-def _relevance_of_last(model: Model, e: Explanation) -> np.ndarray:
+def _relevance_of_last(e: Explanation) -> np.ndarray:
     """Relevance of the last recurrent layer's h_T; the backward direction ends at the first step."""
     if e.hidden is None:
         raise LrpError("explanations must have the relevance of hidden states, got none; pass hidden=True.")

@@ -121,22 +121,10 @@ class Window(io.RawIOBase):
         super().__init__()
         self._stream, self._start, self._size, self._at = stream, start, size, 0
 
-    def seekable(self) -> bool:
-        """Yes."""
-        return True
-
-    def readable(self) -> bool:
-        """Yes."""
-        return True
-
     def seek(self, offset: int, whence: int = 0) -> int:
-        """Go to a place, counted from the start, from here or from the end."""
-        self._at = max(0, offset + (0, self._at, self._size)[whence])
-        return self._at
-
-    def tell(self) -> int:
-        """The place."""
-        return self._at
+        """Go to a place, counted from the start."""
+        self._at = offset
+        return offset
 
     def readinto(self, buffer: Any) -> int:
         """Fill `buffer` as far as the part goes."""

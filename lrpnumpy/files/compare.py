@@ -8,7 +8,9 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, WeightFileError
 from lrpnumpy.layers import TwoClasses
+from lrpnumpy.methods.occlusion import probabilities
 from lrpnumpy.model import Model
+from lrpnumpy.tables import untensored
 
 TOLERANCE = 1e-4  # of the largest score: frameworks add float32 numbers in another order
 
@@ -19,7 +21,7 @@ def check_scores(model: Model, check: Any, file: str, tolerance: float = TOLERAN
         x, y = check
     except (TypeError, ValueError):
         raise LrpError("load: check must be a pair (x, y) of an input and the framework's scores for it.") from None
-    expected = _numbers(y)
+    expected = np.asarray(untensored(y))
     scores = scores_of(model, x)
     if not matches(model, scores, expected, tolerance):
         raise WeightFileError(
@@ -30,17 +32,20 @@ def check_scores(model: Model, check: Any, file: str, tolerance: float = TOLERAN
 
 def matches(model: Model, scores: np.ndarray, expected: np.ndarray, tolerance: float = TOLERANCE) -> bool:
     """Whether the scores of a model, or the probabilities that belong to them, are those of the framework."""
-    candidates = [scores, *_probabilities(model, scores)]
+    candidates = [scores]
+    if (found := probabilities(model.output, scores)) is not None:
+        with np.errstate(divide="ignore"):
+            candidates += [found, np.log(found)]
     if isinstance(model.nodes[-1].layer, TwoClasses):  # the framework has one score
         candidates += [one[..., 1:] for one in candidates]
-    return any(agree(found, expected, tolerance) for found in candidates)
+    return any(agree(one, expected, tolerance) for one in candidates)
 
 
 def scores_of(model: Model, x: Any) -> np.ndarray:
     """Scores of one sequence, or of several where x is a list of them or an array with a batch axis."""
     from lrpnumpy.predict import predict, predict_all
 
-    x = x if isinstance(x, (str, list, dict)) else _numbers(x)
+    x = x if isinstance(x, (str, list, dict)) else np.asarray(untensored(x))
     axes = 1 if model.embedding is not None else 2  # of one sequence
     if isinstance(x, np.ndarray) and x.ndim == axes + 1:
         found = predict_all(model, list(x))
@@ -56,22 +61,6 @@ def agree(found: np.ndarray, expected: np.ndarray, tolerance: float = TOLERANCE)
     if a.shape != b.shape:
         return False
     return bool(np.abs(a - b).max() <= tolerance * max(np.abs(b).max(), 1e-30))
-
-
-def _probabilities(model: Model, scores: np.ndarray) -> list[np.ndarray]:
-    if model.output == "sigmoid":
-        return [1 / (1 + np.exp(-scores))]
-    if model.output == "softmax":
-        e = np.exp(scores - scores.max(axis=-1, keepdims=True))
-        p = e / e.sum(axis=-1, keepdims=True)
-        return [p, np.log(p)]
-    return []
-
-
-def _numbers(value: Any) -> np.ndarray:
-    if hasattr(value, "detach"):
-        value = value.detach().cpu().numpy()
-    return np.asarray(value)
 
 
 def _layers(model: Model) -> str:

@@ -106,7 +106,7 @@ class Source:
         except LrpError as error:  # from the records: a shape or value that the file should not have
             raise self.error(where, str(error).removesuffix(".")) from error
         except Exception as error:
-            raise self.error(where, f"{doing} ({_first_line(error)})") from error
+            raise self.error(where, f"{doing} ({first_line(error)})") from error
 
 
 class Fields:
@@ -239,6 +239,7 @@ def kind_of(value: Any) -> str:
     return type(value).__name__
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """An exception of somebody else for an error message."""
     text = str(error)[:1000].strip().split("\n")[0].rstrip(".")
     return f"{type(error).__name__}: {text[:200]}" if text else type(error).__name__

@@ -152,14 +152,14 @@ class Layer(Record):
 
     def sizes(self, *inputs: Size) -> Size:
         """Size of the main output for inputs of these sizes, `inputs`; or an LrpError."""
-        raise missing(self, "sizes")  # pragma: no cover
+        raise missing(self, "sizes")
 
     def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, Any]:
         """The output for the inputs `xs`, and what the way back needs besides both.
 
         keep: what the caller will ask for: a propagation, "states" that variants start from, "trace", or None.
         """
-        raise missing(self, "forward")  # pragma: no cover
+        raise missing(self, "forward")
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> Sequence[np.ndarray | None]:
         """From the message `R` that arrives at the output to a message for each input.
@@ -168,7 +168,7 @@ class Layer(Record):
         how: the propagation, with `gain`, `product` and `slope`.
         entry: takes what biases and stabilisers keep, for the ledger.
         """
-        raise missing(self, "backward")  # pragma: no cover
+        raise missing(self, "backward")
 
     def least(self, steps: int) -> int:
         """How many steps the inputs must have for the output to have `steps`, of a layer that takes and gives steps."""
@@ -308,3 +308,9 @@ def takes(x: Size, width: int, array: str) -> None:
     """Raise unless a layer whose `array` has so many columns can take this input."""
     if x.width != width:
         raise LrpError(f"{array} must take the {x.width} outputs of the {x.source}, got {width} columns.")
+
+
+def needs_steps(x: Size) -> None:
+    """Raise unless an input has a row for each step."""
+    if not x.steps:
+        raise LrpError(f"inputs must have steps, got one vector of {x.width} numbers of the {x.source}.")

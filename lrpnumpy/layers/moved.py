@@ -11,14 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from lrpnumpy.checks import LrpError, whole
-from lrpnumpy.layers.base import Keep, Layer, Ran, Size
+from lrpnumpy.layers.base import Keep, Layer, Ran, Size, needs_steps
 from lrpnumpy.packed import Batch, Packed, Part
 from lrpnumpy.rules.propagation import Entry, Propagation
-
-
-def _needs_steps(x: Size) -> None:
-    if not x.steps:
-        raise LrpError(f"inputs must have steps, got one vector of {x.width} numbers of the {x.source}.")
 
 
 def _transposed(packed: Packed, width: int) -> Packed:
@@ -44,7 +39,7 @@ class Transpose(Layer):
 
     def sizes(self, x: Size) -> Size:  # type: ignore[override]
         """(M) at every step to (T) for every feature."""
-        _needs_steps(x)
+        needs_steps(x)
         return x._replace(width=self.steps)
 
     def least(self, steps: int) -> int:
@@ -93,7 +88,7 @@ class Pad(Layer):
 
     def sizes(self, x: Size) -> Size:  # type: ignore[override]
         """The same width, more steps."""
-        _needs_steps(x)
+        needs_steps(x)
         return x
 
     def least(self, steps: int) -> int:

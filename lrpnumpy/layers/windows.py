@@ -129,11 +129,11 @@ class Windowed(Layer):
     @property
     def windows(self) -> Windows:
         """How the windows follow one another."""
-        raise missing(self, "windows")  # pragma: no cover
+        raise missing(self, "windows")
 
     def of_windows(self, x: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Outputs (Q, M) of Q windows whose places stand on these rows (Q, width) of x (R, D); R is padding."""
-        raise missing(self, "of_windows")  # pragma: no cover
+        raise missing(self, "of_windows")
 
     def least(self, steps: int) -> int:
         """How many steps the input must have for so many windows."""

@@ -126,13 +126,13 @@ def _read(port: Input, value: Any, mean: np.ndarray | None, where: str) -> np.nd
             raise LrpError(f"{where} must be 'zero', 'mean' or numbers, as the input has no words, got {value!r}.")
         row = {"unknown": embedding.unknown_row, "padding": -1 if embedding.mask is None else embedding.mask}.get(value)
         if row is None:
-            return _vectors(encode_port(port, [value], [where])[0])
+            return vectors(encode_port(port, [value], [where])[0])
         if row < 0:
             raise LrpError(f"{where} must be something that the embedding has, got {value!r}; try 'zero' or a word.")
         return embedding.E[row][None]
     array = as_array(value, where)
     if embedding is not None and array.dtype.kind in "iu":  # token ids
-        return _vectors(encode_port(port, [np.atleast_1d(array)], [where])[0])
+        return vectors(encode_port(port, [np.atleast_1d(array)], [where])[0])
     array = np.atleast_2d(array)
     if not port.steps and len(array) != 1:
         raise LrpError(f"{where} must be one vector of {port.size} numbers, got shape {array.shape}.")
@@ -140,7 +140,8 @@ def _read(port: Input, value: Any, mean: np.ndarray | None, where: str) -> np.nd
     return port.scaled(numbers(array, where, port.given_dtype))
 
 
-def _vectors(one: Encoded) -> np.ndarray:
+def vectors(one: Encoded) -> np.ndarray:
+    """(T, D) the vectors that the network gets, before they are scaled."""
     return one.embedding.E[one.ids] if one.x is None else one.x  # type: ignore[union-attr]
 
 
@@ -152,7 +153,7 @@ def _mean(model: Model, data: Any) -> dict[str, np.ndarray]:
     found = {}
     for name in model.ports:
         parts = [one if name == model.main else one.others[name] for one in records]  # type: ignore[index]
-        mean = np.concatenate([_vectors(part) for part in parts]).mean(axis=0, keepdims=True)
+        mean = np.concatenate([vectors(part) for part in parts]).mean(axis=0, keepdims=True)
         found[name] = model.ports[name].scaled(mean)
     return found
 

@@ -45,7 +45,7 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError
 from lrpnumpy.ledgers import Ledger, ReferenceLedger, SpanLedger
-from lrpnumpy.result import Comparison, Explanation, InputPart, Mark, step_names
+from lrpnumpy.result import Comparison, Explanation, InputPart, predicted_at, step_names
 from lrpnumpy.show.parts import step_unit
 from lrpnumpy.windows import Windows
 
@@ -121,7 +121,7 @@ class _Columns:
                 self.probabilities.append(e.probabilities)
             if e.target != "all":
                 self.targets.append(int(e.target))
-            self.ends.append(_predicted_at(e))
+            self.ends.append(predicted_at(e))
             if self.entries is not None:
                 self.ledgers.append([*_entries(e).values()])
             for name, part in e.inputs.items():
@@ -289,15 +289,6 @@ def _entries(e: Explanation) -> Any:
     noise = 64 * np.finfo(rest.dtype).eps * (abs(inputs) + abs(e.ledger.unassigned) + abs(score))
     bias = np.where(abs(rest) <= noise, 0, rest)  # a network without an output bias has none, not one of rounding
     return {"inputs": inputs, "unassigned": e.ledger.unassigned, "output bias": bias}
-
-
-def _predicted_at(e: Explanation) -> int:
-    """The step whose prediction is explained: the last that is not padding, unless another was asked for."""
-    step = (e.options or {}).get("step", -1)
-    if isinstance(step, (int, np.integer)) and step != -1:
-        return int(step) % max(1, len(e))
-    seen = np.arange(len(e)) if e.marks is None else np.flatnonzero(e.marks != Mark.PADDING)
-    return int(seen[-1]) if len(seen) else 0
 
 
 def _unique(columns: Sequence[_Columns]) -> list[str]:

@@ -87,7 +87,6 @@ class LRP(Propagation):
     gamma: float = 0.0
 
     times_input: ClassVar[bool] = True
-    is_epsilon_rule: ClassVar[bool] = True
     holds_weights: ClassVar[bool] = True
 
     @property

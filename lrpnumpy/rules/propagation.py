@@ -28,7 +28,6 @@ class Propagation:
     """How messages flow back. This one is the gradient; other propagations say what differs."""
 
     times_input: ClassVar[bool] = False  # messages to the terms of a sum are multiplied by the terms' values
-    is_epsilon_rule: ClassVar[bool] = False  # gain(z) is 1 / stab(z): a kernel has that built in
     share_bias: bool = False  # what biases and stabilisers would keep is spread over the inputs of each sum
     holds_weights: ClassVar[bool] = False  # attention weights and standard deviations count as constants
     has_reference: ClassVar[bool] = False  # coefficients are means over the way from a reference, see rules/deeplift.py
@@ -61,13 +60,13 @@ class Propagation:
 
     def against(self, values: Any) -> Any:
         """What the reference has in place of these `values`. Only asked of a propagation that has one."""
-        raise TypeError(f"{type(self).__name__} has no reference.")  # pragma: no cover
+        raise TypeError(f"{type(self).__name__} has no reference.")
 
     def winning(self, x: np.ndarray) -> np.ndarray:
         """How much of the message at max_k x_k each candidate of `x` (K, …) gets; padding is -inf. Without a reference
         layers do this themselves: the first winner takes all.
         """
-        return (np.arange(len(x)).reshape(-1, *[1] * (x.ndim - 1)) == x.argmax(axis=0)).astype(x.dtype)
+        raise TypeError(f"{type(self).__name__} has no reference.")
 
 
 class Entry:
@@ -105,7 +104,7 @@ def back_through_sum(
     its `fan_in` terms, None for nothing. The second value, (R, M), is 0 unless biases are shared: then each term of
     sum j gets that, too.
     """
-    if how.is_epsilon_rule and not how.share_bias:
+    if how.times_input and not how.share_bias:  # LRP, whose gain a kernel has built in
         s = np.empty(z.shape, z.dtype)
         R, z = np.ascontiguousarray(R), np.ascontiguousarray(z)
         held = np.zeros(z.shape[1], z.dtype) if bias is None else bias
@@ -113,16 +112,10 @@ def back_through_sum(
         return s, 0
     gain, kept = how.gain(z)
     s = R * gain
-    if not how.times_input:
+    if not how.share_bias:
         return s, 0
-    if how.share_bias:
-        left = R * kept if bias is None else s * bias + R * kept
-        return s, left / R.dtype.type(fan_in)
-    entry.stabiliser(R * kept, batch)
-    if bias is not None:
-        entry.bias(s * bias, batch)
-    entry.see(R, batch)
-    return s, 0
+    left = R * kept if bias is None else s * bias + R * kept
+    return s, left / R.dtype.type(fan_in)
 
 
 def back_through_matrix(

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from lrpnumpy.checks import LrpError, one_of
-from lrpnumpy.result import Explanation
+from lrpnumpy.result import Explanation, predicted_at
 from lrpnumpy.show.canvas import FONT, subject, unit_label
 from lrpnumpy.show.parts import of_one_class
 from lrpnumpy.summary import SEASONS, TIMES, one_each, times
@@ -67,14 +67,6 @@ class Cohorts:
         first, count = self.first, len(self.targets)
         target = subject(first) if len({*self.targets}) == 1 else unit_label("each one's own target", first)
         return f"{first.method}: {about} of {target}, {count} explanation{'' if count == 1 else 's'}"
-
-
-def predicted_at(e: Explanation) -> int:
-    """The step of the prediction that was explained: the last one that is not skipped, unless another was asked for."""
-    steps = range(len(e))
-    if e.marks is not None and e.padding and not e.relevance[..., list(e.padding)].any():
-        steps = [t for t in steps if t not in e.padding]  # type: ignore[assignment]
-    return steps[(e.options or {}).get("step", -1)]
 
 
 def mean_and_error(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator, NullFormatter
 
 from lrpnumpy.checks import LrpError
 from lrpnumpy.meant import door
-from lrpnumpy.result import Explanation
+from lrpnumpy.result import Explanation, predicted_at
 from lrpnumpy.show.canvas import (
     FONT,
     Scale,
@@ -24,7 +24,7 @@ from lrpnumpy.show.canvas import (
     set_title,
     unit_label,
 )
-from lrpnumpy.show.cohorts import COLORS, Z95, Cohorts, legend, mean_and_error, predicted_at
+from lrpnumpy.show.cohorts import COLORS, Z95, Cohorts, legend, mean_and_error
 from lrpnumpy.show.parts import grouped, short, step_unit
 
 ROWS = 200  # of a map of predictions

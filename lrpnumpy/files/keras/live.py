@@ -19,7 +19,7 @@ from lrpnumpy.files.hints import NETWORK, taken, takes_hints
 from lrpnumpy.files.keras import model as keras
 from lrpnumpy.files.keras.config import KerasLayer
 from lrpnumpy.files.named import named
-from lrpnumpy.files.safe import parse_json
+from lrpnumpy.files.safe import first_line, parse_json
 from lrpnumpy.files.torch.live import BATCH, STEPS, StateDict
 from lrpnumpy.model import Model
 
@@ -56,7 +56,7 @@ def _described(model: Any) -> str:
     except Exception as error:
         kind = type(model).__name__
         raise LrpError(
-            f"{NAME}: the model must be able to describe itself, its to_json() raised {_first_line(error)}; a class of "
+            f"{NAME}: the model must be able to describe itself, its to_json() raised {first_line(error)}; a class of "
             f"your own, such as {kind}, must have get_config, or be written as a Sequential or functional model."
         ) from None
 
@@ -113,10 +113,10 @@ def _compared(model: Any, ours: Model, check: Any, which: str | None) -> str:
     except Exception as error:
         if check is not None:
             raise LrpError(
-                f"{NAME}: check must be a batch of inputs that the model takes, got an error: {_first_line(error)}."
+                f"{NAME}: check must be a batch of inputs that the model takes, got an error: {first_line(error)}."
             ) from None
         return (
-            f"the model cannot be run on a probe ({_first_line(error)}), so its scores were not compared; pass check=x"
+            f"the model cannot be run on a probe ({first_line(error)}), so its scores were not compared; pass check=x"
         )
     from lrpnumpy.predict import predict_all
 
@@ -193,8 +193,3 @@ def _strings(x: np.ndarray) -> Any:
     """Strings as TensorFlow takes them, which alone has such tensors."""
     tensorflow = sys.modules.get("tensorflow")
     return x if tensorflow is None else tensorflow.constant(x.tolist())
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0][:120]}" if lines else type(error).__name__

@@ -298,7 +298,8 @@ def _split(net: Network, node: Node, values: Values) -> list[Flow]:
 
 def _expand(net: Network, node: Node, values: Values) -> Flow:
     """Broadcasting, of a vector to steps too."""
-    flow, given = net.flow(values[0]), list(net.constant(values[1], "its shape").reshape(-1))
+    flow = net.flow(values[0])
+    given: list[Any] = [one if isinstance(one, Dim) else int(one) for one in net.constant(values[1], "its shape").flat]
     if node.op == "Tile":
         given = [product([n, m]) for n, m in zip(net.shape(flow), given, strict=True)]
     flow = flow.widened(range(max(0, len(given) - len(flow.axes))))
@@ -311,11 +312,11 @@ def _expand(net: Network, node: Node, values: Values) -> Flow:
             net.refuse("repeats something that is no single step or feature")
         if not flow.has_steps and (isinstance(wanted, Dim) or "F" in flow.axes[k + 1 :]):
             flow = net.repeated(flow, k, wanted)
-        elif isinstance(wanted, Dim) or int(wanted) * flow.index.size > 10**6:
+        elif isinstance(wanted, Dim) or wanted * flow.index.size > 10**6:
             net.refuse("repeats features so often that it is not supported")
         else:
             shape = list(flow.index.shape)
-            shape[flow.feature_axis(k)] = int(wanted)
+            shape[flow.feature_axis(k)] = wanted
             flow = replace(flow, index=np.broadcast_to(flow.index, shape))
     return flow
 

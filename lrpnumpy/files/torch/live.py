@@ -19,10 +19,10 @@ import numpy as np
 
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.checks import AssumptionWarning, LrpError, outside
-from lrpnumpy.files.compare import TOLERANCE, check_scores, scores_of
+from lrpnumpy.files.compare import TOLERANCE, check_scores, scores_of, shown
 from lrpnumpy.files.hints import Hints, taken, takes_hints
 from lrpnumpy.files.named import named
-from lrpnumpy.files.safe import Source
+from lrpnumpy.files.safe import Source, first_line
 from lrpnumpy.files.torch import model as names
 from lrpnumpy.files.torch.chain import POOLS, pool_of
 from lrpnumpy.files.torch.layers import Build
@@ -157,7 +157,7 @@ def _mismatch(source: Source, model: Model, run: Run) -> LrpError:
     scores = scores_of(model, run.sequences)
     return source.error(
         "",
-        f"gives {_few(run.y)} for an input, the model made of it {_few(scores)}, with the readout {model.readout!r}; "
+        f"gives {shown(run.y)} for an input, the model made of it {shown(scores)}, with the readout {model.readout!r}; "
         "what it does between its parts is not understood, or another readout or activation was said",
     )
 
@@ -226,7 +226,7 @@ def _run(module: Any, x: Any, batch_axis: int | None, more: list[Any]) -> Run | 
         with _listening(module, calls), torch.no_grad():
             y = module(x, *more)
     except Exception as error:
-        return f"{type(error).__name__}: {str(error).strip().splitlines()[0][:120] if str(error).strip() else ''}"
+        return first_line(error)
     while isinstance(y, (tuple, list)) and y:
         y = y[0]
     if not hasattr(y, "detach"):
@@ -317,8 +317,3 @@ def _same(model: Model, run: Run, tolerance: float) -> bool:
             check_scores(model, (run.sequences, y), "from_torch", tolerance)
             return True
     return False
-
-
-def _few(numbers: np.ndarray) -> str:
-    flat = np.asarray(numbers).reshape(-1)
-    return "[" + ", ".join(f"{number:.5g}" for number in flat[:6]) + (" …]" if flat.size > 6 else "]")

@@ -115,10 +115,6 @@ class Saved(Source):
         count_of(self, name, shape)
         return tuple(shape)
 
-    def is_float(self, name: str) -> bool:
-        """Whether a tensor holds floats."""
-        return self.tensors[name].is_float
-
     def array(self, name: str, shape: Shape) -> np.ndarray:
         tensor = self.tensors[name]
         declared = self.shape(name)
