@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
-from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, RelevanceWarning, one_of, outside
 from lrpnumpy.encode import Encoded
+from lrpnumpy.lazy import cached_property
 from lrpnumpy.ledgers import Ledger, ReferenceLedger, SpanLedger
 from lrpnumpy.meant import door
 from lrpnumpy.methods.base import Columns, Request
