@@ -27,6 +27,7 @@ from lrpnumpy.layers import LAYERS, base, recurrent
 from lrpnumpy.methods import METHODS
 from lrpnumpy.methods.base import Method
 from lrpnumpy.rules import propagation
+from lrpnumpy.show import html, latex
 
 FOLDER = Path(__file__).parent / "api"
 WIDTH = 100  # of a line of a signature
@@ -110,6 +111,18 @@ PAGES = {
         "A page to explore",
         "One HTML file; results write it, too, by their method `page`, and `lrpnumpy page` makes it of stored ones.",
         (lrp.write_page,),
+    ),
+    "html": Page(
+        "HTML",
+        "Explanations for a page of one's own, or as a page: `from lrpnumpy.show import html`.",
+        (html.page, html.fragment),
+        "html.",
+    ),
+    "latex": Page(
+        "LaTeX",
+        "Explanations for a paper: `from lrpnumpy.show import latex`.",
+        (latex.document, latex.table),
+        "latex.",
     ),
     "errors": Page(
         "Errors and warnings",

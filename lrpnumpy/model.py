@@ -6,7 +6,6 @@ import hashlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -27,6 +26,7 @@ from lrpnumpy.layers import (
     TwoClasses,
 )
 from lrpnumpy.layers.affine import Units
+from lrpnumpy.lazy import cached_property
 from lrpnumpy.meant import door
 from lrpnumpy.ports import Input
 from lrpnumpy.scaling import scaler_of

@@ -13,11 +13,13 @@ sequence (a static input, what a readout gives) is a batch whose lengths are all
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from lrpnumpy.lazy import cached_property
 
 
 class Batch:

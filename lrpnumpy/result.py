@@ -7,13 +7,13 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from lrpnumpy import readback, tables
 from lrpnumpy.checks import LrpError, encodable, library, readable
+from lrpnumpy.lazy import cached_property
 from lrpnumpy.ledgers import Ledger, ReferenceLedger, SpanLedger
 from lrpnumpy.meant import door
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
-from functools import cached_property
 from itertools import accumulate
 from threading import Lock
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, RelevanceWarning, one_of, outside
 from lrpnumpy.encode import Encoded
+from lrpnumpy.lazy import cached_property
 from lrpnumpy.ledgers import ROWS, Ledger, ReferenceLedger, SpanLedger, by_name
 from lrpnumpy.meant import door
 from lrpnumpy.methods.base import Columns, Request

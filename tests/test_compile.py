@@ -20,6 +20,7 @@ import pytest
 import lrpnumpy as lrp
 from lrpnumpy.kernels import compile as kernels
 from lrpnumpy.kernels import kept
+from lrpnumpy.lazy import cached_property
 
 ROOT = Path(__file__).parents[1]
 METHOD = {"method": "gradient", "target": 0}  # needs few kernels
@@ -93,7 +94,7 @@ SMALL = {
 def explain_in_threads(path):
     """Small calls from the first moment until a while after all kernels are ready, and one large call beside them."""
     assert kernels.mode == "background" and ready() == 0
-    kernels.PATIENCE = 0.0  # the second large call waits
+    kernels.START, kernels.PATIENCE = 0.0, 0.0  # the second large call waits
     model, few, many = network()
     found, notes, wrong = {name: [] for name in SMALL}, {name: [] for name in SMALL}, []
     large_done = threading.Event()
@@ -135,6 +136,7 @@ def explain_in_threads(path):
 
 def end_while_compiling(path):
     """Explain something and end: threads that go on explaining are stopped by Python, the compiler is waited for."""
+    kernels.START = 0.0
     model, few, _ = network()
 
     def for_ever():
@@ -166,6 +168,42 @@ def test_explanations_are_right_while_kernels_are_compiled(tmp_path):
             assert before[0] == 0 and before[-1] == after.max() > 1  # at first none, at last all,
             assert ((before > 0) & (before < after.max())).any()  # in between some
     assert abs(np.load(tmp_path / "brief.npy") - wanted["explain"]).max() <= 1e-12 * abs(wanted["explain"]).max()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_fork_while_a_thread_computes_what_a_record_keeps():
+    """Python 3.11 holds a lock meanwhile, which in the child would never open."""
+    inside, go_on = threading.Event(), threading.Event()
+
+    class Record:
+        @cached_property
+        def kept(self):
+            inside.set()
+            go_on.wait(60)
+            return 1
+
+    thread = threading.Thread(target=lambda: Record().kept)
+    thread.start()
+    inside.wait(60)
+    if (child := os.fork()) == 0:
+        signal.alarm(10)  # it would hang for ever
+        go_on.set()
+        os._exit(Record().kept - 1)
+    go_on.set()
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def end_before_the_compiler_begins():
+    kernels.START = 3600.0
+    model, few, _ = network()
+    lrp.explain(model, few[0], **METHOD)
+    assert kernels._worker.is_alive() and "numba" not in sys.modules
+
+
+def test_a_short_program_waits_for_no_compiler(tmp_path):
+    ended(start(end_before_the_compiler_begins, tmp_path))
+    assert not list(tmp_path.rglob("*.nb?"))
 
 
 # -------------------------------------------------------------------------------------------------- small kernels

@@ -462,7 +462,7 @@ def test_damaged_files(series, tmp_path, name, rng):
         np.savez_compressed(path, values=x, offsets=np.arange(0, 41, 4))
     else:
         path.write_bytes(gzip.compress(b"1 2\n" * 50))
-    good = path.read_bytes()
+    good, refused = path.read_bytes(), 0
     for k in range(40):
         data = bytearray(good)
         data[rng.integers(len(data))] ^= 1 << rng.integers(8)
@@ -471,6 +471,8 @@ def test_damaged_files(series, tmp_path, name, rng):
             lrp.explain_corpus(series, path, tmp_path / f"{k}.out")
         except lrp.LrpError as error:
             assert str(path) in str(error)
+            refused += 1
+    assert refused >= 10  # each that is cut short, at least
 
 
 def test_arrays_that_declare_too_much(series, tmp_path):
@@ -758,7 +760,7 @@ def test_opening_something_else(model, tmp_path):
 def test_a_damaged_file_of_explanations(model, tmp_path, rng):
     """Whatever was changed: an error that names the file, or explanations."""
     path = lrp.explain_corpus(model, sentences(5), tmp_path / "out.h5").path
-    good = path.read_bytes()
+    good, refused = path.read_bytes(), 0
     for k in range(60):
         data = bytearray(good)
         for _ in range(1 + k % 3):
@@ -769,6 +771,8 @@ def test_a_damaged_file_of_explanations(model, tmp_path, rng):
                 list(found)
         except lrp.LrpError as error:
             assert "out.h5" in str(error)
+            refused += 1
+    assert 5 < refused < 60
     path.write_bytes(good)
     for change in ("relevance", "ledger/biases", "offsets", "words/offsets", "targets"):
         with h5py.File(path, "r+") as file:

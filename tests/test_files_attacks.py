@@ -200,6 +200,15 @@ def test_other_types(native, data):
     refused(native, MATRIX, "must hold float16, float32 or float64")
 
 
+def test_a_compound_type_that_lies_about_its_members(native):  # CVE-2016-4333
+    data = np.ones((4, 3, 4), [("a", "<f4")])
+    replaced(native, MATRIX, lambda file, name: file.create_dataset(name, data=data))
+    content, said = native.read_bytes(), b"\x16\x01\x00\x00\x04\x00\x00\x00"  # one member, in four bytes
+    assert content.count(said) == 1
+    native.write_bytes(content.replace(said, b"\x16\xff\xff\x00\x04\x00\x00\x00"))
+    refused(native, MATRIX)
+
+
 def test_variable_strings_and_references_are_no_vocabulary(native):
     name = "inputs/x/vocabulary"
     words = [f"w{k}" for k in range(zoo.VOCABULARY)]
@@ -355,9 +364,13 @@ UNSAFE = {  # CVE-2025-9906: switches the safe mode off, for a Lambda behind it
 SAVED = {  # CVE-2026-1462: a SavedModel of TensorFlow, at a path that the file names
     "module": "keras.layers", "class_name": "TFSMLayer", "config": {"name": "saved", "filepath": "owned"},
 }  # fmt: skip
+PICKLE = {"class_name": "__bytes__", "config": {"value": "cos\nsystem\n(S'touch owned'\ntR."}}
+WRAPPED = {  # CVE-2025-49655: a pickle of PyTorch inside a layer
+    "module": "keras.layers", "class_name": "TorchModuleWrapper", "config": {"name": "wrapped", "module": PICKLE},
+}  # fmt: skip
 CODE = {
     "lambda": LAMBDA, "function": SYSTEM, "eval": PICKLED, "dotted": DOTTED, "download": DOWNLOAD, "unsafe": UNSAFE,
-    "saved": SAVED,
+    "saved": SAVED, "wrapped": WRAPPED,
 }  # fmt: skip
 
 
@@ -420,6 +433,23 @@ def test_paths_in_archives_are_labels(tmp_path, monkeypatch):
     )
     assert files.load(inside / "model.keras").outputs == 2
     assert os.listdir(tmp_path) == ["inside"] and os.listdir(inside) == ["model.keras"]
+
+
+def test_names_of_layers_are_labels(tmp_path, monkeypatch):  # CVE-2026-12479
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    monkeypatch.chdir(inside)
+
+    def change(config):
+        next(layer for layer in config["config"]["layers"] if layer["class_name"] == "LSTM")["config"]["name"] = (
+            "../../owned"
+        )
+
+    rewrite_archive(FIXTURES / "keras3" / "stack.keras", inside / "model.keras", change)
+    model = files.load(inside / "model.keras")
+    files.save(model, inside / "copy.h5")
+    assert files.load(inside / "copy.h5").digest == model.digest
+    assert os.listdir(tmp_path) == ["inside"] and sorted(os.listdir(inside)) == ["copy.h5", "model.keras"]
 
 
 def test_archives_that_unpack_to_too_much(tmp_path):

@@ -13,7 +13,7 @@ PACKAGE = "lrpnumpy"
 
 # From the ground up. A module imports from the floors below its own and from its own folder, nothing else.
 FLOORS = [
-    {"kernels", "checks", "signature", "weights", "interrupt"},
+    {"kernels", "checks", "signature", "weights", "interrupt", "lazy"},
     {"meant"},
     {"ledgers", "scaling", "summary", "tables"},
     {"activations", "packed", "readback"},

@@ -135,12 +135,14 @@ def test_what_a_child_does(tmp_path, monkeypatch):
 
 
 def test_the_limits_of_a_child(tmp_path):
-    resource = pytest.importorskip("resource")
+    pytest.importorskip("resource")
     code = "import resource; from lrpnumpy.files.isolated import _limit; _limit(CPU=7, FSIZE=0); "
     code += "print(*(resource.getrlimit(k)[0] for k in (resource.RLIMIT_CPU, resource.RLIMIT_FSIZE))); "
-    code += "open(__import__('sys').argv[1], 'w').write('x' * 10**5)"
-    done = subprocess.run([sys.executable, "-c", code, tmp_path / "x"], capture_output=True, text=True, cwd=ROOT)
-    assert done.stdout.split() == ["7", "0"] and done.returncode and resource
+    code += "open(__import__('sys').argv[1], 'wb', 0).write(b'x')"
+    command = [sys.executable, "-c", code, str(tmp_path / "file")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout.split() == ["7", "0"] and "File too large" in done.stderr
+    assert (tmp_path / "file").read_bytes() == b""
 
 
 def test_texts_are_read_and_written_in_utf8_everywhere():

@@ -157,6 +157,7 @@ def test_figures(case, tmp_path):
 def test_words_of_a_figure_stay_inside_it():
     figure = plot.sentence(explanation([f"word{k}" for k in range(80)], np.sin(np.arange(80))), width=5)
     renderer = figure.canvas.get_renderer()
+    assert len(figure.texts) == 81  # a title, and the words
     for text in figure.texts:
         box = text.get_window_extent(renderer)
         assert box.x0 >= 0 and box.x1 <= figure.bbox.width and box.y0 >= 0 and box.y1 <= figure.bbox.height

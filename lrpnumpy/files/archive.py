@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import zipfile
 import zlib
+from itertools import pairwise
 from typing import IO, Any
 
 import numpy as np
@@ -36,6 +37,9 @@ class Archive(Source):
         self.budget.visit("", len(found))
         if len(found) > _MEMBERS or len(self.members) < len(found):
             raise self.error("", f"has {len(found):,} members, too many or two of one name")
+        spans = sorted((one.header_offset, one.header_offset + 30 + one.compress_size) for one in found)
+        if any(end > start for (_, end), (start, _) in pairwise(spans)):
+            raise self.error("", "has members that share bytes; it is damaged")
 
     def _check_directory(self) -> None:
         """See that the list of members, which the library reads whole, is not too long."""

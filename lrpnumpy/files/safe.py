@@ -34,16 +34,21 @@ Shape = tuple[int | None, ...]  # None stands for any length of at least 1
 def open_file(path: str | os.PathLike[str], *, follow: bool = True) -> IO[bytes]:
     """A regular file to read from; a pipe or a device, which might never end, is an OSError, as is a link not followed.
 
-    It is opened before it is looked at, so that nothing can take its place in between.
+    It is opened before it is looked at, so that nothing can take its place in between. With `follow` False it may have
+    no second name: a hard link is a link, too.
     """
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     if not follow and os.path.islink(path):
         raise OSError("is a link, which is not followed")
     number = os.open(path, flags | (0 if follow else getattr(os, "O_NOFOLLOW", 0)))
     stream = os.fdopen(number, "rb")
-    if not stat.S_ISREG(os.fstat(number).st_mode):
+    found = os.fstat(number)
+    if not stat.S_ISREG(found.st_mode):
         stream.close()
         raise OSError("must be a regular file")
+    if not follow and found.st_nlink > 1:
+        stream.close()
+        raise OSError("has a second name elsewhere, a hard link, which is not followed; copy it")
     return stream
 
 

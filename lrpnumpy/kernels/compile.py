@@ -5,8 +5,9 @@ dtype chooses the signature. Modules with kernels do not import Numba: it is loa
 
 Nobody should wait for the compiler to see first sentences explained. While a kernel is not ready, NumPy runs its
 function on whole arrays (`whole.py`), about six times slower, and a thread in the background compiles it (or reads it
-from disk, `kept.py`). Large calls and that thread would only hold each other up: it begins when they pause. Once they
-have taken as long as a compiler would have, large calls wait for it, as they do for what is on disk; small ones go on.
+from disk, `kept.py`), once the program has lasted for two seconds: a short one needs no compiler. Large calls and that
+thread would only hold each other up: it begins when they pause. Once they have taken as long as a compiler would have,
+large calls wait for it, as they do for what is on disk; small ones go on.
 
 The two round differently, and LRP, which divides by |z| + eps, makes differences of z larger. So NumPy computes in
 float64 whatever the model is: then they differ by what the compiled kernels round off, and by nothing else
@@ -60,6 +61,7 @@ MODULES = tuple(
 KERNELS: list[Kernel] = []
 SMALL = 60_000  # numbers in the arrays of a small call
 PATIENCE = 8.0  # seconds of processor time that large calls may spend before they wait: about what a compiler takes
+START = 2.0  # seconds until the background begins: a program of some sentences ends before, and waits for no compiler
 PAUSE = 0.3  # seconds without a large call after which the background begins
 NOTICE = 2.0  # seconds after which somebody who waits is told what for
 # "background", "wait", "never", or "small": small calls never compile.
@@ -222,6 +224,7 @@ def _background(one: Kernel, dtype: np.dtype) -> None:
 
 
 def _work() -> None:
+    _finished.wait(START)
     while (job := _waiting.get()) is not None:
         while _large.go_on() and not _finished.wait(PAUSE / 3):
             pass

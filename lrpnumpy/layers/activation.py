@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -13,6 +12,7 @@ from lrpnumpy import activations
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.checks import LrpError, finite, float_array, one_of
 from lrpnumpy.layers.base import Keep, Layer, Outputs, Ran, Size, takes
+from lrpnumpy.lazy import cached_property
 from lrpnumpy.packed import Packed
 from lrpnumpy.rules.propagation import Entry, Propagation
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +13,7 @@ from lrpnumpy.checks import LrpError, float_array, one_of
 from lrpnumpy.kernels import conv as kernels
 from lrpnumpy.layers.base import Keep, Outputs, Ran, Size, stacked, takes
 from lrpnumpy.layers.windows import View, Windowed, Windows, checked
+from lrpnumpy.lazy import cached_property
 from lrpnumpy.packed import Packed, Part
 from lrpnumpy.rules.lrp import LRP, gamma_rule
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -13,6 +12,7 @@ from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.checks import float_array, one_of
 from lrpnumpy.kernels import dense as kernels
 from lrpnumpy.layers.base import Keep, Layer, Outputs, Ran, Size, stacked, takes
+from lrpnumpy.lazy import cached_property
 from lrpnumpy.packed import Packed, Part
 from lrpnumpy.rules.lrp import LRP, gamma_rule
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_matrix, back_through_sum

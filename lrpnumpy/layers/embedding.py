@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
 from lrpnumpy.checks import LrpError, float_array, names, one_of
 from lrpnumpy.layers.base import Record
+from lrpnumpy.lazy import cached_property
 
 TOKENIZERS = ("space", "treebank", "keras", "keras-tokenizer")
 

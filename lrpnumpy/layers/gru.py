@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +13,7 @@ from lrpnumpy.kernels import gru as kernels
 from lrpnumpy.kernels import gru_deeplift
 from lrpnumpy.kernels.steps import NONE
 from lrpnumpy.layers.recurrent import Cell, Read, Sent, relevant
+from lrpnumpy.lazy import cached_property
 from lrpnumpy.rules.propagation import Propagation
 
 

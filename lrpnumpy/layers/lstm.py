@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +12,7 @@ from lrpnumpy.kernels import lstm as kernels
 from lrpnumpy.kernels import lstm_decomposition, lstm_deeplift, lstm_occlusion
 from lrpnumpy.kernels.steps import NONE
 from lrpnumpy.layers.recurrent import Cell, Read, nothing, table_of
+from lrpnumpy.lazy import cached_property
 from lrpnumpy.packed import Batch, Change, Part
 from lrpnumpy.rules.propagation import Propagation
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 from weakref import WeakKeyDictionary
@@ -19,6 +19,7 @@ from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.checks import LrpError, float_array, one_of
 from lrpnumpy.kernels.steps import ALL, GRADIENT, NONE, PROP
 from lrpnumpy.layers.base import Keep, Layer, Ran, Size, missing, stacked, takes
+from lrpnumpy.lazy import cached_property
 from lrpnumpy.packed import Batch, Change, Packed, Part, longest_first, single, vectors
 from lrpnumpy.rules.propagation import Entry, Propagation
 

@@ -80,7 +80,7 @@ def _note(e: Explanation) -> str:
 
 
 def fragment(e: Explanation) -> str:
-    """A piece of HTML for a page or a notebook, with its style."""
+    """A piece of HTML for a page or a notebook, with its style, of the explanation `e`."""
     every = [e.for_class(c) for c in range(len(e.scores))] if e.target == "all" else [e]
     return f'<style>{STYLE}</style><div class="lrp">{"".join(map(_block, every))}</div>'
 
@@ -107,7 +107,11 @@ def _piece(item: Any) -> str:
 
 
 def page(items: Any, heading: str = "Explanation") -> str:
-    """A whole, self-contained HTML page: explanations, comparisons and figures of `lrp.plot`, one or several."""
+    """A whole, self-contained HTML page.
+
+    items: explanations, comparisons and figures of `lrp.plot`, one or several.
+    heading: the title of the page.
+    """
     every = items if isinstance(items, Sequence) and not isinstance(items, Comparison) else [items]
     body = "".join(map(_piece, every))
     return (

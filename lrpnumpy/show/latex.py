@@ -59,7 +59,7 @@ def inputs(e: Explanation) -> list[tuple[str, str]]:
 
 
 def table(items: Comparison | Sequence[Explanation]) -> str:
-    """Several explanations under each other: a tabular with the method and every input."""
+    """Several explanations, `items`, under each other: a tabular with the method and every input."""
     rows = []
     for e in items:
         for k, (name, drawn) in enumerate(inputs(e)):
@@ -68,7 +68,7 @@ def table(items: Comparison | Sequence[Explanation]) -> str:
 
 
 def document(items: Explanation | Comparison | Sequence[Explanation]) -> str:
-    """A whole document that compiles on its own."""
+    """A whole document that compiles on its own, of one explanation or several, `items`."""
     if isinstance(items, Explanation):
         pictures = [drawn if not k else rf"{escape(name)}: {drawn}" for k, (name, drawn) in enumerate(inputs(items))]
         body = rf"{escape(title(items))}\\[1ex]" + "\n" + "\\\\[1ex]\n".join(pictures)

@@ -451,6 +451,24 @@ def a_storage_that_unpacks_to_a_gigabyte(folder):
 
 
 @attack
+def arrays_that_share_their_bytes(folder):
+    """Among the numbers of one array lies the other with its header, a "quoted overlap"."""
+
+    def parts(name, content):
+        """Of an archive of one member: all before the list of members, and its line in that list."""
+        whole = zipped(folder / "arrays.npz", {name: content}).read_bytes()
+        at, end = whole.index(b"PK\x01\x02"), whole.index(b"PK\x05\x06")
+        return whole[:at], bytearray(whole[at:end])
+
+    inner, second = parts("weight_hh_l0.npy", header(8, 2) + bytes(64))
+    outer, first = parts("weight_ih_l0.npy", header(8, 12) + inner.ljust(384, b"\0"))
+    second[42:46] = struct.pack("<I", outer.index(inner))  # where it begins
+    end = b"PK\x05\x06" + struct.pack("<HHHHIIH", 0, 0, 2, 2, len(first + second), len(outer), 0)
+    (folder / "arrays.npz").write_bytes(outer + first + second + end)
+    return folder / "arrays.npz", {"readout": "last"}
+
+
+@attack
 def sixty_thousand_members(folder):
     return many_members(folder, 60_000)
 

@@ -140,6 +140,9 @@ def beside(name, offset=0, length=None):
         (folder / "below").mkdir()
         (folder / "below" / "private").write_bytes(b"\0" * 10_000)
         os.symlink(folder / "private", folder / "link")
+        os.symlink(folder / "below", folder / "linked")
+        (folder / "elsewhere").write_bytes(b"\0" * 10_000)
+        os.link(folder / "elsewhere", folder / "hard")
         os.mkfifo(folder / "pipe")
         given = str(folder / "private") if name == "absolute" else name
         outside = {"location": given, "offset": offset, "length": 4 * 16 * 3 if length is None else length}
@@ -150,6 +153,7 @@ def beside(name, offset=0, length=None):
 
 for title, given in {
     "absolute": ("absolute",), "above": ("../private",), "below": ("below/private",), "a_link": ("link",),
+    "a_linked_folder": ("linked/private",), "a_hard_link": ("hard",),
     "a_pipe": ("pipe",), "a_folder": ("below",), "nothing": ("",), "here": (".",), "windows": ("below\\private",),
     "missing": ("missing",), "itself_far_away": ("private", 9_900), "below_zero": ("private", -8),
     "far_away": ("private", 2**62), "too_long": ("private", 0, 2**40), "a_word": ("private", "many"),

@@ -311,6 +311,7 @@ def test_a_connection_that_is_cut_off(live, is_reset):
             one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", is_reset, 0))
             one.sendall(content)
     time.sleep(0.3)
+    assert live.is_well()
 
 
 def test_an_answer_that_nobody_reads(live):

@@ -5,6 +5,7 @@ import io
 import subprocess
 import sys
 
+import matplotlib.image
 import networks as nets
 import numpy as np
 import pytest
@@ -60,7 +61,9 @@ def test_pages_frames_and_latex_can_be_written(words, series):
         page = html.page(e)
         page.encode()
         assert not OBEYED & {*page} and "<b>&" not in page
-        latex.document(e).encode() if hasattr(latex, "document") else None
+        paper = latex.document(e)
+        paper.encode()
+        assert not OBEYED & {*paper} and paper.count("\\begin{document}") == 1
     for e in (words, series):
         frame = e.to_frame()
         frame.to_csv().encode()
@@ -75,7 +78,10 @@ def test_pictures_can_be_drawn(words, series):
         (plot.feature_map, series), (plot.bars, [series, series]), (plot.beeswarm, [series, series]),
         (plot.memory, [series, series]), (plot.ledger, words),
     ):  # fmt: skip
-        draw(e).savefig(io.BytesIO(), format="png", dpi=20)
+        stream = io.BytesIO()
+        draw(e).savefig(stream, format="png", dpi=20)
+        stream.seek(0)
+        assert len(np.unique(matplotlib.image.imread(stream))) > 10, draw.__name__
 
 
 @pytest.mark.parametrize(

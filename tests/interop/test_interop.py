@@ -266,6 +266,8 @@ def test_live_modules_that_are_no_chain():
                 break
             except (RuntimeError, AssertionError):
                 continue
+        else:
+            pytest.fail(f"{name} takes no input of any layout")
         scores = lrp.predict(model, x[0].numpy()).reshape(y.shape)
         if name == "tagger":
             scores = np.log(np.exp(scores) / np.exp(scores).sum(axis=-1, keepdims=True))

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import cached_property
 from typing import IO, Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from lrpnumpy.files.hdf5.heaps import Strings
 from lrpnumpy.files.hdf5.pieces import Pieces, Refused
 from lrpnumpy.files.hdf5.types import kind_of, space_of, texts
 from lrpnumpy.files.safe import MAX_NAMES, MAX_TEXT, Budget, Shape, Source, open_file
+from lrpnumpy.lazy import cached_property
 
 _FLOATS = ("float16", "float32", "float64")
 

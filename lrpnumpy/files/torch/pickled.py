@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 from lrpnumpy.files import pickles
 from lrpnumpy.files.pickles import Record
 from lrpnumpy.files.safe import Source
+from lrpnumpy.lazy import cached_property
 
 # Activations of torch.nn, by the names they have here, and the settings that must be as they are by default.
 ACTIVATIONS: dict[str, tuple[str, dict[str, tuple[Any, ...]]]] = {
