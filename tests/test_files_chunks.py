@@ -220,7 +220,7 @@ def test_arrays_in_one_piece_have_the_bytes_that_they_declare(tmp_path, layout, 
     path.write_bytes(content.replace(head, head[: -len(wrong)] + wrong))
     with (
         Hdf5(str(path), len(content)) as file,
-        pytest.raises(lrp.WeightFileError, match=r"declares 48|needs (56|4,096) bytes"),
+        pytest.raises(lrp.WeightFileError, match=r"declares 48|needs (56|4,096) bytes|(49|56) bytes for what is 48"),
     ):
         file.array("a", (6,))
 

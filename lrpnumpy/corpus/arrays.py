@@ -167,9 +167,6 @@ def _npz(path: Path) -> Iterator[Find]:
 class Npz(Archive):
     """A .npz file whose arrays may be larger than the memory."""
 
-    def __enter__(self) -> Npz:
-        return self
-
     def rows(self, opened: ExitStack, name: str) -> Rows | None:
         """An array by its name, where there is one; `opened` closes its member."""
         if f"{name}.npy" not in self.members:

@@ -27,9 +27,6 @@ class Table(Hdf5):
         super().__init__(str(path), size, budget=Budget(str(path), size, sys.maxsize))
         self._columns: dict[str, Dataset] = {}
 
-    def __enter__(self) -> Table:
-        return self
-
     def has(self, name: str) -> bool:
         """Whether there is an array of this name."""
         self.budget.restart()
@@ -48,7 +45,7 @@ class Table(Hdf5):
                     raise self.error(name, f"has chunks of {chunk[:-1]}, over {MAX_CHUNK:,} bytes each")
                 if math.prod(dataset.shape):
                     dataset.check(sys.maxsize)
-                dataset.untimed()
+                dataset.tick = lambda: None  # large files are read on, a few rows at a time
                 self._columns[name] = dataset
         found = self._columns[name]
         assert found.kind.dtype is not None

@@ -24,35 +24,24 @@ class Archive(Source):
 
     def __init__(self, file: str, budget: Budget | None = None) -> None:
         super().__init__(file, budget)
-        with self.guard("", "cannot be opened as a zip archive; it may be truncated or damaged"):
-            self._stream = open_file(file)
-            try:
-                self._check_directory()
-                self._zip = zipfile.ZipFile(self._stream)
-            except BaseException:
-                self._stream.close()
-                raise
-        found = self._zip.infolist()
-        self.members = {info.filename: info for info in found}
-        self.budget.visit("", len(found))
-        if len(found) > _MEMBERS or len(self.members) < len(found):
-            raise self.error("", f"has {len(found):,} members, too many or two of one name")
-        spans = sorted((one.header_offset, one.header_offset + 30 + one.compress_size) for one in found)
-        if any(end > start for (_, end), (start, _) in pairwise(spans)):
-            raise self.error("", "has members that share bytes; it is damaged")
+        with self.opening("cannot be opened as a zip archive; it may be truncated or damaged"):
+            self._stream = self._opened.enter_context(open_file(file))
+            self._check_directory()
+            self._zip = self._opened.enter_context(zipfile.ZipFile(self._stream))
+            found = self._zip.infolist()
+            self.members = {info.filename: info for info in found}
+            self.budget.visit("", len(found))
+            if len(found) > _MEMBERS or len(self.members) < len(found):
+                raise self.error("", f"has {len(found):,} members, too many or two of one name")
+            spans = sorted((one.header_offset, one.header_offset + 30 + one.compress_size) for one in found)
+            if any(end > start for (_, end), (start, _) in pairwise(spans)):
+                raise self.error("", "has members that share bytes; it is damaged")
 
     def _check_directory(self) -> None:
         """See that the list of members, which the library reads whole, is not too long."""
         end = zipfile._EndRecData(self._stream)  # type: ignore[attr-defined]
         if end is not None and (end[4] > _MEMBERS or end[5] > _DIRECTORY):  # members, bytes
             raise self.error("", f"has {end[4]:,} members in a list of {end[5]:,} bytes, too many")
-
-    def __enter__(self) -> Archive:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._zip.close()
-        self._stream.close()
 
     def _open(self, name: str, limit: int) -> IO[bytes]:
         """A member to read from, at most `limit` bytes long."""

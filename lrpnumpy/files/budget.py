@@ -16,6 +16,7 @@ MAX_BYTES = 2 * 2**30  # all arrays of one model together, unless the caller say
 MAX_HELD = 64 * 2**20  # texts, headers and members unpacked, besides what the file's own size allows
 MAX_OBJECTS = 1_000_000  # values of a pickle or a JSON text, members, groups, links, chunks, messages
 MAX_DEPTH = 32  # groups inside groups, modules inside modules
+MAX_LAYERS = 1000  # of one network: each is checked against its neighbours, several times
 
 # Of the processor's time, not the clock's: a slow disk is nobody's attack. A little less than is promised, since some
 # time passes between two looks.
@@ -86,6 +87,11 @@ class Budget:
         if depth > MAX_DEPTH:
             raise self.refuse(where, f"is more than {MAX_DEPTH} levels deep")
 
+    def layers(self, count: int) -> None:
+        """See that a network does not have too many layers, before it is made of them."""
+        if count > MAX_LAYERS:
+            raise self.refuse("", f"has a network of {count:,} layers, over the limit of {MAX_LAYERS:,}")
+
     def tick(self, where: str = "") -> None:
         """Look at the clock."""
         if (used := time.thread_time() - self._began) > self._seconds:
@@ -96,7 +102,8 @@ class Budget:
 
 def refusal(file: str, where: str, reason: str) -> WeightFileError:
     """The one way to refuse: file, place in it, reason."""
-    return WeightFileError(printable(": ".join(part for part in (file, where, reason) if part)) + ".")
+    parts = (file, where[:200], reason[:2000])  # the file may have names of any length
+    return WeightFileError(printable(": ".join(part for part in parts if part)) + ".")
 
 
 def printable(text: str) -> str:

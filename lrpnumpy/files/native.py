@@ -101,6 +101,7 @@ def model_of(settings: Fields, version: int, take: Take, words: Words) -> Model:
     """The model that `settings` describes; arrays are taken by path and expected shape, words by path and count."""
     described = settings.items("nodes") if version > 1 else _nodes_of_version_1(settings)
     nodes = [Fields(settings.source, f"{settings.where}: node {k}", item) for k, item in enumerate(described)]
+    settings.source.budget.layers(len(nodes))
     layers = [_layer(f"layers/{node.string('name')}", node.object("layer"), take) for node in nodes]
     readout = settings.string("readout") if settings.has("readout") else None
     if readout is None:

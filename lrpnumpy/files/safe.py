@@ -12,9 +12,9 @@ import math
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, Any, NoReturn, Self
 
 import numpy as np
 
@@ -63,6 +63,13 @@ class Source:
     def __init__(self, file: str, budget: Budget | None = None) -> None:
         self.file = file
         self.budget = budget or Budget(file, 0)
+        self._opened = ExitStack()  # what is closed in the end
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
 
     @property
     def max_bytes(self) -> int:
@@ -112,6 +119,16 @@ class Source:
             raise self.error(where, str(error).removesuffix(".")) from error
         except Exception as error:
             raise self.error(where, f"{doing} ({first_line(error)})") from error
+
+    @contextmanager
+    def opening(self, doing: str) -> Iterator[None]:
+        """The same for opening the file; where that fails, what was opened is closed."""
+        with self.guard("", doing):
+            try:
+                yield
+            except BaseException:
+                self._opened.close()
+                raise
 
 
 class Fields:

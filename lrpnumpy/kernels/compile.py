@@ -25,7 +25,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import cached_property
+from functools import cache
 from importlib import import_module
 from typing import Annotated, Any, get_type_hints
 
@@ -108,19 +108,9 @@ class Kernel:
             wide = tuple(one.astype(np.float64) if _is_float(one) else one for one in arguments)
         with np.errstate(all="ignore"):
             whole(self.plain)(*wide)
-            for k in self._written if wide is not arguments else ():
-                arguments[k][...] = wide[k]
-
-    @cached_property
-    def _hints(self) -> list[tuple[Any, ...]]:
-        """What the annotations say of each argument."""
-        hints = get_type_hints(self.plain, include_extras=True)
-        return [hint.__metadata__ for name, hint in hints.items() if name != "return"]
-
-    @cached_property
-    def _written(self) -> list[int]:
-        """Which arguments are written to."""
-        return [k for k, hint in enumerate(self._hints) if hint[-1] == "write"]
+            for one, other, about in zip(arguments, wide, _arguments(self.plain), strict=True):
+                if one is not other and about[-1] == "write":
+                    one[...] = other
 
     def _timed(self, *arguments: Any) -> None:
         with _large:
@@ -150,9 +140,16 @@ class Kernel:
         numba = _numba()
         dispatcher = numba.njit(**OPTIONS)(self.plain)
         dispatcher._cache = Kept(self.plain, dtype)
-        dispatcher.compile(numba.void(*(_numba_type(numba, hint, dtype) for hint in self._hints)))
+        dispatcher.compile(numba.void(*(_numba_type(numba, about, dtype) for about in _arguments(self.plain))))
         dispatcher.disable_compile()
         return dispatcher
+
+
+@cache
+def _arguments(function: Callable[..., Any]) -> list[tuple[Any, ...]]:
+    """What the annotations of a kernel say of each argument."""
+    hints = get_type_hints(function, include_extras=True)
+    return [hint.__metadata__ for name, hint in hints.items() if name != "return"]
 
 
 def _is_float(value: Any) -> bool:

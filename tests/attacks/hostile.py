@@ -216,6 +216,11 @@ def a_tensor_of_one_number_repeated(folder):
 
 
 @attack
+def a_tensor_of_one_number_within_the_limit(folder):
+    return saved(folder, network({"weight_ih_l0": tensor(b"0", 24, 0, (8, 2**23), (0, 0))}), **STORAGES)
+
+
+@attack
 def a_tensor_of_a_type_that_is_none(folder):
     return saved(folder, network({"weight_ih_l0": tensor(b"0", 24, 0, (8, 3), (3, 1), b"EvilStorage")}), **STORAGES)
 
@@ -336,6 +341,66 @@ def a_chunk_that_unpacks_to_a_gigabyte(folder):
     return path, {}
 
 
+def by_hand(*messages):
+    """An HDF5 file whose root group has these messages in its header: kind, content, flags."""
+
+    def make(folder):
+        body = b"".join(struct.pack("<HHB3x", kind, len(data), flags) + data for kind, data, flags in messages)
+        sizes = struct.pack("<4Q", 0, 2**64 - 1, 112 + len(body), 2**64 - 1)
+        start = b"\x89HDF\r\n\x1a\n" + bytes((0, 0, 0, 0, 0, 8, 8, 0)) + struct.pack("<HHI", 4, 16, 0) + sizes
+        path = folder / "hand.h5"
+        path.write_bytes(start + struct.pack("<QQ24x", 0, 96) + struct.pack("<BxHII4x", 1, 1, 1, len(body)) + body)
+        return path, {}
+
+    return make
+
+
+def hard_link(name, address=96):
+    """A message that links to an object, to the root group unless said otherwise."""
+    return 6, struct.pack("<BBH", 1, 1, len(name)) + name + struct.pack("<Q", address), 0
+
+
+READOUT = (
+    struct.pack("<BxHHH", 1, 8, 8, 8) + b"readout\0" + struct.pack("<BBBBI", 0x13, 0, 0, 0, 4) + b"\1".ljust(8, b"\0")
+)
+ATTACKS |= {
+    "two_links_of_one_name": by_hand(hard_link(b"a"), hard_link(b"a")),
+    "two_attributes_of_one_name": by_hand(hard_link(b"a"), *((12, READOUT + one, 0) for one in (b"last", b"max\0"))),
+    "links_with_odd_names": by_hand(*map(hard_link, (b"a/b", b"c\0d", b"", b".", b"..", b"\xff\xfe"))),
+    "four_thousand_links_to_itself": by_hand(*(hard_link(b"w%d" % k) for k in range(4000))),
+    "a_message_that_nobody_may_leave_out": by_hand(hard_link(b"a"), (99, bytes(8), 128)),
+    "a_header_that_goes_on_in_itself": by_hand((16, struct.pack("<QQ", 112, 24), 0)),
+    "a_header_that_goes_on_three_thousand_times": by_hand(
+        *((16, struct.pack("<QQ", 112 + 24 * k, 24 * 3000 - 24 * k), 0) for k in range(1, 3000))
+    ),
+    "a_table_of_names_that_is_its_own_header": by_hand((17, struct.pack("<QQ", 96, 96), 0)),
+}
+
+
+@attack
+def chunks_that_share_their_bytes(folder):
+    path, name = folder / "model.h5", "weight_ih_l0"
+    with h5py.File(path, "w") as file:
+        file.create_dataset(name, data=np.ones((8, 64), "f4"), chunks=(1, 64))
+        file["weight_hh_l0"] = np.ones((8, 2), "f4")
+        first, second = (file[name].id.get_chunk_info(k).byte_offset.to_bytes(8, "little") for k in (0, 1))
+    path.write_bytes(path.read_bytes().replace(second, first))
+    return path, {"readout": "last"}
+
+
+@attack
+def an_array_with_two_layouts(folder):
+    path = folder / "model.h5"
+    with h5py.File(path, "w") as file:
+        file["weight_ih_l0"], file["weight_hh_l0"] = np.ones((8, 3), "f4"), np.ones((8, 2), "f4")
+    content = path.read_bytes()
+    fill = content.index(
+        struct.pack("<HH", 5, 8), content.index(b"weight_ih_l0")
+    )  # a message of 8 bytes: becomes a shape
+    path.write_bytes(content[:fill] + b"\1" + content[fill + 1 :])
+    return path, {"readout": "last"}
+
+
 # ------------------------------------------------------------------------------------------------------------ archives
 
 
@@ -370,6 +435,17 @@ def hard_linked(count):
         for k in range(1, count):
             file[f"layers/lstm_{k}"] = file["layers/lstm"]
     return stream.getvalue()
+
+
+@attack
+def ten_thousand_activations(folder):
+    def config(config):
+        one = {"class_name": "Activation", "config": {"activation": "relu"}}
+        layers = [{**one, "config": {**one["config"], "name": f"a{k}"}} for k in range(10_000)]
+        config["config"]["layers"][-1:-1] = layers
+        return json.dumps(config).encode()
+
+    return keras(folder, config)
 
 
 @attack

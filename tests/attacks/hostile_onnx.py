@@ -124,6 +124,66 @@ def a_product_of_large_constants(folder):
     return onnx(folder, graph + node("Add", ["x", "a1000"], ["y"]) + output("y"))
 
 
+def of_constants(nodes, **constants):
+    """A graph that adds the value `made`, which nodes compute of constants, to its input."""
+
+    def make(folder):
+        held = b"".join(tensor(name, np.asarray(array)) for name, array in constants.items())
+        after = node("Add", ["x", "made"], ["y"]) + output("y")
+        return onnx(folder, port("x", ["N", "T", 3]) + held + b"".join(nodes) + after)
+
+    return make
+
+
+# A row and a column: together they would be 2^28 or 2^40 numbers, of which none is stored.
+ROW, COLUMN = np.ones((1, 2**14), np.float32), [2**14, 1]
+EXPANDED = node("Expand", ["row", "column"], ["large"])
+MANY = np.ones(2**20, np.int64)
+for title, make in {
+    "reduced_2_to_40_numbers": of_constants(
+        [EXPANDED, node("ReduceSum", ["large"], ["made"])], row=np.ones((1, 2**20), np.float32), column=[2**20, 1]
+    ),
+    "clipped_and_expanded": of_constants(
+        [EXPANDED, node("Clip", ["large", "low"], ["made"])], row=ROW, column=COLUMN, low=np.float32(0)
+    ),
+    "flattened_and_expanded": of_constants([EXPANDED, node("Flatten", ["large"], ["made"])], row=ROW, column=COLUMN),
+    "sorted_many_times": of_constants(
+        [node("TopK", ["row", "k"], ["made" if k == 0 else f"a{k}", f"b{k}"]) for k in range(60)],
+        row=np.ones((1, 2**20), np.float32), k=np.int64(1),
+    ),
+    "wide_numbers_times_narrow_ones": of_constants(
+        [node("Mul", ["a", "b"], ["made"])], a=np.ones((8000, 1)), b=np.ones((1, 8000), bool)
+    ),
+    "a_product_of_many_small_ones": of_constants(
+        [node("MatMul", ["a", "b"], ["made"])], a=np.ones((3000, 1, 4, 4)), b=np.ones((1, 3000, 4, 4))
+    ),
+    "a_million_sizes_five_hundred_times": of_constants(
+        [node("Reshape", ["a", "many"], ["made" if k == 0 else f"a{k}"]) for k in range(500)], a=[1.0], many=MANY
+    ),
+    "a_million_slices_five_hundred_times": of_constants(
+        [node("Slice", ["a", *["many"] * 4], ["made" if k == 0 else f"a{k}"]) for k in range(500)], a=[1.0], many=MANY
+    ),
+    "a_split_into_a_million": of_constants(
+        [node("Split", ["a", "many"], ["made" if k == 0 else f"a{k}"]) for k in range(50)], a=[1.0], many=MANY
+    ),
+    "three_million_open_sizes": of_constants(
+        [node("Shape", ["x"], ["s"]), node("Expand", ["s", "shape"], ["b"]), node("Mul", ["b", "b"], ["made"])],
+        shape=[2**20, 3],
+    ),
+}.items():  # fmt: skip
+    ATTACKS[title] = make
+
+
+@attack
+def an_input_of_a_hundred_thousand_axes(folder):
+    return onnx(folder, port("x", ["N"] * 100_000) + node("Relu", ["x"], ["y"]) + output("y"))
+
+
+@attack
+def two_graphs(folder):
+    return onnx(folder, network(b""), message(7, network(b"")))
+
+
 @attack
 def branches_inside_branches(folder):
     graph = node("Relu", ["x"], ["y"]) + output("y")

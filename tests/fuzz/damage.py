@@ -24,7 +24,7 @@ def _structure(content):
         return damage_npy
     if content.startswith(b"\x1f\x8b"):
         return _damage_gzip
-    if content.startswith((b"\x80\x02", b"\x80\x04", b"(dp", b"(lp")):
+    if content.startswith((*(b"\x80%c" % k for k in range(2, 6)), b"(dp", b"(lp")):
         return damage_pickle
     if SIGNATURE in content[:4096]:
         return damage_hdf5

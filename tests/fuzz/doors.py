@@ -1,6 +1,7 @@
 """The doors through which damaged things come in: each opens one the way a user would, and uses what it gets."""
 
 import argparse
+import contextlib
 import io
 import warnings
 from functools import cache
@@ -35,9 +36,26 @@ def outcome(seed, path, rng):
     return "result", None
 
 
+# What a user may say besides; it may contradict the file, but must not break anything.
+HINTS = (
+    {"readout": "last"}, {"readout": "max"}, {"layers": ["lstm", "out"]}, {"layers": []}, {"which": "a\ud800"},
+    {"output": "sigmoid"}, {"activations": ["relu"]}, {"nonlinearity": "relu"}, {"config": "{}"},
+    {"classes": ["a", "b"]}, {"features": ["a"]}, {"vocabulary": ["a", "b", "a"]},
+    {"custom": {"Xx": lambda settings, arrays: None}},
+    {"unknown": 10**9}, {"pad": (10, "pre", 0)}, {"check": (np.zeros((2, 3)), np.zeros(2))},
+)  # fmt: skip
+
+
 def _load(path, given, rng):
     if str(given.get("config", "")).startswith("@"):
         given["config"] = path.with_name(given["config"][1:])
+    if rng.random() < 0.1:
+        with contextlib.suppress(lrp.LrpError):  # it may be about what is said, too
+            lrp.load(path, max_bytes=MAX_BYTES, **{**given, **rng.choice(HINTS)})
+        return
+    if rng.random() < 0.02:
+        lrp.convert(path, path.with_name("converted.h5"), max_bytes=MAX_BYTES, **given)
+        return
     if rng.random() < 0.1:
         print(lrp.inspect(path, max_bytes=MAX_BYTES, **given), file=io.StringIO())
         return

@@ -3,6 +3,8 @@
 from functools import lru_cache
 from types import SimpleNamespace
 
+from lrpnumpy.files.onnx.constants import FOLDED
+
 from .numbers import EDGES, blind, number
 from .texts import ODD_TEXTS
 
@@ -19,20 +21,9 @@ KINDS = {
     "shape": {1: "dimension"},
 }
 OPERATORS = (
-    "LSTM",
-    "GRU",
-    "RNN",
-    "Transpose",
-    "Squeeze",
-    "MatMul",
-    "Gemm",
-    "Concat",
-    "Loop",
-    "If",
-    "Gather",
-    "Slice",
-    "Xx",
-)
+    "LSTM", "GRU", "RNN", "Gemm", "Loop", "If", "Scan", "Xx", "Sum", "Conv", "Pad", "Softmax", "BatchNormalization",
+    *FOLDED,
+)  # fmt: skip
 
 
 def varint(value):

@@ -90,7 +90,7 @@ filter, by the oldest and the newest rules of the format; Keras 1 to 3; both for
 rankings, and what an interrupted run leaves) and opens each: a result or an `LrpError` must come of it. The damage
 knows what it hurts: values of JSON, lists and sizes of zip archives, instructions of pickles, fields of ONNX,
 messages, trees and heaps of HDF5 with their checksums made right again; a fifth of it is blind. Seeds are fresh and
-printed, and `--seed` and `--case` repeat a case. Processes are watched: a crash, 20 seconds of silence, 2.5 seconds
+printed, and `--seed` and `--case` repeat a case. Processes are watched: a crash, 300 seconds of silence, 2.5 seconds
 of the processor or 350 MB of memory is a failure.
 
 What it found in this version before it found nothing more: texts of rankings and their states ended in exceptions of

@@ -5,6 +5,7 @@ import io
 import itertools
 import json
 import os
+import pickle
 import tempfile
 import warnings
 import zipfile
@@ -111,7 +112,7 @@ def _fixtures():
 
 # ---------------------------------------------------------------------------------------------------------------- HDF5
 
-VERSIONS = {"oldest": {"libver": "earliest"}, "1.8": {"libver": ("earliest", "v108")}, "latest": {"libver": "latest"}}
+VERSIONS = {"oldest": {"libver": "earliest"}, "1.8": {"libver": ("v108", "v108")}, "latest": {"libver": "latest"}}
 WRITERS = {"": {}, "ordered": {"track_order": True}, "user block": {"userblock_size": 512}}
 FILTERS = {"compression": "gzip", "shuffle": True, "fletcher32": True}
 LAYOUTS = {"contiguous": {}, "compact": {"compact": True}, "chunked": {"chunks": True}}
@@ -186,9 +187,56 @@ def _layouts():
 
         yield _hdf5(f"{version}, many links and attributes {writer}", _stored(dense, **how, **more))
 
+    newest = ("latest", VERSIONS["latest"])
+    for (version, how), (kind, write) in [
+        *itertools.product(VERSIONS.items(), ODD.items()),
+        *itertools.product([newest], LISTS.items()),
+    ]:
 
-def _hdf5(name, content):
-    return Seed("HDF5 layouts", name, "load", {"model.h5": content}, "model.h5", {"output": "softmax"})
+        def odd(file, write=write):
+            for name, array in content.items():
+                _write(file, name, array, {})
+            write(file)
+
+        yield _hdf5(f"{version}, {kind}", _stored(odd, **how), layers=["lstm", "out"])
+    for strategy in ("page", "fsm"):
+        how = {"fs_strategy": strategy, "fs_persist": True, "libver": "latest"}
+        yield _hdf5(f"file space: {strategy}", _stored(lambda file: [file.update(content)], **how))
+
+
+def _typed(dtype):
+    return lambda file: file.create_dataset("typed", (3,), dtype)
+
+
+def _many_chunks(width, most, **packing):
+    """Weights in so many chunks that the list of their places is spread over many blocks."""
+
+    def write(file):
+        del file["lstm.weight_ih_l0"]
+        values = np.ones((8, width), "f4")
+        file.create_dataset("lstm.weight_ih_l0", data=values, chunks=(1, 1), maxshape=most, **packing)
+
+    return write
+
+
+# What is in few files: types of every class, large attributes, links of every kind; and long lists of chunks.
+ODD = {
+    "records": _typed([("a", "f4"), ("b", "i4", (2,))]), "opaque": _typed("V5"), "complex": _typed("c8"),
+    "enumerated": _typed(h5py.enum_dtype({"A": 1, "B": 2})), "lists": _typed(h5py.vlen_dtype("f4")),
+    "references": _typed(h5py.ref_dtype), "variable strings": _typed(h5py.string_dtype()),
+    "a named type": lambda file: [file.update(t=np.dtype("f4")), file.create_dataset("typed", (3,), file["t"])],
+    "half": lambda file: file.update({"out.bias2": np.ones(2, "<f2"), "big": np.ones(2, ">f8")}),
+    "large attributes": lambda file: [file.attrs.update({f"a{k}": np.bytes_(b"x" * 9000)}) for k in range(9)],
+    "links": lambda file: file.update(soft=h5py.SoftLink("/a"), far=h5py.ExternalLink("x.h5", "/"), same=file["/"]),
+}  # fmt: skip
+LISTS = {
+    "a fixed list": _many_chunks(140, None), "an extensible list": _many_chunks(40, (None, 40), compression="gzip"),
+    "a tree": _many_chunks(40, (None, None), fletcher32=True),
+}  # fmt: skip
+
+
+def _hdf5(name, content, **more):
+    return Seed("HDF5 layouts", name, "load", {"model.h5": content}, "model.h5", {"output": "softmax", **more})
 
 
 def _keras2():
@@ -252,6 +300,19 @@ def _others():
     text = json.dumps(header).encode()
     whole = len(text).to_bytes(8, "little") + text + data
     yield Seed("safetensors", "written here", "load", {"a.safetensors": whole}, "a.safetensors", hint)
+    for kind, array_type in (("F16", "<f2"), ("BF16", "<u2"), ("F64", "<f8")):
+        shapes = {"weight_ih_l0": (8, 3), "weight_hh_l0": (8, 2)}
+        packed, header = b"", {}
+        for name, shape in shapes.items():
+            values = np.ones(shape, array_type).tobytes()
+            header[name] = {"dtype": kind, "shape": shape, "data_offsets": [len(packed), len(packed) + len(values)]}
+            packed += values
+        text = json.dumps(header).encode()
+        whole = len(text).to_bytes(8, "little") + text + packed
+        yield Seed("safetensors", kind, "load", {"a.safetensors": whole}, "a.safetensors", hint)
+    for protocol in range(6):
+        yield Seed("torch.save, zip", f"protocol {protocol}", "load", {"a.pt": _checkpoint(protocol)}, "a.pt")
+    yield Seed("ONNX", "constants", "load", {"a.onnx": onnx.model(_folded())}, "a.onnx")
     for cell, gates in (("LSTM", 4), ("GRU", 3), ("RNN", 1)):
         for n in (1, 2):
             way = {} if n == 1 else {"direction": "bidirectional"}
@@ -266,6 +327,27 @@ def _others():
     outside = onnx.tensor("W", values, {"location": "w.bin", "offset": 0, "length": values.nbytes})
     files = {"a.onnx": onnx.model(onnx.network(W=outside)), "w.bin": values.tobytes()}
     yield Seed("ONNX with data beside it", "written here", "load", files, "a.onnx")
+
+
+def _checkpoint(protocol):
+    """A file of torch.save whose pickle is of some protocol: settings beside an LSTM without its tensors."""
+    beside = {"epoch": 3, "args": {"hidden": 2, "rate": 1e-3, "words": ["a", "b"], "both": (True, None)}, "big": 2**70}
+    return _zip({"a/data.pkl": pickle.dumps({"model": beside, "x": b"y"}, protocol), "a/byteorder": b"little"})
+
+
+def _folded():
+    """An LSTM whose start state is computed of constants and of the shape of the input, by many operations."""
+    state = onnx.node("Shape", ["x"], ["s"]) + onnx.tensor("zero", np.array([0], np.int64))
+    state += onnx.node("Gather", ["s", "zero"], ["n"], axis=0) + onnx.tensor("one", np.array([1], np.int64))
+    state += onnx.tensor("four", np.array([4], np.int64)) + onnx.node("Concat", ["one", "n", "four"], ["shape"], axis=0)
+    state += onnx.node("ConstantOfShape", ["shape"], ["h"], value=np.zeros(1, np.float32))
+    state += onnx.tensor("w", onnx.weights("V", 2, 4)) + onnx.node("Transpose", ["w"], ["wt"], perm=[1, 0])
+    state += onnx.node("Slice", ["wt"], ["wa"], starts=[0], ends=[2], axes=[0])
+    state += onnx.node("Slice", ["wt"], ["wb"], starts=[2], ends=[9], axes=[0])
+    state += onnx.node("Concat", ["wa", "wb"], ["V"], axis=0)
+    cell = onnx.recurrent("LSTM", inputs=("t", "W", "R", "B", "", "h", "h"))
+    after = onnx.node("Squeeze", ["Y_h"], ["q"], axes=[0]) + onnx.node("MatMul", ["q", "V"], ["y"]) + onnx.output("y")
+    return onnx.network(before=state, cell=cell, after=after)
 
 
 # --------------------------------------------------------------------------------------------------- inputs and results

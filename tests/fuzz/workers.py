@@ -1,7 +1,9 @@
 """Processes that open one case after the other, and the parent that watches them.
 
-A worker is a fork of a process that has everything imported. It says in shared memory which case it is at and since
-when, so that the parent knows what crashed it or where it hangs, and starts another one behind that case.
+A worker is a fork of a process that has everything imported. It says in shared memory which case it is at, since when,
+and how much processor time it had used by then, so that the parent knows what crashed it or where it hangs, and starts
+another one behind that case. On a busy machine a worker may wait for a long time through no fault of the case: what
+counts is the processor's time, and only a sleep of minutes is a hang by the clock.
 """
 
 import contextlib
@@ -22,12 +24,13 @@ import numpy as np
 
 from .cases import scratch
 
-SECONDS = 20  # by the clock: a case that takes longer hangs
+HANGS = 20  # seconds of the processor: a case that takes longer hangs
+ASLEEP = 300  # seconds by the clock, for a case that waits for something
 BUSY = 2.5  # seconds of the processor: twice what is promised for a small file, since the machine may be busy
 MEMORY = 3 * 2**30  # address space of a worker, more than it begins with
 GROWTH = 350 * 2**20  # bytes that one case may take: 200 MB and twice doors.MAX_BYTES are promised
 AGAIN = 75  # exit status of a worker that has become large, and wants to be started afresh
-CASE, SINCE, DONE, COUNTS = range(4)  # places in the shared memory; of COUNTS there are two for each format
+CASE, SINCE, USED, DONE, COUNTS = range(5)  # places in the shared memory; of COUNTS there are two for each format
 OUTCOMES = ("result", "error")
 
 
@@ -38,6 +41,12 @@ class Failure(Exception):
 def _resident():
     """Bytes that this process has in memory now."""
     return int(Path("/proc/self/statm").read_bytes().split()[1]) * mmap.PAGESIZE
+
+
+def _used(pid):
+    """Nanoseconds of the processor that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) * 10**9 // os.sysconf("SC_CLK_TCK")
 
 
 def _work(cases, start, stop, step, shared, report, folder):
@@ -52,7 +61,7 @@ def _work(cases, start, stop, step, shared, report, folder):
     for case in range(start, stop, step):
         if os.getppid() != parent:  # nobody watches any more
             os._exit(AGAIN)
-        shared[SINCE] = time.monotonic_ns()
+        shared[SINCE], shared[USED] = time.monotonic_ns(), time.process_time_ns()
         shared[CASE] = case
         began = time.process_time()
         name, kind, error = cases.run(case, folder)
@@ -87,7 +96,7 @@ class Worker:
 
     def begin(self):
         """Fork."""
-        self.shared[CASE], self.shared[SINCE] = self.start - self.step, time.monotonic_ns()
+        self.shared[CASE], self.shared[SINCE], self.shared[USED] = self.start - self.step, time.monotonic_ns(), 0
         self.pipe, theirs = os.pipe()
         sys.stdout.flush()
         self.pid = os.fork()
@@ -111,8 +120,11 @@ class Worker:
         return data.splitlines() if data else None
 
     def hangs(self):
-        """Whether it has been at one case for too long."""
-        return time.monotonic_ns() - int(self.shared[SINCE]) > SECONDS * 1e9
+        """Why it has been at one case for too long; None where it has not."""
+        waited, used = time.monotonic_ns() - int(self.shared[SINCE]), _used(self.pid) - int(self.shared[USED])
+        if used > HANGS * 1e9:
+            return f"{used / 1e9:.0f} s of the processor, and no end"
+        return f"nothing for {ASLEEP} seconds" if waited > ASLEEP * 1e9 else None
 
     def end(self):
         """How it ended, and go on behind the case it was at unless it had done all."""
@@ -165,10 +177,10 @@ def _watched(running, told):
                     told(case, one.cases.make(case)[0].format, "crash", f"the process ended with {status}")
                 if status != 0 and one.start < one.stop:
                     one.begin()
-        elif one.hangs():
+        elif why := one.hangs():
             os.kill(one.pid, signal.SIGKILL)
             case = one.end()[1]
-            told(case, one.cases.make(case)[0].format, "hang", f"nothing for {SECONDS} seconds")
+            told(case, one.cases.make(case)[0].format, "hang", why)
             if one.start < one.stop:
                 one.begin()
 

@@ -10,38 +10,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import cache, partial
+from itertools import islice
 from typing import IO, Any
 
 import numpy as np
 
-from lrpnumpy.files.hdf5 import groups
 from lrpnumpy.files.hdf5.datasets import Dataset
-from lrpnumpy.files.hdf5.groups import Attribute, Link
-from lrpnumpy.files.hdf5.headers import Message, messages, root_of
-from lrpnumpy.files.hdf5.heaps import Strings
+from lrpnumpy.files.hdf5.heaps import of_strings, strings
+from lrpnumpy.files.hdf5.objects import Object, root_of
 from lrpnumpy.files.hdf5.pieces import Pieces, Refused
 from lrpnumpy.files.hdf5.types import kind_of, space_of, texts
 from lrpnumpy.files.safe import MAX_NAMES, MAX_TEXT, Budget, Shape, Source, open_file
-from lrpnumpy.lazy import cached_property
 
 _FLOATS = ("float16", "float32", "float64")
-
-
-class _Object:
-    """The header of an object, and its links and attributes, which are read once."""
-
-    def __init__(self, file: Pieces, address: int) -> None:
-        self._file = file
-        self.header: list[Message] = messages(file, address)
-        self.is_group = groups.is_group(self.header)
-
-    @cached_property
-    def links(self) -> dict[bytes, Link]:
-        return groups.links(self._file, self.header)
-
-    @cached_property
-    def attributes(self) -> dict[bytes, Attribute]:
-        return groups.attributes(self._file, self.header)
 
 
 class Hdf5(Source):
@@ -49,36 +31,19 @@ class Hdf5(Source):
 
     def __init__(self, file: str, size: int, stream: IO[bytes] | None = None, budget: Budget | None = None) -> None:
         super().__init__(file, budget or Budget(file, size))
-        self.size = size
-        self._objects: dict[int, _Object] = {}
-        with self.guard("", "cannot be opened as HDF5"):
-            self._own = open_file(file) if stream is None else None  # what is opened here, and closed here
-            self._pieces = Pieces(stream or self._own, size, self.budget)  # type: ignore[arg-type]
-            self._strings = Strings(self._pieces)
+        with self.opening("cannot be opened as HDF5"):
+            self._pieces = Pieces(stream or self._opened.enter_context(open_file(file)), size, self.budget)
+            self._object = cache(partial(Object, self._pieces))
+            self._heap = cache(partial(of_strings, self._pieces))
             try:
                 self._root = self._object(root_of(self._pieces))
-            except BaseException as error:
-                self.__exit__()
-                if not isinstance(error, Refused):
-                    raise
+            except Refused as error:
                 reason = str(error).removesuffix(".")
                 raise self.error("", f"cannot be opened as HDF5, it may be truncated or damaged: it {reason}") from None
 
-    def __enter__(self) -> Hdf5:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._own is not None:
-            self._own.close()
-
     # ------------------------------------------------------------------------------------------------ objects
 
-    def _object(self, address: int) -> _Object:
-        if address not in self._objects:
-            self._objects[address] = _Object(self._pieces, address)
-        return self._objects[address]
-
-    def _find(self, path: str) -> _Object | None:
+    def _find(self, path: str) -> Object | None:
         """The object at `path` or None, one component at a time, each of them a hard link."""
         with self.guard(path):
             here = self._root
@@ -93,7 +58,7 @@ class Hdf5(Source):
                 here = self._object(link)
             return here
 
-    def _open(self, path: str) -> _Object:
+    def _open(self, path: str) -> Object:
         if (found := self._find(path)) is None:
             raise self.error(path, "is missing")
         return found
@@ -113,17 +78,11 @@ class Hdf5(Source):
             self.budget.visit(path, count)
             return [name.decode("utf-8", "surrogateescape") for name in group.links]
 
-    def names(self) -> list[str]:
-        """The paths of all datasets."""
-        return self.names_in("")
-
-    def names_in(self, group: str) -> list[str]:
-        """The paths of all datasets in a group."""
-        found = []
-        for path in self._datasets(group, 0):
-            found.append(path)
-            if len(found) > MAX_NAMES:
-                raise self.error("", f"has more than {MAX_NAMES:,} datasets")
+    def names(self, group: str = "") -> list[str]:
+        """The paths of all datasets in a group, and in the groups inside it."""
+        found = list(islice(self._datasets(group, 0), MAX_NAMES + 1))
+        if len(found) > MAX_NAMES:
+            raise self.error("", f"has more than {MAX_NAMES:,} datasets")
         return found
 
     def _datasets(self, path: str, depth: int) -> Iterator[str]:
@@ -162,11 +121,11 @@ class Hdf5(Source):
         dataset = self._dataset(name)
         with self.guard(name):
             kind = dataset.kind
-            if kind.name != "strings" or kind.variable:
+            if kind.name != "strings" or kind.dtype is None:
                 raise self.error(name, f"must hold strings of a fixed stored length, it has {kind.name}")
             self.fits(name, dataset.shape, (count,))
             found = self._values(name, dataset, kind.size + 100)  # and what a Python string adds
-            return [word.decode("utf-8") for word in texts(found, kind)]
+            return [word.decode("utf-8") for word in texts(found.tobytes(), kind, count)]
 
     def _values(self, path: str, dataset: Dataset, itemsize: int) -> np.ndarray:
         """All of a dataset as it is stored, where each value will take `itemsize` bytes, counted against the limit."""
@@ -184,9 +143,8 @@ class Hdf5(Source):
             if (found := holder.attributes.get(name.encode())) is None:
                 return None
             type_, space, value = found
-            kind, shape = kind_of(type_), space_of(space).shape
-            count = 0 if shape is None else math.prod(shape)
-            if not count or shape is None:
+            kind, (shape, _) = kind_of(type_), space_of(space)
+            if shape is None or not (count := math.prod(shape)):
                 return []  # an empty list, as NumPy and h5py write it
             self.budget.visit(where, count)
             self.budget.hold(where, count * kind.size)
@@ -194,17 +152,15 @@ class Hdf5(Source):
                 raise self.error(where, f"has {count:,} values of {kind.size:,} bytes, too much for an attribute")
             if count * kind.size > len(value):
                 raise Refused(f"has {len(value):,} bytes for {count:,} values of {kind.size:,} bytes")
-            if kind.variable:
-                words = self._strings.read(value, count, MAX_TEXT)
-            elif kind.dtype is None or kind.dtype.kind not in "iuS" or (kind.dtype.kind != "S" and count > 1):
+            if kind.name == "strings":
+                variable = kind.dtype is None
+                words = strings(self._heap, value, count) if variable else texts(value, kind, count)
+                self.budget.hold(where, sum(map(len, words)))
+                decoded = [word.decode("utf-8") for word in words]
+                return decoded if shape else decoded[0]
+            if kind.dtype is None or kind.dtype.kind == "f" or count > 1:
                 raise self.error(where, f"must be a string or a whole number, it is {kind.name}")
-            else:
-                values = np.frombuffer(value, kind.dtype, count)
-                if kind.dtype.kind != "S":
-                    return int(values[0])
-                words = texts(values, kind)
-            decoded = [word.decode("utf-8") for word in words]
-            return decoded if shape else decoded[0]
+            return int(np.frombuffer(value, kind.dtype, 1)[0])
 
     def text(self, name: str) -> str | None:
         value = self.attribute("", name)

@@ -6,9 +6,12 @@ Sections III.D (local heap), III.E (global heap) and III.G (fractal heap).
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable
+from functools import cache, cached_property
 
-from lrpnumpy.files.hdf5.pieces import UNDEFINED, Cursor, Pieces, Refused, log2, lookup3, once
+from lrpnumpy.files.hdf5.pieces import UNDEFINED, Cursor, Pieces, Refused, log2, lookup3, walked, width_of
 from lrpnumpy.files.hdf5.trees import HUGE, records
+from lrpnumpy.files.safe import MAX_TEXT
 
 
 def local(file: Pieces, address: int) -> bytes:
@@ -18,45 +21,34 @@ def local(file: Pieces, address: int) -> bytes:
     return file.cursor(data, size).data
 
 
-class Strings:
-    """Strings of variable length, each by the address of its heap and its number there."""
+def of_strings(file: Pieces, address: int) -> dict[int, bytes]:
+    """The objects of the global heap at an address, by number."""
+    if file.cut(address, 5) != b"GCOL\x01":
+        raise Refused("points at a heap that is none")
+    said, objects = file.cursor(address, int.from_bytes(file.cut(address + 8, 8), "little")), {}
+    said.take(16)
+    while said.left >= 16:
+        file.budget.visit("strings")
+        number, _, _, size = said.numbers("HHIQ")
+        room = -(-size // 8) * 8 if number else max(size - 16, 0)  # number 0 is free room, header included
+        if room > said.left:
+            raise Refused("lies in a heap whose objects do not fit into it")
+        objects[number] = said.take(room)[:size]
+    return {**objects, 0: b""}
 
-    def __init__(self, file: Pieces) -> None:
-        self._file = file
-        self._heaps: dict[int, dict[int, bytes]] = {}
 
-    def read(self, data: bytes, count: int, most: int) -> list[bytes]:
-        """`count` strings whose lengths, heaps and numbers are in `data`, of at most `most` bytes together."""
-        said, found = Cursor(data), []
-        for _ in range(count):
-            length, heap, number = said.numbers("IQI")
-            there = self._heap(heap).get(number, b"") if length else b""
-            if length > len(there):
-                raise Refused(f"has a string of {length:,} bytes, of which {len(there):,} are there")
-            if (most := most - length) < 0:
-                raise Refused("has strings that are over the limit together")
-            self._file.budget.hold("strings", length)
-            found.append(there[:length].split(b"\0")[0])
-        return found
-
-    def _heap(self, address: int) -> dict[int, bytes]:
-        """The objects of the heap at an address, by number."""
-        if address not in self._heaps:
-            if self._file.cut(address, 5) != b"GCOL\x01":
-                raise Refused("points at a heap that is none")
-            size = int.from_bytes(self._file.cut(address + 8, 8), "little")
-            said = self._file.cursor(address, size)
-            said.take(16)
-            objects = {}
-            while said.left >= 16:
-                self._file.budget.visit("strings")
-                number, _, _, size = said.numbers("HHIQ")
-                room = -(-size // 8) * 8 if number else max(size - 16, 0)  # number 0 is free room, header included
-                if room > said.left:
-                    raise Refused("lies in a heap whose objects do not fit into it")
-                objects[number] = said.take(room)[:size]
-            self._heaps[address] = {**objects, 0: b""}
-        return self._heaps[address]
+def strings(heap_at: Callable[[int], dict[int, bytes]], data: bytes, count: int) -> list[bytes]:
+    """`count` strings whose lengths, heaps and numbers are in `data`."""
+    said, found, most = Cursor(data), [], MAX_TEXT
+    for _ in range(count):
+        length, heap, number = said.numbers("IQI")
+        there = heap_at(heap).get(number, b"") if length else b""
+        if length > len(there):
+            raise Refused(f"has a string of {length:,} bytes, of which {len(there):,} are there")
+        if (most := most - length) < 0:
+            raise Refused("has strings that are over the limit together")
+        found.append(there[:length].split(b"\0")[0])
+    return found
 
 
 class Fractal:
@@ -71,11 +63,9 @@ class Fractal:
         self._width, self._start, direct, bits, _, root, rows = head.numbers("HQQHHQH")
         self._file, self._checked = file, flags & 2
         self._offset = -(-bits // 8)  # bytes of an offset
-        self._length = min(-(-log2(direct) // 8), -(-largest.bit_length() // 8))
+        self._length = min(width_of(direct - 1), width_of(largest))
         self._direct_rows = log2(direct) - log2(self._start) + 2
-        self._huge = huge
-        self._far: dict[int, tuple[int, int]] | None = None
-        self._read: dict[int, bytes] = {}
+        self._huge, self._block = huge, cache(self._data)
         self._blocks = sorted(self._walk(root, rows)) if rows else [(0, root, self._start)]
 
     def _walk(self, root: int, rows: int) -> list[tuple[int, int, int]]:
@@ -84,13 +74,11 @@ class Fractal:
         Blocks of the rows behind the first few are tables again, of fewer rows.
         """
         found, tables = [], [(root, rows, 0)]
-        seen: set[int] = set()
-        for address, rows, offset in tables:  # grows while it is walked
-            once(address, seen)
+        for address, rows, offset in walked(tables):
             if rows > 64:
                 raise Refused(f"has a heap of {rows:,} rows")
-            table = self._file.checked(address, 13 + self._offset + 8 * rows * self._width + 4, b"FHIB")
-            table.take(9 + self._offset)
+            head, content = 13 + self._offset, 8 * rows * self._width
+            table = self._file.checked(address, head + content + 4, b"FHIB", head - 4)
             for row in range(rows):
                 size = self._start << max(0, row - 1)
                 for _ in range(self._width):
@@ -107,8 +95,11 @@ class Fractal:
         """An object by its name in the heap."""
         said = Cursor(name)
         kind = said.number(1)
-        if kind == 0x10:  # huge: by a number
-            return self._huge_object(said.number(min(8, said.left)))
+        if kind == 0x10:  # a large one, by a number
+            number = said.number(min(8, said.left))
+            if number not in self._far:
+                raise Refused("has an object outside its heap")
+            return self._file.cursor(*self._far[number]).data
         if kind:
             raise Refused("has an object in a heap that is stored in a way that is not read")
         offset, length = said.number(self._offset), said.number(self._length)
@@ -118,22 +109,18 @@ class Fractal:
             raise Refused("has an object outside its heap")
         return self._block(address, size)[offset - start :][:length]
 
-    def _block(self, address: int, size: int) -> bytes:
-        if address not in self._read:
-            data = self._file.cursor(address, size, b"FHDB").data
-            at = 13 + self._offset  # its checksum is that of the block with 0 in this place
-            said, blanked = int.from_bytes(data[at : at + 4], "little"), data[:at] + bytes(4) + data[at + 4 :]
-            if self._checked and lookup3(blanked, self._file.budget) != said:
-                raise Refused(f"has a wrong checksum in FHDB at {address:,}")
-            self._read[address] = data
-        return self._read[address]
+    def _data(self, address: int, size: int) -> bytes:
+        data = self._file.cursor(address, size, b"FHDB").data
+        at = 13 + self._offset  # its checksum is that of the block with 0 in this place
+        said, blanked = int.from_bytes(data[at : at + 4], "little"), data[:at] + bytes(4) + data[at + 4 :]
+        if self._checked and lookup3(blanked, self._file.budget) != said:
+            raise Refused(f"has a wrong checksum in FHDB at {address:,}")
+        return data
 
-    def _huge_object(self, number: int) -> bytes:
-        if self._far is None:
-            rows = records(self._file, self._huge, HUGE)
-            if rows.shape[1] != 24:
-                raise Refused("has a heap whose large objects are stored in a way that is not read")
-            self._far = {row[2]: (row[0], row[1]) for row in rows.copy().view("<u8").tolist()}
-        if number not in self._far:
-            raise Refused("has an object outside its heap")
-        return self._file.cursor(*self._far[number]).data
+    @cached_property
+    def _far(self) -> dict[int, tuple[int, int]]:
+        """Address and size of each large object."""
+        rows = records(self._file, self._huge, HUGE)
+        if rows.shape[1] != 24:
+            raise Refused("has a heap whose large objects are stored in a way that is not read")
+        return {row[2]: (row[0], row[1]) for row in rows.copy().view("<u8").tolist()}

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import struct
 import threading
-from typing import IO, Any
+from collections.abc import Iterator
+from typing import IO, Any, TypeVar
 
 from lrpnumpy.checks import LrpError
 from lrpnumpy.files.budget import Budget
@@ -15,6 +16,7 @@ from lrpnumpy.files.budget import Budget
 UNDEFINED = 2**64 - 1  # the address of what was never stored
 _32 = 0xFFFFFFFF
 _CLOCK = 3 << 13  # words of a checksum between two looks at the clock
+Part = TypeVar("Part", bound=tuple[Any, ...])
 
 
 class Refused(LrpError):
@@ -35,14 +37,11 @@ class Pieces:
 
     def fill(self, address: int, buffer: Any) -> None:
         """Read as many bytes as `buffer` has room for into it."""
-        view, done = memoryview(buffer), 0
-        self.check(address, len(view))
+        self.check(address, len(buffer))
         with self._lock:
             self._stream.seek(self.base + address)
-            while done < len(view):
-                if not (count := self._stream.readinto(view[done:])):  # type: ignore[attr-defined]
-                    raise Refused(f"needs {len(view):,} bytes at {address:,}, the file has become shorter")
-                done += count
+            if self._stream.readinto(buffer) < len(buffer):  # type: ignore[attr-defined]
+                raise Refused(f"needs {len(buffer):,} bytes at {address:,}, the file has become shorter")
 
     def cut(self, address: int, length: int) -> bytes:
         """A piece of the file, which is data."""
@@ -53,21 +52,20 @@ class Pieces:
 
     def cursor(self, address: int, length: int, signature: bytes = b"") -> Cursor:
         """A piece that describes the file, behind the signature that it begins with."""
-        self.check(address, length)
+        data = self.cut(address, length)
         self.budget.visit("")
         self.budget.hold("", length)
-        data = self.cut(address, length)
         if not data.startswith(signature):
             raise Refused(f"has no {signature!r} at {address:,} where there should be one")
         return Cursor(data, len(signature))
 
-    def checked(self, address: int, length: int, signature: bytes) -> Cursor:
-        """The same of a piece with a checksum as its last four bytes, which is looked at and left out."""
+    def checked(self, address: int, length: int, signature: bytes, skip: int = 0) -> Cursor:
+        """The same, and `skip` bytes on, of a piece whose last four bytes are a checksum, which is looked at here."""
         found = self.cursor(address, length, signature)
         content, end = found.data[:-4], found.data[-4:]
         if len(end) < 4 or lookup3(content, self.budget) != int.from_bytes(end, "little"):
             raise Refused(f"has a wrong checksum in {signature!r} at {address:,}")
-        return Cursor(content, found.at)
+        return Cursor(content, found.at + skip)
 
 
 class Cursor:
@@ -97,11 +95,17 @@ class Cursor:
         return struct.unpack(f"<{form}", self.take(struct.calcsize(f"<{form}")))
 
 
-def once(address: int, seen: set[int]) -> None:
-    """See that a part of a tree is met once: whoever goes through it comes to an end."""
-    if address in seen:
-        raise Refused(f"has the part at {address:,} in two places")
-    seen.add(address)
+def walked(parts: list[Part]) -> Iterator[Part]:
+    """The parts of a tree, each an address and more; who takes them may add further ones.
+
+    An address that comes twice is `Refused`: so there is an end to it, whatever the file says.
+    """
+    seen: set[int] = set()
+    for part in parts:  # grows while it is walked
+        if part[0] in seen:
+            raise Refused(f"has the part at {part[0]:,} in two places")
+        seen.add(part[0])
+        yield part
 
 
 def log2(number: int) -> int:
@@ -109,6 +113,11 @@ def log2(number: int) -> int:
     if number < 1 or number & (number - 1):
         raise Refused(f"has {number:,} where there must be a power of two")
     return number.bit_length() - 1
+
+
+def width_of(most: int) -> int:
+    """How many bytes hold numbers up to `most`."""
+    return -(-most.bit_length() // 8)
 
 
 def lookup3(data: bytes, budget: Budget) -> int:

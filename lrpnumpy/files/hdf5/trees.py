@@ -1,14 +1,13 @@
 """The B-trees of an HDF5 file, of both versions: sections III.A.1 and III.A.2.
 
-A tree is read level by level, whole. A level lies below the one before it, and no node is met twice: so there is an
-end to it, whatever the file says.
+A tree is read level by level, whole. A level lies below the one before it, and no node is met twice.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from lrpnumpy.files.hdf5.pieces import UNDEFINED, Pieces, Refused, once
+from lrpnumpy.files.hdf5.pieces import UNDEFINED, Pieces, Refused, walked, width_of
 
 GROUP, CHUNKS = 0, 1  # what the old trees hold
 HUGE, LINKS, ATTRIBUTES, PLAIN_CHUNKS, FILTERED_CHUNKS = 1, 5, 8, 10, 11  # what the new ones do
@@ -16,22 +15,18 @@ HUGE, LINKS, ATTRIBUTES, PLAIN_CHUNKS, FILTERED_CHUNKS = 1, 5, 8, 10, 11  # what
 
 def leaves(file: Pieces, root: int, kind: int, entry: np.dtype) -> np.ndarray:
     """The entries of all leaves of a tree of version 1: each is a key, and the address of a `child`."""
-    found, nodes, below = np.empty(0, entry), [root], 0
-    seen: set[int] = set()
-    level = None
-    while nodes:
-        entries = []
-        for address in nodes:
-            once(address, seen)
-            what, depth, count = file.cursor(address, 8, b"TREE").numbers("BBH")
-            if what != kind or depth != (depth if level is None else level):
-                raise Refused(f"has a node of another tree at {address:,}")
-            entries.append(np.frombuffer(file.cursor(address + 24, count * entry.itemsize).data, entry))
-            file.budget.visit("", count)
-            below = depth
-        level, found = below - 1, np.concatenate(entries)
-        nodes = found["child"].tolist() if below else []
-    return found
+    found, nodes = [np.empty(0, entry)], [(root, -1)]
+    for address, level in walked(nodes):
+        what, depth, count = file.cursor(address, 8, b"TREE").numbers("BBH")
+        if what != kind or level not in (-1, depth):  # the root may be of any level
+            raise Refused(f"has a node of another tree at {address:,}")
+        entries = np.frombuffer(file.cursor(address + 24, count * entry.itemsize).data, entry)
+        file.budget.visit("", count)
+        if depth:
+            nodes += [(child, depth - 1) for child in entries["child"].tolist()]
+        else:
+            found.append(entries)
+    return np.concatenate(found)
 
 
 def records(file: Pieces, address: int, kind: int) -> np.ndarray:
@@ -42,23 +37,18 @@ def records(file: Pieces, address: int, kind: int) -> np.ndarray:
         raise Refused(f"has another tree at {address:,} than there should be")
     file.budget.level("", depth)
     pointers = _pointers(node, size, depth)
-    found, nodes = [b""], [(root, count)] if root != UNDEFINED else []
-    seen: set[int] = set()
-    for level in range(depth, -1, -1):
-        below = []
-        for place, count in nodes:
-            once(place, seen)
-            width, inner = pointers[level]
-            length = 6 + count * size + (count + 1) * (8 + width + inner if level else 0) + 4
-            block = file.checked(place, length, b"BTIN" if level else b"BTLF")
-            if block.numbers("BB") != (0, kind):
-                raise Refused(f"has a node of another tree at {place:,}")
-            found.append(block.take(count * size))
-            file.budget.visit("", count)
-            for _ in range(count + 1 if level else 0):
-                below.append((block.number(8), block.number(width)))
-                block.take(inner)
-        nodes = below
+    found, nodes = [b""], [(root, count, depth)] if root != UNDEFINED else []
+    for place, count, level in walked(nodes):
+        width, inner = pointers[level]
+        length = 6 + count * size + (count + 1) * (8 + width + inner if level else 0) + 4
+        block = file.checked(place, length, b"BTIN" if level else b"BTLF")
+        if block.numbers("BB") != (0, kind):
+            raise Refused(f"has a node of another tree at {place:,}")
+        found.append(block.take(count * size))
+        file.budget.visit("", count)
+        for _ in range(count + 1 if level else 0):
+            nodes.append((block.number(8), block.number(width), level - 1))
+            block.take(inner)
     rows = np.frombuffer(b"".join(found), np.uint8).reshape(-1, size)
     if len(rows) != total:
         raise Refused(f"has {len(rows):,} of {total:,} records in the tree at {address:,}")
@@ -73,15 +63,10 @@ def _pointers(node: int, size: int, depth: int) -> list[tuple[int, int]]:
     most = everything = (node - 10) // size  # of a leaf
     if most < 1:
         raise Refused(f"has a tree whose nodes of {node:,} bytes have no room for a record")
-    found, width, inner = [(0, 0)], _width(most), 0
+    found, width, inner = [(0, 0)], width_of(most), 0
     for _ in range(depth):
         found.append((width, inner))
         fan = max(0, (node - 18 - width - inner) // (size + 8 + width + inner))
         everything = (fan + 1) * everything + fan
-        inner = _width(everything)
+        inner = width_of(everything)
     return found
-
-
-def _width(most: int) -> int:
-    """Bytes that hold numbers up to `most`."""
-    return (most.bit_length() + 7) // 8

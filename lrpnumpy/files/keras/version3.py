@@ -89,7 +89,7 @@ class _Groups:
 
     def _sorted(self, at: str) -> list[str]:
         """Arrays in the order in which a layer lists them: forwards before backwards, by number."""
-        found = [name for name in self.file.names_in(at) if "/vars/" in name]
+        found = [name for name in self.file.names(at) if "/vars/" in name]
         return sorted(found, key=lambda name: ("backward" in name, name))
 
     def _match(self, layers: list[KerasLayer], at: str) -> None:
@@ -118,7 +118,7 @@ class _Groups:
             layer.refuse(self.reasons.get(layer.place, "cannot be matched: it is inside a model that the file has not"))
         at = self.places[layer.place]
         if layer.kind not in keras.KNOWN:  # a layer of the caller's
-            return {name.removeprefix(f"{at}/").replace("vars/", ""): name for name in self.file.names_in(at)}
+            return {name.removeprefix(f"{at}/").replace("vars/", ""): name for name in self.file.names(at)}
         wrapped = self.file.is_group(f"{at}/layer")  # by a TimeDistributed
         insides = _INSIDE.get(layer.kind, ("layer/",) if wrapped else ("",))
         if layer.kind == "RNN" and self.file.is_group(f"{at}/cell/cells"):

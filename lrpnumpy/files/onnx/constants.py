@@ -19,6 +19,7 @@ from lrpnumpy.files.onnx.sizes import Dim, index_along, sizes
 from lrpnumpy.files.safe import Source
 
 LAST = 2**31 - 1  # from here on the end of a slice means the end of the axis
+_MOST_SIZES = 1000  # of one array of sizes or axes: Python goes through them one by one
 
 
 class Spread(NamedTuple):
@@ -50,6 +51,8 @@ def fold(source: Source, node: Node, values: Sequence[Any]) -> list[Any]:
     if spread and node.op in _NOT_SPREAD:
         return [Unknown(node.where, "needs the size of the batch or the number of steps")] * count
     arrays = [one.array if isinstance(one, Spread) else one for one in values]
+    if any(isinstance(one, np.ndarray) and one.dtype == object and one.size > _MOST_SIZES for one in arrays):
+        return [Unknown(node.where, f"has more than {_MOST_SIZES:,} sizes that are open")] * count
     try:
         made = FOLDED[node.op](_Fold(source, node), *arrays)
     except WeightFileError:
@@ -80,9 +83,10 @@ class _Fold:
     def get(self, name: str, default: Any = None) -> Any:
         return self.node.attributes.get(name, default)
 
-    def room(self, *shape: int, like: Any = None) -> None:
-        """Count an array of this shape, with numbers as wide as those of another, before it is made."""
-        self.source.budget.hold(self.node.where, math.prod(map(int, shape)) * getattr(like, "itemsize", 8))
+    def room(self, *shape: int, like: Sequence[Any] = ()) -> None:
+        """Count an array of this shape, with numbers as wide as the widest of some others, before it is made."""
+        width = max((getattr(one, "itemsize", 8) for one in like), default=8)
+        self.source.budget.hold(self.node.where, math.prod(map(int, shape)) * width)
 
 
 Function = Callable[..., Any]
@@ -91,7 +95,7 @@ Function = Callable[..., Any]
 def _elementwise(function: Function) -> Function:
     def run(fold: _Fold, *arrays: Any) -> Any:
         shape = np.broadcast_shapes(*(np.shape(one) for one in arrays))
-        fold.room(*shape, like=arrays[-1])
+        fold.room(*shape, like=arrays)
         made = function(*arrays)
         kinds = {one.dtype for one in arrays if isinstance(one, np.ndarray)}
         whole = len(kinds) == 1 and made.dtype.kind in "iuf"
@@ -104,9 +108,17 @@ def _divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return a / b if np.result_type(a, b).kind == "f" else a // b
 
 
-def numbers(value: Any) -> list[int]:
+def listed(value: Any, most: int = _MOST_SIZES) -> list[Any]:
+    """An array of sizes or axes as a list."""
+    found = np.asarray(value).reshape(-1)
+    if len(found) > most:
+        raise ValueError(f"{len(found):,} sizes or axes, over the limit of {most:,}")
+    return list(found)
+
+
+def numbers(value: Any, most: int = _MOST_SIZES) -> list[int]:
     """An array of whole numbers as a list."""
-    return [int(one) for one in np.asarray(value).reshape(-1)]
+    return [int(one) for one in listed(value, most)]
 
 
 def axes_of(node: Node, values: Sequence[Any]) -> list[int] | None:
@@ -123,7 +135,7 @@ def slices(node: Node, values: Sequence[Any]) -> list[tuple[Any, Any, Any, int]]
         given = [node.attributes.get(name) for name in ("starts", "ends", "axes", "steps")]
     else:
         given = [*values[1:], None, None, None, None][:4]
-    starts, stops, axes, steps = (None if one is None else list(np.asarray(one).reshape(-1)) for one in given)
+    starts, stops, axes, steps = (None if one is None else listed(one) for one in given)
     if starts is None or stops is None:
         raise ValueError("no limits")
     axes = list(range(len(starts))) if axes is None else axes
@@ -144,9 +156,9 @@ def pieces(node: Node, values: Sequence[Any], size: int) -> list[int]:
     given = node.attributes.get("split")
     if given is None and len(values) > 1 and values[1] is not None:
         given = values[1]
-    if given is not None:
-        return numbers(given)
     count = len(node.outputs)
+    if given is not None:
+        return numbers(given, count)
     each = -(-size // count)
     return [each] * (count - 1) + [size - each * (count - 1)]
 
@@ -176,28 +188,31 @@ def _unsqueeze(fold: _Fold, x: Any, *more: Any) -> Any:
 
 
 def _concat(fold: _Fold, *parts: Any) -> Any:
-    fold.room(sum(np.size(one) for one in parts), like=parts[0])
+    fold.room(sum(np.size(one) for one in parts), like=parts)
     return np.concatenate(parts, axis=fold.get("axis", 0))
 
 
 def _gather(fold: _Fold, x: Any, index: Any) -> Any:
     axis = fold.get("axis", 0)
-    fold.room(np.size(index), *(n for k, n in enumerate(x.shape) if k != axis % x.ndim), like=x)
+    fold.room(np.size(index), *(n for k, n in enumerate(x.shape) if k != axis % x.ndim), like=[x])
     return np.take(x, np.asarray(index, np.int64), axis=axis)
 
 
 def _open(fold: _Fold, shape: Any) -> tuple[list[int], bool]:
     """A shape with 1 for sizes that are open, and whether there are any."""
-    found = [1 if isinstance(one, Dim) else int(one) for one in np.asarray(shape).reshape(-1)]
+    wanted = listed(shape)
+    found = [1 if isinstance(one, Dim) else int(one) for one in wanted]
     if any(n < 0 for n in found):
         raise ValueError("sizes below 0")
     fold.room(*found)
-    return found, any(isinstance(one, Dim) for one in np.asarray(shape).reshape(-1))
+    return found, any(isinstance(one, Dim) for one in wanted)
 
 
 def _expand(fold: _Fold, x: Any, shape: Any) -> Any:
     target, is_open = _open(fold, shape)
-    made = np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(target)))
+    whole = np.broadcast_shapes(x.shape, tuple(target))
+    fold.room(*whole, like=[x])  # it takes no memory, but whoever goes through it takes time
+    made = np.broadcast_to(x, whole)
     return Spread(made) if is_open else made
 
 
@@ -210,20 +225,25 @@ def _filled(fold: _Fold, shape: Any) -> Any:
 
 
 def _reshape(fold: _Fold, x: Any, shape: Any) -> Any:
-    wanted = list(np.asarray(shape).reshape(-1))
+    wanted = listed(shape)
     is_open = any(isinstance(one, Dim) for one in wanted)
     target = [1 if isinstance(one, Dim) else int(one) for one in wanted]
     if not fold.get("allowzero", 0):
         target = [x.shape[k] if n == 0 else n for k, n in enumerate(target)]
-    if not x.flags.c_contiguous:
-        fold.room(x.size, like=x)
-    made = x.reshape(target)
+    made = _reshaped(fold, x, target)
     return Spread(made) if is_open else made
+
+
+def _reshaped(fold: _Fold, x: Any, target: Sequence[int]) -> Any:
+    """An array in another shape, which is a copy of it where its numbers do not lie one after the other."""
+    if not x.flags.c_contiguous:
+        fold.room(x.size, like=[x])
+    return x.reshape(target)
 
 
 def _tile(fold: _Fold, x: Any, repeats: Any) -> Any:
     target, is_open = _open(fold, repeats)
-    fold.room(x.size, *target, like=x)
+    fold.room(x.size, *target, like=[x])
     made = np.tile(x, target)
     return Spread(made) if is_open else made
 
@@ -250,12 +270,14 @@ def _shape(fold: _Fold, x: Any) -> Any:
 def _reduced(function: Function) -> Function:
     def run(fold: _Fold, x: Any, *more: Any) -> Any:
         axes = axes_of(fold.node, [x, *more])
+        fold.room(x.size, like=[x])
         return function(x, axis=None if axes is None else tuple(axes), keepdims=bool(fold.get("keepdims", 1)))
 
     return run
 
 
 def _clip(fold: _Fold, x: Any, *limits: Any) -> Any:
+    fold.room(x.size, like=[x])
     low, high = ([*limits, None, None] if limits else [fold.get("min"), fold.get("max")])[:2]
     if x.dtype == object:  # sizes are at least 1
         if high is None and (low is None or low <= 1):
@@ -275,6 +297,7 @@ def _top(fold: _Fold, x: Any, k: Any) -> Any:
     """The largest, and where they are; where the number is open, all are alike and stay in their order."""
     if x.shape == (1,) and isinstance(k.item(), Dim):
         return [x, sizes([index_along(k.item())])]
+    fold.room(16, x.size)  # and as much time as this says
     order = np.argsort(-x if fold.get("largest", 1) else x, axis=-1, kind="stable")[..., : k.item()]
     return [np.take_along_axis(x, order, -1), order]
 
@@ -282,6 +305,7 @@ def _top(fold: _Fold, x: Any, k: Any) -> Any:
 def _scattered(fold: _Fold, x: Any, index: Any, updates: Any) -> Any:
     """The inverse of an order, which is all that exporters write it for."""
     if index.shape != (1,) or index[0] != updates[0]:
+        fold.room(16, np.size(index))
         order = np.asarray(index, np.int64)
         if not np.array_equal(np.sort(order), np.arange(len(x))) or not np.array_equal(updates, np.arange(len(x))):
             raise ValueError("no order")
@@ -290,9 +314,10 @@ def _scattered(fold: _Fold, x: Any, index: Any, updates: Any) -> Any:
 
 
 def _product(fold: _Fold, a: Any, b: Any) -> Any:
-    work = a.size * b.shape[-1] if b.ndim > 1 else a.size
-    fold.source.budget.visit(fold.node.where, work // 10_000)
-    fold.room(work // max(a.shape[-1], 1))
+    each = math.prod(a.shape[-2:-1]) * math.prod(b.shape[1:][-1:])  # numbers of one product
+    made = math.prod(np.broadcast_shapes(a.shape[:-2], b.shape[:-2])) * each
+    fold.source.budget.visit(fold.node.where, made * a.shape[-1] // 10_000)
+    fold.room(made)
     return a @ b
 
 
@@ -311,7 +336,7 @@ FOLDED: dict[str, Function] = {
     "Expand": _expand,
     "ConstantOfShape": _filled,
     "Reshape": _reshape,
-    "Flatten": lambda fold, x: x.reshape(math.prod(x.shape[: fold.get("axis", 1)]), -1),
+    "Flatten": lambda fold, x: _reshaped(fold, x, [math.prod(x.shape[: fold.get("axis", 1)]), -1]),
     "Tile": _tile,
     "Split": _split,
     "Range": _range,

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrpnumpy.files.onnx.wire import Field, Reader, Schema
-from lrpnumpy.files.safe import Source, count_of, open_file, size_of
+from lrpnumpy.files.safe import MAX_AXES, Source, count_of, open_file, size_of
 
 _PAIR: Schema = {1: Field("key", "text"), 2: Field("value", "text")}
 _TENSOR: Schema = {
@@ -138,6 +138,8 @@ class _Parser:
         shape = tensor.get("shape")
         dims = None
         if shape is not None:
+            if len(shape["dim"]) > MAX_AXES:
+                raise self.source.error(found.get("name", "")[:80], f"has {len(shape['dim']):,} axes, over {MAX_AXES}")
             dims = tuple(one["value"] if one.get("value", 0) > 0 else str(one.get("param", "")) for one in shape["dim"])
         return Port(found.get("name", ""), tensor.get("elem") in INTEGERS, dims)
 

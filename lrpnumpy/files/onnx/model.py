@@ -307,6 +307,7 @@ class _Run(Network):
         if not nodes:
             self.refuse("must be computed by layers")
         self.notes["ONNX' gates are reordered, and biases that are added are one"] = None
+        self.source.budget.layers(len(nodes))
         self.model = Model(tuple(nodes[::-1]), ports=ports, result=name, output=output)  # type: ignore[arg-type]
 
     def result(self) -> str:

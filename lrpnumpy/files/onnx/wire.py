@@ -84,6 +84,8 @@ class Reader:
                     made = bytes(made).decode("utf-8")
             if field.many:
                 found[field.name].append(made)
+            elif field.name in found:
+                raise self.source.error("", f"is not an ONNX file that can be read (it says {field.name!r} twice)")
             else:
                 found[field.name] = made
         return found

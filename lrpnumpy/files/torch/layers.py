@@ -86,6 +86,7 @@ class Build:
                 parts.append(LAYERS[step.kind](self, step))
         two_way = [step for step in steps if isinstance(step, Module) and step.recurrent][-1].two_way
         readout = self.readout(two_way)
+        self.source.budget.layers(len(parts))
         if readout == "attention" or "repeat" in parts:
             nodes, result = _nodes(parts, readout)
             return Model(nodes, embedding=embedding, output=output, result=result)  # type: ignore[arg-type]

@@ -111,6 +111,7 @@ def find(
     """All modules, in the order of the names; those that are not supported are refused together."""
     groups: dict[str, dict[str, tuple[int, ...]]] = {}
     for name, path in paths.items():
+        source.budget.visit(name[:80], 3)
         prefix, _, leaf = name.rpartition(".")
         if leaf == "num_batches_tracked" or prefix.split(".")[-1] in _TRAINING:
             continue

@@ -141,6 +141,8 @@ class Saved(Source):
         dtype = _DTYPES[storage.kind].newbyteorder(">" if self.big_endian else "<")
         if span * dtype.itemsize > 4 * math.prod(shape) * dtype.itemsize + _SPARSE:
             raise self.error(name, f"spreads {math.prod(shape):,} numbers over {span:,}; save it with .contiguous()")
+        if math.prod(shape) > 4 * span + _SPARSE:
+            raise self.error(name, f"makes {math.prod(shape):,} numbers of {span:,}; save it with .contiguous()")
         data = self.storage(storage.key, (storage.start + offset) * dtype.itemsize, span * dtype.itemsize)
         numbers = np.frombuffer(data, dtype)
         steps = tuple(step * dtype.itemsize for step in stride)
