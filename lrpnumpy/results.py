@@ -122,13 +122,6 @@ class Explanations(Paged):
     def __len__(self) -> int:
         return len(self.encoded)
 
-    def __getitem__(self, key: Any) -> Any:
-        if isinstance(key, slice):
-            return [self[k] for k in range(*key.indices(len(self)))]
-        if not -len(self) <= key < len(self):
-            raise IndexError(f"explanation {key} of {len(self)}")
-        return self._one(key % len(self))
-
     def __iter__(self) -> Iterator[Explanation]:
         return (self._one(k) for k in range(len(self)))
 

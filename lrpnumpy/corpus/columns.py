@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError
+from lrpnumpy.checks import LrpError, shown
 from lrpnumpy.corpus.arrays import OPEN
 from lrpnumpy.corpus.sources import Source
 
@@ -37,7 +37,7 @@ class Columns:
         elif given and source.kind in OPEN:
             self.given = {name: _beside(source.kind, Path(path), name) for name in given}
         elif given:
-            raise LrpError(f"columns must be a dict of name to values where the source has no fields, got {given!r}.")
+            raise LrpError(f"columns must be a dict of name to values where there are no fields, got {shown(given)}.")
 
     @property
     def note(self) -> dict[str, str] | None:
@@ -82,7 +82,7 @@ def values(text: bytes, ends: np.ndarray) -> list[Any]:
 def _listed(values: Any) -> Sequence[Any]:
     """The values of a column as Python's own; dates as text."""
     if isinstance(values, str) or not hasattr(values, "__iter__") or getattr(values, "ndim", 1) == 0:
-        raise LrpError(f"columns must have a list of one value for each record, got {values!r}.")
+        raise LrpError(f"columns must have a list of one value for each record, got {shown(values)}.")
     array = np.asarray(values) if hasattr(values, "dtype") else None
     if array is None:
         return list(values)

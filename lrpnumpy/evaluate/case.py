@@ -12,9 +12,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from lrpnumpy import asked
-from lrpnumpy.checks import LrpError, RelevanceWarning
+from lrpnumpy.checks import LrpError, RelevanceWarning, shown
 from lrpnumpy.encode import encode_all
 from lrpnumpy.explain import explain_all
+from lrpnumpy.meant import called
 from lrpnumpy.methods import COSTLY, METHODS, find
 from lrpnumpy.methods.occlusion import probabilities
 from lrpnumpy.model import Model
@@ -55,7 +56,9 @@ class Explainer:
 
     def __call__(self, model: Model, sequences: list[Any], targets: Any, unit: Unit, threads: int | None) -> Relevances:
         if self.function is not None:
-            return _of_function(self.name, self.function(model, sequences), model, sequences, unit)
+            return _of_function(
+                self.name, called(f"method {self.name!r}", self.function, model, sequences), model, sequences, unit
+            )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RelevanceWarning)  # relevance that rounding decides is measured, not said
             found = explain_all(
@@ -85,7 +88,10 @@ def finite(values: Any) -> np.ndarray:
 
 
 def _of_function(name: str, found: Sequence[Any], model: Model, sequences: list[Any], unit: Unit) -> Relevances:
-    each = [finite(getattr(one, "relevance", one)) for one in found]
+    try:
+        each = [finite(getattr(one, "relevance", one)) for one in found]
+    except (TypeError, ValueError):
+        raise LrpError(f"method {name!r} must give one relevance for each sequence, got {shown(found)}.") from None
     if len(each) != len(sequences):
         raise LrpError(
             f"method {name!r} must give one relevance for each of {len(sequences)} sequences, got {len(each)}."
@@ -132,7 +138,7 @@ def explainers(methods: Any, model: Model, unit: Unit, seed: int) -> list[Explai
         try:
             methods = {one.name if isinstance(one, Rule) else getattr(one, "__name__", one): one for one in methods}
         except TypeError:
-            raise LrpError(f"methods must be a list of names and rules, or a dict of such, got {methods!r}.") from None
+            raise LrpError(f"methods must be a list or a dict of names and rules, got {shown(methods)}.") from None
     if not methods:
         raise LrpError("methods must be at least one method, got none.")
     out = []

@@ -43,9 +43,9 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError
+from lrpnumpy.checks import LrpError, shown
 from lrpnumpy.ledgers import Ledger, ReferenceLedger, SpanLedger
-from lrpnumpy.result import Comparison, Explanation, InputPart, Mark, step_names
+from lrpnumpy.result import Comparison, Explanation, InputPart, Mark, Paged, step_names
 from lrpnumpy.show.parts import step_unit
 from lrpnumpy.windows import Windows
 
@@ -368,4 +368,10 @@ def results_of(given: Any) -> list[Any]:
     """What was passed in as a list of results: a comparison is one record by several methods."""
     if isinstance(given, Comparison):
         return [[e] for e in given]
-    return [[given]] if isinstance(given, Explanation) else [given]
+    if isinstance(given, Explanation):
+        return [[given]]
+    if not isinstance(given, Paged) and not (
+        isinstance(given, (list, tuple)) and all(isinstance(one, Explanation) for one in given)
+    ):
+        raise LrpError(f"a page must get explanations, or lists of them, got {shown(given)}.")
+    return [given]
