@@ -7,7 +7,7 @@ import re
 import reprlib
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,10 @@ class LrpError(ValueError):
 
 class WeightFileError(LrpError):
     """A weight file is damaged, foreign, or asks for something this library does not have."""
+
+
+class UserCodeError(LrpError):
+    """A function or an object that the caller handed in has raised an error: its cause."""
 
 
 class OutOfRange(LrpError, IndexError):
@@ -112,7 +116,8 @@ def check_shape(array: np.ndarray, what: str, shape: tuple[int | None, ...]) -> 
 def one_of(value: Any, what: str, choices: Sequence[Any]) -> Any:
     """`value`, if it is one of `choices`."""
     if not any(isinstance(value, type(one)) and value == one for one in choices):  # a dtype of NumPy equals None
-        raise LrpError(f"{what} must be one of {', '.join(map(repr, choices))}, got {shown(value)}.")
+        known = ", ".join(map(repr, choices)) or "those that there are, and there are none"
+        raise LrpError(f"{what} must be one of {known}, got {shown(value)}.")
     return value
 
 
@@ -120,7 +125,8 @@ def names(value: Any, what: str, count: int) -> tuple[str, ...] | None:
     """`value` as `count` different strings, or None."""
     if value is None:
         return None
-    if isinstance(value, str) or not all(isinstance(name, str) for name in value):
+    in_order = hasattr(value, "__len__") and not isinstance(value, (str, bytes, set, frozenset, Mapping))
+    if not in_order or not all(isinstance(name, str) for name in value):
         raise LrpError(f"{what} must be a list of {count} strings, got {shown(value)}.")
     found = tuple(str(name) for name in value)
     if len(found) != count:
@@ -201,7 +207,8 @@ def position(value: Any, what: str, count: int) -> int:
     if not is_number(value, int):
         raise LrpError(f"{what} must be a whole number, got {shown(value)}.")
     if not -count <= value < count:
-        raise OutOfRange(f"{what} must lie from 0 to {count - 1}, got {value}." if count else f"there is no {what}.")
+        wanted = f"lie from 0 to {count - 1}" if count else "be that of one, but there are none"
+        raise OutOfRange(f"{what} must {wanted}, got {value}.")
     return int(value) % count
 
 

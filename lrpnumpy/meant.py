@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Literal, ParamSpec, TypeVar, Union, get_args, 
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, is_number, shown
+from lrpnumpy.checks import LrpError, UserCodeError, is_number, shown
 
 OURS = {"lrpnumpy", "numpy", "numba", "h5py", "matplotlib", "dask", *sys.stdlib_module_names}
 SOME = 1000  # entries of a list that are looked at
@@ -32,9 +32,14 @@ R = TypeVar("R")
 def door(function: Callable[P, R]) -> Callable[P, R]:
     """Decorator of a public function: an argument of the wrong type, or that it does not have, is an LrpError."""
 
+    flags = {name for name, hint in function.__annotations__.items() if hint in ("bool", "bool | None")}
+
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
+            for name in flags & kwargs.keys() if flags else ():  # "no" would count as true
+                if not isinstance(kwargs[name], (bool, np.bool_, NoneType)):
+                    raise TypeError
             return function(*args, **kwargs)
         except Exception as error:
             _explain(error, function, args, kwargs)
@@ -66,18 +71,13 @@ def _look_again(
     others: Mapping[str, Any] | None = None,
 ) -> None:
     """Raise an LrpError about the argument that is wrong, or about code of the user's that has raised the error."""
-    try:
-        look(what, given, hints, names, error, others)
-    except LrpError:
-        raise
-    except Exception as another:  # of an argument that cannot even be looked at
-        error = another
-    if isinstance(error, OSError):  # of a file that the arguments name
-        raise LrpError(f"{what}: {error.strerror or error}{_named(error.filename)}.") from error
+    look(what, given, hints, names, error, others)
     if error is not None and not isinstance(error, LrpError) and (name := _raised_by_user(error)):
-        raise LrpError(
+        raise UserCodeError(
             f"{what}: {name}, which is not part of lrpnumpy, raised {type(error).__name__}: {error}."
         ) from error
+    if isinstance(error, OSError):  # of a file that the arguments name
+        raise LrpError(f"{what}: {error.strerror or error}{_named(error.filename)}.") from error
 
 
 def _named(file: Any) -> str:
@@ -99,7 +99,7 @@ def called(what: str, function: Callable[..., Any], *args: Any) -> Any:
     except LrpError:
         raise
     except Exception as error:
-        raise LrpError(f"{what} raised {type(error).__name__}: {error}.") from error
+        raise UserCodeError(f"{what} raised {type(error).__name__}: {error}.") from error
 
 
 def record(check: Callable[[Any], None], kind: type) -> Callable[[Any], None]:
@@ -143,7 +143,7 @@ def look(
     """
     kinds = {name: _kind(hint, names) for name, hint in (others or hints).items() if name in given}
     for name, kind in kinds.items():
-        if name in hints and not fits(given[name], kind):
+        if name in hints and not _fits(given[name], kind):
             raise LrpError(
                 f"{what}: {name} must be {wanted(kind)}, got {_got(given[name])}{_advice(name, given, kinds)}"
             ) from error
@@ -163,6 +163,14 @@ def _kind(annotation: Any, names: dict[str, Any]) -> Any:
         return eval(annotation, {}, _Scope(names))  # of our own source
     except (TypeError, AttributeError):
         return Any
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """`fits`, which an object of the user's own does not that cannot even be looked at."""
+    try:
+        return fits(value, kind)
+    except Exception:
+        return False
 
 
 def fits(value: Any, kind: Any) -> bool:
@@ -198,7 +206,7 @@ def fits(value: Any, kind: Any) -> bool:
 def _is_array(value: Any) -> bool:
     try:
         return not isinstance(value, np.ma.MaskedArray) and np.asarray(value).dtype.kind in "fiu"
-    except Exception:  # whatever an object of the user's own raises
+    except (ValueError, TypeError, RecursionError, AttributeError):
         return False
 
 
@@ -246,7 +254,7 @@ def _advice(name: str, given: Mapping[str, Any], kinds: Mapping[str, Any]) -> st
     """The end of an error: what to try."""
     value, kind = given[name], kinds[name]
     for other, its in kinds.items():
-        if other != name and given[other] is not None and fits(given[other], kind) and not _alike(its, kind):
+        if other != name and given[other] is not None and _fits(given[other], kind) and not _alike(its, kind):
             return f"; are {name} and {other} swapped?"
     if getattr(kind, "__name__", "") == "Model":
         if isinstance(value, (str, os.PathLike)):

@@ -42,7 +42,7 @@ class Input(Record):
             raise LrpError(f"Model: embedding must be an Embedding, got {type(self.embedding).__name__}.")
         size = self.embedding.size if self.embedding is not None else self.size
         if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
-            raise LrpError(f"Input: size must be a positive number, got {size!r}.")
+            raise LrpError(f"Input: size must be a positive number, got {shown(size)}.")
         if self.mask_value is not None:
             finite(self.mask_value, "Model: mask_value")
         if self.mask_value is not None and self.embedding is not None:
@@ -53,8 +53,8 @@ class Input(Record):
             raise LrpError(f"Input: pad must be None for an input without steps, got {self.pad!r}.")
         if self.scaler is not None and self.embedding is not None:
             raise LrpError("Model: scaler must be None with an embedding, whose vectors are the network's own.")
-        given = None if self.features is None else list(self.features)
-        features = names(given or names_of(self.scaler, int(size)), "Model: features", int(size))
+        given = self.features if self.features is not None else names_of(self.scaler, int(size))
+        features = names(given, "Model: features", int(size))
         self._set(
             size=int(size),
             features=features,

@@ -425,9 +425,10 @@ class Paged(Sequence[Explanation]):
         """By position; a list of those of a slice."""
         if isinstance(key, slice):
             try:
-                return [self._one(k) for k in range(*key.indices(len(self)))]
-            except TypeError:
+                places = range(*key.indices(len(self)))
+            except (TypeError, ValueError):  # of other than numbers, and of steps of 0
                 raise LrpError(f"a slice of explanations must have whole numbers, got {key!r}.") from None
+            return [self._one(k) for k in places]
         return self._one(checks.position(key, "number of an explanation", len(self)))
 
     def _one(self, k: int) -> Explanation:

@@ -131,6 +131,8 @@ class Explanations(Paged):
         With target "all" the classes are a leading axis. All sequences must have the same number of steps.
         """
         lengths = np.diff(self.starts)
+        if not len(self):
+            raise LrpError("stacked must get at least one explanation, got none.")
         if len({*lengths.tolist()}) > 1:
             raise LrpError(f"stacked must get sequences of one length, got {lengths.min()} to {lengths.max()} steps.")
         rows = self.relevance[..., None] if self.variables is None else self.variables
@@ -145,6 +147,8 @@ class Explanations(Paged):
             for each explanation. With target "all" the groups are the classes.
         input: of a network with several inputs, the one that is summed up; by default the main one.
         """
+        if not len(self):
+            raise LrpError("a summary must get at least one explanation, got none.")
         name = one_of(input or self.model.main, "input", tuple(self.model.ports))
         classes = self.model.classes or tuple(map(str, range(self.model.outputs)))
         if self.every_class and by is not None:
@@ -285,6 +289,8 @@ class Explanations(Paged):
 
     def doubtful(self) -> np.ndarray:
         """(N,) explanations that `explain` would warn of."""
+        if not len(self):
+            return np.zeros(0, bool)
         with np.errstate(all="ignore"):
             rows = np.isfinite(self.relevance).reshape(-1, self.relevance.shape[-1]).all(axis=0)
             wrong = ~np.logical_and.reduceat(rows, self.starts[:-1])

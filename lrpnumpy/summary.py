@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -233,7 +233,8 @@ def times(labels: np.ndarray, unit: str) -> list[Any]:
 
 def one_each(by: Any, count: int) -> list[Any]:
     """A list of one name of a group for each of `count` explanations."""
-    if isinstance(by, (str, type)) or not hasattr(by, "__len__") or getattr(by, "shape", None) == ():
+    in_order = hasattr(by, "__len__") and hasattr(by, "__iter__") and getattr(by, "shape", None) != ()
+    if not in_order or isinstance(by, (str, type, set, frozenset, Mapping)):
         raise LrpError(f"by must be a name, or one value for each of the {count} explanations, got {shown(by)}.")
     if len(by) != count:
         raise LrpError(f"by must have one value for each of the {count} explanations, got {len(by)}.")

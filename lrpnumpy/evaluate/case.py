@@ -84,13 +84,17 @@ class Explainer:
 
 def finite(values: Any) -> np.ndarray:
     """float64, without NaN and infinity."""
+    if np.iscomplexobj(values):
+        raise LrpError("relevance must be real numbers, got complex ones.")
     return np.nan_to_num(np.asarray(values, np.float64), nan=0.0, posinf=HUGE, neginf=-HUGE).clip(-HUGE, HUGE)
 
 
 def _of_function(name: str, found: Sequence[Any], model: Model, sequences: list[Any], unit: Unit) -> Relevances:
     try:
         each = [finite(getattr(one, "relevance", one)) for one in found]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError) as error:
+        if isinstance(error, LrpError):
+            raise
         raise LrpError(f"method {name!r} must give one relevance for each sequence, got {shown(found)}.") from None
     if len(each) != len(sequences):
         raise LrpError(
@@ -137,14 +141,18 @@ def explainers(methods: Any, model: Model, unit: Unit, seed: int) -> list[Explai
     if not isinstance(methods, Mapping):
         try:
             methods = {one.name if isinstance(one, Rule) else getattr(one, "__name__", one): one for one in methods}
+            if not all(isinstance(name, str) for name in methods):
+                raise TypeError
         except TypeError:
             raise LrpError(f"methods must be a list or a dict of names and rules, got {shown(methods)}.") from None
     if not methods:
         raise LrpError("methods must be at least one method, got none.")
     out = []
     for name, value in methods.items():
-        method, options = value if isinstance(value, tuple) else (value, {})
-        if method == RANDOM:
+        method, options = value if isinstance(value, tuple) and len(value) == 2 else (value, {})
+        if not isinstance(options, Mapping):
+            raise LrpError(f"methods: {name!r} must have a dict of its options, got {shown(options)}.")
+        if isinstance(method, str) and method == RANDOM:
             out.append(Explainer(str(name), function=random_relevance(seed)))
         elif callable(method) and not isinstance(method, Rule):
             out.append(Explainer(str(name), function=method))

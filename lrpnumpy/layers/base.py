@@ -70,7 +70,7 @@ class Record:
                 shown.append(f"{name}={value.dtype}{list(value.shape)}")
             elif isinstance(value, tuple) and len(value) > 8:
                 shown.append(f"{name}=({len(value)} names)")
-            elif value is not None and value != {}:
+            elif value is not None and not (isinstance(value, Mapping) and not value):
                 shown.append(f"{name}={value!r}")
         return f"{type(self).__name__}({', '.join(shown)})"
 

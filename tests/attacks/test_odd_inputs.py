@@ -43,6 +43,14 @@ REFUSED = {
     "a name twice": (
         lambda: lrp.predict(NAMED, lrp.Table(np.c_[X, X[:, :1]], None, ("a", "b", "c", "a"))),
         "each column once, got 'a' several times"),
+    "masked means": (
+        lambda: lrp.Model(LAYERS, scaler=(np.ma.masked_array(np.ones(3), [1, 0, 0]), 1.0)), "no masked entries"),
+    "classes without an order": (lambda: lrp.Model(LAYERS, classes={"no", "yes"}), "classes must be a list"),
+    "classes by number": (lambda: lrp.Model(LAYERS, classes={"yes": 1, "no": 0}), "classes must be a list"),
+    "features without an order": (lambda: lrp.Model(LAYERS, features={"a", "b", "c"}), "features must be a list"),
+    "groups without an order": (lambda: MANY.summary(by={"a", "b"}), "by must be a name, or one value for each"),
+    "text as a switch": (lambda: lrp.predict(NUMBERS, X, trace="no"), "trace must be true or false, got 'no'"),
+    "text to resume": (lambda: lrp.explain_corpus(WORDS, ["a"], "o.h5", resume="no"), "resume must be true or false"),
     "complex phrases": (lambda: lrp.explain(NUMBERS, X, spans=np.ones((1, 2), complex)), "spans must be a list"),
 }  # fmt: skip
 
@@ -107,8 +115,9 @@ def test_a_position_that_there_is_not(what):
         with pytest.raises(lrp.LrpError):
             get(position)
     assert get(np.int8(-1)) is not None
-    with pytest.raises(lrp.LrpError):
-        MANY["a":]
+    for wrong in (slice("a", None), slice(None, None, 0)):
+        with pytest.raises(lrp.LrpError, match="a slice of explanations"):
+            MANY[wrong]
 
 
 BAD = {
@@ -144,6 +153,41 @@ def test_other_results_of_ones_own():
             call()
     assert repr(lrp.Layer()) == "Layer()"
     assert "unassigned" in str(lrp.explain(NUMBERS, X, "cd", spans=[]))
+
+
+def test_results_of_nothing():
+    none = lrp.explain_all(NUMBERS, [])
+    assert not len(none.doubtful())
+    for call in (lambda: none[0], none.summary, none.stacked, lambda: none.page("p.html")):
+        with pytest.raises(lrp.LrpError, match="none"):
+            call()
+
+
+RANKED = {
+    "pairs of other things": {"mine": ("lrp-all", 5)},
+    "three in place of two": {"mine": ("lrp-all", {}, 3)},
+    "an array": {"mine": X},
+    "pairs in a list": [(1, 2)],
+    "complex relevance": {"mine": lambda model, sequences: [1j * np.ones(5)] * len(sequences)},
+    "words for relevance": {"mine": lambda model, sequences: "ab"},
+}
+
+
+@pytest.mark.parametrize("case", RANKED)
+def test_methods_that_cannot_be_ranked(case):
+    with pytest.raises(lrp.LrpError):
+        lrp.rank_methods(NUMBERS, [X, X], RANKED[case], measures=["completeness"])
+
+
+def test_odd_columns_and_rules_of_a_corpus(tmp_path):
+    circle = []
+    circle.append(circle)
+    for k, columns in enumerate(({"a": [10**5000]}, {"a": [circle]}, {"\ud800": [1]})):
+        with pytest.raises(lrp.LrpError, match="columns"):
+            lrp.explain_corpus(WORDS, ["a"], tmp_path / f"{k}.h5", columns=columns)
+    rule = lrp.Rule("mine", lambda gate, signal, eps: 1 / 0)
+    with pytest.raises(lrp.LrpError, match="rule 'mine' raised ZeroDivisionError"):  # no record is to blame
+        lrp.explain_corpus(WORDS, ["a"], tmp_path / "rule.h5", rule)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a system without named pipes")
