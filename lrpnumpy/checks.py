@@ -204,7 +204,7 @@ def whole(value: Any, what: str, least: int | None = None) -> int:
 
 def position(value: Any, what: str, count: int) -> int:
     """`value` as a position among `count` entries, from 0; -1 is the last."""
-    if not is_number(value, int):
+    if type(value) is not int and not is_number(value, int):
         raise LrpError(f"{what} must be a whole number, got {shown(value)}.")
     if not -count <= value < count:
         wanted = f"lie from 0 to {count - 1}" if count else "be that of one, but there are none"

@@ -144,9 +144,11 @@ def look(
     kinds = {name: _kind(hint, names) for name, hint in (others or hints).items() if name in given}
     for name, kind in kinds.items():
         if name in hints and not _fits(given[name], kind):
-            raise LrpError(
-                f"{what}: {name} must be {wanted(kind)}, got {_got(given[name])}{_advice(name, given, kinds)}"
-            ) from error
+            try:
+                advice = _advice(name, given, kinds)
+            except Exception:  # of an object of the user's own that cannot be looked at
+                advice = "."
+            raise LrpError(f"{what}: {name} must be {wanted(kind)}, got {_got(given[name])}{advice}") from error
 
 
 class _Scope(dict[str, Any]):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, encodable, one_of, readable, shown
+from lrpnumpy.checks import LrpError, encodable, one_of, readable, shown, unmasked
 from lrpnumpy.meant import door
 
 SEASONS = ("DJF", "DJF", "MAM", "MAM", "MAM", "JJA", "JJA", "JJA", "SON", "SON", "SON", "DJF")  # of the months
@@ -233,6 +233,7 @@ def times(labels: np.ndarray, unit: str) -> list[Any]:
 
 def one_each(by: Any, count: int) -> list[Any]:
     """A list of one name of a group for each of `count` explanations."""
+    unmasked(by, "by")
     in_order = hasattr(by, "__len__") and hasattr(by, "__iter__") and getattr(by, "shape", None) != ()
     if not in_order or isinstance(by, (str, type, set, frozenset, Mapping)):
         raise LrpError(f"by must be a name, or one value for each of the {count} explanations, got {shown(by)}.")

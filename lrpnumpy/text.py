@@ -43,9 +43,12 @@ def lookup(embedding: Embedding, sentences: Sequence[Sequence[str]], where: Sequ
     `where` is how an error names each sentence.
     """
     rows = embedding.index
-    ids = list(map(rows.get, chain.from_iterable(sentences), repeat(-1)))
-    if -1 not in ids:  # most words are spelled as in the vocabulary
-        return ids
+    try:
+        ids = list(map(rows.get, chain.from_iterable(sentences), repeat(-1)))
+        if -1 not in ids:  # most words are spelled as in the vocabulary
+            return ids
+    except TypeError:  # something among them that is no word
+        pass
     ids = []
     for words, name in zip(sentences, where, strict=True):
         for k, word in enumerate(words):

@@ -109,6 +109,7 @@ def separation(points: np.ndarray, labels: Sequence[int] | np.ndarray, neighbour
     points, labels: (N, K) and (N,).
     """
     points, labels = numbers(np.asarray(points), "separation: points", np.dtype(float)), np.asarray(labels)
+    neighbours = whole(neighbours, "separation: neighbours", 1)
     if points.ndim != 2 or labels.shape != (len(points),) or not 0 < neighbours < len(points):
         raise LrpError(
             f"separation: points must be (N, D) with N labels and 0 < neighbours < N, got shapes {points.shape} and "

@@ -84,6 +84,9 @@ class Sulky:
     def __repr__(self):
         raise OSError("no name here")
 
+    def __getattr__(self, name):
+        raise OSError("nothing here")
+
 
 def fails(*_):
     raise OSError("a fault of mine")
@@ -104,7 +107,8 @@ THEIRS = {
     "a method that is ranked": (
         lambda: lrp.rank_methods(NUMBERS, [X, X], {"mine": fails}, measures=["completeness"]),
         "method 'mine' raised OSError"),
-    "an input": (lambda: lrp.explain(NUMBERS, Sulky()), "Sulky.__array__, .* not part of lrpnumpy, raised OSError"),
+    "an input": (lambda: lrp.explain(NUMBERS, Sulky()), "Sulky.__getattr__, .* not part of lrpnumpy, raised OSError"),
+    "a model": (lambda: lrp.trace(Sulky(), X), "model must be a Model, got Sulky"),
     "an option": (lambda: lrp.explain(NUMBERS, X, eps=Sulky()), "eps must be a finite number .* got Sulky"),
     "an array of a layer": (lambda: lrp.Dense(Sulky()), "V must be an array of numbers, got Sulky"),
 }  # fmt: skip
