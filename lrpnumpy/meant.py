@@ -24,6 +24,7 @@ import numpy as np
 from lrpnumpy.checks import LrpError, UserCodeError, is_number, shown
 
 OURS = {"lrpnumpy", "numpy", "numba", "h5py", "matplotlib", "dask", *sys.stdlib_module_names}
+LIBRARIES = {"pandas", "polars", "xarray", "torch", "keras", "tensorflow", "sklearn"}  # whose objects users hand in
 SOME = 1000  # entries of a list that are looked at
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -85,7 +86,12 @@ def _named(file: Any) -> str:
 
 
 def _raised_by_user(error: Exception) -> str:
-    """The function that has raised an error, if lrpnumpy was handed it, as such or as part of an object."""
+    """The function that has raised an error, if lrpnumpy was handed it, as such or as part of an object.
+
+    An error of a class of the user's own was raised on purpose, and is left alone.
+    """
+    if type(error).__module__.partition(".")[0] not in OURS | LIBRARIES:
+        return ""
     names = [(str(f.f_globals.get("__name__")), f.f_code.co_qualname) for f, _ in walk_tb(error.__traceback__)]
     last = max((k for k, (module, _) in enumerate(names) if module.partition(".")[0] == "lrpnumpy"), default=0)
     theirs = [name for module, name in names[last + 1 :] if module.partition(".")[0] not in OURS]

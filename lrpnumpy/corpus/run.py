@@ -182,7 +182,7 @@ def explain_corpus(
 def _one_target(model: Model, target: Any) -> int | str | None:
     """The class explained as its index, None for the predicted one, or "all"."""
     if not (target is None or isinstance(target, (str, int, np.integer))):
-        raise LrpError(f"target must be None, a class index or name, or 'all', for all records, got {shown(target)}.")
+        raise LrpError(f"target must be None, a class or 'all', for the whole corpus, got {shown(target)}.")
     found = targets_of(model, target, 1)
     return int(found[0]) if isinstance(found, np.ndarray) else found
 

@@ -103,7 +103,9 @@ def _column(result: Any, given: Any, what: str, which: np.ndarray) -> list[Any] 
         return None
     if isinstance(given, str):
         if not hasattr(result, "column"):
-            raise LrpError(f"{what} must be one value a record where results are not a file, got {shown(given)}.")
+            raise LrpError(
+                f"{what} must be one value for each record where results are not a file, got {shown(given)}."
+            )
         values = result.column(given)
     elif not hasattr(given, "__iter__") or getattr(given, "ndim", 1) == 0:
         raise LrpError(f"{what} must be one value for each record, or the name of a column, got {shown(given)}.")

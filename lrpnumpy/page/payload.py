@@ -370,8 +370,11 @@ def results_of(given: Any) -> list[Any]:
         return [[e] for e in given]
     if isinstance(given, Explanation):
         return [[given]]
-    if not isinstance(given, Paged) and not (
-        isinstance(given, (list, tuple)) and all(isinstance(one, Explanation) for one in given)
-    ):
-        raise LrpError(f"a page must get explanations, or lists of them, got {shown(given)}.")
+    if not isinstance(given, Paged):
+        try:
+            some = given if isinstance(given, (list, tuple)) else [given[0]] if len(given) else []
+        except Exception:  # whatever it is, it is no sequence
+            some = [None]
+        if not all(isinstance(one, Explanation) for one in some):
+            raise LrpError(f"a page must get explanations, or lists of them, got {shown(given)}.")
     return [given]

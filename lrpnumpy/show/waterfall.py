@@ -34,7 +34,7 @@ def waterfall(
     of_one_class(e, "waterfall")
     by = by or ("step" if e.variables is None or e.tokens is not None else "feature")
     one_of(by, "waterfall: by", ("feature", "step"))
-    whole(most, "waterfall: most, the number of bars,", 1)
+    most = whole(most, "waterfall: most, the number of bars,", 1)
     start = 0.0 if e.reference_score is None else float(e.reference_score)
     entries = folded(_of_features(e) if by == "feature" else _of_steps(e), most, f"{by}s")
     entries += _kept(e, start + sum(value for _, value in entries))

@@ -382,8 +382,8 @@ def invoke(function, given):
 
 
 def look_at(found):
-    """Whatever was made must also show itself; a plain tuple shows what was put into it."""
-    if not isinstance(found, (tuple, lrp.Rule)):
+    """Whatever was made must also show itself; some shows what was put into it, by that one's own function."""
+    if not isinstance(found, (tuple, lrp.Rule, lrp.Embedding)):
         repr(found), str(found)
     if isinstance(found, lrp.Explanation):
         found.to_json()

@@ -121,6 +121,20 @@ def test_what_code_of_the_user_raises_is_an_error_that_names_it(case):
         call()
 
 
+def test_an_error_of_ones_own_class_comes_through():
+    """It was raised on purpose, such as to stop a run."""
+
+    class Stop(Exception):
+        pass
+
+    def source():
+        raise Stop
+        yield
+
+    with pytest.raises(Stop):
+        lrp.explain_corpus(WORDS, source(), "never.h5")
+
+
 def test_arguments_that_a_function_does_not_have():
     for call in (
         lambda: lrp.predict(NUMBERS, X, traces=True),

@@ -157,6 +157,15 @@ def test_other_results_of_ones_own():
     assert "unassigned" in str(lrp.explain(NUMBERS, X, "cd", spans=[]))
 
 
+def test_odd_values_of_pictures():
+    pytest.importorskip("matplotlib")
+    one = lrp.explain(NUMBERS, X, unit="variable")
+    for x in (X * 1j, MASKED):
+        with pytest.raises(lrp.LrpError, match=r"must (be the numbers|have no masked)"):
+            lrp.plot.feature_map(one, x)
+    assert lrp.plot.waterfall(one, most=np.uint8(255))  # 255 + 1 is 256
+
+
 def test_results_of_nothing():
     none = lrp.explain_all(NUMBERS, [])
     assert not len(none.doubtful())
