@@ -121,7 +121,7 @@ def test_what_code_of_the_user_raises_is_an_error_that_names_it(case):
         call()
 
 
-def test_an_error_of_ones_own_class_comes_through():
+def test_an_error_of_ones_own_class_comes_through(tmp_path):
     """It was raised on purpose, such as to stop a run."""
 
     class Stop(Exception):
@@ -132,7 +132,7 @@ def test_an_error_of_ones_own_class_comes_through():
         yield
 
     with pytest.raises(Stop):
-        lrp.explain_corpus(WORDS, source(), "never.h5")
+        lrp.explain_corpus(WORDS, source(), tmp_path / "never.h5")
 
 
 def test_arguments_that_a_function_does_not_have():
