@@ -31,7 +31,7 @@ def request(
         step = -1
     elif not model.every:
         raise LrpError(
-            f"step must be None unless the model predicts at every step, got step={step!r}"
+            f"step must be None unless the model predicts at every step, got step={shown(step)}"
             + (
                 f" with readout {model.readout!r}."
                 if model.readout
@@ -41,8 +41,8 @@ def request(
     elif not (all_steps and isinstance(step, str) and step == "all") and (
         isinstance(step, bool) or not isinstance(step, (int, np.integer))
     ):
-        also = ', or "all"' if all_steps else ' here ("all" is for explain)' if step == "all" else ""
-        raise LrpError(f"step must be an integer{also}, got {step!r}.")
+        also = ', or "all"' if all_steps else ' here ("all" is for explain)' if isinstance(step, str) else ""
+        raise LrpError(f"step must be an integer{also}, got {shown(step)}.")
     against = None if versus is None else class_index(model, versus, "versus")
     step = step if isinstance(step, str) else int(step)
     found = Request(chosen, chosen.options.checked(chosen, model, options), unit, against, step)
@@ -84,7 +84,7 @@ def targets(model: Model, target: Any, count: int) -> np.ndarray | str | None:
     single = isinstance(target, np.ndarray) and not target.ndim
     if single or not isinstance(target, (Sequence, np.ndarray)):
         raise LrpError(
-            f"target must be None, a class index or name, 'all', or one class for each sequence, got {target!r}"
+            f"target must be None, a class index or name, 'all', or one class for each sequence, got {shown(target)}"
             + (f"; is it {target.item()!r}?" if single else ".")
         )
     if len(target) != count:
@@ -95,11 +95,13 @@ def targets(model: Model, target: Any, count: int) -> np.ndarray | str | None:
 def phrases(encoded: Encoded, spans: Any, where: str) -> np.ndarray:
     """Phrases as a checked (V, 2) array of positions among the steps that the network sees."""
     try:
-        array = np.asarray(spans, dtype=np.int64).reshape(len(spans), 2)
-        if not (np.asarray(spans) == array).all():
+        given = np.asarray(spans).reshape(len(spans), 2)
+        with np.errstate(invalid="ignore"):
+            array = given.astype(np.int64, casting="same_kind" if given.dtype.kind not in "uf" else "unsafe")
+        if not (given == array).all():
             raise ValueError
     except (TypeError, ValueError, OverflowError):
-        raise LrpError(f"{where}: spans must be a list of pairs (start, stop) of positions, got {spans!r}.") from None
+        raise LrpError(f"{where}: spans must be a list of pairs (start, stop), got {shown(spans)}.") from None
     length = encoded.length - sum(encoded.added)  # as passed in
     for start, stop in array:
         if not 0 <= start < stop <= length:
@@ -112,6 +114,6 @@ def phrases(encoded: Encoded, spans: Any, where: str) -> np.ndarray:
     if (array[:, 0] == array[:, 1]).any():
         raise LrpError(
             f"{where}: spans must hold at least one step that the network sees, not padding or what is cut off, "
-            f"got {spans!r}."
+            f"got {shown(spans)}."
         )
     return array

@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib
 import math
 import re
+import reprlib
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,14 @@ class WeightFileError(LrpError):
     """A weight file is damaged, foreign, or asks for something this library does not have."""
 
 
+class UserCodeError(LrpError):
+    """A function or an object that the caller handed in has raised an error: its cause."""
+
+
+class OutOfRange(LrpError, IndexError):
+    """There is no such entry; also an IndexError, as Python asks of a sequence."""
+
+
 class RelevanceWarning(UserWarning):
     """Relevance came out infinite, or so large that rounding decides it."""
 
@@ -43,6 +52,7 @@ def float_array(value: Any, what: str, shape: tuple[int | None, ...] | None = No
     Integers, objects, NaN and infinity are refused: weights and inputs that are not finite floats are
     always a mistake somewhere else. Lists of Python numbers are taken as floats.
     """
+    unmasked(value, what)
     try:
         array = np.asarray(value)
     except ValueError as error:  # ragged lists
@@ -85,6 +95,15 @@ def _finite(value: np.ndarray, what: str, dtype: np.dtype, advice: str) -> np.nd
     return array
 
 
+def unmasked(value: Any, what: str) -> None:
+    """Raise where some of an array, or of a list of arrays, is masked: NumPy would take what lies under the mask."""
+    for one in value if isinstance(value, (list, tuple)) and value and isinstance(value[0], np.ndarray) else [value]:
+        if isinstance(one, np.ma.MaskedArray) and np.ma.is_masked(one):
+            raise LrpError(
+                f"{what} must have no masked entries, got {np.ma.count_masked(one)}; fill them by .filled(...)."
+            )
+
+
 def check_shape(array: np.ndarray, what: str, shape: tuple[int | None, ...]) -> None:
     """Raise unless `array` has `shape`, where None stands for any length of at least 1."""
     fits = array.ndim == len(shape) and all(
@@ -98,7 +117,8 @@ def check_shape(array: np.ndarray, what: str, shape: tuple[int | None, ...]) -> 
 def one_of(value: Any, what: str, choices: Sequence[Any]) -> Any:
     """`value`, if it is one of `choices`."""
     if not any(isinstance(value, type(one)) and value == one for one in choices):  # a dtype of NumPy equals None
-        raise LrpError(f"{what} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
+        known = ", ".join(map(repr, choices)) or "those that there are, and there are none"
+        raise LrpError(f"{what} must be one of {known}, got {shown(value)}.")
     return value
 
 
@@ -106,8 +126,9 @@ def names(value: Any, what: str, count: int) -> tuple[str, ...] | None:
     """`value` as `count` different strings, or None."""
     if value is None:
         return None
-    if isinstance(value, str) or not all(isinstance(name, str) for name in value):
-        raise LrpError(f"{what} must be a list of {count} strings, got {value!r}.")
+    in_order = hasattr(value, "__len__") and not isinstance(value, (str, bytes, set, frozenset, Mapping))
+    if not in_order or not all(isinstance(name, str) for name in value):
+        raise LrpError(f"{what} must be a list of {count} strings, got {shown(value)}.")
     found = tuple(str(name) for name in value)
     if len(found) != count:
         raise LrpError(f"{what} must have {count} names, one for each, got {len(found)}.")
@@ -145,18 +166,51 @@ def finite(value: Any, what: str) -> float:
     return float(value)
 
 
-def shown(value: Any) -> str:
-    """`value` in an error: Python refuses to write very large numbers, and nobody reads them."""
-    return "a huge number" if isinstance(value, int) and abs(value) >= 2**64 else repr(value)
+class _Shown(reprlib.Repr):
+    """Values on one line, short, and without an error of their own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxstring = self.maxother = 60
+
+    def repr_int(self, x: int, level: int) -> str:
+        """A number; Python refuses to write very large ones, and nobody reads them."""
+        return repr(x) if abs(x) < 2**64 else "a huge number"
+
+    def repr_instance(self, x: Any, level: int) -> str:
+        """Anything that is not of Python's own types: by its kind where it is long."""
+        if isinstance(x, np.ndarray):
+            return f"an array of {x.dtype} of shape {x.shape}"
+        if isinstance(x, (str, bytes)):
+            return self.repr_str(x, level)  # type: ignore[arg-type]
+        name = type(x).__name__
+        try:
+            text = name if hasattr(x, "__len__") else repr(x)
+        except Exception:
+            return name
+        return text if len(text) <= self.maxother and text.isprintable() else name
+
+
+shown = _Shown().repr  # `value` in an error
 
 
 def whole(value: Any, what: str, least: int | None = None) -> int:
     """`value` as an int, not less than `least`."""
     if not is_number(value, int) or (least is not None and value < least):
         wanted = "a whole number" if least is None else f"a whole number of at least {least}"
-        advice = f"; is it {int(value)}?" if isinstance(value, float) and value.is_integer() else ""
-        raise LrpError(f"{what} must be {wanted}, got {shown(value)}{advice}.")
+        advice = f"; is it {int(value)}?" if isinstance(value, float) and value.is_integer() else "."
+        raise LrpError(f"{what} must be {wanted}, got {shown(value)}{advice}")
     return int(value)
+
+
+def position(value: Any, what: str, count: int) -> int:
+    """`value` as a position among `count` entries, from 0; -1 is the last."""
+    if type(value) is not int and not is_number(value, int):
+        raise LrpError(f"{what} must be a whole number, got {shown(value)}.")
+    if not -count <= value < count:
+        wanted = f"lie from 0 to {count - 1}" if count else "be that of one, but there are none"
+        raise OutOfRange(f"{what} must {wanted}, got {value}.")
+    return int(value) % count
 
 
 def readable(text: str) -> str:

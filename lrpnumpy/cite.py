@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError
+from lrpnumpy.checks import LrpError, shown
+from lrpnumpy.meant import door
 from lrpnumpy.methods import METHODS
 from lrpnumpy.result import Explanation
 
@@ -105,6 +106,7 @@ PAPERS = {
 SEVERAL = {"deeplift": "Lundberg & Lee 2017", "integrated-gradients": "Erion et al. 2021"}  # with several references
 
 
+@door
 def cite(*used: Any) -> None:
     """Print BibTeX for what was `used`: explanations, comparisons, lists of them, or names of methods.
 
@@ -134,4 +136,4 @@ def _papers(used: Iterable[Any]) -> Iterable[str]:
         elif isinstance(one, Iterable) and not isinstance(one, (str, bytes, np.ndarray)):
             yield from _papers(one)
         else:
-            raise LrpError(f"cite must get explanations or names of methods, got {one!r}.")
+            raise LrpError(f"cite must get explanations or names of methods, got {shown(one)}.")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrpnumpy import tables, text
-from lrpnumpy.checks import LrpError, check_shape, numbers
+from lrpnumpy.checks import LrpError, check_shape, numbers, shown, unmasked
 from lrpnumpy.layers import Embedding
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Packed, Words, batch_of
@@ -148,7 +148,7 @@ def _records(port: Input | None, column: Any, name: str) -> Any:
     if port is None or port.steps or not tables.is_frame(column):
         column = tables.untensored(column)
         if isinstance(column, str) or not np.iterable(column) or not hasattr(column, "__len__"):
-            raise LrpError(f"input {name!r} must have a list or array of one entry a record, got {column!r}.")
+            raise LrpError(f"input {name!r} must have a list or array of one entry a record, got {shown(column)}.")
         return column
     return tables.read(column, port.features, port.size, f"input {name!r}").values  # type: ignore[union-attr]
 
@@ -228,13 +228,20 @@ def _form(port: Input, value: Any, where: str) -> tuple[Encoder, Any]:
         array = array[0]
     if array.dtype.kind in "iuf" and array.ndim == 1 and port.size == 1 and port.embedding is None:
         array = array[:, None]
+    embedding = port.embedding
+    if array.dtype.kind in "iu" and embedding is not None and array.ndim == 2 and len(array) == 1:
+        array = array[0]  # the ids of a batch of one
     if array.dtype.kind in "iu" and array.ndim == 1:
-        if port.embedding is None:
+        if embedding is None:
             raise LrpError(
                 f"{where}: this {_whose(where)} has no embedding, so it must get a (T, {port.size}) float array, got "
                 "integers."
             )
         return _ids, array
+    if not array.ndim or (array.dtype.kind != "f" and (array.ndim == 1 or embedding is not None)):
+        takes = "a string, a list of words, " if embedding is not None and embedding.vocabulary else ""
+        takes += "token ids or " if embedding is not None else ""
+        raise LrpError(f"{where} must be {takes}{_numbers_of(port)}, got {shown(value)}.")
     if array.ndim == 1 and array.dtype.kind == "f":
         raise LrpError(
             f"{where} must have shape (T, {port.size}), got {array.shape}; one step of {port.size} numbers is x[None]."
@@ -252,6 +259,9 @@ def _numbers_of(port: Input) -> str:
 
 def as_array(value: Any, where: str) -> np.ndarray:
     """An array of what users pass in as lists."""
+    if type(value) is np.ndarray:
+        return value
+    unmasked(value, where)
     try:
         return np.asarray(value)
     except ValueError:
@@ -351,6 +361,8 @@ def _vectors(
         if not port.steps and array.shape != (1, port.size):
             shape = array.shape[1:] if array.shape[:1] == (1,) else array.shape
             raise LrpError(f"{where} must be {_numbers_of(port)}, got shape {shape}.")
+        if array.ndim == 2 and array.shape[0] == port.size != array.shape[1]:
+            raise LrpError(f"{where} must have shape (T, {port.size}), got {array.shape}; is it x.T?")
         check_shape(array, where, (None, port.size))
     found = []
     for x, (_, table), where in zip(_checked(port, arrays, names), forms, names, strict=True):

@@ -2,7 +2,8 @@
 
 A public function trusts the types of its arguments, and so costs nothing where they are right. Where one is wrong,
 something inside raises an AttributeError or a TypeError that helps nobody; `door` finds the argument that is not what
-its annotation says, and says so. An error that no argument explains is left as it is.
+its annotation says, and says so. What functions and objects of the user's own raise is said to be theirs. An error that
+none of these explains is left as it is.
 """
 
 from __future__ import annotations
@@ -14,56 +15,122 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from itertools import islice
+from traceback import walk_tb
 from types import NoneType, UnionType
 from typing import Any, ClassVar, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, is_number
+from lrpnumpy.checks import LrpError, UserCodeError, is_number, shown
 
-FOREIGN = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RecursionError, NotImplementedError)
+OURS = {"lrpnumpy", "numpy", "numba", "h5py", "matplotlib", "dask", *sys.stdlib_module_names}
+LIBRARIES = {"pandas", "polars", "xarray", "torch", "keras", "tensorflow", "sklearn"}  # whose objects users hand in
 SOME = 1000  # entries of a list that are looked at
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 def door(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorator of a public function: an argument of the wrong type is an LrpError."""
+    """Decorator of a public function: an argument of the wrong type, or that it does not have, is an LrpError."""
+
+    flags = {name for name, hint in function.__annotations__.items() if hint in ("bool", "bool | None")}
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
+            for name in flags & kwargs.keys() if flags else ():  # "no" would count as true
+                if not isinstance(kwargs[name], (bool, np.bool_, NoneType)):
+                    raise TypeError
             return function(*args, **kwargs)
-        except FOREIGN as error:
-            try:
-                given = inspect.signature(function).bind(*args, **kwargs).arguments
-            except TypeError:  # arguments that it does not have
-                given = {}
-            hints = function.__annotations__
-            if isinstance(error, LrpError):  # which says it better, unless it is about what a model was taken for
-                hints = {name: hint for name, hint in hints.items() if hint == "Model"}
-            look(function.__name__, given, hints, function.__globals__, error, function.__annotations__)
+        except Exception as error:
+            _explain(error, function, args, kwargs)
             raise
 
     return call
 
 
+def _explain(error: Exception, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raise an LrpError that says better what went wrong in a call, if there is anything to say."""
+    what, hints = function.__name__, function.__annotations__
+    signature = inspect.signature(function)
+    try:
+        given = signature.bind(*args, **kwargs).arguments
+    except TypeError as wrong:
+        takes = ", ".join(name for name in signature.parameters if name != "self")
+        raise LrpError(f"{what}: {wrong}; its arguments are {takes or 'none'}.") from error
+    if isinstance(error, LrpError):  # which says it better, unless it is about what a model was taken for
+        hints = {name: hint for name, hint in hints.items() if hint == "Model"}
+    _look_again(what, given, hints, function.__globals__, error, function.__annotations__)
+
+
+def _look_again(
+    what: str,
+    given: Mapping[str, Any],
+    hints: Mapping[str, Any],
+    names: dict[str, Any],
+    error: Exception | None,
+    others: Mapping[str, Any] | None = None,
+) -> None:
+    """Raise an LrpError about the argument that is wrong, or about code of the user's that has raised the error."""
+    look(what, given, hints, names, error, others)
+    if error is not None and not isinstance(error, LrpError) and (name := _raised_by_user(error)):
+        raise UserCodeError(
+            f"{what}: {name}, which is not part of lrpnumpy, raised {type(error).__name__}: {error}."
+        ) from error
+    if isinstance(error, OSError):  # of a file that the arguments name
+        raise LrpError(f"{what}: {error.strerror or error}{_named(error.filename)}.") from error
+
+
+def _named(file: Any) -> str:
+    return "" if file is None else f": {shown(os.fspath(file) if isinstance(file, os.PathLike) else file)}"
+
+
+def _raised_by_user(error: Exception) -> str:
+    """The function that has raised an error, if lrpnumpy was handed it, as such or as part of an object.
+
+    An error of a class of the user's own was raised on purpose, and is left alone.
+    """
+    if type(error).__module__.partition(".")[0] not in OURS | LIBRARIES:
+        return ""
+    names = [(str(f.f_globals.get("__name__")), f.f_code.co_qualname) for f, _ in walk_tb(error.__traceback__)]
+    last = max((k for k, (module, _) in enumerate(names) if module.partition(".")[0] == "lrpnumpy"), default=0)
+    theirs = [name for module, name in names[last + 1 :] if module.partition(".")[0] not in OURS]
+    return theirs[-1] if theirs else ""
+
+
+def called(what: str, function: Callable[..., Any], *args: Any) -> Any:
+    """What a function of the user's own gives; where it fails, an LrpError that says which and why."""
+    try:
+        return function(*args)
+    except LrpError:
+        raise
+    except Exception as error:
+        raise UserCodeError(f"{what} raised {type(error).__name__}: {error}.") from error
+
+
 def record(check: Callable[[Any], None], kind: type) -> Callable[[Any], None]:
-    """The same for the check of a record, whose fields are annotated in its class."""
+    """The same for the check of a record, whose fields are annotated in its class.
+
+    What a check of ours has let pass must be what the annotations say.
+    """
 
     @wraps(check)
     def call(self: Any) -> None:
+        error = None
         try:
             check(self)
         except LrpError:
             raise
-        except FOREIGN as error:
-            hints = {
-                name: hint for one in reversed(kind.__mro__) for name, hint in inspect.get_annotations(one).items()
-            }
-            given = {name: getattr(self, name) for name in hints if name in vars(self)}
-            look(kind.__name__, given, hints, vars(sys.modules[kind.__module__]), error)
-            raise
+        except Exception as found:
+            error = found
+        if error is None and not kind.__module__.startswith("lrpnumpy."):
+            return
+        annotated = map(inspect.get_annotations, reversed(type(self).__mro__))
+        hints = {name: hint for one in annotated for name, hint in one.items()}
+        given = {name: getattr(self, name) for name in hints if name in vars(self)}
+        _look_again(kind.__name__, given, hints, vars(sys.modules[kind.__module__]), error)
+        if error is not None:
+            raise error
 
     return call
 
@@ -73,7 +140,7 @@ def look(
     given: Mapping[str, Any],
     hints: Mapping[str, Any],
     names: dict[str, Any],
-    error: Exception,
+    error: Exception | None,
     others: Mapping[str, Any] | None = None,
 ) -> None:
     """Raise an LrpError about the first argument that is not what its annotation says, if there is one.
@@ -82,10 +149,12 @@ def look(
     """
     kinds = {name: _kind(hint, names) for name, hint in (others or hints).items() if name in given}
     for name, kind in kinds.items():
-        if name in hints and not fits(given[name], kind):
-            raise LrpError(
-                f"{what}: {name} must be {wanted(kind)}, got {got(given[name])}{_advice(name, given, kinds)}."
-            ) from error
+        if name in hints and not _fits(given[name], kind):
+            try:
+                advice = _advice(name, given, kinds)
+            except Exception:  # of an object of the user's own that cannot be looked at
+                advice = "."
+            raise LrpError(f"{what}: {name} must be {wanted(kind)}, got {_got(given[name])}{advice}") from error
 
 
 class _Scope(dict[str, Any]):
@@ -102,6 +171,14 @@ def _kind(annotation: Any, names: dict[str, Any]) -> Any:
         return eval(annotation, {}, _Scope(names))  # of our own source
     except (TypeError, AttributeError):
         return Any
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """`fits`, which an object of the user's own does not that cannot even be looked at."""
+    try:
+        return fits(value, kind)
+    except Exception:
+        return False
 
 
 def fits(value: Any, kind: Any) -> bool:
@@ -177,34 +254,26 @@ def wanted(kind: Any) -> str:
     return WORDS.get(origin) or f"a{'n' if name[:1] in 'AEIOUL' and name != 'Layer' else ''} {name}"
 
 
-def got(value: Any) -> str:
-    """A value in an error, short whatever it is."""
-    if isinstance(value, (str, bytes, int, float, NoneType)) and not (isinstance(value, int) and abs(value) >= 2**64):
-        shown = repr(value)
-        return shown if len(shown) <= 60 else f"{shown[:60]}…"
-    if isinstance(value, np.ndarray):
-        return f"an array of {value.dtype} of shape {value.shape}"
-    if isinstance(value, int):
-        return "a huge number"
-    return value.__name__ if isinstance(value, type) else type(value).__name__
+def _got(value: Any) -> str:
+    return shown(value) if isinstance(value, (str, bytes, int, float, NoneType, np.ndarray)) else type(value).__name__
 
 
 def _advice(name: str, given: Mapping[str, Any], kinds: Mapping[str, Any]) -> str:
-    """What to try."""
+    """The end of an error: what to try."""
     value, kind = given[name], kinds[name]
     for other, its in kinds.items():
-        if other != name and given[other] is not None and fits(given[other], kind) and not _alike(its, kind):
+        if other != name and given[other] is not None and _fits(given[other], kind) and not _alike(its, kind):
             return f"; are {name} and {other} swapped?"
     if getattr(kind, "__name__", "") == "Model":
         if isinstance(value, (str, os.PathLike)):
-            return f"; open a file by lrp.load({str(value)[:60]!r})"
+            return f"; open a file by lrp.load({str(value)[:60]!r})."
         if hasattr(value, "state_dict"):
-            return "; make it one by lrp.from_torch"
+            return "; make it one by lrp.from_torch."
         if hasattr(value, "get_config"):
-            return "; make it one by lrp.from_keras"
+            return "; make it one by lrp.from_keras."
     if kind is int and isinstance(value, float) and value.is_integer():
         return f"; is it {int(value)}?"
-    return ""
+    return "."
 
 
 def _alike(one: Any, other: Any) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from lrpnumpy.checks import FLOATS, LrpError, names, one_of
+from lrpnumpy.checks import FLOATS, LrpError, names, one_of, shown
 from lrpnumpy.layers import (
     Activation,
     Bidirectional,
@@ -36,6 +36,7 @@ OUTPUTS = ("linear", "softmax", "sigmoid")
 INPUT = "x"  # name of the input
 READOUT = "readout"  # name of the node of a readout
 UNITS = ":units"  # name of the node that has the scores in the user's units; no other can have it
+FLOAT_NAMES = {name: one for one in FLOATS for name in (one.name, one.char, one.str, one.str[1:])}
 BETWEEN: dict[str, Layer] = {"mean": Mean(), "max": Max(), "last-row": LastRow()}
 
 
@@ -122,7 +123,7 @@ class Model(Record):
         if output == "softmax" and self.outputs == 1:
             raise LrpError("Model: output must be 'linear' or 'sigmoid' where there is one output, got 'softmax'.")
         if not (self.output_unit is None or isinstance(self.output_unit, str)):
-            raise LrpError(f"Model: output_unit must be a string, such as 'mm', or None, got {self.output_unit!r}.")
+            raise LrpError(f"Model: output_unit must be a string or None, got {shown(self.output_unit)}.")
         self._set(
             classes=names(self.classes, "Model: classes", self.outputs),
             output=output,
@@ -135,7 +136,7 @@ class Model(Record):
         if isinstance(self.layers[0], Node):
             nodes: tuple[Node, ...] = self.layers  # type: ignore[assignment]
             if readout is not None:
-                raise LrpError(f"Model: readout must be left out where nodes say it themselves, got {readout!r}.")
+                raise LrpError(f"Model: readout must be left out where nodes say it themselves, got {shown(readout)}.")
             result = result or nodes[-1].name
         else:
             readout = one_of(readout or "last", "Model: readout", READOUTS)
@@ -158,7 +159,7 @@ class Model(Record):
                 sizes[node.name + name] = size._replace(source=label, steps=size.steps and not name)
         if result not in sizes or result in ports:
             some = ", ".join(repr(name) for name in sizes if name not in ports)
-            raise LrpError(f"Model: result must be the name of a node, got {result!r}; there are {some}.")
+            raise LrpError(f"Model: result must be the name of a node, got {shown(result)}; there are {some}.")
         main = next((name for name, port in ports.items() if port.steps), next(iter(ports)))
         first, last, scored = ports[main], sizes[result], result
         output_scaler = scaler_of(self.output_scaler, "Model: output_scaler", last.width, self.classes, True)
@@ -188,7 +189,7 @@ class Model(Record):
                 )
             given, said = {INPUT: Input(size, **said)}, {}  # type: ignore[arg-type]
         if not isinstance(given, Mapping) or not given:
-            raise LrpError(f"Model: ports must be a dict of name to lrp.Input, got {given!r}.")
+            raise LrpError(f"Model: ports must be a dict of name to lrp.Input, got {shown(given)}.")
         ports: dict[str, Input] = dict(given)
         for name, port in ports.items():
             if not isinstance(port, Input) or not _is_name(name):
@@ -333,11 +334,11 @@ class Model(Record):
     def astype(self, dtype: Any) -> Model:
         """The same model with all arrays in `dtype`, float32 or float64."""
         try:
-            kind = np.dtype(dtype) if isinstance(dtype, (str, type, np.dtype)) else None
+            kind = np.dtype(dtype) if isinstance(dtype, (type, np.dtype)) else FLOAT_NAMES.get(dtype)
         except (TypeError, ValueError):
             kind = None
         if kind not in FLOATS:
-            raise LrpError(f"astype: dtype must be 'float32' or 'float64', got {dtype!r}.")
+            raise LrpError(f"astype: dtype must be 'float32' or 'float64', got {shown(dtype)}.")
         return self._with(lambda record: record.astype(kind))
 
     def twin(self) -> Model:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, finite, names, one_of, whole
+from lrpnumpy.checks import LrpError, finite, names, one_of, shown, whole
 from lrpnumpy.layers import Embedding, Record
 from lrpnumpy.scaling import names_of, scaler_of
 
@@ -43,9 +42,9 @@ class Input(Record):
             raise LrpError(f"Model: embedding must be an Embedding, got {type(self.embedding).__name__}.")
         size = self.embedding.size if self.embedding is not None else self.size
         if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
-            raise LrpError(f"Input: size must be a positive number, got {size!r}.")
-        if self.mask_value is not None and not math.isfinite(self.mask_value):
-            raise LrpError(f"Model: mask_value must be a finite number, got {self.mask_value!r}.")
+            raise LrpError(f"Input: size must be a positive number, got {shown(size)}.")
+        if self.mask_value is not None:
+            finite(self.mask_value, "Model: mask_value")
         if self.mask_value is not None and self.embedding is not None:
             raise LrpError("Model: mask_value must be None with an embedding; use Embedding(mask=...).")
         if not self.steps and (self.mask_value is not None or getattr(self.embedding, "mask", None) is not None):
@@ -54,8 +53,8 @@ class Input(Record):
             raise LrpError(f"Input: pad must be None for an input without steps, got {self.pad!r}.")
         if self.scaler is not None and self.embedding is not None:
             raise LrpError("Model: scaler must be None with an embedding, whose vectors are the network's own.")
-        given = None if self.features is None else list(self.features)
-        features = names(given or names_of(self.scaler, int(size)), "Model: features", int(size))
+        given = self.features if self.features is not None else names_of(self.scaler, int(size))
+        features = names(given, "Model: features", int(size))
         self._set(
             size=int(size),
             features=features,
@@ -91,7 +90,7 @@ class Input(Record):
 def _checked_pad(pad: Any, embedding: Embedding | None) -> tuple[int, str, float, str]:
     """(length, side, value, side that is cut)."""
     if isinstance(pad, str) or not isinstance(pad, Sequence) or len(pad) not in (3, 4):
-        raise LrpError(f"Input: pad must be (length, side, value), for example (100, 'pre', 0), got {pad!r}.")
+        raise LrpError(f"Input: pad must be (length, side, value), for example (100, 'pre', 0), got {shown(pad)}.")
     length, value = whole(pad[0], "Input: length of pad", 1), pad[2]
     if length > MOST_PADDED:  # from a file, it would fill the memory at the first input
         raise LrpError(f"Input: length of pad must be at most {MOST_PADDED:,}, got {length}.")

@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from lrpnumpy import readback, tables
+from lrpnumpy import checks, readback, tables
 from lrpnumpy.checks import LrpError, encodable, library, readable
 from lrpnumpy.lazy import cached_property
 from lrpnumpy.ledgers import Ledger, ReferenceLedger, SpanLedger
-from lrpnumpy.meant import door
+from lrpnumpy.meant import door, look
 
 PAD = "<pad>"  # how padding is written where words are
+WIDEST = 100  # blanks before a line of JSON, for each level
 UNKNOWN = "[?]"  # behind a word in a picture that the vocabulary does not have
 
 
@@ -139,6 +140,30 @@ class Explanation:
     output_unit: str | None = None  # of the scores, such as "mm"
     marks: np.ndarray | None = None  # (T,) of Mark; None where nothing is marked
 
+    def __post_init__(self) -> None:
+        """See that what was passed in belongs together."""
+        hints = {one.name: one.type for one in fields(self) if one.name != "labels"}  # which may be dates and text
+        look("Explanation", vars(self), hints, globals(), None)
+        relevance, C, one = np.asarray(self.relevance), np.shape(self.scores), self.target != "all"
+        if len(C) != 1 or relevance.shape[:-1] != C[one:] or not relevance.shape[-1]:
+            wanted = "(T,)" if one else f"({np.size(self.scores)}, T)"
+            raise LrpError(
+                f"Explanation: relevance must have shape {wanted} and scores (C,), got {relevance.shape} and {C}."
+            )
+        if one and not (checks.is_number(self.target, int) and 0 <= self.target < C[0]):  # type: ignore[operator]
+            raise LrpError(
+                f"Explanation: target must be 'all' or a class from 0 to {C[0] - 1}, got {checks.shown(self.target)}."
+            )
+        T = relevance.shape[-1]
+        counts = {"tokens": T, "labels": T, "marks": T, "values": T, "classes": C[0], "probabilities": C[0]}
+        for name, count in counts.items():
+            if (part := getattr(self, name)) is not None and len(part) != count:
+                raise LrpError(f"Explanation: {name} must have {count} entries, got {len(part)}.")
+        if self.variables is not None and np.shape(self.variables)[:-1] != relevance.shape:
+            raise LrpError(
+                f"Explanation: variables must have shape {(*relevance.shape, 'D')}, got {np.shape(self.variables)}."
+            )
+
     @property
     def inputs(self) -> dict[str, InputPart]:
         """What each input of the network got, by name; the main one, whose relevance is `relevance`, comes first."""
@@ -217,18 +242,23 @@ class Explanation:
 
         return html.fragment(self)
 
+    @door
     def name_of(self, target: int | str) -> str:
         """The name of the class `target`, or its number where it has none."""
+        if not isinstance(target, str) and not checks.is_number(target, int):
+            raise LrpError(f"name_of must get the number of a class, got {checks.shown(target)}.")
         known = self.classes is not None and isinstance(target, (int, np.integer)) and 0 <= target < len(self.classes)
         return self.classes[target] if known else str(target)  # type: ignore[index]
 
+    @door
     def label(self, position: int) -> str:
         """The word at a `position`, or the label of the step, or the position; padding is "<pad>"."""
-        return self.step_names[position]
+        return self.step_names[checks.position(position, "position", len(self))]
 
+    @door
     def shown(self, position: int) -> str:
         """The label at a `position` as pictures show it, with a mark behind a word that is not in the vocabulary."""
-        return self.shown_steps[position]
+        return self.shown_steps[checks.position(position, "position", len(self))]
 
     @cached_property
     def shown_steps(self) -> Sequence[str]:
@@ -259,7 +289,8 @@ class Explanation:
         )
         if isinstance(c, bool) or not isinstance(c, (int, np.integer)) or not 0 <= c < len(self.scores):
             raise LrpError(
-                f"for_class: target must be a class from 0 to {len(self.scores) - 1} or a class name, got {target!r}."
+                f"for_class: target must be a class from 0 to {len(self.scores) - 1} or a class name, got "
+                f"{checks.shown(target)}."
             )
 
         def pick(value: Any) -> Any:
@@ -349,9 +380,10 @@ class Explanation:
             else {"kind": type(self.ledger).__name__, **_plain(vars(self.ledger))},
         }
 
+    @door
     def to_json(self, **options: Any) -> str:
         """A JSON text; `from_json` reads it back exactly. `options` are those of `json.dumps`, such as indent=1."""
-        return json.dumps(self.to_dict(), **options)
+        return dumped(self.to_dict(), options)
 
     @staticmethod
     def from_json(text: str) -> Explanation:
@@ -362,6 +394,17 @@ class Explanation:
         found["spans"] = None if spans is None else tuple(Span(**span) for span in spans)
         found["others"] = {name: InputPart(**part) for name, part in found["others"].items()}
         return Explanation(**found)
+
+
+def dumped(value: Any, options: dict[str, Any]) -> str:
+    """JSON of a result, by options of `json.dumps`."""
+    indent = options.get("indent")
+    if not (indent is None or isinstance(indent, str) or (checks.is_number(indent, int) and indent <= WIDEST)):
+        raise LrpError(f"to_json: indent must be a string or a number up to {WIDEST}, got {checks.shown(indent)}.")
+    try:
+        return json.dumps(value, **options)
+    except (TypeError, ValueError) as error:
+        raise LrpError(f"to_json must get options of json.dumps, such as indent=1, got: {error}.") from error
 
 
 def _plain_labels(labels: np.ndarray | None) -> dict[str, Any] | None:
@@ -383,8 +426,22 @@ def _plain(value: Any) -> Any:
 
 
 class Paged(Sequence[Explanation]):
-    """Explanations that can be explored in one HTML file."""
+    """A sequence of explanations, each made when it is asked for, that can be explored in one HTML file."""
 
+    def __getitem__(self, key: Any) -> Any:
+        """By position; a list of those of a slice."""
+        if isinstance(key, slice):
+            try:
+                places = range(*key.indices(len(self)))
+            except (TypeError, ValueError):  # of other than numbers, and of steps of 0
+                raise LrpError(f"a slice of explanations must have whole numbers, got {key!r}.") from None
+            return [self._one(k) for k in places]
+        return self._one(checks.position(key, "number of an explanation", len(self)))
+
+    def _one(self, k: int) -> Explanation:
+        raise NotImplementedError
+
+    @door
     def page(self, path: str | os.PathLike[str], *more: Any, **options: Any) -> None:
         """Write one self-contained HTML file to explore these explanations, with a table of all records.
 
@@ -403,6 +460,11 @@ class Comparison(Paged):
 
     explanations: tuple[Explanation, ...]
 
+    def __post_init__(self) -> None:
+        look("Comparison", vars(self), {"explanations": tuple[Explanation, ...]}, globals(), None)
+        if not len(self.explanations):
+            raise LrpError("Comparison must get at least one explanation, got none.")
+
     def __len__(self) -> int:
         return len(self.explanations)
 
@@ -413,7 +475,10 @@ class Comparison(Paged):
                 if explanation.method == key:
                     return explanation
             raise LrpError(f"this comparison has {', '.join(e.method for e in self)}, not {key!r}.")
-        return self.explanations[key]
+        return super().__getitem__(key)
+
+    def _one(self, k: int) -> Explanation:
+        return self.explanations[k]
 
     def __str__(self) -> str:
         from lrpnumpy.show import terminal

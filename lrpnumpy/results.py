@@ -138,13 +138,6 @@ class Explanations(Paged):
     def __len__(self) -> int:
         return len(self.encoded)
 
-    def __getitem__(self, key: Any) -> Any:
-        if isinstance(key, slice):
-            return [self[k] for k in range(*key.indices(len(self)))]
-        if not -len(self) <= key < len(self):
-            raise IndexError(f"explanation {key} of {len(self)}")
-        return self._one(key % len(self))
-
     def __iter__(self) -> Iterator[Explanation]:
         return (self._one(k) for k in range(len(self)))
 
@@ -154,6 +147,8 @@ class Explanations(Paged):
         With target "all" the classes are a leading axis. All sequences must have the same number of steps.
         """
         lengths = np.diff(self.starts)
+        if not len(self):
+            raise LrpError("stacked must get at least one explanation, got none.")
         if len({*lengths.tolist()}) > 1:
             raise LrpError(f"stacked must get sequences of one length, got {lengths.min()} to {lengths.max()} steps.")
         rows = self.relevance[..., None] if self.variables is None else self.variables
@@ -168,6 +163,8 @@ class Explanations(Paged):
             for each explanation. With target "all" the groups are the classes.
         input: of a network with several inputs, the one that is summed up; by default the main one.
         """
+        if not len(self):
+            raise LrpError("a summary must get at least one explanation, got none.")
         name = one_of(input or self.model.main, "input", tuple(self.model.ports))
         classes = self.model.classes or tuple(map(str, range(self.model.outputs)))
         if self.every_class and by is not None:
@@ -302,6 +299,8 @@ class Explanations(Paged):
 
     def doubtful(self) -> np.ndarray:
         """(N,) explanations that `explain` would warn of."""
+        if not len(self):
+            return np.zeros(0, bool)
         with np.errstate(all="ignore"):
             rows = np.isfinite(self.relevance).reshape(-1, self.relevance.shape[-1]).all(axis=0)
             wrong = ~np.logical_and.reduceat(rows, self.starts[:-1])

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError
+from lrpnumpy.checks import LrpError, shown, unmasked
 
 
 class Scaler(NamedTuple):
@@ -73,7 +73,11 @@ def _column(part: Any, known: Any, names: Sequence[str] | None) -> np.ndarray:
     """Means or scales in the order of the model's features, where it is known which is whose."""
     if hasattr(part, "iloc"):  # a Series of pandas, such as frame.mean()
         known = part.index
-    column = np.asarray(part, float)
+    unmasked(part, "a scaler")
+    try:
+        column = np.asarray(part, float)
+    except (TypeError, ValueError):
+        raise LrpError(f"a scaler must hold numbers, got {shown(part)}.") from None
     if known is None or names is None or column.ndim == 0:
         return column
     places = {str(name): k for k, name in enumerate(known)}

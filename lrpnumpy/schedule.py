@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError
+from lrpnumpy.checks import LrpError, shown
 from lrpnumpy.encode import Encoded, packed
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Packed, at_once, sorted_pieces
@@ -92,7 +92,7 @@ def run_chunks(
     Numbers that overflow or are not defined are for the results to tell of: NumPy's own warnings are off.
     """
     if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
-        raise LrpError(f"threads must be a positive number, or None for what pays, got {threads!r}.")
+        raise LrpError(f"threads must be a positive number, or None for what pays, got {shown(threads)}.")
     if len(encoded) == 1:
         with np.errstate(all="ignore"):
             work(np.zeros(1, np.int64), packed(model, encoded, look_up))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, encodable, library, one_of, readable
+from lrpnumpy.checks import LrpError, encodable, library, one_of, readable, shown, unmasked
 from lrpnumpy.meant import door
 
 SEASONS = ("DJF", "DJF", "MAM", "MAM", "MAM", "JJA", "JJA", "JJA", "SON", "SON", "SON", "DJF")  # of the months
@@ -64,9 +64,10 @@ class Summary:
     @door
     def group(self, name: Any) -> Summary:
         """The summary of the group `name` alone."""
-        k = self.groups.index(one_of(str(name), "group", self.groups))
+        name = str(name) if isinstance(name, Hashable) else shown(name)
+        k = self.groups.index(one_of(name, "group", self.groups))
         arrays = {key: getattr(self, key)[k : k + 1] for key in ("counts", "mean", "positive", "error")}
-        return Summary((str(name),), self.features, **arrays, method=self.method, output_unit=self.output_unit)
+        return Summary((name,), self.features, **arrays, method=self.method, output_unit=self.output_unit)
 
     def _names(self) -> tuple[list[str], list[str]]:
         """Groups and features as pandas takes them."""
@@ -232,8 +233,10 @@ def times(labels: np.ndarray, unit: str) -> list[Any]:
 
 def one_each(by: Any, count: int) -> list[Any]:
     """A list of one name of a group for each of `count` explanations."""
-    if isinstance(by, (str, type)) or not hasattr(by, "__len__") or getattr(by, "shape", None) == ():
-        raise LrpError(f"by must be a name, or one value for each of the {count} explanations, got {by!r}.")
+    unmasked(by, "by")
+    in_order = hasattr(by, "__len__") and hasattr(by, "__iter__") and getattr(by, "shape", None) != ()
+    if not in_order or isinstance(by, (str, type, set, frozenset, Mapping)):
+        raise LrpError(f"by must be a name, or one value for each of the {count} explanations, got {shown(by)}.")
     if len(by) != count:
         raise LrpError(f"by must have one value for each of the {count} explanations, got {len(by)}.")
     return list(by)

@@ -6,12 +6,14 @@ They are known by what they have: a frame of pandas by `iloc`, one of polars by 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from lrpnumpy import checks
 from lrpnumpy.checks import LrpError
 
 
@@ -51,7 +53,13 @@ def read(value: Any, wanted: tuple[str, ...] | None, size: int | None, where: st
         labels = None if value.labels is None else labels_of(_array(value.labels, where, len(values)))
         if value.features is None:
             return Table(values, labels)
-        return _of_columns([*map(str, value.features)], [*values.T], labels, wanted, size, where)
+        own: Any = value.features
+        if isinstance(own, str) or values.ndim != 2 or len(own) != values.shape[1]:
+            raise LrpError(
+                f"{where}: a Table must have one name in features for each column, got {checks.shown(own)} "
+                f"for values of shape {values.shape}."
+            )
+        return _of_columns([*map(str, own)], [*values.T], labels, wanted, size, where)
     if hasattr(value, "dims") and hasattr(value, "coords"):
         return _of_xarray(value, wanted, size, where)
     if hasattr(value, "iloc") and hasattr(value, "index"):
@@ -67,11 +75,14 @@ def read(value: Any, wanted: tuple[str, ...] | None, size: int | None, where: st
         return _of_columns(list(value.columns), list(value.get_columns()), None, wanted, size, where)
     if hasattr(value, "to_numpy") and hasattr(value, "to_frame"):  # a Series of polars
         return Table(np.asarray(value.to_numpy()))
+    if isinstance(value, memoryview):
+        return Table(np.asarray(value))
     return None
 
 
 def _array(values: Any, where: str, steps: int | None = None) -> np.ndarray:
     """What a Table holds, with the steps along its first axis."""
+    checks.unmasked(values, where)
     try:
         found = np.asarray(values)
     except (TypeError, ValueError):
@@ -119,11 +130,11 @@ def _of_columns(
 ) -> Table:
     """The columns that the model takes, found by name. A column of dates that it does not take labels the steps."""
     found = dict(zip(names or map(str, range(len(columns))), columns, strict=True))
-    dates = [
-        name for name, one in found.items() if name not in (wanted or ()) and np.asarray(one[:1]).dtype.kind == "M"
-    ]
+    if twice := [name for name, count in Counter(names).items() if count > 1 and name in (wanted or found)]:
+        raise LrpError(f"{where} must have each column once, got {twice[0]!r} several times.")
+    dates = [name for name, one in found.items() if name not in (wanted or ()) and _kind(one) == "M"]
     if dates and labels is None:
-        labels = labels_of(np.asarray(found[dates[0]]))
+        labels = labels_of(np.asarray(_on_the_clock(found[dates[0]])))
     if wanted is None or names is None:
         wanted = tuple(name for name in found if name not in dates)
         if size is not None and len(wanted) != size:
@@ -140,9 +151,16 @@ def _of_columns(
     return Table(values, labels, None if names is None else wanted)
 
 
+def _kind(column: Any) -> str:
+    """What a column holds, by the letter that NumPy has for it; pandas' dates of a zone have that of dates."""
+    return str(getattr(getattr(column, "dtype", None), "kind", "")) or np.asarray(column[:1]).dtype.kind
+
+
 def _numbers(column: Any, name: str, labels: np.ndarray | None, where: str) -> np.ndarray:
     """One column as floats, none of which is missing."""
     try:
+        if _kind(column) in "cmM":
+            raise TypeError
         values = np.asarray(column, float)
     except (TypeError, ValueError):
         raise LrpError(f"{where}: column {name!r} must hold numbers, got {np.asarray(column).dtype}.") from None
@@ -175,7 +193,13 @@ def _labels(index: Any) -> np.ndarray | None:
         return None
     if hasattr(index, "to_timestamp"):  # periods
         index = index.to_timestamp()
-    return labels_of(np.asarray(index.tz_localize(None) if getattr(index, "tz", None) is not None else index))
+    return labels_of(np.asarray(_on_the_clock(index)))
+
+
+def _on_the_clock(dates: Any) -> Any:
+    """Dates of pandas without their zone, if they have one: an index, or a column."""
+    own = dates.dt if hasattr(dates, "iloc") else dates
+    return own.tz_localize(None) if getattr(own, "tz", None) is not None else dates
 
 
 def labels_of(values: Any) -> np.ndarray:
@@ -193,5 +217,6 @@ def shown(labels: np.ndarray) -> list[str]:
         return labels.tolist()
     for unit in ("D", "m", "s"):
         if ((labels.astype(f"M8[{unit}]") == labels) | np.isnat(labels)).all():
-            return [str(one).replace("T", " ") for one in labels.astype(f"M8[{unit}]")]
-    return [str(one).replace("T", " ") for one in labels]
+            labels = labels.astype(f"M8[{unit}]")
+            break
+    return [str(one) if np.isnat(one) else str(one).replace("T", " ") for one in labels]

@@ -21,8 +21,9 @@ from string import ascii_uppercase, punctuation
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError
+from lrpnumpy.checks import LrpError, shown
 from lrpnumpy.layers import Embedding
+from lrpnumpy.meant import called
 
 LONG_PIECE = 1000  # characters without a blank; more than that is no word
 FILTERS = punctuation.replace("'", "") + "\t\n"  # of Keras' Tokenizer
@@ -32,10 +33,10 @@ def tokens(sentence: str, tokenizer: str | Callable[[str], Iterable[str]]) -> li
     """The words of `sentence`, cut by a tokenizer that `Embedding` knows, or by a function of the user's."""
     if not callable(tokenizer):
         return _TOKENIZERS[tokenizer](sentence)
-    found = tokenizer(sentence)
-    words = [] if isinstance(found, str) else list(found)
+    found = called("tokenizer", tokenizer, sentence)
+    words = [] if isinstance(found, str) else called("tokenizer", list, found)
     if isinstance(found, str) or not all(isinstance(word, str) for word in words):
-        raise LrpError(f"tokenizer must give a list of words for a sentence, got {found!r}.")
+        raise LrpError(f"tokenizer must give a list of words for a sentence, got {shown(found)}.")
     return words
 
 
@@ -45,14 +46,14 @@ def lookup(embedding: Embedding, sentences: Sequence[Sequence[str]], where: Sequ
     `where` is how an error names each sentence.
     """
     rows = embedding.index
-    with suppress(KeyError):  # most words are spelled as in the vocabulary
+    with suppress(KeyError, TypeError):  # most words are spelled as in the vocabulary; what is no word may have no hash
         found_at_once = map(rows.__getitem__, chain.from_iterable(sentences))
         return np.fromiter(found_at_once, np.int64, sum(map(len, sentences)))
     ids: list[int] = []
     for words, name in zip(sentences, where, strict=True):
         for k, word in enumerate(words):
             if not isinstance(word, str):
-                raise LrpError(f"{name} must be words, or numbers, not both, got {word!r} at position {k}.")
+                raise LrpError(f"{name} must be words, or numbers, not both, got {shown(word)} at position {k}.")
         if any(" " in word for word in words):
             _check_words(embedding, words, name)
         spelled = [word.lower() for word in words] if embedding.lowercase else words

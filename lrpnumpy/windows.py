@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy import asked, tables
-from lrpnumpy.checks import LrpError, whole
+from lrpnumpy.checks import LrpError, is_number, shown, whole
 from lrpnumpy.encode import Encoded, encode
 from lrpnumpy.explain import run
 from lrpnumpy.meant import door
@@ -119,8 +119,8 @@ class Windows(Paged):
     def __len__(self) -> int:
         return len(self.explanations)
 
-    def __getitem__(self, key: Any) -> Any:
-        return self.explanations[key]
+    def _one(self, k: int) -> Explanation:
+        return self.explanations._one(k)
 
     def __iter__(self) -> Iterator[Explanation]:
         return iter(self.explanations)
@@ -143,7 +143,9 @@ class Windows(Paged):
     def at(self, label: Any) -> Explanation:
         """The explanation of the window whose last step has this `label`, such as "2005-04-03"; or this number."""
         labels = self.labels
-        if labels is None or (isinstance(label, (int, np.integer)) and not isinstance(label, bool)):
+        if hasattr(label, "__len__") and not isinstance(label, str):
+            raise LrpError(f"at must get one label, got {shown(label)}.")
+        if labels is None or is_number(label, int):
             found = np.flatnonzero(self.ends == label)
         else:
             found = np.flatnonzero(labels == _like(labels, label))
@@ -152,7 +154,7 @@ class Windows(Paged):
             raise LrpError(
                 f"at must get the last step of a window, from {known[0]} to {known[-1]}"
                 + (f", every {self.starts[1]} steps" if len(self) > 1 and self.starts[1] > 1 else "")
-                + f", got {label!r}."
+                + f", got {shown(label)}."
             )
         return self[int(found[-1])]
 
@@ -187,6 +189,7 @@ class Windows(Paged):
             others={},
         )
 
+    @door
     def summary(self, by: Any = None, input: str | None = None) -> Summary:
         """Mean relevance by feature and lag; `by` and `input` as in `Explanations.summary`."""
         return self.explanations.summary(by, input)
@@ -206,4 +209,4 @@ def _like(labels: np.ndarray, label: Any) -> Any:
     try:
         return np.datetime64(label).astype(labels.dtype) if labels.dtype.kind == "M" else str(label)
     except (TypeError, ValueError):
-        raise LrpError(f"at must get a date, such as '2005-04-03', got {label!r}.") from None
+        raise LrpError(f"at must get a date, such as '2005-04-03', got {shown(label)}.") from None

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError
+from lrpnumpy.checks import LrpError, encodable, shown
 from lrpnumpy.corpus.arrays import OPEN
 from lrpnumpy.corpus.sources import Source
 
@@ -26,8 +26,8 @@ class Columns:
         if not isinstance(given, (Mapping, list, tuple)):
             raise LrpError(f"columns must be a dict of name to values, or a list of names, got {type(given).__name__}.")
         for name in given:
-            if not isinstance(name, str) or not name.strip(".") or {"/", "\0"} & set(name):
-                raise LrpError(f"columns must have names without '/', got {name!r}.")
+            if not isinstance(name, str) or not name.strip(".") or {"/", "\0"} & set(name) or encodable(name) != name:
+                raise LrpError(f"columns must have names of UTF-8 without '/', got {shown(name)}.")
         self.given: dict[str, Sequence[Any]] = {}
         self.fields: tuple[str, ...] = ()
         if isinstance(given, Mapping):
@@ -37,14 +37,18 @@ class Columns:
         elif given and source.kind in OPEN:
             self.given = {name: _beside(source.kind, Path(path), name) for name in given}
         elif given:
-            raise LrpError(f"columns must be a dict of name to values where the source has no fields, got {given!r}.")
+            raise LrpError(f"columns must be a dict of name to values where there are no fields, got {shown(given)}.")
 
     @property
     def note(self) -> dict[str, str] | None:
         """What a run that is resumed must find unchanged."""
         found = dict.fromkeys(self.fields, FIELD)
         for name, values in self.given.items():
-            found[name] = f"sha256 {hashlib.sha256(repr(list(values)).encode('utf-8', 'surrogatepass')).hexdigest()}"
+            try:
+                text = repr(list(values)).encode("utf-8", "surrogatepass")
+            except ValueError as error:  # a number with more digits than Python writes
+                raise LrpError(f"columns: {name!r} must have values that can be written, got: {error}.") from error
+            found[name] = f"sha256 {hashlib.sha256(text).hexdigest()}"
         return found or None
 
     def arrays(self, records: np.ndarray) -> dict[str, np.ndarray]:
@@ -61,7 +65,10 @@ class Columns:
 
 def arrays(name: str, values: Iterable[Any]) -> dict[str, np.ndarray]:
     """Values as JSON text, one behind the other, and the bytes of each."""
-    texts = [json.dumps(value, default=str).encode() for value in values]
+    try:
+        texts = [json.dumps(value, default=str).encode() for value in values]
+    except (TypeError, ValueError, RecursionError) as error:
+        raise LrpError(f"columns: {name!r} must have values that JSON can hold, got: {error}.") from error
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
     return {f"columns/{name}/text": np.frombuffer(b"".join(texts), np.uint8), f"columns/{name}/lengths": lengths}
 
@@ -82,7 +89,7 @@ def values(text: bytes, ends: np.ndarray) -> list[Any]:
 def _listed(values: Any) -> Sequence[Any]:
     """The values of a column as Python's own; dates as text."""
     if isinstance(values, str) or not hasattr(values, "__iter__") or getattr(values, "ndim", 1) == 0:
-        raise LrpError(f"columns must have a list of one value for each record, got {values!r}.")
+        raise LrpError(f"columns must have a list of one value for each record, got {shown(values)}.")
     array = np.asarray(values) if hasattr(values, "dtype") else None
     if array is None:
         return list(values)

@@ -17,7 +17,7 @@ import numpy as np
 
 from lrpnumpy.asked import request as request_of
 from lrpnumpy.asked import targets as targets_of
-from lrpnumpy.checks import LrpError, RelevanceWarning, outside
+from lrpnumpy.checks import LrpError, RelevanceWarning, outside, shown
 from lrpnumpy.corpus.columns import Columns
 from lrpnumpy.corpus.output import rejected_path, write_output
 from lrpnumpy.corpus.own import identity
@@ -108,7 +108,7 @@ def explain_corpus(
     numbers = {"longest": longest, "max_line": max_line, "chunk": chunk, "threads": threads, "processes": processes}
     for name, value in numbers.items():
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-            raise LrpError(f"{name} must be a positive number, got {value!r}.")
+            raise LrpError(f"{name} must be a positive number, got {shown(value)}.")
     for name, value in (("threads", threads), ("processes", processes)):
         if value is not None and value > MOST_WORKERS:
             raise LrpError(f"{name} must be at most {MOST_WORKERS}, got {value}.")
@@ -184,7 +184,7 @@ def explain_corpus(
 def _one_target(model: Model, target: Any) -> int | str | None:
     """The class explained as its index, None for the predicted one, or "all"."""
     if not (target is None or isinstance(target, (str, int, np.integer))):
-        raise LrpError(f"target must be None, a class index or name, or 'all', for the whole corpus, got {target!r}.")
+        raise LrpError(f"target must be None, a class or 'all', for the whole corpus, got {shown(target)}.")
     found = targets_of(model, target, 1)
     return int(found[0]) if isinstance(found, np.ndarray) else found
 

@@ -153,13 +153,8 @@ class Stored(Paged):
     def __len__(self) -> int:
         return self._size
 
-    def __getitem__(self, key: Any) -> Any:
-        if isinstance(key, slice):
-            return [self[k] for k in range(*key.indices(len(self)))]
-        if not -len(self) <= key < len(self):
-            raise IndexError(f"explanation {key} of {len(self)}")
-        start = key % len(self)
-        return self._read(start, start + 1)[1][0]
+    def _one(self, k: int) -> Explanation:
+        return self._read(k, k + 1)[1][0]
 
     def __iter__(self) -> Iterator[Explanation]:
         return (explanation for _, explanation in self.numbered())
@@ -208,7 +203,7 @@ class Stored(Paged):
 
     def has(self, name: str) -> bool:
         """Whether the file has an array of this `name`."""
-        return name in self._names
+        return isinstance(name, str) and name in self._names
 
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of the array `name` of the file."""
@@ -262,10 +257,10 @@ class Stored(Paged):
         with self._file.guard("", f"has explanations from {start} to {stop} that do not fit together"):
             for k in range(stop - start) if which is None else which:
                 own = {name: array[ends[k] : ends[k + 1]] for name, (array, ends) in read.items()}
-                found.append(self._one(own))
+                found.append(self._made(own))
         return read["records"][0].tolist(), found
 
-    def _one(self, own: dict[str, np.ndarray]) -> Explanation:
+    def _made(self, own: dict[str, np.ndarray]) -> Explanation:
         """An explanation from its own rows of every array."""
         scores = own["scores"][0]
         return Explanation(

@@ -20,7 +20,7 @@ class Table(Hdf5):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         try:
-            size = os.stat(path).st_size
+            size = os.stat(os.fspath(path)).st_size
         except OSError as error:
             self.file = str(path)
             raise self.error("", f"cannot be read ({error.strerror})") from None

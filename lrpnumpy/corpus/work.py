@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError
+from lrpnumpy.checks import LrpError, UserCodeError
 from lrpnumpy.corpus import columns
 from lrpnumpy.corpus.lines import fields
 from lrpnumpy.corpus.record import Chunk, too_long
@@ -84,6 +84,8 @@ def explain_chunk(job: Job, chunk: Chunk) -> Part:
             kept[number] = found
     try:
         result = _explained(job, kept)
+    except UserCodeError:  # a rule that fails: no record is to blame
+        raise
     except LrpError:  # some record has not the steps that a layer, the reference or `step` needs
         for number, one in kept.items():
             attempt(number, _explained, job, {number: one})

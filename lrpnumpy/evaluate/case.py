@@ -12,9 +12,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from lrpnumpy import asked
-from lrpnumpy.checks import LrpError, RelevanceWarning
+from lrpnumpy.checks import LrpError, RelevanceWarning, shown
 from lrpnumpy.encode import encode_all
 from lrpnumpy.explain import explain_all
+from lrpnumpy.meant import called
 from lrpnumpy.methods import COSTLY, METHODS, find
 from lrpnumpy.methods.occlusion import probabilities
 from lrpnumpy.model import Model
@@ -55,7 +56,9 @@ class Explainer:
 
     def __call__(self, model: Model, sequences: list[Any], targets: Any, unit: Unit, threads: int | None) -> Relevances:
         if self.function is not None:
-            return _of_function(self.name, self.function(model, sequences), model, sequences, unit)
+            return _of_function(
+                self.name, called(f"method {self.name!r}", self.function, model, sequences), model, sequences, unit
+            )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RelevanceWarning)  # relevance that rounding decides is measured, not said
             found = explain_all(
@@ -81,11 +84,18 @@ class Explainer:
 
 def finite(values: Any) -> np.ndarray:
     """float64, without NaN and infinity."""
+    if np.iscomplexobj(values):
+        raise LrpError("relevance must be real numbers, got complex ones.")
     return np.nan_to_num(np.asarray(values, np.float64), nan=0.0, posinf=HUGE, neginf=-HUGE).clip(-HUGE, HUGE)
 
 
 def _of_function(name: str, found: Sequence[Any], model: Model, sequences: list[Any], unit: Unit) -> Relevances:
-    each = [finite(getattr(one, "relevance", one)) for one in found]
+    try:
+        each = [finite(getattr(one, "relevance", one)) for one in found]
+    except (TypeError, ValueError) as error:
+        if isinstance(error, LrpError):
+            raise
+        raise LrpError(f"method {name!r} must give one relevance for each sequence, got {shown(found)}.") from None
     if len(each) != len(sequences):
         raise LrpError(
             f"method {name!r} must give one relevance for each of {len(sequences)} sequences, got {len(each)}."
@@ -131,14 +141,18 @@ def explainers(methods: Any, model: Model, unit: Unit, seed: int) -> list[Explai
     if not isinstance(methods, Mapping):
         try:
             methods = {one.name if isinstance(one, Rule) else getattr(one, "__name__", one): one for one in methods}
+            if not all(isinstance(name, str) for name in methods):
+                raise TypeError
         except TypeError:
-            raise LrpError(f"methods must be a list of names and rules, or a dict of such, got {methods!r}.") from None
+            raise LrpError(f"methods must be a list or a dict of names and rules, got {shown(methods)}.") from None
     if not methods:
         raise LrpError("methods must be at least one method, got none.")
     out = []
     for name, value in methods.items():
-        method, options = value if isinstance(value, tuple) else (value, {})
-        if method == RANDOM:
+        method, options = value if isinstance(value, tuple) and len(value) == 2 else (value, {})
+        if not isinstance(options, Mapping):
+            raise LrpError(f"methods: {name!r} must have a dict of its options, got {shown(options)}.")
+        if isinstance(method, str) and method == RANDOM:
             out.append(Explainer(str(name), function=random_relevance(seed)))
         elif callable(method) and not isinstance(method, Rule):
             out.append(Explainer(str(name), function=method))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy import asked
-from lrpnumpy.checks import LrpError, float_array, one_of, whole
+from lrpnumpy.checks import LrpError, float_array, one_of, shown, whole
 from lrpnumpy.corpus.work import settle
 from lrpnumpy.encode import Encoded, encode, encode_all
 from lrpnumpy.evaluate import agreement, completeness, randomisation, removal, stability, truth
@@ -162,7 +162,7 @@ def _classes(model: Model, labels: Any, count: int) -> np.ndarray | None:
         return yes.astype(np.int64)
     found = asked.targets(model, labels, count)
     if not isinstance(found, np.ndarray):
-        raise LrpError(f"labels must be one class for each sequence, got {labels!r}.")
+        raise LrpError(f"labels must be one class for each sequence, got {shown(labels)}.")
     return found
 
 
@@ -181,7 +181,7 @@ def _removed(model: Model, remove: Any, unit: Unit, encoded: list[Encoded]) -> s
     if remove == "mean":
         return np.concatenate([vectors(one) for one in encoded]).mean(axis=0)
     if port.embedding is None or port.embedding.vocabulary is None:
-        raise LrpError(f"remove must be 'zero', 'mean', 'omit' or a vector, as the model has no words, got {remove!r}.")
+        raise LrpError(f"remove must be 'zero', 'mean', 'omit' or a vector, as it has no words, got {shown(remove)}.")
     return vectors(encode(model, [remove], "remove"))[0]
 
 

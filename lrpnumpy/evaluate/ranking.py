@@ -11,7 +11,9 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, one_of, whole
 from lrpnumpy.evaluate import chance
+from lrpnumpy.meant import door
 from lrpnumpy.methods import METHODS
+from lrpnumpy.result import dumped
 
 FEWEST = 5  # samples that a bootstrap needs
 ABOUT = {"sequences", "explained", "unit", "remove", "seed", "output"}  # what a heading needs
@@ -146,6 +148,7 @@ class Ranking:
         """The columns that make the overall rank."""
         return [name for name in self.cells if COLUMNS[name].judges]
 
+    @door
     def mean_rank(self, measures: Sequence[str]) -> np.ndarray:
         """(M,) mean rank in the judging columns of some `measures`, of which each counts alike."""
         parts = []
@@ -171,9 +174,12 @@ class Ranking:
         """The first method of the order."""
         return self.methods[self.order[0]]
 
+    @door
     def beats(self, one: str, other: str, column: str) -> bool:
         """Whether the method `one` is better than the `other` in a `column` by more than chance."""
-        return bool(self.cells[column].better[self.methods.index(one), self.methods.index(other)])
+        cells = self.cells[one_of(column, "column", tuple(self.cells))]
+        k, m = (self.methods.index(one_of(name, "a method", self.methods)) for name in (one, other))
+        return bool(cells.better[k, m])
 
     @property
     def advice(self) -> list[str]:
@@ -202,6 +208,7 @@ class Ranking:
 
         return ranking.figure(self)
 
+    @door
     def to_json(self, **options: Any) -> str:
         """A JSON text; `from_json` reads it back. `options` are those of `json.dumps`."""
         cells = {
@@ -219,7 +226,7 @@ class Ranking:
             "agreement": None if self.agreement is None else self.agreement.tolist(),
             "about": dict(self.about),
         }
-        return json.dumps(_without_nan(whole), **options)
+        return dumped(_without_nan(whole), options)
 
     @staticmethod
     def from_json(text: str) -> Ranking:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, numbers
+from lrpnumpy.checks import LrpError, numbers, whole
 from lrpnumpy.encode import Encoded, encode_all, packed
 from lrpnumpy.layers.recurrent import Cell
 from lrpnumpy.meant import door
@@ -88,7 +88,7 @@ def whitened_pca(X: np.ndarray, components: int = 2) -> Projection:
 
     Signs are fixed: the largest entry of each component's direction is positive.
     """
-    X = np.asarray(X, np.float64)
+    X, components = numbers(np.asarray(X), "whitened_pca: X", np.dtype(float)), whole(components, "components")
     if X.ndim != 2 or not 0 < components <= min(X.shape[0] - 1, X.shape[1]):
         raise LrpError(
             f"whitened_pca: X must have more than {components} rows and at least {components} columns, "
@@ -109,6 +109,7 @@ def separation(points: np.ndarray, labels: Sequence[int] | np.ndarray, neighbour
     points, labels: (N, K) and (N,).
     """
     points, labels = numbers(np.asarray(points), "separation: points", np.dtype(float)), np.asarray(labels)
+    neighbours = whole(neighbours, "separation: neighbours", 1)
     if points.ndim != 2 or labels.shape != (len(points),) or not 0 < neighbours < len(points):
         raise LrpError(
             f"separation: points must be (N, D) with N labels and 0 < neighbours < N, got shapes {points.shape} and "

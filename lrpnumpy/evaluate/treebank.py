@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError
+from lrpnumpy.checks import LrpError, check_shape
+from lrpnumpy.files.safe import open_file
 from lrpnumpy.meant import door
 
 CLASSES = ("very negative", "negative", "neutral", "positive", "very positive")
@@ -42,7 +43,8 @@ def read_trees(path: Path) -> list[list[Phrase]]:
     """
     path = Path(path)
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
+        with open_file(path) as file:
+            lines = file.read().decode("utf-8").replace("\r\n", "\n").split("\n")
     except FileNotFoundError:
         raise LrpError(f"{path} must be a file of bracketed trees; there is none of that name.") from None
     except (OSError, UnicodeError) as error:
@@ -82,7 +84,9 @@ def accuracies(scores: np.ndarray, labels: Sequence[int] | np.ndarray) -> tuple[
 
     The latter is on sentences that are not neutral: P(3) + P(4) against P(0) + P(1).
     """
-    labels = np.asarray(labels)
+    scores, labels = np.asarray(scores), np.asarray(labels)
+    check_shape(scores, "scores", (None, 2 * NEUTRAL + 1))
+    check_shape(labels, "labels", scores.shape[:1])
     P = np.exp(scores - scores.max(axis=1, keepdims=True))  # unnormalised: only compared within a row
     positive = P[:, NEUTRAL + 1 :].sum(axis=1) > P[:, :NEUTRAL].sum(axis=1)
     polar = labels != NEUTRAL

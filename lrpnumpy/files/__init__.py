@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lrpnumpy.checks import AssumptionWarning, LrpError, WeightFileError, outside, whole
+from lrpnumpy.checks import AssumptionWarning, LrpError, WeightFileError, outside, shown, whole
 from lrpnumpy.files.hints import NETWORK, taken, takes_hints
 from lrpnumpy.files.named import named
 from lrpnumpy.files.native import check_free, save, save_many
@@ -107,7 +107,7 @@ def convert(
 
 def _check_other(source: Path, besides: Iterable[Any], target: str | os.PathLike[str]) -> None:
     """Refuse a target that is read from, by whatever name: the source, a file of a source folder, that of a hint."""
-    if not os.path.exists(target):
+    if not os.path.exists(os.fspath(target)):
         return
     read = [source, *(source.iterdir() if source.is_dir() else ())]
     read += [Path(one) for one in besides if isinstance(one, (str, os.PathLike))]
@@ -154,7 +154,7 @@ def _read(
 def _locate(path: str | os.PathLike[str]) -> Path:
     """The file that is meant: a shipped model where a bare name is given that is one of theirs."""
     if not isinstance(path, (str, os.PathLike)):
-        raise LrpError(f"load: path must be the path of a file or the name of a shipped model, got {path!r}.")
+        raise LrpError(f"load: path must be the path of a file or the name of a shipped model, got {shown(path)}.")
     name = os.fspath(path)
     if isinstance(path, str) and os.path.basename(name) == name and not Path(name).suffix:
         models = shipped()

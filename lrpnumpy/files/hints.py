@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
-from lrpnumpy.checks import LrpError
+from lrpnumpy.checks import LrpError, shown
 from lrpnumpy.layers.embedding import TOKENIZERS
 from lrpnumpy.model import OUTPUTS, READOUTS
 from lrpnumpy.signature import document
@@ -111,7 +111,7 @@ def taken(function: str, given: Mapping[str, Any], without: Sequence[str] = ()) 
             found[name] = [str(one) for one in found[name]]
     custom = found.get("custom")
     if custom is not None and not (isinstance(custom, Mapping) and all(map(callable, custom.values()))):
-        raise LrpError(f"{function}: custom must be a dict of names to functions, got {custom!r}.")
+        raise LrpError(f"{function}: custom must be a dict of names to functions, got {shown(custom)}.")
     return Hints(**found)
 
 

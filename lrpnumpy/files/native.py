@@ -327,6 +327,8 @@ def check_free(path: str | os.PathLike[str], overwrite: bool, what: str = "save"
     target = Path(os.path.realpath(path))  # a link to a file stays a link
     if not overwrite and os.path.lexists(target):
         raise _exists(target, what)
+    if os.path.exists(target) and not os.path.isfile(target):  # a device would be replaced by a file
+        raise LrpError(f"{what}: path must be a file, got {target}, which is a folder or a device.")
     return target
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from lrpnumpy import activations
 from lrpnumpy.activations import ACTIVATIONS
-from lrpnumpy.checks import LrpError, finite, float_array, one_of
+from lrpnumpy.checks import LrpError, finite, float_array, one_of, shown
 from lrpnumpy.layers.base import Keep, Layer, Outputs, Ran, Size, takes
 from lrpnumpy.lazy import cached_property
 from lrpnumpy.packed import Packed
@@ -41,7 +41,9 @@ class Activation(Layer):
         alpha = self.alpha
         if alpha is not None:
             if name not in ALPHA:
-                raise LrpError(f"Activation: alpha must be None with {name!r}, got {alpha!r}; {list(ALPHA)} have one.")
+                raise LrpError(
+                    f"Activation: alpha must be None with {name!r}, got {shown(alpha)}; {list(ALPHA)} have one."
+                )
             alpha = finite(alpha, "Activation: alpha")
         if (self.slopes is not None) != (name == "prelu"):
             got = "none" if self.slopes is None else f"slopes with {name!r}"

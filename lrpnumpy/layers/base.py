@@ -24,7 +24,7 @@ something faster, or a definition of its own, overrides them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -61,7 +61,7 @@ class Record:
             object.__setattr__(self, name, value)
 
     def _values(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        return {one.name: getattr(self, one.name) for one in fields(self)} if is_dataclass(self) else {}
 
     def __repr__(self) -> str:
         shown = []
@@ -70,7 +70,7 @@ class Record:
                 shown.append(f"{name}={value.dtype}{list(value.shape)}")
             elif isinstance(value, tuple) and len(value) > 8:
                 shown.append(f"{name}=({len(value)} names)")
-            elif value is not None and value != {}:
+            elif value is not None and not (isinstance(value, Mapping) and not value):
                 shown.append(f"{name}={value!r}")
         return f"{type(self).__name__}({', '.join(shown)})"
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, float_array, names, one_of
+from lrpnumpy.checks import LrpError, float_array, names, one_of, shown
 from lrpnumpy.layers.base import Record
 from lrpnumpy.lazy import cached_property
 
@@ -41,9 +41,9 @@ class Embedding(Record):
         if not callable(self.tokenizer):
             one_of(self.tokenizer, "Embedding: tokenizer", TOKENIZERS)
         if self.unknown is not None and self.unknown is not False and self.unknown not in (vocabulary or ()):
-            raise LrpError(f"Embedding: unknown must be a word of the vocabulary, got {self.unknown!r}.")
+            raise LrpError(f"Embedding: unknown must be a word of the vocabulary, got {shown(self.unknown)}.")
         if self.mask is not None and not (isinstance(self.mask, int) and 0 <= self.mask < len(E)):
-            raise LrpError(f"Embedding: mask must be a token id from 0 to {len(E) - 1}, got {self.mask!r}.")
+            raise LrpError(f"Embedding: mask must be a token id from 0 to {len(E) - 1}, got {shown(self.mask)}.")
         self._set(E=E, vocabulary=vocabulary, lowercase=bool(self.lowercase))
 
     @property

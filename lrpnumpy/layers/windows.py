@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, one_of, whole
+from lrpnumpy.checks import LrpError, one_of, shown, whole
 from lrpnumpy.layers.base import Layer, Ran, Size, missing
 from lrpnumpy.packed import Batch, Change, Packed, Part
 
@@ -89,7 +89,7 @@ def checked(layer: Any, names: dict[str, int], paddings: Sequence[str]) -> None:
         return
     if not isinstance(padding, Sequence) or len(padding) != 2:
         listed = ", ".join(map(repr, paddings))
-        raise LrpError(f"{kind}: padding must be {listed}, or a pair of steps (left, right), got {padding!r}.")
+        raise LrpError(f"{kind}: padding must be {listed}, or a pair of steps (left, right), got {shown(padding)}.")
     layer._set(padding=tuple(whole(steps, f"{kind}: padding", 0) for steps in padding))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lrpnumpy.checks import LrpError, one_of
+from lrpnumpy.meant import door
 from lrpnumpy.methods import decomposition, deeplift, integrated, occlusion, propagated, shapley
 from lrpnumpy.methods.base import Method
 from lrpnumpy.rules import Rule
@@ -26,6 +27,7 @@ METHODS: dict[str, Method] = {
 COSTLY = ("shapley",)  # whose cost doubles with every player: left out where nobody names the methods
 
 
+@door
 def methods() -> tuple[Method, ...]:
     """All methods: name, one-line description, cost in T, what is conserved, reference, options."""
     return tuple(METHODS.values())

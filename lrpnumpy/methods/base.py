@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, non_negative
+from lrpnumpy.checks import LrpError, non_negative, shown
 from lrpnumpy.layers.base import Keep
 from lrpnumpy.ledgers import SpanLedger
 from lrpnumpy.model import Model
@@ -44,7 +44,7 @@ def number(value: Any, name: str, model: Model) -> float:
 def switch(value: Any, name: str, model: Model) -> bool:
     """Check of an option that is on or off."""
     if not isinstance(value, (bool, np.bool_)):
-        raise LrpError(f"{name} must be True or False, got {value!r}.")
+        raise LrpError(f"{name} must be True or False, got {shown(value)}.")
     return bool(value)
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, float_array, one_of
+from lrpnumpy.checks import LrpError, float_array, one_of, shown
 from lrpnumpy.encode import encode
 from lrpnumpy.methods.base import Columns, Method, Options, Other, Question, Request, number, option
 from lrpnumpy.model import Model
@@ -30,7 +30,7 @@ def _baseline(value: Any, name: str, model: Model) -> np.ndarray | None:
     if isinstance(value, str):
         if model.embedding is None or model.embedding.vocabulary is None:
             raise LrpError(
-                f"{name} must be a vector of {model.inputs} numbers, as the model has no words, got {value!r}."
+                f"{name} must be a vector of {model.inputs} numbers, as the model has no words, got {shown(value)}."
             )
         return model.embedding.E[encode(model, [value], name).ids[0]]  # type: ignore[index]
     return float_array(value, name, (model.inputs,), dtype=model.ports[model.main].given_dtype)

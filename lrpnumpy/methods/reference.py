@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, check_shape, numbers
+from lrpnumpy.checks import LrpError, check_shape, numbers, shown
 from lrpnumpy.encode import Encoded, as_array, encode_all, encode_port
 from lrpnumpy.methods.base import Columns, Method, Options, Question, option
 from lrpnumpy.model import Model
@@ -123,12 +123,12 @@ def _read(port: Input, value: Any, mean: np.ndarray | None, where: str) -> np.nd
                 raise LrpError(f"{where} must come with data=… where it is 'mean': the sequences to take the mean of.")
             return mean
         if embedding is None:
-            raise LrpError(f"{where} must be 'zero', 'mean' or numbers, as the input has no words, got {value!r}.")
+            raise LrpError(f"{where} must be 'zero', 'mean' or numbers, as the input has no words, got {shown(value)}.")
         row = {"unknown": embedding.unknown_row, "padding": -1 if embedding.mask is None else embedding.mask}.get(value)
         if row is None:
             return vectors(encode_port(port, [value], [where])[0])
         if row < 0:
-            raise LrpError(f"{where} must be something that the embedding has, got {value!r}; try 'zero' or a word.")
+            raise LrpError(f"{where} must be what the embedding has, got {shown(value)}; try 'zero' or a word.")
         return embedding.E[row][None]
     array = as_array(value, where)
     if embedding is not None and array.dtype.kind in "iu":  # token ids

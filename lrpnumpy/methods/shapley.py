@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, whole
+from lrpnumpy.checks import LrpError, shown, whole
 from lrpnumpy.encode import Encoded
 from lrpnumpy.methods.base import Columns, Method, Question, Request, keep_nothing, option
 from lrpnumpy.methods.reference import ReferenceOptions, finished
@@ -46,10 +46,10 @@ def _players(value: Any, name: str, model: Model) -> Any:
             raise
         spans = ()
     if not spans:
-        raise LrpError(f"{name} must be 'features', a number of windows, or a list of (start, stop), got {value!r}.")
+        raise LrpError(f"{name} must be 'features', a number of windows, or a list of spans, got {shown(value)}.")
     ends = sorted(spans)
     if any(a >= b for a, b in spans) or any(b > a for (_, b), (a, _) in pairwise(ends)):
-        raise LrpError(f"{name} must be spans with start < stop that do not overlap, got {value!r}.")
+        raise LrpError(f"{name} must be spans with start < stop that do not overlap, got {shown(value)}.")
     return spans
 
 

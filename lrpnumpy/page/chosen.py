@@ -23,6 +23,7 @@ class Chosen(NamedTuple):
 def chosen(results: list[Any], most: int, megabytes: float, take: str, seed: int) -> Chosen:
     """At most so many records, and so many that the page has at most so many megabytes."""
     whole(most, "most", 1)
+    whole(seed, "seed", 0)
     one_of(take, "take", TAKE)
     if not is_number(megabytes, float) or megabytes <= 0:
         raise LrpError(f"megabytes must be a positive number, got {shown(megabytes)}.")

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError
+from lrpnumpy.checks import LrpError, shown
 from lrpnumpy.corpus.parts import write_whole
 from lrpnumpy.meant import door
 from lrpnumpy.page.chosen import chosen
@@ -103,10 +103,12 @@ def _column(result: Any, given: Any, what: str, which: np.ndarray) -> list[Any] 
         return None
     if isinstance(given, str):
         if not hasattr(result, "column"):
-            raise LrpError(f"{what} must be one value for each record where results are not a file, got {given!r}.")
+            raise LrpError(
+                f"{what} must be one value for each record where results are not a file, got {shown(given)}."
+            )
         values = result.column(given)
     elif not hasattr(given, "__iter__") or getattr(given, "ndim", 1) == 0:
-        raise LrpError(f"{what} must be one value for each record, or the name of a column, got {given!r}.")
+        raise LrpError(f"{what} must be one value for each record, or the name of a column, got {shown(given)}.")
     else:
         values = given.tolist() if hasattr(given, "tolist") else [*given]
     if len(values) != len(result):

@@ -43,9 +43,9 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError
+from lrpnumpy.checks import LrpError, shown
 from lrpnumpy.ledgers import Ledger, ReferenceLedger, SpanLedger
-from lrpnumpy.result import Comparison, Explanation, InputPart, predicted_at, step_names
+from lrpnumpy.result import Comparison, Explanation, InputPart, Paged, predicted_at, step_names
 from lrpnumpy.show.parts import step_unit
 from lrpnumpy.windows import Windows
 
@@ -359,4 +359,13 @@ def results_of(given: Any) -> list[Any]:
     """What was passed in as a list of results: a comparison is one record by several methods."""
     if isinstance(given, Comparison):
         return [[e] for e in given]
-    return [[given]] if isinstance(given, Explanation) else [given]
+    if isinstance(given, Explanation):
+        return [[given]]
+    if not isinstance(given, Paged):
+        try:
+            some = given if isinstance(given, (list, tuple)) else [given[0]] if len(given) else []
+        except Exception:  # whatever it is, it is no sequence
+            some = [None]
+        if not all(isinstance(one, Explanation) for one in some):
+            raise LrpError(f"a page must get explanations, or lists of them, got {shown(given)}.")
+    return [given]

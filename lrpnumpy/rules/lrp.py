@@ -14,7 +14,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lrpnumpy.activations import Activation
+from lrpnumpy.checks import LrpError, shown
 from lrpnumpy.kernels.steps import ABS, ALL, HALF, PROP
+from lrpnumpy.meant import called
 from lrpnumpy.rules.propagation import Propagation
 
 ProductRule = Callable[[np.ndarray, np.ndarray, float], tuple[np.ndarray, np.ndarray]]
@@ -68,6 +70,27 @@ class Rule:
     shares: ProductRule
     code: int | None = None
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not callable(self.shares):
+            raise LrpError(
+                "Rule must get a name and a function of gate, signal and eps, got "
+                f"{shown(self.name)} and {shown(self.shares)}."
+            )
+
+    def _split(self, gate: np.ndarray, signal: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray]:
+        """What `shares` gives, checked where it is a function of the user's own: two fractions for every product."""
+        if self.code is not None:
+            return self.shares(gate, signal, eps)
+        what, wanted = f"rule {self.name!r}", np.broadcast_shapes(np.shape(gate), np.shape(signal))
+        found = called(what, self.shares, gate, signal, eps)
+        try:
+            one, other = (np.broadcast_to(np.asarray(part, signal.dtype), wanted) for part in found)
+        except (TypeError, ValueError) as error:
+            raise LrpError(
+                f"{what} must give two arrays of shape {wanted}, for the gate and for the signal, got {shown(found)}."
+            ) from error
+        return one, other
+
 
 RULES = {
     "all": Rule("all", signal_takes_all, ALL),
@@ -100,7 +123,7 @@ class LRP(Propagation):
 
     def product(self, gate: np.ndarray, signal: np.ndarray) -> tuple[np.ndarray, np.ndarray, Any]:
         """The rule's shares, and what is left; where biases are shared, gate and signal get half of that each."""
-        to_gate, to_signal = self.rule.shares(gate, signal, self.eps)
+        to_gate, to_signal = self.rule._split(gate, signal, self.eps)
         kept = 1 - to_gate - to_signal
         if self.share_bias:
             half = kept.dtype.type(0.5) * kept

@@ -15,7 +15,7 @@ from matplotlib.colors import LinearSegmentedColormap, Normalize, to_rgba
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
-from lrpnumpy.checks import LrpError, is_number, readable
+from lrpnumpy.checks import LrpError, is_number, readable, shown
 from lrpnumpy.result import Explanation
 from lrpnumpy.show.color import BLUE, RED, ink, limit
 from lrpnumpy.show.parts import short, stamps_of, step_unit
@@ -41,7 +41,7 @@ class Picture(Figure):
 def new_picture(width: float, height: float, layout: Any = "constrained") -> Picture:
     """An empty figure of so many inches. Without layout "none" its labels stay inside it by themselves."""
     if not (is_number(width, float) and 1 <= width <= WIDEST):
-        raise LrpError(f"width must be a number of inches from 1 to {WIDEST}, got {width!r}.")
+        raise LrpError(f"width must be a number of inches from 1 to {WIDEST}, got {shown(width)}.")
     figure = Picture(figsize=(width, height), layout=layout)
     FigureCanvasAgg(figure)
     return figure

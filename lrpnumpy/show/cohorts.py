@@ -45,7 +45,7 @@ class Cohorts:
         """
         if by is None:
             return {None: np.arange(len(self.targets))}
-        labels = self._times(by) if isinstance(by, str) else one_each(by, len(self.targets))
+        labels = self._times(by) if isinstance(by, str) else [*map(str, one_each(by, len(self.targets)))]
         names = [*dict.fromkeys(labels)]
         if isinstance(by, str):
             names.sort(key=SEASONS.index if by == "season" else None)

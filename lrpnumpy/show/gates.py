@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from lrpnumpy.checks import LrpError
+from lrpnumpy.checks import LrpError, shown
 from lrpnumpy.encode import encode
 from lrpnumpy.meant import door
 from lrpnumpy.model import Model
@@ -45,12 +45,12 @@ def gates(
     layers = [*dict.fromkeys(name.rpartition("/")[0] for name in found if "/" in name)]
     layer = layers[0] if layer is None else str(layer)
     if layer not in layers:
-        raise LrpError(f"gates: layer must be one of {', '.join(map(repr, layers))}, got {layer!r}.")
+        raise LrpError(f"gates: layer must be one of {', '.join(map(repr, layers))}, got {shown(layer)}.")
     kinds = {name.rpartition("/")[2]: values for name, values in found.items() if name.rpartition("/")[0] == layer}
     T, H = kinds["h"].shape
     chosen = _most_varied(kinds["h"]) if units is None else np.atleast_1d(units)
     if chosen.dtype.kind not in "iu" or chosen.ndim != 1 or not len(chosen) or chosen.min() < 0 or chosen.max() >= H:
-        raise LrpError(f"gates: units must be numbers from 0 to {H - 1}, got {units!r}.")
+        raise LrpError(f"gates: units must be numbers from 0 to {H - 1}, got {shown(units)}.")
     inputs, labels = _inputs(model, x, T)
     groups = [[0.62] * (len(inputs) + len(kinds))]
     ax = axes_for(ax, width, stacked_height(groups) + 0.9)

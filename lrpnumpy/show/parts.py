@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, readable
+from lrpnumpy.checks import LrpError, readable, unmasked
 from lrpnumpy.result import PAD, Explanation, InputPart, Mark, shown_steps
 
 NAME = 28  # a longer name is cut
@@ -90,7 +90,10 @@ def shown(e: Explanation, what: str, x: Any = None) -> list[Shown]:
 
 
 def _floats(values: Any, where: str) -> np.ndarray:
+    unmasked(values, where)
     try:
+        if np.iscomplexobj(values):
+            raise TypeError
         return np.asarray(values, float)
     except (TypeError, ValueError, OverflowError):
         raise LrpError(f"{where} must be the numbers that were explained, got {type(values).__name__}.") from None

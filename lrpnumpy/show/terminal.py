@@ -108,7 +108,8 @@ def title(e: Explanation) -> str:
 def ledger_line(ledger: Any) -> str:
     """Where the score went, in one line."""
     if isinstance(ledger, SpanLedger):
-        return f"left unassigned by the words: {ledger.unassigned:+.4g}, of {ledger.total[0]:.4g}"
+        total = "".join(f", of {one:.4g}" for one in ledger.total[:1])  # none where there are no phrases
+        return f"left unassigned by the words: {ledger.unassigned:+.4g}{total}"
     if ledger is None:
         return ""
     parts = [f"{name} {value:+.4g}" for name, value in ledger.entries.items()]

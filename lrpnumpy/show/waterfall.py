@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from lrpnumpy.checks import LrpError, one_of
+from lrpnumpy.checks import one_of, whole
 from lrpnumpy.ledgers import Ledger
 from lrpnumpy.meant import door
 from lrpnumpy.result import Explanation
@@ -34,8 +34,7 @@ def waterfall(
     of_one_class(e, "waterfall")
     by = by or ("step" if e.variables is None or e.tokens is not None else "feature")
     one_of(by, "waterfall: by", ("feature", "step"))
-    if not isinstance(most, (int, np.integer)) or most < 1:
-        raise LrpError(f"waterfall: most must be a number of bars from 1 on, got {most!r}.")
+    most = whole(most, "waterfall: most, the number of bars,", 1)
     start = 0.0 if e.reference_score is None else float(e.reference_score)
     entries = folded(_of_features(e) if by == "feature" else _of_steps(e), most, f"{by}s")
     entries += _kept(e, start + sum(value for _, value in entries))

@@ -2,18 +2,17 @@
 
     python -m tests.attacks.odd_calls --cases 100000 --seed 1
 
-Whatever is passed in, there is a result or an LrpError, within a few seconds.
+Whatever is passed in, there is a result or an LrpError, within a few seconds, and no warning but ours. Which functions
+there are is not listed here: `public` finds every public name, and every method of every kind of result. `calls` has
+valid arguments for those that need some; a parameter that it does not name is drawn like any other.
 """
 
 import argparse
 import collections
-import decimal
-import fractions
-import io
+import inspect
 import json
 import os
 import signal
-import sys
 import tempfile
 import time
 import traceback
@@ -24,67 +23,10 @@ import numpy as np
 
 import lrpnumpy as lrp
 from lrpnumpy import evaluate
+from tests.attacks.odd_values import odd_values
 
 SECONDS = 30  # for one call, on a machine that is busy
 RARE = 40  # so many of the quick calls come on one that is slow: pictures, files, rankings
-
-
-class Word(str):
-    """A string of one's own."""
-
-
-class Whole(int):
-    """A number of one's own."""
-
-
-class Lazy:
-    """Something with a length and no entries."""
-
-    def __len__(self):
-        return 3
-
-
-class Broken(np.ndarray):
-    """An array of one's own."""
-
-
-def odd_values(model, e):
-    """Functions that make odd values: some of them can be used once only."""
-    circle = []
-    circle.append(circle)
-    ones = np.ones((4, 3))
-    values = [
-        None, True, False, 0, 1, -1, 2, 7, 10**400, -(10**400), 2**31, 2**63, -(2**63), 0.5, -0.0, 1e308, 1e-320,
-        float("nan"), float("inf"), -float("inf"), 1 + 2j, complex("nan"), "", "x", "1", "all", "a b", "²", "\ud800",
-        "\0", "nan", b"", b"x", bytearray(b"ab"), memoryview(b"ab"), Word("a"), Whole(1), (), [], [[]], [[], []], {},
-        set(), {1}, {"a"}, frozenset(), {"a": 1}, {"x": ones}, {1: 2}, [None], [1], [1.5], ["a"], ["a", 1],
-        ["a b", "b a"],
-        [b"a"], [[1, 2, 3]], [[1.0, 2.0], [3.0]], [[[1.0]]], [10**400], [float("nan")] * 3, [1j], [[None] * 3], [{}],
-        [set()], [object()], circle, range(3), range(0), slice(1), Ellipsis, NotImplemented, object, object(), len,
-        lambda *_: 1, np.array(1), np.array(1.5), np.array("a"), np.array(None), np.array([]), np.zeros((0, 3)),
-        np.zeros((3, 0)), np.zeros((2, 2, 2, 2)), np.array([1, 2]), np.array([True, False]), np.array(["a", "b"]),
-        np.array([b"a"]), np.array([None, 1], object), np.array([[1.0, None, 2.0]], object), np.array([1 + 1j]),
-        np.array([[np.nan] * 3]), np.array([[np.inf] * 3]), np.full((2, 3), 1e308), np.ones((4, 3), np.float16),
-        np.ones((4, 3), np.longdouble), np.ones((4, 3), ">f8"), ones[::-1], ones.T, np.ones((2, 3), int),
-        np.array(["2020-01-01"], "M8[D]"), np.zeros(2, [("a", float)]), np.ma.masked_array(ones, ones > 0),
-        np.ma.masked_array(ones, ones < 0), np.matrix(ones), np.zeros((4, 3)).view(Broken), np.float32(1), np.int8(1),
-        np.uint64(2**64 - 1), np.bool_(True), np.str_("a"), np.bytes_(b"a"), np.datetime64("2020"), np.timedelta64(1),
-        np.dtype(float), np.random.default_rng(0), decimal.Decimal("1.5"), decimal.Decimal("nan"),
-        fractions.Fraction(1, 3),
-        Path("x"), Path(), Lazy(), collections.deque([1]), collections.OrderedDict(a=1), collections.Counter("ab"),
-        lrp.Table(ones), lrp.Table(None), lrp.Table([[1, 2], [3]], [1]), lrp.Table(ones, ["a"]), model, e,
-        [e], [model], type(e), lrp,
-        Exception("x"), io.StringIO("x"), sys, "a" * 10_000, [0] * 10_000, ["a"] * 5, [(0, 2)],
-        [(2, 1)], [(0, 99)], (0, 1),
-    ]  # fmt: skip
-    makers = [lambda value=value: value for value in values]
-    return [
-        *makers,
-        lambda: iter([1]),
-        lambda: (x for x in ("a", "b")),
-        lambda: map(str, [1]),
-        lambda: zip([1], [2], strict=True),
-    ]
 
 
 def dask_bag():
@@ -334,7 +276,59 @@ def calls(folder):
         "plot.gates": (lrp.plot.gates, {"model": numbers, "x": X, "width": 4.0}),
     }
     (folder / "trees.txt").write_text("(3 (2 not) (3 bad))\n")
+    series = lrp.explain_windows(numbers, X, 3)
+    corpus = lrp.explain_corpus(numbers, [X, X], folder / "n.h5", columns={"a": [1, 2]})
+    results = {
+        "Explanation": e,
+        "Explanation of words": w,
+        "Explanation of all classes": lrp.explain(words, text, target="all", hidden=True),
+        "Explanation against a reference": lrp.explain(numbers, X, "deeplift"),
+        "Explanations": lrp.explain_all(numbers, [X, X]),
+        "Comparison": lrp.compare(words, text, ["lrp-all", "cd"]),
+        "Windows": series,
+        "Summary": series.summary(by=["a", "b", "a"]),
+        "Run": corpus,
+        "Stored": corpus.open(),
+        "Ranking": lrp.rank_methods(numbers, [X, X[:3]], ["lrp-all", "random"], measures=["completeness"]),
+        "Report": lrp.inspect(folder / "m.h5"),
+        "Method": lrp.methods()[0],
+        "Model": numbers,
+        "Input": lrp.Input(3),
+    }
+    good = {"path": folder / "page.html", "results": [e], "text": e.to_json(), "name": "x", "items": w}
+    for title, function in public(results).items():
+        if title not in quick | slow:
+            given = {name: good[name] for name in inspect.signature(function).parameters if name in good}
+            (slow if title.rpartition(".")[2] in SLOW or title.startswith("plot") else quick)[title] = function, given
     return quick, slow, odd_values(numbers, e)
+
+
+SLOW = {"page", "figure", "to_html", "export", "write_page", "compose", "open", "horizons", "Composition"}
+PYTHON = ("index", "count")  # of every Sequence
+HIDDEN = {"Stored.rows", "Stored.shape", "Stored.some", "Stored.check_targets", "Report.with_names", "Input.scaled"}
+
+
+def public(results):
+    """Every public function that takes arguments, and every such method of the results, by title.
+
+    What is only for other modules of the package (HIDDEN) trusts its arguments.
+    """
+    found = {name: getattr(lrp, name) for name in lrp.__all__}
+    found |= {f"plot.{name}": getattr(lrp.plot, name) for name in lrp.plot.__all__}
+    found |= {name: one for name in evaluate.__all__ if not isinstance(one := getattr(evaluate, name), type)}
+    for title, result in results.items():
+        for name in dir(type(result)):
+            public = not name.startswith("_") or name in ("__getitem__",)
+            if public and name not in PYTHON and callable(getattr(type(result), name)):
+                found[f"{title}.{name}"] = getattr(result, name)
+    return {
+        title: one
+        for title, one in found.items()
+        if callable(one)
+        and not (isinstance(one, type) and issubclass(one, BaseException))
+        and title not in HIDDEN
+        and inspect.signature(one).parameters
+    }
 
 
 def run_corpus(folder, **given):
@@ -361,26 +355,49 @@ def attempt(function, given):
     """None where there is a result or an LrpError, else what went wrong."""
     signal.signal(signal.SIGALRM, _late)
     signal.alarm(SECONDS)
-    try:
-        found = function(**given)
-        repr(found)
-        if isinstance(found, lrp.Explanation):
-            str(found), found.to_json()
-    except lrp.LrpError as error:
-        assert str(error)
-    except (Exception, TooLong) as error:
-        return error
-    finally:
-        signal.alarm(0)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        try:
+            look_at(invoke(function, given))
+        except lrp.LrpError as error:
+            assert str(error)
+        except (Exception, TooLong) as error:
+            return error
+        finally:
+            signal.alarm(0)
+    for one in said:
+        ours = issubclass(one.category, (lrp.RelevanceWarning, lrp.AssumptionWarning))
+        if not ours and "NotImplemented" not in str(one.message):  # which becomes a TypeError in Python 3.14
+            return one.category(f"{one.filename}:{one.lineno}: {one.message}")
     return None
+
+
+def invoke(function, given):
+    """Call a function with arguments by name; those that cannot have one, or stand before such, by position."""
+    parameters = inspect.signature(function).parameters.values()
+    last = max((k for k, one in enumerate(parameters) if one.kind in (0, 2)), default=-1)  # without a name
+    named = dict(given)
+    unnamed = [named.pop(one.name) for k, one in enumerate(parameters) if k <= last and one.name in named]
+    return function(*unnamed, **named)
+
+
+def look_at(found):
+    """Whatever was made must also show itself; some shows what was put into it, by that one's own function."""
+    if not isinstance(found, (tuple, lrp.Rule, lrp.Embedding)):
+        repr(found), str(found)
+    if isinstance(found, lrp.Explanation):
+        found.to_json()
+        if found.target != "all":
+            found.top()
+    if hasattr(found, "_repr_html_"):
+        found._repr_html_()
 
 
 def run(cases, seed, only=None):
     """Try so many odd calls; yields what is neither a result nor an LrpError."""
     rng = np.random.default_rng(seed)
     before = Path.cwd()
-    with tempfile.TemporaryDirectory() as name, warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
+    with tempfile.TemporaryDirectory() as name:
         quick, slow, values = calls(Path(name))
         os.chdir(name)
         try:
@@ -390,11 +407,16 @@ def run(cases, seed, only=None):
                     table = {key: one for key, one in (quick | slow).items() if only in key}
                 title = [*table][rng.integers(len(table))]
                 function, given = table[title]
+                parameters = inspect.signature(function).parameters.values()
+                named = [one.name for one in parameters if one.kind != one.VAR_KEYWORD]
+                keys = [*dict.fromkeys([*given, *named])] or ["indent"]
                 given = dict(given)
-                keys = [*given]
-                if len(keys) > 1 and rng.random() < 0.05:
-                    a, b = rng.choice(len(keys), 2, replace=False)
-                    given[keys[a]], given[keys[b]] = given[keys[b]], given[keys[a]]
+                for one in parameters:
+                    if one.default is one.empty and one.kind <= one.VAR_POSITIONAL and one.name not in given:
+                        given[one.name] = values[rng.integers(len(values))]()
+                if len(given) > 1 and rng.random() < 0.05:
+                    a, b = rng.choice([*given], 2, replace=False)
+                    given[a], given[b] = given[b], given[a]
                 else:
                     for k in rng.integers(0, len(keys), rng.integers(1, 3)):
                         given[keys[k]] = values[rng.integers(len(values))]()
@@ -403,6 +425,14 @@ def run(cases, seed, only=None):
                     yield case, title, given, wrong
         finally:
             os.chdir(before)
+
+
+def shown(value):
+    """An odd value in a line of the report."""
+    try:
+        return f"{type(value).__name__} {ascii(value)[:60]}"
+    except Exception:
+        return type(value).__name__
 
 
 def main():
@@ -414,14 +444,13 @@ def main():
     options = parser.parse_args()
     seen = collections.Counter()
     for case, title, given, wrong in run(options.cases, options.seed, options.only):
-        last = traceback.extract_tb(wrong.__traceback__)[-1]
-        ours = [one for one in traceback.extract_tb(wrong.__traceback__) if "lrpnumpy/" in one.filename] or [last]
-        place = f"{type(wrong).__name__} {Path(ours[-1].filename).name}:{ours[-1].lineno}"
+        ours = [one for one in traceback.extract_tb(wrong.__traceback__) if "lrpnumpy/" in one.filename]
+        place = f"{Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else title
+        place = f"{type(wrong).__name__} {place}"
         seen[place] += 1
         if seen[place] == 1:
-            print(f"case {case}: {title}: {place}: {str(wrong)[:100]}", flush=True)  # noqa: T201
-            shown = [f"{key}={type(value).__name__} {ascii(value)[:40]}" for key, value in given.items()]
-            print("    ", ", ".join(shown)[:700])  # noqa: T201
+            print(f"case {case}: {title}: {place}: {ascii(str(wrong))[:160]}", flush=True)  # noqa: T201
+            print("    ", ", ".join(f"{key}={shown(value)}" for key, value in given.items())[:700])  # noqa: T201
     print(f"seed {options.seed}: {options.cases} cases, {sum(seen.values())} foreign exceptions at {len(seen)} places")  # noqa: T201
     raise SystemExit(bool(seen))
 

@@ -64,19 +64,85 @@ def test_words_with_blanks_that_the_vocabulary_has_are_words():
 
 
 def test_an_error_that_no_argument_explains_is_left_alone():
-    """A bug of ours, or of a function of the user's, is not dressed up."""
+    """A bug of ours is not dressed up."""
 
-    @door
-    def broken(number: int) -> int:
-        return number.missing
-
+    scope = {"__name__": "lrpnumpy.broken"}
+    exec("def broken(number: int) -> int: return number.missing", scope)
+    broken = door(scope["broken"])
     with pytest.raises(AttributeError):
         broken(1)
     with pytest.raises(lrp.LrpError, match="broken: number must be a whole number, got 'one'"):
         broken("one")
-    rule = lrp.Rule("mine", lambda gate, signal, eps: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        lrp.explain(NUMBERS, X, rule)
+
+
+class Sulky:
+    """An object of the user's own that fails when it is looked at."""
+
+    def __array__(self, dtype=None, copy=None):
+        raise OSError("no numbers here")
+
+    def __repr__(self):
+        raise OSError("no name here")
+
+    def __getattr__(self, name):
+        raise OSError("nothing here")
+
+
+def fails(*_):
+    raise OSError("a fault of mine")
+
+
+TOLD = lrp.Model(
+    [CELL, HEAD], embedding=lrp.Embedding(RNG.normal(size=(2, 3)), ["a", "b"], tokenizer=lambda text: [1 / 0])
+)
+THEIRS = {
+    "a rule": (lambda: lrp.explain(NUMBERS, X, lrp.Rule("mine", fails)), "rule 'mine' raised OSError: a fault of mine"),
+    "a rule of one array": (
+        lambda: lrp.explain(NUMBERS, X, lrp.Rule("mine", lambda gate, signal, eps: gate)),
+        "rule 'mine' must give two arrays of shape"),
+    "a rule of wrong shapes": (
+        lambda: lrp.explain(NUMBERS, X, lrp.Rule("mine", lambda gate, signal, eps: (np.ones(7), signal))),
+        "rule 'mine' must give two arrays of shape"),
+    "a tokenizer": (lambda: lrp.predict(TOLD, "a b"), "tokenizer raised ZeroDivisionError"),
+    "a method that is ranked": (
+        lambda: lrp.rank_methods(NUMBERS, [X, X], {"mine": fails}, measures=["completeness"]),
+        "method 'mine' raised OSError"),
+    "an input": (lambda: lrp.explain(NUMBERS, Sulky()), "Sulky.__getattr__, .* not part of lrpnumpy, raised OSError"),
+    "a model": (lambda: lrp.trace(Sulky(), X), "model must be a Model, got Sulky"),
+    "an option": (lambda: lrp.explain(NUMBERS, X, eps=Sulky()), "eps must be a finite number .* got Sulky"),
+    "an array of a layer": (lambda: lrp.Dense(Sulky()), "V must be an array of numbers, got Sulky"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", THEIRS)
+def test_what_code_of_the_user_raises_is_an_error_that_names_it(case):
+    call, message = THEIRS[case]
+    with pytest.raises(lrp.LrpError, match=f"(?s){message}"):
+        call()
+
+
+def test_an_error_of_ones_own_class_comes_through(tmp_path):
+    """It was raised on purpose, such as to stop a run."""
+
+    class Stop(Exception):
+        pass
+
+    def source():
+        raise Stop
+        yield
+
+    with pytest.raises(Stop):
+        lrp.explain_corpus(WORDS, source(), tmp_path / "never.h5")
+
+
+def test_arguments_that_a_function_does_not_have():
+    for call in (
+        lambda: lrp.predict(NUMBERS, X, traces=True),
+        lambda: lrp.predict(NUMBERS),
+        lambda: lrp.trace(NUMBERS, X, 1),
+    ):
+        with pytest.raises(lrp.LrpError, match=r"(predict|trace): .* argument.*; its arguments are model, x"):
+            call()
 
 
 @pytest.mark.parametrize(

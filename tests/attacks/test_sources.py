@@ -167,7 +167,7 @@ def interrupted(model, folder, texts):
     """A run that stops before its end, with its parts."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lrpnumpy.corpus.run.write_output", lambda *_: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
+        with pytest.raises(lrp.LrpError, match="ZeroDivisionError"):
             lrp.explain_corpus(model, texts, folder / "out.h5", chunk=2)
     return sorted((folder / "out.h5.parts").glob("*.npz"))
 

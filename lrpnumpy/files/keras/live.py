@@ -21,6 +21,7 @@ from lrpnumpy.files.keras.config import KerasLayer
 from lrpnumpy.files.named import named
 from lrpnumpy.files.safe import first_line, parse_json
 from lrpnumpy.files.torch.live import BATCH, STEPS, StateDict
+from lrpnumpy.meant import door
 from lrpnumpy.model import Model
 
 NAME = "from_keras"
@@ -28,6 +29,7 @@ _NOT = ("config", *(name for name in NETWORK if name != "output"))  # hints that
 
 
 @takes_hints(*_NOT)
+@door
 def from_keras(model: Any, *, check: Any = None, **hints: Any) -> Model:
     """A Model from a live Keras `model`, Sequential or functional: Keras 3 with any backend, tf-keras.
 

@@ -30,6 +30,7 @@ from lrpnumpy.files.torch.model import Found
 from lrpnumpy.files.torch.modules import Entry, find
 from lrpnumpy.files.torch.pickled import Described, describe_live
 from lrpnumpy.files.torch.traced import Call, Tracer
+from lrpnumpy.meant import door
 from lrpnumpy.model import Model
 
 STEPS, BATCH = 7, 8  # of a probe; a single sequence might have a score close to 0
@@ -62,6 +63,7 @@ _FILES_ONLY = ("which", "config", "custom")  # hints that a module has no use fo
 
 
 @takes_hints(*_FILES_ONLY)
+@door
 def from_torch(module_or_state_dict: Any, *, check: Any = None, **hints: Any) -> Model:
     """A Model from `module_or_state_dict`: a `torch.nn.Module`, or a state_dict of tensors or NumPy arrays.
 

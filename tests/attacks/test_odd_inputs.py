@@ -1,0 +1,215 @@
+"""Odd inputs and results: taken as they are meant, or refused; never taken for something else."""
+
+import os
+
+import networks as nets
+import numpy as np
+import pytest
+
+import lrpnumpy as lrp
+
+RNG = np.random.default_rng(0)
+LAYERS = [nets.lstm(RNG, 3, 2), nets.dense(RNG, 2, 2)]
+NUMBERS = lrp.Model(LAYERS)
+NAMED = lrp.Model(LAYERS, features=["a", "b", "c"])
+WORDS = lrp.Model(LAYERS, embedding=lrp.Embedding(RNG.normal(size=(4, 3)), ["<unk>", "a", "b", "c"], "<unk>"))
+X = RNG.normal(size=(5, 3))
+MASKED = np.ma.masked_array(X, X > 1)
+RECORDS = np.zeros(5, [("c", float), ("b", float), ("a", float)])
+
+REFUSED = {
+    "masked numbers": (lambda: lrp.predict(NUMBERS, MASKED), "x must have no masked entries, got"),
+    "a masked batch": (
+        lambda: lrp.predict_all(NUMBERS, np.ma.stack([MASKED] * 2)), "sequence 0 must have no masked entries"),
+    "masked rows": (lambda: lrp.predict(NUMBERS, list(MASKED)), "x must have no masked entries"),
+    "masked ids": (lambda: lrp.predict(WORDS, np.ma.masked_array([1, 2], [0, 1])), "x must have no masked entries"),
+    "a masked table": (lambda: lrp.predict(NUMBERS, lrp.Table(MASKED)), "must have no masked entries"),
+    "masked weights": (lambda: lrp.Dense(np.ma.masked_array(np.eye(2), np.eye(2))), "V must have no masked entries"),
+    "a masked baseline": (
+        lambda: lrp.explain(NUMBERS, X, "occlusion-f", baseline=np.ma.masked_array(np.ones(3), [1, 0, 0])),
+        "baseline must have no masked entries"),
+    "a masked reference": (lambda: lrp.explain(NUMBERS, X, "deeplift", reference=MASKED), "no masked entries"),
+    "true and false as ids": (lambda: lrp.predict(WORDS, np.array([True, False])), "token ids .* got an array of bool"),
+    "a list of true and false": (lambda: lrp.predict(WORDS, [True, False]), r"token ids .* got \[True, False\]"),
+    "integers as vectors": (lambda: lrp.predict(WORDS, np.ones((2, 3), int)), "token ids .* got an array of int64"),
+    "a dict among words": (lambda: lrp.predict(WORDS, ["a", {}]), "x must be words, or numbers, not both, got {}"),
+    "one number": (lambda: lrp.predict(WORDS, 1), "a list of words, token ids .* got 1"),
+    "bytes": (lambda: lrp.predict(WORDS, b"a b"), "must be a string, .* got b'a b'"),
+    "a generator": (lambda: lrp.predict(NUMBERS, (row for row in X)), r"must be a \(T, 3\) array, got .*generator"),
+    "features before steps": (lambda: lrp.predict(NUMBERS, X.T), r"must have shape \(T, 3\), .*; is it x.T\?"),
+    "records with fields": (lambda: lrp.predict(NAMED, RECORDS), r"must be a \(T, 3\) array"),
+    "names for some columns": (
+        lambda: lrp.predict(NAMED, lrp.Table(X, None, ("a", "b"))), "one name in features for each column"),
+    "names in one string": (lambda: lrp.predict(NAMED, lrp.Table(X, None, "abc")), "one name in features for each"),
+    "a name twice": (
+        lambda: lrp.predict(NAMED, lrp.Table(np.c_[X, X[:, :1]], None, ("a", "b", "c", "a"))),
+        "each column once, got 'a' several times"),
+    "masked means": (
+        lambda: lrp.Model(LAYERS, scaler=(np.ma.masked_array(np.ones(3), [1, 0, 0]), 1.0)), "no masked entries"),
+    "classes without an order": (lambda: lrp.Model(LAYERS, classes={"no", "yes"}), "classes must be a list"),
+    "classes by number": (lambda: lrp.Model(LAYERS, classes={"yes": 1, "no": 0}), "classes must be a list"),
+    "features without an order": (lambda: lrp.Model(LAYERS, features={"a", "b", "c"}), "features must be a list"),
+    "groups without an order": (lambda: MANY.summary(by={"a", "b"}), "by must be a name, or one value for each"),
+    "masked groups": (lambda: MANY.summary(by=np.ma.masked_array([1, 2], [0, 1])), "by must have no masked entries"),
+    "text as a switch": (lambda: lrp.predict(NUMBERS, X, trace="no"), "trace must be true or false, got 'no'"),
+    "text to resume": (lambda: lrp.explain_corpus(WORDS, ["a"], "o.h5", resume="no"), "resume must be true or false"),
+    "complex phrases": (lambda: lrp.explain(NUMBERS, X, spans=np.ones((1, 2), complex)), "spans must be a list"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_would_be_taken_for_something_else_is_refused(case):
+    call, message = REFUSED[case]
+    with pytest.raises(lrp.LrpError, match=message):
+        call()
+
+
+def test_what_is_unusual_and_clear_is_taken():
+    good = lrp.predict(NUMBERS, X)
+    for x in (np.ma.masked_array(X, False), memoryview(X), X.astype(">f8"), np.asfortranarray(X), X[None], X.tolist()):
+        assert (lrp.predict(NUMBERS, x) == good).all()
+    assert (lrp.predict(NAMED, lrp.Table(X[:, ::-1], None, ("c", "b", "a"))) == lrp.predict(NAMED, X)).all()
+    assert (lrp.predict(WORDS, np.array([[1, 2, 3]])) == lrp.predict(WORDS, [1, 2, 3])).all()  # ids, and no vector
+
+
+def test_frames_of_pandas_that_are_unusual():
+    pandas = pytest.importorskip("pandas")
+    frame, days = pandas.DataFrame(X, columns=["a", "b", "c"]), pandas.date_range("2020-01-01", periods=5)
+    good = lrp.predict(NAMED, X)
+    zoned = days.tz_localize("Europe/Berlin")
+    for one in (frame[["c", "a", "b"]], frame.astype("Float64"), frame.assign(d=days), frame.assign(d=zoned)):
+        assert (lrp.predict(NAMED, one) == good).all()
+    assert lrp.explain(NAMED, frame.assign(d=zoned)).label(1) == "2020-01-02"
+    missing = frame.set_index(pandas.DatetimeIndex([*days[:4], pandas.NaT]))
+    assert lrp.explain(NAMED, missing).label(4) == "NaT"
+    twice = pandas.DataFrame(np.c_[X, 9 * X[:, :1]], columns=["a", "b", "c", "a"])
+    for one, message in {
+        "each column once, got 'a' several times": twice,
+        "column 'a' must hold numbers, got object": frame.assign(a=zoned),
+        "column 'a' must hold numbers, got complex128": frame.astype(complex),
+        "column 'a' must hold numbers, got timedelta64": frame.assign(a=days - days[0]),
+    }.items():
+        with pytest.raises(lrp.LrpError, match=one):
+            lrp.predict(NAMED, message)
+
+
+MANY = lrp.explain_all(NUMBERS, [X, X])
+ONE = MANY[0]
+PLACES = {
+    "label": ONE.label,
+    "shown": ONE.shown,
+    "explanations": MANY.__getitem__,
+    "comparison": lrp.compare(NUMBERS, X, ["lrp-all", "gradient"]).__getitem__,
+    "windows": lrp.explain_windows(NUMBERS, X, 4).__getitem__,
+}
+
+
+@pytest.mark.parametrize("what", PLACES)
+def test_a_position_that_there_is_not(what):
+    """Beyond the end it is an IndexError too, by which Python knows the end of a sequence."""
+    get = PLACES[what]
+    for position in (99, -99, 10**30):
+        with pytest.raises(lrp.LrpError, match=r"must (lie from 0 to|be a whole number)"):
+            get(position)
+    with pytest.raises(IndexError, match="must lie from 0 to"):
+        get(5)
+    for position in (None, "1", 1.0, True, [0], np.array([0]), object(), float("nan")):
+        with pytest.raises(lrp.LrpError):
+            get(position)
+    assert get(np.int8(-1)) is not None
+    for wrong in (slice("a", None), slice(None, None, 0)):
+        with pytest.raises(lrp.LrpError, match="a slice of explanations"):
+            MANY[wrong]
+
+
+BAD = {
+    "relevance must be an array": {"relevance": "abc"},
+    r"relevance must have shape \(T,\)": {"relevance": np.ones((2, 3))},
+    "target must be 'all' or a class from 0 to 1": {"target": 7},
+    "tokens must have 3 entries, got 1": {"tokens": ("a",)},
+    "method must be a string": {"method": 5},
+    "variables must have shape": {"variables": np.ones((2, 2))},
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_an_explanation_of_ones_own_is_checked(message):
+    good = {"relevance": np.ones(3), "scores": np.ones(2), "target": 1, "method": "mine"}
+    assert lrp.Explanation(**good).label(2) == "2"
+    with pytest.raises(lrp.LrpError, match=message):
+        lrp.Explanation(**(good | BAD[message]))
+
+
+def test_other_results_of_ones_own():
+    for call, message in (
+        (lambda: lrp.Comparison(()), "at least one explanation"),
+        (lambda: lrp.Comparison("ab"), "explanations must be a list of which each is an Explanation"),
+        (lambda: lrp.Rule(5, 6), "Rule must get a name and a function"),
+        (lambda: lrp.AvgPool1D(2, count_padding="no"), "count_padding must be true or false, got 'no'"),
+        (lambda: ONE.to_json(indent=2**31), "indent must be"),
+        (lambda: ONE.to_json(indents=1), "options of json.dumps"),
+        (lambda: ONE.name_of([1]), "name_of must get the number of a class"),
+        (lambda: lrp.explain(NUMBERS, X).top("a"), "k must be a whole number"),
+    ):
+        with pytest.raises(lrp.LrpError, match=message):
+            call()
+    assert repr(lrp.Layer()) == "Layer()"
+    assert "unassigned" in str(lrp.explain(NUMBERS, X, "cd", spans=[]))
+
+
+def test_odd_values_of_pictures():
+    pytest.importorskip("matplotlib")
+    one = lrp.explain(NUMBERS, X, unit="variable")
+    for x in (X * 1j, MASKED):
+        with pytest.raises(lrp.LrpError, match=r"must (be the numbers|have no masked)"):
+            lrp.plot.feature_map(one, x)
+    assert lrp.plot.waterfall(one, most=np.uint8(255))  # 255 + 1 is 256
+
+
+def test_results_of_nothing():
+    none = lrp.explain_all(NUMBERS, [])
+    assert not len(none.doubtful())
+    for call in (lambda: none[0], none.summary, none.stacked, lambda: none.page("p.html")):
+        with pytest.raises(lrp.LrpError, match="none"):
+            call()
+
+
+RANKED = {
+    "pairs of other things": {"mine": ("lrp-all", 5)},
+    "three in place of two": {"mine": ("lrp-all", {}, 3)},
+    "an array": {"mine": X},
+    "pairs in a list": [(1, 2)],
+    "complex relevance": {"mine": lambda model, sequences: [1j * np.ones(5)] * len(sequences)},
+    "words for relevance": {"mine": lambda model, sequences: "ab"},
+}
+
+
+@pytest.mark.parametrize("case", RANKED)
+def test_methods_that_cannot_be_ranked(case):
+    with pytest.raises(lrp.LrpError):
+        lrp.rank_methods(NUMBERS, [X, X], RANKED[case], measures=["completeness"])
+
+
+def test_odd_columns_and_rules_of_a_corpus(tmp_path):
+    circle = []
+    circle.append(circle)
+    for k, columns in enumerate(({"a": [10**5000]}, {"a": [circle]}, {"\ud800": [1]})):
+        with pytest.raises(lrp.LrpError, match="columns"):
+            lrp.explain_corpus(WORDS, ["a"], tmp_path / f"{k}.h5", columns=columns)
+    rule = lrp.Rule("mine", lambda gate, signal, eps: 1 / 0)
+    with pytest.raises(lrp.LrpError, match="rule 'mine' raised ZeroDivisionError"):  # no record is to blame
+        lrp.explain_corpus(WORDS, ["a"], tmp_path / "rule.h5", rule)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a system without named pipes")
+def test_a_device_is_never_replaced_by_a_file(tmp_path):
+    path = tmp_path / "pipe.h5"
+    os.mkfifo(path)
+    lrp.save(NUMBERS, tmp_path / "m.h5")
+    for call in (
+        lambda: lrp.save(NUMBERS, path, overwrite=True),
+        lambda: lrp.convert(tmp_path / "m.h5", path, overwrite=True),
+    ):
+        with pytest.raises(lrp.LrpError, match=r"path must be a file, got .* a folder or a device"):
+            call()
+    assert not path.is_file()
