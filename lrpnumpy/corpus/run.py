@@ -17,7 +17,7 @@ import numpy as np
 
 from lrpnumpy.asked import request as request_of
 from lrpnumpy.asked import targets as targets_of
-from lrpnumpy.checks import LrpError, RelevanceWarning, outside
+from lrpnumpy.checks import LrpError, RelevanceWarning, is_number, outside, shown
 from lrpnumpy.corpus.columns import Columns
 from lrpnumpy.corpus.output import rejected_path, write_output
 from lrpnumpy.corpus.own import identity
@@ -107,8 +107,8 @@ def explain_corpus(
         raise LrpError("threads, processes and client must not be given together: each says who does the work.")
     numbers = {"longest": longest, "max_line": max_line, "chunk": chunk, "threads": threads, "processes": processes}
     for name, value in numbers.items():
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-            raise LrpError(f"{name} must be a positive number, got {value!r}.")
+        if value is not None and not (is_number(value, int) and 1 <= value <= 2**62):
+            raise LrpError(f"{name} must be a positive number, got {shown(value)}.")
     for name, value in (("threads", threads), ("processes", processes)):
         if value is not None and value > MOST_WORKERS:
             raise LrpError(f"{name} must be at most {MOST_WORKERS}, got {value}.")

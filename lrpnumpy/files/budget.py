@@ -96,9 +96,4 @@ class Budget:
 
 def refusal(file: str, where: str, reason: str) -> WeightFileError:
     """The one way to refuse: file, place in it, reason."""
-    return WeightFileError(printable(": ".join(part for part in (file, where, reason) if part)) + ".")
-
-
-def printable(text: str) -> str:
-    """`text` with what a terminal would obey, or could not show, written as escapes: names come from the file."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text[:20_000])
+    return WeightFileError(": ".join(part for part in (file, where, reason) if part) + ".")
