@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import codecs
+import contextlib
 import os
 import sys
 import warnings
@@ -41,7 +42,8 @@ def parser() -> argparse.ArgumentParser:
 
 def _say(message: str) -> None:
     """One line on standard error, in which hints are flags."""
-    print(f"lrpnumpy: {printable(hints.as_flags(message))}", file=sys.stderr)
+    with contextlib.suppress(OSError):  # nobody can be told: the exit code says it
+        print(f"lrpnumpy: {printable(hints.as_flags(message))}", file=sys.stderr)
 
 
 def _plainer(error: UnicodeError) -> tuple[str, int]:

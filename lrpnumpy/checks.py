@@ -30,7 +30,9 @@ class LrpError(ValueError):
 
     def __str__(self) -> str:
         text = super().__str__()
-        return printable(text if len(text) <= LONGEST_ERROR else f"{text[:LONGEST_ERROR]}…")
+        if len(text) > LONGEST_ERROR:  # what is wrong is often said at the end
+            text = f"{text[: LONGEST_ERROR - 500]} … {text[-500:]}"
+        return printable(text)
 
 
 class WeightFileError(LrpError):
@@ -202,7 +204,7 @@ def printable(text: str) -> str:
     """`text` on one line, with what a terminal would obey, or could not show, written as escapes."""
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def encodable(text: str) -> str:

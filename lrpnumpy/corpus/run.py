@@ -129,7 +129,7 @@ def explain_corpus(
         (f"rule {request.method.name!r}", rule),
         *(("tokenizer of yours", tokenizer) for tokenizer in tokenizers),
     ):
-        if own.doubt and (path.exists() or parts.exists()):
+        if own.doubt and (os.path.exists(path) or parts.exists()):
             raise LrpError(
                 f"{path if path.exists() else parts.folder} cannot be resumed by the {what}, which cannot be told from "
                 f"another ({own.doubt}); remove it to begin anew, or make it a plain function at the top of a module, "
@@ -153,7 +153,7 @@ def explain_corpus(
         "others": {name: port.features for name, port in model.ports.items() if name != model.main},
         "output": model.output,
     }
-    if path.exists():
+    if os.path.exists(path):
         return _finished(path, parts, run, opened, chunk)
     job = Job(fresh(model), request, chosen, opened.kind, opened.field, longest, beside.fields)
     with closing(parts):
@@ -197,11 +197,11 @@ def _versions() -> dict[str, str]:
 
 def _check_free(path: Path, parts: Parts, resume: bool) -> None:
     """Never write over hours of work."""
-    if not path.parent.is_dir():
+    if not os.path.isdir(path.parent):
         raise LrpError(f"out must be in a folder that exists, got {path}.")
     if resume:
         return
-    if path.exists():
+    if os.path.exists(path):
         raise LrpError(f"out must be a file that does not exist yet, got {path}; remove it, or choose another name.")
     if parts.exists():
         raise LrpError(f"{parts.folder} holds an interrupted run; go on with resume=True, or remove it to begin anew.")

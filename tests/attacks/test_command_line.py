@@ -58,8 +58,8 @@ def test_bytes_that_are_no_utf_8_and_outputs_that_are_closed_or_full(tmp_path):
     done = run("explain", b"good \xff\xfe film", "--html", str(tmp_path / "o.html"), "--csv", str(tmp_path / "o.csv"))
     assert done.returncode == 0 and (tmp_path / "o.html").read_text("utf-8") and (tmp_path / "o.csv").read_text("utf-8")
     shell = " ".join([*COMMAND, "methods"])
-    for end, code in ((">&-", 0), (">/dev/full", 2), ("| true", 0)):
-        if end == ">/dev/full" and not os.path.exists("/dev/full"):
+    for end, code in ((">&-", 0), (">/dev/full", 2), ("| true", 0), ("--nope 2>/dev/full", 2), ("--nope 2>&-", 2)):
+        if "/dev/full" in end and not os.path.exists("/dev/full"):
             continue
         done = subprocess.run(["bash", "-c", f"{shell} {end}"], capture_output=True, env=PLAIN, timeout=100)
         assert b"Traceback" not in done.stderr and b"Exception" not in done.stderr and done.returncode == code
