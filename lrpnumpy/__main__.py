@@ -4,22 +4,35 @@ from __future__ import annotations
 
 import argparse
 import codecs
+import contextlib
 import os
 import sys
 import warnings
+from typing import NoReturn
 
 import lrpnumpy as lrp
 from lrpnumpy import interrupt
+from lrpnumpy.checks import printable
 from lrpnumpy.commands import COMMANDS
 from lrpnumpy.files import hints
 
-TRACEBACK = "LRPNUMPY_TRACEBACK"  # of the environment: show where an unforeseen error comes from
 PLAIN = str.maketrans({"█": "#", "│": "|", "…": "...", "—": "--", "–": "-", "×": "x", "■": "#"})
+
+
+MAY_BE_EMPTY = {"text", "target", "versus", "remove", "summary", "title"}  # they say themselves what is wrong
+
+
+class Parser(argparse.ArgumentParser):
+    """What is typed wrongly is an error like any other: one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong, and where to read more."""
+        raise lrp.LrpError(f"{message.removesuffix('.')}; see `{self.prog} --help`.")
 
 
 def parser() -> argparse.ArgumentParser:
     """All commands and their options."""
-    top = argparse.ArgumentParser("lrpnumpy", description=lrp.__doc__)
+    top = Parser("lrpnumpy", description=lrp.__doc__)
     top.add_argument("--version", action="version", version=f"lrpnumpy {lrp.__version__}")
     commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for one in COMMANDS:
@@ -29,7 +42,8 @@ def parser() -> argparse.ArgumentParser:
 
 def _say(message: str) -> None:
     """One line on standard error, in which hints are flags."""
-    print(f"lrpnumpy: {hints.as_flags(message)}", file=sys.stderr)
+    with contextlib.suppress(OSError):  # nobody can be told: the exit code says it
+        print(f"lrpnumpy: {printable(hints.as_flags(message))}", file=sys.stderr)
 
 
 def _plainer(error: UnicodeError) -> tuple[str, int]:
@@ -61,6 +75,9 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         _check_streams()
         options = parser().parse_args(arguments)
+        for name, value in vars(options).items():
+            if value == "" and name not in MAY_BE_EMPTY:
+                raise lrp.LrpError(f"{name.replace('_', '-')} must not be empty, got ''.")
         warnings.showwarning = lambda message, *rest, **more: _say(f"warning: {message}")
         options.run(options)
         sys.stdout.flush()
@@ -76,14 +93,15 @@ def main(arguments: list[str] | None = None) -> int:
         _say("the memory must be large enough for model and input, it is not; try a smaller one.")
         return 2
     except Exception as error:
-        if os.environ.get(TRACEBACK):
+        if os.environ.get(interrupt.TRACEBACK):
             raise
         if isinstance(error, OSError):  # a full disk, most often
             _say(f"{error.filename or 'output'}: cannot be read or written ({error.strerror or error}).")
             _give_up_output()
             return 2
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"[:500]
-        _say(f"{reason}; this is a bug of lrpnumpy: please report it with what {TRACEBACK}=1 in the environment shows.")
+        said = f"with what {interrupt.TRACEBACK}=1 in the environment shows"
+        _say(f"{reason}; this is a bug of lrpnumpy: please report it {said}.")
         return 1
     finally:
         if interrupt.is_program():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import math
 import re
 import reprlib
@@ -22,8 +23,18 @@ _UNREADABLE = re.compile(
 )
 
 
+MAX_LISTS = 1_000_000  # lists and objects in one JSON text
+LONGEST_ERROR = 4000  # characters: names and values in an error may be those of strangers
+
+
 class LrpError(ValueError):
     """Something the caller passed in cannot be used; the message says what, where, and what to try."""
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        if len(text) > LONGEST_ERROR:  # what is wrong is often said at the end
+            text = f"{text[: LONGEST_ERROR - 500]} … {text[-500:]}"
+        return printable(text)
 
 
 class WeightFileError(LrpError):
@@ -213,9 +224,42 @@ def position(value: Any, what: str, count: int) -> int:
     return int(value) % count
 
 
+def parse_json(text: str | bytes, **options: Any) -> Any:
+    """JSON that anybody may have written; what is wrong with it is a ValueError.
+
+    A key that stands twice is wrong, and so are lists and objects that are too many or too deep: a million of them take
+    a second. `options` are those of `json.JSONDecoder`.
+    """
+    text = text if isinstance(text, str) else text.decode("utf-8-sig")
+    if text.count("[") + text.count("{") > MAX_LISTS:
+        raise ValueError(f"it has more than {MAX_LISTS:,} lists and objects")
+    try:
+        return (json.JSONDecoder(object_pairs_hook=_object, **options) if options else _JSON).decode(text)
+    except RecursionError:
+        raise ValueError("its lists and objects are too deep inside each other") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"the key {twice[:60]!r} stands twice in one object")
+    return found
+
+
+_JSON = json.JSONDecoder(object_pairs_hook=_object)
+
+
 def readable(text: str) -> str:
     """`text` as it may be shown anywhere: words and names come from files and from strangers."""
     return text if text.isascii() and text.isprintable() else _UNREADABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def printable(text: str) -> str:
+    """`text` on one line, with what a terminal would obey, or could not show, written as escapes."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def encodable(text: str) -> str:

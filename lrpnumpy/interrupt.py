@@ -1,4 +1,4 @@
-"""Ctrl-C while the program `lrpnumpy` is loaded: one line and exit code 130, not the traceback of an import.
+"""Ctrl-C, or no memory, while the program `lrpnumpy` is loaded: one line, not the traceback of an import.
 
 `lrpnumpy/__init__.py` imports this first. It does nothing where the package is imported by another program.
 """
@@ -10,6 +10,8 @@ import signal
 import sys
 import threading
 from typing import Any
+
+TRACEBACK = "LRPNUMPY_TRACEBACK"  # of the environment: show where an unforeseen error comes from
 
 
 def is_program() -> bool:
@@ -25,6 +27,12 @@ def leave(*_: Any) -> None:
     os._exit(130)
 
 
+def _failed(kind: type[BaseException], error: BaseException, _: Any) -> None:
+    """Say in one line why the program cannot be loaded: no memory, a library that is missing."""
+    os.write(2, f"lrpnumpy: cannot be loaded: {kind.__name__} {str(error)[:300]!r}.\n".encode(errors="replace"))
+    os._exit(2)
+
+
 def leave_at_once(wanted: bool) -> None:
     """Have Ctrl-C end the process at once, or raise KeyboardInterrupt as usual."""
     if threading.current_thread() is threading.main_thread():
@@ -33,3 +41,5 @@ def leave_at_once(wanted: bool) -> None:
 
 if is_program():
     leave_at_once(True)
+    if not os.environ.get(TRACEBACK):
+        sys.excepthook = _failed

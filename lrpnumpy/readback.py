@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 import numpy as np
 
-from lrpnumpy.checks import FLOATS, LrpError
+from lrpnumpy.checks import FLOATS, LrpError, parse_json
 from lrpnumpy.ledgers import Ledger, ReferenceLedger, SpanLedger
 
 FORMAT = "lrpnumpy explanation 1"
@@ -28,8 +27,8 @@ def parse(text: Any) -> dict[str, Any]:
     if not isinstance(text, (str, bytes, bytearray)):
         raise LrpError(f"from_json must get the text that to_json wrote, got {type(text).__name__}.")
     try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        data = parse_json(bytes(text) if isinstance(text, bytearray) else text)
+    except ValueError as error:
         raise LrpError(f"from_json must get the text that to_json wrote, got invalid JSON: {error}.") from None
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise LrpError("from_json must get the text that to_json wrote, got JSON without its format line.")

@@ -98,12 +98,13 @@ def hints_of(options: argparse.Namespace) -> dict[str, Any]:
     return {**said, "isolate": not options.no_isolate}
 
 
-def write(path: str, text: str) -> None:
-    """A text into a file, or to standard output where the path is -: in UTF-8, whatever the terminal has."""
+def write(path: str, content: str | bytes) -> None:
+    """A text or picture into a file, or to standard output where the path is -: in UTF-8, whatever the terminal has."""
+    whole = content if isinstance(content, bytes) else content.encode("utf-8", "replace")
     if path == "-":
         sys.stdout.flush()
         out = getattr(sys.stdout, "buffer", None)
-        print(text) if out is None else out.write(f"{text}\n".encode("utf-8", "replace"))
+        print(content) if out is None else out.write(whole + b"\n")
         return
-    write_whole(path, text.encode("utf-8", "replace"))
+    write_whole(path, whole)
     print(f"wrote {path}", file=sys.stderr)

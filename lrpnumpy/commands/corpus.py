@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import json
 import logging
+import os
 import socket
 import sys
 from typing import TYPE_CHECKING, Any
@@ -23,6 +25,10 @@ def run_corpus(options: argparse.Namespace) -> None:
     """Explain every sequence of a file, however large, into one HDF5 file; an interrupted run can be resumed."""
     from lrpnumpy.corpus.export import check_export
 
+    files = [options.source, options.out, *options.export]
+    for k, path in enumerate(files):
+        if os.path.realpath(path) in map(os.path.realpath, files[:k]):
+            raise lrp.LrpError(f"source, out and every --export must be different files, got {path} twice.")
     for path in options.export:  # before the work, not after it
         check_export(path, options.overwrite)
     client = _client(options.scheduler) if options.scheduler else None
@@ -51,6 +57,11 @@ def run_corpus(options: argparse.Namespace) -> None:
         **{name: getattr(options, name) for name in names},
         **method_options(options),
     )
+    if run.records and not run.explained:
+        raise lrp.LrpError(
+            f"{options.source} must have a record that can be explained, got {run.records:,} that cannot, see "
+            f"{run.rejected_path}; the first: {_first_reason(run)}."
+        )
     print(f"{run.path}: {run.explained:,} of {run.records:,} records explained", file=sys.stderr)
     if run.rejected:
         print(f"{run.rejected_path}: why {run.rejected:,} were rejected", file=sys.stderr)
@@ -61,6 +72,12 @@ def run_corpus(options: argparse.Namespace) -> None:
     if options.summary is not None:
         with run.open() as found:
             print(found.summary(options.summary or None))
+
+
+def _first_reason(run: Any) -> str:
+    """Why the first record was rejected."""
+    with run.rejected_path.open("rb") as file:
+        return str(json.loads(file.readline())["reason"])
 
 
 def _client(address: str) -> Any:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import sys
+import io
+import os
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -34,11 +35,12 @@ def run_evaluate(options: argparse.Namespace) -> None:
     if options.html:
         write(options.html, found.to_html())
     if options.figure:
+        content = io.BytesIO()
         try:
-            found.figure().savefig(options.figure)
-        except (OSError, ValueError) as error:
-            raise lrp.LrpError(f"--figure must be a file that can be written, got {options.figure}: {error}.") from None
-        print(f"wrote {options.figure}", file=sys.stderr)
+            found.figure().savefig(content, format=os.path.splitext(options.figure)[1].removeprefix(".") or "no ending")
+        except ValueError as error:
+            raise lrp.LrpError(f"--figure must end in a format of pictures, got {options.figure}: {error}.") from None
+        write(options.figure, content.getvalue())
 
 
 def _labelled(model: lrp.Model, options: argparse.Namespace) -> tuple[list[Any], list[Any] | None]:
@@ -46,19 +48,22 @@ def _labelled(model: lrp.Model, options: argparse.Namespace) -> tuple[list[Any],
     from lrpnumpy.corpus import lines, sources
 
     source = sources.open_source(options.data, options.format, options.field, 10_000, 1 << 20)
-    several, data, labels = len(model.ports) > 1, [], None
+    several = len(model.ports) > 1
+    data: list[Any] = []
+    labels: list[Any] | None = None
     most = options.most and whole(options.most, "--most", 1)
-    records = list(islice(source.records(), most))
-    for number, record in enumerate(records, 1):
-        try:
-            data.append(sources.sequence(source.kind, source.field, record, several))
-        except lrp.LrpError as error:
-            raise lrp.LrpError(f"{options.data}, record {number}: {error}.") from None
     if options.label:
         if source.kind != "jsonl":
             raise lrp.LrpError(f"--label must have JSON lines as data, got {options.data}; use --labels FILE.")
-        labels = [lines.member(record, options.label) for record in records]
-    elif options.labels:
+        labels = []
+    for number, record in enumerate(islice(source.records(), most), 1):
+        try:
+            data.append(sources.sequence(source.kind, source.field, record, several))
+            if labels is not None:
+                labels.append(lines.member(record, options.label))
+        except lrp.LrpError as error:
+            raise lrp.LrpError(f"{options.data}, record {number}: {error}.") from None
+    if options.labels:
         try:
             with open_file(options.labels) as file:
                 labels = [class_of(line) for line in file.read().decode("utf-8").split()][: len(data)]
@@ -80,8 +85,9 @@ def add(commands: Commands) -> None:
     evaluate.add_argument("data", help=".txt or .jsonl (also .gz), .h5, .npz, as for corpus")
     evaluate.add_argument("--methods", metavar="A,B,…", type=_listed, help="default: all, and random numbers")
     evaluate.add_argument("--measures", metavar="A,B,…", type=_listed, help="default: all; see docs/trust.md")
-    evaluate.add_argument("--labels", metavar="FILE", help="true classes to explain, one a line")
-    evaluate.add_argument("--label", metavar="FIELD", help="field of JSON objects that holds the true class")
+    classes = evaluate.add_mutually_exclusive_group()
+    classes.add_argument("--labels", metavar="FILE", help="true classes to explain, one a line")
+    classes.add_argument("--label", metavar="FIELD", help="field of JSON objects that holds the true class")
     evaluate.add_argument(
         "--remove", default="zero", help="zero, mean, omit, or a word that stands for nothing (default: %(default)s)"
     )

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import csv
-import json
+import io
+import re
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
 from lrpnumpy import LrpError, Table
+from lrpnumpy.checks import parse_json
 from lrpnumpy.files import npy
 from lrpnumpy.files.archive import Archive
 from lrpnumpy.files.safe import MAX_BYTES, Budget, Source, open_file, size_of
 
+# Not what NumPy takes for a date besides: now, today, years without end, zones of time that it drops.
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}(-[0-9]{2}([ T][0-9]{2}(:[0-9]{2}){0,2}(\.[0-9]{1,9})?)?)?")
 INDEX = ("", "index", "unnamed: 0")  # heads of a column that numbers the rows
 
 
@@ -23,7 +27,7 @@ def read(name: str) -> Any:
     readers = {".npy": _npy, ".npz": _npz, ".json": _json}
     try:
         return readers.get(path.suffix.lower(), _csv)(path)
-    except (OSError, ValueError, RecursionError, csv.Error) as error:
+    except (OSError, ValueError, csv.Error) as error:
         reason = getattr(error, "strerror", None) or str(error).removesuffix(".")
         raise LrpError(
             "--input must be a .npy file or a .csv file of numbers, one step a line, or of several inputs a .npz or "
@@ -40,7 +44,7 @@ def _array(source: Source, name: str, stream: IO[bytes], size: int) -> Any:
     with source.guard(name):
         flat = np.frombuffer(stream.read(header.nbytes), header.dtype)
         found = flat.reshape(header.shape, order="F" if header.fortran else "C")
-    return found.tolist() if header.dtype.kind == "U" else found
+        return found.tolist() if header.dtype.kind == "U" else found
 
 
 def _npy(path: Path) -> Any:
@@ -59,16 +63,18 @@ def _npz(path: Path) -> dict[str, Any]:
 
 def _json(path: Path) -> Any:
     with open_file(path) as stream:
-        return json.loads(stream.read(MAX_BYTES).decode("utf-8-sig"))
+        return parse_json(stream.read(MAX_BYTES))
 
 
 def _csv(path: Path) -> Any:
     """A table with one step a row. A first row that is no numbers names the columns; dates or names label the steps."""
     with open_file(path) as stream:
         text = stream.read(MAX_BYTES).decode("utf-8-sig")
-    first = text.partition("\n")[0]
+    lines = io.StringIO(text, newline="")  # ends of lines as they are: a cell between quotes may have some
+    first = next((line for line in lines if line.strip() and not line.startswith("#")), "")
+    lines.seek(0)
     delimiter = max(",;\t", key=first.count)
-    rows = [[cell.strip() for cell in row] for row in csv.reader(text.splitlines(), delimiter=delimiter)]
+    rows = [[cell.strip() for cell in row] for row in csv.reader(lines, delimiter=delimiter)]
     rows = [row for row in rows if any(row) and not row[0].startswith("#")]
     if not rows:
         raise ValueError("it has no rows")
@@ -109,10 +115,10 @@ def _number(cell: str, row: int) -> float:
 
 
 def _labels(cells: list[str]) -> np.ndarray:
-    """Dates where all are dates, numbers and names as text."""
+    """Dates where all are dates, such as 2020-01-31 10:00; anything else as text."""
     try:
-        if not all(map(_is_number, cells)):
+        if all(map(_DATE.fullmatch, cells)):
             return np.array(cells, "M8[s]")
-    except ValueError:
+    except ValueError:  # the 31st of February
         pass
     return np.array(cells)

@@ -41,8 +41,8 @@ def run_serve(options: argparse.Namespace) -> None:
 
     try:
         asyncio.run(Server(worker, limits).run(options.host, options.port, ready))
-    except (OSError, OverflowError) as error:
-        why = getattr(error, "strerror", None) or error
+    except (OSError, OverflowError, UnicodeError) as error:
+        why = str(getattr(error, "strerror", None) or error).removesuffix(".")
         raise lrp.LrpError(
             f"--host and --port must be an address that is free, got {options.host}:{options.port}: {why}."
         ) from None

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, encodable, shown
+from lrpnumpy.checks import LrpError, encodable, parse_json, shown
 from lrpnumpy.corpus.arrays import OPEN
 from lrpnumpy.corpus.sources import Source
 
@@ -81,7 +81,7 @@ def values(text: bytes, ends: np.ndarray) -> list[Any]:
     for start, stop in pairwise(places):
         one = text[start:stop]
         if one not in known:
-            known[one] = json.loads(one)
+            known[one] = parse_json(one)
         found.append(known[one])
     return found
 

@@ -39,6 +39,8 @@ def check_export(path: str | os.PathLike[str], overwrite: bool) -> Path:
     target = Path(os.path.realpath(path))
     if target.suffix.lower() not in WRITERS:
         raise LrpError(f"an export must end in .csv, .jsonl or .parquet, got {target.name!r}.")
+    if not os.path.isdir(target.parent):
+        raise LrpError(f"an export must be in a folder that exists, got {target}.")
     return check_free(target, overwrite, "export")
 
 

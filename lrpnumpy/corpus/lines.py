@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import os
 import zlib
 from collections.abc import Iterator, Sequence
@@ -11,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from lrpnumpy.checks import LrpError
+from lrpnumpy.checks import LrpError, parse_json
 from lrpnumpy.corpus.record import Bad
 from lrpnumpy.files.safe import open_file
 
@@ -124,17 +123,17 @@ def value(line: bytes, field: str | None, several: bool = False) -> Any:
 
 def fields(line: bytes, names: Sequence[str]) -> list[Any]:
     """Fields of a line of JSON that has been read before; None for one that it does not have."""
-    found = json.loads(line)
+    found = parse_json(line)
     return [found.get(name) if isinstance(found, dict) else None for name in names]
 
 
 def member(line: bytes, field: str | None) -> Any:
     """A line of JSON, or a field of it."""
     try:
-        found = json.loads(_decoded(line))
+        found = parse_json(_decoded(line))
     except LrpError:
         raise
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise LrpError(f"a line must be JSON, got: {str(error)[:200]}") from None
     if field is None:
         return found

@@ -20,7 +20,7 @@ import json
 import os
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -50,7 +50,8 @@ def written(path: Path, folder: Path | None = None) -> Iterator[BinaryIO]:
     except OSError as error:
         raise cannot_write(path, error) from error
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):  # of a folder that is not ours, or a name that is too long
+            part.unlink(missing_ok=True)
 
 
 def cannot_write(path: Path, error: OSError) -> LrpError:
@@ -86,7 +87,7 @@ class Parts:
 
     def exists(self) -> bool:
         """Whether a run has begun here."""
-        return (self.folder / "run.json").exists()
+        return os.path.exists(self.folder / "run.json")
 
     def open(self, run: Mapping[str, Any]) -> None:
         """Begin a run, or go on with the same one; `count` is how many chunks are there."""

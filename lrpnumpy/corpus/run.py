@@ -17,7 +17,7 @@ import numpy as np
 
 from lrpnumpy.asked import request as request_of
 from lrpnumpy.asked import targets as targets_of
-from lrpnumpy.checks import LrpError, RelevanceWarning, outside, shown
+from lrpnumpy.checks import LrpError, RelevanceWarning, is_number, outside, shown
 from lrpnumpy.corpus.columns import Columns
 from lrpnumpy.corpus.output import rejected_path, write_output
 from lrpnumpy.corpus.own import identity
@@ -107,7 +107,7 @@ def explain_corpus(
         raise LrpError("threads, processes and client must not be given together: each says who does the work.")
     numbers = {"longest": longest, "max_line": max_line, "chunk": chunk, "threads": threads, "processes": processes}
     for name, value in numbers.items():
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+        if value is not None and not (is_number(value, int) and 1 <= value <= 2**62):
             raise LrpError(f"{name} must be a positive number, got {shown(value)}.")
     for name, value in (("threads", threads), ("processes", processes)):
         if value is not None and value > MOST_WORKERS:
@@ -129,7 +129,7 @@ def explain_corpus(
         (f"rule {request.method.name!r}", rule),
         *(("tokenizer of yours", tokenizer) for tokenizer in tokenizers),
     ):
-        if own.doubt and (path.exists() or parts.exists()):
+        if own.doubt and (os.path.exists(path) or parts.exists()):
             raise LrpError(
                 f"{path if path.exists() else parts.folder} cannot be resumed by the {what}, which cannot be told from "
                 f"another ({own.doubt}); remove it to begin anew, or make it a plain function at the top of a module, "
@@ -153,7 +153,7 @@ def explain_corpus(
         "others": {name: port.features for name, port in model.ports.items() if name != model.main},
         "output": model.output,
     }
-    if path.exists():
+    if os.path.exists(path):
         return _finished(path, parts, run, opened, chunk)
     twin = model.twin()  # nothing of it was computed before things are settled
     job = Job(twin, request, chosen, opened.kind, opened.field, longest, beside.fields)
@@ -199,11 +199,11 @@ def _versions() -> dict[str, str]:
 
 def _check_free(path: Path, parts: Parts, resume: bool) -> None:
     """Never write over hours of work."""
-    if not path.parent.is_dir():
+    if not os.path.isdir(path.parent):
         raise LrpError(f"out must be in a folder that exists, got {path}.")
     if resume:
         return
-    if path.exists():
+    if os.path.exists(path):
         raise LrpError(f"out must be a file that does not exist yet, got {path}; remove it, or choose another name.")
     if parts.exists():
         raise LrpError(f"{parts.folder} holds an interrupted run; go on with resume=True, or remove it to begin anew.")

@@ -95,7 +95,7 @@ def _file(path: Path, format: str | None, field: str | None, longest: int, max_l
                 raise LrpError(f"source must have at least one record, got none in {path}.")
         identity = {"kind": kind, "field": field, "bytes": size, "sha256": _sha256(path, size)}
     except OSError as error:
-        advice = "; a pipe is read from standard input, '-'" if path.is_fifo() else ""
+        advice = "; a pipe is read from standard input, '-'" if os.path.exists(path) and path.is_fifo() else ""
         raise LrpError(f"{path}: cannot be read ({error.strerror or error}){advice}.") from None
     except ValueError as error:
         if isinstance(error, LrpError):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, one_of, whole
+from lrpnumpy.checks import LrpError, one_of, parse_json, whole
 from lrpnumpy.evaluate import chance
 from lrpnumpy.meant import door
 from lrpnumpy.methods import METHODS
@@ -232,8 +231,8 @@ class Ranking:
     def from_json(text: str) -> Ranking:
         """A ranking from the `text` that `to_json` wrote; of any other one an error says what is wrong with it."""
         try:
-            data = json.loads(text)
-        except (TypeError, ValueError, RecursionError) as error:
+            data = parse_json(text)
+        except (TypeError, ValueError, AttributeError) as error:
             reason = str(error)[:200]
             raise LrpError(f"from_json must get the text that Ranking.to_json wrote, got no JSON: {reason}.") from None
         if not isinstance(data, dict) or data.get("format") != FORMAT:

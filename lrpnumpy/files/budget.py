@@ -103,9 +103,4 @@ class Budget:
 def refusal(file: str, where: str, reason: str) -> WeightFileError:
     """The one way to refuse: file, place in it, reason."""
     parts = (file, where[:200], reason[:2000])  # the file may have names of any length
-    return WeightFileError(printable(": ".join(part for part in parts if part)) + ".")
-
-
-def printable(text: str) -> str:
-    """`text` with what a terminal would obey, or could not show, written as escapes: names come from the file."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text[:20_000])
+    return WeightFileError(": ".join(part for part in parts if part) + ".")

@@ -61,8 +61,9 @@ def _answer(file: Source, question: bytes, most: int) -> bytes:
             process.kill()
 
         timer = threading.Timer(SECONDS, stop)
-        timer.start()
+        timer.daemon = True  # Ctrl-C may come before anything cancels it, and the program would wait for it
         try:
+            timer.start()
             assert process.stdin is not None and process.stdout is not None
             with contextlib.suppress(BrokenPipeError):
                 process.stdin.write(question)

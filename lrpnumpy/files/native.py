@@ -325,6 +325,8 @@ def _check_model(model: Any, what: str) -> None:
 def check_free(path: str | os.PathLike[str], overwrite: bool, what: str = "save") -> Path:
     """The file that `path` leads to, if it may be written: it does not exist, or is to be replaced."""
     target = Path(os.path.realpath(path))  # a link to a file stays a link
+    if os.path.lexists(target) and not os.path.isfile(target):  # a device would be gone for everybody
+        raise LrpError(f"{what}: path must be a file, got {target}, which is a folder, a device or a pipe.")
     if not overwrite and os.path.lexists(target):
         raise _exists(target, what)
     if os.path.exists(target) and not os.path.isfile(target):  # a device would be replaced by a file

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from lrpnumpy.files.safe import printable
+from lrpnumpy.checks import printable
 from lrpnumpy.model import READOUT, Model
 from lrpnumpy.ports import Input
 

@@ -7,7 +7,6 @@ JSON, nothing else.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import stat
@@ -18,10 +17,11 @@ from typing import IO, Any, NoReturn, Self
 
 import numpy as np
 
+from lrpnumpy import checks
 from lrpnumpy.checks import LrpError, WeightFileError
-from lrpnumpy.files.budget import MAX_BYTES, Budget, printable, refusal
+from lrpnumpy.files.budget import MAX_BYTES, Budget, refusal
 
-__all__ = ["MAX_BYTES", "MAX_NAMES", "MAX_TEXT", "Budget", "Fields", "Shape", "Source", "parse_json", "printable"]
+__all__ = ["MAX_BYTES", "MAX_NAMES", "MAX_TEXT", "Budget", "Fields", "Shape", "Source", "parse_json"]
 
 MAX_TEXT = 16 * 2**20  # one attribute, JSON document, or file header
 MAX_NAMES = 100_000  # members of one group or archive, names in one list
@@ -204,16 +204,7 @@ def parse_json(source: Source, where: str, text: str | bytes) -> Any:
     with source.guard(where, "is not JSON"):
         content = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
         source.budget.visit(where, sum(map(content.count, (b",", b"[", b"{", b":"))))
-        return json.loads(text, object_pairs_hook=_object, parse_int=_number(int), parse_float=_number(float))
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise ValueError(f"the key {twice[:60]!r} stands twice in one object")
-    return found
+        return checks.parse_json(text, parse_int=_number(int), parse_float=_number(float))
 
 
 def _number(kind: Any) -> Any:

@@ -16,6 +16,7 @@ from http import HTTPStatus
 from importlib.resources import files
 from typing import Any
 
+from lrpnumpy.checks import parse_json
 from lrpnumpy.page import document
 from lrpnumpy.serve.door import Bucket, Door, Head, Limits, Refusal, body_size, parsed
 from lrpnumpy.serve.worker import Worker
@@ -152,8 +153,8 @@ class Server:
     async def _explained(self, body: bytes) -> dict[str, Any]:
         """What the worker answers to a question in JSON."""
         try:
-            question = json.loads(body.decode("utf-8"), parse_constant=_no_constant)
-        except (ValueError, RecursionError):
+            question = parse_json(body, parse_constant=_no_constant)
+        except ValueError:
             raise Refusal(400, "The body must be JSON in UTF-8, without NaN and infinity.") from None
         found = await self.worker.ask(question)
         if "internal" in found:

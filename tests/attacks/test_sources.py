@@ -117,6 +117,23 @@ def test_what_is_no_file(words, tmp_path, end):
         lrp.open_explanations(tmp_path / f"folder.{end}")
 
 
+def test_a_name_that_is_too_long_for_the_disk(words, tmp_path):
+    """What pathlib asks of such a name, or of a folder that is locked, raises; what os.path asks does not."""
+    name = "x" * 300
+    lrp.explain_corpus(words, ["a b"], tmp_path / "a.h5")
+    with lrp.open_explanations(tmp_path / "a.h5") as found:
+        for work in (
+            lambda: lrp.explain_corpus(words, tmp_path / f"{name}.txt", tmp_path / "out.h5"),
+            lambda: lrp.explain_corpus(words, ["a b"], tmp_path / f"{name}.h5"),
+            lambda: lrp.explain_corpus(words, ["a b"], tmp_path / f"{name}.h5", resume=True),
+            lambda: found.export(tmp_path / f"{name}.csv"),
+            lambda: lrp.save(words, tmp_path / f"{name}.h5"),
+            lambda: lrp.write_page(tmp_path / f"{name}.html", found),
+        ):
+            with pytest.raises(lrp.LrpError, match="File name too long"):
+                work()
+
+
 @pytest.mark.parametrize("content", [b"\0", b"\n", b"a\n"])
 def test_a_packed_file_that_fills_the_disk(words, tmp_path, content):
     with gzip.open(tmp_path / "a.txt.gz", "wb") as file:
