@@ -329,8 +329,6 @@ def check_free(path: str | os.PathLike[str], overwrite: bool, what: str = "save"
         raise LrpError(f"{what}: path must be a file, got {target}, which is a folder, a device or a pipe.")
     if not overwrite and os.path.lexists(target):
         raise _exists(target, what)
-    if os.path.exists(target) and not os.path.isfile(target):  # a device would be replaced by a file
-        raise LrpError(f"{what}: path must be a file, got {target}, which is a folder or a device.")
     return target
 
 

@@ -47,14 +47,14 @@ HELPERS = tuple(
     f"lrpnumpy.kernels.{name}"
     for name in (
         "elementary", "product", "steps", "inputs", "secants", "lstm", "lstm_occlusion", "lstm_decomposition", "gru",
-        "gru_decomposition", "conv",
+        "conv",
     )
 )  # fmt: skip
 MODULES = tuple(
     f"lrpnumpy.kernels.{name}"
     for name in (
-        "lstm", "dense", "lstm_occlusion", "lstm_decomposition", "gru", "gru_decomposition", "rnn",
-        "rnn_decomposition", "lstm_deeplift", "gru_deeplift", "rnn_deeplift", "conv", "pooling", "sums", "ledger",
+        "lstm", "dense", "lstm_occlusion", "lstm_decomposition", "gru", "rnn", "lstm_deeplift", "gru_deeplift",
+        "rnn_deeplift", "conv", "pooling", "sums", "ledger",
     )
 )  # fmt: skip
 
