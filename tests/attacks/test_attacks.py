@@ -15,6 +15,8 @@ import hostile_onnx  # noqa: F401
 import pytest
 from hostile import ATTACKS, FIXTURES
 
+import lrpnumpy as lrp
+
 pytest.importorskip("resource")
 DECLARED = {"a_chunk_that_unpacks_to_a_gigabyte": 2**30}  # bytes of arrays, within max_bytes
 ROOT = Path(__file__).parents[2]
@@ -51,6 +53,25 @@ def test_an_attack_is_refused_within_the_budget(name, tmp_path, measured):
     assert found["seconds"] < 1 + size_of(path) / 1e8, found
     assert found["memory"] < 200e6 + 2 * DECLARED.get(name, 0), found
     assert not (ROOT / "owned").exists()
+
+
+REASONS = {
+    "two_links_of_one_name": "two links or attributes of one name",
+    "two_attributes_of_one_name": "two links or attributes of one name",
+    "a_message_that_nobody_may_leave_out": "message of kind 99 that nobody may leave out",
+    "a_header_that_goes_on_in_itself": "in two places",
+    "chunks_that_share_their_bytes": "two chunks that share bytes",
+    "an_array_with_two_layouts": "says its type, its shape or where its values are twice",
+    "ten_thousand_activations": "a network of 10,005 layers, over the limit of 1,000",
+    "two_graphs": "says 'graph' twice",
+}
+
+
+@pytest.mark.parametrize("name", REASONS)
+def test_an_attack_is_refused_for_what_it_is(name, tmp_path):
+    path, load = ATTACKS[name](tmp_path)
+    with pytest.raises(lrp.WeightFileError, match=REASONS[name]):
+        lrp.load(path, **load)
 
 
 def test_the_measurement_sees_what_a_file_costs(tmp_path, measured):

@@ -227,7 +227,7 @@ ODD = {
     "a named type": lambda file: [file.update(t=np.dtype("f4")), file.create_dataset("typed", (3,), file["t"])],
     "half": lambda file: file.update({"out.bias2": np.ones(2, "<f2"), "big": np.ones(2, ">f8")}),
     "large attributes": lambda file: [file.attrs.update({f"a{k}": np.bytes_(b"x" * 9000)}) for k in range(9)],
-    "links": lambda file: file.update(soft=h5py.SoftLink("/a"), far=h5py.ExternalLink("x.h5", "/"), same=file["/"]),
+    "soft links": lambda file: file.update(a=h5py.SoftLink("/b"), far=h5py.ExternalLink("x.h5", "/"), same=file["/"]),
 }  # fmt: skip
 LISTS = {
     "a fixed list": _many_chunks(140, None), "an extensible list": _many_chunks(40, (None, 40), compression="gzip"),
