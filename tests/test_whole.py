@@ -91,9 +91,11 @@ def test_every_other_method_runs_on_arrays(on_arrays):
         nets.close(on_arrays(found, model, xs, method), found(model, xs, method), 1e-10)
 
 
-def test_convolutions_and_pooling_run_on_arrays(on_arrays):
+@pytest.mark.parametrize("padding", ["valid", "same", "causal"])  # rows of padding are beyond the arrays
+def test_convolutions_and_pooling_run_on_arrays(padding, on_arrays):
     rng = np.random.default_rng(0)
-    layers = [lrp.Conv1D(rng.normal(size=(4, 3, 3)), rng.normal(size=4), activation="relu"), lrp.MaxPool1D(2)]
+    K, b = rng.normal(size=(4, 3, 3)), rng.normal(size=4)
+    layers = [lrp.Conv1D(K, b, activation="relu", padding=padding), lrp.MaxPool1D(2)]
     model = lrp.Model([*layers, nets.lstm(rng, 4, 3), nets.dense(rng, 3, 2)])
     xs = [rng.normal(size=(T, 3)) for T in (9, 12)]
     for method in ("lrp-all", "gradient", "deeplift"):

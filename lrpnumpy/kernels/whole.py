@@ -11,9 +11,10 @@ slower than NumPy. `whole` rewrites the source of a function: a loop whose round
 becomes
 
     _lo, _hi = 0, m
-    over, lost = inverse(c[_lo:_hi], eps)
-    K[_lo:_hi] = _where(f[_lo:_hi] > zero, f[_lo:_hi] * over, zero)
-    total += _sum(lost)
+    if _lo < _hi:
+        over, lost = inverse(c[_lo:_hi], eps)
+        K[_lo:_hi] = _where(f[_lo:_hi] > zero, f[_lo:_hi] * over, zero)
+        total += _sum(lost)
 
 and every other line stays as it is. So there is one text of each kernel, and three ways to run it: compiled, on whole
 arrays, and (with NUMBA_DISABLE_JIT=1) as it is written, where Python checks every index.
@@ -126,7 +127,9 @@ def _rewritten(loop: ast.For) -> list[ast.stmt]:
     low, high = [ast.Constant(0), *bounds][-2:]
     to = ast.Tuple([ast.Name("_lo", ast.Store()), ast.Name("_hi", ast.Store())], ast.Store())
     body = [numbers.statement(copy.deepcopy(part)) for part in loop.body]
-    return [ast.copy_location(part, loop) for part in (ast.Assign([to], ast.Tuple([low, high], ast.Load())), *body)]
+    is_run = ast.Compare(_name("_lo"), [ast.Lt()], [_name("_hi")])  # a loop of no rounds looks at nothing
+    both = (ast.Assign([to], ast.Tuple([low, high], ast.Load())), ast.If(is_run, body, []))
+    return [ast.copy_location(part, loop) for part in both]
 
 
 def _written(loop: ast.For) -> dict[str, str]:
