@@ -337,7 +337,7 @@ class Model(Record):
             kind = np.dtype(dtype) if isinstance(dtype, (type, np.dtype)) else FLOAT_NAMES.get(dtype)
         except (TypeError, ValueError):
             kind = None
-        if kind not in FLOATS:
+        if kind is None or kind not in FLOATS:  # to NumPy None is float64
             raise LrpError(f"astype: dtype must be 'float32' or 'float64', got {shown(dtype)}.")
         return self._with(lambda record: record.astype(kind))
 

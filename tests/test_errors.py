@@ -286,7 +286,10 @@ CASES = {
         lambda: lrp.rank_methods(NUMBERS, [X], labels="all"),
         "labels must be one class for each",
     ),
-    "methods that are none": (lambda: lrp.rank_methods(NUMBERS, [X], 5), "methods must be a list of names and rules"),
+    "methods that are none": (
+        lambda: lrp.rank_methods(NUMBERS, [X], 5),
+        "methods must be a list or a dict of names and rules",
+    ),
     "too many runs": (
         lambda: evaluate.word_removal(NUMBERS, [X], [0], {"a": [np.ones(4)]}, reference="a", runs=10**9),
         "runs must be at most",

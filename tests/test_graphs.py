@@ -157,7 +157,7 @@ ERRORS = {
     "no dict": (np.ones((2, 3)), r"x must be a dict with the inputs 'source', 'given', got ndarray"),
     "a wrong width": (
         {"source": np.ones((2, 3)), "given": np.ones((2, 3))},
-        r"x, input 'given' must have shape \(any, 2\), got \(2, 3\)",
+        r"x, input 'given' must have shape \(T, 2\), got \(2, 3\); is it x.T\?",
     ),
 }
 

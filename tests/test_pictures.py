@@ -115,7 +115,7 @@ def test_a_waterfall_folds_the_rest():
     assert names == [*largest, "361 other steps", "biases", "stabiliser", "initial state", "score"]
     assert bars[-2][1] == pytest.approx(e.scores[0])
     for wrong in (0, "all"):
-        with pytest.raises(lrp.LrpError, match="most must be"):
+        with pytest.raises(lrp.LrpError, match="most, the number of bars, must be"):
             plot.waterfall(e, most=wrong)
     with pytest.raises(lrp.LrpError, match="by must be"):
         plot.waterfall(e, by="word")

@@ -90,7 +90,7 @@ class Budget:
     def layers(self, count: int) -> None:
         """See that a network does not have too many layers, before it is made of them."""
         if count > MAX_LAYERS:
-            raise self.refuse("", f"has a network of {count:,} layers, over the limit of {MAX_LAYERS:,}")
+            raise self.refuse("", f"has a network of more than {MAX_LAYERS:,} layers")
 
     def tick(self, where: str = "") -> None:
         """Look at the clock."""

@@ -40,7 +40,8 @@ class Embedding(Record):
         vocabulary = names(_in_order(self.vocabulary, len(E)), "Embedding: vocabulary", len(E))
         if not callable(self.tokenizer):
             one_of(self.tokenizer, "Embedding: tokenizer", TOKENIZERS)
-        if self.unknown is not None and self.unknown is not False and self.unknown not in (vocabulary or ()):
+        is_word = isinstance(self.unknown, str) and self.unknown in (vocabulary or ())
+        if self.unknown is not None and self.unknown is not False and not is_word:
             raise LrpError(f"Embedding: unknown must be a word of the vocabulary, got {shown(self.unknown)}.")
         if self.mask is not None and not (isinstance(self.mask, int) and 0 <= self.mask < len(E)):
             raise LrpError(f"Embedding: mask must be a token id from 0 to {len(E) - 1}, got {shown(self.mask)}.")

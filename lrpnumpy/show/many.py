@@ -84,7 +84,7 @@ def beeswarm(many: Iterable[Explanation], ax: Axes | None = None, width: float =
     sums = _sums(many, "beeswarm")
     drawn = np.flatnonzero(np.isfinite(sums.relevance).all(axis=1))
     drawn = drawn[:: -(-len(drawn) // DOTS) or 1]
-    order = np.argsort(-np.abs(sums.relevance[drawn]).mean(axis=0), kind="stable")[:FEATURES]
+    order = np.argsort(-np.abs(sums.relevance[drawn]).sum(axis=0), kind="stable")[:FEATURES]
     R = sums.relevance[drawn][:, order]
     ax = axes_for(ax, width, 1.2 + 0.42 * len(order))
     ink = line_color(ax)

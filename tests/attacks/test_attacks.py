@@ -62,7 +62,7 @@ REASONS = {
     "a_header_that_goes_on_in_itself": "in two places",
     "chunks_that_share_their_bytes": "two chunks that share bytes",
     "an_array_with_two_layouts": "says its type, its shape or where its values are twice",
-    "ten_thousand_activations": "a network of 10,005 layers, over the limit of 1,000",
+    "ten_thousand_activations": "a network of more than 1,000 layers",
     "two_graphs": "says 'graph' twice",
 }
 

@@ -210,6 +210,6 @@ def test_a_device_is_never_replaced_by_a_file(tmp_path):
         lambda: lrp.save(NUMBERS, path, overwrite=True),
         lambda: lrp.convert(tmp_path / "m.h5", path, overwrite=True),
     ):
-        with pytest.raises(lrp.LrpError, match=r"path must be a file, got .* a folder or a device"):
+        with pytest.raises(lrp.LrpError, match=r"path must be a file, got .* a folder, a device or a pipe"):
             call()
     assert not path.is_file()

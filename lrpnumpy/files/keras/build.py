@@ -280,6 +280,7 @@ class Build:
             layer.refuse(f"does not fit: {str(error).removesuffix('.')}")
         name = self.fresh(name or layer.name)
         self.nodes[name] = Node(name, ours, tuple(x.name for x in xs))
+        self.source.budget.layers(len(self.nodes))
         if not size.steps:
             return Value(name, size.width, False)
         before = next((x.length for x in xs if x.length is not None and x.steps), None)

@@ -99,7 +99,6 @@ def _model(b: Build, graph: Graph, end: Ref) -> Model:
     output: Any = result.probability or "linear"
     if output == "softmax" and result.width == 1:
         graph.where.refuse("has a softmax over a single score at its end, which is 1 whatever the score")
-    b.source.budget.layers(len(b.nodes))
     model = Model(tuple(b.nodes.values()), ports=ports, result=result.name, output=output)
     smaller, note = simpler(model)
     if note:
