@@ -10,12 +10,12 @@ from matplotlib.figure import Figure
 
 
 def figure(found: dict[str, Any]) -> Figure:
-    """Two panels: how many times faster than each peer (target as a mark), and seconds against T in log-log."""
+    """How many times faster than each peer (target as a mark); and seconds against T in log-log, where there are any."""
     rows = [row for row in found["peers"] if "ratio" in row]
     grown = [row for row in found["extras"] if "lengths" in row]
     picture = Figure(figsize=(13, 2.2 + 0.24 * max(len(rows), 12)), layout="constrained")
     FigureCanvasAgg(picture)
-    left, right = picture.subplots(1, 2, width_ratios=(3, 2))
+    left, *others = picture.subplots(1, 2 if grown else 1, squeeze=False, width_ratios=(3, 2) if grown else None)[0]
     names = [f"{row['job']} · {row['workload']} · {row['threads']} thr · {row['peer']}" for row in rows]
     places = np.arange(len(rows))[::-1]
     left.barh(places, [row["ratio"] for row in rows], color="#4878cf")
@@ -30,12 +30,12 @@ def figure(found: dict[str, Any]) -> Figure:
     left.set_ylim(-0.8, len(rows) - 0.2)
     left.axvline(1, color="0.4", linewidth=0.8)
     left.set_xlabel("times faster than the peer (red: target)")
-    for row in grown:
-        name = row["question"].removeprefix("growth of ").split(" with")[0]
-        right.loglog(row["lengths"], row["seconds"], "o-", label=f"{name}: T^{row['value']:.2f}")
-    right.set_xlabel("steps T")
-    right.set_ylabel("seconds")
-    right.grid(alpha=0.3)
-    if grown:
+    for right in others:
+        for row in grown:
+            name = row["question"].removeprefix("growth of ").split(" with")[0]
+            right.loglog(row["lengths"], row["seconds"], "o-", label=f"{name}: T^{row['value']:.2f}")
+        right.set_xlabel("steps T")
+        right.set_ylabel("seconds")
+        right.grid(alpha=0.3)
         right.legend(frameon=False)
     return picture
