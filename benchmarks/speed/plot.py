@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 
 def figure(found: dict[str, Any]) -> Figure:
-    """How many times faster than each peer (target as a mark); and seconds against T in log-log, where there are any."""
+    """How many times faster than each peer (target as a mark); and seconds against T, where there are any."""
     rows = [row for row in found["peers"] if "ratio" in row]
     grown = [row for row in found["extras"] if "lengths" in row]
     picture = Figure(figsize=(13, 2.2 + 0.24 * max(len(rows), 12)), layout="constrained")
