@@ -134,6 +134,18 @@ def test_what_a_child_does(tmp_path, monkeypatch):
         answer(path)
 
 
+def test_a_child_is_read_in_little_memory(tmp_path):
+    """A parent that may have less memory than the largest file that is allowed."""
+    resource, path = pytest.importorskip("resource"), tmp_path / "model.h5"
+    lrp.save(zoo.NETWORKS["sentence"].model(), path)
+    code = "import sys, lrpnumpy as lrp; print(lrp.load(sys.argv[1], isolate=True).digest)"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, cwd=ROOT,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (10**9, 10**9)),
+    )  # fmt: skip
+    assert done.stdout.strip() == lrp.load(path).digest, done.stderr
+
+
 def test_the_limits_of_a_child(tmp_path):
     pytest.importorskip("resource")
     code = "import resource; from lrpnumpy.files.isolated import _limit; _limit(CPU=7, FSIZE=0); "

@@ -31,6 +31,7 @@ SECONDS = 120  # after this the child is stopped
 _START = 20  # seconds of the processor besides what the budget allows: for Python and libraries to load, anywhere
 _BESIDES = 2**30  # memory of a child besides the arrays: Python, libraries, the vocabulary
 _TEXT = 16 * MAX_TEXT  # of an answer: settings and vocabulary
+_PIECE = 1 << 20  # bytes of an answer that are read at once
 _HERE = Path(__file__).parents[2]  # where this very package is, for the child to find it too
 
 
@@ -43,7 +44,7 @@ def read(path: Path, asked: Asked) -> Report:
     return _received(file, _answer(file, question.encode(), asked.max_bytes + _TEXT))
 
 
-def _answer(file: Source, question: bytes, most: int) -> bytes:
+def _answer(file: Source, question: bytes, most: int) -> bytearray:
     """What the child writes, at most `most` bytes of it; an error where it crashes or hangs."""
     late = threading.Event()
     with subprocess.Popen(
@@ -68,7 +69,11 @@ def _answer(file: Source, question: bytes, most: int) -> bytes:
             with contextlib.suppress(BrokenPipeError):
                 process.stdin.write(question)
                 process.stdin.close()
-            content = process.stdout.read(most)
+            content = (
+                bytearray()
+            )  # read in pieces: asked for `most` at once, Python would take the memory for all of it
+            while len(content) < most and (piece := process.stdout.read(_PIECE)):
+                content += piece
             if len(content) < most:
                 process.wait()
         finally:
@@ -81,7 +86,7 @@ def _answer(file: Source, question: bytes, most: int) -> bytes:
     return content
 
 
-def _received(file: Source, content: bytes) -> Report:
+def _received(file: Source, content: bytes | bytearray) -> Report:
     """The report that a child has sent, every part of it checked."""
     line, _, data = content.partition(b"\n")
     with file.guard("", "gave an answer that is not understood"):
@@ -104,7 +109,7 @@ def _received(file: Source, content: bytes) -> Report:
 class _Arrays:
     """The arrays of an answer: their bytes one after the other, in the order of its paths and lengths."""
 
-    def __init__(self, file: Source, answer: Fields, data: bytes) -> None:
+    def __init__(self, file: Source, answer: Fields, data: bytes | bytearray) -> None:
         self.file, self.data = file, data
         self.dtype = np.dtype(np.float64 if answer.string("dtype") == "float64" else np.float32)
         ends = accumulate(answer.integers("lengths"), initial=0)
