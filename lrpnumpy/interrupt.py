@@ -29,7 +29,8 @@ def leave(*_: Any) -> None:
 
 def _failed(kind: type[BaseException], error: BaseException, _: Any) -> None:
     """Say in one line why the program cannot be loaded: no memory, a library that is missing."""
-    os.write(2, f"lrpnumpy: cannot be loaded: {kind.__name__} {str(error)[:300]!r}.\n".encode(errors="replace"))
+    why = "there is too little memory" if issubclass(kind, MemoryError) else f"{kind.__name__} {str(error)[:300]!r}"
+    os.write(2, f"lrpnumpy: cannot be loaded: {why}.\n".encode(errors="replace"))
     os._exit(2)
 
 
