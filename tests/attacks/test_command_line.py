@@ -183,7 +183,7 @@ def test_a_program_that_cannot_be_loaded_says_so_in_one_line(tmp_path):
     (tmp_path / "numpy.py").write_text("raise MemoryError\n")
     where = os.pathsep.join([str(tmp_path), os.path.dirname(os.path.dirname(lrp.__file__))])
     done = run("methods", env={"PYTHONPATH": where})
-    assert done.returncode == 2 and done.stderr == b"lrpnumpy: cannot be loaded: MemoryError ''.\n"
+    assert done.returncode == 2 and done.stderr == b"lrpnumpy: cannot be loaded: there is too little memory.\n"
 
 
 def test_a_scheduler_that_does_not_answer(tmp_path, capsys):
