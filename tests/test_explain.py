@@ -389,6 +389,23 @@ def test_sequences_encoded_together_are_those_encoded_alone(rng):
             encode_all(model, [*sequences, ["very"], wrong, *sequences])
 
 
+def test_an_interruption_loses_no_variables(text_model):
+    """They are put together when first asked for; Ctrl-C in between must not leave rows of whatever was in memory."""
+
+    class Interrupted:
+        def __array__(self, *_, **__):
+            raise KeyboardInterrupt
+
+    many = lrp.explain_all(text_model, ["not good", "bad"])
+    expected = np.concatenate([lrp.explain(text_model, text).variables for text in ("not good", "bad")])
+    [(rows, part)] = many._parts
+    many._parts[:] = [(rows[:1], Interrupted()), (rows[1:], part[1:])]
+    with pytest.raises(KeyboardInterrupt):
+        _ = many.variables
+    many._parts[0] = rows[:1], part[:1]
+    close(many.variables, expected)
+
+
 def test_options_reach_the_result(text_model):
     found = lrp.explain(text_model, "not good", "lrp-all", eps=0.5, unit="word")
     assert found.variables is None and found.options["eps"] == 0.5 and found.method == "lrp-all"
