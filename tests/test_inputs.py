@@ -157,6 +157,10 @@ def test_weights_too_large_for_float32_are_an_error(rng):
 # ---- words ----
 
 
+def test_a_mask_may_be_a_number_of_numpy():
+    assert type(lrp.Embedding(np.ones((3, 2)), mask=np.int64(1)).mask) is int
+
+
 def test_a_vocabulary_as_a_dict_is_the_list_in_the_order_of_its_rows(rng):
     E = rng.normal(size=(4, D))
     layers = [nets.lstm(rng, D, 4), nets.dense(rng, 4, 2)]
