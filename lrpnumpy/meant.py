@@ -13,10 +13,10 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import wraps
+from functools import cache, wraps
 from itertools import islice
 from traceback import walk_tb
-from types import NoneType, UnionType
+from types import CodeType, NoneType, UnionType
 from typing import Any, ClassVar, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
 
 import numpy as np
@@ -164,11 +164,16 @@ class _Scope(dict[str, Any]):
         return getattr(builtins, name) if hasattr(builtins, name) else type(name, (), {"any_module": True})
 
 
+@cache
+def _compiled(annotation: str) -> CodeType:
+    return compile(annotation, "<annotation>", "eval")
+
+
 def _kind(annotation: Any, names: dict[str, Any]) -> Any:
     if not isinstance(annotation, str):
         return annotation
     try:
-        return eval(annotation, {}, _Scope(names))  # of our own source
+        return eval(_compiled(annotation), {}, _Scope(names))  # of our own source
     except (TypeError, AttributeError):
         return Any
 

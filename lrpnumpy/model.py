@@ -37,6 +37,7 @@ INPUT = "x"  # name of the input
 READOUT = "readout"  # name of the node of a readout
 UNITS = ":units"  # name of the node that has the scores in the user's units; no other can have it
 FLOAT_NAMES = {name: one for one in FLOATS for name in (one.name, one.char, one.str, one.str[1:])}
+FLOAT_NAMES |= {name: np.dtype(name) for name in ("single", "double", "float")}
 BETWEEN: dict[str, Layer] = {"mean": Mean(), "max": Max(), "last-row": LastRow()}
 
 

@@ -40,6 +40,7 @@ class Explanations(Paged):
         self.padded = any(sequence.kept is not None for sequence in encoded)
         self._single: dict[str, list[Any]] = {}  # what has a shape of its own for each sequence
         self._parts: list[tuple[np.ndarray, np.ndarray]] = []  # of chunks: rows among all words, and their variables
+        self._joined: np.ndarray | None = None  # `variables`, as far as they are put together
         self._lock = Lock()
         self._doubt = False  # whether relevance of any chunk may not be trusted
         self._others = [name for name in model.ports if name != model.main]
@@ -71,12 +72,14 @@ class Explanations(Paged):
             return None
         with self._lock:
             if "variables" not in vars(self):  # else another thread has just done it
-                empty = np.zeros if self.padded else np.empty
-                out = empty((*self.relevance.shape, self.model.inputs), self.model.dtype)
-                while self._parts:  # each is let go when it is copied
-                    rows, part = self._parts.pop()
-                    out[..., rows, :] = part
-                vars(self)["variables"] = out
+                if self._joined is None:
+                    empty = np.zeros if self.padded else np.empty
+                    self._joined = empty((*self.relevance.shape, self.model.inputs), self.model.dtype)
+                while self._parts:  # each is let go once it is copied: Ctrl-C may come at any time
+                    rows, part = self._parts[-1]
+                    self._joined[..., rows, :] = part
+                    self._parts.pop()
+                vars(self)["variables"] = self._joined
         return vars(self)["variables"]
 
     def __getstate__(self) -> dict[str, Any]:

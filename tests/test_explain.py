@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import pickle
 import warnings
 
 import networks as nets
@@ -387,6 +388,33 @@ def test_sequences_encoded_together_are_those_encoded_alone(rng):
     for wrong in (["Not", "bad"], [1, 4], np.array([1, 2**63], np.uint64), [[1.0, 2.0, np.nan]], [0, 0]):
         with pytest.raises(lrp.LrpError, match=r"^sequence 9\b"):
             encode_all(model, [*sequences, ["very"], wrong, *sequences])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_results_can_be_sent_to_another_process(text_model, method):
+    """As a corpus sends its request to its processes."""
+    many = lrp.explain_all(text_model, ["not good", "bad"], method)
+    again = pickle.loads(pickle.dumps(many))
+    for ours, theirs in ((again, many), (again[1], many[1])):
+        assert np.array_equal(ours.relevance, theirs.relevance) and np.array_equal(ours.variables, theirs.variables)
+    assert again.request.method.name == method
+
+
+def test_an_interruption_loses_no_variables(text_model):
+    """They are put together when first asked for; Ctrl-C in between must not leave rows of whatever was in memory."""
+
+    class Interrupted:
+        def __array__(self, *_, **__):
+            raise KeyboardInterrupt
+
+    many = lrp.explain_all(text_model, ["not good", "bad"])
+    expected = np.concatenate([lrp.explain(text_model, text).variables for text in ("not good", "bad")])
+    [(rows, part)] = many._parts
+    many._parts[:] = [(rows[:1], Interrupted()), (rows[1:], part[1:])]
+    with pytest.raises(KeyboardInterrupt):
+        _ = many.variables
+    many._parts[0] = rows[:1], part[:1]
+    close(many.variables, expected)
 
 
 def test_options_reach_the_result(text_model):

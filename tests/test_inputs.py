@@ -136,6 +136,12 @@ def test_numbers_too_large_for_float32_are_errors(rng, method):
     assert np.isfinite(lrp.predict(model.astype("float64"), x)).all()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "f4", "<f4", "f", "single", np.float32, np.dtype("f4")])
+def test_all_names_of_a_dtype(dtype):
+    assert networks("float64").astype(dtype).dtype == np.float32
+    assert networks("float32").astype("double").dtype == networks("float32").astype(float).dtype == np.float64
+
+
 def test_a_baseline_too_large_for_float32_is_an_error(rng):
     model = networks("float32")
     with pytest.raises(lrp.LrpError, match=r"baseline must be at most 3.4e\+38"):
@@ -149,6 +155,10 @@ def test_weights_too_large_for_float32_are_an_error(rng):
 
 
 # ---- words ----
+
+
+def test_a_mask_may_be_a_number_of_numpy():
+    assert type(lrp.Embedding(np.ones((3, 2)), mask=np.int64(1)).mask) is int
 
 
 def test_a_vocabulary_as_a_dict_is_the_list_in_the_order_of_its_rows(rng):

@@ -5,9 +5,9 @@ dtype chooses the signature. Modules with kernels do not import Numba: it is loa
 
 Nobody should wait for the compiler to see first sentences explained. While a kernel is not ready, NumPy runs its
 function on whole arrays (`whole.py`), about six times slower, and a thread in the background compiles it (or reads it
-from disk, `kept.py`), once the program has lasted for two seconds: a short one needs no compiler. Large calls and that
-thread would only hold each other up: it begins when they pause. Once they have taken as long as a compiler would have,
-large calls wait for it, as they do for what is on disk; small ones go on.
+from disk, `kept.py`), two seconds after the first call: a short program needs no compiler. Large calls and that thread
+would only hold each other up: it begins when they pause. Once they have taken as long as a compiler would have, large
+calls wait for it, as they do for what is on disk; small ones go on.
 
 The two round differently, and LRP, which divides by |z| + eps, makes differences of z larger. So NumPy computes in
 float64 whatever the model is: then they differ by what the compiled kernels round off, and by nothing else
@@ -109,7 +109,7 @@ class Kernel:
         with np.errstate(all="ignore"):
             whole(self.plain)(*wide)
             for one, other, about in zip(arguments, wide, _arguments(self.plain), strict=True):
-                if one is not other and about[-1] == "write":
+                if one is not other and about[-1] == "write":  # in order: y of a convolution may be its z
                     one[...] = other
 
     def _timed(self, *arguments: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, float_array, names, one_of, shown
+from lrpnumpy.checks import LrpError, float_array, is_number, names, one_of, shown
 from lrpnumpy.layers.base import Record
 from lrpnumpy.lazy import cached_property
 
@@ -43,9 +43,10 @@ class Embedding(Record):
         is_word = isinstance(self.unknown, str) and self.unknown in (vocabulary or ())
         if self.unknown is not None and self.unknown is not False and not is_word:
             raise LrpError(f"Embedding: unknown must be a word of the vocabulary, got {shown(self.unknown)}.")
-        if self.mask is not None and not (isinstance(self.mask, int) and 0 <= self.mask < len(E)):
-            raise LrpError(f"Embedding: mask must be a token id from 0 to {len(E) - 1}, got {shown(self.mask)}.")
-        self._set(E=E, vocabulary=vocabulary, lowercase=bool(self.lowercase))
+        mask = self.mask
+        if mask is not None and not (is_number(mask, int) and 0 <= mask < len(E)):
+            raise LrpError(f"Embedding: mask must be a token id from 0 to {len(E) - 1}, got {shown(mask)}.")
+        self._set(E=E, vocabulary=vocabulary, lowercase=bool(self.lowercase), mask=None if mask is None else int(mask))
 
     @property
     def size(self) -> int:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from lrpnumpy.ledgers import SpanLedger
-from lrpnumpy.methods.base import Columns, Method, Other, Question
+from lrpnumpy.methods.base import Columns, Method, Other, Question, Request
 from lrpnumpy.packed import Part, groups
 from lrpnumpy.passes import Trace
 from lrpnumpy.passes import decompose as decompose_parts
@@ -125,6 +125,10 @@ def run(question: Question, wanted: list[np.ndarray]) -> list[Columns]:
     return parts
 
 
+def _keep(request: Request) -> Literal["trace"]:
+    return "trace"
+
+
 METHODS = (
     Method(
         name="cd",
@@ -134,7 +138,7 @@ METHODS = (
         variables="no",
         reference="Murdoch et al. 2018",
         kind="cd",
-        keep=lambda request: "trace",
+        keep=_keep,
         run=run,
     ),
 )

@@ -228,6 +228,10 @@ def _check(request: Request, model: Model) -> None:
         )
 
 
+def _keep(request: Request) -> Literal["states"]:
+    return "states"
+
+
 def _method(name: str, what: str) -> Method:
     return Method(
         name=name,
@@ -238,7 +242,7 @@ def _method(name: str, what: str) -> Method:
         reference="Li et al. 2017",
         kind="occlusion",
         options=OcclusionOptions,
-        keep=lambda request: "states",
+        keep=_keep,
         run=run,
         check=_check,
     )
