@@ -79,6 +79,8 @@ def targets(model: Model, target: Any, count: int) -> np.ndarray | str | None:
     """None (the predicted class), "all", or one class for each of `count` sequences."""
     if target is None or (isinstance(target, str) and target == "all" and "all" not in (model.classes or ())):
         return target
+    if hasattr(target, "to_numpy"):  # a column of a frame
+        target = target.to_numpy()
     if isinstance(target, (str, int, np.integer)):
         return np.array([class_index(model, target, "target")] * count, np.int64)
     single = isinstance(target, np.ndarray) and not target.ndim

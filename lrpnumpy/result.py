@@ -141,9 +141,20 @@ class Explanation:
     marks: np.ndarray | None = None  # (T,) of Mark; None where nothing is marked
 
     def __post_init__(self) -> None:
-        """See that what was passed in belongs together."""
         hints = {one.name: one.type for one in fields(self) if one.name != "labels"}  # which may be dates and text
         look("Explanation", vars(self), hints, globals(), None)
+        self._check_sizes()
+
+    @classmethod
+    def _of(cls, **parts: Any) -> Explanation:
+        """An explanation of parts whose types are known, as a file has them: only their sizes are checked."""
+        one = object.__new__(cls)
+        vars(one).update(parts)
+        one._check_sizes()
+        return one
+
+    def _check_sizes(self) -> None:
+        """See that the parts belong together."""
         relevance, C, one = np.asarray(self.relevance), np.shape(self.scores), self.target != "all"
         if len(C) != 1 or relevance.shape[:-1] != C[one:] or not relevance.shape[-1]:
             wanted = "(T,)" if one else f"({np.size(self.scores)}, T)"

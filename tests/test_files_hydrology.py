@@ -164,3 +164,12 @@ def test_yaml_is_plain_data():
 def test_what_is_more_than_data_is_refused(text, reason):
     with pytest.raises(lrp.WeightFileError, match=reason):
         parse(text)
+
+
+def test_files_of_a_run_may_have_a_second_name(run, tmp_path):
+    """As in backups and caches that store what is the same once."""
+    folder = run()
+    expected = lrp.load(folder).digest
+    for path in [one for one in folder.rglob("*") if one.is_file()]:
+        os.link(path, tmp_path / f"second-{path.name}")
+    assert lrp.load(folder).digest == expected

@@ -272,3 +272,12 @@ def test_padding_of_an_input_besides_the_main_one_gets_nothing(method, target):
     if part.variables is not None:
         nets.close(part.variables[..., [1, 4, 5], :], expected.variables)
         assert not part.variables[..., [0, 2, 3], :].any()
+
+
+def test_targets_may_be_a_column_of_a_frame():
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(3)
+    model = lrp.Model([nets.lstm(rng, 3, 4), nets.dense(rng, 4, 2)])
+    column = pandas.DataFrame({"label": [1, 0, 1]}, index=[7, 8, 9])["label"]
+    found = lrp.explain_all(model, rng.normal(size=(3, 5, 3)), target=column)
+    assert found.targets.tolist() == [1, 0, 1]

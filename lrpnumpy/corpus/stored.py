@@ -263,7 +263,7 @@ class Stored(Paged):
     def _made(self, own: dict[str, np.ndarray]) -> Explanation:
         """An explanation from its own rows of every array."""
         scores = own["scores"][0]
-        return Explanation(
+        return Explanation._of(
             relevance=own["relevance"].T,
             scores=scores,
             target=int(own["targets"][0]) if "targets" in own else "all",

@@ -31,11 +31,11 @@ _DIGITS = 400  # of one number in JSON
 Shape = tuple[int | None, ...]  # None stands for any length of at least 1
 
 
-def open_file(path: str | os.PathLike[str], *, follow: bool = True) -> IO[bytes]:
+def open_file(path: str | os.PathLike[str], *, follow: bool = True, hard_links: bool = True) -> IO[bytes]:
     """A regular file to read from; a pipe or a device, which might never end, is an OSError, as is a link not followed.
 
-    It is opened before it is looked at, so that nothing can take its place in between. With `follow` False it may have
-    no second name: a hard link is a link, too.
+    It is opened before it is looked at, so that nothing can take its place in between. With `hard_links`
+    False it may have no second name.
     """
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     if not follow and os.path.islink(path):
@@ -46,7 +46,7 @@ def open_file(path: str | os.PathLike[str], *, follow: bool = True) -> IO[bytes]
     if not stat.S_ISREG(found.st_mode):
         stream.close()
         raise OSError("must be a regular file")
-    if not follow and found.st_nlink > 1:
+    if not hard_links and found.st_nlink > 1:
         stream.close()
         raise OSError("has a second name elsewhere, a hard link, which is not followed; copy it")
     return stream

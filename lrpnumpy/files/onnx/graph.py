@@ -217,7 +217,8 @@ class _Parser:
         path = self.path.with_name(name)
         if not path.exists():
             raise self.source.error(where, f"is stored in {name[:80]!r}, which must lie beside the file, and does not")
-        with self.source.guard(where, f"cannot be read from {name[:80]!r}"), open_file(path, follow=False) as stream:
+        beside = self.source.guard(where, f"cannot be read from {name[:80]!r}")
+        with beside, open_file(path, follow=False, hard_links=False) as stream:
             size = size_of(stream)
             if name not in self.beside:
                 self.beside.add(name)
