@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import io
+import ast
 import math
+import re
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -41,13 +42,30 @@ def read_header(source: Source, name: str, stream: IO[bytes]) -> Header:
         if (declared := int.from_bytes(length, "little")) > _MAX_HEADER:
             raise source.error(name, f"has a header of {declared:,} bytes, over the limit of {_MAX_HEADER:,}")
         source.budget.hold(name, declared)
-        head = io.BytesIO(length + stream.read(declared))
-        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-        shape, fortran, dtype = read(head, max_header_size=_MAX_HEADER)
+        shape, fortran, dtype = _parsed(stream.read(declared).decode("ascii"))
         if dtype.hasobject or dtype.kind not in "fiubU":
             raise source.error(name, f"must hold numbers, it has {str(dtype)[:60]}")
         count_of(source, name, shape)
         return Header(tuple(int(n) for n in shape), dtype, fortran, 8 + width + declared)
+
+
+def _parsed(text: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, order and type of a header such as {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }.
+
+    NumPy's own reader takes seconds for some headers of 4 kB that are damaged: it looks at them token by token for
+    numbers as Python 2 wrote them, 3L.
+    """
+    if "\\" in text:
+        raise ValueError("the header has an escape in it")
+    said = ast.literal_eval(re.sub(r"(?<=\d)L\b", "", text))
+    if not isinstance(said, dict) or {*said} != {"descr", "fortran_order", "shape"}:
+        raise ValueError("the header must have descr, fortran_order and shape")
+    shape, fortran, descr = said["shape"], said["fortran_order"], said["descr"]
+    if not isinstance(shape, tuple) or not all(type(n) is int for n in shape) or not isinstance(fortran, bool):
+        raise ValueError("the header must have a shape of whole numbers")
+    if not isinstance(descr, str):
+        raise ValueError("the header must have one type for all values")
+    return shape, fortran, np.dtype(descr)
 
 
 def check(source: Source, name: str, header: Header, shape: Shape, length: int) -> None:

@@ -3,6 +3,7 @@
 import io
 import json
 import re
+import time
 import zipfile
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 import lrpnumpy as lrp
+from lrpnumpy.commands.inputs import read as read_input
 from lrpnumpy.corpus.parts import Parts, write_whole
 from lrpnumpy.evaluate import rank_methods
 from lrpnumpy.evaluate.ranking import Ranking
@@ -192,3 +194,17 @@ def test_a_rival_class_that_there_is_not(model):
     for rival in (-(2**63), 2, -1):
         found = lrp.Explanation.from_json(text.replace('"versus": 1', f'"versus": {rival}'))
         assert f"rather than '{rival}'" in str(found)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_damaged_header_of_an_array_takes_no_time(tmp_path, seed):
+    """NumPy's reader of headers took 4 s for one of 4 kB with other bytes in it."""
+    rng = np.random.default_rng(seed)
+    junk = rng.integers(0, 256 if seed % 2 else 128, 9000, np.uint8).tobytes()
+    text = b"{'descr': '<f4', 'fortran_order': False, 'shape': (4, 3), }" + b" " * 60 + b"\n" + junk
+    path = tmp_path / "x.npy"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + bytes(48))
+    start = time.process_time()
+    with pytest.raises(lrp.LrpError, match="cannot be read"):
+        read_input(str(path))
+    assert time.process_time() - start < 0.5
