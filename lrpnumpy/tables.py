@@ -145,7 +145,7 @@ def _of_columns(
     elif missing := [name for name in wanted if name not in found]:
         raise LrpError(
             f"{where} must have the columns {_listed(missing)}, which the model takes, got {_listed(found)}"
-            f"{meant(missing, found)}"
+            f"{meant(missing, [name for name in found if name not in wanted])}"
         )
     values = np.stack([_numbers(found[name], name, labels, where) for name in wanted], axis=1)
     return Table(values, labels, None if names is None else wanted)
@@ -171,9 +171,10 @@ def _numbers(column: Any, name: str, labels: np.ndarray | None, where: str) -> n
 
 
 def meant(missing: Sequence[str], found: Iterable[str]) -> str:
-    """The end of an error: what may have been meant by names that are not there."""
-    near = {name: get_close_matches(name, [*found], 1, 0.5) for name in missing}
-    said = [f"{name!r} for {close[0]!r}" for name, close in near.items() if close]
+    """The end of an error: which of those `found`, that nobody asks for, may be meant by names that are not there."""
+    own = {name.lower(): name for name in found}
+    near = {name: get_close_matches(name.lower(), own, 1, 0.5) for name in missing}
+    said = [f"{name!r} for {own[close[0]]!r}" for name, close in near.items() if close]
     return f"; is it {', '.join(said)}?" if said else "."
 
 

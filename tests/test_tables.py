@@ -104,6 +104,15 @@ def test_a_frame_is_matched_by_name(x):
         lrp.explain_all(model, frame)
 
 
+def test_a_missing_column_is_looked_for_among_those_that_are_not_taken(x):
+    pandas = pytest.importorskip("pandas")
+    model, frame = river(features=("tmin_c", "tmax_c")), pandas.DataFrame(x, columns=["tmin_c", "tmax_c"])
+    with pytest.raises(lrp.LrpError, match=r"'tmin_c', which the model takes, got 'tmax_c'\.$"):
+        lrp.explain(model, frame[["tmax_c"]])
+    with pytest.raises(lrp.LrpError, match=r"; is it 'tmin_c' for 'TMIN_C'\?$"):
+        lrp.explain(model, frame.rename(columns={"tmin_c": "TMIN_C"}))
+
+
 def test_a_frame_names_features_that_the_model_does_not(x):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(x, columns=FEATURES)
