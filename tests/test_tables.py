@@ -121,6 +121,10 @@ def test_a_frame_names_features_that_the_model_does_not(x):
     assert lrp.explain(river(), pandas.DataFrame(x)).features is None
     dated = lrp.explain(river(), frame.assign(when=pandas.to_datetime(DATES)))
     assert np.array_equal(dated.values, x) and dated.label(0) == "2005-04-01"
+    dated = lrp.explain(river(), frame.assign(when=pandas.to_datetime(DATES)).tail(3))  # numbered from 3
+    assert dated.label(0) == "2005-04-04"
+    named = frame.assign(when=pandas.to_datetime(DATES)).rename_axis("year").tail(3)
+    assert lrp.explain(river(), named).label(0) == "3"
     with pytest.raises(
         lrp.LrpError, match=r"the 2 columns that the model takes, got 3: .*; say which by model.with_units\(features="
     ):
