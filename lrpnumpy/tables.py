@@ -221,6 +221,20 @@ def labels_of(values: Any) -> np.ndarray:
     return array
 
 
+def backwards(labels: np.ndarray | None) -> list[str] | None:
+    """Two neighbours of some dates of which the second is earlier; None where there are none, or no dates.
+
+    A clock that goes back by an hour in autumn is no disorder.
+    """
+    if labels is None or labels.dtype.kind != "M":
+        return None
+    dates = labels.astype("M8[us]")
+    latest = np.maximum.accumulate(dates)
+    hour = np.minimum(np.timedelta64(1, "h"), (latest[-1:] - dates.min()) // 2)
+    late = np.flatnonzero(dates < latest - hour)
+    return shown(labels[late[0] - 1 : late[0] + 1]) if len(late) else None
+
+
 def shown(labels: np.ndarray) -> list[str]:
     """Labels as text: dates without a time where all have none, times without seconds where all have none."""
     if labels.dtype.kind != "M":
