@@ -54,7 +54,7 @@ class RelevanceWarning(UserWarning):
 
 
 class AssumptionWarning(UserWarning):
-    """A weight file does not say something that a prediction depends on, and it was assumed."""
+    """What a prediction depends on was assumed: a weight file does not say it, or the dates of rows do not increase."""
 
 
 def float_array(value: Any, what: str, shape: tuple[int | None, ...] | None = None, *, dtype: Any = None) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate, groupby, pairwise, repeat
 from operator import itemgetter
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrpnumpy import tables, text
-from lrpnumpy.checks import LrpError, check_shape, numbers, shown, unmasked
+from lrpnumpy.checks import AssumptionWarning, LrpError, check_shape, numbers, outside, shown, unmasked
 from lrpnumpy.layers import Embedding
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Packed, Words, batch_of
@@ -109,6 +110,20 @@ def encode(model: Model, value: Any, where: str = "x") -> Encoded:
     if len(model.ports) == 1 and (isinstance(value, (np.ndarray, str, list)) or not _is_dict(value)):
         return _long_enough(model, encode_port(model.ports[model.main], [value], [where]), [where])[0]
     return _encode_ports(model, [value], [where])[0]
+
+
+def in_order(records: Sequence[Encoded], where: str) -> None:
+    """Warn, once, where dates do not increase. `where` names a record, with {} for its number."""
+    for k, record in enumerate(records):
+        for one in (record, *(record.others or {}).values()):
+            if one.table is None or (pair := tables.backwards(one.table.labels)) is None:
+                continue
+            text = (
+                f"{where.format(k)}: the dates do not increase, {pair[1]} comes after {pair[0]}; rows are taken in the "
+            )
+            text += "order they have; sort them by their dates, such as by frame.sort_index()."
+            warnings.warn(text, AssumptionWarning, stacklevel=outside())
+            return
 
 
 def _is_dict(value: Any) -> bool:

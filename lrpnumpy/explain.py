@@ -9,7 +9,7 @@ import numpy as np
 
 from lrpnumpy import asked
 from lrpnumpy.checks import LrpError
-from lrpnumpy.encode import Encoded, encode, encode_all, packed
+from lrpnumpy.encode import Encoded, encode, encode_all, in_order, packed
 from lrpnumpy.meant import door
 from lrpnumpy.methods import COSTLY, METHODS, find, with_users
 from lrpnumpy.methods.base import Columns, Request, Unit, answer
@@ -187,6 +187,7 @@ def explain(
     """
     request = asked.request(model, method, unit, versus, step, options, True)
     one = encode(model, x)
+    in_order([one], "x")
     if request.step != "all":
         return run(model, [one], request, target, None if spans is None else [spans], 1)[0]
     if spans is not None:
@@ -239,6 +240,7 @@ def explain_all(
     """
     request = asked.request(model, method, unit, versus, step, options)
     encoded = encode_all(model, sequences)
+    in_order(encoded, "sequence {}")
     if spans is not None and len(spans) != len(encoded):
         raise LrpError(f"spans must be one list of phrases for each of the {len(encoded)} sequences, got {len(spans)}.")
     return run(model, encoded, request, target, None if spans is None else list(spans), threads)

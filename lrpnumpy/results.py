@@ -207,16 +207,16 @@ class Explanations(Paged):
         """The group of each explanation; None where all are one."""
         if by is None:
             return None
-        if isinstance(by, str) and by == "class":
+        if not isinstance(by, str):
+            return one_each(by, len(self))
+        if one_of(by, "by, where it is a name,", ("class", *TIMES)) == "class":
             return [classes[c] for c in self.targets.tolist()]
-        if isinstance(by, str) and by in TIMES:
-            last = [one.labels[-1] if one.labels is not None else None for one in self.encoded]
-            if not all(isinstance(one, np.datetime64) for one in last):
-                raise LrpError(
-                    f"by must be 'class' or one value for each explanation where steps have no dates, got {by!r}."
-                )
-            return times(np.array(last), by)
-        return one_each(by, len(self))
+        last = [one.labels[-1] if one.labels is not None else None for one in self.encoded]
+        if not all(isinstance(one, np.datetime64) for one in last):
+            raise LrpError(
+                f"by must be 'class' or one value for each explanation where steps have no dates, got {by!r}."
+            )
+        return times(np.array(last), by)
 
     def __repr__(self) -> str:
         return f"<{len(self)} explanations by {self.request.method.name}>"

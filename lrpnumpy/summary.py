@@ -216,11 +216,11 @@ class Sums:
 
 
 def _sort_key(name: str) -> tuple[int, float, str]:
-    """Numbers by their size, then words."""
+    """Numbers by their size, then words, then seasons as they come in a year."""
     try:
         return 0, float(name), name
     except ValueError:
-        return 1, 0.0, name
+        return (2, SEASONS.index(name), name) if name in SEASONS else (1, 0.0, name)
 
 
 def times(labels: np.ndarray, unit: str) -> list[Any]:

@@ -70,7 +70,7 @@ def read(value: Any, wanted: tuple[str, ...] | None, size: int | None, where: st
             return Table(np.asarray(value), index)
         names = None if _is_range(value.columns) else [str(name) for name in value.columns]
         columns = [value.iloc[:, k] for k in range(value.shape[1])]
-        return _of_columns(names, columns, index, wanted, size, where)
+        return _of_columns(names, columns, index, wanted, size, where, _is_plain(value.index))
     if hasattr(value, "with_columns"):
         return _of_columns(list(value.columns), list(value.get_columns()), None, wanted, size, where)
     if hasattr(value, "to_numpy") and hasattr(value, "to_frame"):  # a Series of polars
@@ -127,13 +127,17 @@ def _of_columns(
     wanted: tuple[str, ...] | None,
     size: int | None,
     where: str,
+    plain: bool = False,
 ) -> Table:
-    """The columns that the model takes, found by name. A column of dates that it does not take labels the steps."""
+    """The columns that the model takes, found by name. A column of dates that it does not take labels the steps.
+
+    `labels` come first, unless they are `plain` numbers of rows.
+    """
     found = dict(zip(names or map(str, range(len(columns))), columns, strict=True))
     if twice := [name for name, count in Counter(names).items() if count > 1 and name in (wanted or found)]:
         raise LrpError(f"{where} must have each column once, got {twice[0]!r} several times.")
     dates = [name for name, one in found.items() if name not in (wanted or ()) and _kind(one) == "M"]
-    if dates and labels is None:
+    if dates and (labels is None or plain):
         labels = labels_of(np.asarray(_on_the_clock(found[dates[0]])))
     if wanted is None or names is None:
         wanted = tuple(name for name in found if name not in dates)
@@ -145,7 +149,7 @@ def _of_columns(
     elif missing := [name for name in wanted if name not in found]:
         raise LrpError(
             f"{where} must have the columns {_listed(missing)}, which the model takes, got {_listed(found)}"
-            f"{meant(missing, found)}"
+            f"{meant(missing, [name for name in found if name not in wanted])}"
         )
     values = np.stack([_numbers(found[name], name, labels, where) for name in wanted], axis=1)
     return Table(values, labels, None if names is None else wanted)
@@ -171,9 +175,10 @@ def _numbers(column: Any, name: str, labels: np.ndarray | None, where: str) -> n
 
 
 def meant(missing: Sequence[str], found: Iterable[str]) -> str:
-    """The end of an error: what may have been meant by names that are not there."""
-    near = {name: get_close_matches(name, [*found], 1, 0.5) for name in missing}
-    said = [f"{name!r} for {close[0]!r}" for name, close in near.items() if close]
+    """The end of an error: which of those `found`, that nobody asks for, may be meant by names that are not there."""
+    own = {name.lower(): name for name in found}
+    near = {name: get_close_matches(name.lower(), own, 1, 0.5) for name in missing}
+    said = [f"{name!r} for {own[close[0]]!r}" for name, close in near.items() if close]
     return f"; is it {', '.join(said)}?" if said else "."
 
 
@@ -185,6 +190,11 @@ def _listed(names: Any) -> str:
 def _is_range(index: Any) -> bool:
     """Whether an index counts from 0: what pandas makes where nobody has said anything."""
     return getattr(index, "start", None) == 0 and getattr(index, "step", None) == 1
+
+
+def _is_plain(index: Any) -> bool:
+    """Whether an index is numbers without a name: what is left of one that counts where rows are chosen."""
+    return getattr(index, "name", None) is None and _kind(index) in "iu"
 
 
 def _labels(index: Any) -> np.ndarray | None:
@@ -209,6 +219,20 @@ def labels_of(values: Any) -> np.ndarray:
         array = np.array([str(one) for one in values], str)
     array.setflags(write=False)
     return array
+
+
+def backwards(labels: np.ndarray | None) -> list[str] | None:
+    """Two neighbours of some dates of which the second is earlier; None where there are none, or no dates.
+
+    A clock that goes back by an hour in autumn is no disorder.
+    """
+    if labels is None or labels.dtype.kind != "M":
+        return None
+    dates = labels.astype("M8[us]")
+    latest = np.maximum.accumulate(dates)
+    hour = np.minimum(np.timedelta64(1, "h"), (latest[-1:] - dates.min()) // 2)
+    late = np.flatnonzero(dates < latest - hour)
+    return shown(labels[late[0] - 1 : late[0] + 1]) if len(late) else None
 
 
 def shown(labels: np.ndarray) -> list[str]:

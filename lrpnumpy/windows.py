@@ -10,7 +10,7 @@ import numpy as np
 
 from lrpnumpy import asked, tables
 from lrpnumpy.checks import LrpError, is_number, shown, whole
-from lrpnumpy.encode import Encoded, encode
+from lrpnumpy.encode import Encoded, encode, in_order
 from lrpnumpy.explain import run
 from lrpnumpy.meant import door
 from lrpnumpy.methods import with_users
@@ -54,6 +54,7 @@ def explain_windows(
     if pads - {length}:
         raise LrpError(f"length must be {pads.pop()}, to which inputs of this model are padded, got {length}.")
     record = encode(_without_padding(model) if pads else model, series, "series")
+    in_order([record], "series")
     steps = {model.main: record.length}
     steps |= {name: one.length for name, one in (record.others or {}).items() if model.ports[name].steps}
     if len({*steps.values()}) > 1:

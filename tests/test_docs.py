@@ -90,6 +90,12 @@ def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
             exec(compile(code, page.name, "exec"), names)
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/start/dataframe.md"])
+def test_first_steps_say_that_pandas_is_to_be_installed(page):
+    text = (ROOT / page).read_text("utf-8")
+    assert "pip install pandas" in text[: text.index("import lrpnumpy as lrp", text.index("import pandas"))]
+
+
 @pytest.mark.parametrize("page", [named(page) for page in PAGES])
 def test_every_block_of_a_page_has_a_language(page):
     """So that none is overlooked: what runs is fenced as Python or shell, what does not as text."""

@@ -150,8 +150,18 @@ def test_figures(case, tmp_path):
     assert {back for back, word in zip(backs, words, strict=True) if word} <= pixels
     assert (tmp_path / "a.svg").read_text("utf-8").count("<path") > len([word for word in words if word.strip()])
 
-    bars = [bar for bar in plot.ledger(e).axes[0].patches if bar.get_width()]
+    axes = plot.ledger(e).axes[0]
+    bars = [bar for bar in axes.patches if bar.get_width()]
+    assert axes.get_title(loc="left").startswith(e.method)
+    assert all((bar.get_facecolor()[0] > bar.get_facecolor()[2]) == (bar.get_width() > 0) for bar in bars)  # red, blue
     close(sorted(bar.get_width() for bar in bars), sorted(value for value in e.ledger.entries.values() if value))
+
+
+def test_the_bar_of_a_ledger_has_negative_entries_left_of_zero():
+    bar = html.ledger_bar(Ledger(-0.5, (0.2, 0.1), -0.1, 0.1, -0.2)).split('<div class="note">')[0]
+    left, right = bar.split('<div class="zero"></div>')
+    assert re.findall(r'rgba\((\d+).*?title="([a-z ]+):', left) == [("38", "stabiliser"), ("38", "inputs")]
+    assert re.findall(r'rgba\((\d+).*?title="([a-z ]+):', right) == [("214", "biases"), ("214", "initial state")]
 
 
 def test_words_of_a_figure_stay_inside_it():

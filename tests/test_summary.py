@@ -129,6 +129,7 @@ def test_dates():
     same(found.summary("year"), by_hand(found, [str(day.year) for day in days]))
     same(found.summary("month"), by_hand(found, [str(day.month) for day in days]))
     same(found.summary("season"), by_hand(found, [season.get(day.month, "SON") for day in days]))
+    assert found.summary("season").groups == ("DJF", "MAM", "JJA", "SON")
     assert found.summary("month").groups == tuple(map(str, range(1, 13)))
     with pytest.raises(lrp.LrpError, match="have no dates"):
         lrp.explain_all(network(), [rng.normal(size=(3, 3))]).summary("month")
@@ -261,7 +262,9 @@ def test_columns_that_cannot_be(series, tmp_path):
         lrp.explain_corpus(network(), tmp_path / "a.npz", out, columns=["cohort"], resume=True)
     with pytest.raises(lrp.LrpError, match="one value for each of the 6 explanations, got 2"):
         lrp.explain_all(network(), series).summary(["a", "b"])
-    with pytest.raises(lrp.LrpError, match="by must be a name, or"):
+    with pytest.raises(
+        lrp.LrpError, match="by, where it is a name, must be one of 'class', 'year', 'season', 'month', got"
+    ):
         lrp.explain_all(network(), series).summary("weekday")
 
 

@@ -1,5 +1,7 @@
 """Series as users have them: arrays of any kind, frames, tensors; their values, dates and units in the results."""
 
+import warnings
+
 import networks as nets
 import numpy as np
 import pytest
@@ -104,6 +106,15 @@ def test_a_frame_is_matched_by_name(x):
         lrp.explain_all(model, frame)
 
 
+def test_a_missing_column_is_looked_for_among_those_that_are_not_taken(x):
+    pandas = pytest.importorskip("pandas")
+    model, frame = river(features=("tmin_c", "tmax_c")), pandas.DataFrame(x, columns=["tmin_c", "tmax_c"])
+    with pytest.raises(lrp.LrpError, match=r"'tmin_c', which the model takes, got 'tmax_c'\.$"):
+        lrp.explain(model, frame[["tmax_c"]])
+    with pytest.raises(lrp.LrpError, match=r"; is it 'tmin_c' for 'TMIN_C'\?$"):
+        lrp.explain(model, frame.rename(columns={"tmin_c": "TMIN_C"}))
+
+
 def test_a_frame_names_features_that_the_model_does_not(x):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(x, columns=FEATURES)
@@ -112,6 +123,10 @@ def test_a_frame_names_features_that_the_model_does_not(x):
     assert lrp.explain(river(), pandas.DataFrame(x)).features is None
     dated = lrp.explain(river(), frame.assign(when=pandas.to_datetime(DATES)))
     assert np.array_equal(dated.values, x) and dated.label(0) == "2005-04-01"
+    dated = lrp.explain(river(), frame.assign(when=pandas.to_datetime(DATES)).tail(3))  # numbered from 3
+    assert dated.label(0) == "2005-04-04"
+    named = frame.assign(when=pandas.to_datetime(DATES)).rename_axis("year").tail(3)
+    assert lrp.explain(river(), named).label(0) == "3"
     with pytest.raises(
         lrp.LrpError, match=r"the 2 columns that the model takes, got 3: .*; say which by model.with_units\(features="
     ):
@@ -126,6 +141,31 @@ def test_times_and_zones(x):
     months = pandas.period_range("2005-04", periods=6, freq="M")
     assert lrp.explain(river(), pandas.DataFrame(x, months)).label(1) == "2005-05-01"
     assert lrp.explain(river(1), pandas.Series(x[:, 0], index=list("abcdef"))).label(3) == "d"
+
+
+@pytest.mark.parametrize(
+    ("what", "call"),
+    [
+        ("x", lambda table: lrp.explain(river(), table)),
+        ("sequence 0", lambda table: lrp.explain_all(river(), [table, table])),
+        ("series", lambda table: lrp.explain_windows(river(), table, 2)),
+    ],
+)
+def test_dates_that_do_not_increase_are_said_once(x, what, call):
+    order = [0, 4, 1, 2, 3, 5]
+    says = (
+        f"{what}: the dates do not increase, 2005-04-02 comes after 2005-04-05; rows are taken in the order they have"
+    )
+    with pytest.warns(lrp.AssumptionWarning, match=says) as found:
+        call(lrp.Table(x, DATES[order]))
+    assert [one.filename for one in found] == [__file__]
+    with pytest.warns(lrp.AssumptionWarning, match="2005-04-05 comes after 2005-04-06"):
+        call(lrp.Table(x, DATES[::-1]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        half_hours = np.datetime64("2005-10-30T01:30") + np.array([0, 30, 60, 30, 60, 90]).astype("m8[m]")
+        for labels in (DATES, DATES.astype("M8[Y]"), half_hours, list("badcfe"), None):  # the clock goes back
+            call(lrp.Table(x, labels))
 
 
 def several():

@@ -14,7 +14,7 @@ from lrpnumpy.show.canvas import FONT, subject, unit_label
 from lrpnumpy.show.parts import of_one_class
 from lrpnumpy.summary import SEASONS, TIMES, one_each, times
 
-COLORS = [*(f"C{k}" for k in range(10)), "#8a8a8a", "#b07aa1"]  # so many cohorts can be told apart: the months
+COLORS = [*(f"C{k}" for k in range(10)), "#5a2ee6", "#d100d1"]  # so many cohorts can be told apart: the months
 Z95 = 1.96  # half the width of a 95 % interval in standard errors
 
 
@@ -79,6 +79,9 @@ def mean_and_error(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def legend(ax: Axes) -> None:
-    """A legend whose words are shown as they are."""
-    for text in ax.legend(frameon=False, fontsize=FONT - 2).get_texts():
+    """A legend whose words are shown as they are; beside the axes where it is so long that it would cover something."""
+    beside: Any = (
+        {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if len(ax.get_legend_handles_labels()[0]) > 6 else {}
+    )
+    for text in ax.legend(frameon=False, fontsize=FONT - 2, **beside).get_texts():
         text.set_parse_math(False)

@@ -25,6 +25,7 @@ STYLE = """
 .lrp td:first-child, .lrp th:first-child { text-align: left }
 .lrp .series { display: block; width: 100%; max-width: 54rem; margin: .3rem 0 .6rem }
 .lrp .ledger { display: flex; height: 1.1rem; max-width: 30rem; border-radius: .25em; overflow: hidden }
+.lrp .ledger .zero { flex: none; width: 2px; background: currentColor }
 """.strip()
 
 
@@ -49,23 +50,23 @@ def _input(e: Explanation) -> str:
     return sentence(e) if e.tokens else svg.series(e)
 
 
-LEDGER_COLORS = ("#d62828", "#8d99ae", "#e9c46a", "#2a9d8f")
+SHADES = (1.0, 0.6, 0.35, 0.2)  # of the entries of a ledger, in their order
 
 
 def ledger_bar(ledger: Ledger | ReferenceLedger) -> str:
-    """The ledger as a bar: the share of each entry in the sum of their magnitudes."""
-    entries = {name: float(value) for name, value in ledger.entries.items()}
-    whole = sum(abs(value) for value in entries.values()) or 1.0
-    parts = [
-        f'<div style="width:{100 * abs(value) / whole:.2f}%;background:{color}" title="{name}: {value:+.4g}"></div>'
-        for (name, value), color in zip(entries.items(), LEDGER_COLORS, strict=False)
-    ]
-    legend = ", ".join(
-        f'<span style="color:{color}">■</span> {name} {value:+.4g}'
-        for (name, value), color in zip(entries.items(), LEDGER_COLORS, strict=False)
-    )
-    total = float(ledger.total)
-    return f'<div class="ledger">{"".join(parts)}</div><div class="note">{legend} = {total:.4g}</div>'
+    """The ledger as a bar: what is positive to the right of a line at 0, what is negative to its left."""
+    entries = [(name, float(value)) for name, value in ledger.entries.items()]
+    whole = sum(abs(value) for _, value in entries) or 1.0
+    parts: list[str] = ['<div class="zero"></div>']
+    legend = []
+    for (name, value), shade in zip(entries, SHADES, strict=False):
+        r, g, b = RED if value >= 0 else BLUE
+        color, width = f"rgba({r},{g},{b},{shade})", 100 * abs(value) / whole
+        part = f'<div style="width:{width:.2f}%;background:{color}" title="{name}: {value:+.4g}"></div>'
+        parts.insert(len(parts) if value >= 0 else 0, part)
+        legend.append(f'<span style="color:{color}">■</span> {name} {value:+.4g}')
+    note = f"{', '.join(legend)} = {float(ledger.total):.4g}"
+    return f'<div class="ledger">{"".join(parts)}</div><div class="note">{note}</div>'
 
 
 def _block(e: Explanation) -> str:

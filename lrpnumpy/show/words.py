@@ -14,9 +14,19 @@ from lrpnumpy.checks import LrpError
 from lrpnumpy.ledgers import Ledger, ReferenceLedger
 from lrpnumpy.meant import door
 from lrpnumpy.result import Comparison, Explanation
-from lrpnumpy.show.canvas import FONT, axes_for, figure_of, line_color, new_picture, unit_label
+from lrpnumpy.show.canvas import (
+    FONT,
+    NEGATIVE,
+    POSITIVE,
+    axes_for,
+    figure_of,
+    line_color,
+    new_picture,
+    set_title,
+    unit_label,
+)
 from lrpnumpy.show.color import ink, rgb, scaled
-from lrpnumpy.show.html import LEDGER_COLORS
+from lrpnumpy.show.html import SHADES
 from lrpnumpy.show.parts import condensed
 from lrpnumpy.show.terminal import title
 
@@ -103,12 +113,12 @@ def ledger(e: Explanation, ax: Axes | None = None, width: float = 8.0) -> Figure
     """Where the score of `e` went: one bar, positive entries to the right of zero and negative ones to the left."""
     if e.target == "all" or not isinstance(e.ledger, (Ledger, ReferenceLedger)):
         raise LrpError("ledger must get an explanation of one class by LRP, or by a method with a reference.")
-    ax = axes_for(ax, width, 1.6)
+    ax = axes_for(ax, width, 1.8)
     ink = line_color(ax)
     ends = {True: 0.0, False: 0.0}
-    for (name, value), color in zip(e.ledger.entries.items(), LEDGER_COLORS, strict=False):
+    for (name, value), shade in zip(e.ledger.entries.items(), SHADES, strict=False):
         up = bool(value >= 0)
-        ax.barh(0, value, left=ends[up], color=color, label=f"{name} {value:+.3g}")
+        ax.barh(0, value, left=ends[up], color=POSITIVE if up else NEGATIVE, alpha=shade, label=f"{name} {value:+.3g}")
         ends[up] += float(value)
     ax.axvline(float(e.ledger.total), color=ink, linewidth=1.5, label=f"score {e.ledger.total:.3g}")
     ax.axvline(0, color=ink, linewidth=0.8, alpha=0.5)
@@ -116,4 +126,5 @@ def ledger(e: Explanation, ax: Axes | None = None, width: float = 8.0) -> Figure
     ax.set_xlabel(unit_label("score", e), fontsize=FONT - 2, parse_math=False)
     ax.spines[["left", "right", "top"]].set_visible(False)
     ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=5, frameon=False, fontsize=FONT - 2)
+    set_title(ax, title(e), pad=22)  # above the legend
     return figure_of(ax)

@@ -174,6 +174,10 @@ def test_the_ledger_and_the_waterfall(visit, words_page, results):
     for name, value in e.ledger.entries.items():
         assert f"{name} {value:+.4g}" in entries
     assert f"= {float(e.ledger.total):.4g}" in entries
+    zero = page.locator(".ledgerbar .zero").bounding_box()["x"]
+    for name, value in e.ledger.entries.items():  # what is negative lies left of the line at 0
+        piece = page.locator(f".ledgerbar [title^='{name}']").bounding_box()
+        assert (piece["x"] > zero) == (value >= 0)
     says = page.get_attribute(".ledgerbox svg", "aria-label")
     assert says.endswith(f"score {e.scores[e.target]:.4g}")
 

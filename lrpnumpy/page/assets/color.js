@@ -3,7 +3,7 @@
 const Color = {
   red: [214, 40, 40],
   blue: [38, 84, 206],
-  ledger: ["#d62828", "#8d99ae", "#e9c46a", "#2a9d8f"],
+  shades: [1, 0.6, 0.35, 0.2], // of the entries of a ledger, as in lrpnumpy/show/html.py
 
   largest(values) {
     let most = 0;

@@ -70,13 +70,16 @@ function ledgerElement(page, view) {
   if (entries) {
     const whole = entries.reduce((sum, [, value]) => sum + Math.abs(value), 0) || 1;
     const bar = Dom.make("div", { class: "ledgerbar", "aria-hidden": "true" }), list = Dom.make("ul", { class: "entries" });
+    bar.append(Dom.make("div", { class: "zero" }));
     entries.forEach(([name, value], e) => {
+      const color = `rgba(${(value >= 0 ? Color.red : Color.blue).join(",")},${Color.shades[e]})`;
       const piece = Dom.make("div", { title: `${name}: ${Format.signed(value)}` });
       piece.style.width = `${(100 * Math.abs(value)) / whole}%`;
-      piece.style.backgroundColor = Color.ledger[e];
-      bar.append(piece);
+      piece.style.backgroundColor = color;
+      if (value >= 0) bar.append(piece); // to the right of the line at 0
+      else bar.prepend(piece);
       const dot = Dom.make("span", { class: "dot", "aria-hidden": "true" });
-      dot.style.backgroundColor = Color.ledger[e];
+      dot.style.backgroundColor = color;
       list.append(Dom.make("li", {}, dot, `${name} ${Format.signed(value)}`));
     });
     const total = entries.reduce((sum, [, value]) => sum + value, 0);
