@@ -8,7 +8,7 @@ import contextlib
 import os
 import sys
 import warnings
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import lrpnumpy as lrp
 from lrpnumpy import interrupt
@@ -20,6 +20,19 @@ PLAIN = str.maketrans({"█": "#", "│": "|", "…": "...", "—": "--", "–":
 
 
 MAY_BE_EMPTY = {"text", "target", "versus", "remove", "summary", "title"}  # they say themselves what is wrong
+
+
+INPUTS = {
+    "model": "the model",
+    "source": "source",
+    "data": "data",
+    "results": "results",
+    "input": "--input",
+    "labels": "--labels",
+}
+OUTPUTS = {"out": "out", "page": "page"} | {
+    name: f"--{name}" for name in ("html", "json", "csv", "figure", "export", "state")
+}
 
 
 class Parser(argparse.ArgumentParser):
@@ -38,6 +51,20 @@ def parser() -> argparse.ArgumentParser:
     for one in COMMANDS:
         one.add(commands)
     return top
+
+
+def _check_files(options: dict[str, Any]) -> None:
+    """See that no output would be written over another one, or over an input."""
+    seen: dict[str, str] = {}
+    for name, flag in {**INPUTS, **OUTPUTS}.items():
+        value = options.get(name) or []
+        for path in value if isinstance(value, list) else [value]:
+            real = os.path.realpath(path)
+            if path == "-" or (os.path.exists(real) and not os.path.isfile(real)):  # a terminal, /dev/null
+                continue
+            if name in OUTPUTS and real in seen:
+                raise lrp.LrpError(f"{seen[real]} and {flag} must be different files, got {path} for both.")
+            seen[real] = flag
 
 
 def _say(message: str) -> None:
@@ -78,6 +105,7 @@ def main(arguments: list[str] | None = None) -> int:
         for name, value in vars(options).items():
             if value == "" and name not in MAY_BE_EMPTY:
                 raise lrp.LrpError(f"{name.replace('_', '-')} must not be empty, got ''.")
+        _check_files(vars(options))
         warnings.showwarning = lambda message, *rest, **more: _say(f"warning: {message}")
         options.run(options)
         sys.stdout.flush()
