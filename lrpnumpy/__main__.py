@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import codecs
 import contextlib
+import difflib
 import os
 import sys
 import warnings
@@ -38,6 +39,18 @@ OUTPUTS = {"out": "out", "page": "page"} | {
 class Parser(argparse.ArgumentParser):
     """What is typed wrongly is an error like any other: one line."""
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """What a command does not know it says itself: it knows what else may have been meant."""
+        found, rest = super().parse_known_args(args, namespace)
+        if rest:
+            flag = next((one.partition("=")[0] for one in rest if one.startswith("-")), None)
+            meant = difflib.get_close_matches(flag or "", self._option_string_actions, 1)
+            hint = f" (did you mean {meant[0]}?)" if meant else ""
+            if flag is None and "text" in found:
+                hint = " (put a sentence in quotes)"
+            self.error(f"unrecognized arguments: {' '.join(rest)}{hint}")
+        return found, rest
+
     def error(self, message: str) -> NoReturn:
         """Say what is wrong, and where to read more."""
         raise lrp.LrpError(f"{message.removesuffix('.')}; see `{self.prog} --help`.")
@@ -54,12 +67,14 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _check_files(options: dict[str, Any]) -> None:
-    """See that no output would be written over another one, or over an input."""
+    """See that no output is a folder, or would be written over another one or over an input."""
     seen: dict[str, str] = {}
     for name, flag in {**INPUTS, **OUTPUTS}.items():
         value = options.get(name) or []
         for path in value if isinstance(value, list) else [value]:
             real = os.path.realpath(path)
+            if name in OUTPUTS and os.path.isdir(real):
+                raise lrp.LrpError(f"{flag} must be a file, got {path}, which is a folder.")
             if path == "-" or (os.path.exists(real) and not os.path.isfile(real)):  # a terminal, /dev/null
                 continue
             if name in OUTPUTS and real in seen:
