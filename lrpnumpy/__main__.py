@@ -23,6 +23,7 @@ PLAIN = str.maketrans({"█": "#", "│": "|", "…": "...", "—": "--", "–":
 MAY_BE_EMPTY = {"text", "target", "versus", "remove", "summary", "title"}  # they say themselves what is wrong
 
 
+# Files that commands name, and what a person knows them by.
 INPUTS = {
     "model": "the model",
     "source": "source",
