@@ -25,8 +25,7 @@ parts = (
 )
 reviews = [" ".join(words) for words in itertools.product(*parts)]
 lines = [*(review.encode() for review in reviews), b"", b"\xff\xfe not text"]
-with gzip.open(folder / "reviews.txt.gz", "wb") as file:
-    file.write(b"\n".join(lines))
+(folder / "reviews.txt.gz").write_bytes(gzip.compress(b"\n".join(lines), mtime=0))  # the same bytes every time
 
 # With resume=True this is safe to start again after a crash: it goes on after the last chunk that was finished.
 model = lrp.load("sentiment")
@@ -43,7 +42,7 @@ with lrp.open_explanations(folder / "reviews.h5") as explanations:
     for explanation in explanations:
         for word, relevance in zip(explanation.tokens, explanation.relevance, strict=True):
             found[word.lower()].append(float(relevance))
-    explanations.export(folder / "reviews.csv")
+    explanations.export(folder / "reviews.csv", overwrite=True)
 
 means = sorted(((sum(values) / len(values), word) for word, values in found.items()), reverse=True)
 print("words that speak most for 'very positive':", ", ".join(f"{word} {mean:+.2f}" for mean, word in means[:5]))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import codecs
 import contextlib
+import difflib
 import os
 import sys
 import warnings
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import lrpnumpy as lrp
 from lrpnumpy import interrupt
@@ -22,8 +23,34 @@ PLAIN = str.maketrans({"█": "#", "│": "|", "…": "...", "—": "--", "–":
 MAY_BE_EMPTY = {"text", "target", "versus", "remove", "summary", "title"}  # they say themselves what is wrong
 
 
+# Files that commands name, and what a person knows them by.
+INPUTS = {
+    "model": "the model",
+    "source": "source",
+    "data": "data",
+    "results": "results",
+    "input": "--input",
+    "labels": "--labels",
+}
+OUTPUTS = {"out": "out", "page": "page"} | {
+    name: f"--{name}" for name in ("html", "json", "csv", "figure", "export", "state")
+}
+
+
 class Parser(argparse.ArgumentParser):
     """What is typed wrongly is an error like any other: one line."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """What a command does not know it says itself: it knows what else may have been meant."""
+        found, rest = super().parse_known_args(args, namespace)
+        if rest:
+            flag = next((one.partition("=")[0] for one in rest if one.startswith("-")), None)
+            meant = difflib.get_close_matches(flag or "", self._option_string_actions, 1)
+            hint = f" (did you mean {meant[0]}?)" if meant else ""
+            if flag is None and "text" in found:
+                hint = " (put a sentence in quotes)"
+            self.error(f"unrecognized arguments: {' '.join(rest)}{hint}")
+        return found, rest
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong, and where to read more."""
@@ -38,6 +65,22 @@ def parser() -> argparse.ArgumentParser:
     for one in COMMANDS:
         one.add(commands)
     return top
+
+
+def _check_files(options: dict[str, Any]) -> None:
+    """See that no output is a folder, or would be written over another one or over an input."""
+    seen: dict[str, str] = {}
+    for name, flag in {**INPUTS, **OUTPUTS}.items():
+        value = options.get(name) or []
+        for path in value if isinstance(value, list) else [value]:
+            real = os.path.realpath(path)
+            if name in OUTPUTS and os.path.isdir(real):
+                raise lrp.LrpError(f"{flag} must be a file, got {path}, which is a folder.")
+            if path == "-" or (os.path.exists(real) and not os.path.isfile(real)):  # a terminal, /dev/null
+                continue
+            if name in OUTPUTS and real in seen:
+                raise lrp.LrpError(f"{seen[real]} and {flag} must be different files, got {path} for both.")
+            seen[real] = flag
 
 
 def _say(message: str) -> None:
@@ -78,6 +121,7 @@ def main(arguments: list[str] | None = None) -> int:
         for name, value in vars(options).items():
             if value == "" and name not in MAY_BE_EMPTY:
                 raise lrp.LrpError(f"{name.replace('_', '-')} must not be empty, got ''.")
+        _check_files(vars(options))
         warnings.showwarning = lambda message, *rest, **more: _say(f"warning: {message}")
         options.run(options)
         sys.stdout.flush()

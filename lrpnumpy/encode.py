@@ -202,7 +202,7 @@ def _encode_ports(model: Model, records: Sequence[Any], where: Sequence[str]) ->
 
 def encode_port(port: Input, values: Sequence[Any], where: Sequence[str]) -> list[Encoded]:
     """What one input gets in several records."""
-    if _takes_words(port) and all(type(one) is list and one and type(one[0]) is str for one in values):
+    if takes_words(port) and all(type(one) is list and one and type(one[0]) is str for one in values):
         return _words(port, [*map(tuple, values)], where)  # what is most common needs no look at each
     forms = [(*_form(port, value, place), place) for value, place in zip(values, where, strict=True)]
     found: list[Encoded] = []
@@ -212,7 +212,8 @@ def encode_port(port: Input, values: Sequence[Any], where: Sequence[str]) -> lis
     return found
 
 
-def _takes_words(port: Input) -> bool:
+def takes_words(port: Input) -> bool:
+    """Whether a sentence can be given to it."""
     return port.steps and port.embedding is not None and port.embedding.vocabulary is not None
 
 

@@ -150,6 +150,14 @@ def test_help_and_version(capsys):
     assert lrp.__version__ in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("command", ["explain", "evaluate", "corpus", "inspect"])
+def test_help_names_nothing_that_cannot_be_typed(command, capsys):
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    assert not [word for word in ("None", "False", "of yours", " dict ", "`data`", "also write figure") if word in text]
+
+
 def run(*arguments, cwd):
     """A command in a folder of its own, with the package from this checkout."""
     env = os.environ | {"PYTHONPATH": str(ROOT), "MPLBACKEND": "Agg"}

@@ -356,6 +356,24 @@ def test_removal_and_truth_count_alike_and_data_of_ones_own_are_named():
     assert part.overall.tolist() == [2, 1]  # what a method has no value in does not count
 
 
+def test_advice_names_no_baseline_no_empty_measure_and_nothing_of_too_few_sequences():
+    """Of four sentences random numbers were "the cheapest of these", and every method was "not for this network"."""
+    none = np.zeros((2, 2), bool)
+
+    def cells(values, samples, better=none):
+        return Cells(np.array(values), np.array(values) - 1, np.array(values) + 1, better, samples)
+
+    for samples in (4, 12):
+        few = Ranking(("mine", "random"), {"most": cells([9.0, 8.0], samples)}, None, {})
+        assert few.advice == ["Too few sequences to tell the methods apart; try at least 30."]
+    columns = {"most": cells([8.0, 9.0], 40), "steps": cells([np.nan, 1.0], 20), "cost": cells([3.0, 1.0], 40)}
+    assert Ranking(("mine", "random"), columns, None, {}).advice[:2] == [
+        "In general: mine, which has the best mean rank in most first. Not told apart from it: random.",
+        "For many inputs: mine, the cheapest of these (3.0 forward passes).",
+    ]
+    assert Ranking(("random",), {"most": cells([9.0], 40, none[:1, :1])}, None, {}).advice == []
+
+
 def test_records_of_several_inputs_and_a_vector_in_the_place_of_what_is_removed():
     rng = np.random.default_rng(0)
     model = lrp.Model((lstm(rng, 3, 4), dense(rng, 4, 2)))

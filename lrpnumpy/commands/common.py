@@ -44,7 +44,8 @@ def add_method(command: argparse.ArgumentParser) -> None:
     for name, (one, having) in _flags().items():
         flag = one.metadata["flag"]
         kind: dict[str, Any] = {"choices": flag} if isinstance(flag, tuple) else {"type": flag}
-        text = f"{one.metadata['text']} (default: {one.default}; of {having})"
+        default = "" if one.default is None else f"default: {one.default}; "
+        text = f"{one.metadata['typed']} ({default}of {having})"
         command.add_argument(f"--{name.replace('_', '-')}", help=text.replace("%", "%%"), **kind)
 
 
@@ -86,7 +87,7 @@ def add_hints(command: argparse.ArgumentParser) -> None:
             kind = {"choices": flag}
         elif flag is True:
             kind = {"action": "store_const", "const": True}
-        group.add_argument(f"--{name}", help=one.metadata["text"].replace("%", "%%"), **kind)
+        group.add_argument(f"--{name}", help=one.metadata["typed"].replace("%", "%%"), **kind)
     command.add_argument(
         "--no-isolate", action="store_true", help="read the weight file here, and not in a process of its own"
     )

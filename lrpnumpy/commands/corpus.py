@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import os
 import socket
 import sys
 from typing import TYPE_CHECKING, Any
@@ -25,10 +24,6 @@ def run_corpus(options: argparse.Namespace) -> None:
     """Explain every sequence of a file, however large, into one HDF5 file; an interrupted run can be resumed."""
     from lrpnumpy.corpus.export import check_export
 
-    files = [options.source, options.out, *options.export]
-    for k, path in enumerate(files):
-        if os.path.realpath(path) in map(os.path.realpath, files[:k]):
-            raise lrp.LrpError(f"source, out and every --export must be different files, got {path} twice.")
     for path in options.export:  # before the work, not after it
         check_export(path, options.overwrite)
     client = _client(options.scheduler) if options.scheduler else None

@@ -98,6 +98,6 @@ def add(commands: Commands) -> None:
     evaluate.add_argument("--seed", type=int, default=0, help="of what is drawn at random (default: %(default)s)")
     evaluate.add_argument("--state", metavar="FILE", help="keeps finished parts: an interrupted run goes on from there")
     evaluate.add_argument("--quiet", action="store_true", help="show no progress")
-    for kind in ("html", "json", "figure"):
-        evaluate.add_argument(f"--{kind}", metavar="FILE", help=f"also write {kind}")
+    for kind, what in {"html": "a page", "json": "all numbers as JSON", "figure": "a figure, such as o.png"}.items():
+        evaluate.add_argument(f"--{kind}", metavar="FILE", help=f"also write {what}")
     add_hints(evaluate)

@@ -6,7 +6,10 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 import lrpnumpy as lrp
+from lrpnumpy import encode
 from lrpnumpy.commands import inputs
 from lrpnumpy.commands.common import (
     add_formulas,
@@ -32,6 +35,7 @@ def run_explain(options: argparse.Namespace) -> None:
         kernels.mode = "small"  # one sentence: by the time a kernel is compiled the program is over
     model = lrp.load(options.model, **hints_of(options))
     x = _input(options)
+    _check_form(model, x, options)
     common = {"target": class_of(options.target), "versus": class_of(options.versus), **method_options(options)}
     stream = sys.stdout
     found: Any
@@ -58,9 +62,28 @@ def _input(options: argparse.Namespace) -> Any:
             "explain must get either a sentence or --input FILE, got "
             + ("neither." if options.text is None else "both.")
         )
-    if options.input is None:
-        return options.text
-    return inputs.read(options.input)
+    if options.input is not None:
+        return inputs.read(options.input)
+    if not options.text.strip():
+        raise lrp.LrpError("the sentence must have at least one word, got an empty one.")
+    return options.text
+
+
+def _check_form(model: lrp.Model, x: Any, options: argparse.Namespace) -> None:
+    """See that a sentence is for a model of words, and a table for one of numbers."""
+    port = model.ports[model.main]
+    words = any(encode.takes_words(one) for one in model.ports.values())
+    if isinstance(x, str) and not words:
+        how = "its words as --vocabulary FILE, or the" if port.embedding is not None else "the"
+        raise lrp.LrpError(
+            f"this model has no vocabulary, so it must get a (T, {port.size}) array, got a sentence; give {how} "
+            "numbers as --input FILE.csv."
+        )
+    values = getattr(x, "values", x)
+    if words and isinstance(values, np.ndarray) and values.dtype.kind == "f" and values.shape[1:] != (port.size,):
+        raise lrp.LrpError(
+            f"the model {options.model} takes a sentence, got numbers in {options.input}; --model names another model."
+        )
 
 
 def _write_csv(path: str, every: list[lrp.Explanation], formulas: bool) -> None:

@@ -28,11 +28,11 @@ def read(name: str) -> Any:
     try:
         return readers.get(path.suffix.lower(), _csv)(path)
     except (OSError, ValueError, csv.Error) as error:
+        must = "--input must be a .npy file or a .csv file of numbers, one step a line, or of several inputs a .npz or "
+        if isinstance(error, FileNotFoundError):
+            raise LrpError(f"{path}: no such file; {must}.json file.") from None
         reason = getattr(error, "strerror", None) or str(error).removesuffix(".")
-        raise LrpError(
-            "--input must be a .npy file or a .csv file of numbers, one step a line, or of several inputs a .npz or "
-            f".json file, got {path}: {reason}."
-        ) from None
+        raise LrpError(f"{must}.json file, got {path}: {reason}.") from None
 
 
 def _array(source: Source, name: str, stream: IO[bytes], size: int) -> Any:

@@ -15,6 +15,7 @@ from lrpnumpy.methods import METHODS
 from lrpnumpy.result import dumped
 
 FEWEST = 5  # samples that a bootstrap needs
+ENOUGH = 30  # sequences of which it mostly tells methods apart
 ABOUT = {"sequences", "explained", "unit", "remove", "seed", "output"}  # what a heading needs
 FORMAT = "lrpnumpy ranking 1"
 
@@ -292,21 +293,27 @@ def _without_nan(value: Any) -> Any:
 
 
 def _advice(found: Ranking) -> Any:
-    names, cells, order = found.methods, found.cells, [found.methods[m] for m in found.order]
-    judging = [COLUMNS[name].title for name in found.judging]
-    if not judging:
+    names, cells, every = found.methods, found.cells, [found.methods[m] for m in found.order]
+    order = [one for one in every if one != "random"]  # it is here to be compared with
+    if not order or not found.judging:
         return
-    equal = [one for one in order[1:] if not any(found.beats(order[0], one, name) for name in found.judging)]
+    removal = [name for name in ("most", "least") if name in cells]
+    if removal and all(cells[name].samples < ENOUGH and not cells[name].better.any() for name in removal):
+        yield f"Too few sequences to tell the methods apart; try at least {ENOUGH}."
+        return
+    first = names.index(order[0])
+    judging = [COLUMNS[name].title for name in found.judging if not np.isnan(cells[name].value[first])]
+    equal = [one for one in every if one != order[0] and not any(found.beats(order[0], one, n) for n in found.judging)]
     same = f" Not told apart from it: {', '.join(equal)}." if equal else ""
     yield f"In general: {order[0]}, which has the best mean rank in {', '.join(judging)}.{same}"
     on_data = found.mean_rank(["removal"])
-    if "most" in cells and on_data.min() < on_data[found.order[0]]:
-        ahead = [one for one in order if on_data[names.index(one)] == on_data.min()]
+    best = min(on_data[names.index(one)] for one in order)
+    if "most" in cells and best < on_data[first]:
+        ahead = [one for one in order if on_data[names.index(one)] == best]
         yield f"By removal on these data alone: {', '.join(ahead)}."
-    group = [order[0], *equal]
     if "cost" in cells:
         cost = dict(zip(names, cells["cost"].value, strict=True))
-        cheap = min(group, key=lambda one: cost[one])
+        cheap = min((one for one in order if one == order[0] or one in equal), key=lambda one: cost[one])
         yield f"For many inputs: {cheap}, the cheapest of these ({cost[cheap]:.1f} forward passes)."
     if "lost" in cells:
         sums = [one for one in order if abs(cells["lost"].value[names.index(one)]) < 1]
@@ -315,7 +322,6 @@ def _advice(found: Ranking) -> Any:
     fine = [one for one in order if one in METHODS and METHODS[one].variables == "free"]
     if fine:
         yield f"For one value a feature: {fine[0]}."
-    removal = [name for name in ("most", "least") if name in cells]
     poor = [one for m, one in enumerate(names) if all(not cells[name].low[m] > 0 for name in removal)]
     if poor and removal:
         yield f"Not for this network: {', '.join(poor)}, no better than a random order in removal."

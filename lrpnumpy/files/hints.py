@@ -27,12 +27,13 @@ def listed(text: str) -> list[str]:
     return [name.replace("\0", ",").strip() for name in whole.split(",")]
 
 
-def hint(text: str, flag: Any = None, metavar: str | None = None) -> Any:
+def hint(text: str, flag: Any = None, metavar: str | None = None, typed: str = "") -> Any:
     """A field of Hints: its documentation, and how the command line reads it.
 
     `flag` is a function of the typed text, a tuple of choices, or True for a switch; None where there is no flag.
+    `typed` is the flag's documentation where `text` names what cannot be typed.
     """
-    return field(default=None, metadata={"text": text, "flag": flag, "metavar": metavar})
+    return field(default=None, metadata={"text": text, "flag": flag, "metavar": metavar, "typed": typed or text})
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class Hints:
         "for files that hold arrays alone: Keras' configuration as JSON, JSON text, or the path of a JSON file",
         str,
         "FILE",
+        "for files that hold arrays alone: a JSON file of Keras' configuration",
     )
     custom: Mapping[str, Callable[..., Any]] | None = hint(
         '{"SimpleAttention": f} says what a Keras layer or an operation of ONNX does that is not known, by its name: '
@@ -61,24 +63,28 @@ class Hints:
         "line) or JSON file",
         str,
         "FILE",
+        "the words of the embedding's rows: a text file of one word a line, or a JSON file",
     )
     unknown: str | int | None = hint(
-        "the word, or the row, that stands for every word not in the vocabulary; False (on the command line '') leaves "
-        "such words out",
+        "the word, or the row, that stands for every word not in the vocabulary; False leaves such words out",
         lambda text: text or False,
         "WORD",
+        "the word that stands for every word not in the vocabulary; '' leaves such words out",
     )
     lowercase: bool | None = hint("whether words are looked up in lower case", True)
     tokenizer: Any = hint(
         f"what cuts a sentence into words: {', '.join(map(repr, TOKENIZERS))}, or a function of yours from a string to "
         "a list of words",
         TOKENIZERS,
+        typed="what cuts a sentence into words",
     )
     pad: Sequence[Any] | None = hint(
         'as the network was trained: (length, side, value), side "pre" or "post"; a longer input is cut on the same '
         "side, or on that of a fourth entry",
         listed,
         "LENGTH,SIDE,VALUE",
+        "as the network was trained, such as 50,pre,0: side pre or post; a longer input is cut on the same side, or on "
+        "that of a fourth entry",
     )
     features: Sequence[str] | None = hint("names of the numbers of a step", listed, "A,B,…")
     classes: Sequence[str] | None = hint(

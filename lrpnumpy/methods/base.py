@@ -27,13 +27,16 @@ from lrpnumpy.rules import Rule
 Unit = Literal["word", "variable"] | None
 
 
-def option(default: Any, text: str, *, check: Callable[..., Any] | None = None, flag: Any = None) -> Any:
+def option(
+    default: Any, text: str, *, check: Callable[..., Any] | None = None, flag: Any = None, typed: str = ""
+) -> Any:
     """A field of an options record.
 
     `text` is its documentation. `check(value, name, model)` returns the checked value. `flag` is how the command line
-    reads it: a type, or a tuple of choices; None where it has no flag.
+    reads it: a type, or a tuple of choices; None where it has no flag. `typed` is the flag's documentation where `text`
+    names what cannot be typed.
     """
-    return field(default=default, metadata={"text": text, "check": check, "flag": flag})
+    return field(default=default, metadata={"text": text, "check": check, "flag": flag, "typed": typed or text})
 
 
 def number(value: Any, name: str, model: Model) -> float:

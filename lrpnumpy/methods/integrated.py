@@ -44,6 +44,7 @@ class IntegratedOptions(ReferenceOptions):
         "number of nodes of the integral; None for as many as the gap needs",
         check=lambda value, name, model: None if value is None else _few(value, name),
         flag=int,
+        typed="number of nodes of the integral; by default as many as the gap needs",
     )
     gap: float | None = option(
         None,
@@ -51,6 +52,8 @@ class IntegratedOptions(ReferenceOptions):
         "float32, or anything where `nodes` are given",
         check=lambda value, name, model: None if value is None else number(value, name, model),
         flag=float,
+        typed="how far relevances may miss f(x) - f(reference), of the larger score; by default 1e-6 in float64, 1e-3 "
+        "in float32, or anything where --nodes is given",
     )
 
     @classmethod

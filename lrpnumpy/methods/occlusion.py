@@ -48,7 +48,7 @@ class OcclusionOptions(Options):
     )
     how: Literal["zero", "omit"] = option(
         "zero",
-        '"omit" leaves the word out instead',
+        '"zero" puts zeros in place of a word, or the baseline; "omit" leaves the word out',
         check=lambda value, name, model: one_of(value, name, ("zero", "omit")),
         flag=("zero", "omit"),
     )

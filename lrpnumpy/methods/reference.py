@@ -53,6 +53,8 @@ class ReferenceOptions(Options):
         '(D,), a sequence of at least T steps, "mean" for the mean step of `data`, a word, "unknown" or "padding"; a '
         "list of these for the mean over several; of a network with several inputs a dict",
         flag=str,
+        typed="what the input is compared with: zero (as the network sees it: behind a scaler that is the mean), a "
+        "word, unknown or padding",
     )
     data: Any = option(None, 'sequences of which reference="mean" is the mean step')
 

@@ -63,6 +63,8 @@ class ShapleyOptions(ReferenceOptions):
         f"being one more; by default {WINDOWS} windows, or features where there is one step of at most {FEATURES}",
         check=_players,
         flag=lambda text: int(text) if text.isdigit() else text,
+        typed=f"who shares the score: features, or a number of windows of steps; by default {WINDOWS} windows, or "
+        f"features where there is one step of at most {FEATURES}",
     )
 
     @property

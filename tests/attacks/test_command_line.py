@@ -140,7 +140,16 @@ def test_a_csv_file_with_a_header_and_an_index(model, tmp_path, capsys, text, la
 
 WRONG = [
     ("nope", "invalid choice: 'nope'"),
-    ("explain a b", "unrecognized arguments: b"),
+    ("explain a b", "unrecognized arguments: b (put a sentence in quotes); see `lrpnumpy explain --help`."),
+    ("explain good --metod lrp-all", "--metod lrp-all (did you mean --method?); see `lrpnumpy explain --help`."),
+    ("corpus x.jsonl o.h5 --exprt=a.csv", "(did you mean --export?); see `lrpnumpy corpus --help`."),
+    ("corpus x.jsonl o.h5 more", "unrecognized arguments: more; see `lrpnumpy corpus --help`."),
+    ("explain ", "lrpnumpy: the sentence must have at least one word, got an empty one."),
+    ("explain good --model river", "must get a (T, 5) array, got a sentence; give the numbers as --input FILE.csv."),
+    ("explain --input x.csv", "the model sentiment takes a sentence, got numbers in x.csv; --model names another"),
+    ("explain --input missing.csv", "lrpnumpy: missing.csv: no such file; --input must be"),
+    ("explain good --html .", "--html must be a file, got ., which is a folder."),
+    ("page x.jsonl o.html", "x.jsonl: cannot be opened as HDF5: it is no HDF5 file"),
     ("explain good --eps ²", "argument --eps: invalid float value: '²'"),
     ("explain good --\x1b[31m", r"unrecognized arguments: --\x1b[31m"),
     ("explain good --html=", "html must not be empty"),
@@ -149,8 +158,15 @@ WRONG = [
     ("evaluate toy x.jsonl --label=", "label must not be empty"),
     ("evaluate toy x.jsonl --label a --labels b", "not allowed with argument --label"),
     ("corpus x.jsonl o.h5 --scheduler=", "scheduler must not be empty"),
-    ("corpus x.jsonl o.csv --export o.csv --overwrite", "must be different files, got o.csv twice"),
-    ("corpus x.jsonl o.h5 --export ./x.jsonl --overwrite", "must be different files, got ./x.jsonl twice"),
+    ("corpus x.jsonl o.csv --export o.csv --overwrite", "out and --export must be different files, got o.csv"),
+    ("explain good --json e.json --csv ./e.json", "--json and --csv must be different files, got ./e.json for both"),
+    ("explain --input x.jsonl --html x.jsonl", "--input and --html must be different files, got x.jsonl for both"),
+    ("evaluate toy x.jsonl --json o --figure o", "--json and --figure must be different files, got o for both"),
+    ("evaluate toy o.txt --labels x.jsonl --html x.jsonl", "--labels and --html must be different files"),
+    ("explain good --model x.jsonl --html x.jsonl", "the model and --html must be different files"),
+    ("page x.jsonl x.jsonl", "results and page must be different files, got x.jsonl for both"),
+    ("corpus x.jsonl o.h5 --export a.csv --export a.csv", "--export and --export must be different files"),
+    ("corpus x.jsonl o.h5 --export ./x.jsonl --overwrite", "source and --export must be different files"),
     ("corpus x.jsonl o.h5 --export no/a.csv", "must be in a folder that exists"),
     ("corpus x.jsonl o.h5 --max-line 9223372036854775807", "max_line must be a positive number"),
     ("corpus x.jsonl o.h5", "must have a record that can be explained, got 1 that cannot"),
@@ -171,6 +187,7 @@ def test_what_is_typed_wrongly_is_one_line_and_leaves_everything_as_it_was(
     """An output that is a device was replaced by a file, for everybody on the machine."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "x.jsonl").write_text('{"a": "good"}\n')
+    (tmp_path / "x.csv").write_text("rain,sun\n1,2\n3,4\n")
     for name in ("fifo", "fifo.csv"):
         os.mkfifo(tmp_path / name)
     assert wanted in said(capsys, *typed.split(" "))

@@ -39,7 +39,7 @@ class Hdf5(Source):
                 self._root = self._object(root_of(self._pieces))
             except Refused as error:
                 reason = str(error).removesuffix(".")
-                raise self.error("", f"cannot be opened as HDF5, it may be truncated or damaged: it {reason}") from None
+                raise self.error("", f"cannot be opened as HDF5: it {reason}, or it is truncated or damaged") from None
 
     # ------------------------------------------------------------------------------------------------ objects
 

@@ -73,8 +73,10 @@ class Object:
 def root_of(file: Pieces) -> int:
     """The address of the root group; addresses count from the signature, which is at 0, 512, 1024, 2048, …"""
     start = 0
-    while file.cut(start, len(SIGNATURE)) != SIGNATURE:
+    while start + len(SIGNATURE) <= file.size and file.cut(start, len(SIGNATURE)) != SIGNATURE:
         start = start * 2 or 512
+    if start + len(SIGNATURE) > file.size:
+        raise Refused("is no HDF5 file")
     file.base = start
     version = file.cut(len(SIGNATURE), 1)[0]
     if version > 3:
