@@ -196,12 +196,9 @@ def test_a_rival_class_that_there_is_not(model):
         assert f"rather than '{rival}'" in str(found)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_a_damaged_header_of_an_array_takes_no_time(tmp_path, seed):
-    """NumPy's reader of headers took 4 s for one of 4 kB with other bytes in it."""
-    rng = np.random.default_rng(seed)
-    junk = rng.integers(0, 256 if seed % 2 else 128, 9000, np.uint8).tobytes()
-    text = b"{'descr': '<f4', 'fortran_order': False, 'shape': (4, 3), }" + b" " * 60 + b"\n" + junk
+def test_a_damaged_header_of_an_array_takes_no_time(tmp_path):
+    """NumPy's reader of headers took 4 s for one of 4 kB with many blanks in it."""
+    text = b"{'descr': '<f4', 'fortran_order': False, 'shape': (4, 3), }" + b" " * 60 + b"\n  -" + b" " * 9000 + b"?"
     path = tmp_path / "x.npy"
     path.write_bytes(b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + bytes(48))
     start = time.process_time()
