@@ -137,10 +137,7 @@ class Parts:
         path = self._path(k)
         try:
             with open_file(path) as stream, np.load(stream, allow_pickle=False) as file:
-                for name in file.zip.namelist():
-                    with file.zip.open(name) as member:
-                        npy.read_header(Source(str(path)), name, member)  # NumPy takes seconds for some damaged ones
-                digest, _, text = file["note"].tobytes().partition(b" ")
+                digest, _, text = _array(file, "note").tobytes().partition(b" ")
                 if digest != hashlib.sha256(text).hexdigest().encode():
                     raise ValueError("its note has changed")
                 note = json.loads(text)
@@ -161,7 +158,7 @@ class Parts:
     def arrays(self, k: int) -> dict[str, np.ndarray]:
         """The arrays of a chunk."""
         with self._opened(k) as (file, note):
-            found = {name: file[name] for name in file.files if name != "note"}
+            found = {name: _array(file, name) for name in file.files if name != "note"}
             if {name: [array.dtype.str, *array.shape] for name, array in found.items()} != note["arrays"]:
                 raise ValueError("its arrays are not those that it lists")
             return found
@@ -219,3 +216,10 @@ def _flat(value: Any, name: str = "") -> dict[str, Any]:
 def _short(value: Any) -> str:
     text = json.dumps(value)
     return text if len(text) <= 100 else f"{text[:100]}…"
+
+
+def _array(file: Any, name: str) -> np.ndarray:
+    """An array of a chunk, if its header is one: NumPy takes seconds to see that a damaged one is none."""
+    with file.zip.open(f"{name}.npy") as member:
+        npy.read_header(Source(""), name, member)
+    return file[name]
