@@ -230,9 +230,13 @@ def parse_json(text: str | bytes, **options: Any) -> Any:
     A key that stands twice is wrong, and so are lists and objects that are too many or too deep: a million of them take
     a second. `options` are those of `json.JSONDecoder`.
     """
-    text = text if isinstance(text, str) else text.decode("utf-8-sig")
-    if text.count("[") + text.count("{") > MAX_LISTS:
+    if isinstance(text, str):
+        lists = text.count("[") + text.count("{")
+    else:  # counted before it takes its memory a second time
+        lists = text.count(b"[") + text.count(b"{")
+    if lists > MAX_LISTS:
         raise ValueError(f"it has more than {MAX_LISTS:,} lists and objects")
+    text = text if isinstance(text, str) else text.decode("utf-8-sig")
     try:
         return (json.JSONDecoder(object_pairs_hook=_object, **options) if options else _JSON).decode(text)
     except RecursionError:

@@ -61,15 +61,20 @@ def _npz(path: Path) -> dict[str, Any]:
     return found
 
 
+def _content(stream: IO[bytes]) -> bytes:
+    """What is in a file: Python takes the memory for all that it is asked to read."""
+    return stream.read(min(size_of(stream), MAX_BYTES))
+
+
 def _json(path: Path) -> Any:
     with open_file(path) as stream:
-        return parse_json(stream.read(MAX_BYTES))
+        return parse_json(_content(stream))
 
 
 def _csv(path: Path) -> Any:
     """A table with one step a row. A first row that is no numbers names the columns; dates or names label the steps."""
     with open_file(path) as stream:
-        text = stream.read(MAX_BYTES).decode("utf-8-sig")
+        text = _content(stream).decode("utf-8-sig")
     lines = io.StringIO(text, newline="")  # ends of lines as they are: a cell between quotes may have some
     first = next((line for line in lines if line.strip() and not line.startswith("#")), "")
     lines.seek(0)
