@@ -21,7 +21,12 @@ def check_scores(model: Model, check: Any, file: str, tolerance: float = TOLERAN
         x, y = check
     except (TypeError, ValueError):
         raise LrpError("load: check must be a pair (x, y) of an input and the framework's scores for it.") from None
-    expected = np.asarray(untensored(y))
+    try:
+        expected = np.asarray(untensored(y))
+        if expected.dtype.kind not in "fiu":
+            raise ValueError
+    except (TypeError, ValueError):
+        raise LrpError("load: check must have the framework's scores as its y, an array of numbers.") from None
     scores = scores_of(model, x)
     if not matches(model, scores, expected, tolerance):
         raise WeightFileError(
