@@ -230,6 +230,8 @@ def parse_json(text: str | bytes, **options: Any) -> Any:
     A key that stands twice is wrong, and so are lists and objects that are too many or too deep: a million of them take
     a second. `options` are those of `json.JSONDecoder`.
     """
+    if not isinstance(text, (str, bytes, bytearray)):
+        raise ValueError("it is no text")
     if isinstance(text, str):
         lists = text.count("[") + text.count("{")
     else:  # counted before it takes its memory a second time
