@@ -9,7 +9,8 @@ import re
 import reprlib
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -131,6 +132,12 @@ def one_of(value: Any, what: str, choices: Sequence[Any]) -> Any:
         known = ", ".join(map(repr, choices)) or "those that there are, and there are none"
         raise LrpError(f"{what} must be one of {known}, got {shown(value)}.")
     return value
+
+
+def close_to(name: Any, known: Iterable[str]) -> str:
+    """ "; did you mean 'eps'?" where a known name is close to this one, else nothing: the end of an error's sentence."""
+    close = get_close_matches(str(name), list(known), 1, 0.5)
+    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def names(value: Any, what: str, count: int) -> tuple[str, ...] | None:
