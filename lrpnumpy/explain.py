@@ -13,7 +13,7 @@ from lrpnumpy.encode import Encoded, encode, encode_all, in_order, packed
 from lrpnumpy.meant import door
 from lrpnumpy.methods import COSTLY, METHODS, find, with_users
 from lrpnumpy.methods.base import Columns, Request, Unit, answer
-from lrpnumpy.model import Model, is_recurrent
+from lrpnumpy.model import Model
 from lrpnumpy.packed import Batch, Packed
 from lrpnumpy.passes import Trace, forward
 from lrpnumpy.result import Comparison, Explanation
@@ -144,7 +144,7 @@ def _look_up(model: Model, encoded: list[Encoded], request: Request) -> bool:
         return False
     takers = [node.layer for node in model.nodes if model.main in node.inputs]
     linear = request.method.kind == "lrp" or request.method is METHODS["gradient-x-input"]
-    if not linear or getattr(request.options, "share_bias", False) or len(takers) > 1 or not is_recurrent(takers[0]):
+    if not linear or getattr(request.options, "share_bias", False) or len(takers) > 1 or not takers[0].looks_up:
         return False
     return sum(sequence.steps for sequence in encoded) > len(model.embedding.E)
 

@@ -14,8 +14,6 @@ import numpy as np
 from lrpnumpy.checks import FLOATS, LrpError, names, one_of, shown
 from lrpnumpy.layers import (
     Activation,
-    Bidirectional,
-    Cell,
     Embedding,
     LastRow,
     Layer,
@@ -157,7 +155,8 @@ class Model(Record):
                 array, _, rest = str(error).partition(" ")
                 raise LrpError(f"Model: {array} of {label} {rest}") from None
             for name in node.layer.OUTPUTS:
-                sizes[node.name + name] = size._replace(source=label, steps=size.steps and not name)
+                width = node.layer.output_width(name, size.width)
+                sizes[node.name + name] = size._replace(width=width, source=label, steps=size.steps and not name)
         if result not in sizes or result in ports:
             some = ", ".join(repr(name) for name in sizes if name not in ports)
             raise LrpError(f"Model: result must be the name of a node, got {shown(result)}; there are {some}.")
@@ -238,7 +237,7 @@ class Model(Record):
     def unseen(self) -> tuple[str, ...]:
         """Inputs whose largest relevance no kernel notes: all but those that one layer takes, and that is recurrent."""
         takers = {name: [node.layer for node in self.nodes if name in node.inputs] for name in self.ports}
-        return tuple(name for name, some in takers.items() if len(some) != 1 or not is_recurrent(some[0]))
+        return tuple(name for name, some in takers.items() if len(some) != 1 or not some[0].recurrent)
 
     @cached_property
     def wanted(self) -> dict[str, tuple[str, ...]]:
@@ -257,7 +256,7 @@ class Model(Record):
     @cached_property
     def width(self) -> int:
         """Units of the widest recurrent layer."""
-        return max(node.layer.outputs for node in self.nodes if is_recurrent(node.layer))
+        return max(node.layer.outputs for node in self.nodes if node.layer.recurrent)
 
     @cached_property
     def least(self) -> dict[str, int]:
@@ -373,11 +372,6 @@ def _all_settings(record: Record) -> list[Any]:
     return [record.settings(), *((name, _all_settings(part)) for name, part in record.parts())]
 
 
-def is_recurrent(layer: Layer) -> bool:
-    """Whether a layer has states that go from step to step."""
-    return isinstance(layer, (Cell, Bidirectional))
-
-
 def _checked_layers(layers: Any) -> tuple[Layer | Node, ...]:
     if isinstance(layers, (Record, Node)) or not isinstance(layers, Sequence):
         raise LrpError(f"Model: layers must be a list of layers, got {type(layers).__name__}.")
@@ -387,9 +381,10 @@ def _checked_layers(layers: Any) -> tuple[Layer | Node, ...]:
                 f"Model: layer {k} must be a layer, such as lrp.LSTM or lrp.Dense, got {type(layer).__name__}; "
                 "nodes and bare layers are not mixed."
             )
-    if not any(is_recurrent(layer_of(layer)) for layer in layers):
+    if not any(layer_of(layer).recurrent for layer in layers):
         raise LrpError(
-            f"Model: layers must have at least one LSTM, GRU, RNN or Bidirectional, got {len(layers)} others."
+            f"Model: layers must have at least one recurrent layer, such as lrp.LSTM, got {len(layers)} others; a custom "
+            "layer with states sets `recurrent = True`."
         )
     return tuple(layers)
 
@@ -425,9 +420,11 @@ def _check_count(node: Node, label: str) -> None:
 
 def _chain(layers: Sequence[Layer], readout: str) -> tuple[tuple[Node, ...], str]:
     """A list of layers as nodes, with the readout after the last recurrent layer; and the name of the result."""
-    top = max(k for k, layer in enumerate(layers) if is_recurrent(layer))
-    if readout == "last-row" and isinstance(layers[top], Cell):
-        readout = "last"  # one direction: the row of the last step is the last state, and cheaper
+    top = max(k for k, layer in enumerate(layers) if layer.recurrent)
+    if readout == "last-row" and layers[top].causal and ":last" in layers[top].OUTPUTS:
+        readout = "last"  # one direction: the row of the last step is the last output, and cheaper
+    if readout == "last" and ":last" not in layers[top].OUTPUTS:
+        readout = "last-row"  # a custom layer that gives its steps alone
     nodes, value = [], INPUT
     for k, layer in enumerate(layers):
         nodes.append(Node(str(k), layer, (value,)))

@@ -29,7 +29,7 @@ def predict(model: Model, x: Any, *, trace: bool = False) -> Any:
         layer first. Steps that are padding are left out.
     """
     with np.errstate(all="ignore"):
-        passed = forward(model, packed(model, [encode(model, x)]), "trace" if trace else None)
+        passed = forward(model, packed(model, [encode(model, x)]), "values" if trace else None)
     scores = passed.scores if model.every else passed.scores[0]
     if not trace:
         return scores
@@ -50,16 +50,15 @@ def trace(model: Model, x: Any) -> dict[str, np.ndarray]:
     padding are left out.
     """
     with np.errstate(all="ignore"):
-        passed = forward(model, packed(model, [encode(model, x)]), "trace")
+        passed = forward(model, packed(model, [encode(model, x)]), "values")
     found = {name: value.rows for name, value in passed.inputs.items()}
     for node in model.nodes:
         ran = passed.ran[node.name]
         parts = [part for part in node.layer.activations(0, ran) if isinstance(part, States)]
         for part in parts:
             path = f"{node.name}/{part.direction}" if len(parts) > 1 else node.name
-            gates = zip(part.names, np.moveaxis(part.gates, 1, 0), strict=True)
-            states = {"c": part.c, "h": part.h} if part.c is not None else {"h": part.h}
-            found |= {f"{path}/{name}": values for name, values in [*gates, *states.items()]}
+            states = dict(reversed(part.states.items()))
+            found |= {f"{path}/{name}": values for name, values in (part.gates | states).items()}
         found |= {node.name + key: y.rows for key, y in zip(model.wanted[node.name], ran.outputs, strict=True)}
     return found
 

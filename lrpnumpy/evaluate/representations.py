@@ -15,7 +15,7 @@ from lrpnumpy.checks import LrpError, numbers, whole
 from lrpnumpy.encode import Encoded, encode_all, packed
 from lrpnumpy.layers.recurrent import Cell
 from lrpnumpy.meant import door
-from lrpnumpy.model import Model, is_recurrent
+from lrpnumpy.model import Model
 from lrpnumpy.packed import Packed
 from lrpnumpy.passes import forward
 from lrpnumpy.result import Explanation
@@ -51,7 +51,7 @@ def last_hidden(model: Model, sequences: Sequence[Any]) -> np.ndarray:
     _last(model)
     encoded = _encoded(model, sequences)
     out: list[Any] = [None] * len(encoded)
-    top = [node for node in model.nodes if is_recurrent(node.layer)][-1]
+    top = [node for node in model.nodes if node.layer.recurrent][-1]
 
     def work(positions: np.ndarray, x: dict[str, Packed]) -> None:
         trace = forward(model, x).ran[top.name].trace

@@ -7,7 +7,7 @@ from dataclasses import replace
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.folding import folded
 from lrpnumpy.layers import Activation, Conv1D, Dense
-from lrpnumpy.model import BETWEEN, INPUT, Model, is_recurrent
+from lrpnumpy.model import BETWEEN, INPUT, Model
 
 
 def simpler(model: Model) -> tuple[Model, str]:
@@ -45,7 +45,7 @@ def _with_activations(model: Model) -> Model:
 def _listed(model: Model) -> Model:
     """A list of layers with a readout, where the network is one: each takes what the one before gives."""
     nodes, port = model.nodes, model.ports[model.main]
-    top = max(k for k, node in enumerate(nodes) if is_recurrent(node.layer))
+    top = max(k for k, node in enumerate(nodes) if node.layer.recurrent)
     layers, value, readout = [], model.main, "every"
     for k, node in enumerate(nodes):
         if node.inputs != (value,) or model.sizes[value].steps != (k <= top or readout == "every"):

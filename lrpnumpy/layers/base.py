@@ -36,9 +36,9 @@ from lrpnumpy.kernels.product import pack
 from lrpnumpy.packed import Change, Packed, Part, covering, pasted, replaced, vectors
 from lrpnumpy.rules.propagation import Entry, Propagation
 
-# What a forward pass keeps: only the outputs (None); states that variants start from; every activation; or what the
-# way back of one propagation needs.
-Keep = Literal["states", "trace"] | Propagation | None
+# What a forward pass keeps: only the outputs (None); the states that variants start from; what contextual decomposition
+# splits; every value; or what the backward pass of one propagation needs.
+Keep = Literal["states", "parts", "values"] | Propagation | None
 
 
 def stacked(matrices: Any) -> np.ndarray:
@@ -131,6 +131,7 @@ class Ran(NamedTuple):
     inputs: Sequence[Packed]  # what it took
     outputs: tuple[Packed, ...]  # what it gave, those that are wanted
     trace: Any  # what else the layer's own way back asks for
+    reference: Any = None  # the same of the reference's forward pass, for a propagation that has one
 
 
 def missing(layer: Any, name: str) -> TypeError:
@@ -144,6 +145,10 @@ class Layer(Record):
     outputs: Any  # length of an output vector, of layers that know it
     OUTPUTS: ClassVar[tuple[str, ...]] = ("",)  # names of what it gives; "" is the main output
     by_step: ClassVar[bool] = False  # each output row depends on the input row of the same step alone
+    recurrent: ClassVar[bool] = False  # it has states that go from step to step
+    states: ClassVar[tuple[str, ...]] = ()  # their names
+    looks_up: ClassVar[bool] = False  # it takes words by their rows of the embedding
+    version: ClassVar[int] = 1  # of a custom layer: a file remembers it, and another version is rejected
 
     @property
     def causal(self) -> bool:
@@ -154,10 +159,14 @@ class Layer(Record):
         """Size of the main output for inputs of these sizes, `inputs`; or an LrpError."""
         raise missing(self, "sizes")
 
+    def output_width(self, name: str, width: int) -> int:
+        """Width of the output `name`, where the main one has `width`."""
+        return width
+
     def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, Any]:
         """The output for the inputs `xs`, and what the way back needs besides both.
 
-        keep: what the caller will ask for: a propagation, "states" that variants start from, "trace", or None.
+        keep: what a later pass needs: that of a propagation, "states", "parts", "values", or None.
         """
         raise missing(self, "forward")
 

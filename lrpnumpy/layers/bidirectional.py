@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from lrpnumpy.checks import LrpError, one_of
-from lrpnumpy.layers.base import Keep, Layer, Ran, Size, takes
+from lrpnumpy.layers.base import Keep, Layer, Ran, Size
 from lrpnumpy.layers.recurrent import (
     STRAIGHT,
     Cell,
@@ -36,13 +36,15 @@ class Bidirectional(Layer):
     backward: Cell  # type: ignore[assignment]
     merge: Literal["concat", "sum", "mean"] = "concat"
 
+    recurrent: ClassVar[bool] = True
+    looks_up: ClassVar[bool] = True
     OUTPUTS: ClassVar[tuple[str, ...]] = ("", ":last")
 
     def __post_init__(self) -> None:
         for side in ("forward", "backward"):
             if not isinstance(getattr(self, side), Cell):
                 kind = type(getattr(self, side)).__name__
-                raise LrpError(f"Bidirectional: {side} must be an LSTM, a GRU or an RNN, got {kind}.")
+                raise LrpError(f"Bidirectional: {side} must be a cell, such as lrp.LSTM, got {kind}.")
         one_of(self.merge, "Bidirectional: merge", MERGES)
         if self.forward.inputs != self.backward.inputs:
             raise LrpError(
@@ -65,20 +67,23 @@ class Bidirectional(Layer):
         """Length of an output vector: the sum of both directions' units with "concat", else H."""
         return self.forward.units + (self.backward.units if self.merge == "concat" else 0)
 
-    def sizes(self, x: Size) -> Size:  # type: ignore[override]
-        """(D) to (H_forward + H_backward), or (H)."""
-        takes(x, self.inputs, "forward.U")
+    def sizes(self, x: Size, *others: Size) -> Size:  # type: ignore[override]
+        """(D) to (H_forward + H_backward), or (H); further inputs go to both directions."""
+        if len(others) + 1 > len(self.forward.statement.inputs):
+            raise LrpError(f"inputs must be those of one direction without start states, got {len(others) + 1}.")
+        for cell in (self.forward, self.backward):
+            cell.sizes(x, *others)
         return x._replace(width=self.outputs)
 
     def run(self, xs: Sequence[Packed], keep: Keep, wanted: tuple[str, ...]) -> tuple[tuple[Packed, ...], Any]:
         """Outputs of every step, and each direction's own last ones; the backward direction reads mirrored rows."""
-        x = xs[0]
+        batch = xs[0].batch
         reads = (
-            self.forward.read(x, STRAIGHT, keep, "" in wanted),
-            self.backward.read(x, x.batch.flip, keep, "" in wanted),
+            self.forward.read(xs, STRAIGHT, keep, "" in wanted),
+            self.backward.read(xs, batch.flip, keep, "" in wanted),
         )
-        sides = {name: _sides(reads, x.batch, name) for name in wanted}
-        outputs = [Packed(self._merged(sides[name]), x.batch.ends if name else x.batch) for name in wanted]
+        sides = {name: _sides(reads, batch, name) for name in wanted}
+        outputs = [Packed(self._merged(sides[name]), batch.ends if name else batch) for name in wanted]
         return tuple(outputs), (reads, sides)
 
     def _merged(self, sides: Sequence[np.ndarray]) -> np.ndarray:
@@ -103,28 +108,33 @@ class Bidirectional(Layer):
         self, ran: Ran, Rs: Mapping[str, np.ndarray], how: Propagation, entry: Entry
     ) -> list[np.ndarray | None]:
         """Relevance of the inputs, from both directions."""
-        x, (reads, sides) = ran.inputs[0], ran.trace
+        batch, (reads, sides) = ran.inputs[0].batch, ran.trace
         arrives: dict[str, tuple[np.ndarray, np.ndarray]] = {
             name: self._unmerged(Rs[name], y, sides[name], how, entry)
             for name, y in zip(sides, ran.outputs, strict=True)
             if name in Rs
         }
-        flip, nothing = x.batch.flip, (None, None)
-        R_x = room_for_inputs(x, max(self.forward.units, self.backward.units))
+        nothing = (None, None)
+        references = ran.reference.trace[0] if how.has_reference else nothing
+        R_xs = [room_for_inputs(x, max(self.forward.units, self.backward.units)) for x in ran.inputs]
         last, steps = arrives.get(":last", nothing), arrives.get("", nothing)
-        to_right = self.forward.back(reads[0], last[:1], steps[0], how, R_x, entry)
-        mirrored = None if steps[1] is None else steps[1][flip]
-        to_left = self.backward.back(reads[1], last[1:], mirrored, how, R_x, entry)
+        none = [None for _ in self.forward.states]
+        right = self.forward.back(reads[0], steps[0], [last[0], *none], how, R_xs, entry, references[0])
+        mirrored = None if steps[1] is None else steps[1][batch.flip]
+        none = [None for _ in self.backward.states]
+        left = self.backward.back(reads[1], mirrored, [last[1], *none], how, R_xs, entry, references[1])
         if entry.states is not None:
-            entry.states += [("forward", to_right.R_states), ("backward", to_left.R_states[:, flip])]
-        return [summed(x, R_x)]
+            entry.states += [("forward", right.states), ("backward", [one[batch.flip] for one in left.states])]
+        return [summed(x, R_x) for x, R_x in zip(ran.inputs, R_xs, strict=True)]
 
     def changed(
         self, ran: Ran, changes: Sequence[Change | None], wanted: tuple[str, ...], tol: float
     ) -> tuple[Change, ...]:
         """Where either direction has changed, with the sequence's own rows for the other."""
         x, (reads, _) = ran.inputs[0], ran.trace
-        change: Any = changes[0]
+        change = changes[0]
+        if change is None or any(one is not None for one in changes[1:]):
+            return super().changed(ran, changes, wanted, tol)
         T = x.batch.lengths[change.owner]
         both = (self.forward, reads[0], change), (self.backward, reads[1], change.mirrored(T))
         out = []
@@ -142,6 +152,8 @@ class Bidirectional(Layer):
 
     def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
         """Contextual decomposition of each direction by its own definition."""
+        if len(parts) > 1:
+            return super().split(ran, parts, wanted)
         part, x, (reads, _) = parts[0], ran.inputs[0], ran.trace
         T = x.batch.lengths[part.owner]
         start, stop = T - part.stop, T - part.start
@@ -161,17 +173,17 @@ class Bidirectional(Layer):
                 out.append(part.of_vector((T - 1) // 2, Packed(self._merged(sides), vectors(len(T))), delta))
         return tuple(out)
 
-    def with_affine_before(self, s: np.ndarray, t: np.ndarray) -> Bidirectional:
+    def with_affine_before(self, s: np.ndarray, t: np.ndarray) -> Bidirectional | None:
         """Both directions take s x + t."""
         both = {side: getattr(self, side).with_affine_before(s, t) for side in ("forward", "backward")}
-        return replace(self, **both)
+        return None if None in both.values() else replace(self, **both)
 
     def activations(self, number: int, ran: Ran) -> tuple[NamedTuple, ...]:
         """All states of one sequence, of each direction."""
         reads = ran.trace[0]
         return (
-            self.forward.states(number, "forward", reads[0]),
-            self.backward.states(number, "backward", reads[1]),
+            self.forward.states_of(number, "forward", reads[0]),
+            self.backward.states_of(number, "backward", reads[1]),
         )
 
     def described(self) -> str:
@@ -184,4 +196,4 @@ def _sides(reads: Sequence[Read], batch: Batch, name: str) -> tuple[np.ndarray, 
     """What each direction gives to the merge, in the order of the input."""
     if name:
         return reads[0].last, reads[1].last
-    return reads[0].h, reads[1].h[batch.flip]
+    return reads[0].output, reads[1].output[batch.flip]

@@ -1,364 +1,325 @@
-"""What recurrent cells share: one direction over packed rows, forwards, back, decomposed and occluded.
+"""The recurrent cell as a layer: one direction over packed rows, forward, backward, decomposed and occluded.
 
-A cell reads the rows of its input in the order that it is told: as they are (`STRAIGHT`), or mirrored. Only
-`bidirectional.py` asks for mirrored rows, and joins two directions.
+A cell is its `step`, which `statement/` traces and runs. It reads the rows of its inputs in the order that it is told:
+as they are (`STRAIGHT`), or mirrored. Only `bidirectional.py` asks for mirrored rows, and joins two directions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import lru_cache
-from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from lrpnumpy.activations import ACTIVATIONS
-from lrpnumpy.checks import LrpError, float_array, one_of
-from lrpnumpy.kernels.steps import ALL, GRADIENT, NONE, PROP
-from lrpnumpy.layers.base import Keep, Layer, Ran, Size, missing, stacked, takes
+from lrpnumpy.checks import LrpError, close_to, float_array
+from lrpnumpy.layers.base import Keep, Layer, Ran, Size
 from lrpnumpy.lazy import cached_property
-from lrpnumpy.packed import Batch, Change, Packed, Part, longest_first, single, vectors
+from lrpnumpy.packed import Batch, Change, Packed, Part, longest_first, vectors
 from lrpnumpy.rules.propagation import Entry, Propagation
+from lrpnumpy.statement.backward import back
+from lrpnumpy.statement.decompose import Phrases, split
+from lrpnumpy.statement.interpret import Run
+from lrpnumpy.statement.trace import Axes, Node, Statement, from_data, trace
 
-STRAIGHT = NO_IDS = np.empty(0, np.int64)
-
-
-@lru_cache
-def nothing(*shape: int, dtype: Any) -> np.ndarray:
-    """An array without numbers, for kernel arguments that are not asked for."""
-    return np.empty(shape, dtype)
+STRAIGHT = np.empty(0, np.int64)
+NOT_SETTINGS = ("states", "axes", "start", "recurrent", "looks_up", "by_step", "version", "OUTPUTS")
 
 
 class Read(NamedTuple):
     """One direction over one batch; its rows are in the order in which it read them."""
 
-    x: Packed
-    order: np.ndarray  # (R,) which row of x was read as each row; empty: the row of the same number
-    ids: np.ndarray  # (R,) which row of `table` belongs to each row of x; empty: row 0 to all
-    table: np.ndarray  # (any, G H) what U x and W h_prev are added to: the bias; of looked-up words, their U x + b
-    Hs: np.ndarray  # (n + R, H) hidden states, the start states first; or only the last ones (n, H)
-    C: np.ndarray  # (n + R, H) cell states of an LSTM with keep "states" and "trace", else (0, H)
-    kept: np.ndarray  # flat, (kinds, n, H) a step: U x + b with keep "states"; every activation with "trace"
-    K: np.ndarray  # flat, (kinds, n, H) a step: coefficients of the propagation that was kept for
+    xs: Sequence[Packed]
+    order: np.ndarray  # (R,) which row of xs was read as each row; empty: the row of the same number
+    run: Any  # a Run, by NumPy or by kernels
 
     @property
-    def h(self) -> np.ndarray:
-        """(R, H) outputs of every step."""
-        return self.Hs[self.x.batch.n :]
+    def batch(self) -> Batch:
+        """The batch of the series."""
+        return self.xs[0].batch
+
+    @property
+    def output(self) -> np.ndarray:
+        """(R, M) outputs of every step."""
+        return self.run.output.astype(self.xs[0].rows.dtype, copy=False)
 
     @property
     def last(self) -> np.ndarray:
-        """(n, H) state after each sequence's last step."""
-        batch = self.x.batch
-        if len(self.Hs) == batch.n:
-            return self.Hs
-        return self.Hs[-1:] if batch.n == 1 else self.h[batch.last]
+        """(n, M) outputs of each sequence's last step."""
+        return self.run.last_output.astype(self.xs[0].rows.dtype, copy=False)
 
-    @property
-    def last_cell(self) -> np.ndarray:
-        """(n, H) cell state after each sequence's last step."""
-        batch = self.x.batch
-        return self.C if len(self.C) == batch.n else self.C[batch.n + batch.last]
-
-    @property
-    def seen(self) -> np.ndarray:
-        """(R, D) inputs in the order in which they were read."""
-        return self.x.rows[self.order] if len(self.order) else self.x.rows
-
-    def of_step(self, kinds: int) -> list[np.ndarray]:
-        """What is kept of each step, (kinds, n, H)."""
-        return by_step(self.kept, kinds, self.x.batch, self.Hs.shape[1])
+    def state(self, k: int) -> np.ndarray:
+        """(n, width) state k after each sequence's last step."""
+        return self.run.last[k].reshape(self.batch.n, -1).astype(self.xs[0].rows.dtype, copy=False)
 
 
 class Sent(NamedTuple):
-    """What a way back through one direction starts from, and where it leaves what."""
+    """What a backward pass through one direction leaves at the states."""
 
-    R_last: np.ndarray  # (states, n, H) what arrives at the last states, or (0, 0, H)
-    R_steps: np.ndarray  # (R, H) what arrives at the outputs of every step, or (0, H)
-    R_x: np.ndarray  # (R, D) what the inputs get is added here
-    ledger: np.ndarray  # (4, n), see Entry
-    R_states: np.ndarray  # (states, R, H) out: what arrives at every state, or (0, 0, H)
-    R_start: np.ndarray  # (states, n, H) out: what arrives at the start states, or (0, 0, H)
+    start: list[np.ndarray]  # (n, width) at the states before the first step
+    states: list[np.ndarray]  # (R, width) at the states after every row; empty unless they are wanted
 
 
 class Cell(Layer):
-    """One direction of a recurrent layer. Subclasses have arrays U (G, H, D), W (G, H, H), b (G, H), and their step."""
+    """A recurrent cell. A subclass writes `step`; everything else follows from it.
 
-    OUTPUTS: ClassVar[tuple[str, ...]] = ("", ":last")  # what comes after "" are the last states
-    KERNELS: ClassVar[Any]  # the module with its kernels, and with KINDS and KINDS_SHARED of their coefficients
-    DEEPLIFT: ClassVar[Any]  # the module with the kernel of DeepLIFT's coefficients
-    GATES: ClassVar[str]  # their names in the order of U, W and b
-    TRACED: ClassVar[int]  # kinds of numbers that keep "trace" keeps of a step
-    ONE_BLOCK: ClassVar[slice]  # the gates that receive anything under the rule "all"
+        class MinGRU(lrp.Cell):
+            def step(s, x, h):
+                z, n = s.gates("zn", x)
+                z = s.sigmoid(z)
+                return s.sum(s.product(s.complement(z), h), s.product(z, n))
 
-    U: np.ndarray
-    W: np.ndarray
-    b: np.ndarray
-    h0: np.ndarray | None
-    activation: str
+    `states` are the names of the states. The other parameters of `step` are inputs: the series first, then for example
+    a static input. `step` returns the output and the new states; where it returns as many values as there are states,
+    the first state is the output. `axes` names the axes of states and inputs that are not vectors of H numbers, `start`
+    the values of states before the first step where they are not 0. Further class attributes are settings, which the
+    step reads as `s.activation` and the constructor takes.
 
-    def _check(self, optional: Mapping[str, tuple[int, ...]], activations: Sequence[str]) -> None:
-        """Check U and W, and those of the optional arrays that are given; the others become 0."""
-        kind, G = type(self).__name__, len(self.GATES)
-        U = float_array(self.U, f"{kind}: U", (G, None, None))
-        H = U.shape[1]
-        arrays = {"U": U, "W": float_array(self.W, f"{kind}: W", (G, H, H))}
-        for name, letters in optional.items():
-            value, shape = getattr(self, name), tuple(H if n < 0 else n for n in letters)
-            arrays[name] = float_array(np.zeros(shape, U.dtype) if value is None else value, f"{kind}: {name}", shape)
-        self._set(**arrays)
-        for name in activations:
-            one_of(getattr(self, name), f"{kind}: {name}", tuple(ACTIVATIONS))
+    The constructor takes the trained arrays by the names in `step`, and `h0=` for a start value of state h. The
+    operations are listed in `lrpnumpy/statement/trace.py`; `lrp.check_cell` tests a cell.
+    """
 
-    @property
-    def causal(self) -> bool:
-        """It reads forwards."""
-        return True
+    recurrent: ClassVar[bool] = True
+    looks_up: ClassVar[bool] = True
+    states: ClassVar[tuple[str, ...]] = ("h",)
+    axes: ClassVar[Mapping[str, Axes]] = {}
+    start: ClassVar[Mapping[str, float]] = {}
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        if "OUTPUTS" not in vars(cls):
+            cls.OUTPUTS = ("", ":last", *(f":{name}" for name in cls.states))
+
+    def __init__(self, **given: Any) -> None:
+        kind = type(self).__name__
+        names = self._settings()
+        self._set(**{name: given.pop(name) for name in names if name in given})
+        arrays = self.statement.arrays
+        starts = [f"{name}0" for name in self.states]
+        for name in given:
+            if name not in arrays and name not in starts:
+                known = ", ".join([*arrays, *starts, *names])
+                raise LrpError(f"{kind}: unknown array {name}{close_to(name, [*arrays, *starts])}. It takes {known}.")
+        self.statement.check(given)
+        self._set(**{name: float_array(value, f"{kind}: {name}") for name, value in given.items() if value is not None})
+        self._check_starts()
+
+    def _check_starts(self) -> None:
+        for node in self.statement.states:
+            value, shape = getattr(self, f"{node.name}0", None), self._shape(node)
+            if value is not None and value.shape != shape:
+                raise LrpError(
+                    f"{type(self).__name__}: {node.name}0 must have the shape {shape} of state {node.name}, got {value.shape}."
+                )
+
+    @classmethod
+    def _settings(cls) -> list[str]:
+        """Names of the class attributes that are settings."""
+        found: dict[str, None] = {}
+        for base in reversed(cls.__mro__[: cls.__mro__.index(Cell)]):
+            for name, value in vars(base).items():
+                is_plain = isinstance(value, (str, bool, int, float, tuple))
+                if is_plain and not name.startswith("_") and name not in NOT_SETTINGS:
+                    found[name] = None
+        return list(found)
+
+    def _values(self) -> dict[str, Any]:
+        names = [*self.statement.arrays, *(f"{name}0" for name in self.states), *self._settings()]
+        return {name: getattr(self, name) for name in names if getattr(self, name, None) is not None}
+
+    # -- the statement and its arrays ---------------------------------------------------------------------------------
+
+    @staticmethod
+    def step(s: Any, *values: Any) -> Any:
+        """The output and the states after one step, from the input and the states before it."""
+        s.fail("a cell must define step(s, x, h)")
 
     @cached_property
-    def units(self) -> int:
-        """Number H of hidden units."""
-        return self.U.shape[1]
+    def statement(self) -> Statement:
+        """The operations of `step`."""
+        return trace(self, type(self).step, self.states, self.axes)
+
+    @cached_property
+    def weights(self) -> dict[str, np.ndarray]:
+        """The trained arrays by their names in `step`."""
+        return {name: getattr(self, name) for name in self.statement.arrays}
+
+    @cached_property
+    def lengths(self) -> dict[str, int]:
+        """The size of every axis."""
+        return self.statement.sizes(self.weights)
+
+    def _shape(self, node: Node) -> tuple[int, ...]:
+        return tuple(self.lengths[axis] for axis in node.axes)
+
+    def _width(self, node: Node) -> int:
+        return int(np.prod(self._shape(node)))
+
+    @cached_property
+    def _weights64(self) -> dict[str, np.ndarray]:
+        return {name: array.astype(np.float64) for name, array in self.weights.items()}
+
+    @cached_property
+    def started(self) -> list[np.ndarray]:
+        """(1, *axes) the states before the first step."""
+        out = []
+        for node in self.statement.states:
+            given = getattr(self, f"{node.name}0", None)
+            value = np.full(self._shape(node), self.start.get(node.name, 0.0)) if given is None else given
+            out.append(np.asarray(value, self.dtype)[None])
+        return out
+
+    @property
+    def dtype(self) -> np.dtype:
+        """float32 or float64."""
+        return next(iter(self.weights.values())).dtype
 
     @property
     def inputs(self) -> int:
-        """Length D of an input vector."""
-        return self.U.shape[2]
+        """Width D of the first input."""
+        return self._width(self.statement.inputs[0])
+
+    @cached_property
+    def units(self) -> int:
+        """Width of the output."""
+        return self._width(self.statement.output)
 
     @property
     def outputs(self) -> int:
-        """Length of an output vector, H."""
+        """Width of the output."""
         return self.units
 
-    def sizes(self, x: Size, *start: Size) -> Size:  # type: ignore[override]
-        """(D) to (H); other inputs, one vector a sequence, are the start states."""
-        takes(x, self.inputs, "U")
-        states = self.start.shape[0]
-        if len(start) not in (0, states) or any(one.steps or one.width != self.units for one in start):
-            got = ", ".join(f"{one.width}{' at every step' if one.steps else ''}" for one in start)
-            raise LrpError(f"W must get its start states as {states} vectors of {self.units} numbers, got {got}.")
+    @property
+    def causal(self) -> bool:
+        """It reads forward."""
+        return True
+
+    def output_width(self, name: str, width: int) -> int:
+        """Width of an output: of a state, its own."""
+        k = self._state_of(name)
+        return width if k is None else self._width(self.statement.states[k])
+
+    def _state_of(self, name: str) -> int | None:
+        """Number of the state that an output is, None for the outputs of the steps and of the last step."""
+        if name in ("", ":last"):
+            return None
+        return self.OUTPUTS.index(name) - len(self.OUTPUTS) + len(self.states)
+
+    def sizes(self, x: Size, *others: Size) -> Size:  # type: ignore[override]
+        """Inputs in the order of `step`, then, where they are given, the start states as one vector per sequence."""
+        nodes = list(self.statement.inputs)
+        if len(others) + 1 > len(nodes):
+            nodes += self.statement.states
+        given = (x, *others)
+        if len(given) != len(nodes):
+            names = ", ".join(node.name for node in (*self.statement.inputs, *self.statement.states))
+            raise LrpError(f"step takes ({names}) as inputs, the states all or none of them, got {len(given)} inputs.")
+        for node, size in zip(nodes, given, strict=True):
+            width = self._width(node)
+            if size.width != width or (node.op == "state" and size.steps):
+                what = f"vectors of {width} numbers" if node.op == "state" else f"{width} numbers"
+                got = f"{size.width}{' at every step' if node.op == 'state' and size.steps else ''}"
+                raise LrpError(f"{node.name} must be {what}, got {got} of the {size.source}.")
         return x._replace(width=self.units)
 
-    # -- arrays as kernels take them ------------------------------------------------------------------------------
-
-    @cached_property
-    def ahead(self) -> tuple[np.ndarray, np.ndarray]:
-        """U and W transposed and packed, for the way forwards."""
-        return stacked(self.U.transpose(0, 2, 1)), stacked(self.W.transpose(0, 2, 1))
-
-    @cached_property
-    def returning(self) -> tuple[np.ndarray, np.ndarray]:
-        """W and U packed, for the way back."""
-        return stacked(self.W), stacked(self.U)
-
-    def packed_back(self, how: Propagation) -> tuple[np.ndarray, np.ndarray]:
-        """W and U packed for the way back: of all gates, or of those that receive anything."""
-        W, U = self.returning
-        return (W[self.ONE_BLOCK], U[self.ONE_BLOCK]) if how.code == ALL else (W, U)
-
-    @cached_property
-    def bias_row(self) -> np.ndarray:
-        """The bias as a table of one row, (1, G H)."""
-        row = self.b.reshape(1, -1)
-        row.setflags(write=False)
-        return row
-
-    @cached_property
-    def _tables(self) -> WeakKeyDictionary[Any, np.ndarray]:
-        return WeakKeyDictionary()
-
-    def projected(self, embedding: Any) -> np.ndarray:
-        """U x + b of every word (V, G H): looked up instead of multiplied, once the table is made."""
-        if embedding not in self._tables:
-            self._tables[embedding] = embedding.E @ self.U.reshape(-1, self.inputs).T + self.b.ravel()
-        return self._tables[embedding]
-
-    # -- what a subclass says about its kernels -------------------------------------------------------------------
-
-    @cached_property
-    def start(self) -> np.ndarray:
-        """(states, 1, H) state before the first step: h0, and of an LSTM c0."""
-        return self.h0[None, None]  # type: ignore[index]
-
-    @cached_property
-    def codes(self) -> dict[int, np.ndarray]:
-        """What kernels must know of the cell besides its arrays, for each rule."""
-        raise missing(self, "codes")
-
-    def run_forward(self, read: Read, codes: np.ndarray, eps: Any, start: np.ndarray) -> None:
-        """Call the forward kernel."""
-        raise missing(self, "run_forward")
-
-    def run_backward(self, read: Read, K: np.ndarray, how: Propagation, sent: Sent) -> None:
-        """Call the backward kernel."""
-        W, U = self.packed_back(how)
-        self.KERNELS.backward(
-            K, read.x.batch.first, read.order, read.ids, read.x.rows, read.table, self.b, read.Hs, W, U,
-            int(how.times_input), *sent,
-        )  # fmt: skip
-
-    def coefficients(self, read: Read, how: Propagation) -> np.ndarray:
-        """The coefficients of a propagation that the forward kernel does not have built in, made from the trace."""
-        module = self.KERNELS
-        if how.has_reference:
-            K = np.empty(module.KINDS[GRADIENT] * read.x.batch.R * self.units, self.U.dtype)
-            other, states = how.against(read), "C" if len(read.C) else "Hs"
-            self.DEEPLIFT.coefficients(
-                read.kept, getattr(read, states), other.kept, getattr(other, states), read.x.batch.first,
-                self.codes[NONE], K,
-            )  # fmt: skip
-            return K
-        kinds = module.KINDS_SHARED if how.share_bias else module.KINDS[PROP]
-        K = np.zeros(kinds * read.x.batch.R * self.units, self.U.dtype)
-        parts = zip(read.of_step(self.TRACED), by_step(K, kinds, read.x.batch, self.units), strict=True)
-        for t, (kept, k) in enumerate(parts):
-            self.fill_coefficients(read, t, kept, how, k)
-        return K
-
-    def fill_coefficients(self, read: Read, t: int, kept: np.ndarray, how: Propagation, k: np.ndarray) -> None:
-        """Write the coefficients of step t to k (kinds, n, H); kept (TRACED, n, H) are its activations."""
-        raise missing(self, "fill_coefficients")
-
-    # -- one direction --------------------------------------------------------------------------------------------
+    # -- one direction ------------------------------------------------------------------------------------------------
 
     def read(
-        self, x: Packed, order: np.ndarray, keep: Keep, every: bool, start: Sequence[Packed] = (), cells: bool = False
+        self, xs: Sequence[Packed], order: np.ndarray, keep: Keep, every: bool, start: Sequence[np.ndarray] = ()
     ) -> Read:
-        """Forwards; with keep None and not `every`, only the last states are kept, with `cells` those of cells too.
+        """Forward. `start` are start states for each sequence; without them they are the layer's own.
 
-        `start` are start states for each sequence; without them they are the layer's own.
+        keep: what a later pass needs. every: whether the outputs of all steps are wanted.
         """
-        n, R, H, dtype = x.batch.n, x.batch.R, self.units, self.U.dtype
-        is_reference = isinstance(keep, Propagation) and keep.is_noting
-        if is_reference and not start and not cells and (longest := _all_begin_like(x, order)) is not None:
-            return self._read_longest(x, order, longest, keep)
-        ids, table = NO_IDS, self.bias_row
-        if x.words is not None:
-            ids, table = x.words.ids, self.projected(x.words.embedding)
-        rule, eps = NONE, 0.0
-        if isinstance(keep, Propagation):
-            if keep.code is None:
-                keep = "trace"
-            else:
-                rule, eps = keep.code, keep.eps
-        kinds = len(self.GATES) if keep == "states" else self.TRACED if keep == "trace" else 0
-        C = 0
-        if self.start.shape[0] > 1:
-            C = n + R if keep in ("states", "trace") else n if cells else 0
-        read = Read(
-            x,
-            order,
-            ids,
-            table,
-            np.empty((n + R if every or keep is not None else n, H), dtype),
-            np.empty((C, H), dtype) if C else nothing(0, H, dtype=dtype),
-            np.empty(kinds * R * H, dtype) if kinds else nothing(0, dtype=dtype),
-            nothing(0, dtype=dtype) if rule == NONE else np.empty(self.KERNELS.KINDS[rule] * R * H, dtype),
-        )
-        begin = np.stack([one.rows for one in start]) if start else self.start
-        self.run_forward(read, self.codes[rule], dtype.type(eps), begin)
-        return read
+        return Read(xs, order, self._interpreted(xs, order, start))
 
-    def _read_longest(self, x: Packed, order: np.ndarray, longest: np.ndarray, keep: Keep) -> Read:
-        """The references of a batch where all begin like the longest: it is read once, and states are repeated."""
-        one = self.read(Packed(longest, single(len(longest))), STRAIGHT, keep, True)
-        states = np.concatenate([one.Hs[:1].repeat(x.batch.n, axis=0), one.h[x.batch.step]])
-        return one._replace(x=x, order=order, Hs=states)
+    def _interpreted(self, xs: Sequence[Packed], order: np.ndarray, start: Sequence[np.ndarray] = ()) -> Run:
+        batch, inputs = xs[0].batch, []
+        for x in xs:
+            rows = x.rows if x.words is None else x.words.embedding.E[x.words.ids]
+            if x.batch.R == batch.R:
+                rows = rows[order] if len(order) else rows
+            elif x.batch.R == batch.n:
+                rows = rows[batch.owner]  # one vector per sequence, at every step
+            else:
+                raise LrpError(f"inputs must have the same steps, got {batch.R} and {x.batch.R} rows")
+            inputs.append(rows.astype(np.float64, copy=False))
+        states = [
+            one.reshape(len(one), *self._shape(node)).astype(np.float64, copy=False)
+            for one, node in zip(start or self.started, self.statement.states, strict=True)
+        ]
+        return Run(self.statement, self._weights64, inputs, batch, states, self.lengths)
 
     def back(
         self,
         read: Read,
+        R_output: np.ndarray | None,
         R_last: Sequence[np.ndarray | None],
-        R_steps: np.ndarray | None,
         how: Propagation,
-        R_x: np.ndarray,
+        R_xs: Sequence[np.ndarray],
         entry: Entry,
-        started: bool = False,
+        reference: Read | None = None,
     ) -> Sent:
-        """Backwards: relevance of the inputs is added to R_x, that of the states is returned if it is asked for.
+        """Backward: relevance of the inputs is added to R_xs, that of the states is returned.
 
-        `R_last` is what arrives at the last h, and at the last c. With `started` the start states are inputs of the
-        layer, and what arrives there is theirs.
+        R_output: (R, M) what arrives at the outputs of every step, in reading order.
+        R_last: what arrives at the last output, then at each of the last states.
         """
-        n, R, H, dtype = read.x.batch.n, read.x.batch.R, self.units, self.U.dtype
-        count = self.start.shape[0]
-        nowhere = nothing(0, 0, H, dtype=dtype)
-        arrives = nowhere
-        for k, one in enumerate(R_last):
-            if one is not None:
-                if arrives is nowhere:
-                    arrives = np.zeros((count, n, H), dtype)
-                arrives[k] = one
-        sent = Sent(
-            arrives,
-            nothing(0, H, dtype=dtype) if R_steps is None else R_steps,
-            R_x,
-            entry.array,
-            nowhere if entry.states is None else np.empty((count, R, H), dtype),
-            np.empty((count, n, H), dtype) if started else nowhere,
+        batch = read.batch
+        if R_last[0] is not None and self.statement.output is self.statement.after[0]:
+            first = R_last[0] if R_last[1] is None else R_last[0] + R_last[1]
+            R_last = (None, first, *R_last[2:])
+        if R_last[0] is not None:
+            R_output = np.zeros((batch.R, self.units)) if R_output is None else R_output.copy()
+            R_output[batch.last] += R_last[0]
+        run = read.run
+        states = [
+            None if one is None else one.reshape(batch.n, *self._shape(node))
+            for one, node in zip(R_last[1:], self.statement.states, strict=True)
+        ]
+        other = None if reference is None else reference.run
+        arrived = back(run, how, R_output, states, entry, other, entry.states is not None)
+        for R_x, message, x in zip(R_xs, arrived.inputs, read.xs, strict=True):
+            if x.words is not None:
+                rows = read.order if len(read.order) else slice(None)
+                R_x[rows, 0] += (message if how.times_input else message * run.inputs[0]).sum(axis=1)
+            elif x.batch.R != batch.R:
+                R_x += batch.sums(message)
+            elif len(read.order):
+                R_x[read.order] += message
+            else:
+                R_x += message
+        dtype = self.dtype
+        return Sent(
+            [one.reshape(batch.n, -1).astype(dtype) for one in arrived.start],
+            [one.reshape(batch.R, -1).astype(dtype) for one in arrived.states],
         )
-        if how.is_noting:
-            how.against(read)
-            return sent
-        self.run_backward(read, read.K if len(read.K) else self.coefficients(read, how), how, sent)
-        if started and how.times_input:
-            entry.array[Entry.START] -= sent.R_start.sum(axis=(0, 2))
-        return sent
 
     def decomposed(self, read: Read, part: Part, way: int, every: bool) -> np.ndarray:
-        """beta of the last states (V, H), or of every step in the rows of a batch of variants.
+        """beta of the last outputs (V, M), or of every step in the rows of a batch of variants.
 
-        `way` is -1 where the cell reads mirrored; the phrase is then that of the mirrored sequence. Here: all variants
-        go through time together, each step by the cell's own `split_step`.
+        `way` is -1 where the cell reads mirrored; the phrase is then that of the mirrored sequence.
         """
-        batch, H, G, dtype = read.x.batch, self.units, len(self.GATES), self.U.dtype
-        variants = Batch(batch.lengths[part.owner])
+        variants = Batch(read.batch.lengths[part.owner])
         mirror = slice(None) if way > 0 else variants.flip  # rows in the order in which the cell reads
-        given = None if part.beta is None else part.beta.rows[mirror]
-        seen, kept = read.seen, read.of_step(self.TRACED)
-        b = self.b + self.U @ part.delta
-        flat_U = self.U.reshape(-1, self.inputs).T
-        beta = np.zeros((len(part.owner), H), dtype)
-        rows = np.empty((variants.R if every else 0, H), dtype)
-        for t, (row, end) in enumerate(pairwise(variants.first.tolist())):
-            V = end - row
-            owner = part.owner[:V]
-            inside = ((part.start[:V] <= t) & (t < part.stop[:V]))[:, None]
-            beta_x = given[row:end] if given is not None else seen[batch.first[t] + owner] * inside
-            a_x = (beta_x @ flat_U).reshape(V, G, H).transpose(1, 0, 2)
-            beta[:V] = self.split_step(kept[t][:, owner], a_x, beta[:V], inside, b)
-            if every:
-                rows[row:end] = beta[:V]
-        return rows[mirror] if every else beta
-
-    def split_step(
-        self, kept: np.ndarray, a_x: np.ndarray, beta: np.ndarray, inside: np.ndarray, b: np.ndarray
-    ) -> np.ndarray:
-        """beta of h (V, H) from that of h_prev.
-
-        kept (kinds, V, H) are the true activations, a_x = U beta_x (G, V, H), inside (V, 1) says whether the step is in
-        the phrase, b (G, H) is the bias.
-        """
-        raise missing(self, "split_step")
+        given = None if part.beta is None else part.beta.rows[mirror].astype(np.float64, copy=False)
+        phrases = Phrases(part.owner, part.start, part.stop, part.since, given, part.delta.astype(np.float64))
+        rows = split(read.run, phrases, variants, every).astype(self.dtype, copy=False)
+        return rows[mirror] if every else rows
 
     def varied(self, read: Read, change: Change, tol: float, every: bool) -> tuple[np.ndarray, np.ndarray]:
-        """Outputs of the variants of an occlusion: the last ones (V, H), or all from step lo on, one after another.
+        """Outputs of the variants of an occlusion: the last ones (V, M), or all from step lo on, one after another.
 
-        And the step of its sequence from which on each variant is as its sequence. Here: each variant starts from the
-        state before its first changed step, and what is left of it is one sequence of a batch. Inputs of the sequence
-        are projected already and looked up.
+        And the step of its sequence from which on each variant is as its sequence. Each variant starts from the state
+        before its first changed step, and the rest of it is one sequence of a batch.
         """
-        batch, H, G = read.x.batch, self.units, len(self.GATES)
+        batch, x = read.batch, read.xs[0]
         T = batch.lengths[change.owner]
         steps = change.size + T - change.hi
-        out = np.zeros((int(steps.sum()) if every else len(steps), H), self.U.dtype)
+        out = np.zeros((int(steps.sum()) if every else len(steps), self.units), self.dtype)
         begins = np.cumsum(steps) - steps
-        before = read.Hs[batch.states_before[change.lo] + change.owner]
         if not every:
-            out[steps == 0] = before[steps == 0]
+            ended = np.flatnonzero(steps == 0)  # nothing follows what was left out: the output before it is the last
+            out[ended] = self._output_before(read, change.lo[ended], change.owner[ended])
         some = np.flatnonzero(steps)
         if len(some):
             order, lengths = longest_first(steps[some])
@@ -369,51 +330,67 @@ class Cell(Layer):
             is_own = rest.step < change.size[v]
             where = batch.first[np.where(is_own, 0, t)] + change.owner[v]
             own = change.own[v] + change.stride * np.minimum(rest.step, np.maximum(change.size[v] - 1, 0))
-            parts = (
-                *(step.transpose(1, 0, 2).reshape(-1, G * H) for step in read.of_step(G)),
-                change.rows @ self.U.reshape(-1, self.inputs).T + self.b.ravel(),
-            )
-            table = np.ascontiguousarray(np.concatenate(parts))  # parts of one unit may stand in Fortran's order
-            ids = np.where(is_own, batch.R + own, where)
-            Hs = np.empty((rest.n + rest.R if every else rest.n, H), self.U.dtype)
-            empty = nothing(0, dtype=self.U.dtype)
-            variant = Read(
-                Packed(nothing(0, self.inputs, dtype=self.U.dtype), rest), STRAIGHT, ids, table, Hs,
-                nothing(0, H, dtype=self.U.dtype), empty, empty,
-            )  # fmt: skip
-            self.run_forward(variant, self.codes[NONE], self.U.dtype.type(0), before[some][None])
+            start = [read.run.before(k, change.lo[some], change.owner[some]) for k in range(len(self.states))]
+            rows = x.rows if x.words is None else x.words.embedding.E[x.words.ids]
+            seen = rows[read.order[where]] if len(read.order) else rows[where]
+            seen = np.where(is_own[:, None], change.rows[np.where(is_own, own, 0)], seen)
+            others = [Packed(one.rows[change.owner[some]], vectors(rest.n)) for one in read.xs[1:]]
+            variant = self.read([Packed(seen, rest), *others], STRAIGHT, None, every, start)
             if every:
-                out[begins[v] + rest.step] = variant.h
+                out[begins[v] + rest.step] = variant.output
             else:
-                out[some] = Hs
+                out[some] = variant.last
         return out, T
 
-    # -- as a layer that reads forwards ---------------------------------------------------------------------------
+    def _output_before(self, read: Read, lo: np.ndarray, owner: np.ndarray) -> np.ndarray:
+        """(V, M) outputs of the step before step `lo` of the sequences `owner`."""
+        if self.statement.output is self.statement.after[0]:
+            return read.run.before(0, lo, owner)
+        return read.output[read.batch.first[np.maximum(lo - 1, 0)] + owner] * (lo > 0)[:, None]
+
+    # -- as a layer that reads forward --------------------------------------------------------------------------------
 
     def run(self, xs: Sequence[Packed], keep: Keep, wanted: tuple[str, ...]) -> tuple[tuple[Packed, ...], Any]:
-        """Outputs of every step, and the last states."""
-        x = xs[0]
-        read = self.read(x, STRAIGHT, keep, "" in wanted, xs[1:], ":cell" in wanted)
-        values = {"": lambda: read.h, ":last": lambda: read.last, ":cell": lambda: read.last_cell}
-        return tuple(Packed(values[name](), x.batch.ends if name else x.batch) for name in wanted), read
+        """Outputs of every step, of the last step, and the last states."""
+        count = len(self.statement.inputs)
+        read = self.read(xs[:count], STRAIGHT, keep, "" in wanted, [one.rows for one in xs[count:]])
+        return tuple(self._given(read, name) for name in wanted), read
+
+    def _given(self, read: Read, name: str) -> Packed:
+        if name == "":
+            return Packed(read.output, read.batch)
+        k = self._state_of(name)
+        return Packed(read.last if k is None else read.state(k), read.batch.ends)
 
     def give_back(
         self, ran: Ran, Rs: Mapping[str, np.ndarray], how: Propagation, entry: Entry
     ) -> list[np.ndarray | None]:
-        """Relevance of the inputs."""
-        R_x = room_for_inputs(ran.inputs[0], self.units)
-        last, started = (Rs.get(":last"), Rs.get(":cell")), len(ran.inputs) > 1
-        sent = self.back(ran.trace, last, Rs.get(""), how, R_x, entry, started)
+        """Relevance of the inputs, and of start states that are inputs."""
+        count = len(self.statement.inputs)
+        R_xs = [room_for_inputs(x, self.units) for x in ran.inputs[:count]]
+        R_last = [Rs.get(":last"), *(None for _ in self.states)]
+        for name, R in Rs.items():
+            k = self._state_of(name)
+            if k is not None:
+                R_last[1 + k] = R
+        reference = ran.reference.trace if how.has_reference else None
+        sent = self.back(ran.trace, Rs.get(""), R_last, how, R_xs, entry, reference)
         if entry.states is not None:
-            entry.states.append(("forward", sent.R_states))
-        return [summed(ran.inputs[0], R_x), *(sent.R_start if started else ())]
+            entry.states.append(("forward", sent.states))
+        out: list[np.ndarray | None] = [summed(x, R_x) for x, R_x in zip(ran.inputs, R_xs, strict=False)]
+        if len(ran.inputs) > count:
+            out += sent.start
+            if how.times_input:
+                entry.array[Entry.START] -= sum(one.sum(axis=1) for one in sent.start)
+        return out
 
     def changed(
         self, ran: Ran, changes: Sequence[Change | None], wanted: tuple[str, ...], tol: float
     ) -> tuple[Change, ...]:
         """From the first changed step on everything changes, and nothing before."""
         change = changes[0]
-        if change is None or any(one is not None for one in changes[1:]) or ":cell" in wanted:
+        only = all(self._state_of(name) is None for name in wanted)
+        if change is None or any(one is not None for one in changes[1:]) or not only:
             return super().changed(ran, changes, wanted, tol)
         return tuple(
             last_change(change.owner, self.varied(ran.trace, change, tol, False)[0])
@@ -423,14 +400,13 @@ class Cell(Layer):
         )
 
     def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
-        """Contextual decomposition by the cell's own definition; what biases give the input is a bias here.
-
-        With start states that are inputs, or the cell's last c wanted, it is that of any layer.
+        """Contextual decomposition by the operations of the step; with several inputs, or a state wanted, that of any
+        layer.
         """
-        if len(parts) > 1 or ":cell" in wanted:
+        if len(parts) > 1 or any(self._state_of(name) is not None for name in wanted):
             return super().split(ran, parts, wanted)
         part, T = parts[0], ran.inputs[0].batch.lengths[parts[0].owner]
-        delta = np.zeros(self.units, self.U.dtype)
+        delta = np.zeros(self.units, self.dtype)
         out = []
         for name in wanted:
             rows = self.decomposed(ran.trace, part, 1, name == "")
@@ -446,32 +422,69 @@ class Cell(Layer):
         return part._replace(beta=beta, delta=delta, since=np.zeros_like(part.since))
 
     def spread(self, trace: Read, xs: Sequence[Packed]) -> Any:
-        """States and coefficients of each step, once for every sequence that has it."""
-        x, H, R = xs[0], self.units, trace.x.batch.R
-        if not len(trace.K) or len(xs) > 1:
+        """Values of each step, once for every sequence that has it."""
+        if len(xs) > 1:
             return NotImplemented
-        kinds = len(trace.K) // (R * H)
-        Hs = np.concatenate((trace.Hs[:1].repeat(x.batch.n, axis=0), trace.h[x.batch.step]))
-        K = np.empty(kinds * x.batch.R * H, trace.K.dtype)
-        for new, old in zip(by_step(K, kinds, x.batch, H), by_step(trace.K, kinds, trace.x.batch, H), strict=False):
-            new[:] = old
-        return trace._replace(x=x, Hs=Hs, K=K)
+        run = trace.run.spread(xs[0].batch)
+        return run if run is NotImplemented else Read(xs, trace.order, run)
 
     def with_affine_before(self, s: np.ndarray, t: np.ndarray) -> Any:
-        """U (s x + t) + b."""
-        return replace(self, U=self.U * s, b=self.b + self.U @ t)  # type: ignore[type-var]
+        """The cell that takes x where this one takes s x + t; None where x is used otherwise than in U x + b."""
+        x, statement = self.statement.inputs[0], self.statement
+        change: dict[str, np.ndarray] = {}
+        uses = [node for node in statement.nodes if x in node.args]
+        names = [node.name for node in statement.nodes if node.of]
+        for node in uses:
+            whole = next((one for one in statement.nodes if one.op == "sum" and node in one.args), None)
+            bias = None if whole is None else next((one for one in whole.args if one.op == "bias"), None)
+            if node.op != "matrix" or bias is None or names.count(node.name) > 1 or names.count(bias.name) > 1:
+                return None
+            U = self.weights[node.name]
+            change[bias.name] = change.get(bias.name, self.weights[bias.name]) + U @ t
+            change[node.name] = U * s
+        return type(self)(**{**self._values(), **change}) if x not in (statement.output, *statement.after) else None
 
     def activations(self, number: int, ran: Ran) -> tuple[NamedTuple, ...]:
         """All states of one sequence."""
-        return (self.states(number, "forward", ran.trace),)
+        return (self.states_of(number, "forward", ran.trace),)
 
-    def states(self, number: int, direction: str, read: Read) -> States:
-        """All states of one sequence, in the order of the input."""
-        G, T, H = len(self.GATES), read.x.batch.R, self.units
+    def states_of(self, number: int, direction: str, read: Read) -> States:
+        """All gates and states of one sequence, in the order of the input."""
         order = slice(None, None, -1 if direction == "backward" else 1)
-        kept = read.kept.reshape(T, self.TRACED, H)
-        c = read.C[1:][order] if len(read.C) else None
-        return States(number, direction, kept[order, :G], kept[order, G : 2 * G], c, read.h[order], self.GATES)
+        values = self._interpreted(read.xs, read.order).values if not isinstance(read.run, Run) else read.run.values
+
+        def shown(node: Node) -> np.ndarray:
+            return values[node].reshape(read.batch.R, -1)[order].astype(self.dtype)
+
+        gates = self.statement.gates
+        states = {name: shown(node) for name, node in zip(self.states, self.statement.after, strict=True)}
+        return States(
+            number,
+            direction,
+            {name: shown(z) for name, (z, _) in gates.items()},
+            {name: shown(y) for name, (_, y) in gates.items()},
+            states,
+            shown(self.statement.output),
+        )
+
+    def described(self) -> str:
+        """For `inspect`: what is a gate and what a signal in each product, and how the cell runs."""
+        lines = [f"{self.statement.kind}, {self.inputs} to {self.outputs}"]
+        lines += [f"  {text}" for text in self.statement.products()]
+        return "\n".join(lines)
+
+
+class StoredCell(Cell):
+    """A custom cell as a file holds it: its operations as data, without its class."""
+
+    def __init__(self, statement: Mapping[str, Any], **given: Any) -> None:
+        stated = from_data(statement)
+        self._set(statement=stated, states=tuple(node.name for node in stated.states))
+        self._set(OUTPUTS=("", ":last", *(f":{name}" for name in self.states)))
+        super().__init__(**given)
+
+    def _values(self) -> dict[str, Any]:
+        return {"statement": self.statement.to_data(), **super()._values()}
 
 
 class States(NamedTuple):
@@ -479,33 +492,14 @@ class States(NamedTuple):
 
     layer: int  # its number among the layers
     direction: str  # "forward" or "backward"
-    z: np.ndarray  # (T, G, H) pre-activations of the gates
-    gates: np.ndarray  # (T, G, H)
-    c: np.ndarray | None  # (T, H), of an LSTM
-    h: np.ndarray  # (T, H)
-    names: str  # of the G gates, a letter each
-
-
-def by_step(numbers: np.ndarray, kinds: int, batch: Batch, H: int) -> list[np.ndarray]:
-    """A flat array with several kinds of numbers a step as one view for each step, (kinds, n, H)."""
-    return [
-        numbers[kinds * row * H : kinds * end * H].reshape(kinds, end - row, H)
-        for row, end in pairwise(batch.first.tolist())
-    ]
-
-
-def _all_begin_like(x: Packed, order: np.ndarray) -> np.ndarray | None:
-    """(T, D) the longest sequence in reading order, if all others are what it begins with; else None."""
-    rows, batch = x.rows, x.batch
-    if batch.n == 1 or (rows[: batch.n] != rows[0]).any():  # a quick look at the first step of each
-        return None
-    seen = rows[order] if len(order) else rows
-    longest = seen[batch.first[:-1]]
-    return longest if (seen == longest[batch.step]).all() else None
+    z: dict[str, np.ndarray]  # (T, H) pre-activations of the gates by name
+    gates: dict[str, np.ndarray]  # (T, H) the gates
+    states: dict[str, np.ndarray]  # (T, width) the states by name
+    output: np.ndarray  # (T, M)
 
 
 def room_for_inputs(x: Packed, units: int) -> np.ndarray:
-    """Where the way back adds what the inputs get: (R, D); or (R, H) for words that were looked up projected."""
+    """Where a backward pass adds the relevance of the inputs: (R, D); or (R, H) for words that were looked up."""
     if x.words is None:
         return np.zeros(x.rows.shape, x.rows.dtype)
     return np.zeros((x.batch.R, units), x.words.embedding.E.dtype)
@@ -514,22 +508,6 @@ def room_for_inputs(x: Packed, units: int) -> np.ndarray:
 def summed(x: Packed, R_x: np.ndarray) -> np.ndarray:
     """Relevance of the inputs; words that were looked up have one number each, (R, 1)."""
     return R_x if x.words is None else R_x.sum(axis=1, keepdims=True)
-
-
-def relevant(
-    F: Callable[[np.ndarray], np.ndarray], a: np.ndarray, z: np.ndarray, b: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """L_a = 1/2 [F(a+b) - F(b) + F(z) - F(z-a)], the relevant part of F(z), and L_b = F(b), that of the bias."""
-    L_b = F(b)
-    return (F(a + b) - L_b + F(z) - F(z - a)) * a.dtype.type(0.5), L_b
-
-
-def table_of(*columns: np.ndarray) -> np.ndarray:
-    """Columns of integers as the rows of one array, as kernels take them."""
-    table = np.empty((len(columns), len(columns[0])), np.int64)
-    for row, column in zip(table, columns, strict=True):
-        row[:] = column
-    return table
 
 
 def last_change(owner: np.ndarray, rows: np.ndarray) -> Change:
@@ -541,6 +519,6 @@ def last_change(owner: np.ndarray, rows: np.ndarray) -> Change:
 def after(cell: Cell, read: Read, change: Change, tol: float) -> Change:
     """The change of a direction's outputs: from the first changed step until the state is back."""
     rows, done = cell.varied(read, change, tol, True)
-    steps = change.size + read.x.batch.lengths[change.owner] - change.hi
+    steps = change.size + read.batch.lengths[change.owner] - change.hi
     size = change.size + done - change.hi
     return change._replace(hi=done, size=size, own=np.cumsum(steps) - steps, stride=1, rows=rows)

@@ -125,8 +125,8 @@ def run(question: Question, wanted: list[np.ndarray]) -> list[Columns]:
     return parts
 
 
-def _keep(request: Request) -> Literal["trace"]:
-    return "trace"
+def _keep(request: Request) -> Literal["parts"]:
+    return "parts"
 
 
 METHODS = (

@@ -45,7 +45,7 @@ def has_states(model: Model) -> bool:
     for node in model.nodes:
         from_steps = [name for name in node.inputs if sizes[name].steps]
         if isinstance(node.layer, Cell):
-            fits = len(node.inputs) == 1 and ":cell" not in model.wanted[node.name]
+            fits = len(node.inputs) == 1 and all(name in ("", ":last") for name in model.wanted[node.name])
         elif sizes[node.name].steps:
             fits = node.layer.by_step and len(from_steps) == len(node.inputs)
         else:
@@ -59,7 +59,7 @@ def scores_by_states(model: Model, x: np.ndarray, x0: np.ndarray, player: np.nda
     """(2^P, C) scores of all coalitions; player (T,) rises from 0 to P - 1. The first is the highest bit."""
     cuts = [0, *(np.flatnonzero(np.diff(player)) + 1).tolist(), len(player)]
     windows = [np.ascontiguousarray(np.concatenate([x0[a:b], x[a:b]])) for a, b in pairwise(cuts)]
-    start: States = {node.name: list(node.layer.start[:, :1]) for node in model.nodes if isinstance(node.layer, Cell)}
+    start: States = {node.name: node.layer.started for node in model.nodes if node.layer.recurrent}
     return _grown(model, start, windows)
 
 
@@ -87,13 +87,15 @@ def _read(model: Model, states: States, window: np.ndarray) -> tuple[States, dic
             continue
         xs = [values[name] for name in node.inputs]
         if isinstance(layer, Cell):
-            begin = [Packed(one.repeat(2, axis=0), vectors(n)) for one in states[node.name]]
+            begin = [one.repeat(2, axis=0) for one in states[node.name]]
             x = xs[0]
             if isinstance(x, Table):  # U x + b is computed once for each row of the table
                 x = Packed(x.rows[:0], batch, Words(x.ids.ravel(), Embedding(x.rows)))
-            read = layer.read(x, STRAIGHT, None, "" in wanted, begin, True)
-            after[node.name] = [read.last, *([read.last_cell] if len(begin) > 1 else [])]
-            values[node.name], values[f"{node.name}:last"] = Packed(read.h, batch), Packed(read.last, vectors(n))
+            read = layer.read([x], STRAIGHT, None, "" in wanted, begin)
+            after[node.name] = read.run.last
+            values[f"{node.name}:last"] = Packed(read.last, vectors(n))
+            if "" in wanted:
+                values[node.name] = Packed(read.output, batch)
         elif isinstance(layer, LastRow):
             (x,) = xs
             rows = x.written(batch).rows if isinstance(x, Table) else x.rows

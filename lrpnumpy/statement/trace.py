@@ -289,6 +289,18 @@ class Statement:
         """Whether the output is the first state."""
         return self.after[0] is self.output
 
+    @cached_property
+    def gates(self) -> dict[str, tuple[Node, Node]]:
+        """Sums of matrix products by the ends of their arrays' names, U_i and W_i: pre-activation and activation."""
+        found: dict[str, tuple[Node, Node]] = {}
+        for node in self.nodes:
+            matrices = [term for term in node.args if term.op == "matrix"]
+            if node.op == "sum" and matrices and node.axes == ("H",):
+                name = matrices[0].name.rpartition("_")[2]
+                activations = [one for one in self.nodes if one.op == "apply" and one.args[0] is node]
+                found.setdefault(name, (node, activations[0] if activations else node))
+        return found
+
     def sizes(self, arrays: Mapping[str, np.ndarray]) -> dict[str, int]:
         """The size of every axis, from the trained arrays; an error where two of them disagree."""
         known: dict[str, tuple[int, str]] = {}

@@ -1,0 +1,232 @@
+"""Messages backward through a statement, by NumPy: the rule of every operation, for every propagation.
+
+With R the message at an operation, and gain, product and slope those of the propagation (`rules/propagation.py`):
+
+    sum       s = R gain(z); a term receives s times its weight, under LRP times its value too; a bias keeps s b
+    product   R times the two shares of the propagation; LRP gives all to the signal where the gate is fixed
+    apply     R slope(z, y)
+    maximum   the larger operand receives R; under DeepLIFT each receives its fraction of the line from the reference
+    norm      one sum per output; LRP holds the standard deviation fixed
+    fixed     LRP passes nothing on: the value is a constant, and what it receives counts with the biases
+    stop      nothing is passed on
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lrpnumpy.activations import INVERSE_ROOT
+from lrpnumpy.rules.propagation import Entry, Propagation
+from lrpnumpy.statement.interpret import Run, aligned, normed
+from lrpnumpy.statement.trace import FUNCTIONS, Axes, Node
+
+
+class Flow:
+    """The messages in some rows of a run: those of one step, or all."""
+
+    def __init__(self, run: Run, how: Propagation, rows: slice, entry: Entry, reference: Run | None) -> None:
+        self.run, self.how, self.rows, self.entry, self.reference = run, how, rows, entry, reference
+        self.count = rows.stop - rows.start
+        self.messages: dict[Node, np.ndarray] = {}  # what has arrived at each node
+        self.passed: dict[Node, np.ndarray] = {}  # the same, of nodes that have passed it on
+
+    def give(self, node: Node, R: np.ndarray, axes: Axes) -> None:
+        """Add a message (n, *axes) to those of a node, summed over the axes that the node does not have."""
+        gone = tuple(k + 1 for k, axis in enumerate(axes) if axis not in node.axes)
+        if gone:
+            R = R.sum(axis=gone)
+        R = aligned(R, tuple(axis for axis in axes if axis in node.axes), node.axes)
+        if node in self.messages:
+            self.messages[node] = self.messages[node] + R
+        else:
+            self.messages[node] = np.broadcast_to(R, (self.count, *self.run.values[node].shape[1:]))
+
+    def collect(self, node: Node, R: np.ndarray, rows: slice) -> None:
+        """Take over the message of a node in some rows of this flow."""
+        if node not in self.messages:
+            self.messages[node] = np.zeros(self.run.values[node].shape)
+        self.messages[node][rows] = R
+
+    def value(self, node: Node, axes: Axes) -> np.ndarray:
+        """The value of a node."""
+        return self.run.at(node, self.rows, axes)
+
+    def _reference(self, nodes: Sequence[Node], axes: Axes) -> list[np.ndarray]:
+        """The values of nodes in the reference's run; none without a reference."""
+        return [] if self.reference is None else [self.reference.at(node, self.rows, axes) for node in nodes]
+
+    # -- the ledger ---------------------------------------------------------------------------------------------------
+
+    def keep(self, which: int, amounts: np.ndarray) -> None:
+        """Add amounts (n, *axes) that are not passed on to an entry of the ledger."""
+        if self.how.times_input:
+            amounts = amounts.reshape(len(amounts), -1).sum(axis=1)
+            self._to_sequences(self.entry.array[which], amounts)
+
+    def _to_sequences(self, ledger: np.ndarray, amounts: np.ndarray) -> None:
+        if self.count == self.run.batch.R:
+            ledger += self.run.batch.sums(amounts)
+        else:
+            ledger[: self.count] += amounts
+
+    def see(self, R: np.ndarray) -> None:
+        """Note how large the relevance of a state has become."""
+        if self.how.times_input:
+            largest = self.entry.array[Entry.LARGEST]
+            top = abs(R).reshape(self.count, -1).max(axis=1, initial=0)
+            largest[: self.count] = np.maximum(largest[: self.count], top)
+
+    # -- operations ---------------------------------------------------------------------------------------------------
+
+    def through(self, node: Node) -> None:
+        """Pass the message of a node on to its arguments."""
+        if node not in self.messages:
+            return
+        R = self.passed[node] = self.messages.pop(node)
+        if node.op == "sum":
+            self._sum(node, R)
+        elif node.op == "product":
+            self._product(node, R)
+        elif node.op == "apply":
+            z, y = self.value(node.args[0], node.axes), self.value(node, node.axes)
+            reference = self._reference((node.args[0], node), node.axes)
+            self.give(node.args[0], R * self.how.slope(FUNCTIONS[node.name], z, y, *reference), node.axes)
+        elif node.op == "maximum":
+            self._maximum(node, R)
+        elif node.op == "total":
+            self._total(node, R)
+        elif node.op == "norm":
+            self._norm(node, R)
+        elif node.op == "stop" or (node.op == "fixed" and self.how.holds_weights):
+            self.keep(Entry.BIASES, R)
+        else:  # same, whole, fixed
+            self.give(node.args[0], R, node.axes)
+
+    def _sum(self, node: Node, R: np.ndarray) -> None:
+        z = self.value(node, node.axes)
+        gain, kept = self.how.gain(z)
+        s = R * gain
+        self.keep(Entry.STABILISER, R * kept)
+        for term in node.args:
+            if term.op == "bias":
+                self.keep(Entry.BIASES, s * aligned(self.run.arrays[term.name], term.of, node.axes))
+            elif term.op == "matrix":
+                source = term.args[0]
+                self._give_term(source, s @ self.run.arrays[term.name], source.axes)
+            elif term.op == "diagonal":
+                weights = aligned(self.run.arrays[term.name], term.of, node.axes)
+                self._give_term(term.args[0], s * weights, node.axes)
+            else:
+                self._give_term(term, s, node.axes)
+
+    def _give_term(self, source: Node, message: np.ndarray, axes: Axes) -> None:
+        if self.how.times_input:
+            message = message * self.value(source, axes)
+        self.give(source, message, axes)
+
+    def _total(self, node: Node, R: np.ndarray) -> None:
+        gain, kept = self.how.gain(self.value(node, node.axes))
+        self.keep(Entry.STABILISER, R * kept)
+        axes = node.args[0].axes
+        self._give_term(node.args[0], aligned(R * gain, node.axes, axes), axes)
+
+    def _product(self, node: Node, R: np.ndarray) -> None:
+        gate, signal = node.args
+        if self.how.holds_weights and gate.op in ("fixed", "stop"):
+            self.give(signal, R, node.axes)
+            return
+        values = np.broadcast_arrays(self.value(gate, node.axes), self.value(signal, node.axes))
+        to_gate, to_signal, kept = self.how.product(*values, *self._reference(node.args, node.axes))
+        self.keep(Entry.STABILISER, R * kept)
+        self.give(gate, R * to_gate, node.axes)
+        self.give(signal, R * to_signal, node.axes)
+
+    def _maximum(self, node: Node, R: np.ndarray) -> None:
+        values = np.stack(np.broadcast_arrays(*(self.value(one, node.axes) for one in node.args)))
+        if self.reference is None:
+            first = values[0] >= values[1]
+            shares = np.stack([first, ~first])
+        else:
+            others = np.broadcast_arrays(*self._reference(node.args, node.axes))
+            shares = self.how.winning(values, np.stack(others))
+        for one, share in zip(node.args, shares, strict=True):
+            self.give(one, R * share, node.axes)
+
+    def _norm(self, node: Node, R: np.ndarray) -> None:
+        arrays, how, source = self.run.arrays, self.how, node.args[0]
+        y, u, q, r = normed(node, arrays, self.value(source, node.axes))
+        reference = [normed(node, arrays, v0) for v0 in self._reference([source], node.axes)]
+        u0, q0, r0 = (u, q, r) if not reference else reference[0][1:]
+        gain, kept = how.gain(y)
+        s = R * gain
+        self.keep(Entry.STABILISER, R * kept)
+        if node.beta:
+            self.keep(Entry.BIASES, s * arrays[node.beta])
+        s = s * arrays[node.name]
+        R_u = s * 0.5 * (r + r0)
+        if not how.holds_weights:
+            R_q = (s * 0.5 * (u + u0)).sum(axis=-1, keepdims=True)
+            R_q = R_q * how.slope(INVERSE_ROOT, q, r, *((q0, r0) if reference else ()))
+            R_u = R_u + R_q / u.shape[-1] * (u + u0)
+        self._give_term(source, R_u - R_u.mean(axis=-1, keepdims=True), node.axes)
+
+
+class Arrived(NamedTuple):
+    """What a backward pass leaves where."""
+
+    inputs: list[np.ndarray]  # (R, width) each, in reading order
+    start: list[np.ndarray]  # (n, *axes) at the states before the first step
+    states: list[np.ndarray]  # (R, *axes) at the states after every row; empty unless they are wanted
+
+
+def back(
+    run: Run,
+    how: Propagation,
+    R_output: np.ndarray | None,
+    R_last: Sequence[np.ndarray | None],
+    entry: Entry,
+    reference: Run | None = None,
+    want_states: bool = False,
+) -> Arrived:
+    """Propagate `R_output` (R, M), at the outputs of every row, and `R_last`, at the last states, to the inputs."""
+    statement, batch = run.statement, run.batch
+    carry = [np.zeros(one.shape) for one in run.start]
+    for message, given in zip(carry, R_last, strict=False):
+        if given is not None:
+            message += given
+    early = Flow(run, how, slice(0, batch.R), entry, reference)
+    states = [np.empty(run.values[node].shape) for node in statement.after] if want_states else []
+    late = [node for node in reversed(statement.nodes) if statement.sources[node]]
+    for t in range(len(batch.first) - 2, -1, -1):
+        rows = slice(batch.first[t], batch.first[t + 1])
+        count = rows.stop - rows.start
+        flow = Flow(run, how, rows, entry, reference)
+        for node, message in zip(statement.after, carry, strict=True):
+            flow.give(node, message[:count].copy(), node.axes)
+        if R_output is not None:
+            flow.give(statement.output, R_output[rows], statement.output.axes)
+        for node in late:
+            flow.through(node)
+        for k, node in enumerate(statement.after):
+            zero = np.zeros(flow.count)
+            arrived = flow.passed.get(node, flow.messages.get(node, zero))
+            if want_states:
+                states[k][rows] = arrived
+            flow.see(arrived)
+        for message, node in zip(carry, statement.states, strict=True):
+            message[:count] = flow.messages.pop(node, 0)
+        for node, R in flow.messages.items():
+            early.collect(node, R, rows)
+    for node in reversed(statement.nodes):
+        if not statement.sources[node]:
+            early.through(node)
+    inputs = [early.messages.get(node, np.zeros(run.values[node].shape)) for node in statement.inputs]
+    if how.times_input:
+        for message in carry:
+            entry.array[Entry.START] += message.reshape(batch.n, -1).sum(axis=1)
+    return Arrived(inputs, carry, states)
+
+
