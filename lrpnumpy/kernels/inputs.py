@@ -6,25 +6,61 @@ sequences still running at step t have the rows first[t] to first[t+1]. With len
     step t               0     1     2
     rows of the batch    0..2  3..4  5..6        first = 0, 3, 5, 7
 
-Inputs x, and the relevance R_x that goes back to them, may be in another order: a direction that reads sequences
-mirrored has an `order` that says which row of x each of its rows is. That of the other direction is empty.
-
-The inputs of words can be looked up projected: then `ids` says which row of `table`, U x + b, each row of x stands for,
-and x is not read. Where `ids` is empty, `table` has one row, the bias.
+A kernel takes the arrays of a batch as one tuple, `Rows`. Inputs x, and the relevance R_x that they receive, may be in
+another order: a direction that reads sequences mirrored has an `order`, the row of x for each of its rows. Inputs of
+words can be looked up projected: then `ids` is the row of `table`, U x + b, for each row of x, and x is not read; else
+`table` has one row, the bias.
 
 Where there are few sequences, a product with one step's rows takes as long as loading the weights. So the inputs of
-several steps are projected together, ahead of their steps, and relevance goes back to them together, some steps late.
+several steps are projected together, before their steps, and they receive relevance together, some steps later.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from lrpnumpy.kernels.arguments import I1, R2, R3, R4, W2, W3, Int
 from lrpnumpy.kernels.product import add_product
 from lrpnumpy.kernels.steps import add, block, copy, fill, flat, matrix, multiply, part, raise_to, repeat, sum_of
 
 FEW = 4  # sequences
 TOGETHER = 48  # rows
+
+
+class Rows(NamedTuple):
+    """A packed batch as kernels take it."""
+
+    x: R2  # (R, D) inputs; not read where they are looked up
+    first: I1  # (T+1,) row of each step's first sequence
+    order: I1  # (R,) row of x for each row, where the cell reads mirrored
+    ids: I1  # (R,) row of `table` for each row of x, where inputs are looked up
+    table: R2  # (any, G H) U x + b where inputs are looked up; else (1, G H) the bias
+    is_mirrored: Int
+    is_looked_up: Int
+
+
+class Weights(NamedTuple):
+    """The trained arrays of a cell as kernels take them."""
+
+    U: R4  # packed, one block for each sum with a matrix of the input
+    W: R4  # packed, one block for each other matrix
+    P: R2  # (any, H) diagonals and biases
+    codes: I1  # of activations, for kernels that do not have them in their text
+
+
+class Sent(NamedTuple):
+    """Messages at the beginning and at the end of a backward pass."""
+
+    R_last: R3  # (states, n_0, H) what arrives at the last states
+    R_steps: R2  # (R, H) what arrives at the outputs of every step
+    R_x: W2  # (R, D) what the inputs receive is added here; (R, H or more) where they are looked up
+    R_states: W3  # (states, R, H) out: what arrives at the states after every step
+    R_start: W3  # (states, n_0, H) out: what arrives at the states before the first step
+    has_last: Int
+    has_steps: Int
+    wants_states: Int
 
 
 def states_before(first, t):  # type: ignore[no-untyped-def]
@@ -55,42 +91,49 @@ def begin_with(start, states) -> None:  # type: ignore[no-untyped-def]
     repeat(flat(start), flat(states))
 
 
-# -- forwards ----------------------------------------------------------------------------------------------------------
+# -- forward -----------------------------------------------------------------------------------------------------------
 
 
-def input_rooms(first, x, ids, gates, H):  # type: ignore[no-untyped-def]
+def projects_ahead(rows):  # type: ignore[no-untyped-def]
+    """Whether the inputs of several steps are projected together."""
+    return rows.first[1] < FEW and not rows.is_looked_up
+
+
+def input_rooms(rows, gates, H):  # type: ignore[no-untyped-def]
     """Memory for `prepare`: inputs in reading order, projections that are made ahead, and which rows are in there."""
-    n_0, R, D = first[1], first[-1], x.shape[1]
-    is_ahead = n_0 < FEW and ids.size == 0
-    room = min(TOGETHER, R) if is_ahead else n_0
-    gathered = np.empty((room if ids.size == 0 else 0, D), x.dtype)
-    return gathered, np.empty((gates, room if is_ahead else 0, H), x.dtype), np.zeros(2, np.int64)
+    n_0, R, D = rows.first[1], rows.first[-1], rows.x.shape[1]
+    room = min(TOGETHER, R) if projects_ahead(rows) else n_0
+    gathered = np.empty((0 if rows.is_looked_up else room, D), rows.table.dtype)
+    return gathered, np.empty((gates, room if projects_ahead(rows) else 0, H), rows.table.dtype), np.zeros(2, np.int64)
 
 
-def prepare(t, first, x, order, ids, table, U, gathered, projected, span, z) -> None:  # type: ignore[no-untyped-def]
+def prepare(t, rows, U, room, z) -> None:  # type: ignore[no-untyped-def]
     """Inputs of step t that are looked up or projected ahead: z = U x + b, flat (gates, n, H). Others are gathered."""
+    gathered, projected, span = room
+    first, x, order = rows.first, rows.x, rows.order
     gates, ahead, H = projected.shape
     row, n = first[t], first[t + 1] - first[t]
     m = n * H
-    if ids.size > 0:
+    if rows.is_looked_up:
         for s in range(n):
-            u_x = block(table, ids[order[row + s] if order.size > 0 else row + s])
+            u_x = block(rows.table, rows.ids[order[row + s] if rows.is_mirrored else row + s])
             for k in range(gates):
                 copy(part(u_x, k * H, H), part(z, k * m + s * H, H))
         return
+    is_ahead = projects_ahead(rows)
     if row + n > span[1]:  # the next inputs, unless those of several steps are there already
         span[0] = row
-        span[1] = min(row + ahead, first[-1]) if ahead > 0 else row + n
+        span[1] = min(row + ahead, first[-1]) if is_ahead else row + n
         count = span[1] - row
-        if order.size > 0:
+        if rows.is_mirrored:
             gather(x, part(order, row, count), gathered)
-        elif ahead > 0:
+        elif is_ahead:
             copy(part(x, row * x.shape[1], count * x.shape[1]), gathered)
-        for k in range(gates if ahead > 0 else 0):
-            repeat(part(table, k * H, H), flat(block(projected, k)))
+        for k in range(gates if is_ahead else 0):
+            repeat(part(rows.table, k * H, H), flat(block(projected, k)))
             now = matrix(part(projected, k * ahead * H, count * H), count, H)
             add_product(matrix(part(gathered, 0, count * x.shape[1]), count, x.shape[1]), block(U, k), now)
-    for k in range(gates if ahead > 0 else 0):
+    for k in range(gates if is_ahead else 0):
         copy(part(projected, (k * ahead + row - span[0]) * H, m), part(z, k * m, m))
 
 
@@ -101,59 +144,59 @@ def gather(x, rows, out) -> None:  # type: ignore[no-untyped-def]
         copy(block(x, rows[s]), part(out, s * D, D))
 
 
-def project(k, t, first, x, order, ids, table, U, gathered, projected, z) -> None:  # type: ignore[no-untyped-def]
+def project(k, t, rows, U, room, z) -> None:  # type: ignore[no-untyped-def]
     """All other inputs, one gate at a time, while its numbers are in the cache: z = U x + b, flat (n, H)."""
-    if ids.size > 0 or projected.shape[1] > 0:
+    if rows.is_looked_up or projects_ahead(rows):
         return
-    row, n, H, D = first[t], first[t + 1] - first[t], projected.shape[2], x.shape[1]
-    repeat(part(table, k * H, H), z)
-    if order.size > 0:
+    gathered, projected, _ = room
+    row, n, H, D = rows.first[t], rows.first[t + 1] - rows.first[t], projected.shape[2], rows.x.shape[1]
+    repeat(part(rows.table, k * H, H), z)
+    if rows.is_mirrored:
         add_product(matrix(part(gathered, 0, n * D), n, D), block(U, k), matrix(z, n, H))
     else:
-        add_product(matrix(part(x, row * D, n * D), n, D), block(U, k), matrix(z, n, H))
+        add_product(matrix(part(rows.x, row * D, n * D), n, D), block(U, k), matrix(z, n, H))
 
 
-# -- backwards ---------------------------------------------------------------------------------------------------------
+# -- backward ----------------------------------------------------------------------------------------------------------
 
 
-def message_rooms(first, x, ids, R_x, blocks, H, is_shared):  # type: ignore[no-untyped-def]
+def message_rooms(rows, R_x, blocks, H):  # type: ignore[no-untyped-def]
     """Memory for `pass_on`: s of steps that wait; messages to inputs, and the inputs in reading order; the largest
     messages, an array for each sequence; and the step before which those begin that wait.
     """
-    n_0, R = first[1], first[-1]
-    is_wanted, is_looked_up = R_x.shape[0] > 0, ids.size > 0
-    D = H if is_looked_up else x.shape[1]
-    is_late = is_wanted and n_0 < FEW and not is_looked_up and not is_shared
-    room = min(TOGETHER, R) if is_late else n_0
-    waiting = np.empty(blocks * room * H if is_late else 0, R_x.dtype)
+    n_0, R = rows.first[1], rows.first[-1]
+    D = H if rows.is_looked_up else rows.x.shape[1]
+    room = min(TOGETHER, R) if projects_ahead(rows) else n_0
+    waiting = np.empty(blocks * room * H if projects_ahead(rows) else 0, R_x.dtype)
     r_x = np.empty((2, room, D), R_x.dtype)
-    tops = np.zeros((room if n_0 == 1 else n_0) * (1 if is_looked_up else D), R_x.dtype)  # all rows are of one sequence
-    return waiting, r_x, tops, np.full(1, first.size - 1, np.int64)
+    count = (room if n_0 == 1 else n_0) * (1 if rows.is_looked_up else D)  # all rows are of one sequence
+    return waiting, r_x, np.zeros(count, R_x.dtype), np.full(1, rows.first.size - 1, np.int64)
 
 
-def pass_on(s, t, first, order, ids, x, table, b, U, gate, is_lrp, alike, waiting, r_x, tops, end, R_x) -> None:  # type: ignore[no-untyped-def]
+def pass_on(s, t, rows, b, U, gate, is_lrp, room, R_x) -> None:  # type: ignore[no-untyped-def]
     """Send s of step t, flat (blocks, n, H), to the inputs, now or together with that of steps before it.
 
-    Blocks are those of the gates from `gate` on. R_x += s U, times x for LRP, and what all inputs of a row get `alike`.
+    Blocks are those of the gates from `gate` on. R_x += s U, times x for LRP.
     """
-    if R_x.shape[0] == 0:
-        return
+    waiting, r_x, tops, end = room
+    first = rows.first
     row, n, H = first[t], first[t + 1] - first[t], b.shape[1]
-    if ids.size > 0:
-        to_words(s, row, n, order, ids, table, b, gate, is_lrp, part(r_x, 0, H), tops, R_x)
-    elif waiting.size == 0:
-        to_inputs(s, t, t + 1, first, order, x, U, is_lrp, alike, r_x, tops, R_x)
+    if rows.is_looked_up:
+        to_words(s, row, n, rows, b, gate, is_lrp, part(r_x, 0, H), tops, R_x)
+    elif not projects_ahead(rows):
+        to_inputs(s, t, t + 1, rows, U, is_lrp, r_x, tops, R_x)
     else:
-        last, room = first[end[0]], r_x.shape[1]
+        last, places = first[end[0]], r_x.shape[1]
         for k in range(U.shape[0]):
-            copy(part(s, k * n * H, n * H), part(waiting, ((k + 1) * room - (last - row)) * H, n * H))
-        if t == 0 or last - first[t - 1] > room:
-            to_inputs(waiting, t, end[0], first, order, x, U, is_lrp, alike, r_x, tops, R_x)
+            copy(part(s, k * n * H, n * H), part(waiting, ((k + 1) * places - (last - row)) * H, n * H))
+        if t == 0 or last - first[t - 1] > places:
+            to_inputs(waiting, t, end[0], rows, U, is_lrp, r_x, tops, R_x)
             end[0] = t
 
 
-def to_inputs(s, t, end, first, order, x, U, is_lrp, alike, r_x, tops, R_x) -> None:  # type: ignore[no-untyped-def]
+def to_inputs(s, t, end, rows, U, is_lrp, r_x, tops, R_x) -> None:  # type: ignore[no-untyped-def]
     """The steps from t to end: their s comes last in each block of the flat array."""
+    first, x, order = rows.first, rows.x, rows.order
     row, count, D = first[t], first[end] - first[t], x.shape[1]
     blocks, H = U.shape[0], U.shape[2]
     apart = s.size // blocks
@@ -162,35 +205,33 @@ def to_inputs(s, t, end, first, order, x, U, is_lrp, alike, r_x, tops, R_x) -> N
     for k in range(blocks):
         s_k = part(s, (k + 1) * apart - count * H, count * H)
         add_product(matrix(s_k, count, H), block(U, k), matrix(message, count, D))
-    if is_lrp and order.size == 0:
+    if is_lrp and not rows.is_mirrored:
         multiply(message, part(x, row * D, count * D))
     elif is_lrp:
         x_read = block(r_x, 1)
         gather(x, part(order, row, count), x_read)
         multiply(message, part(x_read, 0, count * D))
-    for q in range(min(alike.size, count) * D):
-        message[q] += alike[q // D]
-    if order.size == 0:
+    if not rows.is_mirrored:
         add(part(R_x, row * D, count * D), message)
         copy(message, part(R_x, row * D, count * D))
     else:
         for q in range(count):
             add(block(R_x, order[row + q]), part(message, q * D, D))
             copy(part(message, q * D, D), block(R_x, order[row + q]))
-    if is_lrp and (end == t + 1 or first[1] == 1):  # what the inputs have got by now, from another direction too
+    if is_lrp and (end == t + 1 or first[1] == 1):  # what the inputs have received by now, from both directions
         raise_to(tops, message)
     elif is_lrp:
         for step in range(t, end):
             raise_to(tops, part(message, (first[step] - row) * D, (first[step + 1] - first[step]) * D))
 
 
-def to_words(s, row, n, order, ids, table, b, gate, is_lrp, message, tops, R_x) -> None:  # type: ignore[no-untyped-def]
+def to_words(s, row, n, rows, b, gate, is_lrp, message, tops, R_x) -> None:  # type: ignore[no-untyped-def]
     """The same for words that were looked up projected: R_x += s U x, whose columns are still to be summed."""
     H = b.shape[1]
     blocks = s.size // (n * H)
     for q in range(n):
-        at = order[row + q] if order.size > 0 else row + q
-        u_x = block(table, ids[at])
+        at = rows.order[row + q] if rows.is_mirrored else row + q
+        u_x = block(rows.table, rows.ids[at])
         fill(message, message.dtype.type(0))
         for k in range(blocks):
             s_k, u_x_k, b_k = part(s, (k * n + q) * H, H), part(u_x, (gate + k) * H, H), block(b, gate + k)
@@ -214,7 +255,7 @@ def overloads() -> None:
     from numba.extending import register_jitable
 
     rooms = (input_rooms, message_rooms)
-    for helper in (states_before, lengths_of, begin_with, *rooms, gather, to_inputs, to_words, settle):
+    for helper in (states_before, lengths_of, begin_with, projects_ahead, *rooms, gather, to_inputs, to_words, settle):
         register_jitable(helper)
     for helper in (prepare, project, pass_on):  # at every step, with so many arrays that the call would take time
         register_jitable(forceinline=True)(helper)

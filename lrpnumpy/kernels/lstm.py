@@ -1,18 +1,18 @@
-"""The LSTM over a packed batch: forwards, with the coefficients of a backward pass, and the backward recursion.
+"""The LSTM over a packed batch: forward, with the coefficients of a backward pass, and the backward recursion.
 
     z = W h_prev + U x + b;  i, f, o = sigm(z),  g = tanh(z);  c = f c_prev + i g;  h = o tanh(c)
 
-`inputs.py` says how a batch is packed, where states are stored and what order, ids and table are. Arrays with several
-kinds of numbers are flat, and each step's part of them is (kinds, n, H): a kind's numbers of one step are contiguous,
-so that elementwise loops run over n H numbers at once. Arrays that nobody asks for are empty.
+The cell's `step` in layers/lstm.py is the specification, and generated kernels compute the same; these are written by
+hand to be read. `inputs.py` explains how a batch is packed, and where states are stored. Arrays with several kinds of
+numbers are flat, and each step's part of them is (kinds, n, H): a kind's numbers of one step are contiguous, so that
+elementwise loops run over n H numbers at once.
 
 Coefficients K, of kinds KINDS[rule], are multiplied with what arrives at h and c, R_h and R_c:
 
     0 to 3   from R_c to z of i, f, g, and from R_h to z of o: for LRP divided by stab(z)
     4        c_to_c: from R_c to c_prev
     5        h_to_c: from R_h to c
-    6, 7     what stabilisers keep of R_c and R_h (not for GRADIENT, which has 6 kinds)
-    8 to 11  where biases and stabilisers are shared (KINDS_SHARED): what each z gives to all its H + D inputs alike
+    6, 7     what stabilizers keep of R_c and R_h (not for GRADIENT, which has 6 kinds)
 
 ALL gives nothing to the gates i, f, o, and all of R_h to c: it has the kinds 2, 4 and 6 only, and one block.
 """
@@ -21,8 +21,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from lrpnumpy.kernels.compile import I1, R1, R2, R3, R4, W1, W2, W3, Int, Scalar, kernel
+from lrpnumpy.kernels.arguments import R1, R2, R3, TUPLES, W1, W2, Int, Scalar
+from lrpnumpy.kernels.compile import kernel
 from lrpnumpy.kernels.inputs import (
+    Rows,
+    Sent,
+    Weights,
     begin_with,
     input_rooms,
     message_rooms,
@@ -53,36 +57,34 @@ from lrpnumpy.kernels.steps import (
     share,
 )
 
-KINDS = {GRADIENT: 6, ALL: 3, PROP: 8, ABS: 8, HALF: 8}
-KINDS_SHARED = 12
+KINDS = {NONE: 0, GRADIENT: 6, ALL: 3, PROP: 8, ABS: 8, HALF: 8}
+BLOCKS = {ALL: (2, 3)}  # the gates that receive anything; all four by default
+R2x2, W2x2 = TUPLES["R2x2"], TUPLES["W2x2"]
 
 
 @kernel
 def forward(
-    x: R2,  # (R, D) inputs; not read where they are looked up
-    first: I1,  # (T+1,)
-    order: I1,  # (R,) row of x for each row, or empty
-    ids: I1,  # (R,) row of `table` for each row of x, or empty
-    table: R2,  # (any, 4 H) U x + b where inputs are looked up; else (1, 4 H) the bias
-    U: R4,  # packed (4, D, H)
-    W: R4,  # packed (4, H, H)
+    rows: Rows,  # the batch
+    weights: Weights,  # U packed (4, D, H), W packed (4, H, H); codes of activation and recurrent activation
     start: R3,  # (2, 1 or n_0, H) states h and c before the first step, one for all sequences or one for each
-    codes: I1,  # activation, recurrent activation, and the rule that K is for: GRADIENT, ALL, PROP, ABS, HALF, or NONE
     eps: Scalar,
-    K: W1,  # (kinds, n, H) a step: the coefficients; or empty
-    Hs: W2,  # (n_0 + R, H) states h, or (n_0, H) the last of each sequence
-    C: W2,  # (n_0 + R, H) states c, or (n_0, H) the last of each sequence, or (0, H)
-    kept: W1,  # empty; or (4, n, H) a step: U x + b; or (9, n, H): z of i, f, g, o, then i, f, g, o, and tanh(c)
+    rule: Int,  # the rule that K is for: GRADIENT, ALL, PROP, ABS, HALF, or NONE
+    keep: Int,  # 1: U x + b; 2: every activation
+    every: Int,  # bit 0: the states h of all steps are wanted, else the last; bit 1: the same for c
+    K: W1,  # (kinds, n, H) per step: the coefficients
+    kept: W1,  # keep 1: (4, n, H) per step; 2: (9, n, H): z of i, f, g, o, then i, f, g, o, and tanh(c)
+    states: W2x2,  # h and c: (n_0 + R, H), or (n_0, H) the last of each sequence
 ) -> None:
     """All states, and the coefficients of one backward pass."""
+    first, Hs, C = rows.first, states[0], states[1]
     H = Hs.shape[1]
-    n_0, R = first[1], first[-1]
-    activation, recurrent, rule = codes[0], codes[1], codes[2]
-    all_h, all_c = Hs.shape[0] > n_0, C.shape[0] > n_0
-    kinds, kinds_kept = K.size // (R * H), kept.size // (R * H)
-    gathered, projected, span = input_rooms(first, x, ids, 4, H)
-    cells = C if all_c else np.empty((2 * n_0, H), x.dtype)  # c_prev and c, which change places at each step
-    now = np.empty(0 if kinds_kept == 9 else 9 * n_0 * H, x.dtype)
+    n_0 = first[1]
+    activation, recurrent = weights.codes[0], weights.codes[1]
+    all_h, all_c = every & 1 == 1, every & 2 == 2
+    kinds = 3 if rule == ALL else 6 if rule == GRADIENT else 8
+    room = input_rooms(rows, 4, H)
+    cells = C if all_c else np.empty((2 * n_0, H), K.dtype)  # c_prev and c, which change places at each step
+    now = np.empty(9 * n_0 * H, K.dtype)
     begin_with(start[0], Hs[:n_0])
     begin_with(start[1], cells[:n_0])
     for t in range(first.size - 1):
@@ -95,15 +97,15 @@ def forward(
         if not all_c:
             before, after = t % 2 * n_0, (t + 1) % 2 * n_0
         c_prev, c = part(cells, before * H, m), part(cells, after * H, m)
-        step = part(kept, 9 * row * H, 9 * m) if kinds_kept == 9 else part(now, 0, 9 * m)
+        step = part(kept, 9 * row * H, 9 * m) if keep == 2 else part(now, 0, 9 * m)
         z, a, y = part(step, 0, 4 * m), part(step, 4 * m, 4 * m), part(step, 8 * m, m)
-        prepare(t, first, x, order, ids, table, U, gathered, projected, span, z)
+        prepare(t, rows, weights.U, room, z)
         for k in range(4):
             z_k = part(z, k * m, m)
-            project(k, t, first, x, order, ids, table, U, gathered, projected, z_k)
-            if kinds_kept == 4:
+            project(k, t, rows, weights.U, room, z_k)
+            if keep == 1:
                 copy(z_k, part(kept, 4 * row * H + k * m, m))
-            add_product(h_prev, block(W, k), matrix(z_k, n, H))
+            add_product(h_prev, block(weights.W, k), matrix(z_k, n, H))
             activate(z_k, part(a, k * m, m), activation if k == 2 else recurrent)
         i, f, g, o = part(a, 0, m), part(a, m, m), part(a, 2 * m, m), part(a, 3 * m, m)
         for q in range(m):
@@ -111,7 +113,7 @@ def forward(
         activate(c, y, activation)
         for q in range(m):
             h[q] = o[q] * y[q]
-        if not all_c and C.shape[0] > 0:
+        if not all_c:
             copy(c, C)
         if rule == NONE:
             continue
@@ -130,54 +132,43 @@ def forward(
 
 @kernel
 def backward(
-    K: R1,  # (kinds, n, H) a step: the coefficients
-    first: I1,  # (T+1,)
-    order: I1,  # (R,) row of x and R_x for each row, or empty
-    ids: I1,  # (R,) row of `table` for each row of x, or empty
-    x: R2,  # (R, D) inputs; not read where they are looked up
-    table: R2,  # (any, 4 H) U x + b where inputs are looked up
+    rows: Rows,  # the batch
+    weights: Weights,  # W packed (G, H, H), U packed (G, H, D): all gates, or g alone
     b: R2,  # (4, H)
-    Hs: R2,  # (n_0 + R, H) states h, from which LRP's messages to h_prev are formed
-    W: R4,  # packed (G, H, H): all gates, or g alone
-    U: R4,  # packed (G, H, D)
-    is_lrp: Int,  # multiply by h_prev and x, and keep the ledger
-    R_last: R3,  # (2, n_0, H) what arrives at the last h and c of each sequence, or (0, 0, H): nothing
-    R_steps: R2,  # (R, H) what arrives at h_t from above, or (0, H): nothing
-    R_x: W2,  # (R, D) what goes to the inputs is added here; (R, H or more) where they are looked up; or (0, D)
-    ledger: W2,  # (4, n_0) biases, stabiliser and initial state get added what they get; the largest message is raised
-    R_states: W3,  # (2, R, H) out: what arrives at h_t and c_t, or (0, 0, H)
-    R_0: W3,  # (2, n_0, H) out: what arrives at the states before the first step, or (0, 0, H)
+    K: R1,  # (kinds, n, H) per step: the coefficients
+    states: R2x2,  # the first: (n_0 + R, H) states h, from which LRP's messages to h_prev are formed
+    rule: Int,  # of the coefficients; DeepLIFT's are those of GRADIENT
+    sent: Sent,  # what arrives, and where the messages go
+    ledger: W2,  # biases, stabilizer and initial state are added; the largest message is raised
 ) -> None:
     """The one backward recursion: messages are linear in R, the coefficients say by which rule."""
-    H = Hs.shape[1]
-    G, n_0, R = W.shape[0], first[1], first[-1]
+    first, Hs, R_states, is_lrp = rows.first, states[0], sent.R_states, rule != GRADIENT
+    H = b.shape[1]
+    G, n_0, R = weights.W.shape[0], first[1], first[-1]
     only = 2 if G == 1 else 0  # the first gate that receives anything
-    zero = Hs.dtype.type(0)
-    kinds = K.size // (R * H)
-    shares = kinds == KINDS_SHARED
-    inputs = Hs.dtype.type(H + x.shape[1])  # of each z
-    waiting, r_x, tops_x, waiting_to = message_rooms(first, x, ids, R_x, G, H, shares)
-    now = np.empty(G * n_0 * H, Hs.dtype)
-    carry, R_c = np.zeros((n_0, H), Hs.dtype), np.zeros(n_0 * H, Hs.dtype)
-    leaked, tops, s_sums = np.zeros(n_0 * H, Hs.dtype), np.zeros(n_0 * H, Hs.dtype), np.zeros(G * n_0 * H, Hs.dtype)
-    alike = np.empty(n_0 if shares else 0, Hs.dtype)
-    if R_last.shape[0] > 0:
-        copy(R_last[0], carry)
-        copy(R_last[1], R_c)
+    zero = K.dtype.type(0)
+    kinds = 3 if rule == ALL else 8 if is_lrp else 6
+    room = message_rooms(rows, sent.R_x, G, H)
+    now = np.empty(G * n_0 * H, K.dtype)
+    carry, R_c = np.zeros(n_0 * H, K.dtype), np.zeros(n_0 * H, K.dtype)
+    leaked, tops, s_sums = np.zeros(n_0 * H, K.dtype), np.zeros(n_0 * H, K.dtype), np.zeros(G * n_0 * H, K.dtype)
+    if sent.has_last:
+        copy(sent.R_last[0], carry)
+        copy(sent.R_last[1], R_c)
     for t in range(first.size - 2, -1, -1):
         row = first[t]
         n = first[t + 1] - row
         m = n * H
         r_h, r_c, top, lost = part(carry, 0, m), part(R_c, 0, m), part(tops, 0, m), part(leaked, 0, m)
         k, s = part(K, kinds * row * H, kinds * m), part(now, 0, G * m)
-        if R_steps.shape[0] > 0:
-            add(part(R_steps, row * H, m), r_h)
-        if R_states.shape[0] > 0:
+        if sent.has_steps:
+            add(part(sent.R_steps, row * H, m), r_h)
+        if sent.wants_states:
             copy(r_h, part(R_states, row * H, m))
-        if G == 1:
+        if rule == ALL:
             c_to_c, leak_c, s_sum = part(k, m, m), part(k, 2 * m, m), part(s_sums, 0, m)
             add(r_h, r_c)
-            if R_states.shape[0] > 0:
+            if sent.wants_states:
                 copy(r_c, part(R_states, (R + row) * H, m))
             for q in range(m):
                 s[q] = k[q] * r_c[q]
@@ -197,7 +188,7 @@ def backward(
                 s_f[q] = k_f[q] * r_c[q]
                 s_g[q] = k_g[q] * r_c[q]
                 s_o[q] = k_o[q] * r_h[q]
-            if R_states.shape[0] > 0:
+            if sent.wants_states:
                 copy(r_c, part(R_states, (R + row) * H, m))
             if is_lrp:
                 leak_c, leak_h = part(k, 6 * m, m), part(k, 7 * m, m)
@@ -207,36 +198,24 @@ def backward(
                     top[q] = size if size > top[q] else top[q]
                 for gate in range(4):
                     add(part(s, gate * m, m), part(s_sums, gate * n_0 * H, m))
-            if shares:
-                for q in range(n):
-                    left = zero
-                    for gate in range(4):
-                        spread, source = part(k, (8 + gate) * m, m), r_h if gate == 3 else r_c
-                        for j in range(q * H, (q + 1) * H):
-                            left += spread[j] * source[j]
-                    alike[q] = left / inputs
             multiply(r_c, c_to_c)
             fill(r_h, zero)
         for gate in range(G):
-            add_product(matrix(part(s, gate * m, m), n, H), block(W, gate), matrix(r_h, n, H))
+            add_product(matrix(part(s, gate * m, m), n, H), block(weights.W, gate), matrix(r_h, n, H))
         if is_lrp:
             multiply(r_h, part(Hs, states_before(first, t) * H, m))
-        for q in range(m if shares else 0):
-            r_h[q] += alike[q // H]
-        pass_on(s, t, first, order, ids, x, table, b, U, only, is_lrp, alike, waiting, r_x, tops_x, waiting_to, R_x)
-    if R_0.shape[0] > 0:
-        copy(carry, R_0[0])
-        copy(R_c, R_0[1])
+        pass_on(s, t, rows, b, weights.U, only, is_lrp, room, sent.R_x)
+    copy(carry, sent.R_start[0])
+    copy(R_c, sent.R_start[1])
     if not is_lrp:
         return
     settle(ledger, tops)
-    settle(ledger, tops_x)
+    settle(ledger, room[2])
     for q in range(n_0):
         for j in range(H):
-            ledger[2, q] += carry[q, j] + R_c[q * H + j]
-        for j in range(0 if shares else H):
+            ledger[2, q] += carry[q * H + j] + R_c[q * H + j]
             ledger[1, q] += leaked[q * H + j]
-        for gate in range(0 if shares else G):
+        for gate in range(G):
             for j in range(H):
                 ledger[0, q] += s_sums[(gate * n_0 + q) * H + j] * b[only + gate, j]
 

@@ -12,8 +12,6 @@ For the other activations the mean of F' is taken by Gauss' rule where z is near
 
 from __future__ import annotations
 
-import numpy as np
-
 from lrpnumpy.kernels.elementary import tanh
 from lrpnumpy.kernels.inputs import states_before
 from lrpnumpy.kernels.steps import CODES, copy, part, rare_slope, repeat
@@ -30,25 +28,18 @@ KINKS: dict[int, tuple[float, ...]] = {  # where the slope, or its own slope, ju
 }
 
 
-def secants(z: np.ndarray, z0: np.ndarray, y: np.ndarray, y0: np.ndarray, out: np.ndarray, code: int) -> None:
-    """out = (y - y0) / (z - z0), where y = F(z) and y0 = F(z0)."""
-    half, one, zero = z.dtype.type(0.5), z.dtype.type(1), z.dtype.type(0)
-    if code == 0:
-        for q in range(z.size):
-            d = z[q] - z0[q]
-            over = half if d == zero else tanh(half * d) / d
-            out[q] = over * (y[q] * (one - y0[q]) + y0[q] * (one - y[q]))
-    elif code == 1:
-        for q in range(z.size):
-            d = z[q] - z0[q]
-            over = one if d == zero else tanh(d) / d
-            out[q] = over * (one - y[q] * y0[q])
-    elif code == 2:
-        for q in range(z.size):
-            out[q] = one
-    else:
-        for q in range(z.size):
-            out[q] = rare_secant(float(z[q]), float(z0[q]), float(y[q]), float(y0[q]), code)
+def sigmoid_secant(z, z0, y, y0):  # type: ignore[no-untyped-def]
+    """(y - y0) / (z - z0) of the sigmoid."""
+    one, half, d = type(z)(1), type(z)(0.5), z - z0
+    over = half if d == type(z)(0) else tanh(half * d) / d
+    return over * (y * (one - y0) + y0 * (one - y))
+
+
+def tanh_secant(z, z0, y, y0):  # type: ignore[no-untyped-def]
+    """(y - y0) / (z - z0) of tanh."""
+    one, d = type(z)(1), z - z0
+    over = one if d == type(z)(0) else tanh(d) / d
+    return over * (one - y * y0)
 
 
 def rare_secant(z: float, z0: float, y: float, y0: float, code: int) -> float:
@@ -107,6 +98,6 @@ def overloads() -> None:
     """Let kernels call these functions."""
     from numba.extending import register_jitable
 
-    for helper in (rare_secant, kinked, piecewise_slope, kept_of_reference, states_of_reference):
+    scalars = (sigmoid_secant, tanh_secant, rare_secant, kinked, piecewise_slope)
+    for helper in (*scalars, kept_of_reference, states_of_reference):
         register_jitable(helper)
-    register_jitable(forceinline=True)(secants)

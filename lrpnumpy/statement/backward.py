@@ -25,13 +25,74 @@ from lrpnumpy.statement.trace import FUNCTIONS, Axes, Node
 
 
 class Flow:
-    """The messages in some rows of a run: those of one step, or all."""
+    """Messages through the operations of a step. What messages and values are, arrays or symbols, a subclass says."""
+
+    def __init__(self, how: Any) -> None:
+        self.how = how
+        self.messages: dict[Node, Any] = {}  # what has arrived at each node
+        self.passed: dict[Node, Any] = {}  # the same, of nodes that have passed it on
+
+    def through(self, node: Node) -> None:
+        """Pass the message of a node on to its arguments."""
+        if node not in self.messages:
+            return
+        R = self.passed[node] = self.messages.pop(node)
+        if node.op == "sum":
+            self._sum(node, R)
+        elif node.op == "product":
+            self._product(node, R)
+        elif node.op == "apply":
+            self.give(node.args[0], R * self.slope(node), node.axes)
+        elif node.op == "maximum":
+            for one, share in zip(node.args, self.winning(node), strict=True):
+                self.give(one, R * share, node.axes)
+        elif node.op == "total":
+            self._total(node, R)
+        elif node.op == "norm":
+            self._norm(node, R)
+        elif node.op == "stop" or (node.op == "fixed" and self.how.holds_weights):
+            self.keep(Entry.BIASES, R)
+        else:  # same, whole, fixed
+            self.give(node.args[0], R, node.axes)
+
+    def _sum(self, node: Node, R: Any) -> None:
+        gain, kept = self.gain(node)
+        s = R * gain
+        self.keep(Entry.STABILISER, R * kept)
+        for term in node.args:
+            if term.op == "matrix":
+                self.through_matrix(node, term, s)
+            elif term.op == "bias":
+                self.keep(Entry.BIASES, s * self.weights(term, node.axes))
+            elif term.op == "diagonal":
+                self.give_term(term.args[0], s * self.weights(term, node.axes), node.axes)
+            else:
+                self.give_term(term, s, node.axes)
+
+    def give_term(self, source: Node, message: Any, axes: Axes) -> None:
+        """Give a message to the value that a term of a sum is made of."""
+        if self.how.times_input:
+            message = message * self.value(source, axes)
+        self.give(source, message, axes)
+
+    def _product(self, node: Node, R: Any) -> None:
+        gate, signal = node.args
+        if self.how.holds_weights and gate.op in ("fixed", "stop"):
+            self.give(signal, R, node.axes)
+            return
+        to_gate, to_signal, kept = self.shares(node)
+        self.keep(Entry.STABILISER, R * kept)
+        self.give(gate, R * to_gate, node.axes)
+        self.give(signal, R * to_signal, node.axes)
+
+
+class ArrayFlow(Flow):
+    """Messages are arrays: those in some rows of a run, one step or all."""
 
     def __init__(self, run: Run, how: Propagation, rows: slice, entry: Entry, reference: Run | None) -> None:
-        self.run, self.how, self.rows, self.entry, self.reference = run, how, rows, entry, reference
+        super().__init__(how)
+        self.run, self.rows, self.entry, self.reference = run, rows, entry, reference
         self.count = rows.stop - rows.start
-        self.messages: dict[Node, np.ndarray] = {}  # what has arrived at each node
-        self.passed: dict[Node, np.ndarray] = {}  # the same, of nodes that have passed it on
 
     def give(self, node: Node, R: np.ndarray, axes: Axes) -> None:
         """Add a message (n, *axes) to those of a node, summed over the axes that the node does not have."""
@@ -50,27 +111,15 @@ class Flow:
             self.messages[node] = np.zeros(self.run.values[node].shape)
         self.messages[node][rows] = R
 
-    def value(self, node: Node, axes: Axes) -> np.ndarray:
-        """The value of a node."""
-        return self.run.at(node, self.rows, axes)
-
-    def _reference(self, nodes: Sequence[Node], axes: Axes) -> list[np.ndarray]:
-        """The values of nodes in the reference's run; none without a reference."""
-        return [] if self.reference is None else [self.reference.at(node, self.rows, axes) for node in nodes]
-
-    # -- the ledger ---------------------------------------------------------------------------------------------------
-
     def keep(self, which: int, amounts: np.ndarray) -> None:
         """Add amounts (n, *axes) that are not passed on to an entry of the ledger."""
-        if self.how.times_input:
-            amounts = amounts.reshape(len(amounts), -1).sum(axis=1)
-            self._to_sequences(self.entry.array[which], amounts)
-
-    def _to_sequences(self, ledger: np.ndarray, amounts: np.ndarray) -> None:
+        if not self.how.times_input:
+            return
+        amounts = amounts.reshape(len(amounts), -1).sum(axis=1)
         if self.count == self.run.batch.R:
-            ledger += self.run.batch.sums(amounts)
+            self.entry.array[which] += self.run.batch.sums(amounts)
         else:
-            ledger[: self.count] += amounts
+            self.entry.array[which, : self.count] += amounts
 
     def see(self, R: np.ndarray) -> None:
         """Note how large the relevance of a state has become."""
@@ -79,88 +128,59 @@ class Flow:
             top = abs(R).reshape(self.count, -1).max(axis=1, initial=0)
             largest[: self.count] = np.maximum(largest[: self.count], top)
 
-    # -- operations ---------------------------------------------------------------------------------------------------
+    # -- what the operations need -------------------------------------------------------------------------------------
 
-    def through(self, node: Node) -> None:
-        """Pass the message of a node on to its arguments."""
-        if node not in self.messages:
-            return
-        R = self.passed[node] = self.messages.pop(node)
-        if node.op == "sum":
-            self._sum(node, R)
-        elif node.op == "product":
-            self._product(node, R)
-        elif node.op == "apply":
-            z, y = self.value(node.args[0], node.axes), self.value(node, node.axes)
-            reference = self._reference((node.args[0], node), node.axes)
-            self.give(node.args[0], R * self.how.slope(FUNCTIONS[node.name], z, y, *reference), node.axes)
-        elif node.op == "maximum":
-            self._maximum(node, R)
-        elif node.op == "total":
-            self._total(node, R)
-        elif node.op == "norm":
-            self._norm(node, R)
-        elif node.op == "stop" or (node.op == "fixed" and self.how.holds_weights):
-            self.keep(Entry.BIASES, R)
-        else:  # same, whole, fixed
-            self.give(node.args[0], R, node.axes)
+    def value(self, node: Node, axes: Axes) -> np.ndarray:
+        """The value of a node."""
+        return self.run.at(node, self.rows, axes)
 
-    def _sum(self, node: Node, R: np.ndarray) -> None:
-        z = self.value(node, node.axes)
-        gain, kept = self.how.gain(z)
-        s = R * gain
-        self.keep(Entry.STABILISER, R * kept)
-        for term in node.args:
-            if term.op == "bias":
-                self.keep(Entry.BIASES, s * aligned(self.run.arrays[term.name], term.of, node.axes))
-            elif term.op == "matrix":
-                source = term.args[0]
-                self._give_term(source, s @ self.run.arrays[term.name], source.axes)
-            elif term.op == "diagonal":
-                weights = aligned(self.run.arrays[term.name], term.of, node.axes)
-                self._give_term(term.args[0], s * weights, node.axes)
-            else:
-                self._give_term(term, s, node.axes)
+    def _reference(self, nodes: Sequence[Node], axes: Axes) -> list[np.ndarray]:
+        """The values of nodes in the reference's run; none without a reference."""
+        return [] if self.reference is None else [self.reference.at(node, self.rows, axes) for node in nodes]
 
-    def _give_term(self, source: Node, message: np.ndarray, axes: Axes) -> None:
-        if self.how.times_input:
-            message = message * self.value(source, axes)
-        self.give(source, message, axes)
+    def weights(self, term: Node, axes: Axes) -> np.ndarray:
+        """The trained numbers of a diagonal or a bias."""
+        return aligned(self.run.arrays[term.name], term.of, axes)
 
-    def _total(self, node: Node, R: np.ndarray) -> None:
-        gain, kept = self.how.gain(self.value(node, node.axes))
-        self.keep(Entry.STABILISER, R * kept)
-        axes = node.args[0].axes
-        self._give_term(node.args[0], aligned(R * gain, node.axes, axes), axes)
+    def through_matrix(self, node: Node, term: Node, s: np.ndarray) -> None:
+        """From the message s of a sum to the value that a matrix of it multiplies."""
+        source = term.args[0]
+        self.give_term(source, s @ self.run.arrays[term.name], source.axes)
 
-    def _product(self, node: Node, R: np.ndarray) -> None:
-        gate, signal = node.args
-        if self.how.holds_weights and gate.op in ("fixed", "stop"):
-            self.give(signal, R, node.axes)
-            return
-        values = np.broadcast_arrays(self.value(gate, node.axes), self.value(signal, node.axes))
-        to_gate, to_signal, kept = self.how.product(*values, *self._reference(node.args, node.axes))
-        self.keep(Entry.STABILISER, R * kept)
-        self.give(gate, R * to_gate, node.axes)
-        self.give(signal, R * to_signal, node.axes)
+    def gain(self, node: Node) -> tuple[Any, Any]:
+        """1 / stab(z) and what the stabilizer keeps."""
+        return self.how.gain(self.value(node, node.axes))
 
-    def _maximum(self, node: Node, R: np.ndarray) -> None:
+    def slope(self, node: Node) -> Any:
+        """The slope of an activation."""
+        z, y = (self.value(one, node.axes) for one in (node.args[0], node))
+        return self.how.slope(FUNCTIONS[node.name], z, y, *self._reference((node.args[0], node), node.axes))
+
+    def shares(self, node: Node) -> tuple[Any, Any, Any]:
+        """The shares of gate and signal."""
+        values = np.broadcast_arrays(*(self.value(one, node.axes) for one in node.args))
+        return self.how.product(*values, *self._reference(node.args, node.axes))
+
+    def winning(self, node: Node) -> Any:
+        """The shares of the two operands of a maximum."""
         values = np.stack(np.broadcast_arrays(*(self.value(one, node.axes) for one in node.args)))
         if self.reference is None:
             first = values[0] >= values[1]
-            shares = np.stack([first, ~first])
-        else:
-            others = np.broadcast_arrays(*self._reference(node.args, node.axes))
-            shares = self.how.winning(values, np.stack(others))
-        for one, share in zip(node.args, shares, strict=True):
-            self.give(one, R * share, node.axes)
+            return first, ~first
+        return self.how.winning(values, np.stack(np.broadcast_arrays(*self._reference(node.args, node.axes))))
+
+    def _total(self, node: Node, R: np.ndarray) -> None:
+        gain, kept = self.gain(node)
+        self.keep(Entry.STABILISER, R * kept)
+        axes = node.args[0].axes
+        self.give_term(node.args[0], aligned(R * gain, node.axes, axes), axes)
 
     def _norm(self, node: Node, R: np.ndarray) -> None:
         arrays, how, source = self.run.arrays, self.how, node.args[0]
-        y, u, q, r = normed(node, arrays, self.value(source, node.axes))
+        _, u, q, r = normed(node, arrays, self.value(source, node.axes))
         reference = [normed(node, arrays, v0) for v0 in self._reference([source], node.axes)]
-        u0, q0, r0 = (u, q, r) if not reference else reference[0][1:]
-        gain, kept = how.gain(y)
+        u0, q0, r0 = reference[0][1:] if reference else (u, q, r)
+        gain, kept = self.gain(node)
         s = R * gain
         self.keep(Entry.STABILISER, R * kept)
         if node.beta:
@@ -171,7 +191,7 @@ class Flow:
             R_q = (s * 0.5 * (u + u0)).sum(axis=-1, keepdims=True)
             R_q = R_q * how.slope(INVERSE_ROOT, q, r, *((q0, r0) if reference else ()))
             R_u = R_u + R_q / u.shape[-1] * (u + u0)
-        self._give_term(source, R_u - R_u.mean(axis=-1, keepdims=True), node.axes)
+        self.give_term(source, R_u - R_u.mean(axis=-1, keepdims=True), node.axes)
 
 
 class Arrived(NamedTuple):
@@ -197,13 +217,13 @@ def back(
     for message, given in zip(carry, R_last, strict=False):
         if given is not None:
             message += given
-    early = Flow(run, how, slice(0, batch.R), entry, reference)
+    early = ArrayFlow(run, how, slice(0, batch.R), entry, reference)
     states = [np.empty(run.values[node].shape) for node in statement.after] if want_states else []
     late = [node for node in reversed(statement.nodes) if statement.sources[node]]
     for t in range(len(batch.first) - 2, -1, -1):
         rows = slice(batch.first[t], batch.first[t + 1])
         count = rows.stop - rows.start
-        flow = Flow(run, how, rows, entry, reference)
+        flow = ArrayFlow(run, how, rows, entry, reference)
         for node, message in zip(statement.after, carry, strict=True):
             flow.give(node, message[:count].copy(), node.axes)
         if R_output is not None:

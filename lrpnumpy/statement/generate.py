@@ -1,0 +1,755 @@
+"""The text of a cell's Numba kernels, from its statement: forward with the coefficients of one rule, backward, DeepLIFT.
+
+Between matrix products a step is elementwise, and messages are linear in what arrives. `Flow`, run on symbols, gives the
+coefficients from every *root* (a state or output that the step returns, or a value that a matrix inside the step
+multiplies) to its *targets*: sums of matrix products, states before the step, other roots, and what stabilizers and
+biases keep. The forward kernel writes the coefficients, the backward kernel multiplies messages with them. Coefficients
+that are 0, 1 or -1 are not stored, and a sum that receives nothing is not multiplied with its matrices: under LRP-all
+an LSTM has three coefficients per unit and one matrix product, because nothing goes to its gates.
+
+Nothing of a user's text gets into a kernel: arrays and values are numbered, operations and activations are those of the
+closed tables in `trace.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from lrpnumpy.kernels.steps import CODES
+from lrpnumpy.rules.propagation import Entry
+from lrpnumpy.statement.backward import Flow
+from lrpnumpy.statement.trace import HELD, TERMS, Axes, Node, Statement
+
+RULES = ("none", "gradient", "all", "prop", "abs", "half", "deeplift")
+# Text of F of a number z; of F' where y = F(z); of the mean slope from z0 to z. Other activations are `rare`, and slow.
+SCALARS: dict[str, tuple[str, str, str | None]] = {
+    "sigmoid": ("sigmoid({z})", "{y} * (one - {y})", "sigmoid_secant({z}, {z0}, {y}, {y0})"),
+    "tanh": ("tanh({z})", "one - {y} * {y}", "tanh_secant({z}, {z0}, {y}, {y0})"),
+    "linear": ("{z}", "1", "1"),
+    "relu": ("max({z}, zero)", "(one if {y} > zero else zero)", None),
+    "complement": ("one - {z}", "-1", "-1"),
+    "negative": ("-{z}", "-1", "-1"),
+    "reciprocal": ("one / {z}", "-{y} * {y}", "-{y} * {y0}"),
+    "exp": ("fast_exp({z})", "{y}", None),
+    "softplus": ("fast_softplus({z})", "sigmoid({z})", None),
+    "log_sigmoid": ("-fast_softplus(-{z})", "sigmoid(-{z})", "rare_secant(-{z}, -{z0}, -{y}, -{y0}, 8)"),
+}
+CHEAP = ("complement", "negative", "linear", "relu", "reciprocal")
+MOST_PAIRS = 110  # of arrays that may overlap: from 128 on LLVM does not vectorize a loop
+
+
+def resolve(node: Node) -> Node:
+    """The value itself of whole, fixed and stop."""
+    return resolve(node.args[0]) if node.op in HELD else node
+
+
+def code_of(name: str) -> int:
+    """The number by which kernels know an activation."""
+    return CODES["exponential" if name == "exp" else name]
+
+
+def uncovered(statement: Statement) -> str:
+    """Why no kernels are generated for a cell, in words; nothing where they are."""
+    if len(statement.inputs) > 1:
+        return "it takes several inputs"
+    x = statement.inputs[0]
+    for node in (*statement.states, *statement.nodes):
+        if node.op in ("norm", "total", "maximum"):
+            return f"it uses {node.op}"
+        if node.op not in TERMS and node.axes != ("H",) and not (node.op == "same" and node.args[0] is x):
+            return "its values have other axes than the units"
+        if node.op != "matrix" and any(resolve(one) is x for one in node.args):
+            return "it uses the input elsewhere than in a matrix product"
+    after = [resolve(node) for node in (statement.output, *statement.after)]
+    if any(node.op in ("state", "input") for node in after) or len({*after[1:]}) < len(after) - 1:
+        return "it returns a state unchanged"
+    counts = [sum(term.op == "matrix" and term.args[0] is x for term in node.args) for node in statement.nodes]
+    if max(counts) != 1:
+        return "it does not use its input in one matrix product per sum"
+    return ""
+
+
+class Symbol:
+    """A number in a loop, by name. Products with 0, 1 and -1 are not written down."""
+
+    def __init__(self, loop: Loop, name: str) -> None:
+        self.loop, self.name = loop, name
+
+    def __mul__(self, other: Any) -> Any:
+        if isinstance(other, int):
+            if other in (0, 1):
+                return self if other else 0
+            return self.loop.symbol(f"-{self.name}" if other == -1 else f"kind({other}) * {self.name}")
+        return self.loop.symbol(f"{self.name} * {other.name}")
+
+    __rmul__ = __mul__
+
+    def __add__(self, other: Any) -> Any:
+        if isinstance(other, int):
+            return self if other == 0 else self.loop.symbol(f"{self.name} + {constant(other)}")
+        return self.loop.symbol(f"{self.name} + {other.name}")
+
+    __radd__ = __add__
+
+
+def constant(value: int) -> str:
+    """The text of a small whole number."""
+    return {1: "one", -1: "-one"}.get(value, f"kind({value})")
+
+
+class Loop:
+    """An elementwise loop: it reads and computes what is asked for, each expression once."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.lines: list[str] = []
+        self.stores: dict[str, str] = {}
+        self.made: list[Node] = []
+        self._names: dict[tuple[Node, str], Any] = {}
+        self._known: dict[Any, Any] = {}
+        self._reads: set[str] = set()
+
+    def once(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What `make` returns, made once."""
+        if key not in self._known:
+            self._known[key] = make()
+        return self._known[key]
+
+    def symbol(self, text: str) -> Symbol:
+        """The number that an expression gives."""
+
+        def write() -> Symbol:
+            name = f"v{len(self.lines)}"
+            self.lines.append(f"{name} = {text}")
+            return Symbol(self, name)
+
+        return self.once(text, write)
+
+    def unpacked(self, text: str, count: int) -> tuple[Symbol, ...]:
+        """The numbers that a function returns together."""
+
+        def write() -> tuple[Symbol, ...]:
+            names = [f"v{len(self.lines)}{letter}" for letter in "abc"[:count]]
+            self.lines.append(f"{', '.join(names)} = {text}")
+            return tuple(Symbol(self, name) for name in names)
+
+        return self.once(text, write)
+
+    def read(self, array: str) -> Symbol:
+        """The number of an array."""
+        self._reads.add(array)
+        return Symbol(self, f"{array}[q]")
+
+    def value(self, node: Node, of: str = "") -> Symbol:
+        """The number of a node; with `of` "_0" that of the reference."""
+        node, plan = resolve(node), self.plan
+        if (node, of) not in self._names:
+            if node in plan.statement.states:
+                self._names[node, of] = self.read(f"before_{plan.statement.states.index(node)}{of}")
+            elif node in plan.arrays:
+                self._names[node, of] = self.read(plan.arrays[node] + of)
+            else:
+                self._names[node, of] = self.symbol(self._text(node, of))
+                self.made.append(node)
+        return self._names[node, of]
+
+    def _text(self, node: Node, of: str) -> str:
+        plan = self.plan
+        if node.op == "sum":
+            terms = [self.read(plan.rooms[node] + of).name] if node in plan.rooms else []
+            for term in node.args:
+                if term.op == "diagonal":
+                    terms.append(f"{self.read(plan.vectors[term]).name} * {self.value(term.args[0], of).name}")
+                elif term.op == "bias" and node not in plan.rooms:
+                    terms.append(self.read(plan.vectors[term]).name)
+                elif term.op not in TERMS:
+                    terms.append(self.value(term, of).name)
+            return " + ".join(terms)
+        values = [self.value(one, of).name for one in node.args]
+        if node.op == "product":
+            return f"{values[0]} * {values[1]}"
+        if node.op == "same":
+            return values[0]
+        if node.name in SCALARS:
+            return f"kind({SCALARS[node.name][0].format(z=values[0])})"
+        return f"kind(rare(float({values[0]}), {code_of(node.name)}))"
+
+    def store(self, array: str, value: Any) -> None:
+        """Write a number to an array, at the end of the round."""
+        self.stores[array] = value.name if isinstance(value, Symbol) else constant(value)
+
+    def text(self) -> list[str]:
+        """The lines of the loop."""
+        body = [*self.lines, *(f"{array}[q] = {value}" for array, value in self.stores.items())]
+        return ["for q in range(m):", *(f"    {line}" for line in body)] if body else []
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of arrays that LLVM must check for overlap before it runs the vectorized loop."""
+        written = len(self.stores)
+        return written * len(self._reads - set(self.stores)) + written * (written - 1) // 2
+
+    @property
+    def states_read(self) -> set[str]:
+        """The arrays of states before the step that it reads."""
+        return {array for array in self._reads if array.startswith("before_")}
+
+
+class SymbolFlow(Flow):
+    """Messages are symbols of a loop: what one root sends to its targets, by one of RULES."""
+
+    def __init__(self, plan: Plan, loop: Loop, root: Node) -> None:
+        super().__init__(plan)
+        self.plan, self.loop, self.root = plan, loop, root
+        self.targets: dict[Any, Any] = {}
+
+    def run(self, message: Any) -> dict[Any, Any]:
+        """Coefficients by target."""
+        self.messages[self.root] = message
+        for node in reversed(self.plan.statement.nodes):
+            if node in self.plan.roots and node is not self.root:
+                if node in self.messages:
+                    self._record(("root", node), self.messages.pop(node))
+            else:
+                self.through(node)
+        for k, state in enumerate(self.plan.statement.states):
+            self._record(("state", k), self.messages.get(state, 0))
+        return {target: value for target, value in self.targets.items() if not (isinstance(value, int) and value == 0)}
+
+    def _record(self, target: Any, value: Any) -> None:
+        self.targets[target] = self.targets.get(target, 0) + value
+
+    def give(self, node: Node, R: Any, axes: Axes) -> None:
+        """Add a message to those of a node."""
+        if not (isinstance(R, int) and R == 0):
+            self.messages[node] = self.messages.get(node, 0) + R
+
+    def keep(self, which: int, amount: Any) -> None:
+        """What biases and stabilizers keep is a target."""
+        if self.plan.times_input:
+            self._record("biases" if which == Entry.BIASES else "stabilizer", amount)
+
+    def through_matrix(self, node: Node, term: Node, s: Any) -> None:
+        """Matrix products are outside of the loop: the sum is a target."""
+        self.targets["sum", node] = s
+
+    def value(self, node: Node, axes: Axes) -> Symbol:
+        """The number of a node."""
+        return self.loop.value(node)
+
+    def weights(self, term: Node, axes: Axes) -> Any:
+        """The trained numbers of a diagonal or a bias; biases of matrix products are multiplied at the very end."""
+        if any(term in node.args for node in self.plan.rooms) and term.op == "bias":
+            return 0
+        return self.loop.read(self.plan.vectors[term])
+
+    def gain(self, node: Node) -> tuple[Any, Any]:
+        """1 / stab(z) and what the stabilizer keeps."""
+        if not self.plan.times_input:
+            return 1, 0
+        return self.loop.unpacked(f"inverse({self.loop.value(node).name}, eps)", 2)  # type: ignore[return-value]
+
+    def slope(self, node: Node) -> Any:
+        """The slope of an activation: 1 under LRP."""
+        if self.plan.times_input:
+            return 1
+        texts, loop, values = SCALARS.get(node.name, (None, None, None)), self.loop, {}
+        values["z"], values["y"] = loop.value(node.args[0]).name, loop.value(node).name
+        if self.plan.rule == "deeplift":
+            values["z0"], values["y0"] = loop.value(node.args[0], "_0").name, loop.value(node, "_0").name
+            text = texts[2] or f"rare_secant(float({{z}}), float({{z0}}), float({{y}}), float({{y0}}), {code_of(node.name)})"
+        else:
+            text = texts[1] or f"rare_slope(float({{z}}), {code_of(node.name)})"
+        if text in ("1", "-1"):
+            return int(text)
+        return loop.symbol(f"kind({text.format(**values)})" if "rare" in text else text.format(**values))
+
+    def shares(self, node: Node) -> tuple[Any, Any, Any]:
+        """What gate and signal receive of a product, and what the stabilizer keeps."""
+        rule, loop = self.plan.rule, self.loop
+        if rule == "all":
+            return 0, 1, 0
+        if rule == "half":
+            half = Symbol(loop, "half")
+            return half, half, 0
+        gate, signal = (loop.value(one) for one in node.args)
+        if rule == "gradient":
+            return signal, gate, 0
+        if rule == "deeplift":
+            gate, signal = (self._mean(one) for one in node.args)
+            return signal, gate, 0
+        return loop.unpacked(f"share({rule.upper()}, {gate.name}, {signal.name}, eps)", 3)  # type: ignore[return-value]
+
+    def _mean(self, node: Node) -> Symbol:
+        return self.loop.symbol(f"half * ({self.loop.value(node).name} + {self.loop.value(node, '_0').name})")
+
+
+class Text:
+    """Lines of a function."""
+
+    def __init__(self, head: str) -> None:
+        self.lines = [head]
+
+    def __call__(self, depth: int, *lines: str) -> None:
+        self.lines += ["    " * depth + line for line in lines]
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines) + "\n"
+
+
+class Plan:
+    """The kernels of a statement for one rule: which values have arrays, and in which order they are made."""
+
+    def __init__(self, statement: Statement, rule: str) -> None:
+        self.statement, self.rule = statement, rule
+        self.times_input = self.holds_weights = rule not in ("none", "gradient", "deeplift")
+        x = statement.inputs[0]
+        self.nodes = [node for node in statement.nodes if node.op not in (*TERMS, *HELD)]
+        self.after = [resolve(node) for node in statement.after]
+        self.output = resolve(statement.output)
+        sums = [node for node in self.nodes if any(term.op == "matrix" for term in node.args)]
+        self.x_terms = {  # of every sum with a matrix of the input, that matrix
+            node: next(term for term in node.args if term.op == "matrix" and term.args[0] is x)
+            for node in sums
+            if any(term.op == "matrix" and term.args[0] is x for term in node.args)
+        }
+        self.x_sums = list(self.x_terms)
+        self.products = [  # all other matrix products: sum, term, value that is multiplied
+            (node, term, resolve(term.args[0]))
+            for node in sums
+            for term in node.args
+            if term.op == "matrix" and term is not self.x_terms.get(node)
+        ]
+        inner = [v for _, _, v in self.products if v not in statement.states]
+        self.roots = [node for node in self.nodes if node in (*self.after, self.output, *inner)]
+        terms = [term for node in self.nodes for term in node.args if term.op in ("diagonal", "bias")]
+        in_table = [term for node in self.x_sums for term in node.args if term.op == "bias"]
+        self.vectors = {term: f"p{k}" for k, term in enumerate(one for one in terms if one not in in_table)}
+        self.level = self._levels(inner)
+        self.top = max(self.level[node] for node in (*self.after, self.output))
+        self._allocate(sums, inner)
+
+    @property
+    def has_output(self) -> bool:
+        """Whether the output is another value than the states."""
+        return self.output not in self.after
+
+    @property
+    def fed(self) -> list[int]:
+        """The states that matrices multiply."""
+        return [k for k, state in enumerate(self.statement.states) if any(v is state for _, _, v in self.products)]
+
+    @property
+    def width(self) -> int:
+        """Values per unit and step that have an array."""
+        return len(self.slots)
+
+    def _levels(self, inner: list[Node]) -> dict[Node, int]:
+        """How many matrix products inside the step come before each value."""
+        level = dict.fromkeys((*self.statement.inputs, *self.statement.states), 0)
+        for node in self.nodes:
+            level[node] = 0
+            for one in node.args:
+                source = resolve(one.args[0]) if one.op in ("matrix", "diagonal") else resolve(one)
+                if one.op != "bias":
+                    level[node] = max(level[node], level[source] + (one.op == "matrix" and source in inner))
+        return level
+
+    def _allocate(self, sums: list[Node], inner: list[Node]) -> None:
+        """Choose the values that have arrays: sums of matrix products, their activations, values that inner matrices
+        multiply; and activations that two loops would compute.
+        """
+        complete = [node for node in sums if all(term.op in ("matrix", "bias") for term in node.args)]
+        self.alone = [  # activations in a loop of their own, while their sum is in the cache
+            node
+            for node in self.nodes
+            if node.op == "apply" and node.name in CODES and resolve(node.args[0]) in complete
+            if node not in (*self.after, self.output)
+        ]
+        order = [*self.x_sums, *(node for node in sums if node not in self.x_sums)]
+        self.alone.sort(key=lambda node: order.index(resolve(node.args[0])))
+        self.slots = list(dict.fromkeys([*order, *self.alone, *inner]))
+        while True:
+            self.rooms = {node: f"a{self.slots.index(node)}" for node in sums}
+            self.arrays = {
+                node: f"a{k}" for k, node in enumerate(self.slots) if node not in self.rooms or node in complete
+            }
+            self.loops = self._loops()
+            made = [node for loop in self.loops for node in dict.fromkeys(loop.made)]
+            again = [
+                node
+                for node in self.nodes
+                if made.count(node) > 1 and node.op == "apply" and node.name not in CHEAP
+                if node not in (*self.after, self.output)
+            ]
+            if not again:
+                return
+            self.slots += again
+
+    def _loops(self) -> list[Loop]:
+        """The elementwise loops of a step, one per level; coefficients in the last, or in one per root."""
+        loops = [self._values_loop(level) for level in range(self.top + 1)]
+        self.edges: dict[Node, dict[Any, Any]] = {}
+        self.kinds = 0
+        if self.rule in ("none", "deeplift"):
+            return loops
+        live = self._live()
+        self._coefficients([(root, loops[-1]) for root in live])
+        if loops[-1].pairs > MOST_PAIRS:
+            loops[-1] = self._values_loop(self.top)
+            loops += self._separate(live)
+        return loops
+
+    def _separate(self, live: list[Node]) -> list[Loop]:
+        """One loop of coefficients per root; the states after the step are read where they are stored."""
+        arrays = self.arrays
+        stored = {node: f"after_{k}" for k, node in enumerate(self.after)}
+        self.arrays = stored | arrays
+        apart = [(root, Loop(self)) for root in live]
+        self._coefficients(apart)
+        self.arrays = arrays
+        return [loop for _, loop in apart]
+
+    def _values_loop(self, level: int) -> Loop:
+        """Values of a level that have arrays; in the last level the states and the output too."""
+        loop, arrays = Loop(self), self.arrays
+        mine = [
+            node
+            for node in self.slots
+            if self.level[node] == level and node not in self.rooms and node not in self.alone
+        ]
+        self.arrays = {node: array for node, array in arrays.items() if node not in mine}
+        for node in mine:
+            loop.store(arrays[node], loop.value(node))
+        self.arrays = arrays
+        if level == self.top:
+            for k, node in enumerate(self.after):
+                loop.store(f"after_{k}", loop.value(node))
+            if self.has_output:
+                loop.store("out", loop.value(self.output))
+        return loop
+
+    def _coefficients(self, where: list[tuple[Node, Loop]]) -> None:
+        """Have every root's loop store its coefficients; sets edges {root: {target: number or array}}."""
+        self.edges = {root: {} for root, _ in where}
+        found = []
+        for root, loop in where:
+            is_inner = root not in (*self.after, self.output)
+            start = loop.value(root) if is_inner and self.times_input else 1
+            for target, value in SymbolFlow(self, loop, root).run(start).items():
+                found.append((self._rank(root, target), root, target, value, loop))
+        self.kinds = 0
+        for _, root, target, value, loop in sorted(found, key=lambda one: one[0]):
+            if isinstance(value, int) and value in (1, -1):
+                self.edges[root][target] = value
+            else:
+                self.edges[root][target] = f"k{self.kinds}"
+                loop.store(f"k{self.kinds}", value)
+                self.kinds += 1
+
+    def _rank(self, root: Node, target: Any) -> tuple[int, ...]:
+        """The order of coefficients: to sums, to states, to other roots, to the ledger; as in kernels/lstm.py."""
+        at, is_inner = self.roots.index(root), root not in (*self.after, self.output)
+        if isinstance(target, str):
+            return 3, ("stabilizer", "biases").index(target), int(is_inner), at
+        kind, what = target
+        if kind == "sum":
+            return 0, self.slots.index(what), int(not is_inner), at
+        if kind == "state":
+            return 1, what, int(not is_inner), at
+        return 2, what.number, int(not is_inner), at
+
+    def _live(self) -> list[Node]:
+        """Roots that a message can arrive at, those of the end of the step first."""
+        states = self.statement.states
+        targets = {}
+        for root in self.roots:
+            loop = Loop(self)
+            is_inner = root not in (*self.after, self.output)
+            targets[root] = SymbolFlow(self, loop, root).run(loop.symbol("e") if is_inner else 1)
+        more, live = {*self.after, self.output}, set()
+        while more - live:
+            live |= more
+            reached = [target for root in live for target in targets[root] if not isinstance(target, str)]
+            sources = [v for kind, node in reached if kind == "sum" for one, _, v in self.products if one is node]
+            more = {node for kind, node in reached if kind == "root"} | {v for v in sources if v not in states}
+        return [root for root in reversed(self.roots) if root in live]
+
+    # -- text ---------------------------------------------------------------------------------------------------------
+
+    def forward(self) -> str:
+        """The text of the forward kernel."""
+        count, G, width = len(self.after), len(self.x_sums), self.width
+        read = {name for loop in self.loops for name in loop.states_read}
+        moves = [f"before_{k}" in read for k in range(count)]  # old and new state are in one loop: they change places
+        out = Text(
+            "def forward(rows: Rows, weights: Weights, start: R3, eps: Scalar, rule: Int, keep: Int, every: Int, K: W1, "
+            f"kept: W1, states: W2x{count + self.has_output}) -> None:"
+        )
+        out(1, "first, H, n_0, kind = rows.first, states[0].shape[1], rows.first[1], K.dtype.type")
+        out(1, "zero, half, one = kind(0), kind(0.5), kind(1)", f"room = input_rooms(rows, {G}, H)")
+        out(1, *self._vector_lines("weights.P"))
+        for k in range(count):
+            other = "np.empty((2 * n_0, H), K.dtype)" if moves[k] else f"states[{k}]"
+            out(1, f"all_{k} = every >> {k} & 1 == 1", f"states_{k} = states[{k}] if all_{k} else {other}")
+            out(1, f"begin_with(start[{k}], states_{k}[:n_0])")
+        out(1, f"now = np.empty({width} * n_0 * H, K.dtype)", "for t in range(first.size - 1):")
+        out(2, "row = first[t]", "n = first[t + 1] - row", "m = n * H")
+        for k in range(count):
+            for name, t in (("before", "t"), ("after", "t + 1")):
+                here = f"({t}) % 2 * n_0" if moves[k] else "0"
+                out(2, f"{name}_{k} = part(states_{k}, (states_before(first, {t}) if all_{k} else {here}) * H, m)")
+        if self.has_output:
+            out(2, f"out = part(states[{count}], (row if every >> {count} & 1 == 1 else 0) * H, m)")
+        out(2, f"step = part(kept, {width} * row * H, {width} * m) if keep == 2 else part(now, 0, {width} * m)")
+        out(2, *(f"a{k} = part(step, {k} * m, m)" for k in range(width)))
+        out(2, *(f"k{k} = part(K, ({self.kinds} * row + {k} * n) * H, m)" for k in range(self.kinds)))
+        out(2, "prepare(t, rows, weights.U, room, step)")
+        for level in range(self.top + 1):
+            for node in self.rooms:
+                if self._product_level(node) == level:
+                    out(2, *self._product_lines(node, G))
+            out(2, *self.loops[level].text())
+        for loop in self.loops[self.top + 1 :]:
+            out(2, *loop.text())
+        for k in range(count):
+            if moves[k]:
+                out(2, f"if not all_{k}:", f"    copy(after_{k}, states[{k}])")
+        return str(out)
+
+    def _product_level(self, node: Node) -> int:
+        """The level at which all values that a sum's matrices multiply are known."""
+        sources = [v for one, _, v in self.products if one is node and v not in self.statement.states]
+        return max((self.level[v] + 1 for v in sources), default=0)
+
+    def _product_lines(self, node: Node, G: int) -> list[str]:
+        """The matrix products of a sum, and its activation."""
+        z, states = self.rooms[node], self.statement.states
+        if node in self.x_sums:
+            k = self.x_sums.index(node)
+            lines = [f"project({k}, t, rows, weights.U, room, {z})"]
+            lines += ["if keep == 1:", f"    copy({z}, part(kept, ({G} * row + {k} * n) * H, m))"]
+        else:
+            biases = [term for term in node.args if term.op == "bias"]
+            lines = [f"copy(part({self.vectors[biases[0]]}, 0, m), {z})" if biases else f"fill({z}, zero)"]
+            lines += [f"add(part({self.vectors[bias]}, 0, m), {z})" for bias in biases[1:]]
+        for k, (one, _, v) in enumerate(self.products):
+            if one is node:
+                source = f"before_{states.index(v)}" if v in states else self.arrays[v]
+                lines.append(f"add_product(matrix({source}, n, H), block(weights.W, {k}), matrix({z}, n, H))")
+        for y in self.alone:
+            if resolve(y.args[0]) is node:
+                lines.append(f"activate({z}, {self.arrays[y]}, {code_of(y.name)})  # {y.name}")
+        return lines
+
+    def _vector_lines(self, P: str) -> list[str]:
+        """Trained vectors, repeated for every sequence."""
+        lines = []
+        for k, name in enumerate(self.vectors.values()):
+            lines += [f"{name} = np.empty(n_0 * H, {P}.dtype)", f"repeat({P}[{k}], {name})"]
+        return lines
+
+    def mean_slopes(self) -> str:
+        """The text of the kernel of DeepLIFT's coefficients, from what was kept of the inputs and of the references."""
+        count, width = len(self.after), self.width
+        loops = self._separate_mean()
+        out = Text(
+            f"def mean_slopes(kept: R1, kept_0: R1, states: R2x{count}, states_0: R2x{count}, first: I1, P: R2, K: W1) "
+            "-> None:"
+        )
+        out(1, "H, n_0, kind = states[0].shape[1], first[1], K.dtype.type")
+        out(1, "zero, half, one = kind(0), kind(0.5), kind(1)", *self._vector_lines("P"))
+        out(1, f"now, room = np.empty({width} * n_0 * H, K.dtype), np.empty(({count}, n_0 * H), K.dtype)")
+        out(1, "for t in range(first.size - 1):", "    row = first[t]", "    n = first[t + 1] - row", "    m = n * H")
+        out(2, f"step, step_0 = part(kept, {width} * row * H, {width} * m), part(now, 0, {width} * m)")
+        out(2, f"kept_of_reference(kept_0, {width}, t, first, H, step_0)")
+        for k in range(count):
+            out(2, f"before_{k} = part(states[{k}], states_before(first, t) * H, m)")
+            out(2, f"before_{k}_0 = part(room, {k} * n_0 * H, m)")
+            out(2, f"states_of_reference(states_0[{k}], t, first, before_{k}_0)")
+        out(2, *(f"a{k}{of} = part(step{of}, {k} * m, m)" for k in range(width) for of in ("", "_0")))
+        out(2, *(f"k{k} = part(K, ({self.kinds} * row + {k} * n) * H, m)" for k in range(self.kinds)))
+        for loop in loops:
+            out(2, *loop.text())
+        return str(out)
+
+    def _separate_mean(self) -> list[Loop]:
+        live = self._live()
+        apart = [(root, Loop(self)) for root in live]
+        self._coefficients(apart)
+        return [loop for _, loop in apart]
+
+    def backward(self) -> str:
+        """The text of the backward kernel."""
+        return Backward(self).text()
+
+
+def times(value: Any) -> str:
+    """A coefficient as a factor."""
+    return {1: "", -1: "-"}[value] if isinstance(value, int) else f"{value}[q] * "
+
+
+class Backward:
+    """The text of the kernel that sends messages backward: which arrays they are in, and what each step does."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        states = plan.statement.states
+        self.count = len(states)
+        reached = [target for edges in plan.edges.values() for target in edges]
+        self.got = [node for node in plan.rooms if ("sum", node) in reached]
+        x_got = [k for k, node in enumerate(plan.x_sums) if node in self.got]
+        self.lo, self.hi = (x_got[0], x_got[-1] + 1) if x_got else (0, 0)  # blocks of U
+        slots = [*plan.x_sums[self.lo : self.hi], *(node for node in self.got if node not in plan.x_sums)]
+        self.s_of = {node: f"s{k}" for k, node in enumerate(slots)}
+        self.inner = [root for root in plan.roots if root not in (*plan.after, plan.output)]
+        self.arrays = {root: f"r_{k}" for k, root in enumerate(plan.after)}
+        self.arrays |= {root: f"i_{k}" for k, root in enumerate(self.inner)}
+        if plan.has_output:
+            self.arrays[plan.output] = "r_out"
+        self.sends = [(k, node, v) for k, (node, _, v) in enumerate(plan.products) if node in self.got]
+        self.fed = [k for k, state in enumerate(states) if any(v is state for _, _, v in self.sends)]
+        early = [
+            k
+            for k in range(self.count)
+            for root, edges in plan.edges.items()
+            if ("state", k) in edges and plan.level[root] > plan.level[plan.after[k]]
+        ]
+        # Messages to a state that are kept apart: LRP multiplies only those of matrices, and what arrived may not have
+        # been read yet.
+        self.apart = [
+            k
+            for k in range(self.count)
+            if k in early or (plan.times_input and k in self.fed and ("state", k) in reached)
+        ]
+        self.biased = []
+        if plan.times_input:
+            self.biased = [node for node in self.got if any(term.op == "bias" for term in node.args)]
+        self.sums: dict[str, str] = {}
+        if plan.times_input:
+            self.sums = {name: name for name in ("stabilizer", "biases") if name in reached}
+
+    def text(self) -> str:
+        """All of it."""
+        plan, count = self.plan, self.count
+        out = Text(
+            f"def backward(rows: Rows, weights: Weights, b: R2, K: R1, states: R2x{count}, sent: Sent, ledger: W2) -> None:"
+        )
+        out(1, "first, H, n_0, R = rows.first, sent.R_steps.shape[1], rows.first[1], rows.first[-1]")
+        out(1, "kind = K.dtype.type", "zero, one = kind(0), kind(1)")
+        if self.hi:
+            out(1, f"room = message_rooms(rows, sent.R_x, {self.hi - self.lo}, H)")
+        names = [f"carry_{k}" for k in range(count)] + [f"direct_{k}" for k in self.apart]
+        names += [f"inner_{k}" for k in range(len(self.inner))] + ["carry_out"] * plan.has_output
+        totals = [*self.sums.values(), *(f"sum_{k}" for k in range(len(self.biased)))]
+        totals += ["top"] * plan.times_input
+        out(1, *(f"{name} = np.zeros(n_0 * H, K.dtype)" for name in (*names, *(f"all_{name}" for name in totals))))
+        out(1, f"now = np.empty({max(1, len(self.s_of))} * n_0 * H, K.dtype)")
+        out(1, "if sent.has_last:", *(f"    copy(sent.R_last[{k}], carry_{k})" for k in range(count)))
+        out(1, "for t in range(first.size - 2, -1, -1):")
+        out(2, "row = first[t]", "n = first[t + 1] - row", "m = n * H")
+        short = [name.replace("carry", "r").replace("direct", "d").replace("inner", "i") for name in names]
+        out(2, *(f"{a} = part({name}, 0, m)" for a, name in zip(short, names, strict=True)))
+        out(2, *(f"s{k} = part(now, {k} * m, m)" for k in range(len(self.s_of))))
+        out(2, *(f"{name} = part(all_{name}, 0, m)" for name in totals))
+        out(2, *(f"k{k} = part(K, ({plan.kinds} * row + {k} * n) * H, m)" for k in range(plan.kinds)))
+        if plan.has_output:
+            out(2, "fill(r_out, zero)")
+        target = "r_out" if plan.has_output else f"r_{plan.after.index(plan.output)}"
+        out(2, "if sent.has_steps:", f"    add(part(sent.R_steps, row * H, m), {target})")
+        out(2, *(f"fill({self.arrays[root]}, zero)" for root in self.inner))
+        written: set[str] = set()
+        for level in sorted({plan.level[root] for root in plan.edges}, reverse=True):
+            self._level(out, level, written)
+        self._to_states(out, written)
+        if self.hi:
+            out(2, f"s = part(now, 0, {self.hi - self.lo} * m)")
+            out(2, f"pass_on(s, t, rows, b, weights.U, {self.lo}, {int(plan.times_input)}, room, sent.R_x)")
+        out(1, *(f"copy(carry_{k}, sent.R_start[{k}])" for k in range(count)))
+        if plan.times_input:
+            self._ledger(out)
+        return str(out)
+
+    def _level(self, out: Text, level: int, written: set[str]) -> None:
+        """The roots of one level: what matrices send them, then the elementwise loop."""
+        plan = self.plan
+        roots = [root for root in plan.edges if plan.level[root] == level]
+        for root in roots:
+            for k, node, v in self.sends:
+                if v is root:
+                    s = f"matrix({self.s_of[node]}, n, H)"
+                    out(2, f"add_product({s}, block(weights.W, {k}), matrix({self.arrays[root]}, n, H))")
+        states = [root for root in roots if root in plan.after]
+        if states:
+            out(2, "if sent.wants_states:", "    for q in range(m):", *(f"        {self._arriving(one)}" for one in roots))
+            for root in states:
+                place = f"part(sent.R_states, ({plan.after.index(root)} * R + row) * H, m)[q]"
+                out(4, f"{place} = R{root.number}")
+        body, stores = [], {}
+        for root in roots:
+            body.append(self._arriving(root))
+            for target, value in plan.edges[root].items():
+                text = f"{times(value)}R{root.number}"
+                if isinstance(target, str):
+                    stores.setdefault(target, []).append(text)
+                elif target[0] == "state":
+                    k = target[1]
+                    stores.setdefault(f"d_{k}" if k in self.apart else f"r_{k}", []).append(text)
+                elif target[0] == "sum":
+                    stores.setdefault(self.s_of[target[1]], []).append(text)
+                elif plan.level[target[1]] < level:  # a root of this level has it from `_arriving`
+                    body.append(f"{self.arrays[target[1]]}[q] += {text}")
+            if plan.times_input and root in plan.after:
+                body += [f"size = abs(R{root.number})", "top[q] = size if size > top[q] else top[q]"]
+        for root in states:  # its message has been read: what matrices will send is added up in its place
+            if self.arrays[root] not in stores and self.arrays[root] not in written:
+                stores[self.arrays[root]] = ["zero"]
+        for array, texts in stores.items():
+            sign = "+=" if array in written or array in self.sums else "="
+            body.append(f"{array}[q] {sign} {' + '.join(texts)}")
+        written |= set(stores)
+        out(2, "for q in range(m):", *(f"    {line}" for line in body))
+
+    def _arriving(self, root: Node) -> str:
+        plan = self.plan
+        into = [
+            f"{times(edges['root', root])}R{other.number}"
+            for other, edges in plan.edges.items()
+            if ("root", root) in edges and plan.level[other] == plan.level[root]
+        ]
+        return f"R{root.number} = " + " + ".join([f"{self.arrays[root]}[q]", *into])
+
+    def _to_states(self, out: Text, written: set[str]) -> None:
+        """What the states before the step receive: from matrices, times their value under LRP, and directly."""
+        plan = self.plan
+        out(2, *(f"fill(r_{k}, zero)" for k in range(self.count) if f"r_{k}" not in written))
+        out(2, *(f"fill({array}, zero)" for node, array in self.s_of.items() if node not in self.got))
+        out(2, *(f"add({self.s_of[node]}, sum_{k})" for k, node in enumerate(self.biased)))
+        for k in self.fed:
+            for block, node, v in self.sends:
+                if v is plan.statement.states[k]:
+                    s = f"matrix({self.s_of[node]}, n, H)"
+                    out(2, f"add_product({s}, block(weights.W, {block}), matrix(r_{k}, n, H))")
+            if plan.times_input:
+                direct = f" + d_{k}[q]" if k in self.apart else ""
+                out(2, f"h_{k} = part(states[{k}], states_before(first, t) * H, m)", "for q in range(m):")
+                out(3, f"r_{k}[q] = r_{k}[q] * h_{k}[q]{direct}")
+        out(2, *(f"add(d_{k}, r_{k})" for k in self.apart if not (plan.times_input and k in self.fed)))
+
+    def _ledger(self, out: Text) -> None:
+        plan = self.plan
+        out(1, "settle(ledger, all_top)")
+        if self.hi:
+            out(1, "settle(ledger, room[2])")
+        out(1, "for q in range(n_0 * H):")
+        out(2, f"ledger[{Entry.START}, q // H] += " + " + ".join(f"carry_{k}[q]" for k in range(self.count)))
+        rows = {"stabilizer": Entry.STABILISER, "biases": Entry.BIASES}
+        out(2, *(f"ledger[{rows[name]}, q // H] += all_{name}[q]" for name in self.sums))
+        for k, node in enumerate(self.biased):
+            if node in plan.x_sums:
+                bias = f"b[{plan.x_sums.index(node)}, q % H]"
+            else:
+                names = [[*plan.vectors].index(term) for term in node.args if term.op == "bias"]
+                bias = "(" + " + ".join(f"weights.P[{index}, q % H]" for index in names) + ")"
+            out(2, f"ledger[{Entry.BIASES}, q // H] += all_sum_{k}[q] * {bias}")
