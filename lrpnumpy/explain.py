@@ -144,7 +144,7 @@ def _look_up(model: Model, encoded: list[Encoded], request: Request) -> bool:
         return False
     takers = [node.layer for node in model.nodes if model.main in node.inputs]
     linear = request.method.kind == "lrp" or request.method is METHODS["gradient-x-input"]
-    if not linear or getattr(request.options, "share_bias", False) or len(takers) > 1 or not is_recurrent(takers[0]):
+    if not linear or len(takers) > 1 or not is_recurrent(takers[0]):
         return False
     return sum(sequence.steps for sequence in encoded) > len(model.embedding.E)
 

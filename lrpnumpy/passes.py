@@ -75,8 +75,10 @@ class Passed(NamedTuple):
     hidden: dict[str, list[tuple[str, np.ndarray]]]  # by node: direction and relevance (states, R, H)
 
 
-def backward(trace: Trace, R: np.ndarray, how: Propagation, *, hidden: bool = False) -> Passed:
-    """Send R, of the shape of the scores, back to the inputs."""
+def backward(
+    trace: Trace, R: np.ndarray, how: Propagation, reference: Trace | None = None, *, hidden: bool = False
+) -> Passed:
+    """Propagate R, of the shape of the scores, to the inputs; `reference` is the reference's forward pass."""
     model = trace.model
     ledger = np.zeros((len(model.nodes), 4, trace.input.batch.n), R.dtype)
     states: dict[str, list[tuple[str, np.ndarray]]] = {}
@@ -88,7 +90,10 @@ def backward(trace: Trace, R: np.ndarray, how: Propagation, *, hidden: bool = Fa
         if not Rs:
             continue
         entry = Entry(ledger[k], states.setdefault(name, []) if hidden else None)
-        for source, part in zip(node.inputs, node.layer.give_back(trace.ran[name], Rs, how, entry), strict=True):
+        ran = trace.ran[name]
+        if reference is not None:
+            ran = ran._replace(reference=reference.ran[name])
+        for source, part in zip(node.inputs, node.layer.give_back(ran, Rs, how, entry), strict=True):
             if part is not None:
                 arrived[source] = arrived[source] + part if source in arrived else part
     inputs = {name: arrived[name] if name in arrived else np.zeros_like(x.rows) for name, x in trace.inputs.items()}

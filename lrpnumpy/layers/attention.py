@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lrpnumpy.checks import LrpError, finite, float_array, whole
-from lrpnumpy.layers.attention_blocks import Additive, Block, Dot, back_through_blocks, blocks
+from lrpnumpy.layers.attention_blocks import Additive, Block, Blocks, Dot, back_through_blocks, blocks
 from lrpnumpy.layers.base import Keep, Layer, Ran, Size, missing, takes
 from lrpnumpy.packed import Packed, Part
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_matrix
@@ -76,7 +76,8 @@ class PlainAttention(StepAttention):
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray | None]:
         """To the values; and where weights are not held fixed, to queries and keys."""
         v = ran.inputs[1]
-        R_q, R_k, R_v = back_through_blocks(self.score, ran.trace, R, ran.outputs[0], v, how, entry)
+        kept = _pairs(ran.both(lambda one: (one.trace,)))
+        R_q, R_k, R_v = back_through_blocks(self.score, kept, R, ran.outputs[0], v, how, entry)
         if len(ran.inputs) == 3:
             return [R_q, R_v, R_k]
         return [R_q, R_v if R_k is None else R_v + R_k]
@@ -129,6 +130,13 @@ class AdditiveAttention(PlainAttention):
         """(d), (M) and (d) to (M), with the steps of the query."""
         takes(query, len(self.scale), "scale")
         return super().sizes(query, value, key)
+
+
+def _pairs(both: Sequence[list[Block]]) -> list[Blocks]:
+    """The blocks of a forward pass, each with that of the reference if there is one."""
+    if len(both) == 1:
+        return [Blocks(block, None) for block in both[0]]
+    return [Blocks(*pair) for pair in zip(*both, strict=True)]
 
 
 class Projected(NamedTuple):
@@ -229,7 +237,8 @@ class MultiHeadAttention(StepAttention):
         y, kept = ran.outputs[0], ran.trace
         joined, v = Packed(kept.joined, y.batch), Packed(kept.v, x_v.batch)
         R_joined = back_through_matrix(how, R, y.rows, self.bo, self.Wo, joined, entry)
-        R_q, R_k, R_v = back_through_blocks(self.score, kept.blocks, R_joined, joined, v, how, entry)
+        pairs = _pairs(ran.both(lambda one: (one.trace.blocks,)))
+        R_q, R_k, R_v = back_through_blocks(self.score, pairs, R_joined, joined, v, how, entry)
         to_query, to_key = None, None
         to_value = back_through_matrix(how, R_v, kept.v, self.bv, self.Wv, x_v, entry)
         if R_q is not None and R_k is not None:

@@ -28,10 +28,10 @@ class Dot:
         """(..., T_q, T_k)."""
         return (q @ k.swapaxes(-1, -2)) * q.dtype.type(self.scale)
 
-    def back(self, R_e: np.ndarray, q: np.ndarray, k: np.ndarray, how: Propagation) -> tuple[np.ndarray, np.ndarray]:
+    def back(self, R_e: np.ndarray, blocks: Blocks, how: Propagation) -> tuple[np.ndarray, np.ndarray]:
         """From the message at e to those at q and k."""
-        R_e = R_e * q.dtype.type(self.scale)
-        to_q, to_k, _ = how.product(q, k)
+        R_e = R_e * R_e.dtype.type(self.scale)
+        to_q, to_k, _ = how.product(*blocks.both("q", "k"))
         return R_e @ to_q, R_e.swapaxes(-1, -2) @ to_k
 
 
@@ -45,10 +45,11 @@ class Additive:
         """(..., T_q, T_k)."""
         return TANH(q[..., :, None, :] + k[..., None, :, :]) @ self.scale
 
-    def back(self, R_e: np.ndarray, q: np.ndarray, k: np.ndarray, how: Propagation) -> tuple[np.ndarray, np.ndarray]:
+    def back(self, R_e: np.ndarray, blocks: Blocks, how: Propagation) -> tuple[np.ndarray, np.ndarray]:
         """From the message at e to those at q and k."""
-        z = q[..., :, None, :] + k[..., None, :, :]  # (..., T_q, T_k, d)
-        R_z = R_e[..., None] * self.scale * how.slope("tanh", z, TANH(z))
+        each = blocks.both("q", "k")
+        zs = [q[..., :, None, :] + k[..., None, :, :] for q, k in zip(each[::2], each[1::2], strict=True)]
+        R_z = R_e[..., None] * self.scale * how.slope("tanh", *(F(z) for z in zs for F in (np.asarray, TANH)))
         return R_z.sum(axis=-2), R_z.sum(axis=-3)
 
 
@@ -84,6 +85,17 @@ class Block(NamedTuple):
     a: np.ndarray  # (sequences, heads, T_q, T_k) weights
 
 
+class Blocks(NamedTuple):
+    """A block of a forward pass, and the same sequences of the reference's; None without a reference."""
+
+    block: Block
+    reference: Block | None
+
+    def both(self, *names: str) -> list[np.ndarray]:
+        """Values by name, those of the reference behind."""
+        return [getattr(one, name) for one in self if one is not None for name in names]
+
+
 def blocks(
     score: Dot | Additive, q: Packed, k: np.ndarray, v: Packed, heads: int, causal: bool
 ) -> Iterator[tuple[Block, np.ndarray]]:
@@ -107,31 +119,28 @@ def blocks(
 
 
 def back_through_blocks(
-    score: Dot | Additive, kept: Sequence[Block], R: np.ndarray, y: Packed, v: Packed, how: Propagation, entry: Entry
+    score: Dot | Additive, kept: Sequence[Blocks], R: np.ndarray, y: Packed, v: Packed, how: Propagation, entry: Entry
 ) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray]:
     """From the message at y = sum_s a_ts v_s to those at the rows of q, k and v; None where weights are held fixed."""
-    s, alike = back_through_sum(how, R, y.rows, None, 1, y.batch, entry)
+    s = back_through_sum(how, R, y.rows, None, y.batch, entry)
     R_v = np.empty_like(v.rows)
     if how.holds_weights:
-        for block in kept:
+        for block, _ in kept:
             R_block = block.a.swapaxes(-1, -2) @ block.queries.taken(s)
             if how.times_input:
                 R_block = R_block * block.v
-            if how.share_bias:
-                seen = np.broadcast_to(block.seen, block.a.shape).astype(R.dtype)
-                each = block.queries.taken(alike) / seen.sum(axis=-1, keepdims=True)
-                R_block = R_block + seen.swapaxes(-1, -2) @ each
             block.values.put(R_v, R_block)
         return None, None, R_v
     R_q, R_k = (
-        np.empty((len(rows), size), R.dtype) for rows, size in ((R, _width(kept[0].q)), (R_v, _width(kept[0].k)))
+        np.empty((len(rows), _width(part)), R.dtype) for rows, part in ((R, kept[0].block.q), (R_v, kept[0].block.k))
     )
-    for block in kept:
-        arrived = block.queries.taken(s)
-        to_a, to_v, _ = how.product(block.a, block.v)
+    for both in kept:
+        block, arrived = both.block, both.block.queries.taken(s)
+        to_a, to_v, _ = how.product(*both.both("a", "v"))
         R_a = arrived @ to_a.swapaxes(-1, -2)
-        R_e = how.softmax(R_a, block.e, block.a, lambda terms: terms.sum(axis=-1, keepdims=True))
-        to_queries, to_keys = score.back(R_e, block.q, block.k, how)
+        e, a, *reference = both.both("e", "a")
+        R_e = how.softmax(R_a, e, a, lambda terms: terms.sum(axis=-1, keepdims=True), *reference)
+        to_queries, to_keys = score.back(R_e, both, how)
         block.queries.put(R_q, to_queries)
         block.values.put(R_k, to_keys)
         block.values.put(R_v, to_v.swapaxes(-1, -2) @ arrived)

@@ -78,21 +78,22 @@ class AttentionPool(Readout):
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """To the steps by their weights, and where these are not held fixed, through them."""
-        x, y, (z, u, e, a) = ran.inputs[0], ran.outputs[0], ran.trace
+        x, y, a = ran.inputs[0], ran.outputs[0], ran.trace.a
         owner, h = x.batch.owner, x.rows
-        s, alike = back_through_sum(how, R, y.rows, None, 1, y.batch, entry)
+        s = back_through_sum(how, R, y.rows, None, y.batch, entry)
         if how.holds_weights:
             R_h = a * s[owner]
             if how.times_input:
                 R_h *= h
-            if how.share_bias:
-                R_h += (alike / x.batch.lengths[:, None].astype(R.dtype))[owner]
             return [R_h]
-        to_a, to_h, _ = how.product(a, h)
+        to_a, to_h, _ = how.product(*ran.both(lambda one: (one.trace.a, one.inputs[0].rows)))
         R_a = (s[owner] * to_a).sum(axis=1, keepdims=True)
-        R_u = how.softmax(R_a, e, a, lambda terms: x.batch.sums(terms)[owner]) * self.v
+        e, a, *reference = ran.both(lambda one: (one.trace.e, one.trace.a))
+        R_u = how.softmax(R_a, e, a, lambda terms: x.batch.sums(terms)[owner], *reference) * self.v
         R_h = s[owner] * to_h
-        return [R_h + (R_u if self.W is None else (R_u * how.slope("tanh", z, u)) @ self.W)]
+        if self.W is None:
+            return [R_h + R_u]
+        return [R_h + (R_u * how.slope("tanh", *ran.both(lambda one: (one.trace.z, one.trace.u)))) @ self.W]
 
     def described(self) -> str:
         """One line for `inspect`."""

@@ -93,11 +93,11 @@ class Bidirectional(Layer):
         if self.merge == "concat":
             cut = self.forward.units
             return np.ascontiguousarray(R[:, :cut]), np.ascontiguousarray(R[:, cut:])
-        s, shared = back_through_sum(how, R, y.rows, None, 2, y.batch, entry)
+        s = back_through_sum(how, R, y.rows, None, y.batch, entry)
         s = s * R.dtype.type(1 if self.merge == "sum" else 0.5)
         if not how.times_input:
             return s, s
-        return sides[0] * s + shared, sides[1] * s + shared
+        return sides[0] * s, sides[1] * s
 
     def give_back(
         self, ran: Ran, Rs: Mapping[str, np.ndarray], how: Propagation, entry: Entry
@@ -112,9 +112,10 @@ class Bidirectional(Layer):
         flip, nothing = x.batch.flip, (None, None)
         R_x = room_for_inputs(x, max(self.forward.units, self.backward.units))
         last, steps = arrives.get(":last", nothing), arrives.get("", nothing)
-        to_right = self.forward.back(reads[0], last[:1], steps[0], how, R_x, entry)
+        others = (None, None) if ran.reference is None else ran.reference.trace[0]
+        to_right = self.forward.back(reads[0], last[:1], steps[0], how, R_x, entry, other=others[0])
         mirrored = None if steps[1] is None else steps[1][flip]
-        to_left = self.backward.back(reads[1], last[1:], mirrored, how, R_x, entry)
+        to_left = self.backward.back(reads[1], last[1:], mirrored, how, R_x, entry, other=others[1])
         if entry.states is not None:
             entry.states += [("forward", to_right.R_states), ("backward", to_left.R_states[:, flip])]
         return [summed(x, R_x)]

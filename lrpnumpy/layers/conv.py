@@ -104,7 +104,7 @@ class Conv1D(Windowed):
         """R_i = x_i sum_j K_ji s_j, over all windows j that see x_i."""
         x, y, (z, view) = ran.inputs[0], ran.outputs[0], ran.trace
         if self.activation != "linear":
-            R = R * how.slope(self.activation, z, y.rows)
+            R = R * how.slope(self.activation, *ran.both(lambda one: (one.trace[0], one.outputs[0].rows)))
         more = None
         if isinstance(how, LRP) and how.gamma:
             z, more = gamma_rule(
@@ -114,14 +114,12 @@ class Conv1D(Windowed):
                 lambda x, sign: self._halves[sign].of_windows(x, view.rows),
                 lambda s, sign: self._halves[sign]._sent_back(s, view, x),
             )
-        s, shared = back_through_sum(how, R, z, self.d, 1, y.batch, entry)
+        s = back_through_sum(how, R, z, self.d, y.batch, entry)
         R_x = self._sent_back(s, view, x)
         if how.times_input:
             R_x *= x.rows
             if more is not None:
                 R_x += more(s)
-            if how.share_bias:
-                R_x += self._shared(shared, view, len(x.rows), entry)
             entry.see(R_x, x.batch)
         return [R_x]
 
@@ -136,15 +134,6 @@ class Conv1D(Windowed):
         R_x = np.zeros_like(x.rows)
         kernels.backward(np.ascontiguousarray(s), view.rows, self._packed[1], R_x)
         return R_x
-
-    def _shared(self, left: np.ndarray, view: View, R: int, entry: Entry) -> np.ndarray:
-        """(R, in) what biases and stabilisers would keep of windows, (Q, out), spread over the inputs they see."""
-        count = (view.rows < R).sum(axis=1, keepdims=True)
-        if not count.all():  # a window that sees nothing but padding: its bias has nobody to share with
-            entry.bias(np.where(count == 0, left, 0), view.batch)
-        terms = np.maximum(count, 1) * self.K.shape[2]
-        of_group = left.reshape(len(left), self.groups, -1).sum(axis=2) / terms.astype(left.dtype)
-        return view.spread(of_group.repeat(self.K.shape[2], axis=1), R)
 
     def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
         """beta_y = 1/2 [F(a+b) - F(b) + F(z) - F(z-a)], with a the sums of beta and b those of delta, plus d."""

@@ -73,17 +73,16 @@ class Dense(Layer):
         if isinstance(how, LRP) and how.gamma:
             halves = {1: np.maximum(self.V, 0), -1: np.minimum(self.V, 0)}
             z, more = gamma_rule(how, z, x, lambda x, sign: x @ halves[sign].T, lambda s, sign: s @ halves[sign])
-            s, shared = back_through_sum(how, R, z, self.d, self.inputs, batch, entry)
-            R_x = x * (s @ self.V) + more(s)
-            return [R_x + shared.sum(axis=1, keepdims=True) if how.share_bias else R_x]
-        if isinstance(how, LRP) and not how.share_bias:
+            s = back_through_sum(how, R, z, self.d, batch, entry)
+            return [x * (s @ self.V) + more(s)]
+        if isinstance(how, LRP):
             R_x = np.zeros_like(x)
             kernels.backward(
                 R, z, x, self.packed, self.d, R.dtype.type(how.eps), batch.owner, R_x, entry.array
             )  # fmt: skip
             return [R_x]
         if self.activation != "linear":
-            R = R * how.slope(self.activation, z, ran.outputs[0].rows)
+            R = R * how.slope(self.activation, *ran.both(lambda one: (one.trace, one.outputs[0].rows)))
         return [back_through_matrix(how, R, z, self.d, self.V, ran.inputs[0], entry)]
 
     def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:

@@ -82,39 +82,27 @@ class GRU(Cell):
         )  # fmt: skip
 
     def fill_coefficients(self, read: Read, t: int, kept: np.ndarray, how: Propagation, k: np.ndarray) -> None:
-        """In the layout of kernels.gru. Where biases are shared, both terms of a sum get half of what h would lose."""
-        H, m, dtype = self.units, k.shape[1], self.U.dtype
-        half, many, few = dtype.type(0.5 if how.share_bias else 0), H + self.inputs, self.inputs + 1
-        b_z, b_r, b_n = self.b  # type: ignore[misc]
+        """In the layout of kernels.gru."""
+        m = k.shape[1]
         Z, R, N, z, r, n, u = kept
         h_prev, h = (read.Hs[row : row + m] for row in read.x.batch.states_before[t : t + 2])
         over, lost = how.gain(h)
-        to_old, to_new = z * h_prev * over + half * lost, (1 - z) * n * over + half * lost
+        to_old, to_new = z * h_prev * over, (1 - z) * n * over
         gate_new, signal_new, lost_new = how.product(1 - z, n)
         gate_old, signal_old, lost_old = how.product(z, h_prev)
         to_Z, to_N = to_new * gate_new + to_old * gate_old, to_new * signal_new
         (gain_Z, lost_Z), (gain_R, lost_R), (gain_N, lost_N) = how.gain(Z), how.gain(R), how.gain(N)
-        left_Z, left_N = to_Z * (gain_Z * b_z + lost_Z), to_N * (gain_N * b_n + lost_N)
         k[0], k[2], k[4] = to_Z * gain_Z, to_N * gain_N, to_old * signal_old
         k[5] = lost + to_old * lost_old + to_new * lost_new + to_Z * lost_Z + to_N * lost_N
         if self.reset_after:
             gate, signal, lost_p = how.product(r, u)
             gain_u, lost_u = how.gain(u)
-            to_p = r * u * k[2] + (left_N / few if how.share_bias else 0)
+            to_p = r * u * k[2]
             k[1], k[3] = gate * to_p * gain_R, signal * to_p * gain_u
             k[5] += to_p * (lost_p + gate * lost_R + signal * lost_u)
-            if how.share_bias:
-                left_R = gate * to_p * (gain_R * b_r + lost_R)
-                left_u = signal * to_p * (gain_u * self.bn + lost_u)
-                k[7] = (left_Z + left_R) / many + left_N / few
-                k[8] = (left_Z + left_R) / many + left_u / H
             return
         gate, signal, lost_p = how.product(r, h_prev)
-        scale = 1 if how.share_bias else u
-        k[1], k[3], k[6] = scale * gate * gain_R, scale * signal, scale * (lost_p + gate * lost_R)
-        if how.share_bias:
-            k[7], k[8], k[9], k[10] = (left_Z + left_N) / many, left_Z / many, left_N / many, u
-            k[11] = gate * (gain_R * b_r + lost_R) / many
+        k[1], k[3], k[6] = u * gate * gain_R, u * signal, u * (lost_p + gate * lost_R)
 
     def split_step(
         self, kept: np.ndarray, a_x: np.ndarray, beta: np.ndarray, inside: np.ndarray, b: np.ndarray

@@ -90,13 +90,13 @@ class Weighted(Join):
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """Each gets its share of the sum."""
         xs, y = ran.inputs, ran.outputs[0]
-        s, alike = back_through_sum(how, R, y.rows, None, len(xs), y.batch, entry)
+        s = back_through_sum(how, R, y.rows, None, y.batch, entry)
         out = []
         for x, w in zip(xs, self.weights(len(xs)), strict=True):
             R_x = s * R.dtype.type(w)
             if how.times_input:
                 R_x *= x.rows
-            out.append(R_x + alike if how.share_bias else R_x)
+            out.append(R_x)
         return out
 
 
@@ -158,14 +158,13 @@ class Multiply(Join):
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """By the product rule, or evenly."""
-        first, second, batch = ran.inputs[0].rows, ran.inputs[1].rows, ran.outputs[0].batch
+        batch, order = ran.outputs[0].batch, -1 if self.gate == "second" else 1
+        pairs = ran.both(lambda one: tuple(x.rows for x in one.inputs[::order]))  # gate and signal
         if self.gate is None:
-            to_first, to_second = how.even_product(first, second)
+            to_first, to_second = how.even_product(*pairs)
             return [R * to_first, R * to_second]
-        gate, signal = (first, second) if self.gate == "first" else (second, first)
-        to_gate, to_signal, kept = how.product(gate, signal)
+        to_gate, to_signal, kept = how.product(*pairs)
         if how.times_input:
             entry.stabiliser(R * kept, batch)
             entry.see(R, batch)
-        both = [R * to_gate, R * to_signal]
-        return both if self.gate == "first" else both[::-1]
+        return [R * to_gate, R * to_signal][::order]

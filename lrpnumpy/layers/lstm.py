@@ -71,12 +71,12 @@ class LSTM(Cell):
         )  # fmt: skip
 
     def fill_coefficients(self, read: Read, t: int, kept: np.ndarray, how: Propagation, k: np.ndarray) -> None:
-        """In the layout of kernels.lstm. Where biases are shared, c_prev and i g get half each of what c would lose."""
-        half, n = self.U.dtype.type(0.5 if how.share_bias else 0), k.shape[1]
+        """In the layout of kernels.lstm."""
+        n = k.shape[1]
         z, (i, f, g, o), y = kept[:4], kept[4:8], kept[8]
         c_prev, c = (read.C[row : row + n] for row in read.x.batch.states_before[t : t + 2])
         over, lost = how.gain(c)
-        A, B = f * c_prev * over + half * lost, i * g * over + half * lost
+        A, B = f * c_prev * over, i * g * over
         gate_f, signal_f, lost_f = how.product(f, c_prev)
         gate_i, signal_i, lost_i = how.product(i, g)
         gate_o, signal_o, lost_o = how.product(o, y)
@@ -85,8 +85,6 @@ class LSTM(Cell):
         left = to_z * lost_z
         k[:4], k[4], k[5] = to_z * gain, A * signal_f, signal_o
         k[6], k[7] = lost + A * lost_f + B * lost_i + left[:3].sum(axis=0), lost_o + left[3]
-        if how.share_bias:
-            k[8:] = to_z * gain * self.b[:, None] + left  # type: ignore[index]
 
     def varied(self, read: Read, change: Change, tol: float, every: bool) -> tuple[np.ndarray, np.ndarray]:
         """Outputs of the variants of an occlusion, by a kernel that runs them from the states of their sequences."""

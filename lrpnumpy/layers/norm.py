@@ -69,21 +69,21 @@ class LayerNorm(Layer):
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """Back through scale, product and mean, and where r is not held fixed, through the variance."""
-        x, y, (u, q, r) = ran.inputs[0].rows, ran.outputs[0], ran.trace
-        message, shared = back_through_sum(how, R, y.rows, self.beta, self.inputs, y.batch, entry)
+        x, y, r = ran.inputs[0].rows, ran.outputs[0], ran.trace.r
+        message = back_through_sum(how, R, y.rows, self.beta, y.batch, entry)
         message = message * self.gamma
         if how.holds_weights:
             R_u = message * r
         else:
-            to_u, to_r, _ = how.product(u, r)  # u r
+            to_u, to_r, _ = how.product(*ran.both(lambda one: (one.trace.u, one.trace.r)))  # u r
             R_r = (message * to_r).sum(axis=1, keepdims=True)
-            R_q = R_r * how.slope(INVERSE_ROOT, q, r)
-            to_one, to_other = how.even_product(u, u)  # u u, of which q is the mean
+            R_q = R_r * how.slope(INVERSE_ROOT, *ran.both(lambda one: (one.trace.q, one.trace.r)))
+            to_one, to_other = how.even_product(*ran.both(lambda one: (one.trace.u,) * 2))  # q is the mean of u u
             R_u = message * to_u + R_q / R.dtype.type(self.inputs) * (to_one + to_other)
         R_x = R_u - R_u.mean(axis=1, keepdims=True)
         if how.times_input:
             R_x *= x
-        return [R_x + shared.sum(axis=1, keepdims=True) if how.share_bias else R_x]
+        return [R_x]
 
     def with_affine_after(self, s: np.ndarray, t: np.ndarray) -> LayerNorm:
         """Another scale and shift."""

@@ -88,7 +88,7 @@ class Cell(Layer):
     """One direction of a recurrent layer. Subclasses have arrays U (G, H, D), W (G, H, H), b (G, H), and their step."""
 
     OUTPUTS: ClassVar[tuple[str, ...]] = ("", ":last")  # what comes after "" are the last states
-    KERNELS: ClassVar[Any]  # the module with its kernels, and with KINDS and KINDS_SHARED of their coefficients
+    KERNELS: ClassVar[Any]  # the module with its kernels, and with KINDS of their coefficients
     DEEPLIFT: ClassVar[Any]  # the module with the kernel of DeepLIFT's coefficients
     GATES: ClassVar[str]  # their names in the order of U, W and b
     TRACED: ClassVar[int]  # kinds of numbers that keep "trace" keeps of a step
@@ -200,18 +200,18 @@ class Cell(Layer):
             int(how.times_input), *sent,
         )  # fmt: skip
 
-    def coefficients(self, read: Read, how: Propagation) -> np.ndarray:
+    def coefficients(self, read: Read, how: Propagation, other: Read | None) -> np.ndarray:
         """The coefficients of a propagation that the forward kernel does not have built in, made from the trace."""
         module = self.KERNELS
         if how.has_reference:
             K = np.empty(module.KINDS[GRADIENT] * read.x.batch.R * self.units, self.U.dtype)
-            other, states = how.against(read), "C" if len(read.C) else "Hs"
+            states = "C" if len(read.C) else "Hs"
             self.DEEPLIFT.coefficients(
                 read.kept, getattr(read, states), other.kept, getattr(other, states), read.x.batch.first,
                 self.codes[NONE], K,
             )  # fmt: skip
             return K
-        kinds = module.KINDS_SHARED if how.share_bias else module.KINDS[PROP]
+        kinds = module.KINDS[PROP]
         K = np.zeros(kinds * read.x.batch.R * self.units, self.U.dtype)
         parts = zip(read.of_step(self.TRACED), by_step(K, kinds, read.x.batch, self.units), strict=True)
         for t, (kept, k) in enumerate(parts):
@@ -232,7 +232,7 @@ class Cell(Layer):
         `start` are start states for each sequence; without them they are the layer's own.
         """
         n, R, H, dtype = x.batch.n, x.batch.R, self.units, self.U.dtype
-        is_reference = isinstance(keep, Propagation) and keep.is_noting
+        is_reference = isinstance(keep, Propagation) and keep.is_reference
         if is_reference and not start and not cells and (longest := _all_begin_like(x, order)) is not None:
             return self._read_longest(x, order, longest, keep)
         ids, table = NO_IDS, self.bias_row
@@ -277,11 +277,12 @@ class Cell(Layer):
         R_x: np.ndarray,
         entry: Entry,
         started: bool = False,
+        other: Read | None = None,
     ) -> Sent:
         """Backwards: relevance of the inputs is added to R_x, that of the states is returned if it is asked for.
 
         `R_last` is what arrives at the last h, and at the last c. With `started` the start states are inputs of the
-        layer, and what arrives there is theirs.
+        layer, and what arrives there is theirs. `other` is the reference's forward pass.
         """
         n, R, H, dtype = read.x.batch.n, read.x.batch.R, self.units, self.U.dtype
         count = self.start.shape[0]
@@ -300,10 +301,7 @@ class Cell(Layer):
             nowhere if entry.states is None else np.empty((count, R, H), dtype),
             np.empty((count, n, H), dtype) if started else nowhere,
         )
-        if how.is_noting:
-            how.against(read)
-            return sent
-        self.run_backward(read, read.K if len(read.K) else self.coefficients(read, how), how, sent)
+        self.run_backward(read, read.K if len(read.K) else self.coefficients(read, how, other), how, sent)
         if started and how.times_input:
             entry.array[Entry.START] -= sent.R_start.sum(axis=(0, 2))
         return sent
@@ -403,7 +401,8 @@ class Cell(Layer):
         """Relevance of the inputs."""
         R_x = room_for_inputs(ran.inputs[0], self.units)
         last, started = (Rs.get(":last"), Rs.get(":cell")), len(ran.inputs) > 1
-        sent = self.back(ran.trace, last, Rs.get(""), how, R_x, entry, started)
+        other = None if ran.reference is None else ran.reference.trace
+        sent = self.back(ran.trace, last, Rs.get(""), how, R_x, entry, started, other)
         if entry.states is not None:
             entry.states.append(("forward", sent.R_states))
         return [summed(ran.inputs[0], R_x), *(sent.R_start if started else ())]

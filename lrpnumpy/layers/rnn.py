@@ -60,8 +60,6 @@ class RNN(Cell):
     def fill_coefficients(self, read: Read, t: int, kept: np.ndarray, how: Propagation, k: np.ndarray) -> None:
         """In the layout of kernels.rnn: there is no product, so only the sum decides."""
         k[0], k[1] = how.gain(kept[0])
-        if how.share_bias:
-            k[2] = (k[0] * self.b[0] + k[1]) / (self.units + self.inputs)  # type: ignore[index]
 
     def split_step(
         self, kept: np.ndarray, a_x: np.ndarray, beta: np.ndarray, inside: np.ndarray, b: np.ndarray

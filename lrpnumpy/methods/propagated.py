@@ -29,18 +29,12 @@ class LrpOptions(Options):
         flag=float,
     )
     hidden: bool = option(False, "also the relevance of every hidden state of every recurrent layer", check=switch)
-    share_bias: bool = option(
-        False,
-        "LRP spreads biases and stabiliser over the inputs of each sum, so that inputs and initial state add up to the "
-        "score: a sanity check",
-        check=switch,
-    )
 
 
 def propagation(request: Request) -> Propagation:
     """How messages flow back."""
     rule, options = request.method.rule, request.options
-    return GRADIENT if rule is None else LRP(rule, options.eps, options.share_bias, options.gamma)
+    return GRADIENT if rule is None else LRP(rule, options.eps, options.gamma)
 
 
 def run(question: Question, wanted: list[np.ndarray]) -> list[Columns]:

@@ -17,7 +17,7 @@ from lrpnumpy.activations import Activation
 from lrpnumpy.checks import LrpError, shown
 from lrpnumpy.kernels.steps import ABS, ALL, HALF, PROP
 from lrpnumpy.meant import called
-from lrpnumpy.rules.propagation import Propagation
+from lrpnumpy.rules.propagation import Propagation, Values
 
 ProductRule = Callable[[np.ndarray, np.ndarray, float], tuple[np.ndarray, np.ndarray]]
 
@@ -106,7 +106,6 @@ class LRP(Propagation):
 
     rule: Rule
     eps: float = 0.001
-    share_bias: bool = False
     gamma: float = 0.0
 
     times_input: ClassVar[bool] = True
@@ -115,27 +114,29 @@ class LRP(Propagation):
     @property
     def code(self) -> int | None:  # type: ignore[override]
         """What kernels call it, where they have its coefficients built in."""
-        return None if self.share_bias else self.rule.code
+        return self.rule.code
 
     def gain(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """1 / stab(z), and what the stabiliser keeps."""
         return inverse(z, self.eps)
 
-    def product(self, gate: np.ndarray, signal: np.ndarray) -> tuple[np.ndarray, np.ndarray, Any]:
-        """The rule's shares, and what is left; where biases are shared, gate and signal get half of that each."""
+    def product(
+        self, gate: np.ndarray, signal: np.ndarray, gate0: Values = None, signal0: Values = None
+    ) -> tuple[np.ndarray, np.ndarray, Any]:
+        """The rule's shares, and what is left."""
         to_gate, to_signal = self.rule._split(gate, signal, self.eps)
-        kept = 1 - to_gate - to_signal
-        if self.share_bias:
-            half = kept.dtype.type(0.5) * kept
-            return to_gate + half, to_signal + half, kept.dtype.type(0) * kept
-        return to_gate, to_signal, kept
+        return to_gate, to_signal, 1 - to_gate - to_signal
 
-    def even_product(self, one: np.ndarray, other: np.ndarray) -> tuple[Any, Any]:
+    def even_product(
+        self, one: np.ndarray, other: np.ndarray, one0: Values = None, other0: Values = None
+    ) -> tuple[Any, Any]:
         """Both get half."""
         half = one.dtype.type(0.5)
         return half, half
 
-    def slope(self, activation: str | Activation, z: np.ndarray, y: np.ndarray) -> Any:
+    def slope(
+        self, activation: str | Activation, z: np.ndarray, y: np.ndarray, z0: Values = None, y0: Values = None
+    ) -> Any:
         """Activations pass R on unchanged."""
         return z.dtype.type(1)
 
