@@ -20,6 +20,7 @@ from lrpnumpy.layers import base
 from lrpnumpy.layers.base import Layer
 from lrpnumpy.methods import METHODS
 from lrpnumpy.rules.propagation import back_through_sum
+from lrpnumpy.rules.sums import Term
 
 LRP = [name for name, method in METHODS.items() if method.kind == "lrp"]
 SPANS = [(0, 2), (1, 4), (2, 3)]
@@ -42,9 +43,7 @@ class Scale(Layer):
         return xs[0]._replace(rows=xs[0].rows * self.s), None
 
     def backward(self, ran, R, how, entry):
-        (x,), y = ran.inputs, ran.outputs[0]
-        s = back_through_sum(how, R, y.rows, None, y.batch, entry)
-        return [s * self.s * (x.rows if how.times_input else 1)]
+        return back_through_sum(how, R, ran.outputs[0], [Term(ran.inputs[0].rows, self.s)], entry)
 
 
 class StepwiseScale(Scale):
@@ -220,7 +219,7 @@ def test_it_is_a_record_like_any_other(rng):
 def test_the_example_of_the_documentation(rng):
     """The class in the docstring of `layers.base`, run as it stands there."""
     start, stop = base.__doc__.index("    @dataclass"), base.__doc__.index("Occlusion and")
-    names = {**vars(base), "dataclass": dataclass, "back_through_sum": back_through_sum}
+    names = {**vars(base), "dataclass": dataclass, "back_through_sum": back_through_sum, "Term": Term}
     exec(textwrap.dedent(base.__doc__[start:stop]), names)
     scale = names["Scale"](np.array([2.0, -0.5, 1.0, 3.0]))
     head = nets.dense(rng, 4, 2)
@@ -272,9 +271,7 @@ class Plus(Layer):
         return xs[0]._replace(rows=xs[0].rows + xs[1].rows), None
 
     def backward(self, ran, R, how, entry):
-        y = ran.outputs[0]
-        s = back_through_sum(how, R, y.rows, None, y.batch, entry)
-        return [s * (x.rows if how.times_input else 1) for x in ran.inputs]
+        return back_through_sum(how, R, ran.outputs[0], [Term(x.rows) for x in ran.inputs], entry)
 
 
 def test_two_nodes_that_take_the_input():

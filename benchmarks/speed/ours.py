@@ -16,7 +16,7 @@ from lrpnumpy.methods.occlusion import OcclusionOptions, occlude_words
 from lrpnumpy.methods.reference import references
 from lrpnumpy.packed import Packed
 from lrpnumpy.passes import backward, forward
-from lrpnumpy.rules import DEEPLIFT, GRADIENT, LRP, REFERENCE, RULES, Propagation
+from lrpnumpy.rules import DEEPLIFT, GRADIENT, REFERENCE, RULES, Epsilon, Propagation, Relevance
 
 TARGET = 0
 
@@ -63,7 +63,7 @@ def lifted(model: lrp.Model, x: Packed) -> Any:
 JOBS: dict[str, Callable[[lrp.Model, Packed], Any]] = {
     "forward": scores,
     "gradient-x-input": propagated(GRADIENT),
-    **{f"lrp-{name}": propagated(LRP(rule)) for name, rule in RULES.items()},
+    **{f"lrp-{name}": propagated(Relevance(rule, Epsilon())) for name, rule in RULES.items()},
     "occlusion-f": occluded(),
     "cd": decomposed,
     "deeplift": lifted,

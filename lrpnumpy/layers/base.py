@@ -13,9 +13,7 @@ A new layer is one class. It says which sizes it takes and gives, runs forwards,
             return xs[0]._replace(rows=xs[0].rows * self.s), None
 
         def backward(self, ran, R, how, entry):
-            (x,), y = ran.inputs, ran.outputs[0]
-            s = back_through_sum(how, R, y.rows, None, y.batch, entry)
-            return [s * self.s * (x.rows if how.times_input else 1)]
+            return back_through_sum(how, R, ran.outputs[0], [Term(ran.inputs[0].rows, self.s)], entry)
 
 Occlusion and contextual decomposition work with any layer: `changed` and `split` only run it forwards. A layer that has
 something faster, or a definition of its own, overrides them.

@@ -15,8 +15,8 @@ from lrpnumpy.layers.base import Keep, Outputs, Ran, Size, stacked, takes
 from lrpnumpy.layers.windows import View, Windowed, Windows, checked
 from lrpnumpy.lazy import cached_property
 from lrpnumpy.packed import Packed, Part
-from lrpnumpy.rules.lrp import LRP, gamma_rule
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
+from lrpnumpy.rules.sums import WEIGHTS, Term
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -28,8 +28,7 @@ class Conv1D(Windowed):
     (left, right) so many. `groups` cuts outputs and inputs into blocks, and each block of outputs sees its own block
     of inputs.
 
-    LRP: one sum for each output, by the gamma rule where there is a gamma. Contextual decomposition: as
-    Dense, with the bias of windows without padding for all.
+    LRP: one sum for each output. Contextual decomposition: as Dense, with the bias of windows without padding for all.
     """
 
     K: np.ndarray
@@ -105,29 +104,16 @@ class Conv1D(Windowed):
         x, y, (z, view) = ran.inputs[0], ran.outputs[0], ran.trace
         if self.activation != "linear":
             R = R * how.slope(self.activation, *ran.both(lambda one: (one.trace[0], one.outputs[0].rows)))
-        more = None
-        if isinstance(how, LRP) and how.gamma:
-            z, more = gamma_rule(
-                how,
-                z,
-                x.rows,
-                lambda x, sign: self._halves[sign].of_windows(x, view.rows),
-                lambda s, sign: self._halves[sign]._sent_back(s, view, x),
-            )
-        s = back_through_sum(how, R, z, self.d, y.batch, entry)
-        R_x = self._sent_back(s, view, x)
+        (R_x,) = back_through_sum(how, R, Packed(z, y.batch), [_Convolved(self, x, view)], entry, self.d)
         if how.times_input:
-            R_x *= x.rows
-            if more is not None:
-                R_x += more(s)
             entry.see(R_x, x.batch)
         return [R_x]
 
     @cached_property
-    def _halves(self) -> dict[int, Conv1D]:
-        """The same sums without bias, with the positive weights only and with the negative ones."""
+    def _kinds(self) -> dict[str, Conv1D]:
+        """The same sums without bias, by the kind of weights."""
         without = replace(self, d=None, activation="linear")
-        return {1: replace(without, K=np.maximum(self.K, 0)), -1: replace(without, K=np.minimum(self.K, 0))}
+        return {kind: replace(without, K=of(self.K)) for kind, of in WEIGHTS.items()}
 
     def _sent_back(self, s: np.ndarray, view: View, x: Packed) -> np.ndarray:
         """(R, in) the messages s (Q, out) of windows, times their weights."""
@@ -174,3 +160,19 @@ class Conv1D(Windowed):
         rare = "".join(f", {name} {value}" for name, value in others.items() if value != 1)
         sizes = f"{self.inputs} to {self.outputs}, width {self.K.shape[1]}"
         return f"Conv1D, {sizes}, padding {self.padding}{rare}, {self.activation}"
+
+
+class _Convolved(Term):
+    """The contributions of the inputs `x` to the sums of the windows of a `view`."""
+
+    def __init__(self, layer: Conv1D, x: Packed, view: View) -> None:
+        self.x, self.layer, self.packed, self.view = x.rows, layer, x, view
+
+    def ahead(self, a: np.ndarray, kind: str) -> np.ndarray:
+        """The sums of the windows."""
+        return self.layer._kinds[kind].of_windows(np.ascontiguousarray(a), self.view.rows)
+
+    def back(self, s: np.ndarray, kind: str) -> np.ndarray:
+        """Messages, added up over the windows that see an input."""
+        layer = self.layer if kind == "plain" else self.layer._kinds[kind]
+        return layer._sent_back(s, self.view, self.packed)

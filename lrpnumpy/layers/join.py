@@ -13,6 +13,7 @@ from lrpnumpy.checks import LrpError, one_of
 from lrpnumpy.layers.base import Keep, Layer, Ran, Size, missing
 from lrpnumpy.packed import Batch, Packed
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
+from lrpnumpy.rules.sums import Term
 
 
 class Join(Layer):
@@ -89,15 +90,9 @@ class Weighted(Join):
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """Each gets its share of the sum."""
-        xs, y = ran.inputs, ran.outputs[0]
-        s = back_through_sum(how, R, y.rows, None, y.batch, entry)
-        out = []
-        for x, w in zip(xs, self.weights(len(xs)), strict=True):
-            R_x = s * R.dtype.type(w)
-            if how.times_input:
-                R_x *= x.rows
-            out.append(R_x)
-        return out
+        weights = self.weights(len(ran.inputs))
+        terms = [Term(x.rows, R.dtype.type(w)) for x, w in zip(ran.inputs, weights, strict=True)]
+        return back_through_sum(how, R, ran.outputs[0], terms, entry)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -14,6 +14,7 @@ from lrpnumpy.layers.base import Keep, Ran, Size
 from lrpnumpy.layers.windows import View, Windowed, Windows, checked
 from lrpnumpy.packed import Packed, Part
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
+from lrpnumpy.rules.sums import Gathered
 
 
 class Pool(Windowed):
@@ -117,12 +118,10 @@ class AvgPool1D(Pool):
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """Each step gets its share of the sum."""
-        x, y, view = ran.inputs[0].rows, ran.outputs[0], ran.trace
-        s = back_through_sum(how, R, y.rows, None, y.batch, entry)
-        R_x = view.spread(s / self._divisor(view.rows, len(x), s.dtype), len(x))
-        if how.times_input:
-            R_x *= x
-        return [R_x]
+        x, view = ran.inputs[0].rows, ran.trace
+        divisor = self._divisor(view.rows, len(x), x.dtype)
+        mean = Gathered(x, lambda a: self.of_windows(a, view.rows), lambda s: view.spread(s / divisor, len(x)))
+        return back_through_sum(how, R, ran.outputs[0], [mean], entry)
 
     def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
         """The mean of beta."""

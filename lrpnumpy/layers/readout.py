@@ -14,6 +14,7 @@ import numpy as np
 from lrpnumpy.layers.base import Keep, Layer, Ran, Size
 from lrpnumpy.packed import Batch, Packed, Part
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
+from lrpnumpy.rules.sums import Gathered
 
 
 class Readout(Layer):
@@ -44,13 +45,10 @@ class Mean(Readout):
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """Each step gets its share of the sum."""
-        x, y = ran.inputs[0], ran.outputs[0]
-        owner = x.batch.owner
-        s = back_through_sum(how, R, y.rows, None, y.batch, entry)
-        R_x = (s / self._divisor(x))[owner]
-        if how.times_input:
-            R_x *= x.rows
-        return [R_x]
+        x = ran.inputs[0]
+        divisor = self._divisor(x)
+        mean = Gathered(x.rows, lambda a: x.batch.sums(a) / divisor, lambda s: (s / divisor)[x.batch.owner])
+        return back_through_sum(how, R, ran.outputs[0], [mean], entry)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -239,6 +239,8 @@ class Cell(Layer):
         if x.words is not None:
             ids, table = x.words.ids, self.projected(x.words.embedding)
         rule, eps = NONE, 0.0
+        if isinstance(keep, Propagation) and keep.rule is not None:
+            raise LrpError(f"{type(self).__name__}: sums inside a cell must follow the epsilon rule, got {keep.rule}.")
         if isinstance(keep, Propagation):
             if keep.code is None:
                 keep = "trace"

@@ -2,7 +2,47 @@
 
 from lrpnumpy.rules.deeplift import DEEPLIFT, REFERENCE, DeepLIFT
 from lrpnumpy.rules.gradient import GRADIENT
-from lrpnumpy.rules.lrp import LRP, RULES, Rule
+from lrpnumpy.rules.lrp import LRP, RULES, Relevance, Rule
 from lrpnumpy.rules.propagation import Propagation
+from lrpnumpy.rules.sums import (
+    FLAT,
+    NEGATIVE,
+    PLAIN,
+    POSITIVE,
+    SQUARE,
+    AlphaBeta,
+    Epsilon,
+    Flat,
+    Gamma,
+    SumRule,
+    WSquare,
+    ZBox,
+    ZPlus,
+    inverse,
+)
 
-__all__ = ["DEEPLIFT", "GRADIENT", "LRP", "REFERENCE", "RULES", "DeepLIFT", "Propagation", "Rule"]
+__all__ = [
+    "DEEPLIFT",
+    "FLAT",
+    "GRADIENT",
+    "LRP",
+    "NEGATIVE",
+    "PLAIN",
+    "POSITIVE",
+    "REFERENCE",
+    "RULES",
+    "SQUARE",
+    "AlphaBeta",
+    "DeepLIFT",
+    "Epsilon",
+    "Flat",
+    "Gamma",
+    "Propagation",
+    "Relevance",
+    "Rule",
+    "SumRule",
+    "WSquare",
+    "ZBox",
+    "ZPlus",
+    "inverse",
+]
