@@ -5,6 +5,7 @@ from lrpnumpy import interrupt as _interrupt  # isort: skip  # noqa: F401  # fir
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from lrpnumpy import rules
 from lrpnumpy.checks import AssumptionWarning, LrpError, RelevanceWarning, WeightFileError
 from lrpnumpy.cite import cite
 from lrpnumpy.explain import compare, explain, explain_all
@@ -54,7 +55,7 @@ from lrpnumpy.ports import Input
 from lrpnumpy.predict import predict, predict_all, trace
 from lrpnumpy.reconstruction import reconstruction_error
 from lrpnumpy.result import Comparison, Explanation
-from lrpnumpy.rules import Rule
+from lrpnumpy.rules import LRP, Rule
 from lrpnumpy.tables import Table
 from lrpnumpy.windows import explain_windows
 
@@ -70,6 +71,7 @@ __version__ = "0.2.0"
 
 __all__ = [
     "GRU",
+    "LRP",
     "LSTM",
     "RNN",
     "Activation",
@@ -136,6 +138,7 @@ __all__ = [
     "predict_all",
     "rank_methods",
     "reconstruction_error",
+    "rules",
     "save",
     "trace",
     "write_page",

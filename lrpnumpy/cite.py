@@ -102,6 +102,13 @@ PAPERS = {
   publisher = {Springer},
   year = {2019}
 }""",
+    "Achtibat et al. 2024": """@inproceedings{achtibat2024attnlrp,
+  title = {{AttnLRP}: Attention-Aware Layer-Wise Relevance Propagation for Transformers},
+  author = {Achtibat, Reduan and Hatefi, Sayed Mohammad Vakilzadeh and Dreyer, Maximilian and Jain, Aakriti and
+    Wiegand, Thomas and Lapuschkin, Sebastian and Samek, Wojciech},
+  booktitle = {International Conference on Machine Learning},
+  year = {2024}
+}""",
 }
 SEVERAL = {"deeplift": "Lundberg & Lee 2017", "integrated-gradients": "Erion et al. 2021"}  # with several references
 
@@ -110,7 +117,7 @@ SEVERAL = {"deeplift": "Lundberg & Lee 2017", "integrated-gradients": "Erion et 
 def cite(*used: Any) -> None:
     """Print BibTeX for what was `used`: explanations, comparisons, lists of them, or names of methods.
 
-    Settings count: several references add the paper on that, a gamma that on the gamma rule.
+    Settings count: several references add the paper on that, a gamma or rules by layer that on these rules.
     """
     try:
         found = dict.fromkeys(_papers(used))
@@ -127,12 +134,14 @@ def _papers(used: Iterable[Any]) -> Iterable[str]:
             options = one.options or {}
             if one.method in METHODS:  # a rule of one's own has no paper that we know
                 yield METHODS[one.method].reference
-            elif "eps" in options:
+            elif "eps" in options or "product" in options:
                 yield "Arras et al. 2019"
             if isinstance(options.get("reference"), list) and one.method in SEVERAL:
                 yield SEVERAL[one.method]
-            if options.get("gamma"):
+            if options.get("gamma") or "product" in options:
                 yield "Montavon et al. 2019"
+            if options.get("attention") == "attnlrp":
+                yield "Achtibat et al. 2024"
         elif isinstance(one, Iterable) and not isinstance(one, (str, bytes, np.ndarray)):
             yield from _papers(one)
         else:

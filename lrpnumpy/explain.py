@@ -18,7 +18,7 @@ from lrpnumpy.packed import Batch, Packed
 from lrpnumpy.passes import Trace, forward
 from lrpnumpy.result import Comparison, Explanation
 from lrpnumpy.results import Explanations
-from lrpnumpy.rules import Propagation, Rule
+from lrpnumpy.rules import LRP, Propagation, Rule
 from lrpnumpy.schedule import run_chunks
 from lrpnumpy.signature import document
 
@@ -142,9 +142,11 @@ def _look_up(model: Model, encoded: list[Encoded], request: Request) -> bool:
         or any(sequence.ids is None for sequence in encoded)
     ):
         return False
-    takers = [node.layer for node in model.nodes if model.main in node.inputs]
+    takers = [node for node in model.nodes if model.main in node.inputs]
     linear = request.method.kind == "lrp" or request.method is METHODS["gradient-x-input"]
-    if not linear or getattr(request.options, "share_bias", False) or len(takers) > 1 or not takers[0].looks_up:
+    if not linear or len(takers) > 1 or not takers[0].layer.looks_up:
+        return False
+    if request.how is not None and request.how.at(takers[0].name).rule is not None:
         return False
     return sum(sequence.steps for sequence in encoded) > len(model.embedding.E)
 
@@ -154,17 +156,23 @@ Target = int | str | None
 
 @overload
 def explain(
-    model: Model, x: Any, method: str | Rule = ..., target: Target = ..., *, step: Literal["all"], **options: Any
+    model: Model, x: Any, method: str | Rule | LRP = ..., target: Target = ..., *, step: Literal["all"], **options: Any
 ) -> Explanations: ...
 @overload
 def explain(
-    model: Model, x: Any, method: str | Rule = ..., target: Target = ..., *, step: int | None = ..., **options: Any
+    model: Model,
+    x: Any,
+    method: str | Rule | LRP = ...,
+    target: Target = ...,
+    *,
+    step: int | None = ...,
+    **options: Any,
 ) -> Explanation: ...
 @door
 def explain(
     model: Model,
     x: Any,
-    method: str | Rule = "lrp-all",
+    method: str | Rule | LRP = "lrp-all",
     target: int | str | None = None,
     *,
     unit: Unit = None,
@@ -177,7 +185,7 @@ def explain(
 
     model: the network, as `load` gives it.
     x: a string, a list of words, token ids, a (T, D) array, a DataFrame, a tensor.
-    method: a name that `lrp.methods()` lists, or an `lrp.Rule` of one's own.
+    method: a name that `lrp.methods()` lists, or an `lrp.LRP` or `lrp.Rule`.
     target: the class explained, by index or name; None is the predicted one, "all" gives every class a leading axis.
     versus: ask why the target rather than this class: f_target - f_versus is explained.
     unit: "word" for one value a step only, "variable" for also one a variable; None is what the method has for free.
@@ -220,7 +228,7 @@ def _for_each_step(model: Model, one: Encoded) -> list[Encoded]:
 def explain_all(
     model: Model,
     sequences: Any,
-    method: str | Rule = "lrp-all",
+    method: str | Rule | LRP = "lrp-all",
     target: Any = None,
     *,
     unit: Unit = None,
@@ -250,7 +258,7 @@ def explain_all(
 def compare(
     model: Model,
     x: Any,
-    methods: Sequence[str | Rule] | None = None,
+    methods: Sequence[str | Rule | LRP] | None = None,
     target: int | str | None = None,
     *,
     unit: Unit = None,
@@ -261,7 +269,7 @@ def compare(
 ) -> Comparison:
     """Several methods on one input; each gets those of the options that it has.
 
-    methods: names, or `Rule`s of one's own; None is all but shapley.
+    methods: names, `LRP`s or `Rule`s; None is all but shapley.
     model, x, target, unit, versus, step, spans: as in `explain`.
     """
     if isinstance(step, str):

@@ -10,7 +10,7 @@ import numpy as np
 # Rows of the ledgers of many explanations, `books` (rows, n), by kind of method. LRP has its biases behind them, a row
 # for each layer; kernels/ledger.py knows this order.
 ROWS = {
-    "lrp": ("inputs", "stabiliser", "initial_state", "largest", "total"),
+    "lrp": ("inputs", "stabiliser", "initial_state", "rule", "attention", "largest", "total"),
     "reference": ("inputs", "score", "reference", "gap"),
 }
 
@@ -35,8 +35,13 @@ class Ledger:
     initial_state: Any  # what reached h0 and c0
     largest: Any  # largest relevance of any neuron or input on the way: rounding is relative to it
     total: Any = None  # the sum of all entries but `largest`: f_c(x)
+    rule: Any = None  # what sum rules did not pass on; nothing where they conserve
+    attention: Any = None  # what AttnLRP did not pass on at a softmax
 
     def __post_init__(self) -> None:
+        for name in ("rule", "attention"):  # results of version 0.2 have neither
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, np.zeros_like(self.inputs)[()])
         if self.total is None:
             with np.errstate(all="ignore"):  # where relevance is infinite, RelevanceWarning has said so
                 total = self.inputs + self.all_biases + self.stabiliser + self.initial_state
@@ -50,13 +55,15 @@ class Ledger:
 
     @property
     def entries(self) -> dict[str, Any]:
-        """What is shown of it, by name; these add up to the total."""
-        return {
+        """What is shown of it, by name; these add up to the total. `rule` and `attention` only where they kept any."""
+        entries = {
             "inputs": self.inputs,
             "biases": self.all_biases,
             "stabiliser": self.stabiliser,
             "initial state": self.initial_state,
         }
+        rare = {"rule": self.rule, "attention": self.attention}
+        return entries | {name: value for name, value in rare.items() if np.any(value)}
 
     def of_class(self, c: int) -> Ledger:
         """Of a ledger of all classes, that of the class `c`."""

@@ -36,11 +36,12 @@ class Trace(NamedTuple):
 def forward(model: Model, inputs: dict[str, Packed], keep: Keep = None) -> Trace:
     """Scores of a batch, and what `keep` asks for: what a way back needs, or what variants start from."""
     values, ran = {**inputs}, {}
+    is_propagation = isinstance(keep, Propagation)
     for node in model.nodes:
         name, wanted = node.name, model.wanted[node.name]
         xs = [values[key] for key in node.inputs]
         try:
-            outputs, trace = node.layer.run(xs, keep, wanted)
+            outputs, trace = node.layer.run(xs, keep.at(name) if is_propagation else keep, wanted)  # type: ignore[union-attr]
         except LrpError as error:  # steps that do not fit: the layer does not know whose they are
             raise LrpError(f"layer {name!r}, of {', '.join(map(repr, node.inputs))}: {error}") from None
         for key, value in zip(wanted, outputs, strict=True):
@@ -71,14 +72,16 @@ class Passed(NamedTuple):
     """What a backward pass gives."""
 
     inputs: dict[str, np.ndarray]  # (R, D) at each; (R, 1), one for each word, where words were looked up projected
-    ledger: np.ndarray  # (nodes, 4, n) what each node kept of each sequence's relevance, see Entry
+    ledger: np.ndarray  # (nodes, 6, n) what each node kept of each sequence's relevance, see Entry
     hidden: dict[str, list[tuple[str, np.ndarray]]]  # by node: direction and relevance (states, R, H)
 
 
-def backward(trace: Trace, R: np.ndarray, how: Propagation, *, hidden: bool = False) -> Passed:
-    """Send R, of the shape of the scores, back to the inputs."""
+def backward(
+    trace: Trace, R: np.ndarray, how: Propagation, reference: Trace | None = None, *, hidden: bool = False
+) -> Passed:
+    """Propagate R, of the shape of the scores, to the inputs; `reference` is the reference's forward pass."""
     model = trace.model
-    ledger = np.zeros((len(model.nodes), 4, trace.input.batch.n), R.dtype)
+    ledger = np.zeros((len(model.nodes), Entry.SIZE, trace.input.batch.n), R.dtype)
     states: dict[str, list[tuple[str, np.ndarray]]] = {}
     arrived: dict[str, np.ndarray] = {model.scored: R}
     for k in range(len(model.nodes) - 1, -1, -1):
@@ -88,7 +91,10 @@ def backward(trace: Trace, R: np.ndarray, how: Propagation, *, hidden: bool = Fa
         if not Rs:
             continue
         entry = Entry(ledger[k], states.setdefault(name, []) if hidden else None)
-        for source, part in zip(node.inputs, node.layer.give_back(trace.ran[name], Rs, how, entry), strict=True):
+        ran = trace.ran[name]
+        if reference is not None:
+            ran = ran._replace(reference=reference.ran[name])
+        for source, part in zip(node.inputs, node.layer.give_back(ran, Rs, how.at(name), entry), strict=True):
             if part is not None:
                 arrived[source] = arrived[source] + part if source in arrived else part
     inputs = {name: arrived[name] if name in arrived else np.zeros_like(x.rows) for name, x in trace.inputs.items()}

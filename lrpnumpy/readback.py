@@ -8,17 +8,18 @@ from typing import Any, NoReturn
 import numpy as np
 
 from lrpnumpy.checks import FLOATS, LrpError, parse_json
-from lrpnumpy.ledgers import Ledger, ReferenceLedger, SpanLedger
+from lrpnumpy.ledgers import ROWS, Ledger, ReferenceLedger, SpanLedger
 
 FORMAT = "lrpnumpy explanation 1"
 DEEPEST = 32  # levels of lists and objects
 MARKS = 3  # kinds of marks that a step may have
 _LEDGERS: dict[str, Any] = {one.__name__: one for one in (Ledger, ReferenceLedger, SpanLedger)}
 _ENTRIES = {
-    "Ledger": ("inputs", "stabiliser", "initial_state", "largest", "total"),
+    "Ledger": ROWS["lrp"],
     "ReferenceLedger": ("inputs", "score", "reference", "gap"),
     "SpanLedger": ("unassigned",),
 }
+_NEWER = ("total", "rule", "attention")  # entries that older files do not have
 Shape = tuple[int | None, ...]  # None stands for any length of at least 1
 
 
@@ -181,7 +182,7 @@ class _Reader:
             _fail(f"{where}: kind", f"one of {', '.join(map(repr, _LEDGERS))}", kind)
         found: dict[str, Any] = {}
         for name in _ENTRIES[kind]:
-            if name in entries or name != "total":  # which files of version 0.1 do not have
+            if name in entries or name not in _NEWER:
                 found[name] = self.number(f"{where}: {name}", entries.get(name))
         if kind == "Ledger":
             if not isinstance(entries.get("biases"), list):

@@ -18,7 +18,7 @@ from lrpnumpy.methods.base import Unit
 from lrpnumpy.model import Model
 from lrpnumpy.result import Explanation, Paged
 from lrpnumpy.results import Explanations
-from lrpnumpy.rules import Rule
+from lrpnumpy.rules import LRP, Rule
 from lrpnumpy.signature import document
 from lrpnumpy.summary import Summary
 
@@ -29,7 +29,7 @@ def explain_windows(
     series: Any,
     length: int,
     stride: int = 1,
-    method: str | Rule = "lrp-all",
+    method: str | Rule | LRP = "lrp-all",
     target: Any = None,
     *,
     unit: Unit = None,

@@ -390,8 +390,8 @@ def fraction(a, b):
 class Relevance:
     """LRP; what it keeps of a recurrent layer is the relevance of each h_t, c_t and pre-activation z_t."""
 
-    def __init__(self, rule, eps, share_bias, layers, gamma=0.0):
-        self.rule, self.eps, self.share_bias, self.gamma = rule, eps, share_bias, gamma
+    def __init__(self, rule, eps, layers, gamma=0.0):
+        self.rule, self.eps, self.gamma = rule, eps, gamma
         self.biases, self.stabiliser, self.initial_state, self.largest = [0.0] * layers, 0.0, 0.0, 0.0
 
     def stabiliser_of(self, z):
@@ -410,10 +410,7 @@ class Relevance:
         stab = z + stabiliser
         messages, to_bias = fraction(terms, stab) * R, fraction(b, stab) * R
         to_stabiliser = np.where(stab == 0, 1.0, fraction(stabiliser, stab)) * R
-        if self.share_bias:
-            messages = messages + (to_bias + to_stabiliser) / len(messages)
-        else:
-            self.count(to_stabiliser, to_bias, n)
+        self.count(to_stabiliser, to_bias, n)
         self.see(messages, to_bias, to_stabiliser, R)
         return messages
 
@@ -433,10 +430,7 @@ class Relevance:
             stab = z_g + z_s + stabiliser
             R_g, R_s = fraction(z_g, stab) * R, fraction(z_s, stab) * R
             to_stabiliser = np.where(stab == 0, 1.0, fraction(stabiliser, stab)) * R
-        if self.share_bias:
-            R_g, R_s = R_g + to_stabiliser / 2, R_s + to_stabiliser / 2
-        else:
-            self.count(to_stabiliser)
+        self.count(to_stabiliser)
         self.see(R_g, R_s, to_stabiliser, R)
         return R_g, R_s
 
@@ -541,17 +535,16 @@ class Relevance:
         return R_x, {"h": R_h, "z": R_h, "x": R_x}
 
 
-def lrp(model, x, target, rule="all", eps=0.001, versus=None, step=None, share_bias=False, gamma=0.0):
+def lrp(model, x, target, rule="all", eps=0.001, versus=None, step=None, gamma=0.0):
     """Relevance "x" (T, D) of the inputs, starting from f_c (and, with versus = b, from -f_b at b).
 
     "hidden": what arrived inside, for a recurrent layer a list with one {"h": (T, H), "z": (T, gates, H), "x": (T, D),
     what it handed down} a direction, and "c" (T, H) of an LSTM; for a Dense layer None.
     "ledger": inputs, biases (a list, one a layer), stabiliser, initial_state, each from its own messages.
     "largest": the largest absolute value of any message, and of any relevance that messages add up to.
-    With share_bias each sum spreads what bias and stabiliser would take equally over its inputs.
     """
     trace = forward(model, x)
-    method = Relevance(rule, eps, share_bias, len(model["layers"]), gamma)
+    method = Relevance(rule, eps, len(model["layers"]), gamma)
     R = start(trace, target, versus, step) * trace[-1]["y"]
     R_x, hidden = backward(model, trace, R, method)
     method.see(R_x)

@@ -62,9 +62,6 @@ def test_the_ledger_adds_up(model, rng, method, eps):
     close(found.ledger.total, found.scores[1], 1e-10, max(1.0, found.ledger.largest))
     reached = sum(part.relevance.sum() for part in found.inputs.values())
     close(found.ledger.inputs, reached, 1e-10, max(1.0, found.ledger.largest))
-    shared = lrp.explain(model, record(rng), method, 1, step=2, eps=max(eps, 0.01), share_bias=True)
-    reached = sum(part.relevance.sum() for part in shared.inputs.values()) + shared.ledger.initial_state
-    close(reached, shared.scores[1], 1e-9, max(1.0, shared.ledger.largest))
 
 
 def test_occlusion_is_a_plain_forward_pass(model, rng):

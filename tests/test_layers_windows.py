@@ -174,25 +174,6 @@ def test_relevance_of_a_convolution_by_hand(rng):
     close(found.ledger.biases[0], (s * d).sum())
 
 
-def test_biases_of_groups_are_shared_with_their_own_inputs(rng):
-    """Two groups of one output and two inputs, three windows of which the outer two stand on padding, too."""
-    K, d, x, eps = rng.normal(size=(2, 3, 2)), rng.normal(size=2), rng.normal(size=(3, 4)), 0.1
-    model = network(rng, lrp.Conv1D(K, d, padding="same", groups=2), D=4, M=2)
-    found = lrp.explain(model, x, "lrp-all", 0, eps=eps, share_bias=True).variables
-    z = restated(model.layers[0], x)
-    R = lrp.explain(lrp.Model(model.layers[1:]), z, "lrp-all", 0, eps=eps, share_bias=True).variables
-    want = np.zeros_like(x)
-    for window, steps in enumerate([(-1, 0, 1), (0, 1, 2), (1, 2, 3)]):
-        for group in range(2):
-            stabilised = z[window, group] + eps * (1 if z[window, group] >= 0 else -1)
-            s, terms = R[window, group] / stabilised, 2 * sum(0 <= t < 3 for t in steps)
-            left = s * d[group] + R[window, group] - s * z[window, group]
-            for place, t in enumerate(steps):
-                for i in range(2) if 0 <= t < 3 else ():
-                    want[t, 2 * group + i] += K[group, place, i] * x[t, 2 * group + i] * s + left / terms
-    close(found, want)
-
-
 def test_the_first_of_equal_winners_takes_all(rng):
     model = network(rng, lrp.MaxPool1D(2, 1), M=4)
     x = np.repeat(rng.normal(size=(1, 4)), 4, axis=0)
@@ -295,9 +276,8 @@ def test_windows_of_padding_alone(rng):
         assert len(rows)
     close(outputs(model.layers[0], short)[0], restated(model.layers[0], short[0]), 1e-12, 1)
     for x in short:
-        for share_bias in (False, True):
-            found = lrp.explain(model, x, "lrp-abs", 0, eps=0.1, share_bias=share_bias)
-            close(found.ledger.total, found.scores[0], 1e-12, max(1, found.ledger.largest))
+        found = lrp.explain(model, x, "lrp-abs", 0, eps=0.1)
+        close(found.ledger.total, found.scores[0], 1e-12, max(1, found.ledger.largest))
     laws.gradients_are_slopes(model, short, 0, rng)
     laws.decomposition_adds_up(model, short, 0, [[(0, 1)]] * 2, whole=True)
 

@@ -11,12 +11,12 @@ import numpy as np
 import lrpnumpy as lrp
 from benchmarks.speed.workloads import Workload
 from lrpnumpy.methods.decomposition import decompose_words
-from lrpnumpy.methods.deeplift import against, differences
+from lrpnumpy.methods.deeplift import differences
 from lrpnumpy.methods.occlusion import OcclusionOptions, occlude_words
 from lrpnumpy.methods.reference import references
 from lrpnumpy.packed import Packed
 from lrpnumpy.passes import backward, forward
-from lrpnumpy.rules import GRADIENT, LRP, RULES, DeepLIFT, Notes, Propagation
+from lrpnumpy.rules import DEEPLIFT, GRADIENT, REFERENCE, RULES, Epsilon, Propagation, Relevance
 
 TARGET = 0
 
@@ -53,17 +53,17 @@ def decomposed(model: lrp.Model, x: Packed) -> Any:
 
 def lifted(model: lrp.Model, x: Packed) -> Any:
     """DeepLIFT against zeros."""
-    trace = forward(model, {model.main: x}, DeepLIFT(Notes()))
+    trace = forward(model, {model.main: x}, DEEPLIFT)
     start = np.zeros_like(trace.scores)
     start[:, TARGET] = 1
-    of_reference = against(trace, references(model, "zero").packed(0, trace.inputs))
-    return differences(trace, start, *of_reference)[model.main]
+    reference = forward(model, references(model, "zero").packed(0, trace.inputs), REFERENCE)
+    return differences(trace, start, reference)[model.main]
 
 
 JOBS: dict[str, Callable[[lrp.Model, Packed], Any]] = {
     "forward": scores,
     "gradient-x-input": propagated(GRADIENT),
-    **{f"lrp-{name}": propagated(LRP(rule)) for name, rule in RULES.items()},
+    **{f"lrp-{name}": propagated(Relevance(rule, Epsilon())) for name, rule in RULES.items()},
     "occlusion-f": occluded(),
     "cd": decomposed,
     "deeplift": lifted,

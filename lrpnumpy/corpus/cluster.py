@@ -16,7 +16,7 @@ from lrpnumpy.explain import explain_all
 from lrpnumpy.meant import door
 from lrpnumpy.model import Model
 from lrpnumpy.result import Explanation
-from lrpnumpy.rules import Rule
+from lrpnumpy.rules import LRP, Rule
 
 TOGETHER = 2048  # sequences of a partition that are explained as one batch
 LOOK_EVERY = 32  # chunks: how often the number of workers is asked for, which may change
@@ -64,7 +64,7 @@ class Cluster:
 def explain_partition(
     records: Iterable[Any],
     model: Model,
-    method: str | Rule = "lrp-all",
+    method: str | Rule | LRP = "lrp-all",
     target: int | str | None = None,
     *,
     bad: str = "raise",
@@ -97,7 +97,7 @@ def _usable(model: Model, record: Any) -> bool:
 def explain_bag(
     model: Model,
     bag: Any,
-    method: str | Rule = "lrp-all",
+    method: str | Rule | LRP = "lrp-all",
     target: int | str | None = None,
     *,
     bad: str = "raise",

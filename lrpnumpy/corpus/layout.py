@@ -16,6 +16,8 @@ ENTRIES = {
     "ledger/biases": "record",
     "ledger/stabiliser": "record",
     "ledger/initial_state": "record",
+    "ledger/rule": "record",
+    "ledger/attention": "record",
     "ledger/largest": "record",
     "ledger/total": "record",
     "ledger/score": "record",

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lrpnumpy.rules import Rule
+from lrpnumpy.rules import LRP, Rule, SumRule
 
 # Functions of these are known by their names: they come with Python and NumPy, whose versions a run notes.
 LIBRARIES = ("numpy", "numpy.linalg", "math", "cmath", "operator")
@@ -40,7 +40,7 @@ class _CannotTell(Exception):
 
 def identity(given: Any, what: str = "rule") -> Identity:
     """The identity of a method or a tokenizer: one by its name, or one's own, a rule or a function."""
-    own = {field.name: getattr(given, field.name) for field in fields(given)} if isinstance(given, Rule) else {}
+    own = {field.name: getattr(given, field.name) for field in fields(given)} if isinstance(given, (Rule, LRP)) else {}
     if callable(given):
         own = {what: given}
     if not own:
@@ -97,12 +97,25 @@ class _Digest:
             self.add(value.func, where)
             self.add(value.args, f"an argument of {where}")
             self.add(value.keywords, f"an argument of {where}")
+        elif isinstance(value, SumRule):
+            self._sum_rule(value, where)
         elif kind is Rule:
             self._put("rule")
             self.add([getattr(value, field.name) for field in fields(value)], where)
         else:
             what = f"the module {value.__name__}" if isinstance(value, ModuleType) else f"of type {kind.__qualname__}"
             raise _CannotTell(f"{where} is {what}")
+
+    def _sum_rule(self, rule: SumRule, where: str) -> None:
+        """Its class, its fields and, of a custom class, its modes and functions."""
+        self._put("sum rule", type(rule).__qualname__.encode())
+        self.add(dict(vars(rule)), where)
+        custom = [one for one in type(rule).__mro__ if not one.__module__.startswith(("lrpnumpy.", "builtins"))]
+        if custom:
+            self.add([rule.modes, rule.bias_modes, rule.eps], where)
+        for one in custom:
+            members = {name: member for name, member in vars(one).items() if not name.startswith("_")}
+            self.add([member for member in members.values() if isinstance(member, FunctionType)], where)
 
     def _set(self, values: Any, where: str) -> None:
         """A set has no order: the digests of its members do."""

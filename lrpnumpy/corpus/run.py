@@ -30,7 +30,7 @@ from lrpnumpy.corpus.work import Job, Part, explain_chunk, settle
 from lrpnumpy.kernels import compile as kernels
 from lrpnumpy.meant import door
 from lrpnumpy.model import Model
-from lrpnumpy.rules import Rule
+from lrpnumpy.rules import LRP, Rule
 from lrpnumpy.schedule import progress_bar
 
 MOST_WORKERS = 256
@@ -62,7 +62,7 @@ def explain_corpus(
     model: Model,
     source: Any,
     out: str | os.PathLike[str],
-    method: str | Rule = "lrp-all",
+    method: str | Rule | LRP = "lrp-all",
     target: int | str | None = None,
     *,
     unit: Literal["word", "variable"] = "word",

@@ -14,6 +14,7 @@ from lrpnumpy.corpus.columns import values
 from lrpnumpy.corpus.layout import FORMAT, VERSION, axes_of, kinds_of, layout
 from lrpnumpy.corpus.summaries import summarised
 from lrpnumpy.files.safe import Fields, parse_json
+from lrpnumpy.ledgers import ROWS as LEDGERS
 from lrpnumpy.ledgers import Ledger, ReferenceLedger, SpanLedger
 from lrpnumpy.meant import door
 from lrpnumpy.methods.occlusion import probabilities
@@ -311,8 +312,7 @@ def _ledger(own: dict[str, np.ndarray]) -> Ledger | ReferenceLedger | SpanLedger
     if "ledger/gap" in own:
         return ReferenceLedger(*(own[f"ledger/{name}"][0] for name in ("inputs", "score", "reference", "gap")))
     if "ledger/inputs" in own:
-        names = ("inputs", "stabiliser", "initial_state", "largest", "total")  # files of version 0.1 have no total
-        entries = {name: own[f"ledger/{name}"][0] for name in names if f"ledger/{name}" in own}
+        entries = {name: own[f"ledger/{name}"][0] for name in LEDGERS["lrp"] if f"ledger/{name}" in own}
         return Ledger(biases=tuple(own["ledger/biases"][0].T), **entries)
     if "ledger/relevant" in own:
         relevant, irrelevant, bias = (own[f"ledger/{name}"].T for name in ("relevant", "irrelevant", "bias"))

@@ -20,7 +20,7 @@ from lrpnumpy.methods import COSTLY, METHODS, find
 from lrpnumpy.methods.occlusion import probabilities
 from lrpnumpy.model import Model
 from lrpnumpy.predict import predict_all
-from lrpnumpy.rules import Rule
+from lrpnumpy.rules import LRP, Rule
 
 RANDOM = "random"
 HUGE = 1e30  # stands for relevance that is infinite
@@ -43,7 +43,7 @@ class Explainer:
     """A method with its options, or a function of the user's own."""
 
     name: str
-    method: str | Rule | None = None
+    method: str | Rule | LRP | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     function: Function | None = None
 
@@ -75,7 +75,7 @@ class Explainer:
             entries = {name: finite(column) for name, column in found.ledger.items()}
         kept = None
         if "stabiliser" in entries:
-            names = ("stabiliser", "initial_state")
+            names = ("stabiliser", "initial_state", "rule", "attention")
             kept = {"biases": entries["biases"].sum(axis=0), **{name: entries[name] for name in names}}
         elif "reference" in entries:
             kept = {"reference": entries["reference"]}
@@ -136,13 +136,18 @@ def explainers(methods: Any, model: Model, unit: Unit, seed: int) -> list[Explai
     if methods is None:
         every = [name for name in METHODS if name not in COSTLY and (name != "occlusion-p" or model.output != "linear")]
         methods = [name for name in every if unit == "step" or METHODS[name].variables != "no"] + [RANDOM]
-    if isinstance(methods, (str, Rule)):
+    if isinstance(methods, (str, Rule, LRP)):
         methods = [methods]
     if not isinstance(methods, Mapping):
         try:
-            methods = {one.name if isinstance(one, Rule) else getattr(one, "__name__", one): one for one in methods}
-            if not all(isinstance(name, str) for name in methods):
-                raise TypeError
+            given, methods = [*methods], {}
+            for one in given:
+                name = one.name if isinstance(one, (Rule, LRP)) else getattr(one, "__name__", one)
+                if not isinstance(name, str):
+                    raise TypeError
+                if isinstance(one, LRP) and name in methods:
+                    raise LrpError(f"methods: two of them are named {name!r}; pass a dict of names and methods.")
+                methods[name] = one
         except TypeError:
             raise LrpError(f"methods must be a list or a dict of names and rules, got {shown(methods)}.") from None
     if not methods:
@@ -154,7 +159,7 @@ def explainers(methods: Any, model: Model, unit: Unit, seed: int) -> list[Explai
             raise LrpError(f"methods: {name!r} must have a dict of its options, got {shown(options)}.")
         if isinstance(method, str) and method == RANDOM:
             out.append(Explainer(str(name), function=random_relevance(seed)))
-        elif callable(method) and not isinstance(method, Rule):
+        elif callable(method) and not isinstance(method, (Rule, LRP)):
             out.append(Explainer(str(name), function=method))
         else:
             asked.request(model, method, "variable" if unit == "feature" else "word", None, None, dict(options))

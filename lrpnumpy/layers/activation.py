@@ -73,7 +73,7 @@ class Activation(Layer):
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """R times the slope."""
-        return [R * how.slope(self.function, ran.inputs[0].rows, ran.outputs[0].rows)]
+        return [R * how.slope(self.function, *ran.both(lambda one: (one.inputs[0].rows, one.outputs[0].rows)))]
 
     def activations(self, number: int, ran: Ran) -> tuple[NamedTuple, ...]:
         """z and y."""

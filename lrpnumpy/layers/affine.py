@@ -12,6 +12,7 @@ from lrpnumpy.checks import LrpError, float_array, non_negative
 from lrpnumpy.layers.base import Keep, Layer, Ran, Size, takes
 from lrpnumpy.packed import Packed
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
+from lrpnumpy.rules.sums import Term
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -72,12 +73,7 @@ class Affine(Layer):
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """The one term gets what the bias and the stabiliser leave."""
-        x, y = ran.inputs[0], ran.outputs[0]
-        message, shared = back_through_sum(how, R, y.rows, self.t, 1, y.batch, entry)
-        R_x = message * self.s
-        if how.times_input:
-            R_x *= x.rows
-        return [R_x + shared if how.share_bias else R_x]
+        return back_through_sum(how, R, ran.outputs[0], [Term(ran.inputs[0].rows, self.s)], entry, self.t)
 
     def with_affine_before(self, s: np.ndarray, t: np.ndarray) -> Affine | None:
         """Two Affine layers in a row as one."""
@@ -103,8 +99,6 @@ class Units(Affine):
         """R is a multiple of the score: what is s x of it goes on."""
         if not how.times_input:
             return super().backward(ran, R, how, entry)
-        if how.share_bias:
-            return [R]
         x, y = ran.inputs[0].rows, ran.outputs[0]
         part = np.divide(R, y.rows, out=np.zeros_like(R), where=y.rows != 0)  # 1; -1 for the class held against it
         entry.bias(part * self.t, y.batch)

@@ -1,7 +1,7 @@
 """Attention over steps: for each step of a query a sum of values, by weights that a softmax over their steps decides.
 
-LRP holds the weights fixed. What is left is one sum for each output, and goes to the values alone. The gradient goes
-through the weights as well.
+LRP holds the weights fixed. What is left is one sum for each output, and goes to the values alone. The gradient and
+AttnLRP go through the weights as well, to queries and keys.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from typing import NamedTuple
 import numpy as np
 
 from lrpnumpy.checks import LrpError, finite, float_array, whole
-from lrpnumpy.layers.attention_blocks import Additive, Block, Dot, back_through_blocks, blocks
+from lrpnumpy.layers.attention_blocks import Additive, Block, Blocks, Dot, back_through_blocks, blocks
 from lrpnumpy.layers.base import Keep, Layer, Ran, Size, missing, takes
 from lrpnumpy.packed import Packed, Part
-from lrpnumpy.rules.propagation import Entry, Propagation, back_through_matrix
+from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
+from lrpnumpy.rules.sums import Matrix
 
 
 class StepAttention(Layer):
@@ -76,7 +77,8 @@ class PlainAttention(StepAttention):
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray | None]:
         """To the values; and where weights are not held fixed, to queries and keys."""
         v = ran.inputs[1]
-        R_q, R_k, R_v = back_through_blocks(self.score, ran.trace, R, ran.outputs[0], v, how, entry)
+        kept = _pairs(ran.both(lambda one: (one.trace,)))
+        R_q, R_k, R_v = back_through_blocks(self.score, kept, R, ran.outputs[0], v, how, entry)
         if len(ran.inputs) == 3:
             return [R_q, R_v, R_k]
         return [R_q, R_v if R_k is None else R_v + R_k]
@@ -89,7 +91,7 @@ class Attention(PlainAttention):
     `scale` is a number. The inputs are query, value and, if the keys are not the values, key. A query without steps
     gives one vector. `causal` lets step t look at steps up to t only.
 
-    LRP: the weights are held fixed, one sum for each output.
+    LRP: the weights are held fixed, one sum for each output; or AttnLRP, through the weights.
     """
 
     scale: float = 1.0
@@ -111,7 +113,7 @@ class AdditiveAttention(PlainAttention):
     `scale` is (d,). The inputs are query, value and, if the keys are not the values, key. `causal` lets step t look at
     steps up to t only.
 
-    LRP: the weights are held fixed, one sum for each output.
+    LRP: the weights are held fixed, one sum for each output; or AttnLRP, through the weights.
     """
 
     scale: np.ndarray
@@ -129,6 +131,13 @@ class AdditiveAttention(PlainAttention):
         """(d), (M) and (d) to (M), with the steps of the query."""
         takes(query, len(self.scale), "scale")
         return super().sizes(query, value, key)
+
+
+def _pairs(both: Sequence[list[Block]]) -> list[Blocks]:
+    """The blocks of a forward pass, each with that of the reference if there is one."""
+    if len(both) == 1:
+        return [Blocks(block, None) for block in both[0]]
+    return [Blocks(*pair) for pair in zip(*both, strict=True)]
 
 
 class Projected(NamedTuple):
@@ -153,6 +162,7 @@ class MultiHeadAttention(StepAttention):
     only. The inputs are query, value and, if the keys are not the values, key, as in Keras.
 
     LRP: the weights are held fixed. What is left are three sums: Wv x + bv, the sum over the steps, and Wo … + bo.
+    AttnLRP also goes through the weights, to Wq x + bq and Wk x + bk.
     """
 
     Wq: np.ndarray
@@ -228,13 +238,15 @@ class MultiHeadAttention(StepAttention):
         x_q, x_v, x_k = ran.inputs[0], ran.inputs[1], ran.inputs[-1]
         y, kept = ran.outputs[0], ran.trace
         joined, v = Packed(kept.joined, y.batch), Packed(kept.v, x_v.batch)
-        R_joined = back_through_matrix(how, R, y.rows, self.bo, self.Wo, joined, entry)
-        R_q, R_k, R_v = back_through_blocks(self.score, kept.blocks, R_joined, joined, v, how, entry)
+        (R_joined,) = back_through_sum(how, R, y, [Matrix(kept.joined, self.Wo)], entry, self.bo)
+        pairs = _pairs(ran.both(lambda one: (one.trace.blocks,)))
+        R_q, R_k, R_v = back_through_blocks(self.score, pairs, R_joined, joined, v, how, entry)
+        (to_value,) = back_through_sum(how, R_v, v, [Matrix(x_v.rows, self.Wv)], entry, self.bv)
         to_query, to_key = None, None
-        to_value = back_through_matrix(how, R_v, kept.v, self.bv, self.Wv, x_v, entry)
         if R_q is not None and R_k is not None:
-            to_query = back_through_matrix(how, R_q, kept.q, self.bq, self.Wq, x_q, entry)
-            to_key = back_through_matrix(how, R_k, kept.k, self.bk, self.Wk, x_k, entry)
+            q, k = Packed(kept.q, x_q.batch), Packed(kept.k, x_k.batch)
+            (to_query,) = back_through_sum(how, R_q, q, [Matrix(x_q.rows, self.Wq)], entry, self.bq)
+            (to_key,) = back_through_sum(how, R_k, k, [Matrix(x_k.rows, self.Wk)], entry, self.bk)
         if len(ran.inputs) == 3:
             return [to_query, to_value, to_key]
         return [to_query, to_value if to_key is None else to_value + to_key]

@@ -12,7 +12,8 @@ import numpy as np
 
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.packed import Batch, Packed
-from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
+from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum, message
+from lrpnumpy.rules.sums import WEIGHTS, Term
 
 MOST = 1 << 22  # numbers in the largest array of a block, unless a single sequence has more
 TANH = ACTIVATIONS["tanh"].F
@@ -28,11 +29,14 @@ class Dot:
         """(..., T_q, T_k)."""
         return (q @ k.swapaxes(-1, -2)) * q.dtype.type(self.scale)
 
-    def back(self, R_e: np.ndarray, q: np.ndarray, k: np.ndarray, how: Propagation) -> tuple[np.ndarray, np.ndarray]:
-        """From the message at e to those at q and k."""
-        R_e = R_e * q.dtype.type(self.scale)
-        to_q, to_k, _ = how.product(q, k)
-        return R_e @ to_q, R_e.swapaxes(-1, -2) @ to_k
+    def back(self, s: np.ndarray, blocks: Blocks, how: Propagation, entry: Entry) -> tuple[np.ndarray, np.ndarray]:
+        """From the message to the terms of e to those at q and k."""
+        s = s * s.dtype.type(self.scale)
+        to_q, to_k = how.factors(*blocks.both("q", "k"))
+        R_q, R_k = s @ to_q, s.swapaxes(-1, -2) @ to_k
+        if how.times_input:
+            return R_q * blocks.block.q, R_k * blocks.block.k
+        return R_q, R_k
 
 
 class Additive:
@@ -45,11 +49,18 @@ class Additive:
         """(..., T_q, T_k)."""
         return TANH(q[..., :, None, :] + k[..., None, :, :]) @ self.scale
 
-    def back(self, R_e: np.ndarray, q: np.ndarray, k: np.ndarray, how: Propagation) -> tuple[np.ndarray, np.ndarray]:
-        """From the message at e to those at q and k."""
-        z = q[..., :, None, :] + k[..., None, :, :]  # (..., T_q, T_k, d)
-        R_z = R_e[..., None] * self.scale * how.slope("tanh", z, TANH(z))
-        return R_z.sum(axis=-2), R_z.sum(axis=-3)
+    def back(self, s: np.ndarray, blocks: Blocks, how: Propagation, entry: Entry) -> tuple[np.ndarray, np.ndarray]:
+        """From the message to the terms of e to those at q and k."""
+        each = blocks.both("q", "k")
+        zs = [q[..., :, None, :] + k[..., None, :, :] for q, k in zip(each[::2], each[1::2], strict=True)]
+        R_z = s[..., None] * self.scale * how.slope("tanh", *(F(z) for z in zs for F in (np.asarray, TANH)))
+        if not how.times_input:
+            return R_z.sum(axis=-2), R_z.sum(axis=-3)
+        R_z = R_z * TANH(zs[0])
+        gain, lost = how.gain(zs[0])
+        blocks.block.count(entry, Entry.STABILISER, R_z * lost)
+        s = R_z * gain
+        return s.sum(axis=-2) * blocks.block.q, s.sum(axis=-3) * blocks.block.k
 
 
 class Places:
@@ -59,6 +70,7 @@ class Places:
         some = np.flatnonzero((a <= batch.owner) & (batch.owner < b))
         self.rows, self.sequence, self.step = some, batch.owner[some] - a, batch.step[some]
         self.shape = (b - a, int(batch.lengths[a]), heads)
+        self.sequences = slice(a, b)
 
     def taken(self, rows: np.ndarray) -> np.ndarray:
         """(R, heads d) to (b - a, heads, T, d), 0 where a sequence has no such step."""
@@ -82,6 +94,51 @@ class Block(NamedTuple):
     v: np.ndarray  # (sequences, heads, T_k, d_v)
     e: np.ndarray  # (sequences, heads, T_q, T_k) scores
     a: np.ndarray  # (sequences, heads, T_q, T_k) weights
+
+    def count(self, entry: Entry, row: int, kept: np.ndarray) -> None:
+        """Count what is kept, (sequences, …), in an `entry` of the ledger, and note how large it is."""
+        kept = kept.reshape(len(kept), -1)
+        entry.array[row, self.queries.sequences] += kept.sum(axis=1)
+        largest = entry.array[Entry.LARGEST, self.queries.sequences]
+        np.maximum(largest, abs(kept).max(axis=1, initial=0), out=largest)
+
+    def weights(self, kind: str) -> np.ndarray:
+        """The weights of a kind that sum rules have."""
+        a = WEIGHTS[kind](self.a)
+        return a * self.seen if kind == "one" else a
+
+
+class Attended(Term):
+    """The contributions a_ts v_s of values `x` (R_v, heads d_v) to sums of so many rows."""
+
+    def __init__(self, x: np.ndarray, kept: Sequence[Blocks], rows: int) -> None:
+        self.x, self.rows = x, rows
+        self.kept = [blocks.block for blocks in kept]
+
+    def ahead(self, a: np.ndarray, kind: str) -> np.ndarray:
+        """(rows, heads d_v)."""
+        out = np.empty((self.rows, a.shape[1]), a.dtype)
+        for block in self.kept:
+            block.queries.put(out, block.weights(kind) @ block.values.taken(a))
+        return out
+
+    def back(self, s: np.ndarray, kind: str) -> np.ndarray:
+        """(R_v, heads d_v)."""
+        out = np.empty_like(self.x)
+        for block in self.kept:
+            block.values.put(out, block.weights(kind).swapaxes(-1, -2) @ block.queries.taken(s))
+        return out
+
+
+class Blocks(NamedTuple):
+    """A block of a forward pass, and the same sequences of the reference's; None without a reference."""
+
+    block: Block
+    reference: Block | None
+
+    def both(self, *names: str) -> list[np.ndarray]:
+        """Values by name, those of the reference behind."""
+        return [getattr(one, name) for one in self if one is not None for name in names]
 
 
 def blocks(
@@ -107,34 +164,34 @@ def blocks(
 
 
 def back_through_blocks(
-    score: Dot | Additive, kept: Sequence[Block], R: np.ndarray, y: Packed, v: Packed, how: Propagation, entry: Entry
+    score: Dot | Additive, kept: Sequence[Blocks], R: np.ndarray, y: Packed, v: Packed, how: Propagation, entry: Entry
 ) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray]:
     """From the message at y = sum_s a_ts v_s to those at the rows of q, k and v; None where weights are held fixed."""
-    s, alike = back_through_sum(how, R, y.rows, None, 1, y.batch, entry)
-    R_v = np.empty_like(v.rows)
-    if how.holds_weights:
-        for block in kept:
-            R_block = block.a.swapaxes(-1, -2) @ block.queries.taken(s)
-            if how.times_input:
-                R_block = R_block * block.v
-            if how.share_bias:
-                seen = np.broadcast_to(block.seen, block.a.shape).astype(R.dtype)
-                each = block.queries.taken(alike) / seen.sum(axis=-1, keepdims=True)
-                R_block = R_block + seen.swapaxes(-1, -2) @ each
-            block.values.put(R_v, R_block)
+    if how.holds_attention:
+        (R_v,) = back_through_sum(how, R, y, [Attended(v.rows, kept, len(R))], entry)
         return None, None, R_v
+    s = message(how, R, y, None, entry)
     R_q, R_k = (
-        np.empty((len(rows), size), R.dtype) for rows, size in ((R, _width(kept[0].q)), (R_v, _width(kept[0].k)))
+        np.empty((len(rows), _width(part)), R.dtype) for rows, part in ((R, kept[0].block.q), (v.rows, kept[0].block.k))
     )
-    for block in kept:
-        arrived = block.queries.taken(s)
-        to_a, to_v, _ = how.product(block.a, block.v)
-        R_a = arrived @ to_a.swapaxes(-1, -2)
-        R_e = how.softmax(R_a, block.e, block.a, lambda terms: terms.sum(axis=-1, keepdims=True))
-        to_queries, to_keys = score.back(R_e, block.q, block.k, how)
+    R_v = np.empty_like(v.rows)
+    for both in kept:
+        block, arrived = both.block, both.block.queries.taken(s)
+        to_a, to_v = how.factors(*both.both("a", "v"))
+        R_a, R_values = arrived @ to_a.swapaxes(-1, -2), to_v.swapaxes(-1, -2) @ arrived
+        if how.times_input:
+            R_a, R_values = R_a * block.a, R_values * block.v
+        e, a, *reference = both.both("e", "a")
+        R_e = how.softmax(R_a, e, a, lambda terms: terms.sum(axis=-1, keepdims=True), *reference)
+        if how.times_input:
+            gain, lost = how.gain(e)
+            block.count(entry, Entry.ATTENTION, R_a - R_e)
+            block.count(entry, Entry.STABILISER, R_e * lost)
+            R_e = R_e * gain
+        to_queries, to_keys = score.back(R_e, both, how, entry)
         block.queries.put(R_q, to_queries)
         block.values.put(R_k, to_keys)
-        block.values.put(R_v, to_v.swapaxes(-1, -2) @ arrived)
+        block.values.put(R_v, R_values)
     return R_q, R_k, R_v
 
 

@@ -1,6 +1,7 @@
 """AttentionPool: the steps of a sequence to one vector, by weights that a softmax over the steps decides.
 
-LRP holds the weights fixed. What is left is one sum for each output. The gradient goes through the weights as well.
+LRP holds the weights fixed, unless it is asked to propagate through them (AttnLRP). What is left is one sum for each
+output. The gradient goes through the weights as well.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from lrpnumpy.checks import LrpError, finite, float_array
 from lrpnumpy.layers.base import Keep, Ran, Size, takes
 from lrpnumpy.layers.readout import Readout
 from lrpnumpy.packed import Packed
-from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
+from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum, message
+from lrpnumpy.rules.sums import Gathered, Matrix
 
 
 class Pooled(NamedTuple):
@@ -35,7 +37,7 @@ class AttentionPool(Readout):
     Additive, with `W` (K, M): a = softmax_t(v . tanh(W h_t + b) + c), `v` and `b` (K,).
     Dot, without W: a = softmax_t(v . h_t + c), v (M,). `c` is in some files; it changes no weight.
 
-    LRP: the weights are held fixed, one sum for each output.
+    LRP: the weights are held fixed, one sum for each output; or AttnLRP, through the weights.
     """
 
     v: np.ndarray
@@ -80,19 +82,24 @@ class AttentionPool(Readout):
         """To the steps by their weights, and where these are not held fixed, through them."""
         x, y, (z, u, e, a) = ran.inputs[0], ran.outputs[0], ran.trace
         owner, h = x.batch.owner, x.rows
-        s, alike = back_through_sum(how, R, y.rows, None, 1, y.batch, entry)
-        if how.holds_weights:
-            R_h = a * s[owner]
-            if how.times_input:
-                R_h *= h
-            if how.share_bias:
-                R_h += (alike / x.batch.lengths[:, None].astype(R.dtype))[owner]
-            return [R_h]
-        to_a, to_h, _ = how.product(a, h)
-        R_a = (s[owner] * to_a).sum(axis=1, keepdims=True)
-        R_u = how.softmax(R_a, e, a, lambda terms: x.batch.sums(terms)[owner]) * self.v
-        R_h = s[owner] * to_h
-        return [R_h + (R_u if self.W is None else (R_u * how.slope("tanh", z, u)) @ self.W)]
+        if how.holds_attention:
+            return back_through_sum(how, R, y, [Gathered(h, x.batch.sums, lambda s: s[owner], a)], entry)
+        s = message(how, R, y, None, entry)[owner]
+        to_a, to_h = how.factors(*ran.both(lambda one: (one.trace.a, one.inputs[0].rows)))
+        R_a, R_h = (s * to_a).sum(axis=1, keepdims=True), s * to_h
+        if how.times_input:
+            R_a, R_h = R_a * a, R_h * h
+        _, _, *reference = ran.both(lambda one: (one.trace.e, one.trace.a))
+        R_e = how.softmax(R_a, e, a, lambda terms: x.batch.sums(terms)[owner], *reference)
+        if how.times_input:
+            entry.add(Entry.ATTENTION, R_a - R_e, x.batch)
+        c = np.array([self.c], R.dtype)
+        (R_u,) = back_through_sum(how, R_e, Packed(e, x.batch), [Matrix(u, self.v[None])], entry, c)
+        if self.W is None:
+            return [R_h + R_u]
+        R_z = R_u * how.slope("tanh", *ran.both(lambda one: (one.trace.z, one.trace.u)))
+        (more,) = back_through_sum(how, R_z, Packed(z, x.batch), [Matrix(h, self.W)], entry, self.b)
+        return [R_h + more]
 
     def described(self) -> str:
         """One line for `inspect`."""

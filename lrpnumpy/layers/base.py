@@ -13,9 +13,7 @@ A new layer is one class. It says which sizes it takes and gives, runs forwards,
             return xs[0]._replace(rows=xs[0].rows * self.s), None
 
         def backward(self, ran, R, how, entry):
-            (x,), y = ran.inputs, ran.outputs[0]
-            s, shared = back_through_sum(how, R, y.rows, None, 1, y.batch, entry)
-            return [s * self.s * (x.rows if how.times_input else 1) + shared]
+            return back_through_sum(how, R, ran.outputs[0], [Term(ran.inputs[0].rows, self.s)], entry)
 
 Occlusion and contextual decomposition work with any layer: `changed` and `split` only run it forwards. A layer that has
 something faster, or a definition of its own, overrides them.
@@ -23,7 +21,7 @@ something faster, or a definition of its own, overrides them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -131,7 +129,15 @@ class Ran(NamedTuple):
     inputs: Sequence[Packed]  # what it took
     outputs: tuple[Packed, ...]  # what it gave, those that are wanted
     trace: Any  # what else the layer's own way back asks for
-    reference: Any = None  # the same of the reference's forward pass, for a propagation that has one
+    reference: Ran | None = None  # the same of the reference's forward pass, for a propagation that has one
+
+    def both(self, values: Callable[[Ran], tuple[Any, ...]]) -> tuple[Any, ...]:
+        """`values` of this forward pass and, behind them, of the reference's: what `Propagation.product` and the like
+        take. Without a reference they are of this pass alone.
+        """
+        if self.reference is None:
+            return values(self)
+        return (*values(self), *values(self.reference))
 
 
 def missing(layer: Any, name: str) -> TypeError:

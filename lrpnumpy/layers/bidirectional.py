@@ -21,6 +21,7 @@ from lrpnumpy.layers.recurrent import (
 )
 from lrpnumpy.packed import Batch, Change, Packed, Part, covering, vectors
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
+from lrpnumpy.rules.sums import Term
 
 MERGES = ("concat", "sum", "mean")
 
@@ -98,11 +99,9 @@ class Bidirectional(Layer):
         if self.merge == "concat":
             cut = self.forward.units
             return np.ascontiguousarray(R[:, :cut]), np.ascontiguousarray(R[:, cut:])
-        s, shared = back_through_sum(how, R, y.rows, None, 2, y.batch, entry)
-        s = s * R.dtype.type(1 if self.merge == "sum" else 0.5)
-        if not how.times_input:
-            return s, s
-        return sides[0] * s + shared, sides[1] * s + shared
+        weight = R.dtype.type(1 if self.merge == "sum" else 0.5)
+        to_right, to_left = back_through_sum(how, R, y, [Term(side, weight) for side in sides], entry)
+        return to_right, to_left
 
     def give_back(
         self, ran: Ran, Rs: Mapping[str, np.ndarray], how: Propagation, entry: Entry

@@ -15,8 +15,8 @@ from lrpnumpy.layers.base import Keep, Outputs, Ran, Size, stacked, takes
 from lrpnumpy.layers.windows import View, Windowed, Windows, checked
 from lrpnumpy.lazy import cached_property
 from lrpnumpy.packed import Packed, Part
-from lrpnumpy.rules.lrp import LRP, gamma_rule
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
+from lrpnumpy.rules.sums import WEIGHTS, Term
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -28,8 +28,7 @@ class Conv1D(Windowed):
     (left, right) so many. `groups` cuts outputs and inputs into blocks, and each block of outputs sees its own block
     of inputs.
 
-    LRP: one sum for each output, by the gamma rule where there is a gamma. Contextual decomposition: as
-    Dense, with the bias of windows without padding for all.
+    LRP: one sum for each output. Contextual decomposition: as Dense, with the bias of windows without padding for all.
     """
 
     K: np.ndarray
@@ -104,47 +103,23 @@ class Conv1D(Windowed):
         """R_i = x_i sum_j K_ji s_j, over all windows j that see x_i."""
         x, y, (z, view) = ran.inputs[0], ran.outputs[0], ran.trace
         if self.activation != "linear":
-            R = R * how.slope(self.activation, z, y.rows)
-        more = None
-        if isinstance(how, LRP) and how.gamma:
-            z, more = gamma_rule(
-                how,
-                z,
-                x.rows,
-                lambda x, sign: self._halves[sign].of_windows(x, view.rows),
-                lambda s, sign: self._halves[sign]._sent_back(s, view, x),
-            )
-        s, shared = back_through_sum(how, R, z, self.d, 1, y.batch, entry)
-        R_x = self._sent_back(s, view, x)
+            R = R * how.slope(self.activation, *ran.both(lambda one: (one.trace[0], one.outputs[0].rows)))
+        (R_x,) = back_through_sum(how, R, Packed(z, y.batch), [_Convolved(self, x, view)], entry, self.d)
         if how.times_input:
-            R_x *= x.rows
-            if more is not None:
-                R_x += more(s)
-            if how.share_bias:
-                R_x += self._shared(shared, view, len(x.rows), entry)
             entry.see(R_x, x.batch)
         return [R_x]
 
     @cached_property
-    def _halves(self) -> dict[int, Conv1D]:
-        """The same sums without bias, with the positive weights only and with the negative ones."""
+    def _kinds(self) -> dict[str, Conv1D]:
+        """The same sums without bias, by the kind of weights."""
         without = replace(self, d=None, activation="linear")
-        return {1: replace(without, K=np.maximum(self.K, 0)), -1: replace(without, K=np.minimum(self.K, 0))}
+        return {kind: replace(without, K=of(self.K)) for kind, of in WEIGHTS.items()}
 
     def _sent_back(self, s: np.ndarray, view: View, x: Packed) -> np.ndarray:
         """(R, in) the messages s (Q, out) of windows, times their weights."""
         R_x = np.zeros_like(x.rows)
         kernels.backward(np.ascontiguousarray(s), view.rows, self._packed[1], R_x)
         return R_x
-
-    def _shared(self, left: np.ndarray, view: View, R: int, entry: Entry) -> np.ndarray:
-        """(R, in) what biases and stabilisers would keep of windows, (Q, out), spread over the inputs they see."""
-        count = (view.rows < R).sum(axis=1, keepdims=True)
-        if not count.all():  # a window that sees nothing but padding: its bias has nobody to share with
-            entry.bias(np.where(count == 0, left, 0), view.batch)
-        terms = np.maximum(count, 1) * self.K.shape[2]
-        of_group = left.reshape(len(left), self.groups, -1).sum(axis=2) / terms.astype(left.dtype)
-        return view.spread(of_group.repeat(self.K.shape[2], axis=1), R)
 
     def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
         """beta_y = 1/2 [F(a+b) - F(b) + F(z) - F(z-a)], with a the sums of beta and b those of delta, plus d."""
@@ -185,3 +160,19 @@ class Conv1D(Windowed):
         rare = "".join(f", {name} {value}" for name, value in others.items() if value != 1)
         sizes = f"{self.inputs} to {self.outputs}, width {self.K.shape[1]}"
         return f"Conv1D, {sizes}, padding {self.padding}{rare}, {self.activation}"
+
+
+class _Convolved(Term):
+    """The contributions of the inputs `x` to the sums of the windows of a `view`."""
+
+    def __init__(self, layer: Conv1D, x: Packed, view: View) -> None:
+        self.x, self.layer, self.packed, self.view = x.rows, layer, x, view
+
+    def ahead(self, a: np.ndarray, kind: str) -> np.ndarray:
+        """The sums of the windows."""
+        return self.layer._kinds[kind].of_windows(np.ascontiguousarray(a), self.view.rows)
+
+    def back(self, s: np.ndarray, kind: str) -> np.ndarray:
+        """Messages, added up over the windows that see an input."""
+        layer = self.layer if kind == "plain" else self.layer._kinds[kind]
+        return layer._sent_back(s, self.view, self.packed)

@@ -14,8 +14,8 @@ from lrpnumpy.kernels import dense as kernels
 from lrpnumpy.layers.base import Keep, Layer, Outputs, Ran, Size, stacked, takes
 from lrpnumpy.lazy import cached_property
 from lrpnumpy.packed import Packed, Part
-from lrpnumpy.rules.lrp import LRP, gamma_rule
-from lrpnumpy.rules.propagation import Entry, Propagation, back_through_matrix, back_through_sum
+from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
+from lrpnumpy.rules.sums import Matrix
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -24,7 +24,7 @@ class Dense(Layer):
 
     `activation` is a name: "linear", "tanh", "relu", "sigmoid" or another one of `lrpnumpy/activations.py`.
 
-    LRP: one sum for each output, by the gamma rule where there is a gamma. Contextual decomposition:
+    LRP: one sum for each output. Contextual decomposition:
     L_a = 1/2 [F(a+b) - F(b) + F(z) - F(z-a)] with a = V beta and b = V delta + d.
     """
 
@@ -70,21 +70,15 @@ class Dense(Layer):
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """R_i = x_i sum_j v_ji s_j."""
         z, x, batch = ran.trace, ran.inputs[0].rows, ran.inputs[0].batch
-        if isinstance(how, LRP) and how.gamma:
-            halves = {1: np.maximum(self.V, 0), -1: np.minimum(self.V, 0)}
-            z, more = gamma_rule(how, z, x, lambda x, sign: x @ halves[sign].T, lambda s, sign: s @ halves[sign])
-            s, shared = back_through_sum(how, R, z, self.d, self.inputs, batch, entry)
-            R_x = x * (s @ self.V) + more(s)
-            return [R_x + shared.sum(axis=1, keepdims=True) if how.share_bias else R_x]
-        if isinstance(how, LRP) and not how.share_bias:
+        if how.times_input and how.rule is None:
             R_x = np.zeros_like(x)
             kernels.backward(
                 R, z, x, self.packed, self.d, R.dtype.type(how.eps), batch.owner, R_x, entry.array
             )  # fmt: skip
             return [R_x]
         if self.activation != "linear":
-            R = R * how.slope(self.activation, z, ran.outputs[0].rows)
-        return [back_through_matrix(how, R, z, self.d, self.V, ran.inputs[0], entry)]
+            R = R * how.slope(self.activation, *ran.both(lambda one: (one.trace, one.outputs[0].rows)))
+        return back_through_sum(how, R, Packed(z, batch), [Matrix(x, self.V)], entry, self.d)
 
     def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
         """The same as the layer's default, with one matrix product instead of four."""

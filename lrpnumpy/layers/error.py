@@ -12,6 +12,7 @@ from lrpnumpy.layers.base import Keep, Layer, Ran, Size
 from lrpnumpy.layers.readout import Readout
 from lrpnumpy.packed import Packed, Part
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
+from lrpnumpy.rules.sums import Gathered
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -30,8 +31,7 @@ class Square(Layer):
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """Both sides of the product are x."""
-        x = ran.inputs[0].rows
-        to_one, to_other = how.even_product(x, x)
+        to_one, to_other = how.even_product(*ran.both(lambda one: (one.inputs[0].rows,) * 2))
         return [R * (to_one + to_other)]
 
 
@@ -63,12 +63,16 @@ class SumAll(Readout):
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """Every number gets its share of the sum."""
-        x, y = ran.inputs[0], ran.outputs[0]
-        s, shared = back_through_sum(how, R, y.rows, None, 1, y.batch, entry)
-        R_x = (s / self._count(x) if self.mean else s)[x.batch.owner] * (
-            x.rows if how.times_input else np.ones_like(x.rows)
-        )
-        return [R_x + (shared / self._count(x))[x.batch.owner] if how.share_bias else R_x]
+        x = ran.inputs[0]
+
+        def gather(a: np.ndarray) -> np.ndarray:
+            return self.forward([x._replace(rows=a)], None)[0].rows
+
+        def spread(s: np.ndarray) -> np.ndarray:
+            each = s / self._count(x) if self.mean else s
+            return each[x.batch.owner] * np.ones_like(x.rows)
+
+        return back_through_sum(how, R, ran.outputs[0], [Gathered(x.rows, gather, spread)], entry)
 
     def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
         """The sum of beta, and of delta inside the phrase: how much biases add up to depends on the number of steps."""

@@ -13,6 +13,7 @@ from lrpnumpy.checks import LrpError, one_of
 from lrpnumpy.layers.base import Keep, Layer, Ran, Size, missing
 from lrpnumpy.packed import Batch, Packed
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
+from lrpnumpy.rules.sums import Term
 
 
 class Join(Layer):
@@ -89,15 +90,9 @@ class Weighted(Join):
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """Each gets its share of the sum."""
-        xs, y = ran.inputs, ran.outputs[0]
-        s, alike = back_through_sum(how, R, y.rows, None, len(xs), y.batch, entry)
-        out = []
-        for x, w in zip(xs, self.weights(len(xs)), strict=True):
-            R_x = s * R.dtype.type(w)
-            if how.times_input:
-                R_x *= x.rows
-            out.append(R_x + alike if how.share_bias else R_x)
-        return out
+        weights = self.weights(len(ran.inputs))
+        terms = [Term(x.rows, R.dtype.type(w)) for x, w in zip(ran.inputs, weights, strict=True)]
+        return back_through_sum(how, R, ran.outputs[0], terms, entry)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -158,14 +153,13 @@ class Multiply(Join):
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """By the product rule, or evenly."""
-        first, second, batch = ran.inputs[0].rows, ran.inputs[1].rows, ran.outputs[0].batch
+        batch, order = ran.outputs[0].batch, -1 if self.gate == "second" else 1
+        pairs = ran.both(lambda one: tuple(x.rows for x in one.inputs[::order]))  # gate and signal
         if self.gate is None:
-            to_first, to_second = how.even_product(first, second)
+            to_first, to_second = how.even_product(*pairs)
             return [R * to_first, R * to_second]
-        gate, signal = (first, second) if self.gate == "first" else (second, first)
-        to_gate, to_signal, kept = how.product(gate, signal)
+        to_gate, to_signal, kept = how.product(*pairs)
         if how.times_input:
             entry.stabiliser(R * kept, batch)
             entry.see(R, batch)
-        both = [R * to_gate, R * to_signal]
-        return both if self.gate == "first" else both[::-1]
+        return [R * to_gate, R * to_signal][::order]

@@ -109,14 +109,11 @@ class Pad(Layer):
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """What arrives at the zeros counts as that of a bias."""
-        x, y = ran.inputs[0].batch, ran.outputs[0].batch
         R_x = R[ran.trace]
         if how.times_input:
             lost = R.copy()
             lost[ran.trace] = 0
-            if how.share_bias:
-                return [R_x + (y.sums(lost) / x.lengths[:, None].astype(R.dtype))[x.owner]]
-            entry.bias(lost, y)
+            entry.bias(lost, ran.outputs[0].batch)
         return [R_x]
 
     def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:

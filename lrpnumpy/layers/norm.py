@@ -12,7 +12,8 @@ from lrpnumpy.activations import INVERSE_ROOT
 from lrpnumpy.checks import LrpError, float_array, non_negative
 from lrpnumpy.layers.base import Keep, Layer, Ran, Size, takes
 from lrpnumpy.packed import Packed
-from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
+from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum, message
+from lrpnumpy.rules.sums import Matrix
 
 
 class Normed(NamedTuple):
@@ -69,21 +70,23 @@ class LayerNorm(Layer):
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """Back through scale, product and mean, and where r is not held fixed, through the variance."""
-        x, y, (u, q, r) = ran.inputs[0].rows, ran.outputs[0], ran.trace
-        message, shared = back_through_sum(how, R, y.rows, self.beta, self.inputs, y.batch, entry)
-        message = message * self.gamma
+        x, y, r = ran.inputs[0].rows, ran.outputs[0], ran.trace.r
+        if how.rule is not None:
+            each = self.gamma[:, None] * (np.eye(self.inputs, dtype=R.dtype) - R.dtype.type(1 / self.inputs))
+            return back_through_sum(how, R, y, [Matrix(x * r, each)], entry, self.beta)
+        s = message(how, R, y, self.beta, entry) * self.gamma
         if how.holds_weights:
-            R_u = message * r
+            R_u = s * r
         else:
-            to_u, to_r, _ = how.product(u, r)  # u r
-            R_r = (message * to_r).sum(axis=1, keepdims=True)
-            R_q = R_r * how.slope(INVERSE_ROOT, q, r)
-            to_one, to_other = how.even_product(u, u)  # u u, of which q is the mean
-            R_u = message * to_u + R_q / R.dtype.type(self.inputs) * (to_one + to_other)
+            to_u, to_r, _ = how.product(*ran.both(lambda one: (one.trace.u, one.trace.r)))  # u r
+            R_r = (s * to_r).sum(axis=1, keepdims=True)
+            R_q = R_r * how.slope(INVERSE_ROOT, *ran.both(lambda one: (one.trace.q, one.trace.r)))
+            to_one, to_other = how.even_product(*ran.both(lambda one: (one.trace.u,) * 2))  # q is the mean of u u
+            R_u = s * to_u + R_q / R.dtype.type(self.inputs) * (to_one + to_other)
         R_x = R_u - R_u.mean(axis=1, keepdims=True)
         if how.times_input:
             R_x *= x
-        return [R_x + shared.sum(axis=1, keepdims=True) if how.share_bias else R_x]
+        return [R_x]
 
     def with_affine_after(self, s: np.ndarray, t: np.ndarray) -> LayerNorm:
         """Another scale and shift."""

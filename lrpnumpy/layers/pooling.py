@@ -14,6 +14,7 @@ from lrpnumpy.layers.base import Keep, Ran, Size
 from lrpnumpy.layers.windows import View, Windowed, Windows, checked
 from lrpnumpy.packed import Packed, Part
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
+from lrpnumpy.rules.sums import Gathered
 
 
 class Pool(Windowed):
@@ -75,7 +76,7 @@ class MaxPool1D(Pool):
         """The winner takes all; with a reference, to each step its fraction."""
         x, y = ran.inputs[0].rows, ran.outputs[0].rows
         if how.has_reference:
-            weights = how.winning(_seen(x, ran.trace.rows).swapaxes(0, 1))
+            weights = how.winning(*ran.both(lambda one: (_seen(one.inputs[0].rows, one.trace.rows).swapaxes(0, 1),)))
             return [ran.trace.spread(R * weights, len(x))]
         R_x = np.zeros_like(x)
         kernels.to_winners(x, ran.trace.rows, y, R, R_x)
@@ -117,14 +118,10 @@ class AvgPool1D(Pool):
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """Each step gets its share of the sum."""
-        x, y, view = ran.inputs[0].rows, ran.outputs[0], ran.trace
-        s, shared = back_through_sum(how, R, y.rows, None, 1, y.batch, entry)
-        R_x = view.spread(s / self._divisor(view.rows, len(x), s.dtype), len(x))
-        if how.times_input:
-            R_x *= x
-        if how.share_bias:
-            R_x += view.spread(shared / _count(view.rows, len(x), s.dtype), len(x))
-        return [R_x]
+        x, view = ran.inputs[0].rows, ran.trace
+        divisor = self._divisor(view.rows, len(x), x.dtype)
+        mean = Gathered(x, lambda a: self.of_windows(a, view.rows), lambda s: view.spread(s / divisor, len(x)))
+        return back_through_sum(how, R, ran.outputs[0], [mean], entry)
 
     def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
         """The mean of beta."""

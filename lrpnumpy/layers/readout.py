@@ -14,6 +14,7 @@ import numpy as np
 from lrpnumpy.layers.base import Keep, Layer, Ran, Size
 from lrpnumpy.packed import Batch, Packed, Part
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
+from lrpnumpy.rules.sums import Gathered
 
 
 class Readout(Layer):
@@ -44,13 +45,10 @@ class Mean(Readout):
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """Each step gets its share of the sum."""
-        x, y = ran.inputs[0], ran.outputs[0]
-        owner = x.batch.owner
-        s, shared = back_through_sum(how, R, y.rows, None, 1, y.batch, entry)
-        R_x = (s / self._divisor(x))[owner]
-        if how.times_input:
-            R_x *= x.rows
-        return [R_x + (shared / _count(x.batch, R.dtype))[owner] if how.share_bias else R_x]
+        x = ran.inputs[0]
+        divisor = self._divisor(x)
+        mean = Gathered(x.rows, lambda a: x.batch.sums(a) / divisor, lambda s: (s / divisor)[x.batch.owner])
+        return back_through_sum(how, R, ran.outputs[0], [mean], entry)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -84,7 +82,8 @@ class Max(Readout):
         """The winner takes all; with a reference, to each step its fraction."""
         x = ran.inputs[0]
         if how.has_reference:
-            rows = [how.winning(rows) for rows in x.batch.split(x.rows)]
+            each = zip(*ran.both(lambda one: (x.batch.split(one.inputs[0].rows),)), strict=True)
+            rows = [how.winning(*pair) for pair in each]
             return [R[x.batch.owner] * x.batch.pack(np.concatenate(rows))]
         won = x.batch.step[:, None] == _winners(x)[x.batch.owner]
         return [np.where(won, R[x.batch.owner], R.dtype.type(0))]

@@ -54,8 +54,11 @@ class Softmax(Layer):
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """R unchanged, or through the softmax."""
-        x, y = ran.inputs[0], ran.outputs[0].rows
-        return [R if how.holds_weights else how.softmax(R, x.rows, y, lambda terms: self._over(np.add, terms, x.batch))]
+        if how.holds_weights:
+            return [R]
+        z, y, *reference = ran.both(lambda one: (one.inputs[0].rows, one.outputs[0].rows))
+        batch = ran.inputs[0].batch
+        return [how.softmax(R, z, y, lambda terms: self._over(np.add, terms, batch), *reference)]
 
     def part_after(self, ran: Ran, parts: Sequence[Part], beta: Packed, delta: np.ndarray) -> Part:
         """Over T steps biases alone give 1/T: no constant, so it counts as relevant inside the phrase."""

@@ -8,7 +8,7 @@ from lrpnumpy.checks import LrpError, one_of
 from lrpnumpy.meant import door
 from lrpnumpy.methods import decomposition, deeplift, integrated, occlusion, propagated, shapley
 from lrpnumpy.methods.base import Method
-from lrpnumpy.rules import Rule
+from lrpnumpy.rules import LRP, Rule
 
 METHODS: dict[str, Method] = {
     method.name: method
@@ -47,10 +47,12 @@ def with_users() -> list[tuple[Any, str]]:
     return [(one, f" ({', '.join(having)})") for one, having in all_options().values()]
 
 
-def find(method: str | Rule) -> Method:
-    """A method by name, or the one that a product rule of one's own makes."""
+def find(method: str | Rule | LRP) -> Method:
+    """A method by name, or the one that a product rule or a record of rules makes."""
     if isinstance(method, Rule):
-        return propagated.lrp(method.name, "layer-wise relevance propagation by a rule of one's own", "-", method)
+        return propagated.lrp(method.name, "layer-wise relevance propagation by a custom rule", "-", LRP(method))
+    if isinstance(method, LRP):
+        return propagated.of_record(method)
     if not isinstance(method, str):
-        raise LrpError(f"method must be a name or an lrp.Rule, got {type(method).__name__}.")
+        raise LrpError(f"method must be a name, an lrp.LRP or an lrp.Rule, got {type(method).__name__}.")
     return METHODS.get(method) or METHODS[one_of(method, "method", tuple(METHODS))]

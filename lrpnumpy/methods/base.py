@@ -22,7 +22,7 @@ from lrpnumpy.ledgers import SpanLedger
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Batch, Packed
 from lrpnumpy.passes import Trace, forward, spread
-from lrpnumpy.rules import Rule
+from lrpnumpy.rules import LRP, Propagation
 
 Unit = Literal["word", "variable"] | None
 
@@ -100,13 +100,14 @@ class Method:
     variables: Literal["free", "on request", "no"]  # whether it has a value for each variable of a step
     reference: str  # the paper that it comes from
     kind: Literal["gradient", "occlusion", "lrp", "cd", "reference"]  # its family
-    rule: Rule | None = None  # of LRP
+    lrp: LRP | None = None  # its rules, of LRP
     options: type[Options] = field(default=Options, repr=False)  # the record of its options
     keep: Callable[[Request], Keep] = field(default=None, repr=False)  # type: ignore[assignment]
     run: Callable[[Question, list[np.ndarray]], list[Columns]] = field(default=None, repr=False)  # type: ignore[assignment]
     check: Callable[[Request, Model], None] | None = field(default=None, repr=False)  # of options that depend on others
     settle: Callable[[Request, Model, list[Any]], Request] | None = field(default=None, repr=False)  # with the records
     advice: Callable[[Request], str] | None = field(default=None, repr=False)  # what to try where relevance is doubtful
+    settings: dict[str, Any] = field(default_factory=dict, repr=False)  # of a method that is a record: for results
 
 
 class Request(NamedTuple):
@@ -117,6 +118,7 @@ class Request(NamedTuple):
     unit: Unit
     versus: int | None
     step: int | str  # which prediction, where there is one at every step; "all": that of step k for sequence k
+    how: Propagation | None = None  # of LRP: the rules of every node of the model
 
     @property
     def with_variables(self) -> bool:
@@ -131,7 +133,13 @@ class Request(NamedTuple):
 
     def shown(self) -> dict[str, Any]:
         """What was asked for, for the record of a result."""
-        return {**self.options.shown(), "unit": self.unit, "versus": self.versus, "step": self.step}
+        return {
+            **self.method.settings,
+            **self.options.shown(),
+            "unit": self.unit,
+            "versus": self.versus,
+            "step": self.step,
+        }
 
 
 def keep_nothing(request: Request) -> None:

@@ -9,43 +9,35 @@ import numpy as np
 
 from lrpnumpy.methods.base import Columns, Method, Question, Request
 from lrpnumpy.methods.reference import ReferenceOptions, finished, reference_scores
-from lrpnumpy.packed import Packed
 from lrpnumpy.passes import Trace, backward, forward
-from lrpnumpy.rules import DeepLIFT, Notes
+from lrpnumpy.rules import DEEPLIFT, REFERENCE, DeepLIFT
 
 
 def keep(request: Request) -> DeepLIFT:
     """A forward pass keeps every activation of recurrent layers."""
-    return DeepLIFT(Notes())
+    return DEEPLIFT
 
 
-def against(trace: Trace, inputs: dict[str, Packed]) -> tuple[Trace, Notes]:
-    """The forward pass of a reference, and the values that its way back is about."""
-    of_reference, notes = forward(trace.model, inputs, Notes()), Notes()
-    backward(of_reference, np.zeros_like(of_reference.scores), notes)
-    return of_reference, notes
-
-
-def differences(trace: Trace, R: np.ndarray, of_reference: Trace, notes: Notes) -> dict[str, np.ndarray]:
-    """Relevance (R, D) of each input, from the message at the scores."""
-    passed = backward(trace, R, DeepLIFT(notes))
+def differences(trace: Trace, R: np.ndarray, reference: Trace) -> dict[str, np.ndarray]:
+    """Relevance (R, D) of each input, from the message at the scores and the reference's forward pass."""
+    passed = backward(trace, R, DEEPLIFT, reference)
     return {
-        name: part * (trace.inputs[name].rows - of_reference.inputs[name].rows) for name, part in passed.inputs.items()
+        name: part * (trace.inputs[name].rows - reference.inputs[name].rows) for name, part in passed.inputs.items()
     }
 
 
 def run(question: Question, wanted: list[np.ndarray]) -> list[Columns]:
-    """Results for each of the wanted targets: for each reference a forward pass, then a way back for each."""
+    """Results for each of the wanted targets: for each reference a forward pass, then a backward pass for each."""
     trace, references = question.trace, question.request.options.reference
     starts = [question.sent_back(np.ones_like(question.scores), targets) for targets in wanted]
     values: list[dict[str, np.ndarray]] = [{} for _ in wanted]
     scores = np.zeros_like(question.scores)
     count = scores.dtype.type(len(references.each))
     for k in range(len(references.each)):
-        of_reference, notes = against(trace, references.packed(k, trace.inputs))
-        scores += reference_scores(question, of_reference.scores) / count
+        reference = forward(trace.model, references.packed(k, trace.inputs), REFERENCE)
+        scores += reference_scores(question, reference.scores) / count
         for sums, start in zip(values, starts, strict=True):
-            for name, part in differences(trace, start, of_reference, notes).items():
+            for name, part in differences(trace, start, reference).items():
                 sums[name] = sums[name] + part / count if name in sums else part / count
     return [finished(question, targets, sums, scores) for targets, sums in zip(wanted, values, strict=True)]
 

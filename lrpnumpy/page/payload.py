@@ -106,11 +106,9 @@ class _Columns:
         self.probabilities: list[np.ndarray] = []
         self.targets: list[int] = []
         self.ends: list[int] = []
-        self.ledgers: list[list[Any]] = []
+        self.ledgers: list[dict[str, Any]] = []
         self.inputs: dict[str, _Input] = {}
         self.example: Explanation = result[int(which[0])]
-        entries = _entries(self.example)
-        self.entries: list[str] | None = None if entries is None else [*entries]
         for name, part in self.example.inputs.items():
             self.inputs[name] = _Input(name, part, dictionary, _whole_series(result, name))
         for k, e in zip(which.tolist(), some(result, which), strict=True):
@@ -122,8 +120,9 @@ class _Columns:
             if e.target != "all":
                 self.targets.append(int(e.target))
             self.ends.append(predicted_at(e))
-            if self.entries is not None:
-                self.ledgers.append([*_entries(e).values()])
+            entries = _entries(e)
+            if entries is not None:
+                self.ledgers.append(entries)
             for name, part in e.inputs.items():
                 self.inputs[name].add(part, k)
 
@@ -147,9 +146,12 @@ class _Columns:
         """What this result says besides what all results share."""
         e, count = self.example, len(self.scores)
         every = e.target == "all"
-        ledger = None
-        if self.entries is not None:
-            rows = np.array(self.ledgers, np.float32).reshape(count, len(self.entries), -1)  # (N, entries, K)
+        names, ledger = None, None
+        if self.ledgers:
+            names = [*dict.fromkeys(entry for one in self.ledgers for entry in one)]
+            none = np.zeros_like(self.ledgers[0]["inputs"])
+            values = [[one.get(entry, none) for entry in names] for one in self.ledgers]
+            rows = np.array(values, np.float32).reshape(count, len(names), -1)  # (N, entries, K)
             ledger = np.ascontiguousarray(np.moveaxis(rows, -1, 0))
         options = {key: _short(value) for key, value in (e.options or {}).items() if value is not None}
         return {
@@ -159,7 +161,7 @@ class _Columns:
             "targets": None if every else np.array(self.targets, np.int32),
             "ends": np.array(self.ends, np.uint32),
             "versus": (e.options or {}).get("versus"),
-            "entries": self.entries,
+            "entries": names,
             "ledger": ledger,
             "inputs": [one.got() for one in self.inputs.values()],
         }

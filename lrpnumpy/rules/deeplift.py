@@ -7,8 +7,7 @@ derivative on the straight line from the reference to the input, for one element
     y = gate * signal     (signal + signal0) / 2 to the gate, (gate + gate0) / 2 to the signal
     y = max_k x_k         to x_k the fraction of the line on which it is the largest
 
-On the way back a layer asks for the same coefficients in the same order, whatever its input was. So the reference's way
-back goes first: `Notes` writes down the values that were asked about, and `DeepLIFT` finds them there, one by one.
+A layer passes the reference's values of the same quantities along: the arguments that end in 0.
 """
 
 from __future__ import annotations
@@ -19,71 +18,48 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lrpnumpy.activations import ACTIVATIONS, Activation
-from lrpnumpy.rules.propagation import Propagation
-
-
-class Notes(Propagation):
-    """The reference's way back: values are written down, messages do not matter."""
-
-    has_reference: ClassVar[bool] = True
-    is_noting: ClassVar[bool] = True
-
-    def __init__(self) -> None:
-        self.values: list[Any] = []
-
-    def against(self, values: Any) -> Any:
-        """Write values down."""
-        self.values.append(values)
-        return values
-
-    def product(self, gate: np.ndarray, signal: np.ndarray) -> tuple[Any, Any, Any]:
-        """Write both down."""
-        return super().product(*self.against((gate, signal)))
-
-    def slope(self, activation: str | Activation, z: np.ndarray, y: np.ndarray) -> Any:
-        """Write z and y down."""
-        return self.against((z, y))[0].dtype.type(1)
-
-    def softmax(self, R: np.ndarray, z: np.ndarray, y: np.ndarray, total: Callable[[np.ndarray], np.ndarray]) -> Any:
-        """Write z and y down."""
-        self.against((z, y))
-        return R
-
-    def winning(self, x: np.ndarray) -> np.ndarray:
-        """Write the candidates down."""
-        return np.zeros_like(self.against(x))
+from lrpnumpy.checks import LrpError
+from lrpnumpy.rules.propagation import Propagation, Values
 
 
 class DeepLIFT(Propagation):
-    """One way back, with the values that were noted on that of the reference."""
+    """Differences from a reference; `is_reference` marks the reference's own forward pass."""
 
     has_reference: ClassVar[bool] = True
 
-    def __init__(self, notes: Notes) -> None:
-        self._values = iter(notes.values)
+    def __init__(self, is_reference: bool = False) -> None:
+        self.is_reference = is_reference  # type: ignore[misc]
 
-    def against(self, values: Any) -> Any:
-        """What the reference has in place of these values."""
-        return next(self._values)
-
-    def product(self, gate: np.ndarray, signal: np.ndarray) -> tuple[Any, Any, Any]:
+    def product(
+        self, gate: np.ndarray, signal: np.ndarray, gate0: Values = None, signal0: Values = None
+    ) -> tuple[Any, Any, Any]:
         """The mean of the other side, to each."""
-        gate0, signal0 = self.against((gate, signal))
+        gate0, signal0 = _given("product", gate0, signal0)
         half = gate.dtype.type(0.5)
         return half * (signal + signal0), half * (gate + gate0), gate.dtype.type(0)
 
-    def slope(self, activation: str | Activation, z: np.ndarray, y: np.ndarray) -> Any:
+    def slope(
+        self, activation: str | Activation, z: np.ndarray, y: np.ndarray, z0: Values = None, y0: Values = None
+    ) -> Any:
         """The mean slope."""
-        z0, y0 = self.against((z, y))
+        z0, y0 = _given("slope", z0, y0)
         return (ACTIVATIONS[activation] if isinstance(activation, str) else activation).secant(z, z0, y, y0)
 
-    def softmax(self, R: np.ndarray, z: np.ndarray, y: np.ndarray, total: Callable[[np.ndarray], np.ndarray]) -> Any:
+    def softmax(
+        self,
+        R: np.ndarray,
+        z: np.ndarray,
+        y: np.ndarray,
+        total: Callable[[np.ndarray], np.ndarray],
+        z0: Values = None,
+        y0: Values = None,
+    ) -> Any:
         """y = E r with E = exp(z) and r = 1 / sum E: two functions of their own, and a product that is split evenly.
 
         With u = (E - E0) / (z - z0) the message to z is 1/2 [u r (R - sum R y0) + u r0 (R - sum R y)]. E and r may be
         too large for a number; u r and u r0 follow from y, y0 and the ratio of the two sums.
         """
-        z0, y0 = self.against((z, y))
+        z0, y0 = _given("softmax", z0, y0)
         d, half = z - z0, z.dtype.type(0.5)
         ratio = np.exp(total(_share_of_log_sum(z, y)) - total(_share_of_log_sum(z0, y0)))  # r0 / r
         size = abs(d)
@@ -92,9 +68,22 @@ class DeepLIFT(Propagation):
         u_r0 = np.where(d > 0, y * ratio, y0) * mean
         return half * (u_r * _centred(R, y0, total) + u_r0 * _centred(R, y, total))
 
-    def winning(self, x: np.ndarray) -> np.ndarray:
+    def winning(self, x: np.ndarray, x0: Values = None) -> np.ndarray:
         """The fraction of the line from the reference on which each candidate is the largest."""
-        return fractions(x, self.against(x))
+        return fractions(x, *_given("winning", x0))
+
+
+DEEPLIFT, REFERENCE = DeepLIFT(), DeepLIFT(is_reference=True)
+
+
+def _given(name: str, *values: Values) -> tuple[np.ndarray, ...]:
+    """The reference's values, which a layer must pass along."""
+    if any(one is None for one in values):
+        raise LrpError(
+            f"DeepLIFT: how.{name} needs the reference's values as well; pass how.{name}(*ran.both(...)), "
+            "see docs/howto/extend.md."
+        )
+    return values  # type: ignore[return-value]
 
 
 def _centred(R: np.ndarray, y: np.ndarray, total: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:

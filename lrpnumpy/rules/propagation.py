@@ -1,4 +1,4 @@
-"""What a propagation is: three functions and a flag.
+"""What a propagation is: three functions and a few flags.
 
 Everything that flows back is linear in the message R. What differs between the gradient and LRP is elementwise:
 
@@ -7,14 +7,19 @@ Everything that flows back is linear in the message R. What differs between the 
     an activation y = F(z)                        R_z = slope(z, y) R
 
 What a stabiliser keeps of R is the second value of `gain` and the third of `product`: fractions of R, 0 for the
-gradient. A layer that is written with these three works for every propagation. Two more follow from them: a product
-in which neither side is a gate (`even_product`), and a softmax. LRP does not go through a softmax: it holds the weights
-of an attention fixed, as it does the standard deviation of a norm (`holds_weights`).
+gradient. A layer that is written with these three works for every propagation. Others follow from them: a product in
+which neither side is a gate (`even_product`), a matrix product of two values (`factors`), and a softmax. LRP holds the
+standard deviation of a norm fixed (`holds_weights`), and the weights of an attention too unless it is asked to
+propagate through them (`holds_attention`). Where a sum follows another rule than the epsilon rule, `rule` is that
+rule, see `rules/sums.py`.
+
+A propagation with a reference (DeepLIFT) needs the reference's values of the same quantities: they are the arguments
+that end in 0, and `Ran.both` gives a layer the values of both forward passes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,49 +27,83 @@ import numpy as np
 from lrpnumpy.activations import ACTIVATIONS, Activation
 from lrpnumpy.kernels import sums
 from lrpnumpy.packed import Batch, Packed
+from lrpnumpy.rules.sums import Bias, SumRule, Term, distribute
+
+Values = np.ndarray | None  # of the reference; None without one
 
 
 class Propagation:
     """How messages flow back. This one is the gradient; other propagations say what differs."""
 
     times_input: ClassVar[bool] = False  # messages to the terms of a sum are multiplied by the terms' values
-    share_bias: bool = False  # what biases and stabilisers would keep is spread over the inputs of each sum
-    holds_weights: ClassVar[bool] = False  # attention weights and standard deviations count as constants
-    has_reference: ClassVar[bool] = False  # coefficients are means over the way from a reference, see rules/deeplift.py
-    is_noting: ClassVar[bool] = False  # this is the reference's own way back, on which values are written down
+    holds_weights: ClassVar[bool] = False  # standard deviations of norms count as constants
+    holds_attention: bool = False  # weights of attentions count as constants
+    has_reference: ClassVar[bool] = False  # coefficients are means over the line from a reference to the input
+    is_reference: ClassVar[bool] = False  # this forward pass is that of a reference
     code: int | None = None  # of a propagation that kernels have built in
     eps: float = 0.0  # stabiliser
-    gamma: float = 0.0  # of LRP: how much more terms count that have the sign of their sum, in Dense and Conv layers
+    rule: SumRule | None = None  # of LRP, where sums do not follow the epsilon rule
+
+    def at(self, name: str) -> Propagation:
+        """The propagation at the node of this `name`."""
+        return self
 
     def gain(self, z: np.ndarray) -> tuple[Any, Any]:
         """(gain, kept) of a sum `z`."""
         return z.dtype.type(1), z.dtype.type(0)
 
-    def product(self, gate: np.ndarray, signal: np.ndarray) -> tuple[Any, Any, Any]:
-        """(to_gate, to_signal, kept) of the product of `gate` and `signal`."""
+    def product(
+        self, gate: np.ndarray, signal: np.ndarray, gate0: Values = None, signal0: Values = None
+    ) -> tuple[Any, Any, Any]:
+        """(to_gate, to_signal, kept) of the product of `gate` and `signal`; `gate0`, `signal0`: the reference's."""
         return signal, gate, gate.dtype.type(0)
 
-    def even_product(self, one: np.ndarray, other: np.ndarray) -> tuple[Any, Any]:
-        """(to_one, to_other) of the product of `one` and `other`, of which neither is a gate."""
-        return self.product(one, other)[:2]
+    def even_product(
+        self, one: np.ndarray, other: np.ndarray, one0: Values = None, other0: Values = None
+    ) -> tuple[Any, Any]:
+        """(to_one, to_other) of the product of `one` and `other`, of which neither is a gate.
 
-    def slope(self, activation: str | Activation, z: np.ndarray, y: np.ndarray) -> Any:
-        """Slope of an `activation`, by its name in the table or a layer's own, where `z` became `y`."""
+        one0, other0: the reference's values.
+        """
+        return self.product(one, other, one0, other0)[:2]
+
+    def factors(
+        self, one: np.ndarray, other: np.ndarray, one0: Values = None, other0: Values = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """What the message at a matrix product of `one` and `other` is multiplied by: for one, for other.
+
+        The messages are multiplied by the values themselves after that where the propagation says `times_input`.
+        one0, other0: the reference's values.
+        """
+        to_one, to_other, _ = self.product(one, other, one0, other0)
+        return to_one, to_other
+
+    def slope(
+        self, activation: str | Activation, z: np.ndarray, y: np.ndarray, z0: Values = None, y0: Values = None
+    ) -> Any:
+        """Slope of an `activation`, by its name in the table or a layer's own, where `z` became `y`.
+
+        z0, y0: the reference's values.
+        """
         return (ACTIVATIONS[activation] if isinstance(activation, str) else activation).slope(z, y)
 
-    def softmax(self, R: np.ndarray, z: np.ndarray, y: np.ndarray, total: Callable[[np.ndarray], np.ndarray]) -> Any:
+    def softmax(
+        self,
+        R: np.ndarray,
+        z: np.ndarray,
+        y: np.ndarray,
+        total: Callable[[np.ndarray], np.ndarray],
+        z0: Values = None,
+        y0: Values = None,
+    ) -> Any:
         """From the message `R` at `y` = softmax(`z`) to the one at z. `total` sums over the terms of each softmax, and
-        repeats the sum for each of them. Not asked of a propagation that holds weights.
+        repeats the sum for each of them. `z0`, `y0`: the reference's values.
         """
         return y * (R - total(R * y))
 
-    def against(self, values: Any) -> Any:
-        """What the reference has in place of these `values`. Only asked of a propagation that has one."""
-        raise TypeError(f"{type(self).__name__} has no reference.")
-
-    def winning(self, x: np.ndarray) -> np.ndarray:
+    def winning(self, x: np.ndarray, x0: Values = None) -> np.ndarray:
         """How much of the message at max_k x_k each candidate of `x` (K, …) gets; padding is -inf. Without a reference
-        layers do this themselves: the first winner takes all.
+        `x0` layers do this themselves: the first winner takes all.
         """
         raise TypeError(f"{type(self).__name__} has no reference.")
 
@@ -72,19 +111,24 @@ class Propagation:
 class Entry:
     """What one layer keeps of the relevance that passes through it, for each of n sequences."""
 
-    BIASES, STABILISER, START, LARGEST = range(4)
+    BIASES, STABILISER, START, LARGEST, RULE, ATTENTION = range(6)
+    SIZE: ClassVar[int] = 6
 
     def __init__(self, array: np.ndarray, states: list[tuple[str, np.ndarray]] | None = None) -> None:
-        self.array = array  # (4, n): biases, stabiliser, start state; the largest relevance of any neuron
+        self.array = array  # (6, n): in the order above; LARGEST is the largest relevance of any neuron
         self.states = states  # where recurrent layers put the relevance of their states, if that is asked for
+
+    def add(self, row: int, kept: np.ndarray, batch: Batch) -> None:
+        """Count amounts, `kept` (R, …), of the rows of a `batch` in an entry: `row` is Entry.RULE, say."""
+        self.array[row] += batch.sums(kept.reshape(len(kept), -1).sum(axis=1))
 
     def bias(self, kept: np.ndarray, batch: Batch) -> None:
         """Biases keep these amounts, `kept` (R, M), of the rows of a `batch`."""
-        self.array[self.BIASES] += batch.sums(kept.sum(axis=1))
+        self.add(self.BIASES, kept, batch)
 
     def stabiliser(self, kept: np.ndarray, batch: Batch) -> None:
         """Stabilisers keep these amounts, `kept` (R, M), of the rows of a `batch`."""
-        self.array[self.STABILISER] += batch.sums(kept.sum(axis=1))
+        self.add(self.STABILISER, kept, batch)
 
     def see(self, R: np.ndarray, batch: Batch) -> None:
         """Note how large relevance `R` (R, M) of the rows of a `batch` has become."""
@@ -95,37 +139,36 @@ class Entry:
             np.maximum.at(largest, batch.owner, size.max(axis=1, initial=0))
 
 
-def back_through_sum(
-    how: Propagation, R: np.ndarray, z: np.ndarray, bias: np.ndarray | None, fan_in: int, batch: Batch, entry: Entry
-) -> tuple[np.ndarray, Any]:
-    """Message s to the terms of sums z (R, M), and what every term gets besides.
+def message(how: Propagation, R: np.ndarray, z: Packed, bias: np.ndarray | None, entry: Entry) -> np.ndarray:
+    """R / stab(z) for LRP by the epsilon rule, R for the gradient: what terms of sums z are multiplied by.
 
-    Term i of sum j gets w_ij s_j, times its input where the propagation says so. `bias` (M,) is what z holds besides
-    its `fan_in` terms, None for nothing. The second value, (R, M), is 0 unless biases are shared: then each term of
-    sum j gets that, too.
+    `bias` (M,) is what z holds besides its terms, None for nothing.
     """
-    if how.times_input and not how.share_bias:  # LRP, whose gain a kernel has built in
-        s = np.empty(z.shape, z.dtype)
-        R, z = np.ascontiguousarray(R), np.ascontiguousarray(z)
-        held = np.zeros(z.shape[1], z.dtype) if bias is None else bias
-        sums.backward(R, z, held, R.dtype.type(how.eps), batch.owner, s, entry.array)
-        return s, 0
-    gain, kept = how.gain(z)
-    s = R * gain
-    if not how.share_bias:
-        return s, 0
-    left = R * kept if bias is None else s * bias + R * kept
-    return s, left / R.dtype.type(fan_in)
+    if not how.times_input:
+        return R * how.gain(z.rows)[0]
+    s = np.empty(z.rows.shape, z.rows.dtype)  # LRP, whose gain a kernel has built in
+    held = np.zeros(s.shape[1], s.dtype) if bias is None else bias
+    rows = np.ascontiguousarray(z.rows)
+    sums.backward(np.ascontiguousarray(R), rows, held, R.dtype.type(how.eps), z.batch.owner, s, entry.array)
+    return s
 
 
-def back_through_matrix(
-    how: Propagation, R: np.ndarray, z: np.ndarray, d: np.ndarray | None, V: np.ndarray, x: Packed, entry: Entry
-) -> np.ndarray:
-    """Message to the inputs of z = V x + d: R_i = x_i sum_j v_ji s_j."""
-    s, shared = back_through_sum(how, R, z, d, V.shape[1], x.batch, entry)
-    R_x = s @ V
-    if how.times_input:
-        R_x *= x.rows
-    if how.share_bias:
-        R_x += shared.sum(axis=1, keepdims=True)
-    return R_x
+def back_through_sum(
+    how: Propagation, R: np.ndarray, z: Packed, terms: Sequence[Term], entry: Entry, bias: np.ndarray | None = None
+) -> list[np.ndarray]:
+    """What each of the `terms` of sums `z` gets of the message `R` (R, M) at the sums, see `rules/sums.py`.
+
+    `bias` (M,) is what z holds besides its terms, None for nothing. What it keeps goes to the `entry`, as does what
+    the stabilizer keeps.
+    """
+    if how.rule is None:
+        s = message(how, R, z, bias, entry)
+        parts = [term.back(s, "plain") for term in terms]
+        if how.times_input:
+            parts = [term.x * part for term, part in zip(terms, parts, strict=True)]
+        return parts
+    messages, kept = distribute(how.rule, R, terms if bias is None else [*terms, Bias(bias)])
+    for row, amounts in zip((Entry.BIASES, Entry.STABILISER, Entry.RULE), kept, strict=True):
+        entry.add(row, amounts, z.batch)
+    entry.see(R, z.batch)
+    return messages

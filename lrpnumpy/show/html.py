@@ -50,7 +50,7 @@ def _input(e: Explanation) -> str:
     return sentence(e) if e.tokens else svg.series(e)
 
 
-SHADES = (1.0, 0.6, 0.35, 0.2)  # of the entries of a ledger, in their order
+SHADES = (1.0, 0.6, 0.35, 0.2, 0.8, 0.5)  # of the entries of a ledger, in their order
 
 
 def ledger_bar(ledger: Ledger | ReferenceLedger) -> str:

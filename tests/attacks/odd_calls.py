@@ -66,7 +66,7 @@ def calls(folder):
     several = {**common, "sequences": [X, X[:2]], "spans": [[(0, 2)], [(1, 2)]], "target": [1, 1], "threads": 1}
     del several["x"]
     quick = {
-        "explain": (lrp.explain, common | {"eps": 0.1, "gamma": 0.0, "hidden": True, "share_bias": False}),
+        "explain": (lrp.explain, common | {"eps": 0.1, "gamma": 0.0, "hidden": True}),
         "explain words": (lrp.explain, common | {"model": words, "x": text}),
         "explain every": (lrp.explain, {**common, "model": every, "step": 2}),
         "explain cd": (lrp.explain, {**common, "method": "cd", "versus": None}),

@@ -3,7 +3,7 @@
 const Color = {
   red: [214, 40, 40],
   blue: [38, 84, 206],
-  shades: [1, 0.6, 0.35, 0.2], // of the entries of a ledger, as in lrpnumpy/show/html.py
+  shades: [1, 0.6, 0.35, 0.2, 0.8, 0.5], // of the entries of a ledger, as in lrpnumpy/show/html.py
 
   largest(values) {
     let most = 0;
