@@ -1,18 +1,19 @@
 """Python functions to compiled kernels: one signature per dtype, cached on disk, GIL released.
 
-A kernel is a plain function whose parameters are annotated with the aliases below; the first is a float array, and its
-dtype chooses the signature. Modules with kernels do not import Numba: it is loaded when the first kernel is compiled.
+A kernel is a plain function whose parameters are annotated with the aliases of `arguments.py`; the dtype of its first
+float array chooses the signature. Modules with kernels do not import Numba: it is loaded when the first kernel is compiled.
 
-Nobody should wait for the compiler to see first sentences explained. While a kernel is not ready, NumPy runs its
-function on whole arrays (`whole.py`), about six times slower, and a thread in the background compiles it (or reads it
-from disk, `kept.py`), two seconds after the first call: a short program needs no compiler. Large calls and that thread
-would only hold each other up: it begins when they pause. Once they have taken as long as a compiler would have, large
-calls wait for it, as they do for what is on disk; small ones go on.
+Nobody should wait for the compiler to see first sentences explained. While a kernel is not ready NumPy computes the
+same, about six times slower: a cell by interpreting its statement, another kernel by the function given with it. A
+thread in the background compiles the kernel (or reads it from disk, `kept.py`), two seconds after the first call: a
+short program needs no compiler. Large calls and that thread would only delay each other: it begins when they pause.
+Once they have taken as long as a compiler would have, large calls wait for it, as they do for what is on disk; small
+ones go on.
 
-The two round differently, and LRP, which divides by |z| + eps, makes differences of z larger. So NumPy computes in
-float64 whatever the model is: then they differ by what the compiled kernels round off, and by nothing else
+The two round differently, and LRP, which divides by |z| + eps, enlarges differences of z. So NumPy computes in float64
+whatever the model is: then they differ by what the compiled kernels round off, and by nothing else
 (`python -m benchmarks.rounding`). The environment variable LRPNUMPY_COMPILE changes what is run: with "wait" every call
-waits for its kernel, so that results have the same bits always; with "never" nothing is compiled.
+waits for its kernel, so that results always have the same bits; with "never" nothing is compiled.
 """
 
 from __future__ import annotations
@@ -27,36 +28,22 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
-from typing import Annotated, Any, get_type_hints
+from typing import Any, get_type_hints
 
 import numpy as np
 
 from lrpnumpy.kernels.kept import LOG, OPTIONS, Kept, is_kept
-from lrpnumpy.kernels.whole import whole
-
-# Arrays are C-contiguous. R and I: floats and integers that are only read; W and J: that are written to. The digit is
-# the number of axes. Scalar has the arrays' dtype.
-R1, R2, R3, R4 = (Annotated[np.ndarray, "float", n, "read"] for n in (1, 2, 3, 4))
-W1, W2, W3 = (Annotated[np.ndarray, "float", n, "write"] for n in (1, 2, 3))
-I1, I2 = (Annotated[np.ndarray, "int", n, "read"] for n in (1, 2))
-J1 = Annotated[np.ndarray, "int", 1, "write"]
-Scalar = Annotated[Any, "scalar"]
-Int = Annotated[int, "integer"]
 
 HELPERS = tuple(
     f"lrpnumpy.kernels.{name}"
     for name in (
-        "elementary", "product", "steps", "inputs", "secants", "lstm", "lstm_occlusion", "lstm_decomposition", "gru",
-        "conv",
+        "elementary", "product", "steps", "inputs", "secants", "lstm", "lstm_occlusion", "lstm_decomposition", "conv",
     )
 )  # fmt: skip
 MODULES = tuple(
     f"lrpnumpy.kernels.{name}"
-    for name in (
-        "lstm", "dense", "lstm_occlusion", "lstm_decomposition", "gru", "rnn", "lstm_deeplift", "gru_deeplift",
-        "rnn_deeplift", "conv", "pooling", "sums", "ledger",
-    )
-)  # fmt: skip
+    for name in ("lstm", "dense", "lstm_occlusion", "lstm_decomposition", "conv", "pooling", "sums", "ledger")
+)
 
 KERNELS: list[Kernel] = []
 SMALL = 60_000  # numbers in the arrays of a small call
@@ -66,6 +53,7 @@ PAUSE = 0.3  # seconds without a large call after which the background begins
 NOTICE = 2.0  # seconds after which somebody who waits is told what for
 # "background", "wait", "never", or "small": small calls never compile.
 mode: str = os.environ.get("LRPNUMPY_COMPILE", "background")
+checks_types = bool(os.environ.get("LRPNUMPY_CHECK_TYPES"))
 
 _lock = threading.RLock()  # LLVM compiles one thing at a time anyway
 _asking = threading.Lock()
@@ -76,29 +64,42 @@ _finished = threading.Event()
 class Kernel:
     """A function that is compiled when it is first called with a dtype."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], by_numpy: Callable[..., Any] | None = None) -> None:
         self.plain = function
+        self.by_numpy = by_numpy  # what computes the same while it is not compiled
         self.name = f"{function.__module__.split('.')[-1]}.{function.__name__}"
         self.compiled: dict[str, Callable[..., Any]] = {}
+        self._alive: list[Any] = []
         KERNELS.append(self)
 
-    def __call__(self, first: np.ndarray, *rest: Any) -> None:
-        run = self.compiled.get(first.dtype.char) or self._for_now(first, rest)
-        run(first, *rest)
+    def __call__(self, *arguments: Any) -> None:
+        first = arguments[0]
+        dtype = first.dtype if isinstance(first, np.ndarray) else first[0].dtype
+        run = self.compiled.get(dtype.char)
+        if run is None:
+            size = sum(one.size for one in arguments if isinstance(one, np.ndarray) and one.ndim < 4)
+            if self.by_numpy is None or self.ready(dtype, size):
+                run = self._awaited(dtype)
+            else:
+                run = self._on_arrays if size <= SMALL else self._timed
+        run(*arguments)
 
-    def _for_now(self, first: np.ndarray, rest: tuple[Any, ...]) -> Callable[..., Any]:
-        """What to run while this kernel is not compiled."""
-        if mode == "wait" or _jit_is_off():
-            return self._awaited(first.dtype)
-        whole(self.plain)  # rewritten before the compiler begins
+    def ready(self, dtype: np.dtype, size: int) -> bool:
+        """Whether a call that reads `size` numbers should run the compiled function, and wait for it if need be.
+
+        If not, NumPy should compute the same; the background has been told to compile.
+        """
+        if dtype.char in self.compiled:
+            return True
         if mode == "never":
-            return self._on_arrays
-        is_large = first.size + sum(one.size for one in rest if isinstance(one, np.ndarray) and one.ndim < 4) > SMALL
-        if is_large and (_large.seconds > PATIENCE or is_kept(self.plain, first.dtype)):
-            return self._awaited(first.dtype)
+            return False
+        if mode == "wait" or _jit_is_off():
+            return True
+        if size > SMALL and (large_calls.seconds > PATIENCE or is_kept(self.plain, dtype)):
+            return True
         if mode != "small":
-            _background(self, first.dtype)
-        return self._timed if is_large else self._on_arrays
+            _background(self, dtype)
+        return False
 
     def _on_arrays(self, *arguments: Any) -> None:
         """By NumPy, in float64."""
@@ -107,13 +108,13 @@ class Kernel:
         else:
             wide = tuple(one.astype(np.float64) if _is_float(one) else one for one in arguments)
         with np.errstate(all="ignore"):
-            whole(self.plain)(*wide)
+            self.by_numpy(*wide)  # type: ignore[misc]
             for one, other, about in zip(arguments, wide, _arguments(self.plain), strict=True):
                 if one is not other and about[-1] == "write":  # in order: y of a convolution may be its z
                     one[...] = other
 
     def _timed(self, *arguments: Any) -> None:
-        with _large:
+        with large_calls:
             self._on_arrays(*arguments)
 
     def _awaited(self, dtype: np.dtype) -> Callable[..., Any]:
@@ -140,16 +141,26 @@ class Kernel:
         numba = _numba()
         dispatcher = numba.njit(**OPTIONS)(self.plain)
         dispatcher._cache = Kept(self.plain, dtype)
-        dispatcher.compile(numba.void(*(_numba_type(numba, about, dtype) for about in _arguments(self.plain))))
+        signature = numba.void(*(_numba_type(numba, about, dtype) for about in _arguments(self.plain)))
+        dispatcher.compile(signature)
         dispatcher.disable_compile()
-        return dispatcher
+        self._alive.append(dispatcher)  # the machine code lives as long as it
+        if checks_types:
+            return dispatcher
+        # Its own entry point: the dispatcher would look at the types of all arguments at every call, for 3 to 10
+        # microseconds. Kernels trust what layers pass; `checks_types`, which the tests set, has Numba look.
+        return next(iter(dispatcher.overloads.values())).entry_point
 
 
 @cache
-def _arguments(function: Callable[..., Any]) -> list[tuple[Any, ...]]:
+def _arguments(function: Callable[..., Any]) -> list[Any]:
     """What the annotations of a kernel say of each argument."""
-    hints = get_type_hints(function, include_extras=True)
-    return [hint.__metadata__ for name, hint in hints.items() if name != "return"]
+    return _annotations(function)
+
+
+def _annotations(of: Any) -> list[Any]:
+    hints = get_type_hints(of, include_extras=True)
+    return [getattr(hint, "__metadata__", hint) for name, hint in hints.items() if name != "return"]
 
 
 def _is_float(value: Any) -> bool:
@@ -200,7 +211,7 @@ class _Large:
         return busy and self.seconds <= PATIENCE
 
 
-_large = _Large()
+large_calls = _Large()
 _waiting: queue.SimpleQueue[tuple[Kernel, np.dtype] | None] = queue.SimpleQueue()
 _asked: set[tuple[Kernel, str]] = set()
 _worker: threading.Thread | None = None
@@ -223,7 +234,7 @@ def _background(one: Kernel, dtype: np.dtype) -> None:
 def _work() -> None:
     _finished.wait(START)
     while (job := _waiting.get()) is not None:
-        while _large.go_on() and not _finished.wait(PAUSE / 3):
+        while large_calls.go_on() and not _finished.wait(PAUSE / 3):
             pass
         if _finished.is_set():
             return
@@ -241,8 +252,8 @@ def _finish() -> None:
 
 def _after_fork() -> None:
     """In the child of a fork, which has no thread in the background: have the next call start one."""
-    global _worker, _waiting, _asking, _large
-    _worker, _waiting, _asking, _large = None, queue.SimpleQueue(), threading.Lock(), _Large()
+    global _worker, _waiting, _asking, large_calls
+    _worker, _waiting, _asking, large_calls = None, queue.SimpleQueue(), threading.Lock(), _Large()
     _asked.clear()
     _lock.release()
 
@@ -255,6 +266,11 @@ if hasattr(os, "register_at_fork"):
 def kernel(function: Callable[..., Any]) -> Kernel:
     """Decorator: make a kernel of an annotated function that returns nothing."""
     return Kernel(function)
+
+
+def kernel_or(by_numpy: Callable[..., Any]) -> Callable[[Callable[..., Any]], Kernel]:
+    """Decorator: the same, with a function that computes it by NumPy until it is compiled."""
+    return lambda function: Kernel(function, by_numpy)
 
 
 def compile_all(dtype: Any = None) -> Iterator[tuple[str, float]]:
@@ -279,8 +295,13 @@ def _numba() -> Any:
     return numba
 
 
-def _numba_type(numba: Any, meta: tuple[Any, ...], dtype: np.dtype) -> Any:
+def _numba_type(numba: Any, meta: Any, dtype: np.dtype) -> Any:
     floats = numba.from_dtype(dtype)
+    if isinstance(meta, type):  # a NamedTuple
+        return numba.types.NamedTuple([_numba_type(numba, about, dtype) for about in _annotations(meta)], meta)
+    if meta[0] == "tuple":
+        one = numba.types.Array(floats, 2, "C", readonly=meta[1] == "R")
+        return numba.types.UniTuple(one, meta[2])
     if meta[0] == "scalar":
         return floats
     if meta[0] == "integer":

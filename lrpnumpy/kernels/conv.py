@@ -4,11 +4,37 @@ from __future__ import annotations
 
 import numpy as np
 
-from lrpnumpy.kernels.compile import I1, I2, R1, R2, R4, W2, kernel
+from lrpnumpy.kernels.arguments import I1, I2, R1, R2, R4, W2
+from lrpnumpy.kernels.compile import kernel, kernel_or
 from lrpnumpy.kernels.product import add_product
 from lrpnumpy.kernels.steps import activate, copy, repeat
 
 BLOCK = 48  # windows at a time
+
+
+def forward_by_numpy(x, rows, K, d) -> np.ndarray:  # type: ignore[no-untyped-def]
+    """The sums of `forward`, on whole arrays."""
+    z = np.empty((len(rows), d.size))
+    seen = np.concatenate([x, np.zeros_like(x[:1])])[rows]  # (Q, width, in)
+    groups, inside, outside = K.shape[0], x.shape[1] // K.shape[0], d.size // K.shape[0]
+    for group in range(groups):
+        sums = np.tile(d.astype(np.float64)[group * outside : (group + 1) * outside], (len(rows), 1))
+        windows = seen[..., group * inside : (group + 1) * inside].reshape(len(rows), rows.shape[1] * inside)
+        add_product(windows, K[group], sums)
+        z[:, group * outside : (group + 1) * outside] = sums
+    return z
+
+
+def backward_by_numpy(s, rows, K, R_x) -> None:  # type: ignore[no-untyped-def]
+    """The same, on whole arrays."""
+    groups, outside, inside = K.shape[0], K.shape[2], R_x.shape[1] // K.shape[0]
+    received = np.zeros((len(R_x) + 1, R_x.shape[1]))
+    for group in range(groups):
+        parts = np.zeros((len(rows), rows.shape[1] * inside))
+        add_product(np.ascontiguousarray(s[:, group * outside : (group + 1) * outside]), K[group], parts)
+        columns = slice(group * inside, (group + 1) * inside)
+        np.add.at(received[:, columns], rows, parts.reshape(*rows.shape, inside))
+    R_x += received[:-1]
 
 
 @kernel
@@ -41,7 +67,7 @@ def forward(
         activate(z[here].reshape(n * d.size), y[here].reshape(n * d.size), codes[0])
 
 
-@kernel
+@kernel_or(backward_by_numpy)
 def backward(
     s: R2,  # (Q, out) messages to the terms of the sums
     rows: I2,  # (Q, width)

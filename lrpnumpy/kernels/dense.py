@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from lrpnumpy.kernels.compile import I1, R1, R2, R4, W2, Scalar, kernel
+from lrpnumpy.kernels import sums
+from lrpnumpy.kernels.arguments import I1, R1, R2, R4, W2, Scalar
+from lrpnumpy.kernels.compile import kernel_or
 from lrpnumpy.kernels.product import add_product
 from lrpnumpy.kernels.steps import inverse
 
 
-@kernel
+def by_numpy(R, z, x, V, d, eps, owner, R_x, ledger) -> None:  # type: ignore[no-untyped-def]
+    """The same, on whole arrays."""
+    s = np.empty_like(z)
+    sums.by_numpy(R, z, d, eps, owner, s, ledger)
+    add_product(s, V[0], R_x)
+    R_x *= x
+    np.maximum.at(ledger[3], owner, abs(R_x).max(axis=1, initial=0))
+
+
+@kernel_or(by_numpy)
 def backward(
     R: R2,  # (rows, C) what arrives at the outputs
     z: R2,  # (rows, C)

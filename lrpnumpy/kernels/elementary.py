@@ -48,10 +48,32 @@ def difference(w: float, twice_cosh_v: float) -> float:
     return math.sinh(2 * w) / (math.cosh(2 * w) + twice_cosh_v / 2)
 
 
+def fast_exp(z):  # type: ignore[no-untyped-def]
+    """exp(z), from exp(-|z|) = s / (1 - s) with s = sigmoid(-|z|): no digits are lost."""
+    one = type(z)(1)
+    s = sigmoid(-abs(z))
+    e = s / (one - s)
+    return e if z <= type(z)(0) else one / e
+
+
+def fast_softplus(z):  # type: ignore[no-untyped-def]
+    """max(z, 0) + log(1 + exp(-|z|)), the logarithm as 2 artanh(u) with u = s / (2 - s), at most 1/3."""
+    s = sigmoid(-abs(z))
+    u = s / (type(z)(2) - s)
+    w = u * u
+    total = type(z)(1 / 33)
+    for k in range(15, -1, -1):
+        total = total * w + type(z)(1 / (2 * k + 1))
+    return max(z, type(z)(0)) + type(z)(2) * u * total
+
+
 def overloads() -> None:
     """Tell Numba what to compile for the functions above, in float32 and float64."""
     from numba import types
-    from numba.extending import overload
+    from numba.extending import overload, register_jitable
+
+    for helper in (fast_exp, fast_softplus):
+        register_jitable(**OPTIONS)(helper)
 
     compiled = {types.float32: _implement(np.float32), types.float64: _implement(np.float64)}
 

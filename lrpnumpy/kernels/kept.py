@@ -30,7 +30,7 @@ import numpy as np
 
 HERE = Path(__file__).parent
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}  # of the compiler
-NOT_COMPILED = ("compile.py", "kept.py", "whole.py")
+NOT_COMPILED = ("compile.py", "kept.py")
 LOG = logging.getLogger("lrpnumpy")
 
 

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
-from lrpnumpy.kernels.compile import I1, J1, R2, R3, W2, Int, Scalar, kernel
+import numpy as np
+
+from lrpnumpy.kernels.arguments import I1, J1, R2, R3, W2, Int, Scalar
+from lrpnumpy.kernels.compile import kernel_or
 
 
-@kernel
+def by_numpy(kept, numbered, scores, targets, versus, gap, most, books, sound) -> None:  # type: ignore[no-untyped-def]
+    """The same, on whole arrays."""
+    biases, stabilizer, start, largest, rule, attention = np.moveaxis(kept, 1, 0)
+    books[1], books[2], books[3], books[4] = (one.sum(axis=0) for one in (stabilizer, start, rule, attention))
+    books[5] = largest.max(axis=0)
+    books[6] = biases.sum(axis=0) + books[:5].sum(axis=0)
+    books[7:] = biases[numbered]
+    score = scores[np.arange(len(targets)), targets]
+    against = scores[:, versus] if versus >= 0 else np.zeros_like(score)
+    adds_up = abs(books[6] - (score - against)) <= gap * (abs(score) + abs(against))
+    sound[...] = adds_up & (books[5] <= most * abs(score - against))
+
+
+@kernel_or(by_numpy)
 def close(
     kept: R3,  # (nodes, 6, n) what each node kept, in the order of rules.propagation.Entry
     numbered: I1,  # (layers,) the nodes whose biases have a row of their own

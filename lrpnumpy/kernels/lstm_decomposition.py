@@ -24,11 +24,14 @@ Where a block has one sequence, what its variants share is repeated, so that loo
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from lrpnumpy.kernels.compile import I1, I2, R1, R2, R4, W2, Int, kernel
+from lrpnumpy.kernels.arguments import I1, I2, R1, R2, W2, Int
+from lrpnumpy.kernels.compile import kernel
 from lrpnumpy.kernels.elementary import NARROW, difference, twice_cosh
-from lrpnumpy.kernels.inputs import lengths_of, states_before
+from lrpnumpy.kernels.inputs import Weights, lengths_of, states_before
 from lrpnumpy.kernels.product import add_product
 from lrpnumpy.kernels.steps import activate, copy, fill, flat, matrix
 
@@ -38,21 +41,26 @@ LANES = 32  # and of which it should have a multiple: no rest that is not vector
 QUICK = 100  # added to the code of sigmoid and tanh where `difference` serves
 
 
+class Past(NamedTuple):
+    """What the forward pass has kept."""
+
+    kept: R1  # (9, n, H) per step, of kernels.lstm: z of i, f, g, o, then i, f, g, o, and tanh(c)
+    first: I1  # (T+1,)
+    C: R2  # (n_0 + R, H) states c
+    x: R2  # (R, D) inputs, in the order of the rows
+
+
 @kernel
 def decompose(
-    kept: R1,  # (9, n, H) a step, of kernels.lstm: z of i, f, g, o, then i, f, g, o, and tanh(c)
-    first: I1,  # (T+1,)
-    C: R2,  # (n_0 + R, H) states c
-    x: R2,  # (R, D) inputs, in the order of the rows
-    beta_x: R2,  # (any, D) their relevant parts, or (0, D): x in the phrase, 0 outside
-    U: R4,  # packed (4, D, H)
-    W: R4,  # packed (4, H, H)
+    past: Past,
+    weights: Weights,  # U packed (4, D, H), W packed (4, H, H); codes of activation and recurrent activation
     b: R2,  # (4, H)
-    codes: I1,  # activation, recurrent activation
-    variants: I2,  # (5, V) owner, start and stop of the phrase, join; row of the first step in beta_x and in `every`
+    beta_x: R2,  # (any, D) the relevant parts of x; not read unless `is_own`
+    variants: I2,  # (5, V) owner, start and stop of the phrase, join; row of the first step in beta_x and in `out`
     way: Int,  # 1, or -1 where later steps have lower rows there
-    final: W2,  # (V, H) out: beta of the last step; or (0, H)
-    every: W2,  # (any, H) in: 0; out: beta of every step; or (0, H)
+    is_own: Int,  # 0: the relevant parts are x inside the phrase, 0 outside
+    wants_every: Int,  # 1: beta of every step is wanted, 0: that of the last
+    out: W2,  # (any, H) in: 0; out: beta of every step; or (V, H) beta of the last
     state: W2,  # (8, a multiple of LANES) in: 0; room for as many variants as go through time together
 ) -> None:
     """beta_c = i_ab g_ab + f_ab beta_c_prev (- i_b g_b outside the phrase), beta = o T_a.
@@ -61,12 +69,12 @@ def decompose(
     """
     V = variants.shape[1]
     start, stop, rows = variants[START], variants[STOP], variants[ROWS]
-    activation, recurrent = codes[0], codes[1]
+    kept, first, C, x, U, W = past.kept, past.first, past.C, past.x, weights.U, weights.W
+    activation, recurrent = weights.codes[0], weights.codes[1]
     H = b.shape[1]
     R, D = x.shape
     zero = kept.dtype.type(0)
     length = lengths_of(first)
-    is_own = beta_x.shape[0] > 0
     m = state.shape[1] // H
     places = max(min(first[1], m), LOOP // H)
     slots = np.empty((6, m), np.int64)
@@ -186,13 +194,13 @@ def decompose(
                 for q in range(size):
                     h[q] = o[q] * g[q]
                 s = e
-            if every.shape[0] > 0:
+            if wants_every:
                 for s in range(n):
-                    every[rows[which[s]] + way * (t - late[s])] = beta[s]
-        if final.shape[0] > 0:
+                    out[rows[which[s]] + way * (t - late[s])] = beta[s]
+        if not wants_every:
             for s in range(count):
                 for j in range(H):
-                    final[which[s], j] = beta[s, j] if s < n else zero
+                    out[which[s], j] = beta[s, j] if s < n else zero
         begin += count
 
 

@@ -15,10 +15,13 @@ a strip read the same steps of neighbouring sequences, which are neighbouring ro
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from lrpnumpy.kernels.compile import I1, I2, J1, R1, R2, R4, W2, Int, Scalar, kernel
-from lrpnumpy.kernels.inputs import lengths_of, states_before
+from lrpnumpy.kernels.arguments import I1, I2, J1, R1, R2, W2, Int, Scalar
+from lrpnumpy.kernels.compile import kernel
+from lrpnumpy.kernels.inputs import Weights, lengths_of, states_before
 from lrpnumpy.kernels.product import add_product
 from lrpnumpy.kernels.steps import activate, copy, flat, matrix, repeat
 
@@ -28,14 +31,19 @@ PLACES = 96  # variants that run at once, at least; and at least
 NUMBERS = 4096  # of their states, so that narrow networks have enough to do at each turn
 
 
+class Past(NamedTuple):
+    """What the forward pass has kept of the sequences."""
+
+    kept: R1  # (4, n, H) per step: U x + b
+    first: I1  # (T+1,)
+    Hs: R2  # (n_0 + R, H) states h
+    C: R2  # (n_0 + R, H) states c
+
+
 @kernel
 def run(
-    kept: R1,  # (4, n, H) a step: U x + b of the sequences
-    first: I1,  # (T+1,)
-    Hs: R2,  # (n_0 + R, H) states h of the sequences
-    C: R2,  # (n_0 + R, H) states c of the sequences
-    W: R4,  # packed (4, H, H)
-    codes: I1,  # activation, recurrent activation
+    past: Past,
+    weights: Weights,  # W packed (4, H, H); codes of activation and recurrent activation
     variants: I2,  # (6, V) owner, lo, hi, count; own: row of Q for its first own row; kept_at: first row in `out`
     Q: R2,  # (any, 4 H) U x + b of the variants' own rows
     stride: Int,  # from one own row of a variant to the next, in rows of Q
@@ -45,10 +53,11 @@ def run(
     done: J1,  # (V,) out: step of the sequence from which on a variant is as its sequence, or the sequence's length
 ) -> None:
     """z = W h_prev + U x + b; i, f, o = sigm(z), g = tanh(z); c = f c_prev + i g; h = o tanh(c)."""
+    kept, first, Hs, C, W = past.kept, past.first, past.Hs, past.C, weights.W
     H = C.shape[1]
     V = variants.shape[1]
     n_0 = first[1]
-    activation, recurrent = codes[0], codes[1]
+    activation, recurrent = weights.codes[0], weights.codes[1]
     if V == 0:
         return
     owner, lo, hi, count, own, kept_at = (

@@ -4,11 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 
-from lrpnumpy.kernels.compile import I2, R2, W2, kernel
+from lrpnumpy.kernels.arguments import I2, R2, W2
+from lrpnumpy.kernels.compile import kernel_or
 from lrpnumpy.kernels.steps import copy
 
 
-@kernel
+def largest_by_numpy(x, rows, y) -> None:  # type: ignore[no-untyped-def]
+    """The same, on whole arrays."""
+    y[...] = np.concatenate([x, np.full_like(x[:1], -np.inf)])[rows].max(axis=1)
+
+
+def to_winners_by_numpy(x, rows, y, R_y, R_x) -> None:  # type: ignore[no-untyped-def]
+    """The same, on whole arrays."""
+    won = np.concatenate([x, np.full_like(x[:1], np.nan)])[rows] == y[:, None]
+    is_first = won & (won.cumsum(axis=1) == 1)
+    received = np.zeros((len(x) + 1, x.shape[1]))
+    np.add.at(received, rows, is_first * R_y[:, None])
+    R_x += received[:-1]
+
+
+@kernel_or(largest_by_numpy)
 def largest(
     x: R2,  # (R, M)
     rows: I2,  # (Q, size) row of x on which each place of a window stands; R for padding, which never wins
@@ -31,7 +46,7 @@ def largest(
                 best[j] = other[j] if other[j] > best[j] else best[j]
 
 
-@kernel
+@kernel_or(to_winners_by_numpy)
 def to_winners(
     x: R2,  # (R, M)
     rows: I2,  # (Q, size)

@@ -82,8 +82,13 @@ class Conv1D(Windowed):
 
     def _run(self, x: np.ndarray, rows: np.ndarray, z: np.ndarray, y: np.ndarray) -> None:
         """Call the forward kernel: sums to z, outputs to y."""
-        code = ACTIVATIONS[self.activation].code
-        kernels.forward(x, rows, self._packed[0], self.d, np.array([code]), z, y)
+        if kernels.forward.ready(x.dtype, x.size + z.size):
+            code = ACTIVATIONS[self.activation].code
+            kernels.forward(x, rows, self._packed[0], self.d, np.array([code]), z, y)
+        else:
+            sums = kernels.forward_by_numpy(x.astype(np.float64), rows, self._packed[0], self.d)
+            z[...] = sums
+            y[...] = ACTIVATIONS[self.activation].F(sums)
 
     def of_windows(self, x: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Outputs (Q, out)."""

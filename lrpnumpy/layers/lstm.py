@@ -7,7 +7,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from lrpnumpy.activations import ACTIVATIONS
+from lrpnumpy.kernels import lstm as kernels
+from lrpnumpy.kernels import lstm_decomposition, lstm_occlusion
+from lrpnumpy.layers.recurrent import Read
 from lrpnumpy.layers.stacked import StackedCell
+from lrpnumpy.packed import Batch, Change, Part
+from lrpnumpy.statement.compiled import CompiledRun
+
+BLOCK = 24_576  # numbers in the state of the variants that go through time together: they stay in the cache
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -33,6 +41,7 @@ class LSTM(StackedCell):
     states: ClassVar[tuple[str, ...]] = ("h", "c")
     OUTPUTS: ClassVar[tuple[str, ...]] = ("", ":last", ":cell")
     GATES: ClassVar[str] = "ifgo"
+    KERNELS: ClassVar[Any] = kernels
 
     def __post_init__(self) -> None:
         self._check({"b": (4, -1), "h0": (-1,), "c0": (-1,)}, ("activation", "recurrent_activation"))
@@ -45,9 +54,60 @@ class LSTM(StackedCell):
         c = s.sum(s.product(f, c), s.product(i, s.apply(s.activation, g)))
         return s.product(s.whole(o), s.apply(s.activation, c)), c
 
+    @property
+    def _codes(self) -> tuple[int, ...]:
+        return ACTIVATIONS[self.activation].code, ACTIVATIONS[self.recurrent_activation].code
+
+    def varied(self, read: Read, change: Change, tol: float, every: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Outputs of the variants of an occlusion, by a kernel that runs them from the states of their sequences."""
+        V, H, run = len(change.owner), self.units, read.run
+        if not isinstance(run, CompiledRun) or not lstm_occlusion.run.ready(self.dtype, V * H):
+            return super().varied(read, change, tol, every)
+        Q = change.rows @ run.program.U.T + run.program.b.ravel()
+        steps = change.size + run.batch.lengths[change.owner] - change.hi
+        kept_at = np.cumsum(steps) - steps
+        out = np.zeros((int(steps.sum()), H), self.dtype) if every else np.empty((V, H), self.dtype)
+        done = np.empty(V, np.int64)
+        lstm_occlusion.run(
+            lstm_occlusion.Past(run.kept, run.batch.first, *run.states), run.program.ahead,
+            table_of(change.owner, change.lo, change.hi, change.size, change.own, kept_at), Q, change.stride,
+            self.dtype.type(tol), int(every), out, done,
+        )  # fmt: skip
+        return out, done
+
+    def _decomposed(self, read: Read, part: Part, way: int, every: bool) -> np.ndarray:
+        """beta of the last states (V, H), or of every step in the rows of a batch of variants."""
+        V, H, run, dtype = len(part.owner), self.units, read.run, self.dtype
+        T = run.batch.lengths[part.owner]
+        variants = Batch(T) if every or part.beta is not None else None
+        out = np.zeros((int(T.sum()), H), dtype) if every else np.empty((V, H), dtype)
+        rows = part.owner if variants is None else variants.starts + (0 if way > 0 else T - 1)
+        x = read.xs[0]
+        seen = x.rows if x.words is None else x.words.embedding.E[x.words.ids]
+        seen = seen[read.order] if len(read.order) else seen
+        beta_x = seen[:1]
+        if part.beta is not None:
+            beta_x = variants.unpack(part.beta.rows)  # type: ignore[union-attr]
+        b = self.b + self.U @ part.delta if part.delta.any() else self.b
+        room = min(V * H, max(BLOCK, H)) // lstm_decomposition.LANES + 5  # padded: see the kernel
+        lstm_decomposition.decompose(
+            lstm_decomposition.Past(run.kept, run.batch.first, run.states[1], seen), run.program.ahead, b, beta_x,
+            table_of(part.owner, part.start, part.stop, part.since, rows), way, int(part.beta is not None),
+            int(every), out, np.zeros((8, room * lstm_decomposition.LANES), dtype),
+        )  # fmt: skip
+        return variants.pack(out) if every else out  # type: ignore[union-attr]
+
     def described(self) -> str:
         """One line for `inspect`."""
         gate = {"hard_sigmoid": "hard_sigmoid (0.2 z + 0.5)", "hard_sigmoid_3": "hard_sigmoid (z / 6 + 0.5)"}
         gates = gate.get(self.recurrent_activation, self.recurrent_activation)
         sizes = f"{self.inputs} to {self.units}"
         return f"LSTM, {sizes}, gates i f g o with {gates}, {self.activation}{self._start_text()}"
+
+
+def table_of(*columns: np.ndarray) -> np.ndarray:
+    """Columns of integers as the rows of one array, as kernels take them."""
+    table = np.empty((len(columns), len(columns[0])), np.int64)
+    for row, column in zip(table, columns, strict=True):
+        row[:] = column
+    return table

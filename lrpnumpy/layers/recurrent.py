@@ -7,17 +7,21 @@ as they are (`STRAIGHT`), or mirrored. Only `bidirectional.py` asks for mirrored
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from lrpnumpy.checks import LrpError, close_to, float_array
-from lrpnumpy.layers.base import Keep, Layer, Ran, Size
+from lrpnumpy.kernels.compile import SMALL, large_calls
+from lrpnumpy.layers.base import Keep, Layer, Ran, Size, missing
 from lrpnumpy.lazy import cached_property
 from lrpnumpy.packed import Batch, Change, Packed, Part, longest_first, vectors
 from lrpnumpy.rules.propagation import Entry, Propagation
 from lrpnumpy.statement.backward import back
+from lrpnumpy.statement.compiled import NAMES, CompiledRun, Program, longest_of
 from lrpnumpy.statement.decompose import Phrases, split
+from lrpnumpy.statement.generate import uncovered
 from lrpnumpy.statement.interpret import Run
 from lrpnumpy.statement.trace import Axes, Node, Statement, from_data, trace
 
@@ -40,16 +44,36 @@ class Read(NamedTuple):
     @property
     def output(self) -> np.ndarray:
         """(R, M) outputs of every step."""
-        return self.run.output.astype(self.xs[0].rows.dtype, copy=False)
+        rows = self.run.output.astype(self.xs[0].rows.dtype, copy=False)
+        return rows if self.run.batch is self.batch else rows[self.batch.step]
 
     @property
     def last(self) -> np.ndarray:
         """(n, M) outputs of each sequence's last step."""
+        if self.run.batch is not self.batch:  # all sequences are what the longest begins with
+            return self.run.output[self.batch.lengths - 1]
         return self.run.last_output.astype(self.xs[0].rows.dtype, copy=False)
 
     def state(self, k: int) -> np.ndarray:
         """(n, width) state k after each sequence's last step."""
+        if self.run.batch is not self.batch:
+            return self.run.before(k, self.batch.lengths, np.zeros_like(self.batch.lengths))
         return self.run.last[k].reshape(self.batch.n, -1).astype(self.xs[0].rows.dtype, copy=False)
+
+
+def _kernel_rule(keep: Keep, has_own: bool) -> tuple[str | None, int]:
+    """The rule of the kernels that serve a forward pass, None for NumPy; and how much they keep."""
+    if keep is None:
+        return "none", 0
+    if keep == "states":
+        return "none", 1
+    if keep == "parts" and has_own:
+        return "none", 2
+    if not isinstance(keep, Propagation):
+        return None, 0
+    if keep.has_reference:
+        return "deeplift", 2
+    return (None if keep.code is None else NAMES[keep.code]), 0
 
 
 class Sent(NamedTuple):
@@ -80,6 +104,7 @@ class Cell(Layer):
 
     recurrent: ClassVar[bool] = True
     looks_up: ClassVar[bool] = True
+    KERNELS: ClassVar[Any] = None  # a module with hand-written kernels of the same step
     states: ClassVar[tuple[str, ...]] = ("h",)
     axes: ClassVar[Mapping[str, Axes]] = {}
     start: ClassVar[Mapping[str, float]] = {}
@@ -230,7 +255,38 @@ class Cell(Layer):
 
         keep: what a later pass needs. every: whether the outputs of all steps are wanted.
         """
-        return Read(xs, order, self._interpreted(xs, order, start))
+        rule, level = _kernel_rule(keep, self.KERNELS is not None)
+        x = xs[0]
+        size = x.batch.R * (self.inputs + self.units)
+        if rule is None or self.program is None or not self.program.ready(rule, size):
+            with large_calls if size > SMALL else nullcontext():
+                return Read(xs, order, self._interpreted(xs, order, start))
+        begin = np.stack([one.astype(self.dtype, copy=False) for one in start]) if len(start) else self._started
+        eps = keep.eps if isinstance(keep, Propagation) else 0.0
+        if isinstance(keep, Propagation) and keep.is_reference and not len(start):
+            longest = longest_of(x, order)
+            if longest is not None:
+                x, order_read = longest, STRAIGHT
+                rows = self.program.rows(x, order_read)
+                return Read(xs, order, self.program.run(rows, x.batch, rule, eps, level, True, begin))
+        rows = self.program.rows(x, order)
+        return Read(xs, order, self.program.run(rows, x.batch, rule, eps, level, every, begin))
+
+    @cached_property
+    def program(self) -> Program | None:
+        """The cell's kernels with its arrays; None where NumPy runs it."""
+        return None if uncovered(self.statement) else Program(self.statement, self.weights, self.KERNELS, self._codes)
+
+    @property
+    def _codes(self) -> tuple[int, ...]:
+        """Codes of activations for kernels that the cell brings along."""
+        return ()
+
+    @cached_property
+    def _started(self) -> np.ndarray:
+        started = np.stack(self.started)
+        started.setflags(write=False)
+        return started
 
     def _interpreted(self, xs: Sequence[Packed], order: np.ndarray, start: Sequence[np.ndarray] = ()) -> Run:
         batch, inputs = xs[0].batch, []
@@ -271,12 +327,17 @@ class Cell(Layer):
         if R_last[0] is not None:
             R_output = np.zeros((batch.R, self.units)) if R_output is None else R_output.copy()
             R_output[batch.last] += R_last[0]
-        run = read.run
+        run, other = read.run, None if reference is None else reference.run
+        if isinstance(run, Run) != isinstance(other, Run) and other is not None:  # kernels were compiled in between
+            run = self._interpreted(read.xs, read.order) if isinstance(run, CompiledRun) else run
+            other = self._interpreted(reference.xs, reference.order)  # type: ignore[union-attr]
         states = [
             None if one is None else one.reshape(batch.n, *self._shape(node))
             for one, node in zip(R_last[1:], self.statement.states, strict=True)
         ]
-        other = None if reference is None else reference.run
+        if isinstance(run, CompiledRun):
+            start, arrived_at = run.back(R_output, states, entry, other, R_xs[0])
+            return Sent(list(start), list(arrived_at))
         arrived = back(run, how, R_output, states, entry, other, entry.states is not None)
         for R_x, message, x in zip(R_xs, arrived.inputs, read.xs, strict=True):
             if x.words is not None:
@@ -299,6 +360,8 @@ class Cell(Layer):
 
         `way` is -1 where the cell reads mirrored; the phrase is then that of the mirrored sequence.
         """
+        if isinstance(read.run, CompiledRun):
+            return self._decomposed(read, part, way, every)
         variants = Batch(read.batch.lengths[part.owner])
         mirror = slice(None) if way > 0 else variants.flip  # rows in the order in which the cell reads
         given = None if part.beta is None else part.beta.rows[mirror].astype(np.float64, copy=False)
@@ -331,16 +394,24 @@ class Cell(Layer):
             where = batch.first[np.where(is_own, 0, t)] + change.owner[v]
             own = change.own[v] + change.stride * np.minimum(rest.step, np.maximum(change.size[v] - 1, 0))
             start = [read.run.before(k, change.lo[some], change.owner[some]) for k in range(len(self.states))]
-            rows = x.rows if x.words is None else x.words.embedding.E[x.words.ids]
-            seen = rows[read.order[where]] if len(read.order) else rows[where]
-            seen = np.where(is_own[:, None], change.rows[np.where(is_own, own, 0)], seen)
-            others = [Packed(one.rows[change.owner[some]], vectors(rest.n)) for one in read.xs[1:]]
-            variant = self.read([Packed(seen, rest), *others], STRAIGHT, None, every, start)
-            if every:
-                out[begins[v] + rest.step] = variant.output
+            if isinstance(read.run, CompiledRun):
+                ids = np.where(is_own, batch.R + own, where)
+                run = read.run.varied(change.rows, ids, rest, np.stack(start), every)
             else:
-                out[some] = variant.last
+                rows = x.rows if x.words is None else x.words.embedding.E[x.words.ids]
+                seen = rows[read.order[where]] if len(read.order) else rows[where]
+                seen = np.where(is_own[:, None], change.rows[np.where(is_own, own, 0)], seen)
+                others = [Packed(one.rows[change.owner[some]], vectors(rest.n)) for one in read.xs[1:]]
+                run = self._interpreted([Packed(seen, rest), *others], STRAIGHT, start)
+            if every:
+                out[begins[v] + rest.step] = run.output
+            else:
+                out[some] = run.last_output
         return out, T
+
+    def _decomposed(self, read: Read, part: Part, way: int, every: bool) -> np.ndarray:
+        """`decomposed` by kernels that the cell brings along."""
+        raise missing(self, "_decomposed")
 
     def _output_before(self, read: Read, lo: np.ndarray, owner: np.ndarray) -> np.ndarray:
         """(V, M) outputs of the step before step `lo` of the sequences `owner`."""
@@ -425,7 +496,7 @@ class Cell(Layer):
         """Values of each step, once for every sequence that has it."""
         if len(xs) > 1:
             return NotImplemented
-        run = trace.run.spread(xs[0].batch)
+        run = trace.run.spread(xs[0])
         return run if run is NotImplemented else Read(xs, trace.order, run)
 
     def with_affine_before(self, s: np.ndarray, t: np.ndarray) -> Any:
@@ -469,7 +540,8 @@ class Cell(Layer):
 
     def described(self) -> str:
         """For `inspect`: what is a gate and what a signal in each product, and how the cell runs."""
-        lines = [f"{self.statement.kind}, {self.inputs} to {self.outputs}"]
+        why = uncovered(self.statement)
+        lines = [f"{self.statement.kind}, {self.inputs} to {self.outputs}" + (f", run by NumPy: {why}" if why else "")]
         lines += [f"  {text}" for text in self.statement.products()]
         return "\n".join(lines)
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from lrpnumpy.activations import INVERSE_ROOT
 from lrpnumpy.rules.propagation import Entry, Propagation
+from lrpnumpy.rules.sums import Bias, Matrix, Term, distribute
 from lrpnumpy.statement.interpret import Run, aligned, normed
 from lrpnumpy.statement.trace import FUNCTIONS, Axes, Node
 
@@ -168,6 +169,30 @@ class ArrayFlow(Flow):
             first = values[0] >= values[1]
             return first, ~first
         return self.how.winning(values, np.stack(np.broadcast_arrays(*self._reference(node.args, node.axes))))
+
+    def _sum(self, node: Node, R: np.ndarray) -> None:
+        if self.how.rule is None:
+            super()._sum(node, R)
+            return
+        terms, sources = [], []
+        flat = (len(R), -1)
+        for term in node.args:
+            source = term.args[0] if term.op in ("matrix", "diagonal") else term
+            if term.op == "bias":
+                terms.append(Bias(np.broadcast_to(self.weights(term, node.axes), R.shape[1:]).ravel()))
+                continue
+            sources.append((source, source.axes if term.op == "matrix" else node.axes))
+            if term.op == "matrix":
+                terms.append(Matrix(self.value(source, source.axes), self.run.arrays[term.name]))
+                continue
+            x = np.broadcast_to(self.value(source, node.axes), R.shape)
+            w = np.broadcast_to(self.weights(term, node.axes), R.shape[1:]).ravel() if term.op == "diagonal" else None
+            terms.append(Term(x.reshape(flat), w))
+        messages, kept = distribute(self.how.rule, R.reshape(flat), terms)
+        for which, amounts in zip((Entry.BIASES, Entry.STABILISER, Entry.RULE), kept, strict=True):
+            self.keep(which, amounts)
+        for (source, axes), message in zip(sources, messages, strict=True):
+            self.give(source, message.reshape(len(R), *self.value(source, axes).shape[1:]), axes)
 
     def _total(self, node: Node, R: np.ndarray) -> None:
         gain, kept = self.gain(node)

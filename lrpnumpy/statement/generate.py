@@ -370,6 +370,10 @@ class Plan:
         order = [*self.x_sums, *(node for node in sums if node not in self.x_sums)]
         self.alone.sort(key=lambda node: order.index(resolve(node.args[0])))
         self.slots = list(dict.fromkeys([*order, *self.alone, *inner]))
+        returned = (*self.after, self.output)
+        costly = [node for node in self.nodes if node.op == "apply" and node.name not in CHEAP and node not in returned]
+        if self.rule in ("none", "deeplift"):  # what is kept for DeepLIFT: every activation
+            self.slots += [node for node in costly if node not in self.slots]
         while True:
             self.rooms = {node: f"a{self.slots.index(node)}" for node in sums}
             self.arrays = {
@@ -377,12 +381,7 @@ class Plan:
             }
             self.loops = self._loops()
             made = [node for loop in self.loops for node in dict.fromkeys(loop.made)]
-            again = [
-                node
-                for node in self.nodes
-                if made.count(node) > 1 and node.op == "apply" and node.name not in CHEAP
-                if node not in (*self.after, self.output)
-            ]
+            again = [node for node in costly if made.count(node) > 1]
             if not again:
                 return
             self.slots += again
@@ -634,7 +633,8 @@ class Backward:
         """All of it."""
         plan, count = self.plan, self.count
         out = Text(
-            f"def backward(rows: Rows, weights: Weights, b: R2, K: R1, states: R2x{count}, sent: Sent, ledger: W2) -> None:"
+            f"def backward(rows: Rows, weights: Weights, b: R2, K: R1, states: R2x{count}, rule: Int, sent: Sent, "
+            "ledger: W2) -> None:"
         )
         out(1, "first, H, n_0, R = rows.first, sent.R_steps.shape[1], rows.first[1], rows.first[-1]")
         out(1, "kind = K.dtype.type", "zero, one = kind(0), kind(1)")

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrpnumpy.activations import INVERSE_ROOT
-from lrpnumpy.packed import Batch
+from lrpnumpy.packed import Batch, Packed
 from lrpnumpy.statement.trace import FUNCTIONS, Axes, Node, Statement
 
 Arrays = Mapping[str, np.ndarray]
@@ -135,9 +135,9 @@ class Run:
         """(n, M) outputs of each sequence's last step."""
         return self.output[self.batch.last]
 
-    def spread(self, batch: Batch) -> Run:
-        """The run of one sequence as that of a batch of its beginnings."""
-        run = object.__new__(Run)
+    def spread(self, x: Packed) -> Run:
+        """The run of one sequence as that of a batch `x` of its beginnings."""
+        run, batch = object.__new__(Run), x.batch
         run.statement, run.arrays, run.batch = self.statement, self.arrays, batch
         run.inputs = [one[batch.step] for one in self.inputs]
         run.values = {node: value[batch.step] for node, value in self.values.items()}

@@ -1,0 +1,344 @@
+"""A cell run by kernels over packed rows: generated ones, or those that the cell brings along.
+
+Both take the same arguments and have the same layout of coefficients and kept values, which `generate.Plan` derives.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import linecache
+from collections.abc import Mapping, Sequence
+from functools import cached_property, lru_cache
+from itertools import pairwise
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from lrpnumpy.kernels import arguments, elementary, inputs, product, secants, steps
+from lrpnumpy.kernels.compile import Kernel
+from lrpnumpy.kernels.inputs import Rows, Sent, Weights
+from lrpnumpy.kernels.product import pack
+from lrpnumpy.packed import Batch, Packed, single
+from lrpnumpy.rules.propagation import Entry
+from lrpnumpy.statement.generate import Backward, Plan
+from lrpnumpy.statement.trace import Statement
+
+CODES = {rule: getattr(steps, rule.upper()) for rule in ("none", "gradient", "all", "prop", "abs", "half")}
+CODES["deeplift"] = steps.GRADIENT  # its coefficients are used like derivatives
+NAMES = {code: rule for rule, code in CODES.items() if rule != "deeplift"}
+NO_ROWS = np.zeros(1, np.int64)  # where there is no order, and no ids
+NO_ROWS.setflags(write=False)
+
+
+class Kernels(NamedTuple):
+    """The kernels of a statement for one rule, and what their caller must know."""
+
+    forward: Kernel | None  # None for "deeplift": the forward pass is that of "none"
+    backward: Kernel | None
+    mean_slopes: Kernel | None
+    kinds: int  # coefficients per unit and step
+    width: int  # values per unit and step that are kept
+    blocks: tuple[int, int]  # of U that receive anything
+    texts: dict[str, str]
+
+    def all(self) -> list[Kernel]:
+        """Those that there are."""
+        return [one for one in (self.forward, self.backward, self.mean_slopes) if one is not None]
+
+
+@lru_cache(maxsize=512)
+def _kernel(text: str, name: str) -> Kernel:
+    """The kernel of a text; one text is one kernel, whatever cell it was made for."""
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    file = f"<lrpnumpy {name} {digest}>"
+    names: dict[str, Any] = {"__name__": "lrpnumpy.kernels.generated", "np": np}
+    for module in (arguments, elementary, inputs, product, secants, steps):
+        names |= {key: value for key, value in vars(module).items() if not key.startswith("_")}
+    names |= arguments.TUPLES
+    linecache.cache[file] = (len(text), None, text.splitlines(True), file)
+    exec(compile(text, file, "exec"), names)
+    function = names[text[4 : text.index("(")]]
+    function.__qualname__ = f"{name}-{digest}"  # names the file on disk
+    kernel = Kernel(function)
+    kernel.name = name
+    return kernel
+
+
+_made: dict[tuple[str, str], Kernels] = {}
+
+
+def kernels_of(statement: Statement, rule: str) -> Kernels:
+    """The generated kernels of a statement for one of the rules of `generate`."""
+    key = (repr(statement.to_data()), rule)
+    if key not in _made:
+        plan = Plan(statement, rule)
+        texts = {}
+        if rule == "deeplift":
+            texts["mean_slopes"] = plan.mean_slopes()
+        else:
+            texts["forward"] = plan.forward()
+        blocks = (0, 0)
+        if rule != "none":
+            texts["backward"] = plan.backward()
+            backward = Backward(plan)
+            blocks = (backward.lo, backward.hi)
+        made = {what: _kernel(text, f"{statement.kind}-{rule}-{what}") for what, text in texts.items()}
+        parts = [made.get(what) for what in ("forward", "backward", "mean_slopes")]
+        _made[key] = Kernels(*parts, plan.kinds, plan.width, blocks, texts)
+    return _made[key]
+
+
+class Layout(NamedTuple):
+    """What a forward pass of one rule writes."""
+
+    kernel: Kernel
+    kinds: int  # coefficients per unit and step
+    width: int  # kept values per unit and step
+    wants: tuple[bool, ...]  # which states are wanted of all steps, not only of the last
+    bits: int  # the same as a number
+
+
+class Program:
+    """The kernels of one cell with its arrays: all that does not change from call to call."""
+
+    def __init__(self, statement: Statement, arrays: Mapping[str, np.ndarray], override: Any, codes: Sequence[int]) -> None:
+        """`override`: a module with kernels `forward` and `backward`, KINDS and BLOCKS, or None."""
+        self.statement, self.override = statement, override
+        plan = self.plan = Plan(statement, "none")
+        U = np.stack([arrays[term.name] for term in plan.x_terms.values()])  # (G, H, D)
+        self.G, self.H, self.D = U.shape
+        self.U = U.reshape(-1, self.D)
+        dtype = self.dtype = U.dtype
+        W = [arrays[term.name] for _, term, _ in plan.products] or [np.zeros((1, 1), dtype)]
+        zero = np.zeros(self.H, dtype)
+        biases = [[arrays[term.name] for term in node.args if term.op == "bias"] for node in plan.x_sums]
+        self.b = np.stack([sum(some, zero) for some in biases])
+        self.bias_row = self.b.reshape(1, -1)
+        P = np.stack([arrays[term.name] for term in plan.vectors] or [zero])
+        kinds = np.array(codes or [0], np.int64)
+        self.ahead = Weights(_packed(U.transpose(0, 2, 1)), _packed([one.T for one in W]), P, kinds)
+        self.back = Weights(_packed(U), _packed(W), P, kinds)
+        self._wanted: dict[str, list[Any]] = {}
+        self._layouts: dict[tuple[str, int, bool], Layout] = {}
+        self._backward: dict[str, tuple[Kernel, Weights]] = {}
+        for array in (self.b, self.bias_row, P, kinds):
+            array.setflags(write=False)
+        self._tables: WeakKeyDictionary[Any, np.ndarray] = WeakKeyDictionary()
+
+    def projected(self, embedding: Any) -> np.ndarray:
+        """U x + b of every word (V, G H): looked up instead of multiplied, once the table is made."""
+        if embedding not in self._tables:
+            self._tables[embedding] = embedding.E @ self.U.T + self.b.ravel()
+        return self._tables[embedding]
+
+    def ready(self, rule: str, size: int) -> bool:
+        """Whether the kernels of a rule are compiled, or worth waiting for; the background compiles them if not."""
+        if rule not in self._wanted:
+            wanted = [self.forward(rule)[0]]
+            if rule != "none":
+                wanted.append(self.backward(rule)[0])
+            if rule == "deeplift":
+                wanted.append(self.mean_slopes.mean_slopes)
+            self._wanted[rule] = wanted
+        return all([one.ready(self.dtype, size) for one in self._wanted[rule]])  # all of them are asked for
+
+    @cached_property
+    def mean_slopes(self) -> Kernels:
+        """The kernels of DeepLIFT."""
+        return kernels_of(self.statement, "deeplift")
+
+    def forward(self, rule: str) -> tuple[Kernel, int]:
+        """The forward kernel of a rule, and its coefficients per unit and step."""
+        if rule == "deeplift":
+            return self.forward("none")
+        if self.override is not None:
+            return self.override.forward, self.override.KINDS[CODES[rule]]
+        found = kernels_of(self.statement, rule)
+        return found.forward, found.kinds  # type: ignore[return-value]
+
+    def backward(self, rule: str) -> tuple[Kernel, Weights]:
+        """The backward kernel of a rule, and its weights: of the gates that receive anything."""
+        if self.override is not None:
+            lo, hi = self.override.BLOCKS.get(CODES[rule], (0, self.G))
+            return self.override.backward, self.back._replace(U=self.back.U[lo:hi], W=self.back.W[lo:hi])
+        found = kernels_of(self.statement, rule)
+        lo, hi = found.blocks
+        return found.backward, self.back._replace(U=self.back.U[lo:hi])  # type: ignore[return-value]
+
+    def layout(self, rule: str, keep: int, every: bool) -> Layout:
+        """What a forward pass needs to know."""
+        key = (rule, keep, every)
+        if key not in self._layouts:
+            plan, count = self.plan, len(self.plan.after)
+            kernel, kinds = self.forward(rule)
+            wants = [keep > 0 or (rule not in ("none", "gradient") and k in plan.fed) for k in range(count)]
+            if plan.has_output:
+                wants.append(every)
+            elif every:
+                wants[plan.after.index(plan.output)] = True
+            bits = sum(1 << k for k, is_wanted in enumerate(wants) if is_wanted)
+            self._layouts[key] = Layout(kernel, kinds, (0, self.G, plan.width)[keep], tuple(wants), bits)
+        return self._layouts[key]
+
+    def rows(self, x: Packed, order: np.ndarray) -> Rows:
+        """A batch as kernels take it."""
+        is_mirrored = int(len(order) > 0)
+        order = order if is_mirrored else NO_ROWS
+        if x.words is None:
+            return Rows(x.rows, x.batch.first, order, NO_ROWS, self.bias_row, is_mirrored, 0)
+        return Rows(x.rows, x.batch.first, order, x.words.ids, self.projected(x.words.embedding), is_mirrored, 1)
+
+    def run(self, rows: Rows, batch: Batch, rule: str, eps: float, keep: int, every: bool, start: Any) -> CompiledRun:
+        """Forward. `start` (states, 1 or n, H); `every`: whether the outputs of all steps are wanted."""
+        n, R, H, dtype = batch.n, batch.R, self.H, self.dtype
+        layout = self.layout(rule, keep, every)
+        sizes = [n + R if is_wanted else n for is_wanted in layout.wants]
+        if self.plan.has_output and every:
+            sizes[-1] = R
+        states = tuple([np.empty((size, H), dtype) for size in sizes])
+        K = np.empty(layout.kinds * R * H or 1, dtype)
+        kept = np.empty(layout.width * R * H or 1, dtype)
+        code = CODES["none" if rule == "deeplift" else rule]
+        layout.kernel(rows, self.ahead, start, dtype.type(eps), code, keep, layout.bits, K, kept, states)
+        return CompiledRun(self, rows, batch, rule, states, K, kept)
+
+
+def _packed(matrices: Any) -> np.ndarray:
+    out = np.stack([pack(np.ascontiguousarray(matrix)) for matrix in matrices])
+    out.setflags(write=False)
+    return out
+
+
+class CompiledRun(NamedTuple):
+    """What kernels have kept of one direction over one batch, in the order in which its rows were read."""
+
+    program: Program
+    rows: Rows
+    batch: Batch
+    rule: str
+    states: tuple[np.ndarray, ...]  # (n + R, H) each, the start states first; or (n, H) the last ones; then the output
+    K: np.ndarray  # flat, (kinds, n, H) per step: coefficients
+    kept: np.ndarray  # flat, (kinds, n, H) per step: U x + b, or every value that has an array
+
+    def _of(self, k: int) -> np.ndarray:
+        """(R, H) state k after every row."""
+        return self.states[k][self.batch.n :]
+
+    @property
+    def output(self) -> np.ndarray:
+        """(R, H) outputs of every row."""
+        plan = self.program.plan
+        return self.states[-1] if plan.has_output else self._of(plan.after.index(plan.output))
+
+    @property
+    def last(self) -> list[np.ndarray]:
+        """(n, H) each state after each sequence's last step."""
+        return [self._last(one, self.batch.n) for one in self.states[: len(self.program.plan.after)]]
+
+    def _last(self, states: np.ndarray, skip: int) -> np.ndarray:
+        if len(states) == self.batch.n:
+            return states
+        if self.batch.n == 1:
+            return states[-1:]
+        return states[skip:][self.batch.last]
+
+    @property
+    def last_output(self) -> np.ndarray:
+        """(n, H) outputs of each sequence's last step."""
+        plan = self.program.plan
+        if plan.has_output:
+            return self._last(self.states[-1], 0)
+        return self._last(self.states[plan.after.index(plan.output)], self.batch.n)
+
+    def before(self, k: int, lo: np.ndarray, owner: np.ndarray) -> np.ndarray:
+        """(V, H) state k of the sequences `owner` before their steps `lo`."""
+        return self.states[k][self.batch.states_before[lo] + owner]
+
+    def by_step(self, numbers: np.ndarray, kinds: int) -> list[np.ndarray]:
+        """A flat array with several kinds of numbers per step as one view for each step, (kinds, n, H)."""
+        H = self.program.H
+        return [
+            numbers[kinds * row * H : kinds * end * H].reshape(kinds, end - row, H)
+            for row, end in pairwise(self.batch.first.tolist())
+        ]
+
+    def spread(self, x: Packed) -> Any:
+        """The run of one sequence as that of a batch `x` of its beginnings."""
+        if self.rule in ("none", "deeplift") or self.program.plan.has_output:
+            return NotImplemented
+        batch, kinds, H = x.batch, self.program.forward(self.rule)[1], self.program.H
+        states = []
+        for one in self.states:
+            if len(one) > 1:
+                one = np.concatenate((one[:1].repeat(batch.n, axis=0), one[1:][batch.step]))
+            states.append(one)
+        K = np.empty(kinds * batch.R * H, self.K.dtype)
+        rows = self.program.rows(x, NO_ROWS[:0])
+        wide = self._replace(batch=batch, rows=rows, states=tuple(states), K=K)
+        for new, old in zip(wide.by_step(K, kinds), self.by_step(self.K, kinds), strict=False):
+            new[:] = old
+        return wide
+
+    def varied(self, new: np.ndarray, ids: np.ndarray, rest: Batch, start: np.ndarray, every: bool) -> CompiledRun:
+        """Sequences `rest` whose inputs are looked up: in the rows of this batch, and behind them in `new` rows."""
+        program = self.program
+        steps_ = (step.transpose(1, 0, 2).reshape(-1, program.G * program.H) for step in self.by_step(self.kept, program.G))
+        table = np.ascontiguousarray(np.concatenate([*steps_, new @ program.U.T + program.b.ravel()]))
+        rows = Rows(new[:0], rest.first, NO_ROWS, ids, table, 0, 1)
+        return program.run(rows, rest, "none", 0.0, 0, every, start)
+
+    def back(
+        self,
+        R_output: np.ndarray | None,
+        R_last: Sequence[np.ndarray | None],
+        entry: Entry,
+        reference: CompiledRun | None,
+        R_x: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Backward: relevance of the inputs is added to R_x; returns what arrives at start states and at all states."""
+        program, n, R, H, dtype = self.program, self.batch.n, self.batch.R, self.program.H, self.program.dtype
+        count = len(program.plan.after)
+        if self.rule not in program._backward:
+            program._backward[self.rule] = program.backward(self.rule)
+        kernel, weights = program._backward[self.rule]
+        states, K = self.states[:count], self.K
+        if reference is not None:
+            K = np.empty(program.mean_slopes.kinds * R * H, dtype)
+            program.mean_slopes.mean_slopes(  # type: ignore[misc]
+                self.kept, reference.kept, states, reference.states[:count], self.batch.first, program.ahead.P, K
+            )
+        flat, cube = _nothing(H, dtype)
+        last, arrived = cube, cube
+        has_last = any(one is not None for one in R_last)
+        if has_last:
+            last = np.zeros((count, n, H), dtype)
+            for k, one in enumerate(R_last):
+                if one is not None:
+                    last[k] = one
+        has_steps, wants_states = R_output is not None, entry.states is not None
+        if wants_states:
+            arrived = np.empty((count, R, H), dtype)
+        start = np.empty((count, n, H), dtype)
+        steps_in = np.ascontiguousarray(R_output, dtype) if R_output is not None else flat
+        sent = Sent(last, steps_in, R_x, arrived, start, int(has_last), int(has_steps), int(wants_states))
+        kernel(self.rows, weights, program.b, K, states, CODES[self.rule], sent, entry.array)
+        return start, arrived
+
+
+@lru_cache
+def _nothing(H: int, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    """Arrays that kernels do not look at, of one row and of three axes."""
+    return np.zeros((1, H), dtype), np.zeros((1, 1, H), dtype)
+
+
+def longest_of(x: Packed, order: np.ndarray) -> Packed | None:
+    """The longest sequence in reading order, if all others are what it begins with; else None."""
+    rows, batch = x.rows, x.batch
+    if batch.n == 1 or (rows[: batch.n] != rows[0]).any():  # a quick look at the first step of each
+        return None
+    seen = rows[order] if len(order) else rows
+    longest = seen[batch.first[:-1]]
+    if not (seen == longest[batch.step]).all():
+        return None
+    return Packed(np.ascontiguousarray(longest), single(len(longest)))
