@@ -17,6 +17,7 @@ from lrpnumpy.layers.recurrent import (
     after,
     last_change,
     room_for_inputs,
+    shown_states,
     summed,
 )
 from lrpnumpy.packed import Batch, Change, Packed, Part, covering, vectors
@@ -123,7 +124,10 @@ class Bidirectional(Layer):
         none = [None for _ in self.backward.states]
         left = self.backward.back(reads[1], mirrored, [last[1], *none], how, R_xs, entry, references[1])
         if entry.states is not None:
-            entry.states += [("forward", right.states), ("backward", [one[batch.flip] for one in left.states])]
+            entry.states += [
+                ("forward", shown_states(right.states)),
+                ("backward", shown_states(left.states)[:, batch.flip]),
+            ]
         return [summed(x, R_x) for x, R_x in zip(ran.inputs, R_xs, strict=True)]
 
     def changed(

@@ -349,6 +349,8 @@ class Cell(Layer):
                 R_x[read.order] += message
             else:
                 R_x += message
+            if how.times_input:  # what the inputs have received by now, from both directions
+                entry.see(summed(x, R_x), x.batch)
         dtype = self.dtype
         return Sent(
             [one.reshape(batch.n, -1).astype(dtype) for one in arrived.start],
@@ -447,7 +449,7 @@ class Cell(Layer):
         reference = ran.reference.trace if how.has_reference else None
         sent = self.back(ran.trace, Rs.get(""), R_last, how, R_xs, entry, reference)
         if entry.states is not None:
-            entry.states.append(("forward", sent.states))
+            entry.states.append(("forward", shown_states(sent.states)))
         out: list[np.ndarray | None] = [summed(x, R_x) for x, R_x in zip(ran.inputs, R_xs, strict=False)]
         if len(ran.inputs) > count:
             out += sent.start
@@ -580,6 +582,12 @@ def room_for_inputs(x: Packed, units: int) -> np.ndarray:
 def summed(x: Packed, R_x: np.ndarray) -> np.ndarray:
     """Relevance of the inputs; words that were looked up have one number each, (R, 1)."""
     return R_x if x.words is None else R_x.sum(axis=1, keepdims=True)
+
+
+def shown_states(states: Sequence[np.ndarray]) -> np.ndarray:
+    """(1 or 2, R, H) relevance of the states that a result shows: the first, and the second where it is as wide."""
+    same = [one for one in states[:2] if one.shape == states[0].shape]
+    return np.stack(same)
 
 
 def last_change(owner: np.ndarray, rows: np.ndarray) -> Change:
