@@ -383,8 +383,8 @@ def _checked_layers(layers: Any) -> tuple[Layer | Node, ...]:
             )
     if not any(layer_of(layer).recurrent for layer in layers):
         raise LrpError(
-            f"Model: layers must have at least one recurrent layer, such as lrp.LSTM, got {len(layers)} others; a custom "
-            "layer with states sets `recurrent = True`."
+            f"Model: layers must have at least one recurrent layer, such as lrp.LSTM, got {len(layers)} others; a "
+            "custom layer with states sets `recurrent = True`."
         )
     return tuple(layers)
 

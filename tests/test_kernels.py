@@ -62,6 +62,12 @@ def make(rng, kind, activation="tanh", recurrent="sigmoid", dtype=np.float64, sc
     return lrp.GRU(normal(3, H, D), normal(3, H, H), normal(3, H), **more, **settings)
 
 
+@pytest.fixture(autouse=True)
+def _compiled(monkeypatch):
+    """Every kernel is compiled here, whether or not it is on disk."""
+    monkeypatch.setattr(compiler, "mode", "wait")
+
+
 def rule(name, eps=0.01):
     return {"gradient": GRADIENT, "deeplift": DEEPLIFT}.get(name) or Relevance(RULES[name], Epsilon(eps))
 
@@ -352,5 +358,3 @@ def test_slopes_at_kinks_and_ends():
         z, y = np.array([-800.0, 800.0, np.nan]), np.empty(3)
         activate(z, y, CODES[name])
         assert np.isnan(y[2]) and np.isfinite(y[0]), name
-
-

@@ -115,7 +115,7 @@ class Bidirectional(Layer):
             if name in Rs
         }
         nothing = (None, None)
-        references = ran.reference.trace[0] if how.has_reference else nothing
+        references = nothing if ran.reference is None else ran.reference.trace[0]
         R_xs = [room_for_inputs(x, max(self.forward.units, self.backward.units)) for x in ran.inputs]
         last, steps = arrives.get(":last", nothing), arrives.get("", nothing)
         none = [None for _ in self.forward.states]

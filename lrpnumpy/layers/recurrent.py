@@ -6,7 +6,7 @@ as they are (`STRAIGHT`), or mirrored. Only `bidirectional.py` asks for mirrored
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, ClassVar, NamedTuple
 
@@ -133,7 +133,8 @@ class Cell(Layer):
             value, shape = getattr(self, f"{node.name}0", None), self._shape(node)
             if value is not None and value.shape != shape:
                 raise LrpError(
-                    f"{type(self).__name__}: {node.name}0 must have the shape {shape} of state {node.name}, got {value.shape}."
+                    f"{type(self).__name__}: {node.name}0 must have the shape {shape} of state {node.name}, "
+                    f"got {value.shape}."
                 )
 
     @classmethod
@@ -162,6 +163,13 @@ class Cell(Layer):
     def statement(self) -> Statement:
         """The operations of `step`."""
         return trace(self, type(self).step, self.states, self.axes)
+
+    @classmethod
+    def traced(cls, **settings: Any) -> Statement:
+        """The operations of the step of a class, without arrays."""
+        cell = object.__new__(cls)
+        cell._set(**settings)
+        return cell.statement
 
     @cached_property
     def weights(self) -> dict[str, np.ndarray]:
@@ -294,7 +302,7 @@ class Cell(Layer):
             rows = x.rows if x.words is None else x.words.embedding.E[x.words.ids]
             if x.batch.R == batch.R:
                 rows = rows[order] if len(order) else rows
-            elif x.batch.R == batch.n:
+            elif batch.n == x.batch.R:
                 rows = rows[batch.owner]  # one vector per sequence, at every step
             else:
                 raise LrpError(f"inputs must have the same steps, got {batch.R} and {x.batch.R} rows")
@@ -327,7 +335,8 @@ class Cell(Layer):
         if R_last[0] is not None:
             R_output = np.zeros((batch.R, self.units)) if R_output is None else R_output.copy()
             R_output[batch.last] += R_last[0]
-        run, other = read.run, None if reference is None else reference.run
+        run: Any = read.run
+        other: Any = None if reference is None else reference.run
         if isinstance(run, Run) != isinstance(other, Run) and other is not None:  # kernels were compiled in between
             run = self._interpreted(read.xs, read.order) if isinstance(run, CompiledRun) else run
             other = self._interpreted(reference.xs, reference.order)  # type: ignore[union-attr]
@@ -446,7 +455,7 @@ class Cell(Layer):
             k = self._state_of(name)
             if k is not None:
                 R_last[1 + k] = R
-        reference = ran.reference.trace if how.has_reference else None
+        reference = None if ran.reference is None else ran.reference.trace
         sent = self.back(ran.trace, Rs.get(""), R_last, how, R_xs, entry, reference)
         if entry.states is not None:
             entry.states.append(("forward", shown_states(sent.states)))

@@ -28,6 +28,19 @@ from lrpnumpy.statement.trace import FUNCTIONS, Axes, Node
 class Flow:
     """Messages through the operations of a step. What messages and values are, arrays or symbols, a subclass says."""
 
+    # What a subclass defines: where messages go, what is not passed on, and the numbers of the operations.
+    give: Any
+    keep: Any
+    value: Any
+    weights: Any
+    through_matrix: Any
+    gain: Any
+    slope: Any
+    shares: Any
+    winning: Any
+    _total: Any
+    _norm: Any
+
     def __init__(self, how: Any) -> None:
         self.how = how
         self.messages: dict[Node, Any] = {}  # what has arrived at each node
@@ -174,7 +187,8 @@ class ArrayFlow(Flow):
         if self.how.rule is None:
             super()._sum(node, R)
             return
-        terms, sources = [], []
+        terms: list[Term] = []
+        sources = []
         flat = (len(R), -1)
         for term in node.args:
             source = term.args[0] if term.op in ("matrix", "diagonal") else term
@@ -273,5 +287,3 @@ def back(
         for message in carry:
             entry.array[Entry.START] += message.reshape(batch.n, -1).sum(axis=1)
     return Arrived(inputs, carry, states)
-
-

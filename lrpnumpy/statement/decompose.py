@@ -31,9 +31,9 @@ class Phrases(NamedTuple):
 def split(run: Run, phrases: Phrases, variants: Batch, every: bool) -> np.ndarray:
     """The phrase's part of the outputs: the last ones (V, M), or those of every row of `variants`.
 
-    An activation F splits as L_a = 1/2 [F(a+b) - F(b) + F(z) - F(z-a)] and L_b = F(b), with a the phrase's part of z and
-    b that of the biases. Of a product the phrase receives gate_a (signal_a + signal_b) + gate_b signal_a, and inside the
-    phrase gate_b signal_b too.
+    An activation F splits as L_a = 1/2 [F(a+b) - F(b) + F(z) - F(z-a)] and L_b = F(b), with a the phrase's part of z
+    and b that of the biases. Of a product the phrase receives gate_a (signal_a + signal_b) + gate_b signal_a, and
+    inside the phrase gate_b signal_b too.
     """
     statement, batch, owner = run.statement, run.batch, phrases.owner
     betas = [np.zeros((len(owner), *one.shape[1:])) for one in run.start]
