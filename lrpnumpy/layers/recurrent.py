@@ -222,6 +222,17 @@ class Cell(Layer):
         return self.units
 
     @property
+    def is_custom(self) -> bool:
+        """Its backward pass follows from the statement."""
+        return False
+
+    def identity(self) -> tuple[str, Any]:
+        """Of a custom cell its operations, whatever its class is called."""
+        if type(self).__module__.startswith("lrpnumpy.") and not isinstance(self, StoredCell):
+            return super().identity()
+        return "Cell", self.statement.to_data()
+
+    @property
     def causal(self) -> bool:
         """It reads forward."""
         return True

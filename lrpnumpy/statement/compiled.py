@@ -186,7 +186,7 @@ class Program:
             kernel, kinds = self.forward(rule)
             wants = [keep > 0 or (rule not in ("none", "gradient") and k in plan.fed) for k in range(count)]
             if plan.has_output:
-                wants.append(every)
+                wants.append(every or keep > 0)
             elif every:
                 wants[plan.after.index(plan.output)] = True
             bits = sum(1 << k for k, is_wanted in enumerate(wants) if is_wanted)
@@ -206,7 +206,7 @@ class Program:
         n, R, H, dtype = batch.n, batch.R, self.H, self.dtype
         layout = self.layout(rule, keep, every)
         sizes = [n + R if is_wanted else n for is_wanted in layout.wants]
-        if self.plan.has_output and every:
+        if self.plan.has_output and layout.wants[-1]:
             sizes[-1] = R
         states = tuple([np.empty((size, H), dtype) for size in sizes])
         K = np.empty(layout.kinds * R * H or 1, dtype)

@@ -753,7 +753,7 @@ class Backward:
             out(1, "settle(ledger, room[2])")
         out(1, "for q in range(n_0 * H):")
         out(2, f"ledger[{Entry.START}, q // H] += " + " + ".join(f"carry_{k}[q]" for k in range(self.count)))
-        rows = {"stabilizer": Entry.STABILISER, "biases": Entry.BIASES}
+        rows = {"stabilizer": Entry.STABILIZER, "biases": Entry.BIASES}
         out(2, *(f"ledger[{rows[name]}, q // H] += all_{name}[q]" for name in self.sums))
         for k, node in enumerate(self.biased):
             if node in plan.x_sums:

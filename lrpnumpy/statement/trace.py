@@ -108,8 +108,9 @@ class Node:
     __getitem__ = __iter__ = __len__ = __float__ = __int__ = __index__ = _refuse(
         "a value has no single numbers while the step is traced; use s.total(v, axis) to sum over an axis"
     )
-    __array_ufunc__ = None
-    __array__ = __array_function__ = _refuse("NumPy functions do not take traced values; use s.apply(name, v)")
+    __array__ = __array_ufunc__ = __array_function__ = _refuse(
+        "NumPy functions do not take traced values; use s.apply(name, v)"
+    )
 
 
 def joined(*many: Axes) -> Axes:
