@@ -12,7 +12,6 @@ import os
 import secrets
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import fields as dataclass_fields
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -177,7 +176,7 @@ def _layer(at: str, fields: Fields, take: Take) -> Layer:
         fields.refuse(f"kind must be one of {', '.join(LAYERS)}, got {kind!r}")
     arrays = fields.object("arrays")
     parts = fields.object("parts")
-    known = {one.name for one in dataclass_fields(LAYERS[kind])}  # type: ignore[arg-type]
+    known = LAYERS[kind].field_names()
     if foreign := ({*arrays.value, *parts.value, *fields.object("settings").value} - known):
         fields.refuse(f"{kind} has {', '.join(sorted(known))}, not {sorted(foreign)[0]!r}")
     return LAYERS[kind](

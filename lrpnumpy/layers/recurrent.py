@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import is_dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -150,6 +151,26 @@ class Cell(Layer):
     def _values(self) -> dict[str, Any]:
         names = [*self.statement.arrays, *(f"{name}0" for name in self.states), *self._settings()]
         return {name: getattr(self, name) for name in names if getattr(self, name, None) is not None}
+
+    @classmethod
+    def field_names(cls) -> set[str]:
+        """The names that the constructor takes."""
+        if is_dataclass(cls):
+            return super().field_names()
+        arrays = object.__new__(cls).statement.arrays
+        return {*arrays, *(f"{name}0" for name in cls.states), *cls._settings()}
+
+    def twin(self) -> Any:
+        """Another cell with the same arrays, of which nothing has been computed yet."""
+        return type(self)(**self._values())
+
+    def astype(self, dtype: Any) -> Any:
+        """The same cell with its arrays in `dtype`, float32 or float64; itself where they are already."""
+        kind, cast = type(self).__name__, {}
+        for name, array in self.arrays():
+            if array.dtype != dtype:
+                cast[name] = float_array(array, f"{kind}: {name}", dtype=dtype)
+        return type(self)(**{**self._values(), **cast}) if cast else self
 
     # -- the statement and its arrays ---------------------------------------------------------------------------------
 
@@ -461,7 +482,8 @@ class Cell(Layer):
         """From the first changed step on everything changes, and nothing before."""
         change = changes[0]
         only = all(self._state_of(name) is None for name in wanted)
-        if change is None or any(one is not None for one in changes[1:]) or not only:
+        has_series = any(x.batch.R != x.batch.n for x in ran.inputs[1 : len(self.statement.inputs)])
+        if change is None or has_series or any(one is not None for one in changes[1:]) or not only:
             return super().changed(ran, changes, wanted, tol)
         return tuple(
             last_change(change.owner, self.varied(ran.trace, change, tol, False)[0])

@@ -312,6 +312,9 @@ class Statement:
                         f"{self.kind}: {name} has {size} numbers on the axis {axis} ({self._place(name)}), but {other} "
                         f"has {before}; both must have the same."
                     )
+        for node in self.inputs:
+            for axis in node.axes:
+                known.setdefault(axis, (1, ""))  # an input that no trained array multiplies is one number
         return {axis: size for axis, (size, _) in known.items()}
 
     def _place(self, name: str) -> str:
