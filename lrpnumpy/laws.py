@@ -98,19 +98,19 @@ def check_cell(cell: Cell | type[Cell], seed: int = 0) -> CellReport:
     return CellReport(cell.statement.kind, tuple(cell.statement.products()), laws, uncovered(cell.statement))
 
 
-def random_cell(kind: type[Cell], rng: np.random.Generator) -> Cell:
-    """A cell with random arrays; every axis has another size."""
-    arrays = random_arrays(object.__new__(kind).statement, rng)
+def random_cell(kind: type[Cell], rng: np.random.Generator, **sizes: int) -> Cell:
+    """A cell with random arrays; every axis has another size. `sizes` are those of some axes."""
+    arrays = random_arrays(object.__new__(kind).statement, rng, **sizes)
     if issubclass(kind, StackedCell):
         found = {name: np.stack([arrays.pop(f"{name}_{k}") for k in kind.GATES]) for name in "UWb"}
         arrays = {**found, **arrays}
     return kind(**arrays)
 
 
-def random_arrays(statement: Statement, rng: np.random.Generator) -> dict[str, np.ndarray]:
+def random_arrays(statement: Statement, rng: np.random.Generator, **sizes: int) -> dict[str, np.ndarray]:
     """Random trained arrays for a statement."""
     axes = dict.fromkeys(axis for of in statement.arrays.values() for axis in of)
-    size = {axis: {"D": 3, "H": 4}.get(axis, 5 + k) for k, axis in enumerate(axes)}
+    size = {axis: {"D": 3, "H": 4, **sizes}.get(axis, 5 + k) for k, axis in enumerate(axes)}
     out = {}
     for name, of in statement.arrays.items():
         width = size[of[-1]] if len(of) > 1 else 1
@@ -182,6 +182,9 @@ class _Case:
         entry = Entry(np.zeros((Entry.SIZE, self.batch.n)))
         reference = self.run0 if how.has_reference else None
         arrived = back(self.run, how, self.message(how), [None for _ in self.start], entry, reference)
+        if how.times_input:
+            for message in arrived.inputs:
+                entry.see(message, self.batch)
         return Sent(arrived.inputs, arrived.start, entry.array)
 
     def back_by_kernels(self, name: str) -> Sent:

@@ -370,6 +370,8 @@ class Cell(Layer):
                 R_x[read.order] += message
             else:
                 R_x += message
+            if how.times_input:
+                entry.see(R_x, x.batch)  # what another direction has added counts too
         dtype = self.dtype
         return Sent(
             [one.reshape(batch.n, -1).astype(dtype) for one in arrived.start],
@@ -482,8 +484,7 @@ class Cell(Layer):
         """From the first changed step on everything changes, and nothing before."""
         change = changes[0]
         only = all(self._state_of(name) is None for name in wanted)
-        has_series = any(x.batch.R != x.batch.n for x in ran.inputs[1 : len(self.statement.inputs)])
-        if change is None or has_series or any(one is not None for one in changes[1:]) or not only:
+        if change is None or more_series(ran.inputs) or any(one is not None for one in changes[1:]) or not only:
             return super().changed(ran, changes, wanted, tol)
         return tuple(
             last_change(change.owner, self.varied(ran.trace, change, tol, False)[0])
@@ -602,6 +603,11 @@ def room_for_inputs(x: Packed, units: int) -> np.ndarray:
 def summed(x: Packed, R_x: np.ndarray) -> np.ndarray:
     """Relevance of the inputs; words that were looked up have one number each, (R, 1)."""
     return R_x if x.words is None else R_x.sum(axis=1, keepdims=True)
+
+
+def more_series(xs: Sequence[Packed]) -> bool:
+    """Whether inputs behind the first have steps: variants cannot start in the middle of them."""
+    return any(x.batch.R != x.batch.n for x in xs[1:])
 
 
 def last_change(owner: np.ndarray, rows: np.ndarray) -> Change:

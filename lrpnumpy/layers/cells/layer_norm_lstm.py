@@ -14,7 +14,7 @@ class LayerNormLSTM(Cell):
         c = f c_prev + i g,  h = o tanh(LN(c; gc, bc))
 
     LRP: gates and signals are those of an LSTM. A LayerNorm is one sum per output, with its standard deviation held
-    fixed. Contextual decomposition does not split o, as for the LSTM (Murdoch et al. 2018).
+    fixed. Contextual decomposition holds it fixed too, and does not split o, as for the LSTM (Murdoch et al. 2018).
 
     U_i, U_f, U_g, U_o: (H, D) input weights.
     W_i, W_f, W_g, W_o: (H, H) recurrent weights.
