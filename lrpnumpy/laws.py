@@ -5,7 +5,7 @@ Gate and signal are the author's choice: exchanging them keeps all laws, and cha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -143,6 +143,7 @@ class Sent(NamedTuple):
 
     inputs: list[np.ndarray]
     start: list[np.ndarray]
+    states: list[np.ndarray]  # relevance of the states after every step
     entry: np.ndarray  # of the ledger
 
     @property
@@ -153,7 +154,7 @@ class Sent(NamedTuple):
 
 
 class _Case:
-    """A cell with random inputs and references; its score is a random sum of all outputs of all steps."""
+    """A cell with random inputs and references; its score is a random sum of all outputs and of the last states."""
 
     def __init__(self, cell: Cell, rng: np.random.Generator) -> None:
         self.cell, self.rng, self.batch = cell, rng, Batch(np.array(LENGTHS))
@@ -163,29 +164,34 @@ class _Case:
             [one + rng.normal(size=(n, *one.shape[1:])) for one in cell.started] for _ in range(2)
         )
         self.weights = rng.normal(size=(R, cell.units))
+        self.weights_last = [rng.normal(size=one.shape) for one in self.start]
         self.run, self.run0 = self.ran(self.xs, self.start), self.ran(self.xs0, self.start0)
 
     def ran(self, xs: list[np.ndarray], start: list[np.ndarray]) -> Run:
         """The forward pass by NumPy."""
         return self.cell._interpreted([Packed(x, self.batch) for x in xs], STRAIGHT, start)
 
-    def score(self, run: Any) -> float:
-        """The score of a forward pass."""
-        return float((self.weights * run.output).sum())
+    def terms(self, run: Any) -> list[np.ndarray]:
+        """The terms of the score: of the outputs, then of each last state."""
+        return [w * y for w, y in zip((self.weights, *self.weights_last), (run.output, *run.last), strict=True)]
 
-    def message(self, how: Propagation) -> np.ndarray:
-        """What arrives at the outputs."""
-        return self.weights * self.run.output if how.times_input else self.weights
+    def score(self, run: Run) -> float:
+        """The score of a forward pass."""
+        return float(sum(one.sum() for one in self.terms(run)))
+
+    def messages(self, run: Any, how: Propagation) -> list[np.ndarray]:
+        """The messages at the outputs and at each last state."""
+        return self.terms(run) if how.times_input else [self.weights, *self.weights_last]
 
     def back(self, how: Propagation) -> Sent:
         """The backward pass by NumPy."""
         entry = Entry(np.zeros((Entry.SIZE, self.batch.n)))
-        reference = self.run0 if how.has_reference else None
-        arrived = back(self.run, how, self.message(how), [None for _ in self.start], entry, reference)
+        R_output, *R_last = self.messages(self.run, how)
+        arrived = back(self.run, how, R_output, R_last, entry, self.run0 if how.has_reference else None, True)
         if how.times_input:
             for message in arrived.inputs:
                 entry.see(message, self.batch)
-        return Sent(arrived.inputs, arrived.start, entry.array)
+        return Sent(arrived.inputs, arrived.start, arrived.states, entry.array)
 
     def back_by_kernels(self, name: str) -> Sent:
         """Both passes by the generated kernels, as plain Python."""
@@ -198,10 +204,10 @@ class _Case:
             )
             for x, start in ((self.xs[0], self.start), (self.xs0[0], self.start0))
         )
-        entry, R_x = Entry(np.zeros((Entry.SIZE, self.batch.n))), np.zeros_like(self.xs[0])
-        message = self.weights * run.output if how.times_input else self.weights
-        start, _ = run.back(message, [None for _ in self.start], entry, run0 if how.has_reference else None, R_x)
-        return Sent([R_x], list(start), entry.array)
+        entry, R_x = Entry(np.zeros((Entry.SIZE, self.batch.n)), []), np.zeros_like(self.xs[0])
+        R_output, *R_last = self.messages(run, how)
+        start, states = run.back(R_output, R_last, entry, run0 if how.has_reference else None, R_x)
+        return Sent([R_x], list(start), list(states), entry.array)
 
     def phrase(self, inside: bool) -> tuple[np.ndarray, np.ndarray]:
         """The last outputs from start states of 0, and what contextual decomposition gives a phrase of them."""
@@ -217,7 +223,7 @@ def _laws(case: _Case) -> Iterator[Law]:
     yield Law("gradient", meaning, _differences(case), 1e-6, hint)
     for name in RULES:
         sent = case.back(HOWS[f"lrp-{name}"])
-        size = abs(case.message(HOWS["lrp-all"])).sum() + sent.entry[Entry.LARGEST].max()
+        size = sum(abs(one).sum() for one in case.terms(case.run)) + sent.entry[Entry.LARGEST].max()
         error = abs(sent.total - case.score(case.run)) / size
         yield Law(f"lrp-{name}", "the ledger closes", error, 1e-9, "Do values overflow?")
     error = _completeness(case)
@@ -237,23 +243,23 @@ def _relative(error: np.ndarray, values: np.ndarray) -> float:
     return float(abs(error).max() / max(abs(values).max(), 1e-300))
 
 
-def _differences(case: _Case, step: float = 1e-5) -> float:
+def _differences(case: _Case) -> float:
     """The largest error of the gradient in a random direction, of every input and start state."""
     sent, errors = case.back(GRADIENT), []
-    groups: list[tuple[list[np.ndarray], list[np.ndarray], Callable[[list[np.ndarray]], Run]]] = [
-        (case.xs, sent.inputs, lambda xs: case.ran(xs, case.start)),
-        (case.start, sent.start, lambda start: case.ran(case.xs, start)),
-    ]
-    for values, gradients, ran in groups:
-        for k, (value, gradient) in enumerate(zip(values, gradients, strict=True)):
-            along = case.rng.normal(size=value.shape)
-            ends = []
-            for sign in (1, -1):
-                changed = [*values]
-                changed[k] = value + sign * step * along
-                ends.append(case.score(ran(changed)))
-            slope, terms = (ends[0] - ends[1]) / (2 * step), gradient * along
-            errors.append(abs(terms.sum() - slope) / (abs(terms).sum() + abs(slope) + 1e-3))
+    values, gradients = [*case.xs, *case.start], [*sent.inputs, *sent.start]
+    count = len(case.xs)
+    for k, gradient in enumerate(gradients):
+        along = case.rng.normal(size=gradient.shape)
+
+        def score(step: float, k: int = k, along: np.ndarray = along) -> float:
+            moved = [*values]
+            moved[k] = values[k] + step * along
+            return case.score(case.ran(moved[:count], moved[count:]))
+
+        h = 1e-4
+        slope = (8 * (score(h) - score(-h)) - (score(2 * h) - score(-2 * h))) / (12 * h)
+        terms = gradient * along
+        errors.append(abs(terms.sum() - slope) / (abs(terms).sum() + abs(slope) + 1e-3))
     return float(np.max(errors))
 
 
@@ -263,7 +269,7 @@ def _completeness(case: _Case) -> float:
     pairs = [*zip(sent.inputs, case.xs, case.xs0, strict=True), *zip(sent.start, case.start, case.start0, strict=True)]
     terms = [m * (value - value0) for m, value, value0 in pairs]
     gap = sum(one.sum() for one in terms) - (case.score(case.run) - case.score(case.run0))
-    return float(abs(gap) / sum(abs(one).sum() for one in terms))
+    return float(abs(gap) / max(sum(abs(one).sum() for one in terms), 1e-300))
 
 
 def _kernel_errors(case: _Case) -> dict[str, float]:
@@ -271,7 +277,7 @@ def _kernel_errors(case: _Case) -> dict[str, float]:
     errors = {}
     for name, how in HOWS.items():
         ours, theirs = case.back_by_kernels(name), case.back(how)
-        size = max(abs(theirs.entry[Entry.LARGEST]).max(), *(abs(one).max() for one in (*theirs.inputs, *theirs.start)))
-        pairs = zip((*ours.inputs, *ours.start, ours.entry), (*theirs.inputs, *theirs.start, theirs.entry), strict=True)
-        errors[name] = float(max(abs(a - b).max() for a, b in pairs) / max(size, 1e-300))
+        found, want = ([*one.inputs, *one.start, *one.states, one.entry] for one in (ours, theirs))
+        gaps = [abs(a - b).max() for a, b in zip(found, want, strict=True)]
+        errors[name] = float(np.max(gaps) / max(*(abs(one).max() for one in want), 1e-300))
     return errors
