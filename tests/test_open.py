@@ -1,4 +1,4 @@
-"""What a user adds from outside the package, one class each: a cell, a layer, a sum rule, a product rule. All laws hold."""
+"""What a user adds from outside the package, one class each: a cell, a layer, a sum rule, a product rule."""
 
 from dataclasses import dataclass
 

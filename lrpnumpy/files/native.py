@@ -12,8 +12,7 @@ import os
 import secrets
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import fields as dataclass_fields
-from dataclasses import is_dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -191,8 +190,8 @@ def _layer(at: str, fields: Fields, take: Take, custom: Mapping[str, Any]) -> La
     arrays = fields.object("arrays")
     parts = fields.object("parts")
     settings = fields.object("settings").value
-    if is_dataclass(made):
-        known = {one.name for one in dataclass_fields(made)}
+    if made is not StoredCell:
+        known = made.field_names()
         if foreign := ({*arrays.value, *parts.value, *settings} - known):
             fields.refuse(f"{kind} has {', '.join(sorted(known))}, not {sorted(foreign)[0]!r}")
     return made(

@@ -6,6 +6,20 @@ from lrpnumpy.layers.attention import AdditiveAttention, Attention, MultiHeadAtt
 from lrpnumpy.layers.attention_pool import AttentionPool
 from lrpnumpy.layers.base import Layer, Record, Size
 from lrpnumpy.layers.bidirectional import Bidirectional
+from lrpnumpy.layers.cells import (
+    EALSTM,
+    SLSTM,
+    CfC,
+    CoupledLSTM,
+    DiagonalSSM,
+    LayerNormLSTM,
+    MinGRU,
+    MinLSTM,
+    MultiplicativeLSTM,
+    PeepholeLSTM,
+    ProjectedLSTM,
+    SelectiveSSM,
+)
 from lrpnumpy.layers.conv import Conv1D
 from lrpnumpy.layers.dense import Dense
 from lrpnumpy.layers.embedding import Embedding
@@ -27,14 +41,18 @@ _KINDS: tuple[type[Layer], ...] = (
     LSTM, GRU, RNN, Bidirectional, Dense, Conv1D, MaxPool1D, AvgPool1D, Mean, Max, Sum, LastRow, Activation, Affine,
     LayerNorm, Concat, Add, Average, Subtract, Multiply, Repeat, Flatten, Reshape, Slice, Reverse, AttentionPool,
     Attention, AdditiveAttention, MultiHeadAttention, Square, SumAll, TwoClasses, Softmax, Transpose, Pad,
+    MinGRU, MinLSTM, PeepholeLSTM, CoupledLSTM, ProjectedLSTM, LayerNormLSTM, SLSTM, DiagonalSSM, SelectiveSSM, CfC,
+    EALSTM, MultiplicativeLSTM,
 )  # fmt: skip
 LAYERS = {kind.__name__: kind for kind in _KINDS}  # by their names in a file
 
 __all__ = [
+    "EALSTM",
     "GRU",
     "LAYERS",
     "LSTM",
     "RNN",
+    "SLSTM",
     "Activation",
     "Add",
     "AdditiveAttention",
@@ -45,24 +63,34 @@ __all__ = [
     "AvgPool1D",
     "Bidirectional",
     "Cell",
+    "CfC",
     "Concat",
     "Conv1D",
+    "CoupledLSTM",
     "Dense",
+    "DiagonalSSM",
     "Embedding",
     "Flatten",
     "LastRow",
     "Layer",
     "LayerNorm",
+    "LayerNormLSTM",
     "Max",
     "MaxPool1D",
     "Mean",
+    "MinGRU",
+    "MinLSTM",
     "MultiHeadAttention",
+    "MultiplicativeLSTM",
     "Multiply",
     "Pad",
+    "PeepholeLSTM",
+    "ProjectedLSTM",
     "Record",
     "Repeat",
     "Reshape",
     "Reverse",
+    "SelectiveSSM",
     "Size",
     "Slice",
     "Softmax",

@@ -58,6 +58,11 @@ class Record:
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
+    @classmethod
+    def field_names(cls) -> set[str]:
+        """The names that the constructor takes."""
+        return {one.name for one in fields(cls)}  # type: ignore[arg-type]
+
     def _values(self) -> dict[str, Any]:
         return {one.name: getattr(self, one.name) for one in fields(self)} if is_dataclass(self) else {}
 

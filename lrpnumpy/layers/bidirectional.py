@@ -16,6 +16,7 @@ from lrpnumpy.layers.recurrent import (
     Read,
     after,
     last_change,
+    more_series,
     room_for_inputs,
     shown_states,
     summed,
@@ -136,7 +137,7 @@ class Bidirectional(Layer):
         """Where either direction has changed, with the sequence's own rows for the other."""
         x, (reads, _) = ran.inputs[0], ran.trace
         change = changes[0]
-        if change is None or any(one is not None for one in changes[1:]):
+        if change is None or more_series(ran.inputs) or any(one is not None for one in changes[1:]):
             return super().changed(ran, changes, wanted, tol)
         T = x.batch.lengths[change.owner]
         both = (self.forward, reads[0], change), (self.backward, reads[1], change.mirrored(T))

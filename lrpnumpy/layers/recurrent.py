@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import is_dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -151,6 +152,26 @@ class Cell(Layer):
     def _values(self) -> dict[str, Any]:
         names = [*self.statement.arrays, *(f"{name}0" for name in self.states), *self._settings()]
         return {name: getattr(self, name) for name in names if getattr(self, name, None) is not None}
+
+    @classmethod
+    def field_names(cls) -> set[str]:
+        """The names that the constructor takes."""
+        if is_dataclass(cls):
+            return super().field_names()
+        arrays = object.__new__(cls).statement.arrays
+        return {*arrays, *(f"{name}0" for name in cls.states), *cls._settings()}
+
+    def twin(self) -> Any:
+        """Another cell with the same arrays, of which nothing has been computed yet."""
+        return type(self)(**self._values())
+
+    def astype(self, dtype: Any) -> Any:
+        """The same cell with its arrays in `dtype`, float32 or float64; itself where they are already."""
+        kind, cast = type(self).__name__, {}
+        for name, array in self.arrays():
+            if array.dtype != dtype:
+                cast[name] = float_array(array, f"{kind}: {name}", dtype=dtype)
+        return type(self)(**{**self._values(), **cast}) if cast else self
 
     # -- the statement and its arrays ---------------------------------------------------------------------------------
 
@@ -483,7 +504,7 @@ class Cell(Layer):
         """From the first changed step on everything changes, and nothing before."""
         change = changes[0]
         only = all(self._state_of(name) is None for name in wanted)
-        if change is None or any(one is not None for one in changes[1:]) or not only:
+        if change is None or more_series(ran.inputs) or any(one is not None for one in changes[1:]) or not only:
             return super().changed(ran, changes, wanted, tol)
         return tuple(
             last_change(change.owner, self.varied(ran.trace, change, tol, False)[0])
@@ -608,6 +629,11 @@ def shown_states(states: Sequence[np.ndarray]) -> np.ndarray:
     """(1 or 2, R, H) relevance of the states that a result shows: the first, and the second where it is as wide."""
     same = [one for one in states[:2] if one.shape == states[0].shape]
     return np.stack(same)
+
+
+def more_series(xs: Sequence[Packed]) -> bool:
+    """Whether inputs behind the first have steps: variants cannot start in the middle of them."""
+    return any(x.batch.R != x.batch.n for x in xs[1:])
 
 
 def last_change(owner: np.ndarray, rows: np.ndarray) -> Change:

@@ -33,7 +33,7 @@ def split(run: Run, phrases: Phrases, variants: Batch, every: bool) -> np.ndarra
 
     An activation F splits as L_a = 1/2 [F(a+b) - F(b) + F(z) - F(z-a)] and L_b = F(b), with a the phrase's part of z
     and b that of the biases. Of a product the phrase receives gate_a (signal_a + signal_b) + gate_b signal_a, and
-    inside the phrase gate_b signal_b too.
+    inside the phrase gate_b signal_b too. A norm holds the standard deviation fixed, and is linear.
     """
     statement, batch, owner = run.statement, run.batch, phrases.owner
     betas = [np.zeros((len(owner), *one.shape[1:])) for one in run.start]
@@ -110,15 +110,26 @@ class _Split:
             first = self.value(args[0], axes) >= self.value(args[1], axes)
             a, b = (np.where(first, *(self._part(one, k, axes) for one in args)) for k in (0, 1))
             return a, b
+        if node.op == "norm":
+            return self._normed(node)
         a, b = self._part(args[0], 0, axes), self._part(args[0], 1, axes)
-        z = self.value(args[0], axes)
+        z, F = self.value(args[0], axes), FUNCTIONS[node.name].F
         zero = np.zeros((1, *z.shape[1:]))
-
-        def F(v: np.ndarray) -> np.ndarray:
-            return FUNCTIONS[node.name].F(v) if node.op == "apply" else normed(node, arrays, v).y
-
         F_b = F(zero + b)
         return 0.5 * (F(zero + a + b) - F_b + self.value(node) - F(z - a)), F_b
+
+    def _normed(self, node: Node) -> Parts:
+        """LayerNorm with the standard deviation of the value itself: without it, the slope 1 / sqrt(eps) at 0 would
+        multiply rounding errors at every step.
+        """
+        arrays, source = self.run.arrays, node.args[0]
+        scale = normed(node, arrays, self.value(source)).r * arrays[node.name]
+        a, b = self.parts[source]
+        if not isinstance(a, int):
+            a = (a - a.mean(axis=-1, keepdims=True)) * scale
+        if not isinstance(b, int):
+            b = (b - b.mean(axis=-1, keepdims=True)) * scale
+        return a, b + arrays[node.beta][None] if node.beta else b
 
     def _linear(self, node: Node, which: int) -> Any:
         """A linear operation of one part of its arguments; 0 where they have none."""

@@ -361,6 +361,9 @@ class Statement:
                         f"{self.kind}: {name} has {size} numbers on the axis {axis} ({self._place(name)}), but {other} "
                         f"has {before}; both must have the same."
                     )
+        for node in self.inputs:
+            for axis in node.axes:
+                known.setdefault(axis, (1, ""))  # an input that no trained array multiplies is one number
         return {axis: size for axis, (size, _) in known.items()}
 
     def _place(self, name: str) -> str:
@@ -388,10 +391,14 @@ class Statement:
         ]
 
     def label(self, node: Node) -> str:
-        """A value in words: its formula."""
+        """A value in words: its formula, or the name of the state that it is; `h_prev` is the state before the step."""
+        if node.op == "input":
+            return node.name
+        if node.op == "state":
+            return f"{node.name}_prev"
+        if node in self.after:
+            return self.states[self.after.index(node)].name
         inside = [self.label(one) for one in node.args]
-        if node.op in ("input", "state"):
-            return node.name if node.op == "input" or node.name not in self._inputs else f"{node.name}_prev"
         if node.op == "matrix":
             return f"{node.name} {inside[0]}"
         if node.op == "diagonal":
@@ -407,11 +414,9 @@ class Statement:
         if node.op == "apply" and node.name == "complement":
             return f"(1 - {inside[0]})"
         name = node.name if node.op == "apply" else node.op
-        return f"{name}({', '.join(inside)})"
-
-    @property
-    def _inputs(self) -> set[str]:
-        return {node.name for node in self.inputs}
+        text = ", ".join(inside)
+        is_sum = node.args[0].op == "sum" and node.args[0] not in self.after and len(inside) == 1
+        return f"{name}{text}" if is_sum else f"{name}({text})"
 
     # -- as data ------------------------------------------------------------------------------------------------------
 
