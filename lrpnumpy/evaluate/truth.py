@@ -14,7 +14,7 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError
 from lrpnumpy.evaluate import toy
-from lrpnumpy.evaluate.agreement import _pearson
+from lrpnumpy.evaluate.agreement import pearson
 from lrpnumpy.evaluate.case import Explainer, Values
 from lrpnumpy.files import load
 from lrpnumpy.layers import GRU, LSTM, Dense
@@ -50,7 +50,7 @@ def measure(explainers: list[Explainer], seed: int) -> Values:
             except LrpError:  # it cannot explain this network: it needs a probability, or has options for another one
                 continue
             found[0, m, n] = share(relevance, steps != 0)
-            found[1, m, n] = _pearson(relevance, steps)
+            found[1, m, n] = pearson(relevance, steps)
             if task.features is not None and one.has_variables:
                 by_feature = one(task.model, task.sequences, 0, "feature", None).each
                 found[2, m, n] = share(np.array(by_feature), np.isin(np.arange(task.model.inputs), task.features))
