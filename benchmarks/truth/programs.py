@@ -5,8 +5,8 @@
 
 Nine programs, two cells, three sizes and 20 seeds, 10 inputs per network. "steps" is the area under the ROC curve of
 |relevance| for the steps that decide (0.5 is chance), "values" the correlation of relevance with what each step adds to
-the score, for the programs that are linear (0 is chance). Shapley values are exponential in the steps: they are computed
-for the first SHAPLEY_SEEDS seeds and the first SHAPLEY_INPUTS inputs per network.
+the score, for the programs that are linear (0 is chance). Shapley values are exponential in the steps: they are
+computed for the first SHAPLEY_SEEDS seeds and the first SHAPLEY_INPUTS inputs per network.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ def relevance(network: Network, drawn: Drawn, method: str, seed: int) -> list[An
         return drawn.values or drawn.steps
     if method == "shapley":
         return [lrp.explain(network.model, x, method, 0, players=len(x)) for x in drawn.inputs]
-    return list(lrp.explain_all(network.model, drawn.inputs, method, 0))
+    options: dict[str, Any] = {}
+    if method == "integrated-gradients":
+        options["gap"] = 1e-3
+    return list(lrp.explain_all(network.model, drawn.inputs, method, 0, **options))
 
 
 def measure(keys: list[Key], methods: list[str]) -> tuple[dict[tuple[str, Key], programs.Score], dict[str, float]]:
@@ -72,7 +75,9 @@ def measure(keys: list[Key], methods: list[str]) -> tuple[dict[tuple[str, Key], 
 
 def tables(found: dict[tuple[str, Key], programs.Score], methods: list[str]) -> list[Table]:
     """By program and by cell and size: a value of a seed is the mean over its networks."""
-    linear = [name for name in PROGRAMS if any(key[0] == name and not np.isnan(s.values) for (_, key), s in found.items())]
+    linear = [
+        name for name in PROGRAMS if any(key[0] == name and not np.isnan(s.values) for (_, key), s in found.items())
+    ]
     out = [
         _table("Programs: steps", "steps", (*PROGRAMS, ALL), found, methods),
         _table("Programs: values", "values", (*linear, ALL), found, methods),
@@ -103,7 +108,11 @@ def main() -> None:
     warnings.simplefilter("ignore", lrp.RelevanceWarning)
     methods = [*METHOD_NAMES, RANDOM, TRUE]
     keys = [
-        (name, cell, size, seed) for name in PROGRAMS for cell in CELLS for size in SIZES for seed in range(arguments.seeds)
+        (name, cell, size, seed)
+        for name in PROGRAMS
+        for cell in CELLS
+        for size in SIZES
+        for seed in range(arguments.seeds)
     ]
     found, seconds = measure(keys, methods)
     for table in tables(found, methods):

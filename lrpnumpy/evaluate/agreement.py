@@ -21,6 +21,7 @@ def spearman(ones: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> np.nda
 
 
 def pearson(a: np.ndarray, b: np.ndarray) -> float:
+    """Correlation of two arrays (T,); 0 where one of them is constant."""
     a, b = a - a.mean(), b - b.mean()
     size = np.sqrt((a @ a) * (b @ b))
     return float(a @ b / size) if size > 0 else 0.0

@@ -5,14 +5,14 @@ Every unit of a program is a register: state = candidate where a saturated gate 
     LSTM   i = sigmoid(p), f = sigmoid(-p), o = 1, g = tanh(s q):  h = tanh(g)     on = tanh(tanh(s))
     GRU    z = sigmoid(-p), r = 1, n = tanh(s q):                  h = n           on = tanh(s)
 
-p ("write") and q ("take") are linear in the input and in the other registers, each divided by its `on`, so that 0 and 1
-remain 0 and 1 exactly and a number v becomes tanh(tanh(s v)) / on or tanh(s v) / on (`Network.number`). An open gate has
-p >= 30, a closed one p <= -30. These are the programs; v is a number, a, b and k mark a step, T is the last step.
+p ("write") and q ("take") are linear in the input and in the other registers, each divided by its `on`. So 0 and 1
+remain 0 and 1 exactly, and a number v becomes tanh(tanh(s v)) / on or tanh(s v) / on (`Network.number`). An open gate
+has p >= 30, a closed one p <= -30. In the table v is a number, a and b are marks, and k is a key, of a step.
 
 | program      | registers: write if -> take                                                | score               |
 | ------------ | -------------------------------------------------------------------------- | ------------------- |
 | remember     | N: a -> v                                                                  | N                   |
-| sum          | L1: a -> 1; L2: a, L1 -> 1; N1: a, not L1; N2: a, L1, not L2; N3: a, L2    | N1 + N2 + N3        |
+| sum          | L1: a -> 1; L2: a, L1 -> 1; N1: a, not L1 -> v; N2: a, L1, not L2 -> v ... | N1 + N2 + N3        |
 | difference   | L: a -> 1; N1: a, not L -> v; N2: a, L -> v                                | N1 - N2             |
 | count        | C1: a -> 1; Ck: a, C(k-1) -> 1                                             | C1 + C2 + C3 + C4   |
 | parity       | ODD: a -> 1 - ODD; EVEN: a -> ODD                                          | ODD - EVEN          |
@@ -21,10 +21,11 @@ p >= 30, a closed one p <= -30. These are the programs; v is a number, a, b and 
 | negation     | NOT: always -> a; PLAIN: b, not NOT -> v; FLIPPED: b, NOT -> v             | PLAIN - FLIPPED     |
 | delay        | D0: always -> v; Dj: always -> D(j-1)                                      | Dk, k of 1, 2, 3    |
 
-A seed decides whether C and A, AB are driven by the gate, as above, or by the signal (C1: not C1 -> a). Sizes add copies
-of the registers with other scales s and signs, distractor units that nothing reads, weights by which noise moves the
-gates, a random order of the units, and a layer below that copies every input. The last four programs but delay, count
-and parity read tokens through an embedding, the others numbers.
+A step decides if a neutral step in its place (no mark; a filler) would change the score. A seed decides whether the
+latches of count and a before b are driven by the gate, as above, or by the signal (C1: not C1 -> a). Sizes add copies
+of the registers with other scales s and signs, distractor units that nothing reads, and a layer below that copies every
+input. Noise moves the gates a little; the order of the units is random. Count, parity, a before b and negation read
+tokens through an embedding, the others numbers.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, one_of
+from lrpnumpy.checks import LrpError, one_of, whole
 from lrpnumpy.evaluate.agreement import pearson, ranks
+from lrpnumpy.evaluate.case import finite
 from lrpnumpy.layers import GRU, LSTM, Dense, Embedding
 from lrpnumpy.model import Model
 
@@ -301,11 +303,15 @@ class Network:
         inputs, steps, values = [], [], []
         for T in rng.integers(*LENGTHS, n, endpoint=True):
             x = self._steps(rng, self.program.kinds(rng, T))
-            result = self.result(x)
-            others = [np.sum(self.result(self.changed(x, t, rng))) for t in range(T)]
+            result = np.asarray(self.result(x))
+            if result.ndim:
+                decides = result != 0
+            else:
+                others = [self.result(self.changed(x, t, rng)) for t in range(T)]
+                decides = np.array(others) != result
             inputs.append(x)
-            steps.append(abs(np.array(others) - np.sum(result)) > NOTHING)
-            values.append(np.asarray(result))
+            steps.append(decides)
+            values.append(result)
         return Drawn(inputs, steps, values if values[0].ndim else None)
 
     def _steps(self, rng: np.random.Generator, kinds: np.ndarray) -> np.ndarray:
@@ -336,7 +342,7 @@ def make(name: str, cell: str = "LSTM", size: str = "medium", seed: int = 0, sha
     one_of(name, "name", tuple(PROGRAMS))
     one_of(cell, "cell", CELLS)
     copies, distractors, depth = SIZES[one_of(size, "size", tuple(SIZES))]
-    rng = np.random.default_rng((seed, list(PROGRAMS).index(name), list(SIZES).index(size)))
+    rng = np.random.default_rng((whole(seed, "seed", 0), list(PROGRAMS).index(name), list(SIZES).index(size)))
     program = PROGRAMS[name](rng)
     D = len(program.columns) + NOISE
     sources = [dict(zip(program.columns, np.eye(D), strict=False))] * copies
@@ -353,12 +359,11 @@ def make(name: str, cell: str = "LSTM", size: str = "medium", seed: int = 0, sha
         scales = [(*before, *[s_c] * through) for before, s_c in zip(scales, s, strict=True)]
     shares = rng.uniform(0.5, 1.5, copies)
     shares /= shares.sum()
-    V = sum(
-        share * value * found[name]
-        for share, found in zip(shares, sources, strict=True)
-        for name, value in program.score.items()
-    )
-    model = Model((*layers, Dense(V[None])), _embedding(rng, program))
+    V = np.zeros((1, layers[-1].units))
+    for share, outputs in zip(shares, sources, strict=True):
+        for register, value in program.score.items():
+            V += share * value * outputs[register]
+    model = Model((*layers, Dense(V)), _embedding(rng, program))
     return Network(name, program, model, cell, shares, scales)
 
 
@@ -390,10 +395,12 @@ def _layer(
     units = rng.permutation(H)
     idle = np.isin(np.arange(H), units[H - distractors :])
     signs = rng.choice((-1.0, 1.0), H)
+    placed = units[: H - distractors].reshape(len(scales), len(registers))  # the unit of each register of a copy
     outputs = []
-    for c, s in enumerate(scales):
-        mine = units[c * len(registers) : (c + 1) * len(registers)]
-        outputs.append({one.name: np.eye(H)[j] / on(cell, signs[j] * s) for one, j in zip(registers, mine, strict=True)})
+    for s, mine in zip(scales, placed, strict=True):
+        outputs.append(
+            {one.name: np.eye(H)[j] / on(cell, signs[j] * s) for one, j in zip(registers, mine, strict=True)}
+        )
 
     def rows(form: Form, c: int) -> np.ndarray:
         """(D + H + 1,) a form as weights of input, state and bias."""
@@ -409,16 +416,15 @@ def _layer(
 
     write, take = np.zeros((2, H, D + H + 1))
     for c, s in enumerate(scales):
-        for k, one in enumerate(registers):
-            j = units[c * len(registers) + k]
+        for j, one in zip(placed[c], registers, strict=True):
             write[j], take[j] = sharp * rows(one.write, c), signs[j] * s * rows(one.take, c)
     always = sharp * np.eye(D + H + 1)[[-1] * H]
     if cell == "LSTM":
-        gates, signal = np.stack([write, -write, take, always]), 2
+        gates = np.stack([write, -write, take, always])
     else:
-        gates, signal = np.stack([-write, always, take]), 2
-    moving = rng.uniform(-0.5, 0.5, gates.shape) * np.concatenate([noise, idle, [False]])  # noise moves the gates
-    moving[signal] = 0
+        gates = np.stack([-write, always, take])
+    moving = rng.uniform(-0.5, 0.5, gates.shape) * np.concatenate([noise, idle, [False]])  # noise moves the gates,
+    moving[2] = 0  # but not the signal
     gates += moving
     gates[:, idle] = rng.normal(0, 1, gates[:, idle].shape)
     return {"LSTM": LSTM, "GRU": GRU}[cell](gates[:, :, :D], gates[:, :, D:-1], gates[:, :, -1]), outputs, idle
@@ -435,12 +441,12 @@ def judge(drawn: Drawn, relevances: Iterable[Any]) -> Score:
     """How right relevances (T,) or (T, D), one for each input, are; they are in the unit of the score."""
     each = []
     for x, one in zip(drawn.inputs, relevances, strict=True):
-        R = np.asarray(getattr(one, "relevance", one), np.float64)
+        R = finite(getattr(one, "relevance", one))
         if R.ndim == 2:
             R = R.sum(axis=1)
         if R.shape != (len(x),):
             raise LrpError(f"relevance has shape {R.shape}; it must be ({len(x)},) or ({len(x)}, features).")
-        each.append(np.where(abs(R) > NOTHING, np.nan_to_num(R), 0))
+        each.append(np.where(abs(R) > NOTHING, R, 0))
     steps = float(np.mean([_auroc(abs(R), right) for R, right in zip(each, drawn.steps, strict=True)]))
     if drawn.values is None:
         return Score(steps, np.nan)
