@@ -36,10 +36,10 @@ ALL = "all"
 Key = tuple[str, str, str, int]  # program, cell, size, seed
 
 
-def relevance(network: Network, drawn: Drawn, method: str, seed: int) -> list[Any]:
-    """One relevance for each input."""
+def relevance(network: Network, drawn: Drawn, method: str, number: int = 0) -> list[Any]:
+    """One relevance for each input; `number` decides what is drawn at random."""
     if method == RANDOM:
-        rng = np.random.default_rng((seed, 1))
+        rng = np.random.default_rng((number, 1))
         return [rng.normal(size=len(x)) for x in drawn.inputs]
     if method == TRUE:
         return drawn.values or drawn.steps
@@ -54,7 +54,7 @@ def relevance(network: Network, drawn: Drawn, method: str, seed: int) -> list[An
 def measure(keys: list[Key], methods: list[str]) -> tuple[dict[tuple[str, Key], programs.Score], dict[str, float]]:
     """The score of every method on every network, and the seconds that each method took."""
     found, seconds = {}, defaultdict[str, float](float)
-    for key in tqdm(keys, "networks", leave=False):
+    for number, key in enumerate(tqdm(keys, "networks", leave=False)):
         network, seed = programs.make(*key), key[-1]
         drawn = network.draw(INPUTS, seed)
         for method in methods:
@@ -67,7 +67,7 @@ def measure(keys: list[Key], methods: list[str]) -> tuple[dict[tuple[str, Key], 
                     values = values[:SHAPLEY_INPUTS]
                 some = Drawn(drawn.inputs[:SHAPLEY_INPUTS], drawn.steps[:SHAPLEY_INPUTS], values)
             began = time.perf_counter()
-            each = relevance(network, some, method, seed)
+            each = relevance(network, some, method, number)
             seconds[method] += time.perf_counter() - began
             found[method, key] = programs.judge(some, each)
     return found, seconds
@@ -78,23 +78,22 @@ def tables(found: dict[tuple[str, Key], programs.Score], methods: list[str]) -> 
     linear = [
         name for name in PROGRAMS if any(key[0] == name and not np.isnan(s.values) for (_, key), s in found.items())
     ]
-    out = [
+    return [
         _table("Programs: steps", "steps", (*PROGRAMS, ALL), found, methods),
         _table("Programs: values", "values", (*linear, ALL), found, methods),
         _table("Programs: steps by cell and size", "steps", (*CELLS, *SIZES), found, methods),
         _table("Programs: values by cell and size", "values", (*CELLS, *SIZES), found, methods),
     ]
-    return out
 
 
 def _table(title: str, what: str, columns: tuple[str, ...], found: Any, methods: list[str]) -> Table:
     table = Table(title, columns)
     for method in methods:
+        mine = {key: getattr(one, what) for (name, key), one in found.items() if name == method}
         for column in columns:
             seeds = defaultdict(list)
-            for (name, key), one in found.items():
-                value = getattr(one, what)
-                if name == method and (column == ALL or column in key) and not np.isnan(value):
+            for key, value in mine.items():
+                if (column == ALL or column in key) and not np.isnan(value):
                     seeds[key[-1]].append(value)
             table.add(method, column, [np.mean(values) for values in seeds.values()])
     return table
