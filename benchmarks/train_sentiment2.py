@@ -12,7 +12,7 @@ All labeled phrases of the training trees are used:
 - A phrase is a reversal if the phrases in it are all neutral or of the opposite class: "isn't funny", "never boring".
   Reversals are rare, and they have a larger weight in the loss. So the network learns negation.
 
-Sentences and phrases of dev choose the epoch. The test sentences are scored once, at the end.
+The sentences of dev choose the epoch. The test sentences are scored once, at the end.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def measure(network: Network, groups: list[Batch]) -> tuple[float, float]:
 def train(
     trees: list[list[Phrase]], dev: list[list[Phrase]], vocabulary: list[str], settings: Settings
 ) -> tuple[Network, dict[str, float]]:
-    """The averaged network of the epoch with the highest dev accuracy on sentences, and its figures on dev."""
+    """The averaged network of the epoch with the lowest cross-entropy on dev sentences, and its figures on dev."""
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)  # AdamW's averages for words not seen decay towards zero: slow
     torch.manual_seed(settings.seed)
@@ -150,7 +150,7 @@ def train(
     averaged = Network(len(vocabulary), settings)
     averaged.load_state_dict(network.state_dict())
     optimizer = torch.optim.AdamW(network.parameters(), lr=settings.rate, weight_decay=0.0, fused=True)
-    step, best, state = 0, {"sentences": 0.0}, {}
+    step, best, state = 0, {"cross-entropy": float("inf")}, {}
     for epoch in range(1, settings.epochs + 1):
         network.train()
         batches = shuffled(drawn(groups, settings.neutral), settings.batch)
@@ -177,7 +177,7 @@ def train(
         tqdm.write(
             "epoch {}: dev sentences {:.2f} % (cross-entropy {:.4f}), phrases {:.2f} %".format(*figures.values())
         )
-        if accuracy >= best["sentences"]:
+        if entropy < best["cross-entropy"]:
             best, state = figures, {name: value.clone() for name, value in averaged.state_dict().items()}
     averaged.load_state_dict(state)
     return averaged.eval(), best
