@@ -46,24 +46,24 @@ SENTENCES = (
     "Neither funny nor clever.",
     "It is not without charm.",
     "I can't recommend it.",
-)  # printed at the end: "positive" and "negative" in turn
+)  # printed with their scores at the end; "positive" and "negative" alternate
 
 
 @dataclass(frozen=True)
 class Settings:
     """The settings of a run. The defaults were chosen on dev and give the bundled network."""
 
-    seed: int = 1
-    epochs: int = 6
+    seed: int = 2
+    epochs: int = 7
     batch: int = 64  # phrases per step, all of one length
     rate: float = 2e-3  # learning rate of AdamW
     size: int = 60  # of an embedding
     hidden: int = 60  # units per direction
     dropout: float = 0.5  # of embedding features and of the last hidden vectors
     unknown: float = 0.25  # a: a word seen n times is read as unknown with probability a / (a + n)
-    neutral: float = 0.3  # share of the neutral phrases per epoch
+    neutral: float = 0.5  # share of the neutral phrases per epoch
     sentence: float = 4.0  # weight of a complete sentence
-    reversal: float = 4.0  # weight of a reversal
+    reversal: float = 3.0  # weight of a reversal
     average: float = 0.999  # decay per step of the running average of the weights
 
 
