@@ -187,7 +187,7 @@ def decompose(
                 for q in range(size):
                     h[q] = o[q] * g[q]
                 s = e
-            if F_0 != zero:
+            if zero != F_0:
                 s = 0
                 while s < n:
                     v, now = which[s], t - late[s]

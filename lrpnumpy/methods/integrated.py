@@ -3,9 +3,9 @@
     R_i = (x_i - x0_i) ∫_0^1 df/dx_i (x0 + a (x - x0)) da          Sundararajan, Taly & Yan, ICML 2017
 
 The integral is taken by Gauss' rule. Relevances add up to f(x) - f(x0) but for its error, the gap. The number of nodes
-is doubled until that is small enough. Where the gradient jumps (relu, maxima), errors of single features are larger than
-the gap and cancel in it. So in networks with such kinks the relevance of each feature is compared with that of half as
-many nodes. With several references relevance is the mean over them: expected gradients (Erion et al. 2021).
+is doubled until that is small enough. Where the gradient jumps (relu, maxima), the errors of single features may cancel
+in the sum. In networks with such kinks each feature is therefore compared with its value by half as many nodes. With
+several references relevance is the mean over them: expected gradients (Erion et al. 2021).
 """
 
 from __future__ import annotations
