@@ -222,8 +222,8 @@ def missed_and_huge(books: np.ndarray, request: Request) -> tuple[np.ndarray, np
 
     `books` (…, rows, n) as `ledgers.by_name` says.
     """
-    _, score, reference, gap, largest, error = np.moveaxis(books, -2, 0)
+    _, score, reference, gap, largest, error = books.swapaxes(0, -2)  # rows first
     size = np.maximum(abs(score), abs(reference))
     most = request.options.most_gap(gap.dtype) * unit_of(score, reference, request.versus)
     missed = ~(np.maximum(abs(gap), error) <= np.maximum(most, ROUNDING * size))
-    return missed, largest > TOO_LARGE * np.maximum(size, np.finfo(size.dtype).tiny)
+    return missed, largest > TOO_LARGE * size
