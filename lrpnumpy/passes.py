@@ -73,6 +73,7 @@ class Passed(NamedTuple):
     inputs: dict[str, np.ndarray]  # (R, D) at each; (R, 1), one for each word, where words were looked up projected
     ledger: np.ndarray  # (nodes, 4, n) what each node kept of each sequence's relevance, see Entry
     hidden: dict[str, list[tuple[str, np.ndarray]]]  # by node: direction and relevance (states, R, H)
+    messages: dict[str, np.ndarray]  # (R, M) at every edge
 
 
 def backward(trace: Trace, R: np.ndarray, how: Propagation, *, hidden: bool = False) -> Passed:
@@ -95,7 +96,7 @@ def backward(trace: Trace, R: np.ndarray, how: Propagation, *, hidden: bool = Fa
     if how.times_input:
         for name in model.unseen:
             Entry(ledger[0]).see(inputs[name], trace.inputs[name].batch)
-    return Passed(inputs, ledger, states)
+    return Passed(inputs, ledger, states, arrived)
 
 
 def occlude(trace: Trace, name: str, change: Change, tol: float = 0.0) -> Change | None:

@@ -16,9 +16,14 @@ MARKS = 3  # kinds of marks that a step may have
 _LEDGERS: dict[str, Any] = {one.__name__: one for one in (Ledger, ReferenceLedger, SpanLedger)}
 _ENTRIES = {
     "Ledger": ("inputs", "stabiliser", "initial_state", "largest", "total"),
-    "ReferenceLedger": ("inputs", "score", "reference", "gap"),
+    "ReferenceLedger": ("inputs", "score", "reference", "gap", "largest", "error"),
     "SpanLedger": ("unassigned",),
 }
+_LATER = {
+    "Ledger": ("total",),
+    "ReferenceLedger": ("largest", "error"),
+    "SpanLedger": (),
+}  # not in files of version 0.1
 Shape = tuple[int | None, ...]  # None stands for any length of at least 1
 
 
@@ -181,7 +186,7 @@ class _Reader:
             _fail(f"{where}: kind", f"one of {', '.join(map(repr, _LEDGERS))}", kind)
         found: dict[str, Any] = {}
         for name in _ENTRIES[kind]:
-            if name in entries or name != "total":  # which files of version 0.1 do not have
+            if entries.get(name) is not None or name not in _LATER[kind]:
                 found[name] = self.number(f"{where}: {name}", entries.get(name))
         if kind == "Ledger":
             if not isinstance(entries.get("biases"), list):

@@ -12,7 +12,7 @@ def close(
     scores: R2,  # (n, C)
     targets: I1,  # (n,) the class that is explained
     versus: Int,  # the class that it is held against, or -1
-    gap: Scalar,  # how much a ledger may miss, in parts of the scores
+    gap: Scalar,  # how much a ledger may miss, in parts of what is explained
     most: Scalar,  # how large a message may be, in parts of what is explained
     books: W2,  # (5 + layers, n) in: row 0, what the inputs got; out: stabiliser, start state, largest, total, biases
     sound: J1,  # (n,) out: 1 where the ledger adds up and no message is too large
@@ -34,8 +34,8 @@ def close(
             books[5 + k, s] = kept[numbered[k], 0, s]
     for s in range(n):
         books[4, s] += books[1, s] + books[2, s] + books[0, s]
-        score = scores[s, targets[s]]
-        against = scores[s, versus] if versus >= 0 else zero
-        explained = score - against
-        adds_up = abs(books[4, s] - explained) <= gap * (abs(score) + abs(against))
+        explained = scores[s, targets[s]]
+        if versus >= 0:
+            explained -= scores[s, versus]
+        adds_up = abs(books[4, s] - explained) <= gap * abs(explained)
         sound[s] = 1 if adds_up and books[3, s] <= most * abs(explained) else 0

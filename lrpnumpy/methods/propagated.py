@@ -14,7 +14,7 @@ from lrpnumpy.passes import backward
 from lrpnumpy.rules import GRADIENT, LRP, RULES, Propagation, Rule
 
 TOO_LARGE = 1e6  # times f_c: relevance beyond this is decided by rounding
-GAP = 1e-3  # of |f_c|, or |f_c| + |f_versus|: how much a ledger may miss
+GAP = 1e-3  # of |f_c|, or |f_c - f_versus|: how much a ledger may miss
 
 
 @dataclass(frozen=True)
