@@ -98,6 +98,8 @@ def test_all_that_was_assumed_is_listed():
     order = IN_ORDER.format("the file") + "between them: lstm, fc"
     assert clauses({**lstm(3, 2), **linear(2, 2)}, readout="mean")[0] == order
     assert clauses(lstm(3, 2), readout="last") == ["no activation is applied after lstm"]
+    words = {"words.weight": arrays((9, 3))[0], **lstm(3, 2)}
+    assert "no token id is skipped as padding" in clauses(words, readout="last")
     norm = {f"bn.{leaf}": np.ones(2, "f4") for leaf in ("weight", "bias", "running_mean", "running_var")}
     assert "bn is a BatchNorm1d with PyTorch's eps 1e-05" in clauses({**lstm(3, 2), **norm}, readout="last")
 

@@ -237,9 +237,11 @@ class Chain:
             return
         plain = []
         for step, following in zip_longest(steps, steps[1:]):
-            is_last = following is None and self.said.output is not None
-            activated = step.name in after or (following is not None and is_activation(following))
-            if not (is_last or activated or is_activation(step) or step.kind in ("embedding", "word")):
+            if not isinstance(step, Module) or step.kind in ("embedding", "prelu") or step.name in after:
+                continue
+            if following is None and self.said.output is not None:  # the caller says what follows the scores
+                continue
+            if following is None or not is_activation(following):
                 plain.append(step.name or "the recurrent module")
         if plain:
             self.assumed.append(f"no activation is applied after {', '.join(plain)}")

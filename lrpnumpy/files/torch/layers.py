@@ -83,6 +83,7 @@ class Build:
                 parts += [self.recurrent(step, k) for k in range(step.depth)]
             elif step.kind == "embedding":
                 embedding = Embedding(self.array(step, "weight"))
+                self.assume("no token id is skipped as padding")
             else:
                 parts.append(LAYERS[step.kind](self, step))
         two_way = [step for step in steps if isinstance(step, Module) and step.recurrent][-1].two_way
