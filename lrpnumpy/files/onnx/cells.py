@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from lrpnumpy.files.onnx.constants import Spread
 from lrpnumpy.files.onnx.flow import Flow, Network
 from lrpnumpy.files.onnx.graph import Node
 from lrpnumpy.files.onnx.sizes import Dim
@@ -140,12 +141,16 @@ def _starts(net: Network, state: Any, n: int, H: int, first: int) -> list[Any]:
     if state is None:
         return [None] * n
     array = net.constant(state, "its start state")
-    if array.ndim != 3 or array.shape[2] != H or array.shape[1 if first else 0] != n:
+    widths, counts = (H,), (n,)
+    if isinstance(state, Spread):  # an axis of open size has length 1, and a part of it may be empty
+        widths, counts = (H, 1), (n, 1, 0)
+    if array.ndim != 3 or array.shape[2] not in widths or array.shape[1 if first else 0] not in counts:
         wanted = (1, n, H) if first else (n, 1, H)
         net.refuse(f"has a start state of shape {array.shape}, which must be {wanted}; this is not valid ONNX")
-    array = array.swapaxes(0, 1) if first else array
     if not array.any():
         return [None] * n
+    array = array.swapaxes(0, 1) if first else array
+    net.source.fits(net.where, array.shape, (n, None, H))
     if (array != array[:, :1]).any():
         net.refuse("has start states that differ between sequences")
     return list(array[:, 0])
