@@ -141,9 +141,9 @@ def _starts(net: Network, state: Any, n: int, H: int, first: int) -> list[Any]:
     if state is None:
         return [None] * n
     array = net.constant(state, "its start state")
-    widths, counts = (H,), (n,)
+    widths, counts = [H], [n]
     if isinstance(state, Spread):  # an axis of open size has length 1, and a part of it may be empty
-        widths, counts = (H, 1), (n, 1, 0)
+        widths, counts = [H, 1], [n, 1, 0]
     if array.ndim != 3 or array.shape[2] not in widths or array.shape[1 if first else 0] not in counts:
         wanted = (1, n, H) if first else (n, 1, H)
         net.refuse(f"has a start state of shape {array.shape}, which must be {wanted}; this is not valid ONNX")
