@@ -40,7 +40,10 @@ def hint(text: str, flag: Any = None, metavar: str | None = None, typed: str = "
 class Hints:
     """Every hint; None where nothing is said."""
 
-    which: str | None = hint("one model of a file that holds several, or one output of a Keras or ONNX model", str)
+    which: str | None = hint(
+        "one model of a file that holds several, or one output of a Keras model, ONNX model or live PyTorch module",
+        str,
+    )
     config: Any = hint(
         "for files that hold arrays alone: Keras' configuration as JSON, JSON text, or the path of a JSON file",
         str,
