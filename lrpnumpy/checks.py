@@ -9,7 +9,8 @@ import re
 import reprlib
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ _UNREADABLE = re.compile(
 
 
 MAX_LISTS = 1_000_000  # lists and objects in one JSON text
+MANY = 1_000_000  # entries of an iterable that a user passes in
 LONGEST_ERROR = 4000  # characters: names and values in an error may be those of strangers
 
 
@@ -113,6 +115,14 @@ def unmasked(value: Any, what: str) -> None:
             raise LrpError(
                 f"{what} must have no masked entries, got {np.ma.count_masked(one)}; fill them by .filled(...)."
             )
+
+
+def entries(values: Iterable[Any], what: str, most: int = MANY) -> list[Any]:
+    """The entries of an iterable as a list; more than `most` are an error, since some iterators never end."""
+    found = list(islice(values, most + 1))
+    if len(found) > most:
+        raise LrpError(f"{what} must have at most {most:,} entries, got more; pass a list.")
+    return found
 
 
 def check_shape(array: np.ndarray, what: str, shape: tuple[int | None, ...]) -> None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrpnumpy import tables, text
-from lrpnumpy.checks import AssumptionWarning, LrpError, check_shape, numbers, outside, shown, unmasked
+from lrpnumpy.checks import MANY, AssumptionWarning, LrpError, check_shape, numbers, outside, shown, unmasked
 from lrpnumpy.layers import Embedding
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Packed, Words, batch_of
@@ -101,7 +101,7 @@ class Encoded(NamedTuple):
         return found if found.any() else None
 
 
-NO_LISTS = (type, bytes, bytearray, memoryview, set, frozenset)  # with a length, and no order or no sequences
+NO_LISTS = (type, bytes, bytearray, memoryview, set, frozenset, range)  # with a length, and no order or no sequences
 Encoder = Callable[[Input, Sequence[Any], Sequence[str]], list[Encoded]]
 
 
@@ -278,6 +278,8 @@ def as_array(value: Any, where: str) -> np.ndarray:
     if type(value) is np.ndarray:
         return value
     unmasked(value, where)
+    if isinstance(value, range) and value[MANY:]:
+        raise LrpError(f"{where} must have at most {MANY:,} steps as a range, got {shown(value)}.")
     try:
         return np.asarray(value)
     except ValueError:

@@ -50,6 +50,7 @@ def _embedding(b: Build, layer: KerasLayer, port: Port, E: np.ndarray) -> Embedd
         if max(words.rows) >= rows:
             layer.refuse(f"has {rows} rows, the layer before it gives ids up to {max(words.rows)}")
         b.room(layer, len(words.rows) * E.shape[1])
+        b.source.spend(layer.settings.where, len(words.rows) * E[0].nbytes)
         return Embedding(E[words.rows])
     vocabulary = list(words.vocabulary or ())
     if len(vocabulary) > rows:
