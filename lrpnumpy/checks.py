@@ -119,6 +119,8 @@ def unmasked(value: Any, what: str) -> None:
 
 def entries(values: Iterable[Any], what: str, most: int = MANY) -> list[Any]:
     """The entries of an iterable as a list; more than `most` are an error, since some iterators never end."""
+    if hasattr(values, "detach"):  # a tensor, which makes an object of every row before the first is seen
+        raise LrpError(f"{what} must be a list, got a tensor.")
     found = list(islice(values, most + 1))
     if len(found) > most:
         raise LrpError(f"{what} must have at most {most:,} entries, got more; pass a list.")
@@ -147,7 +149,8 @@ def names(value: Any, what: str, count: int) -> tuple[str, ...] | None:
     """`value` as `count` different strings, or None."""
     if value is None:
         return None
-    in_order = hasattr(value, "__len__") and not isinstance(value, (str, bytes, set, frozenset, Mapping))
+    is_list = hasattr(value, "__len__") and not hasattr(value, "detach")
+    in_order = is_list and not isinstance(value, (str, bytes, set, frozenset, Mapping))
     if not in_order or not all(isinstance(name, str) for name in value):
         raise LrpError(f"{what} must be a list of {count} strings, got {shown(value)}.")
     found = tuple(str(name) for name in value)

@@ -162,7 +162,7 @@ def _records(port: Input | None, column: Any, name: str) -> Any:
     """What one input gets in all records: the rows of a table are one vector each."""
     if port is None or port.steps or not tables.is_frame(column):
         column = tables.untensored(column)
-        if isinstance(column, str) or not np.iterable(column) or not hasattr(column, "__len__"):
+        if isinstance(column, (str, range)) or not np.iterable(column) or not hasattr(column, "__len__"):
             raise LrpError(f"input {name!r} must have a list or array of one entry a record, got {shown(column)}.")
         return column
     return tables.read(column, port.features, port.size, f"input {name!r}").values  # type: ignore[union-attr]
@@ -220,6 +220,8 @@ def takes_words(port: Input) -> bool:
 def _form(port: Input, value: Any, where: str) -> tuple[Encoder, Any]:
     """The function that encodes this form of input (words, token ids or vectors), and what to hand to it."""
     table = None
+    if isinstance(value, range):
+        value = as_array(value, where)
     if not isinstance(value, (np.ndarray, str, list)) and (
         table := tables.read(value, port.features, port.size, where)
     ):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy import asked
+from lrpnumpy import asked, tables
 from lrpnumpy.checks import LrpError, entries, float_array, one_of, shown, whole
 from lrpnumpy.corpus.work import settle
 from lrpnumpy.encode import Encoded, encode, encode_all
@@ -116,6 +116,7 @@ def rank_methods(
 
 def _records(data: Any) -> list[Any]:
     """One record for each entry; of a dict of inputs, a dict for each."""
+    data = tables.untensored(data)
     if isinstance(data, (str, bytes, range)) or not _is_list(data):
         raise LrpError(f"data must be a list of sequences, got {type(data).__name__}.")
     if not isinstance(data, Mapping):

@@ -31,6 +31,7 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 SCRIPTS = ("ask.js", "selection.js", "editor.js", "live.js")  # after those of the page, in this order
+MOMENT = 0.05  # seconds
 NOTHING = "default-src 'none'; frame-ancestors 'none'"  # the policy of answers that are no page
 
 
@@ -137,8 +138,7 @@ class Server:
         """Close the oldest connections that have not shown the token, where there are too many of them."""
         if len(self.strangers) <= self.limits.strangers:
             return
-        for _ in range(3):  # first the loop reads the requests that have arrived: they may have the token
-            await asyncio.sleep(0)
+        await asyncio.sleep(MOMENT)  # so that requests that have arrived are read first: they may have the token
         while len(self.strangers) > self.limits.strangers:
             oldest = next(iter(self.strangers))
             del self.strangers[oldest]

@@ -23,7 +23,9 @@ def before_cell(*nodes, width=WIDE, axis=2, stop=3):
     held = b"".join(tensor(name, np.array(value, np.int64)) for name, value in limits.items())
     cut = node("Slice", ["v", *limits], ["s"]) + node("Transpose", ["s"], ["t"], perm=[1, 0, 2])
     after = node("Squeeze", ["Y_h"], ["h"], axes=[0]) + output("h")
-    arrays = tensor("W", weights("W", 1, 16, 3)) + tensor("R", weights("R", 1, 16, 4)) + tensor("B", weights("B", 1, 32))
+    arrays = (
+        tensor("W", weights("W", 1, 16, 3)) + tensor("R", weights("R", 1, 16, 4)) + tensor("B", weights("B", 1, 32))
+    )
     return port("x", ["N", "T", width]) + held + arrays + b"".join(nodes) + cut + recurrent() + after
 
 
@@ -95,7 +97,9 @@ def affine_layers_that_are_folded_into_a_large_matrix(folder):
 def a_batch_of_a_billion_lengths(folder):
     graph = port("x", [10**9, "T", 3]) + port("lengths", [10**9], "int64")
     graph += node("Transpose", ["x"], ["t"], perm=[1, 0, 2])
-    graph += tensor("W", weights("W", 1, 16, 3)) + tensor("R", weights("R", 1, 16, 4)) + tensor("B", weights("B", 1, 32))
+    graph += (
+        tensor("W", weights("W", 1, 16, 3)) + tensor("R", weights("R", 1, 16, 4)) + tensor("B", weights("B", 1, 32))
+    )
     graph += recurrent(inputs=("t", "W", "R", "B", "lengths")) + output("Y_h")
     return onnx(folder, graph)
 
