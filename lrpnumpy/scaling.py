@@ -9,7 +9,6 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, shown, unmasked
 
-
 MOST_SCALED = 1_000_000  # features that one number may be repeated for
 
 

@@ -16,7 +16,6 @@ import numpy as np
 from lrpnumpy import checks
 from lrpnumpy.checks import LrpError
 
-
 MOST_DENSE = 2**28  # numbers of a sparse tensor, zeros included
 
 

@@ -6,10 +6,10 @@ The first folder that can be written is used, of
     the user's folder for caches: XDG_CACHE_HOME or ~/.cache, ~/Library/Caches (macOS), LOCALAPPDATA (Windows)
 
 and kernels are read from both, so that an image may ship them in a folder that nobody can write. A folder counts only
-if its owner is this user, root, or the owner of the package, and nobody else may write to it; the same holds for every
-file in it, which others could rewrite even where they cannot add one. On Windows the folder above decides who may write.
-No folder for everybody's temporary files is ever used. Where nothing
-can be kept, kernels serve from memory, and a hint says so once.
+if its owner is this user, root, or the owner of the package, and nobody else may write to it. The same holds for every
+file in it, which others could rewrite even where they cannot add one. On Windows the folder above decides who may
+write. No folder for everybody's temporary files is ever used. Where nothing can be kept, kernels serve from memory, and
+a hint says so once.
 
 The name of the folder is made of all sources of kernels, and of how they are compiled: Numba would notice when the file
 of a kernel changes, but not when that of a helper does.

@@ -1,7 +1,8 @@
 """The server of the live page: the standard library's asyncio, one request a connection, three routes.
 
 A connection costs no thread, so one that never ends its request costs nothing but its place. Connections that have not
-shown the token have places apart from the others, and the oldest of them gives up its own when a new one comes. What is computed is computed by another process, see `worker.py`.
+shown the token have places apart from the others, and the oldest of them gives up its own when a new one comes. Another
+process computes the answers, see `worker.py`.
 """
 
 from __future__ import annotations

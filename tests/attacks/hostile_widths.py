@@ -3,6 +3,7 @@
 import io
 import json
 import pickle
+from itertools import pairwise
 
 import h5py
 import numpy as np
@@ -37,7 +38,7 @@ def a_billion_features_of_which_three_are_taken(folder):
 @attack
 def features_that_double(folder):
     names = ["x", *(f"d{k}" for k in range(24)), "v"]
-    nodes = [node("Concat", [a, a], [b], axis=2) for a, b in zip(names, names[1:], strict=False)]
+    nodes = [node("Concat", [a, a], [b], axis=2) for a, b in pairwise(names)]
     return onnx(folder, before_cell(*nodes, width=3))
 
 
@@ -81,7 +82,7 @@ def a_matrix_for_a_few_of_many_features(folder):
 @attack
 def one_matrix_nine_hundred_times(folder):
     names = ["x", *(f"d{k}" for k in range(899)), "v"]
-    nodes = [node("MatMul", [a, "M"], [b]) for a, b in zip(names, names[1:], strict=False)]
+    nodes = [node("MatMul", [a, "M"], [b]) for a, b in pairwise(names)]
     return onnx(folder, before_cell(tensor("M", np.ones((512, 512), np.float32)), *nodes, width=512))
 
 
@@ -139,7 +140,7 @@ def one_scale_for_scores_that_double(folder):
     def change(said):
         plain = {"kind": "Concat", "arrays": {}, "settings": {}, "parts": {}}
         names = ["cell", *(f"d{k}" for k in range(25))]
-        for before, name in zip(names, names[1:], strict=False):
+        for before, name in pairwise(names):
             said["nodes"].append({"name": name, "inputs": [before, before], "layer": plain})
         said |= {"result": names[-1], "output": "linear", "output_scaler": [[0.0], [1.0]]}
 
@@ -151,7 +152,7 @@ def widths_that_double_a_thousand_times(folder):
     def change(said):
         plain = {"kind": "Concat", "arrays": {}, "settings": {}, "parts": {}}
         names = ["cell", *(f"d{k}" for k in range(900))]
-        for before, name in zip(names, names[1:], strict=False):
+        for before, name in pairwise(names):
             said["nodes"].append({"name": name, "inputs": [before, before], "layer": plain})
         said |= {"result": names[-1], "output": "linear"}
 
