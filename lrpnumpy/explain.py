@@ -8,7 +8,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from lrpnumpy import asked
-from lrpnumpy.checks import LrpError
+from lrpnumpy.checks import LrpError, entries
 from lrpnumpy.encode import Encoded, encode, encode_all, in_order, packed
 from lrpnumpy.ledgers import ROWS
 from lrpnumpy.meant import door
@@ -294,7 +294,7 @@ def compare(
         methods = [name for name in METHODS if name not in left_out]
     common: dict[str, Any] = {"versus": versus, "step": step, "spans": spans}
     found = []
-    for method in methods:
+    for method in entries(methods, "methods", 1000):
         fits = unit if unit != "variable" or find(method).variables != "no" else None
         found.append(explain(model, x, method, target, unit=fits, **common, **asked.own_options(method, options)))
     return Comparison(tuple(found))
