@@ -638,7 +638,10 @@ def lstm_parts(p, x, order, inside):
         else:
             gamma_c = gamma_c + i_b * g_b
         T_a, T_r, T_0 = linearise(F, beta_c, gamma_c, np.zeros_like(beta_c))  # T_0 = F(0), mostly 0
-        beta, gamma = o * T_a, o * (T_r + T_0)
+        if inside[t]:
+            beta, gamma = o * (T_a + T_0), o * T_r
+        else:
+            beta, gamma = o * T_a, o * (T_r + T_0)
         h[0, t], h[1, t], c[0, t], c[1, t] = beta, gamma, beta_c, gamma_c
     return {"h": h, "c": c}
 

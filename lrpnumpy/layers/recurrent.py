@@ -633,7 +633,7 @@ def shown_states(states: Sequence[np.ndarray]) -> np.ndarray:
 
 def more_series(xs: Sequence[Packed]) -> bool:
     """Whether inputs behind the first have steps: variants cannot start in the middle of them."""
-    return any(x.batch.R != x.batch.n for x in xs[1:])
+    return any(x.batch.n != x.batch.R for x in xs[1:])
 
 
 def last_change(owner: np.ndarray, rows: np.ndarray) -> Change:
