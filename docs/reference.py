@@ -61,7 +61,7 @@ PAGES = {
     ),
     "rules": Page(
         "Rules of LRP",
-        "LRP with a rule for each layer; [how to choose](methods/lrp.md#rules-by-layer). `lrp.rules` has the sum rules.",
+        "A rule for each layer; `lrp.rules` has the sum rules. [How to choose](methods/lrp.md#rules-by-layer).",
         (lrp.LRP, lrp.Rule, sums.Epsilon, sums.Gamma, sums.AlphaBeta, sums.ZPlus, sums.WSquare, sums.Flat, sums.ZBox,
          sums.SumRule),
         made=True,

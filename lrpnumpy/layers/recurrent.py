@@ -200,7 +200,7 @@ class Cell(Layer):
             int(how.times_input), *sent,
         )  # fmt: skip
 
-    def coefficients(self, read: Read, how: Propagation, other: Read | None) -> np.ndarray:
+    def coefficients(self, read: Read, how: Propagation, other: Any) -> np.ndarray:
         """The coefficients of a propagation that the forward kernel does not have built in, made from the trace."""
         module = self.KERNELS
         if how.has_reference:

@@ -76,9 +76,9 @@ def inverse(z: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray]:
 class SumRule:
     """A sum rule. A custom rule is a subclass with `modes` and, unless it divides one mode by its own sum, `gains`."""
 
-    modes: Any = (PLAIN,)  # a mode is a tuple of pairs, see the top of this file
-    bias_modes: Any = None  # the modes in which biases are contributions, too; None for all
-    conserves: Any = False  # gains times sums plus what the stabiliser keeps are 1: there is nothing else to count
+    modes: ClassVar[Any] = (PLAIN,)  # a mode is a tuple of pairs, see the top of this file
+    bias_modes: ClassVar[Any] = None  # the modes in which biases are contributions, too; None for all
+    conserves: ClassVar[Any] = False  # gains times sums and the stabilizer are 1: there is no other rest
     eps: float = 0.001  # stabiliser
 
     def gains(self, *sums: np.ndarray) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
@@ -93,7 +93,7 @@ class SumRule:
 class _Checked(SumRule):
     """A built-in rule, whose fields are numbers that are not negative."""
 
-    conserves: Any = True
+    conserves: ClassVar[Any] = True
 
     def __post_init__(self) -> None:
         for field in fields(self):  # type: ignore[arg-type]
@@ -143,7 +143,7 @@ class AlphaBeta(_Checked):
     modes: ClassVar[Any] = (POSITIVE, NEGATIVE)
 
     @property
-    def conserves(self) -> bool:  # type: ignore[override]
+    def conserves(self) -> bool:
         """Where alpha - beta = 1."""
         return self.alpha - self.beta == 1
 
@@ -208,7 +208,7 @@ class ZBox(SumRule):
             object.__setattr__(self, name, value)
 
     @property
-    def modes(self) -> tuple[Mode, ...]:  # type: ignore[override]
+    def modes(self) -> tuple[Mode, ...]:
         """One mode of three pairs."""
         return (((_same, "plain"), (self._minus("low"), "positive"), (self._minus("high"), "negative")),)
 
@@ -264,7 +264,7 @@ class Term:
 
     def sent(self, s: np.ndarray, mode: Mode) -> np.ndarray:
         """What x gets where contribution c_ij gets c_ij s_j."""
-        return sum(values(self.x) * self.back(s, kind) for values, kind in mode)  # type: ignore[return-value]
+        return sum(values(self.x) * self.back(s, kind) for values, kind in mode)
 
 
 class Matrix(Term):
@@ -310,7 +310,7 @@ class Bias(Term):
     is_bias: ClassVar[bool] = True
 
     def __init__(self, b: np.ndarray) -> None:
-        super().__init__(b.dtype.type(1), b)  # type: ignore[arg-type]
+        super().__init__(b.dtype.type(1), b)
 
 
 def distribute(rule: SumRule, R: np.ndarray, terms: Sequence[Term]) -> tuple[list[np.ndarray], np.ndarray]:
