@@ -90,8 +90,7 @@ PAGES = {
         "A layer of one's own",
         "What a layer must have, and what it is given. `lrpnumpy/layers/base.py` begins with a complete example.",
         (lrp.Layer, base.Size, base.Ran, packed.Packed, packed.Batch, packed.Words, packed.Change, packed.Part,
-         propagation.Propagation, propagation.Entry, propagation.back_through_sum, sums.Term, sums.Matrix,
-         sums.Gathered, sums.Bias),
+         propagation.Propagation, propagation.Entry, propagation.back_through_sum, sums.Term),
     ),
     "files": Page(
         "Weight files",

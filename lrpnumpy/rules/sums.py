@@ -121,7 +121,7 @@ class Gamma(_Checked):
     bias_modes: ClassVar[Any] = (PLAIN,)
 
     def gains(self, *sums: np.ndarray) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
-        """1 / stab(z'), and gamma / stab(z') for contributions of the sign of z, with z' the weighed sum."""
+        """1 / stab(z'), and gamma / stab(z') for contributions of the sign of z, with z' weighed, from the `sums`."""
         z, above, below = sums
         gamma, is_up = z.dtype.type(self.gamma), z >= 0  # sign(0) = +1
         over, lost = inverse(z + gamma * np.where(is_up, above, below), self.eps)
@@ -148,7 +148,7 @@ class AlphaBeta(_Checked):
         return self.alpha - self.beta == 1
 
     def gains(self, *sums: np.ndarray) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
-        """alpha / stab(z+) and -beta / stab(z-)."""
+        """alpha / stab(z+) and -beta / stab(z-), from the `sums` z+ and z-."""
         (above, lost_above), (below, lost_below) = (inverse(z, self.eps) for z in sums)
         alpha, beta = above.dtype.type(self.alpha), above.dtype.type(self.beta)
         return (alpha * above, -beta * below), alpha * lost_above - beta * lost_below
@@ -239,12 +239,12 @@ def _bound(value: Any, what: str) -> np.ndarray:
 
 
 class Term:
-    """Contributions x_j w_j of a sum z_j: one number each. `w` (M,) or a number, 1 where it is left out.
+    """Contributions x_j w_j of a sum z_j: one number each, with `x` (rows, M) and `w` (M,) or a number; None is 1.
 
-    A term with other weights says what `ahead` and `back` do with one kind of them.
+    A term with other weights defines `ahead` and `back`; Matrix and Gathered are two of them.
     """
 
-    is_bias: ClassVar[bool] = False
+    is_bias: ClassVar[bool] = False  # whether it is a bias: what it gets is counted in the ledger
 
     def __init__(self, x: np.ndarray, w: Any = None) -> None:
         self.x = x  # (rows, …)
@@ -263,7 +263,7 @@ class Term:
         return sum(self.ahead(values(self.x), kind) for values, kind in mode)  # type: ignore[return-value]
 
     def sent(self, s: np.ndarray, mode: Mode) -> np.ndarray:
-        """What x gets where contribution c_ij gets c_ij s_j."""
+        """What x gets where contribution c_ij in a `mode` gets c_ij s_j, with the message `s` (rows, M)."""
         return sum(values(self.x) * self.back(s, kind) for values, kind in mode)
 
 
