@@ -292,7 +292,7 @@ def compare(
 ) -> Comparison:
     """Several methods on one input; each gets those of the options that it has.
 
-    methods: names, `LRP`s or `Rule`s; None is all but shapley.
+    methods: names, or what `explain` takes as a method; None is all but shapley.
     model, x, target, unit, versus, step, spans: as in `explain`.
     """
     if isinstance(step, str):

@@ -119,8 +119,8 @@ def _check_ledger(node: Node, Rs: dict[str, np.ndarray], parts: Sequence[np.ndar
     absent = [name for name, row in (("bias", Entry.BIASES), ("stabilizer", Entry.STABILIZER)) if not kept[row].any()]
     entries = " or ".join(f"entry.{name}" for name in reversed(absent)) or "the ledger"
     raise LrpError(
-        f"layer {node.name!r}, {type(node.layer).__name__}.backward: {missing:.3g} of {arrived:.3g} relevance is neither "
-        f"passed on nor in the ledger; enter what how.gain says is kept with {entries}(R * kept, batch)."
+        f"layer {node.name!r}, {type(node.layer).__name__}.backward: {missing:.3g} of {arrived:.3g} relevance is "
+        f"neither passed on nor in the ledger; enter what how.gain says is kept with {entries}(R * kept, batch)."
     )
 
 

@@ -58,7 +58,11 @@ class Additive:
             return R_z.sum(axis=-2), R_z.sum(axis=-3)
         R_z = R_z * TANH(zs[0])
         gain, lost = how.gain(zs[0])
+<<<<<<< HEAD
         blocks.block.count(entry, Entry.STABILIZER, R_z * lost)
+=======
+        blocks.block.keep(entry, Entry.STABILISER, R_z * lost)
+>>>>>>> rules
         s = R_z * gain
         return s.sum(axis=-2) * blocks.block.q, s.sum(axis=-3) * blocks.block.k
 
@@ -95,7 +99,7 @@ class Block(NamedTuple):
     e: np.ndarray  # (sequences, heads, T_q, T_k) scores
     a: np.ndarray  # (sequences, heads, T_q, T_k) weights
 
-    def count(self, entry: Entry, row: int, kept: np.ndarray) -> None:
+    def keep(self, entry: Entry, row: int, kept: np.ndarray) -> None:
         """Count what is kept, (sequences, …), in an `entry` of the ledger, and note how large it is."""
         kept = kept.reshape(len(kept), -1)
         entry.array[row, self.queries.sequences] += kept.sum(axis=1)
@@ -185,8 +189,13 @@ def back_through_blocks(
         R_e = how.softmax(R_a, e, a, lambda terms: terms.sum(axis=-1, keepdims=True), *reference)
         if how.times_input:
             gain, lost = how.gain(e)
+<<<<<<< HEAD
             block.count(entry, Entry.ATTENTION, R_a - R_e)
             block.count(entry, Entry.STABILIZER, R_e * lost)
+=======
+            block.keep(entry, Entry.ATTENTION, R_a - R_e)
+            block.keep(entry, Entry.STABILISER, R_e * lost)
+>>>>>>> rules
             R_e = R_e * gain
         to_queries, to_keys = score.back(R_e, both, how, entry)
         block.queries.put(R_q, to_queries)

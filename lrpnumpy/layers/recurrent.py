@@ -157,7 +157,7 @@ class Cell(Layer):
     def field_names(cls) -> set[str]:
         """The names that the constructor takes."""
         if is_dataclass(cls):
-            return super().field_names()
+            return super().field_names()  # type: ignore[unreachable]
         arrays = object.__new__(cls).statement.arrays
         return {*arrays, *(f"{name}0" for name in cls.states), *cls._settings()}
 
@@ -286,7 +286,91 @@ class Cell(Layer):
                 raise LrpError(f"{node.name} must be {what}, got {got} of the {size.source}.")
         return x._replace(width=self.units)
 
+<<<<<<< HEAD
     # -- one direction ------------------------------------------------------------------------------------------------
+=======
+    # -- arrays as kernels take them ------------------------------------------------------------------------------
+
+    @cached_property
+    def ahead(self) -> tuple[np.ndarray, np.ndarray]:
+        """U and W transposed and packed, for the way forwards."""
+        return stacked(self.U.transpose(0, 2, 1)), stacked(self.W.transpose(0, 2, 1))
+
+    @cached_property
+    def returning(self) -> tuple[np.ndarray, np.ndarray]:
+        """W and U packed, for the way back."""
+        return stacked(self.W), stacked(self.U)
+
+    def packed_back(self, how: Propagation) -> tuple[np.ndarray, np.ndarray]:
+        """W and U packed for the way back: of all gates, or of those that receive anything."""
+        W, U = self.returning
+        return (W[self.ONE_BLOCK], U[self.ONE_BLOCK]) if how.code == ALL else (W, U)
+
+    @cached_property
+    def bias_row(self) -> np.ndarray:
+        """The bias as a table of one row, (1, G H)."""
+        row = self.b.reshape(1, -1)
+        row.setflags(write=False)
+        return row
+
+    @cached_property
+    def _tables(self) -> WeakKeyDictionary[Any, np.ndarray]:
+        return WeakKeyDictionary()
+
+    def projected(self, embedding: Any) -> np.ndarray:
+        """U x + b of every word (V, G H): looked up instead of multiplied, once the table is made."""
+        if embedding not in self._tables:
+            self._tables[embedding] = embedding.E @ self.U.reshape(-1, self.inputs).T + self.b.ravel()
+        return self._tables[embedding]
+
+    # -- what a subclass says about its kernels -------------------------------------------------------------------
+
+    @cached_property
+    def start(self) -> np.ndarray:
+        """(states, 1, H) state before the first step: h0, and of an LSTM c0."""
+        return self.h0[None, None]  # type: ignore[index]
+
+    @cached_property
+    def codes(self) -> dict[int, np.ndarray]:
+        """What kernels must know of the cell besides its arrays, for each rule."""
+        raise missing(self, "codes")
+
+    def run_forward(self, read: Read, codes: np.ndarray, eps: Any, start: np.ndarray) -> None:
+        """Call the forward kernel."""
+        raise missing(self, "run_forward")
+
+    def run_backward(self, read: Read, K: np.ndarray, how: Propagation, sent: Sent) -> None:
+        """Call the backward kernel."""
+        W, U = self.packed_back(how)
+        self.KERNELS.backward(
+            K, read.x.batch.first, read.order, read.ids, read.x.rows, read.table, self.b, read.Hs, W, U,
+            int(how.times_input), *sent,
+        )  # fmt: skip
+
+    def coefficients(self, read: Read, how: Propagation, other: Any) -> np.ndarray:
+        """The coefficients of a propagation that the forward kernel does not have built in, made from the trace."""
+        module = self.KERNELS
+        if how.has_reference:
+            K = np.empty(module.KINDS[GRADIENT] * read.x.batch.R * self.units, self.U.dtype)
+            states = "C" if len(read.C) else "Hs"
+            self.DEEPLIFT.coefficients(
+                read.kept, getattr(read, states), other.kept, getattr(other, states), read.x.batch.first,
+                self.codes[NONE], K,
+            )  # fmt: skip
+            return K
+        kinds = module.KINDS[PROP]
+        K = np.zeros(kinds * read.x.batch.R * self.units, self.U.dtype)
+        parts = zip(read.of_step(self.TRACED), by_step(K, kinds, read.x.batch, self.units), strict=True)
+        for t, (kept, k) in enumerate(parts):
+            self.fill_coefficients(read, t, kept, how, k)
+        return K
+
+    def fill_coefficients(self, read: Read, t: int, kept: np.ndarray, how: Propagation, k: np.ndarray) -> None:
+        """Write the coefficients of step t to k (kinds, n, H); kept (TRACED, n, H) are its activations."""
+        raise missing(self, "fill_coefficients")
+
+    # -- one direction --------------------------------------------------------------------------------------------
+>>>>>>> rules
 
     def read(
         self, xs: Sequence[Packed], order: np.ndarray, keep: Keep, every: bool, start: Sequence[np.ndarray] = ()
@@ -439,7 +523,7 @@ class Cell(Layer):
             start = [read.run.before(k, change.lo[some], change.owner[some]) for k in range(len(self.states))]
             if isinstance(read.run, CompiledRun):
                 ids = np.where(is_own, batch.R + own, where)
-                run = read.run.varied(change.rows, ids, rest, np.stack(start), every)
+                run: Any = read.run.varied(change.rows, ids, rest, np.stack(start), every)
             else:
                 rows = x.rows if x.words is None else x.words.embedding.E[x.words.ids]
                 seen = rows[read.order[where]] if len(read.order) else rows[where]
