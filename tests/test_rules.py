@@ -44,7 +44,7 @@ def sent_back(layer, xs, R, propagation):
 
 
 def kept(array, s):
-    return array[[Entry.BIASES, Entry.STABILISER, Entry.RULE], s]
+    return array[[Entry.BIASES, Entry.STABILIZER, Entry.RULE], s]
 
 
 @pytest.mark.parametrize(("rule", "name", "options"), CASES, ids=IDS)
@@ -121,7 +121,7 @@ def test_attention_is_the_oracle_s(rng, causal):
         R_q, R_k, R_v, stabiliser, attention = oracle.attention_lrp(*rows[:3], 0.7, rows[3], EPS, causal)
         for ours, want in zip(found, (R_q, R_v, R_k), strict=True):
             close(batch.split(ours)[s], want, 1e-12, 10)
-        close(array[[Entry.STABILISER, Entry.ATTENTION], s], [stabiliser, attention], 1e-12, 10)
+        close(array[[Entry.STABILIZER, Entry.ATTENTION], s], [stabiliser, attention], 1e-12, 10)
     (R_qk, R_v), array = sent_back(layer, [q, k], R[:, :3], how(attention=True))
     assert R_qk is None and not array[Entry.ATTENTION].any()
 
@@ -154,7 +154,7 @@ def test_heads_are_the_oracle_s(rng):
             entries += [to_bias, stabiliser, 0]
     close(R_q, want[0], 1e-12, 10)
     close(R_kv, want[1] + want[2], 1e-12, 10)
-    close(array[[Entry.BIASES, Entry.STABILISER, Entry.ATTENTION], 0], entries, 1e-12, 10)
+    close(array[[Entry.BIASES, Entry.STABILIZER, Entry.ATTENTION], 0], entries, 1e-12, 10)
 
 
 @pytest.mark.parametrize("additive", [True, False])
@@ -166,8 +166,8 @@ def test_an_attention_pool_is_the_oracle_s(rng, additive):
     if additive:
         want, *entries = oracle.pool_lrp(h, v, W, b, 0.3, R[0], EPS)
         close(R_h, want, 1e-12, 10)
-        close(array[[Entry.BIASES, Entry.STABILISER, Entry.ATTENTION], 0], entries, 1e-12, 10)
-    close(R_h.sum() + array[[Entry.BIASES, Entry.STABILISER, Entry.ATTENTION]].sum(), R.sum(), 1e-12, 10)
+        close(array[[Entry.BIASES, Entry.STABILIZER, Entry.ATTENTION], 0], entries, 1e-12, 10)
+    close(R_h.sum() + array[[Entry.BIASES, Entry.STABILIZER, Entry.ATTENTION]].sum(), R.sum(), 1e-12, 10)
 
 
 # ---- whole networks ----
@@ -383,7 +383,7 @@ class Gated(Layer):
         pairs = ran.both(lambda one: (one.trace, one.inputs[0].rows))
         to_gate, to_signal, lost = how.product(*(pairs if self.careful else pairs[:2]))
         if how.times_input:
-            entry.stabiliser(R * lost, ran.outputs[0].batch)
+            entry.stabilizer(R * lost, ran.outputs[0].batch)
             return [R * (to_gate + to_signal)]
         gates = ran.both(lambda one: (one.inputs[0].rows, one.trace))
         return [R * to_signal + R * to_gate * how.slope("sigmoid", *gates)]

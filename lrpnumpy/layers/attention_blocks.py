@@ -58,11 +58,7 @@ class Additive:
             return R_z.sum(axis=-2), R_z.sum(axis=-3)
         R_z = R_z * TANH(zs[0])
         gain, lost = how.gain(zs[0])
-<<<<<<< HEAD
-        blocks.block.count(entry, Entry.STABILIZER, R_z * lost)
-=======
-        blocks.block.keep(entry, Entry.STABILISER, R_z * lost)
->>>>>>> rules
+        blocks.block.keep(entry, Entry.STABILIZER, R_z * lost)
         s = R_z * gain
         return s.sum(axis=-2) * blocks.block.q, s.sum(axis=-3) * blocks.block.k
 
@@ -189,13 +185,8 @@ def back_through_blocks(
         R_e = how.softmax(R_a, e, a, lambda terms: terms.sum(axis=-1, keepdims=True), *reference)
         if how.times_input:
             gain, lost = how.gain(e)
-<<<<<<< HEAD
-            block.count(entry, Entry.ATTENTION, R_a - R_e)
-            block.count(entry, Entry.STABILIZER, R_e * lost)
-=======
             block.keep(entry, Entry.ATTENTION, R_a - R_e)
-            block.keep(entry, Entry.STABILISER, R_e * lost)
->>>>>>> rules
+            block.keep(entry, Entry.STABILIZER, R_e * lost)
             R_e = R_e * gain
         to_queries, to_keys = score.back(R_e, both, how, entry)
         block.queries.put(R_q, to_queries)
