@@ -65,7 +65,8 @@ def random_statement(seed):
         for _ in range(rng.integers(2, 8)):
             kind = rng.integers(6)
             if kind < 2:
-                values.append(s.apply(pick(UNARY), pick(values)))
+                name, value = pick(UNARY), pick(values)
+                values.append(s.exp(s.tanh(value)) if name == "exp" else s.apply(name, value))  # exp(z) can overflow
             elif kind < 4:
                 values.append(s.product(gate(), pick(values)))
             elif kind == 4:
