@@ -135,7 +135,7 @@ def one_of(value: Any, what: str, choices: Sequence[Any]) -> Any:
 
 
 def close_to(name: Any, known: Iterable[str]) -> str:
-    """ "; did you mean 'eps'?" where a known name is close to this one, else nothing: the end of an error's sentence."""
+    """The end of an error's sentence, "; did you mean 'eps'?", where a known name is close; else nothing."""
     close = get_close_matches(str(name), list(known), 1, 0.5)
     return f"; did you mean {close[0]!r}?" if close else ""
 

@@ -149,7 +149,7 @@ class Sent(NamedTuple):
     @property
     def total(self) -> float:
         """Everything that LRP has distributed; start states are in the ledger."""
-        kept = self.entry[[Entry.BIASES, Entry.STABILISER, Entry.START]].sum()
+        kept = self.entry[[Entry.BIASES, Entry.STABILIZER, Entry.START]].sum()
         return float(kept + sum(one.sum() for one in self.inputs))
 
 

@@ -287,7 +287,7 @@ class Model(Record):
         state = hashlib.sha256()
         records: list[tuple[Any, Record]] = [((node.name, node.inputs), node.layer) for node in self.nodes]
         for place, record in [*records, *self.ports.items()]:
-            state.update(repr((place, type(record).__name__, _all_settings(record))).encode())
+            state.update(repr((place, _identities(record))).encode())
             for path, array in record.all_arrays():
                 state.update(f"{path}{array.dtype}{array.shape}".encode())
                 state.update(array.tobytes())
@@ -368,8 +368,8 @@ def layer_of(layer: Layer | Node) -> Layer:
     return layer.layer if isinstance(layer, Node) else layer
 
 
-def _all_settings(record: Record) -> list[Any]:
-    return [record.settings(), *((name, _all_settings(part)) for name, part in record.parts())]
+def _identities(record: Record) -> list[Any]:
+    return [record.identity(), *((name, _identities(part)) for name, part in record.parts())]
 
 
 def _checked_layers(layers: Any) -> tuple[Layer | Node, ...]:
@@ -383,8 +383,8 @@ def _checked_layers(layers: Any) -> tuple[Layer | Node, ...]:
             )
     if not any(layer_of(layer).recurrent for layer in layers):
         raise LrpError(
-            f"Model: layers must have at least one recurrent layer, such as lrp.LSTM, got {len(layers)} others; a custom "
-            "layer with states sets `recurrent = True`."
+            f"Model: layers must have at least one recurrent layer, such as lrp.LSTM, got {len(layers)} others; a "
+            "custom layer with states sets `recurrent = True`."
         )
     return tuple(layers)
 

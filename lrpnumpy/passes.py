@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from lrpnumpy.checks import LrpError
 from lrpnumpy.layers.base import Keep, Ran
-from lrpnumpy.model import Model
+from lrpnumpy.model import Model, Node
 from lrpnumpy.packed import Change, Packed, Part
 from lrpnumpy.rules.propagation import Entry, Propagation
 
@@ -94,7 +94,10 @@ def backward(
         ran = trace.ran[name]
         if reference is not None:
             ran = ran._replace(reference=reference.ran[name])
-        for source, part in zip(node.inputs, node.layer.give_back(ran, Rs, how.at(name), entry), strict=True):
+        parts = node.layer.give_back(ran, Rs, how.at(name), entry)
+        if how.times_input and node.layer.is_custom:
+            _check_ledger(node, Rs, parts, ledger[k])
+        for source, part in zip(node.inputs, parts, strict=True):
             if part is not None:
                 arrived[source] = arrived[source] + part if source in arrived else part
     inputs = {name: arrived[name] if name in arrived else np.zeros_like(x.rows) for name, x in trace.inputs.items()}
@@ -102,6 +105,22 @@ def backward(
         for name in model.unseen:
             Entry(ledger[0]).see(inputs[name], trace.inputs[name].batch)
     return Passed(inputs, ledger, states)
+
+
+def _check_ledger(node: Node, Rs: dict[str, np.ndarray], parts: Sequence[np.ndarray | None], kept: np.ndarray) -> None:
+    """Raise where a custom layer neither passes relevance on nor enters it in the ledger, and name the entry."""
+    arrived = sum(float(R.sum()) for R in Rs.values())
+    passed = sum(float(part.sum()) for part in parts if part is not None)
+    missing = arrived - passed - float(kept.sum() - kept[Entry.LARGEST].sum())
+    size = sum(float(abs(R).sum()) for R in Rs.values())
+    if abs(missing) <= max(1e-9, 100 * float(np.finfo(kept.dtype).eps)) * max(size, float(kept[Entry.LARGEST].sum())):
+        return
+    absent = [name for name, row in (("bias", Entry.BIASES), ("stabilizer", Entry.STABILIZER)) if not kept[row].any()]
+    entries = " or ".join(f"entry.{name}" for name in reversed(absent)) or "the ledger"
+    raise LrpError(
+        f"layer {node.name!r}, {type(node.layer).__name__}.backward: {missing:.3g} of {arrived:.3g} relevance is neither "
+        f"passed on nor in the ledger; enter what how.gain says is kept with {entries}(R * kept, batch)."
+    )
 
 
 def occlude(trace: Trace, name: str, change: Change, tol: float = 0.0) -> Change | None:

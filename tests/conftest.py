@@ -8,7 +8,8 @@ from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("LRPNUMPY_TRACEBACK", "1")  # the command line hides no bug here
-os.environ.setdefault("LRPNUMPY_COMPILE", "wait")  # the same kernels from the first call on: results to the last bit
+# The same kernels from the first call on, so that results have the same bits: those that `lrpnumpy compile` made.
+os.environ.setdefault("LRPNUMPY_COMPILE", "kept")
 
 # With the JIT off a kernel is a hundred times slower, and it is indices that are checked: fewer cases do.
 PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")

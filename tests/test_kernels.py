@@ -1,109 +1,286 @@
-"""Kernels of recurrent cells, driven directly: against networks.h5, slow restatements of the formulas, and laws."""
+"""Kernels of recurrent cells: hand-written, generated, and the interpreter of the statement compute the same."""
 
 import math
 from pathlib import Path
 from types import SimpleNamespace
 
-import h5py
 import numpy as np
 import pytest
 from networks import close
 
+import lrpnumpy as lrp
 from lrpnumpy.kernels import compile as compiler
-from lrpnumpy.kernels import dense, gru, lstm, lstm_occlusion, rnn
 from lrpnumpy.kernels.inputs import lengths_of, states_before
-from lrpnumpy.kernels.product import pack
-from lrpnumpy.kernels.steps import CODES, GRADIENT, NONE, activate, differentiate
+from lrpnumpy.kernels.steps import CODES, activate, differentiate
+from lrpnumpy.layers.recurrent import STRAIGHT, Read
+from lrpnumpy.packed import Batch, Change, Packed, Words
+from lrpnumpy.rules import GRADIENT, RULES
+from lrpnumpy.rules.deeplift import DEEPLIFT, REFERENCE
+from lrpnumpy.rules.lrp import Relevance
+from lrpnumpy.rules.propagation import Entry
+from lrpnumpy.rules.sums import Epsilon
+from lrpnumpy.statement.compiled import CompiledRun, kernels_of
 
-RULES = {"all": 1, "prop": 2, "abs": 3, "half": 4}
-CELLS = ["lstm", "gru_after", "gru_before", "rnn"]
-NO_INTEGERS = np.empty(0, np.int64)
-
-# -- the kernels, called ----------------------------------------------------------------------------------------------
+D, H = 3, 4
+CELLS = ["lstm", "generated lstm", "gru_after", "gru_before", "rnn", "output"]
+LENGTHS = [[6], [5, 3], [7, 5, 5, 4, 2, 1]]
 
 
-def make(rng, kind, D=3, H=4, dtype=np.float64, bias=0.5):
+class GeneratedLSTM(lrp.LSTM):
+    """The LSTM with the kernels that its statement gives."""
+
+    KERNELS = None
+
+
+class Output(lrp.Cell):
+    """A cell whose output is not a state, with a diagonal and a matrix inside the step."""
+
+    states = ("k",)
+
+    def step(s, x, k):
+        z, n = s.gates("zn", x, k)
+        k = s.sum(s.product(s.sigmoid(z), k), s.diagonal("a", s.tanh(n)))
+        return s.tanh(s.sum(s.matrix("C", k), s.bias("d"))), k
+
+
+def make(rng, kind, activation="tanh", recurrent="sigmoid", dtype=np.float64, scale=1.0):
     """A cell with random weights."""
-    gates = {"lstm": 4, "rnn": 1}.get(kind, 3)
-    arrays = {
-        "U": rng.normal(size=(gates, H, D)),
-        "W": rng.normal(size=(gates, H, H)) / H**0.5,
-        "b": bias * rng.normal(size=(gates, H)),
-        "bn": bias * rng.normal(size=H) if kind == "gru_after" else np.zeros(H),
-    }
-    return cell(kind, **{name: array.astype(dtype) for name, array in arrays.items()})
+
+    def normal(*shape):
+        return (scale * rng.normal(size=shape)).astype(dtype)
+
+    if kind == "output":
+        shapes = {f"{name}_{k}": (H, *more) for k in "zn" for name, more in (("U", (D,)), ("W", (H,)), ("b", ()))}
+        return Output(**{name: normal(*shape) for name, shape in {**shapes, "a": (H,), "C": (H, H), "d": (H,)}.items()})
+    if kind == "rnn":
+        return lrp.RNN(normal(H, D), normal(H, H), normal(H), activation=activation)
+    settings = {"activation": activation, "recurrent_activation": recurrent}
+    if kind in ("lstm", "generated lstm"):
+        made = lrp.LSTM if kind == "lstm" else GeneratedLSTM
+        return made(normal(4, H, D), normal(4, H, H), normal(4, H), **settings)
+    more = {"bn": normal(H)} if kind == "gru_after" else {"reset_after": False}
+    return lrp.GRU(normal(3, H, D), normal(3, H, H), normal(3, H), **more, **settings)
 
 
-def cell(kind, U, W, b, bn, activation="tanh", recurrent="sigmoid"):
-    module = {"lstm": lstm, "rnn": rnn}.get(kind, gru)
-    states = 2 if kind == "lstm" else 1
-    return SimpleNamespace(
-        kind=kind, module=module, U=U, W=W, b=b, bn=bn, activation=activation, recurrent=recurrent, states=states
-    )
+@pytest.fixture(autouse=True)
+def _compiled(monkeypatch):
+    """Every kernel is compiled here, whether or not it is on disk."""
+    monkeypatch.setattr(compiler, "mode", "wait")
 
 
-def stacked(blocks):
-    return np.stack([pack(np.ascontiguousarray(block)) for block in blocks])
+def rule(name, eps=0.01):
+    return {"gradient": GRADIENT, "deeplift": DEEPLIFT}.get(name) or Relevance(RULES[name], Epsilon(eps))
 
 
-def batch(lengths, mirrored=False):
-    """`first`, `order`, and for each sequence the rows of its steps, for lengths that are longest first."""
-    first = np.cumsum([0, *(sum(t < T for T in lengths) for t in range(lengths[0]))])
-    rows = [first[:T] + s for s, T in enumerate(lengths)]
-    order = NO_INTEGERS
-    if mirrored:
-        order = np.empty(first[-1], np.int64)
-        for own in rows:
-            order[own] = own[::-1]
-    return SimpleNamespace(first=first, order=order, rows=rows, n=len(lengths), lengths=list(lengths))
+def both(cell, x, order, how, every=True):
+    """The direction read by kernels, and by the interpreter."""
+    kernels = cell.read([x], order, how, every)
+    assert isinstance(kernels.run, CompiledRun)
+    return kernels, Read([x], order, cell._interpreted([x], order))
 
 
-def forward(cell, x, packed, rule=NONE, eps=0.0, start=None, ids=NO_INTEGERS, table=None, keep=0, all_states=True):
-    """A trace of the forward kernel."""
-    H = cell.U.shape[1]
-    R, n, dtype, module = packed.first[-1], packed.n, cell.U.dtype, cell.module
-    activation, recurrent = CODES[cell.activation], CODES[cell.recurrent]
-    codes = {"lstm": [activation, recurrent, rule], "rnn": [activation, rule]}.get(
-        cell.kind, [activation, recurrent, rule, int(cell.kind == "gru_after")]
-    )
-    start = np.zeros((cell.states, 1, H), dtype) if start is None else start
-    table = cell.b.reshape(1, -1) if table is None else table
-    K = np.empty(module.KINDS[rule] * R * H if rule != NONE else 0, dtype)
-    Hs, kept = np.empty((n + R if all_states else n, H), dtype), np.empty(keep * R * H, dtype)
-    C = np.empty(Hs.shape, dtype)
-    more = {"lstm": (Hs, C, kept)}.get(cell.kind, (Hs, kept))
-    weights = (stacked(cell.U.transpose(0, 2, 1)), stacked(cell.W.transpose(0, 2, 1)))
-    weights += (cell.bn,) if module is gru else ()
-    module.forward(
-        x, packed.first, packed.order, ids, table, *weights, start, np.array(codes), dtype.type(eps), K, *more
-    )
-    return SimpleNamespace(cell=cell, x=x, packed=packed, ids=ids, table=table, K=K, Hs=Hs, C=C, kept=kept, rule=rule)
+def sent(rng, cell, batch):
+    R_output = rng.normal(size=(batch.R, cell.units))
+    R_last = [rng.normal(size=(batch.n, cell.units)) for _ in range(1 + len(cell.states))]
+    return R_output, R_last
 
 
-def backward(trace, R_last=None, R_steps=None, K=None):
-    """What the backward kernel gives: R_x, ledger, R_states, R_0."""
-    cell, packed = trace.cell, trace.packed
-    (_, H, D), R, n, dtype = cell.U.shape, packed.first[-1], packed.n, cell.U.dtype
-    some = slice(2, 3) if trace.rule == RULES["all"] and cell.kind != "rnn" else slice(None)
-    found = SimpleNamespace(
-        x=np.zeros((R, H if len(trace.ids) else D), dtype),
-        ledger=np.zeros((4, n), dtype),
-        states=np.empty((cell.states, R, H), dtype),
-        start=np.empty((cell.states, n, H), dtype),
-    )
-    biases = (cell.b, cell.bn) if cell.module is gru else (cell.b,)
-    reset = (int(cell.kind == "gru_after"),) if cell.module is gru else ()
-    cell.module.backward(
-        trace.K if K is None else K, packed.first, packed.order, trace.ids, trace.x, trace.table, *biases, trace.Hs,
-        stacked(cell.W[some]), stacked(cell.U[some]), *reset, int(trace.rule != GRADIENT),
-        np.empty((0, 0, H), dtype) if R_last is None else R_last,
-        np.empty((0, H), dtype) if R_steps is None else R_steps,
-        found.x, found.ledger, found.states, found.start,
-    )  # fmt: skip
-    return found
+def relevance(cell, read, messages, how, reference=None, width=D):
+    batch = read.batch
+    entry = Entry(np.zeros((Entry.SIZE, batch.n), cell.dtype), [])
+    R_x = np.zeros((batch.R, width), cell.dtype)
+    out = cell.back(read, *messages, how, [R_x], entry, reference)
+    return [R_x.sum(axis=1, keepdims=True) if width > D else R_x, entry.array, *out.start, *out.states]
 
 
-# -- the formulas, slowly ---------------------------------------------------------------------------------------------
+def agree(one, other, tol=1e-11):
+    for a, b in zip(one, other, strict=True):
+        close(a, b, tol, max(1, abs(b).max(initial=0)))
+
+
+def test_where_things_are_stored():
+    first = Batch(np.array([3, 3, 1])).first
+    assert first.tolist() == [0, 3, 5, 7]
+    assert lengths_of(first).tolist() == [3, 3, 1]
+    assert [states_before(first, t) for t in range(4)] == [0, 3, 6, 8]
+
+
+@pytest.mark.parametrize("lengths", LENGTHS)
+@pytest.mark.parametrize("mirrored", [False, True])
+@pytest.mark.parametrize("name", ["gradient", *RULES])
+@pytest.mark.parametrize("kind", CELLS)
+def test_kernels_are_the_statement(rng, kind, name, mirrored, lengths):
+    cell, batch, how = make(rng, kind), Batch(np.array(lengths)), rule(name)
+    x = Packed(rng.normal(size=(batch.R, D)), batch)
+    kernels, stated = both(cell, x, batch.flip if mirrored else STRAIGHT, how)
+    agree([kernels.output, kernels.last, *kernels.run.last], [stated.output, stated.last, *stated.run.last])
+    messages = sent(rng, cell, batch)
+    agree(relevance(cell, kernels, messages, how), relevance(cell, stated, messages, how))
+
+
+@pytest.mark.parametrize("same", [False, True])
+@pytest.mark.parametrize("kind", CELLS)
+def test_mean_slopes_are_the_statement(rng, kind, same):
+    """With references of their own, and with references that all begin like the longest."""
+    cell, batch = make(rng, kind), Batch(np.array([5, 5, 3]))
+    x, x0 = rng.normal(size=(2, batch.R, D))
+    x0 = x0[:5][batch.step] if same else x0
+    kernels, stated = both(cell, Packed(x, batch), STRAIGHT, DEEPLIFT)
+    reference, stated0 = both(cell, Packed(x0, batch), STRAIGHT, REFERENCE)
+    agree([reference.output, reference.last, reference.state(0)], [stated0.output, stated0.last, stated0.state(0)])
+    messages = sent(rng, cell, batch)
+    found = relevance(cell, kernels, messages, DEEPLIFT, reference)
+    agree(found, relevance(cell, stated, messages, DEEPLIFT, stated0))
+    value = sum((R * (a - b)).sum() for R, a, b in _outputs(cell, messages, kernels, reference))
+    close((found[0] * (x - x0)).sum(), value, 1e-11, 1)
+
+
+def _outputs(cell, messages, read, other):
+    pairs = [(messages[0], read.output, other.output), (messages[1][0], read.last, other.last)]
+    return pairs + [(messages[1][1 + k], read.state(k), other.state(k)) for k in range(len(cell.states))]
+
+
+@pytest.mark.parametrize("name", ["gradient", "all", "prop"])
+@pytest.mark.parametrize("kind", CELLS)
+def test_inputs_that_are_looked_up(rng, kind, name):
+    cell, how = make(rng, kind), rule(name)
+    embedding = lrp.Embedding(rng.normal(size=(9, D)))
+    for lengths in LENGTHS:
+        batch = Batch(np.array(lengths))
+        ids = rng.integers(0, 9, size=batch.R)
+        x = Packed(np.empty((0, D)), batch, Words(ids, embedding))
+        for order in (STRAIGHT, batch.flip):
+            kernels, stated = both(cell, x, order, how)
+            messages = sent(rng, cell, batch)
+            found = relevance(cell, kernels, messages, how, width=H)
+            agree(found, relevance(cell, stated, messages, how, width=H))
+
+
+@pytest.mark.parametrize("kind", CELLS)
+@pytest.mark.parametrize("name", RULES)
+def test_denominators_of_zero(rng, kind, name):
+    """Weights of 0 and eps = 0: nothing is passed on, and nothing is nan."""
+    cell, batch, how = make(rng, kind, scale=0.0), Batch(np.array([3, 2])), rule(name, 0.0)
+    kernels, stated = both(cell, Packed(rng.normal(size=(batch.R, D)), batch), STRAIGHT, how)
+    messages = sent(rng, cell, batch)
+    found = relevance(cell, kernels, messages, how)
+    assert all(np.isfinite(one).all() for one in found)
+    agree(found, relevance(cell, stated, messages, how))
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("kind", ["lstm", "gru_after"])
+@pytest.mark.parametrize("name", ["gradient", "all"])
+def test_single_precision(rng, kind, name):
+    cell, batch, how = make(rng, kind, dtype=np.float32, scale=0.5), Batch(np.array([7, 5, 2])), rule(name)
+    kernels, stated = both(cell, Packed(rng.normal(size=(batch.R, D)).astype(np.float32), batch), STRAIGHT, how)
+    messages = sent(rng, cell, batch)
+    found = relevance(cell, kernels, messages, how)
+    assert all(one.dtype == np.float32 for one in found)
+    agree(found, relevance(cell, stated, messages, how), 2e-5)  # what float32 rounds off
+
+
+# The text of kernels is in the repository, so that a change of the generator shows in a diff:
+# UPDATE_KERNELS=1 python -m pytest tests/test_kernels.py -k text writes it.
+TEXTS = Path(__file__).parent / "fixtures" / "kernels"
+
+
+@pytest.mark.parametrize("kind", ["lstm", "gru_after", "gru_before", "rnn"])
+@pytest.mark.parametrize("name", ["gradient", "all", "prop", "deeplift"])
+def test_the_text_of_generated_kernels(rng, kind, name):
+    import os
+
+    found = "\n".join(kernels_of(make(rng, kind).statement, name).texts.values())
+    path = TEXTS / f"{kind}-{name}.txt"
+    if os.environ.get("UPDATE_KERNELS"):
+        TEXTS.mkdir(exist_ok=True)
+        path.write_text(found)
+    assert path.read_text() == found
+
+
+@pytest.mark.parametrize("name", CODES)
+def test_gradients_with_every_activation(rng, name):
+    """As activation of the cell and as that of its gates, by difference quotients along random directions."""
+    for kind in ("lstm", "gru_after", "rnn"):
+        for activation, recurrent in ((name, "sigmoid"), ("tanh", name)):
+            cell, batch = make(rng, kind, activation, recurrent, scale=0.25), Batch(np.array([3, 2]))
+            x = rng.normal(size=(batch.R, D)) * 0.5
+            messages = sent(rng, cell, batch)
+            if kind == "lstm":  # activations of the others are in the text of kernels: too many to compile
+                read = cell.read([Packed(x, batch)], STRAIGHT, GRADIENT, True)
+            else:
+                read = Read([Packed(x, batch)], STRAIGHT, cell._interpreted([Packed(x, batch)], STRAIGHT))
+
+            def value(x, cell=cell, batch=batch, messages=messages):
+                read = Read([Packed(x, batch)], STRAIGHT, cell._interpreted([Packed(x, batch)], STRAIGHT))
+                zero = SimpleNamespace(output=0, last=0, state=lambda k: 0)
+                return sum((R * a).sum() for R, a, _ in _outputs(cell, messages, read, zero))
+
+            along, h = rng.normal(size=x.shape), 1e-6
+            numeric = (value(x + h * along) - value(x - h * along)) / (2 * h)
+            close((relevance(cell, read, messages, GRADIENT)[0] * along).sum(), numeric, 1e-6, 1 + abs(numeric))
+
+
+# -- occlusion --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stride", [1, 0, -1])
+@pytest.mark.parametrize("lengths", [[6], [7, 5, 5, 2]])
+@pytest.mark.parametrize("kind", ["lstm", "gru_after", "output"])
+@pytest.mark.parametrize("by_kernels", [True, False])
+def test_steps_replaced_by_any_number_of_rows(rng, kind, lengths, stride, by_kernels):
+    cell, batch = make(rng, kind), Batch(np.array(lengths))
+    x, own_rows = rng.normal(size=(batch.R, D)), rng.normal(size=(20, D))
+    columns = [
+        (s, lo, hi, count, int(rng.integers(4, 16)))
+        for count in range(3)
+        for lo in range(max(lengths) + 1)
+        for hi in range(lo, max(lengths) + 1)
+        for s in range(len(lengths))
+        if hi <= lengths[s]
+    ]
+    change = Change(*np.array(columns).T, stride, own_rows)
+    kernels, stated = both(cell, Packed(x, batch), STRAIGHT, "states")
+    read = kernels if by_kernels else stated
+    last, done = cell.varied(read, change, 0.0, False)
+    every, _ = cell.varied(read, change, 0.0, True)
+    assert done.tolist() == [lengths[s] for s, *_ in columns]
+    at = 0
+    for one, (s, lo, hi, count, own) in zip(last, columns, strict=True):
+        rows = batch.first[: lengths[s]] + s
+        mine = own_rows[[own + stride * j for j in range(count)]]
+        pasted = np.concatenate([x[rows[:lo]], mine, x[rows[hi:]]])
+        outputs = np.zeros((1, H))
+        if len(pasted):
+            run = cell._interpreted([Packed(pasted, Batch(np.array([len(pasted)])))], STRAIGHT)
+            outputs = np.concatenate([outputs, run.output])
+        close(one, outputs[-1], 1e-12, 1)
+        size = len(pasted) - lo
+        np.testing.assert_allclose(every[at : at + size], outputs[lo + 1 :], rtol=0, atol=1e-12)
+        at += size
+
+
+def test_a_variant_that_is_back_stops(rng):
+    """A network that forgets: where a replaced row is the sequence's own, the variant stops at once."""
+    cell, batch = make(rng, "lstm"), Batch(np.array([30, 20]))
+    cell = lrp.LSTM(cell.U, cell.W, cell.b - 3 * np.eye(4)[1][:, None])
+    x = rng.normal(size=(batch.R, D))
+    read = cell.read([Packed(x, batch)], STRAIGHT, "states", True)
+    same = np.array([(s, t, t + 1, 1, batch.first[t] + s) for s in range(2) for t in range(batch.lengths[s])])
+    out, done = cell.varied(read, Change(*same.T, 1, x), 1e-9, False)
+    assert done.tolist() == [t + 1 for _, t, *_ in same]
+    close(out, read.last[same[:, 0]])
+    same[:, 4] = batch.last[same[:, 0]]
+    loose, done = cell.varied(read, Change(*same.T, 1, x), 1e-6, False)
+    exact, _ = cell.varied(read, Change(*same.T, 1, x), 0.0, False)
+    assert done[0] < 25
+    close(loose, exact, 1e-6, 1)
+
+
+def normal_below(z):
+    """The share of a normal distribution below z."""
+    return math.erfc(-z / math.sqrt(2)) / 2
+
 
 F = {
     "sigmoid": lambda z: 1 / (1 + np.exp(-z)),
@@ -123,443 +300,6 @@ F = {
     "leaky_relu": lambda z: np.where(z > 0, z, 0.01 * z),
     "mish": lambda z: z * np.tanh(np.log(1 + np.exp(z))),
 }
-
-
-def normal_below(z):
-    """The share of a normal distribution below z."""
-    return math.erfc(-z / math.sqrt(2)) / 2
-
-
-def steps(cell, x, start):
-    """Every quantity of every step of one sequence; works for complex numbers, too."""
-    f, sigm = F[cell.activation], F[cell.recurrent]
-    h, c = start[0], start[-1]
-    found = []
-    for row in x:
-        s = SimpleNamespace(x=row, h_prev=h, c_prev=c)
-        U_x = cell.U @ row + cell.b
-        if cell.kind == "lstm":
-            i, forget, g, o = (sigm, sigm, f, sigm)
-            s.z = U_x + cell.W @ h
-            i, forget, g, o = (a(z) for a, z in zip((sigm, sigm, f, sigm), s.z, strict=True))
-            c = forget * c + i * g
-            h = o * f(c)
-        elif cell.kind == "rnn":
-            s.Z = U_x[0] + cell.W[0] @ h
-            h = f(s.Z)
-        else:
-            s.Z, s.R = U_x[:2] + cell.W[:2] @ h
-            s.z, s.r = sigm(s.Z), sigm(s.R)
-            if cell.kind == "gru_after":
-                s.u = cell.W[2] @ h + cell.bn
-                s.N = U_x[2] + s.r * s.u
-            else:
-                s.u = s.r * h
-                s.N = U_x[2] + cell.W[2] @ s.u
-            s.n = f(s.N)
-            h = (1 - s.z) * s.n + s.z * h
-        s.h, s.c = h, c
-        found.append(s)
-    return found
-
-
-def divide(R, z, parts, bias, eps, shared):
-    """The epsilon rule for z = sum of parts + bias: what each part gets, the bias, the stabiliser. parts are (J, K)."""
-    size = abs(z) + eps
-    over = np.where(size == 0, 0, np.where(z < 0, -1, 1) / np.where(size == 0, 1, size))
-    message = parts * (over * R)[:, None]
-    left = R - z * over * R
-    if shared:
-        message = message + ((bias * over * R + left) / parts.shape[1])[:, None]
-        return message, 0, 0
-    return message, (bias * over * R).sum(), left.sum()
-
-
-def product(rule, R, gate, signal, eps, shared):
-    """What a product rule gives to gate and signal, and what is left of R."""
-    both = {
-        "all": (0 * gate, 1 + 0 * signal),
-        "half": (0.5 + 0 * gate, 0.5 + 0 * signal),
-    }
-    if rule in ("prop", "abs"):
-        g, s = (gate, signal) if rule == "prop" else (abs(gate), abs(signal))
-        size = abs(g + s) + eps
-        over = np.where(size == 0, 0, np.where(g + s < 0, -1, 1) / np.where(size == 0, 1, size))
-        both[rule] = g * over, s * over
-    to_gate, to_signal = (share * R for share in both[rule])
-    left = R - to_gate - to_signal
-    if shared:
-        return to_gate + left / 2, to_signal + left / 2, 0
-    return to_gate, to_signal, left.sum()
-
-
-def slow_lrp(cell, x, start, R_last, R_steps, rule, eps, shared=False):
-    """LRP through one sequence of a GRU or RNN: R_x, what start gets, (biases, stabiliser)."""
-    R_x, R_h = np.zeros_like(x), R_last.copy()
-    biases = stabiliser = 0.0
-    D = x.shape[1]
-    for t, s in reversed(list(enumerate(steps(cell, x, start)))):
-        R_h = R_h + R_steps[t]
-        to_h = np.zeros_like(R_h)
-
-        def linear(R, z, gate, h, bias, s=s):
-            """z = U x + W h + b of one gate: x and h, of which either may not be there."""
-            nonlocal biases, stabiliser
-            parts = np.concatenate(
-                [cell.U[gate] * s.x, np.zeros((len(z), 0)) if h is None else cell.W[gate] * h], axis=1
-            )
-            message, to_bias, left = divide(R, z, parts, bias, eps, shared)
-            biases, stabiliser = biases + to_bias, stabiliser + left
-            return message[:, :D].sum(axis=0), message[:, D:].sum(axis=0)
-
-        def times(R, gate, signal):
-            nonlocal stabiliser
-            to_gate, to_signal, left = product(rule, R, gate, signal, eps, shared)
-            stabiliser += left
-            return to_gate, to_signal
-
-        if cell.kind == "rnn":
-            R_x[t], R_h = linear(R_h, s.Z, 0, s.h_prev, cell.b[0])
-            continue
-        terms = np.stack([(1 - s.z) * s.n, s.z * s.h_prev], axis=1)
-        message, _, left = divide(R_h, s.h, terms, 0, eps, shared)
-        stabiliser += left
-        to_1z, to_n = times(message[:, 0], 1 - s.z, s.n)
-        to_z, direct = times(message[:, 1], s.z, s.h_prev)
-        to_h += direct
-        if cell.kind == "gru_after":
-            parts = np.concatenate([cell.U[2] * s.x, (s.r * s.u)[:, None]], axis=1)
-            message, to_bias, left = divide(to_n, s.N, parts, cell.b[2], eps, shared)
-            biases, stabiliser = biases + to_bias, stabiliser + left
-            R_x[t] += message[:, :D].sum(axis=0)
-            to_r, to_u = times(message[:, D], s.r, s.u)
-            message, to_bias, left = divide(to_u, s.u, cell.W[2] * s.h_prev, cell.bn, eps, shared)
-            biases, stabiliser = biases + to_bias, stabiliser + left
-            to_h += message.sum(axis=0)
-        else:
-            part, to_u = linear(to_n, s.N, 2, s.u, cell.b[2])
-            R_x[t] += part
-            to_r, direct = times(to_u, s.r, s.h_prev)
-            to_h += direct
-        for gate, R, z in ((0, to_z + to_1z, s.Z), (1, to_r, s.R)):
-            part, back = linear(R, z, gate, s.h_prev, cell.b[gate])
-            R_x[t] += part
-            to_h += back
-        R_h = to_h
-    return R_x, R_h, (biases, stabiliser)
-
-
-def slow_gradient(cell, x, start, R_last, R_steps):
-    """Derivatives of R_last . (h, c) + sum R_steps . h by x and by the start states, by complex steps."""
-
-    def value(x, start):
-        found = steps(cell, x, start)
-        last = np.stack([found[-1].h, found[-1].c])[: len(R_last)]
-        return (R_last * last).sum() + sum((R * s.h).sum() for R, s in zip(R_steps, found, strict=True))
-
-    def derivative(array, at):
-        out, tiny = np.zeros_like(array), 1e-30
-        for index in np.ndindex(array.shape):
-            moved = array.astype(complex)
-            moved[index] += tiny * 1j
-            out[index] = at(moved).imag / tiny
-        return out
-
-    return derivative(x, lambda moved: value(moved, start)), derivative(start, lambda moved: value(x, moved))
-
-
-# -- networks.h5 ------------------------------------------------------------------------------------------------------
-
-GOLDEN = {
-    "gru_reset_after": ("gru_after", "tanh"),
-    "gru_reset_before": ("gru_before", "tanh"),
-    "rnn_tanh": ("rnn", "tanh"),
-    "rnn_relu": ("rnn", "relu"),
-}
-
-
-@pytest.fixture(scope="module", params=GOLDEN)
-def golden(request):
-    """A network of one recurrent layer and one Dense layer, its input, and the group with its results."""
-    kind, activation = GOLDEN[request.param]
-    with h5py.File(Path(__file__).with_name("networks.h5")) as file:
-        group = file[request.param]
-        weights = {name: array[:] for name, array in group["parameters"]["rnn" if kind == "rnn" else "gru"].items()}
-        weights.setdefault("bn", np.zeros(len(weights["b"][0])))
-        head = {name: array[:] for name, array in group["parameters/head"].items()}
-        yield SimpleNamespace(
-            cell=cell(kind, **weights, activation=activation), head=head, group=group, x=group["input0"][:]
-        )
-
-
-def test_golden_scores_and_gradients(golden):
-    packed = batch([len(golden.x)])
-    trace = forward(golden.cell, golden.x, packed, GRADIENT)
-    close(golden.head["V"] @ trace.Hs[-1] + golden.head["d"], golden.group["scores"][:])
-    for target in (0, 2):
-        R_last = golden.head["V"][target].reshape(1, 1, -1)
-        close(backward(trace, R_last).x, golden.group[f"target{target}/gradient/input0"][:])
-
-
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("eps", ["0", "0.001", "0.2"])
-def test_golden_lrp_and_ledger(golden, rule, eps):
-    trace = forward(golden.cell, golden.x, batch([len(golden.x)]), RULES[rule], float(eps))
-    V, d, h = golden.head["V"], golden.head["d"], trace.Hs[-1:]
-    z = h @ V.T + d
-    for target in (0, 2):
-        part = golden.group[f"target{target}/lrp_{rule}/eps{eps}"]
-        inputs, biases, stabiliser, largest = part["ledger"][:]
-        R, R_h, ledger = np.zeros_like(z), np.zeros_like(h), np.zeros((4, 1))
-        R[0, target] = z[0, target]
-        dense.backward(R, z, h, stacked([V]), d, float(eps), np.zeros(1, np.int64), R_h, ledger)
-        assert ledger[3, 0] == max(abs(R).max(), abs(R_h).max())
-        found = backward(trace, R_h[None])
-        close(found.x, part["input0"][:], 1e-10, largest)
-        close(found.x.sum(), inputs, 1e-10, largest)
-        close(found.ledger[0] + ledger[0], [biases], 1e-10, largest)
-        close(found.ledger[1] + ledger[1], [stabiliser], 1e-10, largest)
-        close(found.ledger[2], [0], 1e-10, largest)
-
-
-# -- packed batches ---------------------------------------------------------------------------------------------------
-
-BATCHES = {"one": [5], "few": [7, 4, 1], "long": [60, 30], "many": [6, 6, 3, 2, 1]}
-
-
-@pytest.fixture(params=BATCHES)
-def lengths(request):
-    return BATCHES[request.param]
-
-
-def messages(rng, cell, packed):
-    """A start state for each sequence, and what arrives at its last states and at every step."""
-    H = cell.U.shape[1]
-    states = (cell.states, packed.n, H)
-    return rng.normal(size=states), rng.normal(size=states), rng.normal(size=(packed.first[-1], H))
-
-
-def read(packed, x, s):
-    """The inputs of sequence s in the order in which they are read."""
-    own = packed.rows[s] if not len(packed.order) else packed.order[packed.rows[s]]
-    return x[own], own
-
-
-def test_where_things_are_stored():
-    packed = batch([3, 3, 1])
-    assert packed.first.tolist() == [0, 3, 5, 7]
-    assert lengths_of(packed.first).tolist() == [3, 3, 1]
-    assert [states_before(packed.first, t) for t in range(4)] == [0, 3, 6, 8]
-
-
-@pytest.mark.parametrize("kind", CELLS)
-@pytest.mark.parametrize("mirrored", [False, True])
-def test_states_and_gradients_of_a_batch(rng, kind, mirrored, lengths):
-    if kind == "lstm" and lengths[0] > 50:
-        lengths = [50, 20]
-    cell, packed = make(rng, kind), batch(lengths, mirrored)
-    x = rng.normal(size=(packed.first[-1], 3))
-    start, R_last, R_steps = messages(rng, cell, packed)
-    trace = forward(cell, x, packed, GRADIENT, start=start)
-    last = forward(cell, x, packed, start=start, all_states=False)
-    found = backward(trace, R_last, R_steps)
-    for s in range(packed.n):
-        seen, own = read(packed, x, s)
-        judge = steps(cell, seen, start[:, s])
-        close(trace.Hs[s], start[0, s])
-        close(trace.Hs[packed.n + packed.rows[s]], [step.h for step in judge])
-        close(last.Hs[s], judge[-1].h)
-        if kind == "lstm":
-            close(trace.C[packed.n + packed.rows[s]], [step.c for step in judge])
-            close(last.C[s], judge[-1].c)
-        d_x, d_start = slow_gradient(cell, seen, start[:, s], R_last[:, s], R_steps[packed.rows[s]])
-        close(found.x[own], d_x)
-        close(found.start[:, s], d_start)
-
-
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("kind", ["gru_after", "gru_before", "rnn"])
-@pytest.mark.parametrize("mirrored", [False, True])
-def test_lrp_of_a_batch(rng, kind, rule, mirrored, lengths):
-    cell, packed, eps = make(rng, kind), batch(lengths, mirrored), 0.01
-    x = rng.normal(size=(packed.first[-1], 3))
-    start, R_last, R_steps = messages(rng, cell, packed)
-    found = backward(forward(cell, x, packed, RULES[rule], eps, start), R_last, R_steps)
-    for s in range(packed.n):
-        seen, own = read(packed, x, s)
-        R_x, R_0, ledger = slow_lrp(cell, seen, start[:, s], R_last[0, s], R_steps[packed.rows[s]], rule, eps)
-        unit = found.ledger[3, s]
-        close(found.x[own], R_x, 1e-10, unit)
-        close(found.start[0, s], R_0, 1e-10, unit)
-        close(found.ledger[:3, s], [*ledger, R_0.sum()], 1e-10, unit)
-
-
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("kind", CELLS)
-def test_relevance_is_conserved_and_the_largest_message_seen(rng, kind, rule, lengths):
-    cell, packed = make(rng, kind), batch(lengths)
-    x = rng.normal(size=(packed.first[-1], 3))
-    start, R_last, R_steps = messages(rng, cell, packed)
-    found = backward(forward(cell, x, packed, RULES[rule], 0.01, start), R_last, R_steps)
-    for s, own in enumerate(packed.rows):
-        arrived = R_last[:, s].sum() + R_steps[own].sum()
-        close(found.x[own].sum() + found.ledger[:3, s].sum(), arrived, 1e-11, found.ledger[3, s])
-        sizes = [abs(found.x[own]).max(), abs(found.states[:, own]).max()]
-        close(found.ledger[3, s], max(sizes))
-
-
-@pytest.mark.parametrize("rule", ["all", "prop"])
-@pytest.mark.parametrize("kind", CELLS)
-@pytest.mark.parametrize("mirrored", [False, True])
-def test_inputs_that_are_looked_up(rng, kind, rule, mirrored, lengths):
-    """The same as multiplied: states to rounding, relevance of a word as the sum over its variables."""
-    cell, packed = make(rng, kind), batch(lengths, mirrored)
-    E, ids = rng.normal(size=(5, 3)), rng.integers(0, 5, packed.first[-1])
-    table = np.concatenate([E @ U.T + b for U, b in zip(cell.U, cell.b, strict=True)], axis=1)
-    start, R_last, R_steps = messages(rng, cell, packed)
-    ours = forward(cell, np.empty((0, 0)), packed, RULES[rule], 0.01, start, ids, table)
-    theirs = forward(cell, E[ids], packed, RULES[rule], 0.01, start)
-    close(ours.Hs, theirs.Hs)
-    ours, theirs = backward(ours, R_last, R_steps), backward(theirs, R_last, R_steps)
-    unit = theirs.ledger[3].max()
-    close(ours.x.sum(axis=1), theirs.x.sum(axis=1), 1e-10, unit)
-    close(ours.ledger[:3], theirs.ledger[:3], 1e-10, unit)
-    for s, own in enumerate(packed.rows):
-        sizes = [abs(ours.x[own].sum(axis=1)).max(), abs(ours.states[:, own]).max()]
-        close(ours.ledger[3, s], max(sizes), 1e-10)
-
-
-@pytest.mark.parametrize("kind", CELLS)
-def test_what_is_kept(rng, kind):
-    cell, packed = make(rng, kind), batch([4, 2, 2, 1])
-    x, H, n = rng.normal(size=(packed.first[-1], 3)), 4, packed.n
-    gates = len(cell.U)
-    kinds = {"lstm": 9, "rnn": 2}.get(kind, 7)
-    start = rng.normal(size=(cell.states, 1, H))
-    projected, every = (forward(cell, x, packed, start=start, keep=keep) for keep in (gates, kinds))
-    for s, own in enumerate(packed.rows):
-        for t, step in enumerate(steps(cell, x[own], start[:, 0])):
-            row, running = packed.first[t], packed.first[t + 1] - packed.first[t]
-
-            def at(trace, keep, row=row, running=running, s=s):
-                return trace.kept[keep * row * H : keep * (row + running) * H].reshape(keep, running, H)[:, s]
-
-            close(at(projected, gates), cell.U @ step.x + cell.b)
-            if kind == "lstm":
-                expected = [*step.z, *map(F["sigmoid"], step.z[:2]), np.tanh(step.z[2]), F["sigmoid"](step.z[3])]
-                expected += [np.tanh(step.c)]
-            elif kind == "rnn":
-                expected = [step.Z, step.h]
-            else:
-                expected = [step.Z, step.R, step.N, step.z, step.r, step.n, step.u]
-            close(at(every, kinds), expected)
-    assert n == 4
-
-
-@pytest.mark.parametrize("kind", CELLS)
-@pytest.mark.parametrize("rule", RULES)
-def test_denominators_of_zero(rng, kind, rule):
-    """Without biases, stabiliser and input every sum is 0: nothing is passed on, and nothing is NaN."""
-    cell = make(rng, kind, bias=0.0)
-    packed = batch([3, 2])
-    found = backward(forward(cell, np.zeros((5, 3)), packed, RULES[rule]), rng.normal(size=(cell.states, 2, 4)))
-    assert not found.x.any()
-    assert np.isfinite(found.ledger).all() and np.isfinite(found.start).all()
-    assert not found.ledger[0].any()
-
-
-@pytest.mark.parametrize("kind", CELLS)
-@pytest.mark.parametrize("rule", [*RULES, "gradient"])
-def test_single_precision(rng, kind, rule):
-    double, packed = make(rng, kind), batch([6, 5, 5, 2])
-    single = SimpleNamespace(**vars(double))
-    for name in ("U", "W", "b", "bn"):
-        setattr(single, name, getattr(double, name).astype(np.float32))
-    x = rng.normal(size=(packed.first[-1], 3))
-    _, R_last, _ = messages(rng, double, packed)
-    code = GRADIENT if rule == "gradient" else RULES[rule]
-    ours = backward(forward(single, x.astype(np.float32), packed, code, 0.1), R_last.astype(np.float32))
-    theirs = backward(forward(double, x, packed, code, 0.1), R_last)
-    assert ours.x.dtype == np.float32
-    close(ours.x, theirs.x, 1e-4, max(theirs.ledger[3].max(), abs(theirs.x).max()))
-
-
-# -- biases and stabilisers that are shared by the inputs --------------------------------------------------------------
-
-
-def shared_coefficients(cell, trace, rule, eps):
-    """K of KINDS_SHARED kinds from what the forward pass keeps, as the docstrings of gru.py and rnn.py define them."""
-    packed, (_, H, D) = trace.packed, cell.U.shape
-    kinds, keep = cell.module.KINDS_SHARED, 2 if cell.kind == "rnn" else 7
-    K = np.full(kinds * packed.first[-1] * H, np.nan)
-
-    def over(z):
-        size = abs(z) + eps
-        return np.where(size == 0, 0, np.where(z < 0, -1, 1) / np.where(size == 0, 1, size))
-
-    def pair(gate, signal):
-        to_gate, to_signal, _ = product(rule, np.ones_like(gate), gate, signal, eps, True)
-        return to_gate, to_signal
-
-    def halves(one, two, total):
-        """Shares of the two terms of a sum."""
-        left = 1 - total * over(total)
-        return one * over(total) + left / 2, two * over(total) + left / 2
-
-    for t in range(len(packed.first) - 1):
-        row, end = packed.first[t], packed.first[t + 1]
-        kept = trace.kept[keep * row * H : keep * end * H].reshape(keep, -1, H)
-        k = K[kinds * row * H : kinds * end * H].reshape(kinds, -1, H)
-        at = states_before(packed.first, t)
-        h_prev, h = trace.Hs[at : at + end - row], trace.Hs[packed.n + row : packed.n + end]
-
-        def left(z, b):
-            """What a sum gives to all its inputs alike: its bias and its stabiliser."""
-            return b * over(z) + 1 - z * over(z)
-
-        if cell.kind == "rnn":
-            k[0], k[1], k[2] = over(kept[0]), np.nan, left(kept[0], cell.b[0]) / (D + H)
-            continue
-        Z, R, N, z, r, n, u = kept
-        B, A = halves((1 - z) * n, z * h_prev, h)
-        (to_1z, to_n), (to_z, direct) = pair(1 - z, n), pair(z, h_prev)
-        to_Z, to_N = B * to_1z + A * to_z, B * to_n
-        from_Z = to_Z * left(Z, cell.b[0]) / (D + H)
-        k[0], k[2], k[4] = to_Z * over(Z), to_N * over(N), A * direct
-        if cell.kind == "gru_after":
-            each = to_N * left(N, cell.b[2]) / (D + 1)
-            to_both = to_N * over(N) * r * u + each
-            to_r, to_u = (share * to_both for share in pair(r, u))
-            k[1], k[3] = to_r * over(R), to_u * over(u)
-            from_R = to_r * left(R, cell.b[1]) / (D + H)
-            k[7] = from_Z + from_R + each
-            k[8] = from_Z + from_R + to_u * left(u, cell.bn) / H
-        else:
-            k[9] = to_N * left(N, cell.b[2]) / (D + H)
-            to_r, k[3] = pair(r, h_prev)
-            k[1], k[10], k[11] = to_r * over(R), u, to_r * left(R, cell.b[1]) / (D + H)
-            k[7], k[8] = from_Z + k[9], from_Z
-    return K
-
-
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("kind", ["gru_after", "gru_before", "rnn"])
-@pytest.mark.parametrize("mirrored", [False, True])
-def test_shared_biases(rng, kind, rule, mirrored, lengths):
-    cell, packed, eps = make(rng, kind), batch(lengths, mirrored), 0.1
-    x = rng.normal(size=(packed.first[-1], 3))
-    start, R_last, R_steps = messages(rng, cell, packed)
-    trace = forward(cell, x, packed, start=start, keep=2 if kind == "rnn" else 7)
-    found = backward(trace, R_last, R_steps, K=shared_coefficients(cell, trace, rule, eps))
-    for s in range(packed.n):
-        seen, own = read(packed, x, s)
-        R_x, R_0, _ = slow_lrp(cell, seen, start[:, s], R_last[0, s], R_steps[packed.rows[s]], rule, eps, shared=True)
-        unit = found.ledger[3, s]
-        close(found.x[own], R_x, 1e-10, unit)
-        close(found.start[0, s], R_0, 1e-10, unit)
-        arrived = R_last[0, s].sum() + R_steps[packed.rows[s]].sum()
-        close(found.x[own].sum() + found.ledger[2, s], arrived, 1e-10, unit)
-        assert not found.ledger[:2].any()
 
 
 # -- activations ------------------------------------------------------------------------------------------------------
@@ -618,91 +358,3 @@ def test_slopes_at_kinks_and_ends():
         z, y = np.array([-800.0, 800.0, np.nan]), np.empty(3)
         activate(z, y, CODES[name])
         assert np.isnan(y[2]) and np.isfinite(y[0]), name
-
-
-@pytest.mark.parametrize("kind", CELLS)
-@pytest.mark.parametrize("name", CODES)
-def test_gradients_with_every_activation(rng, kind, name):
-    """As activation of the cell and as that of its gates, by difference quotients along random directions."""
-    packed = batch([3, 2])
-    for activation, recurrent in ((name, "sigmoid"), ("tanh", name)):
-        cell = make(rng, kind)
-        cell.U, cell.W = cell.U / 4, cell.W / 4  # so that exp(exp(…)) stays small
-        cell.activation, cell.recurrent = activation, recurrent
-        x = rng.normal(size=(packed.first[-1], 3)) * 0.5
-        start, R_last, R_steps = messages(rng, cell, packed)
-        start /= 10
-        found = backward(forward(cell, x, packed, GRADIENT, start=start), R_last, R_steps)
-
-        def value(x, cell=cell, start=start, R_last=R_last, R_steps=R_steps):
-            trace = forward(cell, x, packed, start=start)
-            ends = [packed.n + own[-1] for own in packed.rows]
-            last = np.stack([trace.Hs[ends], trace.C[ends]])[: cell.states]
-            return (R_last * last).sum() + (R_steps * trace.Hs[packed.n :]).sum()
-
-        along, h = rng.normal(size=x.shape), 1e-6
-        numeric = (value(x + h * along) - value(x - h * along)) / (2 * h)
-        close((found.x * along).sum(), numeric, 1e-6, 1 + abs(numeric))
-
-
-# -- occlusion of the LSTM --------------------------------------------------------------------------------------------
-
-
-def occluded(trace, columns, Q, stride, tol, keep):
-    """Outputs of the occlusion kernel and `done`, for variants that are given as (owner, lo, hi, count, own)."""
-    cell, packed = trace.cell, trace.packed
-    owner, lo, hi, count, own = np.array(columns, np.int64).T
-    rows = count + np.array(packed.lengths)[owner] - hi
-    kept_at = np.cumsum(rows) - rows
-    out, done = np.zeros((rows.sum() if keep else len(owner), cell.U.shape[1])), np.empty(len(owner), np.int64)
-    lstm_occlusion.run(
-        trace.kept, packed.first, trace.Hs, trace.C, stacked(cell.W.transpose(0, 2, 1)),
-        np.array([CODES[cell.activation], CODES[cell.recurrent]]), np.stack([owner, lo, hi, count, own, kept_at]),
-        Q, stride, tol, int(keep), out, done,
-    )  # fmt: skip
-    return (np.split(out, kept_at[1:]) if keep else out), done
-
-
-@pytest.mark.parametrize("stride", [1, 0, -1])
-@pytest.mark.parametrize("lengths", [[6], [7, 5, 5, 2]])
-def test_steps_replaced_by_any_number_of_rows(rng, lengths, stride):
-    cell, packed = make(rng, "lstm"), batch(lengths)
-    x, own_rows = rng.normal(size=(packed.first[-1], 3)), rng.normal(size=(20, 3))
-    trace = forward(cell, x, packed, keep=4)
-    Q = np.concatenate([own_rows @ U.T + b for U, b in zip(cell.U, cell.b, strict=True)], axis=1)
-    start = np.zeros((2, 4))
-    columns = [
-        (s, lo, hi, count, int(rng.integers(4, 16)))
-        for count in range(4)
-        for lo in range(max(lengths) + 1)
-        for hi in range(lo, max(lengths) + 1)
-        for s in range(len(lengths))
-        if hi <= lengths[s]
-    ]
-    every, done = occluded(trace, columns, Q, stride, 0.0, True)
-    last, _ = occluded(trace, columns, Q, stride, 0.0, False)
-    assert done.tolist() == [lengths[s] for s, *_ in columns]
-    for rows, one, (s, lo, hi, count, own) in zip(every, last, columns, strict=True):
-        mine = own_rows[[own + stride * j for j in range(count)]]
-        pasted = np.concatenate([x[packed.rows[s][:lo]], mine, x[packed.rows[s][hi:]]])
-        states = [start[0], *(step.h for step in steps(cell, pasted, start))]
-        close(one, states[-1], 1e-12, 1)
-        np.testing.assert_allclose(rows, np.reshape(states[lo + 1 :], (-1, 4)), rtol=0, atol=1e-12)
-
-
-def test_a_variant_that_is_back_stops(rng):
-    """A network that forgets: where a replaced row is the sequence's own, the variant stops at once."""
-    cell, packed = make(rng, "lstm"), batch([30, 20])
-    cell.b[1] -= 3
-    x = rng.normal(size=(packed.first[-1], 3))
-    trace = forward(cell, x, packed, keep=4)
-    Q = np.concatenate([x @ U.T + b for U, b in zip(cell.U, cell.b, strict=True)], axis=1)
-    same = [(s, t, t + 1, 1, packed.rows[s][t]) for s in range(2) for t in range(packed.lengths[s])]
-    out, done = occluded(trace, same, Q, 1, 1e-9, False)
-    assert done.tolist() == [t + 1 for _, t, *_ in same]
-    close(out, [trace.Hs[packed.n + packed.rows[s][-1]] for s, *_ in same])
-    other = [(s, lo, hi, count, packed.rows[s][-1]) for s, lo, hi, count, _ in same]
-    loose, done = occluded(trace, other, Q, 1, 1e-6, False)
-    exact, _ = occluded(trace, other, Q, 1, 0.0, False)
-    assert done[0] < 25
-    close(loose, exact, 1e-6, 1)

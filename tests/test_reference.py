@@ -11,7 +11,7 @@ from networks import close
 
 import lrpnumpy as lrp
 from lrpnumpy.activations import ACTIVATIONS
-from lrpnumpy.kernels.secants import secants
+from lrpnumpy.kernels.secants import rare_secant, sigmoid_secant, tanh_secant
 from lrpnumpy.methods import METHODS
 from lrpnumpy.rules.deeplift import DEEPLIFT, fractions
 
@@ -105,9 +105,12 @@ def test_kernels_have_the_same_mean_slopes(name):
     F = ACTIVATIONS[name]
     z = RNG.normal(size=200) * 2
     for away in (RNG.normal(size=200), RNG.normal(size=200) * 0.01, np.zeros(200)):
-        z0, out = z + away, np.empty(200)
-        secants(z, z0, F.F(z), F.F(z0), out, F.code)
-        close(out, F.secant(z, z0, F.F(z), F.F(z0)), 1e-11)
+        z0 = z + away
+        of_number = {"sigmoid": sigmoid_secant, "tanh": tanh_secant}.get(name)
+        rows = zip(z, z0, F.F(z), F.F(z0), strict=True)
+        out = [of_number(*row) if of_number else rare_secant(*row, F.code) for row in rows if name != "linear"]
+        if name != "linear":
+            close(out, F.secant(z, z0, F.F(z), F.F(z0)), 1e-11)
 
 
 def test_fractions_of_a_line():

@@ -25,7 +25,7 @@ from benchmarks.paper.tables import NAMES, PUBLISHED, show, write_csv, write_lat
 from benchmarks.paper.train_toy import WANTED, Starts, counted, train_all
 from lrpnumpy.evaluate.toy import STATISTICS, TASKS, Data, splits, statistics
 from lrpnumpy.files.native import save_many
-from lrpnumpy.kernels.compile import compile_all
+from lrpnumpy.layers.kernels import compile_all
 
 METHODS = ("gradient", "gradient-x-input", "occlusion-f", "lrp-prop", "lrp-abs", "lrp-half", "lrp-all", "cd")
 HEADS = {"rho_a": "ρ(R_a, n_a) %", "rho_b": "ρ(R_b, n_b) %", "share": "share of a, b %", "mse": "“MSE”"}

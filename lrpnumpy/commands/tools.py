@@ -1,4 +1,4 @@
-"""Commands `methods` and `compile`: the table of methods, and all kernels compiled ahead."""
+"""Commands `methods`, `compile` and `kernel`: the table of methods, kernels compiled ahead, and their source."""
 
 from __future__ import annotations
 
@@ -23,10 +23,17 @@ def run_methods(options: argparse.Namespace) -> None:
 
 def run_compile(options: argparse.Namespace) -> None:
     """Compile every kernel now and keep it on disk, for images and CI."""
-    from lrpnumpy.kernels.compile import compile_all
+    from lrpnumpy.layers.kernels import compile_all
 
     for name, seconds in compile_all(options.dtype):
         print(f"{name:<40} {seconds:6.2f} s", flush=True)
+
+
+def run_kernel(options: argparse.Namespace) -> None:
+    """Print the Numba source that is generated for a cell and a method."""
+    from lrpnumpy.layers.kernels import text_of
+
+    print(text_of(options.cell, options.method), end="")
 
 
 def add(commands: Commands) -> None:
@@ -34,3 +41,6 @@ def add(commands: Commands) -> None:
     command(commands, "methods", run_methods)
     compile_ = command(commands, "compile", run_compile)
     compile_.add_argument("--dtype", choices=("float32", "float64"), help="default: both")
+    kernel = command(commands, "kernel", run_kernel)
+    kernel.add_argument("cell", help="a built-in cell, such as GRU")
+    kernel.add_argument("method", help="a method, such as lrp-all")

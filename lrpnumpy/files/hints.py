@@ -49,7 +49,8 @@ class Hints:
     )
     custom: Mapping[str, Callable[..., Any]] | None = hint(
         '{"SimpleAttention": f} says what a Keras layer or an operation of ONNX does that is not known, by its name: '
-        "f(settings, arrays) gets two dicts and gives a layer of lrpnumpy"
+        "f(settings, arrays) gets two dicts and gives a layer of lrpnumpy; for a file that `save` wrote, "
+        '{"Scale": Scale} is the class of a custom layer'
     )
     readout: str | None = hint("how the steps become a prediction, of PyTorch files", TORCH_READOUTS)
     layers: Sequence[str] | None = hint(

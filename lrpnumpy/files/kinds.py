@@ -85,11 +85,11 @@ def _hdf5(path: Path, size: int, asked: Asked) -> Report:
 
     with Hdf5(str(path), size, budget=Budget(str(path), size, asked.max_bytes)) as file:
         if native.recognised(file):
-            _refuse(file, config=asked.config, custom=asked.custom)
+            _refuse(file, config=asked.config)
             kind, names = f"lrpnumpy HDF5, version {native.version(file)}", native.model_names(file)
             if asked.several and names and asked.which is None:
                 return Report(str(path), kind, None, (), tuple(names))
-            model = native.read(file, asked.which)
+            model = native.read(file, asked.which, asked.custom or {})
             _check_hints(file, model, asked)
             return Report(str(path), kind, model)
         if keras2.recognised(file) or keras3.recognised(file):

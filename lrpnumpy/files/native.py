@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +22,8 @@ import numpy as np
 from lrpnumpy.checks import LrpError, WeightFileError
 from lrpnumpy.files import disk
 from lrpnumpy.files.safe import Fields, Shape, parse_json
-from lrpnumpy.layers import LAYERS, Embedding, Layer, Record
+from lrpnumpy.layers import LAYERS, Cell, Embedding, Layer, Record
+from lrpnumpy.layers.recurrent import StoredCell
 from lrpnumpy.meant import door
 from lrpnumpy.model import INPUT, READOUT, Model, Node
 from lrpnumpy.ports import Input
@@ -74,11 +76,18 @@ def _nodes(model: Model) -> list[Node]:
 
 
 def _layer_settings(layer: Record) -> dict[str, Any]:
+    kind, settings, more = type(layer).__name__, layer.settings(), {}
+    if LAYERS.get(kind) is not type(layer):  # a custom layer
+        if isinstance(layer, Cell):
+            kind, settings = "Cell", {"statement": layer.statement.to_data()}
+        else:
+            more = {"version": layer.version}  # type: ignore[attr-defined]
     return {
-        "kind": type(layer).__name__,
+        "kind": kind,
         "arrays": {name: array.shape for name, array in layer.arrays()},
-        "settings": layer.settings(),
+        "settings": settings,
         "parts": {name: _layer_settings(part) for name, part in layer.parts()},
+        **more,
     }
 
 
@@ -96,12 +105,17 @@ def arrays_of(model: Model) -> dict[str, np.ndarray]:
     return found
 
 
-def model_of(settings: Fields, version: int, take: Take, words: Words) -> Model:
-    """The model that `settings` describes; arrays are taken by path and expected shape, words by path and count."""
+def model_of(
+    settings: Fields, version: int, take: Take, words: Words, custom: Mapping[str, Any] = MappingProxyType({})
+) -> Model:
+    """The model that `settings` describes; arrays are taken by path and expected shape, words by path and count.
+
+    `custom` are classes of custom layers by name.
+    """
     described = settings.items("nodes") if version > 1 else _nodes_of_version_1(settings)
     nodes = [Fields(settings.source, f"{settings.where}: node {k}", item) for k, item in enumerate(described)]
     settings.source.budget.layers(len(nodes))
-    layers = [_layer(f"layers/{node.string('name')}", node.object("layer"), take) for node in nodes]
+    layers = [_layer(f"layers/{node.string('name')}", node.object("layer"), take, custom) for node in nodes]
     readout = settings.string("readout") if settings.has("readout") else None
     if readout is None:
         layers = [
@@ -169,21 +183,40 @@ def _input_of_version_1(settings: Fields) -> dict[str, Any]:
     return {"name": INPUT, "size": first.integer("inputs"), **{key: settings.value.get(key) for key in keys}}
 
 
-def _layer(at: str, fields: Fields, take: Take) -> Layer:
+def _layer(at: str, fields: Fields, take: Take, custom: Mapping[str, Any]) -> Layer:
     """A layer from its description: kind, shapes of its arrays, settings, and the layers inside it."""
     kind = fields.string("kind")
-    if kind not in LAYERS:
-        fields.refuse(f"kind must be one of {', '.join(LAYERS)}, got {kind!r}")
+    made = _class_of(kind, fields, custom)
     arrays = fields.object("arrays")
     parts = fields.object("parts")
-    known = LAYERS[kind].field_names()
-    if foreign := ({*arrays.value, *parts.value, *fields.object("settings").value} - known):
-        fields.refuse(f"{kind} has {', '.join(sorted(known))}, not {sorted(foreign)[0]!r}")
-    return LAYERS[kind](
+    settings = fields.object("settings").value
+    if made is not StoredCell:
+        known = made.field_names()
+        if foreign := ({*arrays.value, *parts.value, *settings} - known):
+            fields.refuse(f"{kind} has {', '.join(sorted(known))}, not {sorted(foreign)[0]!r}")
+    return made(
         **{name: take(f"{at}/{name}", tuple(arrays.integers(name))) for name in arrays.value},
-        **{name: _layer(f"{at}/{name}", parts.object(name), take) for name in parts.value},
-        **fields.object("settings").value,
+        **{name: _layer(f"{at}/{name}", parts.object(name), take, custom) for name in parts.value},
+        **settings,
     )
+
+
+def _class_of(kind: str, fields: Fields, custom: Mapping[str, Any]) -> Any:
+    """The class of a layer: built-in, a custom cell, whose operations the file holds, or one that the caller passes."""
+    if kind == "Cell":
+        return StoredCell
+    if kind in LAYERS:
+        return LAYERS[kind]
+    version = fields.integer("version") if fields.has("version") else None
+    if kind not in custom:
+        fields.refuse(f"{kind} is a custom layer; pass its class to load: custom={{{kind!r}: {kind}}}")
+    if not (isinstance(custom[kind], type) and issubclass(custom[kind], Layer)):
+        fields.refuse(f"custom[{kind!r}] must be the class of the layer, a subclass of lrp.Layer")
+    if custom[kind].version != version:
+        fields.refuse(
+            f"{kind} was saved in version {version}, the class passed as custom has version {custom[kind].version}"
+        )
+    return custom[kind]
 
 
 def _nodes_of_version_1(settings: Fields) -> list[dict[str, Any]]:
@@ -237,8 +270,8 @@ def model_names(file: Hdf5) -> list[str]:
     return Fields(file, "@models", {"names": found}).strings("names")
 
 
-def read(file: Hdf5, which: str | None) -> Model:
-    """The model of the file, or the one called `which` of several."""
+def read(file: Hdf5, which: str | None, custom: Mapping[str, Any] = MappingProxyType({})) -> Model:
+    """The model of the file, or the one called `which` of several; `custom` are classes of custom layers."""
     names = model_names(file)
     if which is None and names:
         raise file.error("", f"holds {len(names)} models, say which=... as one of {_listed(names)}")
@@ -256,7 +289,7 @@ def read(file: Hdf5, which: str | None) -> Model:
         arrays[path] = file.array(at + path, shape)
         return arrays[path]
 
-    model = model_of(settings, version(file), take, lambda path, count: file.strings(at + path, count))
+    model = model_of(settings, version(file), take, lambda path, count: file.strings(at + path, count), custom)
     if settings.has("sha256") and settings.string("sha256") != _sha256(arrays):
         raise file.error(at, "has other weights than were saved; it is damaged")
     return model

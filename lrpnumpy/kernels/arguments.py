@@ -1,8 +1,8 @@
 """Annotations of kernel arguments: what Numba compiles them for.
 
-Arrays are C-contiguous. R and I: floats and integers that are only read; W and J: that are written to. The digit is the
-number of axes; R2x3 is a tuple of three arrays R2. Scalar has the arrays' dtype. A NamedTuple whose fields are annotated
-with these is one argument.
+Arrays are C-contiguous. R and I: floats and integers that are only read; W and J: that are written to. The digit is
+the number of axes; R2x3 is a tuple of three arrays R2. Scalar has the arrays' dtype. A NamedTuple whose fields are
+annotated with these is one argument.
 """
 
 from __future__ import annotations

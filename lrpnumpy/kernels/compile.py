@@ -1,7 +1,7 @@
 """Python functions to compiled kernels: one signature per dtype, cached on disk, GIL released.
 
 A kernel is a plain function whose parameters are annotated with the aliases of `arguments.py`; the dtype of its first
-float array chooses the signature. Modules with kernels do not import Numba: it is loaded when the first kernel is compiled.
+float array chooses the signature. Modules with kernels do not import Numba: it is loaded when the first is compiled.
 
 Nobody should wait for the compiler to see first sentences explained. While a kernel is not ready NumPy computes the
 same, about six times slower: a cell by interpreting its statement, another kernel by the function given with it. A
@@ -13,7 +13,8 @@ ones go on.
 The two round differently, and LRP, which divides by |z| + eps, enlarges differences of z. So NumPy computes in float64
 whatever the model is: then they differ by what the compiled kernels round off, and by nothing else
 (`python -m benchmarks.rounding`). The environment variable LRPNUMPY_COMPILE changes what is run: with "wait" every call
-waits for its kernel, so that results always have the same bits; with "never" nothing is compiled.
+waits for its kernel, so that results always have the same bits; with "never" nothing is compiled; with "kept" kernels
+that have been compiled before run, and NumPy computes the rest.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -51,7 +52,7 @@ PATIENCE = 8.0  # seconds of processor time that large calls may spend before th
 START = 2.0  # seconds until the background begins: a program of some sentences ends before, and waits for no compiler
 PAUSE = 0.3  # seconds without a large call after which the background begins
 NOTICE = 2.0  # seconds after which somebody who waits is told what for
-# "background", "wait", "never", or "small": small calls never compile.
+# "background", "wait", "never"; "small": small calls never compile; "kept": what is on disk runs, else NumPy.
 mode: str = os.environ.get("LRPNUMPY_COMPILE", "background")
 checks_types = bool(os.environ.get("LRPNUMPY_CHECK_TYPES"))
 
@@ -95,6 +96,8 @@ class Kernel:
             return False
         if mode == "wait" or _jit_is_off():
             return True
+        if mode == "kept":
+            return is_kept(self.plain, dtype)
         if size > SMALL and (large_calls.seconds > PATIENCE or is_kept(self.plain, dtype)):
             return True
         if mode != "small":
@@ -271,17 +274,6 @@ def kernel(function: Callable[..., Any]) -> Kernel:
 def kernel_or(by_numpy: Callable[..., Any]) -> Callable[[Callable[..., Any]], Kernel]:
     """Decorator: the same, with a function that computes it by NumPy until it is compiled."""
     return lambda function: Kernel(function, by_numpy)
-
-
-def compile_all(dtype: Any = None) -> Iterator[tuple[str, float]]:
-    """Compile every kernel for a dtype, or for both; yields name and seconds of each as it is done."""
-    for name in MODULES:
-        import_module(name)
-    for chosen in ("float32", "float64") if dtype is None else (dtype,):
-        for one in KERNELS:
-            start = time.perf_counter()
-            one.compile(chosen)
-            yield f"{one.name} {chosen}", time.perf_counter() - start
 
 
 def _numba() -> Any:

@@ -58,7 +58,7 @@ class Additive:
             return R_z.sum(axis=-2), R_z.sum(axis=-3)
         R_z = R_z * TANH(zs[0])
         gain, lost = how.gain(zs[0])
-        blocks.block.count(entry, Entry.STABILISER, R_z * lost)
+        blocks.block.count(entry, Entry.STABILIZER, R_z * lost)
         s = R_z * gain
         return s.sum(axis=-2) * blocks.block.q, s.sum(axis=-3) * blocks.block.k
 
@@ -186,7 +186,7 @@ def back_through_blocks(
         if how.times_input:
             gain, lost = how.gain(e)
             block.count(entry, Entry.ATTENTION, R_a - R_e)
-            block.count(entry, Entry.STABILISER, R_e * lost)
+            block.count(entry, Entry.STABILIZER, R_e * lost)
             R_e = R_e * gain
         to_queries, to_keys = score.back(R_e, both, how, entry)
         block.queries.put(R_q, to_queries)

@@ -22,7 +22,7 @@ something faster, or a definition of its own, overrides them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -86,6 +86,10 @@ class Record:
         """The record's own fields that are neither arrays nor records."""
         return {name: v for name, v in self._values().items() if not isinstance(v, (np.ndarray, Record))}
 
+    def identity(self) -> tuple[str, Any]:
+        """The kind of record and its settings: with the arrays, what decides what it computes."""
+        return type(self).__name__, self.settings()
+
     def arrays(self) -> Iterator[tuple[str, np.ndarray]]:
         """The record's own arrays by field name."""
         return ((name, value) for name, value in self._values().items() if isinstance(value, np.ndarray))
@@ -113,7 +117,7 @@ class Record:
             name: float_array(a, f"{kind}: {name}", dtype=dtype) for name, a in self.arrays() if a.dtype != dtype
         }
         change |= {name: new for name, old in self.parts() if (new := old.astype(dtype)) is not old}
-        return replace(self, **change) if change else self  # type: ignore[type-var]
+        return type(self)(**{**self._values(), **change}) if change else self
 
 
 def _made(kind: type, values: dict[str, Any]) -> Any:
@@ -169,6 +173,11 @@ class Layer(Record):
     def sizes(self, *inputs: Size) -> Size:
         """Size of the main output for inputs of these sizes, `inputs`; or an LrpError."""
         raise missing(self, "sizes")
+
+    @property
+    def is_custom(self) -> bool:
+        """Whether its class is not one of this package."""
+        return not type(self).__module__.startswith("lrpnumpy.")
 
     def output_width(self, name: str, width: int) -> int:
         """Width of the output `name`, where the main one has `width`."""

@@ -18,6 +18,7 @@ from lrpnumpy.layers.recurrent import (
     last_change,
     more_series,
     room_for_inputs,
+    shown_states,
     summed,
 )
 from lrpnumpy.packed import Batch, Change, Packed, Part, covering, vectors
@@ -115,7 +116,7 @@ class Bidirectional(Layer):
             if name in Rs
         }
         nothing = (None, None)
-        references = ran.reference.trace[0] if how.has_reference else nothing
+        references = nothing if ran.reference is None else ran.reference.trace[0]
         R_xs = [room_for_inputs(x, max(self.forward.units, self.backward.units)) for x in ran.inputs]
         last, steps = arrives.get(":last", nothing), arrives.get("", nothing)
         none = [None for _ in self.forward.states]
@@ -124,7 +125,10 @@ class Bidirectional(Layer):
         none = [None for _ in self.backward.states]
         left = self.backward.back(reads[1], mirrored, [last[1], *none], how, R_xs, entry, references[1])
         if entry.states is not None:
-            entry.states += [("forward", right.states), ("backward", [one[batch.flip] for one in left.states])]
+            entry.states += [
+                ("forward", shown_states(right.states)),
+                ("backward", shown_states(left.states)[:, batch.flip]),
+            ]
         return [summed(x, R_x) for x, R_x in zip(ran.inputs, R_xs, strict=True)]
 
     def changed(

@@ -160,6 +160,6 @@ class Multiply(Join):
             return [R * to_first, R * to_second]
         to_gate, to_signal, kept = how.product(*pairs)
         if how.times_input:
-            entry.stabiliser(R * kept, batch)
+            entry.stabilizer(R * kept, batch)
             entry.see(R, batch)
         return [R * to_gate, R * to_signal][::order]

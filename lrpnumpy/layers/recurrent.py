@@ -6,7 +6,7 @@ as they are (`STRAIGHT`), or mirrored. Only `bidirectional.py` asks for mirrored
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import is_dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -134,7 +134,8 @@ class Cell(Layer):
             value, shape = getattr(self, f"{node.name}0", None), self._shape(node)
             if value is not None and value.shape != shape:
                 raise LrpError(
-                    f"{type(self).__name__}: {node.name}0 must have the shape {shape} of state {node.name}, got {value.shape}."
+                    f"{type(self).__name__}: {node.name}0 must have the shape {shape} of state {node.name}, "
+                    f"got {value.shape}."
                 )
 
     @classmethod
@@ -183,6 +184,13 @@ class Cell(Layer):
     def statement(self) -> Statement:
         """The operations of `step`."""
         return trace(self, type(self).step, self.states, self.axes)
+
+    @classmethod
+    def traced(cls, **settings: Any) -> Statement:
+        """The operations of the step of a class, without arrays."""
+        cell = object.__new__(cls)
+        cell._set(**settings)
+        return cell.statement
 
     @cached_property
     def weights(self) -> dict[str, np.ndarray]:
@@ -233,6 +241,17 @@ class Cell(Layer):
     def outputs(self) -> int:
         """Width of the output."""
         return self.units
+
+    @property
+    def is_custom(self) -> bool:
+        """Its backward pass follows from the statement."""
+        return False
+
+    def identity(self) -> tuple[str, Any]:
+        """Of a custom cell its operations, whatever its class is called."""
+        if type(self).__module__.startswith("lrpnumpy.") and not isinstance(self, StoredCell):
+            return super().identity()
+        return "Cell", self.statement.to_data()
 
     @property
     def causal(self) -> bool:
@@ -315,7 +334,7 @@ class Cell(Layer):
             rows = x.rows if x.words is None else x.words.embedding.E[x.words.ids]
             if x.batch.R == batch.R:
                 rows = rows[order] if len(order) else rows
-            elif x.batch.R == batch.n:
+            elif batch.n == x.batch.R:
                 rows = rows[batch.owner]  # one vector per sequence, at every step
             else:
                 raise LrpError(f"inputs must have the same steps, got {batch.R} and {x.batch.R} rows")
@@ -348,7 +367,8 @@ class Cell(Layer):
         if R_last[0] is not None:
             R_output = np.zeros((batch.R, self.units)) if R_output is None else R_output.copy()
             R_output[batch.last] += R_last[0]
-        run, other = read.run, None if reference is None else reference.run
+        run: Any = read.run
+        other: Any = None if reference is None else reference.run
         if isinstance(run, Run) != isinstance(other, Run) and other is not None:  # kernels were compiled in between
             run = self._interpreted(read.xs, read.order) if isinstance(run, CompiledRun) else run
             other = self._interpreted(reference.xs, reference.order)  # type: ignore[union-attr]
@@ -370,8 +390,8 @@ class Cell(Layer):
                 R_x[read.order] += message
             else:
                 R_x += message
-            if how.times_input:
-                entry.see(R_x, x.batch)  # what another direction has added counts too
+            if how.times_input:  # what the inputs have received by now, from both directions
+                entry.see(summed(x, R_x), x.batch)
         dtype = self.dtype
         return Sent(
             [one.reshape(batch.n, -1).astype(dtype) for one in arrived.start],
@@ -467,10 +487,10 @@ class Cell(Layer):
             k = self._state_of(name)
             if k is not None:
                 R_last[1 + k] = R
-        reference = ran.reference.trace if how.has_reference else None
+        reference = None if ran.reference is None else ran.reference.trace
         sent = self.back(ran.trace, Rs.get(""), R_last, how, R_xs, entry, reference)
         if entry.states is not None:
-            entry.states.append(("forward", sent.states))
+            entry.states.append(("forward", shown_states(sent.states)))
         out: list[np.ndarray | None] = [summed(x, R_x) for x, R_x in zip(ran.inputs, R_xs, strict=False)]
         if len(ran.inputs) > count:
             out += sent.start
@@ -603,6 +623,12 @@ def room_for_inputs(x: Packed, units: int) -> np.ndarray:
 def summed(x: Packed, R_x: np.ndarray) -> np.ndarray:
     """Relevance of the inputs; words that were looked up have one number each, (R, 1)."""
     return R_x if x.words is None else R_x.sum(axis=1, keepdims=True)
+
+
+def shown_states(states: Sequence[np.ndarray]) -> np.ndarray:
+    """(1 or 2, R, H) relevance of the states that a result shows: the first, and the second where it is as wide."""
+    same = [one for one in states[:2] if one.shape == states[0].shape]
+    return np.stack(same)
 
 
 def more_series(xs: Sequence[Packed]) -> bool:

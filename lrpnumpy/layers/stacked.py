@@ -45,7 +45,9 @@ class StackedCell(Cell):
     @cached_property
     def weights(self) -> dict[str, np.ndarray]:
         """The arrays by their names in `step`."""
-        found = {f"{name}_{k}": array for name in "UWb" for k, array in zip(self.GATES, getattr(self, name), strict=True)}
+        found = {
+            f"{name}_{k}": array for name in "UWb" for k, array in zip(self.GATES, getattr(self, name), strict=True)
+        }
         more = {name: getattr(self, name) for name in self.statement.arrays if name not in found}
         return {**found, **more}
 

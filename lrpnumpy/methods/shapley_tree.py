@@ -59,7 +59,7 @@ def scores_by_states(model: Model, x: np.ndarray, x0: np.ndarray, player: np.nda
     """(2^P, C) scores of all coalitions; player (T,) rises from 0 to P - 1. The first is the highest bit."""
     cuts = [0, *(np.flatnonzero(np.diff(player)) + 1).tolist(), len(player)]
     windows = [np.ascontiguousarray(np.concatenate([x0[a:b], x[a:b]])) for a, b in pairwise(cuts)]
-    start: States = {node.name: node.layer.started for node in model.nodes if node.layer.recurrent}
+    start: States = {node.name: node.layer.started for node in model.nodes if isinstance(node.layer, Cell)}
     return _grown(model, start, windows)
 
 

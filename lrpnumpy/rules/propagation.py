@@ -111,7 +111,7 @@ class Propagation:
 class Entry:
     """What one layer keeps of the relevance that passes through it, for each of n sequences."""
 
-    BIASES, STABILISER, START, LARGEST, RULE, ATTENTION = range(6)
+    BIASES, STABILIZER, START, LARGEST, RULE, ATTENTION = range(6)
     SIZE: ClassVar[int] = 6
 
     def __init__(self, array: np.ndarray, states: list[tuple[str, np.ndarray]] | None = None) -> None:
@@ -126,9 +126,9 @@ class Entry:
         """Biases keep these amounts, `kept` (R, M), of the rows of a `batch`."""
         self.add(self.BIASES, kept, batch)
 
-    def stabiliser(self, kept: np.ndarray, batch: Batch) -> None:
+    def stabilizer(self, kept: np.ndarray, batch: Batch) -> None:
         """Stabilisers keep these amounts, `kept` (R, M), of the rows of a `batch`."""
-        self.add(self.STABILISER, kept, batch)
+        self.add(self.STABILIZER, kept, batch)
 
     def see(self, R: np.ndarray, batch: Batch) -> None:
         """Note how large relevance `R` (R, M) of the rows of a `batch` has become."""
@@ -168,7 +168,7 @@ def back_through_sum(
             parts = [term.x * part for term, part in zip(terms, parts, strict=True)]
         return parts
     messages, kept = distribute(how.rule, R, terms if bias is None else [*terms, Bias(bias)])
-    for row, amounts in zip((Entry.BIASES, Entry.STABILISER, Entry.RULE), kept, strict=True):
+    for row, amounts in zip((Entry.BIASES, Entry.STABILIZER, Entry.RULE), kept, strict=True):
         entry.add(row, amounts, z.batch)
     entry.see(R, z.batch)
     return messages

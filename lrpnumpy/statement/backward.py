@@ -28,6 +28,19 @@ from lrpnumpy.statement.trace import FUNCTIONS, Axes, Node
 class Flow:
     """Messages through the operations of a step. What messages and values are, arrays or symbols, a subclass says."""
 
+    # What a subclass defines: where messages go, what is not passed on, and the numbers of the operations.
+    give: Any
+    keep: Any
+    value: Any
+    weights: Any
+    through_matrix: Any
+    gain: Any
+    slope: Any
+    shares: Any
+    winning: Any
+    _total: Any
+    _norm: Any
+
     def __init__(self, how: Any) -> None:
         self.how = how
         self.messages: dict[Node, Any] = {}  # what has arrived at each node
@@ -59,7 +72,7 @@ class Flow:
     def _sum(self, node: Node, R: Any) -> None:
         gain, kept = self.gain(node)
         s = R * gain
-        self.keep(Entry.STABILISER, R * kept)
+        self.keep(Entry.STABILIZER, R * kept)
         for term in node.args:
             if term.op == "matrix":
                 self.through_matrix(node, term, s)
@@ -82,7 +95,7 @@ class Flow:
             self.give(signal, R, node.axes)
             return
         to_gate, to_signal, kept = self.shares(node)
-        self.keep(Entry.STABILISER, R * kept)
+        self.keep(Entry.STABILIZER, R * kept)
         self.give(gate, R * to_gate, node.axes)
         self.give(signal, R * to_signal, node.axes)
 
@@ -174,7 +187,8 @@ class ArrayFlow(Flow):
         if self.how.rule is None:
             super()._sum(node, R)
             return
-        terms, sources = [], []
+        terms: list[Term] = []
+        sources = []
         flat = (len(R), -1)
         for term in node.args:
             source = term.args[0] if term.op in ("matrix", "diagonal") else term
@@ -189,14 +203,14 @@ class ArrayFlow(Flow):
             w = np.broadcast_to(self.weights(term, node.axes), R.shape[1:]).ravel() if term.op == "diagonal" else None
             terms.append(Term(x.reshape(flat), w))
         messages, kept = distribute(self.how.rule, R.reshape(flat), terms)
-        for which, amounts in zip((Entry.BIASES, Entry.STABILISER, Entry.RULE), kept, strict=True):
+        for which, amounts in zip((Entry.BIASES, Entry.STABILIZER, Entry.RULE), kept, strict=True):
             self.keep(which, amounts)
         for (source, axes), message in zip(sources, messages, strict=True):
             self.give(source, message.reshape(len(R), *self.value(source, axes).shape[1:]), axes)
 
     def _total(self, node: Node, R: np.ndarray) -> None:
         gain, kept = self.gain(node)
-        self.keep(Entry.STABILISER, R * kept)
+        self.keep(Entry.STABILIZER, R * kept)
         axes = node.args[0].axes
         self.give_term(node.args[0], aligned(R * gain, node.axes, axes), axes)
 
@@ -207,7 +221,7 @@ class ArrayFlow(Flow):
         u0, q0, r0 = reference[0][1:] if reference else (u, q, r)
         gain, kept = self.gain(node)
         s = R * gain
-        self.keep(Entry.STABILISER, R * kept)
+        self.keep(Entry.STABILIZER, R * kept)
         if node.beta:
             self.keep(Entry.BIASES, s * arrays[node.beta])
         s = s * arrays[node.name]
@@ -273,5 +287,3 @@ def back(
         for message in carry:
             entry.array[Entry.START] += message.reshape(batch.n, -1).sum(axis=1)
     return Arrived(inputs, carry, states)
-
-

@@ -47,9 +47,17 @@ class Kernels(NamedTuple):
         return [one for one in (self.forward, self.backward, self.mean_slopes) if one is not None]
 
 
-@lru_cache(maxsize=512)
+_by_text: dict[str, Kernel] = {}
+
+
 def _kernel(text: str, name: str) -> Kernel:
-    """The kernel of a text; one text is one kernel, whatever cell it was made for."""
+    """The kernel of a text; one text is one kernel, whatever cell and rule it was made for."""
+    if text not in _by_text:
+        _by_text[text] = _load(text, name)
+    return _by_text[text]
+
+
+def _load(text: str, name: str) -> Kernel:
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     file = f"<lrpnumpy {name} {digest}>"
     names: dict[str, Any] = {"__name__": "lrpnumpy.kernels.generated", "np": np}
@@ -84,8 +92,9 @@ def kernels_of(statement: Statement, rule: str) -> Kernels:
             backward = Backward(plan)
             blocks = (backward.lo, backward.hi)
         made = {what: _kernel(text, f"{statement.kind}-{rule}-{what}") for what, text in texts.items()}
-        parts = [made.get(what) for what in ("forward", "backward", "mean_slopes")]
-        _made[key] = Kernels(*parts, plan.kinds, plan.width, blocks, texts)
+        _made[key] = Kernels(
+            made.get("forward"), made.get("backward"), made.get("mean_slopes"), plan.kinds, plan.width, blocks, texts
+        )
     return _made[key]
 
 
@@ -102,7 +111,9 @@ class Layout(NamedTuple):
 class Program:
     """The kernels of one cell with its arrays: all that does not change from call to call."""
 
-    def __init__(self, statement: Statement, arrays: Mapping[str, np.ndarray], override: Any, codes: Sequence[int]) -> None:
+    def __init__(
+        self, statement: Statement, arrays: Mapping[str, np.ndarray], override: Any, codes: Sequence[int]
+    ) -> None:
         """`override`: a module with kernels `forward` and `backward`, KINDS and BLOCKS, or None."""
         self.statement, self.override = statement, override
         plan = self.plan = Plan(statement, "none")
@@ -135,13 +146,14 @@ class Program:
     def ready(self, rule: str, size: int) -> bool:
         """Whether the kernels of a rule are compiled, or worth waiting for; the background compiles them if not."""
         if rule not in self._wanted:
-            wanted = [self.forward(rule)[0]]
+            wanted: list[Any] = [self.forward(rule)[0]]
             if rule != "none":
                 wanted.append(self.backward(rule)[0])
             if rule == "deeplift":
                 wanted.append(self.mean_slopes.mean_slopes)
             self._wanted[rule] = wanted
-        return all([one.ready(self.dtype, size) for one in self._wanted[rule]])  # all of them are asked for
+        answers = [one.ready(self.dtype, size) for one in self._wanted[rule]]  # all of them are asked for
+        return all(answers)
 
     @cached_property
     def mean_slopes(self) -> Kernels:
@@ -174,7 +186,7 @@ class Program:
             kernel, kinds = self.forward(rule)
             wants = [keep > 0 or (rule not in ("none", "gradient") and k in plan.fed) for k in range(count)]
             if plan.has_output:
-                wants.append(every)
+                wants.append(every or keep > 0)
             elif every:
                 wants[plan.after.index(plan.output)] = True
             bits = sum(1 << k for k, is_wanted in enumerate(wants) if is_wanted)
@@ -194,7 +206,7 @@ class Program:
         n, R, H, dtype = batch.n, batch.R, self.H, self.dtype
         layout = self.layout(rule, keep, every)
         sizes = [n + R if is_wanted else n for is_wanted in layout.wants]
-        if self.plan.has_output and every:
+        if self.plan.has_output and layout.wants[-1]:
             sizes[-1] = R
         states = tuple([np.empty((size, H), dtype) for size in sizes])
         K = np.empty(layout.kinds * R * H or 1, dtype)
@@ -283,7 +295,9 @@ class CompiledRun(NamedTuple):
     def varied(self, new: np.ndarray, ids: np.ndarray, rest: Batch, start: np.ndarray, every: bool) -> CompiledRun:
         """Sequences `rest` whose inputs are looked up: in the rows of this batch, and behind them in `new` rows."""
         program = self.program
-        steps_ = (step.transpose(1, 0, 2).reshape(-1, program.G * program.H) for step in self.by_step(self.kept, program.G))
+        steps_ = (
+            step.transpose(1, 0, 2).reshape(-1, program.G * program.H) for step in self.by_step(self.kept, program.G)
+        )
         table = np.ascontiguousarray(np.concatenate([*steps_, new @ program.U.T + program.b.ravel()]))
         rows = Rows(new[:0], rest.first, NO_ROWS, ids, table, 0, 1)
         return program.run(rows, rest, "none", 0.0, 0, every, start)

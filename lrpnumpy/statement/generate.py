@@ -1,7 +1,7 @@
-"""The text of a cell's Numba kernels, from its statement: forward with the coefficients of one rule, backward, DeepLIFT.
+"""The text of a cell's Numba kernels, from its statement: forward with coefficients of one rule, backward, DeepLIFT.
 
-Between matrix products a step is elementwise, and messages are linear in what arrives. `Flow`, run on symbols, gives the
-coefficients from every *root* (a state or output that the step returns, or a value that a matrix inside the step
+Between matrix products a step is elementwise, and messages are linear in what arrives. `Flow`, run on symbols, gives
+the coefficients from every *root* (a state or output that the step returns, or a value that a matrix inside the step
 multiplies) to its *targets*: sums of matrix products, states before the step, other roots, and what stabilizers and
 biases keep. The forward kernel writes the coefficients, the backward kernel multiplies messages with them. Coefficients
 that are 0, 1 or -1 are not stored, and a sum that receives nothing is not multiplied with its matrices: under LRP-all
@@ -258,7 +258,10 @@ class SymbolFlow(Flow):
         values["z"], values["y"] = loop.value(node.args[0]).name, loop.value(node).name
         if self.plan.rule == "deeplift":
             values["z0"], values["y0"] = loop.value(node.args[0], "_0").name, loop.value(node, "_0").name
-            text = texts[2] or f"rare_secant(float({{z}}), float({{z0}}), float({{y}}), float({{y0}}), {code_of(node.name)})"
+            text = (
+                texts[2]
+                or f"rare_secant(float({{z}}), float({{z0}}), float({{y}}), float({{y0}}), {code_of(node.name)})"
+            )
         else:
             text = texts[1] or f"rare_slope(float({{z}}), {code_of(node.name)})"
         if text in ("1", "-1"):
@@ -467,7 +470,7 @@ class Plan:
             loop = Loop(self)
             is_inner = root not in (*self.after, self.output)
             targets[root] = SymbolFlow(self, loop, root).run(loop.symbol("e") if is_inner else 1)
-        more, live = {*self.after, self.output}, set()
+        more, live = {*self.after, self.output}, set[Node]()
         while more - live:
             live |= more
             reached = [target for root in live for target in targets[root] if not isinstance(target, str)]
@@ -483,8 +486,8 @@ class Plan:
         read = {name for loop in self.loops for name in loop.states_read}
         moves = [f"before_{k}" in read for k in range(count)]  # old and new state are in one loop: they change places
         out = Text(
-            "def forward(rows: Rows, weights: Weights, start: R3, eps: Scalar, rule: Int, keep: Int, every: Int, K: W1, "
-            f"kept: W1, states: W2x{count + self.has_output}) -> None:"
+            "def forward(rows: Rows, weights: Weights, start: R3, eps: Scalar, rule: Int, keep: Int, every: Int, "
+            f"K: W1, kept: W1, states: W2x{count + self.has_output}) -> None:"
         )
         out(1, "first, H, n_0, kind = rows.first, states[0].shape[1], rows.first[1], K.dtype.type")
         out(1, "zero, half, one = kind(0), kind(0.5), kind(1)", f"room = input_rooms(rows, {G}, H)")
@@ -682,11 +685,17 @@ class Backward:
                     out(2, f"add_product({s}, block(weights.W, {k}), matrix({self.arrays[root]}, n, H))")
         states = [root for root in roots if root in plan.after]
         if states:
-            out(2, "if sent.wants_states:", "    for q in range(m):", *(f"        {self._arriving(one)}" for one in roots))
+            out(
+                2,
+                "if sent.wants_states:",
+                "    for q in range(m):",
+                *(f"        {self._arriving(one)}" for one in roots),
+            )
             for root in states:
                 place = f"part(sent.R_states, ({plan.after.index(root)} * R + row) * H, m)[q]"
                 out(4, f"{place} = R{root.number}")
-        body, stores = [], {}
+        body: list[str] = []
+        stores: dict[str, list[str]] = {}
         for root in roots:
             body.append(self._arriving(root))
             for target, value in plan.edges[root].items():
@@ -744,7 +753,7 @@ class Backward:
             out(1, "settle(ledger, room[2])")
         out(1, "for q in range(n_0 * H):")
         out(2, f"ledger[{Entry.START}, q // H] += " + " + ".join(f"carry_{k}[q]" for k in range(self.count)))
-        rows = {"stabilizer": Entry.STABILISER, "biases": Entry.BIASES}
+        rows = {"stabilizer": Entry.STABILIZER, "biases": Entry.BIASES}
         out(2, *(f"ledger[{rows[name]}, q // H] += all_{name}[q]" for name in self.sums))
         for k, node in enumerate(self.biased):
             if node in plan.x_sums:

@@ -43,7 +43,7 @@ from lrpnumpy.checks import LrpError, close_to, shown
 Axes = tuple[str, ...]
 TERMS = ("matrix", "diagonal", "bias")  # mean something inside a sum only
 HELD = ("whole", "fixed", "stop")
-OPERATIONS = (*TERMS, *HELD, "sum", "product", "apply", "maximum", "norm", "total", "same")
+OPERATIONS = (*TERMS, *HELD, "sum", "product", "apply", "maximum", "norm", "total")
 NORM_EPS = 1e-5
 
 
@@ -108,8 +108,9 @@ class Node:
     __getitem__ = __iter__ = __len__ = __float__ = __int__ = __index__ = _refuse(
         "a value has no single numbers while the step is traced; use s.total(v, axis) to sum over an axis"
     )
-    __array_ufunc__ = None
-    __array__ = __array_function__ = _refuse("NumPy functions do not take traced values; use s.apply(name, v)")
+    __array__ = __array_ufunc__ = __array_function__ = _refuse(
+        "NumPy functions do not take traced values; use s.apply(name, v)"
+    )
 
 
 def joined(*many: Axes) -> Axes:
@@ -121,15 +122,16 @@ def joined(*many: Axes) -> Axes:
 class Step:
     """What `step` receives as its first argument: the operations, and the settings of the cell."""
 
-    def __init__(self, cell: Any, step: Callable[..., Any]) -> None:
-        self._cell, self._step = cell, step
+    def __init__(self, kind: str, cell: Any = None, step: Callable[..., Any] | None = None) -> None:
+        self._kind, self._cell, self._step = kind, cell, step
         self._nodes: list[Node] = []
         self._arrays: dict[str, Axes] = {}
 
     def __getattr__(self, name: str) -> Any:
         if name in FUNCTIONS:
             return lambda v: self.apply(name, v)
-        if not name.startswith("_") and hasattr(type(self._cell), name) and not callable(getattr(type(self._cell), name)):
+        setting = getattr(type(self._cell), name, None)
+        if setting is not None and not name.startswith("_") and not callable(setting):
             return getattr(self._cell, name)
         operations = [one for one in vars(Step) if not one.startswith("_")]
         near = close_to(name, [*operations, *FUNCTIONS])
@@ -242,7 +244,9 @@ class Step:
     def _check(self, values: Sequence[Any], what: str, is_term: bool = False) -> None:
         for value in values:
             if not isinstance(value, Node):
-                self.fail(f"{what} takes traced values, got {shown(value)}; a constant is a trained array, s.bias(name)")
+                self.fail(
+                    f"{what} takes traced values, got {shown(value)}; a constant is a trained array, s.bias(name)"
+                )
             if value.owner is not self:
                 self.fail(f"{what} received a value of another cell")
             if value.op in TERMS and not is_term:
@@ -250,6 +254,8 @@ class Step:
 
     def _at(self) -> int:
         """The line of `step` that is running."""
+        if self._step is None:
+            return 0
         code, frame = self._step.__code__, sys._getframe(1)
         while frame is not None and frame.f_code is not code:
             frame = frame.f_back  # type: ignore[assignment]
@@ -258,10 +264,53 @@ class Step:
     def fail(self, what: str, line: int = 0) -> NoReturn:
         """Raise an error that names the line of `step`."""
         line = line or self._at()
-        code = self._step.__code__
-        text = linecache.getline(code.co_filename, line).strip()
-        where = f", line {line}" if line else ""
-        raise LrpError(f"{type(self._cell).__name__}.step{where}: {what}." + (f" The line is: {text}" if text else ""))
+        if self._step is None or not line:
+            raise LrpError(f"{self._kind}: {what}.")
+        text = linecache.getline(self._step.__code__.co_filename, line).strip()
+        raise LrpError(f"{self._kind}.step, line {line}: {what}." + (f" The line is: {text}" if text else ""))
+
+    def given(self, op: str, name: str, axes: Axes) -> Node:
+        """An input, or a state before the step."""
+        return self._add(op, (), name, tuple(axes))
+
+    def again(self, op: str, args: list[Node], name: str, of: Axes, beta: str, eps: float) -> Node:
+        """An operation as a file holds it."""
+        if op == "matrix":
+            return self.matrix(name, *args, of[0])
+        if op == "diagonal":
+            return self.diagonal(name, *args, of)
+        if op == "bias":
+            return self.bias(name, of)
+        if op == "apply":
+            return self.apply(name, *args)
+        if op == "norm":
+            return self.norm(*args, name, beta, eps)
+        if op == "total":
+            return self.total(*args, name)
+        return getattr(self, op)(*args)
+
+    def finished(self, inputs: list[Node], states: list[Node], values: Sequence[Any], line: int) -> Statement:
+        """The statement of a step that returned the output and the states, `values`."""
+        names = ", ".join(node.name for node in states)
+        if len(values) != len(states) + 1:
+            self.fail(
+                f"step returned {len(values)} values for the states {names}; return the output first, then every "
+                "state, or every state where the first is the output",
+                line,
+            )
+        for value in values:
+            if not isinstance(value, Node) or value.owner is not self or value.op in TERMS:
+                self.fail(f"step must return the output and the states as traced values, got {shown(value)}", line)
+        output, *after = values
+        for state, value in zip(states, after, strict=True):
+            if value.axes != state.axes:
+                self.fail(f"state {state.name} has the axes {state.axes}, step returns it with {value.axes}", line)
+            if value is state and output is not state and not any(state in node.args for node in self._nodes):
+                self.fail(f"state {state.name} is neither read nor changed; leave it out of states", line)
+        if len(output.axes) != 1:
+            self.fail(f"the output must have one axis, got {output.axes}; use s.total", line)
+        nodes = tuple(node for node in self._nodes if node.op not in ("input", "state"))
+        return Statement(self._kind, tuple(inputs), tuple(states), nodes, output, tuple(after), self._arrays)
 
 
 @dataclass(frozen=True, eq=False)
@@ -337,7 +386,9 @@ class Statement:
 
     def products(self) -> list[str]:
         """ "gate x signal" of every product, in words."""
-        return [f"{self.label(node.args[0])} x {self.label(node.args[1])}" for node in self.nodes if node.op == "product"]
+        return [
+            f"{self.label(node.args[0])} x {self.label(node.args[1])}" for node in self.nodes if node.op == "product"
+        ]
 
     def label(self, node: Node) -> str:
         """A value in words: its formula, or the name of the state that it is; `h_prev` is the state before the step."""
@@ -371,30 +422,33 @@ class Statement:
 
     def to_data(self) -> dict[str, Any]:
         """Lists, strings and numbers from which `from_data` makes the same statement, for a file."""
-        rows = []
-        for node in self.nodes:
-            row: list[Any] = [node.op, [one.number for one in node.args], node.name, list(node.axes), list(node.of)]
-            if node.op == "norm":
-                row += [node.beta, node.eps]
-            rows.append(row)
+        numbers: dict[Node, int] = {}
+        rows: list[list[Any]] = []
+        for node in (*self.inputs, *self.states, *self.nodes):
+            if node.op == "same":  # `matrix` adds it again
+                numbers[node] = numbers[node.args[0]]
+                continue
+            numbers[node] = len(numbers) - sum(one.op == "same" for one in numbers)
+            if node.op in ("input", "state"):
+                continue
+            args = [numbers[one] for one in node.args]
+            rows.append([node.op, args, node.name, list(node.of), node.beta, node.eps])
         return {
             "kind": self.kind,
             "inputs": [[node.name, list(node.axes)] for node in self.inputs],
             "states": [[node.name, list(node.axes)] for node in self.states],
             "operations": rows,
-            "output": self.output.number,
-            "after": [node.number for node in self.after],
+            "returns": [numbers[node] for node in (self.output, *self.after)],
         }
 
 
 def trace(cell: Any, step: Callable[..., Any], states: Sequence[str], axes: Mapping[str, Axes]) -> Statement:
     """Run `step` on symbols. Parameters named in `states` are states, the others are inputs."""
-    s = Step(cell, step)
-    kind = type(cell).__name__
+    s = Step(type(cell).__name__, cell, step)
     parameters = list(inspect.signature(step).parameters)[1:]
-    missing = [name for name in states if name not in parameters]
-    inputs = [name for name in parameters if name not in states]
     line = step.__code__.co_firstlineno
+    inputs = [name for name in parameters if name not in states]
+    missing = [name for name in states if name not in parameters]
     if missing:
         s.fail(f"state {missing[0]!r} is not a parameter of step, which takes ({', '.join(parameters)})", line)
     if not inputs:
@@ -403,135 +457,41 @@ def trace(cell: Any, step: Callable[..., Any], states: Sequence[str], axes: Mapp
         s.fail(f"states must be different names, at least one, got {tuple(states)}", line)
     before = {}
     for name in parameters:
-        default: Axes = ("H",)
-        if name in inputs:
-            default = ("D",) if name == inputs[0] else (name,)
-        node = Node(len(s._nodes), "state" if name in states else "input", (), name, tuple(axes.get(name, default)), owner=s)
-        s._nodes.append(node)
-        before[name] = node
+        if name in states:
+            before[name] = s.given("state", name, axes.get(name, ("H",)))
+        else:
+            before[name] = s.given("input", name, axes.get(name, ("D",) if name == inputs[0] else (name,)))
     returned = step(s, *before.values())
     values = returned if isinstance(returned, tuple) else (returned,)
-    line = _last_line(step)
-    for value in values:
-        if not isinstance(value, Node) or value.owner is not s or value.op in TERMS:
-            s.fail(f"step must return the output and the states as traced values, got {shown(value)}", line)
-    if len(values) not in (len(states), len(states) + 1):
-        s.fail(
-            f"step returned {len(values)} values for the states {', '.join(states)}; return the output first, then "
-            "every state, or every state where the first is the output",
-            line,
-        )
-    after = values[-len(states) :]
-    for name, value in zip(states, after, strict=True):
-        if value.axes != before[name].axes:
-            s.fail(f"state {name} has the axes {before[name].axes}, step returns it with {value.axes}", line)
-        if value is before[name] and not _is_used(value, s._nodes, values):
-            s.fail(f"state {name} is neither read nor changed; leave it out of states", line)
-    if len(values[0].axes) != 1:
-        s.fail(f"the output must have one axis, got {values[0].axes}; use s.total", line)
-    count = len(parameters)
-    return Statement(
-        kind,
-        tuple(before[name] for name in inputs),
-        tuple(before[name] for name in states),
-        tuple(s._nodes[count:]),
-        values[0],
-        after,
-        s._arrays,
-    )
-
-
-def _last_line(step: Callable[..., Any]) -> int:
-    """The line of the last statement of `step`."""
-    return max(line for _, _, line in step.__code__.co_lines() if line)
-
-
-def _is_used(node: Node, nodes: Sequence[Node], returned: Sequence[Node]) -> bool:
-    return any(node in one.args for one in nodes) or returned[0] is node
+    line = max(one for _, _, one in step.__code__.co_lines() if one)  # of the last statement
+    if len(values) == len(states):
+        values = (values[0], *values)
+    return s.finished([before[name] for name in inputs], [before[name] for name in states], values, line)
 
 
 def from_data(data: Mapping[str, Any]) -> Statement:
-    """The statement that `to_data` wrote. Only the operations of this module exist, and each takes earlier values."""
+    """The statement that `to_data` wrote: its operations are called again, so that only those of `Step` exist."""
     try:
-        return _from_data(data)
+        s = Step(_word(data["kind"]))
+        given = [[s.given(op, _word(name), _words(axes)) for name, axes in data[f"{op}s"]] for op in ("input", "state")]
+        values = [node for some in given for node in some]
+        for op, numbers, name, of, beta, eps in data["operations"]:
+            if op not in OPERATIONS or not all(0 <= k < len(values) for k in numbers):
+                raise ValueError(op)
+            values.append(s.again(op, [values[k] for k in numbers], _word(name), _words(of), _word(beta), float(eps)))
+        return s.finished(*given, [values[k] for k in data["returns"] if k >= 0], 0)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        raise LrpError(f"the stored cell is damaged: {type(error).__name__}.") from error
+        if isinstance(error, LrpError):
+            raise
+        raise LrpError(f"the stored cell is damaged ({type(error).__name__}).") from error
 
 
-def _from_data(data: Mapping[str, Any]) -> Statement:
-    nodes: list[Node] = []
-    arrays: dict[str, Axes] = {}
-
-    def text(value: Any) -> str:
-        if not isinstance(value, str) or len(value) > 200:
-            raise ValueError(value)
-        return value
-
-    def axes_of(value: Any) -> Axes:
-        return tuple(text(one) for one in value)
-
-    for op in ("input", "state"):
-        for name, axes in data[f"{op}s"]:
-            nodes.append(Node(len(nodes), op, (), text(name), axes_of(axes)))
-    for op, numbers, name, axes, of, *norm in data["operations"]:
-        if op not in OPERATIONS or (op == "apply" and name not in FUNCTIONS):
-            raise ValueError(op)
-        if not all(isinstance(k, int) and 0 <= k < len(nodes) for k in numbers):
-            raise ValueError(numbers)
-        beta, eps = (text(norm[0]), float(norm[1])) if op == "norm" else ("", 0.0)
-        args = tuple(nodes[k] for k in numbers)
-        node = Node(len(nodes), op, args, text(name), axes_of(axes), axes_of(of), beta, eps)
-        _check_stored(node)
-        nodes.append(node)
-        for key in (node.name, beta) if node.of else ():
-            if key and arrays.setdefault(key, node.of) != node.of:
-                raise ValueError(key)
-    n, m = len(data["inputs"]), len(data["states"])
-    chosen = [data["output"], *data["after"]]
-    if not all(isinstance(k, int) and 0 <= k < len(nodes) for k in chosen) or len(data["after"]) != m or not n or not m:
-        raise ValueError(chosen)
-    after = tuple(nodes[k] for k in data["after"])
-    for before, value in zip(nodes[n : n + m], after, strict=True):
-        if before.axes != value.axes or value.op in TERMS:
-            raise ValueError(value)
-    output = nodes[data["output"]]
-    if len(output.axes) != 1 or output.op in TERMS:
-        raise ValueError(output)
-    return Statement(
-        text(data["kind"]), tuple(nodes[:n]), tuple(nodes[n : n + m]), tuple(nodes[n + m :]), output, after, arrays
-    )
+def _word(value: Any) -> str:
+    """A name in a file; names of files on disk are made of these."""
+    if not isinstance(value, str) or len(value) > 100 or (value and not value.isidentifier()):
+        raise ValueError(value)
+    return value
 
 
-COUNTS = {"matrix": 1, "diagonal": 1, "bias": 0, "product": 2, "maximum": 2, "sum": None}
-
-
-def _check_stored(node: Node) -> None:
-    """The axes of a stored operation are those that tracing would give it."""
-    count = COUNTS.get(node.op, 1)
-    if (count is not None and len(node.args) != count) or (node.op == "sum" and not node.args):
-        raise ValueError(node)
-    if node.op != "sum" and any(one.op in TERMS for one in node.args):
-        raise ValueError(node)
-    axes = [one.axes for one in node.args]
-    if node.op == "matrix":
-        expected = (*axes[0][:-1], node.of[0])
-        if node.of[1:] != axes[0][-1:]:
-            raise ValueError(node)
-    elif node.op == "diagonal":
-        expected = joined(axes[0], node.of)
-    elif node.op == "bias":
-        expected = node.of
-    elif node.op == "sum":
-        expected = max(axes, key=len)
-        if any(not set(one) <= set(expected) for one in axes):
-            raise ValueError(node)
-    elif node.op in ("product", "maximum"):
-        expected = joined(*axes)
-    elif node.op == "total":
-        expected = tuple(one for one in axes[0] if one != node.name)
-    else:
-        expected = axes[0]
-        if node.op == "norm" and node.of != axes[0][-1:]:
-            raise ValueError(node)
-    if node.axes != expected or not expected:
-        raise ValueError(node)
+def _words(values: Any) -> Axes:
+    return tuple(_word(value) for value in values)

@@ -1,0 +1,48 @@
+"""All kernels of the built-in cells and layers: to compile them before a clock runs, and to read them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
+
+from lrpnumpy.checks import LrpError, close_to
+from lrpnumpy.kernels.compile import KERNELS, MODULES
+from lrpnumpy.layers import GRU, LAYERS, LSTM, RNN, Cell
+from lrpnumpy.statement.compiled import kernels_of
+from lrpnumpy.statement.generate import RULES, uncovered
+
+METHODS = {"predict": "none", "gradient": "gradient", "gradient-x-input": "gradient", "deeplift": "deeplift"}
+METHODS |= {f"lrp-{rule}": rule for rule in ("all", "prop", "abs", "half")}
+
+
+def compile_all(dtype: Any = None) -> Iterator[tuple[str, float]]:
+    """Compile every kernel for a dtype, or for both; yields name and seconds of each as it is done."""
+    kernels: dict[Any, None] = {}
+    for name in MODULES:
+        import_module(name)
+    for statement in (GRU.traced(), GRU.traced(reset_after=False), RNN.traced()):
+        for rule in RULES:
+            kernels_of(statement, rule)
+    needed = kernels_of(LSTM.traced(), "deeplift").mean_slopes  # its other kernels are written by hand
+    kernels |= dict.fromkeys(one for one in KERNELS if not one.name.startswith("LSTM-") or one is needed)
+    for chosen in ("float32", "float64") if dtype is None else (dtype,):
+        for one in kernels:
+            start = time.perf_counter()
+            one.compile(chosen)
+            yield f"{one.name} {chosen}", time.perf_counter() - start
+
+
+def text_of(kind: str, method: str) -> str:
+    """The source of the kernels that are generated for a cell and a method."""
+    cells = {name: made for name, made in LAYERS.items() if issubclass(made, Cell)}
+    if kind not in cells:
+        raise LrpError(f"unknown cell {kind!r}; the cells are {', '.join(cells)}{close_to(kind, cells)}")
+    if method not in METHODS:
+        raise LrpError(f"no kernels are made for {method!r}; try {', '.join(METHODS)}{close_to(method, METHODS)}")
+    statement = cells[kind].traced()
+    why = uncovered(statement)
+    if why:
+        raise LrpError(f"{kind} has no generated kernels, because {why}: NumPy runs it.")
+    return "\n\n".join(kernels_of(statement, METHODS[method]).texts.values())
