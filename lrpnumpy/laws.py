@@ -34,12 +34,12 @@ HOWS: dict[str, Propagation] = {
 
 
 class Law(NamedTuple):
-    """One law: how far off the cell was, relative to the size of the values."""
+    """One law of `check_cell`, and the `error` of the cell relative to the size of its values."""
 
-    name: str
-    meaning: str
+    name: str  # "gradient", "lrp-all", "deeplift", "cd", "kernels", ...
+    meaning: str  # what must hold, in words
     error: float
-    allowed: float
+    allowed: float  # the largest error
     hint: str = ""  # what is often wrong where it is broken
 
     @property
@@ -60,7 +60,7 @@ class CellReport(NamedTuple):
 
     kind: str  # name of the cell
     products: tuple[str, ...]  # "gate x signal" of every product
-    laws: tuple[Law, ...]
+    laws: tuple[Law, ...]  # each with its error
     numpy_only: str  # why no kernels are generated for the cell, in words; "" where they are
 
     @property
@@ -100,7 +100,7 @@ def check_cell(cell: Cell | type[Cell], seed: int = 0) -> CellReport:
 
 def random_cell(kind: type[Cell], rng: np.random.Generator, **sizes: int) -> Cell:
     """A cell with random arrays; every axis has another size. `sizes` are those of some axes."""
-    arrays = random_arrays(object.__new__(kind).statement, rng, **sizes)
+    arrays = random_arrays(kind.traced(), rng, **sizes)
     if issubclass(kind, StackedCell):
         found = {name: np.stack([arrays.pop(f"{name}_{k}") for k in kind.GATES]) for name in "UWb"}
         arrays = {**found, **arrays}
