@@ -135,7 +135,7 @@ class PlainProgram(Program):
     def mean_slopes(self) -> Kernels:
         """The function for DeepLIFT."""
         found = super().mean_slopes
-        return found._replace(mean_slopes=found.mean_slopes.plain)  # type: ignore[union-attr]
+        return found._replace(mean_slopes=found.mean_slopes.plain)  # type: ignore[union-attr, arg-type]
 
 
 class Sent(NamedTuple):

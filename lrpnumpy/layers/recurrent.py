@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import is_dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -156,7 +155,7 @@ class Cell(Layer):
     @classmethod
     def field_names(cls) -> list[str]:
         """The names that the constructor takes."""
-        if is_dataclass(cls):
+        if hasattr(cls, "__dataclass_fields__"):
             return super().field_names()
         return [*cls.traced().arrays, *(f"{name}0" for name in cls.states), *cls._settings()]
 
@@ -632,7 +631,7 @@ def shown_states(states: Sequence[np.ndarray]) -> np.ndarray:
 
 def more_series(xs: Sequence[Packed]) -> bool:
     """Whether inputs behind the first have steps: variants cannot start in the middle of them."""
-    return any(x.batch.R != x.batch.n for x in xs[1:])
+    return any(len(x.batch.first) > 2 for x in xs[1:])
 
 
 def last_change(owner: np.ndarray, rows: np.ndarray) -> Change:
