@@ -65,10 +65,11 @@ interop: $(INTEROP)/.installed-interop  ## files written by the real frameworks 
 fuzz: $(VENV)/.installed-test  ## 100,000 damaged files and texts with a fresh seed; CASES=1000000 for more
 	$(VENV)/bin/python -m tests.fuzz --cases $(CASES)
 
-laws: $(VENV)/.installed-test  ## the laws of hypothesis with a fresh seed, which is printed, and ten times the examples
+laws: $(VENV)/.installed-test  ## the laws of hypothesis with a fresh seed, which is printed, and ten times the examples; 1,000 random cells
 	@seed=$${SEED:-$$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}; echo "SEED=$$seed"; \
 	    $(ONE_THREAD) HYPOTHESIS_PROFILE=nightly $(VENV)/bin/python -m pytest -q -n 2 --hypothesis-seed=$$seed \
-	    $$(grep -l "^from hypothesis\|^@given\|^    @given" tests/test_*.py)
+	    $$(grep -l "^from hypothesis\|^@given\|^    @given" tests/test_*.py) \
+	    && $(ONE_THREAD) $(VENV)/bin/python -m tests.fuzz_cells --cells 1000 --seed $$seed
 
 faults: $(VENV)/.installed-test  ## kill -9 fifty times, full disks, a read-only home, little memory
 	$(VENV)/bin/python -m tests.faults

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import lrpnumpy as lrp
-from lrpnumpy import corpus, evaluate, ledgers, packed, result, results, summary, windows
+from lrpnumpy import corpus, evaluate, laws, ledgers, packed, result, results, summary, windows
 from lrpnumpy.__main__ import parser
 from lrpnumpy.evaluate import ranking, treebank
 from lrpnumpy.files import hints, report
@@ -87,10 +87,12 @@ PAGES = {
         made=True,
     ),
     "own": Page(
-        "A layer of one's own",
-        "What a layer must have, and what it is given. `lrpnumpy/layers/base.py` begins with a complete example.",
-        (lrp.Layer, base.Size, base.Ran, packed.Packed, packed.Batch, packed.Words, packed.Change, packed.Part,
-         propagation.Propagation, propagation.Entry, propagation.back_through_sum, sums.Term),
+        "Custom cells and layers",
+        "What a cell and a layer must have, and what they are given. `lrpnumpy/layers/base.py` begins with a complete "
+        "layer; [how to extend](../howto/extend.md) has two cells.",
+        (lrp.Cell, lrp.check_cell, laws.CellReport, laws.Law, lrp.Layer, base.Size, base.Ran, packed.Packed, packed.Batch,
+         packed.Words, packed.Change, packed.Part, propagation.Propagation, propagation.Entry,
+         propagation.back_through_sum, sums.Term),
     ),
     "files": Page(
         "Weight files",
@@ -183,6 +185,8 @@ def fields_of(kind: type) -> dict[str, str]:
             found |= dict.fromkeys(_assigned(node), behind[1] if behind else "")
     if is_record(kind):
         return {name: found.get(name, "") for name in parameters(kind)}
+    if issubclass(kind, lrp.Cell) and kind is not lrp.Cell:
+        return {name: found.get(name, "") for name in kind.field_names()}
     return {name: text for name, text in found.items() if not name.startswith("_") and not name.isupper()}
 
 
@@ -204,6 +208,8 @@ def members(kind: type) -> dict[str, Any]:
         if one.__module__.startswith("lrpnumpy"):
             found |= {name: value for name, value in vars(one).items() if not name.startswith("_")}
     if issubclass(kind, lrp.Layer) and kind is not lrp.Layer:
+        inherited = {*vars(base.Record), *vars(lrp.Cell)}
+        found = {name: value for name, value in found.items() if name not in inherited}
         found = {name: value for name, value in found.items() if isinstance(value, (classmethod, staticmethod))}
     kinds = (property, cached_property, classmethod, staticmethod)
     return {name: value for name, value in found.items() if isinstance(value, kinds) or inspect.isfunction(value)}

@@ -55,8 +55,13 @@ def random_statement(seed):
                 terms.append(s.bias(named("b")))
             return s.sum(*terms)
 
-        def gate():
+        def factor():
+            """A value, bounded where it is a product: rounding errors of high powers would hide others."""
             value = pick(values)
+            return s.tanh(value) if value.op == "product" else value
+
+        def gate():
+            value = factor()
             kind = rng.integers(5)
             return (value, value, s.whole(value), s.fixed(value), s.fixed(s.reciprocal(s.softplus(value))))[kind]
 
@@ -65,9 +70,10 @@ def random_statement(seed):
         for _ in range(rng.integers(2, 8)):
             kind = rng.integers(6)
             if kind < 2:
-                values.append(s.apply(pick(UNARY), pick(values)))
+                name, value = pick(UNARY), pick(values)
+                values.append(s.exp(s.tanh(value)) if name == "exp" else s.apply(name, value))  # exp(z) can overflow
             elif kind < 4:
-                values.append(s.product(gate(), pick(values)))
+                values.append(s.product(gate(), factor()))
             elif kind == 4:
                 values.append(matrix_sum(rng.random() < 0.3))
             else:

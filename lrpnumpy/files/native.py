@@ -193,7 +193,7 @@ def _layer(at: str, fields: Fields, take: Take, custom: Mapping[str, Any]) -> La
     parts = fields.object("parts")
     settings = fields.object("settings").value
     if made is not StoredCell:
-        known = made.field_names()
+        known = {*made.field_names()}
         if foreign := ({*arrays.value, *parts.value, *settings} - known):
             fields.refuse(f"{kind} has {', '.join(sorted(known))}, not {sorted(foreign)[0]!r}")
     return made(

@@ -59,9 +59,9 @@ class Record:
             object.__setattr__(self, name, value)
 
     @classmethod
-    def field_names(cls) -> set[str]:
+    def field_names(cls) -> list[str]:
         """The names that the constructor takes."""
-        return {one.name for one in fields(cls)}  # type: ignore[arg-type]
+        return [one.name for one in fields(cls)]  # type: ignore[arg-type]
 
     def _values(self) -> dict[str, Any]:
         return {one.name: getattr(self, one.name) for one in fields(self)} if is_dataclass(self) else {}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import is_dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -103,8 +102,8 @@ class Cell(Layer):
     operations are listed in `lrpnumpy/statement/trace.py`; `lrp.check_cell` tests a cell.
     """
 
-    recurrent: ClassVar[bool] = True
-    looks_up: ClassVar[bool] = True
+    recurrent: ClassVar[bool] = True  # it has states that go from step to step
+    looks_up: ClassVar[bool] = True  # it takes words by their rows of the embedding
     KERNELS: ClassVar[Any] = None  # a module with hand-written kernels of the same step
     states: ClassVar[tuple[str, ...]] = ("h",)
     axes: ClassVar[Mapping[str, Axes]] = {}
@@ -154,12 +153,11 @@ class Cell(Layer):
         return {name: getattr(self, name) for name in names if getattr(self, name, None) is not None}
 
     @classmethod
-    def field_names(cls) -> set[str]:
+    def field_names(cls) -> list[str]:
         """The names that the constructor takes."""
-        if is_dataclass(cls):
-            return super().field_names()  # type: ignore[unreachable]
-        arrays = object.__new__(cls).statement.arrays
-        return {*arrays, *(f"{name}0" for name in cls.states), *cls._settings()}
+        if hasattr(cls, "__dataclass_fields__"):
+            return super().field_names()
+        return [*cls.traced().arrays, *(f"{name}0" for name in cls.states), *cls._settings()]
 
     def twin(self) -> Any:
         """Another cell with the same arrays, of which nothing has been computed yet."""
@@ -187,7 +185,7 @@ class Cell(Layer):
 
     @classmethod
     def traced(cls, **settings: Any) -> Statement:
-        """The operations of the step of a class, without arrays."""
+        """The operations of the step of a class with these `settings`, without arrays."""
         cell = object.__new__(cls)
         cell._set(**settings)
         return cell.statement
@@ -633,7 +631,7 @@ def shown_states(states: Sequence[np.ndarray]) -> np.ndarray:
 
 def more_series(xs: Sequence[Packed]) -> bool:
     """Whether inputs behind the first have steps: variants cannot start in the middle of them."""
-    return any(x.batch.n != x.batch.R for x in xs[1:])
+    return any(len(x.batch.first) > 2 for x in xs[1:])
 
 
 def last_change(owner: np.ndarray, rows: np.ndarray) -> Change:

@@ -9,7 +9,7 @@ from lrpnumpy.layers.recurrent import Cell
 
 
 class ProjectedLSTM(Cell):
-    """The LSTM whose output is a projection of P numbers (Sak et al. 2014; `proj_size` of PyTorch).
+    """The LSTM whose output is a projection of P numbers (Sak et al. 2014; proj_size of PyTorch).
 
         i, f, o = sigmoid(U x + W h_prev + b),  g = tanh(U_g x + W_g h_prev + b_g),  c = f c_prev + i g
         h = W_p (o tanh(c))

@@ -18,8 +18,7 @@ class SelectiveSSM(Cell):
     al., NeurIPS 2024): the selection counts as constant, and relevance reaches x as content only. Relevance through
     the selection breaks conservation there.
 
-    U_dt: (D, D) weights of the step size; the product of its two factors where they are stored apart.
-    b_dt: (D,) bias of the step size.
+    b_dt, U_dt: (D,) bias and (D, D) weights of the step size, the product of their two factors.
     U_B, U_C: (N, D) weights of B and C.
     A: (D, N) negative decay rates, -exp(A_log).
     E: (D,) weights from the input to the output of the same step, "D" in the paper.
