@@ -90,8 +90,8 @@ PAGES = {
         "Custom cells and layers",
         "What a cell and a layer must have, and what they are given. `lrpnumpy/layers/base.py` begins with a complete "
         "layer; [how to extend](../howto/extend.md) has two cells.",
-        (lrp.Cell, lrp.check_cell, laws.CellReport, laws.Law, lrp.Layer, base.Size, base.Ran, packed.Packed, packed.Batch,
-         packed.Words, packed.Change, packed.Part, propagation.Propagation, propagation.Entry,
+        (lrp.Cell, lrp.check_cell, laws.CellReport, laws.Law, lrp.Layer, base.Size, base.Ran, packed.Packed,
+         packed.Batch, packed.Words, packed.Change, packed.Part, propagation.Propagation, propagation.Entry,
          propagation.back_through_sum, sums.Term),
     ),
     "files": Page(
