@@ -4,7 +4,8 @@
 
 Networks are float32 and float64, of every cell, one or two layers, one or two directions, with weights of up to five
 times the usual size; rules, eps, targets and `versus` are drawn, too. A gap is what the ledger misses of the explained
-score, relative to |f_target| + |f_versus|. The number that counts is the worst gap among calls without a warning.
+score, relative to |f_target|, or |f_target - f_versus|. The number that counts is the worst gap among calls without a
+warning.
 """
 
 from __future__ import annotations
@@ -77,10 +78,10 @@ def survey(calls: int, seed: int = 0) -> Iterator[Call]:
             warnings.simplefilter("always")
             found = lrp.explain(model, x, method, target, eps=eps, versus=against)
         f = found.scores.astype(np.float64)
-        explained, unit = f[target], abs(f[target])
+        explained = f[target]
         if against is not None:
-            explained, unit = explained - f[against], unit + abs(f[against])
-        gap = abs(float(found.ledger.total) - explained) / max(unit, np.finfo(dtype).tiny)
+            explained -= f[against]
+        gap = abs(float(found.ledger.total) - explained) / max(abs(explained), np.finfo(dtype).tiny)
         largest = float(found.ledger.largest)
         with np.errstate(all="ignore"):
             escaped = (float(np.abs(found.variables).max()) - largest) / max(largest, np.finfo(dtype).tiny)

@@ -26,7 +26,7 @@ from lrpnumpy.files import hints, report
 from lrpnumpy.layers import LAYERS, base, recurrent
 from lrpnumpy.methods import METHODS
 from lrpnumpy.methods.base import Method
-from lrpnumpy.rules import propagation
+from lrpnumpy.rules import propagation, sums
 from lrpnumpy.show import html, latex
 
 FOLDER = Path(__file__).parent / "api"
@@ -56,7 +56,14 @@ PAGES = {
     "explain": Page(
         "Explain",
         "One call for every method; [the methods and their options](methods.md) have a page of their own.",
-        (lrp.explain, lrp.explain_all, lrp.explain_windows, lrp.compare, lrp.methods, Method, lrp.Rule, lrp.cite),
+        (lrp.explain, lrp.explain_all, lrp.explain_windows, lrp.compare, lrp.methods, Method, lrp.cite),
+        made=True,
+    ),
+    "rules": Page(
+        "Rules of LRP",
+        "A rule for each layer; `lrp.rules` has the sum rules. [How to choose](methods/lrp.md#rules-by-layer).",
+        (lrp.LRP, lrp.Rule, sums.Epsilon, sums.Gamma, sums.AlphaBeta, sums.ZPlus, sums.WSquare, sums.Flat, sums.ZBox,
+         sums.SumRule),
         made=True,
     ),
     "results": Page(
@@ -83,8 +90,9 @@ PAGES = {
         "Custom cells and layers",
         "What a cell and a layer must have, and what they are given. `lrpnumpy/layers/base.py` begins with a complete "
         "layer; [how to extend](../howto/extend.md) has two cells.",
-        (lrp.Cell, lrp.check_cell, laws.CellReport, laws.Law, lrp.Layer, base.Size, base.Ran, packed.Packed, packed.Batch, packed.Words, packed.Change, packed.Part,
-         propagation.Propagation, propagation.Entry),
+        (lrp.Cell, lrp.check_cell, laws.CellReport, laws.Law, lrp.Layer, base.Size, base.Ran, packed.Packed,
+         packed.Batch, packed.Words, packed.Change, packed.Part, propagation.Propagation, propagation.Entry,
+         propagation.back_through_sum, sums.Term),
     ),
     "files": Page(
         "Weight files",

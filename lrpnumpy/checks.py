@@ -11,6 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ _UNREADABLE = re.compile(
 
 
 MAX_LISTS = 1_000_000  # lists and objects in one JSON text
+MANY = 1_000_000  # entries of an iterable that a user passes in
 LONGEST_ERROR = 4000  # characters: names and values in an error may be those of strangers
 
 
@@ -116,6 +118,16 @@ def unmasked(value: Any, what: str) -> None:
             )
 
 
+def entries(values: Iterable[Any], what: str, most: int = MANY) -> list[Any]:
+    """The entries of an iterable as a list; more than `most` are an error, since some iterators never end."""
+    if hasattr(values, "detach"):  # a tensor, which makes an object of every row before the first is seen
+        raise LrpError(f"{what} must be a list, got a tensor.")
+    found = list(islice(values, most + 1))
+    if len(found) > most:
+        raise LrpError(f"{what} must have at most {most:,} entries, got more; pass a list.")
+    return found
+
+
 def check_shape(array: np.ndarray, what: str, shape: tuple[int | None, ...]) -> None:
     """Raise unless `array` has `shape`, where None stands for any length of at least 1."""
     fits = array.ndim == len(shape) and all(
@@ -144,7 +156,8 @@ def names(value: Any, what: str, count: int) -> tuple[str, ...] | None:
     """`value` as `count` different strings, or None."""
     if value is None:
         return None
-    in_order = hasattr(value, "__len__") and not isinstance(value, (str, bytes, set, frozenset, Mapping))
+    is_list = hasattr(value, "__len__") and not hasattr(value, "detach")
+    in_order = is_list and not isinstance(value, (str, bytes, set, frozenset, Mapping))
     if not in_order or not all(isinstance(name, str) for name in value):
         raise LrpError(f"{what} must be a list of {count} strings, got {shown(value)}.")
     found = tuple(str(name) for name in value)

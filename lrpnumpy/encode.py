@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrpnumpy import tables, text
-from lrpnumpy.checks import AssumptionWarning, LrpError, check_shape, numbers, outside, shown, unmasked
+from lrpnumpy.checks import MANY, AssumptionWarning, LrpError, check_shape, numbers, outside, shown, unmasked
 from lrpnumpy.layers import Embedding
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Packed, Words, batch_of
@@ -101,7 +101,7 @@ class Encoded(NamedTuple):
         return found if found.any() else None
 
 
-NO_LISTS = (type, bytes, bytearray, memoryview, set, frozenset)  # with a length, and no order or no sequences
+NO_LISTS = (type, bytes, bytearray, memoryview, set, frozenset, range)  # with a length, and no order or no sequences
 Encoder = Callable[[Input, Sequence[Any], Sequence[str]], list[Encoded]]
 
 
@@ -162,7 +162,7 @@ def _records(port: Input | None, column: Any, name: str) -> Any:
     """What one input gets in all records: the rows of a table are one vector each."""
     if port is None or port.steps or not tables.is_frame(column):
         column = tables.untensored(column)
-        if isinstance(column, str) or not np.iterable(column) or not hasattr(column, "__len__"):
+        if isinstance(column, (str, range)) or not np.iterable(column) or not hasattr(column, "__len__"):
             raise LrpError(f"input {name!r} must have a list or array of one entry a record, got {shown(column)}.")
         return column
     return tables.read(column, port.features, port.size, f"input {name!r}").values  # type: ignore[union-attr]
@@ -220,6 +220,8 @@ def takes_words(port: Input) -> bool:
 def _form(port: Input, value: Any, where: str) -> tuple[Encoder, Any]:
     """The function that encodes this form of input (words, token ids or vectors), and what to hand to it."""
     table = None
+    if isinstance(value, range):
+        value = as_array(value, where)
     if not isinstance(value, (np.ndarray, str, list)) and (
         table := tables.read(value, port.features, port.size, where)
     ):
@@ -278,6 +280,8 @@ def as_array(value: Any, where: str) -> np.ndarray:
     if type(value) is np.ndarray:
         return value
     unmasked(value, where)
+    if isinstance(value, range) and value[MANY:]:
+        raise LrpError(f"{where} must have at most {MANY:,} steps as a range, got {shown(value)}.")
     try:
         return np.asarray(value)
     except ValueError:

@@ -8,11 +8,12 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from lrpnumpy import asked
-from lrpnumpy.checks import LrpError
+from lrpnumpy.checks import LrpError, entries
 from lrpnumpy.encode import Encoded, encode, encode_all, in_order, packed
+from lrpnumpy.ledgers import ROWS
 from lrpnumpy.meant import door
 from lrpnumpy.methods import COSTLY, METHODS, find, with_users
-from lrpnumpy.methods.base import Columns, Request, Unit, answer
+from lrpnumpy.methods.base import Columns, Other, Request, Unit, answer
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Batch, Packed
 from lrpnumpy.passes import Trace, forward
@@ -95,9 +96,10 @@ def _mend(
     assert columns.sound is not None
     some = np.flatnonzero((columns.sound == 0).reshape(-1, len(columns.scores)).any(axis=0))
     rows = {name: np.isin(one.batch.owner, some) for name, one in x.items()}
+    parts = {name: _part_in_float64(one, rows[name], some) for name, one in x.items()}
     again = answer(
         model.in_float64,
-        {name: _part_in_float64(one, rows[name], some) for name, one in x.items()},
+        parts,
         request,
         None if every_class else columns.targets[some],
         None if spans is None else [spans[k] for k in some],
@@ -113,7 +115,13 @@ def _mend(
         if other.variables is not None:
             other.variables[..., rows[name], :] = again.others[name].variables
     columns.sound[..., some] = again.sound
-    assert columns.books is not None
+    assert columns.books is not None and again.books is not None
+    names, moved = ROWS[request.method.kind], _moved(again, parts[model.main].batch, model.dtype)
+    again.books[..., names.index("inputs"), :] += moved
+    if "total" in names:
+        again.books[..., names.index("total"), :] += moved
+    else:
+        again.books[..., names.index("gap"), :] -= moved
     columns.books[..., some] = again.books
     if columns.spans is not None:
         for k, values in zip(some, again.spans, strict=True):  # type: ignore[arg-type]
@@ -121,6 +129,21 @@ def _mend(
     if columns.hidden is not None:
         for (_, _, batch, old), (*_, new) in zip(columns.hidden, again.hidden, strict=True):  # type: ignore[arg-type]
             old[..., np.isin(batch.owner, some), :] = new
+
+
+def _moved(columns: Columns, batch: Batch, dtype: np.dtype) -> np.ndarray:
+    """(n,) by how much the sum of all relevances changes where they are rounded to `dtype`: of steps or of variables,
+    whichever changes more.
+    """
+    main = Other(batch, columns.relevance, columns.variables)
+    steps, variables = np.zeros((2, *columns.targets.shape))
+    for one in (main, *columns.others.values()):
+        change = one.relevance.astype(dtype) - one.relevance
+        steps += one.batch.sums(change.T).T
+        if one.variables is not None:
+            change = (one.variables.astype(dtype) - one.variables).sum(axis=-1)
+            variables += one.batch.sums(change.T).T
+    return np.where(abs(steps) > abs(variables), steps, variables)
 
 
 def _part_in_float64(x: Packed, rows: np.ndarray, some: np.ndarray) -> Packed:
@@ -269,7 +292,7 @@ def compare(
 ) -> Comparison:
     """Several methods on one input; each gets those of the options that it has.
 
-    methods: names, `LRP`s or `Rule`s; None is all but shapley.
+    methods: names, or what `explain` takes as a method; None is all but shapley.
     model, x, target, unit, versus, step, spans: as in `explain`.
     """
     if isinstance(step, str):
@@ -279,7 +302,7 @@ def compare(
         methods = [name for name in METHODS if name not in left_out]
     common: dict[str, Any] = {"versus": versus, "step": step, "spans": spans}
     found = []
-    for method in methods:
+    for method in entries(methods, "methods", 1000):
         fits = unit if unit != "variable" or find(method).variables != "no" else None
         found.append(explain(model, x, method, target, unit=fits, **common, **asked.own_options(method, options)))
     return Comparison(tuple(found))

@@ -18,7 +18,7 @@ def folded(model: Model) -> Model:
     "folded" what was done.
     """
     nodes, result, done = {node.name: node for node in model.network}, model.result, []
-    for name in [*nodes]:
+    for name in reversed([*nodes]):  # several in a row become one before they are multiplied with a matrix
         layer = nodes[name].layer
         if not isinstance(layer, Affine) or layer.scaler:
             continue
@@ -37,7 +37,7 @@ def folded(model: Model) -> Model:
         done.append(f"{name} into {' and '.join(into)}")
     if not done:
         return model
-    provenance = {**(model.provenance or {}), "folded": "; ".join(done)}
+    provenance = {**(model.provenance or {}), "folded": "; ".join(reversed(done))}
     layers: tuple[Layer | Node, ...] = tuple(nodes.values())
     if model.readout is not None:  # a list of layers, which has no names
         layers, result = tuple(node.layer for node in nodes.values() if node.name != READOUT), None  # type: ignore[assignment]

@@ -11,7 +11,7 @@ import numpy as np
 # for each layer; kernels/ledger.py knows this order.
 ROWS = {
     "lrp": ("inputs", "stabiliser", "initial_state", "rule", "attention", "largest", "total"),
-    "reference": ("inputs", "score", "reference", "gap"),
+    "reference": ("inputs", "score", "reference", "gap", "largest", "error"),
 }
 
 
@@ -82,6 +82,8 @@ class ReferenceLedger:
     score: Any  # f_c(x), or f_c(x) - f_versus(x)
     reference: Any  # the same of the reference
     gap: Any  # what is left: rounding, or with integrated gradients the error of the integral
+    largest: Any = None  # largest relevance of any input, with DeepLIFT of any layer's output too; None in older files
+    error: Any = None  # estimated error of the integral for a single feature, the largest; 0 of other methods
 
     @property
     def total(self) -> Any:
@@ -96,7 +98,7 @@ class ReferenceLedger:
 
     def of_class(self, c: int) -> ReferenceLedger:
         """Of a ledger of all classes, that of the class `c`."""
-        return ReferenceLedger(**{name: value[c] for name, value in vars(self).items()})
+        return ReferenceLedger(**{name: value[c] for name, value in vars(self).items() if value is not None})
 
 
 @dataclass(frozen=True, eq=False)

@@ -77,8 +77,29 @@ def _look_again(
         raise UserCodeError(
             f"{what}: {name}, which is not part of lrpnumpy, raised {type(error).__name__}: {error}."
         ) from error
+    if isinstance(error, MemoryError):
+        raise LrpError(f"{what} needs more memory than there is; pass less at a time. {error}") from error
+    if error is not None and not isinstance(error, LrpError) and (name := _unreadable(given)):
+        raise LrpError(
+            f"{what}: {name} must be something that NumPy can read, got {_got(given[name])}, for which it raised "
+            f"{type(error).__name__}; pass a NumPy array."
+        ) from error
     if isinstance(error, OSError):  # of a file that the arguments name
         raise LrpError(f"{what}: {error.strerror or error}{_named(error.filename)}.") from error
+
+
+def _unreadable(given: Mapping[str, Any]) -> str:
+    """The argument that is an object of another library, or has one inside: not every tensor is an array."""
+    for name, value in given.items():
+        inside = [value]
+        if isinstance(value, (list, tuple)):
+            inside += value[:SOME]
+        elif isinstance(value, dict):
+            inside += islice(value.values(), SOME)
+        for one in inside:
+            if isinstance(one, memoryview) or type(one).__module__.partition(".")[0] in LIBRARIES:
+                return name
+    return ""
 
 
 def _named(file: Any) -> str:

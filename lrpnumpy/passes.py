@@ -74,6 +74,7 @@ class Passed(NamedTuple):
     inputs: dict[str, np.ndarray]  # (R, D) at each; (R, 1), one for each word, where words were looked up projected
     ledger: np.ndarray  # (nodes, 6, n) what each node kept of each sequence's relevance, see Entry
     hidden: dict[str, list[tuple[str, np.ndarray]]]  # by node: direction and relevance (states, R, H)
+    messages: dict[str, np.ndarray]  # (R, M) at every edge
 
 
 def backward(
@@ -104,7 +105,7 @@ def backward(
     if how.times_input:
         for name in model.unseen:
             Entry(ledger[0]).see(inputs[name], trace.inputs[name].batch)
-    return Passed(inputs, ledger, states)
+    return Passed(inputs, ledger, states, arrived)
 
 
 def _check_ledger(node: Node, Rs: dict[str, np.ndarray], parts: Sequence[np.ndarray | None], kept: np.ndarray) -> None:
@@ -118,8 +119,8 @@ def _check_ledger(node: Node, Rs: dict[str, np.ndarray], parts: Sequence[np.ndar
     absent = [name for name, row in (("bias", Entry.BIASES), ("stabilizer", Entry.STABILIZER)) if not kept[row].any()]
     entries = " or ".join(f"entry.{name}" for name in reversed(absent)) or "the ledger"
     raise LrpError(
-        f"layer {node.name!r}, {type(node.layer).__name__}.backward: {missing:.3g} of {arrived:.3g} relevance is neither "
-        f"passed on nor in the ledger; enter what how.gain says is kept with {entries}(R * kept, batch)."
+        f"layer {node.name!r}, {type(node.layer).__name__}.backward: {missing:.3g} of {arrived:.3g} relevance is "
+        f"neither passed on nor in the ledger; enter what how.gain says is kept with {entries}(R * kept, batch)."
     )
 
 

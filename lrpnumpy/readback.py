@@ -16,10 +16,10 @@ MARKS = 3  # kinds of marks that a step may have
 _LEDGERS: dict[str, Any] = {one.__name__: one for one in (Ledger, ReferenceLedger, SpanLedger)}
 _ENTRIES = {
     "Ledger": ROWS["lrp"],
-    "ReferenceLedger": ("inputs", "score", "reference", "gap"),
+    "ReferenceLedger": ROWS["reference"],
     "SpanLedger": ("unassigned",),
 }
-_NEWER = ("total", "rule", "attention")  # entries that older files do not have
+_LATER = ("total", "rule", "attention", "largest", "error")  # entries that older files do not have
 Shape = tuple[int | None, ...]  # None stands for any length of at least 1
 
 
@@ -182,7 +182,7 @@ class _Reader:
             _fail(f"{where}: kind", f"one of {', '.join(map(repr, _LEDGERS))}", kind)
         found: dict[str, Any] = {}
         for name in _ENTRIES[kind]:
-            if name in entries or name not in _NEWER:
+            if entries.get(name) is not None or name not in _LATER:
                 found[name] = self.number(f"{where}: {name}", entries.get(name))
         if kind == "Ledger":
             if not isinstance(entries.get("biases"), list):

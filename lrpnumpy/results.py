@@ -19,7 +19,7 @@ from lrpnumpy.meant import door
 from lrpnumpy.methods.base import Columns, Request
 from lrpnumpy.methods.occlusion import probabilities
 from lrpnumpy.methods.propagated import GAP, TOO_LARGE
-from lrpnumpy.methods.reference import is_sound
+from lrpnumpy.methods.reference import missed_and_huge, unit_of
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Batch
 from lrpnumpy.result import Explanation, Hidden, InputPart, Paged, Span
@@ -269,19 +269,23 @@ class Explanations(Paged):
         if not self.ledger:
             return None
         missed, huge = self._missed_and_huge()
+        score = explained(self.scores, self.targets, self.request.versus)
         if self.request.method.kind == "reference" and np.count_nonzero(missed):
-            size = np.maximum(abs(self.ledger["score"]), abs(self.ledger["reference"]))
-            gap = abs(self.ledger["gap"])[missed] / np.maximum(size[missed], np.finfo(size.dtype).tiny)
+            ledger = self.ledger
+            unit = unit_of(ledger["score"], ledger["reference"], self.request.versus)[missed]
+            gap = np.maximum(abs(ledger["gap"]), abs(ledger["score"] - score))[missed] / unit
+            error = np.maximum(gap, ledger["error"][missed] / unit)
             return (
-                f"relevances miss f(x) - f(reference) by up to {np.max(gap):.2g} of the larger score for "
-                f"{self._count(missed)}"
+                f"relevances miss f(x) - f(reference) by up to {np.max(gap):.2g} of it, and single features their "
+                f"values by up to {np.max(error):.2g} of it, for {self._count(missed)}"
             )
         if np.count_nonzero(missed):
-            score, size = explained(self.scores, self.targets, self.request.versus)
-            gap = abs(self.ledger["total"] - score)[missed] / np.maximum(size[missed], np.finfo(size.dtype).tiny)
+            gap = abs(self.ledger["total"] - score)[missed] / np.maximum(abs(score[missed]), np.finfo(score.dtype).tiny)
+            close = "" if self.request.versus is None else ", or the two scores are so close,"
             return (
                 f"the ledger misses the score by up to {100 * np.max(gap):.2g} % for {self._count(missed)} "
-                f"({self._settings()}), because relevance inside the network is so large that rounding decides it"
+                f"({self._settings()}), because relevance inside the network is so large{close} that rounding decides "
+                "it"
             )
         if np.count_nonzero(huge):
             return (
@@ -292,13 +296,16 @@ class Explanations(Paged):
 
     def _missed_and_huge(self) -> tuple[np.ndarray, np.ndarray]:
         """Whether each ledger misses its score, and whether relevance is too large somewhere in the network."""
+        score = explained(self.scores, self.targets, self.request.versus)
+        most = score.dtype.type(GAP) * abs(score)
         if self.request.method.kind == "reference":
             assert self.books is not None
-            missed = ~is_sound(self.books, self.request.options)
-            return missed, np.zeros_like(missed)
-        score, size = explained(self.scores, self.targets, self.request.versus)
+            missed, huge = missed_and_huge(self.books, self.request)
+            if self.request.versus is not None:  # the scores are float32's, the ledger may be of float64
+                missed |= ~(abs(self.ledger["score"] - score) <= most)
+            return missed, huge
         huge = self.ledger["largest"] > TOO_LARGE * np.maximum(abs(score), np.finfo(score.dtype).tiny)
-        return ~(abs(self.ledger["total"] - score) <= size.dtype.type(GAP) * size), huge
+        return ~(abs(self.ledger["total"] - score) <= most), huge
 
     def doubtful(self) -> np.ndarray:
         """(N,) explanations that `explain` would warn of."""
@@ -389,9 +396,7 @@ def _spread(values: np.ndarray, encoded: Encoded, axis: int) -> np.ndarray:
     return out
 
 
-def explained(scores: np.ndarray, targets: np.ndarray, versus: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """(N,), or (C, N) for all classes: f_target or f_target - f_versus, and |f_target| or |f_target| + |f_versus|."""
+def explained(scores: np.ndarray, targets: np.ndarray, versus: int | None) -> np.ndarray:
+    """(N,), or (C, N) for all classes: f_target or f_target - f_versus."""
     chosen = scores.T if targets.ndim == 2 else scores[np.arange(len(scores)), targets]
-    if versus is None:
-        return chosen, abs(chosen)
-    return chosen - scores[:, versus], abs(chosen) + abs(scores[:, versus])
+    return chosen if versus is None else chosen - scores[:, versus]

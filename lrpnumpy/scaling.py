@@ -9,6 +9,8 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, shown, unmasked
 
+MOST_SCALED = 1_000_000  # features that one number may be repeated for
+
 
 class Scaler(NamedTuple):
     """(value - mean) / scale, with one mean and one scale for each feature."""
@@ -36,6 +38,8 @@ def scaler_of(
     columns = [_column(part, known, names) for part in (mean, scale)]
     for name, column in zip(("means", "scales"), columns, strict=True):
         if column.ndim == 0 or (one_for_all and column.shape == (1,)):
+            if size > MOST_SCALED:  # from a file, a few bytes would fill the memory
+                raise LrpError(f"{what} must have {size} {name}, one for each feature, got a single one.")
             continue
         if column.shape != (size,):
             raise LrpError(f"{what} must have {size} {name}, one for each feature, got {_shape(column)}.")

@@ -16,6 +16,8 @@ import numpy as np
 from lrpnumpy import checks
 from lrpnumpy.checks import LrpError
 
+MOST_DENSE = 2**28  # numbers of a sparse tensor, zeros included
+
 
 class Table(NamedTuple):
     """Numbers with what their owner knows of them: `lrp.Table(values, dates)` where there is no frame of pandas."""
@@ -31,14 +33,28 @@ def is_frame(value: Any) -> bool:
 
 
 def untensored(value: Any) -> Any:
-    """A tensor of torch, on any device and with or without a gradient, as an array; anything else as it is."""
+    """A tensor of torch, on any device and with or without a gradient, as an array; anything else as it is.
+
+    Sparse and quantized tensors become what they stand for.
+    """
     if not (hasattr(value, "detach") and hasattr(value, "cpu")):
         return value
-    tensor = value.detach().cpu()
     try:
-        return tensor.numpy()
-    except TypeError:  # bfloat16, which NumPy does not have
-        return tensor.float().numpy()
+        if value.layout.__repr__() != "torch.strided" and value.numel() <= MOST_DENSE:
+            value = value.to_dense()
+        if value.is_quantized:
+            value = value.dequantize()
+        tensor = value.detach().cpu().resolve_conj().resolve_neg()
+        try:
+            return tensor.numpy()
+        except TypeError:  # bfloat16, which NumPy does not have
+            return tensor.float().numpy()
+    except Exception as error:
+        reason = str(error).partition("\n")[0]
+        raise LrpError(
+            f"a tensor must have numbers that can be copied into an array, got a {type(value).__name__} for which "
+            f"torch raised {type(error).__name__}: {reason}; pass a NumPy array."
+        ) from error
 
 
 def read(value: Any, wanted: tuple[str, ...] | None, size: int | None, where: str) -> Table | None:
@@ -76,7 +92,7 @@ def read(value: Any, wanted: tuple[str, ...] | None, size: int | None, where: st
     if hasattr(value, "to_numpy") and hasattr(value, "to_frame"):  # a Series of polars
         return Table(np.asarray(value.to_numpy()))
     if isinstance(value, memoryview):
-        return Table(np.asarray(value))
+        return Table(_array(value, where))
     return None
 
 
@@ -88,7 +104,7 @@ def _array(values: Any, where: str, steps: int | None = None) -> np.ndarray:
     except (TypeError, ValueError):
         found = np.asarray(None)
     if not found.ndim or len(found) != (len(found) if steps is None else steps):
-        raise LrpError(f"{where}: a Table must hold arrays of one entry a step, got {type(values).__name__}.")
+        raise LrpError(f"{where} must hold arrays of one entry per step, got {type(values).__name__}.")
     return found
 
 

@@ -23,7 +23,7 @@ ADDED = re.compile(r"PKG-INFO|[\w.]+\.egg-info/.*|setup\.cfg")  # by setuptools
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 SMOKE = """
 import lrpnumpy as lrp
-for name in ("sentiment", "river", "vowels", "pump"):
+for name in ("sentiment", "sentiment-2", "river", "vowels", "pump"):
     lrp.load(name)
 assert len(lrp.inspect("toy").models) == 100
 assert lrp.load("sentiment").classes and len(lrp.methods()) > 9

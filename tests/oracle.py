@@ -638,7 +638,10 @@ def lstm_parts(p, x, order, inside):
         else:
             gamma_c = gamma_c + i_b * g_b
         T_a, T_r, T_0 = linearise(F, beta_c, gamma_c, np.zeros_like(beta_c))  # T_0 = F(0), mostly 0
-        beta, gamma = o * T_a, o * (T_r + T_0)
+        if inside[t]:
+            beta, gamma = o * (T_a + T_0), o * T_r
+        else:
+            beta, gamma = o * T_a, o * (T_r + T_0)
         h[0, t], h[1, t], c[0, t], c[1, t] = beta, gamma, beta_c, gamma_c
     return {"h": h, "c": c}
 
@@ -712,3 +715,120 @@ def decompose(model, x, span, step=None):
     part = np.array(inside)[:, None]
     layers = run(model, np.array([x * part, x * ~part, np.zeros_like(x)]), dense, cell, winners)
     return {"scores": layers[-1]["y"][:, -1 if step is None else step], "layers": layers}
+
+
+# ---- sum rules and AttnLRP, on dense matrices, one number at a time ----
+
+
+def divided(contributions, z, R, eps):
+    """What each contribution of one sum gets of R, by z + eps sign(z), and what the stabiliser keeps."""
+    stab = z + (eps if z >= 0 else -eps)
+    if stab == 0:
+        return [0.0 for _ in contributions], R
+    return [c / stab * R for c in contributions], (R - z / stab * R)
+
+
+def sum_rule(name, x, W, b, R, eps, gamma=0.0, alpha=1.0, beta=0.0, low=None, high=None):
+    """z = W x + b with W (J, I): relevance (I,) of the inputs; what biases, the stabiliser and the rule itself keep.
+
+    An input counts as part of sum j where W[j, i] is not 0. The bias is one more contribution, the last.
+    """
+    to_x, to_bias, to_stabiliser, to_rule = np.zeros(len(x)), 0.0, 0.0, 0.0
+    for j in range(len(W)):
+        seen = [i for i in range(len(x)) if W[j, i] != 0]
+        plain = [x[i] * W[j, i] for i in seen] + [b[j]]
+        z = sum(plain)
+        if name == "epsilon":
+            got, kept = divided(plain, z, R[j], eps)
+        elif name == "gamma":
+            sign = 1 if z >= 0 else -1
+            weighed = [c * (1 + gamma) if c * sign > 0 else c for c in plain[:-1]] + [b[j]]
+            got, kept = divided(weighed, sum(weighed), R[j], eps)
+        elif name == "alpha-beta":
+            above, below = [max(c, 0) for c in plain], [min(c, 0) for c in plain]
+            got_above, kept_above = divided(above, sum(above), alpha * R[j], eps)
+            got_below, kept_below = divided(below, sum(below), -beta * R[j], eps)
+            got, kept = [p + q for p, q in zip(got_above, got_below, strict=True)], kept_above + kept_below
+            to_rule += (1 - alpha + beta) * R[j]
+        elif name == "w-square":
+            squares = [W[j, i] ** 2 for i in seen] + [0.0]
+            got, kept = divided(squares, sum(squares), R[j], eps)
+        elif name == "flat":
+            ones = [1.0 for _ in seen] + [0.0]
+            got, kept = divided(ones, sum(ones), R[j], eps)
+        else:
+            assert name == "z-box"
+            boxed = [x[i] * W[j, i] - low[i] * max(W[j, i], 0) - high[i] * min(W[j, i], 0) for i in seen] + [0.0]
+            got, kept = divided(boxed, sum(boxed), R[j], eps)
+        for i, part in zip(seen, got[:-1], strict=True):
+            to_x[i] += part
+        to_bias, to_stabiliser = to_bias + got[-1], to_stabiliser + kept
+    return to_x, to_bias, to_stabiliser, to_rule
+
+
+def conv_matrix(K, T, stride=1, dilation=1, left=0, right=0, groups=1):
+    """A convolution over T steps as a matrix (windows * out, T * in)."""
+    out, width, inside = K.shape
+    count = (T + left + right - (width - 1) * dilation - 1) // stride + 1
+    matrix = np.zeros((count, out, T, inside * groups))
+    for q in range(count):
+        for j in range(out):
+            group = j // (out // groups)
+            for k in range(width):
+                t = q * stride - left + k * dilation
+                if 0 <= t < T:
+                    matrix[q, j, t, group * inside : (group + 1) * inside] += K[j, k]
+    return matrix.reshape(count * out, T * inside * groups)
+
+
+def attention_lrp(q, k, v, scale, R, eps, causal=False):
+    """AttnLRP of y_t = sum_s a_ts v_s with a = softmax(e), e = scale q . k, one number at a time.
+
+    Relevance of q, k and v, and what the stabiliser and the softmax keep.
+    """
+    (T, d), (S, m) = q.shape, v.shape
+    R_q, R_k, R_v, R_a = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v), np.zeros((T, S))
+    stabiliser = attention = 0.0
+    e = scale * q @ k.T
+    for t in range(T):
+        steps = range(t + 1 if causal else S)
+        a = softmax(e[t, list(steps)])
+        for n in range(m):
+            contributions = [a[s] * v[s, n] for s in steps]
+            got, kept = divided(contributions, sum(contributions), R[t, n], eps)
+            stabiliser += kept
+            for s in steps:
+                R_a[t, s] += got[s] / 2
+                R_v[s, n] += got[s] / 2
+        total = sum(R_a[t])
+        for s in steps:
+            R_e = e[t, s] * (R_a[t, s] - a[s] * total)
+            attention += R_a[t, s] - R_e
+            got, kept = divided([scale * q[t, n] * k[s, n] for n in range(d)], e[t, s], R_e, eps)
+            stabiliser += kept
+            for n in range(d):
+                R_q[t, n] += got[n] / 2
+                R_k[s, n] += got[n] / 2
+    return R_q, R_k, R_v, stabiliser, attention
+
+
+def pool_lrp(h, v, W, b, c, R, eps):
+    """AttnLRP of sum_t a_t h_t with a = softmax(v . tanh(W h_t + b) + c): relevance of h; what each entry keeps."""
+    T, m = h.shape
+    z = h @ W.T + b
+    e = np.tanh(z) @ v + c
+    a = softmax(e)
+    R_h, R_a, biases, stabiliser = np.zeros_like(h), np.zeros(T), 0.0, 0.0
+    for n in range(m):
+        contributions = [a[t] * h[t, n] for t in range(T)]
+        got, kept = divided(contributions, sum(contributions), R[n], eps)
+        stabiliser += kept
+        R_a += np.array(got) / 2
+        R_h[:, n] += np.array(got) / 2
+    R_e = e * (R_a - a * sum(R_a))
+    for t in range(T):
+        R_u, to_bias, kept, _ = sum_rule("epsilon", np.tanh(z[t]), v[None], np.array([c]), R_e[t : t + 1], eps)
+        to_h, more, lost, _ = sum_rule("epsilon", h[t], W, b, R_u, eps)
+        R_h[t] += to_h
+        biases, stabiliser = biases + to_bias + more, stabiliser + kept + lost
+    return R_h, biases, stabiliser, sum(R_a) - sum(R_e)

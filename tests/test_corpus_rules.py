@@ -184,7 +184,9 @@ def test_types_and_signs_are_part_of_a_value():
 def test_built_in_functions_can_be_told_too():
     notes = {identity(lrp.Rule("mine", rule.shares)).note for rule in RULES.values()}
     assert len(notes) == len(RULES) and all(note.startswith("own rule, sha256") for note in notes)
-    assert identity(lrp.Rule("mine", proportional, 1)) != identity(lrp.Rule("mine", proportional))
+    assert identity(lrp.LRP("prop")) != identity(lrp.LRP(proportional)) != identity(lrp.LRP(proportional, eps=0.1))
+    first, second, same = (lrp.LRP(sums={"first": lrp.rules.Gamma(gamma)}) for gamma in (0.25, 0.5, 0.25))
+    assert identity(first) == identity(same) != identity(second) and identity(first).doubt is None
 
 
 def test_a_rule_has_the_same_digest_in_every_process():

@@ -479,7 +479,7 @@ def test_arrays_that_a_file_only_promises(tmp_path):
     with pytest.raises(lrp.WeightFileError, match=r"max_bytes|limit"):
         files.load(path, max_bytes=100_000)
     message = refused(tmp_path, start(None, 2**30), layer("Rescaling", scale=1.0, offset=0.0))
-    assert "over the limit of 1,000,000" in message
+    assert "1,073,741,824 numbers together, over the limit" in message
 
 
 def test_the_vocabulary_of_a_keras_file_lies_beside_its_arrays(tmp_path):

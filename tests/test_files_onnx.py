@@ -186,6 +186,35 @@ def test_start_states(tmp_path):
          [lrp.LSTM(cell.U, cell.W, cell.b, h0=h0[0, 0]), lrp.Dense(V.T)])  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("h0", "c0"),
+    [
+        ((1, 1, 4), (1, 1, 7)),
+        ((1, 1, 7), (1, 1, 4)),
+        ((2, 1, 4), (1, 1, 4)),
+        ((1, 4), (1, 1, 4)),
+        ((1, 1, 4), (1, 1, 1)),
+    ],
+)
+def test_start_states_of_other_sizes_are_refused_even_if_they_are_zero(tmp_path, h0, c0):
+    """torch.onnx.export(dynamo=True) writes such a node for proj_size; onnxruntime rejects it."""
+    zeros = tensor("h0", np.zeros(h0, "f4")) + tensor("c0", np.zeros(c0, "f4"))
+    with pytest.raises(lrp.WeightFileError, match=r"has a start state of shape \(.*, which must be \(1, 1, 4\)"):
+        opened(tmp_path, network(cell=start_states(zeros)))
+
+
+def test_a_start_state_of_another_size_that_is_an_input_is_refused(tmp_path):
+    ports = port("h0", [1, "N", H]) + port("c0", [1, "N", H + 1])
+    with pytest.raises(lrp.WeightFileError, match=r"has a start state of shape \(1, 1, 5\)"):
+        opened(tmp_path, network(cell=start_states(ports)) + output("Y_h"))
+
+
+def test_a_hidden_size_of_other_weights_is_refused(tmp_path):
+    cell = node("LSTM", ("t", "W", "R", "B"), ("Y", "Y_h"), hidden_size=5)
+    with pytest.raises(lrp.WeightFileError, match="has the hidden_size 5, but weights of 4 units"):
+        opened(tmp_path, network(cell=cell))
+
+
 def test_start_states_that_are_inputs_are_zero(tmp_path):
     ports = port("h0", [1, "N", H]) + port("c0", [1, "N", H])
     path = tmp_path / "model.onnx"

@@ -2,6 +2,7 @@
 
 import json
 import struct
+import warnings
 from dataclasses import replace
 
 import h5py
@@ -15,6 +16,7 @@ from lrpnumpy import files
 from lrpnumpy.files import from_torch
 
 RNG = np.random.default_rng(0)
+pytestmark = pytest.mark.filterwarnings("ignore::lrpnumpy.AssumptionWarning")
 
 
 def arrays(*shapes):
@@ -66,6 +68,59 @@ def test_the_readout_is_assumed_for_one_direction_only():
         lrp.LrpError, match=r"readout must be one of last, mean, max, last-row, every, attention, got 'out\[:, -1\]'"
     ):
         from_torch(state, readout="out[:, -1]")
+
+
+def clauses(state, **hints):
+    """What the only warning lists."""
+    with pytest.warns(lrp.AssumptionWarning) as caught:
+        from_torch(state, **hints)
+    assert len(caught) == 1 and caught[0].filename == __file__
+    text = str(caught[0].message)
+    assert "pass check=(x, y)" in text
+    return text.partition("assumed: ")[2].rpartition("; pass check=")[0].split("; ")
+
+
+IN_ORDER = "the modules are applied in the order of {}, one after the other, without branches, sums or other steps "
+
+
+def test_all_that_was_assumed_is_listed():
+    state = {**lstm(3, 2), **linear(2, 4, "a"), **linear(4, 5, "b", bias=False), "h0": arrays((1, 1, 2))[0]}
+    said = {"layers": ["lstm", "a", "b"], "activations": ["relu"], "readout": "last"}
+    order = IN_ORDER.format("layers=") + "between them: lstm, a, b"
+    kind = "b.weight (5, 4) is the weight of a Linear"
+    unused = "these arrays are not used: h0"
+    assert clauses(state, **said) == [unused, order, kind, "no activation is applied after lstm, b"]
+    assert clauses(state, **said, output="softmax")[-1] == "no activation is applied after lstm"
+    said = {"layers": ["lstm", "relu", "a", "relu", "b"], "readout": "last"}
+    assert clauses(state, **said) == [unused, order, kind]
+    said.pop("readout")
+    assert "the last step is taken" in clauses(state, **said)[-1]
+    order = IN_ORDER.format("the file") + "between them: lstm, fc"
+    assert clauses({**lstm(3, 2), **linear(2, 2)}, readout="mean")[0] == order
+    assert clauses(lstm(3, 2), readout="last") == ["no activation is applied after lstm"]
+    words = {"words.weight": arrays((9, 3))[0], **lstm(3, 2)}
+    assert "no token id is skipped as padding" in clauses(words, readout="last")
+    norm = {f"bn.{leaf}": np.ones(2, "f4") for leaf in ("weight", "bias", "running_mean", "running_var")}
+    assert "bn is a BatchNorm1d with PyTorch's eps 1e-05" in clauses({**lstm(3, 2), **norm}, readout="last")
+
+
+def test_checked_scores_are_not_assumed():
+    state = {**lstm(3, 2), **linear(2, 2)}
+    x = RNG.normal(size=(4, 3)).astype("f4")
+    y = lrp.predict(from_torch(state, readout="mean"), x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        from_torch(state, readout="mean", check=(x, y))
+
+
+def test_an_embedding_of_categories_is_not_the_last_linear():
+    state = {**lstm(3, 4), **linear(4, 4), "city_embedding.weight": arrays((7, 4))[0]}
+    with pytest.raises(lrp.WeightFileError, match=r"for example layers=\['lstm', 'fc'\]"):
+        from_torch(state, readout="last")
+    with pytest.raises(lrp.WeightFileError, match="do not fit in the order"):
+        from_torch(state, readout="last", layers=["lstm", "fc", "city_embedding"], activations=["relu"])
+    said = clauses(state, readout="last", layers=["lstm", "fc"])
+    assert "these arrays are not used: city_embedding.weight" in said
 
 
 def test_the_order_is_that_of_the_shapes():
@@ -123,7 +178,7 @@ def test_the_gates_of_a_gru():
 
 def test_the_nonlinearity_of_a_plain_rnn(tmp_path):
     state = {"weight_ih_l0": arrays((2, 3))[0], "weight_hh_l0": arrays((2, 2))[0]}
-    with pytest.warns(lrp.AssumptionWarning, match="tanh is taken, say nonlinearity='relu'"):
+    with pytest.warns(lrp.AssumptionWarning, match="the RNN is tanh: say nonlinearity='relu'"):
         assert from_torch(state, readout="last").layers[0].activation == "tanh"
     assert from_torch(state, readout="last", nonlinearity="relu").layers[0].activation == "relu"
     named = {f"rnn.{name}": array for name, array in state.items()} | linear(2, 2)

@@ -20,6 +20,7 @@ from lrpnumpy.files.hints import as_flags, listed
 
 FIXTURES = Path(__file__).with_name("fixtures") / "torchsave"
 ROWS = json.loads((FIXTURES / "expected.json").read_text())
+pytestmark = pytest.mark.filterwarnings("ignore::lrpnumpy.AssumptionWarning")
 ASSUMED = ["state.pt", "state_legacy.pth", "parallel.bin", "module.pt", "cells.pt", "views.pt", "prelu.pt"]
 
 
@@ -61,7 +62,9 @@ def test_the_last_step_is_assumed_and_said_once(name):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert "the last step is taken" in str(files.inspect(FIXTURES / name, **ROWS[name]["load"]))
+    with pytest.warns(lrp.AssumptionWarning, match="assumed: ") as caught:
         files.load(FIXTURES / name, **{**ROWS[name]["load"], "readout": "last"})
+    assert len(caught) == 1 and "the last step is taken" not in str(caught[0].message)
     with pytest.warns(lrp.AssumptionWarning, match="the last step is taken"):
         files.load(FIXTURES / name, isolate=True, **ROWS[name]["load"])
 

@@ -481,7 +481,7 @@ def test_every_function_takes_the_same_hints():
     for function in (lrp.load, lrp.inspect, lrp.convert):
         assert every <= set(inspect.signature(function).parameters)
         assert all(f"    {name}: " in function.__doc__ for name in every)
-    assert every - set(inspect.signature(lrp.from_torch).parameters) == {"which", "config", "custom"}
+    assert every - set(inspect.signature(lrp.from_torch).parameters) == {"config", "custom"}
     names = {"vocabulary", "unknown", "lowercase", "tokenizer", "pad", "features", "classes", "output"}
     assert names <= set(inspect.signature(lrp.from_keras).parameters)
     for command in ("explain", "corpus", "inspect", "convert"):
@@ -494,8 +494,8 @@ def test_a_hint_that_there_is_not_is_named(path):
     for function in (lrp.load, lrp.inspect):
         with pytest.raises(lrp.LrpError, match=rf"{function.__name__}: 'vocab' must be a hint that it takes: which"):
             function(path, vocab=WORDS)
-    with pytest.raises(lrp.LrpError, match="from_torch: 'which' must be a hint that it takes: readout"):
-        lrp.from_torch({}, which="a")
+    with pytest.raises(lrp.LrpError, match="from_torch: 'config' must be a hint that it takes: which, readout"):
+        lrp.from_torch({}, config="a")
 
 
 def test_the_command_line_takes_words(path, tmp_path, capsys):

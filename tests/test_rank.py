@@ -189,13 +189,6 @@ def test_what_is_beaten_only_by_chance_is_not_beaten(rng):
     assert widths[1] < widths[0]
 
 
-def test_the_marked_step_alone_decides(rng):
-    sequences, right = truth.marked(rng, 20)
-    for cell in ("LSTM", "GRU"):
-        model = truth.decider(cell, rng)
-        np.testing.assert_allclose(lrp.predict_all(model, sequences)[:, 0], [r.sum() for r in right], atol=0.15)
-
-
 def test_random_numbers_come_last_in_removal_and_ground_truth(rng, monkeypatch):
     monkeypatch.setattr(truth, "NETWORKS", 3)
     monkeypatch.setattr(truth, "SEQUENCES", 12)

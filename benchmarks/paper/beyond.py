@@ -24,7 +24,7 @@ from benchmarks.paper.sentiment import Setting
 from benchmarks.paper.tables import NAMES
 from benchmarks.paper.train_toy import train_all
 from lrpnumpy.encode import encode_all
-from lrpnumpy.evaluate import truth, word_removal
+from lrpnumpy.evaluate import programs, truth, word_removal
 from lrpnumpy.evaluate.case import Explainer
 from lrpnumpy.evaluate.toy import STATISTICS, Data, splits, statistics
 
@@ -185,14 +185,13 @@ def left_alone(data: Data, instead: np.ndarray) -> list[list[np.ndarray]]:
 
 
 def closing_gates() -> Iterator[Piece]:
-    """Networks made by hand that keep the number at a mark: what methods say as their gates close."""
+    """Networks constructed to remember the number beside a mark: what methods give as their gates close."""
     methods = ("gradient-x-input", "lrp-all", "deeplift", "integrated-gradients")
     rows = []
-    for cell in truth.SHIPPED:
+    for cell in programs.CELLS:
         for closed in CLOSED:
-            rng = np.random.default_rng(7)
-            sequences, right = truth.marked(rng)
-            model = truth.decider(cell, rng, closed)
+            network = programs.make("remember", cell, "small", seed=7, sharp=closed)
+            model, sequences, right = network.model, *network.draw(100, seed=7)[::2]
             error = np.mean(abs(lrp.predict_all(model, sequences)[:, 0] - [one.sum() for one in right]))
             cells = []
             for name in methods:
@@ -200,7 +199,7 @@ def closing_gates() -> Iterator[Piece]:
                 steps = np.concatenate(one(model, sequences, 0, "step", None).each)
                 by_feature = lrp.explain_all(model, sequences, name, 0, unit="variable").variables
                 at = np.concatenate(right) != 0
-                mark = abs(by_feature[at][:, truth.MARK]).sum() / abs(by_feature[at]).sum()
+                mark = abs(by_feature[at][:, network.program.columns.index("a")]).sum() / abs(by_feature[at]).sum()
                 cells.append(f"{100 * truth.share(steps, at):.0f} / {100 * mark:.0f}")
             rows.append([f"{cell}, {closed}", f"{error:.2f}", *cells])
     yield Table(
@@ -208,7 +207,7 @@ def closing_gates() -> Iterator[Piece]:
         "Gates that close: relevance at the marked step in %, and how much of that the mark itself has in %",
         ["closed gate at", "|f - number|", *(NAMES[name] for name in methods)],
         rows,
-        "Networks made by hand give back the number that stands beside a mark; the mark opens the gate. With gates "
+        "Constructed networks return the number beside a mark; the mark opens the gate. With gates "
         "half open the other numbers count too, and all methods say so. Once they are shut all find the step. The "
         "mark: LRP-all gives it nothing, as gates take no relevance; methods with a reference give it half, as without "
         "it there would be no number; a gradient sees it only while the gate can still be moved.",

@@ -88,7 +88,8 @@ def values(text: bytes, ends: np.ndarray) -> list[Any]:
 
 def _listed(values: Any) -> Sequence[Any]:
     """The values of a column as Python's own; dates as text."""
-    if isinstance(values, str) or not hasattr(values, "__iter__") or getattr(values, "ndim", 1) == 0:
+    has_entries = hasattr(values, "__iter__") and hasattr(values, "__len__") and getattr(values, "ndim", 1) > 0
+    if isinstance(values, str) or not has_entries:
         raise LrpError(f"columns must have a list of one value for each record, got {shown(values)}.")
     array = np.asarray(values) if hasattr(values, "dtype") else None
     if array is None:

@@ -23,6 +23,7 @@ ENTRIES = {
     "ledger/score": "record",
     "ledger/reference": "record",
     "ledger/gap": "record",
+    "ledger/error": "record",
     "ledger/unassigned": "record",
     "ledger/relevant": "step",
     "ledger/irrelevant": "step",

@@ -310,7 +310,8 @@ def _words(own: dict[str, np.ndarray]) -> tuple[str, ...] | None:
 
 def _ledger(own: dict[str, np.ndarray]) -> Ledger | ReferenceLedger | SpanLedger | None:
     if "ledger/gap" in own:
-        return ReferenceLedger(*(own[f"ledger/{name}"][0] for name in ("inputs", "score", "reference", "gap")))
+        names: tuple[str, ...] = ("inputs", "score", "reference", "gap", "largest", "error")  # the last two since 0.3
+        return ReferenceLedger(**{name: own[f"ledger/{name}"][0] for name in names if f"ledger/{name}" in own})
     if "ledger/inputs" in own:
         entries = {name: own[f"ledger/{name}"][0] for name in LEDGERS["lrp"] if f"ledger/{name}" in own}
         return Ledger(biases=tuple(own["ledger/biases"][0].T), **entries)

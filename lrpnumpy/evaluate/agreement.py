@@ -17,10 +17,11 @@ def ranks(values: np.ndarray) -> np.ndarray:
 
 def spearman(ones: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> np.ndarray:
     """(n,) rank correlation of two relevances of each sequence; 0 where one of them is constant."""
-    return np.array([_pearson(ranks(a), ranks(b)) for a, b in zip(ones, others, strict=True)])
+    return np.array([pearson(ranks(a), ranks(b)) for a, b in zip(ones, others, strict=True)])
 
 
-def _pearson(a: np.ndarray, b: np.ndarray) -> float:
+def pearson(a: np.ndarray, b: np.ndarray) -> float:
+    """Correlation of two arrays (T,); 0 where one of them is constant."""
     a, b = a - a.mean(), b - b.mean()
     size = np.sqrt((a @ a) * (b @ b))
     return float(a @ b / size) if size > 0 else 0.0
@@ -33,7 +34,7 @@ def measure_agreement(case: Case) -> Values:
     pairs = np.ones((M, M, n))
     for k in range(M):
         for j in range(k):
-            pairs[k, j] = pairs[j, k] = [_pearson(a, b) for a, b in zip(ranked[k], ranked[j], strict=True)]
+            pairs[k, j] = pairs[j, k] = [pearson(a, b) for a, b in zip(ranked[k], ranked[j], strict=True)]
     one = np.ones(n)
     mean = (pairs.sum(axis=1) - 1) / max(1, M - 1)
     return {"agreement": (mean, one)} | {f"with {e.name}": (pairs[:, j], one) for j, e in enumerate(case.explainers)}

@@ -7,12 +7,13 @@ import warnings
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from lrpnumpy import asked
-from lrpnumpy.checks import LrpError, RelevanceWarning, shown
+from lrpnumpy.checks import LrpError, RelevanceWarning, entries, shown
 from lrpnumpy.encode import encode_all
 from lrpnumpy.explain import explain_all
 from lrpnumpy.meant import called
@@ -91,7 +92,7 @@ def finite(values: Any) -> np.ndarray:
 
 def _of_function(name: str, found: Sequence[Any], model: Model, sequences: list[Any], unit: Unit) -> Relevances:
     try:
-        each = [finite(getattr(one, "relevance", one)) for one in found]
+        each = [finite(getattr(one, "relevance", one)) for one in islice(found, len(sequences) + 1)]
     except (TypeError, ValueError) as error:
         if isinstance(error, LrpError):
             raise
@@ -140,7 +141,7 @@ def explainers(methods: Any, model: Model, unit: Unit, seed: int) -> list[Explai
         methods = [methods]
     if not isinstance(methods, Mapping):
         try:
-            given, methods = [*methods], {}
+            given, methods = entries(methods, "methods", 1000), {}
             for one in given:
                 name = one.name if isinstance(one, (Rule, LRP)) else getattr(one, "__name__", one)
                 if not isinstance(name, str):

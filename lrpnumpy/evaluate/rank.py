@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy import asked
-from lrpnumpy.checks import LrpError, float_array, one_of, shown, whole
+from lrpnumpy import asked, tables
+from lrpnumpy.checks import LrpError, entries, float_array, one_of, shown, whole
 from lrpnumpy.corpus.work import settle
 from lrpnumpy.encode import Encoded, encode, encode_all
 from lrpnumpy.evaluate import agreement, completeness, randomisation, removal, stability, truth
@@ -66,7 +66,9 @@ def rank_methods(
     state: a file that keeps finished parts: the same call goes on where another one was interrupted.
     progress: whether to show a bar; None shows one where there is a terminal.
     """
-    chosen = list(MEASURES) if measures is None else [one_of(name, "measures", tuple(MEASURES)) for name in measures]
+    chosen = list(MEASURES)
+    if measures is not None:
+        chosen = [one_of(name, "measures", tuple(MEASURES)) for name in entries(measures, "measures", 100)]
     one_of(unit, "unit", ("step", "feature"))
     seed = whole(seed, "seed", 0)
     sequences = _records(data)
@@ -114,17 +116,23 @@ def rank_methods(
 
 def _records(data: Any) -> list[Any]:
     """One record for each entry; of a dict of inputs, a dict for each."""
-    if isinstance(data, (str, bytes)) or not hasattr(data, "__iter__") or getattr(data, "ndim", 1) == 0:
+    data = tables.untensored(data)
+    if isinstance(data, (str, bytes, range)) or not _is_list(data):
         raise LrpError(f"data must be a list of sequences, got {type(data).__name__}.")
     if not isinstance(data, Mapping):
         return list(data)
-    if not all(hasattr(column, "__iter__") for column in data.values()):
-        raise LrpError("data must be a dict of lists, one entry a record, got something else in it.")
+    if not all(map(_is_list, data.values())):
+        raise LrpError("data must be a dict of lists, one entry per record, got something else in it.")
     columns = [list(column) for column in data.values()]
     if len({len(column) for column in columns}) > 1:
         counts = ", ".join(str(len(column)) for column in columns)
         raise LrpError(f"data must have as many records of each input, got {counts}.")
     return [dict(zip(data, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
+def _is_list(value: Any) -> bool:
+    """Whether something has entries, and an end."""
+    return hasattr(value, "__iter__") and hasattr(value, "__len__") and getattr(value, "ndim", 1) > 0
 
 
 def _all_of(case: Case, chosen: Sequence[str]) -> Values:

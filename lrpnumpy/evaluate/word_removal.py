@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, one_of, whole
+from lrpnumpy.checks import LrpError, entries, one_of, whole
 from lrpnumpy.encode import encode_all
 from lrpnumpy.evaluate import chance
 from lrpnumpy.meant import door
@@ -107,7 +107,7 @@ def word_removal(
     """
     one_of(how, "how", HOW)
     one_of(reference, "reference", tuple(relevances))
-    labels, counts = np.asarray(labels), tuple(int(count) for count in counts)
+    labels, counts = np.asarray(labels), tuple(int(count) for count in entries(counts, "counts"))
     if np.ndim(labels) != 1 or len(labels) != len(sequences):
         raise LrpError(f"labels must be one class for each of the {len(sequences)} sequences, got {np.shape(labels)}.")
     if not counts or min(counts) < 1:
@@ -153,7 +153,7 @@ def word_removal(
 def _prepared(model: Model | Predict, sequences: Sequence[Any], how: str) -> tuple[Predict, list[Any], list[_Place]]:
     """How to predict, the sequences in a form that words can be taken from, and how long they were."""
     if not isinstance(model, Model):
-        rows = list(sequences)
+        rows = entries(sequences, "sequences")
         if how == "zero" and not all(isinstance(row, np.ndarray) and row.ndim == 2 for row in rows):
             raise LrpError("how='zero' must have (T, D) arrays as sequences where the model is a function.")
         return model, rows, [(len(row), None) for row in rows]

@@ -2,8 +2,9 @@
 
 Every reader works through the budget of its file, and so does every reader inside it (the HDF5 file in a `.keras`
 archive, the pickle in a `.pt`). A reader asks before it takes, so that a file of a few hundred bytes can neither keep
-the processor busy nor fill the memory. What is promised: 1 s and 1 s more for every 100 MB of the file, and memory
-of 200 MB and twice the declared sizes of the arrays, which stay within `max_bytes`.
+the processor busy nor fill the memory. The promise: 1 s and 1 s more for every 100 MB of the file, and memory of
+200 MB and twice the declared sizes of the arrays. These stay within `max_bytes`, and a small file cannot declare
+large arrays (compressed zeros, one array under many names).
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ import time
 from lrpnumpy.checks import WeightFileError
 
 MAX_BYTES = 2 * 2**30  # all arrays of one model together, unless the caller says otherwise
+MAX_UNPACKED = 64 * 2**20  # all arrays together, besides EXPANSION times the file's size
+EXPANSION = 8  # trained weights do not compress nearly as well
+MAX_NUMBERS = 2**22  # widths of values and arrays made from them, besides one number per byte of the file
 MAX_HELD = 64 * 2**20  # texts, headers and members unpacked, besides what the file's own size allows
 MAX_OBJECTS = 1_000_000  # values of a pickle or a JSON text, members, groups, links, chunks, messages
 MAX_DEPTH = 32  # groups inside groups, modules inside modules
@@ -32,6 +36,8 @@ class Budget:
     def __init__(self, file: str, size: int, max_bytes: int = MAX_BYTES, *, limited: bool = True) -> None:
         self.file, self.max_bytes = file, max_bytes
         self._most_held = MAX_HELD + 2 * size
+        self._most_bytes = MAX_UNPACKED + EXPANSION * size
+        self._most_numbers = MAX_NUMBERS + size
         self._most_objects = MAX_OBJECTS if limited else float("inf")
         self._seconds = SECONDS + size * SECONDS_PER_BYTE if limited else float("inf")
         self._limited = limited
@@ -45,6 +51,8 @@ class Budget:
     def grow(self, size: int) -> None:
         """Allow for another file of so many bytes, which belongs to this one."""
         self._most_held += 2 * size
+        self._most_bytes += EXPANSION * size
+        self._most_numbers += size
         self._seconds += size * SECONDS_PER_BYTE
 
     def refuse(self, where: str, reason: str) -> WeightFileError:
@@ -61,6 +69,22 @@ class Budget:
                 where,
                 f"takes {nbytes:,} bytes, with what came before over the limit of {self.max_bytes:,}; "
                 "pass a larger max_bytes if the file is trusted",
+            )
+        if self._bytes > self._most_bytes and self.max_bytes <= MAX_BYTES:
+            raise self.refuse(
+                where,
+                f"takes {nbytes:,} bytes, with the arrays before it over {self._most_bytes:,}, which is more than "
+                f"{EXPANSION} times the file; pass max_bytes over {MAX_BYTES:,} if the file is trusted",
+            )
+
+    def numbers(self, where: str, total: int) -> None:
+        """Check how many numbers a network's widths ask for, all together, before arrays are made of them."""
+        self.tick(where)
+        if total > self._most_numbers:
+            raise self.refuse(
+                where,
+                f"has values and arrays of {total:,} numbers together, over the limit of {self._most_numbers:,} for "
+                "what the file declares but does not store",
             )
 
     def hold(self, where: str, nbytes: int) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
-from lrpnumpy.checks import LrpError, shown
+from lrpnumpy.checks import LrpError, entries, shown
 from lrpnumpy.layers.embedding import TOKENIZERS
 from lrpnumpy.model import OUTPUTS, READOUTS
 from lrpnumpy.signature import document
@@ -40,7 +40,10 @@ def hint(text: str, flag: Any = None, metavar: str | None = None, typed: str = "
 class Hints:
     """Every hint; None where nothing is said."""
 
-    which: str | None = hint("one model of a file that holds several, or one output of a Keras or ONNX model", str)
+    which: str | None = hint(
+        "one model of a file that holds several, or one output of a Keras model, ONNX model or live PyTorch module",
+        str,
+    )
     config: Any = hint(
         "for files that hold arrays alone: Keras' configuration as JSON, JSON text, or the path of a JSON file",
         str,
@@ -115,7 +118,7 @@ def taken(function: str, given: Mapping[str, Any], without: Sequence[str] = ()) 
         if found.get(name) is not None:
             if not isinstance(found[name], Iterable) or getattr(found[name], "ndim", 1) == 0:
                 raise LrpError(f"{function}: {name} must be a list of names, got {found[name]!r}.")
-            found[name] = [str(one) for one in found[name]]
+            found[name] = [str(one) for one in entries(found[name], f"{function}: {name}", 1000)]
     custom = found.get("custom")
     if custom is not None and not (isinstance(custom, Mapping) and all(map(callable, custom.values()))):
         raise LrpError(f"{function}: custom must be a dict of names to functions, got {shown(custom)}.")

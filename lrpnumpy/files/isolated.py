@@ -41,7 +41,9 @@ def read(path: Path, asked: Asked) -> Report:
     with file.guard("config", "must be plain JSON"):
         asked = replace(asked, config=configuration(file, asked.config))
         question = json.dumps([os.path.abspath(path), asdict(asked)])
-    return _received(file, _answer(file, question.encode(), asked.max_bytes + _TEXT))
+    content = _answer(file, question.encode(), asked.max_bytes + _TEXT)
+    file.budget.grow(len(content))
+    return _received(file, content)
 
 
 def _answer(file: Source, question: bytes, most: int) -> bytearray:

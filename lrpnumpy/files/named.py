@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -140,9 +141,10 @@ def _content(source: Source, what: str, path: str | os.PathLike[str]) -> Any:
 def _in_rows(given: Any, rows: int, notes: list[str]) -> list[str]:
     """The word of each row, from a list of words, a dict of word to row, or one of row to word."""
     if not isinstance(given, Mapping):
-        words = list(given)
-        if len(words) != rows:
-            raise LrpError(_wrong_count(len(words), rows))
+        words = list(islice(given, rows + 1))
+        count = len(given) if hasattr(given, "__len__") else len(words)
+        if count != rows:
+            raise LrpError(_wrong_count(count, rows))
         return words
     if all(isinstance(word, str) for word in given.values()):  # index_word; JSON has no keys but strings
         given = {word: int(row) if str(row).isdecimal() else row for row, word in given.items()}

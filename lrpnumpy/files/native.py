@@ -127,7 +127,7 @@ def model_of(
         port = Fields(settings.source, f"input {k}", item)
         path = f"inputs/{port.string('name')}" if version > 1 else "embedding"
         ports[port.string("name")] = _input(path, port, take, words)
-    return Model(
+    model = Model(
         tuple(layers),
         ports=ports,
         readout=readout,  # type: ignore[arg-type]
@@ -138,6 +138,8 @@ def model_of(
         output_unit=settings.string("output_unit") if settings.has("output_unit") else None,
         output_scaler=_scaler(settings, "output_scaler"),
     )
+    settings.source.budget.numbers(settings.where, sum(size.width for size in model.sizes.values()))
+    return model
 
 
 def _input(path: str, port: Fields, take: Take, words: Words) -> Input:

@@ -6,9 +6,10 @@ The first folder that can be written is used, of
     the user's folder for caches: XDG_CACHE_HOME or ~/.cache, ~/Library/Caches (macOS), LOCALAPPDATA (Windows)
 
 and kernels are read from both, so that an image may ship them in a folder that nobody can write. A folder counts only
-if its owner is this user, root, or the owner of the package, and nobody else may write to it; on Windows what may be
-written by whom follows from the folder above it. No folder for everybody's temporary files is ever used. Where nothing
-can be kept, kernels serve from memory, and a hint says so once.
+if its owner is this user, root, or the owner of the package, and nobody else may write to it. The same holds for every
+file in it, which others could rewrite even where they cannot add one. On Windows the folder above decides who may
+write. No folder for everybody's temporary files is ever used. Where nothing can be kept, kernels serve from memory, and
+a hint says so once.
 
 The name of the folder is made of all sources of kernels, and of how they are compiled: Numba would notice when the file
 of a kernel changes, but not when that of a helper does.
@@ -19,12 +20,14 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import secrets
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -61,21 +64,25 @@ def _of_user() -> Path | None:
     return home / inside if home.is_absolute() else None
 
 
-def is_trusted(folder: Path) -> bool:
-    """Whether a folder is there, is no link, and nobody but this user, root and the package's owner can write to it."""
+def is_trusted(path: Path, is_kind: Callable[[int], bool] = stat.S_ISDIR) -> bool:
+    """Whether a folder, or a file by `stat.S_ISREG`, is there, is not a link, and no stranger can write to it.
+
+    Only this user, root and the owner of the package may.
+    """
     try:
-        about, package = os.lstat(folder), os.stat(HERE)
+        about, package = os.lstat(path), os.stat(HERE)
     except OSError:
         return False
-    if not stat.S_ISDIR(about.st_mode) or os.name != "posix":
-        return stat.S_ISDIR(about.st_mode)
+    if not is_kind(about.st_mode) or os.name != "posix":
+        return is_kind(about.st_mode)
     return about.st_uid in (0, os.geteuid(), package.st_uid) and not about.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def make(folder: Path) -> None:
     """Have the folder there, for this user alone to write; OSError where that cannot be."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    folder.mkdir(mode=0o755, exist_ok=True)
+    for place in [*reversed(folder.parents), folder]:
+        if not place.is_dir():
+            place.mkdir(mode=0o755, exist_ok=True)  # `parents=True` would leave the mode to the umask
     if not is_trusted(folder):
         raise PermissionError("others could write to it")
 
@@ -83,7 +90,8 @@ def make(folder: Path) -> None:
 def is_kept(function: Callable[..., Any], dtype: np.dtype) -> bool:
     """Whether somebody has compiled it for this dtype, and it can be read in a moment."""
     pattern = f"{function.__module__.split('.')[-1]}.{function.__qualname__}-{_mark(function, dtype)}.*.nbc"
-    return any(is_trusted(folder) and any(folder.glob(pattern)) for folder in folders())
+    found = (path for folder in folders() if is_trusted(folder) for path in folder.glob(pattern))
+    return any(is_trusted(path, stat.S_ISREG) for path in found)
 
 
 def _mark(function: Callable[..., Any], dtype: np.dtype) -> str:
@@ -166,7 +174,34 @@ def _numba_cache(folder: Path, function: Callable[..., Any], dtype: np.dtype) ->
     class Impl(caching.CompileResultCacheImpl):  # type: ignore[misc]
         _locator_classes = (Locator,)
 
+    class Files(caching.IndexDataCacheFile):  # type: ignore[misc]
+        def _load_index(self) -> Any:
+            return super()._load_index() if is_trusted(Path(self._index_path), stat.S_ISREG) else {}
+
+        def _load_data(self, name: str) -> Any:
+            if not is_trusted(folder / name, stat.S_ISREG):
+                raise FileNotFoundError(name)  # to Numba it is not there, and is written again
+            return super()._load_data(name)
+
+        @contextmanager
+        def _open_for_write(self, path: str) -> Iterator[IO[bytes]]:
+            """A new file that takes the place of the old one once it is complete."""
+            new = f"{path}.{secrets.token_hex(8)}"
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+            try:
+                with os.fdopen(os.open(new, flags, 0o644), "wb") as stream:
+                    yield stream
+                os.replace(new, path)
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(new)
+                raise
+
     class Cache(caching.FunctionCache):  # type: ignore[misc]
         _impl_class = Impl
+
+        def __init__(self, function: Any) -> None:
+            super().__init__(function)
+            self._cache_file = Files(str(folder), self._impl.filename_base, "")
 
     return Cache(function)

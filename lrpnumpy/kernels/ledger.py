@@ -15,10 +15,11 @@ def by_numpy(kept, numbered, scores, targets, versus, gap, most, books, sound) -
     books[5] = largest.max(axis=0)
     books[6] = biases.sum(axis=0) + books[:5].sum(axis=0)
     books[7:] = biases[numbered]
-    score = scores[np.arange(len(targets)), targets]
-    against = scores[:, versus] if versus >= 0 else np.zeros_like(score)
-    adds_up = abs(books[6] - (score - against)) <= gap * (abs(score) + abs(against))
-    sound[...] = adds_up & (books[5] <= most * abs(score - against))
+    explained = scores[np.arange(len(targets)), targets]
+    if versus >= 0:
+        explained = explained - scores[:, versus]
+    adds_up = abs(books[6] - explained) <= gap * abs(explained)
+    sound[...] = adds_up & (books[5] <= most * abs(explained))
 
 
 @kernel_or(by_numpy)
@@ -28,7 +29,7 @@ def close(
     scores: R2,  # (n, C)
     targets: I1,  # (n,) the class that is explained
     versus: Int,  # the class that it is held against, or -1
-    gap: Scalar,  # how much a ledger may miss, in parts of the scores
+    gap: Scalar,  # how much a ledger may miss, in parts of what is explained
     most: Scalar,  # how large a message may be, in parts of what is explained
     books: W2,  # (7 + layers, n) in: row 0, what the inputs got; out: the other rows of ledgers.ROWS, then biases
     sound: J1,  # (n,) out: 1 where the ledger adds up and no message is too large
@@ -52,8 +53,8 @@ def close(
             books[7 + k, s] = kept[numbered[k], 0, s]
     for s in range(n):
         books[6, s] += books[1, s] + books[2, s] + books[0, s] + (books[3, s] + books[4, s])
-        score = scores[s, targets[s]]
-        against = scores[s, versus] if versus >= 0 else zero
-        explained = score - against
-        adds_up = abs(books[6, s] - explained) <= gap * (abs(score) + abs(against))
+        explained = scores[s, targets[s]]
+        if versus >= 0:
+            explained -= scores[s, versus]
+        adds_up = abs(books[6, s] - explained) <= gap * abs(explained)
         sound[s] = 1 if adds_up and books[5, s] <= most * abs(explained) else 0

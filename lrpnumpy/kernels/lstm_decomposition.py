@@ -5,8 +5,8 @@ a = W beta_prev + U beta_x, the relevant part of F(z) together with that of the 
 
     F_ab = L_a + F(b) = K + 1/2 [F(a + b) - F(z - a)],   K = 1/2 [F(b) + F(z)],
 
-and K is the same for all phrases of a sequence. T_a of the cell is L_a with z = c and b = 0. Where F is sigmoid
-or tanh, and z not huge, the bracket is one `difference` of elementary.
+and K is the same for all phrases of a sequence. T_a of the cell is L_a with z = c and b = 0, and L_b = F(0), which is 0
+for tanh. Where F is sigmoid or tanh, and z not huge, the bracket is one `difference` of elementary.
 
 A variant is a sequence with a phrase. It takes part from the step `join` on, before which beta is 0. Variants go
 through time in blocks that stay in the cache. All sequences of a block end together: shorter ones begin later, and the
@@ -63,7 +63,7 @@ def decompose(
     out: W2,  # (any, H) in: 0; out: beta of every step; or (V, H) beta of the last
     state: W2,  # (8, a multiple of LANES) in: 0; room for as many variants as go through time together
 ) -> None:
-    """beta_c = i_ab g_ab + f_ab beta_c_prev (- i_b g_b outside the phrase), beta = o T_a.
+    """beta_c = i_ab g_ab + f_ab beta_c_prev (- i_b g_b outside the phrase), beta = o T_a (+ o F(0) inside the phrase).
 
     The variants of one sequence must stand together, and those of longer sequences before those of shorter ones.
     """
@@ -102,6 +102,7 @@ def decompose(
         activate(fixed[k], fixed[4 + k], (recurrent if k < 2 else activation) % QUICK)
     for j in range(places * H):
         fixed[8][j] = fixed[4][j] * fixed[6][j]
+    F_0 = fixed[7][0]
     if not is_own:
         for k in range(3):
             add_product(x, U[k], matrix(Ux[k], R, H))
@@ -194,6 +195,15 @@ def decompose(
                 for q in range(size):
                     h[q] = o[q] * g[q]
                 s = e
+            if zero != F_0:
+                s = 0
+                while s < n:
+                    v, now = which[s], t - late[s]
+                    if start[v] <= now < stop[v]:
+                        h, o = state[5][s * H : (s + run[s]) * H], frame[12][place[s] * H : (place[s] + run[s]) * H]
+                        for q in range(h.size):
+                            h[q] += o[q] * F_0
+                    s += run[s]
             if wants_every:
                 for s in range(n):
                     out[rows[which[s]] + way * (t - late[s])] = beta[s]

@@ -58,7 +58,7 @@ class Additive:
             return R_z.sum(axis=-2), R_z.sum(axis=-3)
         R_z = R_z * TANH(zs[0])
         gain, lost = how.gain(zs[0])
-        blocks.block.count(entry, Entry.STABILIZER, R_z * lost)
+        blocks.block.keep(entry, Entry.STABILIZER, R_z * lost)
         s = R_z * gain
         return s.sum(axis=-2) * blocks.block.q, s.sum(axis=-3) * blocks.block.k
 
@@ -95,7 +95,7 @@ class Block(NamedTuple):
     e: np.ndarray  # (sequences, heads, T_q, T_k) scores
     a: np.ndarray  # (sequences, heads, T_q, T_k) weights
 
-    def count(self, entry: Entry, row: int, kept: np.ndarray) -> None:
+    def keep(self, entry: Entry, row: int, kept: np.ndarray) -> None:
         """Count what is kept, (sequences, …), in an `entry` of the ledger, and note how large it is."""
         kept = kept.reshape(len(kept), -1)
         entry.array[row, self.queries.sequences] += kept.sum(axis=1)
@@ -185,8 +185,8 @@ def back_through_blocks(
         R_e = how.softmax(R_a, e, a, lambda terms: terms.sum(axis=-1, keepdims=True), *reference)
         if how.times_input:
             gain, lost = how.gain(e)
-            block.count(entry, Entry.ATTENTION, R_a - R_e)
-            block.count(entry, Entry.STABILIZER, R_e * lost)
+            block.keep(entry, Entry.ATTENTION, R_a - R_e)
+            block.keep(entry, Entry.STABILIZER, R_e * lost)
             R_e = R_e * gain
         to_queries, to_keys = score.back(R_e, both, how, entry)
         block.queries.put(R_q, to_queries)

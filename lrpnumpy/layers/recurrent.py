@@ -437,7 +437,7 @@ class Cell(Layer):
             start = [read.run.before(k, change.lo[some], change.owner[some]) for k in range(len(self.states))]
             if isinstance(read.run, CompiledRun):
                 ids = np.where(is_own, batch.R + own, where)
-                run = read.run.varied(change.rows, ids, rest, np.stack(start), every)
+                run: Any = read.run.varied(change.rows, ids, rest, np.stack(start), every)
             else:
                 rows = x.rows if x.words is None else x.words.embedding.E[x.words.ids]
                 seen = rows[read.order[where]] if len(read.order) else rows[where]

@@ -2,9 +2,10 @@
 
     R_i = (x_i - x0_i) ∫_0^1 df/dx_i (x0 + a (x - x0)) da          Sundararajan, Taly & Yan, ICML 2017
 
-The integral is taken by Gauss' rule. Relevances add up to f(x) - f(x0) but for its error, the gap: so the error is
-known, and the number of nodes is doubled until it is small enough. With several references relevance is the mean over
-them: expected gradients (Erion et al. 2021).
+The integral is taken by Gauss' rule. Relevances add up to f(x) - f(x0) but for its error, the gap. The number of nodes
+is doubled until that is small enough. Where the gradient jumps (relu, maxima), the errors of single features may cancel
+in the sum. In networks with such kinks each feature is therefore compared with its value by half as many nodes. With
+several references relevance is the mean over them: expected gradients (Erion et al. 2021).
 """
 
 from __future__ import annotations
@@ -16,13 +17,16 @@ from typing import Any
 
 import numpy as np
 
+from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.checks import LrpError, whole
+from lrpnumpy.layers import LAYERS, Max, MaxPool1D, Record
 from lrpnumpy.methods.base import Columns, Method, Question, Request, keep_nothing, number, option
-from lrpnumpy.methods.reference import ReferenceOptions, finished, reference_scores
+from lrpnumpy.methods.reference import ReferenceOptions, finished, reference_scores, unit_of
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Batch, Packed, at_once
 from lrpnumpy.passes import backward, forward
 from lrpnumpy.rules import GRADIENT
+from lrpnumpy.rules.propagation import Entry
 
 MOST = 256  # nodes
 GAPS = {4: 1e-3, 8: 1e-6}  # by the bytes of a number
@@ -31,7 +35,7 @@ GAPS = {4: 1e-3, 8: 1e-6}  # by the bytes of a number
 def _few(value: Any, name: str) -> int:
     """So many nodes that an integral of them is done in reasonable time."""
     if whole(value, name, 1) > MOST:
-        raise LrpError(f"{name} must be at most {MOST}, which is exact to rounding, got {value}.")
+        raise LrpError(f"{name} must be at most {MOST}, got {value}.")
     return int(value)
 
 
@@ -41,19 +45,20 @@ class IntegratedOptions(ReferenceOptions):
 
     nodes: int | None = option(
         None,
-        "number of nodes of the integral; None for as many as the gap needs",
+        "number of nodes of the integral; None for as many as `gap` needs, at most 256",
         check=lambda value, name, model: None if value is None else _few(value, name),
         flag=int,
-        typed="number of nodes of the integral; by default as many as the gap needs",
+        typed="number of nodes of the integral; by default as many as --gap needs, at most 256",
     )
     gap: float | None = option(
         None,
-        "how far relevances may miss f(x) - f(reference), of the larger score; by default 1e-6 in float64, 1e-3 in "
-        "float32, or anything where `nodes` are given",
+        "how far the sum of all relevances, and in networks with relu or maxima each of them, may be off, relative to "
+        "f(x) - f(reference); by default 1e-6 in float64, 1e-3 in float32, or anything where `nodes` are given",
         check=lambda value, name, model: None if value is None else number(value, name, model),
         flag=float,
-        typed="how far relevances may miss f(x) - f(reference), of the larger score; by default 1e-6 in float64, 1e-3 "
-        "in float32, or anything where --nodes is given",
+        typed="how far the sum of all relevances, and in networks with relu or maxima each of them, may be off, "
+        "relative to f(x) - f(reference); by default 1e-6 in float64, 1e-3 in float32, or anything where --nodes is "
+        "given",
     )
 
     @classmethod
@@ -64,7 +69,7 @@ class IntegratedOptions(ReferenceOptions):
         return super().checked(method, model, given)
 
     def most_gap(self, dtype: np.dtype) -> float:
-        """How large the gap may be, of max(|f(x)|, |f(reference)|)."""
+        """How large gap and error may be, of |f(x) - f(reference)|."""
         if self.gap is not None:
             return self.gap
         return np.inf if self.nodes is not None else GAPS[dtype.itemsize]
@@ -112,50 +117,81 @@ def run(question: Question, wanted: list[np.ndarray]) -> list[Columns]:
     trace, options = question.trace, question.request.options
     values: list[Rows] = [{name: np.zeros_like(x.rows) for name, x in trace.inputs.items()} for _ in wanted]
     scores = np.zeros_like(question.scores)
+    count = scores.dtype.type(len(options.reference.each))
+    errors = [np.zeros_like(scores[:, 0]) for _ in wanted]
     for k in range(len(options.reference.each)):
         x0 = options.reference.packed(k, trace.inputs)
         of_reference = reference_scores(question, forward(trace.model, x0).scores)
-        scores += of_reference / scores.dtype.type(len(options.reference.each))
-        for total, found in zip(values, _refined(question, wanted, x0, of_reference), strict=True):
-            for name, part in found.items():
-                total[name] += part / part.dtype.type(len(options.reference.each))
-    return [finished(question, targets, total, scores) for targets, total in zip(wanted, values, strict=True)]
+        scores += of_reference / count
+        for c, (rows, error) in enumerate(_refined(question, wanted, x0, of_reference)):
+            errors[c] += error / count
+            for name, part in rows.items():
+                values[c][name] += part / count
+    return [finished(question, targets, values[c], scores, error=errors[c]) for c, targets in enumerate(wanted)]
+
+
+def has_kinks(layer: Record) -> bool:
+    """Whether the slope of a layer may jump: in a maximum, a relu, or a layer that is not known here."""
+    if type(layer) not in LAYERS.values() or isinstance(layer, (Max, MaxPool1D)):
+        return True
+    for field in ("activation", "recurrent_activation"):
+        name = getattr(layer, field, None)
+        if name is not None and (name not in ACTIVATIONS or ACTIVATIONS[name].kinks):
+            return True
+    return any(has_kinks(part) for _, part in layer.parts())
 
 
 def _refined(
     question: Question, wanted: list[np.ndarray], x0: dict[str, Packed], of_reference: np.ndarray
-) -> list[Rows]:
-    """The integrals of all sequences, each with as many nodes as it needs."""
-    trace, options = question.trace, question.request.options
+) -> list[tuple[Rows, np.ndarray]]:
+    """The integrals of all sequences, each with as many nodes as it needs, and their errors (n,).
+
+    The error is that of the sum or, in networks with kinks, of the feature that the last doubling of the nodes changed
+    most. There errors fall like 1 / nodes. A change may be small by chance: so half of the one before counts, too.
+    """
+    trace, options, n = question.trace, question.request.options, len(question.scores)
     starts = [question.sent_back(np.ones_like(question.scores), targets) for targets in wanted]
     scores = [[question.combined(f, targets) for f in (question.scores, of_reference)] for targets in wanted]
-    gap = options.most_gap(question.scores.dtype)
-    count = options.nodes or first_nodes(gap)
+    gap, most = options.most_gap(question.scores.dtype), options.nodes or MOST
+    count, doublings = options.nodes or first_nodes(gap), 0  # how often the nodes are doubled at least
+    if any(has_kinks(node.layer) for node in trace.model.nodes):
+        if options.nodes is None:
+            count, doublings = max(2, count // 4), 2
+        else:
+            count, doublings = (count + 1) // 2, 1
+    change, before = np.zeros((2, len(wanted), n), question.scores.dtype)
     found = integrals(trace.model, trace.inputs, x0, starts, count)
-    while options.nodes is None and count < MOST:
-        missed = np.zeros(len(question.scores), bool)
-        for (f, f0), rows in zip(scores, found, strict=True):
+    while True:
+        errors = []
+        missed = np.full(n, doublings > 0)
+        for c, ((f, f0), rows) in enumerate(zip(scores, found, strict=True)):
             got, size = (
                 sum(trace.inputs[name].batch.sums(part(one).sum(axis=1)) for name, one in rows.items())
                 for part in (np.asarray, abs)
             )
             rounding = 4 * np.finfo(f.dtype).eps * size  # what more nodes would not change
-            missed |= ~(abs(f - f0 - got) <= np.maximum(gap * np.maximum(abs(f), abs(f0)), rounding))
-        if not missed.any():
-            break
-        count = min(2 * count, MOST)
+            error = np.maximum(abs(f - f0 - got), np.maximum(change[c], before[c] / 2))
+            missed |= ~(error <= np.maximum(gap * unit_of(f, f0, question.request.versus), rounding))
+            errors.append(error)
+        if count == most or not missed.any():
+            return list(zip(found, errors, strict=True))
+        count, doublings = min(2 * count, most), doublings - 1
         some = {name: missed[x.batch.owner] for name, x in trace.inputs.items()}
+        taken = {name: _taken(x, some[name], missed) for name, x in trace.inputs.items()}
         again = integrals(
             trace.model,
-            {name: _taken(x, some[name], missed) for name, x in trace.inputs.items()},
+            taken,
             {name: _taken(x, some[name], missed) for name, x in x0.items()},
             [start[missed[trace.output.batch.owner]] for start in starts],
             count,
         )
-        for rows, better in zip(found, again, strict=True):
+        before[:, missed] = change[:, missed]
+        for c, (rows, better) in enumerate(zip(found, again, strict=True)):
+            entry = Entry(np.zeros((4, np.count_nonzero(missed)), change.dtype))
             for name, one in better.items():
+                entry.see(one - rows[name][some[name]], taken[name].batch)
                 rows[name][some[name]] = one
-    return found
+            change[c, missed] = entry.array[Entry.LARGEST]
 
 
 def _taken(x: Packed, rows: np.ndarray, sequences: np.ndarray) -> Packed:
@@ -163,7 +199,9 @@ def _taken(x: Packed, rows: np.ndarray, sequences: np.ndarray) -> Packed:
 
 
 def _advice(request: Request) -> str:
-    return f"kinks (relu, maxima) keep it so large with {MOST} nodes; try a larger gap, or deeplift, which has none"
+    return (
+        f"where kinks (relu, maxima) keep it so large with {MOST} nodes, try a larger gap, or deeplift, which has none"
+    )
 
 
 METHODS = (

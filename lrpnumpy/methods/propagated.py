@@ -18,7 +18,7 @@ from lrpnumpy.passes import backward
 from lrpnumpy.rules import GRADIENT, LRP, Epsilon, Gamma, Propagation, Relevance
 
 TOO_LARGE = 1e6  # times f_c: relevance beyond this is decided by rounding
-GAP = 1e-3  # of |f_c|, or |f_c| + |f_versus|: how much a ledger may miss
+GAP = 1e-3  # of |f_c|, or |f_c - f_versus|: how much a ledger may miss
 
 
 @dataclass(frozen=True)

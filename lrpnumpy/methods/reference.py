@@ -14,12 +14,15 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, check_shape, numbers, shown
 from lrpnumpy.encode import Encoded, as_array, encode_all, encode_port
-from lrpnumpy.methods.base import Columns, Method, Options, Question, option
+from lrpnumpy.methods.base import Columns, Method, Options, Question, Request, option
+from lrpnumpy.methods.propagated import TOO_LARGE
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Packed
 from lrpnumpy.ports import Input
+from lrpnumpy.rules.propagation import Entry
 
-GAP = 1e-3  # of max(|f(x)|, |f(reference)|): how much relevances may miss f(x) - f(reference) by rounding
+GAP = 1e-3  # of |f(x) - f(reference)|: how much relevances may miss it by rounding
+ROUNDING = 16 * np.finfo(np.float64).eps  # of max(|f(x)|, |f(reference)|): what float64 cannot tell from 0
 KNOWN = ("zero", "mean", "unknown", "padding")  # references with a name; any other word stands for itself
 
 
@@ -70,7 +73,7 @@ class ReferenceOptions(Options):
         return {**super().shown(), "reference": self.reference.said}
 
     def most_gap(self, dtype: np.dtype) -> float:
-        """How large the gap may be, of max(|f(x)|, |f(reference)|)."""
+        """How large the gap may be, of |f(x) - f(reference)|."""
         return GAP
 
 
@@ -174,19 +177,53 @@ def reference_scores(question: Question, scores: np.ndarray) -> np.ndarray:
     return scores if question.rows is None else scores[question.rows]
 
 
+def new_entry(question: Question) -> Entry:
+    """Where the largest relevance of each record is noted."""
+    return Entry(np.zeros((Entry.SIZE, len(question.scores)), question.scores.dtype))
+
+
 def finished(
-    question: Question, targets: np.ndarray, values: dict[str, np.ndarray], of_reference: np.ndarray
+    question: Question,
+    targets: np.ndarray,
+    values: dict[str, np.ndarray],
+    of_reference: np.ndarray,
+    entry: Entry | None = None,
+    error: np.ndarray | None = None,
 ) -> Columns:
-    """Results with their ledger, from the relevance (R, D) of each input and the scores (n, C) of the reference."""
+    """Results with their ledger, from the relevance (R, D) of each input and the scores (n, C) of the reference.
+
+    `entry` has seen relevance inside the network, `error` (n,) is the largest error of a feature.
+    """
     columns = question.columns(targets, values)
     inputs = question.received(columns)
     score, reference = (question.combined(scores, targets) for scores in (question.scores, of_reference))
-    columns.books = np.stack([inputs, score, reference, score - reference - inputs])
-    columns.sound = is_sound(columns.books, question.request.options)
+    if entry is None:
+        entry = new_entry(question)
+    for name, part in values.items():
+        entry.see(part, question.trace.inputs[name].batch)
+    if error is None:
+        error = np.zeros_like(score)
+    columns.books = np.stack([inputs, score, reference, score - reference - inputs, entry.array[Entry.LARGEST], error])
+    missed, huge = missed_and_huge(columns.books, question.request)
+    columns.sound = ~(missed | huge)
     return columns
 
 
-def is_sound(books: np.ndarray, options: Any) -> np.ndarray:
-    """Whether relevances add up to f(x) - f(reference) as closely as they should; `books` as `ledgers.by_name` says."""
-    _, score, reference, gap = np.moveaxis(books, -2, 0)
-    return abs(gap) <= options.most_gap(gap.dtype) * np.maximum(abs(score), abs(reference))
+def unit_of(score: np.ndarray, reference: np.ndarray, versus: int | None) -> np.ndarray:
+    """What gap and error are relative to: |f(x) - f(reference)|; with versus |f(x)|, where that is smaller."""
+    explained = abs(score - reference)
+    if versus is not None:
+        explained = np.minimum(explained, abs(score))
+    return np.maximum(explained, np.finfo(explained.dtype).tiny)
+
+
+def missed_and_huge(books: np.ndarray, request: Request) -> tuple[np.ndarray, np.ndarray]:
+    """Whether relevances miss what they should be, in sum or one of them; and whether one is too large.
+
+    `books` (…, rows, n) as `ledgers.by_name` says.
+    """
+    _, score, reference, gap, largest, error = books.swapaxes(0, -2)  # rows first
+    size = np.maximum(abs(score), abs(reference))
+    most = request.options.most_gap(gap.dtype) * unit_of(score, reference, request.versus)
+    missed = ~(np.maximum(abs(gap), error) <= np.maximum(most, ROUNDING * size))
+    return missed, largest > TOO_LARGE * size

@@ -156,10 +156,11 @@ def message(how: Propagation, R: np.ndarray, z: Packed, bias: np.ndarray | None,
 def back_through_sum(
     how: Propagation, R: np.ndarray, z: Packed, terms: Sequence[Term], entry: Entry, bias: np.ndarray | None = None
 ) -> list[np.ndarray]:
-    """What each of the `terms` of sums `z` gets of the message `R` (R, M) at the sums, see `rules/sums.py`.
+    """What each of the `terms` of sums `z` gets of the message `R` (R, M) at the sums.
 
-    `bias` (M,) is what z holds besides its terms, None for nothing. What it keeps goes to the `entry`, as does what
-    the stabilizer keeps.
+    how: the propagation, as `Layer.backward` gets it.
+    bias: (M,) what z holds besides its terms, None for nothing.
+    entry: takes what the bias, the stabilizer and the rule keep, for the ledger.
     """
     if how.rule is None:
         s = message(how, R, z, bias, entry)

@@ -76,9 +76,9 @@ def inverse(z: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray]:
 class SumRule:
     """A sum rule. A custom rule is a subclass with `modes` and, unless it divides one mode by its own sum, `gains`."""
 
-    modes: Any = (PLAIN,)  # a mode is a tuple of pairs, see the top of this file
-    bias_modes: Any = None  # the modes in which biases are contributions, too; None for all
-    conserves: Any = False  # gains times sums plus what the stabiliser keeps are 1: there is nothing else to count
+    modes: ClassVar[Any] = (PLAIN,)  # a mode is a tuple of pairs, see the top of this file
+    bias_modes: ClassVar[Any] = None  # the modes in which biases are contributions, too; None for all
+    conserves: ClassVar[Any] = False  # gains times sums and the stabilizer are 1: there is no other rest
     eps: float = 0.001  # stabiliser
 
     def gains(self, *sums: np.ndarray) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
@@ -93,7 +93,7 @@ class SumRule:
 class _Checked(SumRule):
     """A built-in rule, whose fields are numbers that are not negative."""
 
-    conserves: Any = True
+    conserves: ClassVar[Any] = True
 
     def __post_init__(self) -> None:
         for field in fields(self):  # type: ignore[arg-type]
@@ -121,7 +121,7 @@ class Gamma(_Checked):
     bias_modes: ClassVar[Any] = (PLAIN,)
 
     def gains(self, *sums: np.ndarray) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
-        """1 / stab(z'), and gamma / stab(z') for contributions of the sign of z, with z' the weighed sum."""
+        """1 / stab(z'), and gamma / stab(z') for contributions of the sign of z, with z' weighed, from the `sums`."""
         z, above, below = sums
         gamma, is_up = z.dtype.type(self.gamma), z >= 0  # sign(0) = +1
         over, lost = inverse(z + gamma * np.where(is_up, above, below), self.eps)
@@ -143,12 +143,12 @@ class AlphaBeta(_Checked):
     modes: ClassVar[Any] = (POSITIVE, NEGATIVE)
 
     @property
-    def conserves(self) -> bool:  # type: ignore[override]
+    def conserves(self) -> bool:
         """Where alpha - beta = 1."""
         return self.alpha - self.beta == 1
 
     def gains(self, *sums: np.ndarray) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
-        """alpha / stab(z+) and -beta / stab(z-)."""
+        """alpha / stab(z+) and -beta / stab(z-), from the `sums` z+ and z-."""
         (above, lost_above), (below, lost_below) = (inverse(z, self.eps) for z in sums)
         alpha, beta = above.dtype.type(self.alpha), above.dtype.type(self.beta)
         return (alpha * above, -beta * below), alpha * lost_above - beta * lost_below
@@ -208,7 +208,7 @@ class ZBox(SumRule):
             object.__setattr__(self, name, value)
 
     @property
-    def modes(self) -> tuple[Mode, ...]:  # type: ignore[override]
+    def modes(self) -> tuple[Mode, ...]:
         """One mode of three pairs."""
         return (((_same, "plain"), (self._minus("low"), "positive"), (self._minus("high"), "negative")),)
 
@@ -239,12 +239,12 @@ def _bound(value: Any, what: str) -> np.ndarray:
 
 
 class Term:
-    """Contributions x_j w_j of a sum z_j: one number each. `w` (M,) or a number, 1 where it is left out.
+    """Contributions x_j w_j of a sum z_j: one number each, with `x` (rows, M) and `w` (M,) or a number; None is 1.
 
-    A term with other weights says what `ahead` and `back` do with one kind of them.
+    A term with other weights defines `ahead` and `back`; Matrix and Gathered are two of them.
     """
 
-    is_bias: ClassVar[bool] = False
+    is_bias: ClassVar[bool] = False  # whether it is a bias: what it gets is counted in the ledger
 
     def __init__(self, x: np.ndarray, w: Any = None) -> None:
         self.x = x  # (rows, …)
@@ -263,8 +263,8 @@ class Term:
         return sum(self.ahead(values(self.x), kind) for values, kind in mode)  # type: ignore[return-value]
 
     def sent(self, s: np.ndarray, mode: Mode) -> np.ndarray:
-        """What x gets where contribution c_ij gets c_ij s_j."""
-        return sum(values(self.x) * self.back(s, kind) for values, kind in mode)  # type: ignore[return-value]
+        """What x gets where contribution c_ij in a `mode` gets c_ij s_j, with the message `s` (rows, M)."""
+        return sum(values(self.x) * self.back(s, kind) for values, kind in mode)
 
 
 class Matrix(Term):
@@ -310,7 +310,7 @@ class Bias(Term):
     is_bias: ClassVar[bool] = True
 
     def __init__(self, b: np.ndarray) -> None:
-        super().__init__(b.dtype.type(1), b)  # type: ignore[arg-type]
+        super().__init__(b.dtype.type(1), b)
 
 
 def distribute(rule: SumRule, R: np.ndarray, terms: Sequence[Term]) -> tuple[list[np.ndarray], np.ndarray]:

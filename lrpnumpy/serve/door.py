@@ -33,7 +33,8 @@ class Limits:
     rate: float = 40.0  # requests a second, on average
     burst: int = 80  # requests at once
     waiting: int = 16  # requests that wait for an answer
-    connections: int = 128  # that are open
+    connections: int = 128  # that are open and have shown the token
+    strangers: int = 512  # that are open and have not
 
 
 class Head(NamedTuple):

@@ -1,7 +1,8 @@
 """The server of the live page: the standard library's asyncio, one request a connection, three routes.
 
-A connection costs no thread, so one that never ends its request costs nothing but its place, and gives that up
-when others need it. What is computed is computed by another process, see `worker.py`.
+A connection costs no thread, so one that never ends its request costs nothing but its place. Connections that have not
+shown the token have places apart from the others, and the oldest of them gives up its own when a new one comes. Another
+process computes the answers, see `worker.py`.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 SCRIPTS = ("ask.js", "selection.js", "editor.js", "live.js")  # after those of the page, in this order
+MOMENT = 0.05  # seconds
 NOTHING = "default-src 'none'; frame-ancestors 'none'"  # the policy of answers that are no page
-YOUNG = 1.0  # seconds in which an unfinished request keeps its place
 
 
 class Server:
@@ -44,10 +45,8 @@ class Server:
         self.page = (b"", "")
         self.door: Door | None = None
         self.bucket: Bucket | None = None
-        self.open = 0
-        self.unfinished: dict[
-            asyncio.Task[Any], float
-        ] = {}  # whose request has not arrived, and since when; oldest first
+        self.strangers: dict[asyncio.Task[Any], None] = {}  # connections that have not shown the token, oldest first
+        self.admitted: set[asyncio.Task[Any]] = set()  # connections that have
 
     async def run(self, host: str, port: int, ready: Callable[[str], None]) -> None:
         """Serve until cancelled; `ready` gets the address once the model is open."""
@@ -68,10 +67,13 @@ class Server:
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection: one request, one answer."""
-        self.open += 1
+        task = asyncio.current_task()
+        assert task is not None
+        self.strangers[task] = None
         try:
             with contextlib.suppress(OSError, asyncio.CancelledError):  # it has gone, or is too slow
-                status, answer, policy = await self._response(reader)
+                await self._make_room()
+                status, answer, policy = await self._response(reader, task)
                 kind = "text/html" if policy is not None else "application/json"
                 lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}"]
                 more = {
@@ -88,7 +90,8 @@ class Server:
                     if status >= 400:  # let it be read: unread bytes would reset the connection
                         await self._discarded(reader)
         finally:
-            self.open -= 1
+            self.strangers.pop(task, None)
+            self.admitted.discard(task)
             writer.transport.abort() if writer.transport.get_write_buffer_size() else writer.close()
 
     async def _discarded(self, reader: asyncio.StreamReader) -> None:
@@ -98,10 +101,10 @@ class Server:
                 while await reader.read(1 << 16):
                     pass
 
-    async def _response(self, reader: asyncio.StreamReader) -> tuple[int, bytes, str | None]:
+    async def _response(self, reader: asyncio.StreamReader, task: asyncio.Task[Any]) -> tuple[int, bytes, str | None]:
         """Status, body, and the policy of a page; a refusal is JSON with one sentence."""
         try:
-            head, body = await self._request(reader)
+            head, body = await self._request(reader, task)
             if head.path == "/":
                 return 200, *self.page
             found = self._state() if head.path == "/state" else await self._explained(body)
@@ -114,18 +117,16 @@ class Server:
             LOG.error("internal error: %s: %s", type(error).__name__, error)
             return 500, b'{"error": "internal error"}', None
 
-    async def _request(self, reader: asyncio.StreamReader) -> tuple[Head, bytes]:
+    async def _request(self, reader: asyncio.StreamReader, task: asyncio.Task[Any]) -> tuple[Head, bytes]:
         """A request that is let in, whole, within the limits."""
-        self._make_room()
-        task, now = asyncio.current_task(), asyncio.get_running_loop().time()
-        assert task is not None and self.door is not None and self.bucket is not None
-        self.unfinished[task] = now
+        assert self.door is not None and self.bucket is not None
         try:
             async with asyncio.timeout(self.limits.patience):
                 head = parsed(await reader.readuntil(b"\r\n\r\n"))
                 self.door.check(head)
+                self._admit(task)
                 size = body_size(head, self.limits) if head.method == "POST" else 0
-                self.bucket.take(now)
+                self.bucket.take(asyncio.get_running_loop().time())
                 return head, await reader.readexactly(size)
         except TimeoutError:
             raise Refusal(408, f"A request must arrive within {self.limits.patience:g} seconds.") from None
@@ -133,18 +134,23 @@ class Server:
             raise Refusal(431, f"Headers must have at most {self.limits.head:,} bytes.") from None
         except asyncio.IncompleteReadError:
             raise Refusal(400, "A request must be as long as it says.") from None
-        finally:
-            self.unfinished.pop(task, None)
 
-    def _make_room(self) -> None:
-        """Where all places are taken, the oldest unfinished request gives up its own, unless it is young."""
-        if self.open <= self.limits.connections:
+    async def _make_room(self) -> None:
+        """Close the oldest connections that have not shown the token, where there are too many of them."""
+        if len(self.strangers) <= self.limits.strangers:
             return
-        oldest, since = next(iter(self.unfinished.items()), (None, 0.0))
-        if oldest is None or asyncio.get_running_loop().time() - since < YOUNG:
+        await asyncio.sleep(MOMENT)  # so that requests that have arrived are read first: they may have the token
+        while len(self.strangers) > self.limits.strangers:
+            oldest = next(iter(self.strangers))
+            del self.strangers[oldest]
+            oldest.cancel()
+
+    def _admit(self, task: asyncio.Task[Any]) -> None:
+        """Give a connection that has shown the token one of the places kept for such."""
+        if len(self.admitted) >= self.limits.connections:
             raise Refusal(503, f"At most {self.limits.connections} connections must be open; try again in a moment.")
-        del self.unfinished[oldest]
-        oldest.cancel()
+        self.strangers.pop(task, None)
+        self.admitted.add(task)
 
     def _state(self) -> dict[str, Any]:
         """How far the preparations are."""

@@ -129,7 +129,8 @@ class Program:
         P = np.stack([arrays[term.name] for term in plan.vectors] or [zero])
         kinds = np.array(codes or [0], np.int64)
         self.ahead = Weights(_packed(U.transpose(0, 2, 1)), _packed([one.T for one in W]), P, kinds)
-        self.back = Weights(_packed(U), _packed(W), P, kinds)
+        self.packed_back = _packed(U), _packed(W)
+        self.back = Weights(*self.packed_back, P, kinds)
         self._wanted: dict[str, list[Any]] = {}
         self._layouts: dict[tuple[str, int, bool], Layout] = {}
         self._backward: dict[str, tuple[Kernel, Weights]] = {}
@@ -173,10 +174,11 @@ class Program:
         """The backward kernel of a rule, and its weights: of the gates that receive anything."""
         if self.override is not None:
             lo, hi = self.override.BLOCKS.get(CODES[rule], (0, self.G))
-            return self.override.backward, self.back._replace(U=self.back.U[lo:hi], W=self.back.W[lo:hi])
+            U, W = self.packed_back
+            return self.override.backward, self.back._replace(U=U[lo:hi], W=W[lo:hi])
         found = kernels_of(self.statement, rule)
         lo, hi = found.blocks
-        return found.backward, self.back._replace(U=self.back.U[lo:hi])  # type: ignore[return-value]
+        return found.backward, self.back._replace(U=self.packed_back[0][lo:hi])  # type: ignore[return-value]
 
     def layout(self, rule: str, keep: int, every: bool) -> Layout:
         """What a forward pass needs to know."""

@@ -73,7 +73,8 @@ FUNCTIONS: dict[str, Activation] = {
 
 def _refuse(what: str) -> Callable[..., NoReturn]:
     def refused(node: Node, *_: Any, **__: Any) -> NoReturn:
-        node.owner.fail(what)
+        step: Step = node.owner
+        step.fail(what)
 
     return refused
 
@@ -276,17 +277,17 @@ class Step:
     def again(self, op: str, args: list[Node], name: str, of: Axes, beta: str, eps: float) -> Node:
         """An operation as a file holds it."""
         if op == "matrix":
-            return self.matrix(name, *args, of[0])
+            return self.matrix(name, args[0], of[0])
         if op == "diagonal":
-            return self.diagonal(name, *args, of)
+            return self.diagonal(name, args[0], of)
         if op == "bias":
             return self.bias(name, of)
         if op == "apply":
             return self.apply(name, *args)
         if op == "norm":
-            return self.norm(*args, name, beta, eps)
+            return self.norm(args[0], name, beta, eps)
         if op == "total":
-            return self.total(*args, name)
+            return self.total(args[0], name)
         return getattr(self, op)(*args)
 
     def finished(self, inputs: list[Node], states: list[Node], values: Sequence[Any], line: int) -> Statement:
@@ -473,13 +474,15 @@ def from_data(data: Mapping[str, Any]) -> Statement:
     """The statement that `to_data` wrote: its operations are called again, so that only those of `Step` exist."""
     try:
         s = Step(_word(data["kind"]))
-        given = [[s.given(op, _word(name), _words(axes)) for name, axes in data[f"{op}s"]] for op in ("input", "state")]
-        values = [node for some in given for node in some]
+        inputs, states = (
+            [s.given(op, _word(name), _words(axes)) for name, axes in data[f"{op}s"]] for op in ("input", "state")
+        )
+        values = [*inputs, *states]
         for op, numbers, name, of, beta, eps in data["operations"]:
             if op not in OPERATIONS or not all(0 <= k < len(values) for k in numbers):
                 raise ValueError(op)
             values.append(s.again(op, [values[k] for k in numbers], _word(name), _words(of), _word(beta), float(eps)))
-        return s.finished(*given, [values[k] for k in data["returns"] if k >= 0], 0)
+        return s.finished(inputs, states, [values[k] for k in data["returns"] if k >= 0], 0)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         if isinstance(error, LrpError):
             raise

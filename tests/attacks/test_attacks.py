@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import hostile_onnx  # noqa: F401
+import hostile_widths  # noqa: F401
 import pytest
 from hostile import ATTACKS, FIXTURES
 

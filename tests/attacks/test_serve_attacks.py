@@ -4,6 +4,7 @@ import asyncio
 import json
 import socket
 import struct
+import threading
 import time
 from contextlib import ExitStack, suppress
 
@@ -267,7 +268,7 @@ def test_1000_requests_at_once(live, limited):
     statuses = at_once(live, head + body, 1000)
     assert time.monotonic() - start < 30
     assert {*statuses} <= {200, 429, 503, 0} and statuses.count(200) >= 1
-    assert statuses.count(429) + statuses.count(503) >= 500
+    assert statuses.count(200) <= 500
     time.sleep(0.2)
     assert live.is_well()
 
@@ -287,7 +288,7 @@ def test_1000_requests_without_a_token_leave_the_rate_to_the_page(live, limited)
 
 def test_connections_that_never_end_give_up_their_place(live, limited):
     """200 heads without an end, and 200 connections without a word, which are all allowed to take an hour."""
-    limited(patience=3600.0)
+    limited(patience=3600.0, strangers=128)
     with ExitStack() as stack:
         every = [stack.enter_context(live.connect()) for _ in range(400)]
         for one in every[::2]:
@@ -297,8 +298,36 @@ def test_connections_that_never_end_give_up_their_place(live, limited):
         while not live.is_well():
             assert time.monotonic() < deadline
             time.sleep(0.1)
-        assert live.server.open <= live.server.limits.connections + 1
-        assert every[0].recv(1) == b""  # the oldest had to go
+        assert len(live.server.strangers) <= live.server.limits.strangers + 1
+        with suppress(ConnectionResetError):
+            assert every[0].recv(1) == b""  # the oldest had to go
+
+
+def test_strangers_who_come_back_take_no_place_from_the_page(live, limited):
+    """300 connections without a token, opened again every 0.9 s: 20 good requests in the meantime all succeed."""
+    limited()
+    over = threading.Event()
+
+    def flood():
+        while not over.is_set():
+            with ExitStack() as stack:
+                for _ in range(300):
+                    with suppress(OSError):
+                        stack.enter_context(live.connect())
+                over.wait(0.9)
+
+    thread = threading.Thread(target=flood)
+    thread.start()
+    try:
+        time.sleep(0.5)
+        statuses = []
+        for _ in range(20):
+            statuses.append(live.get().status)
+            time.sleep(0.1)
+    finally:
+        over.set()
+        thread.join()
+    assert statuses == [200] * 20
 
 
 @pytest.mark.parametrize("is_reset", [True, False])

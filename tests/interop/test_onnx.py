@@ -93,6 +93,15 @@ def test_layers_written_out_step_by_step(tmp_path):
         lrp.load(path)
 
 
+def test_a_projection_that_the_exporter_of_today_writes_wrongly(tmp_path):
+    pytest.importorskip("onnxscript")
+    cell = torch.nn.LSTM(zoo.FEATURES, 5, proj_size=2, batch_first=True)
+    module = zoo.Net(lambda net, x: net.head(net.rnn(x)[0][:, -1]), rnn=cell, head=torch.nn.Linear(2, 2))
+    zoo.export(module, [X], tmp_path / "model.onnx", dynamo=True)
+    with pytest.raises(lrp.WeightFileError, match="has a start state of shape"):
+        lrp.load(tmp_path / "model.onnx")
+
+
 def keras_models(keras):
     """What tf2onnx has something of its own for."""
     L = keras.layers

@@ -96,6 +96,12 @@ class Build:
     inputs: dict[Ref, str] = field(default_factory=dict)  # names of the ports
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    numbers: int = 0  # of all values, and of the arrays that were made for them
+
+    def room(self, layer: KerasLayer, count: int) -> None:
+        """Count the numbers of an array or a value, before it is made."""
+        self.numbers += count
+        self.source.budget.numbers(layer.settings.where, self.numbers)
 
     # ------------------------------------------------------------------------------------------------------ the graph
 
@@ -186,7 +192,9 @@ class Build:
         if len(paths) != len(shapes):
             layer.refuse(f"must have {len(shapes)} arrays, the file has {len(paths)}")
         for path, shape in zip(paths, shapes, strict=True):
-            if path not in self.arrays:
+            if path in self.arrays:  # every call of a layer copies them: several calls are fine, but not any number
+                self.room(layer, self.arrays[path].size // 4)
+            else:
                 self.arrays[path] = self.source.array(path, shape)
             self.source.fits(path, self.arrays[path].shape, shape)
         return [self.arrays[path] for path in paths]
@@ -260,8 +268,7 @@ class Build:
         """How many features a value has, or an error."""
         if x.width is None:
             layer.refuse("takes an input of which the file does not say how many features it has")
-        if x.width > MAX_WIDTH:  # arrays are made of this size that the file does not have
-            layer.refuse(f"takes {x.width:,} features, over the limit of {MAX_WIDTH:,}")
+        self.room(layer, x.width)  # whoever asks makes an array of this size
         return x.width
 
     def node(self, layer: KerasLayer, ours: Layer, *inputs: Value, name: str = "", length: Any = "same") -> Value:
@@ -278,6 +285,7 @@ class Build:
             size = ours.sizes(*(Size(x.width, x.steps, f"value {x.name!r}") for x in xs))  # type: ignore[arg-type]
         except LrpError as error:
             layer.refuse(f"does not fit: {str(error).removesuffix('.')}")
+        self.room(layer, size.width)
         name = self.fresh(name or layer.name)
         self.nodes[name] = Node(name, ours, tuple(x.name for x in xs))
         self.source.budget.layers(len(self.nodes))
@@ -315,7 +323,6 @@ class Build:
                 self.note(f"Masking: steps whose features all equal {port.mask:g} are skipped")
 
 
-MAX_WIDTH = 1_000_000
 MASK_OPERATIONS = ("NotEqual", "Any")  # as Keras 3 lists them beside the layers
 TAKES_STATES = ("LSTM", "GRU", "SimpleRNN", "CuDNNLSTM", "CuDNNGRU", "Bidirectional", "RNN")
 

@@ -28,7 +28,7 @@ def embedding(b: Build, call: Call, xs: list[Value]) -> Value:
         layer.refuse("takes token ids of more than one axis, which is not supported")
     (E,) = b.own_arrays(layer, [(s.integer("input_dim"), s.integer("output_dim"))])
     port.steps = port.shape != []
-    port.embedding, port.size = _embedding(layer, port, E), E.shape[1]
+    port.embedding, port.size = _embedding(b, layer, port, E), E.shape[1]
     if port.embedding.vocabulary is None:
         b.note("the file holds no vocabulary: inputs are token ids")
     masks = s.boolean("mask_zero", False) and port.steps
@@ -37,7 +37,7 @@ def embedding(b: Build, call: Call, xs: list[Value]) -> Value:
     return Value(x.name, E.shape[1], port.steps, length, x.name if masks else None)
 
 
-def _embedding(layer: KerasLayer, port: Port, E: np.ndarray) -> Embedding:
+def _embedding(b: Build, layer: KerasLayer, port: Port, E: np.ndarray) -> Embedding:
     """The record, with the words that a layer before has found."""
     words, rows = port.words, len(E)
     port.words = None
@@ -49,11 +49,13 @@ def _embedding(layer: KerasLayer, port: Port, E: np.ndarray) -> Embedding:
     if words.rows is not None:
         if max(words.rows) >= rows:
             layer.refuse(f"has {rows} rows, the layer before it gives ids up to {max(words.rows)}")
-        layer.settings.source.spend(layer.settings.where, len(words.rows) * E[0].nbytes)
+        b.room(layer, len(words.rows) * E.shape[1])
+        b.source.spend(layer.settings.where, len(words.rows) * E[0].nbytes)
         return Embedding(E[words.rows])
     vocabulary = list(words.vocabulary or ())
     if len(vocabulary) > rows:
         layer.refuse(f"has {rows} rows for {len(vocabulary)} words")
+    b.source.budget.visit(layer.settings.where, rows)
     vocabulary += [f"<row {k}>" for k in range(len(vocabulary), rows)]  # no sentence has them: they are two words
     return Embedding(E, vocabulary=tuple(vocabulary), unknown=words.unknown, tokenizer=words.tokenizer)  # type: ignore[arg-type]
 

@@ -203,10 +203,10 @@ def _per_feature(layer: KerasLayer, key: str, width: int) -> np.ndarray:
     value: Any = layer.settings.value.get(key)
     while isinstance(value, list) and len(value) == 1:
         value = value[0]
-    values = value if isinstance(value, list) else [value] * width
-    if len(values) != width or not all(type(one) in (int, float) and math.isfinite(one) for one in values):
+    values = value if isinstance(value, list) else [value]
+    if len(values) not in (1, width) or not all(type(one) in (int, float) and math.isfinite(one) for one in values):
         layer.refuse(f"{key} must be a number, or one for each of the {width} features")
-    return np.array(values, np.float32)
+    return np.broadcast_to(np.array(values, np.float32), width)
 
 
 # --------------------------------------------------------------------------------------------------- steps and shapes

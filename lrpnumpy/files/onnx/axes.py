@@ -125,15 +125,22 @@ def _regrouped(net: Network, ins: list[tuple[str, Any]], outs: list[Any], flow: 
     return [(names.get(k, "F"), n) for k, n in enumerate(outs)] if names else None
 
 
+def _shape(net: Network, value: Any) -> list[Any]:
+    """A constant that is the shape of something."""
+    found = net.constant(value, "its shape").reshape(-1)
+    if found.size > 32:
+        net.refuse("has a shape of more than 32 axes")
+    return list(found)
+
+
 def _reshape(net: Network, node: Node, values: Values) -> Flow:
     flow, before = net.flow(values[0]), net.shape(values[0])
     if node.op == "Flatten":
         at = node.attributes.get("axis", 1)
         at = at + len(before) if at < 0 else at
         return reshaped(net, flow, [product(before[:at]), product(before[at:])])
-    given = node.attributes.get("shape") or list(net.constant(values[1], "its shape").reshape(-1))
-    if len(given) > 32:
-        net.refuse("has a shape of more than 32 axes")
+    given = node.attributes.get("shape")
+    given = _shape(net, values[1] if not given else np.array(given))
     target = [one if isinstance(one, Dim) else int(one) for one in given]
     if not node.attributes.get("allowzero", 0):
         target = [before[k] if one == 0 and k < len(before) else one for k, one in enumerate(target)]
@@ -214,11 +221,13 @@ def _gather(net: Network, node: Node, values: Values) -> Flow:
     k = net.axis(flow, axis)
     size = net.shape(flow)[k]
     if flow.axes[k] == "F":
+        net.source.budget.visit(net.where, index.size)
         places = np.array([_from_end(net, one, size) for one in index.flat], int).reshape(index.shape)
         if (places < -size).any() or (places >= size).any():
             net.refuse(f"takes positions of an axis of {size} that there are not")
         if index.ndim > 1:
             net.refuse("takes positions in several axes, which is not supported")
+        net.room(places.size, *flow.index.shape[: flow.feature_axis(k)], *flow.index.shape[flow.feature_axis(k) + 1 :])
         return flow.taking(k, int(places) if index.ndim == 0 else places)
     if index.ndim == 1 and _every_sequence(net, index) and flow.axes[k] == "N":
         return flow
@@ -237,7 +246,7 @@ def _every_sequence(net: Network, index: np.ndarray) -> bool:
     """Whether positions are those of all sequences of the batch, in their order."""
     if isinstance(net.batch, Dim):
         return index.size == 1 and bool(index.flat[0] == index_along(net.batch))
-    return np.array_equal(index, np.arange(net.batch))
+    return index.size == net.batch and np.array_equal(index, np.arange(net.batch))
 
 
 def _step_of_each(net: Network, flow: Flow, k: int, position: Any) -> Flow:
@@ -260,6 +269,7 @@ def _both(net: Network, flow: Flow, axis: int) -> list[Any]:
 def _gather_nd(net: Network, node: Node, values: Values) -> Flow:
     """x[every sequence, step]."""
     flow, index = net.flow(values[0]), net.constant(values[1], "its positions")
+    net.source.budget.visit(net.where, index.size)
     pair = index.reshape(-1, index.shape[-1]) if index.ndim == 2 else index[:0]
     steps = {*(pair[:, 1] if pair.shape[-1:] == (2,) else ())}
     if flow.axes[:2] != ("N", "T") or len(steps) != 1 or not _every_sequence(net, pair[:, 0]):
@@ -271,6 +281,7 @@ def _gather_elements(net: Network, node: Node, values: Values) -> Flow:
     """One step for all features: the last one of each sequence, by its length."""
     flow, index = net.flow(values[0]), net.constant(values[1], "its positions")
     k = net.axis(flow, node.attributes.get("axis", 0))
+    net.source.budget.visit(net.where, index.size)
     places = {_from_end(net, one, net.shape(flow)[k]) for one in index.flat}
     if flow.axes[k] != "T" or len(places) != 1 or index.ndim != len(flow.axes) or index.shape[k] != 1:
         net.refuse("must take a single step, the same for all features")
@@ -299,7 +310,7 @@ def _split(net: Network, node: Node, values: Values) -> list[Flow]:
 def _expand(net: Network, node: Node, values: Values) -> Flow:
     """Broadcasting, of a vector to steps too."""
     flow = net.flow(values[0])
-    given: list[Any] = [one if isinstance(one, Dim) else int(one) for one in net.constant(values[1], "its shape").flat]
+    given: list[Any] = [one if isinstance(one, Dim) else int(one) for one in _shape(net, values[1])]
     if node.op == "Tile":
         given = [product([n, m]) for n, m in zip(net.shape(flow), given, strict=True)]
     flow = flow.widened(range(max(0, len(given) - len(flow.axes))))
@@ -317,6 +328,7 @@ def _expand(net: Network, node: Node, values: Values) -> Flow:
         else:
             shape = list(flow.index.shape)
             shape[flow.feature_axis(k)] = wanted
+            net.room(*shape)
             flow = replace(flow, index=np.broadcast_to(flow.index, shape))
     return flow
 
@@ -334,6 +346,7 @@ def _concat(net: Network, node: Node, values: Values) -> Flow:
         net.refuse("joins series of different numbers of steps")
     for flow in flows:
         net.check(flow)
+        net.room(flow.index.size)
     place, parts, begin = flows[0].feature_axis(k), [], 0
     names: list[str] = []
     known: dict[tuple[str, ...], int] = {}

@@ -69,6 +69,8 @@ def _cells(net: Network, node: Node, W: np.ndarray, R: np.ndarray, B: Any) -> li
     if direction not in ("forward", "reverse", "bidirectional"):
         net.refuse(f"has the direction {direction!r}, which there is not")
     n, H, gates = 1 + (direction == "bidirectional"), int(R.shape[-1]), len(order)
+    if node.attributes.get("hidden_size", H) != H:
+        net.refuse(f"has the hidden_size {node.attributes['hidden_size']}, but weights of {H} units")
     net.source.fits(net.where, W.shape, (n, gates * H, None))
     net.source.fits(net.where, R.shape, (n, gates * H, H))
     bias = np.zeros((n, 2 * gates * H), W.dtype) if B is None else net.constant(B, "its bias")
@@ -136,9 +138,17 @@ def _starts(net: Network, state: Any, n: int, H: int, first: int) -> list[Any]:
         if state.index.shape != (n, H):
             net.refuse(f"has a start state of shape {state.index.shape}, which must be {(n, H)}")
         return [state.taking(at, k) for k in range(n)]
-    if state is None or (isinstance(state, (np.ndarray, Spread)) and not net.constant(state, "").any()):
+    if state is None:
         return [None] * n
     array = net.constant(state, "its start state")
+    widths, counts = [H], [n]
+    if isinstance(state, Spread):  # an axis of open size has length 1, and a part of it may be empty
+        widths, counts = [H, 1], [n, 1, 0]
+    if array.ndim != 3 or array.shape[2] not in widths or array.shape[1 if first else 0] not in counts:
+        wanted = (1, n, H) if first else (n, 1, H)
+        net.refuse(f"has a start state of shape {array.shape}, which must be {wanted}; this is not valid ONNX")
+    if not array.any():
+        return [None] * n
     array = array.swapaxes(0, 1) if first else array
     net.source.fits(net.where, array.shape, (n, None, H))
     if (array != array[:, :1]).any():

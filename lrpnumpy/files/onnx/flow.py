@@ -9,6 +9,7 @@ must.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -96,6 +97,12 @@ class Network:
     warnings: dict[str, None] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)  # values of the graph that something takes
     where: str = ""  # the node at hand, for errors
+    numbers: int = 0  # of all values, and of the arrays that were made for them
+
+    def room(self, *shape: int) -> None:
+        """Count an array or a value of this shape, before it is made."""
+        self.numbers += math.prod(shape)
+        self.source.budget.numbers(self.where, self.numbers)
 
     def refuse(self, reason: str) -> NoReturn:
         """Give up on the node at hand."""
@@ -131,9 +138,10 @@ class Network:
             key = f"{key}_"
         shape = [n for axis, n in zip(axes, dims, strict=True) if axis == "F"]
         known = [n for n in shape if not isinstance(n, Dim)]
+        self.where = name[:80]
         if known != shape:
-            self.where = name[:80]
             self.refuse("must have a known number of features; export the model with it")
+        self.room(*known)
         index = np.arange(product(known)).reshape(known)
         steps = dims[axes.index("T")] if "T" in axes else 1
         if key != base or key != name:
@@ -167,6 +175,8 @@ class Network:
             self.counts[kind] = self.counts.get(kind, 1) + 1
             name = f"{kind}_{self.counts[kind]}"
         size = layer.sizes(*(self.sizes[value] for value in values))
+        # A matrix may have several uses, each of which copies it, but not any number of uses.
+        self.room(size.width + sum(array.size for _, array in layer.all_arrays()) // 4)
         self.nodes[name] = Node(name, layer, values)
         for output in layer.OUTPUTS:
             self.sizes[name + output] = size._replace(steps=size.steps and not output, source=name)
@@ -190,12 +200,15 @@ class Network:
     def rows(self, flow: Flow) -> Flow:
         """The same with one value whose features are in the order of the axes."""
         self.check(flow)
+        self.room(flow.index.size)
         widths = np.array([self.sizes[value].width for value in flow.values])
         ends, flat = np.cumsum(widths), flow.index.reshape(-1)
         # Only the values of which something is taken, in the order in which they come first.
-        owner = np.searchsorted(ends, flat, side="right")
-        used, first = np.unique(owner, return_index=True)
-        used = used[np.argsort(first)]
+        owner, used = np.zeros(flat.size, int), np.zeros(1, int)
+        if len(widths) > 1:
+            owner = np.searchsorted(ends, flat, side="right")
+            used, first = np.unique(owner, return_index=True)
+            used = used[np.argsort(first)]
         begin = np.zeros(len(widths), int)
         begin[used] = np.cumsum(widths[used]) - widths[used]
         flat = flat - (ends - widths)[owner] + begin[owner]
@@ -209,16 +222,16 @@ class Network:
     def _selected(self, name: str, flat: np.ndarray, total: int) -> str:
         """Some features of a value in some order."""
         cuts = np.flatnonzero(np.diff(flat) != 1) + 1
-        runs = np.split(flat, cuts)
         step = int(flat[1] - flat[0]) if len(flat) > 1 else 1
         if len(flat) > 1 and step > 1 and (np.diff(flat) == step).all():
             return self.put(Slice(int(flat[0]), int(flat[-1]) + 1, step, axis="features"), name)
-        if len(runs) > _RUNS:
+        if len(cuts) >= _RUNS:
             if flat.size * total > _BLOCKS:
                 self.refuse("takes features in an order that is not supported")
             V = np.zeros((flat.size, total), np.float32)
             V[np.arange(flat.size), flat] = 1
             return self.put(Dense(V), name)
+        runs = np.split(flat, cuts)
         parts = [self.put(Slice(int(run[0]), int(run[-1]) + 1, axis="features"), name) for run in runs]
         return self.put(Concat(), *parts) if len(parts) > 1 else parts[0]
 
@@ -285,6 +298,7 @@ class Network:
         taken = np.moveaxis(flow.index, place, -1).reshape(-1)  # (blocks * in)
         whole = V if blocks == 1 else np.kron(np.eye(blocks, dtype=V.dtype), V)
         if not np.array_equal(taken, np.arange(width)):  # columns in the order of the value
+            self.room(len(whole), width)
             matrix = np.zeros((len(whole), width), V.dtype)
             np.add.at(matrix.T, taken, whole.T)
             whole = matrix
@@ -395,4 +409,5 @@ class Network:
             shape = np.broadcast_shapes(*(flow.index.shape for flow in flows))
         except ValueError:
             self.refuse("joins values of different sizes")
+        self.room(*shape)
         return [self.rows(replace(flow, index=np.broadcast_to(flow.index, shape))) for flow in flows]

@@ -162,6 +162,7 @@ class _Run(Network):
                 if steps is None:
                     self.refuse("cannot be the lengths of series where there is none")
                 is_open = isinstance(self.batch, Dim)
+                self.source.budget.visit(self.where, 0 if is_open else self.batch)  # type: ignore[arg-type]
                 self.values[port.name] = (
                     Spread(sizes([steps]), (self.batch,)) if is_open else sizes([steps]).repeat(self.batch)  # type: ignore[arg-type]
                 )
@@ -171,7 +172,7 @@ class _Run(Network):
                 ] = None
         for name, port in states.items():
             shape = [n if isinstance(n, int) else 1 for n in port.dims or ()]
-            self.source.spend(name[:80], int(np.prod(shape, dtype=float)) * 4)
+            self.room(*shape)
             self.values[name] = Spread(np.zeros(shape, np.float32))
             self.warnings[f"the input {name[:80]!r} is left out, it is a start state, which is taken to be zero"] = None
 
@@ -203,6 +204,8 @@ class _Run(Network):
             for name, value in zip(node.outputs, made, strict=False):
                 if name and value is not None:
                     values[name] = value
+                if isinstance(value, Flow):
+                    self.room(value.index.size)
             self.done += 1
 
     def node(self, node: Node, taken: list[Any], values: ChainMap[str, Any], depth: int) -> Sequence[Any]:

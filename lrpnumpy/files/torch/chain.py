@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import combinations, islice, permutations
+from itertools import combinations, islice, permutations, zip_longest
 from typing import Any, NamedTuple
 
 from lrpnumpy.activations import ACTIVATIONS
@@ -23,6 +23,7 @@ _ATTENTION = re.compile(r"att|score|energy|align")
 _POOLS = {"maxpool": ("size", "stride", "padding"), "avgpool": ("size", "stride", "padding")}
 POOLS = {"MaxPool1d": "maxpool", "AvgPool1d": "avgpool"}  # classes of torch.nn
 WORDS = ("repeat", *_POOLS)
+_IN_ORDER = "the modules are applied {}, one after the other, without branches, sums or other steps between them: {}"
 
 
 class Word(NamedTuple):
@@ -62,26 +63,36 @@ Step = Module | Attention | Word | str  # a string is the name of an activation
 
 @dataclass
 class Chain:
-    """What is known on the way to the order: the file, the hints, what a whole module says, and notes."""
+    """What is known on the way to the order: the file, the hints, what a whole module says; and what is assumed."""
 
     source: Source
     said: Any  # Hints
     entries: list[Entry] | None
     described: Described | None
-    notes: list[str]
+    assumed: list[str]
 
     def steps(self, modules: list[Module]) -> list[Step]:
         """The modules as they are applied, with the activations between them."""
         learned = {module.name: module for module in modules if is_activation(module)}
         attention = self.attention(modules) if self.said.readout == "attention" else None
         own = attention.modules if attention is not None else ()
-        steps = self.activated(self.order([m for m in modules if m not in own], modules), learned, own)
+        steps = self.order([m for m in modules if m not in own], modules)
+        self.assume_kinds(modules, steps)
+        steps = self.activated(steps, learned, own)
         if attention is not None:
             top = max(k for k, step in enumerate(steps) if isinstance(step, Module) and step.recurrent)
             if steps[top].outputs != attention.modules[0].inputs:  # type: ignore[union-attr]
                 raise self.source.error("", f"has an attention of other sizes than the steps: {listed(own)}")
             steps.insert(top + 1, attention)
         return steps
+
+    def assume_kinds(self, modules: list[Module], steps: list[Step]) -> None:
+        """Note the matrices whose names do not tell whether they are a Linear or an Embedding."""
+        unclear = {module.name for module in modules if module.kind == "matrix" and not _is_embedding(module)}
+        for step in steps:
+            if isinstance(step, Module) and step.name in unclear:
+                kind = "an Embedding" if step.kind == "embedding" else "a Linear"
+                self.assumed.append(f"{step.name}.weight {step.shapes['weight']} is the weight of {kind}")
 
     # ---------------------------------------------------------------------------------------------- attention
 
@@ -116,7 +127,7 @@ class Chain:
         found = list(fitting(modules))
         if len(found) == 1:
             if len(modules) > 1:
-                self.notes.append(f"modules are applied in the order of the file: {_names(found[0])}")
+                self.assumed.append(_IN_ORDER.format("in the order of the file", _names(found[0])))
             return list(found[0])
         if len(modules) > _MOST:
             raise self.source.error("", f"has {len(modules)} modules whose order is not clear{_advice(modules)}")
@@ -124,7 +135,7 @@ class Chain:
         if len(found) != 1:
             many = "more than one order" if found else "no order"
             raise self.source.error("", f"has modules whose shapes fit in {many}{_advice(modules)}")
-        self.notes.append(f"modules are applied in the only order that fits: {_names(found[0])}")
+        self.assumed.append(_IN_ORDER.format("in the only order that fits", _names(found[0])))
         return list(found[0])
 
     def said_order(self, modules: list[Module], others: list[Module]) -> list[Step]:
@@ -160,6 +171,8 @@ class Chain:
             raise self.source.error(
                 "", f"has modules whose shapes do not fit in the order that layers says: {listed(chosen)}"
             )
+        if len(chosen) > 1:
+            self.assumed.append(_IN_ORDER.format("in the order of layers=", _names(found[0])))
         decided = iter(found[0])
         return [next(decided) if isinstance(step, Module) and not is_activation(step) else step for step in steps]
 
@@ -187,6 +200,7 @@ class Chain:
         if any(map(is_activation, steps)):
             if said.activations is not None:
                 raise self.source.error("", "activations must be left out where layers names activations")
+            self.assume_none(steps, {})
             return steps
         modules = [step for step in steps if isinstance(step, Module)]
         linears = [module for module in modules if module.kind in ("linear", "conv")]
@@ -201,7 +215,7 @@ class Chain:
             after = dict(zip((module.name for module in linears), given, strict=False))
         elif self.described is not None:
             after = activations_of(
-                self.source, self.described, Asked(modules, inner, learned, own, self.entries is not None), self.notes
+                self.source, self.described, Asked(modules, inner, learned, own, self.entries is not None), self.assumed
             )
         elif learned and self.entries is None:
             raise _ask_order(self.source, [*modules, *learned.values()])
@@ -209,12 +223,28 @@ class Chain:
             raise self.ask(inner, None)
         else:
             after = {}
+        self.assume_none(steps, after)
         found: list[Step] = []
         for step in steps:
             found.append(step)
             if isinstance(step, Module) and step.name in after:
                 found.append(learned.get(after[step.name], after[step.name]))
         return found
+
+    def assume_none(self, steps: list[Step], after: Mapping[str, str]) -> None:
+        """Note the modules without an activation, unless `layers` says the activations ('linear' is one)."""
+        if any(isinstance(step, str) for step in steps):
+            return
+        plain = []
+        for step, following in zip_longest(steps, steps[1:]):
+            if not isinstance(step, Module) or step.kind in ("embedding", "prelu") or step.name in after:
+                continue
+            if following is None and self.said.output is not None:  # the caller says what follows the scores
+                continue
+            if following is None or not is_activation(following):
+                plain.append(step.name or "the recurrent module")
+        if plain:
+            self.assumed.append(f"no activation is applied after {', '.join(plain)}")
 
     def ask(self, inner: list[Module], given: list[str] | None) -> Exception:
         """The error that asks for activations."""
@@ -266,15 +296,20 @@ def fitting(order: list[Module]) -> Iterator[list[Module]]:
         return
     first = order[0]
     kinds = ("embedding", "linear") if first.kind == "matrix" else (first.kind,)
-    if first.kind == "matrix" and "emb" in first.name.lower():
+    if _is_embedding(first):
         kinds = ("embedding",)
     for kind in kinds:
         rest = [replace(m, kind="linear") if m.kind == "matrix" else m for m in order[1:]]
         found = [replace(first, kind=kind), *rest]
-        if all(m.kind != "embedding" for m in rest) and all(
+        if all(m.kind != "embedding" and not _is_embedding(m) for m in order[1:]) and all(
             a.outputs == b.inputs for a, b in zip(found, rest, strict=False)
         ):
             yield found
+
+
+def _is_embedding(module: Module) -> bool:
+    """Whether a matrix is an Embedding by its name."""
+    return module.kind == "matrix" and "emb" in module.name.lower()
 
 
 def _advice(modules: list[Module]) -> str:

@@ -14,22 +14,22 @@ class Asked(NamedTuple):
     """What activations are wanted for."""
 
     modules: list[Module]  # as they are applied
-    inner: list[Module]  # those after which an activation may stand
+    inner: list[Module]  # those after which an activation may follow
     learned: Mapping[str, Module]  # activations that have arrays
     attention: tuple[Module, ...]
     placed: bool  # `layers` was said: activations that it does not name are not used
 
 
-def activations_of(source: Source, described: Described, asked: Asked, notes: list[str]) -> dict[str, str]:
+def activations_of(source: Source, described: Described, asked: Asked, assumed: list[str]) -> dict[str, str]:
     """The activation after each module, where the order of an nn.Sequential says it; else the caller is asked."""
-    return _Sequences(source, described, asked, notes).read()
+    return _Sequences(source, described, asked, assumed).read()
 
 
 class _Sequences:
     """The parts of a module that are not placed yet, and the activations that are found."""
 
-    def __init__(self, source: Source, described: Described, asked: Asked, notes: list[str]) -> None:
-        self.source, self.described, self.asked, self.notes = source, described, asked, notes
+    def __init__(self, source: Source, described: Described, asked: Asked, assumed: list[str]) -> None:
+        self.source, self.described, self.asked, self.assumed = source, described, asked, assumed
         parts = described.parts
         self.works = {part.name: part.activation for part in parts if part.activation not in (None, "linear")}
         self.works |= {name: name for name in asked.learned}
@@ -79,7 +79,7 @@ class _Sequences:
             if part.activation == "sigmoid" and self.described.parts[-1] is part:
                 self.after[last.name] = "sigmoid"
                 self.open_parts = {}
-                self.notes.append(f"{part.name} (Sigmoid), defined last, is taken as the probability of the scores")
+                self.assumed.append(f"{part.name} (Sigmoid), defined last, is the probability of the scores")
 
     def ask(self) -> None:
         """Ask for what is still open."""

@@ -37,10 +37,10 @@ TWO_WAYS = (
     "the last step, where the backward direction has read a single step) or readout='mean' (out.mean(dim=1))"
 )
 LAST_STEP = (
-    "does not say how the steps become a prediction; the last step is taken (out[:, -1] or h_n[-1] in PyTorch code); "
-    "say readout='last' if that is right, or 'mean', 'max' or 'every', or compare with check=(x, y)"
+    "the last step is taken as the prediction (out[:, -1] or h_n[-1] in PyTorch code): say readout='last' if that is "
+    "right, or 'mean', 'max' or 'every'"
 )
-NONLINEARITY = "does not say the nonlinearity of its RNN; tanh is taken, say nonlinearity='relu' if it is relu"
+NONLINEARITY = "the nonlinearity of the RNN is tanh: say nonlinearity='relu' if it is relu"
 
 
 def lstm(U: np.ndarray, W: np.ndarray, biases: list[np.ndarray]) -> LSTM:
@@ -63,9 +63,10 @@ def gru(U: np.ndarray, W: np.ndarray, biases: list[np.ndarray]) -> GRU:
 class Build:
     """The layers of a model, from the arrays of its modules."""
 
-    def __init__(self, source: Source, paths: Mapping[str, str], said: Any, notes: list[str]) -> None:
-        self.source, self.paths, self.said, self.notes = source, paths, said, notes
-        self.warnings: list[str] = []
+    def __init__(
+        self, source: Source, paths: Mapping[str, str], said: Any, notes: list[str], assumed: list[str]
+    ) -> None:
+        self.source, self.paths, self.said, self.notes, self.assumed = source, paths, said, notes, assumed
 
     def model(self, steps: list[Step]) -> Model:
         """The model of a chain."""
@@ -82,6 +83,7 @@ class Build:
                 parts += [self.recurrent(step, k) for k in range(step.depth)]
             elif step.kind == "embedding":
                 embedding = Embedding(self.array(step, "weight"))
+                self.assume("no token id is skipped as padding")
             else:
                 parts.append(LAYERS[step.kind](self, step))
         two_way = [step for step in steps if isinstance(step, Module) and step.recurrent][-1].two_way
@@ -101,15 +103,14 @@ class Build:
         return output or "linear", steps
 
     def note(self, text: str) -> None:
-        """Remember, once, what was assumed and why."""
+        """Remember, once, how the arrays are read."""
         if text not in self.notes:
             self.notes.append(text)
 
     def assume(self, text: str) -> None:
-        """Remember what was assumed, and warn of it, once."""
-        self.note(text)
-        if text not in self.warnings:
-            self.warnings.append(text)
+        """Remember, once, what was assumed; the caller is warned of it."""
+        if text not in self.assumed:
+            self.assumed.append(text)
 
     def readout(self, two_way: bool) -> str:
         """How the steps become one prediction: as said, or the last step of one direction."""
@@ -138,7 +139,7 @@ class Build:
         """A sum of the steps, weighted by a softmax."""
         v = self.array(step.score, "weight")[0]
         c = float(self.array(step.score, "bias")[0]) if "bias" in step.score.shapes else 0.0
-        self.note(f"the steps are weighted by the softmax over the steps of {step.shown}")
+        self.assume(f"the steps are weighted by the softmax over the steps of {step.shown}")
         if step.inner is None:
             return AttentionPool(v, c=c)
         b = self.array(step.inner, "bias") if "bias" in step.inner.shapes else None
@@ -155,12 +156,14 @@ class Build:
     def layernorm(self, module: Module) -> Layer:
         """A LayerNorm over the features of each row."""
         if not module.settings:
-            self.note(f"{module.name} has the arrays of a LayerNorm and is taken as one, with PyTorch's eps {_EPS}")
+            self.assume(f"{module.name} is a LayerNorm with PyTorch's eps {_EPS}")
         gamma, beta = (self.array(module, leaf) if leaf in module.shapes else None for leaf in ("weight", "bias"))
         return LayerNorm(gamma, beta, eps=self.eps(module))  # type: ignore[arg-type]
 
     def batchnorm(self, module: Module) -> Layer:
         """A trained BatchNorm: a factor and a shift for each feature."""
+        if not module.settings:
+            self.assume(f"{module.name} is a BatchNorm1d with PyTorch's eps {_EPS}")
         self.note(f"{module.name} (BatchNorm1d) is s x + t, from its moving averages, with eps {self.eps(module)}")
         names = ("weight", "bias", "running_mean", "running_var")
         gamma, beta, mean, var = (self.array(module, leaf) if leaf in module.shapes else None for leaf in names)

@@ -1,39 +1,37 @@
 """`from_torch`: a module of a running torch, or a state_dict, to a Model.
 
-A live module can be asked: it is run once on a probe, and what goes into and comes out of each of its parts says in
-which order they are applied, which activations stand between them, and how the steps become a prediction. The model
-that is made of this must give the module's own scores.
+A live module is run once on a probe, and what goes into and comes out of each of its parts shows in which order they
+are applied, which activations are between them, and how the steps become a prediction. The model that is made of this
+must give the module's scores, on this probe and on others of other lengths and scales (`probes.py`).
 """
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.checks import AssumptionWarning, LrpError, outside
-from lrpnumpy.files.compare import TOLERANCE, check_scores, scores_of, shown
+from lrpnumpy.files.compare import TOLERANCE, check_scores
 from lrpnumpy.files.hints import Hints, taken, takes_hints
 from lrpnumpy.files.named import named
-from lrpnumpy.files.safe import Source, first_line
+from lrpnumpy.files.safe import Source
 from lrpnumpy.files.torch import model as names
-from lrpnumpy.files.torch.chain import POOLS, pool_of
-from lrpnumpy.files.torch.layers import Build
+from lrpnumpy.files.torch.chain import pool_of
+from lrpnumpy.files.torch.layers import LAST_STEP, Build
 from lrpnumpy.files.torch.model import Found
 from lrpnumpy.files.torch.modules import Entry, find
 from lrpnumpy.files.torch.pickled import Described, describe_live
-from lrpnumpy.files.torch.traced import Call, Tracer
+from lrpnumpy.files.torch.probes import Run, as_numpy, compared, first_runs
+from lrpnumpy.files.torch.traced import Tracer
 from lrpnumpy.meant import door
 from lrpnumpy.model import Model
 
-STEPS, BATCH = 7, 8  # of a probe; a single sequence might have a score close to 0
 _NARROW = 0.01  # tolerance for what goes from part to part in such modules
 _HALF = 0.05  # tolerance, of the largest score, for modules in float16 and bfloat16
 
@@ -59,7 +57,7 @@ class StateDict(Source):
         return found.astype(np.float32) if found.dtype.itemsize < 4 else found
 
 
-_FILES_ONLY = ("which", "config", "custom")  # hints that a module has no use for
+_FILES_ONLY = ("config", "custom")  # hints that a module has no use for
 
 
 @takes_hints(*_FILES_ONLY)
@@ -67,13 +65,16 @@ _FILES_ONLY = ("which", "config", "custom")  # hints that a module has no use fo
 def from_torch(module_or_state_dict: Any, *, check: Any = None, **hints: Any) -> Model:
     """A Model from `module_or_state_dict`: a `torch.nn.Module`, or a state_dict of tensors or NumPy arrays.
 
-    A module is run once on a probe of its own, or on `check`, an input: this says the order of its parts, the
-    activations between them and the readout, and the scores of the model are compared with the module's. A state_dict
-    says none of this: `readout` is what the network does with the steps ("last" is h_n, for two directions each one's
-    own final state; "last-row" is out[:, -1]; "mean" and "max" are over the steps; "every" predicts at each step), and
-    `check` is a pair (x, scores of x).
+    A module is run on probes, or on `check`, an input: this shows the order of its parts, the activations between them
+    and the readout, and the scores of the model are compared with the module's. The module is left as it was. Of
+    several outputs, `which` names one: "1", or the key of a dict. A state_dict shows none of this: `readout` is what
+    the network does with the steps ("last" is h_n, for two directions each one's own final state; "last-row" is
+    out[:, -1]; "mean" and "max" are over the steps; "every" predicts at each step), and `check` is a pair (x, scores
+    of x). An AssumptionWarning lists what was assumed about a state_dict, until `check` has confirmed the scores.
     """
     said = taken("from_torch", hints, _FILES_ONLY)
+    if isinstance(module_or_state_dict, Mapping) and said.which is not None:
+        raise LrpError("from_torch: which names an output of a module; leave it out for a state_dict.")
     if isinstance(module_or_state_dict, Mapping):
         found = _from_state(module_or_state_dict, said, check)
     elif hasattr(module_or_state_dict, "state_dict") and hasattr(module_or_state_dict, "named_modules"):
@@ -88,7 +89,7 @@ def from_torch(module_or_state_dict: Any, *, check: Any = None, **hints: Any) ->
 
 def _from_state(state: Mapping[str, Any], said: Hints, check: Any) -> Found:
     """The model of a state_dict, compared with scores where they are given."""
-    source = StateDict({str(name): _numpy(value) for name, value in state.items()})
+    source = StateDict({str(name): as_numpy(value) for name, value in state.items()})
     with source.guard(""):
         found = names.read(source, names.hints(source, None, said))
     if check is None:
@@ -97,54 +98,38 @@ def _from_state(state: Mapping[str, Any], said: Hints, check: Any) -> Found:
     return found._replace(warnings=[])
 
 
-def _numpy(value: Any) -> np.ndarray:
-    if hasattr(value, "detach"):
-        value = value.detach().cpu()
-        value = value.float() if str(value.dtype) in ("torch.bfloat16", "torch.float16") else value
-        value = value.numpy()
-    return np.asarray(value)
-
-
 # ------------------------------------------------------------------------------------------------ live modules
-
-
-@dataclass
-class Run:
-    """A module run once: its input, what it gave, and the calls of its parts in their order."""
-
-    sequences: np.ndarray  # the input: one sequence, or a batch of them
-    y: np.ndarray
-    calls: list[Call]
-    own: list[str]  # arrays of the module that belong to no part
 
 
 def _from_module(module: Any, said: Hints, check: Any) -> Found:
     """The model of a live module, compared with the module itself where it can be run."""
-    source = StateDict({str(name): _numpy(value) for name, value in module.state_dict().items()})
+    source = StateDict({str(name): as_numpy(value) for name, value in module.state_dict().items()})
     described = describe_live(module)
     tolerance = _HALF if _is_half(module) else TOLERANCE
+    which = None if said.which is None else str(said.which)
     with source.guard(""):
         said = names.hints(source, None, said)
         problems: list[Exception] = []
         reason = ""
-        for run in _runs(module, check):
+        for run in first_runs(module, check, which):
             if isinstance(run, str):
                 reason = reason or run
                 continue
             try:
                 with source.guard("", "is not understood"):
                     found = _understood(source, run, described, said, tolerance)
-                if _same(found.model, run, tolerance):
-                    return found._replace(warnings=[])
-                problems.append(_mismatch(source, found.model, run))
+                model, warned = compared(source, module, found.model, run, tolerance)
+                return found._replace(model=model, warnings=warned)
             except LrpError as error:
                 problems.append(error)
         if check is not None and not problems:
             raise LrpError(f"from_torch: check must be an input that the module takes, got an error from it: {reason}.")
-        if problems and len(described.parts) > 1:  # a recurrent module alone gives states, not scores
+        alone = [part.name for part in described.parts] == [""]  # a recurrent module gives states, not scores
+        if problems and not alone:
             raise problems[0]
         if problems:
-            return names.read(source, said, described)
+            found = names.read(source, said, described)
+            return found._replace(warnings=[] if said.readout is not None else [LAST_STEP])
         unseen = f"the module cannot be run on a probe ({reason or 'it has no parts that take numbers'})"
         advice = "pass check=x, an input that it takes, or a tuple of its inputs"
         try:
@@ -155,125 +140,8 @@ def _from_module(module: Any, said: Hints, check: Any) -> Found:
         return found
 
 
-def _mismatch(source: Source, model: Model, run: Run) -> LrpError:
-    scores = scores_of(model, run.sequences)
-    return source.error(
-        "",
-        f"gives {shown(run.y)} for an input, the model made of it {shown(scores)}, with the readout {model.readout!r}; "
-        "what it does between its parts is not understood, or another readout or activation was said",
-    )
-
-
 def _is_half(module: Any) -> bool:
     return any(str(p.dtype) in ("torch.float16", "torch.bfloat16") for p in module.parameters())
-
-
-def _runs(module: Any, check: Any) -> Iterator[Run | str]:
-    """The module run on `check`, or on each probe that it takes; or why it could not be run."""
-    import torch
-
-    if check is not None:
-        given = check if isinstance(check, tuple) else (check,)
-        x, *more = (one if hasattr(one, "detach") else torch.as_tensor(np.asarray(one)) for one in given)
-        found = _run(module, x, None, more or _lengths(torch, module, x, 0))
-        yield found
-        if isinstance(found, Run) and found.sequences.ndim > 1:  # perhaps the batch is its second axis
-            yield replace(found, sequences=np.swapaxes(found.sequences, 0, 1))
-        return
-    for x, axis in _probes(torch, module):
-        yield _run(module, x, axis, _lengths(torch, module, x, axis))
-
-
-def _lengths(torch: Any, module: Any, x: Any, batch_axis: int | None) -> list[Any]:
-    """The lengths of the sequences of x, where a module wants them as its second input."""
-    takes = [one for one in inspect.signature(module.forward).parameters.values() if one.kind < one.VAR_POSITIONAL]
-    if len(takes) < 2 or takes[1].default is not takes[1].empty or "len" not in takes[1].name or batch_axis is None:
-        return []
-    return [torch.full((x.shape[batch_axis],), x.shape[1 - batch_axis])]
-
-
-def _probes(torch: Any, module: Any) -> Iterator[tuple[Any, int | None]]:
-    """Inputs that a module may take, and where their batch axis is: token ids where it has an embedding, or numbers."""
-    random = torch.Generator().manual_seed(0)
-    first = next(iter(module.parameters()), None)
-    where = {"device": first.device} if first is not None else {}
-    embeddings = [part for part in module.modules() if type(part).__name__ == "Embedding"]
-    if embeddings:
-        most = max(2, embeddings[0].num_embeddings)
-        ids = torch.randint(1, most, (BATCH, STEPS), generator=random).to(**where)
-        yield from ((ids, 0), (ids.T, 1), (ids[:1], 0), (ids[0], None))
-    dtype = first.dtype if first is not None else torch.float32
-    sizes = [
-        size
-        for part in module.modules()
-        for key in ("input_size", "in_features", "in_channels")
-        if isinstance(size := getattr(part, key, None), int)
-    ]
-    first_batch = any(getattr(part, "batch_first", False) for part in module.modules())
-    for size in dict.fromkeys(sizes):
-        x = torch.randn((BATCH, STEPS, size), generator=random)
-        x[BATCH // 2 :] *= 5  # so that an activation is seen which small numbers pass unchanged
-        x = x.to(dtype=dtype, **where)
-        layouts = [(x, 0), (x.transpose(0, 1), 1), (x[:1], 0), (x[:1].transpose(0, 1), 1)]
-        yield from sorted(layouts, key=lambda layout: layout[1], reverse=not first_batch)
-        yield x[0], None
-
-
-def _run(module: Any, x: Any, batch_axis: int | None, more: list[Any]) -> Run | str:
-    """The module run on x, every part listened to; or what it raised."""
-    import torch
-
-    calls: list[Call] = []
-    try:
-        with _listening(module, calls), torch.no_grad():
-            y = module(x, *more)
-    except Exception as error:
-        return first_line(error)
-    while isinstance(y, (tuple, list)) and y:
-        y = y[0]
-    if not hasattr(y, "detach"):
-        return f"it gives a {type(y).__name__}"
-    x = _numpy(x)
-    own = [
-        f"{name}.{leaf}" if name else leaf
-        for name, part in module.named_modules()
-        if name not in {call.name for call in calls}
-        for leaf, _ in part.named_parameters(recurse=False)
-    ]
-    return Run(np.swapaxes(x, 0, 1) if batch_axis == 1 else x, _numpy(y), calls, own)
-
-
-@contextmanager
-def _listening(module: Any, calls: list[Call]) -> Iterator[None]:
-    """Remember what goes through the parts that have arrays, in eval mode; afterwards all is as before."""
-    modes = [(part, part.training) for part in module.modules()]
-
-    def listen(name: str) -> Any:
-        def hook(part: Any, inputs: Any, outputs: Any) -> None:
-            given = inputs[0]
-            given = given.data if type(given).__name__ == "PackedSequence" else given
-            if isinstance(outputs, tuple):
-                steps = outputs[0].data if type(outputs[0]).__name__ == "PackedSequence" else outputs[0]
-                states = outputs[1][0] if isinstance(outputs[1], tuple) else outputs[1]
-                calls.append(Call(name, _numpy(given), (_numpy(steps), _numpy(states))))
-            else:
-                calls.append(Call(name, _numpy(given), _numpy(outputs)))
-
-        return hook
-
-    handles = [
-        part.register_forward_hook(listen(name))
-        for name, part in module.named_modules()
-        if not list(part.children()) and (list(part.parameters(recurse=False)) or type(part).__name__ in POOLS)
-    ]
-    try:
-        module.eval()
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
-        for part, mode in modes:
-            part.training = mode
 
 
 def _understood(source: Source, run: Run, described: Described, said: Hints, tolerance: float) -> Found:
@@ -292,7 +160,7 @@ def _understood(source: Source, run: Run, described: Described, said: Hints, tol
     used = [Entry(call.name, {}) for call in run.calls]
     modules: dict[str, Any] = {m.name: m for m in find(source, paths, described, used, [])}
     modules |= {part.name: pool for part in described.parts if (pool := pool_of(part)) is not None}
-    build = Build(source, paths, said, notes)
+    build = Build(source, paths, said, notes, [])
     tracer = Tracer(source, modules, build, 1e-5 if tolerance == TOLERANCE else _NARROW)
     own = {name: source.array(name, source.shape(name)) for name in run.own}
     batched = run.sequences.ndim == (2 if run.sequences.dtype.kind in "iu" else 3)
@@ -310,12 +178,3 @@ def _understood(source: Source, run: Run, described: Described, said: Hints, tol
     if not any(name in ACTIVATIONS for name in order) and described.sequences == []:
         order.append("linear")  # says that there are none
     return names.read(source, replace(said, layers=order, readout=readout, output=output), described)
-
-
-def _same(model: Model, run: Run, tolerance: float) -> bool:
-    """Whether a model gives what the module gave, as scores or as the probabilities that belong to them."""
-    for y in (run.y, np.swapaxes(run.y, 0, 1)) if run.y.ndim == 3 else (run.y,):  # steps before the batch, perhaps
-        with suppress(LrpError):
-            check_scores(model, (run.sequences, y), "from_torch", tolerance)
-            return True
-    return False

@@ -1,8 +1,7 @@
 """PyTorch's names and shapes to a Model, whatever holds the arrays: a module, a state_dict or a file.
 
-A state_dict says neither how its modules are connected, nor what stands between them, nor how the steps become one
-prediction. The order is that of the file where the shapes allow it. The last step of a network that reads in one
-direction is assumed, and a warning says so. Everything else the caller says.
+A state_dict holds arrays, not a program: neither how its modules are connected, nor the activations between them, nor
+how the steps become one prediction. One warning lists all that was assumed; `check=(x, y)` confirms it.
 """
 
 from __future__ import annotations
@@ -17,6 +16,11 @@ from lrpnumpy.files.torch.layers import Build
 from lrpnumpy.files.torch.modules import entries, find
 from lrpnumpy.files.torch.pickled import Described
 from lrpnumpy.model import OUTPUTS, Model
+
+ASSUMED = (
+    "PyTorch arrays do not contain the program that uses them; assumed: {}; pass check=(x, y), an input and the scores "
+    "that PyTorch computes for it, to confirm this"
+)
 
 
 class Found(NamedTuple):
@@ -48,13 +52,15 @@ def hints(source: Source, config: Any, given: Hints) -> Hints:
 def read(source: Source, said: Hints, described: Described | None = None) -> Found:
     """The model and what was assumed; `described` is what a whole module says of itself."""
     notes: list[str] = []
+    assumed: list[str] = []
     end = described.parts[-1] if described is not None and described.parts else None
     if end is not None and end.probability and said.output is None:
         said = replace(said, output=end.probability)
-        notes.append(f"{end.name} ({end.kind}), defined last, is taken as the probability of the scores")
+        assumed.append(f"{end.name} ({end.kind}), defined last, is the probability of the scores")
     paths = {path.replace("/", "."): path for path in source.names()}
     named = None if said.layers is None else entries(source, said.layers)
-    modules = find(source, paths, described, named, notes)
-    steps = Chain(source, said, named, described, notes).steps(modules)
-    build = Build(source, paths, said, notes)
-    return Found(build.model(steps), notes, build.warnings)
+    modules = find(source, paths, described, named, assumed)
+    steps = Chain(source, said, named, described, assumed).steps(modules)
+    model = Build(source, paths, said, notes, assumed).model(steps)
+    warnings = [ASSUMED.format("; ".join(assumed))] if assumed else []
+    return Found(model, [*assumed, *notes], warnings)

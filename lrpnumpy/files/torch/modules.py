@@ -106,22 +106,26 @@ def _value(text: str) -> Any:
 
 
 def find(
-    source: Source, paths: Mapping[str, str], described: Described | None, said: list[Entry] | None, notes: list[str]
+    source: Source, paths: Mapping[str, str], described: Described | None, said: list[Entry] | None, assumed: list[str]
 ) -> list[Module]:
     """All modules, in the order of the names; those that are not supported are refused together."""
     groups: dict[str, dict[str, tuple[int, ...]]] = {}
+    unused: list[str] = []
     for name, path in paths.items():
         source.budget.visit(name[:80], 3)
         prefix, _, leaf = name.rpartition(".")
-        if leaf == "num_batches_tracked" or prefix.split(".")[-1] in _TRAINING:
-            continue
-        groups.setdefault(prefix, {})[leaf] = source.shape(path)
+        if prefix.split(".")[-1] in _TRAINING:
+            unused.append(name)
+        elif leaf != "num_batches_tracked":
+            groups.setdefault(prefix, {})[leaf] = source.shape(path)
     found = [
         _module(source, prefix, shapes, described.part(prefix) if described else None)
         for prefix, shapes in groups.items()
     ]
     if said is not None:
-        found = _chosen(source, found, said, notes)
+        found = _chosen(source, found, said, unused)
+    if unused:
+        assumed.append(f"these arrays are not used: {', '.join(unused)[:500]}")
     if wrong := [module.shown for module in found if module.problem]:
         known = "LSTM, GRU, RNN (also their cells), Linear, Embedding, Conv1d, LayerNorm, BatchNorm1d and activations"
         more = f" and {len(wrong) - 20} more" if len(wrong) > 20 else ""
@@ -133,8 +137,8 @@ def find(
     return found
 
 
-def _chosen(source: Source, modules: list[Module], said: list[Entry], notes: list[str]) -> list[Module]:
-    """The modules that the caller names, with the settings that are said; the others are left out."""
+def _chosen(source: Source, modules: list[Module], said: list[Entry], unused: list[str]) -> list[Module]:
+    """The modules that the caller names, with their settings; the arrays of the others are added to `unused`."""
     chosen: list[Module] = []
     used: set[str] = set()
     for entry in said:
@@ -147,8 +151,9 @@ def _chosen(source: Source, modules: list[Module], said: list[Entry], notes: lis
             if entry.settings:
                 module = replace(module, settings={**module.settings, **entry.settings}, problem="")
             chosen.append(module)
-    if left := [module.name for module in modules if module.name not in used]:
-        notes.append(f"layers= names other modules, these are left out: {', '.join(left)[:500]}")
+    for module in modules:
+        if module.name not in used:
+            unused += [f"{module.name}.{leaf}" if module.name else leaf for leaf in module.shapes]
     return chosen
 
 

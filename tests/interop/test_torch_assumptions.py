@@ -1,0 +1,400 @@
+"""Nothing of PyTorch opens with other scores than the module's unless a warning names the assumption."""
+
+import ast
+import random
+import re
+import warnings
+
+import numpy as np
+import pytest
+from networks import close
+
+import lrpnumpy as lrp
+
+torch = pytest.importorskip("torch")
+from interop import livemodules  # noqa: E402
+from torch import nn  # noqa: E402
+
+D, H = 3, 4
+
+
+class Net(nn.Module):
+    """Modules by name, and a function of them and of the input."""
+
+    def __init__(self, call, **parts):
+        super().__init__()
+        self.call = call
+        for name, part in parts.items():
+            setattr(self, name, part)
+
+    def forward(self, *x):
+        return self.call(self, *x)
+
+
+def seeded(call, **parts):
+    """A network with clearly different weights everywhere."""
+    torch.manual_seed(0)
+    made = Net(call, **{name: part() for name, part in parts.items()})
+    for name, tensor in made.state_dict().items():
+        if tensor.is_floating_point():
+            tensor.copy_(torch.randn(tensor.shape) * 0.5)
+        if name.endswith("running_var"):
+            tensor.abs_()
+    return made.eval()
+
+
+def lstm(inputs=D, units=H):
+    return lambda: nn.LSTM(inputs, units, batch_first=True)
+
+
+def linear(*sizes, **more):
+    return lambda: nn.Linear(*sizes, **more)
+
+
+def parameter(*shape):
+    return lambda: nn.Parameter(torch.zeros(shape))
+
+
+# ------------------------------------------------------------------------------------------------ state_dicts
+
+
+def peephole(net, x):
+    h = c = torch.zeros(len(x), H)
+    for t in range(x.shape[1]):
+        both = torch.cat([x[:, t], h], dim=1)
+        i, f = torch.sigmoid(net.W_i(both) + net.p_i * c), torch.sigmoid(net.W_f(both) + net.p_f * c)
+        c = f * c + i * torch.tanh(net.W_c(both))
+        h = torch.sigmoid(net.W_o(both)) * torch.tanh(c)
+    return net.fc(h)
+
+
+def learned_start(net, x):
+    start = (net.h0.expand(1, len(x), H).contiguous(), torch.zeros(1, len(x), H))
+    return net.fc(net.lstm(x, start)[0][:, -1])
+
+
+IN_ORDER = r"the modules are applied .*, one after the other, without branches, sums or other steps between them"
+GATES = {f"W_{gate}": linear(D + H, H) for gate in "ifco"}
+STATES = {  # a network, what the warning must name, and layers= where the advice has no example
+    "relu of the last step": (
+        seeded(lambda n, x: n.fc(torch.relu(n.lstm(x)[0][:, -1])), lstm=lstm(), fc=linear(H, 2)),
+        "no activation is applied after lstm, fc",
+    ),
+    "autoencoder": (livemodules.Autoencoder().eval(), IN_ORDER),
+    "parallel": (
+        seeded(
+            lambda n, x: n.fc(n.a(x)[0][:, -1] + n.b(x)[0][:, -1]), a=lstm(units=D), b=lstm(units=D), fc=linear(D, 2)
+        ),
+        IN_ORDER,
+    ),
+    "residual": (livemodules.Residual().eval(), IN_ORDER),
+    "BatchNorm before the head": (
+        seeded(
+            lambda n, x: n.fc2(torch.relu(n.fc1(n.bn(n.lstm(x)[0][:, -1])))),
+            lstm=lstm(), fc1=linear(H, H), bn=lambda: nn.BatchNorm1d(H), fc2=linear(H, 2),
+        ),
+        f"{IN_ORDER}: lstm, fc1, bn, fc2",
+    ),
+    "peepholes": (
+        seeded(peephole, **GATES, p_i=parameter(H), p_f=parameter(H), fc=linear(H, 2)),
+        "these arrays are not used: p_i, p_f",
+        ["lstm(i=W_i, f=W_f, g=W_c, o=W_o, order=xh)", "fc"],
+    ),
+    "learned start state": (
+        seeded(learned_start, lstm=lstm(), h0=parameter(1, 1, H), fc=linear(H, 2)),
+        "these arrays are not used: h0",
+        ["lstm", "fc"],
+    ),
+    "two heads": (
+        seeded(lambda n, x: n.value(n.lstm(x)[0][:, -1]), lstm=lstm(), policy=linear(H, H), value=linear(H, 1)),
+        f"{IN_ORDER}: lstm, policy, value",
+    ),
+    "category": (
+        seeded(
+            lambda n, x: n.fc(n.lstm(x)[0][:, -1]),
+            lstm=lstm(), fc=linear(H, H), category=lambda: nn.Embedding(5, H),
+        ),
+        r"category.weight \(5, 4\) is the weight of a Linear",
+    ),
+    "category by name": (
+        seeded(
+            lambda n, x: n.fc(n.lstm(x)[0][:, -1] + n.cat_emb.weight[2]),
+            lstm=lstm(), fc=linear(H, H), cat_emb=lambda: nn.Embedding(5, H),
+        ),
+        "these arrays are not used: cat_emb.weight",
+    ),
+}  # fmt: skip
+
+
+def advised(state, **hints):
+    """The model that an obedient user arrives at: each hint of an error, word by word; None if it is refused."""
+    for _ in range(5):
+        try:
+            return lrp.from_torch(state, **hints)
+        except lrp.LrpError as error:
+            if "must give the scores" in str(error):
+                raise
+            found = re.findall(r"\b(layers|activations)=(\['[^\[\]]*'\])", str(error))
+            found += re.findall(r"\b(readout)=('[a-z-]+')", str(error))
+            hints |= {name: ast.literal_eval(value) for name, value in found[:2] if name not in hints}
+    return None
+
+
+def warned(function, *args, **hints):
+    """What a function gives, and its warnings about assumptions as one text."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = function(*args, **hints)
+    return found, " ".join(str(one.message) for one in caught if one.category is lrp.AssumptionWarning)
+
+
+def scores(module, x):
+    with torch.no_grad():
+        return module(torch.as_tensor(x)[None])[0].numpy()
+
+
+@pytest.mark.parametrize("readout", ["last", None])
+@pytest.mark.parametrize("name", STATES)
+def test_a_state_dict_warns_of_what_was_assumed_until_the_scores_are_checked(name, readout):
+    module, says, *layers = STATES[name]
+    hints = {} if readout is None else {"readout": "every" if name == "autoencoder" else readout}
+    hints |= {"layers": layers[0]} if layers else {}
+    model, text = warned(advised, module.state_dict(), **hints)
+    assert re.search(says, text), text
+    x = np.random.default_rng(0).normal(size=(6, D)).astype("f4")
+    y = scores(module, x)
+    ours = lrp.predict(model, x)
+    assert ours.shape != y.shape or np.abs(ours - y).max() > 1e-3  # the case is a case
+    with pytest.raises(lrp.LrpError, match="must give the scores"):
+        advised(module.state_dict(), check=(x, y), **hints)
+    assert warned(advised, module.state_dict(), check=(x, ours), **hints)[1] == ""
+
+
+@pytest.mark.parametrize("name", livemodules.MODULES)
+def test_the_state_of_a_live_module_is_right_or_warns(name):
+    module = livemodules.MODULES[name][0]().eval()
+    for readout in (None, "last", "mean", "every"):
+        model, text = warned(advised, module.state_dict(), **({} if readout is None else {"readout": readout}))
+        assert model is None or "assumed: " in text
+
+
+# ------------------------------------------------------------------------------------------------ live modules
+
+
+def read(call):
+    return seeded(lambda n, x: n.fc(call(n, x)), lstm=lstm(), fc=linear(H, 2))
+
+
+ODD = {
+    "the last 10 steps": read(lambda n, x: n.lstm(x[:, -10:])[0][:, -1]),
+    "clamped": read(lambda n, x: n.lstm(x.clamp(-5, 5))[0][:, -1]),
+    "step 6": read(lambda n, x: n.lstm(x)[0][:, 6]),
+    "sum over 7": read(lambda n, x: n.lstm(x)[0].sum(1) / 7),
+    "small numbers only": read(lambda n, x: torch.where(x.abs().amax() < 1, n.lstm(-x)[0][:, -1], n.lstm(x)[0][:, -1])),
+    "one step": read(lambda n, x: n.lstm(x)[0][:, -1] * (2 if x.shape[1] == 1 else 1)),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_modules_that_are_ordinary_for_one_probe_only_are_refused(name):
+    with pytest.raises(lrp.LrpError):
+        lrp.from_torch(ODD[name])
+    with pytest.raises(lrp.LrpError):
+        lrp.from_torch(ODD[name], check=torch.randn(8, 7, D))
+
+
+def test_token_ids_that_repeat():
+    def call(net, ids):
+        odd = (ids == ids[:, :1]).all(1, keepdim=True)
+        h = net.lstm(net.emb(ids))[0][:, -1]
+        return net.fc(torch.where(odd, -h, h))
+
+    module = seeded(call, emb=lambda: nn.Embedding(50, D), lstm=lstm(), fc=linear(H, 2))
+    with pytest.raises(lrp.LrpError, match="the model made of it"):
+        lrp.from_torch(module)
+
+
+def test_lengths_that_the_module_refuses_are_named():
+    def call(net, x):
+        if x.shape[1] < 5:
+            raise ValueError("too short")
+        return net.fc(net.lstm(x)[0][:, -1])
+
+    module = seeded(call, lstm=lstm(), fc=linear(H, 2))
+    model, text = warned(lrp.from_torch, module)
+    assert "raises an error for sequences of 1 steps (ValueError: too short)" in text
+    x = np.random.default_rng(0).normal(size=(6, D)).astype("f4")
+    close(lrp.predict(model, x), scores(module, x), 1e-5)
+
+
+def test_a_module_of_one_lstm_is_not_an_lstm():
+    module = seeded(lambda n, x: torch.cos(n.lstm(x)[0][:, -1]), lstm=lstm())
+    with pytest.raises(lrp.LrpError):
+        lrp.from_torch(module)
+
+
+# ----------------------------------------------------------------------------------------------------- padding
+
+
+def packed_by(lengths_of):
+    def call(net, ids, *lengths):
+        sizes = lengths[0] if lengths else lengths_of(ids)
+        packed = nn.utils.rnn.pack_padded_sequence(net.emb(ids), sizes, batch_first=True, enforce_sorted=False)
+        return net.fc(net.lstm(packed)[1][0][-1])
+
+    return call
+
+
+IDS, LENGTHS = torch.tensor([[3, 5, 7, 2, 6], [4, 8, 0, 0, 0]]), torch.tensor([5, 2])
+
+
+class Packed(nn.Module):
+    """Takes the lengths as its second input."""
+
+    def __init__(self, **more):
+        super().__init__()
+        self.emb, self.lstm, self.fc = nn.Embedding(9, D, **more), lstm()(), nn.Linear(H, 2)
+
+    def forward(self, ids, lengths):
+        return packed_by(None)(self, ids, lengths)
+
+
+@pytest.mark.parametrize("pad", [0, 1])
+def test_padding_that_a_module_packs_away_is_skipped(pad):
+    module = seeded(
+        packed_by(lambda ids: (ids != pad).sum(1)), emb=lambda: nn.Embedding(9, D), lstm=lstm(), fc=linear(H, 2)
+    )
+    ids = torch.where(IDS == 0, pad, IDS)
+    model, text = warned(lrp.from_torch, module)
+    assert model.embedding.mask == pad and text == ""
+    with torch.no_grad():
+        close(lrp.predict_all(model, list(ids.numpy())), module(ids).numpy(), 1e-5)
+
+
+def test_padding_of_a_module_that_takes_lengths():
+    torch.manual_seed(0)
+    module = Packed(padding_idx=0).eval()
+    model, text = warned(lrp.from_torch, module)
+    assert model.embedding.mask == 0 and text == ""
+    with torch.no_grad():
+        close(lrp.predict_all(model, list(IDS.numpy())), module(IDS, LENGTHS).numpy(), 1e-5)
+    module = Packed().eval()
+    model, text = warned(lrp.from_torch, module)
+    assert "pass each sequence at its own length, without padding" in text
+    with torch.no_grad():
+        close(lrp.predict_all(model, [IDS[0].numpy(), IDS[1, :2].numpy()]), module(IDS, LENGTHS).numpy(), 1e-5)
+
+
+def test_padding_that_a_module_computes_with_is_computed_with():
+    module = seeded(
+        lambda n, ids: n.fc(n.lstm(n.emb(ids))[0][:, -1]),
+        emb=lambda: nn.Embedding(9, D, padding_idx=0), lstm=lstm(), fc=linear(H, 2),
+    )  # fmt: skip
+    model, text = warned(lrp.from_torch, module)
+    assert model.embedding.mask is None and text == ""
+    with torch.no_grad():
+        close(lrp.predict_all(model, list(IDS.numpy())), module(IDS).numpy(), 1e-5)
+
+
+def test_padding_that_cannot_be_skipped_is_named():
+    def call(net, ids):
+        return net.fc(net.lstm(net.emb(ids))[0][:, -1] * (ids != 0).float().mean(1, keepdim=True))
+
+    module = seeded(call, emb=lambda: nn.Embedding(9, D), lstm=lstm(), fc=linear(H, 2))
+    _, text = warned(lrp.from_torch, module)
+    assert "not those of the module for token ids padded with 0" in text
+
+
+# ----------------------------------------------------------------------------------------------------- outputs
+
+
+def gaussian(form):
+    def call(net, x):
+        h = net.lstm(x)[0][:, -1]
+        return form(net.mu(h), net.sigma(h))
+
+    return seeded(call, lstm=lstm(), mu=linear(H, 1), sigma=linear(H, 1))
+
+
+@pytest.mark.parametrize(
+    ("form", "first", "second"),
+    [
+        (lambda mu, sigma: (mu, sigma), "0", "1"),
+        (lambda mu, sigma: {"mu": mu, "sigma": sigma}, "mu", "sigma"),
+        (lambda mu, sigma: [mu, {"sigma": sigma}], "0", "1.sigma"),
+    ],
+)
+def test_several_outputs_are_named(form, first, second):
+    module = gaussian(form)
+    x = torch.randn(1, 6, D, generator=torch.Generator().manual_seed(1))
+    h = module.lstm(x)[0][:, -1]
+    model, text = warned(lrp.from_torch, module)
+    assert "the module has 2 outputs" in text and f"'{second}'" in text and f"which='{first}' is taken" in text
+    close(lrp.predict(model, x[0].numpy()), module.mu(h)[0].detach().numpy(), 1e-5)
+    for which, part in ((first, module.mu), (second, module.sigma)):
+        model, text = warned(lrp.from_torch, module, which=which)
+        assert text == ""
+        close(lrp.predict(model, x[0].numpy()), part(h)[0].detach().numpy(), 1e-5)
+    with pytest.raises(lrp.LrpError, match="which must be an output of the module, of '"):
+        lrp.from_torch(module, which="variance")
+
+
+def test_the_outputs_of_a_recurrent_module_are_known():
+    assert warned(lrp.from_torch, nn.LSTM(D, H, batch_first=True))[1] == ""
+    with pytest.raises(lrp.LrpError, match="which names an output of a module"):
+        lrp.from_torch(nn.LSTM(D, H).state_dict(), which="0")
+
+
+# ------------------------------------------------------------------------------------------------------- state
+
+
+class Stateful(nn.Module):
+    """Writes to attributes, containers, buffers and parameters, and draws random numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.uses = nn.Parameter(torch.zeros(1), requires_grad=False)
+        self.lstm, self.fc, self.dropout = lstm()(), nn.Linear(H, 2), nn.Dropout()
+        self.hidden, self.history, self.counts = None, [], {"calls": 0, "inner": [torch.zeros(2)]}
+        self.register_buffer("seen", torch.zeros(1))
+
+    def forward(self, x):
+        out, self.hidden = self.lstm(x, self.hidden)
+        self.history.append(out)
+        self.counts["calls"] += 1
+        self.counts["inner"][0] += 1
+        self.seen += len(x)
+        self.extra = out
+        self.uses += 1
+        torch.rand(1), np.random.rand(), random.random()  # noqa: NPY002
+        return self.fc(out[:, -1])
+
+
+def state_of(module):
+    """Everything that a run may change, as plain data."""
+    attributes = [sorted(vars(part)) for part in module.modules()]
+    arrays = {name: tensor.tolist() for name, tensor in module.state_dict().items()}
+    counts = (len(module.history), module.counts["calls"], module.counts["inner"][0].tolist())
+    hidden = [one.tolist() for one in module.hidden or ()]
+    modes = [part.training for part in module.modules()]
+    numbers = torch.get_rng_state().tolist(), np.random.get_state()[1].tolist(), random.getstate()  # noqa: NPY002
+    return attributes, arrays, counts, hidden, modes, numbers
+
+
+@pytest.mark.parametrize("trained", [False, True])
+def test_a_module_is_left_as_it_was(trained):
+    torch.manual_seed(0)
+    module = Stateful()
+    if trained:  # its state is then part of a graph of gradients
+        module(torch.randn(8, 7, D))
+        module.history.clear()
+        del module.extra
+    module.lstm.eval()
+    hidden, before = module.hidden, state_of(module)
+    for check in (None, torch.randn(8, 7, D, generator=torch.Generator().manual_seed(0))):
+        if trained:
+            with pytest.raises(lrp.LrpError, match=r"is not understood|the model made of it"):  # it starts elsewhere
+                lrp.from_torch(module, check=check)
+        else:
+            lrp.from_torch(module, check=check)
+        assert module.hidden is hidden and state_of(module) == before
