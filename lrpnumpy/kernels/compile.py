@@ -71,6 +71,7 @@ class Kernel:
         self.name = f"{function.__module__.split('.')[-1]}.{function.__name__}"
         self.compiled: dict[str, Callable[..., Any]] = {}
         self._alive: list[Any] = []
+        self._kept: dict[str, bool] = {}
         KERNELS.append(self)
 
     def __call__(self, *arguments: Any) -> None:
@@ -97,7 +98,9 @@ class Kernel:
         if mode == "wait" or _jit_is_off():
             return True
         if mode == "kept":
-            return is_kept(self.plain, dtype)
+            if dtype.char not in self._kept:
+                self._kept[dtype.char] = is_kept(self.plain, dtype)
+            return self._kept[dtype.char]
         if size > SMALL and (large_calls.seconds > PATIENCE or is_kept(self.plain, dtype)):
             return True
         if mode != "small":

@@ -89,7 +89,8 @@ def make(folder: Path) -> None:
 
 def is_kept(function: Callable[..., Any], dtype: np.dtype) -> bool:
     """Whether somebody has compiled it for this dtype, and it can be read in a moment."""
-    pattern = f"{function.__module__.split('.')[-1]}.{function.__qualname__}-{_mark(function, dtype)}.*.nbc"
+    file = Path(function.__code__.co_filename).stem  # as Numba names what it keeps
+    pattern = f"{file}.{function.__qualname__}-{_mark(function, dtype)}.*.nbc"
     found = (path for folder in folders() if is_trusted(folder) for path in folder.glob(pattern))
     return any(is_trusted(path, stat.S_ISREG) for path in found)
 

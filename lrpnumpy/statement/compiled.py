@@ -59,7 +59,7 @@ def _kernel(text: str, name: str) -> Kernel:
 
 def _load(text: str, name: str) -> Kernel:
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    file = f"<lrpnumpy {name} {digest}>"
+    file = f"<generated>/{name}-{digest}.py"  # names what is kept on disk
     names: dict[str, Any] = {"__name__": "lrpnumpy.kernels.generated", "np": np}
     for module in (arguments, elementary, inputs, product, secants, steps):
         names |= {key: value for key, value in vars(module).items() if not key.startswith("_")}
@@ -67,7 +67,6 @@ def _load(text: str, name: str) -> Kernel:
     linecache.cache[file] = (len(text), None, text.splitlines(True), file)
     exec(compile(text, file, "exec"), names)
     function = names[text[4 : text.index("(")]]
-    function.__qualname__ = f"{name}-{digest}"  # names the file on disk
     kernel = Kernel(function)
     kernel.name = name
     return kernel
