@@ -1,6 +1,8 @@
 """Kernels of recurrent cells: hand-written, generated, and the interpreter of the statement compute the same."""
 
 import math
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -358,3 +360,20 @@ def test_slopes_at_kinks_and_ends():
         z, y = np.array([-800.0, 800.0, np.nan]), np.empty(3)
         activate(z, y, CODES[name])
         assert np.isnan(y[2]) and np.isfinite(y[0]), name
+
+
+@pytest.mark.compiled
+def test_a_generated_kernel_is_read_from_disk():
+    """Another process finds what `lrpnumpy compile` has kept, and does not compile it again."""
+    code = (
+        "import numpy as np, lrpnumpy as lrp\n"
+        "from lrpnumpy.kernels.kept import is_kept\n"
+        "from lrpnumpy.statement.compiled import kernels_of\n"
+        "kernel = kernels_of(lrp.RNN.traced(), 'none').forward\n"
+        "was_kept = is_kept(kernel.plain, np.dtype('float64'))\n"
+        "kernel.compile('float64')\n"
+        "print(was_kept, len(kernel._alive[0].stats.cache_hits))\n"
+    )
+    for _ in range(2):  # the first may have to compile it
+        found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert found == ["True", "1"]

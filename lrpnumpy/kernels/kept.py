@@ -33,7 +33,7 @@ import numpy as np
 
 HERE = Path(__file__).parent
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}  # of the compiler
-NOT_COMPILED = ("compile.py", "kept.py")
+NOT_COMPILED = ("compile.py", "kept.py", "generated.py")
 LOG = logging.getLogger("lrpnumpy")
 
 

@@ -15,8 +15,9 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from lrpnumpy.kernels import arguments, elementary, inputs, product, secants, steps
+from lrpnumpy.kernels import steps
 from lrpnumpy.kernels.compile import Kernel
+from lrpnumpy.kernels.generated import NAMES as KERNEL_NAMES
 from lrpnumpy.kernels.inputs import Rows, Sent, Weights
 from lrpnumpy.kernels.product import pack
 from lrpnumpy.packed import Batch, Packed, single
@@ -60,10 +61,7 @@ def _kernel(text: str, name: str) -> Kernel:
 def _load(text: str, name: str) -> Kernel:
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     file = f"<generated>/{name}-{digest}.py"  # names what is kept on disk
-    names: dict[str, Any] = {"__name__": "lrpnumpy.kernels.generated", "np": np}
-    for module in (arguments, elementary, inputs, product, secants, steps):
-        names |= {key: value for key, value in vars(module).items() if not key.startswith("_")}
-    names |= arguments.TUPLES
+    names = dict(KERNEL_NAMES)
     linecache.cache[file] = (len(text), None, text.splitlines(True), file)
     exec(compile(text, file, "exec"), names)
     function = names[text[4 : text.index("(")]]
