@@ -34,7 +34,8 @@ def predict(model: Model, x: Any, *, trace: bool = False) -> Any:
     if not trace:
         return scores
     nodes = [model.nodes[k] for k in model.numbers]
-    shown = [part for k, node in enumerate(nodes) for part in node.layer.activations(k, passed.ran[node.name])]
+    with np.errstate(all="ignore"):
+        shown = [part for k, node in enumerate(nodes) for part in node.layer.activations(k, passed.ran[node.name])]
     return scores, tuple(shown)
 
 

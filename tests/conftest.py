@@ -10,6 +10,7 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("LRPNUMPY_TRACEBACK", "1")  # the command line hides no bug here
 # The same kernels from the first call on, so that results have the same bits: those that `lrpnumpy compile` made.
 os.environ.setdefault("LRPNUMPY_COMPILE", "kept")
+os.environ.setdefault("LRPNUMPY_CHECK_TYPES", "1")  # of all arguments of kernels
 
 # With the JIT off a kernel is a hundred times slower, and it is indices that are checked: fewer cases do.
 PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")

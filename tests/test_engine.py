@@ -137,9 +137,9 @@ def test_the_trace_is_the_oracle_s(rng):
     close(scores, judge[-1]["y"][0])
     gates = [*"ifgo"], ["u", "r", "n"], ["u", "r", "n"], ["h"]
     for states, names, way in zip(trace[:4], gates, [way for seen in judge[:3] for way in seen["ways"]], strict=True):
-        close(states.z, way["z"].reshape(states.z.shape))
+        close(np.stack([*states.z.values()], axis=1).reshape(way["z"].shape), way["z"])
         close(states.h, way["h"])
-        close(states.gates, np.stack([way[gate] for gate in names], axis=1))
+        close(np.stack([*states.gates.values()], axis=1), np.stack([way[gate] for gate in names], axis=1))
         assert (states.c is not None) == ("c" in way)
         if "c" in way:
             close(states.c, way["c"])
@@ -153,7 +153,7 @@ def test_the_trace_has_a_name_for_every_activation(rng):
     forward, backward = [f"0/forward/{name}" for name in "ifgoch"], [f"0/backward/{name}" for name in "zrnh"]
     assert [*found] == ["x", *forward, *backward, "0", "1/h", "1", "readout", "2"]
     close(found["x"], x)
-    close(np.stack([found[name] for name in forward[:4]], axis=1), states[0].gates)
+    close(np.stack([found[name] for name in forward[:4]], axis=1), np.stack([*states[0].gates.values()], axis=1))
     close(found["0/forward/c"], states[0].c)
     close(found["0"], np.concatenate([found["0/forward/h"], found["0/backward/h"]], axis=1))
     close(found["readout"][0], found["1"].mean(axis=0))

@@ -201,6 +201,23 @@ def test_the_text_of_generated_kernels(rng, kind, name):
 
 
 @pytest.mark.parametrize("name", CODES)
+def test_generated_text_has_every_activation(rng, name, monkeypatch):
+    """As it is written, without the compiler: of the cell, of its gates, and inside a loop."""
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    for kind in ("generated lstm", "gru_after", "rnn"):
+        for activation, recurrent in ((name, "sigmoid"), ("tanh", name)):
+            cell, batch = make(rng, kind, activation, recurrent, scale=0.25), Batch(np.array([3, 2]))
+            x, x0 = (Packed(rng.normal(size=(batch.R, D)), batch) for _ in range(2))
+            for how in (GRADIENT, rule("all"), DEEPLIFT):
+                (kernels, stated), references = both(cell, x, STRAIGHT, how), (None, None)
+                if how is DEEPLIFT:
+                    references = both(cell, x0, STRAIGHT, REFERENCE)
+                messages = sent(rng, cell, batch)
+                found = relevance(cell, kernels, messages, how, references[0])
+                agree(found, relevance(cell, stated, messages, how, references[1]), 1e-9)
+
+
+@pytest.mark.parametrize("name", CODES)
 def test_gradients_with_every_activation(rng, name):
     """As activation of the cell and as that of its gates, by difference quotients along random directions."""
     for kind in ("lstm", "gru_after", "rnn"):

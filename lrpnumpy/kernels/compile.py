@@ -151,11 +151,20 @@ class Kernel:
         dispatcher.compile(signature)
         dispatcher.disable_compile()
         self._alive.append(dispatcher)  # the machine code lives as long as it
-        if checks_types:
-            return dispatcher
         # Its own entry point: the dispatcher would look at the types of all arguments at every call, for 3 to 10
-        # microseconds. Kernels trust what layers pass; `checks_types`, which the tests set, has Numba look.
-        return next(iter(dispatcher.overloads.values())).entry_point
+        # microseconds. Kernels trust what layers pass; the tests have every argument checked.
+        entry = next(iter(dispatcher.overloads.values())).entry_point
+        return self._checked(entry, dtype) if checks_types else entry
+
+    def _checked(self, entry: Callable[..., Any], dtype: np.dtype) -> Callable[..., Any]:
+        """The compiled function with a check that every argument is what it was compiled for."""
+
+        def run(*arguments: Any) -> None:
+            for k, (one, about) in enumerate(zip(arguments, _arguments(self.plain), strict=True)):
+                _check_type(f"{self.name}, argument {k}", one, about, dtype)
+            entry(*arguments)
+
+        return run
 
 
 @cache
@@ -167,6 +176,25 @@ def _arguments(function: Callable[..., Any]) -> list[Any]:
 def _annotations(of: Any) -> list[Any]:
     hints = get_type_hints(of, include_extras=True)
     return [getattr(hint, "__metadata__", hint) for name, hint in hints.items() if name != "return"]
+
+
+def _check_type(what: str, value: Any, about: Any, dtype: np.dtype) -> None:
+    if isinstance(about, type):
+        for name, one, inner in zip(about._fields, value, _annotations(about), strict=True):
+            _check_type(f"{what}.{name}", one, inner, dtype)
+    elif about[0] == "tuple":
+        if len(value) != about[2]:
+            raise TypeError(f"{what} must have {about[2]} arrays, got {len(value)}")
+        for one in value:
+            _check_type(what, one, ("float", 2, "read" if about[1] == "R" else "write"), dtype)
+    elif about[0] in ("float", "int"):
+        wanted = dtype if about[0] == "float" else np.dtype(np.int64)
+        is_right = isinstance(value, np.ndarray) and value.dtype == wanted and value.ndim == about[1]
+        if not is_right or not value.flags.c_contiguous or (about[2] == "write" and not value.flags.writeable):
+            got = f"{value.dtype}{value.shape} {value.flags}" if isinstance(value, np.ndarray) else type(value).__name__
+            raise TypeError(f"{what} must be a contiguous {wanted} array with {about[1]} axes, got {got}")
+    elif about[0] == "scalar" and not isinstance(value, dtype.type):
+        raise TypeError(f"{what} must be {dtype}, got {type(value).__name__}")
 
 
 def _is_float(value: Any) -> bool:

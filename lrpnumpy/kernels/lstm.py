@@ -57,6 +57,7 @@ from lrpnumpy.kernels.steps import (
     share,
 )
 
+KEPT = 9  # values per unit and step
 KINDS = {NONE: 0, GRADIENT: 6, ALL: 3, PROP: 8, ABS: 8, HALF: 8}
 BLOCKS = {ALL: (2, 3)}  # the gates that receive anything; all four by default
 R2x2, W2x2 = TUPLES["R2x2"], TUPLES["W2x2"]

@@ -610,6 +610,16 @@ class States(NamedTuple):
     states: dict[str, np.ndarray]  # (T, width) the states by name
     output: np.ndarray  # (T, M)
 
+    @property
+    def h(self) -> np.ndarray:
+        """(T, M) the output."""
+        return self.output
+
+    @property
+    def c(self) -> np.ndarray | None:
+        """(T, H) the state c of a cell that has one."""
+        return self.states.get("c")
+
 
 def room_for_inputs(x: Packed, units: int) -> np.ndarray:
     """Where a backward pass adds the relevance of the inputs: (R, D); or (R, H) for words that were looked up."""

@@ -114,6 +114,8 @@ class Program:
         """`override`: a module with kernels `forward` and `backward`, KINDS and BLOCKS, or None."""
         self.statement, self.override = statement, override
         plan = self.plan = Plan(statement, "none")
+        if override is not None and plan.width != override.KEPT:
+            raise AssertionError(f"the kernels of {statement.kind} keep {override.KEPT} values, not {plan.width}")
         U = np.stack([arrays[term.name] for term in plan.x_terms.values()])  # (G, H, D)
         self.G, self.H, self.D = U.shape
         self.U = U.reshape(-1, self.D)

@@ -28,6 +28,12 @@ SCALARS: dict[str, tuple[str, str, str | None]] = {
     "tanh": ("tanh({z})", "one - {y} * {y}", "tanh_secant({z}, {z0}, {y}, {y0})"),
     "linear": ("{z}", "1", "1"),
     "relu": ("max({z}, zero)", "(one if {y} > zero else zero)", None),
+    "hard_sigmoid": ("min(max(kind(0.2) * {z} + half, zero), one)", "(kind(0.2) if zero < {y} < one else zero)", None),
+    "hard_sigmoid_3": (
+        "min(max({z} / kind(6) + half, zero), one)",
+        "(one / kind(6) if zero < {y} < one else zero)",
+        None,
+    ),
     "complement": ("one - {z}", "-1", "-1"),
     "negative": ("-{z}", "-1", "-1"),
     "reciprocal": ("one / {z}", "-{y} * {y}", "-{y} * {y0}"),
@@ -376,7 +382,9 @@ class Plan:
         returned = (*self.after, self.output)
         costly = [node for node in self.nodes if node.op == "apply" and node.name not in CHEAP and node not in returned]
         if self.rule in ("none", "deeplift"):  # what is kept for DeepLIFT: every activation
-            self.slots += [node for node in costly if node not in self.slots]
+            activations = [node for node in self.nodes if node.op == "apply" and node.name in CODES]
+            kept = dict.fromkeys([*costly, *activations])
+            self.slots += [node for node in kept if node not in (*self.slots, *returned)]
         while True:
             self.rooms = {node: f"a{self.slots.index(node)}" for node in sums}
             self.arrays = {
