@@ -137,7 +137,8 @@ def test_the_trace_is_the_oracle_s(rng):
     close(scores, judge[-1]["y"][0])
     gates = [*"ifgo"], ["u", "r", "n"], ["u", "r", "n"], ["h"]
     for states, names, way in zip(trace[:4], gates, [way for seen in judge[:3] for way in seen["ways"]], strict=True):
-        close(np.stack([*states.z.values()], axis=1).reshape(way["z"].shape), way["z"])
+        z = np.stack([*states.z.values()], axis=1)
+        close(z, way["z"].reshape(z.shape))
         close(states.h, way["h"])
         close(np.stack([*states.gates.values()], axis=1), np.stack([way[gate] for gate in names], axis=1))
         assert (states.c is not None) == ("c" in way)
