@@ -9,6 +9,7 @@ import json
 import os
 import pickle
 import pickletools
+import re
 import resource
 import struct
 import subprocess
@@ -774,6 +775,78 @@ def test_the_oldest_pickles():
     assert pickles.entries(pairs) is not None
     with pytest.raises(lrp.WeightFileError, match="a whole number of 100 digits"):
         pickles.plain(source, "a", b"I" + b"1" * 100 + b"\n.")
+
+
+WORDS = [
+    "caf\xe9",
+    "it's",
+    'a "b"',
+    "back\\slash",
+    "\u65e5\u672c",
+    "new\nline",
+    "tab\t",
+    "\U0001f642",
+    "\\u0041",
+    "\\x41",
+]
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_words_of_pickles_of_every_protocol(tmp_path, protocol):
+    folder = FIXTURES / "reference" / "reference4"
+    words = [str(word) for word in files.load(folder).embedding.vocabulary]
+    words[: len(WORDS)] = WORDS
+    model = files.load(reference(tmp_path, vocab=pickle.dumps(words, protocol)))
+    assert list(model.embedding.vocabulary) == words
+
+
+def test_words_of_python_2(tmp_path):
+    """It wrote strings of bytes as it showed them."""
+    words = [str(word) for word in files.load(FIXTURES / "reference" / "reference4").embedding.vocabulary]
+    words[: len(WORDS)] = WORDS
+    lines = [b"S" + repr(word.encode()).encode()[1:] + b"\na" for word in words]
+    model = files.load(reference(tmp_path, vocab=b"(l" + b"".join(lines) + b"."))
+    assert list(model.embedding.vocabulary) == words
+
+
+def stored_members(path):
+    """An archive of two arrays that are not packed, the places of its list of members and of its headers."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"):
+            shape = {"weight_ih_l0": (8, 3), "weight_hh_l0": (8, 2)}.get(name, (8,))
+            stream = io.BytesIO()
+            np.save(stream, np.ones(shape, "f4"))
+            archive.writestr(f"{name}.npy", stream.getvalue())
+    content = bytearray(path.read_bytes())
+    listed = [m.start() for m in re.finditer(b"PK\x01\x02", content)]
+    headers = [m.start() for m in re.finditer(b"PK\x03\x04", content)]
+    return content, listed, headers
+
+
+def test_a_stored_member_is_not_read_into_the_one_behind_it(tmp_path):
+    path = tmp_path / "model.npz"
+    content, listed, headers = stored_members(path)
+    files.load(path, readout="last")
+    first = content[headers[0] + 30 + len("weight_ih_l0.npy") : headers[1]]
+    longer = content[headers[0] + 30 + len("weight_ih_l0.npy") : headers[1] + 40]
+    for changed, size in ((first, len(first) - 40), (longer, len(longer))):  # of the packed bytes, of the unpacked ones
+        damaged = bytearray(content)
+        at = listed[0] + (20 if changed is first else 24)
+        struct.pack_into("<I", damaged, at, size)
+        struct.pack_into("<I", damaged, listed[0] + 16, zlib.crc32(changed))
+        path.write_bytes(damaged)
+        refused(path, "weight_ih_l0", "is not packed, and declares")
+
+
+def test_a_member_that_starts_in_the_one_behind_it(tmp_path):
+    path = tmp_path / "model.npz"
+    content, listed, headers = stored_members(path)
+    struct.pack_into("<H", content, headers[0] + 28, 64)  # fields behind the name, which the list does not have
+    start = headers[0] + 30 + len("weight_ih_l0.npy") + 64
+    size = struct.unpack_from("<I", content, listed[0] + 20)[0]
+    struct.pack_into("<I", content, listed[0] + 16, zlib.crc32(content[start : start + size]))
+    path.write_bytes(content)
+    refused(path, "weight_ih_l0", "reaches into the member behind it")
 
 
 @pytest.mark.parametrize(

@@ -251,6 +251,34 @@ def test_versions_and_sizes_that_are_not_read():
         opened(io.BytesIO(b"nothing of the kind"))
 
 
+@pytest.mark.parametrize("many", [False, True])
+def test_attributes_that_objects_share_are_refused(tmp_path, many):
+    """Such an attribute is stored elsewhere in the file. Without it the model would be another one."""
+    path = tmp_path / "model.h5"
+    path.write_bytes((ROOT / "tests" / "fixtures" / "tf_keras" / "stack.h5").read_bytes())
+    lrp.load(path)
+    if many:  # in a tree of records: the flags are behind the address in the heap
+        stream = io.BytesIO()
+        with h5py.File(path, "r") as old, h5py.File(stream, "w", libver="latest") as new:
+            old.copy("model_weights", new)
+            for name, value in [*old.attrs.items(), *((f"more {k}", k) for k in range(20))]:
+                new.attrs[name] = value
+        content = bytearray(stream.getvalue())
+        version, kind = 0, 8
+        leaf = content.index(b"BTLF" + bytes([version, kind]))
+        count = 20 + len(h5py.File(path, "r").attrs)
+        for k in range(count):
+            content[leaf + 6 + 17 * k + 8] |= 2
+        end = leaf + 6 + 17 * count
+        struct.pack_into("<I", content, end, lookup3(bytes(content[leaf:end]), Budget("", 10**6)))
+    else:  # in the header of the object: kind, size and flags of the message, then the attribute up to its name
+        content = bytearray(path.read_bytes())
+        content[content.index(b"keras_version\0") - 16 + 4] |= 2
+    path.write_bytes(content)
+    with pytest.raises(lrp.WeightFileError, match="shares with another object"):
+        lrp.load(path)
+
+
 def test_nothing_is_read_by_the_library():
     """Weight files are read without h5py, whatever kind of HDF5 they are."""
     fixtures = ROOT / "tests" / "fixtures"

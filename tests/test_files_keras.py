@@ -3,6 +3,7 @@
 import copy
 import io
 import json
+import math
 import zipfile
 from pathlib import Path
 
@@ -533,6 +534,69 @@ def test_weights_without_a_configuration_that_form_a_chain(tmp_path):
     assert files.load(path, check=(x, lrp.predict(whole, x))).digest == whole.digest  # compared: no warning
 
 
+@pytest.fixture
+def beside(tmp_path, rng):
+    """Weights of a custom class: attributes that sort before "layers" are stored beside that group."""
+    arrays = {
+        "layers/simple_rnn/cell/vars/0": (4, 5), "layers/simple_rnn/cell/vars/1": (5, 5),
+        "layers/simple_rnn/cell/vars/2": (5,), "dense/vars/0": (5, 3), "dense/vars/1": (3,), "emb/vars/0": (9, 4),
+        "optimizer/vars/0": (), "optimizer/vars/1": (5, 3),
+    }  # fmt: skip
+    arrays = {name: rng.normal(size=shape).astype("f4") for name, shape in arrays.items()}
+    path = tmp_path / "model.weights.h5"
+    with h5py.File(path, "w") as file:
+        file.create_group("vars")
+        for name, array in arrays.items():
+            file[name] = array
+    K, R, b, V, d, E, *_ = arrays.values()
+    ids = [3, 1, 4, 1, 5]
+    h = np.zeros(5)
+    for row in E[ids]:
+        h = np.tanh(row @ K + h @ R + b)
+    return path, ids, h @ V + d
+
+
+def test_layers_beside_the_group_of_layers_are_used(beside):
+    path, ids, expected = beside
+    with pytest.warns(lrp.AssumptionWarning, match="dense, emb placed where the shapes fit"):
+        model = files.load(path)
+    close(lrp.predict(model, ids), expected, 1e-6)
+
+
+def test_layers_beside_the_group_of_layers_by_their_names(beside):
+    path, ids, expected = beside
+    rnn = layer("SimpleRNN", name="states", units=5, activation="tanh")
+    layers = [layer("Embedding", name="emb", input_dim=9, output_dim=4), rnn, dense(3, name="dense")]
+    config = {"class_name": "Sequential", "config": {"layers": [start(None), *layers]}}
+    close(lrp.predict(files.load(path, config=config), ids), expected, 1e-6)
+    config["config"]["layers"].pop()
+    with pytest.raises(lrp.WeightFileError, match="arrays that the configuration does not use: dense"):
+        files.load(path, config=config)
+
+
+@pytest.mark.parametrize(
+    "name, shapes",
+    [
+        ("bn", [(5,)] * 4), ("conv", [(3, 4, 4), (4,)]), ("fc", [(3, 3), (3,)]), ("blocks/dense", [(3, 3), (3,)]),
+        ("", [(3,)]),
+    ],
+)  # fmt: skip
+def test_layers_beside_the_group_of_layers_are_never_dropped(beside, rng, name, shapes):
+    """Where their place is not clear, they are named in an error."""
+    with h5py.File(beside[0], "r+") as file:
+        for k, shape in enumerate(shapes):
+            file[f"{name}/vars/{k}".strip("/")] = rng.normal(size=shape).astype("f4")
+    with pytest.raises(lrp.WeightFileError, match=name.split("/")[0] or "'vars'"):
+        files.load(beside[0])
+
+
+def test_layers_beside_the_group_of_layers_without_arrays_are_named(beside):
+    with h5py.File(beside[0], "r+") as file:
+        file.create_group("drop/vars")
+    with pytest.warns(lrp.AssumptionWarning, match="drop without arrays left out"):
+        files.load(beside[0])
+
+
 def test_weights_without_a_configuration_say_a_pool_by_its_name(tmp_path):
     path, whole = alone(tmp_path, NUMBERS, lstm(return_sequences=True), layer("GlobalMaxPooling1D"), dense(1))
     renamed(path, {"layer_0": "input_1", "layer_2": "global_max_pooling1d"})
@@ -689,7 +753,7 @@ def test_arrays_of_a_layer_of_ones_own_in_hdf5_have_their_names(tmp_path):
         ([lstm(return_sequences=True), layer("Embedding", input_dim=5, output_dim=3)], "must be the first layer"),
         ([layer("NotEqual"), lstm()], "as part of a mask only"),
         ([layer("Any"), lstm()], "as part of a mask only"),
-        ([lstm(), layer("GetItem")], "leave the batch as it is"),
+        ([lstm(), layer("GetItem")], "one to 2 slices"),
     ],
 )
 def test_settings_of_graphs_that_we_do_not_have(tmp_path, layers, reason):
@@ -734,6 +798,191 @@ def test_operations_by_themselves(tmp_path, rng, layers, function):
     every = opened(tmp_path, start(6, 3), states, layer("Reshape", target_shape=[-1]))
     expected = function(lrp.predict(every, x).reshape(6, 4))
     close(lrp.predict(opened(tmp_path, start(6, 3), states, *layers), x), expected, 1e-6)
+
+
+# ------------------------------------------------------------------------------------------------------------- slices
+
+
+def archived(path, layers, arrays):
+    """A `.keras` file of Keras 3 of a chain of layers, with arrays by their paths."""
+    before, items = None, []
+    for item in layers:
+        item = {
+            "module": "keras.layers",
+            "registered_name": None,
+            **copy.deepcopy(item),
+            "name": item["config"]["name"],
+        }
+        more = item["config"].pop("args", [])
+        tensor = {"class_name": "__keras_tensor__", "config": {"keras_history": [before, 0, 0]}}
+        item["inbound_nodes"] = [{"args": [tensor, *more], "kwargs": {}}] if before else []
+        before = item["name"]
+        items.append(item)
+    ends = {"input_layers": [[items[0]["name"], 0, 0]], "output_layers": [[before, 0, 0]]}
+    config = {"class_name": "Functional", "config": {"name": "f", "layers": items, **ends}}
+    stream = io.BytesIO()
+    with h5py.File(stream, "w") as file:
+        file.create_group("layers")
+        for name, array in arrays.items():
+            file[name] = array
+    with zipfile.ZipFile(path, "w") as new:
+        new.writestr("config.json", json.dumps(config))
+        new.writestr("metadata.json", json.dumps({"keras_version": "3.9.0"}))
+        new.writestr("model.weights.h5", stream.getvalue())
+    return path
+
+
+def written_index(one):
+    """A part of an index as Keras 3 writes it."""
+    if one is Ellipsis:
+        return {"class_name": "__ellipsis__", "config": {}}
+    if isinstance(one, slice):
+        ends = {"start": one.start, "stop": one.stop, "step": one.step}
+        return {"class_name": "__slice__", "config": ends}
+    return one
+
+
+def plain_rnn(x, K, R):
+    """The states of a SimpleRNN with tanh and without biases: its formula."""
+    h, states = np.zeros(len(R)), []
+    for row in x:
+        h = np.tanh(row @ K + h @ R)
+        states.append(h)
+    return np.array(states)
+
+
+def sliced(path, index):
+    """A file of the states of an RNN, 7 steps of 5, sliced; its input and the states."""
+    rng = np.random.default_rng(0)
+    K, R, x = rng.normal(size=(3, 5)), rng.normal(size=(5, 5)), rng.normal(size=(7, 3))
+    settings = {"units": 5, "activation": "tanh", "use_bias": False, "return_sequences": True}
+    first = [layer("InputLayer", batch_shape=[None, 7, 3]), layer("SimpleRNN", **settings)]
+    arrays = {f"layers/simple_rnn/cell/vars/{k}": array.astype("f4") for k, array in enumerate((K, R))}
+    archived(path, [*first, layer("GetItem", args=[[written_index(one) for one in index]])], arrays)
+    return x, plain_rnn(x, K, R)
+
+
+s_ = np.s_
+SLICES = [
+    s_[..., 1:4], s_[..., :5], s_[..., -2:], s_[..., ::2], s_[..., 3], s_[..., -1], s_[..., 2:99], s_[..., :],
+    s_[:, ..., 1:3], s_[:, ..., -2], s_[:, 2:, ...], s_[:, -1, ...], s_[:, ...], s_[:, :, ...], s_[:, :, ..., 2],
+    s_[..., -2, :], s_[..., -3:, :], s_[:, 1:6:2, 0:3], s_[:, -4:-1], s_[:, 0], s_[:, ::-1, 1:], s_[:, -20:],
+    s_[:, 3, 1:4], s_[:, -1, 2], s_[:,],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("index", SLICES, ids=str)
+def test_slices_are_those_of_numpy(tmp_path, index):
+    x, states = sliced(tmp_path / "model.keras", index)
+    expected = states[None][index][0]
+    close(lrp.predict(files.load(tmp_path / "model.keras"), x), np.atleast_1d(expected), 1e-5)
+
+
+@pytest.mark.parametrize(
+    "index, reason",
+    [
+        (s_[..., ::-1], "forwards over the features"),
+        (s_[:, 5:1:-1], "forwards over the steps, or backwards over all"),
+        (s_[1:, ...], "leave the batch as it is"),
+        (s_[0, ...], "leave the batch as it is"),
+        (s_[:, None], "it has None; new axes"),
+        (s_[..., None], "it has None; new axes"),
+        (s_[..., 1, ...], "at most one ellipsis"),
+        (s_[:, :, :, :], "one to 3 slices"),
+        (s_[..., {"class_name": "__other__", "config": {}}], "must slice by whole numbers"),
+        (s_[..., "a":], "must slice by whole numbers"),
+    ],
+)
+def test_slices_that_we_do_not_have_are_refused(tmp_path, index, reason):
+    sliced(tmp_path / "model.keras", index)
+    with pytest.raises(lrp.WeightFileError, match=reason):
+        files.load(tmp_path / "model.keras")
+
+
+def test_slices_of_keras_2(tmp_path, rng):
+    states, x = lstm(4, return_sequences=True), rng.normal(size=(6, 3))
+    flat = layer("Reshape", target_shape=[-1])
+    every = lrp.predict(opened(tmp_path, start(6, 3), states, flat), x).reshape(6, 4)
+    layers = copy.deepcopy([start(6, 3), states, layer("SlicingOpLambda", function="__operators__.getitem"), flat])
+    model = functional(layers, {1: [0], 2: [1], 3: [2]})
+    spec = [{"class_name": "__ellipsis__"}, {"start": 1, "stop": 3, "step": None}]
+    model["config"]["layers"][2]["inbound_nodes"][0][0][3] = {"slice_spec": spec}
+    path = written(tmp_path / "model.h5", layers, functional=model)
+    close(lrp.predict(files.load(path), x).reshape(6, 2), every[..., 1:3], 1e-6)
+
+
+# -------------------------------------------------------------------------------------------- numbers and activations
+
+
+def numbers_path(tmp_path, *layers):
+    """A file of the states of an RNN of 4 units and layers after them; its input and the last state."""
+    rng = np.random.default_rng(1)
+    K, R, x = rng.normal(size=(3, 4)), rng.normal(size=(4, 4)), rng.normal(size=(5, 3))
+    settings = {"units": 4, "activation": "tanh", "use_bias": False, "return_sequences": False}
+    first = [layer("InputLayer", batch_shape=[None, None, 3]), layer("SimpleRNN", **settings)]
+    arrays = {f"layers/simple_rnn/cell/vars/{k}": array.astype("f4") for k, array in enumerate((K, R))}
+    path = archived(tmp_path / "model.keras", [*first, *layers], arrays)
+    return path, x, plain_rnn(x, K, R)[-1]
+
+
+SECOND = layer("GetItem", args=[[written_index(s_[:]), 1]])
+SCALED = layer("Rescaling", scale=9.0, offset=1.0)
+
+
+def test_one_number_for_each_sequence_is_not_a_vector(tmp_path):
+    path, x, h = numbers_path(tmp_path, SECOND)
+    close(lrp.predict(files.load(path), x), h[1:2], 1e-6)
+    path, *_ = numbers_path(tmp_path, SECOND, layer("ExpandDims", axis=-1), layer("Rescaling", scale=2.0, offset=1.0))
+    close(lrp.predict(files.load(path), x), 2 * h[1:2] + 1, 1e-6)
+    path, *_ = numbers_path(
+        tmp_path, SECOND, layer("Activation", activation="relu"), layer("Reshape", target_shape=[1])
+    )
+    close(lrp.predict(files.load(path), x), np.maximum(h[1:2], 0), 1e-6)
+    for after in (SCALED, layer("RepeatVector", n=2)):
+        with pytest.raises(lrp.WeightFileError, match="where a vector is needed"):
+            files.load(numbers_path(tmp_path, layer("Sum", axis=-1, keepdims=False), after)[0])
+
+
+def test_log_softmax_is_taken_off_at_the_end_and_refused_inside(tmp_path):
+    log = layer("Activation", activation="log_softmax")
+    path, x, h = numbers_path(tmp_path, log)
+    model = files.load(path)
+    close(lrp.predict(model, x), h, 1e-6)
+    assert model.output == "softmax"
+    logs = h - np.log(np.exp(h).sum())
+    files.load(path, check=(x, logs))
+    with pytest.raises(lrp.WeightFileError, match="must give the scores"):
+        files.load(path, check=(x, logs + 0.1))
+    for after in (SCALED, layer("ReLU"), layer("Sum", axis=-1)):
+        with pytest.raises(lrp.WeightFileError, match="only at the end of a network"):
+            files.load(numbers_path(tmp_path, log, after)[0])
+    assert "log_softmax of an input" in refused(tmp_path, NUMBERS, log, lstm())
+    assert "it is log_softmax" in refused(tmp_path, NUMBERS, lstm(activation="log_softmax"))
+
+
+@pytest.mark.parametrize("approximate", [True, False])
+def test_gelu_as_an_operation(tmp_path, approximate):
+    path, x, h = numbers_path(tmp_path, layer("Gelu", approximate=approximate), SCALED)
+    exact = np.array([z * 0.5 * (1 + math.erf(z / 2**0.5)) for z in h])
+    rough = 0.5 * h * (1 + np.tanh((2 / np.pi) ** 0.5 * (h + 0.044715 * h**3)))
+    assert abs(exact - rough).max() > 1e-5
+    close(lrp.predict(files.load(path), x), 9 * (rough if approximate else exact) + 1, 1e-6)
+
+
+def test_two_probabilities_of_one_value(tmp_path, rng):
+    layers = [NUMBERS, lstm(3), layer("Activation", activation="softmax")]
+    layers = copy.deepcopy([*layers, layer("Activation", activation="sigmoid"), layer("Subtract")])
+    path = written(tmp_path / "two.h5", layers, functional=functional(layers, {1: [0], 2: [1], 3: [1], 4: [2, 3]}))
+    x = rng.normal(size=(5, 3))
+    h = lrp.predict(opened(tmp_path, NUMBERS, lstm(3)), x)
+    close(lrp.predict(files.load(path), x), np.exp(h) / np.exp(h).sum() - 1 / (1 + np.exp(-h)), 1e-6)
+
+
+def test_settings_that_change_an_operation_are_refused(tmp_path):
+    steps = lstm(return_sequences=True)
+    assert "no initial value" in refused(tmp_path, NUMBERS, steps, layer("Max", axis=1, initial=0.5))
+    softmax = {"class_name": "Softmax", "config": {"axis": 1}}
+    assert "over the features" in refused(tmp_path, NUMBERS, steps, dense(activation=softmax))
 
 
 def test_inputs_of_which_the_file_says_too_little_or_too_much(tmp_path):

@@ -1,5 +1,6 @@
 """Files of torch.save, written by PyTorch in both formats: the scores are PyTorch's, and what is assumed is said."""
 
+import io
 import json
 import os
 import pickle
@@ -240,3 +241,168 @@ def test_a_storage_that_was_changed(tmp_path):
     (tmp_path / "model.pt").write_bytes(data.replace(content, bytes(len(content))))
     with pytest.raises(lrp.WeightFileError, match="another checksum"):
         files.load(tmp_path / "model.pt", readout="last")
+
+
+# ----------------------------------------------------------------------------------------- settings of whole modules
+
+
+class Pickler(pickle._Pickler):
+    """Writes the pickle of torch.save of modules that are made here, without PyTorch."""
+
+    def __init__(self, stream):
+        super().__init__(stream, 2)
+        self.arrays = []
+
+    def save_global(self, obj, name=None):
+        self.write(b"c" + f"{obj.__module__}\n{obj.__name__}\n".encode())
+        self.memoize(obj)
+
+    def reducer_override(self, obj):
+        if not isinstance(obj, np.ndarray):
+            return NotImplemented
+        strides = tuple(n // obj.itemsize for n in obj.strides)
+        return named("torch._utils._rebuild_tensor_v2"), (Storage(obj), 0, obj.shape, strides, False, {})
+
+    def persistent_id(self, obj):
+        if not isinstance(obj, Storage):
+            return None
+        self.arrays.append(obj.array)
+        return "storage", named("torch.FloatStorage"), str(len(self.arrays) - 1), "cpu", obj.array.size
+
+
+class Storage:
+    def __init__(self, array):
+        self.array = array
+
+
+def named(path):
+    """A class or function of PyTorch, which is only its name."""
+    place, _, name = path.rpartition(".")
+    return type(name, (), {"__module__": place})
+
+
+def torch_module(kind, parts=(), arrays=(), **settings):
+    """An object of a class of torch.nn, or of a custom class, as torch.save sees it."""
+    place = "__main__" if kind == "Network" else "torch.nn.modules"
+    made = named(f"{place}.{kind}")()
+    arrays = {name: array.astype("f4") for name, array in dict(arrays).items()}
+    made.__dict__.update(training=False, _parameters=arrays, _buffers={}, _modules=dict(parts), **settings)
+    return made
+
+
+def linear(V, d):
+    return torch_module("Linear", arrays={"weight": V, "bias": d})
+
+
+def saved_module(path, **parts):
+    stream = io.BytesIO()
+    pickler = Pickler(stream)
+    pickler.dump(torch_module("Network", parts))
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("archive/data.pkl", stream.getvalue())
+        for k, array in enumerate(pickler.arrays):
+            archive.writestr(f"archive/data/{k}", array.tobytes())
+    return path
+
+
+@pytest.fixture
+def cell(rng):
+    """An RNN of 4 units over 3 features, and its formula."""
+    U, W, b, c = (rng.normal(size=shape) for shape in ((4, 3), (4, 4), 4, 4))
+    arrays = {"weight_ih_l0": U, "weight_hh_l0": W, "bias_ih_l0": b, "bias_hh_l0": c}
+
+    def last(x):
+        h = np.zeros(4)
+        for row in x:
+            h = np.tanh(U @ row + W @ h + b + c)
+        return h
+
+    return torch_module("RNN", arrays=arrays, mode="RNN_TANH", nonlinearity="tanh"), last
+
+
+ACTIVATIONS = [
+    ("Softplus", {"beta": 1, "threshold": 20}, lambda z: np.log1p(np.exp(z))),
+    ("Softplus", {"beta": 1.0, "threshold": 0.5}, None),
+    ("Softplus", {"beta": 2.0, "threshold": 20.0}, None),
+    ("ELU", {"alpha": 1.0}, lambda z: np.where(z > 0, z, np.exp(z) - 1)),
+    ("ELU", {"alpha": 0.5}, None),
+    ("LeakyReLU", {"negative_slope": 0.01}, lambda z: np.where(z > 0, z, 0.01 * z)),
+    ("LeakyReLU", {"negative_slope": 0.2}, None),
+    ("GELU", {"approximate": "tanh"}, None),
+    ("Hardtanh", {"min_val": -1.0, "max_val": 1.0}, None),
+    ("ReLU6", {"min_val": 0.0, "max_val": 6.0}, None),
+    ("CELU", {"alpha": 1.0}, None),
+    ("Threshold", {"threshold": 0.1, "value": 0.0}, None),
+    ("Softmax", {"dim": 0}, None),
+    ("Softmax", {"dim": -1}, None),
+    ("LogSoftmax", {"dim": -1}, None),
+]
+
+
+@pytest.mark.parametrize("kind, settings, function", ACTIVATIONS)
+def test_settings_of_activations_are_computed_or_refused(tmp_path, rng, cell, kind, settings, function):
+    rnn, last = cell
+    V, d, A, a, x = (rng.normal(size=shape) for shape in ((5, 4), 5, (2, 5), 2, (6, 3)))
+    parts = {"0": linear(V, d), "1": torch_module(kind, **settings), "2": linear(A, a)}
+    path = saved_module(tmp_path / "model.pt", rnn=rnn, head=torch_module("Sequential", parts))
+    if function is None:
+        with pytest.raises(lrp.WeightFileError, match=f"head.1.*{kind}"):
+            files.load(path, readout="last")
+    else:
+        expected = A @ function(V @ last(x) + d) + a
+        close(lrp.predict(files.load(path, readout="last"), x), expected, 1e-5)
+
+
+def test_a_softmax_over_the_batch_is_no_probability(tmp_path, rng, cell):
+    V, d = rng.normal(size=(5, 4)), rng.normal(size=5)
+    for dim, readout, is_known in ((1, "last", True), (-1, "every", True), (0, "last", False), (1, "every", False)):
+        head = torch_module("Sequential", {"0": linear(V, d), "1": torch_module("Softmax", dim=dim)})
+        path = saved_module(tmp_path / "model.pt", rnn=cell[0], head=head)
+        if is_known:
+            assert files.load(path, readout=readout).output == "softmax"
+        else:
+            with pytest.raises(lrp.WeightFileError, match="Softmax"):
+                files.load(path, readout=readout)
+
+
+def test_vectors_longer_than_max_norm(tmp_path, rng, cell):
+    rnn, last = cell
+    E, V, d = rng.normal(size=(9, 3)), rng.normal(size=(2, 4)), rng.normal(size=2)
+    E[4] /= 100
+    for p in (2.0, 1.0):
+        words = torch_module("Embedding", arrays={"weight": E}, max_norm=0.5, norm_type=p, padding_idx=None)
+        path = saved_module(tmp_path / "model.pt", words=words, rnn=rnn, head=linear(V, d))
+        lengths = (abs(E) ** p).sum(axis=1) ** (1 / p)
+        ids = [3, 1, 4, 1, 5]
+        expected = V @ last((E / np.maximum(lengths / 0.5, 1)[:, None])[ids]) + d
+        close(lrp.predict(files.load(path, readout="last"), ids), expected, 1e-5)
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_zeros_around_the_steps_in_a_mean(tmp_path, rng, cell, counted):
+    rnn, last = cell
+    V, d, A, a, x = (rng.normal(size=shape) for shape in ((3, 3), 3, (2, 4), 2, (6, 3)))
+    settings = {"kernel_size": (3,), "stride": (1,), "padding": (1,), "ceil_mode": False, "count_include_pad": counted}
+    pool = torch_module("AvgPool1d", **settings)
+    path = saved_module(tmp_path / "model.pt", front=linear(V, d), pool=pool, rnn=rnn, head=linear(A, a))
+    rows = np.pad(x @ V.T + d, ((1, 1), (0, 0)))
+    sums = rows[:-2] + rows[1:-1] + rows[2:]
+    counts = 3 if counted else np.array([2, 3, 3, 3, 3, 2])[:, None]
+    model = files.load(path, readout="last", layers=["front", "linear", "pool", "rnn", "head"])
+    close(lrp.predict(model, x), A @ last(sums / counts) + a, 1e-5)
+    if counted:
+        word = "avgpool(3, stride=1, padding=1)"
+        model = files.load(path, readout="last", layers=["front", "linear", word, "rnn", "head"])
+        close(lrp.predict(model, x), A @ last(sums / counts) + a, 1e-5)
+
+
+@pytest.mark.parametrize("settings", [{"ceil_mode": True}, {"dilation": 2}])
+def test_pools_with_other_windows_are_refused(tmp_path, rng, cell, settings):
+    pool = torch_module("MaxPool1d", **{"kernel_size": 2, "stride": 2, "padding": 0, "dilation": 1, **settings})
+    front, head = (
+        linear(rng.normal(size=(3, 3)), rng.normal(size=3)),
+        linear(rng.normal(size=(2, 4)), rng.normal(size=2)),
+    )
+    path = saved_module(tmp_path / "model.pt", front=front, pool=pool, rnn=cell[0], head=head)
+    with pytest.raises(lrp.WeightFileError, match="pool: is MaxPool1d with ceil_mode or dilation"):
+        files.load(path, readout="last", layers=["front", "linear", "pool", "rnn", "head"])

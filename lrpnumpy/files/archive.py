@@ -33,6 +33,8 @@ class Archive(Source):
             self.budget.visit("", len(found))
             if len(found) > _MEMBERS or len(self.members) < len(found):
                 raise self.error("", f"has {len(found):,} members, too many or two of one name")
+            offsets = sorted(one.header_offset for one in found)
+            self._ends = dict(zip(offsets, [*offsets[1:], self._zip.start_dir], strict=True))  # of each member, at most
             spans = sorted((one.header_offset, one.header_offset + 30 + one.compress_size) for one in found)
             if any(end > start for (_, end), (start, _) in pairwise(spans)):
                 raise self.error("", "has members that share bytes; it is damaged")
@@ -53,8 +55,18 @@ class Archive(Source):
             raise self.error(name, f"is {info.file_size:,} bytes unpacked, over the limit of {limit:,}")
         if info.file_size > _DEFLATE_RATIO * info.compress_size:
             raise self.error(name, f"declares {info.file_size:,} bytes packed into {info.compress_size:,}")
+        if info.compress_type == zipfile.ZIP_STORED and info.file_size != info.compress_size:
+            raise self.error(name, f"is not packed, and declares {info.file_size:,} bytes in {info.compress_size:,}")
+        if self._start(info) + info.compress_size > self._ends[info.header_offset]:
+            raise self.error(name, "reaches into the member behind it; the archive is damaged")
         self.budget.tick(name)
         return self._zip.open(info)
+
+    def _start(self, info: zipfile.ZipInfo) -> int:
+        """Where the bytes of a member start: behind its header, its name and the fields after that."""
+        self._stream.seek(info.header_offset + 26)
+        lengths = self._stream.read(4)
+        return info.header_offset + 30 + sum(int.from_bytes(lengths[k : k + 2], "little") for k in (0, 2))
 
     def _whole(self, name: str, limit: int) -> memoryview:
         """A whole member, whose size the caller has counted already."""
@@ -90,10 +102,7 @@ class Archive(Source):
             info = self.members[name]
             if info.compress_type != zipfile.ZIP_STORED:
                 return io.BytesIO(self.member(name, limit))
-            self._stream.seek(info.header_offset + 26)
-            lengths = self._stream.read(4)  # of the name and of what comes after it
-            start = info.header_offset + 30 + sum(int.from_bytes(lengths[k : k + 2], "little") for k in (0, 2))
-            found = Window(self._stream, start, info.file_size)
+            found = Window(self._stream, self._start(info), info.file_size)
             self._check_sum(name, found, info.CRC)
             return found  # type: ignore[return-value]
 

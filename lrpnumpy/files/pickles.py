@@ -7,6 +7,7 @@ makes an object of, becomes a `Record` of that name, its arguments and its state
 
 from __future__ import annotations
 
+import codecs
 import struct
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -190,13 +191,17 @@ class _Machine:
         return int.from_bytes(self.take(width), "little")
 
     def line(self) -> str:
+        """The rest of the line as a string."""
+        return self.raw_line().decode("utf-8")
+
+    def raw_line(self) -> bytes:
         """The rest of the line, which is short."""
         found = bytes(self.content[self.at : self.at + _LINE])
         end = found.find(b"\n")
         if end < 0:
             self.refuse("has a line that does not end")
         self.at += end + 1
-        return found[:end].decode("utf-8")
+        return found[:end]
 
     # ------------------------------------------------------------------------------------------------- stack
 
@@ -344,11 +349,11 @@ def _pairs(machine: _Machine, items: list[Any]) -> None:
 
 
 def _written_bytes(machine: _Machine) -> bytes:
-    """STRING: as Python 2 showed it, in quotes, with escapes left as they are."""
-    line = machine.line()
-    if len(line) < 2 or line[0] != line[-1] or line[0] not in "'\"":
+    """STRING: as Python 2 showed it, in quotes, with escapes."""
+    line = machine.raw_line()
+    if len(line) < 2 or line[0] != line[-1] or line[:1] not in (b"'", b'"'):
         machine.refuse("has a string without quotes")
-    return line[1:-1].encode("utf-8")
+    return codecs.escape_decode(line[1:-1])[0]
 
 
 def _double(machine: _Machine) -> float:
@@ -379,7 +384,7 @@ _INSTRUCTIONS: dict[int, _Instruction] = {
     ord("F"): lambda m: m.push(float(m.line())),
     ord("G"): lambda m: m.push(_double(m)),
     # strings and bytes
-    ord("V"): lambda m: m.push(m.line()),
+    ord("V"): lambda m: m.push(m.raw_line().decode("raw-unicode-escape")),
     ord("X"): lambda m: m.push(m.string(m.number(4), "text")),
     0x8C: lambda m: m.push(m.string(m.number(1), "text")),
     0x8D: lambda m: m.push(m.string(m.number(8), "text")),

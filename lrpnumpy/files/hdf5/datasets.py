@@ -45,7 +45,7 @@ class Dataset:
         """
         if not math.prod(self.shape):
             return
-        self._filters = filters_of(self._filter.data, self.kind.size) if self._filter else []
+        self._filters = filters_of(self._filter.cursor().data, self.kind.size) if self._filter else []
         if self._filters and not self.layout.chunk:
             raise Refused("has filters though it is not stored in chunks; it is damaged")
         self._grid = Grid(self.shape or (1,), self._most, self.layout, self.kind.size, bool(self._filters))

@@ -24,6 +24,9 @@ SPACE, LINK_INFO, TYPE, LINK, EXTERNAL, LAYOUT, FILTERS = 1, 2, 3, 6, 7, 8, 11
 ATTRIBUTE, CONTINUED, SYMBOLS, ATTRIBUTE_INFO, LAST = 12, 16, 17, 21, 24
 
 _ENTRY = np.dtype([("key", "<u8"), ("child", "<u8")])
+SHARED = (
+    "has an attribute that it shares with another object, which is not read; write the file without shared messages"
+)
 _OTHER = {1: "a soft link", 64: "a link to another file"}
 
 
@@ -135,6 +138,8 @@ def _many(file: Pieces, info: bytes, width: int, kind: int, name: slice) -> Iter
     if heap != UNDEFINED:
         objects = Fractal(file, heap)
         for row in records(file, tree, kind):
+            if kind == ATTRIBUTES and row[8] & 2:
+                raise Refused(SHARED)
             yield objects.object(row[name].tobytes())
 
 
@@ -164,6 +169,12 @@ def _link(data: bytes) -> tuple[bytes, Link]:
     return name, _OTHER.get(kind, "a link of a foreign kind") if kind else said.number(8)
 
 
+def _own_attribute(one: Message) -> tuple[bytes, Attribute]:
+    if one.shared:
+        raise Refused(SHARED)
+    return _attribute(one.data)
+
+
 def _attribute(data: bytes) -> tuple[bytes, Attribute]:
     said = Cursor(data)
     version, flags, *lengths = said.numbers("BBHHH")
@@ -187,6 +198,6 @@ _LINKS: dict[int, Callable[[Pieces, Message], Iterable[tuple[bytes, Link]]]] = {
     LINK_INFO: lambda file, one: map(_link, _many(file, one.data, 8, LINKS, slice(4, None))),
 }
 _ATTRIBUTES: dict[int, Callable[[Pieces, Message], Iterable[tuple[bytes, Attribute]]]] = {
-    ATTRIBUTE: lambda file, one: [] if one.shared else [_attribute(one.data)],
+    ATTRIBUTE: lambda file, one: [_own_attribute(one)],
     ATTRIBUTE_INFO: lambda file, one: map(_attribute, _many(file, one.data, 2, ATTRIBUTES, slice(0, 8))),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,8 +13,8 @@ from lrpnumpy.files.keras.config import Call, KerasLayer
 from lrpnumpy.files.safe import Fields
 from lrpnumpy.layers import Activation, Affine, Softmax, Subtract
 
-PROBABILITIES = ("softmax", "sigmoid")
-SAME = {"swish": "silu", "log_softmax": "softmax"}  # names of Keras that are others here
+PROBABILITIES = ("softmax", "log_softmax", "sigmoid")
+SAME = {"swish": "silu"}  # names of Keras that are others here
 OPERATIONS = {"Relu": "relu", "Tanh": "tanh", "Sigmoid": "sigmoid", "Gelu": "gelu", "Silu": "silu", "Relu6": "relu6"}
 PLAIN = ("Activation", "Softmax", "ReLU", "LeakyReLU", "ELU", *OPERATIONS)  # layers that are nothing but an activation
 
@@ -39,6 +40,8 @@ def function(b: Build, layer: KerasLayer, s: Fields, key: str = "activation", de
         if given.get("class_name") == "function" and isinstance(inner, str):
             given = inner
         elif given.get("class_name") in PLAIN and isinstance(inner, dict):
+            if inner.get("axis", -1) not in (-1, [-1]):
+                layer.refuse(f"{key} must be a Softmax over the features, axis -1, it has {inner['axis']!r:.80}")
             return _of_layer(b, layer, str(given["class_name"]), Fields(b.source, layer.settings.where, inner))
     given = "linear" if given is None else given
     if given == "leaky_relu":
@@ -48,7 +51,7 @@ def function(b: Build, layer: KerasLayer, s: Fields, key: str = "activation", de
     if given == "hard_sigmoid":
         return Function(_hard_sigmoid(b, layer))
     name = SAME.get(given, given) if isinstance(given, str) else given
-    if name == "softmax" or (isinstance(name, str) and name in names()):
+    if name in ("softmax", "log_softmax") or (isinstance(name, str) and name in names()):
         return Function(name)
     shown = given if isinstance(given, str) else "a custom function"
     layer.refuse(
@@ -60,13 +63,15 @@ def function(b: Build, layer: KerasLayer, s: Fields, key: str = "activation", de
 def function_of_cell(b: Build, layer: KerasLayer, s: Fields, key: str, default: str) -> str:
     """The activation of a cell, which can have no settings of its own."""
     found = function(b, layer, s, key, default)
-    if found.alpha is not None or found.most is not None or found.name == "softmax":
+    if found.alpha is not None or found.most is not None or found.name not in ACTIVATIONS:
         layer.refuse(f"{key} must be one of {', '.join(names())}, it is {found.name} with settings of its own")
     return found.name
 
 
 def _of_layer(b: Build, layer: KerasLayer, kind: str, s: Fields) -> Function:
     """The function of a layer that is nothing but an activation."""
+    if kind == "Gelu" and s.boolean("approximate", True):
+        return Function("gelu_tanh")
     if kind in OPERATIONS:
         return function(b, layer, Fields(b.source, s.where, {"activation": OPERATIONS[kind]}))
     if kind == "Activation":
@@ -102,6 +107,7 @@ def activation(b: Build, call: Call, xs: list[Value]) -> Value:
     """A layer that is an activation."""
     layer, x = call.layer, xs[0]
     axis = call.setting("axis", -1)
+    b.plain(replace(call, options={key: value for key, value in call.options.items() if key != "axis"}))
     if layer.kind == "Softmax" and axis not in (-1, [-1], 2 if x.steps else 1):
         if x.steps and axis in (1, -2, [1], [-2]):
             x = b.series(layer, x)
@@ -120,6 +126,8 @@ def apply(b: Build, layer: KerasLayer, x: Value, given: Function) -> Value:
         return x._replace(probability="softmax")
     if name in PROBABILITIES:
         x = b.taken(layer, x)
+        if x.is_input and name == "log_softmax":
+            layer.refuse("is the log_softmax of an input, which is not supported")
         if x.is_input:
             return b.node(layer, Softmax() if name == "softmax" else Activation(name), x)
         b.note(taken_off(name))

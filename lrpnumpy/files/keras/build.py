@@ -32,10 +32,11 @@ class Value(NamedTuple):
     steps: bool = True
     length: int | None = None  # steps, where the file fixes them
     mask: str | None = None  # the input whose padding is skipped where this value is used
-    probability: str = ""  # "softmax" or "sigmoid": still to be applied, taken off at the very end
+    probability: str = ""  # "softmax", "log_softmax" or "sigmoid": still to be applied, taken off at the very end
     is_input: bool = False
     is_mask: bool = False  # what Keras 3 computes beside the network to find the padding
     scores: tuple[Any, Any] | None = None  # two series whose product this is: the scores of an attention
+    is_number: bool = False  # one number for each sequence, of shape (batch,): broadcasts unlike a vector of one number
 
 
 class Words(NamedTuple):
@@ -91,7 +92,7 @@ class Build:
     ports: dict[str, Port] = field(default_factory=dict)
     nodes: dict[str, Node] = field(default_factory=dict)
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
-    applied: dict[str, Value] = field(default_factory=dict)  # values after their sigmoid, where others take them
+    applied: dict[tuple[str, str], Value] = field(default_factory=dict)  # values after their sigmoid or softmax
     counts: dict[str, int] = field(default_factory=dict)  # how often a name of the file was given to a node
     inputs: dict[Ref, str] = field(default_factory=dict)  # names of the ports
     notes: list[str] = field(default_factory=list)
@@ -146,8 +147,14 @@ class Build:
             return [self._custom(layer, xs)]
         if states and layer.kind not in TAKES_STATES:
             layer.refuse("takes start states, which only recurrent layers do")
+        numbers = [x.is_number for x in xs]
+        if layer.kind in ("Reshape", "Flatten"):
+            xs = [x._replace(is_number=False) for x in xs]
+        elif any(numbers) and layer.kind != "ExpandDims" and not (all(numbers) and layer.kind in ELEMENTWISE):
+            layer.refuse("takes one number for each sequence, of shape (batch,), where a vector is needed; reshape it")
         found = self.meanings[layer.kind](self, call, [*xs, *states])
-        return found if isinstance(found, list) else [found]
+        found = found if isinstance(found, list) else [found]
+        return [one._replace(is_number=one.is_number or (any(numbers) and layer.kind in ELEMENTWISE)) for one in found]
 
     def plain(self, call: Call) -> None:
         """Refuse a call with more than values, but for Dropout that goes on after training."""
@@ -249,13 +256,19 @@ class Build:
             if port.embedding is not None or port.words is not None:
                 layer.refuse("takes an input of token ids, which an Embedding takes too; only one of them can")
             return x._replace(width=port.size, steps=port.steps)
-        if x.probability and x.name not in self.applied:
+        if x.probability == "log_softmax":
+            layer.refuse(
+                f"takes the log_softmax of {x.name!r:.80}, which is supported only at the end of a network; "
+                "use softmax inside it"
+            )
+        key = x.name, x.probability
+        if x.probability and key not in self.applied:
             after = self.fresh(f"{x.name}_{x.probability}")
             ours = Softmax() if x.probability == "softmax" else Activation(x.probability)
             self.nodes[after] = Node(after, ours, (x.name,))
-            self.applied[x.name] = x._replace(name=after, probability="")
+            self.applied[key] = x._replace(name=after, probability="")
             self.notes = [one for one in self.notes if one != taken_off(x.probability)]
-        return self.applied[x.name] if x.probability else x
+        return self.applied[key] if x.probability else x
 
     def series(self, layer: KerasLayer, x: Value) -> Value:
         """A value that has steps, or an error."""
@@ -324,6 +337,7 @@ class Build:
 
 
 MASK_OPERATIONS = ("NotEqual", "Any")  # as Keras 3 lists them beside the layers
+ELEMENTWISE = ("Add", "Subtract", "Multiply", "Activation", "ReLU", "LeakyReLU", "Relu", "Tanh", "Sigmoid")
 TAKES_STATES = ("LSTM", "GRU", "SimpleRNN", "CuDNNLSTM", "CuDNNGRU", "Bidirectional", "RNN")
 
 

@@ -5,6 +5,7 @@ What shapes do not say (activations, readout, output) is taken from the caller's
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from lrpnumpy.files.hints import Hints
@@ -42,21 +43,30 @@ def said(found: keras.Found, guess: Guess | None) -> keras.Found:
     return found._replace(notes=[guess.text, *found.notes], warnings=[guess.text, *found.warnings], guessed=True)
 
 
-def guess(source: Source, groups: list[tuple[str, list[str]]], asked: Hints) -> Guess:
-    """The configuration of a chain of layers, from the groups of a file: a name and the paths of its arrays."""
+Groups = Sequence[tuple[str, list[str]]]  # of a file: a name and the paths of its arrays
+
+
+def guess(source: Source, groups: Groups, asked: Hints, beside: Groups = ()) -> Guess:
+    """The configuration of a chain of layers, from the groups of a file.
+
+    Groups of one class are in the order of definition. Those `beside` are in no order: their names are free.
+    """
     advice = "pass config, the JSON of model.to_json(), a text or the path of a file"
+    placed, empty = [name for name, paths in beside if paths], [name for name, paths in beside if not paths]
+    if placed:
+        advice += f", of a functional model in which layers are called {', '.join(placed)[:200]} as in the file"
     parts, named = [], "last"
-    for name, paths in groups:
+    for name, paths in (*groups, *beside):
         part = None if name.startswith("time_distributed") else _part(source, name, paths)
         if part is not None:
             parts.append(part)
         elif not paths and name in _SAYING:
             named = _SAYING[name]
-        elif paths or not name.startswith(_IDLE):
+        elif paths or not (name.startswith(_IDLE) or (name, paths) in beside):
             raise source.error(
                 "", f"holds Keras weights without their configuration, and {name!r:.80} is not clear without; {advice}"
             )
-    chain = _chain(source, parts)
+    chain = _chain(source, parts, placed)
     if chain is None:
         shown = ", ".join(f"{part.name} ({part.inputs} to {part.outputs})" for part in parts[:20])
         raise source.error(
@@ -77,10 +87,12 @@ def guess(source: Source, groups: list[tuple[str, list[str]]], asked: Hints) -> 
     hidden = list(activations or [])
     if len(hidden) != max(len(heads) - 1, 0):
         raise source.error("", f"must get {max(len(heads) - 1, 0)} activations, one for each Dense but the last")
+    more = f"{', '.join(placed)} placed where the shapes fit, " if placed else ""
+    more += f"{', '.join(empty)} without arrays left out, " if empty else ""
     text = (
         f"holds weights without their configuration: taken as {', '.join(part.kind for part in chain)} in this order, "
-        f"cells with their usual activations, readout {readout!r}, output {output!r}; say readout=, output= or config= "
-        "where this is wrong, and check=(x, y) to be sure"
+        f"{more}cells with their usual activations, readout {readout!r}, output {output!r}; say readout=, output= or "
+        "config= where this is wrong, and check=(x, y) to be sure"
     )
     return Guess({"class_name": "Sequential", "config": _layers(chain, [*hidden, output], readout)}, text)
 
@@ -114,7 +126,7 @@ def _part(source: Source, name: str, paths: list[str]) -> _Part | None:
             return None
         inner = {"class_name": side.kind, "config": side.settings}
         return _Part(name, "Bidirectional", side.inputs, 2 * side.outputs, {"layer": inner, "merge_mode": "concat"})
-    if [len(shape) for shape in shapes] == [2] and "embedding" in name:
+    if [len(shape) for shape in shapes] == [2] and "emb" in name:
         rows, size = shapes[0]
         return _Part(name, "Embedding", 0, size, {"input_dim": rows, "output_dim": size})
     if [len(shape) for shape in shapes] == [2, 1] and shapes[0][1] == shapes[1][0]:
@@ -129,24 +141,29 @@ def _part(source: Source, name: str, paths: list[str]) -> _Part | None:
     return _Part(name, kind, D, u, settings)
 
 
-def _chain(source: Source, parts: list[_Part]) -> list[_Part] | None:
-    """The only order in which each layer takes what the one before gives, those of one class in their own order."""
-    by_kind: dict[str, list[_Part]] = {}
+def _chain(source: Source, parts: list[_Part], free: Sequence[str]) -> list[_Part] | None:
+    """The only order in which each layer takes what the one before gives.
+
+    Layers of one class stay in their order, except for those that are `free`.
+    """
+    lanes: dict[str, list[_Part]] = {}
     for part in parts:
-        by_kind.setdefault(part.kind, []).append(part)
+        lanes.setdefault(part.name if part.name in free else f"the class {part.kind}", []).append(part)
     found: list[list[_Part]] = []
 
     def go(left: dict[str, int], done: list[_Part]) -> None:
         source.budget.visit("")
         if len(done) == len(parts):
             found.append(done)
-        for kind, number in left.items() if len(found) < 2 else ():
-            same = by_kind[kind]
-            if number < len(same) and (not done or same[number].inputs == done[-1].outputs):
-                if kind != "Dense" and any(part.kind == "Dense" for part in done):
-                    continue  # a head stands at the end
-                go({**left, kind: number + 1}, [*done, same[number]])
+        for lane, number in left.items() if len(found) < 2 else ():
+            if number == len(lanes[lane]):
+                continue
+            part = lanes[lane][number]
+            if not done or part.inputs == done[-1].outputs:
+                if part.kind != "Dense" and any(one.kind == "Dense" for one in done):
+                    continue  # a head is at the end
+                go({**left, lane: number + 1}, [*done, part])
 
     if len(parts) <= 50:
-        go(dict.fromkeys(by_kind, 0), [])
+        go(dict.fromkeys(lanes, 0), [])
     return found[0] if len(found) == 1 else None

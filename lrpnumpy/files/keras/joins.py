@@ -248,6 +248,9 @@ def reduced(b: Build, call: Call, xs: list[Value]) -> Value:
     """Sum, Mean or Max over the steps, Sum or Mean over the features."""
     layer, x = call.layer, b.taken(call.layer, xs[0])
     axis, keeps = call.setting("axis"), bool(call.setting("keepdims"))
+    b.plain(replace(call, options={key: one for key, one in call.options.items() if key not in ("axis", "keepdims")}))
+    if call.setting("initial") is not None:
+        layer.refuse("must have no initial value")
     axis = axis[0] if isinstance(axis, list) and len(axis) == 1 else axis
     if x.steps and axis in (1, -2):
         out = b.node(layer, {"Sum": Sum, "Mean": Mean, "Max": Max}[layer.kind](), b.sees_padding(layer, x))
@@ -257,7 +260,9 @@ def reduced(b: Build, call: Call, xs: list[Value]) -> Value:
     width = b.width(layer, x)
     one = np.float32(1 if layer.kind == "Sum" else 1 / width)
     out = b.node(layer, Dense(np.full((1, width), one)), x)
-    return out if keeps or not x.steps else _without_features(b, layer, out)
+    if keeps:
+        return out
+    return _without_features(b, layer, out) if x.steps else out._replace(is_number=True)
 
 
 def _without_features(b: Build, layer: KerasLayer, x: Value) -> Value:
@@ -270,7 +275,9 @@ def _without_features(b: Build, layer: KerasLayer, x: Value) -> Value:
 def expanded(b: Build, call: Call, xs: list[Value]) -> Value:
     """ExpandDims: a vector as one step, or as steps of one number."""
     layer, x, axis = call.layer, b.taken(call.layer, xs[0]), call.setting("axis", -1)
-    if x.steps or axis not in (1, -1, 2, -2):
+    if x.is_number and axis in (1, -1):
+        return x._replace(is_number=False)
+    if x.steps or x.is_number or axis not in (1, -1, 2, -2):
         layer.refuse("is supported for vectors only")
     if axis in (1, -2):
         return b.node(layer, Repeat(1), x, length=1)
@@ -289,24 +296,35 @@ def squeezed(b: Build, call: Call, xs: list[Value]) -> Value:
 
 
 def sliced(b: Build, call: Call, xs: list[Value]) -> Value:
-    """x[:, -1], x[:, 2:], x[:, :, 0] and the like."""
+    """x[:, -1], x[:, 2:], x[..., 0] and the like."""
     layer, x = call.layer, b.taken(call.layer, xs[0])
-    said = call.options.get("slice_spec", list(call.others))
-    parts = [_slice(layer, one) for one in said] if isinstance(said, list) else []
-    if not parts or parts[0] != slice(None) or len(parts) > 2 + x.steps:
+    given = call.options.get("slice_spec", list(call.others))
+    axes = 2 + x.steps
+    parts = _parts(layer, given if isinstance(given, list) else [given], axes)
+    if parts[0] != slice(None):
         layer.refuse("must leave the batch as it is, and slice steps and features")
-    if x.steps and len(parts) > 1:
+    features = parts[-1]
+    if x.steps:
         x = _of_steps(b, layer, b.sees_padding(layer, x), parts[1])
-        parts = parts[:1] + parts[2:]
-    if len(parts) < 2 or parts[1] == slice(None):
+    if features == slice(None):
         return x
-    part = parts[1]
-    if isinstance(part, int):
-        out = b.node(layer, Slice(index=part, axis="features"), x)
-        return _without_features(b, layer, out) if x.steps else out
-    if (part.step or 1) < 1:
+    if isinstance(features, int):
+        out = b.node(layer, Slice(index=features, axis="features"), x)
+        return _without_features(b, layer, out) if x.steps else out._replace(is_number=True)
+    if (features.step or 1) < 1:
         layer.refuse("must go forwards over the features")
-    return b.node(layer, Slice(part.start, part.stop, part.step or 1, axis="features"), x)
+    return b.node(layer, Slice(features.start, features.stop, features.step or 1, axis="features"), x)
+
+
+def _parts(layer: KerasLayer, given: list[Any], axes: int) -> list[slice | int]:
+    """One slice or index for each axis: an ellipsis means all of the axes that nothing else is said of."""
+    ellipses = [k for k, one in enumerate(given) if isinstance(one, dict) and one.get("class_name") == "__ellipsis__"]
+    if len(ellipses) > 1 or not given or len(given) - len(ellipses) > axes:
+        layer.refuse(f"must have one to {axes} slices or indices and at most one ellipsis, it has {len(given)} of them")
+    at = ellipses[0] if ellipses else len(given)
+    before, after = given[:at], given[at + 1 :]
+    missing = axes - len(before) - len(after)
+    return [*(_slice(layer, one) for one in before), *[slice(None)] * missing, *(_slice(layer, one) for one in after)]
 
 
 def _of_steps(b: Build, layer: KerasLayer, x: Value, part: slice | int) -> Value:
@@ -327,9 +345,11 @@ def _slice(layer: KerasLayer, given: Any) -> slice | int:
         return given
     if isinstance(given, dict) and given.get("class_name") == "__slice__":
         given = given.get("config")
-    ends = [given.get(key) for key in ("start", "stop", "step")] if isinstance(given, dict) else [""]
+    if not isinstance(given, dict) or not given.keys() <= {"start", "stop", "step"}:
+        layer.refuse(f"must slice by whole numbers, it has {given!r:.80}; new axes, lists and arrays are not supported")
+    ends = [given.get(key) for key in ("start", "stop", "step")]
     if not all(end is None or (type(end) is int and abs(end) < 2**31) for end in ends):
-        layer.refuse("must slice by whole numbers")
+        layer.refuse(f"must slice by whole numbers, it has {given!r:.80}")
     return slice(*ends)
 
 

@@ -96,7 +96,7 @@ def _model(b: Build, graph: Graph, end: Ref) -> Model:
     if result.scores is not None:
         graph.where.refuse("gives the products of two series, which is not supported")
     ports = {b.inputs[ref]: b.ports[b.inputs[ref]].made() for ref in graph.inputs if ref in b.inputs}
-    output: Any = result.probability or "linear"
+    output: Any = result.probability.removeprefix("log_") or "linear"
     if output == "softmax" and result.width == 1:
         graph.where.refuse("has a softmax over a single score at its end, which is 1 whatever the score")
     model = Model(tuple(b.nodes.values()), ports=ports, result=result.name, output=output)

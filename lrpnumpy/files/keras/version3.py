@@ -1,7 +1,8 @@
 """Keras 3 files, and those of TensorFlow 2.12 to 2.15 in the same layout: `.keras` and `.weights.h5`.
 
 Arrays lie under the class of their layer in snake case with a counter (`layers/lstm_1/cell/vars/0`), whatever
-the layer is called; the counter does not always go up by one, so groups of a class are taken in its order.
+the layer is called; the counter does not always go up by one, so groups of a class are taken in its order. A model of
+a custom class also has layers beside the group `layers`: those whose attributes sort before it (`dense/vars/0`).
 """
 
 from __future__ import annotations
@@ -56,9 +57,11 @@ def read_weights(file: Hdf5, asked: Hints) -> keras.Found:
     """What a `.weights.h5` file holds, with its configuration beside it or without one."""
     groups, guess, config = _Groups(file), None, asked.config
     if config is None:
-        guess = keras_guess.guess(file, groups.listed(), asked)
-        config = guess.config
-    found = keras.build(file, config, groups.matched, asked)
+        guess = keras_guess.guess(file, groups.listed(), asked, groups.beside())
+        found = keras.build(file, guess.config, groups.named, asked)
+    else:
+        found = keras.build(file, config, groups.matched, asked)
+        groups.check_all_are_used()
     beside = ", with a configuration beside them" if guess is None else ""
     return keras_guess.said(found._replace(kind=f"Keras 3 weights (.weights.h5){beside}"), guess)
 
@@ -83,13 +86,41 @@ class _Groups:
         return root
 
     def listed(self) -> list[tuple[str, list[str]]]:
-        """The groups of the outermost model, and the arrays in each."""
-        root = self._root("")
-        return [(name, self._sorted(f"{root}/{name}")) for name in sorted(self.file.children(root), key=_counter)]
+        """The groups of the outermost model under its root, and the arrays in each."""
+        root, taken = self._root(""), self.file.children("")
+        found = []
+        for name in sorted(self.file.children(root), key=_counter):
+            path = f"{root}/{name}"
+            found.append((path if name in taken else name, self._sorted(path)))
+        return found
+
+    def beside(self) -> list[tuple[str, list[str]]]:
+        """The groups beside the root, and the arrays in each; "vars" are those of the model itself."""
+        names = sorted(name for name in self.file.children("") if name not in (*ROOTS, "optimizer"))
+        return [(name, paths) for name in names if (paths := self._sorted(name)) or name != "vars"]
+
+    def named(self, layers: list[KerasLayer]) -> keras.Paths:
+        """The arrays of layers that have the names of their groups."""
+        self.places = {layer.place: self._place(layer.name) for layer in layers}
+        return self._paths
+
+    def _place(self, name: str) -> str:
+        return name if self.file.is_group(name) else f"{self._root('')}/{name}"
+
+    def check_all_are_used(self) -> None:
+        """Raise where the file has arrays of layers that the configuration does not have."""
+        used = set(self.places.values())
+        groups = [*self.listed(), *self.beside()]
+        if left := [name for name, paths in groups if paths and self._place(name) not in used]:
+            raise self.file.error(
+                "",
+                f"has arrays that the configuration does not use: {', '.join(left)[:300]}; pass the configuration of "
+                "the whole network; a layer whose group is beside 'layers' must have the name of its group",
+            )
 
     def _sorted(self, at: str) -> list[str]:
         """Arrays in the order in which a layer lists them: forwards before backwards, by number."""
-        found = [name for name in self.file.names(at) if "/vars/" in name]
+        found = [name for name in self.file.names(at) if "vars/" in name]
         return sorted(found, key=lambda name: ("backward" in name, name))
 
     def _match(self, layers: list[KerasLayer], at: str) -> None:
@@ -100,7 +131,11 @@ class _Groups:
             kind, counter = _counter(name)
             groups.setdefault(kind, []).append((counter, name))
         alike: dict[str, list[KerasLayer]] = {}
+        beside = {name for name, paths in self.beside() if paths} if not at else set()
         for layer in layers:
+            if layer.name in beside:
+                self.places[layer.place] = layer.name
+                continue
             alike.setdefault(_snake_case(layer.kind), []).append(layer)
         for kind, same in alike.items():
             found = sorted(groups.get(kind, []))

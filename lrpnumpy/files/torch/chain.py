@@ -20,7 +20,10 @@ from lrpnumpy.files.torch.pickled import Described, Part
 
 _MOST = 8  # modules whose order is looked for; more must be named
 _ATTENTION = re.compile(r"att|score|energy|align")
-_POOLS = {"maxpool": ("size", "stride", "padding"), "avgpool": ("size", "stride", "padding")}
+_POOLS = {
+    "maxpool": ("size", "stride", "padding"),
+    "avgpool": ("size", "stride", "padding", "count_include_pad"),
+}
 POOLS = {"MaxPool1d": "maxpool", "AvgPool1d": "avgpool"}  # classes of torch.nn
 WORDS = ("repeat", *_POOLS)
 _IN_ORDER = "the modules are applied {}, one after the other, without branches, sums or other steps between them: {}"
@@ -156,8 +159,12 @@ class Chain:
                 steps.append(name)
             elif part is not None and part.activation is not None:
                 steps.append(part.activation)
-            elif part is not None and (pool := pool_of(part)) is not None:
+            elif part is not None and (pool := pool_of(self.source, part)) is not None:
                 steps.append(pool)
+            elif part is not None and part.kind in POOLS:
+                raise self.source.error(
+                    part.name, f"is {part.kind} with ceil_mode or dilation, which are not supported"
+                )
             elif part is None or not part.is_nothing:
                 there = ", ".join(repr(m.name) for m in modules)
                 raise self.source.error(
@@ -342,13 +349,22 @@ def _ask_order(source: Source, modules: list[Module]) -> Exception:
     )
 
 
-def pool_of(part: Part) -> Word | None:
-    """A pool of a whole module as a word."""
+def pool_of(source: Source, part: Part) -> Word | None:
+    """A pool of a whole module as a word; None where it is something else."""
     if part.foreign or part.kind not in POOLS:
         return None
+    given = {key: single(value) for key, value in part.settings.items()}
+    if given.get("ceil_mode") or given.get("dilation", 1) != 1:
+        raise source.error(part.name, f"is {part.kind} with ceil_mode or dilation, which is not supported")
     found = {
-        ours: part.settings.get(key)
-        for ours, key in (("size", "kernel_size"), ("stride", "stride"), ("padding", "padding"))
+        ours: given.get(key) for ours, key in (("size", "kernel_size"), ("stride", "stride"), ("padding", "padding"))
     }
-    found = {key: value[0] if isinstance(value, tuple) else value for key, value in found.items() if value is not None}
+    if given.get("count_include_pad") is False:
+        found["count_include_pad"] = 0
+    found = {key: value for key, value in found.items() if value is not None}
     return Word(POOLS[part.kind], found) if all(type(value) is int for value in found.values()) else None
+
+
+def single(setting: Any) -> Any:
+    """A setting that is a number, also where it is written as a tuple of one."""
+    return setting[0] if isinstance(setting, tuple) and len(setting) == 1 else setting

@@ -57,6 +57,12 @@ class _Sequences:
         found = [self.works[part.name] for part in between if part.name in self.works]
         plain = [part for part in between if part.is_nothing or part.probability or part.activation == "linear"]
         odd = [part for part in between if part.name not in self.works and part not in plain]
+        if odd and odd[0].odd:
+            given = ", ".join(f"{key}={value}" for key, value in odd[0].odd.items())
+            raise self.source.error(
+                odd[0].name,
+                f"is {odd[0].kind}({given}), which is not supported; export the module to ONNX and load that",
+            )
         if odd or len(found) > 1:
             raise self.source.error(
                 odd[0].name if odd else name,

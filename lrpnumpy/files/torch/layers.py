@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy.files.safe import Source
-from lrpnumpy.files.torch.chain import Attention, Step, Word
+from lrpnumpy.files.torch.chain import Attention, Step, Word, single
 from lrpnumpy.files.torch.modules import GATES, Module, leaves, sides
 from lrpnumpy.layers import (
     GRU,
@@ -26,6 +26,7 @@ from lrpnumpy.layers import (
     Layer,
     LayerNorm,
     MaxPool1D,
+    Pad,
     Repeat,
 )  # fmt: skip
 from lrpnumpy.model import BETWEEN, INPUT, Model, Node
@@ -76,13 +77,13 @@ class Build:
             if isinstance(step, str):
                 parts += [] if step == "linear" else [self.activation(parts, step)]
             elif isinstance(step, Word):
-                parts.append("repeat" if step.name == "repeat" else self.pool(step))
+                parts += ["repeat"] if step.name == "repeat" else self.pool(step)
             elif isinstance(step, Attention):
                 parts.append(self.attention(step))
             elif step.recurrent:
                 parts += [self.recurrent(step, k) for k in range(step.depth)]
             elif step.kind == "embedding":
-                embedding = Embedding(self.array(step, "weight"))
+                embedding = Embedding(self.vectors(step))
                 self.assume("no token id is skipped as padding")
             else:
                 parts.append(LAYERS[step.kind](self, step))
@@ -129,11 +130,14 @@ class Build:
             raise self.source.error("", f"has the activation {name} before its first layer, which is not supported")
         return Activation(name)
 
-    def pool(self, word: Any) -> Layer:
-        """A pool over a few steps."""
-        kind = MaxPool1D if word.name == "maxpool" else AvgPool1D
-        padding = word.settings.get("padding", 0)
-        return kind(word.settings["size"], word.settings.get("stride"), (padding, padding))
+    def pool(self, word: Any) -> list[Layer]:
+        """A pool over a few steps; the zeros around them count in a mean, unless count_include_pad=0."""
+        size, stride, padding = word.settings["size"], word.settings.get("stride"), word.settings.get("padding", 0)
+        if word.name == "maxpool":
+            return [MaxPool1D(size, stride, (padding, padding))]
+        if padding and word.settings.get("count_include_pad", 1):
+            return [Pad(padding, padding), AvgPool1D(size, stride)]
+        return [AvgPool1D(size, stride, (padding, padding))]
 
     def attention(self, step: Attention) -> Layer:
         """A sum of the steps, weighted by a softmax."""
@@ -144,6 +148,15 @@ class Build:
             return AttentionPool(v, c=c)
         b = self.array(step.inner, "bias") if "bias" in step.inner.shapes else None
         return AttentionPool(v, self.array(step.inner, "weight"), b, c)
+
+    def vectors(self, module: Module) -> np.ndarray:
+        """The vectors of an Embedding, those longer than its max_norm shortened as PyTorch does on use."""
+        E = self.array(module, "weight")
+        most = module.settings.get("max_norm")
+        if most is None:
+            return E
+        lengths = np.linalg.norm(E, float(module.settings.get("norm_type", 2)), axis=1, keepdims=True)
+        return np.where(lengths > most, E * (most / (lengths + 1e-7)), E).astype(E.dtype)
 
     def linear(self, module: Module) -> Layer:
         """A Linear."""
@@ -244,11 +257,6 @@ def _nodes(parts: list[Layer | str], readout: str) -> tuple[list[Node], str]:
         elif k == top and readout == "last":
             value = f"{name}:last"
     return nodes, value
-
-
-def single(setting: Any) -> Any:
-    """A setting that is a number, also where it is written as a tuple of one."""
-    return setting[0] if isinstance(setting, tuple) and len(setting) == 1 else setting
 
 
 LAYERS = {

@@ -159,7 +159,9 @@ def _understood(source: Source, run: Run, described: Described, said: Hints, tol
     notes: list[str] = []
     used = [Entry(call.name, {}) for call in run.calls]
     modules: dict[str, Any] = {m.name: m for m in find(source, paths, described, used, [])}
-    modules |= {part.name: pool for part in described.parts if (pool := pool_of(part)) is not None}
+    called = {call.name for call in run.calls}
+    pools = {part.name: pool_of(source, part) for part in described.parts if part.name in called}
+    modules |= {name: pool for name, pool in pools.items() if pool is not None}
     build = Build(source, paths, said, notes, [])
     tracer = Tracer(source, modules, build, 1e-5 if tolerance == TOLERANCE else _NARROW)
     own = {name: source.array(name, source.shape(name)) for name in run.own}

@@ -55,6 +55,11 @@ def read(source: Source, said: Hints, described: Described | None = None) -> Fou
     assumed: list[str] = []
     end = described.parts[-1] if described is not None and described.parts else None
     if end is not None and end.probability and said.output is None:
+        if said.readout == "every" and end.settings.get("dim") not in (-1, 2):
+            dim = end.settings.get("dim")
+            raise source.error(
+                end.name, f"is {end.kind}(dim={dim}), which is not over the classes of each step (dim=-1)"
+            )
         said = replace(said, output=end.probability)
         assumed.append(f"{end.name} ({end.kind}), defined last, is the probability of the scores")
     paths = {path.replace("/", "."): path for path in source.names()}

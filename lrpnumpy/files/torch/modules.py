@@ -180,7 +180,7 @@ def _module(source: Source, name: str, shapes: dict[str, tuple[int, ...]], part:
         listed = ", ".join(f"{leaf} {shape}" for leaf, shape in list(shapes.items())[:4])
         return Module(name, "other", shapes, problem=f"Conv2d, {listed}" if len(weight) == 4 else listed)
     kind = part.kind.lower() if part is not None else "linear" if bias is not None else "matrix"
-    return Module(name, kind, shapes)
+    return Module(name, kind, shapes, settings=part.settings if part is not None else {})
 
 
 def _norm_or_conv(name: str, shapes: dict[str, tuple[int, ...]], part: Part | None) -> Module | None:

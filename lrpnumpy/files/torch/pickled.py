@@ -25,7 +25,7 @@ ACTIVATIONS: dict[str, tuple[str, dict[str, tuple[Any, ...]]]] = {
     "SELU": ("selu", {}),
     "GELU": ("gelu", {"approximate": ("none", None)}),
     "SiLU": ("silu", {}),
-    "Softplus": ("softplus", {"beta": (1, 1.0)}),
+    "Softplus": ("softplus", {"beta": (1,), "threshold": (20,)}),
     "Softsign": ("softsign", {}),
     "Mish": ("mish", {}),
     "Hardsigmoid": ("hard_sigmoid_3", {}),
@@ -38,6 +38,7 @@ _SETTINGS = (
     "mode", "nonlinearity", "bidirectional", "num_layers", "batch_first", "proj_size", "bias", "negative_slope",
     "alpha", "beta", "approximate", "dim", "eps", "padding_idx", "affine", "num_features", "normalized_shape",
     "kernel_size", "stride", "padding", "dilation", "groups", "padding_mode", "num_parameters", "hidden_size",
+    "threshold", "max_norm", "norm_type", "ceil_mode", "count_include_pad",
 )  # fmt: skip
 
 
@@ -53,14 +54,19 @@ class Part:
     @property
     def activation(self) -> str | None:
         """Which activation it is, by its name here; None where it is none or one with settings of its own."""
-        name, plain = ACTIVATIONS.get(self.kind, (None, {}))
-        odd = any(self.settings.get(key, allowed[0]) not in allowed for key, allowed in plain.items())
-        return None if odd or self.foreign else name
+        return None if self.odd or self.foreign else ACTIVATIONS.get(self.kind, (None,))[0]
+
+    @property
+    def odd(self) -> dict[str, Any]:
+        """The settings of an activation that are not those by default."""
+        _, plain = ACTIVATIONS.get(self.kind, (None, {}))
+        given = {key: self.settings.get(key, allowed[0]) for key, allowed in plain.items()}
+        return {key: value for key, value in given.items() if value not in plain[key]}
 
     @property
     def probability(self) -> str | None:
-        """Which probability it makes of scores."""
-        return None if self.foreign else PROBABILITIES.get(self.kind)
+        """Which probability it makes of scores; None over the sequences of a batch."""
+        return None if self.foreign or self.settings.get("dim") == 0 else PROBABILITIES.get(self.kind)
 
     @property
     def is_nothing(self) -> bool:

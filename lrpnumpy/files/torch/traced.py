@@ -89,7 +89,7 @@ class Tracer:
             if module.kind == "embedding":
                 if self.embedding is not None or call.inputs.size != x.size or x.ndim != 2:
                     raise self.unclear(call.name, "is an Embedding that is used in a way that is not known here")
-                E = self.build.array(module, "weight")
+                E = self.build.vectors(module)
                 self.embedding = Embedding(E)
                 self.values.append(Value(INPUT, E[x], True))
                 self.chain.words.append(call.name)
@@ -120,8 +120,10 @@ class Tracer:
         name = value.name
         assert name is not None
         if not module.recurrent:
-            layer = self.build.pool(module) if isinstance(module, Word) else LAYERS[module.kind](self.build, module)
-            made = self.add(module.name, layer, name)
+            layers = self.build.pool(module) if isinstance(module, Word) else [LAYERS[module.kind](self.build, module)]
+            made = name
+            for layer in layers:
+                made = self.add(module.name, layer, made)
             self.values.append(Value(made, ours(call.outputs, layout, value.rows), value.steps))
             self.chain.tip = (made,)
             self.chain.by_step &= module.kind in _BY_STEP
