@@ -114,9 +114,102 @@ def test_live_models_of_keras_that_are_refused(kind):
         lrp.from_keras(keras.Sequential([L.LSTM(3)]))
     with pytest.raises(lrp.LrpError, match="must be a Keras model, got int"):
         lrp.from_keras(3)
-    stateful = keras.Sequential([L.Input(batch_size=2, shape=(4, 2)), L.LSTM(3, stateful=True)])
-    with pytest.warns(lrp.AssumptionWarning, match=r"it is stateful.*pass check=x"):
-        lrp.from_keras(stateful)
+
+
+def values(tensor):
+    """The numbers of a tensor of any framework."""
+    return np.asarray(tensor.detach() if hasattr(tensor, "detach") else tensor)
+
+
+@pytest.mark.parametrize("kind", ["keras3", "tf_keras"])
+def test_live_models_of_keras_keep_their_states(kind):
+    """A stateful model goes on as if nothing had happened; it is compared from a zero state."""
+    for module in NEEDS[kind]:
+        pytest.importorskip(module)
+    keras = kerasgraph.keras_module(kind)
+    L, x = keras.layers, np.random.default_rng(0).normal(size=(2, 4, 3)).astype(np.float32)
+    layers = [
+        L.LSTM(3, stateful=True), L.GRU(3, stateful=True, return_sequences=True), L.SimpleRNN(3, stateful=True),
+        L.Bidirectional(L.LSTM(3, stateful=True)),
+    ]  # fmt: skip
+    if kind == "tf_keras":  # Keras 3 cannot reset the states of stacked cells
+        layers.append(L.RNN([L.LSTMCell(3), L.GRUCell(3)], stateful=True))
+    layers.append(keras.Sequential([L.Input(batch_size=2, shape=(4, 3)), L.LSTM(3, stateful=True)]))
+    for layer in layers:
+        made = keras.Sequential([L.Input(batch_size=2, shape=(4, 3)), layer, L.Dense(2)])
+        others = [values(made(x)) for _ in range(3)]
+        for part in made._flatten_layers():
+            if getattr(part, "stateful", False) and hasattr(part, "reset_states"):
+                part.reset_states()
+        found = []
+        for _ in range(3):
+            found.append(values(made(x)))
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", lrp.AssumptionWarning)
+                lrp.from_keras(made)
+                model = lrp.from_keras(made, check=x)
+        close(np.array(found), np.array(others), tol=1e-6)
+        assert abs(others[1] - others[0]).max() > 1e-4  # the states matter
+        close(np.array(lrp.predict_all(model, list(x))), others[0], tol=1e-5)
+
+
+def slices(keras):
+    """Slices, each in a network of its own."""
+    L = keras.layers
+    for cut in (
+        np.s_[..., 1:4], np.s_[..., -2:], np.s_[..., ::2], np.s_[..., 2:3], np.s_[:, ..., :3], np.s_[:, 1:, ...],
+        np.s_[:, -1, ...], np.s_[..., -2, :], np.s_[..., -3:, :], np.s_[:, 1:6:2, 0:3], np.s_[:, -4:-1], np.s_[:, 0],
+        np.s_[:, 3, 1:4], np.s_[..., :], np.s_[:, :, ...], np.s_[:, :, 2], np.s_[..., -1],
+    ):  # fmt: skip
+        x = L.Input((7, 3))
+        y = L.LSTM(5, return_sequences=True)(x)[cut]
+        yield cut, keras.Model(x, L.Dense(2)(L.GRU(4)(y) if len(y.shape) == 3 else y))
+
+
+@pytest.mark.parametrize("kind", ["keras3", "tf_keras"])
+def test_slices_of_keras(tmp_path, kind):
+    for module in NEEDS[kind]:
+        pytest.importorskip(module)
+    x = np.random.default_rng(0).normal(size=(2, 7, 3)).astype(np.float32)
+    for cut, made in slices(kerasgraph.keras_module(kind)):
+        path = tmp_path / ("model.keras" if kind == "keras3" else "model.h5")
+        made.save(path)
+        found = np.array(lrp.predict_all(lrp.load(path), list(x)))
+        assert abs(found - values(made(x))).max() < 1e-5, cut
+
+
+def test_weights_of_a_custom_class(tmp_path):
+    """Layers whose attributes sort before "layers" are stored beside that group."""
+    pytest.importorskip("keras")
+    keras = kerasgraph.keras_module("keras3")
+    L = keras.layers
+
+    class Custom(keras.Model):
+        def __init__(self, normed):
+            super().__init__()
+            self.emb, self.rnn, self.dense = L.Embedding(9, 4), L.GRU(5), L.Dense(3)
+            self.bn = L.BatchNormalization() if normed else None
+
+        def call(self, x):
+            h = self.rnn(self.emb(x))
+            return self.dense(h if self.bn is None else self.bn(h))
+
+    ids, path = np.array([[3, 1, 4, 1, 5]]), tmp_path / "model.weights.h5"
+    for normed in (False, True):
+        made = Custom(normed)
+        want = values(made(ids))[0]
+        made.save_weights(path)
+        if normed:
+            with pytest.raises(lrp.WeightFileError, match=r"'bn' is not clear.*layers are called bn, dense, emb"):
+                lrp.load(path)
+            x = L.Input((None,))
+            h = L.BatchNormalization(name="bn")(L.GRU(5)(L.Embedding(9, 4, name="emb")(x)))
+            config = keras.Model(x, L.Dense(3, name="dense")(h)).to_json()
+            model = lrp.load(path, config=config)
+        else:
+            with pytest.warns(lrp.AssumptionWarning, match="dense, emb placed where the shapes fit"):
+                model = lrp.load(path)
+        close(lrp.predict(model, ids[0].tolist()), want, tol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["keras3", "tf_keras"])

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -42,10 +43,11 @@ def from_keras(model: Any, *, check: Any = None, **hints: Any) -> Model:
         raise LrpError(f"{NAME}: the first argument must be a Keras model, got {type(model).__name__}.")
     if not any(getattr(layer, "weights", ()) for layer in model.layers):
         raise LrpError(f"{NAME}: the model must have weights, it has none yet; call it once on an input first.")
+    text = _described(model)
     live = _Live()
     source = StateDict(live.arrays, NAME)
     with source.guard(""):
-        config = parse_json(source, "configuration", _described(model))
+        config = parse_json(source, "configuration", text)
         found = keras.build(source, config, lambda layers: live.matched(layers, model), said, live.words)
     problem = _compared(model, found.model, check, said.which)
     for text in (*found.warnings, *([problem] if problem else ())):
@@ -112,7 +114,8 @@ def _compared(model: Any, ours: Model, check: Any, which: str | None) -> str:
     names = [str(getattr(tensor, "name", k)) for k, tensor in enumerate(model.inputs)]
     try:
         xs = _probe(model, ours) if check is None else _as_list(check, names)
-        found = _run(model, xs, names, which)
+        with _kept(model):
+            found = _run(model, xs, names, which)
     except Exception as error:
         if check is not None:
             raise LrpError(
@@ -155,8 +158,6 @@ def _as_list(check: Any, names: list[str]) -> list[Any]:
 
 def _probe(model: Any, ours: Model) -> list[np.ndarray]:
     """A batch for each input: token ids where there is an embedding, or numbers."""
-    if '"stateful": true' in str(model.to_json()):
-        raise LrpError("it is stateful, and running it would change its states")
     rng, found = np.random.default_rng(0), []
     for tensor, port, least in zip(model.inputs, ours.ports.values(), ours.least.values(), strict=True):
         batch, *rest = tensor.shape
@@ -171,6 +172,37 @@ def _probe(model: Any, ours: Model) -> list[np.ndarray]:
         else:
             found.append(rng.integers(min(1, len(embedding.E) - 1), len(embedding.E), shape).astype(np.int32))
     return found
+
+
+@contextmanager
+def _kept(model: Any) -> Iterator[None]:
+    """Run a model from zero states; afterwards its states and random seeds are as before."""
+    saved = {id(one): _value(one) for one in (*_states(model), *model.non_trainable_variables)}
+    for one in _states(model):
+        one.assign(np.zeros_like(_value(one)))
+    try:
+        yield
+    finally:
+        for one in (*_states(model), *model.non_trainable_variables):
+            value = _value(one)
+            one.assign(saved.get(id(one), np.zeros_like(value)))  # states that the run has made start from zero
+
+
+def _states(model: Any) -> list[Any]:
+    """The variables in which stateful layers, and those inside them, keep their states."""
+    left = [getattr(layer, "states", None) for layer in model._flatten_layers()]
+    found = []
+    while left:
+        one = left.pop()
+        if isinstance(one, (list, tuple)):  # those of stacked cells are lists of lists
+            left += one
+        elif hasattr(one, "assign"):
+            found.append(one)
+    return found
+
+
+def _value(variable: Any) -> np.ndarray:
+    return np.array(variable.numpy())
 
 
 def _run(model: Any, xs: list[np.ndarray], names: list[str], which: str | None) -> np.ndarray:
