@@ -1,0 +1,1 @@
+"""Benchmarks with a known truth: State, Boxes, planted shortcuts, programs."""
