@@ -66,7 +66,9 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, help="networks of each kind (5; programs 20)")
     parser.add_argument("--no-peers", dest="peers", action="store_false", help="without captum and shap")
     parser.add_argument("--processes", type=int, default=2, help="processes, one thread each (2)")
-    parser.add_argument("--resume", action="store_true", help="use the results of networks that an earlier run finished")
+    parser.add_argument(
+        "--resume", action="store_true", help="use the results of networks that an earlier run finished"
+    )
     arguments = parser.parse_args()
     arguments.cache = arguments.cache or arguments.out / "networks"
     if arguments.sst is None and arguments.benchmark in ("shortcuts", "all"):

@@ -61,6 +61,11 @@ def ranks(scores: np.ndarray) -> np.ndarray:
     return (ends - (count - 1) / 2)[inverse].reshape(np.shape(scores))
 
 
+def ranks_by_row(scores: np.ndarray) -> np.ndarray:
+    """Ranks within each row of (N, K), 1 for the smallest; ties in their order."""
+    return np.argsort(np.argsort(scores, axis=1, kind="stable"), axis=1) + 1
+
+
 def weighted_precision_recall(scores: np.ndarray, truth: np.ndarray) -> tuple[float, float]:
     """Means over LEVELS of precision and recall of the largest scores, each input weighted by its score.
 

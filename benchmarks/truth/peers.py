@@ -1,8 +1,8 @@
 """Other libraries on the same torch networks, by their own code: captum and shap.
 
 A peer is a function from a network, inputs x (B, T, D), the classes explained (B,) and a `View` to relevance (B, T, D).
-Options are the libraries' defaults unless they are named here; those of GradientShap, and zero as the reference, are the
-ones that time_interpret used for its published State rows.
+Options are the libraries' defaults unless they are named here; those of GradientShap, and zero as the reference, are
+the ones that time_interpret used for its published State rows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ class View(NamedTuple):
     """What one value of relevance is wanted for."""
 
     whole_steps: bool = False  # Lime and Occlusion take the features of a step together
-    last_only: bool = False  # only the relevance of the last step is used: Occlusion leaves the others, Lime takes them as one
+    last_only: bool = (
+        False  # only the relevance of the last step is used: Occlusion leaves the others, Lime takes them as one
+    )
 
 
 def integrated_gradients(network: Any, x: Any, targets: Any, view: View) -> Any:

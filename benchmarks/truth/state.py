@@ -29,8 +29,12 @@ TRAIN, TEST, STEPS = 800, 200, 200
 EPOCHS, BATCH = 30, 100
 CELLS = ("GRU", "LSTM")
 NODES = 8  # of integrated gradients
-IG_EVERY, CD_EVERY = 5, 20  # of integrated gradients and contextual decomposition: every which step
-PEER_SEQUENCES, PEER_EVERY = 20, 10  # the subsample of the peers: sequences, and every which step
+EVERY = 5  # which steps are explained: 4, 9, 14, ...
+CD_EVERY = 7  # which of these contextual decomposition explains, the slowest here
+PEER_SEQUENCES, PEER_EVERY = 20, 10  # the subsample of the peers: sequences, and steps 9, 19, 29, ...
+
+
+Job = tuple[str, int, str]  # cell, seed, "ours" or "peers"
 
 
 class Data(NamedTuple):
@@ -93,13 +97,14 @@ def trained(cell: str, seed: int, cache: Path) -> Weights:
 
 
 class Prepared(NamedTuple):
-    """One network and its test set, every step as a record of its own: N T records of one step."""
+    """One network and its test set; every explained step is a record of one step, those of a sequence together."""
 
     spec: Spec
     weights: Weights
     data: Data
-    records: dict[str, np.ndarray]  # inputs of `networks.one_step`
-    targets: np.ndarray  # (N T,) the predicted class of every step
+    steps: np.ndarray  # (S,) which steps are explained
+    records: dict[str, np.ndarray]  # inputs of `networks.one_step`, N S of them
+    targets: np.ndarray  # (N S,) the predicted classes
 
     def explained(self, model: lrp.Model, records: dict[str, np.ndarray], method: str, **options: Any) -> np.ndarray:
         """Relevance (records, 3) of the features of the step."""
@@ -109,18 +114,19 @@ class Prepared(NamedTuple):
             return lrp.explain_all(model, records, method, targets, **options).variables
 
 
-def prepare(spec: Spec, weights: Weights, data: Data) -> Prepared:
-    x = data.x.astype(np.float64)
-    records = _records(spec, weights, x)
+def prepare(spec: Spec, weights: Weights, data: Data, every: int = EVERY) -> Prepared:
+    steps = np.arange(every - 1, data.x.shape[1], every)
+    records = _records(spec, weights, data.x.astype(np.float64), steps)
     targets = lrp.predict_all(networks.one_step(spec, weights), records).argmax(axis=1)
-    return Prepared(spec, weights, data, records, targets)
+    return Prepared(spec, weights, data, steps, records, targets)
 
 
-def _records(spec: Spec, weights: Weights, x: np.ndarray) -> dict[str, np.ndarray]:
-    """Every step of the sequences x (N, T, 3) with the states before it."""
-    states = networks.states_before(spec, weights, x)
-    found = {"x": x.reshape(-1, 1, x.shape[-1])}
-    return found | {name: h.reshape(-1, h.shape[-1]) for name, h in zip("hc", states, strict=False)}
+def _records(spec: Spec, weights: Weights, x: np.ndarray, steps: np.ndarray) -> dict[str, np.ndarray]:
+    """The steps of the sequences x (N, T, 3), each with the states before it."""
+    found = {"x": x[:, steps].reshape(-1, 1, x.shape[-1])}
+    for name, states in zip("hc", networks.states_before(spec, weights, x), strict=False):
+        found[name] = states[:, steps].reshape(-1, states.shape[-1])
+    return found
 
 
 def simple(name: str, **options: Any) -> Callable[[Prepared], np.ndarray]:
@@ -132,51 +138,44 @@ def simple(name: str, **options: Any) -> Callable[[Prepared], np.ndarray]:
     return run
 
 
-def referred(name: str, **options: Any) -> Callable[[Prepared], np.ndarray]:
-    """A method that compares with a sequence of zeros: its states before step t are the reference of the states."""
-
-    def run(given: Prepared) -> np.ndarray:
-        N, T, D = given.data.x.shape
-        zero = _records(given.spec, given.weights, np.zeros((1, T, D)))
-        model = networks.one_step(given.spec, given.weights)
-        out = np.empty((N, T, D))
-        for t in range(T):
-            at = np.arange(N) * T + t
-            records = {key: value[at] for key, value in given.records.items()}
-            reference = {key: value[t].reshape(-1) for key, value in zero.items()}
-            out[:, t] = given.explained(
-                model, records, name, targets=given.targets[at], reference=reference, **options
-            )
-        return out.reshape(-1, D)
-
-    return run
+def deeplift(given: Prepared) -> np.ndarray:
+    """DeepLIFT against a sequence of zeros: its states before step t are the reference of the states."""
+    N, T, D = given.data.x.shape
+    S = len(given.steps)
+    zero = _records(given.spec, given.weights, np.zeros((1, T, D)), given.steps)
+    model = networks.one_step(given.spec, given.weights)
+    out = np.empty((N * S, D))
+    for k in range(S):
+        at = np.arange(N) * S + k
+        records = {name: value[at] for name, value in given.records.items()}
+        reference = {name: value[k].reshape(-1) for name, value in zero.items()}
+        out[at] = given.explained(model, records, "deeplift", targets=given.targets[at], reference=reference)
+    return out
 
 
 def integrated_gradients(given: Prepared) -> np.ndarray:
-    """Integrated gradients from a sequence of zeros, by Gauss' rule: the gradient at points of the line, times the input.
+    """Integrated gradients from a sequence of zeros, by Gauss' rule: gradients at points of the line, times the input.
 
     At a point a x the states before step t are those of the sequence a x, so that one forward pass serves all steps.
     """
     nodes, weights = np.polynomial.legendre.leggauss(NODES)
     model, x = networks.one_step(given.spec, given.weights), given.data.x.astype(np.float64)
-    some = np.arange(0, len(given.targets), IG_EVERY)
-    out = np.full((len(given.targets), x.shape[2]), np.nan)
-    out[some] = 0
+    out = np.zeros((len(given.targets), x.shape[2]))
     for a, w in zip((nodes + 1) / 2, weights / 2, strict=True):
-        records = {name: value[some] for name, value in _records(given.spec, given.weights, a * x).items()}
-        out[some] += w / a * given.explained(model, records, "gradient-x-input", targets=given.targets[some])
+        records = _records(given.spec, given.weights, a * x, given.steps)
+        out += w / a * given.explained(model, records, "gradient-x-input")
     return out
 
 
-def decomposed(given: Prepared) -> np.ndarray:
-    """Contextual decomposition with each feature of the step as a phrase.
+def decomposed(given: Prepared, every: int = CD_EVERY) -> np.ndarray:
+    """Contextual decomposition with each feature of the step as a phrase, of some of the records.
 
     The states before the step belong to the rest. They are constants of the layer here, so that each record is a
     network of its own; with states as inputs the layer would be decomposed by the general rule, not by the cell's.
     """
     layer, D = networks.recurrent(given.spec, given.weights), given.spec.inputs
     out = np.full((len(given.targets), D), np.nan)
-    for k in range(0, len(out), CD_EVERY):
+    for k in range(0, len(out), every):
         states = {f"{name}0": given.records[name][k] for name in given.records if name != "x"}
         model = networks.by_feature(given.spec, given.weights, replace(layer, **states))
         x = {f"x{d}": given.records["x"][k, :, d : d + 1] for d in range(D)}
@@ -203,7 +202,7 @@ METHODS: dict[str, Callable[[Prepared], np.ndarray]] = {
     "lrp-abs": simple("lrp-abs"),
     "lrp-half": simple("lrp-half"),
     "cd": decomposed,
-    "deeplift": referred("deeplift"),
+    "deeplift": deeplift,
     "integrated-gradients": integrated_gradients,
     "occlusion-f": simple("occlusion-f", unit="variable"),
     "occlusion-f, mean": occlusion_by_mean,
@@ -241,59 +240,59 @@ def scores(relevance: np.ndarray, truth: np.ndarray) -> dict[str, float]:
     return dict(zip(COLUMNS, values, strict=True))
 
 
-def jobs(arguments: Any) -> list[tuple[str, int]]:
-    """One for each network."""
-    return [(cell, seed) for cell in CELLS for seed in range(arguments.seeds or 5)]
+def jobs(arguments: Any) -> list[Job]:
+    """For each network one of our methods and, on request, one of the peers."""
+    sides = ("ours", "peers")[: 1 + arguments.peers]
+    return [(cell, seed, side) for side in sides for cell in CELLS for seed in range(arguments.seeds or 5)]
 
 
-def work(job: tuple[str, int], arguments: Any) -> Rows:
-    """Every method on one network."""
-    cell, seed = job
+def work(job: Job, arguments: Any) -> Rows:
+    """Every method of one side on one network."""
+    cell, seed, side = job
     spec, weights = spec_of(cell), trained(cell, seed, arguments.cache)
     data = generate(TEST, (seed, 1))
+    if side == "peers":
+        few = Data(*(part[:PEER_SEQUENCES] for part in data))
+        given = prepare(spec, weights, few, PEER_EVERY)
+        return {name: peer(name, given) for name in peers.PEERS}
     given = prepare(spec, weights, data)
-    truth = data.truth.reshape(-1, 3)
-    accuracy = float((given.targets == data.y.reshape(-1)).mean())
-    rows: Rows = {"(network)": {"accuracy": accuracy}}
+    truth = data.truth[:, given.steps].reshape(-1, 3)
+    rows: Rows = {"(network)": {"accuracy": float((given.targets == data.y[:, given.steps].reshape(-1)).mean())}}
     for name, method in METHODS.items():
         began = time.process_time()
         relevance = method(given)
         seconds = time.process_time() - began
-        rows[name] = scores(relevance, truth) | {"ms": 1000 * seconds / np.isfinite(relevance[:, 0]).sum()}
-    rows["the truth"] = scores(truth.astype(float), truth)
-    if arguments.peers:
-        for name in peers.PEERS:
-            rows[name] = peer(name, given)
-    return rows
+        rows[name] = scores(relevance, truth) | {"ms": float(1000 * seconds / np.isfinite(relevance[:, 0]).sum())}
+    return rows | {"the truth": scores(truth.astype(float), truth)}
 
 
 def peer(name: str, given: Prepared) -> dict[str, Any]:
-    """A peer on the first test sequences, every tenth step."""
-    N, T, D = given.data.x.shape
+    """A peer on every record; the network sees the steps up to the explained one."""
+    (N, _, D), S = given.data.x.shape, len(given.steps)
     network = networks.in_torch(given.spec, given.weights)
-    out = np.full((N, T, D), np.nan)
-    began, some = time.process_time(), slice(PEER_SEQUENCES)
-    targets = given.targets.reshape(N, T)
+    out, targets = np.empty((N, S, D)), given.targets.reshape(N, S)
+    began = time.process_time()
     try:
-        for t in range(PEER_EVERY - 1, T, PEER_EVERY):
-            x = given.data.x[some, : t + 1]
-            out[some, t] = peers.run(name, network, x, targets[some, t], peers.View(last_only=True))[:, -1]
+        for k, t in enumerate(given.steps):
+            x = given.data.x[:, : t + 1]
+            out[:, k] = peers.run(name, network, x, targets[:, k], peers.View(last_only=True))[:, -1]
     except peers.Failure as error:
         return {"note": str(error)}
     seconds = time.process_time() - began
-    found = scores(out.reshape(-1, D), given.data.truth.reshape(-1, D))
-    return found | {"ms": 1000 * seconds / np.isfinite(out[..., 0]).sum()}
+    truth = given.data.truth[:, given.steps].reshape(-1, D)
+    return scores(out.reshape(-1, D), truth) | {"ms": float(1000 * seconds / (N * S))}
 
 
-def tables(results: dict[tuple[str, int], Rows]) -> list[Table]:
+def tables(results: dict[Job, Rows]) -> list[Table]:
     """One table for each cell, with the published rows, and one of costs."""
     out = []
     for cell in CELLS:
-        some = [rows for job, rows in results.items() if job[0] == cell]
-        accuracy = np.mean([rows.pop("(network)")["accuracy"] for rows in some])
-        table = filled(f"State, {cell}, accuracy {accuracy:.3f}", COLUMNS, some)
+        some = [dict(rows) for job, rows in results.items() if job[0] == cell]
+        accuracies = [rows.pop("(network)")["accuracy"] for rows in some if "(network)" in rows]
+        print(f"State, {cell}: accuracy of the networks {', '.join(f'{one:.3f}' for one in accuracies)}")
+        table = filled(f"State, {cell}", COLUMNS, some)
         for name, values in PUBLISHED.items():
             for column, value in zip(COLUMNS, values, strict=False):
                 table.add(f"published: {name}", column, [value])
-        out += [table, filled(f"State, {cell}: milliseconds per prediction", ["ms"], some)]
+        out += [table, filled(f"State, {cell}, cost", ["ms"], some)]
     return out
