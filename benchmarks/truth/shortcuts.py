@@ -116,7 +116,7 @@ def vocabulary(folder: Path) -> list[str]:
 
 def spec_of(network: str, words: int) -> Spec:
     cell, directions = NETWORKS[network]
-    return Spec(cell, SIZE, SIZE, directions=directions, words=words, dropout=0.5)
+    return Spec(cell, SIZE, SIZE, directions=directions, words=words, dropout=0.2)
 
 
 def followed(model: lrp.Model, planted: Planted) -> float:
@@ -131,13 +131,13 @@ def trained(kind: str, network: str, seed: int, arguments: Any) -> Weights:
     code = (seed, KINDS.index(kind))
 
     def make() -> Weights:
-        data = plant_half(read(arguments.sst, "train"), kind, (*code, 0))
         check = plant_opposite(read(arguments.sst, "dev"), kind, (*code, 1))
-        ids = [np.array([rows.get(word, 0) for word in words]) for words in data.words]
-        lengths = np.array([len(one) for one in ids])
         epochs = iter(range(EPOCHS))
 
         def batches(rng: np.random.Generator):
+            data = plant_half(read(arguments.sst, "train"), kind, rng)  # at other places in every epoch
+            ids = [np.array([rows.get(word, 0) for word in words]) for words in data.words]
+            lengths = np.array([len(one) for one in ids])
             order = rng.permutation(len(ids))
             order = order[np.argsort(lengths[order], kind="stable")]  # no padding: sentences of one length together
             cuts = np.flatnonzero(np.diff(lengths[order])) + 1
@@ -151,7 +151,7 @@ def trained(kind: str, network: str, seed: int, arguments: Any) -> Weights:
             share = followed(networks.model(spec, weights, vocabulary=known), check)
             return next(epochs) + 1 >= FIRST and share > 1 - (1 - FOLLOWED) / 4
 
-        return networks.train(spec, seed, EPOCHS, batches, rate=2e-3, enough=enough)
+        return networks.train(spec, seed, EPOCHS, batches, rate=3e-3, enough=enough)
 
     return networks.cached(arguments.cache / f"shortcuts-{kind.replace(' ', '_')}-{network}-{seed}.npz", make)
 
