@@ -8,45 +8,16 @@ tables(results); the jobs are independent of each other and run in --processes p
 from __future__ import annotations
 
 import argparse
-import json
-import multiprocessing
 import os
 import sys
-import time
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+
+from benchmarks.truth import page
+from benchmarks.truth.pool import run
 
 BENCHMARKS = ("state", "boxes", "shortcuts")
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-
-
-def work(name: str, job: tuple[Any, ...], arguments: argparse.Namespace) -> Any:
-    """The rows of one job, in a process of the pool; from the file of an earlier run with --resume."""
-    path = arguments.out / "jobs" / f"{name}-{'-'.join(map(str, job))}.json"
-    if arguments.resume and path.exists():
-        return json.loads(path.read_text("utf-8"))
-    rows = import_module(f"benchmarks.truth.{name}").work(job, arguments)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(rows), "utf-8")
-    return rows
-
-
-def run(name: str, arguments: argparse.Namespace) -> None:
-    """One benchmark: all of its jobs, then its tables."""
-    module = import_module(f"benchmarks.truth.{name}")
-    jobs, began, found = module.jobs(arguments), time.monotonic(), {}
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(arguments.processes, context) as pool:
-        waiting = {pool.submit(work, name, job, arguments): job for job in jobs}
-        for done in as_completed(waiting):
-            found[waiting[done]] = done.result()
-            minutes = (time.monotonic() - began) / 60
-            print(f"{name}: {len(found)} of {len(jobs)} networks, {minutes:.1f} minutes", file=sys.stderr, flush=True)
-    for table in module.tables({job: found[job] for job in jobs}):  # in the order of jobs, not of their ends
-        table.print()
-        table.write(arguments.out)
 
 
 def programs(arguments: argparse.Namespace) -> None:
@@ -59,7 +30,7 @@ def programs(arguments: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.truth", description=__doc__.splitlines()[0])
-    parser.add_argument("benchmark", choices=(*BENCHMARKS, "programs", "all"))
+    parser.add_argument("benchmark", choices=(*BENCHMARKS, "programs", "all", "page"))
     parser.add_argument("--sst", type=Path, help="folder with Stanford's train.txt, dev.txt and test.txt (shortcuts)")
     parser.add_argument("--out", type=Path, default=Path("results"), help="folder for tables and figures (results)")
     parser.add_argument("--cache", type=Path, help="folder of trained networks (networks in --out)")
@@ -75,12 +46,16 @@ def main() -> None:
         parser.error("shortcuts are planted in the Stanford Sentiment Treebank; say where it is with --sst DIR")
     os.environ |= dict.fromkeys(ONE_THREAD, "1")
     os.environ.setdefault("LRPNUMPY_COMPILE", "wait")  # the same bits from the first explanation on
+    if arguments.benchmark == "page":
+        page.write(arguments.out)
+        return
     names = (*BENCHMARKS, "programs") if arguments.benchmark == "all" else (arguments.benchmark,)
     for name in names:
         if name == "programs":
             programs(arguments)
         else:
             run(name, arguments)
+    page.write(arguments.out)
 
 
 if __name__ == "__main__":
