@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import lrpnumpy as lrp
-from benchmarks.truth import boxes, metrics, networks, rows, shortcuts, state
+from benchmarks.truth import boxes, metrics, networks, page, rows, shortcuts, state
 from benchmarks.truth.networks import Spec
 from lrpnumpy.evaluate.treebank import Sentences
 
@@ -252,3 +252,14 @@ def test_jobs_are_networks_and_peers_on_request():
     assert len(state.jobs(alone)) == 10 and len(shortcuts.jobs(alone)) == 30
     assert len(boxes.jobs(alone)) == len(boxes.SHAPES) * 2 * boxes.SEEDS
     assert len(state.jobs(SimpleNamespace(seeds=2, peers=True))) == 8
+
+
+def test_the_page_ranks_methods_over_benchmarks(tmp_path):
+    for cell, values in {"GRU": (0.9, 0.8, 0.5), "LSTM": (0.7, 0.8, 0.5)}.items():
+        found = {name: {"AUROC": v} for name, v in zip(("gradient", "lrp-all", "random"), values, strict=True)}
+        rows.filled(f"State, {cell}", ["AUROC"], [found, found]).write(tmp_path)
+    page.write(tmp_path)
+    text = (tmp_path / "truth-results.md").read_text("utf-8")
+    assert "| gradient | 1.5 | 0.900 (1) | 0.700 (2) |" in text
+    assert "| random | 3.0 | 0.500 (3) | 0.500 (3) |" in text
+    assert "| lrp-all | 0.800 ± 0.000 |" in text

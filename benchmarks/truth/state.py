@@ -243,7 +243,7 @@ def scores(relevance: np.ndarray, truth: np.ndarray) -> dict[str, float]:
 def jobs(arguments: Any) -> list[Job]:
     """For each network one of our methods and, on request, one of the peers."""
     sides = ("ours", "peers")[: 1 + arguments.peers]
-    return [(cell, seed, side) for side in sides for cell in CELLS for seed in range(arguments.seeds or 5)]
+    return [(cell, seed, side) for side in sides for seed in range(arguments.seeds or 5) for cell in CELLS]
 
 
 def work(job: Job, arguments: Any) -> Rows:
