@@ -184,10 +184,33 @@ def decomposed(given: Prepared, every: int = CD_EVERY) -> np.ndarray:
     return out
 
 
-def occlusion_by_mean(given: Prepared) -> np.ndarray:
-    """Occlusion by the mean of the training inputs, which the published row uses, instead of zeros."""
-    baseline = generate(TRAIN, (0, 0)).x.mean(axis=(0, 1))
-    return simple("occlusion-f", unit="variable", baseline=baseline)(given)
+def occluded(by_mean: bool = False, probability: bool = False) -> Callable[[Prepared], np.ndarray]:
+    """Occlusion of each feature of the step, by zero or, as in the published row, by the mean of the training inputs.
+
+    The four scores are predicted here: `occlusion-f` would occlude every state as well.
+    """
+
+    def run(given: Prepared) -> np.ndarray:
+        model, x = networks.one_step(given.spec, given.weights), given.records["x"]
+        baseline = np.zeros(x.shape[2])
+        if by_mean:
+            baseline = generate(TRAIN, (0, 0)).x.mean(axis=(0, 1))
+
+        def explained(x: np.ndarray) -> np.ndarray:
+            scores = lrp.predict_all(model, given.records | {"x": x})
+            own = np.take_along_axis(scores, given.targets[:, None], axis=1)[:, 0]
+            if not probability:
+                return own
+            return np.exp(own - np.logaddexp(*scores.T))
+
+        before, drops = explained(x), []
+        for d, value in enumerate(baseline):
+            without = x.copy()
+            without[:, :, d] = value
+            drops.append(before - explained(without))
+        return np.stack(drops, axis=1)
+
+    return run
 
 
 def at_random(given: Prepared) -> np.ndarray:
@@ -204,9 +227,9 @@ METHODS: dict[str, Callable[[Prepared], np.ndarray]] = {
     "cd": decomposed,
     "deeplift": deeplift,
     "integrated-gradients": integrated_gradients,
-    "occlusion-f": simple("occlusion-f", unit="variable"),
-    "occlusion-f, mean": occlusion_by_mean,
-    "occlusion-p": simple("occlusion-p", unit="variable"),
+    "occlusion-f": occluded(),
+    "occlusion-f, mean": occluded(by_mean=True),
+    "occlusion-p": occluded(probability=True),
     "random": at_random,
 }
 
