@@ -307,15 +307,18 @@ def peer(name: str, given: Prepared) -> dict[str, Any]:
 
 
 def tables(results: dict[Job, Rows]) -> list[Table]:
-    """One table for each cell, with the published rows, and one of costs."""
+    """One table for each cell, and one of costs; the published rows, of GRU networks, are in the table of the GRU."""
     out = []
     for cell in CELLS:
         some = [dict(rows) for job, rows in results.items() if job[0] == cell]
+        if not some:
+            continue
         accuracies = [rows.pop("(network)")["accuracy"] for rows in some if "(network)" in rows]
         print(f"State, {cell}: accuracy of the networks {', '.join(f'{one:.3f}' for one in accuracies)}")
         table = filled(f"State, {cell}", COLUMNS, some)
-        for name, values in PUBLISHED.items():
-            for column, value in zip(COLUMNS, values, strict=False):
-                table.add(f"published: {name}", column, [value])
+        if cell == "GRU":
+            for name, values in PUBLISHED.items():
+                for column, value in zip(COLUMNS, values, strict=False):
+                    table.add(f"published: {name}", column, [value])
         out += [table, filled(f"State, {cell}, cost", ["ms"], some)]
     return out
