@@ -34,7 +34,8 @@ class Archive(Source):
             if len(found) > _MEMBERS or len(self.members) < len(found):
                 raise self.error("", f"has {len(found):,} members, too many or two of one name")
             offsets = sorted(one.header_offset for one in found)
-            self._ends = dict(zip(offsets, [*offsets[1:], self._zip.start_dir], strict=True))  # of each member, at most
+            ends = [*offsets, self._zip.start_dir][1:]
+            self._ends = dict(zip(offsets, ends, strict=True))  # of each member, at most
             spans = sorted((one.header_offset, one.header_offset + 30 + one.compress_size) for one in found)
             if any(end > start for (_, end), (start, _) in pairwise(spans)):
                 raise self.error("", "has members that share bytes; it is damaged")
