@@ -40,11 +40,13 @@ def untensored(value: Any) -> Any:
     if not (hasattr(value, "detach") and hasattr(value, "cpu")):
         return value
     try:
-        if value.layout.__repr__() != "torch.strided" and value.numel() <= MOST_DENSE:
+        if str(getattr(value, "layout", "torch.strided")) != "torch.strided" and value.numel() <= MOST_DENSE:
             value = value.to_dense()
-        if value.is_quantized:
+        if getattr(value, "is_quantized", False):
             value = value.dequantize()
-        tensor = value.detach().cpu().resolve_conj().resolve_neg()
+        tensor = value.detach().cpu()
+        if getattr(tensor, "is_neg", bool)():
+            tensor = tensor.resolve_neg()
         try:
             return tensor.numpy()
         except TypeError:  # bfloat16, which NumPy does not have
