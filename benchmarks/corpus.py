@@ -48,9 +48,9 @@ def in_memory() -> dict:
     """The rate of explain_all."""
     model = lrp.load("sentiment")
     texts = sentences(model, IN_MEMORY, 1)
-    lrp.explain_all(model, texts[:2000], unit="word")
+    lrp.explain_all(model, texts[:2000], unit="step")
     start = time.perf_counter()
-    lrp.explain_all(model, texts, unit="word")
+    lrp.explain_all(model, texts, unit="step")
     return {"rate": IN_MEMORY / (time.perf_counter() - start)}
 
 

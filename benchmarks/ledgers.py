@@ -84,7 +84,7 @@ def survey(calls: int, seed: int = 0) -> Iterator[Call]:
         gap = abs(float(found.ledger.total) - explained) / max(abs(explained), np.finfo(dtype).tiny)
         largest = float(found.ledger.largest)
         with np.errstate(all="ignore"):
-            escaped = (float(np.abs(found.variables).max()) - largest) / max(largest, np.finfo(dtype).tiny)
+            escaped = (float(np.abs(found.feature_relevance).max()) - largest) / max(largest, np.finfo(dtype).tiny)
         yield Call(number, dtype, method, eps, bool(caught), "in_float64" in vars(model), gap, escaped)
 
 

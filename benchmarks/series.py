@@ -47,7 +47,7 @@ def stored(folder: Path, count: int) -> Path:
     seasons = [SEASONS[k % 4] for k in range(count)]
     out = folder / "out.h5"
     lrp.explain_corpus(
-        network(H, "last"), folder / "series.npz", out, unit="variable", columns={"season": seasons}, progress=None
+        network(H, "last"), folder / "series.npz", out, unit="feature", columns={"season": seasons}, progress=None
     )
     return out
 

@@ -325,7 +325,11 @@ def _escaped(text: str) -> str:
 def _methods() -> str:
     parts = ["# Methods and their options", "`lrp.methods()` gives this table; `lrp.cite` prints the references."]
     for method in METHODS.values():
-        facts = {"cost": method.cost, "adds up to": method.conserves, "a value for each variable": method.variables}
+        facts = {
+            "cost": method.cost,
+            "adds up to": method.conserves,
+            "a value for each variable": method.feature_relevance,
+        }
         lines = [f"## {method.name}", _escaped(f"{method.description}. {method.reference}")]
         lines.append("\n".join(f"- {name}: {_escaped(fact)}" for name, fact in facts.items()))
         options = method.options.known().items()

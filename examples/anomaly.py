@@ -31,11 +31,11 @@ def main():
     e = lrp.explain(error, window)
     print(f"error {e.scores[0]:.2f}; of 1000 usual windows the largest is {usual.max():.2f}")
     print("the readings that made it:")
-    for place in np.argsort(-e.variables, axis=None)[:5]:
-        step, sensor = np.unravel_index(place, e.variables.shape)
+    for place in np.argsort(-e.feature_relevance, axis=None)[:5]:
+        step, sensor = np.unravel_index(place, e.feature_relevance.shape)
         value = window[step, sensor]
         print(f"  step {step:2}  {SENSORS[sensor]:11} {value:+.2f}   relevance {e.variables[step, sensor]:+.2f}")
-    shares = e.variables.sum(axis=0)
+    shares = e.feature_relevance.sum(axis=0)
     print("by sensor: ", ", ".join(f"{name} {share:+.2f}" for name, share in zip(SENSORS, shares, strict=True)))
     print(f"kept by biases: {sum(e.ledger.biases):+.2f}")
 

@@ -34,7 +34,7 @@ def main() -> None:
 
         # Inside a pipeline of one's own: a bag of sequences becomes a bag of explanations.
         bag = dask.bag.from_sequence(SENTENCES * 20, npartitions=4)
-        top = lrp.explain_bag(model, bag, unit="word").map(lambda e: e.top(1)[0].token)
+        top = lrp.explain_bag(model, bag, unit="step").map(lambda e: e.top(1)[0].token)
         print("most relevant words:", top.frequencies().compute())
 
 

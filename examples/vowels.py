@@ -20,9 +20,9 @@ utterances = np.split(rows[:, 2:], starts[1:])  # nine arrays (T, 12), each with
 speakers = rows[starts, 1].astype(int)
 
 model = lrp.load("vowels")
-found = lrp.explain_all(model, utterances, unit="variable")
+found = lrp.explain_all(model, utterances, unit="feature")
 for e, speaker in zip(found, speakers, strict=True):
-    d = int(abs(e.variables.sum(axis=0)).argmax())
+    d = int(abs(e.feature_relevance.sum(axis=0)).argmax())
     print(
         f"{len(e):2} steps of speaker {speaker}: the network says {e.name_of(e.target)} "
         f"({e.probabilities[e.target]:.0%}), most of all because of {e.features[d]} "

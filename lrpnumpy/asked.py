@@ -22,10 +22,14 @@ def request(
     `all_steps` says that step may be "all".
     """
     chosen = find(method)
-    if unit is not None and one_of(unit, "unit", ("word", "variable", None)) == "variable" and chosen.variables == "no":
+    if (
+        unit is not None
+        and one_of(unit, "unit", ("step", "feature", None)) == "feature"
+        and chosen.feature_relevance == "no"
+    ):
         raise LrpError(
-            f"unit must be 'word' or None with method {chosen.name!r}, which has no relevance per variable, "
-            "got 'variable'."
+            f"unit must be 'step' or None with method {chosen.name!r}, which has no relevance per feature, "
+            "got 'feature'."
         )
     if step is None:
         step = -1

@@ -108,12 +108,12 @@ def _mend(
     )
     main = rows[model.main]
     columns.relevance[..., main] = again.relevance
-    if columns.variables is not None:
-        columns.variables[..., main, :] = again.variables
+    if columns.feature_relevance is not None:
+        columns.feature_relevance[..., main, :] = again.feature_relevance
     for name, other in columns.others.items():
         other.relevance[..., rows[name]] = again.others[name].relevance
-        if other.variables is not None:
-            other.variables[..., rows[name], :] = again.others[name].variables
+        if other.feature_relevance is not None:
+            other.feature_relevance[..., rows[name], :] = again.others[name].feature_relevance
     columns.sound[..., some] = again.sound
     assert columns.books is not None and again.books is not None
     names, moved = ROWS[request.method.kind], _moved(again, parts[model.main].batch, model.dtype)
@@ -135,15 +135,15 @@ def _moved(columns: Columns, batch: Batch, dtype: np.dtype) -> np.ndarray:
     """(n,) by how much the sum of all relevances changes where they are rounded to `dtype`: of steps or of variables,
     whichever changes more.
     """
-    main = Other(batch, columns.relevance, columns.variables)
-    steps, variables = np.zeros((2, *columns.targets.shape))
+    main = Other(batch, columns.relevance, columns.feature_relevance)
+    steps, feature_relevance = np.zeros((2, *columns.targets.shape))
     for one in (main, *columns.others.values()):
         change = one.relevance.astype(dtype) - one.relevance
         steps += one.batch.sums(change.T).T
-        if one.variables is not None:
-            change = (one.variables.astype(dtype) - one.variables).sum(axis=-1)
-            variables += one.batch.sums(change.T).T
-    return np.where(abs(steps) > abs(variables), steps, variables)
+        if one.feature_relevance is not None:
+            change = (one.feature_relevance.astype(dtype) - one.feature_relevance).sum(axis=-1)
+            feature_relevance += one.batch.sums(change.T).T
+    return np.where(abs(steps) > abs(feature_relevance), steps, feature_relevance)
 
 
 def _part_in_float64(x: Packed, rows: np.ndarray, some: np.ndarray) -> Packed:
@@ -161,7 +161,7 @@ def _look_up(model: Model, encoded: list[Encoded], request: Request) -> bool:
     if (
         model.embedding is None
         or len(model.ports) > 1
-        or request.unit != "word"
+        or request.unit != "step"
         or any(sequence.ids is None for sequence in encoded)
     ):
         return False
@@ -211,7 +211,7 @@ def explain(
     method: a name that `lrp.methods()` lists, or an `lrp.LRP` or `lrp.Rule`.
     target: the class explained, by index or name; None is the predicted one, "all" gives every class a leading axis.
     versus: ask why the target rather than this class: f_target - f_versus is explained.
-    unit: "word" for one value a step only, "variable" for also one a variable; None is what the method has for free.
+    unit: "step": one value per step; "feature": also one per feature; None: whatever costs nothing extra.
     step: which prediction is explained where the model predicts at every step; the last by default. With "all" the
         result is a sequence of explanations, one for the prediction of each step.
     spans: phrases (start, stop), stop excluded, whose relevance is wanted besides that of the words.
@@ -303,7 +303,7 @@ def compare(
     common: dict[str, Any] = {"versus": versus, "step": step, "spans": spans}
     found = []
     for method in entries(methods, "methods", 1000):
-        fits = unit if unit != "variable" or find(method).variables != "no" else None
+        fits = unit if unit != "feature" or find(method).feature_relevance != "no" else None
         found.append(explain(model, x, method, target, unit=fits, **common, **asked.own_options(method, options)))
     return Comparison(tuple(found))
 

@@ -159,14 +159,16 @@ class _Reader:
         def get(name: str, read: Callable[[str, Any], Any]) -> Any:
             return None if data.get(name) is None else read(at + name, data[name])
 
-        variables = get("variables", lambda where, value: self.array(where, value, (*self.lead, T, None)))
-        D = None if variables is None else variables.shape[-1]
+        feature_relevance = get(
+            "feature_relevance", lambda where, value: self.array(where, value, (*self.lead, T, None))
+        )
+        D = None if feature_relevance is None else feature_relevance.shape[-1]
         marks = get("marks", lambda where, value: _numbers(where, value, (T,), np.dtype(float)))
         if marks is not None and not np.isin(marks, range(MARKS)).all():
             _fail(f"{at}marks", f"numbers from 0 to {MARKS - 1}", data["marks"])
         return {
             "relevance": relevance,
-            "variables": variables,
+            "feature_relevance": feature_relevance,
             "features": get("features", lambda where, value: _texts(where, value, D)),
             "tokens": get("tokens", lambda where, value: _texts(where, value, T)),
             "values": get("values", lambda where, value: _numbers(where, value, (T, D), np.dtype(float))),

@@ -59,7 +59,7 @@ class InputPart(NamedTuple):
     """What one input of a network got: a series has one relevance a step, a vector has one in all."""
 
     relevance: np.ndarray  # (T,)
-    variables: np.ndarray | None  # (T, D)
+    feature_relevance: np.ndarray | None  # (T, D)
     features: tuple[str, ...] | None  # D names
     tokens: tuple[str, ...] | None  # T words, of an input that is words
     values: np.ndarray | None = None  # (T, D)
@@ -69,12 +69,12 @@ class InputPart(NamedTuple):
 
 def _features_as_steps(part: InputPart) -> InputPart:
     """Of an input of one step, its features in place of steps; any other is as it is."""
-    if part.relevance.shape[-1] > 1 or part.variables is None or part.tokens is not None:
+    if part.relevance.shape[-1] > 1 or part.feature_relevance is None or part.tokens is not None:
         return part
-    names = part.features or tuple(f"x{d}" for d in range(part.variables.shape[-1]))
+    names = part.features or tuple(f"x{d}" for d in range(part.feature_relevance.shape[-1]))
     return part._replace(
-        relevance=part.variables[..., 0, :],
-        variables=None,
+        relevance=part.feature_relevance[..., 0, :],
+        feature_relevance=None,
         tokens=names,
         values=None if part.values is None else part.values.T,
         labels=None,
@@ -124,7 +124,7 @@ class Explanation:
     scores: np.ndarray  # (C,) of the explained prediction
     target: int | str  # class index, or "all"
     method: str  # name of the method
-    variables: np.ndarray | None = None  # (T, D)
+    feature_relevance: np.ndarray | None = None  # (T, D)
     tokens: tuple[str, ...] | None = None  # T words, of an input that is words
     probabilities: np.ndarray | None = None  # (C,)
     classes: tuple[str, ...] | None = None  # C names
@@ -170,7 +170,7 @@ class Explanation:
         for name, count in counts.items():
             if (part := getattr(self, name)) is not None and len(part) != count:
                 raise LrpError(f"Explanation: {name} must have {count} entries, got {len(part)}.")
-        if self.variables is not None and np.shape(self.variables)[:-1] != relevance.shape:
+        if self.feature_relevance is not None and np.shape(self.feature_relevance)[:-1] != relevance.shape:
             raise LrpError(
                 f"Explanation: variables must have shape {(*relevance.shape, 'D')}, got {np.shape(self.variables)}."
             )
@@ -311,12 +311,12 @@ class Explanation:
             self,
             target=int(c),
             relevance=self.relevance[c],
-            variables=pick(self.variables),
+            feature_relevance=pick(self.feature_relevance),
             ledger=self.ledger and self.ledger.of_class(int(c)),
             hidden=self.hidden and tuple(part._replace(h=part.h[c], c=pick(part.c)) for part in self.hidden),
             spans=self.spans and tuple(span._replace(relevance=span.relevance[c]) for span in self.spans),
             others={
-                name: part._replace(relevance=part.relevance[c], variables=pick(part.variables))
+                name: part._replace(relevance=part.relevance[c], feature_relevance=pick(part.feature_relevance))
                 for name, part in self.others.items()
             },
         )
@@ -348,10 +348,10 @@ class Explanation:
             )
         if self.marks is not None:
             frame["mark"] = ["" if mark == Mark.NONE else Mark(mark).name.lower() for mark in self.marks]
-        if self.variables is not None:
-            names = self.features or [f"x{d}" for d in range(self.variables.shape[1])]
+        if self.feature_relevance is not None:
+            names = self.features or [f"x{d}" for d in range(self.feature_relevance.shape[1])]
             for d, name in enumerate(map(encodable, names)):
-                frame[name] = self.variables[:, d]
+                frame[name] = self.feature_relevance[:, d]
         frame.attrs["prediction"] = encodable(self.prediction)
         return frame
 
@@ -374,7 +374,7 @@ class Explanation:
             "scores": _plain(self.scores),
             "probabilities": _plain(self.probabilities),
             "relevance": _plain(self.relevance),
-            "variables": _plain(self.variables),
+            "feature_relevance": _plain(self.feature_relevance),
             "spans": self.spans and [_plain(span._asdict()) for span in self.spans],
             "name": self.name,
             "output_unit": self.output_unit,

@@ -66,12 +66,12 @@ class Explanations(Paged):
         self.books = np.empty((*lead, rows, N), dtype) if rows else None
 
     @cached_property
-    def variables(self) -> np.ndarray | None:
+    def feature_relevance(self) -> np.ndarray | None:
         """Relevance of every variable, as `relevance` with one more axis; put together when it is first asked for."""
         if not self.request.with_variables:
             return None
         with self._lock:
-            if "variables" not in vars(self):  # else another thread has just done it
+            if "feature_relevance" not in vars(self):  # else another thread has just done it
                 if self._joined is None:
                     empty = np.zeros if self.padded else np.empty
                     self._joined = empty((*self.relevance.shape, self.model.inputs), self.model.dtype)
@@ -79,11 +79,15 @@ class Explanations(Paged):
                     rows, part = self._parts[-1]
                     self._joined[..., rows, :] = part
                     self._parts.pop()
-                vars(self)["variables"] = self._joined
-        return vars(self)["variables"]
+                vars(self)["feature_relevance"] = self._joined
+        return vars(self)["feature_relevance"]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "variables": self.variables, "_lock": None}  # nothing is left to be put together
+        return {
+            **vars(self),
+            "feature_relevance": self.feature_relevance,
+            "_lock": None,
+        }  # nothing is left to be put together
 
     @cached_property
     def ledger(self) -> dict[str, np.ndarray]:
@@ -103,14 +107,14 @@ class Explanations(Paged):
     def _put(self, positions: np.ndarray, batch: Batch, columns: Columns) -> None:
         if self.alone:
             self.scores, self.targets, self.books = columns.scores, columns.targets, columns.books
-            self.relevance, self.variables = columns.relevance, columns.variables
+            self.relevance, self.feature_relevance = columns.relevance, columns.feature_relevance
         else:
             rows = self._rows(positions, batch)
             self.scores[positions] = columns.scores
             self.targets[..., positions] = columns.targets
             self.relevance[..., rows] = columns.relevance
-            if columns.variables is not None:
-                self._parts.append((rows, columns.variables))
+            if columns.feature_relevance is not None:
+                self._parts.append((rows, columns.feature_relevance))
             if self.books is not None:
                 self.books[..., positions] = columns.books
         for name, parts in (("spans", columns.spans), ("cd", columns.cd)):
@@ -124,7 +128,9 @@ class Explanations(Paged):
                 encoded = self.encoded[k].others[name]
                 others[k] = InputPart(
                     _spread(other.relevance[..., take], encoded, -1),
-                    None if other.variables is None else _spread(other.variables[..., take, :], encoded, -2),
+                    None
+                    if other.feature_relevance is None
+                    else _spread(other.feature_relevance[..., take, :], encoded, -2),
                     self.model.ports[name].features or encoded.features,
                     encoded.tokens,
                     encoded.values,
@@ -154,9 +160,9 @@ class Explanations(Paged):
             raise LrpError("stacked must get at least one explanation, got none.")
         if len({*lengths.tolist()}) > 1:
             raise LrpError(f"stacked must get sequences of one length, got {lengths.min()} to {lengths.max()} steps.")
-        rows = self.relevance[..., None] if self.variables is None else self.variables
+        rows = self.relevance[..., None] if self.feature_relevance is None else self.feature_relevance
         whole = rows.reshape(*rows.shape[:-2], len(self), -1, rows.shape[-1])
-        return whole[..., 0] if self.variables is None else whole
+        return whole[..., 0] if self.feature_relevance is None else whole
 
     @door
     def summary(self, by: Any = None, input: str | None = None) -> Summary:
@@ -174,17 +180,21 @@ class Explanations(Paged):
             raise LrpError("by must be None with target 'all', whose groups are the classes.")
         names = self._groups(by, classes)
         first = self.encoded[0] if name == self.model.main else self.encoded[0].others[name]  # type: ignore[index]
-        relevance, variables, lengths = self.relevance, self.variables, np.diff(self.starts)
+        relevance, feature_relevance, lengths = self.relevance, self.feature_relevance, np.diff(self.starts)
         ends = self._predicted_at() if name == self.model.main else None
         if name != self.model.main:
             parts = self._single[f"input {name}"]
             relevance = np.concatenate([part.relevance for part in parts], axis=-1)
-            variables = None if variables is None else np.concatenate([part.variables for part in parts], axis=-2)
+            feature_relevance = (
+                None
+                if feature_relevance is None
+                else np.concatenate([part.feature_relevance for part in parts], axis=-2)
+            )
             lengths = np.array([part.relevance.shape[-1] for part in parts])
-        rows = relevance[..., None] if variables is None else variables
+        rows = relevance[..., None] if feature_relevance is None else feature_relevance
         port = self.model.ports[name]
         features = port.features or first.features or [f"x{d}" for d in range(rows.shape[-1])]
-        sums = Sums(features if variables is not None else ["relevance"])
+        sums = Sums(features if feature_relevance is not None else ["relevance"])
         if self.every_class:
             for c, one in enumerate(rows):
                 sums.add(one, lengths, [classes[c]] * len(self), ends)
@@ -365,7 +375,9 @@ PARTS: dict[str, Callable[[Explanations, int], Any]] = {
     "scores": lambda many, k: many.scores[k],
     "target": lambda many, k: "all" if many.every_class else int(many.targets[k]),
     "method": lambda many, k: many.request.method.name,
-    "variables": lambda many, k: None if many.variables is None else many.variables[..., many._words(k), :],
+    "feature_relevance": lambda many, k: (
+        None if many.feature_relevance is None else many.feature_relevance[..., many._words(k), :]
+    ),
     "tokens": lambda many, k: many.encoded[k].tokens,
     "probabilities": lambda many, k: None if many.probabilities is None else many.probabilities[k],
     "classes": lambda many, k: many.model.classes,

@@ -173,11 +173,13 @@ class Windows(Paged):
         if not found.every_class and len({*found.targets.tolist()}) > 1:
             raise LrpError("average must get windows that explain one class, got several; say target=... .")
         counts = np.maximum(self.counts, 1)
-        variables = None if found.variables is None else self._on_axis(found.variables, -2) / counts[:, None]
+        feature_relevance = (
+            None if found.feature_relevance is None else self._on_axis(found.feature_relevance, -2) / counts[:, None]
+        )
         return replace(
             first,
             relevance=self._on_axis(found.relevance) / counts,
-            variables=variables,
+            feature_relevance=feature_relevance,
             scores=found.scores.mean(axis=0),
             probabilities=None if found.probabilities is None else found.probabilities.mean(axis=0),
             tokens=self.series.tokens,

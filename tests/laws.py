@@ -45,8 +45,8 @@ def the_ledger_adds_up(model, records, target, rules=(*LRP, THIRD), epsilons=(0.
                 ):
                     f = score(model, values, target)
                     parts = found.inputs.values()
-                    unit = max(abs(f), found.ledger.largest, *(abs(part.variables).max() for part in parts))
-                    inputs = sum(part.variables.sum() for part in parts)
+                    unit = max(abs(f), found.ledger.largest, *(abs(part.feature_relevance).max() for part in parts))
+                    inputs = sum(part.feature_relevance.sum() for part in parts)
                     close(found.ledger.inputs, inputs, 1e-10, unit)
                     close(found.ledger.total, f, 1e-10, unit)
 
@@ -55,7 +55,7 @@ def gradients(model, values, target):
     """Derivatives of the score by every input, by name: gradient x input at inputs that are not 0, divided by them."""
     found = lrp.explain(model, plain(model, values), "gradient-x-input", target).inputs
     return {
-        name: (found[name].variables / np.atleast_2d(x)).reshape(np.shape(x))
+        name: (found[name].feature_relevance / np.atleast_2d(x)).reshape(np.shape(x))
         for name, x in record(model, values).items()
     }
 
@@ -87,7 +87,7 @@ def a_batch_gives_what_single_calls_give(model, records, target, spans):
         for method in METHODS:
             if method == "occlusion-p" and model.output == "linear":
                 continue
-            options = {"unit": "variable"} if "occlusion" in method else {"eps": 0.1} if method in LRP else {}
+            options = {"unit": "feature"} if "occlusion" in method else {"eps": 0.1} if method in LRP else {}
             options |= QUICK.get(method, {})
             together = lrp.explain_all(model, many, method, target, spans=spans, **options)
             for x, phrases, found in zip(many, spans, together, strict=True):
@@ -95,15 +95,15 @@ def a_batch_gives_what_single_calls_give(model, records, target, spans):
                 unit = max(1, getattr(one.ledger, "largest", 0), np.abs(one.relevance).max())
                 for name, part in one.inputs.items():
                     close(found.inputs[name].relevance, part.relevance, 1e-11, unit)
-                    if part.variables is not None:
-                        close(found.inputs[name].variables, part.variables, 1e-11, unit)
+                    if part.feature_relevance is not None:
+                        close(found.inputs[name].feature_relevance, part.feature_relevance, 1e-11, unit)
                 close([s.relevance for s in found.spans], [s.relevance for s in one.spans], 1e-11, unit)
 
 
 def occlusion_is_forward_passes(model, records, target, spans, omit):
     """Of every step, phrase and number, all records in one call."""
     many = [plain(model, values) for values in records]
-    found = lrp.explain_all(model, many, "occlusion-f", target, unit="variable", spans=spans)
+    found = lrp.explain_all(model, many, "occlusion-f", target, unit="feature", spans=spans)
     for values, phrases, one in zip(records, spans, found, strict=True):
         f, values = score(model, values, target), record(model, values)
 
@@ -116,7 +116,7 @@ def occlusion_is_forward_passes(model, records, target, spans, omit):
             T, D = np.atleast_2d(x).shape
             close(one.inputs[name].relevance, [drop(name, t) for t in range(T)], 1e-11, 1 + abs(f))
             singly = [[drop(name, (t, d)) for d in range(D)] for t in range(T)]
-            close(one.inputs[name].variables, singly, 1e-11, 1 + abs(f))
+            close(one.inputs[name].feature_relevance, singly, 1e-11, 1 + abs(f))
         close([s.relevance for s in one.spans], [drop(model.main, slice(*s)) for s in phrases], 1e-11, 1 + abs(f))
     if not omit or sum(port.steps for port in model.ports.values()) > 1:
         return
@@ -159,7 +159,7 @@ def references_are_complete(model, records, target, rng, method="deeplift", tol=
                 )
                 for ref in every
             ]
-            parts = [part.variables for part in one.inputs.values()]
+            parts = [part.feature_relevance for part in one.inputs.values()]
             size = sum(np.abs(part).sum() for part in parts)
             f = score(model, values, target)
             unit = max(size, np.abs([f, *base]).max() * 1e-2)  # the scores themselves are rounded
@@ -243,7 +243,7 @@ def agrees(model, group, step_of=None, names=None):
         for found in both("gradient-x-input"):
             for name, golden_key in zip(names, keys, strict=True):
                 want = np.atleast_2d(part["gradient"][golden_key] * x[name])
-                close(found.inputs[name].variables, want)
+                close(found.inputs[name].feature_relevance, want)
         for rule in ("all", "prop", "abs", "half"):
             for eps in ("0", "0.001", "0.2"):
                 want = part[f"lrp_{rule}"][f"eps{eps}"]
@@ -252,7 +252,7 @@ def agrees(model, group, step_of=None, names=None):
                     warnings.simplefilter("ignore", lrp.RelevanceWarning)
                     for found in both(f"lrp-{rule}", eps=float(eps)):
                         for name, golden_key in zip(names, keys, strict=True):
-                            close(found.inputs[name].variables, np.atleast_2d(want[golden_key]), 1e-10, largest)
+                            close(found.inputs[name].feature_relevance, np.atleast_2d(want[golden_key]), 1e-10, largest)
                         close(found.ledger.inputs, inputs, 1e-10, largest)
                         close(sum(found.ledger.biases), biases, 1e-10, largest)
                         close(found.ledger.stabiliser, stabiliser, 1e-10, largest)
@@ -261,7 +261,7 @@ def agrees(model, group, step_of=None, names=None):
         for key, method, options in golden_references(part, names, keys):
             for found in both(method, **options):
                 for name, golden_key in zip(names, keys, strict=True):
-                    close(found.inputs[name].variables, np.atleast_2d(part[key][golden_key]), 1e-10)
+                    close(found.inputs[name].feature_relevance, np.atleast_2d(part[key][golden_key]), 1e-10)
 
 
 def golden_references(part, names, keys):

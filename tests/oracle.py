@@ -560,8 +560,8 @@ def lrp(model, x, target, rule="all", eps=0.001, versus=None, step=None, gamma=0
 # ---- occlusion ----
 
 
-def occlusion(model, x, target, of="f", versus=None, step=None, baseline=None, spans=None, unit="word", how="replace"):
-    """f_c(x) - f_c(x without it): one value a word or a span, or (T, D) with unit="variable".
+def occlusion(model, x, target, of="f", versus=None, step=None, baseline=None, spans=None, unit="step", how="replace"):
+    """f_c(x) - f_c(x without it): one value a word or a span, or (T, D) with unit="feature".
 
     of="p" takes softmax probabilities, of="sigmoid" sigmoids. how="replace" puts the baseline (zero) there;
     "omit" takes the words out, and with readout "every" looks at the last word that is left up to `step`.
@@ -586,7 +586,7 @@ def occlusion(model, x, target, of="f", versus=None, step=None, baseline=None, s
         return explained(changed, step)
 
     whole = explained(x, step)
-    if unit == "variable":
+    if unit == "feature":
         return np.array([[whole - without([t], d) for d in range(D)] for t in range(T)])
     spans = [(t, t + 1) for t in range(T)] if spans is None else spans
     return np.array([whole - without(list(range(*span))) for span in spans])

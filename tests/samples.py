@@ -21,7 +21,8 @@ def explanation(T, D, features=None, labels=None, seed=0, **more):
     R = rng.normal(size=(T, D)) * np.exp(-np.arange(T)[::-1, None] / max(3, T / 8))
     score = R.sum() + 0.3 + sum(part.relevance.sum() for part in more.get("others", {}).values())
     fields = {
-        "relevance": R.sum(axis=1), "variables": R, "scores": np.array([score]), "target": 0, "method": "lrp-all",
+        "relevance": R.sum(axis=1), "feature_relevance": R, "scores": np.array([score]), "target": 0,
+        "method": "lrp-all",
         "classes": ("discharge",), "output_unit": "mm", "features": features, "labels": labels,
         "values": np.cumsum(rng.normal(size=(T, D)), axis=0), "ledger": Ledger(R.sum(), (0.2, 0.06), 0.03, 0.01, 3.0),
     }  # fmt: skip
@@ -51,7 +52,7 @@ ONE = {
     ),
     "visits": lambda: explanation(12, 3, WEATHER[:3], np.array([f"visit {k} in the ward" for k in range(12)])),
     "constant": lambda: explanation(
-        30, 2, values=np.ones((30, 2)), variables=np.zeros((30, 2)), relevance=np.zeros(30)
+        30, 2, values=np.ones((30, 2)), feature_relevance=np.zeros((30, 2)), relevance=np.zeros(30)
     ),
     "long title": lambda: explanation(5, 2, classes=("what " * 40,)),
     "no values": lambda: explanation(50, 3, values=None),

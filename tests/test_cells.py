@@ -78,7 +78,7 @@ def test_the_gradient(kind, form, rng):
     for name, value in x.items():
         along, step = rng.normal(size=value.shape), 1e-6
         ends = [lrp.predict(model, {**x, name: value + sign * step * along})[1] for sign in (1, -1)]
-        slope = found.inputs[name].variables.reshape(value.shape) / value
+        slope = found.inputs[name].feature_relevance.reshape(value.shape) / value
         close((slope * along).sum(), (ends[0] - ends[1]) / (2 * step), 1e-7, abs(slope).sum())
 
 
@@ -89,7 +89,7 @@ def test_the_ledger_closes(kind, form, rng):
         for eps in (0.001, 0.1):
             found = lrp.explain(model, x, method, 1, eps=eps)
             close(found.ledger.total, found.scores[1], 1e-12, max(found.ledger.largest, abs(found.scores[1])))
-            assert abs(found.variables).max() <= found.ledger.largest * (1 + 1e-12)
+            assert abs(found.feature_relevance).max() <= found.ledger.largest * (1 + 1e-12)
 
 
 def test_deeplift_adds_up(kind, form, rng):
@@ -201,7 +201,7 @@ def test_start_states_as_inputs(kind, rng):
     for name in starts:
         along, step = rng.normal(size=x[name].shape), 1e-6
         ends = [lrp.predict(model, {**x, name: x[name] + sign * step * along})[1] for sign in (1, -1)]
-        slope = lrp.explain(model, x, "gradient-x-input", 1).inputs[name].variables.reshape(-1) / x[name]
+        slope = lrp.explain(model, x, "gradient-x-input", 1).inputs[name].feature_relevance.reshape(-1) / x[name]
         close((slope * along).sum(), (ends[0] - ends[1]) / (2 * step), 1e-7, max(abs(slope).sum(), 1e-3))
     same = type(cell)(
         **cell.weights,
@@ -265,5 +265,5 @@ def test_relevance_of_the_selective_layer_is_that_of_mambalrp(rng):
             R[t, d] += carry @ (dt[t, d] * B[t]) * x[t, d]
             carry = carry * decay[t, d]
     head = lrp.Dense(np.array([[1.0, -2.0, 0.5]]))
-    found = lrp.explain(lrp.Model([cell, head], output="linear"), x, "lrp-all", 0, eps=0.0).variables
+    found = lrp.explain(lrp.Model([cell, head], output="linear"), x, "lrp-all", 0, eps=0.0).feature_relevance
     close(found, R * head.V[0], 1e-10)

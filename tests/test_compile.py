@@ -55,10 +55,10 @@ def ended(process, complaint=""):
 
 
 @contextmanager
-def environment(**variables):
+def environment(**feature_relevance):
     """Variables that processes started meanwhile have."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in variables.items():
+        for name, value in feature_relevance.items():
             patch.setenv(name, value)
         yield
 

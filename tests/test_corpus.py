@@ -84,11 +84,11 @@ def rejected(path):
 @pytest.mark.parametrize(
     ("method", "unit"),
     [
-        ("lrp-all", "word"),
-        ("lrp-prop", "variable"),
-        ("gradient", "variable"),
-        ("cd", "word"),
-        ("occlusion-p", "variable"),
+        ("lrp-all", "step"),
+        ("lrp-prop", "feature"),
+        ("gradient", "feature"),
+        ("cd", "step"),
+        ("occlusion-p", "feature"),
     ],
 )
 def test_stored_is_what_explain_all_gives(model, tmp_path, method, unit, target):
@@ -113,12 +113,12 @@ def test_stored_is_what_explain_all_gives(model, tmp_path, method, unit, target)
 
 def test_numbers_at_every_step(series, tmp_path, rng):
     xs = [rng.normal(size=(T, 2)) for T in (3, 1, 5)]
-    run = lrp.explain_corpus(series, xs, tmp_path / "out.h5", unit="variable", step=2)
+    run = lrp.explain_corpus(series, xs, tmp_path / "out.h5", unit="feature", step=2)
     assert run.explained == 2 and rejected(run.path)[0]["record"] == 2
     with run.open() as found:
         assert found[0].tokens is None and found[0].features == ("flow", "rain")
         for number, e in found.numbered():
-            nets.close(e.variables, lrp.explain(series, xs[number - 1], step=2).variables)
+            nets.close(e.feature_relevance, lrp.explain(series, xs[number - 1], step=2).feature_relevance)
 
 
 def test_a_long_file_is_read_in_blocks(model, tmp_path, monkeypatch):
@@ -190,7 +190,7 @@ def test_threads_of_blas(tmp_path, rng):
     for n in (1, 2):
         with threadpoolctl.threadpool_limits(n, "blas"):
             one = pickle.loads(pickle.dumps(wide))
-            lrp.explain_all(one, ids, unit="word")
+            lrp.explain_all(one, ids, unit="step")
             lrp.explain_corpus(one, ids, tmp_path / f"{n}.h5")
             blas = [pool["num_threads"] for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"]
             assert set(blas) <= {n}
@@ -576,7 +576,7 @@ def test_what_may_not_change(model, tmp_path):
                 ({"method": third}, "rule was" if method is half else "method was"),
                 ({"target": "good"}, "target was null and is now 2"),
                 ({"eps": 0.1}, r"options eps was 0\.001 and is now 0\.1"),
-                ({"unit": "variable"}, "options unit was"),
+                ({"unit": "feature"}, "options unit was"),
                 ({"versus": 1}, "options versus was null and is now 1"),
                 ({"chunk": 5}, "limits chunk was 4 and is now 5"),
                 ({"longest": 5}, "limits longest"),
@@ -833,7 +833,7 @@ def test_records_of_several_inputs_are_known_again(rng, tmp_path):
 # -- exports -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("target", "unit"), [(None, "word"), ("all", "variable")])
+@pytest.mark.parametrize(("target", "unit"), [(None, "step"), ("all", "feature")])
 def test_exports(model, tmp_path, target, unit):
     texts = ["the naïve film", "", 'good, "not"']
     with lrp.explain_corpus(model, texts, tmp_path / "out.h5", target=target, unit=unit).open() as found:
@@ -855,7 +855,7 @@ def test_exports(model, tmp_path, target, unit):
     one = [e.for_class(c) for e in every for c in range(3)] if target == "all" else every
     assert [float(row["relevance"]) for row in rows] == [float(r) for e in one for r in e.relevance]
     assert [row["token"] for row in rows] == [word for e in one for word in e.tokens]
-    assert ("x2" in rows[0]) == (unit == "variable")
+    assert ("x2" in rows[0]) == (unit == "feature")
     if has("pyarrow"):
         from pyarrow import parquet
 
@@ -869,7 +869,7 @@ def test_exports_have_every_input(rng, tmp_path):
     """A series, words and a vector: each step of each has its row in CSV, and its place in the lists of Parquet."""
     model = nets.three_inputs(rng)
     records = [nets.three_values(rng, T, words) for T, words in ((1, "the wet lake"), (4, "unseen"), (2, "dry"))]
-    with lrp.explain_corpus(model, records, tmp_path / "out.h5", unit="variable").open() as found:
+    with lrp.explain_corpus(model, records, tmp_path / "out.h5", unit="feature").open() as found:
         for end in ("csv", "jsonl", *(["parquet"] if has("pyarrow") else [])):
             found.export(tmp_path / f"out.{end}")
         every = list(found)
@@ -886,7 +886,7 @@ def test_exports_have_every_input(rng, tmp_path):
     for name, part in every[1].inputs.items():
         own = [row for row in rows if (row["record"], row["input"]) == ("2", name)]
         columns = part.features or ["x0", "x1"]
-        assert [[float(row[key]) for key in columns] for row in own] == part.variables.tolist()
+        assert [[float(row[key]) for key in columns] for row in own] == part.feature_relevance.tolist()
         assert all(row["area"] == "" for row in own) == (name != "basin")
     if has("pyarrow"):
         from pyarrow import parquet
@@ -895,7 +895,7 @@ def test_exports_have_every_input(rng, tmp_path):
         for row, e in zip(table, every, strict=True):
             assert row["tokens_of_notes"] == list(e.inputs["notes"].tokens)
             assert row["relevance"] == e.relevance.tolist()
-            assert row["variables_of_basin"] == e.inputs["basin"].variables.tolist()
+            assert row["variables_of_basin"] == e.inputs["basin"].feature_relevance.tolist()
         assert [row["marks_of_notes"] for row in table] == [[0, 0, 0], [1], [0]]
 
 
@@ -963,7 +963,7 @@ def test_models_can_be_pickled(model, series):
 def test_partitions(model):
     texts = sentences(10)
     for a, b in zip(
-        explain_partition(iter(texts), model, unit="word"), lrp.explain_all(model, texts, unit="word"), strict=True
+        explain_partition(iter(texts), model, unit="step"), lrp.explain_all(model, texts, unit="step"), strict=True
     ):
         same(a, b)
     found = explain_partition(["good", "", None, "film"], model, bad="none")

@@ -85,8 +85,8 @@ def test_a_bag(model, client):
     import dask.bag
 
     texts = sentences(20)
-    found = lrp.explain_bag(model, dask.bag.from_sequence(texts, npartitions=3), target="all", unit="word")
-    for a, b in zip(found.compute(), lrp.explain_all(model, texts, target="all", unit="word"), strict=True):
+    found = lrp.explain_bag(model, dask.bag.from_sequence(texts, npartitions=3), target="all", unit="step")
+    for a, b in zip(found.compute(), lrp.explain_all(model, texts, target="all", unit="step"), strict=True):
         nets.close(a.relevance, b.relevance)
         assert a.tokens == b.tokens
     mixed = dask.bag.from_sequence(["good film", "", "not"], npartitions=1)
@@ -101,8 +101,8 @@ def test_bags_without_a_cluster(model):
     import dask
     import dask.bag
 
-    bag = lrp.explain_bag(model, dask.bag.from_sequence(["good film"]), unit="word")
+    bag = lrp.explain_bag(model, dask.bag.from_sequence(["good film"]), unit="step")
     with dask.config.set(scheduler="synchronous"):
         (found,) = bag.compute()
-    same(found, lrp.explain_all(model, ["good film"], unit="word")[0])
+    same(found, lrp.explain_all(model, ["good film"], unit="step")[0])
     assert sum(str(key).startswith("lrpnumpy-model-") for key in bag.dask) == 1  # one node, by its digest

@@ -47,10 +47,10 @@ def test_golden_scores_and_gradients(name, model, sequences, dtype, tol):
         for method, key in (("gradient", "gradient"), ("gradient-x-input", "gradient_x_input")):
             batch = lrp.explain_all(model, [xs[k] for k in chosen], method, int(target[6:]))
             for k, found in zip(chosen, batch, strict=True):
-                close(found.variables, sequences[k][target]["eps0.001"][key], tol)
+                close(found.feature_relevance, sequences[k][target]["eps0.001"][key], tol)
                 close(
-                    lrp.explain(model, xs[k], method, int(target[6:])).variables,
-                    found.variables,
+                    lrp.explain(model, xs[k], method, int(target[6:])).feature_relevance,
+                    found.feature_relevance,
                     1e-12 if tol < 1e-6 else 1e-4,
                 )
 
@@ -171,7 +171,7 @@ def test_a_long_sequence(rng):
     """100,000 steps: scores of the second half alone agree, since this network forgets."""
     model = lrp.Model([nets.two_way(rng, 2, 3), nets.dense(rng, 6, 2)], readout="last")
     x = rng.normal(size=(100_000, 2)) * 0.1
-    found = lrp.explain(model, x, "lrp-all", unit="word")
+    found = lrp.explain(model, x, "lrp-all", unit="step")
     assert np.isfinite(found.relevance).all()
     forward_only = lrp.Model([model.layers[0].forward, lrp.Dense(model.layers[1].V[:, :3])])
     close(lrp.predict(forward_only, x), lrp.predict(forward_only, x[50_000:]), 1e-9)

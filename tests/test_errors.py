@@ -164,10 +164,10 @@ CASES = {
     "eps that is no number": (lambda: lrp.explain(NUMBERS, X, eps="small"), r"eps must be a finite number"),
     "an unknown unit": (
         lambda: lrp.explain(NUMBERS, X, unit="letter"),
-        r"unit must be one of 'word', 'variable', None, got 'letter'",
+        r"unit must be one of 'step', 'feature', None, got 'letter'",
     ),
     "variables of cd": (
-        lambda: lrp.explain(NUMBERS, X, "cd", unit="variable"),
+        lambda: lrp.explain(NUMBERS, X, "cd", unit="feature"),
         r"'cd', which has no relevance per variable",
     ),
     "hidden of a gradient": (
@@ -254,8 +254,8 @@ CASES = {
     # explaining
     "steps of a comparison": (lambda: lrp.compare(EVERY, X, ["cd"], step="all"), "step must be an integer here"),
     "omitted variables": (
-        lambda: lrp.explain(NUMBERS, X, "occlusion-f", how="omit", unit="variable"),
-        "how='omit' must have unit='word'",
+        lambda: lrp.explain(NUMBERS, X, "occlusion-f", how="omit", unit="feature"),
+        "how='omit' must have unit='step'",
     ),
     "a mean of nothing": (
         lambda: lrp.explain(NUMBERS, X, "integrated-gradients", baseline="mean", data=[]),

@@ -49,7 +49,7 @@ def test_golden(name, model, sequences, method):
                 golden = part[target][eps]
                 unit = golden[f"largest_{key}"] if method in LRP else None
                 for explanation in (found, lrp.explain(model, x, method, c, **options)):
-                    ours = explanation.variables if golden[key].ndim == 2 else explanation.relevance
+                    ours = explanation.feature_relevance if golden[key].ndim == 2 else explanation.relevance
                     close(ours, golden[key], 1e-10, unit)
                     close(explanation.scores, part["scores"])
                     if method in LRP:
@@ -106,7 +106,7 @@ def test_lrp_is_the_oracle_s(question, method, eps, gamma):
     # Two programs round differently, and a difference in a z that is nearly 0 is blown up by 1 / z: the largest message
     # measures that for one sum, not for a chain of them, so the bound is looser than that of golden.h5.
     tol = 1e-10 if eps else 1e-8
-    close(found.variables, judge["x"], tol, unit)
+    close(found.feature_relevance, judge["x"], tol, unit)
     close(found.relevance, judge["x"].sum(axis=1), tol, unit)
     ledger = found.ledger
     for ours, theirs in (
@@ -130,11 +130,11 @@ def test_occlusion_is_the_oracle_s(question, data):
     judge, method = nets.plain(model), data.draw(st.sampled_from(["occlusion-f", "occlusion-p"]))
     baseline = data.draw(st.sampled_from([None, np.linspace(-1, 1, model.inputs)]))
     span = data.draw(st.tuples(st.integers(0, len(x) - 1), st.integers(1, len(x))).filter(lambda s: s[0] < s[1]))
-    found = lrp.explain(model, x, method, unit="variable", baseline=baseline, spans=[span], **asked)
+    found = lrp.explain(model, x, method, unit="feature", baseline=baseline, spans=[span], **asked)
     options = asked | {"of": method[-1], "baseline": baseline}
     unit = max(1, np.abs(oracle.scores(judge, x)).max())
     close(found.relevance, oracle.occlusion(judge, x, **options), 1e-12, unit)
-    close(found.variables, oracle.occlusion(judge, x, unit="variable", **options), 1e-12, unit)
+    close(found.feature_relevance, oracle.occlusion(judge, x, unit="feature", **options), 1e-12, unit)
     close([s.relevance for s in found.spans], oracle.occlusion(judge, x, spans=[span], **options), 1e-12, unit)
     if len(x) > 1 and (model.readout != "every" or asked["step"] > 0):
         found = lrp.explain(model, x, method, how="omit", **asked)
@@ -167,7 +167,7 @@ def law_ledger_adds_up(model, x, asked, method, eps):
     explained = found.scores[asked["target"]] - (found.scores[asked["versus"]] if "versus" in asked else 0)
     largest = oracle.lrp(nets.plain(model), x, rule=method[4:], eps=eps, **asked)["largest"]
     assert abs(found.ledger.total - explained) <= 1e-10 * largest
-    assert np.abs(found.variables).max() <= found.ledger.largest
+    assert np.abs(found.feature_relevance).max() <= found.ledger.largest
 
 
 @given(questions(), st.sampled_from(LRP), st.sampled_from([0.0, 0.001, 0.2, 10.0]))
@@ -265,7 +265,7 @@ def law_lrp_all_is_gradient_x_input_of_a_linear_network(seed, T, two):
             d_z = d_c * seen["i"][t] * np.tanh(z_g) / z_g
             d_x[t] += way.U[2].T @ d_z
             d_h, d_c = way.W[2].T @ d_z, d_c * seen["f"][t]
-    close(found.variables, d_x * x, 1e-9, max(found.ledger.largest, np.abs(d_x * x).max()))
+    close(found.feature_relevance, d_x * x, 1e-9, max(found.ledger.largest, np.abs(d_x * x).max()))
 
 
 @given(st.integers(0, 999), st.integers(1, 6), st.booleans())
@@ -381,7 +381,9 @@ def test_results_can_be_sent_to_another_process(text_model, method):
     many = lrp.explain_all(text_model, ["not good", "bad"], method)
     again = pickle.loads(pickle.dumps(many))
     for ours, theirs in ((again, many), (again[1], many[1])):
-        assert np.array_equal(ours.relevance, theirs.relevance) and np.array_equal(ours.variables, theirs.variables)
+        assert np.array_equal(ours.relevance, theirs.relevance) and np.array_equal(
+            ours.feature_relevance, theirs.feature_relevance
+        )
     assert again.request.method.name == method
 
 
@@ -393,21 +395,23 @@ def test_an_interruption_loses_no_variables(text_model):
             raise KeyboardInterrupt
 
     many = lrp.explain_all(text_model, ["not good", "bad"])
-    expected = np.concatenate([lrp.explain(text_model, text).variables for text in ("not good", "bad")])
+    expected = np.concatenate([lrp.explain(text_model, text).feature_relevance for text in ("not good", "bad")])
     [(rows, part)] = many._parts
     many._parts[:] = [(rows[:1], Interrupted()), (rows[1:], part[1:])]
     with pytest.raises(KeyboardInterrupt):
-        _ = many.variables
+        _ = many.feature_relevance
     many._parts[0] = rows[:1], part[:1]
-    close(many.variables, expected)
+    close(many.feature_relevance, expected)
 
 
 def test_options_reach_the_result(text_model):
-    found = lrp.explain(text_model, "not good", "lrp-all", eps=0.5, unit="word")
-    assert found.variables is None and found.options["eps"] == 0.5 and found.method == "lrp-all"
+    found = lrp.explain(text_model, "not good", "lrp-all", eps=0.5, unit="step")
+    assert found.feature_relevance is None and found.options["eps"] == 0.5 and found.method == "lrp-all"
     assert found.target == found.predicted and found.probabilities.sum() == pytest.approx(1)
     both = lrp.explain(text_model, "not good", target="all", hidden=True, spans=[(0, 2)])
-    assert both.relevance.shape == (2, 2) and both.variables.shape == (2, 2, 3) and both.ledger.total.shape == (2,)
+    assert (
+        both.relevance.shape == (2, 2) and both.feature_relevance.shape == (2, 2, 3) and both.ledger.total.shape == (2,)
+    )
     one = both.for_class("positive")
     close(one.relevance, lrp.explain(text_model, "not good", target=1).relevance)
     close(one.spans[0].relevance, one.relevance.sum())
@@ -440,8 +444,8 @@ def test_padding_of_numbers_is_skipped(rng):
     padded = np.concatenate([x[:2], np.full((1, 3), -1.0), x[2:], np.full((2, 3), -1.0)])
     close(lrp.predict(model, padded), lrp.predict(model, x))
     ours, theirs = lrp.explain(model, padded), lrp.explain(model, x)
-    close(ours.variables[[0, 1, 3]], theirs.variables)
-    assert (ours.variables[[2, 4, 5]] == 0).all()
+    close(ours.feature_relevance[[0, 1, 3]], theirs.feature_relevance)
+    assert (ours.feature_relevance[[2, 4, 5]] == 0).all()
     with pytest.raises(lrp.LrpError, match="at least one step that is not padding"):
         lrp.predict(model, padded[4:])
 
@@ -450,14 +454,14 @@ def test_padding_of_numbers_is_skipped(rng):
 @pytest.mark.parametrize("two", [True, False])
 @pytest.mark.parametrize("cell", nets.CELLS)
 def test_many_words_are_looked_up_projected(rng, method, two, cell):
-    """With unit="word" and more words than the vocabulary has, U x is looked up; the result is the same."""
+    """With unit="step" and more words than the vocabulary has, U x is looked up; the result is the same."""
     layer = nets.two_way(rng, 3, 4, "concat", (cell, cell), state=True) if two else cell(rng, 3, 4, state=True)
     upper = nets.lstm(rng, layer.outputs, 2)
     embedding = lrp.Embedding(rng.normal(size=(6, 3)))
     model = lrp.Model([layer, upper, nets.dense(rng, 2, 3)], embedding=embedding, readout="mean")
     ids = [rng.integers(0, 6, T) for T in (5, 3, 8)]
     options = {"eps": 0.1} if method in LRP else {}
-    looked_up = lrp.explain_all(model, ids, method, 1, unit="word", **options)
+    looked_up = lrp.explain_all(model, ids, method, 1, unit="step", **options)
     multiplied = lrp.explain_all(model, [embedding.E[one] for one in ids], method, 1, **options)
     unit = np.max(multiplied.ledger["largest"]) if method in LRP else None
     close(looked_up.relevance, multiplied.relevance, 1e-11, unit)
@@ -487,7 +491,7 @@ def test_a_rule_of_ones_own(question, name, eps):
     mine = lrp.Rule("mine", RULES[name].shares)
     ours, theirs = (lrp.explain(model, x, method, eps=eps, hidden=True, **asked) for method in (mine, f"lrp-{name}"))
     unit, tol = theirs.ledger.largest, 1e-10 if eps else 1e-8  # as in test_lrp_is_the_oracle_s
-    close(ours.variables, theirs.variables, tol, unit)
+    close(ours.feature_relevance, theirs.feature_relevance, tol, unit)
     for entry in ("inputs", "biases", "stabiliser", "initial_state"):
         close(getattr(ours.ledger, entry), getattr(theirs.ledger, entry), tol, unit)
     for one, other in zip(ours.hidden, theirs.hidden, strict=True):

@@ -20,7 +20,7 @@ def test_values_of_float32_are_those_of_float64(method, cell):
     layers = [nets.two_way(rng, 4, 6, cells=(cell, cell)), cell(rng, 12, 5), nets.dense(rng, 5, 3)]
     model, x = lrp.Model(layers), rng.normal(size=(9, 4))
     options = OPTIONS.get(method, OPTIONS.get(METHODS[method].kind, {}))
-    unit = None if METHODS[method].variables == "no" or method == "shapley" else "variable"
+    unit = None if METHODS[method].feature_relevance == "no" or method == "shapley" else "feature"
     long = lrp.explain(model, x, method, 1, unit=unit, spans=[(2, 5)] if method == "cd" else None, **options)
     short = lrp.explain(
         model.astype("float32"), x, method, 1, unit=unit, spans=[(2, 5)] if method == "cd" else None, **options
@@ -29,7 +29,7 @@ def test_values_of_float32_are_those_of_float64(method, cell):
     assert np.isfinite(long.relevance).all() and np.ptp(long.relevance) > 0
     close(short.relevance, long.relevance, TOLERANCE)
     if unit:
-        close(short.variables, long.variables, TOLERANCE)
+        close(short.feature_relevance, long.feature_relevance, TOLERANCE)
     if method == "cd":
         close([one.relevance for one in short.spans], [one.relevance for one in long.spans], TOLERANCE)
     for name, value in vars(long.ledger).items() if long.ledger else ():

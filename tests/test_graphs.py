@@ -52,7 +52,7 @@ def test_gradients_are_central_differences(model, rng):
         for at in np.ndindex(part.shape):
             ends = [score(model, changed(x, name, part[at] + sign * h, *at)) for sign in (1, -1)]
             numeric[at] = (ends[0] - ends[1]) / (2 * h)
-        close(found.inputs[name].variables, numeric * part, 1e-7, 1)
+        close(found.inputs[name].feature_relevance, numeric * part, 1e-7, 1)
 
 
 @pytest.mark.parametrize("method", LRP)
@@ -66,12 +66,12 @@ def test_the_ledger_adds_up(model, rng, method, eps):
 
 def test_occlusion_is_a_plain_forward_pass(model, rng):
     x = record(rng)
-    found = lrp.explain(model, x, "occlusion-f", 1, step=2, unit="variable", spans=[(1, 3)])
+    found = lrp.explain(model, x, "occlusion-f", 1, step=2, unit="feature", spans=[(1, 3)])
     whole = score(model, x)
     for name, part in x.items():
         for t, d in np.ndindex(part.shape):
             close(found.inputs[name].relevance[t], whole - score(model, changed(x, name, 0, t)), 1e-12, 1)
-            close(found.inputs[name].variables[t, d], whole - score(model, changed(x, name, 0, t, d)), 1e-12, 1)
+            close(found.inputs[name].feature_relevance[t, d], whole - score(model, changed(x, name, 0, t, d)), 1e-12, 1)
     close(found.spans[0].relevance, whole - score(model, changed(x, "source", 0, slice(1, 3))), 1e-12, 1)
     found = lrp.explain(model, x, "occlusion-f", 1, step=2, how="omit")
     shorter = {**x, "source": np.delete(x["source"], 1, axis=0)}
@@ -107,7 +107,7 @@ def test_files_json_frames_and_corpora(model, rng, tmp_path, target):
     assert "source: 3 features a step: a, b, c" in str(lrp.inspect(tmp_path / "model.h5"))
     records = [record(rng), record(rng, 3, 4)]
     run = lrp.explain_corpus(
-        model, records, tmp_path / "out.h5", "lrp-all", target, step=2, unit="variable", progress=False
+        model, records, tmp_path / "out.h5", "lrp-all", target, step=2, unit="feature", progress=False
     )
     with run.open() as stored:
         for x, kept in zip(records, stored, strict=True):
@@ -116,7 +116,7 @@ def test_files_json_frames_and_corpora(model, rng, tmp_path, target):
             for other in (kept, back):
                 for name, part in found.inputs.items():
                     close(other.inputs[name].relevance, part.relevance, 1e-12, 1)
-                    close(other.inputs[name].variables, part.variables, 1e-12, 1)
+                    close(other.inputs[name].feature_relevance, part.feature_relevance, 1e-12, 1)
                     assert other.inputs[name].features == part.features
     one = found if target != "all" else found.for_class(1)
     assert "input 'given'" in str(one) and "given" in one._repr_html_()

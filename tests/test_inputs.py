@@ -14,7 +14,7 @@ from lrpnumpy.methods import METHODS
 
 T, D = 6, 5
 LRP = [name for name, method in METHODS.items() if method.kind == "lrp"]
-OPTIONS = {"occlusion-f": {"unit": "variable"}, "occlusion-p": {"unit": "variable"}, **QUICK}
+OPTIONS = {"occlusion-f": {"unit": "feature"}, "occlusion-p": {"unit": "feature"}, **QUICK}
 
 
 def strided(x):
@@ -72,8 +72,8 @@ def test_type_and_order_of_an_input_do_not_matter(rng, method, dtype):
         before = np.array(x, copy=True)
         found = lrp.explain(model, x, method, 1, **options)
         assert (found.relevance == expected.relevance).all(), name
-        if expected.variables is not None:
-            assert (found.variables == expected.variables).all(), name
+        if expected.feature_relevance is not None:
+            assert (found.feature_relevance == expected.feature_relevance).all(), name
         assert (found.scores == expected.scores).all() and found.relevance.dtype == dtype, name
         assert np.array_equal(x, before), name
     many = lrp.explain_all(model, [*forms.values()], method, 1, **options)
@@ -196,7 +196,7 @@ def test_a_rule_may_have_the_name_of_a_method(rng, name, tmp_path):
     assert found.method == name and (found.relevance == expected.relevance).all()
     assert found.ledger.total == expected.ledger.total and found.ledger.stabiliser != 0
     close(found.ledger.total, found.scores[0], 1e-10, found.ledger.largest)
-    many, same = (lrp.explain_all(model, texts, one, unit="word", **options) for one in (rule, mine))
+    many, same = (lrp.explain_all(model, texts, one, unit="step", **options) for one in (rule, mine))
     assert (many.relevance == same.relevance).all() and many.ledger
     (compared,) = lrp.compare(model, texts[0], [rule], **options)
     assert (compared.relevance == expected.relevance).all() and compared.ledger.total == expected.ledger.total
@@ -268,9 +268,9 @@ def test_padding_of_an_input_besides_the_main_one_gets_nothing(method, target):
     part, expected = found.inputs["soil"], whole.inputs["soil"]
     nets.close(part.relevance[..., [1, 4, 5]], expected.relevance)
     assert not part.relevance[..., [0, 2, 3]].any() and part.marks.tolist() == [2, 0, 2, 2, 0, 0]
-    if part.variables is not None:
-        nets.close(part.variables[..., [1, 4, 5], :], expected.variables)
-        assert not part.variables[..., [0, 2, 3], :].any()
+    if part.feature_relevance is not None:
+        nets.close(part.feature_relevance[..., [1, 4, 5], :], expected.feature_relevance)
+        assert not part.feature_relevance[..., [0, 2, 3], :].any()
 
 
 def test_targets_may_be_a_column_of_a_frame():

@@ -198,8 +198,8 @@ def test_relevance_of_heads_restated(rng):
     t = np.split(R_joined * over(joined, eps), 2, axis=1)
     R_v = v * np.concatenate([a[i].T @ part for i, part in enumerate(t)], axis=1)
     u = R_v * over(v, eps)
-    assert (found.inputs["query"].variables == 0).all()
-    close(found.inputs["value"].variables, value * (u @ layer.Wv))
+    assert (found.inputs["query"].feature_relevance == 0).all()
+    close(found.inputs["value"].feature_relevance, value * (u @ layer.Wv))
     close(found.ledger.biases[0], (s * layer.bo).sum() + (u * layer.bv).sum())
 
 

@@ -168,18 +168,18 @@ def test_relevance_of_a_convolution_by_hand(rng):
     found = lrp.explain(model, x, "lrp-all", 0, eps=eps)
     above = lrp.Model(model.layers[1:])
     z = (K * x).sum(axis=(1, 2)) + d
-    R = lrp.explain(above, z[None], "lrp-all", 0, eps=eps).variables[0]
+    R = lrp.explain(above, z[None], "lrp-all", 0, eps=eps).feature_relevance[0]
     s = R / (z + eps * np.where(z < 0, -1, 1))
-    close(found.variables, (K * s[:, None, None]).sum(axis=0) * x)
+    close(found.feature_relevance, (K * s[:, None, None]).sum(axis=0) * x)
     close(found.ledger.biases[0], (s * d).sum())
 
 
 def test_the_first_of_equal_winners_takes_all(rng):
     model = network(rng, lrp.MaxPool1D(2, 1), M=4)
     x = np.repeat(rng.normal(size=(1, 4)), 4, axis=0)
-    found = lrp.explain(model, x, "lrp-all", 0, eps=0.01).variables
+    found = lrp.explain(model, x, "lrp-all", 0, eps=0.01).feature_relevance
     assert (found[:3] != 0).all() and (found[3] == 0).all()  # the windows are (0, 1), (1, 2), (2, 3)
-    gradient = lrp.explain(model, x, "gradient", 0).variables
+    gradient = lrp.explain(model, x, "gradient", 0).feature_relevance
     assert (gradient[:3] != 0).all() and (gradient[3] == 0).all()
 
 
@@ -190,8 +190,8 @@ def test_a_mean_gives_each_step_its_share(rng):
         model = network(rng, lrp.AvgPool1D(3, 3, (1, 0), counts), D=3, M=3)
         y = x.sum(axis=0) / by
         above = lrp.explain(lrp.Model(model.layers[1:]), y[None], "lrp-half", 1, eps=eps)
-        s = above.variables[0] / (y + eps * np.where(y < 0, -1, 1))
-        close(lrp.explain(model, x, "lrp-half", 1, eps=eps).variables, x / by * s)
+        s = above.feature_relevance[0] / (y + eps * np.where(y < 0, -1, 1))
+        close(lrp.explain(model, x, "lrp-half", 1, eps=eps).feature_relevance, x / by * s)
 
 
 # ---- laws ----
@@ -302,7 +302,7 @@ def test_occlusion_of_windows_is_that_of_the_layer_run_anew(rng, how):
     plain = lrp.Model([PlainConv(first.K, first.d, **settings), PlainPool(2, 1), *rest])
     xs = records(rng, lengths=(12, 7, 9))
     spans = [[(0, 4), (3, 9), (11, 12)], [(2, 3)], [(1, 6), (4, 5)]]
-    options = {"spans": spans, "how": how, **({"unit": "variable"} if how == "zero" else {})}
+    options = {"spans": spans, "how": how, **({"unit": "feature"} if how == "zero" else {})}
     ours, theirs = (lrp.explain_all(one, xs, "occlusion-f", 0, **options) for one in (model, plain))
     close(ours.relevance, theirs.relevance, 1e-12, 1)
     for a, b in zip(ours, theirs, strict=True):
@@ -550,6 +550,8 @@ def test_gamma_in_a_convolution():
         terms = np.where(np.sign(terms) == np.sign(z)[:, None, None], 1 + gamma, 1) * terms
         z = terms.sum(axis=(1, 2)) + d
         R[t : t + 3] += (terms * (R_z / (z + eps * np.sign(z)))[:, None, None]).sum(axis=0)
-    close(found.variables, R[1:-1], 1e-12, found.ledger.largest)
+    close(found.feature_relevance, R[1:-1], 1e-12, found.ledger.largest)
     plain, none = (lrp.explain(model, x, "lrp-all", 0, **options) for options in ({}, {"gamma": 0}))
-    assert (plain.variables == none.variables).all() and np.abs(plain.variables - found.variables).max() > 1e-3
+    assert (plain.feature_relevance == none.feature_relevance).all() and np.abs(
+        plain.feature_relevance - found.feature_relevance
+    ).max() > 1e-3

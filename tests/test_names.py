@@ -303,12 +303,12 @@ def test_series_are_padded_and_keep_their_labels(rng, side, cut):
         wanted, before = filled(list(x), length, side, cut, np.full(3, -1.5))
         padded = lrp.Model(model.layers, ports={"x": lrp.Input(3, pad=(length, side, -1.5, cut))})
         e, same = lrp.explain(padded, x), lrp.explain(model, np.array(wanted))
-        close(e.variables, same.variables)
+        close(e.feature_relevance, same.feature_relevance)
         close(e.values, np.array(wanted))
         assert [e.label(t) == "<pad>" for t in range(length)] == [t in e.padding for t in range(length)]
         assert len(e.padding) == max(0, length - 4) and ("<pad>" in str(e)) == (length == 6)
         many = lrp.explain_all(padded, [x, x[:1], x[:3]])
-        close(many[0].variables, e.variables)
+        close(many[0].feature_relevance, e.feature_relevance)
         assert many[1].padding == tuple(range(1, length) if side == "post" else range(length - 1))
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(x, pandas.date_range("2024-02-27", periods=4))
@@ -569,7 +569,7 @@ def texts(rng, tmp_path):
 @pytest.mark.parametrize("method", ["lrp-all", "cd"])
 def test_corpora_keep_the_words_of_every_input(texts, tmp_path, method, target):
     lrp.explain_corpus(texts, RECORDS, tmp_path / "out.h5", method, target, chunk=2, progress=False)
-    explained = lrp.explain_all(texts, RECORDS, method, target, unit="word")
+    explained = lrp.explain_all(texts, RECORDS, method, target, unit="step")
     with lrp.open_explanations(tmp_path / "out.h5") as found:
         for e, same in zip(found, explained, strict=True):
             assert e.inputs.keys() == same.inputs.keys() == {"story", "question"}
@@ -590,7 +590,7 @@ def test_corpora_keep_the_words_of_every_input(texts, tmp_path, method, target):
 
 def test_frames_and_json_of_several_inputs(texts):
     pytest.importorskip("pandas")
-    e = lrp.explain(texts, RECORDS[0], unit="variable")
+    e = lrp.explain(texts, RECORDS[0], unit="feature")
     frame = e.to_frame()
     assert frame["input"].tolist() == ["story"] * 4 + ["question"] * 3
     assert frame["token"].tolist() == ["the", "film", "is", "good", "who", "éte", "blorf"]
@@ -599,7 +599,7 @@ def test_frames_and_json_of_several_inputs(texts):
     again = lrp.Explanation.from_json(e.to_json())
     for name, part in e.inputs.items():
         assert again.inputs[name].tokens == part.tokens and again.inputs[name].features == part.features
-        np.testing.assert_array_equal(again.inputs[name].variables, part.variables)
+        np.testing.assert_array_equal(again.inputs[name].feature_relevance, part.feature_relevance)
     assert again.to_frame().equals(frame)
 
 

@@ -74,8 +74,8 @@ def test_scores_and_gradients(case, explained):
         slope = part["gradient"]["input0"]
         found = explained(model, x, "gradient-x-input", c)
         close(found.scores, golden["scores"])
-        close(found.variables, slope * x)
-        close(explained(model, x, "gradient", c).variables, slope**2)
+        close(found.feature_relevance, slope * x)
+        close(explained(model, x, "gradient", c).feature_relevance, slope**2)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -87,7 +87,7 @@ def test_lrp(case, explained, rule):
             *entries, largest = expected["ledger"]
             found = explained(model, x, f"lrp-{rule}", c, eps=float(eps))
             ledger = found.ledger
-            close(found.variables, expected["input0"], 1e-10, largest)
+            close(found.feature_relevance, expected["input0"], 1e-10, largest)
             close([ledger.inputs, sum(ledger.biases), ledger.stabiliser], entries, 1e-10, largest)
             assert ledger.initial_state == 0
             # The file's largest is that of single messages, ours that of what messages add up to at each neuron.
@@ -101,7 +101,7 @@ def test_references(case, explained):
             if explained is not lrp.explain and "reference" in options:  # for the longest of the batch
                 longer = [{"x": np.concatenate([r["x"], r["x"]])} for r in options["reference"]]
                 options = {**options, "reference": longer}
-            close(explained(model, x, method, c, **options).variables, part[key]["input0"], 1e-10)
+            close(explained(model, x, method, c, **options).feature_relevance, part[key]["input0"], 1e-10)
 
 
 def test_occlusion(case, explained):

@@ -391,7 +391,7 @@ def test_occlusion_is_a_difference_of_scores(network):
     close(found, [f[1] - explained(changed)[1], 0], 1e-14, 1)
     changed = x.copy()
     changed[3, 1] = 0
-    R = oracle.occlusion(model, x, 1, versus=0, of="p", unit="variable", **options)
+    R = oracle.occlusion(model, x, 1, versus=0, of="p", unit="feature", **options)
     P, P_changed = oracle.softmax(f), oracle.softmax(explained(changed))
     close(R[3, 1], (P[1] - P[0]) - (P_changed[1] - P_changed[0]), 1e-14, 1)
     R = oracle.occlusion(model, x, 1, how="omit", **options)

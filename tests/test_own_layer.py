@@ -109,14 +109,14 @@ def test_it_is_the_folded_network(rng, kind, form, readout):
     close(lrp.predict(model, x), lrp.predict(same, x))
     for method in ("gradient", "gradient-x-input", "occlusion-f", "occlusion-p", "cd"):
         for options in {
-            "occlusion-f": [{"unit": "variable"}, {"how": "omit"}, {"baseline": np.ones(3)}, {"versus": 0}],
+            "occlusion-f": [{"unit": "feature"}, {"how": "omit"}, {"baseline": np.ones(3)}, {"versus": 0}],
             "cd": [{}, {"versus": 0}],
         }.get(method, [{}]):
             ours, theirs = (lrp.explain(m, x, method, 1, spans=SPANS, **options) for m in (model, same))
             close(ours.relevance, theirs.relevance, 1e-11)
             close([s.relevance for s in ours.spans], [s.relevance for s in theirs.spans], 1e-11)
-            if theirs.variables is not None:
-                close(ours.variables, theirs.variables, 1e-11)
+            if theirs.feature_relevance is not None:
+                close(ours.feature_relevance, theirs.feature_relevance, 1e-11)
             if method == "cd":
                 close(ours.ledger.irrelevant, theirs.ledger.irrelevant, 1e-11, 1)
 
@@ -128,7 +128,7 @@ def test_at_eps_0_relevance_is_that_of_the_folded_network(rng, kind, form, metho
     x = rng.normal(size=(6, 3))
     ours, theirs = (lrp.explain(m, x, method, 1, eps=0.0, hidden=True) for m in (model, same))
     unit = theirs.ledger.largest
-    close(ours.variables, theirs.variables, 1e-9, unit)
+    close(ours.feature_relevance, theirs.feature_relevance, 1e-9, unit)
     close(ours.ledger.biases[1::2], theirs.ledger.biases, 1e-9, unit)
     assert sum(ours.ledger.biases[::2]) == 0
     for a, b in zip(ours.hidden, theirs.hidden, strict=True):
@@ -139,7 +139,7 @@ def law_the_ledger_adds_up(model, x, method, eps):
     found = lrp.explain(model, x, method, 1, eps=eps)
     unit = max(found.ledger.largest, abs(found.scores[1]))
     close(found.ledger.total, found.scores[1], 1e-10, unit)
-    assert np.abs(found.variables).max() <= found.ledger.largest
+    assert np.abs(found.feature_relevance).max() <= found.ledger.largest
 
 
 @pytest.mark.filterwarnings("ignore::lrpnumpy.RelevanceWarning")
@@ -184,7 +184,7 @@ def test_a_batch_gives_what_single_calls_give(rng, kind, form, method, dtype, to
     xs = [rng.normal(size=(T, 3)) for T in (2, 7, 4, 4)]
     spans = [[(0, 2)], SPANS, SPANS, [(0, 4)]]
     if "occlusion" in method:
-        options = {"unit": "variable"}
+        options = {"unit": "feature"}
     else:
         options = {"eps": 0.1, "hidden": True} if method in LRP else QUICK.get(method, {})
     many = lrp.explain_all(model, xs, method, 1, spans=spans, **options)
@@ -209,7 +209,7 @@ def test_it_is_a_record_like_any_other(rng):
     assert lrp.Model(other, embedding=embedding).digest != model.digest
     for method in METHODS:
         options = QUICK.get(method, {})
-        many = lrp.explain_all(model, ["a b", "c a d"] * 3, method, 1, unit="word", **options)
+        many = lrp.explain_all(model, ["a b", "c a d"] * 3, method, 1, unit="step", **options)
         for k in range(6):
             one = lrp.explain(again, ["a b", "c a d"][k % 2], method, 1, **options)
             close(many[k].relevance, one.relevance, 1e-9)
@@ -309,7 +309,7 @@ def test_two_branches_that_meet(rng):
         law_the_ledger_adds_up(model, x, method, 0.1)
     step, along = 1e-6, rng.normal(size=x.shape)
     slope = (score(x + step * along) - score(x - step * along))[1] / (2 * step)
-    found = lrp.explain(model, x, "gradient-x-input", 1).variables / x
+    found = lrp.explain(model, x, "gradient-x-input", 1).feature_relevance / x
     close((found * along).sum(), slope, 1e-8, 1)
     without = x.copy()
     without[1:3] = 0
@@ -384,7 +384,7 @@ def test_the_defaults_give_what_a_layer_s_own_code_gives(rng, kinds, readout):
     plain = lrp.Model([swapped(layer, kinds) for layer in layers], readout=readout)
     xs = [rng.normal(size=(T, 3)) for T in (5, 1, 7)]
     spans = [SPANS, [(0, 1)], SPANS]
-    calls = [("cd", {}), ("occlusion-f", {"unit": "variable"})]
+    calls = [("cd", {}), ("occlusion-f", {"unit": "feature"})]
     for method, options in calls:
         ours, theirs = (lrp.explain_all(m, xs, method, 1, spans=spans, **options) for m in (model, plain))
         close(ours.relevance, theirs.relevance, 1e-12)

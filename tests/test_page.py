@@ -103,7 +103,7 @@ def test_padding_is_marked_and_lag_0_is_the_step_of_the_prediction(tmp_path):
 def test_windows_share_the_series_they_were_cut_from(tmp_path):
     model, x = samples.forecast()
     table = lrp.Table(x, samples.days(len(x)))
-    windows = lrp.explain_windows(model, table, 8, stride=3, unit="variable", target=0)
+    windows = lrp.explain_windows(model, table, 8, stride=3, unit="feature", target=0)
     found = page_of(tmp_path / "p.html", windows)
     (one,) = found["inputs"]
     assert one["kind"] == "series" and one["unit"] == "day" and one["features"] == ["rain", "$x_1$"]
@@ -113,7 +113,9 @@ def test_windows_share_the_series_they_were_cut_from(tmp_path):
         assert_allclose(one["values"][first : first + 8], e.values, rtol=F4)
         assert [found["dictionary"][s] for s in one["steps"][first : first + 8]] == e.step_names
         rows = slice(one["starts"][k], one["starts"][k + 1])
-        assert_allclose(found["methods"][0]["inputs"][0]["variables"][0, rows], e.variables, rtol=F4, atol=F4)
+        assert_allclose(
+            found["methods"][0]["inputs"][0]["feature_relevance"][0, rows], e.feature_relevance, rtol=F4, atol=F4
+        )
     assert found["names"] == [e.step_names[-1] for e in windows]
     assert found["regression"] and found["unit"] == "mm"
 
@@ -123,7 +125,9 @@ def test_every_input_is_there(tmp_path):
     assert [(one["name"], one["kind"]) for one in found["inputs"]] == [
         ("x", "series"), ("basin", "vector"), ("gauges", "series"),
     ]  # fmt: skip
-    assert_allclose(found["methods"][0]["inputs"][1]["variables"].ravel(), samples.BASIN.variables.ravel(), rtol=F4)
+    assert_allclose(
+        found["methods"][0]["inputs"][1]["feature_relevance"].ravel(), samples.BASIN.feature_relevance.ravel(), rtol=F4
+    )
 
 
 @pytest.mark.parametrize("name", samples.ONE)

@@ -21,15 +21,15 @@ def test_a_map_shows_relevance_with_names_and_dates():
     e = ONE["a year"]()
     figure = plot.feature_map(e)
     (image,) = [one for one in images(figure) if one.axes.get_yticklabels() and one.get_array().shape == (5, 365)]
-    np.testing.assert_array_equal(image.get_array(), e.variables.T)
-    limit = np.quantile(abs(np.append(e.variables, 0)), 0.99)
+    np.testing.assert_array_equal(image.get_array(), e.feature_relevance.T)
+    limit = np.quantile(abs(np.append(e.feature_relevance, 0)), 0.99)
     assert image.get_clim() == pytest.approx((-limit, limit))
     assert f"at most ±{abs(e.variables).max():.3g}" in words(figure)
     assert [label.get_text() for label in image.axes.get_yticklabels()] == list(WEATHER)
     dates = dict(zip(image.axes.get_xticks(), (one.get_text() for one in image.axes.get_xticklabels()), strict=True))
     assert len(dates) > 2 and all(days(365)[round(t)] == np.datetime64(text) for t, text in dates.items())
     above = lines(figure, 365)
-    kept = np.sort(np.argsort(-abs(e.variables).sum(axis=0))[:3])
+    kept = np.sort(np.argsort(-abs(e.feature_relevance).sum(axis=0))[:3])
     assert [list(line.get_ydata()) for line in above] == [list(e.values[:, d]) for d in kept]
 
 
@@ -37,7 +37,7 @@ def test_a_long_map_is_summed_and_says_so():
     e = ONE["40 x 2000"]()
     figure = plot.feature_map(e)
     image = max(images(figure), key=lambda one: one.get_array().size)
-    np.testing.assert_allclose(image.get_array(), e.variables.reshape(400, 5, 40).sum(axis=1).T)
+    np.testing.assert_allclose(image.get_array(), e.feature_relevance.reshape(400, 5, 40).sum(axis=1).T)
     assert "each column is the sum of 5 hours" in words(figure)
     names = [text for text in texts(figure) if text.get_text().startswith("$x_")]
     assert len(names) >= 40 and not any(text.get_parse_math() for text in names)
@@ -56,7 +56,7 @@ def test_one_step_is_bars_of_features():
     e = ONE["one step"]()
     for figure in (plot.feature_map(e), plot.series(e)):
         (bars,) = [axes for axes in every_axes(figure) if axes.patches]
-        np.testing.assert_allclose([bar.get_width() for bar in bars.patches], e.variables[0])
+        np.testing.assert_allclose([bar.get_width() for bar in bars.patches], e.feature_relevance[0])
         assert "features" in figure.axes[0].get_title(loc="left") and f"x0 = {e.values[0, 0]:.4g}" in words(figure)
 
 
@@ -79,13 +79,13 @@ def test_values_may_be_given(rng):
     x = rng.normal(size=(50, 2))
     e = dataclasses.replace(lrp.explain(model, x), values=None)
     assert [list(line.get_ydata()) for line in lines(plot.series(e, x), 50)] == x.T.tolist()
-    by_word = lrp.explain(model, x, unit="word")
+    by_word = lrp.explain(model, x, unit="step")
     rows = [one.get_array()[0] for one in images(plot.series(by_word, x)) if one.get_array().shape == (1, 50)]
     np.testing.assert_array_equal(rows, [by_word.relevance] * 2)
     for wrong in (x[:3], x[:, :1], x[0]):
         with pytest.raises(lrp.LrpError, match=r"x must have shape \(50, 2\)"):
             plot.series(e, wrong)
-    with pytest.raises(lrp.LrpError, match="unit='variable'"):
+    with pytest.raises(lrp.LrpError, match="unit='feature'"):
         plot.feature_map(by_word)
     with pytest.raises(lrp.LrpError, match="for_class"):
         plot.series(lrp.explain(model, x, target="all"))
@@ -149,7 +149,9 @@ def test_the_memory_curve_is_the_mean_by_lag():
     some = many()
     figure = plot.memory(some)
     axes = figure.axes[0]
-    lags = [[abs(e.variables[::-1][lag]).sum() for e in some if len(e) > lag] for lag in range(max(map(len, some)))]
+    lags = [
+        [abs(e.feature_relevance[::-1][lag]).sum() for e in some if len(e) > lag] for lag in range(max(map(len, some)))
+    ]
     curve = axes.lines[0].get_ydata()
     np.testing.assert_allclose(curve, [np.mean(column) for column in lags])
     half = axes.lines[1].get_xdata()[0]
@@ -162,12 +164,14 @@ def test_the_memory_curve_is_the_mean_by_lag():
 def test_lags_are_counted_from_the_prediction_that_was_explained(rng):
     model = lrp.Model([nets.lstm(rng, 2, 3), nets.dense(rng, 3, 1)], readout="every")
     e = lrp.explain(model, rng.normal(size=(9, 2)), step=4)
-    np.testing.assert_allclose(plot.memory([e]).axes[0].lines[0].get_ydata(), abs(e.variables[4::-1]).sum(axis=1))
+    np.testing.assert_allclose(
+        plot.memory([e]).axes[0].lines[0].get_ydata(), abs(e.feature_relevance[4::-1]).sum(axis=1)
+    )
 
 
 def test_bars_are_means_with_intervals_for_each_cohort():
     some = many()
-    size = np.array([abs(e.variables).sum(axis=0) for e in some])
+    size = np.array([abs(e.feature_relevance).sum(axis=0) for e in some])
     order = np.argsort(-size.mean(axis=0))
     figure = plot.bars(some)
     axes = figure.axes[0]
@@ -215,11 +219,13 @@ def test_lags_do_not_count_steps_that_are_skipped(rng):
     model = lrp.Model([nets.lstm(rng, 2, 3), nets.dense(rng, 3, 1)], mask_value=-9)
     x = np.concatenate([rng.normal(size=(4, 2)), np.full((3, 2), -9)])
     e = lrp.explain(model, x)
-    np.testing.assert_allclose(plot.memory([e]).axes[0].lines[0].get_ydata(), abs(e.variables[3::-1]).sum(axis=1))
+    np.testing.assert_allclose(
+        plot.memory([e]).axes[0].lines[0].get_ydata(), abs(e.feature_relevance[3::-1]).sum(axis=1)
+    )
 
 
 def test_what_is_not_finite_is_left_out_of_a_beeswarm():
-    odd = dataclasses.replace(many()[0], variables=many()[0].variables * np.inf)
+    odd = dataclasses.replace(many()[0], feature_relevance=many()[0].feature_relevance * np.inf)
     figure = plot.beeswarm([odd, *many()])
     assert "60 of 61 explanations are drawn" in words(figure)
 
@@ -228,7 +234,7 @@ def test_a_beeswarm_has_a_dot_for_each_explanation_and_feature():
     some = many()
     axes = plot.beeswarm(some).axes[0]
     dots = axes.collections[0]
-    R = np.array([e.variables.sum(axis=0) for e in some])
+    R = np.array([e.feature_relevance.sum(axis=0) for e in some])
     order = np.argsort(-abs(R).mean(axis=0))
     places = np.array(dots.get_offsets())
     np.testing.assert_allclose(places[:, 0].reshape(60, 5), R[:, order])
@@ -312,7 +318,7 @@ def test_ten_thousand_results_are_drawn_in_two_seconds(rng):
     """In the time of this process, whatever else the machine does."""
     R = rng.normal(size=(10_000, 20, 5))
     first = explanation(20, 5, WEATHER)
-    some = [dataclasses.replace(first, variables=one, relevance=one.sum(axis=1), values=one) for one in R]
+    some = [dataclasses.replace(first, feature_relevance=one, relevance=one.sum(axis=1), values=one) for one in R]
     plot.bars(some[:2])._repr_png_()
     for picture in (plot.memory, plot.bars, plot.beeswarm):
         began = time.process_time()

@@ -37,7 +37,9 @@ def test_what_is_dark_and_light_follows_the_axes_not_the_moment():
 def test_what_is_not_finite_can_be_drawn(T):
     R = np.ones((T, 3))
     R[0, :2] = np.nan, np.inf
-    e = explanation(T, 3, variables=R, relevance=R.sum(axis=1), others={"basin": BASIN._replace(variables=R[:1])})
+    e = explanation(
+        T, 3, feature_relevance=R, relevance=R.sum(axis=1), others={"basin": BASIN._replace(feature_relevance=R[:1])}
+    )
     figures = [picture(e) for picture in (plot.feature_map, plot.series, plot.waterfall)]
     figures += [picture([e]) for picture in (plot.memory, plot.bars, plot.beeswarm, plot.predictions)]
     for figure in figures:

@@ -313,9 +313,9 @@ def test_several_inputs_and_regression(rng):
         ({"labels": [0]}, "one class for each"),
         ({"methods": {"mine": lambda m, s: []}}, "one relevance for each"),
         ({"methods": {"mine": lambda m, s: [np.ones(1)] * len(s)}}, "numbers for sequence 0"),
-        ({"methods": ["cd"], "unit": "feature"}, "variable"),
+        ({"methods": ["cd"], "unit": "feature"}, "feature"),
     ],
-    ids=["none", "unknown", "measure", "word", "omit", "unit", "labels", "count", "shape", "variables"],
+    ids=["none", "unknown", "measure", "word", "omit", "unit", "labels", "count", "shape", "feature_relevance"],
 )
 def test_what_cannot_be_is_said(model, rng, changed, said):
     with pytest.raises(LrpError, match=said):

@@ -47,8 +47,10 @@ def test_relevance_comes_both_ways(rng):
     found = lrp.explain(lrp.reconstruction_error(model), x, "lrp-half", eps=eps)
     total = x * d
     for step, feature in np.ndindex(*y.shape):  # LRP is linear in what starts, which is y in this call
-        total = total - d[step, feature] * lrp.explain(model, x, "lrp-half", feature, step=step, eps=eps).variables
-    close(found.variables, total, 1e-6, np.abs(total).max() + found.ledger.largest)
+        total = (
+            total - d[step, feature] * lrp.explain(model, x, "lrp-half", feature, step=step, eps=eps).feature_relevance
+        )
+    close(found.feature_relevance, total, 1e-6, np.abs(total).max() + found.ledger.largest)
 
 
 def test_square_and_sum_restated(rng):
@@ -141,7 +143,7 @@ def test_the_shipped_autoencoder_finds_odd_readings():
     found, right = lrp.explain_all(error, odd), 0
     for e, start, sensor in zip(found, starts, sensors, strict=True):
         assert e.scores[0] > usual.max()
-        step, feature = np.unravel_index(np.argsort(-e.variables, axis=None)[:3], e.variables.shape)
+        step, feature = np.unravel_index(np.argsort(-e.feature_relevance, axis=None)[:3], e.feature_relevance.shape)
         right += ((start <= step) & (step < start + 3) & (feature == sensor)).sum()
     assert right > 0.9 * 150  # by chance it would be 3 of 72
 

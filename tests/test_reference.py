@@ -42,8 +42,8 @@ def test_integrated_gradients_are_complete_on_random_graphs(data):
     some = data.draw(records(model))
     for x, one in zip(some, lrp.explain_all(model, some, "integrated-gradients", 0, nodes=64), strict=True):
         f, f0 = (laws.score(model, v, 0) for v in (x, {name: np.zeros_like(rows) for name, rows in x.items()}))
-        reached = sum(part.variables.sum() for part in one.inputs.values())
-        size = sum(np.abs(part.variables).sum() for part in one.inputs.values()) + abs(f) + abs(f0)
+        reached = sum(part.feature_relevance.sum() for part in one.inputs.values())
+        size = sum(np.abs(part.feature_relevance).sum() for part in one.inputs.values()) + abs(f) + abs(f0)
         close([one.ledger.total, one.ledger.reference, one.ledger.inputs], [f, f0, reached], 1e-12, size)
         close(one.ledger.gap, f - f0 - reached, 1e-12, size)
         assert has_kinks(model) or abs(one.ledger.gap) <= 1e-4 * size
@@ -74,10 +74,10 @@ def test_linear_networks_agree_with_gradient_times_difference(method):
     model, xs = linear(rng), [rng.normal(size=(T, 3)) for T in (5, 2, 7)]
     reference = rng.normal(size=3)
     for x, found in zip(xs, lrp.explain_all(model, xs, method, 1, reference=reference), strict=True):
-        slope = lrp.explain(model, x, "gradient-x-input", 1).variables / x
+        slope = lrp.explain(model, x, "gradient-x-input", 1).feature_relevance / x
         close(found.relevance, (slope * (x - reference)).sum(axis=1))
-        if found.variables is not None:
-            close(found.variables, slope * (x - reference))
+        if found.feature_relevance is not None:
+            close(found.feature_relevance, slope * (x - reference))
 
 
 # ---- mean slopes ----
@@ -156,7 +156,9 @@ def test_the_integral_is_refined_until_the_gap_is_small():
         for one in lrp.explain_all(model, xs, "integrated-gradients", 0, gap=gap):
             assert abs(one.ledger.gap) <= gap * max(abs(one.ledger.score), abs(one.ledger.reference))
     exact = lrp.explain(model, xs[0], "integrated-gradients", 0, nodes=200)
-    close(lrp.explain(model, xs[0], "integrated-gradients", 0, gap=1e-9).variables, exact.variables, 1e-7)
+    close(
+        lrp.explain(model, xs[0], "integrated-gradients", 0, gap=1e-9).feature_relevance, exact.feature_relevance, 1e-7
+    )
     few = lrp.explain(model, xs[2], "integrated-gradients", 0, nodes=2)
     assert abs(few.ledger.gap) > 1e-6 and few.options["nodes"] == 2
 
@@ -164,7 +166,7 @@ def test_the_integral_is_refined_until_the_gap_is_small():
 def test_several_references_are_expected_gradients():
     model, x, v, w = small(), RNG.normal(size=(4, 3)), *RNG.normal(size=(2, 3))
     one, two, both = (lrp.explain(model, x, "integrated-gradients", 1, reference=r, nodes=30) for r in (v, w, [v, w]))
-    close(both.variables, (one.variables + two.variables) / 2)
+    close(both.feature_relevance, (one.feature_relevance + two.feature_relevance) / 2)
     close(both.reference_score, (one.reference_score + two.reference_score) / 2)
 
 
@@ -193,9 +195,9 @@ def test_the_same_reference_in_every_form():
     model, x, v = small(), RNG.normal(size=(4, 3)), RNG.normal(size=3)
     want = lrp.explain(model, x, "deeplift", reference=v)
     for same in (list(v), np.tile(v, (4, 1)), np.tile(v, (9, 1)).tolist(), [v, v], np.tile(v, (2, 4, 1)), {"x": v}):
-        close(lrp.explain(model, x, "deeplift", reference=same).variables, want.variables)
+        close(lrp.explain(model, x, "deeplift", reference=same).feature_relevance, want.feature_relevance)
     data = [np.tile(v, (3, 1)) - 1, np.tile(v, (3, 1)) + 1]
-    close(lrp.explain(model, x, "deeplift", reference="mean", data=data).variables, want.variables)
+    close(lrp.explain(model, x, "deeplift", reference="mean", data=data).feature_relevance, want.feature_relevance)
     assert want.options["reference"].startswith("given (1, 3), sha256")
     assert lrp.explain(model, x, "deeplift").options["reference"] == "zero"
 
@@ -207,7 +209,9 @@ def test_references_of_words():
     for word, row in {"zero": None, "unknown": 1, "padding": 0, "b": 3}.items():
         found = lrp.explain(model, ["a", "c", "b"], "deeplift", reference=word)
         vector = np.zeros(3) if row is None else embedding.E[row]
-        close(found.variables, lrp.explain(model, ["a", "c", "b"], "deeplift", reference=vector).variables)
+        close(
+            found.feature_relevance, lrp.explain(model, ["a", "c", "b"], "deeplift", reference=vector).feature_relevance
+        )
         assert found.options["reference"] == word
     found = lrp.explain(model, ["a", "c"], "deeplift", reference=["zero", "b"])
     close(found.reference_score, np.mean([score_of(model, np.zeros((2, 3))), score_of(model, ["b", "b"])]))
@@ -314,7 +318,7 @@ def test_cite_prints_the_papers_that_were_used(capsys):
         ("deeplift", {"reference": [np.ones(3), "zero"]}),
         ("integrated-gradients", {"nodes": 6}),
         ("shapley", {"players": 3}),
-        ("shapley", {"players": "features", "unit": "variable"}),
+        ("shapley", {"players": "features", "unit": "feature"}),
     ],
 )
 @pytest.mark.parametrize("target", [1, "all"])

@@ -36,7 +36,7 @@ def test_average_and_weighted_are_sums_over_words(model, sequences):
     ]
     close(weighted(model, sequences, cd), by_word)
     every = lrp.explain_all(model, sequences, "lrp-all", 1)
-    element = [(e.variables * E[row]).sum(axis=0) for e, row in zip(every, sequences, strict=True)]
+    element = [(e.feature_relevance * E[row]).sum(axis=0) for e, row in zip(every, sequences, strict=True)]
     close(weighted(model, sequences, every), element)
     assert abs(np.array(element) - np.array(by_word)).max() > 1e-3
 

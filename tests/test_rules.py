@@ -209,7 +209,7 @@ def test_ledgers_close_by_every_rule(rng, rule, attention):
         assert (ledger.rule != 0) == (not rule.conserves)
         assert (ledger.attention != 0) == (attention == "attnlrp")
         one = lrp.explain(model, x, method, 1)
-        close(found.variables, one.variables, 1e-12, unit)
+        close(found.feature_relevance, one.feature_relevance, 1e-12, unit)
         again = lrp.Explanation.from_json(one.to_json())
         assert again.ledger.entries == one.ledger.entries and again.options == one.options
 
@@ -228,9 +228,9 @@ def test_names_are_records(rng, name):
         ),
     ]:
         ours, theirs = lrp.explain(model, x, record, 1), lrp.explain(model, x, f"lrp-{name}", 1, **options)
-        assert (ours.variables == theirs.variables).all() and ours.method == theirs.method
+        assert (ours.feature_relevance == theirs.feature_relevance).all() and ours.method == theirs.method
     function = lrp.explain(model, x, lrp.LRP(rules.RULES[name].shares), 1)
-    close(function.variables, lrp.explain(model, x, f"lrp-{name}", 1).variables, 1e-10)
+    close(function.feature_relevance, lrp.explain(model, x, f"lrp-{name}", 1).feature_relevance, 1e-10)
 
 
 def test_the_more_specific_key_wins(rng):
@@ -338,7 +338,7 @@ def test_a_custom_sum_rule_is_one_class(rng, tmp_path):
     model, xs = graph(rng), [rng.normal(size=(T, 3)) for T in (6, 4)]
     half, whole = (lrp.LRP(sums={"conv": Largest(part), "head": rules.ZPlus()}) for part in (0.5, 1.0))
     found, other = lrp.explain(model, xs[0], half, 1), lrp.explain(model, xs[0], whole, 1)
-    close(found.variables, 0.5 * other.variables, 1e-12)
+    close(found.feature_relevance, 0.5 * other.feature_relevance, 1e-12)
     for one in (found, other):
         close(one.ledger.total, one.scores[1], 1e-12, one.ledger.largest)
     assert found.ledger.rule != 0 and abs(other.ledger.rule) < 1e-12 * other.ledger.largest

@@ -91,8 +91,8 @@ def test_features_are_brute_force():
     for x, found in zip(xs, lrp.explain_all(model, xs, "shapley", 0, players="features"), strict=True):
         groups = [[("x", (slice(None), d))] for d in range(4)]
         want = brute(model, {"x": x}, {"x": np.zeros_like(x)}, groups, 0)
-        close(found.variables.sum(axis=0), want, 1e-12, 1)
-        close(found.relevance, found.variables.sum(axis=1))
+        close(found.feature_relevance.sum(axis=0), want, 1e-12, 1)
+        close(found.relevance, found.feature_relevance.sum(axis=1))
 
 
 def test_spans_and_the_rest():
@@ -133,7 +133,7 @@ def test_symmetric_players_are_equal_and_dummies_get_nothing():
     model = model_of(rng, lrp.LSTM(U, cell.W, cell.b))
     x = rng.normal(size=(6, 4))
     x[:, 1] = x[:, 0]
-    found = lrp.explain(model, x, "shapley", 0, players="features").variables.sum(axis=0)
+    found = lrp.explain(model, x, "shapley", 0, players="features").feature_relevance.sum(axis=0)
     close(found[0], found[1], 1e-12, 1)
     assert found[3] == 0
     x[2:4] = 0.5  # the second of three windows is the reference
@@ -148,7 +148,7 @@ def test_by_default_twelve_windows_or_features_of_one_step():
     short = lrp.explain(model, rng.normal(size=(5, 3)), "shapley")
     close(short.relevance.sum(), short.ledger.score - short.ledger.reference)
     one = lrp.explain(model, rng.normal(size=(1, 3)), "shapley")
-    assert one.options["players"] == "features" and one.variables.shape == (1, 3)
+    assert one.options["players"] == "features" and one.feature_relevance.shape == (1, 3)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_by_default_twelve_windows_or_features_of_one_step():
         ({"players": [(0, 3), (2, 4)]}, "do not overlap"),
         ({"players": [(0, 60)]}, "spans of the 50 steps of sequence 0, got one up to 60"),
         ({"players": 0}, "whole number of at least 1"),
-        ({"players": 4, "unit": "variable"}, "unit must be 'word' or None unless players are 'features'"),
+        ({"players": 4, "unit": "feature"}, "unit must be 'step' or None unless players are 'features'"),
     ],
 )
 def test_players_that_cannot_be(options, words):

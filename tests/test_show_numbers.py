@@ -16,9 +16,9 @@ NAMES = ("rain", "temp")
 
 def flood(T=6, **settings):
     """Rain of the last but one step has raised it, and cold of the second has lowered it."""
-    variables = np.zeros((T, 2))
+    feature_relevance = np.zeros((T, 2))
     values = np.zeros((T, 2))
-    variables[-min(T, 2), 0], values[-min(T, 2), 0], variables[1 % T, 1] = 4.0, 31.5, -2.0
+    feature_relevance[-min(T, 2), 0], values[-min(T, 2), 0], feature_relevance[1 % T, 1] = 4.0, 31.5, -2.0
     given = {
         "features": NAMES,
         "classes": ("discharge",),
@@ -27,7 +27,9 @@ def flood(T=6, **settings):
         **settings,
     }
     score = np.array([3.2])
-    return lrp.Explanation(variables.sum(axis=1), score, 0, "lrp-all", variables, values=values, **given)
+    return lrp.Explanation(
+        feature_relevance.sum(axis=1), score, 0, "lrp-all", feature_relevance, values=values, **given
+    )
 
 
 def test_what_a_regression_is_called():
@@ -85,9 +87,15 @@ def test_long_series_share_columns(width):
 
 def test_many_features():
     T, D = 4, 60
-    variables = np.arange(T * D, dtype=float).reshape(T, D)
+    feature_relevance = np.arange(T * D, dtype=float).reshape(T, D)
     names = tuple(f"$x_{{{d}}}$ " + "long" * 20 for d in range(D))
-    e = replace(flood(T), relevance=variables.sum(axis=1), variables=variables, values=variables, features=names)
+    e = replace(
+        flood(T),
+        relevance=feature_relevance.sum(axis=1),
+        feature_relevance=feature_relevance,
+        values=feature_relevance,
+        features=names,
+    )
     text = terminal.render(e, "never", width=80)
     assert "36 features of less relevance are left out" in text and "$x_{59}$" in text and "$x_{0}$" not in text
     assert "36 features" in html.fragment(e)
@@ -102,7 +110,7 @@ def test_one_step_shows_features():
 
 
 def test_without_relevance_per_variable():
-    e = replace(flood(), variables=None)
+    e = replace(flood(), feature_relevance=None)
     assert "relevance" in terminal.render(e, "never", width=80).splitlines()[2]
     assert "relevance" in html.fragment(e)
 

@@ -20,11 +20,11 @@ def test_html_shows_a_series_as_a_map():
     e = explanation(30, 2, ("rain", "<b>"), np.datetime64("2004-01-01") + np.arange(30))
     page = Text(html.fragment(e))
     assert page.open == [] and "<b>" in page.text and "b" not in {tag for tag, _ in page.tags}
-    share = abs(e.variables) / abs(e.variables).max()
+    share = abs(e.feature_relevance) / abs(e.feature_relevance).max()
     assert len(rects(page)) == (share >= 0.01).sum()
-    largest = np.unravel_index(abs(e.variables).argmax(), (30, 2))
+    largest = np.unravel_index(abs(e.feature_relevance).argmax(), (30, 2))
     name = ("rain", "<b>")[largest[1]]
-    value, relevance = e.values[largest], e.variables[largest]
+    value, relevance = e.values[largest], e.feature_relevance[largest]
     assert f"{e.labels[largest[0]]}: {name} {value:.4g}, relevance {relevance:+.4g}" in page.text
     points = [attrs["points"].split() for tag, attrs in page.tags if tag == "polyline"]
     assert [len(line) for line in points] == [30, 30]
@@ -51,7 +51,7 @@ def test_every_input_is_in_html_latex_and_terminal():
 
 
 def test_latex_has_one_rule_for_each_run_of_a_colour():
-    e = explanation(240, 1, variables=np.repeat([[1.0], [0.0], [-1.0]], 80, axis=0))
+    e = explanation(240, 1, feature_relevance=np.repeat([[1.0], [0.0], [-1.0]], 80, axis=0))
     (strip,) = re.findall(r"& (.*rule.*) &", latex.document(e))
     widths = re.findall(r"rule\{(\d+)pt\}", strip)
     assert widths == ["80", "80", "80"] and "the sum of 2 steps" in latex.document(e)

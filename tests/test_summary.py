@@ -33,8 +33,8 @@ def by_hand(explanations, names, input=None):
         own = []
         for part, group in zip(parts, names, strict=True):
             if group == name:
-                lags = np.zeros((longest, part.variables.shape[1]))
-                lags[: len(part.variables)] = part.variables[::-1]
+                lags = np.zeros((longest, part.feature_relevance.shape[1]))
+                lags[: len(part.feature_relevance)] = part.feature_relevance[::-1]
                 own.append(lags)
         own = np.array(own)
         found[str(name)] = {
@@ -64,7 +64,7 @@ def test_in_memory_and_from_a_file(series, by, tmp_path):
     summary = found.summary(by)
     same(summary, expected)
     assert summary.features == FEATURES and summary.output_unit == "mm" and summary.counts.sum() == 6
-    run = lrp.explain_corpus(model, series, tmp_path / "a.h5", unit="variable")
+    run = lrp.explain_corpus(model, series, tmp_path / "a.h5", unit="feature")
     with run.open() as stored:
         same(stored.summary(by), expected)
     if by == [2, 10, 2, 2, 10, 10]:
@@ -78,7 +78,7 @@ def test_in_memory_and_from_a_file(series, by, tmp_path):
 def test_all_classes(series, tmp_path):
     model = network(classes=("flow", "level"))
     found = lrp.explain_all(model, series, target="all")
-    run = lrp.explain_corpus(model, series, tmp_path / "a.h5", target="all", unit="variable")
+    run = lrp.explain_corpus(model, series, tmp_path / "a.h5", target="all", unit="feature")
     for c, name in enumerate(("flow", "level")):
         expected = by_hand([e.for_class(c) for e in found], [name] * 6)
         same(found.summary().group(name), expected)
@@ -90,7 +90,7 @@ def test_all_classes(series, tmp_path):
 
 
 def test_one_number_a_step(series, tmp_path):
-    found = lrp.explain_all(network(), series, unit="word").summary()
+    found = lrp.explain_all(network(), series, unit="step").summary()
     with lrp.explain_corpus(network(), series, tmp_path / "a.h5").open() as stored:
         other = stored.summary()
     whole = lrp.explain_all(network(), series).summary()
@@ -110,7 +110,7 @@ def test_several_inputs(tmp_path):
     model = lrp.Model(nodes, ports=ports)
     records = [{"weather": rng.normal(size=(T, 3)), "basin": rng.normal(size=3)} for T in (3, 5, 4)]
     found = lrp.explain_all(model, records)
-    run = lrp.explain_corpus(model, records, tmp_path / "a.h5", unit="variable")
+    run = lrp.explain_corpus(model, records, tmp_path / "a.h5", unit="feature")
     for name, features in (("weather", ("x0", "x1", "x2")), ("basin", FEATURES)):
         expected = by_hand(found, ["all"] * 3, name)
         with run.open() as stored:
@@ -140,14 +140,14 @@ def test_padding_and_steps_do_not_count_as_lags(tmp_path):
     model = network(1, mask_value=-9.0)
     padded = np.concatenate((x, np.full((2, 3), -9.0)))
     expected = lrp.explain_all(model, [x]).summary()
-    with lrp.explain_corpus(model, [padded], tmp_path / "a.h5", unit="variable").open() as stored:
+    with lrp.explain_corpus(model, [padded], tmp_path / "a.h5", unit="feature").open() as stored:
         for summary in (lrp.explain_all(model, [padded]).summary(), stored.summary()):
             nets.close(summary.mean[:, :4], expected.mean)
     every = network(1, readout="every")
     found = lrp.explain_all(every, [x], step=1)
-    nets.close(found.summary().mean[0], found[0].variables[1::-1])
+    nets.close(found.summary().mean[0], found[0].feature_relevance[1::-1])
     each = lrp.explain(every, x, step="all")
-    nets.close(each.summary().mean[0, 0], np.mean([each[k].variables[k] for k in range(4)], axis=0))
+    nets.close(each.summary().mean[0, 0], np.mean([each[k].feature_relevance[k] for k in range(4)], axis=0))
     both = lrp.Model(
         (nets.two_way(np.random.default_rng(1), 3, 2), nets.dense(np.random.default_rng(2), 4, 1)), readout="every"
     )
@@ -168,7 +168,7 @@ def test_a_file_counts_lags_from_the_step_that_memory_does(side, skips, step, tm
         records = [np.concatenate((e, x) if side == "pre" else (x, e)) for e, x in zip(edges, records, strict=True)]
     layers = (nets.lstm(rng, 3, 4, size=0.5), nets.dense(rng, 4, 1))
     model = lrp.Model(layers, ports={"x": lrp.Input(3, **settings)}, readout="last" if step is None else "every")
-    with lrp.explain_corpus(model, records, tmp_path / "a.h5", unit="variable", step=step).open() as stored:
+    with lrp.explain_corpus(model, records, tmp_path / "a.h5", unit="feature", step=step).open() as stored:
         nets.close(stored.summary().mean, lrp.explain_all(model, records, step=step).summary().mean)
 
 
@@ -218,7 +218,7 @@ def test_columns_of_values(series, tmp_path):
     names = ["wet", "dry", "wet", "wet", None, "dry"]
     with_bad = [*series[:2], np.full((2, 3), np.nan), *series[2:]]
     columns = {"season": [*names[:2], "bad", *names[2:]], "year": np.arange(2000, 2007)}
-    run = lrp.explain_corpus(model, with_bad, tmp_path / "a.h5", unit="variable", columns=columns, chunk=2)
+    run = lrp.explain_corpus(model, with_bad, tmp_path / "a.h5", unit="feature", columns=columns, chunk=2)
     with run.open() as stored:
         assert stored.columns == ("season", "year") and stored.column("season") == names
         assert stored.column("year") == [2000, 2001, 2003, 2004, 2005, 2006] and stored.column("year", 2, 3) == [2003]
@@ -227,12 +227,12 @@ def test_columns_of_values(series, tmp_path):
         with pytest.raises(lrp.LrpError, match="by must be one of 'season', 'year', 'class', got 'month'"):
             stored.summary("month")
     again = lrp.explain_corpus(
-        model, with_bad, tmp_path / "a.h5", unit="variable", columns=columns, chunk=2, resume=True
+        model, with_bad, tmp_path / "a.h5", unit="feature", columns=columns, chunk=2, resume=True
     )
     assert again.explained == 6
     columns["season"][0] = "dry"
     with pytest.raises(lrp.LrpError, match="columns season was"):
-        lrp.explain_corpus(model, with_bad, tmp_path / "a.h5", unit="variable", columns=columns, chunk=2, resume=True)
+        lrp.explain_corpus(model, with_bad, tmp_path / "a.h5", unit="feature", columns=columns, chunk=2, resume=True)
 
 
 def test_columns_of_json_and_arrays(series, tmp_path):
@@ -244,7 +244,7 @@ def test_columns_of_json_and_arrays(series, tmp_path):
         assert stored.column("season") == [*"ababba", None]
     offsets = np.cumsum([0, *map(len, series)])
     np.savez(tmp_path / "a.npz", values=np.concatenate(series), offsets=offsets, cohort=np.arange(6) % 2)
-    run = lrp.explain_corpus(model, tmp_path / "a.npz", tmp_path / "b.h5", columns="cohort", unit="variable")
+    run = lrp.explain_corpus(model, tmp_path / "a.npz", tmp_path / "b.h5", columns="cohort", unit="feature")
     with run.open() as stored:
         same(stored.summary("cohort"), by_hand(lrp.explain_all(model, series), [str(k % 2) for k in range(6)]))
 

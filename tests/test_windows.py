@@ -30,7 +30,7 @@ def test_windows_are_what_single_calls_give(x, length, stride, target):
     assert len(found) == len(starts) and found.ends.tolist() == [start + length - 1 for start in starts]
     for start, e in zip(starts, found, strict=True):
         one = lrp.explain(model, x[start : start + length], target=target)
-        nets.close(e.variables, one.variables)
+        nets.close(e.feature_relevance, one.feature_relevance)
         assert np.array_equal(e.values, one.values) and e.target == one.target
     assert np.shares_memory(found[0].values, found.series.x)
 
@@ -43,10 +43,10 @@ def test_the_average_is_on_the_axis_of_the_series(x, length, stride, target):
     for t in range(40):
         inside = [(k, t - start) for k, start in enumerate(found.starts) if start <= t < start + length]
         assert found.counts[t] == len(inside)
-        parts = [found[k].variables[..., at, :] for k, at in inside]
-        expected = np.mean(parts, axis=0) if parts else np.zeros(np.shape(average.variables[..., t, :]))
-        nets.close(average.variables[..., t, :], expected, unit=1)
-    nets.close(average.relevance, average.variables.sum(axis=-1))
+        parts = [found[k].feature_relevance[..., at, :] for k, at in inside]
+        expected = np.mean(parts, axis=0) if parts else np.zeros(np.shape(average.feature_relevance[..., t, :]))
+        nets.close(average.feature_relevance[..., t, :], expected, unit=1)
+    nets.close(average.relevance, average.feature_relevance.sum(axis=-1))
     assert np.array_equal(average.values, x) and average.options["windows"] == len(found)
 
 
@@ -82,7 +82,7 @@ def test_several_inputs_and_units(x):
     found = lrp.explain_windows(model, record, 5)
     cut = {"weather": x[7:12], "stock": x[7:12, 1:], "basin": [1.0, 2.0]}
     for name, part in lrp.explain(model, cut).inputs.items():
-        nets.close(found[7].inputs[name].variables, part.variables)
+        nets.close(found[7].inputs[name].feature_relevance, part.feature_relevance)
         assert np.array_equal(found[7].inputs[name].values, part.values)
     with pytest.raises(lrp.LrpError, match="as many steps in each input"):
         lrp.explain_windows(model, {**record, "stock": x[1:, 1:]}, 5)
@@ -165,13 +165,13 @@ def test_every_step_is_what_a_call_for_it_gives(x, name, target):
     assert len(found) == len(lrp.predict(model, x))
     for step, e in enumerate(found):
         one = lrp.explain(model, x, target=target, step=step)
-        nets.close(e.variables, one.variables, unit=1)
+        nets.close(e.feature_relevance, one.feature_relevance, unit=1)
         assert np.array_equal(e.values, x) and e.target == one.target and e.options["step"] == step
         nets.close(e.scores, one.scores)
         nets.close(e.ledger.total, one.ledger.total)
     lead = (2,) if target == "all" else ()
     assert found.stacked().shape == (*lead, len(found), 7, 3)
-    nets.close(found.stacked()[..., -1, :, :], found[-1].variables)
+    nets.close(found.stacked()[..., -1, :, :], found[-1].feature_relevance)
 
 
 @pytest.mark.parametrize("method", ["gradient", "occlusion-f", "cd"])

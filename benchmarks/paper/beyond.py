@@ -100,7 +100,7 @@ def some_of(data: Data, count: int) -> Data:
 def explained(model: lrp.Model, sequences: Sequence[np.ndarray], method: str, options: dict[str, Any]) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", lrp.RelevanceWarning)
-        return lrp.explain_all(model, sequences, method, 0, unit="word", **options)
+        return lrp.explain_all(model, sequences, method, 0, unit="step", **options)
 
 
 def toy_tables(cell: str, networks: Networks) -> Iterator[Piece]:
@@ -197,7 +197,7 @@ def closing_gates() -> Iterator[Piece]:
             for name in methods:
                 one = Explainer(name, name)
                 steps = np.concatenate(one(model, sequences, 0, "step", None).each)
-                by_feature = lrp.explain_all(model, sequences, name, 0, unit="variable").variables
+                by_feature = lrp.explain_all(model, sequences, name, 0, unit="feature").feature_relevance
                 at = np.concatenate(right) != 0
                 mark = abs(by_feature[at][:, network.program.columns.index("a")]).sum() / abs(by_feature[at]).sum()
                 cells.append(f"{100 * truth.share(steps, at):.0f} / {100 * mark:.0f}")
@@ -229,7 +229,7 @@ def word_removal_tables(given: Setting) -> Iterator[Piece]:
         for label, reference in references.items()
     }
     relevance = {
-        label: sentiment.explained(model, data, method, unit="word", **options)
+        label: sentiment.explained(model, data, method, unit="step", **options)
         for label, (method, options) in tqdm({**known, **with_references}.items(), "removal", leave=False)
     }
     rows = []
@@ -254,7 +254,7 @@ def saturated(model: lrp.Model, data: Any) -> Iterator[Piece]:
     rows, changes = [], {}
     for scale in tqdm((1, *removal.LONGER), "longer word vectors", leave=False):
         longer = removal.with_longer_vectors(model, scale) if scale > 1 else model
-        relevance = {name: sentiment.explained(longer, data, name, unit="word") for name in methods}
+        relevance = {name: sentiment.explained(longer, data, name, unit="step") for name in methods}
         found = word_removal(longer, data.words, data.labels, relevance)
         changes[scale] = removal.means(found, "decreasing")
         share = removal.saturated(longer, data.words[:100])

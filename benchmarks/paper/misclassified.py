@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def explained(model: lrp.Model, text: str) -> Explanation:
-    return lrp.explain(model, text.split(" "), "lrp-all", eps=EPS, unit="word")
+    return lrp.explain(model, text.split(" "), "lrp-all", eps=EPS, unit="step")
 
 
 def pieces(given: Setting) -> Iterator[Piece]:

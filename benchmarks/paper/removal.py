@@ -50,7 +50,7 @@ def pieces(given: Setting, how: str = "delete") -> Iterator[Piece]:
     """The table, the raw accuracies, the pattern, the other way to remove, the sweep and the experiments."""
     model, data = given.model, given.sentences
     methods = tqdm(METHODS, "methods", leave=False)
-    relevance = {method: explained(model, data, method, unit="word") for method in methods}
+    relevance = {method: explained(model, data, method, unit="step") for method in methods}
     found = removed(model, data, relevance, how)
     suffix = "" if how == "delete" else f"_{how}"
     yield change_table(found, how)
@@ -183,7 +183,7 @@ def why(model: lrp.Model, data: Sentences, relevance: Relevance, found: Removal,
     measured = [saturation(model, data, relevance, found, 1)]
     for scale in tqdm(LONGER, "longer word vectors", leave=False):
         longer = with_longer_vectors(model, scale)
-        again = {method: explained(longer, data, method, unit="word") for method in METHODS if method not in LRP[:3]}
+        again = {method: explained(longer, data, method, unit="step") for method in METHODS if method not in LRP[:3]}
         measured.append(saturation(longer, data, again, removed(longer, data, again, how), scale))
     methods = list(measured[-1].change)
     rows = []
@@ -275,8 +275,8 @@ def sweep(model: lrp.Model, data: Sentences, reference: Any, how: str) -> Table:
     for eps in tqdm(SWEEP, "eps of LRP-prop", leave=False):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # overflow is what is looked for
-            e = found[f"{eps:g}"] = explained(model, data, "lrp-prop", eps, unit="word")
-            exact = explained(exact_model, data, "lrp-prop", eps, unit="word")
+            e = found[f"{eps:g}"] = explained(model, data, "lrp-prop", eps, unit="step")
+            exact = explained(exact_model, data, "lrp-prop", eps, unit="step")
             largest = e.ledger["largest"] / abs(e.scores[np.arange(len(e)), e.targets])
         same = np.mean([a.relevance.argmax() == b.relevance.argmax() for a, b in zip(e, exact, strict=True)])
         facts.append((100 * np.mean(~(largest <= TOO_LARGE)), np.median(largest), 100 * same))

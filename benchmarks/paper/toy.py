@@ -130,7 +130,7 @@ def explained(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", lrp.RelevanceWarning)
         options = {"eps": eps} if method.startswith("lrp-") else {}
-        return lrp.explain_all(model, sequences, method, 0, unit="word", threads=threads, **options)
+        return lrp.explain_all(model, sequences, method, 0, unit="step", threads=threads, **options)
 
 
 def evaluate(networks: dict[str, list[lrp.Model]], data: dict[str, Data]) -> Values:

@@ -50,8 +50,8 @@ class Study:
     def relevance(self, method: str, which: np.ndarray) -> np.ndarray:
         """(n, DAYS, 5) in mm, of some of the days. Methods with a reference get mean weather without precipitation."""
         options = {"reference": np.array([0.0, *self.model.scaler.mean[1:]])} if method in WITH_REFERENCE else {}
-        found = lrp.explain_all(self.model, self.river.windows(self.days[which]), method, unit="variable", **options)
-        return found.variables.reshape(len(which), DAYS, len(WEATHER))
+        found = lrp.explain_all(self.model, self.river.windows(self.days[which]), method, unit="feature", **options)
+        return found.feature_relevance.reshape(len(which), DAYS, len(WEATHER))
 
     def interval(self, groups: np.ndarray, figure: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         """(2, …) where 95 % of `figure` lie when whole years are drawn with replacement: days of a year are alike."""

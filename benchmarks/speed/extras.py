@@ -38,7 +38,7 @@ def api(seconds: float) -> Iterator[Row]:
         return lrp.explain_all(model, words, target=0, threads=1)
 
     def of_ids() -> Any:
-        return lrp.explain_all(model, ids, target=0, unit="word", threads=1)
+        return lrp.explain_all(model, ids, target=0, unit="step", threads=1)
 
     times = best([engine, of_words, of_ids], seconds)
     yield {
@@ -48,7 +48,7 @@ def api(seconds: float) -> Iterator[Row]:
         "at": "least",
     }
     yield {
-        "question": "explain_all on token ids, unit='word', times the rate of the engine",
+        "question": "explain_all on token ids, unit='step', times the rate of the engine",
         "value": times[0] / times[2],
         "wanted": 1.5,
         "at": "least",
@@ -165,7 +165,7 @@ def memory(seconds: float) -> Iterator[Row]:
         "import numpy as np, lrpnumpy as lrp; from benchmarks.speed.timing import peak_memory; "
         "model = lrp.load('sentiment'); rng = np.random.default_rng(0); "
         "ids = [rng.integers(1, 16000, T) for T in np.clip(rng.gamma(4, 5, 100_000).astype(int), 5, 50)]; "
-        "before = peak_memory(); found = lrp.explain_all(model, ids, unit='word'); print(before, peak_memory())"
+        "before = peak_memory(); found = lrp.explain_all(model, ids, unit='step'); print(before, peak_memory())"
     )
     done = subprocess.run([sys.executable, "-c", code], env=_plain_env(), check=True, capture_output=True, text=True)
     before, after = map(float, done.stdout.split())

@@ -61,7 +61,7 @@ class Side:
         found = self.call()
         if self.method != "forward":
             each = [found] if len(self.sequences) == 1 else found
-            parts = [part for one in each for part in (one.relevance, one.variables) if part is not None]
+            parts = [part for one in each for part in (one.relevance, one.feature_relevance) if part is not None]
             found = np.concatenate([part.ravel() for part in parts])
         file = os.path.join(folder, f"{os.getpid()}.npy")
         np.save(file, found)

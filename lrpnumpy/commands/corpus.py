@@ -112,8 +112,8 @@ def add(commands: Commands) -> None:
     add_method(corpus)
     corpus.add_argument(
         "--unit",
-        default="word",
-        choices=("word", "variable"),
+        default="step",
+        choices=("step", "feature"),
         help="one value a word, or also one a variable (default: %(default)s)",
     )
     corpus.add_argument(

@@ -93,7 +93,7 @@ def _write_csv(path: str, every: list[lrp.Explanation], formulas: bool) -> None:
     from lrpnumpy.corpus.export import write_csv
 
     out = StringIO()
-    write_csv([(e.method, e) for e in every], "method", out, variables=False, formulas=formulas)
+    write_csv([(e.method, e) for e in every], "method", out, feature_relevance=False, formulas=formulas)
     write(path, out.getvalue().rstrip("\n") if path == "-" else out.getvalue())
 
 

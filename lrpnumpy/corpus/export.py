@@ -75,7 +75,11 @@ _FORMULA = re.compile(rf"\A(?=[\t\r\n]|\s*{_SIGNS})|(?<=[;\t\r\n])(?=\s?{_SIGNS}
 
 
 def write_csv(
-    noted: Iterable[tuple[Any, Explanation]], note: str, file: Any, variables: bool = True, formulas: bool = False
+    noted: Iterable[tuple[Any, Explanation]],
+    note: str,
+    file: Any,
+    feature_relevance: bool = True,
+    formulas: bool = False,
 ) -> None:
     """Rows of explanations, each with what is noted beside it in the first column.
 
@@ -86,7 +90,11 @@ def write_csv(
     columns: list[str] | None = None
     for beside, whole in noted:
         if columns is None:
-            named = [name for part in whole.inputs.values() for name in _variables(part)] if variables else []
+            named = (
+                [name for part in whole.inputs.values() for name in _feature_relevance(part)]
+                if feature_relevance
+                else []
+            )
             columns = [*dict.fromkeys(named)]
             out.writerow([*map(shown, _head(note, bool(whole.others)) + columns)])
         for e in [whole.for_class(c) for c in range(len(whole.scores))] if whole.target == "all" else [whole]:
@@ -94,8 +102,10 @@ def write_csv(
                 first = [shown(one) if isinstance(one, str) else one for one in (beside, e.name_of(e.target))]
                 first += [shown(name)] if e.others else []
                 filled = np.full((len(part.relevance), len(columns)), "", object)
-                if columns and part.variables is not None:
-                    filled[:, [columns.index(feature) for feature in _variables(part)]] = part.variables.tolist()
+                if columns and part.feature_relevance is not None:
+                    filled[:, [columns.index(feature) for feature in _feature_relevance(part)]] = (
+                        part.feature_relevance.tolist()
+                    )
                 rows = zip(map(shown, step_names(part)), part.relevance.tolist(), filled.tolist(), strict=True)
                 out.writerows([*first, t, step, R, *row] for t, (step, R, row) in enumerate(rows))
     if columns is None:
@@ -106,11 +116,11 @@ def _head(note: str, several: bool) -> list[str]:
     return [note, "target", *(["input"] if several else []), "position", "token", "relevance"]
 
 
-def _variables(part: InputPart) -> Sequence[str]:
+def _feature_relevance(part: InputPart) -> Sequence[str]:
     """Names of the variables that have a relevance each."""
-    if part.variables is None:
+    if part.feature_relevance is None:
         return ()
-    return part.features or [f"x{d}" for d in range(part.variables.shape[-1])]
+    return part.features or [f"x{d}" for d in range(part.feature_relevance.shape[-1])]
 
 
 def to_jsonl(numbered: Numbered, file: Any) -> None:
@@ -142,7 +152,7 @@ def _row(number: int, e: Explanation) -> dict[str, Any]:
     for end, part in {"": whole, **{f"_of_{name}": part for name, part in whole["others"].items()}}.items():
         part["marks"] = part["marks"] or [0] * np.shape(part["relevance"])[-1]  # the first group may have none
         part["tokens"] = part["tokens"] and [*map(encodable, part["tokens"])]
-        row |= {name + encodable(end): part[name] for name in ("tokens", "marks", "relevance", "variables")}
+        row |= {name + encodable(end): part[name] for name in ("tokens", "marks", "relevance", "feature_relevance")}
     return row | {f"ledger_{name}": value for name, value in (whole["ledger"] or {}).items() if name != "kind"}
 
 

@@ -10,7 +10,7 @@ ENTRIES = {
     "scores": "record",
     "targets": "record",
     "relevance": "row",
-    "variables": "row",
+    "feature_relevance": "row",
     "marks": "row",
     "ledger/inputs": "record",
     "ledger/biases": "record",
@@ -46,7 +46,7 @@ def layout(others: Iterable[str], columns: Iterable[str] = ()) -> tuple[dict[str
     """
     entries, offsets = dict(ENTRIES), dict(OFFSETS)
     for name in others:
-        rows = ("relevance", "variables", "marks", "words/lengths")
+        rows = ("relevance", "feature_relevance", "marks", "words/lengths")
         entries |= {f"inputs/{name}/{array}": f"row of {name}" for array in rows}
         entries[f"inputs/{name}/words/text"] = f"byte of {name}"
         offsets[f"row of {name}"] = f"inputs/{name}/offsets"
@@ -58,7 +58,7 @@ def layout(others: Iterable[str], columns: Iterable[str] = ()) -> tuple[dict[str
 
 
 # Which axes each has besides: one for the classes where all are explained, and one more (variables, or layers).
-_AXES = {"variables": ("classes", "more"), "biases": ("classes", "more")}
+_AXES = {"feature_relevance": ("classes", "more"), "biases": ("classes", "more")}
 _WHOLE = ("records", "targets", "marks", "text", "lengths")
 
 

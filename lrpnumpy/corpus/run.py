@@ -65,7 +65,7 @@ def explain_corpus(
     method: str | Rule | LRP = "lrp-all",
     target: int | str | None = None,
     *,
-    unit: Literal["word", "variable"] = "word",
+    unit: Literal["step", "feature"] = "step",
     versus: int | str | None = None,
     step: int | None = None,
     format: Literal["text", "jsonl", "hdf5", "npz"] | None = None,

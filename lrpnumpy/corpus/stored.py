@@ -133,7 +133,7 @@ class Stored(Paged):
             if own[:most] != lead[:most] or len(own) != most + ("more" in axes):
                 raise self._file.error(name, f"has shape {self.shape(name)}, which does not fit {classes[0]} classes")
         for name, features in self.features.items():
-            array = "variables" if name == self.main else f"inputs/{name}/variables"
+            array = "feature_relevance" if name == self.main else f"inputs/{name}/variables"
             if features is not None and self.has(array) and self.shape(array)[-1] != len(features):
                 raise self._file.error(array, f"must have a column for each of {len(features)} features")
 
@@ -269,7 +269,7 @@ class Stored(Paged):
             scores=scores,
             target=int(own["targets"][0]) if "targets" in own else "all",
             method=self.method,
-            variables=None if "variables" not in own else np.moveaxis(own["variables"], 0, -2),
+            feature_relevance=None if "feature_relevance" not in own else np.moveaxis(own["feature_relevance"], 0, -2),
             tokens=_words(own),
             probabilities=probabilities(self._output, scores),
             classes=self.classes,
@@ -287,8 +287,8 @@ def _other(own: dict[str, np.ndarray], name: str, features: tuple[str, ...] | No
     own = {
         key.removeprefix(f"inputs/{name}/"): array for key, array in own.items() if key.startswith(f"inputs/{name}/")
     }
-    variables = None if "variables" not in own else np.moveaxis(own["variables"], 0, -2)
-    return InputPart(own["relevance"].T, variables, features, _words(own), marks=_marks(own))
+    feature_relevance = None if "feature_relevance" not in own else np.moveaxis(own["feature_relevance"], 0, -2)
+    return InputPart(own["relevance"].T, feature_relevance, features, _words(own), marks=_marks(own))
 
 
 def _marks(own: dict[str, np.ndarray]) -> np.ndarray | None:

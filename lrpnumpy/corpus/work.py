@@ -122,9 +122,11 @@ def _arrays(found: Explanations) -> dict[str, np.ndarray]:
     }
     if not found.every_class:
         out["targets"] = found.targets
-    if found.variables is not None:
-        variables = found.variables
-        out["variables"] = np.ascontiguousarray(variables.swapaxes(0, 1)) if found.every_class else variables
+    if found.feature_relevance is not None:
+        feature_relevance = found.feature_relevance
+        out["feature_relevance"] = (
+            np.ascontiguousarray(feature_relevance.swapaxes(0, 1)) if found.every_class else feature_relevance
+        )
     for name, column in found.ledger.items():  # (C, layers, n) or fewer axes
         out[f"ledger/{name}"] = np.ascontiguousarray(np.moveaxis(column, -1, 0))
     if "cd" in found._single:
@@ -160,8 +162,8 @@ def _other_input(found: Explanations, name: str) -> dict[str, np.ndarray]:
     }
     if found.request.with_variables:
         none = np.empty((*lead, 0, port.size), found.model.dtype)
-        variables = np.concatenate([none, *(part.variables for part in parts)], axis=-2)
-        out["variables"] = np.ascontiguousarray(np.moveaxis(variables, -2, 0))
+        feature_relevance = np.concatenate([none, *(part.feature_relevance for part in parts)], axis=-2)
+        out["feature_relevance"] = np.ascontiguousarray(np.moveaxis(feature_relevance, -2, 0))
     return out
 
 

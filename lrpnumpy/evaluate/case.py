@@ -52,7 +52,7 @@ class Explainer:
     def has_variables(self) -> bool:
         """Whether it has a relevance for each feature of a step."""
         return getattr(self.function, "by_feature", False) or (
-            self.method is not None and find(self.method).variables != "no"
+            self.method is not None and find(self.method).feature_relevance != "no"
         )
 
     def __call__(self, model: Model, sequences: list[Any], targets: Any, unit: Unit, threads: int | None) -> Relevances:
@@ -64,9 +64,9 @@ class Explainer:
             warnings.simplefilter("ignore", RelevanceWarning)  # relevance that rounding decides is measured, not said
             found = explain_all(
                 model, sequences, self.method, targets,  # type: ignore[arg-type]
-                unit="variable" if unit == "feature" else "word", threads=threads, **self.options,
+                unit=unit, threads=threads, **self.options,
             )  # fmt: skip
-        values = found.relevance if unit == "step" else found.variables
+        values = found.relevance if unit == "step" else found.feature_relevance
         assert values is not None
         each = np.split(finite(values), found.starts[1:-1])
         with np.errstate(all="ignore"):
@@ -136,7 +136,7 @@ def explainers(methods: Any, model: Model, unit: Unit, seed: int) -> list[Explai
     """
     if methods is None:
         every = [name for name in METHODS if name not in COSTLY and (name != "occlusion-p" or model.output != "linear")]
-        methods = [name for name in every if unit == "step" or METHODS[name].variables != "no"] + [RANDOM]
+        methods = [name for name in every if unit == "step" or METHODS[name].feature_relevance != "no"] + [RANDOM]
     if isinstance(methods, (str, Rule, LRP)):
         methods = [methods]
     if not isinstance(methods, Mapping):
@@ -163,7 +163,7 @@ def explainers(methods: Any, model: Model, unit: Unit, seed: int) -> list[Explai
         elif callable(method) and not isinstance(method, (Rule, LRP)):
             out.append(Explainer(str(name), function=method))
         else:
-            asked.request(model, method, "variable" if unit == "feature" else "word", None, None, dict(options))
+            asked.request(model, method, unit, None, None, dict(options))
             out.append(Explainer(str(name), method, options))
     return out
 

@@ -107,7 +107,7 @@ def compose(
     counted = np.flatnonzero(counts)
     relevance = np.empty((0, len(places)))
     if len(counted):
-        explained = explain_all(model, [list(phrases[k]) for k in counted], method, target, unit="word", **options)
+        explained = explain_all(model, [list(phrases[k]) for k in counted], method, target, unit="step", **options)
         relevance = explained.relevance.reshape(len(counted), len(places))
     shares = np.bincount(predicted, minlength=model.outputs) / len(predicted)
     retained = tuple(word for word, keep in zip(places[0], kept, strict=True) if keep)

@@ -319,7 +319,7 @@ def _advice(found: Ranking) -> Any:
         sums = [one for one in order if abs(cells["lost"].value[names.index(one)]) < 1]
         if sums:
             yield f"Where every part of the score must be accounted for: {sums[0]}."
-    fine = [one for one in order if one in METHODS and METHODS[one].variables == "free"]
+    fine = [one for one in order if one in METHODS and METHODS[one].feature_relevance == "free"]
     if fine:
         yield f"For one value a feature: {fine[0]}."
     poor = [one for m, one in enumerate(names) if all(not cells[name].low[m] > 0 for name in removal)]

@@ -41,7 +41,7 @@ def weighted(model: Model, sequences: Sequence[Any], explanations: Sequence[Expl
             raise LrpError(
                 f"explanation {k} must have {len(x)} relevances of one class, got shape {e.relevance.shape}."
             )
-        parts.append(e.relevance @ x if e.variables is None else (e.variables * x).sum(axis=0))
+        parts.append(e.relevance @ x if e.feature_relevance is None else (e.feature_relevance * x).sum(axis=0))
     return np.stack(parts)
 
 

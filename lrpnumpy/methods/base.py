@@ -24,7 +24,7 @@ from lrpnumpy.packed import Batch, Packed
 from lrpnumpy.passes import Trace, forward, spread
 from lrpnumpy.rules import LRP, Propagation
 
-Unit = Literal["word", "variable"] | None
+Unit = Literal["step", "feature"] | None
 
 
 def option(
@@ -97,7 +97,7 @@ class Method:
     description: str  # in a line
     cost: str  # in the length T of the sequence
     conserves: str  # what the relevances of one input add up to
-    variables: Literal["free", "on request", "no"]  # whether it has a value for each variable of a step
+    feature_relevance: Literal["free", "on request", "no"]  # whether it has a value for each variable of a step
     reference: str  # the paper that it comes from
     kind: Literal["gradient", "occlusion", "lrp", "cd", "reference"]  # its family
     lrp: LRP | None = None  # its rules, of LRP
@@ -123,8 +123,8 @@ class Request(NamedTuple):
     @property
     def with_variables(self) -> bool:
         """Whether a value for each variable is asked for."""
-        is_free = self.method.variables == "free" or getattr(self.options, "by_feature", False)
-        return self.unit == "variable" or (self.unit is None and is_free)
+        is_free = self.method.feature_relevance == "free" or getattr(self.options, "by_feature", False)
+        return self.unit == "feature" or (self.unit is None and is_free)
 
     @property
     def hidden(self) -> bool:
@@ -153,7 +153,7 @@ class Columns:
     scores: np.ndarray  # (n, C)
     targets: np.ndarray  # (n,), or (C, n)
     relevance: np.ndarray  # (R,)
-    variables: np.ndarray | None = None  # (R, D)
+    feature_relevance: np.ndarray | None = None  # (R, D)
     books: np.ndarray | None = None  # (rows, n) ledgers, see `ledgers.by_name`
     spans: list[np.ndarray] | None = None  # for each sequence (V,)
     cd: list[SpanLedger] | None = None  # for each sequence
@@ -172,7 +172,7 @@ class Other(NamedTuple):
 
     batch: Batch
     relevance: np.ndarray  # (R,)
-    variables: np.ndarray | None  # (R, D)
+    feature_relevance: np.ndarray | None  # (R, D)
 
 
 class Question(NamedTuple):
@@ -292,14 +292,14 @@ def _joined(parts: list[Columns]) -> Columns:
 
     first, n = parts[0], len(parts[0].scores)
     out = Columns(first.scores, stack([p.targets for p in parts]), stack([p.relevance for p in parts]))
-    out.variables = stack([p.variables for p in parts])
+    out.feature_relevance = stack([p.feature_relevance for p in parts])
     out.books = stack([p.books for p in parts])
     out.sound = stack([p.sound for p in parts])
     out.others = {
         name: Other(
             one.batch,
             stack([p.others[name].relevance for p in parts]),
-            stack([p.others[name].variables for p in parts]),
+            stack([p.others[name].feature_relevance for p in parts]),
         )
         for name, one in first.others.items()
     }

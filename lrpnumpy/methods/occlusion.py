@@ -205,10 +205,10 @@ def run(question: Question, wanted: list[np.ndarray]) -> list[Columns]:
         explained, drops = question.combined(whole, chosen), {}
         for name, x in trace.inputs.items():
             before, targets = explained[x.batch.owner], chosen[x.batch.owner]
-            variables = before[:, None] - question.combined(single[name], targets) if single else None
-            drops[name] = Other(x.batch, before - question.combined(words[name], targets), variables)
+            feature_relevance = before[:, None] - question.combined(single[name], targets) if single else None
+            drops[name] = Other(x.batch, before - question.combined(words[name], targets), feature_relevance)
         main = drops.pop(trace.model.main)
-        columns = Columns(question.scores, chosen, main.relevance, main.variables, others=drops)
+        columns = Columns(question.scores, chosen, main.relevance, main.feature_relevance, others=drops)
         if phrases is not None:
             columns.spans = [
                 explained[s] - question.combined(values, np.full(len(values), chosen[s]))
@@ -219,8 +219,8 @@ def run(question: Question, wanted: list[np.ndarray]) -> list[Columns]:
 
 
 def _check(request: Request, model: Model) -> None:
-    if request.unit == "variable" and request.options.how == "omit":
-        raise LrpError("how='omit' must have unit='word' or None: a word can be removed, a single variable cannot.")
+    if request.unit == "feature" and request.options.how == "omit":
+        raise LrpError("how='omit' must have unit='step' or None: a word can be removed, a single variable cannot.")
     if request.method is PROBABILITY and model.output == "linear":
         raise LrpError(
             "method 'occlusion-p' must have a model with probabilities, got one whose output is 'linear'; "
@@ -238,7 +238,7 @@ def _method(name: str, what: str) -> Method:
         description=f"drop of the {what} when the word is set to zero",
         cost="Θ(T²)",
         conserves="-",
-        variables="on request",
+        feature_relevance="on request",
         reference="Li et al. 2017",
         kind="occlusion",
         options=OcclusionOptions,

@@ -156,7 +156,7 @@ def lrp(name: str, description: str, reference: str, rules: LRP, **more: Any) ->
         description=description,
         cost="Θ(T)",
         conserves="f_c(x), less biases and stabiliser",
-        variables="free",
+        feature_relevance="free",
         reference=reference,
         kind="lrp",
         lrp=rules,
@@ -174,7 +174,7 @@ def of_record(rules: LRP) -> Method:
 
 
 def _gradient(name: str, description: str, conserves: str, reference: str) -> Method:
-    about: Any = {"cost": "Θ(T)", "conserves": conserves, "variables": "free", "reference": reference}
+    about: Any = {"cost": "Θ(T)", "conserves": conserves, "feature_relevance": "free", "reference": reference}
     return Method(name, description, **about, kind="gradient", keep=propagation, run=run)
 
 

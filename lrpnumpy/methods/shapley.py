@@ -80,8 +80,8 @@ def settled(request: Request, model: Model, encoded: Sequence[Encoded]) -> Reque
         one_step = len(encoded) > 0 and all(one.steps == 1 for one in encoded)
         few = sum(port.size or 0 for port in model.ports.values()) <= FEATURES
         options = replace(options, players="features" if one_step and few else WINDOWS)
-    if request.unit == "variable" and not options.by_feature:
-        raise LrpError("unit must be 'word' or None unless players are 'features', got 'variable'.")
+    if request.unit == "feature" and not options.by_feature:
+        raise LrpError("unit must be 'step' or None unless players are 'features', got 'feature'.")
     for k, one in enumerate(encoded):
         if isinstance(options.players, tuple) and (stop := max(b for _, b in options.players)) > one.steps:
             raise LrpError(f"players must be spans of the {one.steps} steps of sequence {k}, got one up to {stop}.")
@@ -218,7 +218,7 @@ METHODS = (
         description="mean gain of the score when a window of steps, or a feature, joins the others in any order",
         cost=f"Θ(2^P), P players, {WINDOWS} windows by default",
         conserves="f_c(x) - f_c(reference)",
-        variables="on request",
+        feature_relevance="on request",
         reference="Shapley 1953",
         kind="reference",
         options=ShapleyOptions,

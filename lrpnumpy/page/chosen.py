@@ -71,5 +71,5 @@ def _bytes(results: list[Any]) -> float:
             for part in e.inputs.values():
                 numbers += part.relevance.size + 2 * part.relevance.shape[-1]
                 if part.tokens is None:
-                    numbers += sum(array.size for array in (part.variables, part.values) if array is not None)
+                    numbers += sum(array.size for array in (part.feature_relevance, part.values) if array is not None)
     return numbers / max(1, len(which)) * 16 / 3

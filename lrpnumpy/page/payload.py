@@ -175,7 +175,7 @@ class _Input:
         self.features = part.features
         self.unit = step_unit(part.labels)
         self.kind = "words" if part.tokens is not None else "series" if part.relevance.shape[-1] > 1 else "vector"
-        if self.kind == "vector" and part.variables is None:
+        if self.kind == "vector" and part.feature_relevance is None:
             self.kind = "series"
         self.lengths: list[int] = []
         self.first: list[int] = []
@@ -183,7 +183,7 @@ class _Input:
         self.marks: list[np.ndarray] = []
         self.values: list[np.ndarray] = []
         self.relevance: list[np.ndarray] = []
-        self.variables: list[np.ndarray] = []
+        self.feature_relevance: list[np.ndarray] = []
         self.named = False  # whether steps have words or labels
         self.marked = False
         if series is not None:
@@ -194,9 +194,9 @@ class _Input:
         start = sum(map(len, self.steps[-1:])) + (self.first[-1] if self.first else 0)
         self.lengths.append(part.relevance.shape[-1])
         self.relevance.append(np.atleast_2d(part.relevance))
-        if part.variables is not None and self.kind != "words":
-            variables = part.variables
-            self.variables.append(variables if variables.ndim == 3 else variables[None])
+        if part.feature_relevance is not None and self.kind != "words":
+            feature_relevance = part.feature_relevance
+            self.feature_relevance.append(feature_relevance if feature_relevance.ndim == 3 else feature_relevance[None])
         if self.series is not None:
             self.first.append(int(self.series[1][k]))
             return
@@ -222,7 +222,9 @@ class _Input:
         values = None
         if self.values and sum(map(len, self.values)) == len(steps) and len({v.shape[1] for v in self.values}) == 1:
             values = np.concatenate(self.values)
-        width = self.variables[0].shape[-1] if self.variables else 0 if values is None else values.shape[1]
+        width = (
+            self.feature_relevance[0].shape[-1] if self.feature_relevance else 0 if values is None else values.shape[1]
+        )
         features = self.features or (tuple(f"x{d}" for d in range(width)) if width else None)
         return {
             "name": self.name,
@@ -239,10 +241,10 @@ class _Input:
     def got(self) -> dict[str, Any]:
         """What one method gave to it."""
         joined = np.concatenate(self.relevance, axis=-1) if self.relevance else np.empty((1, 0))
-        variables = np.concatenate(self.variables, axis=-2) if self.variables else None
+        feature_relevance = np.concatenate(self.feature_relevance, axis=-2) if self.feature_relevance else None
         return {
             "relevance": joined.astype(np.float32),
-            "variables": None if variables is None else variables.astype(np.float32),
+            "feature_relevance": None if feature_relevance is None else feature_relevance.astype(np.float32),
         }
 
     def differs(self, other: _Input) -> np.ndarray:

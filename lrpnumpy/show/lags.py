@@ -68,7 +68,9 @@ def memory(
     legend(ax)
     ax.set_xlabel(f"{unit}s before the prediction", fontsize=FONT - 2)
     ax.set_ylabel(
-        unit_label("|relevance|, summed over features" if first.variables is not None else "|relevance|", first),
+        unit_label(
+            "|relevance|, summed over features" if first.feature_relevance is not None else "|relevance|", first
+        ),
         fontsize=FONT - 2,
         parse_math=False,
     )
@@ -158,7 +160,7 @@ def _by_lag(many: Iterable[Explanation], rows: Callable[[Explanation], np.ndarra
 
 def _magnitude(e: Explanation) -> np.ndarray:
     """|relevance| of each step, that of its features summed where they have one each."""
-    return np.abs(e.relevance) if e.variables is None else np.abs(e.variables).sum(axis=1)
+    return np.abs(e.relevance) if e.feature_relevance is None else np.abs(e.feature_relevance).sum(axis=1)
 
 
 def _quantiles(rows: np.ndarray, shares: list[float]) -> np.ndarray:

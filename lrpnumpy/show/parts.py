@@ -62,8 +62,8 @@ def shown(e: Explanation, what: str, x: Any = None) -> list[Shown]:
     found = []
     for name, part in e.inputs.items():
         if _are_words(e, part):
-            part = part._replace(variables=None, values=None, features=("words",))
-        relevance = np.asarray(part.relevance if part.variables is None else part.variables, float)
+            part = part._replace(feature_relevance=None, values=None, features=("words",))
+        relevance = np.asarray(part.relevance if part.feature_relevance is None else part.feature_relevance, float)
         relevance = relevance[:, None] if relevance.ndim == 1 else relevance
         T, D = relevance.shape
         values = given.get(name)
@@ -71,16 +71,18 @@ def shown(e: Explanation, what: str, x: Any = None) -> list[Shown]:
         if values is not None and values.ndim == 1 and T == 1:
             values = values[None]
         if values is not None and (
-            values.ndim != 2 or len(values) != T or (part.variables is not None and values.shape[1] != D)
+            values.ndim != 2 or len(values) != T or (part.feature_relevance is not None and values.shape[1] != D)
         ):
             place = "x" if len(e.inputs) == 1 else f"x[{name!r}]"
-            width = D if part.variables is not None else "D"
+            width = D if part.feature_relevance is not None else "D"
             raise LrpError(
                 f"{what}: {place} must have shape ({T}, {width}), the input that was explained, got {values.shape}."
             )
         width = D if values is None else values.shape[1]
         features = part.features if part.features and len(part.features) == width else None
-        unnamed = ["relevance"] if part.variables is None and values is None else [f"x{d}" for d in range(width)]
+        unnamed = (
+            ["relevance"] if part.feature_relevance is None and values is None else [f"x{d}" for d in range(width)]
+        )
         names = tuple(map(readable, features or unnamed))
         labels: Any = part.labels if part.tokens is None else part.tokens
         if part.marks is not None or (labels is not None and np.asarray(labels).dtype.kind != "M"):
@@ -107,15 +109,15 @@ def condensed(e: Explanation) -> Explanation:
     starts = np.flatnonzero(~(is_padding & np.concatenate(([False], is_padding[:-1]))))  # all but the rest of a run
     counts = np.diff([*starts, len(e)])
     words = [e.shown(t) if n == 1 else f"{PAD}×{n}" for t, n in zip(starts.tolist(), counts, strict=True)]
-    gone: dict[str, Any] = dict.fromkeys(("variables", "values", "labels", "marks", "spans"))
+    gone: dict[str, Any] = dict.fromkeys(("feature_relevance", "values", "labels", "marks", "spans"))
     return replace(e, relevance=np.add.reduceat(e.relevance, starts), tokens=tuple(words), **gone)
 
 
 def by_variable(e: Explanation, what: str) -> Explanation:
     """The explanation itself, if every input has one relevance for each variable; words beside numbers need none."""
-    if any(part.variables is None and not _are_words(e, part) for part in e.inputs.values()):
+    if any(part.feature_relevance is None and not _are_words(e, part) for part in e.inputs.values()):
         raise LrpError(
-            f"{what} must get an explanation with relevance per variable; use unit='variable', and of several inputs "
+            f"{what} must get an explanation with relevance per feature; use unit='feature', and of several inputs "
             "the whole explanation in place of of_input(...)."
         )
     return e

@@ -141,11 +141,11 @@ def table(e: Explanation, shares: np.ndarray, most: int | None = None) -> str:
 
 def _cause(e: Explanation, t: int) -> str:
     """Of a series, the feature that has most of a step's relevance, with its value; of one step, the value."""
-    if e.values is None or (e.variables is None and e.values.shape[1] > 1):
+    if e.values is None or (e.feature_relevance is None and e.values.shape[1] > 1):
         return ""
-    if e.variables is None:
+    if e.feature_relevance is None:
         return f"value {e.values[t, 0]:.4g}"
-    d = int(np.argmax(np.abs(np.nan_to_num(e.variables[t]))))
+    d = int(np.argmax(np.abs(np.nan_to_num(e.feature_relevance[t]))))
     name = e.features[d] if e.features else f"x{d}"
     return f"{_clean(name)} {e.values[t, d]:.4g}: {e.variables[t, d]:+.3g}"
 

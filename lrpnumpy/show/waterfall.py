@@ -32,7 +32,7 @@ def waterfall(
     unattributed. Without `by` it is features where the input is numbers and steps where it is words.
     """
     of_one_class(e, "waterfall")
-    by = by or ("step" if e.variables is None or e.tokens is not None else "feature")
+    by = by or ("step" if e.feature_relevance is None or e.tokens is not None else "feature")
     one_of(by, "waterfall: by", ("feature", "step"))
     most = whole(most, "waterfall: most, the number of bars,", 1)
     start = 0.0 if e.reference_score is None else float(e.reference_score)

@@ -48,9 +48,9 @@ def calls(folder):
     every = lrp.Model([cell, head], readout="every")
     error = lrp.Model([cell, lrp.Dense(draw(3, 2))], readout="every")
     X, text = draw(5, 3), "a b c"
-    e = lrp.explain(numbers, X, unit="variable", target=1)
+    e = lrp.explain(numbers, X, unit="feature", target=1)
     w = lrp.explain(words, text, spans=[(0, 2)])
-    many = [lrp.explain(numbers, draw(5, 3), unit="variable", target=1) for _ in range(3)]
+    many = [lrp.explain(numbers, draw(5, 3), unit="feature", target=1) for _ in range(3)]
     lrp.save(numbers, folder / "m.h5")
     lrp.explain_corpus(words, ["a b", "c"], folder / "e.h5")
     sentences = ["a b", "b c", "c a a"]
@@ -59,7 +59,7 @@ def calls(folder):
         "x": X,
         "method": "lrp-all",
         "target": 1,
-        "unit": "word",
+        "unit": "step",
         "versus": 0,
         "spans": [(0, 2)],
     }
@@ -216,7 +216,7 @@ def calls(folder):
                 "source": sentences,
                 "method": "lrp-all",
                 "target": 1,
-                "unit": "word",
+                "unit": "step",
                 "columns": {"a": [1, 2, 3]},
                 "longest": 10,
                 "max_line": 100,

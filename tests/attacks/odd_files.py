@@ -39,7 +39,7 @@ def explanations(seed=0):
     labels = np.arange("2020-01-01", "2020-01-05", dtype="M8[D]")
     yield lrp.explain(text, "a b d c", spans=[(0, 2)], hidden=True)
     yield lrp.explain(text, "a b", "cd", target="all")
-    yield lrp.explain(series, lrp.Table(rng.normal(size=(4, 3)), labels), "deeplift", target=1, unit="variable")
+    yield lrp.explain(series, lrp.Table(rng.normal(size=(4, 3)), labels), "deeplift", target=1, unit="feature")
     yield lrp.explain(series, rng.normal(size=(2, 3)), target="all", hidden=True)
 
 
@@ -138,7 +138,7 @@ def files(folder):
     cell = lrp.LSTM(rng.normal(size=(4, 2, 3)), rng.normal(size=(4, 2, 2)))
     words = lrp.Embedding(rng.normal(size=(4, 3)), ["<unk>", "a", "b", "c"], "<unk>")
     text = lrp.Model([cell, lrp.Dense(rng.normal(size=(2, 2)))], embedding=words, output="softmax")
-    settings = [{"unit": "variable"}, {"method": "cd", "target": "all"}, {"method": "deeplift", "unit": "variable"}]
+    settings = [{"unit": "feature"}, {"method": "cd", "target": "all"}, {"method": "deeplift", "unit": "feature"}]
     for k, one in enumerate(settings):
         columns = {"season": ["summer", "winter", None]}
         yield lrp.explain_corpus(text, ["a b", "d c c", "b"], folder / f"{k}.h5", columns=columns, **one).path

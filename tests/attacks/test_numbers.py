@@ -69,7 +69,7 @@ def test_relevances_that_were_rounded_to_float32_add_up_to_their_ledger(method):
         found, warned = explained(sums(), x, method)
         silent += not warned
         if not warned:
-            for got in (found.relevance, found.variables):
+            for got in (found.relevance, found.feature_relevance):
                 assert abs(found.ledger.inputs - got.astype(float).sum()) <= 0.01 * abs(found.scores[0]), seed
     assert silent > 10
 
@@ -99,9 +99,9 @@ def test_the_error_of_a_feature_is_known_where_gradients_jump(name):
         true = np.zeros_like(x)
         for k in range(parts):
             line = {"reference": x * k / parts, "nodes": 64}
-            true += lrp.explain(model, x * (k + 1) / parts, "integrated-gradients", 0, **line).variables
+            true += lrp.explain(model, x * (k + 1) / parts, "integrated-gradients", 0, **line).feature_relevance
         found, warned = explained(model, x, "integrated-gradients", gap=0.01)
-        off = np.abs(found.variables - true).max()
+        off = np.abs(found.feature_relevance - true).max()
         silent += not warned
         if warned:
             assert off <= 3 * found.ledger.error, seed

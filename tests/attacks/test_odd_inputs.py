@@ -128,7 +128,7 @@ BAD = {
     "target must be 'all' or a class from 0 to 1": {"target": 7},
     "tokens must have 3 entries, got 1": {"tokens": ("a",)},
     "method must be a string": {"method": 5},
-    "variables must have shape": {"variables": np.ones((2, 2))},
+    "variables must have shape": {"feature_relevance": np.ones((2, 2))},
 }
 
 
@@ -159,7 +159,7 @@ def test_other_results_of_ones_own():
 
 def test_odd_values_of_pictures():
     pytest.importorskip("matplotlib")
-    one = lrp.explain(NUMBERS, X, unit="variable")
+    one = lrp.explain(NUMBERS, X, unit="feature")
     for x in (X * 1j, MASKED):
         with pytest.raises(lrp.LrpError, match=r"must (be the numbers|have no masked)"):
             lrp.plot.feature_map(one, x)

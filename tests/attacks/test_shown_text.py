@@ -46,7 +46,7 @@ def series():
     """The same of a series, with evil labels."""
     rng = np.random.default_rng(0)
     model = lrp.Model([nets.lstm(rng, 3, 2), nets.dense(rng, 2, 1)], features=EVIL[:3], output_unit=EVIL[1])
-    return lrp.explain(model, lrp.Table(rng.normal(size=(len(EVIL), 3)), np.array(EVIL)), unit="variable")
+    return lrp.explain(model, lrp.Table(rng.normal(size=(len(EVIL), 3)), np.array(EVIL)), unit="feature")
 
 
 def test_a_terminal_is_not_driven(words, series):

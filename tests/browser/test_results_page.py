@@ -41,7 +41,7 @@ def windows():
     head = lrp.Dense(np.full((1, 3), 0.7), np.zeros(1))
     model = lrp.Model([model.layers[0], head], output_unit="mm", features=["rain", "$x_1$"])
     table = lrp.Table(np.tile(x, (4, 1)), samples.days(4 * len(x)))
-    return lrp.explain_windows(model, table, 20, unit="variable")
+    return lrp.explain_windows(model, table, 20, unit="feature")
 
 
 @pytest.fixture(scope="module")
@@ -385,7 +385,7 @@ def test_one_score_with_a_probability(visit, tmp_path, rng):
 
 def test_several_outputs_of_a_regression(visit, tmp_path):
     model, x = samples.forecast()
-    found = lrp.explain_all(model, [x, x[::-1].copy()], target="all", unit="variable")
+    found = lrp.explain_all(model, [x, x[::-1].copy()], target="all", unit="feature")
     found.page(tmp_path / "p.html")
     page = visit((tmp_path / "p.html").as_uri() + "#class=4&record=1")
     assert f"predicted {found.scores[1, 4]:.4g} mm" in page.inner_text(".recordhead")

@@ -94,7 +94,7 @@ def _corpus(path, given, rng):
         return
     source = open_source(path, None, given.get("field"), longest, 1 << 20)
     beside = Columns(given.get("columns"), source, path)
-    asked = request(model, "gradient", "word", None, None, {})
+    asked = request(model, "gradient", "step", None, None, {})
     job = Job(model, asked, None, source.kind, source.field, longest, beside.fields)
     for chunk in chunks(source, 4):
         beside.arrays(explain_chunk(job, chunk).arrays["records"])
@@ -129,7 +129,7 @@ def explained():
     """Explanations that have all there is to be written down."""
     words, series = _models()
     x = np.arange(12.0).reshape(4, 3)
-    some = {"words": lrp.explain(words, "the film is n't good"), "series": lrp.explain(series, x, unit="variable")}
+    some = {"words": lrp.explain(words, "the film is n't good"), "series": lrp.explain(series, x, unit="feature")}
     some |= {"every class": lrp.explain(words, "not good", target="all"), "cd": lrp.explain(words, "not good", "cd")}
     some["hidden"] = lrp.explain(series, x, "lrp-all", hidden=True)
     some["integrated"] = lrp.explain(series, x, "integrated-gradients")

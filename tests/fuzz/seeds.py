@@ -404,7 +404,7 @@ def _results(folder):
     for name, given in (
         ("lrp-all", {}),
         ("cd", {"method": "cd"}),
-        ("every class", {"target": "all", "unit": "variable"}),
+        ("every class", {"target": "all", "unit": "feature"}),
         ("integrated", {"method": "integrated-gradients"}),
     ):
         out = folder / f"{name}.h5"

@@ -160,8 +160,8 @@ def compare(model, x, scores, gradient, tol=1e-12):
     at, step = ((3,), {"step": 3}) if model.every else ((), {})
     for c in range(C):
         slope = gradient(*at, c)
-        close(lrp.explain(model, x, "gradient-x-input", c, **step).variables, slope * x, tol)
+        close(lrp.explain(model, x, "gradient-x-input", c, **step).feature_relevance, slope * x, tol)
         many = lrp.explain_all(model, [x[:4], x, x[1:]], "gradient", c, **step)
-        close(many[1].variables, slope**2, tol)
+        close(many[1].feature_relevance, slope**2, tol)
     found = lrp.explain(model, x, "lrp-half", 1, eps=0.01, **step)
     close(found.ledger.total, scores[(*at, 1)], max(tol, 1e-10), found.ledger.largest)

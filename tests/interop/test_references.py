@@ -25,7 +25,7 @@ def test_integrated_gradients(cell):
         torch.tensor(x)[None], torch.tensor(reference)[None], n_steps=20, method="gausslegendre"
     )
     ours = lrp.explain(model, x, "integrated-gradients", 1, reference=reference, nodes=20)
-    close(ours.variables, theirs[0].numpy(), 1e-6)  # captum has its weights in float32
+    close(ours.feature_relevance, theirs[0].numpy(), 1e-6)  # captum has its weights in float32
 
 
 def of_captum(network, x, references):
@@ -56,4 +56,4 @@ def test_deeplift_of_one_step(activation, peer):
     x, references = rng.normal(size=(1, 3)), rng.normal(size=(2, 3))
     theirs = peer(torch.nn.Sequential(*layers[:-1]), torch.tensor(x), torch.tensor(references))
     ours = lrp.explain(model, x, "deeplift", 1, reference=[*references])
-    close(ours.variables[0], theirs, 1e-6)  # their quotients are not exact near the reference
+    close(ours.feature_relevance[0], theirs, 1e-6)  # their quotients are not exact near the reference

@@ -150,7 +150,7 @@ def test_cells(name, every, rng):
         found = lrp.explain(model, values, "gradient-x-input", c, **step)
         slopes = torch.autograd.grad(scores[(*at, c)], list(inputs.values()), retain_graph=True)
         for key, slope in zip(inputs, slopes, strict=True):
-            close(found.inputs[key].variables.reshape(values[key].shape), slope.numpy() * values[key], 1e-10)
+            close(found.inputs[key].feature_relevance.reshape(values[key].shape), slope.numpy() * values[key], 1e-10)
 
 
 def test_projected_lstm(rng):
@@ -172,4 +172,4 @@ def test_projected_lstm(rng):
         (slope,) = torch.autograd.grad(scores[c], x, retain_graph=True)
         found = lrp.explain(model, x.detach().numpy()[0], "gradient-x-input", c)
         close(found.scores, scores.detach().numpy(), 1e-12)
-        close(found.variables, (slope * x).detach().numpy()[0], 1e-10)
+        close(found.feature_relevance, (slope * x).detach().numpy()[0], 1e-10)

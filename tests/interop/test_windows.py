@@ -93,6 +93,6 @@ def compare(model, x, scores, gradient, tol=1e-12):
     close(lrp.predict(model, x), scores, tol)
     for c in range(C):
         slope = gradient(c)
-        close(lrp.explain(model, x, "gradient-x-input", c).variables, slope * x, tol)
+        close(lrp.explain(model, x, "gradient-x-input", c).feature_relevance, slope * x, tol)
         many = lrp.explain_all(model, [x[:-1], x, np.concatenate([x, x])], "gradient", c)
-        close(many[1].variables, slope**2, tol)
+        close(many[1].feature_relevance, slope**2, tol)

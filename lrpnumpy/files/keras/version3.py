@@ -162,7 +162,9 @@ class _Groups:
         elif layer.kind == "MultiHeadAttention" and self.file.is_group(f"{at}/_query_dense"):
             insides = tuple(f"_{inside}" for inside in insides)
         return {
-            f"{inside}{k}": path for inside in insides for k, path in enumerate(_variables(self.file, f"{at}/{inside}"))
+            f"{inside}{k}": path
+            for inside in insides
+            for k, path in enumerate(_feature_relevance(self.file, f"{at}/{inside}"))
         }
 
 
@@ -196,7 +198,7 @@ _INSIDE = {
 }
 
 
-def _variables(file: Hdf5, at: str) -> list[str]:
+def _feature_relevance(file: Hdf5, at: str) -> list[str]:
     count = len(file.children(f"{at}vars"))
     return [f"{at}vars/{k}" for k in range(count)]
 

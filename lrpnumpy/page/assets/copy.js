@@ -16,7 +16,7 @@ const Copies = {
 
   items({ record, method, c }, i) {
     const { part, k } = record;
-    return itemsOf(record.inputs[i], part.relevance(k, method, c, i), part.variables(k, method, c, i));
+    return itemsOf(record.inputs[i], part.relevance(k, method, c, i), part.feature_relevance(k, method, c, i));
   },
 
   // A line a word, or a step, with a tab before each number: a spreadsheet takes it.
@@ -28,7 +28,7 @@ const Copies = {
         for (const item of Copies.items(view, i)) lines.push(`${Format.clean(item.text)}\t${Format.signed(item.relevance)}`);
         return;
       }
-      const variables = record.part.variables(record.k, method, c, i), D = variables ? input.D : 1;
+      const variables = record.part.feature_relevance(record.k, method, c, i), D = variables ? input.D : 1;
       const all = variables ?? record.part.relevance(record.k, method, c, i);
       lines.push(["step", ...(variables ? input.features : ["relevance"])].map(Format.clean).join("\t"));
       for (let t = 0; t < input.T; t++) lines.push([Format.clean(stepText(input, t)), ...Array.from(all.subarray(t * D, (t + 1) * D), (x) => Format.signed(x))].join("\t"));

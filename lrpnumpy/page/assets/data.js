@@ -92,9 +92,9 @@ class Part {
   }
 
   // Relevance (T * D,) of its variables, or null.
-  variables(k, name, c, i = 0) {
+  feature_relevance(k, name, c, i = 0) {
     const one = this.methodOf(name), own = this.payload.inputs[i], starts = this.array(own.starts);
-    const all = this.array(one.inputs[i].variables);
+    const all = this.array(one.inputs[i].feature_relevance);
     if (!all) return null;
     const R = starts[this.count], D = own.features.length, lead = one.targets ? 0 : c * R;
     return all.subarray((lead + starts[k]) * D, (lead + starts[k + 1]) * D);

@@ -59,7 +59,7 @@ class Columns {
     const c = this.shown(part, k);
     if (c === null) return null;
     const D = part.payload.inputs[0].features?.length ?? 0;
-    const variables = part.payload.inputs[0].kind === "words" ? null : part.variables(k, this.state.method, c);
+    const variables = part.payload.inputs[0].kind === "words" ? null : part.feature_relevance(k, this.state.method, c);
     const found = variables ?? part.relevance(k, this.state.method, c);
     let best = -1, size = -1;
     for (let t = 0; t < found.length; t++) if (Math.abs(found[t]) > size) size = Math.abs(found[(best = t)]);

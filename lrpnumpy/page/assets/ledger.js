@@ -11,7 +11,7 @@ function partsOf(page, view) {
   const bars = [], several = record.inputs.length > 1;
   let what = "words";
   record.inputs.forEach((input, i) => {
-    const relevance = part.relevance(k, method, c, i), variables = part.variables(k, method, c, i);
+    const relevance = part.relevance(k, method, c, i), variables = part.feature_relevance(k, method, c, i);
     const before = several ? `${input.name}: ` : "";
     if (input.kind === "series" && variables) {
       what = "features";

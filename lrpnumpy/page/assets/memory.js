@@ -8,7 +8,7 @@ function memoryOf(page, method) {
   for (const n of passing) {
     const { part, k } = data.at[n], c = part.shown(k, method, state.asked);
     if (c === null) continue;
-    const relevance = part.relevance(k, method, c), variables = part.payload.inputs[0].kind === "words" ? null : part.variables(k, method, c);
+    const relevance = part.relevance(k, method, c), variables = part.payload.inputs[0].kind === "words" ? null : part.feature_relevance(k, method, c);
     const D = variables ? part.payload.inputs[0].features.length : 1, all = variables ?? relevance;
     const end = part.array(part.methodOf(method).ends)[k];
     count += 1;

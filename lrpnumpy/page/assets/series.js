@@ -38,7 +38,7 @@ function mapOf(input, relevance, variables, most) {
 
 function mapOfView(view, i, most) {
   const { record, method, c } = view, input = record.inputs[i];
-  const variables = record.part.variables(record.k, method, c, i);
+  const variables = record.part.feature_relevance(record.k, method, c, i);
   const room = most ?? Math.min(SERIES.columns, Math.max(20, Math.floor(SERIES.cells / (variables ? Math.min(input.D, SERIES.features) : 1))));
   return mapOf(input, record.part.relevance(record.k, method, c, i), variables, room);
 }

@@ -27,7 +27,7 @@ function eachSpeaker(page, c, visit) {
         }
         return;
       }
-      const variables = part.variables(k, state.method, c, i), before = part.payload.inputs.length > 1 ? `${one.name}: ` : "";
+      const variables = part.feature_relevance(k, state.method, c, i), before = part.payload.inputs.length > 1 ? `${one.name}: ` : "";
       if (!variables) return;
       const D = one.features.length, sums = new Float64Array(D);
       for (let m = 0; m < variables.length; m++) sums[m % D] += variables[m];
@@ -103,6 +103,6 @@ function speakersElement(page) {
   const what = words ? `Mean relevance of a word by ${state.method}, of those that occur ${least === 1 ? "at all" : `at least ${least} times`}; open one for its contexts.`
     : `Mean relevance of a feature by ${state.method}, summed over its steps; open one for records where it is largest.`;
   return Dom.make("section", { class: "speakers" }, Dom.make("h2", {}, words ? "Words that speak most" : "Features that speak most"),
-    Dom.make("p", { class: "quiet" }, cards.length ? what : "No relevance of words or features is known for this choice; of a series unit=\"variable\" gives one."),
+    Dom.make("p", { class: "quiet" }, cards.length ? what : "No relevance of words or features is known for this choice; of a series unit=\"feature\" gives one."),
     Dom.make("div", { class: "cards" }, cards));
 }

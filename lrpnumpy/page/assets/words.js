@@ -35,7 +35,7 @@ function itemSays(item, largest) {
 // view: {record, method, c} and input i of its record. The arrow keys go from word to word.
 function wordsElement(page, view, i) {
   const { record, method, c } = view, input = record.inputs[i];
-  const items = itemsOf(input, record.part.relevance(record.k, method, c, i), record.part.variables(record.k, method, c, i));
+  const items = itemsOf(input, record.part.relevance(record.k, method, c, i), record.part.feature_relevance(record.k, method, c, i));
   const largest = Color.largest(items.map((item) => item.relevance));
   const element = Dom.make("div", { class: `words ${input.kind}`, role: "list", dir: "auto", "aria-label": `${input.name}, relevance by ${method}` });
   items.forEach((item, n) => {
