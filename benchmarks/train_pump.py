@@ -67,7 +67,7 @@ def as_model(network: Autoencoder, provenance: dict[str, str]) -> lrp.Model:
     return lrp.Model(
         [
             lrp.Node("encoder", lstm(network.encoder), ("window",)),
-            lrp.Node("repeated", lrp.Repeat(), ("encoder:last", "window")),
+            lrp.Node("repeated", lrp.layers.Repeat(), ("encoder:last", "window")),
             lrp.Node("decoder", lstm(network.decoder), ("repeated",)),
             lrp.Node("head", lrp.Dense(V, d), ("decoder",)),
         ],

@@ -92,7 +92,7 @@ def check_cell(cell: Cell | type[Cell], seed: int = 0) -> CellReport:
     if isinstance(cell, type) and issubclass(cell, Cell):
         cell = random_cell(cell, rng)
     if not isinstance(cell, Cell):
-        raise LrpError(f"check_cell: cell must be a cell or its class, such as lrp.MinGRU, got {shown(cell)}.")
+        raise LrpError(f"check_cell: cell must be a cell or its class, such as lrp.layers.MinGRU, got {shown(cell)}.")
     with np.errstate(all="ignore"):
         laws = tuple(_laws(_Case(cell.astype(np.float64), rng)))
     return CellReport(cell.statement.kind, tuple(cell.statement.products()), laws, uncovered(cell.statement))

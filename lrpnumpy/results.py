@@ -40,7 +40,7 @@ class Explanations(Paged):
         self.padded = any(sequence.kept is not None for sequence in encoded)
         self._single: dict[str, list[Any]] = {}  # what has a shape of its own for each sequence
         self._parts: list[tuple[np.ndarray, np.ndarray]] = []  # of chunks: rows among all words, and their variables
-        self._joined: np.ndarray | None = None  # `variables`, as far as they are put together
+        self._joined: np.ndarray | None = None  # `feature_relevance`, as far as they are put together
         self._lock = Lock()
         self._doubt = False  # whether relevance of any chunk may not be trusted
         self._others = [name for name in model.ports if name != model.main]

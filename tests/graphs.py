@@ -69,11 +69,11 @@ class Builder:
                 st.sampled_from(
                     [
                         nets.dense(self.rng, x.width, WIDE, self.draw(st.sampled_from(("linear", "tanh", "relu")))),
-                        lrp.Affine(self.rng.uniform(0.5, 2, x.width), self.array(x.width)),
-                        lrp.LayerNorm(self.array(x.width) + 1, self.array(x.width), 0.1),
-                        lrp.Activation(self.draw(st.sampled_from(SMOOTH))),
-                        lrp.Activation("prelu", slopes=self.rng.uniform(0, 0.5, x.width)),
-                        lrp.Softmax(
+                        lrp.layers.Affine(self.rng.uniform(0.5, 2, x.width), self.array(x.width)),
+                        lrp.layers.LayerNorm(self.array(x.width) + 1, self.array(x.width), 0.1),
+                        lrp.layers.Activation(self.draw(st.sampled_from(SMOOTH))),
+                        lrp.layers.Activation("prelu", slopes=self.rng.uniform(0, 0.5, x.width)),
+                        lrp.layers.Softmax(
                             "features" if x.steps is None else self.draw(st.sampled_from(("features", "steps")))
                         ),
                     ]
@@ -87,43 +87,43 @@ class Builder:
     def square(self):
         if not self.squared:
             self.squared = True
-            self.add(lrp.Square(), self.pick())
+            self.add(lrp.layers.Square(), self.pick())
 
     def join(self):
         a = self.pick()
         b = self.pick(lambda value: (value.width, value.steps) == (a.width, a.steps))
         kinds = [
-            lrp.Concat(),
-            lrp.Add(),
-            lrp.Average(),
-            lrp.Subtract(),
-            *(lrp.Multiply(g) for g in ("first", "second", None)),
+            lrp.layers.Concat(),
+            lrp.layers.Add(),
+            lrp.layers.Average(),
+            lrp.layers.Subtract(),
+            *(lrp.layers.Multiply(g) for g in ("first", "second", None)),
         ]
         layer = self.draw(st.sampled_from(kinds))
-        self.add(layer, a, b, width=a.width + b.width if isinstance(layer, lrp.Concat) else None)
+        self.add(layer, a, b, width=a.width + b.width if isinstance(layer, lrp.layers.Concat) else None)
 
     def repeat(self):
         vector, like = self.pick(lambda value: value.steps is None), self.series()
         if vector is not None and self.draw(st.booleans()):
-            self.add(lrp.Repeat(), vector, like, steps=like.steps)
+            self.add(lrp.layers.Repeat(), vector, like, steps=like.steps)
         elif vector is not None:
-            self.add(lrp.Repeat(5), vector, steps=5)
+            self.add(lrp.layers.Repeat(5), vector, steps=5)
 
     def move(self):
         x = self.series()
         many = [
-            lrp.Reverse(),
-            lrp.Slice(0, 2, axis="features"),
-            lrp.Slice(step=2),
-            lrp.Slice(-1),
-            lrp.Reshape(1),
-            lrp.Pad(1, 2),
+            lrp.layers.Reverse(),
+            lrp.layers.Slice(0, 2, axis="features"),
+            lrp.layers.Slice(step=2),
+            lrp.layers.Slice(-1),
+            lrp.layers.Reshape(1),
+            lrp.layers.Pad(1, 2),
         ]
         layer = self.draw(st.sampled_from(many))
         width = {"Slice": 2 if getattr(layer, "axis", "") == "features" else x.width, "Reshape": 1}.get(
             type(layer).__name__
         )
-        same = isinstance(layer, lrp.Reverse) or getattr(layer, "axis", "") == "features"
+        same = isinstance(layer, lrp.layers.Reverse) or getattr(layer, "axis", "") == "features"
         if width == 2 and x.width == 1:
             return
         self.add(layer, x, width=width, steps=x.steps if same else (x.steps, str(layer), x.width))
@@ -132,18 +132,18 @@ class Builder:
         x, width = self.series(), self.draw(st.integers(1, 3))
         if self.draw(st.booleans()):
             K = self.rng.normal(size=(WIDE, width, x.width)) / np.sqrt(width * x.width)
-            self.add(lrp.Conv1D(K, self.array(WIDE), padding="same", activation="tanh"), x, width=WIDE)
+            self.add(lrp.layers.Conv1D(K, self.array(WIDE), padding="same", activation="tanh"), x, width=WIDE)
         else:
-            kind = self.draw(st.sampled_from([lrp.MaxPool1D, lrp.AvgPool1D]))
+            kind = self.draw(st.sampled_from([lrp.layers.MaxPool1D, lrp.layers.AvgPool1D]))
             self.add(kind(2, padding="same"), x, steps=(x.steps, "pool"))
 
     def readout(self):
         x = self.series()
         pools = [
-            lrp.AttentionPool(self.array(2), self.array(2, x.width), self.array(2)),
-            lrp.AttentionPool(self.array(x.width)),
+            lrp.layers.AttentionPool(self.array(2), self.array(2, x.width), self.array(2)),
+            lrp.layers.AttentionPool(self.array(x.width)),
         ]
-        layers = [lrp.Mean(), lrp.Max(), lrp.LastRow(), lrp.Slice(index=0), *pools]
+        layers = [lrp.layers.Mean(), lrp.layers.Max(), lrp.layers.LastRow(), lrp.layers.Slice(index=0), *pools]
         self.add(self.draw(st.sampled_from(layers)), x, steps=None)
 
     def attention(self):
@@ -152,14 +152,14 @@ class Builder:
         causal = q.steps is not None and self.draw(st.booleans())
         kind = self.draw(st.integers(0, 2))
         if kind == 0:
-            self.add(lrp.Attention(0.7, causal), q, v, width=v.width)
+            self.add(lrp.layers.Attention(0.7, causal), q, v, width=v.width)
         elif kind == 1:
-            self.add(lrp.AdditiveAttention(self.array(q.width), causal), q, v, width=v.width)
+            self.add(lrp.layers.AdditiveAttention(self.array(q.width), causal), q, v, width=v.width)
         else:
             D = v.width
             matrices = [self.array(4, D), self.array(4, D), self.array(4, D), self.array(WIDE, 4)]
             biases = [self.array(len(W)) for W in matrices]
-            layer = lrp.MultiHeadAttention(*matrices, *biases, heads=2, causal=causal)
+            layer = lrp.layers.MultiHeadAttention(*matrices, *biases, heads=2, causal=causal)
             self.add(layer, q, v, width=WIDE)
 
 
@@ -176,7 +176,7 @@ def graphs(draw, most=12):
         getattr(builder, draw(st.sampled_from(KINDS)))()
     top = builder.values[-1]
     if draw(st.booleans()) and top.steps is not None and len(builder.nodes) < most - 1:
-        top = builder.add(lrp.Mean(), top, steps=None)
+        top = builder.add(lrp.layers.Mean(), top, steps=None)
     builder.add(nets.dense(rng, top.width, 2), top, width=2)
     assert len(builder.nodes) <= most
     return lrp.Model(builder.nodes, ports=builder.ports, output="linear")

@@ -176,7 +176,7 @@ def three_inputs(rng, **settings):
     nodes = [
         lrp.Node("lstm", lstm(rng, 3, 4), ("weather",)),
         lrp.Node("gru", gru(rng, 2, 3), ("notes",)),
-        lrp.Node("join", lrp.Concat(), ("lstm:last", "gru:last", "basin")),
+        lrp.Node("join", lrp.layers.Concat(), ("lstm:last", "gru:last", "basin")),
         lrp.Node("head", dense(rng, 9, 3), ("join",)),
     ]
     ports = {

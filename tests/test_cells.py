@@ -104,13 +104,13 @@ def test_contextual_decomposition(kind, form, rng):
     score = lrp.predict(model, x)[1]
     ledger = lrp.explain(model, x, "cd", 1, spans=[(0, 2), (1, 4), (0, 5)]).ledger
     close(ledger.total, np.full(3, score), 1e-12, 1)
-    if len(x) == 1 and kind is not lrp.SLSTM:
+    if len(x) == 1 and kind is not lrp.layers.SLSTM:
         assert abs(ledger.irrelevant[2]) <= 1e-12 * max(1, abs(score))
 
 
 def test_an_slstm_that_starts_at_0_leaves_nothing_irrelevant(rng):
-    cell = random_cell(lrp.SLSTM, rng)
-    cell = lrp.SLSTM(**cell.weights, log_n0=np.zeros(4))
+    cell = random_cell(lrp.layers.SLSTM, rng)
+    cell = lrp.layers.SLSTM(**cell.weights, log_n0=np.zeros(4))
     model = lrp.Model([cell, nets.dense(rng, 4, 2)])
     ledger = lrp.explain(model, rng.normal(size=(5, 3)), "cd", 1, spans=[(0, 5)]).ledger
     assert abs(ledger.irrelevant[0]) <= 1e-12
@@ -159,7 +159,7 @@ def test_two_directions_are_two_cells(kind, rng):
     sides = []
     for cell, order in ((both.forward, 1), (both.backward, -1)):
         alone = lrp.Model(
-            [model.nodes[0]._replace(layer=cell), lrp.Node("last", lrp.LastRow(), ("cell",))], ports=model.ports
+            [model.nodes[0]._replace(layer=cell), lrp.Node("last", lrp.layers.LastRow(), ("cell",))], ports=model.ports
         )
         sides.append(
             lrp.predict(alone, {name: v[::order] if name == "x" or v.ndim > 1 else v for name, v in x.items()})
@@ -233,13 +233,13 @@ def test_native_files(kind, form, rng, tmp_path):
     text = str(lrp.inspect(tmp_path / "model.h5"))
     if kind.__name__ in BY_NUMPY:
         assert "run by NumPy" in text
-    if form == "single" and kind is not lrp.DiagonalSSM:
+    if form == "single" and kind is not lrp.layers.DiagonalSSM:
         assert " x " in text
 
 
 def test_an_slstm_is_that_of_the_paper(rng):
     """c, n and h by the paper's formulas, without its stabilizer."""
-    cell, x = random_cell(lrp.SLSTM, rng), rng.normal(size=(6, 3))
+    cell, x = random_cell(lrp.layers.SLSTM, rng), rng.normal(size=(6, 3))
     h, c, n = np.zeros((3, 4))
     w = cell.weights
     for row in x:
@@ -252,7 +252,7 @@ def test_an_slstm_is_that_of_the_paper(rng):
 
 def test_relevance_of_the_selective_layer_is_that_of_mambalrp(rng):
     """With the selection as constants the layer is linear: gradient x input of that layer, at eps = 0."""
-    cell, x = random_cell(lrp.SelectiveSSM, rng), rng.normal(size=(4, 3))
+    cell, x = random_cell(lrp.layers.SelectiveSSM, rng), rng.normal(size=(4, 3))
     w = cell.weights
     dt = np.log1p(np.exp(x @ w["U_dt"].T + w["b_dt"]))
     B, C = x @ w["U_B"].T, x @ w["U_C"].T

@@ -60,13 +60,13 @@ def test_right_cells(kind):
 
 
 def test_a_cell_is_tested_with_its_arrays(rng):
-    cell = laws.random_cell(lrp.MinGRU, rng, D=2, H=3)
+    cell = laws.random_cell(lrp.layers.MinGRU, rng, D=2, H=3)
     assert lrp.check_cell(cell).holds
     assert lrp.check_cell(cell.astype("float32")).holds
 
 
 def test_a_class_gets_arrays_of_different_sizes(rng):
-    sizes = laws.random_cell(lrp.CfC, rng).lengths
+    sizes = laws.random_cell(lrp.layers.CfC, rng).lengths
     assert len({*sizes.values()}) == len(sizes)
 
 
@@ -84,7 +84,7 @@ def test_a_cell_that_overflows():
 def test_the_report_has_gates_and_signals():
     text = str(lrp.check_cell(Swapped))
     assert "h_prev x (1 - sigmoid(U_z x + b_z))" in text
-    assert "NumPy runs this cell" in str(lrp.check_cell(lrp.DiagonalSSM))
+    assert "NumPy runs this cell" in str(lrp.check_cell(lrp.layers.DiagonalSSM))
 
 
 def test_what_is_not_a_cell():
@@ -98,15 +98,15 @@ def test_a_wrong_backward_pass_is_found(monkeypatch):
     right = backward.ArrayFlow.slope
     with monkeypatch.context() as patch:
         patch.setattr(backward.ArrayFlow, "slope", lambda self, node: right(self, node) * 1.001)
-        assert {"gradient", "deeplift", "lrp-half"} <= broken(lrp.check_cell(lrp.MinGRU))
+        assert {"gradient", "deeplift", "lrp-half"} <= broken(lrp.check_cell(lrp.layers.MinGRU))
     monkeypatch.setattr(backward.ArrayFlow, "keep", lambda *_: None)
-    assert broken(lrp.check_cell(lrp.MinGRU)) >= {"lrp-all", "lrp-prop", "lrp-abs", "lrp-half"}
+    assert broken(lrp.check_cell(lrp.layers.MinGRU)) >= {"lrp-all", "lrp-prop", "lrp-abs", "lrp-half"}
 
 
 def test_wrong_kernels_are_found(monkeypatch):
     monkeypatch.setattr(compiled, "_made", {})
     monkeypatch.setattr(generate.SymbolFlow, "_mean", lambda self, node: self.loop.value(node))
-    assert broken(lrp.check_cell(lrp.MinGRU)) == {"kernels"}
+    assert broken(lrp.check_cell(lrp.layers.MinGRU)) == {"kernels"}
 
 
 @pytest.mark.parametrize("first", range(0, 25, 5))

@@ -799,7 +799,7 @@ def test_a_damaged_file_of_explanations(model, tmp_path, rng):
 def test_a_record_without_the_steps_that_are_needed_is_rejected(rng, tmp_path, steps, options, words):
     """Two series: what is wrong with the second one is only seen when the network runs, and stops no run."""
     options = dict(options)
-    join = [lrp.Node("sum", lrp.Add(), ("lstm", "gru"))] if options.pop("join", False) else []
+    join = [lrp.Node("sum", lrp.layers.Add(), ("lstm", "gru"))] if options.pop("join", False) else []
     nodes = [
         lrp.Node("lstm", nets.lstm(rng, 2, 3), ("x",)),
         lrp.Node("gru", nets.gru(rng, 2, 3), ("y",)),

@@ -241,14 +241,17 @@ CASES = {
         lambda: lrp.Model([lrp.Node("a", LAYER, ("x",))], readout="mean"),
         "readout must be left out where nodes say it",
     ),
-    "a first layer that knows no size": (lambda: lrp.Model([lrp.Reverse(), LAYER, HEAD]), "say ports={'x': lrp.Input"),
+    "a first layer that knows no size": (
+        lambda: lrp.Model([lrp.layers.Reverse(), LAYER, HEAD]),
+        "say ports={'x': lrp.Input",
+    ),
     "integer models": (lambda: NUMBERS.astype("int8"), "dtype must be 'float32' or 'float64', got 'int8'"),
     "directions that read other inputs": (
         lambda: lrp.Bidirectional(LAYER, nets.lstm(RNG, 4, 2)),
         "Bidirectional: .* must",
     ),
     "a vector backwards": (
-        lambda: lrp.Model([LAYER, HEAD, lrp.Reverse()]),
+        lambda: lrp.Model([LAYER, HEAD, lrp.layers.Reverse()]),
         "inputs must have steps, got one vector|must have steps",
     ),
     # explaining

@@ -717,7 +717,7 @@ def test_arrays_of_a_layer_of_ones_own_in_hdf5_have_their_names(tmp_path):
         own = file["model_weights/layer_1"]
         own.attrs["weight_names"] = np.array(["layer_1/scale:0"], "S")
         own["layer_1/scale:0"] = np.array([1, 2, 3], "f4")
-    model = files.load(path, custom={"MyOwn": lambda s, a: lrp.Affine(s["factor"] * a["scale"], scaler=True)})
+    model = files.load(path, custom={"MyOwn": lambda s, a: lrp.layers.Affine(s["factor"] * a["scale"], scaler=True)})
     np.testing.assert_array_equal(model.layers[0].s, [2, 4, 6])
 
 

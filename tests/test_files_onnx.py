@@ -131,7 +131,7 @@ def test_two_directions_cut_and_joined(tmp_path):
 def test_a_layer_that_reads_backwards(tmp_path):
     found = opened(tmp_path, network(cell=recurrent(direction="reverse")))
     nodes = [
-        lrp.Node("r", lrp.Reverse(), ("x",)),
+        lrp.Node("r", lrp.layers.Reverse(), ("x",)),
         lrp.Node("c", lstm(), ("r",)),
         lrp.Node("d", lrp.Dense(V.T), ("c:last",)),
     ]
@@ -303,9 +303,9 @@ def test_convolution_norm_and_pool(tmp_path):
     graph = network(before=before, cell=recurrent(inputs=("t2", "W", "R", "B")))
     graph = graph.replace(node("Transpose", ["x"], ["t"], perm=[1, 0, 2]), b"")
     layers = [
-        lrp.Conv1D(K[:, :, 0].transpose(0, 2, 1), c, padding=(1, 1)),
-        lrp.Affine.batch_norm(c, mean, mean, var, 0.01),
-        lrp.Activation("relu"), lrp.MaxPool1D(2), lstm(), lrp.Dense(V.T),
+        lrp.layers.Conv1D(K[:, :, 0].transpose(0, 2, 1), c, padding=(1, 1)),
+        lrp.layers.Affine.batch_norm(c, mean, mean, var, 0.01),
+        lrp.layers.Activation("relu"), lrp.layers.MaxPool1D(2), lstm(), lrp.Dense(V.T),
     ]  # fmt: skip
     same(opened(tmp_path, graph), layers)
 
@@ -328,7 +328,7 @@ def test_attention_over_the_steps(dot, product, tmp_path):
     else:
         after += node("Mul", ["s", "a"], ["c"]) + node("ReduceSum", ["c"], ["h"], axes=[1], keepdims=0)
     found = opened(tmp_path, network(after=after + HEAD))
-    pool = lrp.AttentionPool(v[:, 0]) if dot else lrp.AttentionPool(v[:, 0], W.T, b)
+    pool = lrp.layers.AttentionPool(v[:, 0]) if dot else lrp.layers.AttentionPool(v[:, 0], W.T, b)
     nodes = [("c", lstm(), "x"), ("p", pool, "c"), ("d", lrp.Dense(V.T), "p")]
     same(found, [lrp.Node(name, layer, (source,)) for name, layer, source in nodes])
     if not dot:
@@ -345,8 +345,8 @@ def test_a_layer_norm_written_out(square, tmp_path):
     after += node("Add", ["w", "eps"], ["e"]) + node("Sqrt", ["e"], ["r"]) + node("Div", ["c", "r"], ["n"])
     after += tensor("g", g) + tensor("b", b) + node("Mul", ["n", "g"], ["o"]) + node("Add", ["o", "b"], ["h"])
     found = opened(tmp_path, network(after=after + HEAD))
-    assert [type(one) for one in found.layers] == [lrp.LSTM, lrp.LayerNorm, lrp.Dense]
-    same(found, [lstm(), lrp.LayerNorm(g, b, 0.01), lrp.Dense(V.T)])
+    assert [type(one) for one in found.layers] == [lrp.LSTM, lrp.layers.LayerNorm, lrp.Dense]
+    same(found, [lstm(), lrp.layers.LayerNorm(g, b, 0.01), lrp.Dense(V.T)])
 
 
 @pytest.mark.parametrize("low, high", [(0.0, None), (0.0, 0.05), (-0.02, 0.03), (None, 0.01)])
@@ -381,7 +381,7 @@ def test_all_steps_in_one_vector_channels_first(tmp_path):
     graph = network(after=after + tensor("V", wide) + node("MatMul", ["h", "V"], ["y"]) + output("y"))
     graph = graph.replace(port("x", ["N", "T", D]), port("x", ["N", 6, D]))
     by_step = wide.reshape(H, 6, 2).transpose(1, 0, 2).reshape(-1, 2)
-    nodes = [("c", lstm(), "x"), ("f", lrp.Flatten(6), "c"), ("d", lrp.Dense(by_step.T), "f")]
+    nodes = [("c", lstm(), "x"), ("f", lrp.layers.Flatten(6), "c"), ("d", lrp.Dense(by_step.T), "f")]
     same(opened(tmp_path, graph), [lrp.Node(name, layer, (source,)) for name, layer, source in nodes])
 
 
@@ -403,7 +403,7 @@ def test_an_encoder_and_a_decoder(tmp_path):
     found = opened(tmp_path, network(cell=recurrent(outputs=("Y", "Y_h", "Y_c")), after=after + HEAD))
     second = lrp.LSTM(U[0].reshape(4, H, H)[IFGO], W[0].reshape(4, H, H)[IFGO])
     nodes = [
-        lrp.Node("c", lstm(), ("x",)), lrp.Node("r", lrp.Repeat(), ("c:last", "x")),
+        lrp.Node("c", lstm(), ("x",)), lrp.Node("r", lrp.layers.Repeat(), ("c:last", "x")),
         lrp.Node("e", second, ("r", "c:last", "c:cell")), lrp.Node("d", lrp.Dense(V.T), ("e",)),
     ]  # fmt: skip
     same(found, nodes)
@@ -441,10 +441,10 @@ def test_a_layer_of_ones_own(tmp_path):
     refused(tmp_path, graph, r"Scale the Scale: is of the domain 'com.example'.*custom=\{'Scale': function\}")
 
     def scale(settings, arrays):
-        return lrp.Affine(settings["by"] * arrays["s"])
+        return lrp.layers.Affine(settings["by"] * arrays["s"])
 
     found = opened(tmp_path, graph, custom={"Scale": scale})
-    same(found, [lstm(), lrp.Affine(2 * weights("s", H)), lrp.Dense(V.T)])
+    same(found, [lstm(), lrp.layers.Affine(2 * weights("s", H)), lrp.Dense(V.T)])
     with pytest.raises(lrp.LrpError, match="must give a layer"):
         opened(tmp_path, graph, custom={"Scale": lambda settings, arrays: None})
 

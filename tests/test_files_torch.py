@@ -192,7 +192,7 @@ def test_activations_of_their_own():
     state = {**lstm(3, 2), **linear(2, 4, "a"), **linear(4, 5, "b")}
     model = from_torch(state, readout="last", layers=["lstm", "relu", "a", "tanh", "b"])
     assert [layer.activation for layer in model.layers] == ["tanh", "relu", "tanh", "linear"]
-    assert isinstance(model.layers[1], lrp.Activation)
+    assert isinstance(model.layers[1], lrp.layers.Activation)
     with pytest.raises(lrp.WeightFileError, match="activations must be left out where layers names"):
         from_torch(state, readout="last", layers=["lstm", "a", "tanh", "b"], activations=["relu"])
 

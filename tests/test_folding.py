@@ -10,7 +10,7 @@ from lrpnumpy.folding import folded
 
 
 def affine(rng, M, **settings):
-    return lrp.Affine(rng.uniform(0.5, 2, M) * rng.choice([-1, 1], M), rng.normal(size=M), **settings)
+    return lrp.layers.Affine(rng.uniform(0.5, 2, M) * rng.choice([-1, 1], M), rng.normal(size=M), **settings)
 
 
 def same(model, small, x):
@@ -23,7 +23,7 @@ def same(model, small, x):
 
 def conv(rng, inputs, outputs, **settings):
     K = rng.normal(size=(outputs, 2, inputs // settings.get("groups", 1)))
-    return lrp.Conv1D(K, rng.normal(size=outputs), **settings)
+    return lrp.layers.Conv1D(K, rng.normal(size=outputs), **settings)
 
 
 CHAINS = {
@@ -49,7 +49,7 @@ CHAINS = {
 def test_it_is_the_same_network(rng, name, readout):
     model = lrp.Model(CHAINS[name](rng), readout=readout)
     small = folded(model)
-    assert not any(isinstance(layer, lrp.Affine) for layer in small.layers)
+    assert not any(isinstance(layer, lrp.layers.Affine) for layer in small.layers)
     assert small.readout == readout and "into" in small.provenance["folded"]
     same(model, small, rng.normal(size=(6, 3)))
 
@@ -64,15 +64,15 @@ def test_relevance_is_that_of_the_folded_weights(rng):
 
 def test_what_cannot_be_folded_stays(rng):
     """An activation in between, padding, a layer that others take as well, and a scaler of the inputs."""
-    chain = [nets.dense(rng, 3, 4, "relu"), affine(rng, 4), lrp.Activation("tanh"), nets.lstm(rng, 4, 2)]
+    chain = [nets.dense(rng, 3, 4, "relu"), affine(rng, 4), lrp.layers.Activation("tanh"), nets.lstm(rng, 4, 2)]
     assert folded(model := lrp.Model(chain)) is model
     chain = [affine(rng, 3), conv(rng, 3, 4, padding="causal"), nets.lstm(rng, 4, 2)]
     assert folded(model := lrp.Model(chain)) is model
-    chain = [conv(rng, 3, 4, activation="relu"), affine(rng, 4), lrp.Activation("relu"), nets.lstm(rng, 4, 2)]
+    chain = [conv(rng, 3, 4, activation="relu"), affine(rng, 4), lrp.layers.Activation("relu"), nets.lstm(rng, 4, 2)]
     assert folded(model := lrp.Model(chain)) is model
     scaled = lrp.Model([affine(rng, 3, scaler=True), affine(rng, 3), nets.lstm(rng, 3, 4), nets.dense(rng, 4, 2)])
     small = folded(scaled)
-    assert isinstance(small.layers[0], lrp.Affine) and len(small.layers) == 3
+    assert isinstance(small.layers[0], lrp.layers.Affine) and len(small.layers) == 3
     assert (small.layers[0].s == scaled.layers[0].s).all()
     same(scaled, small, rng.normal(size=(4, 3)))
     assert folded(small) is small

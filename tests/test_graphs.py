@@ -129,7 +129,7 @@ def test_files_json_frames_and_corpora(model, rng, tmp_path, target):
 def test_a_static_input_shows_its_features(rng):
     nodes = [
         lrp.Node("lstm", nets.lstm(rng, 2, 3), ("weather",)),
-        lrp.Node("both", lrp.Concat(), ("lstm:last", "basin")),
+        lrp.Node("both", lrp.layers.Concat(), ("lstm:last", "basin")),
         lrp.Node("head", nets.dense(rng, 5, 1), ("both",)),
     ]
     ports = {"weather": lrp.Input(2), "basin": lrp.Input(2, steps=False, features=["area", "slope"])}
@@ -210,7 +210,7 @@ def test_every_call_names_the_input(rng, tmp_path, case):
 def test_steps_that_do_not_fit_say_whose_they_are(rng):
     nodes = [
         lrp.Node("lstm", nets.lstm(rng, 2, 3), ("x",)),
-        lrp.Node("sum", lrp.Add(), ("lstm", "y")),
+        lrp.Node("sum", lrp.layers.Add(), ("lstm", "y")),
         lrp.Node("head", nets.dense(rng, 3, 2), ("sum",)),
     ]
     model = lrp.Model(nodes, ports={"x": lrp.Input(2), "y": lrp.Input(3)})

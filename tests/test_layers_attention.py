@@ -26,10 +26,10 @@ def over(z, eps):
 def pool(rng, kind, M=4, K=3):
     v, W, b = rng.normal(size=K), rng.normal(size=(K, M)), rng.normal(size=K)
     return {
-        "additive": lrp.AttentionPool(v, W, b),
-        "additive without a bias": lrp.AttentionPool(v, W),
-        "dot": lrp.AttentionPool(rng.normal(size=M)),
-        "dot with a bias": lrp.AttentionPool(rng.normal(size=M), c=0.7),
+        "additive": lrp.layers.AttentionPool(v, W, b),
+        "additive without a bias": lrp.layers.AttentionPool(v, W),
+        "dot": lrp.layers.AttentionPool(rng.normal(size=M)),
+        "dot with a bias": lrp.layers.AttentionPool(rng.normal(size=M), c=0.7),
     }[kind]
 
 
@@ -66,18 +66,18 @@ def test_golden_attention_pool():
     group = laws.golden("bilstm_attention_pool")
     part = group["parameters"]
     cell = lrp.Bidirectional(lrp.LSTM(**part["forward"]), lrp.LSTM(**part["backward"]))
-    laws.agrees(pooled(cell, lrp.AttentionPool(**part["attention"]), lrp.Dense(**part["head"])), group)
+    laws.agrees(pooled(cell, lrp.layers.AttentionPool(**part["attention"]), lrp.Dense(**part["head"])), group)
 
 
 def test_errors_of_attention_pool(rng):
     with pytest.raises(lrp.LrpError, match=r"W must have shape \(3, any\), got \(2, 4\)"):
-        lrp.AttentionPool(np.ones(3), np.ones((2, 4)))
+        lrp.layers.AttentionPool(np.ones(3), np.ones((2, 4)))
     with pytest.raises(lrp.LrpError, match="b must be None without W"):
-        lrp.AttentionPool(np.ones(3), b=np.ones(3))
+        lrp.layers.AttentionPool(np.ones(3), b=np.ones(3))
     with pytest.raises(lrp.LrpError, match="c must be a finite number, got 'x'"):
-        lrp.AttentionPool(np.ones(3), c="x")
+        lrp.layers.AttentionPool(np.ones(3), c="x")
     with pytest.raises(lrp.LrpError, match=r"v of layer pool \(AttentionPool\) must take the 4 outputs"):
-        pooled(nets.lstm(rng, 3, 4), lrp.AttentionPool(np.ones(3)), nets.dense(rng, 4, 2))
+        pooled(nets.lstm(rng, 3, 4), lrp.layers.AttentionPool(np.ones(3)), nets.dense(rng, 4, 2))
 
 
 # ---- one for each step ----
@@ -89,13 +89,13 @@ def heads(rng, D=4, d=3, d_v=2, out=5, count=2, value=4, key=4, bias=True, **set
 
     matrices = array(count * d, D), array(count * d, key), array(count * d_v, value), array(out, count * d_v)
     biases = [array(len(W)) if bias else None for W in matrices]
-    return lrp.MultiHeadAttention(*matrices, *biases, heads=count, **settings)
+    return lrp.layers.MultiHeadAttention(*matrices, *biases, heads=count, **settings)
 
 
 LAYERS = {
-    "dot": lambda rng, **more: lrp.Attention(**more),
-    "dot with a scale": lambda rng, **more: lrp.Attention(0.6, **more),
-    "additive": lambda rng, **more: lrp.AdditiveAttention(rng.normal(size=4), **more),
+    "dot": lambda rng, **more: lrp.layers.Attention(**more),
+    "dot with a scale": lambda rng, **more: lrp.layers.Attention(0.6, **more),
+    "additive": lambda rng, **more: lrp.layers.AdditiveAttention(rng.normal(size=4), **more),
     "heads": lambda rng, **more: heads(rng, **more),
     "one head without biases": lambda rng, **more: heads(rng, count=1, bias=False, **more),
 }
@@ -111,10 +111,10 @@ def restated(layer, query, value, key):
         ]
         return np.array([sum(a[t][s] * v[s] for s in range(len(k))) for t in range(len(q))]), np.array(a)
 
-    if isinstance(layer, lrp.Attention):
+    if isinstance(layer, lrp.layers.Attention):
         y, a = attend(query, key, value, lambda q, k: layer.scale * (q @ k))
         return y, a[None]
-    if isinstance(layer, lrp.AdditiveAttention):
+    if isinstance(layer, lrp.layers.AdditiveAttention):
         y, a = attend(query, key, value, lambda q, k: np.sum(layer.scale * np.tanh(q + k)))
         return y, a[None]
     q, k, v = query @ layer.Wq.T + layer.bq, key @ layer.Wk.T + layer.bk, value @ layer.Wv.T + layer.bv
@@ -131,9 +131,9 @@ def network(rng, layer, inputs, key_size=4):
         lrp.Node("value", nets.gru(rng, 3, 4), ("x",)),
         lrp.Node("key", nets.rnn(rng, 3, key_size), ("x",)),
         lrp.Node("layer", layer, inputs),
-        lrp.Node("mean", lrp.Mean(), ("layer",)),
+        lrp.Node("mean", lrp.layers.Mean(), ("layer",)),
     ]
-    wide = layer.outputs if isinstance(layer, lrp.MultiHeadAttention) else 4
+    wide = layer.outputs if isinstance(layer, lrp.layers.MultiHeadAttention) else 4
     return lrp.Model([*nodes, lrp.Node("head", nets.dense(rng, wide, 2), ("mean",))])
 
 
@@ -182,7 +182,7 @@ def test_relevance_of_heads_restated(rng):
     nodes = [
         lrp.Node("layer", layer, ("query", "value")),
         lrp.Node("unused", nets.lstm(rng, 3, 1), ("value",)),
-        lrp.Node("mean", lrp.Mean(), ("layer",)),
+        lrp.Node("mean", lrp.layers.Mean(), ("layer",)),
         lrp.Node("head", head, ("mean",)),
     ]
     model = lrp.Model(nodes, ports={"query": lrp.Input(2), "value": lrp.Input(3)})
@@ -208,8 +208,8 @@ def test_golden_dot_attention():
     part = group["parameters"]
     nodes = [
         lrp.Node("lstm", lrp.LSTM(**part["lstm"]), ("x",)),
-        lrp.Node("attention", lrp.Attention(), ("lstm", "lstm")),
-        lrp.Node("mean", lrp.Mean(), ("attention",)),
+        lrp.Node("attention", lrp.layers.Attention(), ("lstm", "lstm")),
+        lrp.Node("mean", lrp.layers.Mean(), ("attention",)),
         lrp.Node("head", lrp.Dense(**part["head"]), ("mean",)),
     ]
     laws.agrees(lrp.Model(nodes), group)
@@ -220,8 +220,8 @@ def two_series(rng):
     nodes = [
         lrp.Node("query", nets.lstm(rng, 3, 4), ("x",)),
         lrp.Node("value", nets.gru(rng, 2, 4), ("other",)),
-        lrp.Node("layer", lrp.Attention(), ("query", "value")),
-        lrp.Node("both", lrp.Add(), ("layer", "query")),
+        lrp.Node("layer", lrp.layers.Attention(), ("query", "value")),
+        lrp.Node("both", lrp.layers.Add(), ("layer", "query")),
         lrp.Node("top", nets.lstm(rng, 4, 3), ("both",)),
         lrp.Node("head", nets.dense(rng, 3, 2), ("top:last",)),
     ]
@@ -267,8 +267,8 @@ def test_blocks_do_not_matter(rng, monkeypatch):
 def test_large_scores_do_not_overflow(rng):
     nodes = [
         lrp.Node("big", lrp.Dense(np.eye(3) * 300), ("x",)),
-        lrp.Node("layer", lrp.Attention(), ("big", "big")),
-        lrp.Node("pool", lrp.AttentionPool(np.ones(3)), ("layer",)),
+        lrp.Node("layer", lrp.layers.Attention(), ("big", "big")),
+        lrp.Node("pool", lrp.layers.AttentionPool(np.ones(3)), ("layer",)),
         lrp.Node("unused", nets.lstm(rng, 3, 1), ("x",)),
     ]
     model = lrp.Model(nodes, result="pool")
@@ -280,40 +280,43 @@ def test_large_scores_do_not_overflow(rng):
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda rng: lrp.Attention("big"), "scale must be a finite number, got 'big'"),
+        (lambda rng: lrp.layers.Attention("big"), "scale must be a finite number, got 'big'"),
         (
-            lambda rng: lrp.MultiHeadAttention(*np.ones((4, 3, 3)), heads=0),
+            lambda rng: lrp.layers.MultiHeadAttention(*np.ones((4, 3, 3)), heads=0),
             "heads must be a whole number of at least 1, got 0",
         ),
         (
-            lambda rng: lrp.MultiHeadAttention(*[np.ones((3, 3))] * 4, heads=2),
+            lambda rng: lrp.layers.MultiHeadAttention(*[np.ones((3, 3))] * 4, heads=2),
             "heads must divide the 3 rows of Wq, got 2",
         ),
         (
-            lambda rng: lrp.MultiHeadAttention(*np.ones((2, 4, 3)), *np.ones((2, 4, 3))),
+            lambda rng: lrp.layers.MultiHeadAttention(*np.ones((2, 4, 3)), *np.ones((2, 4, 3))),
             r"Wo must have shape \(any, 4\)",
         ),
         (
-            lambda rng: network(rng, lrp.Attention(), ("query", "value", "key"), 3),
+            lambda rng: network(rng, lrp.layers.Attention(), ("query", "value", "key"), 3),
             "queries and keys of one size, got 4",
         ),
         (
-            lambda rng: network(rng, lrp.AdditiveAttention(np.ones(3)), ("query", "value")),
+            lambda rng: network(rng, lrp.layers.AdditiveAttention(np.ones(3)), ("query", "value")),
             "scale of layer layer .* take the 4",
         ),
         (
-            lambda rng: network(rng, lrp.Attention(), ("query", "value:last")),
+            lambda rng: network(rng, lrp.layers.Attention(), ("query", "value:last")),
             "values and keys with steps, got one vector",
         ),
         (
-            lambda rng: network(rng, lrp.Attention(causal=True), ("query:last", "value")),
+            lambda rng: network(rng, lrp.layers.Attention(causal=True), ("query:last", "value")),
             "causal .* must be False for a query",
         ),
         (
             lambda rng: network(rng, heads(rng, value=3), ("query", "value")),
             "Wv of layer layer .* must take the 4 outputs",
         ),
-        (lambda rng: network(rng, lrp.Attention(), ("query",)), r"must be \(query, value, \[key\]\), got 1 of them"),
+        (
+            lambda rng: network(rng, lrp.layers.Attention(), ("query",)),
+            r"must be \(query, value, \[key\]\), got 1 of them",
+        ),
     ],
 )
 def test_errors_of_attention(rng, make, says):
@@ -323,7 +326,7 @@ def test_errors_of_attention(rng, make, says):
 
 def test_values_and_keys_of_different_lengths(rng):
     nodes = [
-        lrp.Node("layer", lrp.Attention(), ("x", "x", "key")),
+        lrp.Node("layer", lrp.layers.Attention(), ("x", "x", "key")),
         lrp.Node("cell", nets.lstm(rng, 3, 2), ("layer",)),
     ]
     model = lrp.Model(nodes, ports={"x": lrp.Input(3), "key": lrp.Input(3)}, result="cell:last")

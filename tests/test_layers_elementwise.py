@@ -33,7 +33,7 @@ def around(rng, *layers, D=3, M=4):
 
 
 def activation(rng, name, M=4):
-    return lrp.Activation(name, slopes=rng.uniform(-0.5, 0.5, M) if name == "prelu" else None)
+    return lrp.layers.Activation(name, slopes=rng.uniform(-0.5, 0.5, M) if name == "prelu" else None)
 
 
 # ---- Softmax ----
@@ -41,11 +41,11 @@ def activation(rng, name, M=4):
 
 @pytest.mark.parametrize("axis", ["features", "steps"])
 def test_laws_of_softmax(rng, axis, tmp_path):
-    layer = lrp.Softmax(axis)
+    layer = lrp.layers.Softmax(axis)
     nodes = [
         lrp.Node("below", nets.lstm(rng, 3, 4), ("x",)),
         lrp.Node("layer", layer, ("below",)),
-        lrp.Node("gated", lrp.Multiply("first"), ("layer", "below")),
+        lrp.Node("gated", lrp.layers.Multiply("first"), ("layer", "below")),
         lrp.Node("top", nets.gru(rng, 4, 4), ("gated",)),
         lrp.Node("head", nets.dense(rng, 4, 2), ("top:last",)),
     ]
@@ -59,7 +59,7 @@ def test_laws_of_softmax(rng, axis, tmp_path):
 
 def test_softmax_over_the_steps_needs_steps(rng):
     with pytest.raises(lrp.LrpError, match=r"axis of layer 1 .* must be 'features' for one vector"):
-        lrp.Model([nets.lstm(rng, 3, 4), lrp.Softmax("steps")])
+        lrp.Model([nets.lstm(rng, 3, 4), lrp.layers.Softmax("steps")])
 
 
 # ---- Activation ----
@@ -82,11 +82,14 @@ def restated(layer, x):
 @pytest.mark.parametrize(
     "layer",
     [
-        *(lrp.Activation(name) for name in ("relu", "tanh", "sigmoid", "softplus", "exponential", "leaky_relu", "elu")),
-        lrp.Activation("leaky_relu", 0.3),
-        lrp.Activation("elu", 0.7),
-        lrp.Activation("prelu", slopes=[0.1, -0.2, 0.3, 2.0]),
-        lrp.Activation("prelu", slopes=[0.25]),
+        *(
+            lrp.layers.Activation(name)
+            for name in ("relu", "tanh", "sigmoid", "softplus", "exponential", "leaky_relu", "elu")
+        ),
+        lrp.layers.Activation("leaky_relu", 0.3),
+        lrp.layers.Activation("elu", 0.7),
+        lrp.layers.Activation("prelu", slopes=[0.1, -0.2, 0.3, 2.0]),
+        lrp.layers.Activation("prelu", slopes=[0.25]),
     ],
     ids=str,
 )
@@ -112,7 +115,7 @@ def test_an_activation_of_a_dense_layer_may_stand_alone(rng):
         V, d = rng.normal(size=(4, 3)), rng.normal(size=4)
         rest = [nets.lstm(rng, 4, 3), nets.dense(rng, 3, 2)]
         inside = lrp.Model([lrp.Dense(V, d, name), *rest])
-        alone = lrp.Model([lrp.Dense(V, d), lrp.Activation(name), *rest])
+        alone = lrp.Model([lrp.Dense(V, d), lrp.layers.Activation(name), *rest])
         x = rng.normal(size=(5, 3))
         for a, b in zip(*(lrp.compare(model, x, target=1, eps=0.1) for model in (inside, alone)), strict=True):
             close(a.relevance, b.relevance, 1e-9 if "lrp" in a.method else 1e-12)
@@ -131,19 +134,19 @@ def test_an_activation_of_a_dense_layer_may_stand_alone(rng):
 )
 def test_errors_of_activation(arguments, says):
     with pytest.raises(lrp.LrpError, match=says):
-        lrp.Activation(*arguments)
+        lrp.layers.Activation(*arguments)
 
 
 def test_slopes_must_fit(rng):
     with pytest.raises(lrp.LrpError, match=r"slopes of layer 1 \(Activation\) must take the 4 outputs of the layer 0"):
-        lrp.Model([nets.lstm(rng, 3, 4), lrp.Activation("prelu", slopes=[0.1, 0.2])])
+        lrp.Model([nets.lstm(rng, 3, 4), lrp.layers.Activation("prelu", slopes=[0.1, 0.2])])
 
 
 # ---- Affine ----
 
 
 def affine(rng, M=4):
-    return lrp.Affine(rng.uniform(0.5, 2, M) * rng.choice([-1, 1], M), rng.normal(size=M))
+    return lrp.layers.Affine(rng.uniform(0.5, 2, M) * rng.choice([-1, 1], M), rng.normal(size=M))
 
 
 def test_golden_batch_norm():
@@ -151,9 +154,9 @@ def test_golden_batch_norm():
     part = group["parameters"]
     model = lrp.Model(
         [
-            lrp.Affine(**part["norm"]),
+            lrp.layers.Affine(**part["norm"]),
             lrp.LSTM(**part["lstm"]),
-            lrp.Affine(**part["norm2"]),
+            lrp.layers.Affine(**part["norm2"]),
             lrp.Dense(**part["hidden"], activation="relu"),
             lrp.Dense(**part["head"]),
         ]
@@ -168,14 +171,14 @@ def test_laws_of_affine(rng, tmp_path):
 def test_batch_norm(rng):
     gamma, beta, mean = rng.normal(size=(3, 4))
     var, x = rng.uniform(0.5, 2, 4), rng.normal(size=(6, 4))
-    layer = lrp.Affine.batch_norm(gamma, beta, mean, var, 1e-5)
+    layer = lrp.layers.Affine.batch_norm(gamma, beta, mean, var, 1e-5)
     close(layer.s * x + layer.t, gamma * (x - mean) / np.sqrt(var + 1e-5) + beta)
-    layer = lrp.Affine.batch_norm(None, None, mean, var)
+    layer = lrp.layers.Affine.batch_norm(None, None, mean, var)
     close(layer.s * x + layer.t, (x - mean) / np.sqrt(var + 0.001))
     with pytest.raises(lrp.LrpError, match=r"var \+ eps must be above 0, got 0.0 at index 0"):
-        lrp.Affine.batch_norm(gamma, beta, mean, np.zeros(4), 0)
+        lrp.layers.Affine.batch_norm(gamma, beta, mean, np.zeros(4), 0)
     with pytest.raises(lrp.LrpError, match=r"gamma must have shape \(4\)"):
-        lrp.Affine.batch_norm(gamma[:3], beta, mean, var)
+        lrp.layers.Affine.batch_norm(gamma[:3], beta, mean, var)
     with pytest.raises(lrp.LrpError, match=r"s of layer 0 \(Affine\) must take the 3 outputs of the input"):
         lrp.Model([layer, nets.lstm(rng, 4, 2)], ports={"x": lrp.Input(3)})
 
@@ -184,17 +187,17 @@ def test_batch_norm(rng):
 
 
 def norm(rng, M=4, eps=1e-3):
-    return lrp.LayerNorm(rng.normal(size=M), rng.normal(size=M), eps)
+    return lrp.layers.LayerNorm(rng.normal(size=M), rng.normal(size=M), eps)
 
 
 def test_golden_layer_norm():
     group = laws.golden("lstm_layernorm_mean")
     part = group["parameters"]
-    layers = [lrp.LSTM(**part["lstm"]), lrp.LayerNorm(**part["norm"], eps=1e-5), lrp.Dense(**part["head"])]
+    layers = [lrp.LSTM(**part["lstm"]), lrp.layers.LayerNorm(**part["norm"], eps=1e-5), lrp.Dense(**part["head"])]
     nodes = [
         lrp.Node("lstm", layers[0], ("x",)),
         lrp.Node("norm", layers[1], ("lstm",)),
-        lrp.Node("mean", lrp.Mean(), ("norm",)),
+        lrp.Node("mean", lrp.layers.Mean(), ("norm",)),
         lrp.Node("head", layers[2], ("mean",)),
     ]
     laws.agrees(lrp.Model(nodes), group)
@@ -227,8 +230,8 @@ def test_layer_norm_restated(rng):
 
 def test_errors_of_layer_norm(rng):
     with pytest.raises(lrp.LrpError, match="eps must be above 0, got 0"):
-        lrp.LayerNorm(np.ones(3), eps=0)
+        lrp.layers.LayerNorm(np.ones(3), eps=0)
     with pytest.raises(lrp.LrpError, match=r"beta must have shape \(3\), got \(2,\)"):
-        lrp.LayerNorm(np.ones(3), np.ones(2))
+        lrp.layers.LayerNorm(np.ones(3), np.ones(2))
     with pytest.raises(lrp.LrpError, match=r"gamma of layer 1 \(LayerNorm\) must take the 4 outputs"):
         lrp.Model([nets.lstm(rng, 3, 4), norm(rng, 3)])

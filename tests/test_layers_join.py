@@ -12,20 +12,20 @@ import lrpnumpy as lrp
 from lrpnumpy.rules import RULES
 
 JOINS = {
-    "Concat": (lrp.Concat(), lambda a, b: np.concatenate([a, b], axis=-1)),
-    "Add": (lrp.Add(), lambda a, b: a + b),
-    "Average": (lrp.Average(), lambda a, b: (a + b) / 2),
-    "Subtract": (lrp.Subtract(), lambda a, b: a - b),
-    "Multiply": (lrp.Multiply(), lambda a, b: a * b),
-    "Multiply, first": (lrp.Multiply("first"), lambda a, b: a * b),
-    "Multiply, second": (lrp.Multiply("second"), lambda a, b: a * b),
+    "Concat": (lrp.layers.Concat(), lambda a, b: np.concatenate([a, b], axis=-1)),
+    "Add": (lrp.layers.Add(), lambda a, b: a + b),
+    "Average": (lrp.layers.Average(), lambda a, b: (a + b) / 2),
+    "Subtract": (lrp.layers.Subtract(), lambda a, b: a - b),
+    "Multiply": (lrp.layers.Multiply(), lambda a, b: a * b),
+    "Multiply, first": (lrp.layers.Multiply("first"), lambda a, b: a * b),
+    "Multiply, second": (lrp.layers.Multiply("second"), lambda a, b: a * b),
 }
 
 
 def two_branches(rng, join, at_steps=True, D=3, M=4):
     """Two recurrent layers, joined at every step or after the readout."""
     end = "" if at_steps else ":last"
-    wide = 2 * M if isinstance(join, lrp.Concat) else M
+    wide = 2 * M if isinstance(join, lrp.layers.Concat) else M
     nodes = [
         lrp.Node("one", nets.lstm(rng, D, M), ("x",)),
         lrp.Node("other", nets.gru(rng, D, M), ("x",)),
@@ -65,7 +65,7 @@ def test_a_join_is_what_it_says(rng, name):
 @pytest.mark.parametrize("gate", ["first", "second", None])
 def test_the_product_rule_of_multiply(rng, rule, gate):
     """With a gate the fractions of the rule, without one half and half by every rule; the rest is the stabiliser's."""
-    model, x, eps = two_branches(rng, lrp.Multiply(gate), at_steps=False), rng.normal(size=(5, 3)), 0.3
+    model, x, eps = two_branches(rng, lrp.layers.Multiply(gate), at_steps=False), rng.normal(size=(5, 3)), 0.3
     found = lrp.explain(model, x, f"lrp-{rule}", 0, eps=eps, hidden=True)
     one, other = (branch(model, name, x)[-1] for name in ("one", "other"))
     head, f = model.nodes[-1].layer, found.scores[0]
@@ -103,8 +103,8 @@ def test_golden_residual():
     nodes = [
         lrp.Node("lstm", lrp.LSTM(**part["lstm"]), ("x",)),
         lrp.Node("second", lrp.LSTM(**part["second"]), ("lstm",)),
-        lrp.Node("sum", lrp.Add(), ("lstm", "second")),
-        lrp.Node("last", lrp.LastRow(), ("sum",)),
+        lrp.Node("sum", lrp.layers.Add(), ("lstm", "second")),
+        lrp.Node("last", lrp.layers.LastRow(), ("sum",)),
         lrp.Node("head", lrp.Dense(**part["head"]), ("last",)),
     ]
     laws.agrees(lrp.Model(nodes), group)
@@ -117,7 +117,7 @@ def static_concat(part):
     nodes = [
         lrp.Node("lstm", lrp.LSTM(**part["lstm"]), ("x",)),
         lrp.Node("features", lrp.Dense(**part["static"], activation="relu"), ("static",)),
-        lrp.Node("both", lrp.Concat(), ("lstm:last", "features")),
+        lrp.Node("both", lrp.layers.Concat(), ("lstm:last", "features")),
         lrp.Node("head", lrp.Dense(**part["head"]), ("both",)),
     ]
     return lrp.Model(nodes, ports=SERIES_AND_STATIC)
@@ -125,8 +125,8 @@ def static_concat(part):
 
 def static_every_step(part):
     nodes = [
-        lrp.Node("repeated", lrp.Repeat(), ("static", "x")),
-        lrp.Node("both", lrp.Concat(), ("x", "repeated")),
+        lrp.Node("repeated", lrp.layers.Repeat(), ("static", "x")),
+        lrp.Node("both", lrp.layers.Concat(), ("x", "repeated")),
         lrp.Node("lstm", lrp.LSTM(**part["lstm"]), ("both",)),
         lrp.Node("head", lrp.Dense(**part["head"]), ("lstm:last",)),
     ]
@@ -157,23 +157,23 @@ def test_sizes_that_do_not_fit(rng):
 
     four, five = (f"{n} numbers at every step of the layer {name} (LSTM)" for n, name in ((4, "a"), (5, "b")))
     with pytest.raises(lrp.LrpError, match=re.escape(f"(Add) must have the same size, got {four} and {five}.")):
-        model(lrp.Add(), "a", "b", b=5)
+        model(lrp.layers.Add(), "a", "b", b=5)
     with pytest.raises(
         lrp.LrpError, match="must all have steps or all be vectors, got 4 numbers at every step of the layer a"
     ):
-        model(lrp.Concat(), "a", "b:last")
+        model(lrp.layers.Concat(), "a", "b:last")
     with pytest.raises(lrp.LrpError, match="must be at least two, got 1"):
-        model(lrp.Concat(), "a")
-    for join in (lrp.Subtract(), lrp.Multiply()):
+        model(lrp.layers.Concat(), "a")
+    for join in (lrp.layers.Subtract(), lrp.layers.Multiply()):
         with pytest.raises(lrp.LrpError, match=r"must be \(first, second\), got 3 of them"):
             model(join, "a", "b", "a")
     with pytest.raises(lrp.LrpError, match="gate must be one of 'first', 'second', None"):
-        lrp.Multiply("third")
+        lrp.layers.Multiply("third")
 
 
 def two_series(rng, join=None):
     nodes = [
-        lrp.Node("both", join or lrp.Concat(), ("rain", "snow")),
+        lrp.Node("both", join or lrp.layers.Concat(), ("rain", "snow")),
         lrp.Node("lstm", nets.lstm(rng, 5, 4), ("both",)),
         lrp.Node("head", nets.dense(rng, 4, 2), ("lstm:last",)),
     ]

@@ -40,7 +40,7 @@ def alone(rng, layer, D=3):
     return lrp.Model(nodes)
 
 
-S = lrp.Slice
+S = lrp.layers.Slice
 SLICES = [
     (S(1), lambda x: x[1:]),
     (S(1, 3), lambda x: x[1:3]),
@@ -98,7 +98,7 @@ def test_laws_of_slices_of_features(rng, layer, wide, tmp_path):
 
 
 def test_laws_of_reverse(rng, tmp_path):
-    laws.hold(at_steps(rng, lrp.Reverse(), 4), [rng.normal(size=(T, 3)) for T in (4, 1, 6)], rng, tmp_path)
+    laws.hold(at_steps(rng, lrp.layers.Reverse(), 4), [rng.normal(size=(T, 3)) for T in (4, 1, 6)], rng, tmp_path)
 
 
 def test_reverse_makes_a_backward_direction(rng):
@@ -106,7 +106,7 @@ def test_reverse_makes_a_backward_direction(rng):
     cell, zero = nets.lstm(rng, 3, 4), nets.lstm(rng, 3, 2)
     head = nets.dense(rng, 4, 2)
     nodes = [
-        lrp.Node("turned", lrp.Reverse(), ("x",)),
+        lrp.Node("turned", lrp.layers.Reverse(), ("x",)),
         lrp.Node("lstm", cell, ("turned",)),
         lrp.Node("head", head, ("lstm:last",)),
     ]
@@ -119,24 +119,24 @@ def test_reverse_makes_a_backward_direction(rng):
 
 def test_laws_of_flatten(rng, tmp_path):
     records = [rng.normal(size=(4, 3)) for _ in range(3)]
-    laws.hold(to_vector(rng, lrp.Flatten(4), 16), records, rng, tmp_path, omit=False)
-    assert (lrp.predict_all(alone(rng, lrp.Flatten(4)), records) == [x.ravel() for x in records]).all()
+    laws.hold(to_vector(rng, lrp.layers.Flatten(4), 16), records, rng, tmp_path, omit=False)
+    assert (lrp.predict_all(alone(rng, lrp.layers.Flatten(4)), records) == [x.ravel() for x in records]).all()
 
 
 def test_laws_of_transpose(rng, tmp_path):
     records = [rng.normal(size=(5, 3)) for _ in range(3)]
-    laws.hold(at_steps(rng, lrp.Transpose(5), 5), records, rng, tmp_path, omit=False)
-    for x, y in zip(records, lrp.predict_all(alone(rng, lrp.Transpose(5)), records), strict=True):
+    laws.hold(at_steps(rng, lrp.layers.Transpose(5), 5), records, rng, tmp_path, omit=False)
+    for x, y in zip(records, lrp.predict_all(alone(rng, lrp.layers.Transpose(5)), records), strict=True):
         assert (y == x.T).all()
     with pytest.raises(lrp.LrpError, match="Transpose: a series must have 5 steps, got 7"):
-        lrp.predict(alone(rng, lrp.Transpose(5)), rng.normal(size=(7, 3)))
+        lrp.predict(alone(rng, lrp.layers.Transpose(5)), rng.normal(size=(7, 3)))
 
 
 @pytest.mark.parametrize("ends", [(0, 2), (1, 0), (2, 3)])
 def test_laws_of_pad(rng, ends, tmp_path):
     records = [rng.normal(size=(T, 3)) for T in (4, 1, 6)]
-    laws.hold(at_steps(rng, lrp.Pad(*ends), 4), records, rng, tmp_path, whole=False)
-    for x, y in zip(records, lrp.predict_all(alone(rng, lrp.Pad(*ends)), records), strict=True):
+    laws.hold(at_steps(rng, lrp.layers.Pad(*ends), 4), records, rng, tmp_path, whole=False)
+    for x, y in zip(records, lrp.predict_all(alone(rng, lrp.layers.Pad(*ends)), records), strict=True):
         assert (y == np.pad(x, (ends, (0, 0)))).all()
 
 
@@ -144,13 +144,13 @@ def test_laws_of_pad(rng, ends, tmp_path):
 def test_laws_of_reshape(rng, width, lengths, tmp_path):
     """Steps joined, cut, both, and left as they are."""
     records = [rng.normal(size=(T, 3)) for T in lengths]
-    laws.hold(at_steps(rng, lrp.Reshape(width), width), records, rng, tmp_path, omit=width in (2, 4))
+    laws.hold(at_steps(rng, lrp.layers.Reshape(width), width), records, rng, tmp_path, omit=width in (2, 4))
 
 
 @pytest.mark.parametrize(("width", "lengths"), [(6, (2, 6, 4)), (1, (4, 1, 3)), (2, (2, 6, 4))])
 def test_reshape_is_that_of_numpy(rng, width, lengths):
     xs = [rng.normal(size=(T, 3)) for T in lengths]
-    for x, y in zip(xs, lrp.predict_all(alone(rng, lrp.Reshape(width)), xs), strict=True):
+    for x, y in zip(xs, lrp.predict_all(alone(rng, lrp.layers.Reshape(width)), xs), strict=True):
         assert (y == x.reshape(-1, width)).all()
 
 
@@ -159,7 +159,7 @@ def test_biases_that_differ_from_step_to_step(rng):
     nodes = [
         lrp.Node("below", nets.lstm(rng, 3, 4), ("x",)),
         lrp.Node("wide", nets.dense(rng, 4, 12), ("below:last",)),
-        lrp.Node("steps", lrp.Reshape(3), ("wide",)),
+        lrp.Node("steps", lrp.layers.Reshape(3), ("wide",)),
         lrp.Node("top", nets.lstm(rng, 3, 4), ("steps",)),
         lrp.Node("head", nets.dense(rng, 4, 2), ("top:last",)),
     ]
@@ -179,7 +179,7 @@ def decoder(rng, repeat, *inputs):
 
 @pytest.mark.parametrize("inputs", [(), ("x",)])
 def test_laws_of_repeat(rng, inputs, tmp_path):
-    model = decoder(rng, lrp.Repeat(None if inputs else 4), *inputs)
+    model = decoder(rng, lrp.layers.Repeat(None if inputs else 4), *inputs)
     records = [rng.normal(size=(T, 3)) for T in (5, 1, 4)]
     laws.hold(model, records, rng, tmp_path, target=2)
     assert [len(y) for y in lrp.predict_all(model, records)] == [5 if inputs else 4, 1 if inputs else 4, 4]
@@ -190,18 +190,18 @@ def test_golden_autoencoder():
     part = group["parameters"]
     nodes = [
         lrp.Node("lstm", lrp.LSTM(**part["lstm"]), ("x",)),
-        lrp.Node("repeat", lrp.Repeat(6), ("lstm:last",)),
+        lrp.Node("repeat", lrp.layers.Repeat(6), ("lstm:last",)),
         lrp.Node("decoder", lrp.LSTM(**part["decoder"]), ("repeat",)),
         lrp.Node("head", lrp.Dense(**part["head"]), ("decoder",)),
     ]
     laws.agrees(lrp.Model(nodes), group, step_of=lambda target: divmod(target, 2))
-    nodes[1] = lrp.Node("repeat", lrp.Repeat(), ("lstm:last", "x"))
+    nodes[1] = lrp.Node("repeat", lrp.layers.Repeat(), ("lstm:last", "x"))
     laws.agrees(lrp.Model(nodes), group, step_of=lambda target: divmod(target, 2))
 
 
 def test_the_series_that_gives_the_steps_gets_no_relevance(rng):
     nodes = [
-        lrp.Node("repeat", lrp.Repeat(), ("static", "clock")),
+        lrp.Node("repeat", lrp.layers.Repeat(), ("static", "clock")),
         lrp.Node("lstm", nets.lstm(rng, 3, 4), ("repeat",)),
         lrp.Node("head", nets.dense(rng, 4, 2), ("lstm:last",)),
     ]
@@ -228,9 +228,9 @@ def test_the_series_that_gives_the_steps_gets_no_relevance(rng):
         (lambda: S(-3, 5), "start must not count from the end where stop counts from the beginning"),
         (lambda: S(1, index=2), "index must stand alone"),
         (lambda: S(axis="time"), "axis must be one of"),
-        (lambda: lrp.Repeat(0), "steps must be a whole number of at least 1, got 0"),
-        (lambda: lrp.Flatten("4"), "steps must be a whole number of at least 1, got '4'"),
-        (lambda: lrp.Reshape(0), "width must be a whole number of at least 1"),
+        (lambda: lrp.layers.Repeat(0), "steps must be a whole number of at least 1, got 0"),
+        (lambda: lrp.layers.Flatten("4"), "steps must be a whole number of at least 1, got '4'"),
+        (lambda: lrp.layers.Reshape(0), "width must be a whole number of at least 1"),
     ],
 )
 def test_settings_that_are_refused(make, says):
@@ -242,29 +242,37 @@ def test_settings_that_are_refused(make, says):
     ("layer", "inputs", "says"),
     [
         (
-            lrp.Repeat(3),
+            lrp.layers.Repeat(3),
             ("below",),
             r"inputs of layer layer \(Repeat\) must be one vector for each sequence, got steps",
         ),
-        (lrp.Repeat(), ("below:last",), "steps of layer layer .* must be a number, or a second input .*, got neither"),
         (
-            lrp.Repeat(3),
+            lrp.layers.Repeat(),
+            ("below:last",),
+            "steps of layer layer .* must be a number, or a second input .*, got neither",
+        ),
+        (
+            lrp.layers.Repeat(3),
             ("below:last", "x"),
             "must be a number, or a second input must be given .* got steps=3 and the",
         ),
-        (lrp.Repeat(), ("below:last", "below:last"), "inputs of layer layer .* must have steps, got one vector of 4"),
-        (lrp.Flatten(3), ("below:last",), "must have steps, got one vector of 4 numbers of the layer below"),
-        (lrp.Reverse(), ("below:last",), "must have steps, got one vector"),
+        (
+            lrp.layers.Repeat(),
+            ("below:last", "below:last"),
+            "inputs of layer layer .* must have steps, got one vector of 4",
+        ),
+        (lrp.layers.Flatten(3), ("below:last",), "must have steps, got one vector of 4 numbers of the layer below"),
+        (lrp.layers.Reverse(), ("below:last",), "must have steps, got one vector"),
         (S(1), ("below:last",), "must have steps, got one vector"),
         (S(7, axis="features"), ("below",), r"start=7,stop=None of .* must leave at least one of the 4 features"),
         (S(index=4, axis="features"), ("below",), r"index=4 of .* must leave at least one of the 4 features"),
         (
-            lrp.Reshape(3),
+            lrp.layers.Reshape(3),
             ("below:last",),
             "width of layer layer .* must divide the 4 numbers of the layer below .* got 3",
         ),
-        (lrp.Reverse(), ("below", "x"), r"inputs of layer layer \(Reverse\) must be \(x\), got 2 of them"),
-        (lrp.Repeat(), (), r"must be \(x, \[like\]\), got 0 of them"),
+        (lrp.layers.Reverse(), ("below", "x"), r"inputs of layer layer \(Reverse\) must be \(x\), got 2 of them"),
+        (lrp.layers.Repeat(), (), r"must be \(x, \[like\]\), got 0 of them"),
     ],
 )
 def test_sizes_that_do_not_fit(rng, layer, inputs, says):
@@ -275,8 +283,8 @@ def test_sizes_that_do_not_fit(rng, layer, inputs, says):
 @pytest.mark.parametrize(
     ("layer", "says"),
     [
-        (lrp.Flatten(3), "Flatten: a series must have 3 steps, got 2; this network takes one length only"),
-        (lrp.Reshape(4), "Reshape: the numbers of a series must fill steps of 4, got 2 steps of 3"),
+        (lrp.layers.Flatten(3), "Flatten: a series must have 3 steps, got 2; this network takes one length only"),
+        (lrp.layers.Reshape(4), "Reshape: the numbers of a series must fill steps of 4, got 2 steps of 3"),
         (S(2), "Slice: a series must have at least 3 steps, got 2"),
         (S(1, -1), "Slice: a series must have at least 3 steps, got 2"),
         (S(-4, -2), "Slice: a series must have at least 3 steps, got 2"),

@@ -12,6 +12,7 @@ from networks import close
 import lrpnumpy as lrp
 from lrpnumpy.encode import encode_all, packed
 from lrpnumpy.folding import folded
+from lrpnumpy.layers import Affine, AvgPool1D, Conv1D, MaxPool1D, Mean, Sum
 from lrpnumpy.layers.windows import Windows
 from lrpnumpy.methods.decomposition import phrases_of
 from lrpnumpy.packed import Batch
@@ -22,7 +23,7 @@ PADDINGS = ("valid", "same", "causal", (2, 1), (0, 3))
 
 def conv(rng, D, M, width=3, groups=1, bias=True, **settings):
     K = rng.normal(size=(M, width, D // groups)) / np.sqrt(width * D / groups)
-    return lrp.Conv1D(K, rng.normal(size=M) if bias else None, groups=groups, **settings)
+    return Conv1D(K, rng.normal(size=M) if bias else None, groups=groups, **settings)
 
 
 def records(rng, D=4, lengths=(9, 5, 7, 5)):
@@ -41,8 +42,8 @@ def test_golden_convolution_and_max_pool():
     group = laws.golden("conv_maxpool_lstm")
     part = group["parameters"]
     layers = [
-        lrp.Conv1D(**part["conv"], padding="same", activation="relu"),
-        lrp.MaxPool1D(2),
+        Conv1D(**part["conv"], padding="same", activation="relu"),
+        MaxPool1D(2),
         lrp.LSTM(**part["lstm"]),
         lrp.Dense(**part["head"]),
     ]
@@ -53,7 +54,7 @@ def test_golden_causal_convolution_with_a_stride():
     group = laws.golden("conv_causal_stride_gru")
     part = group["parameters"]
     layers = [
-        lrp.Conv1D(**part["conv"], padding="causal", stride=2, activation="tanh"),
+        Conv1D(**part["conv"], padding="causal", stride=2, activation="tanh"),
         lrp.GRU(**part["gru"]),
         lrp.Dense(**part["head"]),
     ]
@@ -85,7 +86,7 @@ def windows(T, width, stride, dilation, padding):
 
 def restated(layer, x):
     """Outputs of a layer for one sequence, number by number."""
-    if isinstance(layer, lrp.Conv1D):
+    if isinstance(layer, Conv1D):
         out, width, inside = layer.K.shape
         per_group = out // layer.groups
         z = [
@@ -106,7 +107,7 @@ def restated(layer, x):
         [x[t] for t in window if t is not None]
         for window in windows(len(x), layer.size, layer.stride, 1, layer.padding)
     ]
-    if isinstance(layer, lrp.MaxPool1D):
+    if isinstance(layer, MaxPool1D):
         return np.array([np.max(rows, axis=0) for rows in seen])
     return np.array([np.sum(rows, axis=0) / (layer.size if layer.count_padding else len(rows)) for rows in seen])
 
@@ -143,9 +144,9 @@ def test_a_convolution_restated(rng, padding, stride, dilation, groups):
 def test_pools_restated(rng, padding, stride):
     for size in (2, 3):
         for layer in (
-            lrp.MaxPool1D(size, stride, padding),
-            lrp.AvgPool1D(size, stride, padding),
-            lrp.AvgPool1D(size, stride, padding, count_padding=True),
+            MaxPool1D(size, stride, padding),
+            AvgPool1D(size, stride, padding),
+            AvgPool1D(size, stride, padding, count_padding=True),
         ):
             xs = [x - 3 for x in records(rng, lengths=(8, 3, 5, 7, 4))]  # below 0: padding must not win
             for x, y in zip(xs, outputs(layer, xs), strict=True):
@@ -154,7 +155,7 @@ def test_pools_restated(rng, padding, stride):
 
 def test_a_convolution_by_hand():
     """Padding "same" with a stride has its smaller half on the left: of 5 steps in pairs, only the right is padded."""
-    layer = lrp.Conv1D(np.array([[[1.0], [10.0]]]), stride=2, padding="same")
+    layer = Conv1D(np.array([[[1.0], [10.0]]]), stride=2, padding="same")
     (y,) = outputs(layer, [np.array([[1.0], [2], [3], [4], [5]])])
     np.testing.assert_array_equal(y, [[21], [43], [5]])
     (y,) = outputs(replace(layer, padding="causal"), [np.array([[1.0], [2], [3], [4], [5]])])
@@ -164,7 +165,7 @@ def test_a_convolution_by_hand():
 def test_relevance_of_a_convolution_by_hand(rng):
     """One window, one output: the epsilon rule, term by term."""
     K, d, x, eps = rng.normal(size=(2, 3, 2)), rng.normal(size=2), rng.normal(size=(3, 2)), 0.1
-    model = network(rng, lrp.Conv1D(K, d), D=2, M=2)
+    model = network(rng, Conv1D(K, d), D=2, M=2)
     found = lrp.explain(model, x, "lrp-all", 0, eps=eps)
     above = lrp.Model(model.layers[1:])
     z = (K * x).sum(axis=(1, 2)) + d
@@ -175,7 +176,7 @@ def test_relevance_of_a_convolution_by_hand(rng):
 
 
 def test_the_first_of_equal_winners_takes_all(rng):
-    model = network(rng, lrp.MaxPool1D(2, 1), M=4)
+    model = network(rng, MaxPool1D(2, 1), M=4)
     x = np.repeat(rng.normal(size=(1, 4)), 4, axis=0)
     found = lrp.explain(model, x, "lrp-all", 0, eps=0.01).feature_relevance
     assert (found[:3] != 0).all() and (found[3] == 0).all()  # the windows are (0, 1), (1, 2), (2, 3)
@@ -187,7 +188,7 @@ def test_a_mean_gives_each_step_its_share(rng):
     """R_t = x_t / m s, with m the steps of the window that are no padding, or all where padding counts."""
     x, eps = rng.normal(size=(2, 3)), 0.05
     for counts, by in ((False, 2), (True, 3)):
-        model = network(rng, lrp.AvgPool1D(3, 3, (1, 0), counts), D=3, M=3)
+        model = network(rng, AvgPool1D(3, 3, (1, 0), counts), D=3, M=3)
         y = x.sum(axis=0) / by
         above = lrp.explain(lrp.Model(model.layers[1:]), y[None], "lrp-half", 1, eps=eps)
         s = above.feature_relevance[0] / (y + eps * np.where(y < 0, -1, 1))
@@ -215,13 +216,13 @@ def test_laws_of_convolutions(rng, tmp_path, settings):
 @pytest.mark.parametrize(
     "pool",
     [
-        lrp.MaxPool1D(2),
-        lrp.MaxPool1D(3, 2, "same"),
-        lrp.MaxPool1D(3, 1, (2, 1)),
-        lrp.AvgPool1D(2),
-        lrp.AvgPool1D(3, 2, "same"),
-        lrp.AvgPool1D(3, 2, (1, 2), count_padding=True),
-        lrp.AvgPool1D(2, 3),
+        MaxPool1D(2),
+        MaxPool1D(3, 2, "same"),
+        MaxPool1D(3, 1, (2, 1)),
+        AvgPool1D(2),
+        AvgPool1D(3, 2, "same"),
+        AvgPool1D(3, 2, (1, 2), count_padding=True),
+        AvgPool1D(2, 3),
     ],
     ids=str,
 )
@@ -233,10 +234,10 @@ def test_laws_of_layers_one_after_another(rng, tmp_path):
     """Below a recurrent layer, between two, and above: windows over windows, of words of several steps."""
     layers = [
         conv(rng, 4, 5, padding="same", activation="tanh"),
-        lrp.MaxPool1D(2, 1, "same"),
+        MaxPool1D(2, 1, "same"),
         nets.two_way(rng, 5, 3),
         conv(rng, 6, 4, padding="causal", stride=2),
-        lrp.AvgPool1D(2, 1),
+        AvgPool1D(2, 1),
         nets.lstm(rng, 4, 3),
         nets.dense(rng, 3, 2),
     ]
@@ -251,7 +252,7 @@ def test_laws_of_predictions_at_every_window(rng, settings):
 
 
 def test_laws_of_a_sum(rng, tmp_path):
-    layers = [nets.lstm(rng, 4, 3), nets.dense(rng, 3, 4, "tanh"), lrp.Sum(), nets.dense(rng, 4, 2)]
+    layers = [nets.lstm(rng, 4, 3), nets.dense(rng, 3, 4, "tanh"), Sum(), nets.dense(rng, 4, 2)]
     model = lrp.Model(layers, readout="every")
     assert not model.every
     laws.hold(model, records(rng), rng, tmp_path, whole=False)
@@ -261,7 +262,7 @@ def test_laws_of_a_sum(rng, tmp_path):
 
 def test_a_sum_is_the_mean_times_the_steps(rng):
     below, head = nets.lstm(rng, 4, 3), nets.dense(rng, 3, 2, bias=False)
-    total, mean = (lrp.Model([below, readout, head], readout="every") for readout in (lrp.Sum(), lrp.Mean()))
+    total, mean = (lrp.Model([below, readout, head], readout="every") for readout in (Sum(), Mean()))
     for x in records(rng):
         for method in ("gradient-x-input", "occlusion-f", "cd"):
             a, b = (lrp.explain(model, x, method, 1).relevance for model in (total, mean))
@@ -285,11 +286,11 @@ def test_windows_of_padding_alone(rng):
 # ---- occlusion and contextual decomposition in detail ----
 
 
-class PlainConv(lrp.Conv1D):
+class PlainConv(Conv1D):
     changed = lrp.Layer.changed
 
 
-class PlainPool(lrp.MaxPool1D):
+class PlainPool(MaxPool1D):
     changed = lrp.Layer.changed
 
 
@@ -298,7 +299,7 @@ def test_occlusion_of_windows_is_that_of_the_layer_run_anew(rng, how):
     settings = {"stride": 2, "dilation": 2, "padding": "same", "activation": "relu"}
     first = conv(rng, 4, 4, **settings)
     rest = [nets.lstm(rng, 4, 3), nets.dense(rng, 3, 2)]
-    model = lrp.Model([first, lrp.MaxPool1D(2, 1), *rest])
+    model = lrp.Model([first, MaxPool1D(2, 1), *rest])
     plain = lrp.Model([PlainConv(first.K, first.d, **settings), PlainPool(2, 1), *rest])
     xs = records(rng, lengths=(12, 7, 9))
     spans = [[(0, 4), (3, 9), (11, 12)], [(2, 3)], [(1, 6), (4, 5)]]
@@ -310,7 +311,7 @@ def test_occlusion_of_windows_is_that_of_the_layer_run_anew(rng, how):
 
 
 def test_occlusion_of_steps_that_no_window_sees(rng):
-    model = network(rng, lrp.AvgPool1D(2, 4))
+    model = network(rng, AvgPool1D(2, 4))
     x = rng.normal(size=(8, 4))
     found = lrp.explain(model, x, "occlusion-f", 0, tol=1e-9).relevance
     np.testing.assert_array_equal(found[[2, 3, 6, 7]], 0)
@@ -322,9 +323,9 @@ def test_occlusion_of_steps_that_no_window_sees(rng):
     [
         {"activation": "tanh", "padding": "same"},
         {"activation": "relu", "padding": "causal", "stride": 2, "groups": 2},
-        lrp.MaxPool1D(2),
-        lrp.MaxPool1D(3, 2, (2, 1)),
-        lrp.AvgPool1D(3, 2, "same"),
+        MaxPool1D(2),
+        MaxPool1D(3, 2, (2, 1)),
+        AvgPool1D(3, 2, "same"),
     ],
     ids=str,
 )
@@ -340,7 +341,7 @@ def test_decomposition_restated(rng, layer):
         x = xs[owner[v]] @ below.V.T + below.d
         inside = (np.arange(len(x)) >= start[v]) & (np.arange(len(x)) < stop[v])
         beta_x = xs[owner[v]] @ below.V.T * inside[:, None]
-        if isinstance(layer, lrp.Conv1D):
+        if isinstance(layer, Conv1D):
             plain, F = (
                 replace(layer, d=None, activation="linear"),
                 {"tanh": np.tanh, "relu": lambda z: np.maximum(z, 0)},
@@ -352,7 +353,7 @@ def test_decomposition_restated(rng, layer):
             close(beta, (F(a + b) - F(b) + F(z) - F(z - a)) / 2, 1e-12, 1)
             continue
         close(part.delta, below.d)
-        if isinstance(layer, lrp.AvgPool1D):
+        if isinstance(layer, AvgPool1D):
             close(beta, restated(layer, beta_x), 1e-12, 1)
             continue
         seen = [
@@ -361,7 +362,7 @@ def test_decomposition_restated(rng, layer):
         close(beta, [[beta_x[one[x[one, j].argmax()], j] for j in range(4)] for one in seen], 1e-12, 1)
 
 
-class FromTheStart(lrp.Conv1D):
+class FromTheStart(Conv1D):
     def part_after(self, ran, parts, beta, delta):
         return super().part_after(ran, parts, beta, delta)._replace(since=np.zeros_like(parts[0].since))
 
@@ -395,7 +396,7 @@ def test_middles(windows, T, middles):
 def test_a_phrase_in_windows_is_where_their_middles_are(rng):
     """CD of the whole network is CD of the layers above with the pooled values and the phrase of the middles."""
     above = [nets.lstm(rng, 4, 3), nets.dense(rng, 3, 2)]
-    pool = lrp.AvgPool1D(3, 2)
+    pool = AvgPool1D(3, 2)
     model, x = lrp.Model([pool, *above], ports={"x": lrp.Input(4)}), rng.normal(size=(9, 4))
     x[[0, 1, 7, 8]] = 0  # then only the windows (2, 3, 4) and (4, 5, 6) have values, and those beside them halves
     x[[2, 6]] = 0
@@ -408,7 +409,7 @@ def test_a_phrase_in_windows_is_where_their_middles_are(rng):
 
 
 def test_hidden_relevance_has_the_steps_of_its_layer(rng):
-    model = network(rng, lrp.MaxPool1D(2))
+    model = network(rng, MaxPool1D(2))
     xs = records(rng)
     many = lrp.explain_all(model, xs, "lrp-all", 0, eps=0.1, hidden=True)
     for x, found in zip(xs, many, strict=True):
@@ -422,7 +423,7 @@ def test_hidden_relevance_has_the_steps_of_its_layer(rng):
 
 def test_hidden_relevance_that_is_computed_again(rng):
     """What float32 has too few digits for is computed again in float64, the hidden states too."""
-    model = network(rng, lrp.AvgPool1D(2)).astype("float32")
+    model = network(rng, AvgPool1D(2)).astype("float32")
     xs = [x.astype("float32") for x in records(rng, lengths=(8, 6, 7, 5, 8, 4) * 20)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", lrp.RelevanceWarning)
@@ -436,7 +437,7 @@ def test_hidden_relevance_that_is_computed_again(rng):
 
 
 def test_sequences_must_be_long_enough(rng, tmp_path):
-    model = network(rng, conv(rng, 4, 4, width=3, dilation=2), lrp.MaxPool1D(2))
+    model = network(rng, conv(rng, 4, 4, width=3, dilation=2), MaxPool1D(2))
     assert model.least == {"x": 6}
     lrp.predict(model, rng.normal(size=(6, 4)))
     with pytest.raises(lrp.LrpError, match=r"^x must have at least 6 steps for the layers of this model, got 5"):
@@ -446,10 +447,10 @@ def test_sequences_must_be_long_enough(rng, tmp_path):
     with pytest.raises(lrp.LrpError, match=r"how='omit' must leave at least 6 steps, got a phrase of 1 of 6"):
         lrp.explain(model, rng.normal(size=(6, 4)), "occlusion-f", 0, how="omit")
     with pytest.raises(lrp.LrpError, match=r"MaxPool1D: a sequence must have at least 2 steps here, got 1"):
-        lrp.MaxPool1D(2).view(Batch(np.array([4, 1])))
+        MaxPool1D(2).view(Batch(np.array([4, 1])))
     run = lrp.explain_corpus(model, records(rng, lengths=(7, 5, 6)), tmp_path / "out.h5", target=0)
     assert (run.explained, run.rejected) == (2, 1)
-    padded = network(rng, conv(rng, 4, 4, padding="same", stride=2), lrp.AvgPool1D(2, padding=(1, 1)))
+    padded = network(rng, conv(rng, 4, 4, padding="same", stride=2), AvgPool1D(2, padding=(1, 1)))
     assert padded.least == {"x": 1}
 
 
@@ -457,7 +458,7 @@ def test_two_series_of_one_network(rng):
     """Each input has its own least number of steps."""
     nodes = [
         lrp.Node("conv", conv(rng, 4, 4, width=4, stride=2), ("a",)),
-        lrp.Node("pool", lrp.MaxPool1D(2), ("conv",)),
+        lrp.Node("pool", MaxPool1D(2), ("conv",)),
         lrp.Node("lstm", nets.lstm(rng, 4, 3), ("pool",)),
         lrp.Node("other", nets.lstm(rng, 2, 3), ("b",)),
         lrp.Node("head", nets.dense(rng, 3, 2), ("lstm:last",)),
@@ -472,17 +473,17 @@ def test_folding_a_batch_norm_into_a_convolution(rng):
     s, t = rng.uniform(0.5, 2, (2, 4))
     xs = records(rng)
     for first, kinds in (
-        ([conv(rng, 4, 4, padding="same", groups=2), lrp.Affine(s, t)], ["Conv1D", "LSTM", "Dense"]),
-        ([lrp.Affine(s, t), conv(rng, 4, 4, groups=2, activation="relu")], ["Conv1D", "LSTM", "Dense"]),
-        ([conv(rng, 4, 4), lrp.Affine(s, t), conv(rng, 4, 4)], ["Conv1D", "Conv1D", "LSTM", "Dense"]),
+        ([conv(rng, 4, 4, padding="same", groups=2), Affine(s, t)], ["Conv1D", "LSTM", "Dense"]),
+        ([Affine(s, t), conv(rng, 4, 4, groups=2, activation="relu")], ["Conv1D", "LSTM", "Dense"]),
+        ([conv(rng, 4, 4), Affine(s, t), conv(rng, 4, 4)], ["Conv1D", "Conv1D", "LSTM", "Dense"]),
     ):
         model = network(rng, *first)
         smaller = folded(model)
         assert [type(layer).__name__ for layer in smaller.layers] == kinds
         close(lrp.predict_all(smaller, xs), lrp.predict_all(model, xs), 1e-12)
     for first in (
-        [conv(rng, 4, 4, activation="relu"), lrp.Affine(s, t), lrp.MaxPool1D(2)],
-        [lrp.Affine(s, t), conv(rng, 4, 4, padding="same")],
+        [conv(rng, 4, 4, activation="relu"), Affine(s, t), MaxPool1D(2)],
+        [Affine(s, t), conv(rng, 4, 4, padding="same")],
     ):
         assert len(folded(network(rng, *first)).layers) == len(first) + 2
 
@@ -490,31 +491,31 @@ def test_folding_a_batch_norm_into_a_convolution(rng):
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda K: lrp.Conv1D(K[0]), r"Conv1D: K must have shape \(any, any, any\), got \(3, 2\)"),
-        (lambda K: lrp.Conv1D(K, np.ones(3)), r"Conv1D: d must have shape \(4\), got \(3,\)"),
-        (lambda K: lrp.Conv1D(K, stride=0), "Conv1D: stride must be a whole number of at least 1, got 0"),
-        (lambda K: lrp.Conv1D(K, dilation=1.5), "Conv1D: dilation must be a whole number of at least 1, got 1.5"),
-        (lambda K: lrp.Conv1D(K, groups=3), "Conv1D: groups must divide the 4 outputs, got 3"),
-        (lambda K: lrp.Conv1D(K, padding="full"), "padding must be one of 'valid', 'same', 'causal', got 'full'"),
-        (lambda K: lrp.Conv1D(K, padding=2), r"Conv1D: padding must be 'valid', .*or a pair of steps \(left, right\)"),
-        (lambda K: lrp.Conv1D(K, padding=(1, -1)), "Conv1D: padding must be a whole number of at least 0, got -1"),
-        (lambda K: lrp.Conv1D(K, activation="swish2"), "Conv1D: activation must be one of"),
-        (lambda K: lrp.MaxPool1D(0), "MaxPool1D: size must be a whole number of at least 1, got 0"),
-        (lambda K: lrp.MaxPool1D(2, True), "MaxPool1D: stride must be a whole number of at least 1, got True"),
-        (lambda K: lrp.MaxPool1D(2, padding="causal"), "padding must be one of 'valid', 'same', got 'causal'"),
-        (lambda K: lrp.AvgPool1D(2, padding=(0, 2)), r"AvgPool1D: padding must be less than the size, 2, got \(0, 2\)"),
+        (lambda K: Conv1D(K[0]), r"Conv1D: K must have shape \(any, any, any\), got \(3, 2\)"),
+        (lambda K: Conv1D(K, np.ones(3)), r"Conv1D: d must have shape \(4\), got \(3,\)"),
+        (lambda K: Conv1D(K, stride=0), "Conv1D: stride must be a whole number of at least 1, got 0"),
+        (lambda K: Conv1D(K, dilation=1.5), "Conv1D: dilation must be a whole number of at least 1, got 1.5"),
+        (lambda K: Conv1D(K, groups=3), "Conv1D: groups must divide the 4 outputs, got 3"),
+        (lambda K: Conv1D(K, padding="full"), "padding must be one of 'valid', 'same', 'causal', got 'full'"),
+        (lambda K: Conv1D(K, padding=2), r"Conv1D: padding must be 'valid', .*or a pair of steps \(left, right\)"),
+        (lambda K: Conv1D(K, padding=(1, -1)), "Conv1D: padding must be a whole number of at least 0, got -1"),
+        (lambda K: Conv1D(K, activation="swish2"), "Conv1D: activation must be one of"),
+        (lambda K: MaxPool1D(0), "MaxPool1D: size must be a whole number of at least 1, got 0"),
+        (lambda K: MaxPool1D(2, True), "MaxPool1D: stride must be a whole number of at least 1, got True"),
+        (lambda K: MaxPool1D(2, padding="causal"), "padding must be one of 'valid', 'same', got 'causal'"),
+        (lambda K: AvgPool1D(2, padding=(0, 2)), r"AvgPool1D: padding must be less than the size, 2, got \(0, 2\)"),
         (
             lambda K: lrp.Model(
-                [lrp.Conv1D(K), lrp.LSTM(np.ones((4, 1, 4)), np.ones((4, 1, 1)))], ports={"x": lrp.Input(3)}
+                [Conv1D(K), lrp.LSTM(np.ones((4, 1, 4)), np.ones((4, 1, 1)))], ports={"x": lrp.Input(3)}
             ),
             r"Model: K of layer 0 \(Conv1D\) must take the 3 outputs of the input, got 2 columns",
         ),
         (
-            lambda K: lrp.Model([lrp.LSTM(np.ones((4, 2, 3)), np.ones((4, 2, 2))), lrp.Conv1D(K)]),
+            lambda K: lrp.Model([lrp.LSTM(np.ones((4, 2, 3)), np.ones((4, 2, 2))), Conv1D(K)]),
             r"K of layer 1 \(Conv1D\) must go over the steps of a series, got one vector a sequence from the layer 0",
         ),
         (
-            lambda K: lrp.Model([lrp.LSTM(np.ones((4, 2, 3)), np.ones((4, 2, 2))), lrp.MaxPool1D(2)]),
+            lambda K: lrp.Model([lrp.LSTM(np.ones((4, 2, 3)), np.ones((4, 2, 2))), MaxPool1D(2)]),
             r"size of layer 1 \(MaxPool1D\) must go over the steps of a series",
         ),
     ],
@@ -525,7 +526,7 @@ def test_errors(make, says):
 
 
 def test_what_inspect_says(rng, tmp_path):
-    layers = [conv(rng, 4, 6, stride=2, groups=2, padding="same", activation="relu"), lrp.MaxPool1D(3, 2, (1, 0))]
+    layers = [conv(rng, 4, 6, stride=2, groups=2, padding="same", activation="relu"), MaxPool1D(3, 2, (1, 0))]
     lrp.save(network(rng, *layers, M=6), tmp_path / "model.h5")
     said = str(lrp.inspect(tmp_path / "model.h5"))
     assert "Conv1D, 4 to 6, width 3, padding same, stride 2, groups 2, relu" in said
@@ -538,7 +539,7 @@ def test_gamma_in_a_convolution():
     K, d, x = rng.normal(size=(2, 3, 4)), rng.normal(size=2), rng.normal(size=(7, 4))
     V, gamma, eps = rng.normal(size=(1, 2)), 0.5, 0.01
     cell = lrp.RNN(np.eye(2), np.zeros((2, 2)), activation="linear")  # what it gets, and R passes with eps 0
-    model = lrp.Model([lrp.Conv1D(K, d, padding="same"), cell, lrp.Dense(V)], readout="mean")
+    model = lrp.Model([Conv1D(K, d, padding="same"), cell, lrp.Dense(V)], readout="mean")
     found = lrp.explain(model, x, "lrp-all", 0, eps=eps, gamma=gamma)
     arrived = lrp.explain(model, x, "lrp-all", 0, eps=eps, gamma=gamma, hidden=True).hidden[0].h  # (7, 2) at the cell
     wide = np.concatenate([np.zeros((1, 4)), x, np.zeros((1, 4))])

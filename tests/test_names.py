@@ -470,7 +470,7 @@ def test_two_names_need_a_sigmoid(rng):
     with pytest.raises(
         lrp.LrpError, match=r"input of layer 1 .TwoClasses. must be one number, the layer 0 .LSTM. gives 4"
     ):
-        lrp.Model([nets.lstm(rng, 3, 4), lrp.TwoClasses()])
+        lrp.Model([nets.lstm(rng, 3, 4), lrp.layers.TwoClasses()])
 
 
 # ----------------------------------------------------------------------------------------------- hints, output, names
@@ -544,7 +544,7 @@ def two_texts(rng):
     nodes = [
         lrp.Node("one", nets.lstm(rng, 3, 4), ("story",)),
         lrp.Node("other", nets.gru(rng, 2, 3), ("question",)),
-        lrp.Node("both", lrp.Concat(), ("one:last", "other:last")),
+        lrp.Node("both", lrp.layers.Concat(), ("one:last", "other:last")),
         lrp.Node("head", nets.dense(rng, 7, 2), ("both",)),
     ]
     return lrp.Model(nodes, ports=ports)

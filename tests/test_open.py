@@ -107,7 +107,7 @@ def test_a_cell_keeps_all_laws(rng, tmp_path, make, place):
     else:
         cells = [lrp.Node("one", make(rng), ("x",)), lrp.Node("other", make(rng), ("x",))]
         model = lrp.Model(
-            [*cells, lrp.Node("sum", lrp.Add(), ("one:last", "other:last")), lrp.Node("y", head, ("sum",))]
+            [*cells, lrp.Node("sum", lrp.layers.Add(), ("one:last", "other:last")), lrp.Node("y", head, ("sum",))]
         )
     laws.hold(model, [rng.normal(size=(T, D)) for T in (5, 3)], rng, tmp_path)
 

@@ -79,7 +79,7 @@ def as_nodes(layers, readout):
         if k == top and readout == "last":
             value += ":last"
         elif k == top and readout != "every":
-            between = {"mean": lrp.Mean, "max": lrp.Max, "last-row": lrp.LastRow}[readout]()
+            between = {"mean": lrp.layers.Mean, "max": lrp.layers.Max, "last-row": lrp.layers.LastRow}[readout]()
             nodes.append(lrp.Node("between", between, (value,)))
             value = "between"
     return nodes
@@ -294,7 +294,7 @@ def test_two_branches_that_meet(rng):
         lrp.Node("lower", lower, ("x",)),
         lrp.Node("upper", upper, ("lower",)),
         lrp.Node("sum", Plus(), ("lower", "upper")),
-        lrp.Node("mean", lrp.Mean(), ("sum",)),
+        lrp.Node("mean", lrp.layers.Mean(), ("sum",)),
         lrp.Node("head", head, ("mean",)),
     ]
     model, x = lrp.Model(nodes), rng.normal(size=(5, 3))

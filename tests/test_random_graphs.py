@@ -55,7 +55,7 @@ def test_decomposition_adds_up(data):
     """And leaves nothing irrelevant where the whole series is the phrase, if there is no other input and no padding."""
     model = data.draw(graphs.graphs())
     records = data.draw(graphs.records(model))
-    padded = any(isinstance(node.layer, (lrp.Conv1D, lrp.Pad)) for node in model.nodes)
+    padded = any(isinstance(node.layer, (lrp.layers.Conv1D, lrp.layers.Pad)) for node in model.nodes)
     whole = len(model.ports) == 1 and not padded
     laws.decomposition_adds_up(model, records, 0, spans_of(model, records), whole)
 

@@ -286,8 +286,8 @@ def test_words_labels_padding_and_every_unit(rng, tmp_path, capsys):
 
 def test_several_inputs_and_regression(rng):
     nodes = [
-        lrp.Node("join", lrp.Repeat(), ("s", "x")),
-        lrp.Node("both", lrp.Concat(), ("x", "join")),
+        lrp.Node("join", lrp.layers.Repeat(), ("s", "x")),
+        lrp.Node("both", lrp.layers.Concat(), ("x", "join")),
         lrp.Node("rnn", lstm(rng, 5, 3), ("both",)),
         lrp.Node("head", dense(rng, 3, 1), ("rnn:last",)),
     ]

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 def autoencoder(rng, D=3, H=4, outputs=3, repeat=None, **settings):
     nodes = [
         lrp.Node("encoder", nets.lstm(rng, D, H), ("x",)),
-        lrp.Node("repeat", lrp.Repeat(repeat), ("encoder:last",) if repeat else ("encoder:last", "x")),
+        lrp.Node("repeat", lrp.layers.Repeat(repeat), ("encoder:last",) if repeat else ("encoder:last", "x")),
         lrp.Node("decoder", nets.gru(rng, H, H), ("repeat",)),
         lrp.Node("head", nets.dense(rng, H, outputs), ("decoder",)),
     ]
@@ -56,8 +56,8 @@ def test_relevance_comes_both_ways(rng):
 def test_square_and_sum_restated(rng):
     nodes = [
         lrp.Node("cell", nets.lstm(rng, 3, 4), ("x",)),
-        lrp.Node("square", lrp.Square(), ("cell",)),
-        lrp.Node("sum", lrp.SumAll(), ("square",)),
+        lrp.Node("square", lrp.layers.Square(), ("cell",)),
+        lrp.Node("sum", lrp.layers.SumAll(), ("square",)),
     ]
     model, x, eps = lrp.Model(nodes), rng.normal(size=(5, 3)), 0.2
     h = lrp.predict(lrp.Model([nodes[0].layer], readout="every"), x)
@@ -70,8 +70,8 @@ def test_square_and_sum_restated(rng):
 def test_a_vector_can_be_summed(rng):
     nodes = [
         lrp.Node("cell", nets.lstm(rng, 3, 4), ("x",)),
-        lrp.Node("square", lrp.Square(), ("cell:last",)),
-        lrp.Node("sum", lrp.SumAll(mean=True), ("square",)),
+        lrp.Node("square", lrp.layers.Square(), ("cell:last",)),
+        lrp.Node("sum", lrp.layers.SumAll(mean=True), ("square",)),
     ]
     laws.hold(lrp.Model(nodes), [rng.normal(size=(T, 3)) for T in (4, 1, 5)], rng)
 

@@ -51,7 +51,7 @@ def test_integrated_gradients_are_complete_on_random_graphs(data):
 
 def has_kinks(model):
     names = [str(vars(node.layer)) + str(node.layer) for node in model.nodes]
-    kinds = (lrp.Max, lrp.MaxPool1D)
+    kinds = (lrp.layers.Max, lrp.layers.MaxPool1D)
     return any("relu" in name for name in names) or any(isinstance(node.layer, kinds) for node in model.nodes)
 
 

@@ -67,7 +67,7 @@ def test_dense_is_the_oracle_s(rng, rule, name, options, dtype):
 @pytest.mark.parametrize("shape", [{}, {"stride": 2, "padding": (2, 1)}, {"dilation": 2, "groups": 2}])
 def test_conv_is_the_oracle_s(rng, rule, name, options, shape):
     inside = 4 // shape.get("groups", 1)
-    layer = lrp.Conv1D(rng.normal(size=(6, 3, inside)), rng.normal(size=6), **shape, activation="relu")
+    layer = lrp.layers.Conv1D(rng.normal(size=(6, 3, inside)), rng.normal(size=6), **shape, activation="relu")
     batch, T = Batch(np.array([7, 5])), (7, 5)
     x = Packed(rng.normal(size=(12, 4)), batch)
     (y,), _ = layer.run([x], None, ("",))
@@ -114,7 +114,7 @@ def test_attention_is_the_oracle_s(rng, causal):
     T, batch = (4, 3), Batch(np.array([4, 3]))
     q, v, k = (Packed(rng.normal(size=(7, d)), batch) for d in (3, 5, 3))
     R = rng.normal(size=(7, 5))
-    layer = lrp.Attention(0.7, causal)
+    layer = lrp.layers.Attention(0.7, causal)
     found, array = sent_back(layer, [q, v, k], R, how(attention=False))
     for s in range(len(T)):
         rows = [batch.split(one)[s] for one in (q.rows, k.rows, v.rows, R)]
@@ -129,7 +129,7 @@ def test_attention_is_the_oracle_s(rng, causal):
 def test_heads_are_the_oracle_s(rng):
     W, b, batch = rng.normal(size=(4, 6, 6)), rng.normal(size=(4, 6)), Batch(np.array([4]))
     x, R, d = rng.normal(size=(4, 6)), rng.normal(size=(4, 6)), 3
-    layer = lrp.MultiHeadAttention(*W, *b, heads=2)
+    layer = lrp.layers.MultiHeadAttention(*W, *b, heads=2)
     (R_q, R_kv), array = sent_back(layer, [Packed(x, batch), Packed(x, batch)], R, how(attention=False))
     q, k, v = (x @ W[n].T + b[n] for n in range(3))
     joined, weights = np.zeros((4, 6)), []
@@ -161,7 +161,7 @@ def test_heads_are_the_oracle_s(rng):
 def test_an_attention_pool_is_the_oracle_s(rng, additive):
     h, R, v, W, b = rng.normal(size=(5, 4)), rng.normal(size=(1, 4)), rng.normal(size=3), *rng.normal(size=(2, 3, 4))
     b = b[:, 0]
-    layer = lrp.AttentionPool(v, W, b, 0.3) if additive else lrp.AttentionPool(W[0], c=0.3)
+    layer = lrp.layers.AttentionPool(v, W, b, 0.3) if additive else lrp.layers.AttentionPool(W[0], c=0.3)
     (R_h,), array = sent_back(layer, [Packed(h, Batch(np.array([5])))], R, how(attention=False))
     if additive:
         want, *entries = oracle.pool_lrp(h, v, W, b, 0.3, R[0], EPS)
@@ -177,18 +177,20 @@ def graph(rng):
     """A network with every kind of sum outside cells."""
     two = lrp.Bidirectional(nets.gru(rng, 6, 4), nets.gru(rng, 6, 4), "sum")
     nodes = [
-        lrp.Node("conv", lrp.Conv1D(rng.normal(size=(6, 2, 3)), rng.normal(size=6), activation="relu"), ("x",)),
+        lrp.Node("conv", lrp.layers.Conv1D(rng.normal(size=(6, 2, 3)), rng.normal(size=6), activation="relu"), ("x",)),
         lrp.Node("two", two, ("conv",)),
-        lrp.Node("affine", lrp.Affine(rng.normal(size=4), rng.normal(size=4)), ("two",)),
-        lrp.Node("norm", lrp.LayerNorm(rng.normal(size=4), rng.normal(size=4)), ("affine",)),
-        lrp.Node("heads", lrp.MultiHeadAttention(*rng.normal(size=(4, 4, 4)), heads=2), ("norm", "two")),
-        lrp.Node("dot", lrp.Attention(0.5), ("heads", "norm", "two")),
-        lrp.Node("additive", lrp.AdditiveAttention(rng.normal(size=4), causal=True), ("dot", "norm")),
-        lrp.Node("sum", lrp.Add(), ("additive", "heads")),
-        lrp.Node("means", lrp.AvgPool1D(2, 1, padding="same"), ("sum",)),
-        lrp.Node("mean", lrp.Mean(), ("means",)),
-        lrp.Node("pool", lrp.AttentionPool(rng.normal(size=4), rng.normal(size=(4, 4)), rng.normal(size=4)), ("sum",)),
-        lrp.Node("join", lrp.Concat(), ("mean", "pool")),
+        lrp.Node("affine", lrp.layers.Affine(rng.normal(size=4), rng.normal(size=4)), ("two",)),
+        lrp.Node("norm", lrp.layers.LayerNorm(rng.normal(size=4), rng.normal(size=4)), ("affine",)),
+        lrp.Node("heads", lrp.layers.MultiHeadAttention(*rng.normal(size=(4, 4, 4)), heads=2), ("norm", "two")),
+        lrp.Node("dot", lrp.layers.Attention(0.5), ("heads", "norm", "two")),
+        lrp.Node("additive", lrp.layers.AdditiveAttention(rng.normal(size=4), causal=True), ("dot", "norm")),
+        lrp.Node("sum", lrp.layers.Add(), ("additive", "heads")),
+        lrp.Node("means", lrp.layers.AvgPool1D(2, 1, padding="same"), ("sum",)),
+        lrp.Node("mean", lrp.layers.Mean(), ("means",)),
+        lrp.Node(
+            "pool", lrp.layers.AttentionPool(rng.normal(size=4), rng.normal(size=(4, 4)), rng.normal(size=4)), ("sum",)
+        ),
+        lrp.Node("join", lrp.layers.Concat(), ("mean", "pool")),
         lrp.Node("head", nets.dense(rng, 8, 3), ("join",)),
     ]
     return lrp.Model(nodes)
@@ -260,12 +262,12 @@ def test_the_more_specific_key_wins(rng):
 def test_first_and_last_are_next_to_inputs_and_scores(rng):
     """Of two branches each has a first layer; what has no weight matrix does not count."""
     nodes = [
-        lrp.Node("scale", lrp.Affine(np.ones(3)), ("x",)),
+        lrp.Node("scale", lrp.layers.Affine(np.ones(3)), ("x",)),
         lrp.Node("a", nets.lstm(rng, 3, 4), ("scale",)),
         lrp.Node("b", nets.dense(rng, 3, 4), ("x",)),
-        lrp.Node("last", lrp.LastRow(), ("b",)),
+        lrp.Node("last", lrp.layers.LastRow(), ("b",)),
         lrp.Node("c", nets.dense(rng, 4, 4), ("a:last",)),
-        lrp.Node("sum", lrp.Add(), ("c", "last")),
+        lrp.Node("sum", lrp.layers.Add(), ("c", "last")),
     ]
     model = lrp.Model(nodes)
     sums = {"first": rules.Epsilon(0.1), "last": rules.Epsilon(0.2)}

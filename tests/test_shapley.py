@@ -109,7 +109,12 @@ def test_spans_and_the_rest():
 def test_a_stack_with_layers_between_shares_beginnings(monkeypatch):
     """And gives the same as running every coalition; with more states than are run at once."""
     rng = np.random.default_rng(3)
-    layers = [nets.dense(rng, 3, 4, "tanh"), nets.lstm(rng, 4, 5), lrp.LayerNorm(np.ones(5)), nets.gru(rng, 5, 4)]
+    layers = [
+        nets.dense(rng, 3, 4, "tanh"),
+        nets.lstm(rng, 4, 5),
+        lrp.layers.LayerNorm(np.ones(5)),
+        nets.gru(rng, 5, 4),
+    ]
     x = rng.normal(size=(9, 3))
     for readout in ("last", "last-row"):
         model = model_of(rng, *layers, readout=readout)

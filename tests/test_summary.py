@@ -103,7 +103,7 @@ def test_several_inputs(tmp_path):
     rng = np.random.default_rng(3)
     nodes = (
         lrp.Node("lstm", nets.lstm(rng, 3, 3), ("weather",)),
-        lrp.Node("both", lrp.Concat(), ("lstm:last", "basin")),
+        lrp.Node("both", lrp.layers.Concat(), ("lstm:last", "basin")),
         lrp.Node("out", nets.dense(rng, 6, 1), ("both",)),
     )
     ports = {"weather": lrp.Input(3), "basin": lrp.Input(3, steps=False, features=FEATURES)}

@@ -173,7 +173,7 @@ def several():
     ports = {"weather": lrp.Input(2, features=FEATURES), "basin": lrp.Input(2, False, ("area", "slope"))}
     nodes = (
         lrp.Node("lstm", nets.lstm(rng, 2, 3), ("weather",)),
-        lrp.Node("both", lrp.Concat(), ("lstm:last", "basin")),
+        lrp.Node("both", lrp.layers.Concat(), ("lstm:last", "basin")),
         lrp.Node("out", nets.dense(rng, 5, 1), ("both",)),
     )
     return lrp.Model(nodes, ports=ports, output_unit="mm")

@@ -134,7 +134,7 @@ def test_several_inputs_have_scalers_of_their_own(tmp_path):
     rng = np.random.default_rng(3)
     nodes = (
         lrp.Node("lstm", nets.lstm(rng, 2, 3), ("weather",)),
-        lrp.Node("both", lrp.Concat(), ("lstm:last", "basin")),
+        lrp.Node("both", lrp.layers.Concat(), ("lstm:last", "basin")),
         lrp.Node("out", nets.dense(rng, 4, 1), ("both",)),
     )
     ports = {"weather": lrp.Input(2), "basin": lrp.Input(1, steps=False)}

@@ -73,7 +73,7 @@ def test_several_inputs_and_units(x):
     nodes = (
         lrp.Node("lstm", nets.lstm(rng, 3, 3), ("weather",)),
         lrp.Node("other", nets.gru(rng, 2, 3), ("stock",)),
-        lrp.Node("both", lrp.Concat(), ("lstm:last", "other:last", "basin")),
+        lrp.Node("both", lrp.layers.Concat(), ("lstm:last", "other:last", "basin")),
         lrp.Node("out", nets.dense(rng, 8, 1), ("both",)),
     )
     ports = {"weather": lrp.Input(3), "stock": lrp.Input(2), "basin": lrp.Input(2, steps=False)}
@@ -145,12 +145,15 @@ def test_progress(x, monkeypatch, capsys):
 CAUSAL = {
     "lstm": lambda rng: (nets.lstm(rng, 3, 4),),
     "two": lambda rng: (nets.gru(rng, 3, 4), nets.rnn(rng, 4, 4)),
-    "causal convolution": lambda rng: (lrp.Conv1D(rng.normal(size=(4, 3, 3)), padding="causal"), nets.lstm(rng, 4, 4)),
+    "causal convolution": lambda rng: (
+        lrp.layers.Conv1D(rng.normal(size=(4, 3, 3)), padding="causal"),
+        nets.lstm(rng, 4, 4),
+    ),
 }
 OTHERS = {
     "both ways": lambda rng: (nets.two_way(rng, 3, 4, "sum"),),
-    "convolution": lambda rng: (lrp.Conv1D(rng.normal(size=(4, 3, 3)), padding="same"), nets.lstm(rng, 4, 4)),
-    "fewer steps": lambda rng: (lrp.Conv1D(rng.normal(size=(4, 3, 3)), stride=2), nets.lstm(rng, 4, 4)),
+    "convolution": lambda rng: (lrp.layers.Conv1D(rng.normal(size=(4, 3, 3)), padding="same"), nets.lstm(rng, 4, 4)),
+    "fewer steps": lambda rng: (lrp.layers.Conv1D(rng.normal(size=(4, 3, 3)), stride=2), nets.lstm(rng, 4, 4)),
 }
 
 

@@ -49,7 +49,7 @@ def work(job: str, load: Workload) -> tuple[float, float]:
     flops = elements = 0.0
     for window in below:
         T = window.windows.count(T)
-        if isinstance(window, lrp.Conv1D):  # one product for the sums, one for the way back
+        if isinstance(window, lrp.layers.Conv1D):  # one product for the sums, one for the way back
             flops += T.sum() * 2 * window.K.size * (2 if job.startswith(("gradient", "lrp")) else 1)
     rows, pairs = T.sum(), (words * (T + 1) / 2).sum()  # steps; steps of all variants from where they differ
     for part in parts:

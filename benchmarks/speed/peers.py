@@ -60,7 +60,7 @@ def first_of(model: lrp.Model) -> str:
 
 
 def _has_windows(model: lrp.Model) -> bool:
-    return isinstance(model.layers[0], lrp.Conv1D)
+    return isinstance(model.layers[0], lrp.layers.Conv1D)
 
 
 def _torch_windows(model: lrp.Model) -> Any:

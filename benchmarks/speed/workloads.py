@@ -76,8 +76,8 @@ def windows(rng: np.random.Generator, D: int, M: int, width: int, H: int, C: int
     """A convolution with relu, a max pool of two steps, an LSTM: the usual network for series of sensors."""
     rest = network(rng, M, H, C, False)
     K = rng.normal(size=(M, width, D)) / np.sqrt(width * D)
-    conv = lrp.Conv1D(K, rng.normal(size=M) * 0.1, padding="same", activation="relu")
-    return lrp.Model([conv, lrp.MaxPool1D(2), *rest.layers])
+    conv = lrp.layers.Conv1D(K, rng.normal(size=M) * 0.1, padding="same", activation="relu")
+    return lrp.Model([conv, lrp.layers.MaxPool1D(2), *rest.layers])
 
 
 def _lengths_like_sst(rng: np.random.Generator, count: int) -> np.ndarray:

@@ -46,7 +46,8 @@ CASES = {
     "a string as a switch": (lambda: lrp.explain(NUMBERS, X, hidden="no"), "hidden must be True or False, got 'no'"),
     "a model as an explanation": (lambda: lrp.plot.waterfall(NUMBERS), "waterfall must get explanations, got Model"),
     "an array as a switch of a layer": (
-        lambda: lrp.Attention(causal=np.ones(3)), "Attention: causal must be true or false, got an array of float64"),
+        lambda: lrp.layers.Attention(causal=np.ones(3)),
+        "Attention: causal must be true or false, got an array of float64"),
     "a number as a path": (lambda: lrp.open_explanations(5.0), "path must be a string or a path, got 5.0"),
 }  # fmt: skip
 

@@ -183,7 +183,7 @@ def simple_attention(settings, arrays):
     """What `SimpleAttention` does, in layers of lrpnumpy."""
     assert settings["name"] == "weigh"
     W, v = arrays.values()
-    return lrp.AttentionPool(v[:, 0], W.T.copy())
+    return lrp.layers.AttentionPool(v[:, 0], W.T.copy())
 
 
 def folded_steps(L, M):

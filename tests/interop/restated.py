@@ -73,7 +73,7 @@ def convolution(layer, x):
 
 def pool(layer, x):
     """Pools of two steps; the last one may have only one."""
-    join = torch.amax if isinstance(layer, lrp.MaxPool1D) else torch.mean
+    join = torch.amax if isinstance(layer, lrp.layers.MaxPool1D) else torch.mean
     return torch.stack([join(x[t : t + 2], 0) for t in range(0, len(x), 2)])
 
 
@@ -86,9 +86,9 @@ def attended(e, v, causal):
 def attention(layer, query, value, key=None):
     key, one = value if key is None else key, query.ndim == 1
     q = query[None] if one else query
-    if isinstance(layer, lrp.Attention):
+    if isinstance(layer, lrp.layers.Attention):
         y = attended(layer.scale * q @ key.T, value, layer.causal)
-    elif isinstance(layer, lrp.AdditiveAttention):
+    elif isinstance(layer, lrp.layers.AdditiveAttention):
         y = attended((tensor(layer.scale) * torch.tanh(q[:, None] + key[None])).sum(-1), value, layer.causal)
     else:
         q, k, v = (

@@ -103,13 +103,13 @@ def test_live_models_of_keras_that_are_refused(kind):
 
     with pytest.raises(lrp.LrpError, match=r"Lambda holds Python code.*custom={'Lambda': f}"):
         model()
-    assert model({"Lambda": lambda settings, arrays: lrp.LastRow()}).readout == "last-row"
+    assert model({"Lambda": lambda settings, arrays: lrp.layers.LastRow()}).readout == "last-row"
     with pytest.raises(lrp.LrpError, match=r"the model gives \[.* what was made of it"):
-        model({"Lambda": lambda settings, arrays: lrp.Mean()})
+        model({"Lambda": lambda settings, arrays: lrp.layers.Mean()})
     with pytest.raises(lrp.LrpError, match="check must be a batch of inputs that the model takes"):
-        model({"Lambda": lambda settings, arrays: lrp.LastRow()}, check=np.zeros((1, 4, 5), np.float32))
+        model({"Lambda": lambda settings, arrays: lrp.layers.LastRow()}, check=np.zeros((1, 4, 5), np.float32))
     with pytest.raises(lrp.LrpError, match="must give the scores"):
-        model({"Lambda": lambda settings, arrays: lrp.LastRow()}, check=(np.zeros((4, 2)), [7.0]))
+        model({"Lambda": lambda settings, arrays: lrp.layers.LastRow()}, check=(np.zeros((4, 2)), [7.0]))
     with pytest.raises(lrp.LrpError, match="call it once on an input first"):
         lrp.from_keras(keras.Sequential([L.LSTM(3)]))
     with pytest.raises(lrp.LrpError, match="must be a Keras model, got int"):

@@ -43,9 +43,9 @@ def test_gradients_of_a_reconstruction_error():
     rng = np.random.default_rng(0)
     nodes = [
         lrp.Node("encoder", nets.gru(rng, 3, 4), ("x",)),
-        lrp.Node("flat", lrp.Flatten(5), ("encoder",)),
+        lrp.Node("flat", lrp.layers.Flatten(5), ("encoder",)),
         lrp.Node("wide", nets.dense(rng, 20, 15), ("flat",)),
-        lrp.Node("steps", lrp.Reshape(3), ("wide",)),
+        lrp.Node("steps", lrp.layers.Reshape(3), ("wide",)),
     ]
     for mean in (False, True):
         agrees_with_torch(lrp.reconstruction_error(lrp.Model(nodes), mean=mean), rng.normal(size=(5, 3)), 0)
@@ -85,7 +85,7 @@ def test_multi_head_attention_of_torch(bias):
         torch.nn.init.normal_(module.in_proj_bias)
         torch.nn.init.normal_(module.out_proj.bias)
         biases = [*module.in_proj_bias.detach().numpy().reshape(3, 6), module.out_proj.bias.detach().numpy()]
-    layer = lrp.MultiHeadAttention(Wq, Wk, Wv, module.out_proj.weight.detach().numpy(), *biases, heads=3)
+    layer = lrp.layers.MultiHeadAttention(Wq, Wk, Wv, module.out_proj.weight.detach().numpy(), *biases, heads=3)
     model, rng = one_layer(layer, (6, 6, 6)), np.random.default_rng(0)
     query, value, key = rng.normal(size=(4, 6)), rng.normal(size=(5, 6)), rng.normal(size=(5, 6))
     inputs = [torch.tensor(x[None], requires_grad=True) for x in (query, key, value)]
@@ -105,7 +105,7 @@ def test_norms_of_torch():
     norm = torch.nn.LayerNorm(4).double()
     torch.nn.init.normal_(norm.weight)
     torch.nn.init.normal_(norm.bias)
-    layer = lrp.LayerNorm(norm.weight.detach().numpy(), norm.bias.detach().numpy(), norm.eps)
+    layer = lrp.layers.LayerNorm(norm.weight.detach().numpy(), norm.bias.detach().numpy(), norm.eps)
     close(lrp.predict(one_layer(layer, (4,)), x), norm(torch.tensor(x)).detach().numpy())
     norm = torch.nn.BatchNorm1d(4).double()
     for _ in range(10):  # moving averages
@@ -113,7 +113,7 @@ def test_norms_of_torch():
     torch.nn.init.normal_(norm.weight)
     norm.eval()
     arrays = (norm.weight, norm.bias, norm.running_mean, norm.running_var)
-    layer = lrp.Affine.batch_norm(*(value.detach().numpy() for value in arrays), norm.eps)
+    layer = lrp.layers.Affine.batch_norm(*(value.detach().numpy() for value in arrays), norm.eps)
     close(lrp.predict(one_layer(layer, (4,)), x), norm(torch.tensor(x)).detach().numpy())
 
 
@@ -137,11 +137,11 @@ def test_attentions_of_keras(causal):
     y, weights = keras_layer(
         lambda layers: layers.Attention(use_scale=True, dtype="float64"), q, v, k, use_causal_mask=causal
     )
-    close(lrp.predict(one_layer(lrp.Attention(float(weights[0]), causal), widths), record), y, 1e-6)
+    close(lrp.predict(one_layer(lrp.layers.Attention(float(weights[0]), causal), widths), record), y, 1e-6)
     y, _ = keras_layer(lambda layers: layers.Attention(dtype="float64"), q, v, k, use_causal_mask=causal)
-    close(lrp.predict(one_layer(lrp.Attention(causal=causal), widths), record), y, 1e-6)
+    close(lrp.predict(one_layer(lrp.layers.Attention(causal=causal), widths), record), y, 1e-6)
     y, weights = keras_layer(lambda layers: layers.AdditiveAttention(dtype="float64"), q, v, k, use_causal_mask=causal)
-    layer = lrp.AdditiveAttention(weights[0].astype(float), causal)
+    layer = lrp.layers.AdditiveAttention(weights[0].astype(float), causal)
     close(lrp.predict(one_layer(layer, widths), record), y, 1e-6)
 
 
@@ -155,11 +155,11 @@ def test_multi_head_attention_of_keras():
     y = np.array(keras.ops.convert_to_numpy(layer(q[None], v[None])))[0]
     Wq, bq, Wk, bk, Wv, bv, Wo, bo = (w.astype(float) for w in layer.get_weights())
     matrices = [W.reshape(W.shape[0], -1).T for W in (Wq, Wk, Wv)] + [Wo.reshape(-1, Wo.shape[-1]).T]
-    ours = lrp.MultiHeadAttention(*matrices, bq.ravel(), bk.ravel(), bv.ravel(), bo, heads=2)
+    ours = lrp.layers.MultiHeadAttention(*matrices, bq.ravel(), bk.ravel(), bv.ravel(), bo, heads=2)
     close(lrp.predict(one_layer(ours, (4, 3)), {"x0": q, "x1": v}), y, 1e-6)
 
 
 def test_norms_of_keras():
     x = np.random.default_rng(0).normal(size=(5, 4))
     y, (gamma, beta) = keras_layer(lambda layers: layers.LayerNormalization(dtype="float64"), x)
-    close(lrp.predict(one_layer(lrp.LayerNorm(gamma.astype(float), beta.astype(float)), (4,)), x), y, 1e-6)
+    close(lrp.predict(one_layer(lrp.layers.LayerNorm(gamma.astype(float), beta.astype(float)), (4,)), x), y, 1e-6)

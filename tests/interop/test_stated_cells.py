@@ -126,7 +126,7 @@ def test_every_cell_is_compared():
 @pytest.mark.parametrize("name", STEPS)
 @pytest.mark.parametrize("every", [False, True])
 def test_cells(name, every, rng):
-    cell = random_cell(getattr(lrp, name), rng, D=D, H=H, static=2)
+    cell = random_cell(getattr(lrp.layers, name), rng, D=D, H=H, static=2)
     head = lrp.Dense(rng.normal(size=(C, cell.units)), rng.normal(size=C))
     others = {"EALSTM": (2,), "CfC": (T, 1)}
     ports, values = {"x": lrp.Input(D)}, {"x": rng.normal(size=(T, D))}
@@ -164,7 +164,7 @@ def test_projected_lstm(rng):
     for letter, array in (("U", arrays["weight_ih_l0"]), ("W", arrays["weight_hh_l0"]), ("b", b)):
         for k, part in zip("ifgo", np.split(array, 4), strict=True):
             weights[f"{letter}_{k}"] = part
-    cell = lrp.ProjectedLSTM(**weights, W_p=arrays["weight_hr_l0"])
+    cell = lrp.layers.ProjectedLSTM(**weights, W_p=arrays["weight_hr_l0"])
     model = lrp.Model([cell, lrp.Dense(head.weight.detach().numpy(), head.bias.detach().numpy())])
     x = torch.tensor(rng.normal(size=(1, T, D)), requires_grad=True)
     scores = head(module(x)[0][:, -1])[0]

@@ -34,7 +34,10 @@ def test_torch(padding, stride, dilation, groups, pool):
     def array(name, module):
         return getattr(module, name).detach().numpy()
 
-    ours = {"MaxPool1d": lrp.MaxPool1D(2, 2, (1, 1)), "AvgPool1d": lrp.AvgPool1D(2, 2, (1, 1), count_padding=True)}
+    ours = {
+        "MaxPool1d": lrp.layers.MaxPool1D(2, 2, (1, 1)),
+        "AvgPool1d": lrp.layers.AvgPool1D(2, 2, (1, 1), count_padding=True),
+    }
     both = padding if padding == "same" else (padding, padding)
     K, d = array("weight", conv).transpose(0, 2, 1), array("bias", conv)
     U, W, b, b_h = (
@@ -42,7 +45,7 @@ def test_torch(padding, stride, dilation, groups, pool):
     )
     model = lrp.Model(
         [
-            lrp.Conv1D(K, d, padding=both, activation="tanh", **settings),
+            lrp.layers.Conv1D(K, d, padding=both, activation="tanh", **settings),
             ours[pool],
             lrp.LSTM(U, W, (b + b_h)[..., 0]),
             lrp.Dense(array("weight", head), array("bias", head)),
@@ -79,8 +82,8 @@ def test_keras(framework, padding, width, stride, dilation, pool, pool_padding):
         ]
     )
     (K, d, U, W, b, V, e) = (array.astype(np.float64) for array in network.get_weights())
-    ours = {"MaxPooling1D": lrp.MaxPool1D, "AveragePooling1D": lrp.AvgPool1D}[pool](3, 2, pool_padding)
-    first = lrp.Conv1D(K.transpose(2, 0, 1), d, stride=stride, dilation=dilation, **settings)
+    ours = {"MaxPooling1D": lrp.layers.MaxPool1D, "AveragePooling1D": lrp.layers.AvgPool1D}[pool](3, 2, pool_padding)
+    first = lrp.layers.Conv1D(K.transpose(2, 0, 1), d, stride=stride, dilation=dilation, **settings)
     model = lrp.Model([first, ours, lrp.RNN(U.T, W.T, b), lrp.Dense(V.T, e)])
     x = np.random.default_rng(0).normal(size=(T, D))
     scores, gradient = run(network, x)
