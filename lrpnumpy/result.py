@@ -201,7 +201,7 @@ class Explanation:
 
     @door
     def of_input(self, name: str) -> Explanation:
-        """The same for the input `name`: what it got stands in `relevance`, `feature_relevance`, `tokens` and `features`.
+        """The same for the input `name`: what it got stands in `relevance`, `feature_relevance`, `tokens`, `features`.
 
         An input that is one vector for each record shows its features in place of steps.
         """
