@@ -20,6 +20,7 @@ import pytest
 import lrpnumpy as lrp
 from lrpnumpy.kernels import compile as kernels
 from lrpnumpy.kernels import kept
+from lrpnumpy.kernels.arguments import R1, W1
 from lrpnumpy.lazy import cached_property
 
 ROOT = Path(__file__).parents[1]
@@ -209,12 +210,12 @@ def test_a_short_program_waits_for_no_compiler(tmp_path):
 # -------------------------------------------------------------------------------------------------- small kernels
 
 
-def double(x: kernels.R1, out: kernels.W1) -> None:
+def double(x: R1, out: W1) -> None:
     for k in range(x.shape[0]):
         out[k] = 2 * x[k]
 
 
-def hopeless(x: kernels.R1, out: kernels.W1) -> None:
+def hopeless(x: R1, out: W1) -> None:
     out[0] = x.no_array_has_this
 
 

@@ -45,7 +45,7 @@ CASES = {
     "W of an RNN does not fit": (lambda: lrp.RNN(U[0], W[0, :1]), r"RNN: W must have shape .*, got .*1, 2\)"),
     "a head as a direction": (
         lambda: lrp.Bidirectional(LAYER, HEAD),
-        r"Bidirectional: backward must be an LSTM, a GRU or an RNN, got Dense",
+        r"Bidirectional: backward must be a cell, such as lrp.LSTM, got Dense",
     ),
     "NaN in a weight": (lambda: lrp.LSTM(holed(U, np.nan), W), r"LSTM: U must be finite, got nan at index \[3, 1, 2\]"),
     "infinite weight": (lambda: lrp.Dense(holed(HEAD.V, np.inf)), r"Dense: V must be finite, got inf"),
@@ -68,9 +68,9 @@ CASES = {
     ),
     "embedding that does not fit": (
         lambda: lrp.Model([LAYER, HEAD], embedding=lrp.Embedding(np.ones((3, 4)))),
-        r"U of layer 0 \(LSTM\) must take the 4 outputs of the embedding, got 3",
+        r"x of layer 0 \(LSTM\) must have 3 features, got 4 from the embedding",
     ),
-    "no recurrent layer": (lambda: lrp.Model([HEAD]), r"at least one LSTM, GRU, RNN or Bidirectional"),
+    "no recurrent layer": (lambda: lrp.Model([HEAD]), r"at least one recurrent layer, such as lrp.LSTM"),
     "a foreign layer": (
         lambda: lrp.Model([LAYER, "Dense"]),
         r"layer 1 must be a layer, such as lrp.LSTM or lrp.Dense, got str",

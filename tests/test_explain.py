@@ -17,9 +17,9 @@ from networks import close
 import lrpnumpy as lrp
 from lrpnumpy import passes
 from lrpnumpy.encode import encode, encode_all
-from lrpnumpy.layers.lstm import LSTM
 from lrpnumpy.methods import METHODS, propagated
 from lrpnumpy.rules import RULES
+from lrpnumpy.statement.compiled import CompiledRun
 
 GOLDEN = list(nets.golden())
 LRP = [name for name, method in METHODS.items() if method.kind == "lrp"]
@@ -291,14 +291,14 @@ def test_lrp_of_a_relu_head_is_gradient_x_input(seed):
 
 @pytest.mark.parametrize("kind", range(8))
 def test_a_wrong_coefficient_breaks_the_ledger(monkeypatch, rng, kind):
-    right = LSTM.run_backward
+    right = CompiledRun.back
 
-    def wrong(self, read, K, *rest):
-        found = K.reshape(5, 8, 4).copy()  # steps, kinds, units
-        found[:, kind] *= 1.01
-        right(self, read, found.ravel(), *rest)
+    def wrong(self, *rest):
+        K = self.K.reshape(5, 8, 4).copy()  # steps, kinds, units
+        K[:, kind] *= 1.01
+        return right(self._replace(K=K.ravel()), *rest)
 
-    monkeypatch.setattr(LSTM, "run_backward", wrong)
+    monkeypatch.setattr(CompiledRun, "back", wrong)
     model = lrp.Model([nets.lstm(rng, 3, 4), nets.dense(rng, 4, 3)])
     with pytest.raises(AssertionError):
         law_ledger_adds_up(model, rng.normal(size=(5, 3)), {"target": 1}, "lrp-prop", 0.2)

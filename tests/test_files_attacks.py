@@ -250,7 +250,7 @@ def test_a_group_where_a_dataset_should_be(native):
         ("[]", "must be a JSON object"),
         ("{}", "nodes must be a list, got nothing"),
         ('{"nodes": [3]}', "node 0: must be a JSON object"),
-        ('{"nodes": [{"name": "0", "layer": {"kind": "Model"}}]}', "kind must be one of LSTM"),
+        ('{"nodes": [{"name": "0", "layer": {"kind": "Model"}}]}', "Model is a custom layer; pass its class to load"),
         (
             '{"nodes": [{"name": "0", "layer": {"kind": "LSTM", "arrays": {"x": []}, "parts": {}, "settings": {}}}]}',
             "'x'",

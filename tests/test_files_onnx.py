@@ -845,4 +845,4 @@ def test_hints_of_other_files_are_refused(tmp_path):
 
 def test_a_network_without_recurrent_layers_is_refused(tmp_path):
     graph = port("x", ["N", "T", D]) + tensor("V", weights("V", D, 2)) + node("MatMul", ["x", "V"], ["y"]) + output("y")
-    refused(tmp_path, graph, "at least one LSTM, GRU, RNN")
+    refused(tmp_path, graph, "at least one recurrent layer")

@@ -266,7 +266,7 @@ def test_errors_of_graphs(rng):
         r"takes? values made before it, got 'nothing'": [lrp.Node("a", lstm, ("nothing",))],
         r"name of its own .*got 'a'": [lrp.Node("a", lstm, ("x",)), lrp.Node("a", head, ("a",))],
         r"without ':' and '/', got 'a:b'": [lrp.Node("a:b", lstm, ("x",))],
-        r"start states as 2 vectors of 4 numbers, got 4 at every step, 4": [
+        r"h of layer b \(LSTM\) must have one vector of 4 numbers per sequence, got 4 at every step from the layer a": [
             lrp.Node("a", lstm, ("x",)),
             lrp.Node("b", lstm, ("x", "a", "a:cell")),
         ],

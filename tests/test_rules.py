@@ -39,7 +39,7 @@ def how(rule=None, attention=True):
 def sent_back(layer, xs, R, propagation):
     """Messages of a layer to its inputs, and what it keeps (6, n)."""
     (y,), trace = layer.run(xs, propagation, ("",))
-    array = np.zeros((Entry.SIZE, xs[0].batch.n))
+    array = np.zeros((Entry.SIZE, xs[0].batch.n), R.dtype)
     return layer.give_back(Ran(xs, (y,), trace), {"": R}, propagation, Entry(array)), array
 
 

@@ -9,7 +9,8 @@ import numpy as np
 import lrpnumpy as lrp
 from benchmarks.speed.timing import best
 from benchmarks.speed.workloads import Workload
-from lrpnumpy.kernels.compile import R1, W1, Int, kernel
+from lrpnumpy.kernels.arguments import R1, W1, Int
+from lrpnumpy.kernels.compile import kernel
 from lrpnumpy.kernels.steps import activate
 
 

@@ -168,19 +168,15 @@ class Kernel:
 
 
 @cache
-def _arguments(function: Callable[..., Any]) -> list[Any]:
-    """What the annotations of a kernel say of each argument."""
-    return _annotations(function)
-
-
-def _annotations(of: Any) -> list[Any]:
+def _arguments(of: Any) -> list[Any]:
+    """The annotations of a kernel's arguments, or of the fields of a NamedTuple."""
     hints = get_type_hints(of, include_extras=True)
     return [getattr(hint, "__metadata__", hint) for name, hint in hints.items() if name != "return"]
 
 
 def _check_type(what: str, value: Any, about: Any, dtype: np.dtype) -> None:
     if isinstance(about, type):
-        for name, one, inner in zip(about._fields, value, _annotations(about), strict=True):
+        for name, one, inner in zip(about._fields, value, _arguments(about), strict=True):
             _check_type(f"{what}.{name}", one, inner, dtype)
     elif about[0] == "tuple":
         if len(value) != about[2]:
@@ -321,7 +317,7 @@ def _numba() -> Any:
 def _numba_type(numba: Any, meta: Any, dtype: np.dtype) -> Any:
     floats = numba.from_dtype(dtype)
     if isinstance(meta, type):  # a NamedTuple
-        return numba.types.NamedTuple([_numba_type(numba, about, dtype) for about in _annotations(meta)], meta)
+        return numba.types.NamedTuple([_numba_type(numba, about, dtype) for about in _arguments(meta)], meta)
     if meta[0] == "tuple":
         one = numba.types.Array(floats, 2, "C", readonly=meta[1] == "R")
         return numba.types.UniTuple(one, meta[2])

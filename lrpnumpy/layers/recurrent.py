@@ -279,9 +279,12 @@ class Cell(Layer):
         for node, size in zip(nodes, given, strict=True):
             width = self._width(node)
             if size.width != width or (node.op == "state" and size.steps):
-                what = f"vectors of {width} numbers" if node.op == "state" else f"{width} numbers"
-                got = f"{size.width}{' at every step' if node.op == 'state' and size.steps else ''}"
-                raise LrpError(f"{node.name} must be {what}, got {got} of the {size.source}.")
+                what, got = f"{width} features", str(size.width)
+                if node.op == "state":
+                    what = f"one vector of {width} numbers per sequence"
+                if node.op == "state" and size.steps:
+                    got += " at every step"
+                raise LrpError(f"{node.name} must have {what}, got {got} from the {size.source}.")
         return x._replace(width=self.units)
 
     # -- one direction ------------------------------------------------------------------------------------------------

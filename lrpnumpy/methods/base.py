@@ -227,11 +227,20 @@ class Question(NamedTuple):
         return out
 
     def received(self, columns: Columns) -> np.ndarray:
-        """(n,) what all inputs of each record got."""
+        """(n,) the relevance of all inputs of each record."""
         total = self.trace.input.batch.sums(columns.relevance)
         for other in columns.others.values():
             total = total + other.batch.sums(other.relevance)
         return total
+
+    def rounds_off(self, columns: Columns, most: np.ndarray) -> np.ndarray:
+        """(n,) whether rounding the relevances can change their sum by more than `most` (n,); never in float64."""
+        if most.dtype == np.float64:
+            return np.zeros(len(most), bool)
+        total = self.trace.input.batch.sums(abs(columns.relevance))
+        for other in columns.others.values():
+            total = total + other.batch.sums(abs(other.relevance))
+        return np.finfo(total.dtype).eps * total > most
 
     def combined(self, values: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """(n, …, C) to (n, …): the target's value, less that of the class it is held against."""

@@ -138,6 +138,8 @@ def _close(question: Question, columns: Columns, kept: np.ndarray) -> None:
         kept, numbers, question.scores, columns.targets, -1 if versus is None else versus, dtype(GAP),
         dtype(TOO_LARGE), columns.books, columns.sound,
     )  # fmt: skip
+    most = GAP * abs(question.combined(question.scores, columns.targets))
+    columns.sound[question.rounds_off(columns, most)] = 0
 
 
 def _advice(request: Request) -> str:

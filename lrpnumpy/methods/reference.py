@@ -205,7 +205,8 @@ def finished(
         error = np.zeros_like(score)
     columns.books = np.stack([inputs, score, reference, score - reference - inputs, entry.array[Entry.LARGEST], error])
     missed, huge = missed_and_huge(columns.books, question.request)
-    columns.sound = ~(missed | huge)
+    most = GAP * unit_of(score, reference, question.request.versus)
+    columns.sound = ~(missed | huge | question.rounds_off(columns, most))
     return columns
 
 

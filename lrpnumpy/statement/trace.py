@@ -341,14 +341,20 @@ class Statement:
 
     @cached_property
     def gates(self) -> dict[str, tuple[Node, Node]]:
-        """Sums of matrix products by the ends of their arrays' names, U_i and W_i: pre-activation and activation."""
+        """Sums of matrix products by the ends of their arrays' names, U_i and W_i: pre-activation and activation.
+
+        Of two sums with one name, such as n's in a GRU and the one inside its reset product, the activated one counts.
+        """
         found: dict[str, tuple[Node, Node]] = {}
         for node in self.nodes:
             matrices = [term for term in node.args if term.op == "matrix"]
             if node.op == "sum" and matrices and node.axes == ("H",):
                 name = matrices[0].name.rpartition("_")[2]
                 activations = [one for one in self.nodes if one.op == "apply" and one.args[0] is node]
-                found.setdefault(name, (node, activations[0] if activations else node))
+                if activations:
+                    found[name] = (node, activations[0])
+                else:
+                    found.setdefault(name, (node, node))
         return found
 
     def sizes(self, arrays: Mapping[str, np.ndarray]) -> dict[str, int]:
