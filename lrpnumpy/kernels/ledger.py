@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from lrpnumpy.kernels.arguments import I1, J1, R2, R3, W2, Int, Scalar
+from lrpnumpy.kernels.arguments import I1, J1, R1, R2, R3, W2, Int, Scalar
 from lrpnumpy.kernels.compile import kernel_or
 
 
-def by_numpy(kept, numbered, scores, targets, versus, gap, most, books, sound) -> None:  # type: ignore[no-untyped-def]
+def by_numpy(  # type: ignore[no-untyped-def]
+    kept, numbered, scores, targets, versus, relevance, owner, gap, most, rounding, books, sound
+) -> None:
     """The same, on whole arrays."""
+    books[0] += np.bincount(owner, relevance, len(targets))
     biases, stabilizer, start, largest, rule, attention = np.moveaxis(kept, 1, 0)
     books[1], books[2], books[3], books[4] = (one.sum(axis=0) for one in (stabilizer, start, rule, attention))
     books[5] = largest.max(axis=0)
@@ -19,7 +22,8 @@ def by_numpy(kept, numbered, scores, targets, versus, gap, most, books, sound) -
     if versus >= 0:
         explained = explained - scores[:, versus]
     adds_up = abs(books[6] - explained) <= gap * abs(explained)
-    sound[...] = adds_up & (books[5] <= most * abs(explained))
+    rounds_off = rounding * np.bincount(owner, abs(relevance), len(targets)) > gap * abs(explained)
+    sound[...] = adds_up & (books[5] <= most * abs(explained)) & ~rounds_off
 
 
 @kernel_or(by_numpy)
@@ -29,14 +33,21 @@ def close(
     scores: R2,  # (n, C)
     targets: I1,  # (n,) the class that is explained
     versus: Int,  # the class that it is held against, or -1
+    relevance: R1,  # (R,) of the steps of the first input
+    owner: I1,  # (R,) the sequence of each step
     gap: Scalar,  # how much a ledger may miss, in parts of what is explained
     most: Scalar,  # how large a message may be, in parts of what is explained
-    books: W2,  # (7 + layers, n) in: row 0, what the inputs got; out: the other rows of ledgers.ROWS, then biases
-    sound: J1,  # (n,) out: 1 where the ledger adds up and no message is too large
+    rounding: Scalar,  # the relative error of one stored relevance
+    books: W2,  # (7 + layers, n) in: row 0, relevance of the other inputs; out: rows of ledgers.ROWS, then biases
+    sound: J1,  # (n,) out: 1 where the ledger adds up, no message is too large and rounding changes no sum
 ) -> None:
     """Rows of `books` are sums over the nodes; the total is the sum of all but the largest message."""
     zero = kept.dtype.type(0)
     n = kept.shape[2]
+    size = np.zeros(n, kept.dtype)  # sum of |relevance|
+    for row in range(relevance.size):
+        books[0, owner[row]] += relevance[row]
+        size[owner[row]] += abs(relevance[row])
     for row in range(1, 7):
         for s in range(n):
             books[row, s] = zero
@@ -57,4 +68,5 @@ def close(
         if versus >= 0:
             explained -= scores[s, versus]
         adds_up = abs(books[6, s] - explained) <= gap * abs(explained)
-        sound[s] = 1 if adds_up and books[5, s] <= most * abs(explained) else 0
+        rounds_off = rounding * size[s] > gap * abs(explained)
+        sound[s] = 1 if adds_up and books[5, s] <= most * abs(explained) and not rounds_off else 0

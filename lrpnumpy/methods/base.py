@@ -233,15 +233,6 @@ class Question(NamedTuple):
             total = total + other.batch.sums(other.relevance)
         return total
 
-    def rounds_off(self, columns: Columns, most: np.ndarray) -> np.ndarray:
-        """(n,) whether rounding the relevances can change their sum by more than `most` (n,); never in float64."""
-        if most.dtype == np.float64:
-            return np.zeros(len(most), bool)
-        total = self.trace.input.batch.sums(abs(columns.relevance))
-        for other in columns.others.values():
-            total = total + other.batch.sums(abs(other.relevance))
-        return np.finfo(total.dtype).eps * total > most
-
     def combined(self, values: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """(n, …, C) to (n, …): the target's value, less that of the class it is held against."""
         out = values[np.arange(len(values)), ..., targets]

@@ -132,14 +132,15 @@ def _close(question: Question, columns: Columns, kept: np.ndarray) -> None:
     """The books: where each score went, from what every node kept (nodes, 6, n); and whether they add up."""
     numbers, dtype, versus = question.trace.model.numbers, kept.dtype.type, question.request.versus
     columns.books = np.empty((len(ROWS["lrp"]) + len(numbers), kept.shape[2]), kept.dtype)
-    columns.books[0] = question.received(columns)
+    columns.books[0] = 0
+    for other in columns.others.values():
+        columns.books[0] += other.batch.sums(other.relevance)
     columns.sound = np.empty(kept.shape[2], np.int64)
     ledger.close(
-        kept, numbers, question.scores, columns.targets, -1 if versus is None else versus, dtype(GAP),
-        dtype(TOO_LARGE), columns.books, columns.sound,
+        kept, numbers, question.scores, columns.targets, -1 if versus is None else versus, columns.relevance,
+        question.trace.input.batch.owner, dtype(GAP), dtype(TOO_LARGE), np.finfo(dtype).eps, columns.books,
+        columns.sound,
     )  # fmt: skip
-    most = GAP * abs(question.combined(question.scores, columns.targets))
-    columns.sound[question.rounds_off(columns, most)] = 0
 
 
 def _advice(request: Request) -> str:
