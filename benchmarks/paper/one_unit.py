@@ -10,7 +10,8 @@ P (4, 4) holds all weights of the unit: a row for each gate i, f, g, o, a column
 
 from __future__ import annotations
 
-from lrpnumpy.kernels.compile import I1, R2, W1, W2, kernel
+from lrpnumpy.kernels.arguments import I1, R2, W1, W2
+from lrpnumpy.kernels.compile import kernel
 from lrpnumpy.kernels.elementary import sigmoid, tanh
 
 

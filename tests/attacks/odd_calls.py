@@ -184,17 +184,6 @@ def calls(folder):
         ),
         "astype": (numbers.astype, {"dtype": "float32"}),
         "with_units": (numbers.with_units, {"features": ["a", "b", "c"]}),
-        "best_words": (evaluate.best_words, {"model": words, "target": 1, "count": 2}),
-        "predicted_as": (evaluate.predicted_as, {"model": words, "words": ["a", "b", "c"], "target": 1}),
-        "average": (evaluate.average, {"model": words, "sequences": sentences}),
-        "last_hidden": (evaluate.last_hidden, {"model": words, "sequences": sentences}),
-        "weighted": (evaluate.weighted, {"model": words, "sequences": ["a b c"], "explanations": [w]}),
-        "weighted_last_hidden": (
-            evaluate.weighted_last_hidden,
-            {"model": words, "sequences": ["a b c"], "explanations": [w]},
-        ),
-        "whitened_pca": (evaluate.whitened_pca, {"X": draw(5, 3), "components": 2}),
-        "separation": (evaluate.separation, {"points": draw(6, 2), "labels": [0, 1, 0, 1, 0, 1], "neighbours": 2}),
         "right_to_left": (lrp.plot.right_to_left, {"words": ["a"]}),
     }
     slow = {
@@ -249,21 +238,6 @@ def calls(folder):
                 "progress": False,
             },
         ),
-        "word_removal": (
-            evaluate.word_removal,
-            {
-                "model": words,
-                "sequences": ["a b c", "b c a"],
-                "labels": [0, 1],
-                "relevances": {"occlusion-p": [np.ones(3), np.ones(3)]},
-                "counts": (1, 2),
-                "how": "delete",
-                "runs": 2,
-                "seed": 0,
-            },
-        ),
-        "read_trees": (evaluate.read_trees, {"path": folder / "trees.txt"}),
-        "read_sentences": (evaluate.read_sentences, {"path": folder / "trees.txt"}),
         "plot.sentence": (lrp.plot.sentence, {"items": w, "width": 4.0}),
         "plot.ledger": (lrp.plot.ledger, {"e": w, "ax": None, "width": 4.0}),
         "plot.waterfall": (lrp.plot.waterfall, {"e": e, "ax": None, "width": 4.0}),
@@ -275,7 +249,6 @@ def calls(folder):
         "plot.predictions": (lrp.plot.predictions, {"many": many, "width": 4.0}),
         "plot.gates": (lrp.plot.gates, {"model": numbers, "x": X, "width": 4.0}),
     }
-    (folder / "trees.txt").write_text("(3 (2 not) (3 bad))\n")
     series = lrp.explain_windows(numbers, X, 3)
     corpus = lrp.explain_corpus(numbers, [X, X], folder / "n.h5", columns={"a": [1, 2]})
     results = {
