@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, shown
+from lrpnumpy.checks import LrpError, shown, whole
 from lrpnumpy.layers.recurrent import STRAIGHT, Cell
 from lrpnumpy.layers.stacked import StackedCell
 from lrpnumpy.packed import Batch, Packed
@@ -88,7 +88,7 @@ def check_cell(cell: Cell | type[Cell], seed: int = 0) -> CellReport:
     nothing; generated kernels compute what NumPy computes. Nothing is compiled. A broken law is reported, not raised.
     `seed` is that of the random numbers.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(whole(seed, "check_cell: seed", 0))
     if isinstance(cell, type) and issubclass(cell, Cell):
         cell = random_cell(cell, rng)
     if not isinstance(cell, Cell):

@@ -12,6 +12,7 @@ import collections
 import inspect
 import json
 import os
+import re
 import signal
 import tempfile
 import time
@@ -324,8 +325,11 @@ def _late(*_):
     raise TooLong
 
 
-def attempt(function, given):
-    """None where there is a result or an LrpError, else what went wrong."""
+def attempt(function, given, odd=None):
+    """None where there is a result or an LrpError, else what went wrong.
+
+    An error of Python that was made an LrpError must name one of the arguments that are `odd`.
+    """
     signal.signal(signal.SIGALRM, _late)
     signal.alarm(SECONDS)
     with warnings.catch_warnings(record=True) as said:
@@ -334,6 +338,9 @@ def attempt(function, given):
             look_at(invoke(function, given))
         except lrp.LrpError as error:
             assert str(error)
+            named = re.search(r"^\w+: (\w+) cannot be used, got ", str(error))
+            if named and odd and named[1] not in odd:
+                return error
         except (Exception, TooLong) as error:
             return error
         finally:
@@ -356,7 +363,7 @@ def invoke(function, given):
 
 def look_at(found):
     """Whatever was made must also show itself; some shows what was put into it, by that one's own function."""
-    if not isinstance(found, (tuple, lrp.Rule, lrp.Embedding)):
+    if not isinstance(found, (tuple, lrp.Rule, lrp.LRP, lrp.Embedding)):
         repr(found), str(found)
     if isinstance(found, lrp.Explanation):
         found.to_json()
@@ -383,7 +390,7 @@ def run(cases, seed, only=None):
                 parameters = inspect.signature(function).parameters.values()
                 named = [one.name for one in parameters if one.kind != one.VAR_KEYWORD]
                 keys = [*dict.fromkeys([*given, *named])] or ["indent"]
-                given = dict(given)
+                valid, given = given, dict(given)
                 for one in parameters:
                     if one.default is one.empty and one.kind <= one.VAR_POSITIONAL and one.name not in given:
                         given[one.name] = values[rng.integers(len(values))]()
@@ -393,7 +400,8 @@ def run(cases, seed, only=None):
                 else:
                     for k in rng.integers(0, len(keys), rng.integers(1, 3)):
                         given[keys[k]] = values[rng.integers(len(values))]()
-                wrong = attempt(function, given)
+                odd = [key for key, value in given.items() if key not in valid or value is not valid[key]]
+                wrong = attempt(function, given, odd)
                 if wrong is not None:
                     yield case, title, given, wrong
         finally:
