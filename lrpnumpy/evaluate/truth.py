@@ -18,7 +18,7 @@ SEQUENCES = 100  # for each network
 class Task(NamedTuple):
     """A network, sequences, and what is right."""
 
-    network: programs.Network
+    network: programs.ProgramNetwork
     drawn: programs.Drawn
 
 
