@@ -7,6 +7,7 @@ JSON, nothing else.
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import stat
@@ -31,7 +32,7 @@ _DIGITS = 400  # of one number in JSON
 Shape = tuple[int | None, ...]  # None stands for any length of at least 1
 
 
-def open_file(path: str | os.PathLike[str], *, follow: bool = True, hard_links: bool = True) -> IO[bytes]:
+def open_file(path: str | os.PathLike[str], *, follow: bool = True, hard_links: bool = True) -> io.BufferedReader:
     """A regular file to read from; a pipe or a device, which might never end, is an OSError, as is a link not followed.
 
     It is opened before it is looked at, so that nothing can take its place in between. With `hard_links`

@@ -106,8 +106,11 @@ def _alike(b: Build, layer: KerasLayer, xs: list[Value], same_width: bool) -> li
 def _product(b: Build, layer: KerasLayer, one: Value, other: Value) -> Value:
     """Number by number; a side that comes from a sigmoid or a softmax is a gate."""
     gates = [_is_gate(b, x) for x in (one, other)]
-    gate = {(True, False): "first", (False, True): "second"}.get((gates[0], gates[1]))
-    return b.node(layer, Multiply(gate), one, other)  # type: ignore[arg-type]
+    if gates == [True, False]:
+        return b.node(layer, Multiply("first"), one, other)
+    if gates == [False, True]:
+        return b.node(layer, Multiply("second"), one, other)
+    return b.node(layer, Multiply(), one, other)
 
 
 def _is_gate(b: Build, x: Value) -> bool:
