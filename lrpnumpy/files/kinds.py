@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy.files import native, reference, safetensors
-from lrpnumpy.files.archive import NpzWeights
+from lrpnumpy.files.archive import Npz
 from lrpnumpy.files.hints import Hints
 from lrpnumpy.files.onnx import model as onnx
 from lrpnumpy.files.report import Report
@@ -31,14 +31,14 @@ Found = tuple[str, Model, list[str]]  # kind, model, what was assumed
 
 
 @dataclass(frozen=True)
-class ReadRequest(Hints):
+class Asked(Hints):
     """What the caller says besides the path; with `several`, a file of many models is reported by their names."""
 
     max_bytes: int = MAX_BYTES
     several: bool = False
 
 
-def read(path: Path, asked: ReadRequest) -> Report:
+def read(path: Path, asked: Asked) -> Report:
     """What is in the file; whatever goes wrong on the way is a WeightFileError."""
     file = Source(str(path))
     with file.guard(""), np.errstate(all="ignore"):  # numbers that are not finite are refused by the records
@@ -78,7 +78,7 @@ def _reported(path: Path, kind: str, model: Model, notes: list[str], warnings: l
     return Report(str(path), kind, replace(model, provenance=origin), tuple(notes), (), tuple(warnings or ()))
 
 
-def _hdf5(path: Path, size: int, asked: ReadRequest) -> Report:
+def _hdf5(path: Path, size: int, asked: Asked) -> Report:
     from lrpnumpy.files.hdf5 import Hdf5
     from lrpnumpy.files.keras import version2 as keras2
     from lrpnumpy.files.keras import version3 as keras3
@@ -99,13 +99,13 @@ def _hdf5(path: Path, size: int, asked: ReadRequest) -> Report:
         return _torch(path, "PyTorch arrays in HDF5", file, asked)
 
 
-def _keras(path: Path, file: Source, found: Any, asked: ReadRequest) -> Report:
+def _keras(path: Path, file: Source, found: Any, asked: Asked) -> Report:
     if not found.guessed:
         _check_hints(file, found.model, asked)
     return _reported(path, found.kind, found.model, found.notes, found.warnings)
 
 
-def _other(path: Path, head: bytes, size: int, asked: ReadRequest) -> Report:
+def _other(path: Path, head: bytes, size: int, asked: Asked) -> Report:
     """A file that is not HDF5."""
     budget = Budget(str(path), size, asked.max_bytes)
     file = Source(str(path), budget)
@@ -127,13 +127,13 @@ def _other(path: Path, head: bytes, size: int, asked: ReadRequest) -> Report:
     raise file.error("", f"is of a kind that is not known; supported are {SUPPORTED}")
 
 
-def _folder(file: Source, path: Path, asked: ReadRequest) -> Found:
+def _folder(file: Source, path: Path, asked: Asked) -> Found:
     if (path / "saved_model.pb").exists():
         raise file.error("", "is a SavedModel of TensorFlow, which is not supported; save the model as .keras or .h5")
     if hydrology.recognised(path):
         said = {name: value for name, value in asked.given.items() if name != "readout"}
         _refuse(file, config=asked.config, custom=asked.custom, **said)
-        run = hydrology.TrainingRun(path, asked.max_bytes, asked.which)
+        run = hydrology.Run(path, asked.max_bytes, asked.which)
         return "run of neuralhydrology", run.read(asked.readout), run.notes
     _refuse(file, which=asked.which)
     if not reference.recognised(path):
@@ -147,10 +147,10 @@ def _folder(file: Source, path: Path, asked: ReadRequest) -> Found:
     return "files of LRP_for_LSTM", model, notes
 
 
-def _zip(path: Path, budget: Budget, asked: ReadRequest) -> Report:
+def _zip(path: Path, budget: Budget, asked: Asked) -> Report:
     from lrpnumpy.files.keras import version3 as keras3
 
-    with NpzWeights(str(path), budget) as archive:
+    with Npz(str(path), budget) as archive:
         if any(map(torchsave.is_pickle, archive.members)):
             saved = torchsave.SavedZip(archive, asked.which)
             return _torch(path, saved.kind, saved, asked, saved.described)
@@ -167,7 +167,7 @@ def _zip(path: Path, budget: Budget, asked: ReadRequest) -> Report:
         return _torch(path, "PyTorch arrays in npz", archive, asked)
 
 
-def _torch(path: Path, kind: str, source: Source, asked: ReadRequest, described: Any = None) -> Report:
+def _torch(path: Path, kind: str, source: Source, asked: Asked, described: Any = None) -> Report:
     """Arrays with PyTorch's names, whatever holds them."""
     _refuse(source, custom=asked.custom)
     names = source.names()
@@ -178,7 +178,7 @@ def _torch(path: Path, kind: str, source: Source, asked: ReadRequest, described:
     return _reported(path, kind, *torch.read(source, torch.hints(source, asked.config, asked), described))
 
 
-def _check_hints(file: Source, model: Model, asked: ReadRequest) -> None:
+def _check_hints(file: Source, model: Model, asked: Asked) -> None:
     """Refuse hints that contradict a file which says by itself how it is read."""
     for name, value in asked.given.items():
         own = getattr(model, name, None) if name in ("readout", "output") else None

@@ -19,7 +19,7 @@ import numpy as np
 from lrpnumpy.files.hdf5.datasets import Dataset
 from lrpnumpy.files.hdf5.heaps import of_strings, strings
 from lrpnumpy.files.hdf5.objects import Object, root_of
-from lrpnumpy.files.hdf5.pieces import Pieces, Stream, Unreadable
+from lrpnumpy.files.hdf5.pieces import Pieces, Refused, Stream
 from lrpnumpy.files.hdf5.types import kind_of, space_of, texts
 from lrpnumpy.files.safe import MAX_NAMES, MAX_TEXT, Budget, Shape, Source, open_file
 
@@ -37,7 +37,7 @@ class Hdf5(Source):
             self._heap = cache(partial(of_strings, self._pieces))
             try:
                 self._root = self._object(root_of(self._pieces))
-            except Unreadable as error:
+            except Refused as error:
                 reason = str(error).removesuffix(".")
                 raise self.error("", f"cannot be opened as HDF5: it {reason}, or it is truncated or damaged") from None
 
@@ -151,7 +151,7 @@ class Hdf5(Source):
             if len(shape) > 1 or count > MAX_NAMES or count * kind.size > MAX_TEXT:
                 raise self.error(where, f"has {count:,} values of {kind.size:,} bytes, too much for an attribute")
             if count * kind.size > len(value):
-                raise Unreadable(f"has {len(value):,} bytes for {count:,} values of {kind.size:,} bytes")
+                raise Refused(f"has {len(value):,} bytes for {count:,} values of {kind.size:,} bytes")
             if kind.name == "strings":
                 variable = kind.dtype is None
                 words = strings(self._heap, value, count) if variable else texts(value, kind, count)

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from lrpnumpy.files.hdf5 import types
-from lrpnumpy.files.hdf5.pieces import UNDEFINED, Cursor, Pieces, Unreadable, log2
+from lrpnumpy.files.hdf5.pieces import UNDEFINED, Cursor, Pieces, Refused, log2
 from lrpnumpy.files.hdf5.trees import CHUNKS, FILTERED_CHUNKS, PLAIN_CHUNKS, leaves, records
 from lrpnumpy.files.hdf5.types import Shape
 
@@ -21,16 +21,16 @@ OUTSIDE = "has chunks outside the array or outside the file; it may be truncated
 class Grid:
     """How an array is cut into chunks, all of one shape; those at its end stick out. One piece is one chunk."""
 
-    def __init__(self, shape: Shape, most: Shape, layout: types.DataLayout, size: int, filtered: bool) -> None:
+    def __init__(self, shape: Shape, most: Shape, layout: types.Layout, size: int, filtered: bool) -> None:
         *chunk, stored = layout.chunk or (*shape, size)
         if len(chunk) != len(shape) or stored != size or 0 in chunk:
-            raise Unreadable(f"has chunks of {tuple(chunk)} with values of {stored:,} bytes, which its shape has not")
+            raise Refused(f"has chunks of {tuple(chunk)} with values of {stored:,} bytes, which its shape has not")
         self._layout, self._most, self._filtered = layout, most, filtered
         self.chunk, self.bytes = tuple(chunk), math.prod(chunk) * size  # of a chunk once unpacked
         self.grid = tuple(-(-n // size) for n, size in zip(shape, chunk, strict=True))
         self.count = math.prod(self.grid)
         if self.count > MOST:
-            raise Unreadable(f"is stored in {self.count:,} chunks, over the limit of {MOST:,}")
+            raise Refused(f"is stored in {self.count:,} chunks, over the limit of {MOST:,}")
 
     def places(self, file: Pieces) -> np.ndarray:
         """Three numbers for each chunk, in the order of their indices: address, stored bytes, filter mask.
@@ -45,10 +45,10 @@ class Grid:
         if listed in (types.TREE_1, types.TREE_2):
             at, places = (self._tree_1 if listed == types.TREE_1 else self._tree_2)(file, address)
             if (at >= np.array(self.grid, np.uint64)).any():
-                raise Unreadable(OUTSIDE)
+                raise Refused(OUTSIDE)
             numbers = np.ravel_multi_index(tuple(at.T.astype(np.int64)), self.grid)
             if len(np.unique(numbers)) < len(numbers):
-                raise Unreadable("has a chunk twice")
+                raise Refused("has a chunk twice")
             found[:, numbers] = places
         elif listed == types.SINGLE:
             found[:, 0] = address, *(self._layout.single or (self.bytes, 0))  # others were never written
@@ -72,7 +72,7 @@ class Grid:
         along, step = [np.empty(0, np.int64)] * len(self.grid), 1
         for axis in sorted(range(len(self.grid)), key=lambda axis: (self._most[axis] == UNDEFINED, -axis)):
             if self.grid[axis] * step >= 2**62 // max(self.bytes, 1):
-                raise Unreadable("has more chunks than a file can hold")
+                raise Refused("has more chunks than a file can hold")
             along[axis] = np.arange(self.grid[axis]) * step
             step *= -(-self._most[axis] // self.chunk[axis])
         return sum(np.ix_(*along), np.zeros((), np.int64)).reshape(-1)
@@ -81,7 +81,7 @@ class Grid:
         """Address, and where there are filters, size and mask, from rows of bytes."""
         end = rows.shape[1]
         if not (13 <= end <= 20 if self._filtered else end == 8):
-            raise Unreadable(f"has a list of chunks with entries of {end} bytes")
+            raise Refused(f"has a list of chunks with entries of {end} bytes")
         wide = np.zeros((len(rows), 24), np.uint8)
         wide[:, :8] = rows[:, :8]
         if self._filtered:
@@ -97,7 +97,7 @@ class Grid:
         found = leaves(file, address, CHUNKS, entry)
         at = found["at"][:, :rank].astype(np.uint64)
         if (at % chunk).any():
-            raise Unreadable("has a chunk that does not begin where one must")
+            raise Refused("has a chunk that does not begin where one must")
         return at // chunk, np.stack([found[name].astype(np.uint64) for name in ("child", "size", "mask")])
 
     def _tree_2(self, file: Pieces, address: int) -> tuple[np.ndarray, np.ndarray]:
@@ -111,7 +111,7 @@ def _fixed(file: Pieces, address: int, filtered: bool, need: int) -> tuple[list[
     """The entries of a fixed array (VII.C), and the bytes of each."""
     version, client, size, bits, count, block = file.checked(address, 28, b"FAHD").numbers("BBBBQQ")
     if version or client != filtered or not size or bits > 32 or count * size > file.size:
-        raise Unreadable(f"has a list of {count:,} chunks of a kind that is not read")
+        raise Refused(f"has a list of {count:,} chunks of a kind that is not read")
     return _entries(file, block, b"FADB", 0, count, size, 1 << bits), size
 
 
@@ -126,7 +126,7 @@ def _extensible(file: Pieces, address: int, filtered: bool, need: int) -> tuple[
     version, client, size, bits, inside, least, pointers, page_bits = head.numbers("8B")
     *_, index = head.numbers("7Q")
     if version or client != filtered or not size or bits > 64 or page_bits > 32:
-        raise Unreadable("has a list of chunks of a kind that is not read")
+        raise Refused("has a list of chunks of a kind that is not read")
     file.budget.hold("chunks", need * size)
     near, groups = 2 * log2(pointers), 1 + bits - log2(least)
     width, page = -(-bits // 8), 1 << page_bits
@@ -162,7 +162,12 @@ def _entries(
     where they are not given they are in the block.
     """
     pages = -(-count // page) if count > page else 0
-    content = (-(-pages // 8) if flags is None else 0) if pages else count * size
+    if not pages:
+        content = count * size
+    elif flags is None:
+        content = -(-pages // 8)
+    else:
+        content = 0
     body = file.checked(place, 14 + skip + content + 4, sign, 10 + skip)
     found, start = [body.take(content)], place + len(body.data) + 4
     if pages:

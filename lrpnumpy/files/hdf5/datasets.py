@@ -12,7 +12,7 @@ from lrpnumpy.files.hdf5 import objects, types
 from lrpnumpy.files.hdf5.chunks import OUTSIDE, Grid
 from lrpnumpy.files.hdf5.filters import DEFLATE, DEFLATE_RATIO, filters_of, unpacked
 from lrpnumpy.files.hdf5.objects import Message
-from lrpnumpy.files.hdf5.pieces import UNDEFINED, Pieces, Unreadable
+from lrpnumpy.files.hdf5.pieces import UNDEFINED, Pieces, Refused
 
 _READ = (objects.SPACE, objects.TYPE, objects.EXTERNAL, objects.LAYOUT, objects.FILTERS)
 _KEPT = 1 << 24  # bytes of unpacked chunks that are kept, for the next rows to be asked for
@@ -24,15 +24,15 @@ class Dataset:
     def __init__(self, file: Pieces, header: Sequence[Message]) -> None:
         found = {one.kind: one for one in header if one.kind in _READ}
         if not {objects.SPACE, objects.TYPE, objects.LAYOUT} <= set(found):
-            raise Unreadable("must be a dataset, the file has something else there")
+            raise Refused("must be a dataset, the file has something else there")
         if len(found) < sum(one.kind in _READ for one in header):
-            raise Unreadable("says its type, its shape or where its values are twice")
+            raise Refused("says its type, its shape or where its values are twice")
         if objects.EXTERNAL in found:
-            raise Unreadable("keeps its data in another file (external storage), never opened")
+            raise Refused("keeps its data in another file (external storage), never opened")
         self._file, self._filter = file, found.get(objects.FILTERS)
         shape, self._most = types.space_of(found[objects.SPACE])
         if shape is None:
-            raise Unreadable("holds nothing (a null dataspace)")
+            raise Refused("holds nothing (a null dataspace)")
         self.shape, self.kind = shape, types.kind_of(found[objects.TYPE])
         self.layout = types.layout_of(found[objects.LAYOUT])
         self.tick: Callable[[], None] = file.budget.tick  # the limit of time; who reads a few rows at a time has none
@@ -47,7 +47,7 @@ class Dataset:
             return
         self._filters = filters_of(self._filter.cursor().data, self.kind.size) if self._filter else []
         if self._filters and not self.layout.chunk:
-            raise Unreadable("has filters though it is not stored in chunks; it is damaged")
+            raise Refused("has filters though it is not stored in chunks; it is damaged")
         self._grid = Grid(self.shape or (1,), self._most, self.layout, self.kind.size, bool(self._filters))
         self._places = self._grid.places(self._file)
         count, whole, room = self._grid.count, self._grid.bytes, self._file.size - self._file.base
@@ -55,20 +55,18 @@ class Dataset:
         start, sizes = np.minimum(stored[:, np.argsort(stored[0])], room + 1).astype(np.int64)
         declared, there = count * whole, int(sizes.sum())
         if there > room or declared > there * (DEFLATE_RATIO if DEFLATE in self._filters else 1):
-            raise Unreadable(f"declares {declared:,} bytes, the file has {min(there, room):,} for them")
+            raise Refused(f"declares {declared:,} bytes, the file has {min(there, room):,} for them")
         if declared > most:
-            raise Unreadable(f"has chunks of {self._grid.chunk}, together over {most:,} bytes")
+            raise Refused(f"has chunks of {self._grid.chunk}, together over {most:,} bytes")
         least, largest = (0, 2 * whole + 1024) if self._filters else (whole, whole)
         if (wrong := sizes[(sizes < least) | (sizes > largest)]).size:
-            raise Unreadable(f"has {wrong[0]:,} bytes for what is {whole:,} bytes when unpacked; it is damaged")
+            raise Refused(f"has {wrong[0]:,} bytes for what is {whole:,} bytes when unpacked; it is damaged")
         if (start > room - sizes).any():
-            raise Unreadable(OUTSIDE)
+            raise Refused(OUTSIDE)
         if (start[:-1] + sizes[:-1] > start[1:]).any():
-            raise Unreadable("has two chunks that share bytes of the file; it is damaged")
+            raise Refused("has two chunks that share bytes of the file; it is damaged")
         if (seen := len(sizes)) < count:
-            raise Unreadable(
-                f"has {seen:,} of its {count:,} chunks, the others were never written; write out every value"
-            )
+            raise Refused(f"has {seen:,} of its {count:,} chunks, the others were never written; write out every value")
 
     def whole(self) -> np.ndarray:
         """All values, as they are stored."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from lrpnumpy.files.hdf5.pieces import Cursor, Unreadable
+from lrpnumpy.files.hdf5.pieces import Cursor, Refused
 
 DEFLATE, SHUFFLE, FLETCHER = 1, 2, 3
 DEFLATE_RATIO = 1032  # no deflate stream holds more than this many bytes a byte
@@ -24,7 +24,7 @@ def filters_of(data: bytes, size: int) -> list[int]:
     said, codes = Cursor(data), []
     version, count = said.numbers("BB")
     if version not in (1, 2):
-        raise Unreadable(f"has a list of filters of version {version}, which is not read")
+        raise Refused(f"has a list of filters of version {version}, which is not read")
     said.take(6 if version == 1 else 0)
     for _ in range(count):
         code = said.number(2)
@@ -36,15 +36,15 @@ def filters_of(data: bytes, size: int) -> list[int]:
         said.take(4 * (values % 2) if version == 1 else 0)
         if code not in (DEFLATE, SHUFFLE, FLETCHER):
             called = _NAMES.get(code) or name[:40] or "a filter without a name"
-            raise Unreadable(
+            raise Refused(
                 f"is packed by {called} (filter {code}), only gzip, shuffle and fletcher32 are read; "
                 "store it with compression='gzip', or without"
             )
         if code == SHUFFLE and given[:1] != (size,):
-            raise Unreadable(f"is shuffled by {given} bytes, it must be by the size of its numbers; it is damaged")
+            raise Refused(f"is shuffled by {given} bytes, it must be by the size of its numbers; it is damaged")
         codes.append(code)
     if len(set(codes)) < len(codes):
-        raise Unreadable(f"has a filter twice, got the filters {codes}; it is damaged")
+        raise Refused(f"has a filter twice, got the filters {codes}; it is damaged")
     return codes
 
 
@@ -55,13 +55,13 @@ def unpacked(data: bytes, codes: list[int], mask: int, size: int, whole: int, ti
         if applied[k] == FLETCHER:
             data, checksum = data[:-_CHECKSUM], data[-_CHECKSUM:]
             if len(checksum) < _CHECKSUM or fletcher32(data) != int.from_bytes(checksum, "little"):
-                raise Unreadable("has a chunk whose checksum (fletcher32) is wrong; it is damaged")
+                raise Refused("has a chunk whose checksum (fletcher32) is wrong; it is damaged")
         elif applied[k] == SHUFFLE:
             data = unshuffled(data, size)
         else:
             data = _inflated(data, whole + (_CHECKSUM if FLETCHER in applied[:k] else 0), tick)
     if len(data) != whole:
-        raise Unreadable(f"has a chunk of {len(data):,} bytes when unpacked, it must have {whole:,}; it is damaged")
+        raise Refused(f"has a chunk of {len(data):,} bytes when unpacked, it must have {whole:,}; it is damaged")
     return data
 
 
@@ -78,9 +78,9 @@ def _inflated(data: bytes, size: int, tick: Callable[[], None]) -> bytes:
             if not found[-1] and not data:
                 break
     except zlib.error as error:
-        raise Unreadable(f"has a chunk that cannot be unpacked ({error}); it is damaged") from None
+        raise Refused(f"has a chunk that cannot be unpacked ({error}); it is damaged") from None
     if left != 1 or not unpack.eof or unpack.unused_data:
-        raise Unreadable(f"has a chunk that is not {size:,} bytes when unpacked; it is damaged")
+        raise Refused(f"has a chunk that is not {size:,} bytes when unpacked; it is damaged")
     return found[0] if len(found) == 1 else b"".join(found)
 
 

@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from functools import cache, cached_property
 
-from lrpnumpy.files.hdf5.pieces import UNDEFINED, Cursor, Pieces, Unreadable, log2, lookup3, walked, width_of
+from lrpnumpy.files.hdf5.pieces import UNDEFINED, Cursor, Pieces, Refused, log2, lookup3, walked, width_of
 from lrpnumpy.files.hdf5.trees import HUGE, records
 from lrpnumpy.files.safe import MAX_TEXT
 
@@ -24,7 +24,7 @@ def local(file: Pieces, address: int) -> bytes:
 def of_strings(file: Pieces, address: int) -> dict[int, bytes]:
     """The objects of the global heap at an address, by number."""
     if file.cut(address, 5) != b"GCOL\x01":
-        raise Unreadable("points at a heap that is none")
+        raise Refused("points at a heap that is none")
     said, objects = file.cursor(address, int.from_bytes(file.cut(address + 8, 8), "little")), {}
     said.take(16)
     while said.left >= 16:
@@ -32,7 +32,7 @@ def of_strings(file: Pieces, address: int) -> dict[int, bytes]:
         number, _, _, size = said.numbers("HHIQ")
         room = -(-size // 8) * 8 if number else max(size - 16, 0)  # number 0 is free room, header included
         if room > said.left:
-            raise Unreadable("lies in a heap whose objects do not fit into it")
+            raise Refused("lies in a heap whose objects do not fit into it")
         objects[number] = said.take(room)[:size]
     return {**objects, 0: b""}
 
@@ -44,9 +44,9 @@ def strings(heap_at: Callable[[int], dict[int, bytes]], data: bytes, count: int)
         length, heap, number = said.numbers("IQI")
         there = heap_at(heap).get(number, b"") if length else b""
         if length > len(there):
-            raise Unreadable(f"has a string of {length:,} bytes, of which {len(there):,} are there")
+            raise Refused(f"has a string of {length:,} bytes, of which {len(there):,} are there")
         if (most := most - length) < 0:
-            raise Unreadable("has strings that are over the limit together")
+            raise Refused("has strings that are over the limit together")
         found.append(there[:length].split(b"\0")[0])
     return found
 
@@ -58,7 +58,7 @@ class Fractal:
         head = file.checked(address, 146, b"FRHP")
         version, _, filters, flags, largest = head.numbers("BHHBI")
         if version or filters:
-            raise Unreadable(f"has a heap at {address:,} of a kind that is not read")
+            raise Refused(f"has a heap at {address:,} of a kind that is not read")
         _, huge, *_ = head.numbers("12Q")
         self._width, self._start, direct, bits, _, root, rows = head.numbers("HQQHHQH")
         self._file, self._checked = file, flags & 2
@@ -76,7 +76,7 @@ class Fractal:
         found, tables = [], [(root, rows, 0)]
         for address, rows, offset in walked(tables):
             if rows > 64:
-                raise Unreadable(f"has a heap of {rows:,} rows")
+                raise Refused(f"has a heap of {rows:,} rows")
             head, content = 13 + self._offset, 8 * rows * self._width
             table = self._file.checked(address, head + content + 4, b"FHIB", head - 4)
             for row in range(rows):
@@ -98,15 +98,15 @@ class Fractal:
         if kind == 0x10:  # a large one, by a number
             number = said.number(min(8, said.left))
             if number not in self._far:
-                raise Unreadable("has an object outside its heap")
+                raise Refused("has an object outside its heap")
             return self._file.cursor(*self._far[number]).data
         if kind:
-            raise Unreadable("has an object in a heap that is stored in a way that is not read")
+            raise Refused("has an object in a heap that is stored in a way that is not read")
         offset, length = said.number(self._offset), said.number(self._length)
         k = bisect_right(self._blocks, (offset, UNDEFINED, 0)) - 1
         start, address, size = self._blocks[k] if k >= 0 else (0, 0, 0)
         if not start <= offset <= start + size - length:
-            raise Unreadable("has an object outside its heap")
+            raise Refused("has an object outside its heap")
         return self._block(address, size)[offset - start :][:length]
 
     def _data(self, address: int, size: int) -> bytes:
@@ -114,7 +114,7 @@ class Fractal:
         at = 13 + self._offset  # its checksum is that of the block with 0 in this place
         said, blanked = int.from_bytes(data[at : at + 4], "little"), data[:at] + bytes(4) + data[at + 4 :]
         if self._checked and lookup3(blanked, self._file.budget) != said:
-            raise Unreadable(f"has a wrong checksum in FHDB at {address:,}")
+            raise Refused(f"has a wrong checksum in FHDB at {address:,}")
         return data
 
     @cached_property
@@ -122,5 +122,5 @@ class Fractal:
         """Address and size of each large object."""
         rows = records(self._file, self._huge, HUGE)
         if rows.shape[1] != 24:
-            raise Unreadable("has a heap whose large objects are stored in a way that is not read")
+            raise Refused("has a heap whose large objects are stored in a way that is not read")
         return {row[2]: (row[0], row[1]) for row in rows.copy().view("<u8").tolist()}

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrpnumpy.files.hdf5.heaps import Fractal, local
-from lrpnumpy.files.hdf5.pieces import UNDEFINED, Cursor, Pieces, Unreadable, walked
+from lrpnumpy.files.hdf5.pieces import UNDEFINED, Cursor, Pieces, Refused, walked
 from lrpnumpy.files.hdf5.trees import ATTRIBUTES, GROUP, LINKS, leaves, records
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
@@ -41,7 +41,7 @@ class Message(NamedTuple):
     def cursor(self) -> Cursor:
         """Its bytes, if they are here."""
         if self.shared:
-            raise Unreadable("has a type or a shape that is stored in another object, which is not read")
+            raise Refused("has a type or a shape that is stored in another object, which is not read")
         return Cursor(self.data)
 
 
@@ -69,7 +69,7 @@ class Object:
     def _named(self, readers: dict[int, Callable[[Pieces, Message], Iterable[Any]]]) -> dict[bytes, Any]:
         found = [pair for one in self.header if one.kind in readers for pair in readers[one.kind](self._file, one)]
         if len(by_name := dict(found)) < len(found):
-            raise Unreadable("has two links or attributes of one name")
+            raise Refused("has two links or attributes of one name")
         return by_name
 
 
@@ -79,20 +79,20 @@ def root_of(file: Pieces) -> int:
     while start + len(SIGNATURE) <= file.size and file.cut(start, len(SIGNATURE)) != SIGNATURE:
         start = start * 2 or 512
     if start + len(SIGNATURE) > file.size:
-        raise Unreadable("is no HDF5 file")
+        raise Refused("is no HDF5 file")
     file.base = start
     version = file.cut(len(SIGNATURE), 1)[0]
     if version > 3:
-        raise Unreadable(f"has a superblock of version {version}, which is not read")
+        raise Refused(f"has a superblock of version {version}, which is not read")
     new = version >= 2
     block = file.checked(0, 48, SIGNATURE, 1) if new else file.cursor(0, 96 + 4 * version, SIGNATURE)
     block.take(0 if new else 5)  # versions
     if block.take(2) != b"\x08\x08":
-        raise Unreadable("has addresses or sizes of other than 8 bytes")
+        raise Refused("has addresses or sizes of other than 8 bytes")
     block.take(1 if new else 9 + 4 * version)  # flags, and sizes of nodes, which the nodes say themselves
     base, _, end, *_, root = block.numbers("4Q" if new else "6Q")
     if end - base > file.size - file.base:
-        raise Unreadable(f"says that it has {end - base:,} bytes and has {file.size - file.base:,}, it is truncated")
+        raise Refused(f"says that it has {end - base:,} bytes and has {file.size - file.base:,}, it is truncated")
     return root
 
 
@@ -104,7 +104,7 @@ def messages(file: Pieces, address: int) -> list[Message]:
     if new:
         version, flags = file.cut(address + 4, 2)
         tracked = bool(flags & 4)
-        start = 6 + (16 if flags & 32 else 0) + (4 if flags & 16 else 0)
+        start = 6 + 16 * bool(flags & 32) + 4 * bool(flags & 16)
         width = 1 << (flags & 3)
         length = int.from_bytes(file.cut(address + start, width), "little")
         blocks = [(address, file.checked(address, start + width + length + 4, b"OHDR", start + width - 4))]
@@ -112,7 +112,7 @@ def messages(file: Pieces, address: int) -> list[Message]:
         version, _, _, _, length = file.cursor(address, 12).numbers("BBHII")
         blocks = [(address + 16, file.cursor(address + 16, length))]
     if version != 1 + new:
-        raise Unreadable(f"has an object of version {version} at {address:,}, which is not read")
+        raise Refused(f"has an object of version {version} at {address:,}, which is not read")
     for place, block in walked(blocks):
         while block.left >= (4 + 2 * tracked if new else 8):
             file.budget.visit("")
@@ -120,7 +120,7 @@ def messages(file: Pieces, address: int) -> list[Message]:
             block.take(2 * tracked if new else 3)
             one = Message(kind, bool(flags & 2), block.take(size), place + block.at - size)
             if kind > LAST and flags & 128:
-                raise Unreadable(f"has a message of kind {kind} that nobody may leave out, and that is not read")
+                raise Refused(f"has a message of kind {kind} that nobody may leave out, and that is not read")
             if kind != CONTINUED:
                 found.append(one)
                 continue
@@ -139,7 +139,7 @@ def _many(file: Pieces, info: bytes, width: int, kind: int, name: slice) -> Iter
         objects = Fractal(file, heap)
         for row in records(file, tree, kind):
             if kind == ATTRIBUTES and row[8] & 2:
-                raise Unreadable(SHARED)
+                raise Refused(SHARED)
             yield objects.object(row[name].tobytes())
 
 
@@ -153,7 +153,7 @@ def _symbols(file: Pieces, tree: int, heap: int) -> Iterator[tuple[bytes, Link]]
             start, address, cached, _, _, _ = table.numbers("QQIIQQ")
             end = names.find(b"\0", start)
             if not 0 <= start < end:
-                raise Unreadable("has a name outside the names of its group")
+                raise Refused("has a name outside the names of its group")
             file.budget.hold("", end - start)
             yield names[start:end], _OTHER[1] if cached == 2 else address
 
@@ -162,16 +162,16 @@ def _link(data: bytes) -> tuple[bytes, Link]:
     said = Cursor(data)
     version, flags = said.numbers("BB")
     if version != 1:
-        raise Unreadable(f"has a link of version {version}, which is not read")
+        raise Refused(f"has a link of version {version}, which is not read")
     kind = said.number(1) if flags & 8 else 0
-    said.take((8 if flags & 4 else 0) + (1 if flags & 16 else 0))
+    said.take(8 * bool(flags & 4) + bool(flags & 16))
     name = said.take(said.number(1 << (flags & 3)))
     return name, _OTHER.get(kind, "a link of a foreign kind") if kind else said.number(8)
 
 
 def _own_attribute(one: Message) -> tuple[bytes, Attribute]:
     if one.shared:
-        raise Unreadable(SHARED)
+        raise Refused(SHARED)
     return _attribute(one.data)
 
 
@@ -179,7 +179,7 @@ def _attribute(data: bytes) -> tuple[bytes, Attribute]:
     said = Cursor(data)
     version, flags, *lengths = said.numbers("BBHHH")
     if version not in (1, 2, 3):
-        raise Unreadable(f"has an attribute of version {version}, which is not read")
+        raise Refused(f"has an attribute of version {version}, which is not read")
     flags = flags if version > 1 else 0
     said.take(version == 3)  # which characters its name has
     parts = []

@@ -21,12 +21,12 @@ Part = TypeVar("Part", bound=tuple[Any, ...])
 Stream = io.BufferedIOBase | io.RawIOBase
 
 
-class Unreadable(LrpError):
+class Refused(LrpError):
     """What the file has in some place is not read, and why: mostly it is not what the file says that it is."""
 
 
 class Pieces:
-    """An open file; whatever lies outside it is `Unreadable`. Addresses count from `base`."""
+    """An open file; whatever lies outside it is `Refused`. Addresses count from `base`."""
 
     def __init__(self, stream: Stream, size: int, budget: Budget) -> None:
         self.size, self.budget, self.base = size, budget, 0
@@ -35,7 +35,7 @@ class Pieces:
     def check(self, address: int, length: int) -> None:
         """See that a piece lies inside the file."""
         if length < 0 or address < 0 or not self.base + address <= self.size - length:
-            raise Unreadable(f"needs {length:,} bytes at {self.base + address:,}, outside the file")
+            raise Refused(f"needs {length:,} bytes at {self.base + address:,}, outside the file")
 
     def fill(self, address: int, buffer: Any) -> None:
         """Read as many bytes as `buffer` has room for into it."""
@@ -43,7 +43,7 @@ class Pieces:
         with self._lock:
             self._stream.seek(self.base + address)
             if (self._stream.readinto(buffer) or 0) < len(buffer):
-                raise Unreadable(f"needs {len(buffer):,} bytes at {address:,}, the file has become shorter")
+                raise Refused(f"needs {len(buffer):,} bytes at {address:,}, the file has become shorter")
 
     def cut(self, address: int, length: int) -> bytes:
         """A piece of the file, which is data."""
@@ -58,7 +58,7 @@ class Pieces:
         self.budget.visit("")
         self.budget.hold("", length)
         if not data.startswith(signature):
-            raise Unreadable(f"has no {signature!r} at {address:,} where there should be one")
+            raise Refused(f"has no {signature!r} at {address:,} where there should be one")
         return Cursor(data, len(signature))
 
     def checked(self, address: int, length: int, signature: bytes, skip: int = 0) -> Cursor:
@@ -66,12 +66,12 @@ class Pieces:
         found = self.cursor(address, length, signature)
         content, end = found.data[:-4], found.data[-4:]
         if len(end) < 4 or lookup3(content, self.budget) != int.from_bytes(end, "little"):
-            raise Unreadable(f"has a wrong checksum in {signature!r} at {address:,}")
+            raise Refused(f"has a wrong checksum in {signature!r} at {address:,}")
         return Cursor(content, found.at + skip)
 
 
 class Cursor:
-    """Bytes that are taken one after the other; to take more than there are is `Unreadable`."""
+    """Bytes that are taken one after the other; to take more than there are is `Refused`."""
 
     def __init__(self, data: bytes, at: int = 0) -> None:
         self.data, self.at = data, at
@@ -84,7 +84,7 @@ class Cursor:
     def take(self, length: int) -> bytes:
         """The next bytes."""
         if not 0 <= length <= self.left:
-            raise Unreadable(f"needs {length:,} bytes of a part that has {self.left:,} left")
+            raise Refused(f"needs {length:,} bytes of a part that has {self.left:,} left")
         self.at += length
         return self.data[self.at - length : self.at]
 
@@ -100,12 +100,12 @@ class Cursor:
 def walked(parts: list[Part]) -> Iterator[Part]:
     """The parts of a tree, each an address and more; who takes them may add further ones.
 
-    An address that comes twice is `Unreadable`: so there is an end to it, whatever the file says.
+    An address that comes twice is `Refused`: so there is an end to it, whatever the file says.
     """
     seen: set[int] = set()
     for part in parts:  # grows while it is walked
         if part[0] in seen:
-            raise Unreadable(f"has the part at {part[0]:,} in two places")
+            raise Refused(f"has the part at {part[0]:,} in two places")
         seen.add(part[0])
         yield part
 
@@ -113,7 +113,7 @@ def walked(parts: list[Part]) -> Iterator[Part]:
 def log2(number: int) -> int:
     """The logarithm of a power of two."""
     if number < 1 or number & (number - 1):
-        raise Unreadable(f"has {number:,} where there must be a power of two")
+        raise Refused(f"has {number:,} where there must be a power of two")
     return number.bit_length() - 1
 
 

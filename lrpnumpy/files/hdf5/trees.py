@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lrpnumpy.files.hdf5.pieces import UNDEFINED, Pieces, Unreadable, walked, width_of
+from lrpnumpy.files.hdf5.pieces import UNDEFINED, Pieces, Refused, walked, width_of
 
 GROUP, CHUNKS = 0, 1  # what the old trees hold
 HUGE, LINKS, ATTRIBUTES, PLAIN_CHUNKS, FILTERED_CHUNKS = 1, 5, 8, 10, 11  # what the new ones do
@@ -19,7 +19,7 @@ def leaves(file: Pieces, root: int, kind: int, entry: np.dtype) -> np.ndarray:
     for address, level in walked(nodes):
         what, depth, count = file.cursor(address, 8, b"TREE").numbers("BBH")
         if what != kind or level not in (-1, depth):  # the root may be of any level
-            raise Unreadable(f"has a node of another tree at {address:,}")
+            raise Refused(f"has a node of another tree at {address:,}")
         entries = np.frombuffer(file.cursor(address + 24, count * entry.itemsize).data, entry)
         file.budget.visit("", count)
         if depth:
@@ -34,7 +34,7 @@ def records(file: Pieces, address: int, kind: int) -> np.ndarray:
     head = file.checked(address, 38, b"BTHD")
     version, what, node, size, depth, _, _, root, count, total = head.numbers("BBIHHBBQHQ")
     if version or what != kind or not size:
-        raise Unreadable(f"has another tree at {address:,} than there should be")
+        raise Refused(f"has another tree at {address:,} than there should be")
     file.budget.level("", depth)
     pointers = _pointers(node, size, depth)
     found, nodes = [b""], [(root, count, depth)] if root != UNDEFINED else []
@@ -43,7 +43,7 @@ def records(file: Pieces, address: int, kind: int) -> np.ndarray:
         length = 6 + count * size + (count + 1) * (8 + width + inner if level else 0) + 4
         block = file.checked(place, length, b"BTIN" if level else b"BTLF")
         if block.numbers("BB") != (0, kind):
-            raise Unreadable(f"has a node of another tree at {place:,}")
+            raise Refused(f"has a node of another tree at {place:,}")
         found.append(block.take(count * size))
         file.budget.visit("", count)
         for _ in range(count + 1 if level else 0):
@@ -51,7 +51,7 @@ def records(file: Pieces, address: int, kind: int) -> np.ndarray:
             block.take(inner)
     rows = np.frombuffer(b"".join(found), np.uint8).reshape(-1, size)
     if len(rows) != total:
-        raise Unreadable(f"has {len(rows):,} of {total:,} records in the tree at {address:,}")
+        raise Refused(f"has {len(rows):,} of {total:,} records in the tree at {address:,}")
     return rows
 
 
@@ -62,7 +62,7 @@ def _pointers(node: int, size: int, depth: int) -> list[tuple[int, int]]:
     """
     most = everything = (node - 10) // size  # of a leaf
     if most < 1:
-        raise Unreadable(f"has a tree whose nodes of {node:,} bytes have no room for a record")
+        raise Refused(f"has a tree whose nodes of {node:,} bytes have no room for a record")
     found, width, inner = [(0, 0)], width_of(most), 0
     for _ in range(depth):
         found.append((width, inner))

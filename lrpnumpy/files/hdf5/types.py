@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lrpnumpy.files.hdf5.objects import Message
-from lrpnumpy.files.hdf5.pieces import Unreadable
+from lrpnumpy.files.hdf5.pieces import Refused
 
 Shape = tuple[int, ...]
 MAX_AXES = 32
@@ -34,7 +34,7 @@ class Kind(NamedTuple):
     padding: int = 1
 
 
-class DataLayout(NamedTuple):
+class Layout(NamedTuple):
     """Where the values are: in chunks, or in one piece, which is a single chunk of any shape."""
 
     address: int  # of the values, or of the list of chunks
@@ -49,7 +49,7 @@ def kind_of(message: Message) -> Kind:
     version, low, high, _, size = said.numbers("BBBBI")
     group = version & 15
     if not 1 <= version >> 4 <= 5:
-        raise Unreadable(f"has a type of version {version >> 4}, which is not read")
+        raise Refused(f"has a type of version {version >> 4}, which is not read")
     letter = ""
     if group == _WHOLE and said.numbers("HH") == (0, 8 * size) and size in (1, 2, 4, 8):
         letter = "i" if low & 8 else "u"
@@ -70,7 +70,7 @@ def space_of(message: Message) -> tuple[Shape | None, Shape]:
     said = message.cursor()
     version, rank, flags, kind = said.numbers("BBBB")  # 0: one value, 1: an array, 2: nothing
     if version not in (1, 2) or rank > MAX_AXES or (version == 2 and kind > 2):
-        raise Unreadable(f"has a shape of {rank} axes in version {version}, which is not read")
+        raise Refused(f"has a shape of {rank} axes in version {version}, which is not read")
     if version == 1:
         said.take(4)
     shape = said.numbers(f"{rank}Q")
@@ -78,31 +78,31 @@ def space_of(message: Message) -> tuple[Shape | None, Shape]:
     return None if version == 2 and kind == 2 else shape, most
 
 
-def layout_of(message: Message) -> DataLayout:
+def layout_of(message: Message) -> Layout:
     """What a layout message says."""
     said = message.cursor()
     version, kind = said.numbers("BB")
     if version not in (3, 4, 5) or kind > _VIRTUAL:
-        raise Unreadable(f"has a layout of version {version} and kind {kind}, which is not read")
+        raise Refused(f"has a layout of version {version} and kind {kind}, which is not read")
     if kind == _VIRTUAL:
-        raise Unreadable("is a virtual dataset, its data is in other files, never opened")
+        raise Refused("is a virtual dataset, its data is in other files, never opened")
     if kind == _COMPACT:  # the values are in the message
         content = said.take(said.number(2))
-        return DataLayout(message.at + said.at - len(content), SINGLE, single=(len(content), 0))
+        return Layout(message.at + said.at - len(content), SINGLE, single=(len(content), 0))
     if kind == _CONTIGUOUS:
         address, size = said.numbers("QQ")
-        return DataLayout(address, SINGLE, single=(size, 0))
+        return Layout(address, SINGLE, single=(size, 0))
     if version == 3:
         rank, address = said.numbers("BQ")
-        return DataLayout(address, TREE_1, said.numbers(f"{rank}I") or (0,))
+        return Layout(address, TREE_1, said.numbers(f"{rank}I") or (0,))
     flags, rank, width = said.numbers("BBB")
     chunk = tuple(said.number(width) for _ in range(rank)) or (0,)
     listed = said.number(1)
     if not SINGLE <= listed <= TREE_2 or flags & 1:  # with that flag, chunks at the edge have no filters
-        raise Unreadable(f"has chunks that are listed in a way that is not read ({listed}, {flags})")
+        raise Refused(f"has chunks that are listed in a way that is not read ({listed}, {flags})")
     single = said.numbers("QI") if listed == SINGLE and flags & 2 else ()
     said.take({FIXED: 1, EXTENSIBLE: 5, TREE_2: 6}.get(listed, 0))  # the list says this itself
-    return DataLayout(said.number(8), listed, chunk, single)
+    return Layout(said.number(8), listed, chunk, single)
 
 
 def texts(data: bytes, kind: Kind, count: int) -> list[bytes]:

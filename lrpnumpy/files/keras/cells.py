@@ -220,7 +220,7 @@ def both_ways(b: Build, call: Call, xs: list[Value]) -> list[Value]:
 def _directions(b: Build, layer: KerasLayer) -> tuple[str, list[Fields]]:
     """The class and the settings of the forward and the backward layer inside a Bidirectional."""
     s = layer.settings
-    inner = [s.object("layer"), s.object("backward_layer" if s.has("backward_layer") else "layer")]
+    inner = [s.object("layer"), s.object(s.first("backward_layer", "layer"))]
     kinds = {side.string("class_name") for side in inner}
     if len(kinds) > 1 or not kinds <= set(KINDS):
         layer.refuse(f"is supported around {', '.join(KINDS)} only, it holds {' and '.join(sorted(kinds))}")

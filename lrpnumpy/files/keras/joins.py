@@ -228,7 +228,7 @@ def multi_head_attention(b: Build, call: Call, xs: list[Value]) -> Value:
     if s.value.get("attention_axes") not in (None, 1, [1]) or s.value.get("use_gate") or s.has("sliding_window"):
         layer.refuse("must attend over the steps, without use_gate and sliding_window")
     heads, d = s.integer("num_heads"), s.integer("key_dim")
-    d_v, biased = s.integer("value_dim") if s.has("value_dim") else d, s.boolean("use_bias", True)
+    d_v, biased = s.integer("value_dim", d), s.boolean("use_bias", True)
     query, value, key = xs[0], xs[1], xs[-1]
     shapes = [(query.width, heads, d), (key.width, heads, d), (value.width, heads, d_v), (heads, d_v, None)]
     if not biased:

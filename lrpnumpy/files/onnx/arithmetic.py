@@ -15,11 +15,11 @@ import numpy as np
 
 from lrpnumpy.files.onnx.axes import Operation, Values
 from lrpnumpy.files.onnx.flow import Flow, Network
-from lrpnumpy.files.onnx.graph import OnnxNode
+from lrpnumpy.files.onnx.graph import Node
 from lrpnumpy.layers import Activation, Add, Affine, AttentionPool, Dense, Layer, LayerNorm, Multiply, Square, Subtract
 
 
-def _arithmetic(net: Network, node: OnnxNode, values: Values) -> Flow:
+def _arithmetic(net: Network, node: Node, values: Values) -> Flow:
     a, b = values[:2]
     if isinstance(a, Flow) and isinstance(b, Flow):
         return _of_two(net, node.op, a, b)
@@ -133,7 +133,7 @@ def join(net: Network, layer: Layer, a: Flow, b: Flow) -> Flow:
     return replace(first, values=(net.put(layer, first.values[0], second.values[0]),), part_of=())
 
 
-def _sum(net: Network, node: OnnxNode, values: Values) -> Flow:
+def _sum(net: Network, node: Node, values: Values) -> Flow:
     """Sum, Mean and Max of several; of two as an Add."""
     if len(values) == 1:
         return net.flow(values[0])
@@ -142,14 +142,14 @@ def _sum(net: Network, node: OnnxNode, values: Values) -> Flow:
     return _arithmetic(net, node._replace(op="Add"), values)
 
 
-def _maximum(net: Network, node: OnnxNode, values: Values) -> Flow:
+def _maximum(net: Network, node: Node, values: Values) -> Flow:
     flow, c = values[:2] if isinstance(values[0], Flow) else values[1::-1]
     if len(values) != 2 or isinstance(c, Flow) or net.constant(c, "its other input").any():
         net.refuse("is supported for the larger of a value and 0 only")
     return net.each(Activation("relu"), flow)
 
 
-def _power(net: Network, node: OnnxNode, values: Values) -> Flow:
+def _power(net: Network, node: Node, values: Values) -> Flow:
     flow, c = net.flow(values[0]), net.constant(values[1], "its exponent").reshape(-1)
     if c.size == 1 and c[0] == 2:
         if flow.part_of[:1] == ("centred",):
@@ -160,21 +160,21 @@ def _power(net: Network, node: OnnxNode, values: Values) -> Flow:
     return net.refuse("is supported with the exponent 2 only")
 
 
-def _root(net: Network, node: OnnxNode, values: Values, inverse: bool = False) -> Flow:
+def _root(net: Network, node: Node, values: Values, inverse: bool = False) -> Flow:
     flow = net.flow(values[0])
     if flow.part_of[:1] != ("variance",) or len(flow.part_of) != 3:
         net.refuse("is supported as part of a LayerNorm only")
     return replace(flow, part_of=("over deviation" if inverse else "deviation", *flow.part_of[1:]))
 
 
-def _reciprocal(net: Network, node: OnnxNode, values: Values) -> Flow:
+def _reciprocal(net: Network, node: Node, values: Values) -> Flow:
     flow = net.flow(values[0])
     if flow.part_of[:1] != ("deviation",):
         net.refuse("is supported as part of a LayerNorm only")
     return replace(flow, part_of=("over deviation", *flow.part_of[1:]))
 
 
-def _erf(net: Network, node: OnnxNode, values: Values) -> Flow:
+def _erf(net: Network, node: Node, values: Values) -> Flow:
     """Part of a GELU: x (1 + erf(x / sqrt(2))) / 2."""
     flow = net.flow(values[0])
     before = net.nodes.get(flow.values[0]) if len(flow.values) == 1 else None

@@ -13,21 +13,21 @@ import numpy as np
 
 from lrpnumpy.files.onnx.constants import LAST, axes_of, bounds, numbers, pieces, slices
 from lrpnumpy.files.onnx.flow import Baked, Flow, Network
-from lrpnumpy.files.onnx.graph import INTEGERS, OnnxNode
+from lrpnumpy.files.onnx.graph import INTEGERS, Node
 from lrpnumpy.files.onnx.sizes import Dim, divided, groups, index_along, product
 from lrpnumpy.layers import Reverse, Slice
 
 Values = Sequence[Any]
-Operation = Callable[[Network, OnnxNode, Values], Any]
+Operation = Callable[[Network, Node, Values], Any]
 
 
-def given_axes(net: Network, node: OnnxNode, values: Values) -> list[int] | None:
+def given_axes(net: Network, node: Node, values: Values) -> list[int] | None:
     """The axes of the first input that a node is about, counted from 0; None where it says none."""
     found = axes_of(node, [values[0], *(net.constant(one, "its axes") for one in values[1:2] if one is not None)])
     return None if found is None else [net.axis(values[0], one) for one in found]
 
 
-def _same(net: Network, node: OnnxNode, values: Values) -> Flow:
+def _same(net: Network, node: Node, values: Values) -> Flow:
     flow = net.flow(values[0])
     to = node.attributes.get("to", 1) if node.op == "Cast" else 1
     if to in INTEGERS and flow.values and not set(flow.values) <= set(net.ports):
@@ -35,7 +35,7 @@ def _same(net: Network, node: OnnxNode, values: Values) -> Flow:
     return flow
 
 
-def _transpose(net: Network, node: OnnxNode, values: Values) -> Flow:
+def _transpose(net: Network, node: Node, values: Values) -> Flow:
     flow = net.flow(values[0])
     order = node.attributes.get("perm") or list(range(len(flow.axes)))[::-1]
     if sorted(order) != list(range(len(flow.axes))):
@@ -43,7 +43,7 @@ def _transpose(net: Network, node: OnnxNode, values: Values) -> Flow:
     return flow.moved(order)
 
 
-def _squeeze(net: Network, node: OnnxNode, values: Values) -> Flow:
+def _squeeze(net: Network, node: Node, values: Values) -> Flow:
     flow = net.flow(values[0])
     axes = given_axes(net, node, values)
     shape = net.shape(flow)
@@ -62,7 +62,7 @@ def _squeeze(net: Network, node: OnnxNode, values: Values) -> Flow:
     return flow
 
 
-def _unsqueeze(net: Network, node: OnnxNode, values: Values) -> Flow:
+def _unsqueeze(net: Network, node: Node, values: Values) -> Flow:
     flow = net.flow(values[0])
     axes = axes_of(node, [flow, *(net.constant(one, "its axes") for one in values[1:2])]) or []
     rank = len(flow.axes) + len(axes)
@@ -133,7 +133,7 @@ def _shape(net: Network, value: Any) -> list[Any]:
     return list(found)
 
 
-def _reshape(net: Network, node: OnnxNode, values: Values) -> Flow:
+def _reshape(net: Network, node: Node, values: Values) -> Flow:
     flow, before = net.flow(values[0]), net.shape(values[0])
     if node.op == "Flatten":
         at = node.attributes.get("axis", 1)
@@ -147,7 +147,7 @@ def _reshape(net: Network, node: OnnxNode, values: Values) -> Flow:
     return reshaped(net, flow, target)
 
 
-def _slice(net: Network, node: OnnxNode, values: Values) -> Flow:
+def _slice(net: Network, node: Node, values: Values) -> Flow:
     flow = net.flow(values[0])
     limits = [None if one is None else net.constant(one, "its limits") for one in values[1:]]
     for axis, start, stop, step in slices(node, [flow, *limits]):
@@ -211,7 +211,7 @@ def _some_steps(net: Network, flow: Flow, low: int | None, high: int | None, ste
     return made
 
 
-def _gather(net: Network, node: OnnxNode, values: Values) -> Flow:
+def _gather(net: Network, node: Node, values: Values) -> Flow:
     axis = node.attributes.get("axis", 0)
     if isinstance(values[1], Flow):
         if isinstance(values[0], Flow) or axis != 0:
@@ -266,7 +266,7 @@ def _both(net: Network, flow: Flow, axis: int) -> list[Any]:
     return [known[one] for one in flow.axes[axis]] if len(flow.axes[axis]) == 2 else []
 
 
-def _gather_nd(net: Network, node: OnnxNode, values: Values) -> Flow:
+def _gather_nd(net: Network, node: Node, values: Values) -> Flow:
     """x[every sequence, step]."""
     flow, index = net.flow(values[0]), net.constant(values[1], "its positions")
     net.source.budget.visit(net.where, index.size)
@@ -277,7 +277,7 @@ def _gather_nd(net: Network, node: OnnxNode, values: Values) -> Flow:
     return net.one_step(flow, _from_end(net, steps.pop(), flow.steps), keep=False)
 
 
-def _gather_elements(net: Network, node: OnnxNode, values: Values) -> Flow:
+def _gather_elements(net: Network, node: Node, values: Values) -> Flow:
     """One step for all features: the last one of each sequence, by its length."""
     flow, index = net.flow(values[0]), net.constant(values[1], "its positions")
     k = net.axis(flow, node.attributes.get("axis", 0))
@@ -288,7 +288,7 @@ def _gather_elements(net: Network, node: OnnxNode, values: Values) -> Flow:
     return net.one_step(flow, places.pop(), keep=True)
 
 
-def _split(net: Network, node: OnnxNode, values: Values) -> list[Flow]:
+def _split(net: Network, node: Node, values: Values) -> list[Flow]:
     flow = net.flow(values[0])
     k = net.axis(flow, node.attributes.get("axis", 0))
     size = net.shape(flow)[k]
@@ -307,7 +307,7 @@ def _split(net: Network, node: OnnxNode, values: Values) -> list[Flow]:
     return parts
 
 
-def _expand(net: Network, node: OnnxNode, values: Values) -> Flow:
+def _expand(net: Network, node: Node, values: Values) -> Flow:
     """Broadcasting, of a vector to steps too."""
     flow = net.flow(values[0])
     given: list[Any] = [one if isinstance(one, Dim) else int(one) for one in _shape(net, values[1])]
@@ -333,7 +333,7 @@ def _expand(net: Network, node: OnnxNode, values: Values) -> Flow:
     return flow
 
 
-def _concat(net: Network, node: OnnxNode, values: Values) -> Flow:
+def _concat(net: Network, node: Node, values: Values) -> Flow:
     flows = [net.flow(one) for one in values]
     if len(flows) == 1:
         return flows[0]
@@ -362,7 +362,7 @@ def _concat(net: Network, node: OnnxNode, values: Values) -> Flow:
     return replace(flows[0], values=tuple(names), index=np.concatenate(parts, axis=place), part_of=())
 
 
-def _reverse_sequence(net: Network, node: OnnxNode, values: Values) -> Flow:
+def _reverse_sequence(net: Network, node: Node, values: Values) -> Flow:
     flow, lengths = net.flow(values[0]), net.constant(values[1], "its lengths")
     if flow.axes[net.axis(flow, node.attributes.get("time_axis", 0))] != "T":
         net.refuse("reverses something else than the steps")
@@ -371,7 +371,7 @@ def _reverse_sequence(net: Network, node: OnnxNode, values: Values) -> Flow:
     return net.apply(Reverse(), flow)
 
 
-def _pad(net: Network, node: OnnxNode, values: Values) -> Flow:
+def _pad(net: Network, node: Node, values: Values) -> Flow:
     flow = net.flow(values[0])
     given = node.attributes.get("pads")
     pads = numbers(given if given is not None else net.constant(values[1], "its padding"))

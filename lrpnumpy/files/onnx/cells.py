@@ -10,7 +10,7 @@ import numpy as np
 
 from lrpnumpy.files.onnx.constants import Spread
 from lrpnumpy.files.onnx.flow import Flow, Network
-from lrpnumpy.files.onnx.graph import OnnxNode
+from lrpnumpy.files.onnx.graph import Node
 from lrpnumpy.files.onnx.sizes import Dim
 from lrpnumpy.layers import GRU, LSTM, RNN, Affine, Bidirectional, Cell, Reverse
 
@@ -29,7 +29,7 @@ _NUMBERS = {
 }
 
 
-def recurrent(net: Network, node: OnnxNode, values: Sequence[Any]) -> list[Flow | None]:
+def recurrent(net: Network, node: Node, values: Sequence[Any]) -> list[Flow | None]:
     """Y, Y_h and Y_c. With `layout` 1 the batch comes first."""
     x, W, R, B, lengths, *start = (*values, *[None] * 8)[:8]
     peepholes = start.pop()
@@ -63,7 +63,7 @@ def recurrent(net: Network, node: OnnxNode, values: Sequence[Any]) -> list[Flow 
     return [Y, Y_h, replace(Y_h, values=cell_states) if node.op == "LSTM" else None]
 
 
-def _cells(net: Network, node: OnnxNode, W: np.ndarray, R: np.ndarray, B: Any) -> list[Cell]:
+def _cells(net: Network, node: Node, W: np.ndarray, R: np.ndarray, B: Any) -> list[Cell]:
     """One cell for each direction, with our order of gates and, but for a GRU's bn, one bias."""
     order, direction = _ORDER[node.op], node.attributes.get("direction", "forward")
     if direction not in ("forward", "reverse", "bidirectional"):
@@ -92,7 +92,7 @@ def _cells(net: Network, node: OnnxNode, W: np.ndarray, R: np.ndarray, B: Any) -
     return cells
 
 
-def _activations(net: Network, node: OnnxNode, n: int) -> list[list[str]]:
+def _activations(net: Network, node: Node, n: int) -> list[list[str]]:
     """Names of the activations of each direction."""
     each = len(_DEFAULT[node.op])
     given = node.attributes.get("activations") or _DEFAULT[node.op] * n

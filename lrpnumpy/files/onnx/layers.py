@@ -15,7 +15,7 @@ from lrpnumpy.files.onnx.axes import Operation, Values, given_axes
 from lrpnumpy.files.onnx.cells import recurrent
 from lrpnumpy.files.onnx.constants import numbers
 from lrpnumpy.files.onnx.flow import Flow, Network
-from lrpnumpy.files.onnx.graph import OnnxNode
+from lrpnumpy.files.onnx.graph import Node
 from lrpnumpy.files.onnx.sizes import Dim
 from lrpnumpy.layers import (
     Activation,
@@ -33,7 +33,7 @@ from lrpnumpy.layers import (
 from lrpnumpy.layers.windows import Windows
 
 
-def _matmul(net: Network, node: OnnxNode, values: Values) -> Flow:
+def _matmul(net: Network, node: Node, values: Values) -> Flow:
     a, b = values[:2]
     if isinstance(a, Flow) and isinstance(b, Flow):
         for weights, x in ((a, b), (b, a)):
@@ -52,19 +52,22 @@ def _matmul(net: Network, node: OnnxNode, values: Values) -> Flow:
     return net.dense(net.flow(b), net.axis(b, -2), matrix)
 
 
-def _gemm(net: Network, node: OnnxNode, values: Values) -> Flow:
+def _gemm(net: Network, node: Node, values: Values) -> Flow:
     flow, V = net.flow(values[0]), net.constant(values[1], "its matrix")
     get = node.attributes.get
     if get("transA", 0) or V.ndim != 2:
         net.refuse("has transA, which is not supported")
-    alpha, beta = get("alpha", 1.0), get("beta", 1.0)
-    V = V if get("transB", 0) else V.T
-    d = None if len(values) < 3 or values[2] is None else net.constant(values[2], "its bias")
-    if d is not None and (d.size not in (1, len(V)) or d.shape[-1:] not in ((), (1,), (len(V),))):
-        net.refuse("has a bias that differs between sequences")
-    scaled = V if alpha == 1 else V * V.dtype.type(alpha)
-    bias = None if d is None else d.reshape(-1) if beta == 1 else d.reshape(-1) * d.dtype.type(beta)
-    return net.dense(flow, len(flow.axes) - 1, scaled, bias)
+    if not get("transB", 0):
+        V = V.T
+    bias = None
+    if len(values) > 2 and values[2] is not None:
+        d = net.constant(values[2], "its bias")
+        if d.size not in (1, len(V)) or d.shape[-1:] not in ((), (1,), (len(V),)):
+            net.refuse("has a bias that differs between sequences")
+        bias = d.reshape(-1) * d.dtype.type(get("beta", 1.0))
+    if get("alpha", 1.0) != 1:
+        V = V * V.dtype.type(get("alpha", 1.0))
+    return net.dense(flow, len(flow.axes) - 1, V, bias)
 
 
 def _spatial(net: Network, flow: Flow, kernel: Sequence[int]) -> tuple[Flow, int]:
@@ -83,7 +86,7 @@ def _spatial(net: Network, flow: Flow, kernel: Sequence[int]) -> tuple[Flow, int
     return flow, at - 2
 
 
-def _window(net: Network, node: OnnxNode, flow: Flow, at: int, width: int) -> tuple[int, int, Any]:
+def _window(net: Network, node: Node, flow: Flow, at: int, width: int) -> tuple[int, int, Any]:
     """Stride, dilation and padding along the steps."""
     get = node.attributes.get
     rank = len(flow.axes) - 2
@@ -125,7 +128,7 @@ def _plain(padding: Any) -> Any:
     return "valid" if padding == (0, 0) else padding
 
 
-def _conv(net: Network, node: OnnxNode, values: Values) -> Flow:
+def _conv(net: Network, node: Node, values: Values) -> Flow:
     W = net.constant(values[1], "its weights")
     d = None if len(values) < 3 or values[2] is None else net.constant(values[2], "its bias")
     if W.ndim < 3:
@@ -142,7 +145,7 @@ def _conv(net: Network, node: OnnxNode, values: Values) -> Flow:
     return made
 
 
-def _pool(net: Network, node: OnnxNode, values: Values) -> Flow:
+def _pool(net: Network, node: Node, values: Values) -> Flow:
     kernel = numbers(node.attributes.get("kernel_shape") or [])
     flow, at = _spatial(net, net.flow(values[0]), kernel)
     stride, dilation, padding = _window(net, node, flow, at, kernel[at])
@@ -164,13 +167,13 @@ def _pool(net: Network, node: OnnxNode, values: Values) -> Flow:
     return made
 
 
-def _global_pool(net: Network, node: OnnxNode, values: Values) -> Flow:
+def _global_pool(net: Network, node: Node, values: Values) -> Flow:
     flow = net.flow(values[0])
     flow, _ = _spatial(net, flow, [1] * (len(flow.axes) - 2))
     return net.read(flow, Mean() if node.op == "GlobalAveragePool" else Max(), keep=True)
 
 
-def _reduce(net: Network, node: OnnxNode, values: Values) -> Flow:
+def _reduce(net: Network, node: Node, values: Values) -> Flow:
     flow = net.flow(values[0])
     axes, keep = given_axes(net, node, values), bool(node.attributes.get("keepdims", 1))
     if not axes:
@@ -214,7 +217,7 @@ def _gone(flow: Flow, axes: Sequence[int], keep: bool) -> Flow:
     return flow
 
 
-def _batch_norm(net: Network, node: OnnxNode, values: Values) -> Flow:
+def _batch_norm(net: Network, node: Node, values: Values) -> Flow:
     flow = net.flow(values[0])
     if isinstance(values[3], Flow) and isinstance(values[4], Flow):
         return _own_norm(net, node, values)
@@ -226,7 +229,7 @@ def _batch_norm(net: Network, node: OnnxNode, values: Values) -> Flow:
     return net.affine(flow, s.reshape(shape), (beta - mean * s).reshape(shape))
 
 
-def _own_norm(net: Network, node: OnnxNode, values: Values) -> Flow:
+def _own_norm(net: Network, node: Node, values: Values) -> Flow:
     """A LayerNorm as Keras computes it: a BatchNorm of every row by its own mean and variance."""
     flow, gamma, beta, mean, var = values[:5]
     parts = [(one.part_of[:1], one.part_of[1:]) for one in (mean, var)]
@@ -237,7 +240,7 @@ def _own_norm(net: Network, node: OnnxNode, values: Values) -> Flow:
     return net.apply(LayerNorm(ones, eps=node.attributes.get("epsilon", 1e-5)), flow)
 
 
-def _layer_norm(net: Network, node: OnnxNode, values: Values) -> Flow:
+def _layer_norm(net: Network, node: Node, values: Values) -> Flow:
     flow = net.flow(values[0])
     axis = net.axis(flow, node.attributes.get("axis", -1))
     over = flow.axes[axis:]
@@ -251,7 +254,7 @@ def _layer_norm(net: Network, node: OnnxNode, values: Values) -> Flow:
     return net.apply(LayerNorm(gamma, beta, node.attributes.get("epsilon", 1e-5)), flow)
 
 
-def _softmax(net: Network, node: OnnxNode, values: Values) -> Flow:
+def _softmax(net: Network, node: Node, values: Values) -> Flow:
     flow = net.flow(values[0])
     net.check(flow)
     axis = net.axis(flow, node.attributes.get("axis", -1 if len(flow.axes) != 2 else 1))
@@ -262,7 +265,7 @@ def _softmax(net: Network, node: OnnxNode, values: Values) -> Flow:
     return replace(net.rows(flow), probability="softmax")
 
 
-def _activation(net: Network, node: OnnxNode, values: Values) -> Flow:
+def _activation(net: Network, node: Node, values: Values) -> Flow:
     flow, get = net.flow(values[0]), node.attributes.get
     name: str = _ACTIVATIONS[node.op]
     alpha = None
@@ -282,19 +285,19 @@ def _activation(net: Network, node: OnnxNode, values: Values) -> Flow:
     return net.each(Activation(name, alpha), flow)
 
 
-def _hard_swish(net: Network, node: OnnxNode, values: Values) -> Flow:
+def _hard_swish(net: Network, node: Node, values: Values) -> Flow:
     """x times the hard sigmoid of x."""
     flow = net.flow(values[0])
     return join(net, Multiply("second"), flow, net.each(Activation("hard_sigmoid_3"), flow))
 
 
-def _prelu(net: Network, node: OnnxNode, values: Values) -> Flow:
+def _prelu(net: Network, node: Node, values: Values) -> Flow:
     flow = net.rows(net.flow(values[0]))
     slopes = net.by_feature(flow, net.constant(values[1], "its slopes")).reshape(-1)
     return net.apply(Activation("prelu", slopes=np.ascontiguousarray(slopes)), flow)
 
 
-def _clip(net: Network, node: OnnxNode, values: Values) -> Flow:
+def _clip(net: Network, node: Node, values: Values) -> Flow:
     flow, limits = net.flow(values[0]), []
     for k, name in enumerate(("min", "max")):
         given = node.attributes.get(name)

@@ -20,7 +20,7 @@ from lrpnumpy.checks import LrpError, WeightFileError
 from lrpnumpy.files.onnx import layers as onnx_layers
 from lrpnumpy.files.onnx.constants import Spread, Unknown, fold
 from lrpnumpy.files.onnx.flow import Baked, Flow, Network, Refused
-from lrpnumpy.files.onnx.graph import OWN_DOMAINS, Declared, OnnxGraph, OnnxNode, parse
+from lrpnumpy.files.onnx.graph import OWN_DOMAINS, Graph, Node, Port, parse
 from lrpnumpy.files.onnx.sizes import Dim, sizes
 from lrpnumpy.files.safe import MAX_BYTES, Budget, Source, open_file, size_of
 from lrpnumpy.files.simpler import simpler
@@ -67,7 +67,7 @@ class _Asked:
     custom: dict[str, Any]
 
 
-def _understood(source: Source, graph: OnnxGraph, asked: _Asked) -> _Run:
+def _understood(source: Source, graph: Graph, asked: _Asked) -> _Run:
     """The network, for the first meaning of the inputs' axes with which every node finds what it needs."""
     known: dict[str, Any] = {name: value for name, value in graph.constants.items() if value is not None}
     for node in graph.nodes:  # what is computed of constants alone is the same for all of them
@@ -108,14 +108,14 @@ def _understood(source: Source, graph: OnnxGraph, asked: _Asked) -> _Run:
     raise source.error(best[1][:80], best[2])
 
 
-def _meanings(port: Declared, count: int) -> tuple[str, ...]:
+def _meanings(port: Port, count: int) -> tuple[str, ...]:
     rank = 3 if port.dims is None else len(port.dims)
     if rank == 1 and (count == 1 or not port.integer):
         return ("T", "N")
     return _MEANINGS.get(rank, ("N" + "F" * (rank - 1),))
 
 
-def _state_inputs(graph: OnnxGraph) -> dict[str, Declared]:
+def _state_inputs(graph: Graph) -> dict[str, Port]:
     """Inputs with three axes that nothing but the start states of recurrent layers are made of."""
     made_by = {name: node for node in graph.nodes for name in node.outputs}
     ports = {port.name: port for port in graph.ports if len(port.dims or ()) == 3}
@@ -134,14 +134,14 @@ def _state_inputs(graph: OnnxGraph) -> dict[str, Declared]:
 class _Run(Network):
     """One way to understand a graph."""
 
-    graph: OnnxGraph = field(kw_only=True)
+    graph: Graph = field(kw_only=True)
     asked: _Asked = field(kw_only=True)
     values: ChainMap[str, Any] = field(default_factory=ChainMap)
     fixed: dict[str, int] = field(default_factory=dict)  # sizes that the graph has though inputs leave them open
     done: int = 0  # nodes that were understood
     model: Model = field(init=False)
 
-    def start(self, ports: Sequence[Declared], meanings: Sequence[str], states: Mapping[str, Declared]) -> None:
+    def start(self, ports: Sequence[Port], meanings: Sequence[str], states: Mapping[str, Port]) -> None:
         """The inputs, if their axes mean this."""
         self.used = set(self.graph.taken)
         self.batch = self.fixed.get("N", self.batch)
@@ -176,7 +176,7 @@ class _Run(Network):
             self.values[name] = Spread(np.zeros(shape, np.float32))
             self.warnings[f"the input {name[:80]!r} is left out, it is a start state, which is taken to be zero"] = None
 
-    def dims(self, port: Declared, axes: str) -> list[Any]:
+    def dims(self, port: Port, axes: str) -> list[Any]:
         """Sizes of the axes; a missing number of features is what the first recurrent layer takes."""
         given: Sequence[Any] = port.dims if port.dims is not None else ("",) * len(axes)
         names = [n if isinstance(n, int) else n or f"{port.name}.{k}" for k, n in enumerate(given)]
@@ -188,7 +188,7 @@ class _Run(Network):
                 named[k] = first.shape[-1] if isinstance(first, np.ndarray) and first.ndim == 3 else named[k]
         return named
 
-    def through(self, graph: OnnxGraph, values: ChainMap[str, Any], depth: int = 0) -> None:
+    def through(self, graph: Graph, values: ChainMap[str, Any], depth: int = 0) -> None:
         """Understand every node of a graph in turn."""
         self.source.budget.level("graph", depth)
         for node in graph.nodes:
@@ -208,7 +208,7 @@ class _Run(Network):
                     self.room(value.index.size)
             self.done += 1
 
-    def node(self, node: OnnxNode, taken: list[Any], values: ChainMap[str, Any], depth: int) -> Sequence[Any]:
+    def node(self, node: Node, taken: list[Any], values: ChainMap[str, Any], depth: int) -> Sequence[Any]:
         """The outputs of one node."""
         flows = any(isinstance(one, Flow) for one in taken)
         if node.op in self.asked.custom or node.where in self.asked.custom:
@@ -245,7 +245,7 @@ class _Run(Network):
         made = onnx_layers.OPERATIONS[node.op](self, node, taken)
         return made if isinstance(made, list) else [made]
 
-    def chosen(self, node: OnnxNode, taken: list[Any], values: ChainMap[str, Any], depth: int) -> list[Any]:
+    def chosen(self, node: Node, taken: list[Any], values: ChainMap[str, Any], depth: int) -> list[Any]:
         """The branch of an If whose condition is known."""
         condition = taken[0].array if isinstance(taken[0], Spread) else taken[0]
         if not isinstance(condition, np.ndarray) or condition.size != 1 or condition.dtype == object:
@@ -254,13 +254,13 @@ class _Run(Network):
                 "without branches"
             )
         branch = node.attributes.get("then_branch" if condition.reshape(-1)[0] else "else_branch")
-        if not isinstance(branch, OnnxGraph):
+        if not isinstance(branch, Graph):
             self.refuse("has no branches")
         inner = values.new_child({name: one for name, one in branch.constants.items() if one is not None})
         self.through(branch, inner, depth + 1)
         return [inner.get(name) for name in branch.outputs]
 
-    def own(self, node: OnnxNode, taken: list[Any]) -> Flow:
+    def own(self, node: Node, taken: list[Any]) -> Flow:
         """A node for which the caller gives a layer, of rows of features."""
         flows = [one for one in taken if isinstance(one, Flow)]
         arrays = {
@@ -269,7 +269,7 @@ class _Run(Network):
             if one is not None and not isinstance(one, Flow)
         }
         function = self.asked.custom.get(node.op) or self.asked.custom[node.where]
-        settings = {name: value for name, value in node.attributes.items() if not isinstance(value, OnnxGraph)}
+        settings = {name: value for name, value in node.attributes.items() if not isinstance(value, Graph)}
         try:
             layer = function(settings, arrays)
         except Exception as error:

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.files.safe import Source, kind_of
 from lrpnumpy.files.torch.described import Asked, activations_of
-from lrpnumpy.files.torch.modules import ADVICE, LayerEntry, Module, called
-from lrpnumpy.files.torch.pickled import Described, SavedModule
+from lrpnumpy.files.torch.modules import ADVICE, Entry, Module, called
+from lrpnumpy.files.torch.pickled import Described, Part
 
 _MOST = 8  # modules whose order is looked for; more must be named
 _ATTENTION = re.compile(r"att|score|energy|align")
@@ -70,7 +70,7 @@ class Chain:
 
     source: Source
     said: Any  # Hints
-    entries: list[LayerEntry] | None
+    entries: list[Entry] | None
     described: Described | None
     assumed: list[str]
 
@@ -349,7 +349,7 @@ def _ask_order(source: Source, modules: list[Module]) -> Exception:
     )
 
 
-def pool_of(source: Source, part: SavedModule) -> Word | None:
+def pool_of(source: Source, part: Part) -> Word | None:
     """A pool of a whole module as a word; None where it is something else."""
     if part.foreign or part.kind not in POOLS:
         return None

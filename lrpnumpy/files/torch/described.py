@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from lrpnumpy.files.safe import Source
 from lrpnumpy.files.torch.modules import ADVICE, Module
-from lrpnumpy.files.torch.pickled import Described, SavedModule
+from lrpnumpy.files.torch.pickled import Described, Part
 
 
 class Asked(NamedTuple):
@@ -110,7 +110,7 @@ class _Sequences:
             "or without those that are not used",
         )
 
-    def harmless(self, part: SavedModule) -> bool:
+    def harmless(self, part: Part) -> bool:
         """Whether a part without arrays is understood wherever it is applied."""
         if part.probability and (part is self.described.parts[-1] or self.own):
             return True

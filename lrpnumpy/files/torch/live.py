@@ -24,10 +24,10 @@ from lrpnumpy.files.safe import Source
 from lrpnumpy.files.torch import model as names
 from lrpnumpy.files.torch.chain import pool_of
 from lrpnumpy.files.torch.layers import LAST_STEP, Build
-from lrpnumpy.files.torch.model import TorchModel
-from lrpnumpy.files.torch.modules import LayerEntry, find
+from lrpnumpy.files.torch.model import Found
+from lrpnumpy.files.torch.modules import Entry, find
 from lrpnumpy.files.torch.pickled import Described, describe_live
-from lrpnumpy.files.torch.probes import ModuleRun, as_numpy, compared, first_runs
+from lrpnumpy.files.torch.probes import Run, as_numpy, compared, first_runs
 from lrpnumpy.files.torch.traced import Tracer
 from lrpnumpy.meant import door
 from lrpnumpy.model import Model
@@ -87,7 +87,7 @@ def from_torch(module_or_state_dict: Any, *, check: Any = None, **hints: Any) ->
     return named("from_torch", found.model, said)[0]
 
 
-def _from_state(state: Mapping[str, Any], said: Hints, check: Any) -> TorchModel:
+def _from_state(state: Mapping[str, Any], said: Hints, check: Any) -> Found:
     """The model of a state_dict, compared with scores where they are given."""
     source = StateDict({str(name): as_numpy(value) for name, value in state.items()})
     with source.guard(""):
@@ -101,7 +101,7 @@ def _from_state(state: Mapping[str, Any], said: Hints, check: Any) -> TorchModel
 # ------------------------------------------------------------------------------------------------ live modules
 
 
-def _from_module(module: Any, said: Hints, check: Any) -> TorchModel:
+def _from_module(module: Any, said: Hints, check: Any) -> Found:
     """The model of a live module, compared with the module itself where it can be run."""
     source = StateDict({str(name): as_numpy(value) for name, value in module.state_dict().items()})
     described = describe_live(module)
@@ -144,7 +144,7 @@ def _is_half(module: Any) -> bool:
     return any(str(p.dtype) in ("torch.float16", "torch.bfloat16") for p in module.parameters())
 
 
-def _understood(source: Source, run: ModuleRun, described: Described, said: Hints, tolerance: float) -> TorchModel:
+def _understood(source: Source, run: Run, described: Described, said: Hints, tolerance: float) -> Found:
     """The model of a module that was run: what the run tells, where the caller does not say otherwise."""
     repeated = [name for name, count in Counter(call.name for call in run.calls).items() if count > 1]
     if not run.calls or any(part.kind.endswith("Cell") for part in described.parts):  # a loop over the steps
@@ -157,7 +157,7 @@ def _understood(source: Source, run: ModuleRun, described: Described, said: Hint
         )
     paths = {name: name for name in source.names()}
     notes: list[str] = []
-    used = [LayerEntry(call.name, {}) for call in run.calls]
+    used = [Entry(call.name, {}) for call in run.calls]
     modules: dict[str, Any] = {m.name: m for m in find(source, paths, described, used, [])}
     called = {call.name for call in run.calls}
     pools = {part.name: pool_of(source, part) for part in described.parts if part.name in called}
@@ -170,7 +170,7 @@ def _understood(source: Source, run: ModuleRun, described: Described, said: Hint
     heard = tracer.hints()
     if heard is None and not (said.readout or said.layers or said.activations):
         model = tracer.model()
-        return TorchModel(replace(model, output=said.output or model.output), notes, [])  # type: ignore[arg-type]
+        return Found(replace(model, output=said.output or model.output), notes, [])  # type: ignore[arg-type]
     if heard is None:
         return names.read(source, said, described)
     readout, output = said.readout or heard["readout"], said.output or heard["output"]

@@ -23,7 +23,7 @@ ASSUMED = (
 )
 
 
-class TorchModel(NamedTuple):
+class Found(NamedTuple):
     """A model, what was assumed, and which of it the caller is warned of."""
 
     model: Model
@@ -49,7 +49,7 @@ def hints(source: Source, config: Any, given: Hints) -> Hints:
     return Hints(**texts, **lists)
 
 
-def read(source: Source, said: Hints, described: Described | None = None) -> TorchModel:
+def read(source: Source, said: Hints, described: Described | None = None) -> Found:
     """The model and what was assumed; `described` is what a whole module says of itself."""
     notes: list[str] = []
     assumed: list[str] = []
@@ -68,4 +68,4 @@ def read(source: Source, said: Hints, described: Described | None = None) -> Tor
     steps = Chain(source, said, named, described, assumed).steps(modules)
     model = Build(source, paths, said, notes, assumed).model(steps)
     warnings = [ASSUMED.format("; ".join(assumed))] if assumed else []
-    return TorchModel(model, [*assumed, *notes], warnings)
+    return Found(model, [*assumed, *notes], warnings)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from lrpnumpy.files.safe import Source
-from lrpnumpy.files.torch.pickled import Described, SavedModule
+from lrpnumpy.files.torch.pickled import Described, Part
 
 _RECURRENT = re.compile(r"(weight|bias)_(ih|hh|hr)_l(\d{1,3})(_reverse)?")
 _CELL = re.compile(r"(weight|bias)_(ih|hh)")
@@ -27,7 +27,7 @@ CONV = "say its settings in layers, as 'conv(stride=1, padding=0)', or save the 
 GATES = ("i", "f", "g", "o")
 
 
-class LayerEntry(NamedTuple):
+class Entry(NamedTuple):
     """One entry of `layers`: a name, and settings in brackets."""
 
     name: str
@@ -88,7 +88,7 @@ def recognised(names: list[str]) -> bool:
     return any(name.endswith(("weight_ih_l0", "weight_ih")) for name in names)
 
 
-def entries(source: Source, layers: Sequence[str]) -> list[LayerEntry]:
+def entries(source: Source, layers: Sequence[str]) -> list[Entry]:
     """What the caller says in `layers`."""
     found = []
     for text in layers:
@@ -97,7 +97,7 @@ def entries(source: Source, layers: Sequence[str]) -> list[LayerEntry]:
             raise source.error("", f"layers must name modules, as 'fc' or 'conv(stride=1)', got {text[:80]!r}")
         parts = [part.partition("=") for part in (match[2] or "").split(",") if part.strip()]
         settings = {(key if sign else f"_{k}").strip(): value or key for k, (key, sign, value) in enumerate(parts)}
-        found.append(LayerEntry(match[1].strip(), {key: _value(value.strip()) for key, value in settings.items()}))
+        found.append(Entry(match[1].strip(), {key: _value(value.strip()) for key, value in settings.items()}))
     return found
 
 
@@ -109,7 +109,7 @@ def find(
     source: Source,
     paths: Mapping[str, str],
     described: Described | None,
-    said: list[LayerEntry] | None,
+    said: list[Entry] | None,
     assumed: list[str],
 ) -> list[Module]:
     """All modules, in the order of the names; those that are not supported are refused together."""
@@ -141,7 +141,7 @@ def find(
     return found
 
 
-def _chosen(source: Source, modules: list[Module], said: list[LayerEntry], unused: list[str]) -> list[Module]:
+def _chosen(source: Source, modules: list[Module], said: list[Entry], unused: list[str]) -> list[Module]:
     """The modules that the caller names, with their settings; the arrays of the others are added to `unused`."""
     chosen: list[Module] = []
     used: set[str] = set()
@@ -168,7 +168,7 @@ def called(name: str, modules: Sequence[Any]) -> Any:
     return ending[0] if len(ending) == 1 else None
 
 
-def _module(source: Source, name: str, shapes: dict[str, tuple[int, ...]], part: SavedModule | None) -> Module:
+def _module(source: Source, name: str, shapes: dict[str, tuple[int, ...]], part: Part | None) -> Module:
     ends = {"_l0": _RECURRENT, "": _CELL}
     for end, pattern in ends.items():
         if any(map(pattern.fullmatch, shapes)):
@@ -183,11 +183,12 @@ def _module(source: Source, name: str, shapes: dict[str, tuple[int, ...]], part:
     if set(shapes) - {"weight", "bias"} or len(weight) != 2 or (bias is not None and bias != weight[:1]):
         listed = ", ".join(f"{leaf} {shape}" for leaf, shape in list(shapes.items())[:4])
         return Module(name, "other", shapes, problem=f"Conv2d, {listed}" if len(weight) == 4 else listed)
-    kind = part.kind.lower() if part is not None else "linear" if bias is not None else "matrix"
-    return Module(name, kind, shapes, settings=part.settings if part is not None else {})
+    if part is not None:
+        return Module(name, part.kind.lower(), shapes, settings=part.settings)
+    return Module(name, "matrix" if bias is None else "linear", shapes)
 
 
-def _norm_or_conv(name: str, shapes: dict[str, tuple[int, ...]], part: SavedModule | None) -> Module | None:
+def _norm_or_conv(name: str, shapes: dict[str, tuple[int, ...]], part: Part | None) -> Module | None:
     """A norm, also one that only its arrays tell, or a convolution, whose settings its arrays do not tell."""
     kind = part.kind if part is not None and not part.foreign else None
     settings = part.settings if part is not None else {}
@@ -207,7 +208,7 @@ def _norm_or_conv(name: str, shapes: dict[str, tuple[int, ...]], part: SavedModu
 
 
 def _recurrent_module(
-    source: Source, name: str, shapes: dict[str, tuple[int, ...]], end: str, part: SavedModule | None
+    source: Source, name: str, shapes: dict[str, tuple[int, ...]], end: str, part: Part | None
 ) -> Module:
     if any("_hr_" in leaf for leaf in shapes):
         return Module(name, "other", shapes, problem="LSTM with proj_size")
@@ -224,7 +225,9 @@ def _recurrent_module(
     kind = _KINDS[rows // H]
     for leaf, shape in shapes.items():
         first = leaf.endswith((end, f"{end}_reverse"))
-        inner = H if "_hh" in leaf else None if first else H * (1 + two_way)
+        inner: int | None = H
+        if "_hh" not in leaf:
+            inner = None if first else H * (1 + two_way)
         source.fits(f"{name}.{leaf}", shape, (rows, inner) if leaf.startswith("weight") else (rows,))
     return Module(name, kind, shapes, depth, two_way, end, part.settings if part is not None else {})
 
@@ -243,7 +246,7 @@ def leaves(k: int, side: str, biased: bool, end: str) -> list[str]:
 # ------------------------------------------------------------------------------------- an LSTM written by hand
 
 
-def _of_gates(source: Source, entry: LayerEntry, modules: list[Module]) -> Module:
+def _of_gates(source: Source, entry: Entry, modules: list[Module]) -> Module:
     """An LSTM whose gates are four Linear modules that take the input and the state, one behind the other."""
     gates = {gate: called(str(entry.settings[gate]), modules) for gate in GATES}
     order = entry.settings.get("order")
