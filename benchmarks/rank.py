@@ -18,9 +18,9 @@ import numpy as np
 
 import lrpnumpy as lrp
 from benchmarks import vowels
+from benchmarks.paper.measures.treebank import read_sentences
 from benchmarks.river import data as river
 from lrpnumpy.evaluate.ranking import COLUMNS, Ranking
-from lrpnumpy.evaluate.treebank import read_sentences
 from lrpnumpy.show.ranking import number
 
 SENTENCES, WINDOWS = 500, 40

@@ -30,8 +30,8 @@ from torch.nn import functional as F
 from tqdm import tqdm
 
 import lrpnumpy as lrp
+from benchmarks.paper.measures.treebank import NEUTRAL, Phrase, read_trees
 from benchmarks.paper.train_sentiment import UNKNOWN, Batch, by_length, shuffled, word_counts
-from lrpnumpy.evaluate.treebank import NEUTRAL, Phrase, read_trees
 
 CLASSES = ("negative", "positive")
 TARGETS = torch.tensor([0.02, 0.17, 0.5, 0.83, 0.98])  # probability of "positive" for each label

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import lrpnumpy as lrp
 from lrpnumpy import corpus, evaluate, laws, ledgers, packed, result, results, summary, windows
 from lrpnumpy.__main__ import parser
-from lrpnumpy.evaluate import ranking, treebank
+from lrpnumpy.evaluate import ranking
 from lrpnumpy.files import hints, report
 from lrpnumpy.layers import LAYERS, base, recurrent
 from lrpnumpy.methods import METHODS
@@ -106,8 +106,8 @@ PAGES = {
     ),
     "evaluate": Page(
         "Evaluate",
-        "Which method to trust, and the experiments of the paper: `from lrpnumpy import evaluate`.",
-        (*_all(evaluate), ranking.Cells, ranking.Column, treebank.Sentences),
+        "Which method to trust: `from lrpnumpy import evaluate`.",
+        (*_all(evaluate), ranking.Cells, ranking.Column),
         "evaluate.",
     ),
     "plot": Page(

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import islice
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -213,7 +214,8 @@ class _Shown(reprlib.Repr):
         if isinstance(x, np.ndarray):
             return f"an array of {x.dtype} of shape {x.shape}"
         if isinstance(x, (str, bytes)):
-            return self.repr_str(x, level)  # type: ignore[arg-type]
+            text: Any = x
+            return self.repr_str(text, level)
         name = type(x).__name__
         try:
             text = name if hasattr(x, "__len__") else repr(x)
@@ -304,7 +306,8 @@ def library(name: str, what: str) -> Any:
 
 def outside() -> int:
     """The stacklevel of a warning that points at the first caller outside this package."""
-    level, frame = 0, sys._getframe()
+    level = 0
+    frame: FrameType | None = sys._getframe()
     while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "lrpnumpy":
-        level, frame = level + 1, frame.f_back  # type: ignore[assignment]
+        level, frame = level + 1, frame.f_back
     return level

@@ -112,7 +112,9 @@ class Model(Record):
             self._connect()
         self._one_dtype()
         is_linear = self.outputs == 1 or self.output_unit is not None or self.output_scaler is not None
-        output = self.output or ("linear" if is_linear else "softmax")
+        output = self.output
+        if output is None:
+            output = "linear" if is_linear else "softmax"
         one_of(output, "Model: output", OUTPUTS)
         if output != "linear" and self.output_scaler is not None:
             raise LrpError(
@@ -123,6 +125,8 @@ class Model(Record):
             raise LrpError("Model: output must be 'linear' or 'sigmoid' where there is one output, got 'softmax'.")
         if not (self.output_unit is None or isinstance(self.output_unit, str)):
             raise LrpError(f"Model: output_unit must be a string or None, got {shown(self.output_unit)}.")
+        if not (self.provenance is None or isinstance(self.provenance, Mapping)):
+            raise LrpError(f"Model: provenance must be a dict, got {shown(self.provenance)}.")
         self._set(
             classes=names(self.classes, "Model: classes", self.outputs),
             output=output,

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrpnumpy import checks, readback, tables
-from lrpnumpy.checks import LrpError, encodable, library, readable
+from lrpnumpy.checks import LrpError, encodable, library, readable, shown
 from lrpnumpy.lazy import cached_property
 from lrpnumpy.ledgers import Ledger, ReferenceLedger, SpanLedger
-from lrpnumpy.meant import door, look
+from lrpnumpy.meant import check_plain, door
 
 PAD = "<pad>"  # how padding is written where words are
 WIDEST = 100  # blanks before a line of JSON, for each level
@@ -142,7 +142,7 @@ class Explanation:
 
     def __post_init__(self) -> None:
         hints = {one.name: one.type for one in fields(self) if one.name != "labels"}  # which may be dates and text
-        look("Explanation", vars(self), hints, globals(), None)
+        check_plain("Explanation", vars(self), hints)
         self._check_sizes()
 
     @classmethod
@@ -472,7 +472,11 @@ class Comparison(Paged):
     explanations: tuple[Explanation, ...]
 
     def __post_init__(self) -> None:
-        look("Comparison", vars(self), {"explanations": tuple[Explanation, ...]}, globals(), None)
+        given = self.explanations
+        if not isinstance(given, tuple) or not all(isinstance(e, Explanation) for e in given):
+            raise LrpError(
+                f"Comparison: explanations must be a list of which each is an Explanation, got {shown(given)}."
+            )
         if not len(self.explanations):
             raise LrpError("Comparison must get at least one explanation, got none.")
 

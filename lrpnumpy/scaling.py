@@ -66,7 +66,8 @@ def _pair(value: Any, what: str) -> tuple[Any, Any]:
         return -np.asarray(value.min_, float) * scale, scale
     if hasattr(value, "scale_"):  # StandardScaler, RobustScaler, MaxAbsScaler; None where one of the two is left out
         mean = getattr(value, "mean_", getattr(value, "center_", None))
-        return 0.0 if mean is None else mean, 1.0 if value.scale_ is None else value.scale_
+        scale = value.scale_
+        return 0.0 if mean is None else mean, 1.0 if scale is None else scale
     raise LrpError(
         f"{what} must be a pair (mean, scale), or a fitted StandardScaler, MinMaxScaler or RobustScaler, got "
         f"{type(value).__name__}."

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import lrpnumpy as lrp
+from benchmarks.paper.measures.composition import best_words, compose, predicted_as
 from lrpnumpy import LrpError
-from lrpnumpy.evaluate import best_words, compose, predicted_as
 
 NEGATIVE, NEUTRAL, POSITIVE = range(3)
 

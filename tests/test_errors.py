@@ -293,12 +293,6 @@ CASES = {
         lambda: lrp.rank_methods(NUMBERS, [X], 5),
         "methods must be a list or a dict of names and rules",
     ),
-    "too many runs": (
-        lambda: evaluate.word_removal(NUMBERS, [X], [0], {"a": [np.ones(4)]}, reference="a", runs=10**9),
-        "runs must be at most",
-    ),
-    "no trees": (lambda: evaluate.read_trees("nowhere.txt"), "must be a file of bracketed trees"),
-    "no sequences to average": (lambda: evaluate.average(NUMBERS, []), "at least one, got none"),
     "a ranking that is none": (lambda: evaluate.Ranking.from_json("{}"), "JSON without its format line"),
     # pictures
     "a ledger of cd": (lambda: lrp.plot.ledger(lrp.explain(NUMBERS, X, "cd")), "ledger must get an explanation of one"),

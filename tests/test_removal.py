@@ -5,8 +5,8 @@ import pytest
 from networks import dense, lstm
 
 import lrpnumpy as lrp
+from benchmarks.paper.measures.word_removal import word_removal
 from lrpnumpy import LrpError
-from lrpnumpy.evaluate import word_removal
 
 # Word k of this language is worth VALUES[k]: a sentence is of class 1 if its words add up to more than 0.
 VALUES = np.array([-3.0, -2.0, -1.0, 0.0, 0.0, 1.0, 2.0, 3.0])
@@ -174,3 +174,8 @@ def test_one_score_has_two_classes():
     assert (found.change("decreasing")[2] < 0).all()
     with pytest.raises(LrpError, match="0 or 1"):
         word_removal(one, words, labels + 1, relevances, reference="true")
+
+
+def test_the_number_of_runs_is_bounded():
+    with pytest.raises(LrpError, match="runs must be at most"):
+        word_removal(scores, [[1, 2, 3, 4]], [0], {"a": [np.ones(4)]}, reference="a", runs=10**9)

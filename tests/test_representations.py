@@ -5,8 +5,7 @@ import pytest
 from networks import close, dense, lstm, two_way
 
 import lrpnumpy as lrp
-from lrpnumpy import LrpError
-from lrpnumpy.evaluate import (
+from benchmarks.paper.measures.representations import (
     average,
     last_hidden,
     separation,
@@ -14,6 +13,7 @@ from lrpnumpy.evaluate import (
     weighted_last_hidden,
     whitened_pca,
 )
+from lrpnumpy import LrpError
 
 
 @pytest.fixture
@@ -108,3 +108,8 @@ def test_what_cannot_be_is_said(rng, model, sequences):
     mean = lrp.Model([lstm(rng, 3, 4), dense(rng, 4, 2)], readout="mean")
     with pytest.raises(LrpError, match="last hidden vector"):
         last_hidden(mean, [rng.normal(size=(4, 3))])
+
+
+def test_no_sequences(model):
+    with pytest.raises(LrpError, match="at least one, got none"):
+        average(model, [])

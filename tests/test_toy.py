@@ -8,12 +8,12 @@ import pytest
 import lrpnumpy as lrp
 from benchmarks.paper import beyond as beyond_paper
 from benchmarks.paper import cd_stop, toy_training
+from benchmarks.paper.measures import toy
 from benchmarks.paper.tables import PUBLISHED
 from benchmarks.paper.toy import METHODS, beyond, culprits, explained, load, save
 from benchmarks.paper.toy_training import PARAMETERS, Trained, clipped, initial, objective, train
 from benchmarks.paper.train_toy import counted, next_job, read
 from lrpnumpy import LrpError
-from lrpnumpy.evaluate import toy
 
 compiled = pytest.mark.compiled
 tasks = pytest.mark.parametrize("task", toy.TASKS)

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
+from benchmarks.paper.measures.treebank import accuracies, read_sentences, read_tree, read_trees
 from lrpnumpy import LrpError
-from lrpnumpy.evaluate import accuracies, read_sentences, read_trees
-from lrpnumpy.evaluate.treebank import read_tree
 
 TREES = [
     "(3 (2 Not) (3 bad))",
@@ -59,3 +58,8 @@ def test_accuracies_by_hand():
     assert five == 50
     assert two == 100  # of the three that are not neutral
     assert accuracies(np.log(P + 1e-300), [3, 3, 0, 4]) == (75, 75)
+
+
+def test_a_file_that_is_not_there():
+    with pytest.raises(LrpError, match="must be a file of bracketed trees"):
+        read_trees("nowhere.txt")

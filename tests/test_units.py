@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import lrpnumpy as lrp
-from lrpnumpy.evaluate import word_removal
+from benchmarks.paper.measures.word_removal import word_removal
 
 MEAN, SCALE = np.array([3.0, -20.0]), np.array([0.5, 8.0])
 TARGET = (np.array([1.5]), np.array([2.5]))

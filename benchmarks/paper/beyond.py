@@ -19,14 +19,15 @@ from tqdm import tqdm
 
 import lrpnumpy as lrp
 from benchmarks.paper import removal, sentiment, toy
+from benchmarks.paper.measures.toy import STATISTICS, Data, splits, statistics
+from benchmarks.paper.measures.word_removal import word_removal
 from benchmarks.paper.page import Piece, Table, Text, publish
 from benchmarks.paper.sentiment import Setting
 from benchmarks.paper.tables import NAMES
 from benchmarks.paper.train_toy import train_all
 from lrpnumpy.encode import encode_all
-from lrpnumpy.evaluate import programs, truth, word_removal
+from lrpnumpy.evaluate import programs, truth
 from lrpnumpy.evaluate.case import Explainer
-from lrpnumpy.evaluate.toy import STATISTICS, Data, splits, statistics
 
 WANTED = 20  # GRU networks of each task
 SEQUENCES = 200

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from lrpnumpy.evaluate.toy import Data
+from benchmarks.paper.measures.toy import Data
 from lrpnumpy.model import Model
 
 # how -> (last step whose input is in the phrase, last step whose i_b g_b is), counted from k

@@ -14,11 +14,11 @@ from typing import NamedTuple
 import numpy as np
 
 import lrpnumpy as lrp
+from benchmarks.paper.measures.composition import Composition, best_words, compose, predicted_as
 from benchmarks.paper.page import Heatmaps, Piece, Table, Text, publish
 from benchmarks.paper.sentiment import EPS, SIGNS, signs
 from benchmarks.paper.tables import PUBLISHED
 from lrpnumpy import Explanation
-from lrpnumpy.evaluate import Composition, best_words, compose, predicted_as
 
 NEGATIONS = """
 no not never none nobody nothing nowhere neither nor n't without hardly scarcely barely rarely seldom little

@@ -19,12 +19,11 @@ from tqdm import tqdm
 
 import lrpnumpy as lrp
 from benchmarks.paper import sentiment
+from benchmarks.paper.measures.treebank import Sentences
+from benchmarks.paper.measures.word_removal import HOW, ORDERS, Removal, word_removal
 from benchmarks.paper.page import Figure, Piece, Table, Text, canvas, publish
 from benchmarks.paper.sentiment import Setting, explained
 from benchmarks.paper.tables import NAMES, PUBLISHED
-from lrpnumpy.evaluate import Removal, word_removal
-from lrpnumpy.evaluate.treebank import Sentences
-from lrpnumpy.evaluate.word_removal import HOW, ORDERS
 
 LRP = ("lrp-prop", "lrp-abs", "lrp-half", "lrp-all")
 METHODS = ("gradient", "gradient-x-input", *LRP, "cd", "occlusion-f", "occlusion-p")

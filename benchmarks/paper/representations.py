@@ -12,10 +12,7 @@ import numpy as np
 from tqdm import tqdm
 
 from benchmarks.paper import sentiment
-from benchmarks.paper.page import Figure, Piece, Table, Text, canvas, publish
-from benchmarks.paper.sentiment import Setting, explained
-from benchmarks.paper.tables import PUBLISHED
-from lrpnumpy.evaluate import (
+from benchmarks.paper.measures.representations import (
     Projection,
     average,
     last_hidden,
@@ -24,6 +21,9 @@ from lrpnumpy.evaluate import (
     weighted_last_hidden,
     whitened_pca,
 )
+from benchmarks.paper.page import Figure, Piece, Table, Text, canvas, publish
+from benchmarks.paper.sentiment import Setting, explained
+from benchmarks.paper.tables import PUBLISHED
 
 COLOURS = ("#2c3e9e", "#7fb2e5", "#9a9a9a", "#f4a261", "#c1121f")  # very negative to very positive
 NAMES = {

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 import lrpnumpy as lrp
+from benchmarks.paper.measures.treebank import Sentences, accuracies, read_sentences
 from benchmarks.paper.page import Piece, Table
 from benchmarks.paper.tables import PUBLISHED
-from lrpnumpy.evaluate.treebank import Sentences, accuracies, read_sentences
 
 SIGNS = ("−−", "−", "0", "+", "++")  # the paper's names of the classes
 EPS = 0.001

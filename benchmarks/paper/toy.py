@@ -21,9 +21,9 @@ from tqdm import tqdm
 
 import lrpnumpy as lrp
 from benchmarks.paper import cd_stop
+from benchmarks.paper.measures.toy import STATISTICS, TASKS, Data, splits, statistics
 from benchmarks.paper.tables import NAMES, PUBLISHED, show, write_csv, write_latex
 from benchmarks.paper.train_toy import WANTED, Starts, counted, train_all
-from lrpnumpy.evaluate.toy import STATISTICS, TASKS, Data, splits, statistics
 from lrpnumpy.files.native import save_many
 from lrpnumpy.layers.kernels import compile_all
 

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import nn
 
+from benchmarks.paper.measures.toy import Data
 from benchmarks.paper.toy_training import Trained
-from lrpnumpy.evaluate.toy import Data
 
 UNITS, BATCH, LR = 4, 128, 0.02
 Lengths = list[tuple[torch.Tensor, torch.Tensor]]  # for each length, x (N, T, 2) and y (N,)

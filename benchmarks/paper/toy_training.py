@@ -9,8 +9,8 @@ import numpy as np
 
 from benchmarks.paper import one_unit
 from benchmarks.paper.lbfgs import LBFGS, Function
+from benchmarks.paper.measures.toy import Data
 from lrpnumpy import GRU, LSTM, Dense, Model
-from lrpnumpy.evaluate.toy import Data
 
 PARAMETERS = 17  # U (4, 2), W (4), b (4), V (1), in this order
 TILE = 2000  # sequences that run together

@@ -26,7 +26,7 @@ from torch import nn
 from torch.nn import functional as F
 from tqdm import tqdm
 
-from lrpnumpy.evaluate.treebank import CLASSES, Phrase, accuracies, read_trees
+from benchmarks.paper.measures.treebank import CLASSES, Phrase, accuracies, read_trees
 
 UNKNOWN = "<unk>"
 D, H, C = 60, 60, len(CLASSES)  # the paper's sizes

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from benchmarks.paper.measures.toy import TASKS, splits
 from benchmarks.paper.toy_training import Trained, train
-from lrpnumpy.evaluate.toy import TASKS, splits
 
 CONVERGED = 1e-4  # validation error
 WANTED = 50  # networks of each task

@@ -24,7 +24,7 @@ from tqdm import tqdm
 import lrpnumpy as lrp
 from benchmarks.truth.table import Table
 from lrpnumpy.evaluate import programs
-from lrpnumpy.evaluate.programs import CELLS, PROGRAMS, SIZES, Drawn, Network
+from lrpnumpy.evaluate.programs import CELLS, PROGRAMS, SIZES, Drawn, ProgramNetwork
 from lrpnumpy.methods import METHODS
 
 SEEDS, INPUTS = 20, 10
@@ -36,7 +36,7 @@ ALL = "all"
 Key = tuple[str, str, str, int]  # program, cell, size, seed
 
 
-def relevance(network: Network, drawn: Drawn, method: str, number: int = 0) -> list[Any]:
+def relevance(network: ProgramNetwork, drawn: Drawn, method: str, number: int = 0) -> list[Any]:
     """One relevance for each input; `number` decides what is drawn at random."""
     if method == RANDOM:
         rng = np.random.default_rng((number, 1))

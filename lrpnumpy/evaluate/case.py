@@ -14,11 +14,12 @@ import numpy as np
 
 from lrpnumpy import asked
 from lrpnumpy.checks import LrpError, RelevanceWarning, entries, shown
-from lrpnumpy.encode import encode_all
+from lrpnumpy.encode import Encoded, encode_all
 from lrpnumpy.explain import explain_all
 from lrpnumpy.meant import called
 from lrpnumpy.methods import COSTLY, METHODS, find
 from lrpnumpy.methods.occlusion import probabilities
+from lrpnumpy.methods.reference import vectors
 from lrpnumpy.model import Model
 from lrpnumpy.predict import predict_all
 from lrpnumpy.rules import LRP, Rule
@@ -57,15 +58,12 @@ class Explainer:
 
     def __call__(self, model: Model, sequences: list[Any], targets: Any, unit: Unit, threads: int | None) -> Relevances:
         if self.function is not None:
-            return _of_function(
-                self.name, called(f"method {self.name!r}", self.function, model, sequences), model, sequences, unit
-            )
+            given = called(f"method {self.name!r}", self.function, model, sequences)
+            return _of_function(self.name, given, model, sequences, unit)
+        assert self.method is not None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RelevanceWarning)  # relevance that rounding decides is measured, not said
-            found = explain_all(
-                model, sequences, self.method, targets,  # type: ignore[arg-type]
-                unit=unit, threads=threads, **self.options,
-            )  # fmt: skip
+            found = explain_all(model, sequences, self.method, targets, unit=unit, threads=threads, **self.options)
         values = found.relevance if unit == "step" else found.feature_relevance
         assert values is not None
         each = np.split(finite(values), found.starts[1:-1])
@@ -80,7 +78,9 @@ class Explainer:
             kept = {"biases": entries["biases"].sum(axis=0), **{name: entries[name] for name in names}}
         elif "reference" in entries:
             kept = {"reference": entries["reference"]}
-        return Relevances([part.sum(axis=0) if unit == "feature" else part for part in each], total, kept)
+        if unit == "feature":
+            each = [part.sum(axis=0) for part in each]
+        return Relevances(each, total, kept)
 
 
 def finite(values: Any) -> np.ndarray:
@@ -121,12 +121,20 @@ def random_relevance(seed: int) -> Function:
     def function(model: Model, sequences: list[Any]) -> list[np.ndarray]:
         encoded, state = encode_all(model, sequences), zlib.crc32(model.digest.encode())
         for one in encoded:
-            state = zlib.crc32((one.ids if one.x is None else one.x).tobytes(), state)  # type: ignore[union-attr]
+            state = zlib.crc32(numbers_of(one).tobytes(), state)
         rng = np.random.default_rng((seed, state))
         return [rng.normal(size=(one.length, model.inputs)) for one in encoded]
 
     function.by_feature = True  # type: ignore[attr-defined]
     return function
+
+
+def numbers_of(encoded: Encoded) -> np.ndarray:
+    """(T,) the token ids of an input, or (T, D) its numbers."""
+    if encoded.x is not None:
+        return encoded.x
+    assert encoded.ids is not None
+    return encoded.ids
 
 
 def explainers(methods: Any, model: Model, unit: Unit, seed: int) -> list[Explainer]:
@@ -135,8 +143,12 @@ def explainers(methods: Any, model: Model, unit: Unit, seed: int) -> list[Explai
     A value of the dict may also be a pair of a method and its options, ("lrp-prop", {"eps": 0.2}).
     """
     if methods is None:
-        every = [name for name in METHODS if name not in COSTLY and (name != "occlusion-p" or model.output != "linear")]
-        methods = [name for name in every if unit == "step" or METHODS[name].feature_relevance != "no"] + [RANDOM]
+        methods = [name for name in METHODS if name not in COSTLY]
+        if model.output == "linear":
+            methods.remove("occlusion-p")
+        if unit == "feature":
+            methods = [name for name in methods if METHODS[name].feature_relevance != "no"]
+        methods.append(RANDOM)
     if isinstance(methods, (str, Rule, LRP)):
         methods = [methods]
     if not isinstance(methods, Mapping):
@@ -251,11 +263,11 @@ def case_of(
     """Explain some sequences by every method; the processor time of each is measured on one thread."""
     encoded = encode_all(model, sequences)
     if any(one.kept is not None for one in encoded):  # padding is no step that could be removed
-        bare = [one.ids if one.x is None else one.x for one in encoded]
+        bare = [numbers_of(one) for one in encoded]
         sequences = (
             bare if len(model.ports) == 1 else [{**s, model.main: b} for s, b in zip(sequences, bare, strict=True)]
         )
-    x = [one.embedding.E[one.ids] if one.x is None else one.x for one in encoded]  # type: ignore[union-attr]
+    x = [vectors(one) for one in encoded]
     _last(model, sequences, 1)  # the first pass takes longer than others
     began = time.process_time()
     last = _last(model, sequences, 1)

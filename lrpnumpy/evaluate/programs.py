@@ -60,7 +60,7 @@ class Register(NamedTuple):
     take: Form
 
 
-class Program(NamedTuple):
+class RegisterProgram(NamedTuple):
     """What a network computes, and how its inputs are drawn."""
 
     columns: tuple[str, ...]  # of the input, as the registers name them
@@ -75,7 +75,7 @@ class Program(NamedTuple):
     scale: tuple[float, float] = (0.2, 1.0)  # range of |s|
 
 
-class Size(NamedTuple):
+class NetworkSize(NamedTuple):
     """How much is around a program."""
 
     copies: int
@@ -83,7 +83,7 @@ class Size(NamedTuple):
     layers: int
 
 
-SIZES = {"small": Size(1, 2, 1), "medium": Size(2, 4, 1), "large": Size(3, 8, 2)}
+SIZES = {"small": NetworkSize(1, 2, 1), "medium": NetworkSize(2, 4, 1), "large": NetworkSize(3, 8, 2)}
 
 
 def when(*literals: str) -> Form:
@@ -117,12 +117,12 @@ def _at(v: np.ndarray, step: int) -> np.ndarray:
     return np.where(np.arange(len(v)) == step, v, 0.0)
 
 
-def _remember(rng: np.random.Generator) -> Program:
+def _remember(rng: np.random.Generator) -> RegisterProgram:
     registers = (Register("N", when("a"), {"v": 1}),)
-    return Program(("v", "a"), registers, {"N": 1}, lambda v, a: v * a, marks(1, 1))
+    return RegisterProgram(("v", "a"), registers, {"N": 1}, lambda v, a: v * a, marks(1, 1))
 
 
-def _sum(rng: np.random.Generator) -> Program:
+def _sum(rng: np.random.Generator) -> RegisterProgram:
     registers = (
         Register("L1", when("a"), {"1": 1}),
         Register("L2", when("a", "L1"), {"1": 1}),
@@ -130,10 +130,10 @@ def _sum(rng: np.random.Generator) -> Program:
         Register("N2", when("a", "L1", "!L2"), {"v": 1}),
         Register("N3", when("a", "L2"), {"v": 1}),
     )
-    return Program(("v", "a"), registers, {"N1": 1, "N2": 1, "N3": 1}, lambda v, a: v * a, marks(1, 3))
+    return RegisterProgram(("v", "a"), registers, {"N1": 1, "N2": 1, "N3": 1}, lambda v, a: v * a, marks(1, 3))
 
 
-def _difference(rng: np.random.Generator) -> Program:
+def _difference(rng: np.random.Generator) -> RegisterProgram:
     registers = (
         Register("L", when("a"), {"1": 1}),
         Register("N1", when("a", "!L"), {"v": 1}),
@@ -143,18 +143,18 @@ def _difference(rng: np.random.Generator) -> Program:
     def result(v: np.ndarray, a: np.ndarray) -> np.ndarray:
         return v * a * np.where(np.cumsum(a) == 1, 1, -1)
 
-    return Program(("v", "a"), registers, {"N1": 1, "N2": -1}, result, marks(2, 2))
+    return RegisterProgram(("v", "a"), registers, {"N1": 1, "N2": -1}, result, marks(2, 2))
 
 
-def _count(rng: np.random.Generator) -> Program:
+def _count(rng: np.random.Generator) -> RegisterProgram:
     by_gate = bool(rng.integers(2))
     registers = [latch("C1", "a", by_gate=by_gate)]
     registers += [latch(f"C{k}", "a", f"C{k - 1}", by_gate=by_gate) for k in (2, 3, 4)]
     score = {one.name: 1.0 for one in registers}
-    return Program(("a",), tuple(registers), score, lambda a: a, marks(1, 4), {1: ((1.0,),)})
+    return RegisterProgram(("a",), tuple(registers), score, lambda a: a, marks(1, 4), {1: ((1.0,),)})
 
 
-def _parity(rng: np.random.Generator) -> Program:
+def _parity(rng: np.random.Generator) -> RegisterProgram:
     registers = (Register("ODD", when("a"), {"1": 1, "ODD": -1}), Register("EVEN", when("a"), {"ODD": 1}))
 
     def result(a: np.ndarray) -> float:
@@ -162,10 +162,10 @@ def _parity(rng: np.random.Generator) -> Program:
             return 0.0
         return 2.0 * (a.sum() % 2) - 1
 
-    return Program(("a",), registers, {"ODD": 1, "EVEN": -1}, result, marks(1, 4), {1: ((1.0,),)})
+    return RegisterProgram(("a",), registers, {"ODD": 1, "EVEN": -1}, result, marks(1, 4), {1: ((1.0,),)})
 
 
-def _last_maximum(rng: np.random.Generator) -> Program:
+def _last_maximum(rng: np.random.Generator) -> RegisterProgram:
     # Keys are 1/4, 2/4, 3/4, 1. M holds a key k as up to k + 0.04, as tanh bends it, and below another layer keys are
     # at least 0.218 apart: k - M > -0.13 tells k >= M from k < M with at least 0.085 to spare.
     write = {"k": 1 / 0.085, "M": -1 / 0.085, "1": 0.13 / 0.085}
@@ -179,12 +179,12 @@ def _last_maximum(rng: np.random.Generator) -> Program:
         out[rng.integers(T)] = rng.integers(2, 5)  # a neutral step, of kind 1, is never the maximum
         return out
 
-    return Program(
+    return RegisterProgram(
         ("v", "k"), registers, {"N": 1}, result, kinds, largest=4, neutral=1, scale=(0.2, 0.4)
     )  # fmt: skip
 
 
-def _a_before_b(rng: np.random.Generator) -> Program:
+def _a_before_b(rng: np.random.Generator) -> RegisterProgram:
     by_gate = bool(rng.integers(2))
     registers = (latch("A", "a", by_gate=by_gate), latch("AB", "b", "A", by_gate=by_gate))
 
@@ -199,10 +199,10 @@ def _a_before_b(rng: np.random.Generator) -> Program:
         return out
 
     words = {1: ((1.0, 0.0),), 2: ((0.0, 1.0),)}
-    return Program(("a", "b"), registers, {"AB": 1}, result, kinds, words)
+    return RegisterProgram(("a", "b"), registers, {"AB": 1}, result, kinds, words)
 
 
-def _negation(rng: np.random.Generator) -> Program:
+def _negation(rng: np.random.Generator) -> RegisterProgram:
     registers = (
         Register("NOT", ALWAYS, {"a": 1}),
         Register("PLAIN", when("b", "!NOT"), {"v": 1}),
@@ -221,20 +221,20 @@ def _negation(rng: np.random.Generator) -> Program:
         return np.concatenate([pieces[k] for k in rng.permutation(len(pieces))])
 
     words = {1: ((0.0, 1.0, 0.0),), 2: tuple((v, 0.0, 1.0) for v in numbers(rng, 8))}
-    return Program(("v", "a", "b"), registers, {"PLAIN": 1, "FLIPPED": -1}, result, kinds, words)
+    return RegisterProgram(("v", "a", "b"), registers, {"PLAIN": 1, "FLIPPED": -1}, result, kinds, words)
 
 
-def _delay(rng: np.random.Generator) -> Program:
+def _delay(rng: np.random.Generator) -> RegisterProgram:
     k = int(rng.integers(1, 4))
     registers = [Register("D0", ALWAYS, {"v": 1})]
     registers += [Register(f"D{j}", ALWAYS, {f"D{j - 1}": 1}) for j in range(1, k + 1)]
-    return Program(
+    return RegisterProgram(
         ("v",), tuple(registers), {f"D{k}": 1}, lambda v: _at(v, len(v) - 1 - k), marks(0, 0), depth=k + 1,
         scale=(0.2, 0.6),
     )  # fmt: skip
 
 
-PROGRAMS: dict[str, Callable[[np.random.Generator], Program]] = {
+PROGRAMS: dict[str, Callable[[np.random.Generator], RegisterProgram]] = {
     "remember": _remember,
     "sum": _sum,
     "difference": _difference,
@@ -256,11 +256,11 @@ class Drawn(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Network:
+class ProgramNetwork:
     """A program as a network."""
 
     name: str
-    program: Program
+    program: RegisterProgram
     model: Model
     cell: str
     shares: np.ndarray  # (copies,) of the score
@@ -333,7 +333,7 @@ def on(cell: str, s: Any) -> Any:
     return np.tanh(s)
 
 
-def make(name: str, cell: str = "LSTM", size: str = "medium", seed: int = 0, sharp: float = SHARP) -> Network:
+def make(name: str, cell: str = "LSTM", size: str = "medium", seed: int = 0, sharp: float = SHARP) -> ProgramNetwork:
     """The network of a program: `name` of PROGRAMS, `cell` of CELLS, `size` of SIZES.
 
     `sharp` is the pre-activation of an open gate. The promise that steps that do not decide change the score by at
@@ -364,10 +364,10 @@ def make(name: str, cell: str = "LSTM", size: str = "medium", seed: int = 0, sha
         for register, value in program.score.items():
             V += share * value * outputs[register]
     model = Model((*layers, Dense(V)), _embedding(rng, program))
-    return Network(name, program, model, cell, shares, scales)
+    return ProgramNetwork(name, program, model, cell, shares, scales)
 
 
-def _embedding(rng: np.random.Generator, program: Program) -> Embedding | None:
+def _embedding(rng: np.random.Generator, program: RegisterProgram) -> Embedding | None:
     """The tokens of a program: fillers first, then those of each kind."""
     if program.words is None:
         return None

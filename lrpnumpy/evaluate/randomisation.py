@@ -7,6 +7,8 @@ the trained network (Adebayo et al. 2018).
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -35,9 +37,13 @@ def cascade(model: Model, rng: np.random.Generator) -> list[Model]:
         model = out[-1] if out else model
         old = layer_of(model.layers[k])
         if any(True for _ in old.all_arrays()):
-            swap = {id(old): randomised(old, rng)}
-            out.append(model._with(lambda record, swap=swap: swap.get(id(record), record)))  # type: ignore[misc]
+            new = randomised(old, rng)
+            out.append(model._with(partial(_swapped, old, new)))
     return out
+
+
+def _swapped(old: Record, new: Record, record: Any) -> Any:
+    return new if record is old else record
 
 
 def randomised(record: Record, rng: np.random.Generator) -> Record:
@@ -46,4 +52,4 @@ def randomised(record: Record, rng: np.random.Generator) -> Record:
         name: rng.normal(0, np.sqrt(np.mean(array**2)), array.shape).astype(array.dtype)
         for name, array in record.arrays()
     }
-    return replace(record, **new, **{name: randomised(part, rng) for name, part in record.parts()})  # type: ignore[type-var]
+    return replace(record, **new, **{name: randomised(part, rng) for name, part in record.parts()})

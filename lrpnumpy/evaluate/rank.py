@@ -14,7 +14,7 @@ from lrpnumpy.checks import LrpError, entries, float_array, one_of, shown, whole
 from lrpnumpy.corpus.work import settle
 from lrpnumpy.encode import Encoded, encode, encode_all
 from lrpnumpy.evaluate import agreement, completeness, randomisation, removal, stability, truth
-from lrpnumpy.evaluate.case import Case, Explainer, Unit, Values, case_of, explainers
+from lrpnumpy.evaluate.case import Case, Explainer, Unit, Values, case_of, explainers, numbers_of
 from lrpnumpy.evaluate.ranking import COLUMNS, Cells, Ranking
 from lrpnumpy.evaluate.state import State
 from lrpnumpy.meant import door
@@ -197,5 +197,5 @@ def _digest(encoded: list[Encoded], classes: np.ndarray | None, first: int) -> s
     state = hashlib.sha256(b"" if classes is None else classes[first : first + PART].tobytes())
     for one in encoded:
         for part in (one, *(one.others or {}).values()):
-            state.update((part.ids if part.x is None else part.x).tobytes())  # type: ignore[union-attr]
+            state.update(numbers_of(part).tobytes())
     return state.hexdigest()

@@ -111,7 +111,8 @@ class Cells(NamedTuple):
         """Values mean(`above`) / mean(`below`) in a `column`, and their bootstrap, drawn by `seed`."""
         M, n = above.shape
         if not n:  # nothing to measure, such as an order of words where every sequence has one
-            return cls(*np.full((3, M), np.nan), np.zeros((M, M), bool), 0)  # type: ignore[call-arg]
+            nothing = np.full(M, np.nan)
+            return cls(nothing, nothing, nothing, np.zeros((M, M), bool), 0)
         scale = 100.0 if column.percent else 1.0
         drawn = scale * chance.drawn_again(above, below, seed)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -121,7 +122,8 @@ class Cells(NamedTuple):
             drawn = np.full_like(drawn, np.nan)
         elif column.best is not None:
             better = chance.better(drawn, column.best)
-        return cls(value, *chance.interval(drawn), better, n)  # type: ignore[call-arg]
+        low, high = chance.interval(drawn)
+        return cls(value, low, high, better, n)
 
     @property
     def ranks(self) -> np.ndarray:

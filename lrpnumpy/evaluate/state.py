@@ -45,7 +45,10 @@ class State:
             for line in lines:
                 self.done |= _opened(line)
             self.file = self.path.open("ab")
-            self.file.write(first[len(begun) :] + b"\n" if not lines else b"\n" if lines[-1] else b"")
+            if not lines:
+                self.file.write(first[len(begun) :] + b"\n")
+            elif lines[-1]:  # the last line was not finished
+                self.file.write(b"\n")
 
     def __enter__(self) -> State:
         return self

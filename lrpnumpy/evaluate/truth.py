@@ -1,9 +1,4 @@
-"""Ground truth: networks of which it is known what decides, LSTM and GRU.
-
-Two kinds of networks. The paper's addition and subtraction, with bundled networks that were trained: two steps decide,
-and their relevance should follow their numbers (`evaluate.toy`). And networks whose weights are constructed from a
-program (`evaluate.programs`).
-"""
+"""Ground truth: networks whose weights are constructed from programs, so it is known what decides."""
 
 from __future__ import annotations
 
@@ -12,26 +7,19 @@ from typing import NamedTuple
 import numpy as np
 
 from lrpnumpy.checks import LrpError
-from lrpnumpy.evaluate import programs, toy
+from lrpnumpy.evaluate import programs
 from lrpnumpy.evaluate.agreement import pearson
 from lrpnumpy.evaluate.case import Explainer, Values
-from lrpnumpy.files import load
-from lrpnumpy.model import Model
 
-NETWORKS = 5  # trained ones, of each task and cell
+NETWORKS = 2  # of each program and cell
 SEQUENCES = 100  # for each network
-SHIPPED = {"LSTM": "toy", "GRU": "toy-gru"}  # files of trained networks
 
 
 class Task(NamedTuple):
     """A network, sequences, and what is right."""
 
-    name: str
-    model: Model
-    sequences: list[np.ndarray]
-    steps: list[np.ndarray]  # (T,) whether a step decides
-    values: list[np.ndarray] | None  # (T,) the relevance that is right, up to a factor; None where it is not known
-    features: tuple[int, ...] | None = None  # the columns that decide, where not all do
+    network: programs.ProgramNetwork
+    drawn: programs.Drawn
 
 
 def measure(explainers: list[Explainer], seed: int) -> Values:
@@ -40,26 +28,27 @@ def measure(explainers: list[Explainer], seed: int) -> Values:
     """
     every = tasks(seed)
     found = np.full((3, len(explainers), len(every)), np.nan)
-    for n, task in enumerate(every):
-        steps = np.concatenate(task.steps)
-        for m, one in enumerate(explainers):
+    for n, (network, drawn) in enumerate(every):
+        steps = np.concatenate(drawn.steps)
+        reads = np.isin(np.arange(network.model.inputs), network.features)
+        for m, explainer in enumerate(explainers):
             try:
-                relevance = np.concatenate(one(task.model, task.sequences, 0, "step", None).each)
+                relevance = np.concatenate(explainer(network.model, drawn.inputs, 0, "step", None).each)
             except LrpError:  # it cannot explain this network: it needs a probability, or has options for another one
                 continue
             relevance[abs(relevance) <= programs.NOTHING] = 0
             found[0, m, n] = share(relevance, steps)
-            if task.values is not None:
-                found[1, m, n] = pearson(relevance, np.concatenate(task.values))
-            if task.features is not None and one.has_variables:
-                by_feature = one(task.model, task.sequences, 0, "feature", None).each
-                found[2, m, n] = share(np.array(by_feature), np.isin(np.arange(task.model.inputs), task.features))
-    known = {
-        "steps": [True] * len(every),
-        "values": [task.values is not None for task in every],
-        "features": [task.features is not None for task in every],
+            if drawn.values is not None:
+                found[1, m, n] = pearson(relevance, np.concatenate(drawn.values))
+            if explainer.has_variables:
+                by_feature = explainer(network.model, drawn.inputs, 0, "feature", None).each
+                found[2, m, n] = share(np.array(by_feature), reads)
+    linear = np.array([task.drawn.values is not None for task in every])
+    return {
+        "steps": (found[0], np.ones(len(every))),
+        "values": (found[1][:, linear], np.ones(linear.sum())),
+        "features": (found[2], np.ones(len(every))),
     }
-    return {name: (part[:, of], np.ones(sum(of))) for part, (name, of) in zip(found, known.items(), strict=True)}
 
 
 def share(relevance: np.ndarray, right: np.ndarray) -> float:
@@ -72,17 +61,9 @@ def share(relevance: np.ndarray, right: np.ndarray) -> float:
 def tasks(seed: int = 0) -> list[Task]:
     """All networks with their sequences."""
     out = []
-    for task in toy.TASKS:
-        data = toy.generate(task, SEQUENCES, toy.SPLITS["test"][1], (seed, toy.TASKS.index(task)))
-        right = [x[:, 0].copy() for x in data.sequences]
-        for one, b in zip(right, data.b, strict=True):
-            one[b] *= 1 if task == "addition" else -1
-        steps = [one != 0 for one in right]
-        for cell, file in SHIPPED.items():
-            models = [load(file, which=f"{task}/{k}") for k in range(NETWORKS)]
-            out += [Task(f"{task}, {cell}", model, list(data.sequences), steps, right) for model in models]
     for name in programs.PROGRAMS:
         for cell in programs.CELLS:
-            network = programs.make(name, cell, seed=seed)
-            out.append(Task(f"{name}, {cell}", network.model, *network.draw(SEQUENCES, seed), network.features))
+            for k in range(NETWORKS):
+                network = programs.make(name, cell, seed=seed + k)
+                out.append(Task(network, network.draw(SEQUENCES, seed + k)))
     return out

@@ -95,7 +95,7 @@ class Archive(Source):
         """A member that is a text, such as JSON."""
         return bytes(self.member(name, MAX_TEXT))
 
-    def window(self, name: str, limit: int) -> IO[bytes]:
+    def window(self, name: str, limit: int) -> io.BytesIO | Window:
         """A member as a file of its own: where it is not packed its bytes stay where they are."""
         with self.guard(name):
             with self._open(name, limit):  # sees that its header is one
@@ -105,7 +105,7 @@ class Archive(Source):
                 return io.BytesIO(self.member(name, limit))
             found = Window(self._stream, self._start(info), info.file_size)
             self._check_sum(name, found, info.CRC)
-            return found  # type: ignore[return-value]
+            return found
 
     def _check_sum(self, name: str, window: Window, expected: int) -> None:
         found = 0
@@ -120,7 +120,7 @@ class Archive(Source):
 class Window(io.RawIOBase):
     """A part of an open file, as a file of its own."""
 
-    def __init__(self, stream: IO[bytes], start: int, size: int) -> None:
+    def __init__(self, stream: io.BufferedReader, start: int, size: int) -> None:
         super().__init__()
         self._stream, self._start, self._size, self._at = stream, start, size, 0
 
@@ -134,7 +134,7 @@ class Window(io.RawIOBase):
         view = memoryview(buffer).cast("B")
         count = max(0, min(len(view), self._size - self._at))
         self._stream.seek(self._start + self._at)
-        count = self._stream.readinto(view[:count])  # type: ignore[attr-defined]
+        count = self._stream.readinto(view[:count])
         self._at += count
         return count
 

@@ -7,6 +7,7 @@ JSON, nothing else.
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import stat
@@ -31,7 +32,7 @@ _DIGITS = 400  # of one number in JSON
 Shape = tuple[int | None, ...]  # None stands for any length of at least 1
 
 
-def open_file(path: str | os.PathLike[str], *, follow: bool = True, hard_links: bool = True) -> IO[bytes]:
+def open_file(path: str | os.PathLike[str], *, follow: bool = True, hard_links: bool = True) -> io.BufferedReader:
     """A regular file to read from; a pipe or a device, which might never end, is an OSError, as is a link not followed.
 
     It is opened before it is looked at, so that nothing can take its place in between. With `hard_links`
@@ -147,12 +148,18 @@ class Fields:
         """Whether the key is there with a value other than null."""
         return self.value.get(key) is not None
 
+    def first(self, *keys: str) -> str:
+        """The first of the keys that is there, else the last."""
+        return next(filter(self.has, keys), keys[-1])
+
     def string(self, key: str) -> str:
         """A string."""
         return self._get(key, str, "a string")
 
-    def integer(self, key: str) -> int:
+    def integer(self, key: str, default: int | None = None) -> int:
         """A whole number."""
+        if default is not None and not self.has(key):
+            return default
         return self._get(key, int, "a whole number")
 
     def boolean(self, key: str, default: bool | None = None) -> bool:
@@ -161,8 +168,10 @@ class Fields:
             return default
         return self._get(key, bool, "true or false")
 
-    def number(self, key: str) -> float:
+    def number(self, key: str, default: float | None = None) -> float:
         """A finite number."""
+        if default is not None and not self.has(key):
+            return default
         value = self.value.get(key)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
             self.refuse(f"{key} must be a finite number, got {kind_of(value)}")

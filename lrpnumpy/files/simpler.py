@@ -33,7 +33,7 @@ def _with_activations(model: Model) -> Model:
         plain = Activation(layer.activation).alpha == layer.alpha and layer.activation in ACTIVATIONS
         is_linear = isinstance(before.layer, (Dense, Conv1D)) and before.layer.activation == "linear"
         if plain and is_linear and takers[before.name] == 1:
-            nodes[before.name] = before._replace(layer=replace(before.layer, activation=layer.activation))  # type: ignore[type-var]
+            nodes[before.name] = before._replace(layer=replace(before.layer, activation=layer.activation))
             renamed[node.name], takers[before.name] = before.name, takers.get(node.name, 0)
             del nodes[node.name]
     if not renamed:

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -49,6 +49,9 @@ def stacked(matrices: Any) -> np.ndarray:
 class Record:
     """Frozen data: fields are set while they are checked, arrays are read-only and contiguous from then on."""
 
+    if TYPE_CHECKING:  # every record is a dataclass, by the decorator of its class
+        __dataclass_fields__: ClassVar[dict[str, Any]]
+
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
         if "__post_init__" in vars(cls):  # a field of the wrong type is an error that says so
@@ -61,7 +64,7 @@ class Record:
     @classmethod
     def field_names(cls) -> list[str]:
         """The names that the constructor takes."""
-        return [one.name for one in fields(cls)]  # type: ignore[arg-type]
+        return [one.name for one in fields(cls)]
 
     def _values(self) -> dict[str, Any]:
         return {one.name: getattr(self, one.name) for one in fields(self)} if is_dataclass(self) else {}

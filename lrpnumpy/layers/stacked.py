@@ -53,7 +53,7 @@ class StackedCell(Cell):
 
     def with_affine_before(self, s: np.ndarray, t: np.ndarray) -> Any:
         """U (s x + t) + b."""
-        return replace(self, U=self.U * s, b=self.b + self.U @ t)  # type: ignore[type-var]
+        return replace(self, U=self.U * s, b=self.b + self.U @ t)
 
     def _start_text(self) -> str:
         has_start = any(one.any() for one in self.started)

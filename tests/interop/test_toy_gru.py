@@ -3,8 +3,8 @@
 import numpy as np
 
 import lrpnumpy as lrp
+from benchmarks.paper.measures import toy
 from benchmarks.paper.toy_gru import train
-from lrpnumpy.evaluate import toy
 
 
 def test_a_trained_gru_has_the_same_error_here():

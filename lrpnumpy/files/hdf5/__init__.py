@@ -12,14 +12,14 @@ import math
 from collections.abc import Iterator
 from functools import cache, partial
 from itertools import islice
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from lrpnumpy.files.hdf5.datasets import Dataset
 from lrpnumpy.files.hdf5.heaps import of_strings, strings
 from lrpnumpy.files.hdf5.objects import Object, root_of
-from lrpnumpy.files.hdf5.pieces import Pieces, Refused
+from lrpnumpy.files.hdf5.pieces import Pieces, Refused, Stream
 from lrpnumpy.files.hdf5.types import kind_of, space_of, texts
 from lrpnumpy.files.safe import MAX_NAMES, MAX_TEXT, Budget, Shape, Source, open_file
 
@@ -29,7 +29,7 @@ _FLOATS = ("float16", "float32", "float64")
 class Hdf5(Source):
     """An HDF5 file on disk, or one inside an open stream, whose objects are reached by hard links only."""
 
-    def __init__(self, file: str, size: int, stream: IO[bytes] | None = None, budget: Budget | None = None) -> None:
+    def __init__(self, file: str, size: int, stream: Stream | None = None, budget: Budget | None = None) -> None:
         super().__init__(file, budget or Budget(file, size))
         with self.opening("cannot be opened as HDF5"):
             self._pieces = Pieces(stream or self._opened.enter_context(open_file(file)), size, self.budget)

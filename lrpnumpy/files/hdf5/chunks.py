@@ -162,7 +162,12 @@ def _entries(
     where they are not given they are in the block.
     """
     pages = -(-count // page) if count > page else 0
-    content = (-(-pages // 8) if flags is None else 0) if pages else count * size
+    if not pages:
+        content = count * size
+    elif flags is None:
+        content = -(-pages // 8)
+    else:
+        content = 0
     body = file.checked(place, 14 + skip + content + 4, sign, 10 + skip)
     found, start = [body.take(content)], place + len(body.data) + 4
     if pages:

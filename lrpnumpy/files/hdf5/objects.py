@@ -104,7 +104,7 @@ def messages(file: Pieces, address: int) -> list[Message]:
     if new:
         version, flags = file.cut(address + 4, 2)
         tracked = bool(flags & 4)
-        start = 6 + (16 if flags & 32 else 0) + (4 if flags & 16 else 0)
+        start = 6 + 16 * bool(flags & 32) + 4 * bool(flags & 16)
         width = 1 << (flags & 3)
         length = int.from_bytes(file.cut(address + start, width), "little")
         blocks = [(address, file.checked(address, start + width + length + 4, b"OHDR", start + width - 4))]
@@ -164,7 +164,7 @@ def _link(data: bytes) -> tuple[bytes, Link]:
     if version != 1:
         raise Refused(f"has a link of version {version}, which is not read")
     kind = said.number(1) if flags & 8 else 0
-    said.take((8 if flags & 4 else 0) + (1 if flags & 16 else 0))
+    said.take(8 * bool(flags & 4) + bool(flags & 16))
     name = said.take(said.number(1 << (flags & 3)))
     return name, _OTHER.get(kind, "a link of a foreign kind") if kind else said.number(8)
 

@@ -5,10 +5,11 @@ Each piece is read when it is needed: a file that is mapped into memory and then
 
 from __future__ import annotations
 
+import io
 import struct
 import threading
 from collections.abc import Iterator
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 from lrpnumpy.checks import LrpError
 from lrpnumpy.files.budget import Budget
@@ -17,6 +18,7 @@ UNDEFINED = 2**64 - 1  # the address of what was never stored
 _32 = 0xFFFFFFFF
 _CLOCK = 3 << 13  # words of a checksum between two looks at the clock
 Part = TypeVar("Part", bound=tuple[Any, ...])
+Stream = io.BufferedIOBase | io.RawIOBase
 
 
 class Refused(LrpError):
@@ -26,7 +28,7 @@ class Refused(LrpError):
 class Pieces:
     """An open file; whatever lies outside it is `Refused`. Addresses count from `base`."""
 
-    def __init__(self, stream: IO[bytes], size: int, budget: Budget) -> None:
+    def __init__(self, stream: Stream, size: int, budget: Budget) -> None:
         self.size, self.budget, self.base = size, budget, 0
         self._stream, self._lock = stream, threading.Lock()
 
@@ -40,7 +42,7 @@ class Pieces:
         self.check(address, len(buffer))
         with self._lock:
             self._stream.seek(self.base + address)
-            if self._stream.readinto(buffer) < len(buffer):  # type: ignore[attr-defined]
+            if (self._stream.readinto(buffer) or 0) < len(buffer):
                 raise Refused(f"needs {len(buffer):,} bytes at {address:,}, the file has become shorter")
 
     def cut(self, address: int, length: int) -> bytes:

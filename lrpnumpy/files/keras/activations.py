@@ -81,11 +81,11 @@ def _of_layer(b: Build, layer: KerasLayer, kind: str, s: Fields) -> Function:
     if kind == "ReLU":
         if s.value.get("threshold") not in (None, 0):
             layer.refuse("must have no threshold")
-        slope = s.number("negative_slope") if s.has("negative_slope") else 0.0
+        slope = s.number("negative_slope", 0.0)
         most = s.number("max_value") if s.has("max_value") else None
         return Function("leaky_relu", slope, most) if slope else Function("relu", most=most)
     if kind == "ELU":
-        return Function("elu", s.number("alpha") if s.has("alpha") else 1.0)
+        return Function("elu", s.number("alpha", 1.0))
     key = next((key for key in ("negative_slope", "alpha") if s.has(key)), None)
     return Function("leaky_relu", 0.3 if key is None else s.number(key))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 
@@ -176,11 +177,11 @@ def _cell(b: Build, layer: KerasLayer, kind: str, s: Fields, paths: list[str], D
     """One cell with its activations."""
     cell = cell_of(layer, kind, s, paths, D, b.take, b.note)
     keys = {"SimpleRNN": ("activation",), "CuDNNLSTM": (), "CuDNNGRU": ()}.get(kind, tuple(_DEFAULTS))
-    return replace(cell, **{key: function_of_cell(b, layer, s, key, _DEFAULTS[key]) for key in keys})  # type: ignore[type-var]
+    return replace(cell, **{key: function_of_cell(b, layer, s, key, _DEFAULTS[key]) for key in keys})
 
 
 _DEFAULTS = {"activation": "tanh", "recurrent_activation": "sigmoid"}
-_MERGES = {"concat": "concat", "sum": "sum", "ave": "mean"}
+_MERGES: dict[str, Literal["concat", "sum", "mean"]] = {"concat": "concat", "sum": "sum", "ave": "mean"}
 _JOINS: dict[str, Callable[[], Layer]] = {"concat": Concat, "sum": Add, "ave": Average, "mul": Multiply}
 
 
@@ -201,7 +202,7 @@ def both_ways(b: Build, call: Call, xs: list[Value]) -> list[Value]:
     if merge is not None:
         merge = one_of(layer, layer.settings, "merge_mode", tuple(_JOINS), "concat")
     if merge in _MERGES and not returns and not starts:
-        out = b.node(layer, Bidirectional(forward, backward, _MERGES[merge]), x)  # type: ignore[arg-type]
+        out = b.node(layer, Bidirectional(forward, backward, _MERGES[merge]), x)
         return [out if sequences else _last(out)]
     if len(starts) % 2:
         layer.refuse(f"must get as many start states forwards as backwards, it gets {len(starts)}")
@@ -219,7 +220,7 @@ def both_ways(b: Build, call: Call, xs: list[Value]) -> list[Value]:
 def _directions(b: Build, layer: KerasLayer) -> tuple[str, list[Fields]]:
     """The class and the settings of the forward and the backward layer inside a Bidirectional."""
     s = layer.settings
-    inner = [s.object("layer"), s.object("backward_layer" if s.has("backward_layer") else "layer")]
+    inner = [s.object("layer"), s.object(s.first("backward_layer", "layer"))]
     kinds = {side.string("class_name") for side in inner}
     if len(kinds) > 1 or not kinds <= set(KINDS):
         layer.refuse(f"is supported around {', '.join(KINDS)} only, it holds {' and '.join(sorted(kinds))}")

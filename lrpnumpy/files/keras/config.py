@@ -294,18 +294,19 @@ def _call(layer: KerasLayer, node: Any) -> Call:
         arguments = [value for value in given if _tensor(value) is None]
         merged = call.object("kwargs").value
         read = _tensor
-    if None in inputs:
+    understood = [ref for ref in inputs if ref is not None]
+    if len(understood) < len(inputs):
         layer.refuse("has inputs that are not understood")
-    inputs = [*inputs, *(ref for key in _VALUES for ref in _refs(read, merged.get(key)))]
+    understood += [ref for key in _VALUES for ref in _refs(read, merged.get(key))]
     states, masks = ([*_refs(read, merged.get(key))] for key in ("initial_state", "mask"))
-    understood = (*_VALUES, "initial_state", "mask")
+    tensors = (*_VALUES, "initial_state", "mask")
     named = {
         key: value
         for key, value in merged.items()
         if not (key == "name" or (key == "training" and value is False) or all(one is None for one in _flat(value)))
-        and not (key in understood and _refs(read, value))
+        and not (key in tensors and _refs(read, value))
     }
-    return Call(layer, tuple(inputs), tuple(states), tuple(masks), tuple(arguments), named)  # type: ignore[arg-type]
+    return Call(layer, tuple(understood), tuple(states), tuple(masks), tuple(arguments), named)
 
 
 _VALUES = ("value", "key", "y", "x2")  # arguments that are values like the first one

@@ -64,7 +64,7 @@ def masking(b: Build, call: Call, xs: list[Value]) -> Value:
     """Steps that are padding: over an input of numbers, or over an embedding that has a vector for padding."""
     layer, x = call.layer, xs[0]
     b.plain(call)
-    value = layer.settings.number("mask_value") if layer.settings.has("mask_value") else 0.0
+    value = layer.settings.number("mask_value", 0.0)
     if x.is_input and x.steps and x.mask is None:
         b.ports[x.name].mask = value
         return x._replace(mask=x.name)
@@ -134,7 +134,7 @@ def looked_up(b: Build, call: Call, xs: list[Value]) -> Value:
     one_of(layer, s, "output_mode", ("int",), "int")
     if s.boolean("invert", False):
         layer.refuse("invert=True is not supported: it makes words of ids")
-    unknown = s.integer("num_oov_indices") if s.has("num_oov_indices") else 1
+    unknown = s.integer("num_oov_indices", 1)
     padding = s.value.get("mask_token")
     if unknown > 1:
         layer.refuse(f"must have at most one id for unknown words, it has {unknown}")

@@ -106,8 +106,11 @@ def _alike(b: Build, layer: KerasLayer, xs: list[Value], same_width: bool) -> li
 def _product(b: Build, layer: KerasLayer, one: Value, other: Value) -> Value:
     """Number by number; a side that comes from a sigmoid or a softmax is a gate."""
     gates = [_is_gate(b, x) for x in (one, other)]
-    gate = {(True, False): "first", (False, True): "second"}.get((gates[0], gates[1]))
-    return b.node(layer, Multiply(gate), one, other)  # type: ignore[arg-type]
+    if gates == [True, False]:
+        return b.node(layer, Multiply("first"), one, other)
+    if gates == [False, True]:
+        return b.node(layer, Multiply("second"), one, other)
+    return b.node(layer, Multiply(), one, other)
 
 
 def _is_gate(b: Build, x: Value) -> bool:
@@ -225,7 +228,7 @@ def multi_head_attention(b: Build, call: Call, xs: list[Value]) -> Value:
     if s.value.get("attention_axes") not in (None, 1, [1]) or s.value.get("use_gate") or s.has("sliding_window"):
         layer.refuse("must attend over the steps, without use_gate and sliding_window")
     heads, d = s.integer("num_heads"), s.integer("key_dim")
-    d_v, biased = s.integer("value_dim") if s.has("value_dim") else d, s.boolean("use_bias", True)
+    d_v, biased = s.integer("value_dim", d), s.boolean("use_bias", True)
     query, value, key = xs[0], xs[1], xs[-1]
     shapes = [(query.width, heads, d), (key.width, heads, d), (value.width, heads, d_v), (heads, d_v, None)]
     if not biased:

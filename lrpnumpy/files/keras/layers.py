@@ -118,7 +118,7 @@ def conv(b: Build, layer: KerasLayer, x: Value) -> Value:
     width, stride, dilation = (
         number(layer, key, default) for key, default in (("kernel_size", None), ("strides", 1), ("dilation_rate", 1))
     )
-    groups = s.integer("groups") if s.has("groups") else 1
+    groups = s.integer("groups", 1)
     if groups < 1 or (x.width or groups) % groups:
         layer.refuse(f"groups must divide the {x.width} features, it is {groups}")
     padding = one_of(layer, s, "padding", ("valid", "same", "causal"), "valid")
@@ -156,7 +156,7 @@ def batch_norm(b: Build, layer: KerasLayer, x: Value) -> Value:
     x, s = b.taken(layer, x), layer.settings
     last_axis(layer, x)
     gamma, beta, mean, var = _scale_and_center(b, layer, x.width, 2)
-    eps = s.number("epsilon") if s.has("epsilon") else 0.001
+    eps = s.number("epsilon", 0.001)
     return b.node(layer, Affine.batch_norm(gamma, beta, mean, var, eps), x)
 
 
@@ -169,7 +169,7 @@ def layer_norm(b: Build, layer: KerasLayer, x: Value) -> Value:
     gamma, beta = _scale_and_center(b, layer, x.width, 0)
     if gamma is None:
         gamma = np.ones(b.width(layer, x), np.float32)
-    return b.node(layer, LayerNorm(gamma, beta, s.number("epsilon") if s.has("epsilon") else 0.001), x)  # type: ignore[arg-type]
+    return b.node(layer, LayerNorm(gamma, beta, s.number("epsilon", 0.001)), x)  # type: ignore[arg-type]
 
 
 def normalization(b: Build, layer: KerasLayer, x: Value) -> Value:
@@ -217,9 +217,9 @@ def pool(b: Build, layer: KerasLayer, x: Value) -> Value:
     x = b.sees_padding(layer, b.series(layer, x))
     channels_last(layer)
     s = layer.settings
-    size = number(layer, "pool_length" if s.has("pool_length") else "pool_size", 2)
-    stride = number(layer, "stride" if s.has("stride") else "strides", size)
-    padding = one_of(layer, s, "border_mode" if s.has("border_mode") else "padding", ("valid", "same"), "valid")
+    size = number(layer, s.first("pool_length", "pool_size"), 2)
+    stride = number(layer, s.first("stride", "strides"), size)
+    padding = one_of(layer, s, s.first("border_mode", "padding"), ("valid", "same"), "valid")
     kind = MaxPool1D if layer.kind.startswith("Max") else AvgPool1D
     return b.node(layer, kind(size, stride, padding), x, length=_windows(x.length, size, stride, padding))
 
@@ -260,13 +260,18 @@ def reshape(b: Build, layer: KerasLayer, x: Value) -> Value:
     """Vectors to steps, steps to vectors, or steps regrouped."""
     x = b.sees_padding(layer, b.taken(layer, x))
     target = next((t for key in ("target_shape", "newshape") if (t := layer.settings.value.get(key)) is not None), None)
-    target = target[1:] if layer.settings.has("newshape") and isinstance(target, list) else target
+    if layer.settings.has("newshape") and isinstance(target, list):
+        target = target[1:]
     if not isinstance(target, list) or not 1 <= len(target) <= 2 or not all(type(n) is int for n in target):
         layer.refuse("must have a target_shape of one or two numbers")
     width = b.width(layer, x)
-    if target == [x.length, width] if x.steps else target in ([width], [-1]):
+    total: int | None = width
+    if x.steps:
+        if target == [x.length, width]:
+            return x
+        total = None if x.length is None else x.length * width
+    elif target in ([width], [-1]):
         return x
-    total = width if not x.steps else None if x.length is None else x.length * width
     if len(target) == 1:
         if total is None or target[0] not in (-1, total):
             layer.refuse(f"target_shape must keep all numbers, it is {target}")
@@ -293,7 +298,8 @@ def permute(b: Build, layer: KerasLayer, x: Value) -> Value:
 def _two(layer: KerasLayer, key: str) -> tuple[int, int]:
     """A setting that is a whole number for both ends, or one for each."""
     value = layer.settings.value.get(key, 1)
-    value = [value, value] if type(value) is int else value
+    if type(value) is int:
+        value = [value, value]
     if not isinstance(value, list) or len(value) != 2 or not all(type(n) is int and 0 <= n < 2**31 for n in value):
         layer.refuse(f"{key} must be one or two whole numbers from 0")
     return value[0], value[1]
@@ -310,14 +316,16 @@ def cropping(b: Build, layer: KerasLayer, x: Value) -> Value:
     """Steps cut off at both ends."""
     x = b.sees_padding(layer, b.series(layer, x))
     first, last = _two(layer, "cropping")
+    if not first and not last:
+        return x
     length = None if x.length is None else x.length - first - last
-    return b.node(layer, Slice(first or None, -last if last else None), x, length=length) if first or last else x
+    return b.node(layer, Slice(first or None, -last or None), x, length=length)
 
 
 def up_sampling(b: Build, layer: KerasLayer, x: Value) -> Value:
     """Every step several times."""
     x = b.sees_padding(layer, b.series(layer, x))
-    size, width = number(layer, "length" if layer.settings.has("length") else "size", 2), b.width(layer, x)
+    size, width = number(layer, layer.settings.first("length", "size"), 2), b.width(layer, x)
     if size == 1:
         return x
     if size > 64:

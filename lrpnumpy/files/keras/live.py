@@ -144,7 +144,11 @@ def _compared(model: Any, ours: Model, check: Any, which: str | None) -> str:
 def _record(x: Any) -> Any:
     """One record: an array, or of a text its string."""
     x = np.asarray(x)
-    return x if x.dtype.kind not in "OSU" else str(x.reshape(-1)[0]) if x.size == 1 else [str(word) for word in x]
+    if x.dtype.kind not in "OSU":
+        return x
+    if x.size == 1:
+        return str(x.reshape(-1)[0])
+    return [str(word) for word in x]
 
 
 def _as_list(check: Any, names: list[str]) -> list[Any]:

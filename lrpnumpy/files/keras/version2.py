@@ -40,7 +40,12 @@ def read(file: Hdf5, asked: Hints) -> keras.Found:
     else:
         config = {"class_name": "Sequential", "config": config, "keras_version": version}
     found = keras.build(file, config, lambda layers: _paths(groups, layers), asked)
-    what = "whole model" if text is not None else "weights alone" + (", with a configuration" if guess is None else "")
+    if text is not None:
+        what = "whole model"
+    elif guess is None:
+        what = "weights alone, with a configuration"
+    else:
+        what = "weights alone"
     return keras_guess.said(found._replace(kind=f"Keras {version or '(version not said)'} HDF5, {what}"), guess)
 
 

@@ -111,8 +111,11 @@ def _linear(net: Network, name: str) -> tuple[np.ndarray, np.ndarray, str]:
         shift, node = node.layer.t, net.nodes.get(node.inputs[0])
     if node is None or not isinstance(node.layer, Dense):
         net.refuse("weighs steps by something else than v . x or v . tanh(W x + b), which is not supported")
-    d: np.ndarray = node.layer.d  # type: ignore[assignment]
-    return node.layer.V, d if shift is None else d + shift, node.inputs[0]
+    d = node.layer.d
+    assert d is not None  # a record has zeros for a bias that was left out
+    if shift is not None:
+        d = d + shift
+    return node.layer.V, d, node.inputs[0]
 
 
 def is_same(a: Flow, b: Flow) -> bool:
@@ -175,10 +178,11 @@ def _erf(net: Network, node: Node, values: Values) -> Flow:
     """Part of a GELU: x (1 + erf(x / sqrt(2))) / 2."""
     flow = net.flow(values[0])
     before = net.nodes.get(flow.values[0]) if len(flow.values) == 1 else None
-    scale = getattr(before.layer, "s", None) if before is not None else None
-    if scale is None or not np.allclose(scale, math.sqrt(0.5)) or before.layer.t.any():  # type: ignore[union-attr]
+    if before is None or not isinstance(before.layer, Affine):
         net.refuse("is supported as part of a GELU only")
-    source = replace(flow, values=before.inputs, part_of=())  # type: ignore[union-attr]
+    if not np.allclose(before.layer.s, math.sqrt(0.5)) or before.layer.t.any():
+        net.refuse("is supported as part of a GELU only")
+    source = replace(flow, values=before.inputs, part_of=())
     return replace(flow, values=(), part_of=("erf", source))
 
 

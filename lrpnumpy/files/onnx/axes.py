@@ -252,7 +252,7 @@ def _every_sequence(net: Network, index: np.ndarray) -> bool:
 def _step_of_each(net: Network, flow: Flow, k: int, position: Any) -> Flow:
     """One step of each sequence, where batch and steps are one axis: the position is T n + step, or n + N step."""
     split = reshaped(net, flow, [one for m, n in enumerate(net.shape(flow)) for one in (_both(net, flow, m) or [n])])
-    sequence = index_along(net.batch)  # type: ignore[arg-type]
+    sequence = index_along(net.batch)
     step = position - (sequence * flow.steps if flow.axes[k] == "NT" else sequence)
     if flow.axes[k] == "TN":
         step = divided(step, net.batch)

@@ -159,7 +159,9 @@ def _starts(net: Network, state: Any, n: int, H: int, first: int) -> list[Any]:
 def _with_start(cell: Cell, states: Sequence[Any]) -> Cell:
     """The cell with constant start states."""
     given = {name: one for name, one in zip(("h0", "c0"), states, strict=False) if isinstance(one, np.ndarray)}
-    return replace(cell, **given) if given else cell  # type: ignore[type-var]
+    if not given:
+        return cell
+    return replace(cell, **given)
 
 
 def _one_way(net: Network, x: Flow, cell: Cell, states: Sequence[Any], way: int) -> tuple[str, str]:

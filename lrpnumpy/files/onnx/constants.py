@@ -138,17 +138,18 @@ def slices(node: Node, values: Sequence[Any]) -> list[tuple[Any, Any, Any, int]]
     starts, stops, axes, steps = (None if one is None else listed(one) for one in given)
     if starts is None or stops is None:
         raise ValueError("no limits")
-    axes = list(range(len(starts))) if axes is None else axes
-    steps = [1] * len(starts) if steps is None else steps
+    if axes is None:
+        axes = list(range(len(starts)))
+    if steps is None:
+        steps = [1] * len(starts)
     return list(zip(map(int, axes), starts, stops, map(int, steps), strict=True))
 
 
 def bounds(start: Any, stop: Any, step: int) -> tuple[int | None, int | None]:
     """Limits as Python has them: None for an end that is far away."""
-    start, stop = int(start), int(stop)
-    if step > 0:
-        return (None if start <= -LAST else start), (None if stop >= LAST else stop)
-    return (None if start >= LAST else start), (None if stop <= -LAST else stop)
+    first, last = int(start), int(stop)
+    sign = 1 if step > 0 else -1
+    return (None if sign * first <= -LAST else first), (None if sign * last >= LAST else last)
 
 
 def pieces(node: Node, values: Sequence[Any], size: int) -> list[int]:

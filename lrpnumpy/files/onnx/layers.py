@@ -57,14 +57,17 @@ def _gemm(net: Network, node: Node, values: Values) -> Flow:
     get = node.attributes.get
     if get("transA", 0) or V.ndim != 2:
         net.refuse("has transA, which is not supported")
-    alpha, beta = get("alpha", 1.0), get("beta", 1.0)
-    V = V if get("transB", 0) else V.T
-    d = None if len(values) < 3 or values[2] is None else net.constant(values[2], "its bias")
-    if d is not None and (d.size not in (1, len(V)) or d.shape[-1:] not in ((), (1,), (len(V),))):
-        net.refuse("has a bias that differs between sequences")
-    scaled = V if alpha == 1 else V * V.dtype.type(alpha)
-    bias = None if d is None else d.reshape(-1) if beta == 1 else d.reshape(-1) * d.dtype.type(beta)
-    return net.dense(flow, len(flow.axes) - 1, scaled, bias)
+    if not get("transB", 0):
+        V = V.T
+    bias = None
+    if len(values) > 2 and values[2] is not None:
+        d = net.constant(values[2], "its bias")
+        if d.size not in (1, len(V)) or d.shape[-1:] not in ((), (1,), (len(V),)):
+            net.refuse("has a bias that differs between sequences")
+        bias = d.reshape(-1) * d.dtype.type(get("beta", 1.0))
+    if get("alpha", 1.0) != 1:
+        V = V * V.dtype.type(get("alpha", 1.0))
+    return net.dense(flow, len(flow.axes) - 1, V, bias)
 
 
 def _spatial(net: Network, flow: Flow, kernel: Sequence[int]) -> tuple[Flow, int]:

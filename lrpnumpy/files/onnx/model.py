@@ -134,12 +134,12 @@ def _state_inputs(graph: Graph) -> dict[str, Port]:
 class _Run(Network):
     """One way to understand a graph."""
 
-    graph: Graph = None  # type: ignore[assignment]
-    asked: _Asked = None  # type: ignore[assignment]
+    graph: Graph = field(kw_only=True)
+    asked: _Asked = field(kw_only=True)
     values: ChainMap[str, Any] = field(default_factory=ChainMap)
     fixed: dict[str, int] = field(default_factory=dict)  # sizes that the graph has though inputs leave them open
     done: int = 0  # nodes that were understood
-    model: Model = None  # type: ignore[assignment]
+    model: Model = field(init=False)
 
     def start(self, ports: Sequence[Port], meanings: Sequence[str], states: Mapping[str, Port]) -> None:
         """The inputs, if their axes mean this."""
@@ -161,11 +161,11 @@ class _Run(Network):
                 steps = next((key for key, name in self.stepped.items() if self.sizes[name].steps), None)
                 if steps is None:
                     self.refuse("cannot be the lengths of series where there is none")
-                is_open = isinstance(self.batch, Dim)
-                self.source.budget.visit(self.where, 0 if is_open else self.batch)  # type: ignore[arg-type]
-                self.values[port.name] = (
-                    Spread(sizes([steps]), (self.batch,)) if is_open else sizes([steps]).repeat(self.batch)  # type: ignore[arg-type]
-                )
+                if isinstance(self.batch, Dim):
+                    self.values[port.name] = Spread(sizes([steps]), (self.batch,))
+                else:
+                    self.source.budget.visit(self.where, self.batch)
+                    self.values[port.name] = sizes([steps]).repeat(self.batch)
                 self.warnings[
                     f"the input {port.name[:80]!r} is left out, it is taken for the lengths of the series: give each "
                     "series at its own length, without padding"

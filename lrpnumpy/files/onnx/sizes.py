@@ -91,7 +91,7 @@ def _quotient(value: Any, by: Any) -> Any:
     return Dim._made(terms)
 
 
-def index_along(size: Dim) -> Dim:
+def index_along(size: int | Dim) -> Dim:
     """The position along an axis of open size, as a number that is another one at each place: 0, 1, 2, …"""
     return Dim.named(f"position of {size!r}")
 

@@ -124,7 +124,10 @@ class Run(Source):
         found: list[str] = []
         for key in keys:
             value = self.config.value.get(key)
-            found += [value] if isinstance(value, str) else self.config.strings(key) if value is not None else []
+            if isinstance(value, str):
+                found.append(value)
+            elif value is not None:
+                found += self.config.strings(key)
         return found
 
     def _dynamic(self) -> Scaled:
@@ -134,13 +137,13 @@ class Run(Source):
         return self._scaling(names, *(self._series(key) for key in ("center", "scale")))
 
     def _targets(self) -> Scaled:
-        names = self._names("target_variables" if self.config.has("target_variables") else "target_variable")
+        names = self._names(self.config.first("target_variables", "target_variable"))
         return self._scaling(names, *(self._series(key) for key in ("center", "scale")))
 
     def _series(self, what: str) -> dict[str, Any]:
         """Center or scale of every series: what xarray wrote."""
         old = {"center": "xarray_means", "scale": "xarray_stds"}[what]
-        key = f"xarray_feature_{what}" if self._scalers.has(f"xarray_feature_{what}") else old
+        key = self._scalers.first(f"xarray_feature_{what}", old)
         entries = self._scalers.object(key).object("data_vars").value
         return {name: entry.get("data") if isinstance(entry, dict) else None for name, entry in entries.items()}
 

@@ -106,7 +106,11 @@ def _value(text: str) -> Any:
 
 
 def find(
-    source: Source, paths: Mapping[str, str], described: Described | None, said: list[Entry] | None, assumed: list[str]
+    source: Source,
+    paths: Mapping[str, str],
+    described: Described | None,
+    said: list[Entry] | None,
+    assumed: list[str],
 ) -> list[Module]:
     """All modules, in the order of the names; those that are not supported are refused together."""
     groups: dict[str, dict[str, tuple[int, ...]]] = {}
@@ -179,8 +183,9 @@ def _module(source: Source, name: str, shapes: dict[str, tuple[int, ...]], part:
     if set(shapes) - {"weight", "bias"} or len(weight) != 2 or (bias is not None and bias != weight[:1]):
         listed = ", ".join(f"{leaf} {shape}" for leaf, shape in list(shapes.items())[:4])
         return Module(name, "other", shapes, problem=f"Conv2d, {listed}" if len(weight) == 4 else listed)
-    kind = part.kind.lower() if part is not None else "linear" if bias is not None else "matrix"
-    return Module(name, kind, shapes, settings=part.settings if part is not None else {})
+    if part is not None:
+        return Module(name, part.kind.lower(), shapes, settings=part.settings)
+    return Module(name, "matrix" if bias is None else "linear", shapes)
 
 
 def _norm_or_conv(name: str, shapes: dict[str, tuple[int, ...]], part: Part | None) -> Module | None:
@@ -220,7 +225,9 @@ def _recurrent_module(
     kind = _KINDS[rows // H]
     for leaf, shape in shapes.items():
         first = leaf.endswith((end, f"{end}_reverse"))
-        inner = H if "_hh" in leaf else None if first else H * (1 + two_way)
+        inner: int | None = H
+        if "_hh" not in leaf:
+            inner = None if first else H * (1 + two_way)
         source.fits(f"{name}.{leaf}", shape, (rows, inner) if leaf.startswith("weight") else (rows,))
     return Module(name, kind, shapes, depth, two_way, end, part.settings if part is not None else {})
 

@@ -326,7 +326,8 @@ def _probes(module: Any, model: Model, run: Run) -> Iterator[Probe]:
             x = rng.normal(size=run.sequences.shape)
             yield Probe("padded sequences", _rounded(x, run), lengths=_decreasing(len(x), run.steps))
         return
-    rows = len(model.embedding.E)  # type: ignore[union-attr]
+    assert model.embedding is not None  # of token ids
+    rows = len(model.embedding.E)
     low, high = _ordinary(rows)
     for T in lengths:
         yield Probe(f"sequences of {T} steps", rng.integers(low, high, (*batch, T)))

@@ -7,18 +7,19 @@ read. What the pickle holds may be a state_dict, a checkpoint with one somewhere
 
 from __future__ import annotations
 
+import io
 import math
 import os
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lrpnumpy.files import pickles
-from lrpnumpy.files.archive import Archive
+from lrpnumpy.files.archive import Archive, Window
 from lrpnumpy.files.pickles import Name, Record
 from lrpnumpy.files.safe import Budget, Shape, Source, count_of, kind_of, open_file, shape_text, size_of
 from lrpnumpy.files.torch.pickled import Described, describe, is_module, walk
@@ -301,7 +302,7 @@ class SavedZip(Saved):
         super().__init__(archive.file, archive.budget)
         self.kind = "PyTorch file (torch.save, zip)"
         self._archive = archive
-        self._windows: dict[str, IO[bytes]] = {}
+        self._windows: dict[str, io.BytesIO | Window] = {}
         pickle = next((name for name in archive.members if is_pickle(name)), None)
         if pickle is None:
             raise self.error("data.pkl", "is missing")

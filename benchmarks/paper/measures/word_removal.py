@@ -16,7 +16,6 @@ import numpy as np
 from lrpnumpy.checks import LrpError, entries, one_of, whole
 from lrpnumpy.encode import encode_all
 from lrpnumpy.evaluate import chance
-from lrpnumpy.meant import door
 from lrpnumpy.model import Model
 from lrpnumpy.predict import predict_all
 
@@ -79,7 +78,6 @@ class Removal:
             return 100 * (accuracy - zero) / unit
 
 
-@door
 def word_removal(
     model: Model | Predict,
     sequences: Sequence[Any],

@@ -17,7 +17,6 @@ import numpy as np
 from lrpnumpy.asked import class_index
 from lrpnumpy.checks import LrpError
 from lrpnumpy.explain import explain_all
-from lrpnumpy.meant import door
 from lrpnumpy.model import Model
 from lrpnumpy.predict import predict_all
 
@@ -48,7 +47,6 @@ class Composition:
         return function(self.relevance, axis=0) if len(self.relevance) else np.full(self.relevance.shape[1], np.nan)
 
 
-@door
 def best_words(model: Model, target: int, count: int = 50) -> list[str]:
     """The `count` words of the vocabulary that the `model`, alone, predicts as `target`, the highest scores first."""
     words = [word for word in _vocabulary(model) if word != model.embedding.unknown]  # type: ignore[union-attr]
@@ -58,7 +56,6 @@ def best_words(model: Model, target: int, count: int = 50) -> list[str]:
     return [words[k] for k in order[:count]]
 
 
-@door
 def predicted_as(model: Model, words: Sequence[str], target: int) -> list[str]:
     """Those of the `words` that the `model` knows and, alone, predicts as `target`."""
     vocabulary = set(_vocabulary(model))
@@ -70,7 +67,6 @@ def predicted_as(model: Model, words: Sequence[str], target: int) -> list[str]:
     return [word for word, c in zip(known, classes, strict=True) if c == target]
 
 
-@door
 def compose(
     model: Model,
     places: Sequence[Sequence[str]],

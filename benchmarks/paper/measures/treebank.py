@@ -15,7 +15,6 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, check_shape
 from lrpnumpy.files.safe import open_file
-from lrpnumpy.meant import door
 
 CLASSES = ("very negative", "negative", "neutral", "positive", "very positive")
 NEUTRAL = 2
@@ -35,7 +34,6 @@ class Sentences(NamedTuple):
         return Sentences([self.words[k] for k in kept], self.labels[kept])
 
 
-@door
 def read_trees(path: Path) -> list[list[Phrase]]:
     """Each tree of the file at `path` as its labelled phrases, innermost first: the whole sentence is the last one.
 
@@ -71,14 +69,12 @@ def read_tree(line: str, where: str = "tree") -> list[Phrase]:
     return phrases
 
 
-@door
 def read_sentences(path: Path) -> Sentences:
     """The whole sentences of the file of trees at `path`."""
     whole = [tree[-1] for tree in read_trees(path)]
     return Sentences([list(words) for words, _ in whole], np.array([label for _, label in whole], np.int64))
 
 
-@door
 def accuracies(scores: np.ndarray, labels: Sequence[int] | np.ndarray) -> tuple[float, float]:
     """Accuracy of `scores` (N, 5) against `labels` in %, of five classes and of two.
 

@@ -14,7 +14,6 @@ import numpy as np
 from lrpnumpy.checks import LrpError, numbers, whole
 from lrpnumpy.encode import Encoded, encode_all, packed
 from lrpnumpy.layers.recurrent import Cell
-from lrpnumpy.meant import door
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Packed
 from lrpnumpy.passes import forward
@@ -22,13 +21,11 @@ from lrpnumpy.result import Explanation
 from lrpnumpy.schedule import run_chunks
 
 
-@door
 def average(model: Model, sequences: Sequence[Any]) -> np.ndarray:
     """(N, D): the mean of the input vectors of each of the `sequences`, as the `model` takes them."""
     return np.stack([packed(model, [e])[model.main].rows.mean(axis=0) for e in _encoded(model, sequences)])
 
 
-@door
 def weighted(model: Model, sequences: Sequence[Any], explanations: Sequence[Explanation]) -> np.ndarray:
     """(N, D): sum_t R_t * x_t of each of the `sequences` of a `model`, by the relevance in `explanations`.
 
@@ -45,7 +42,6 @@ def weighted(model: Model, sequences: Sequence[Any], explanations: Sequence[Expl
     return np.stack(parts)
 
 
-@door
 def last_hidden(model: Model, sequences: Sequence[Any]) -> np.ndarray:
     """(N, H) or (N, 2H): the last hidden vector h_T of a `model` for `sequences`, of both directions side by side."""
     _last(model)
@@ -64,7 +60,6 @@ def last_hidden(model: Model, sequences: Sequence[Any]) -> np.ndarray:
     return np.stack(out)
 
 
-@door
 def weighted_last_hidden(model: Model, sequences: Sequence[Any], explanations: Sequence[Explanation]) -> np.ndarray:
     """(N, H) or (N, 2H): h_T times its relevance, from LRP explanations made with `hidden=True`.
 
@@ -82,7 +77,6 @@ class Projection(NamedTuple):
     explained: np.ndarray  # share of the variance of every component, largest first
 
 
-@door
 def whitened_pca(X: np.ndarray, components: int = 2) -> Projection:
     """Project the rows of `X` on their principal `components`, so many, and scale these to unit variance.
 
@@ -102,7 +96,6 @@ def whitened_pca(X: np.ndarray, components: int = 2) -> Projection:
     return Projection(points, s**2 / np.sum(s**2))
 
 
-@door
 def separation(points: np.ndarray, labels: Sequence[int] | np.ndarray, neighbours: int = 10) -> float:
     """Share of the nearest `neighbours` of a point that have its label, in %: structure, as a number.
 
