@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy.checks import LrpError
-from lrpnumpy.corpus.record import Bad, too_long
+from lrpnumpy.corpus.lines import Bad, too_long
 from lrpnumpy.files import npy
 from lrpnumpy.files.archive import Archive
 from lrpnumpy.files.budget import Budget
@@ -29,8 +29,8 @@ BLOCK = 1 << 22  # bytes that are read at once
 MAX_ROW = 1 << 28  # bytes of one row, which is one whole sequence where they are padded
 
 
-class Rows:
-    """The rows of an array, read forwards; `read` is called with a start that is its last stop."""
+class Forward:
+    """The rows of an array, read forward; `read` is called with a start that is its last stop."""
 
     def __init__(
         self, where: str, shape: tuple[int, ...], dtype: np.dtype, read: Callable[[int, int], np.ndarray]
@@ -70,7 +70,7 @@ class Rows:
             yield from self.take(min(self._step, self.shape[0] - start))
 
 
-Find = Callable[[str], Rows | None]  # an array by its name, where there is one
+Find = Callable[[str], Forward | None]  # an array by its name, where there is one
 
 
 class Arrays:
@@ -110,7 +110,7 @@ class Arrays:
             raise LrpError(f"{where}: lengths must be one for each of {N} sequences, got {lengths.shape[0]}.")
         return N, self._padded(values, lengths)
 
-    def _ragged(self, values: Rows, offsets: Rows) -> Iterator[Any]:
+    def _ragged(self, values: Forward, offsets: Forward) -> Iterator[Any]:
         R, start = values.shape[0], 0
         for number, offset in enumerate(offsets.every()):
             stop = int(offset)
@@ -122,13 +122,13 @@ class Arrays:
         if start != R:
             raise LrpError(f"{self.path}: offsets must end with the {R} rows of the values, got {start}.")
 
-    def _sequence(self, values: Rows, length: int) -> np.ndarray | Bad:
+    def _sequence(self, values: Forward, length: int) -> np.ndarray | Bad:
         if length <= self.longest:
             return values.take(length)
         values.skip(length)
         return Bad(too_long(length, self.longest))
 
-    def _padded(self, values: Rows, lengths: Rows | None) -> Iterator[Any]:
+    def _padded(self, values: Forward, lengths: Forward | None) -> Iterator[Any]:
         T = values.shape[1]
         given = map(int, lengths.every()) if lengths is not None else repeat(T, values.shape[0])
         for row, length in zip(values.every(), given, strict=True):
@@ -143,15 +143,15 @@ class Arrays:
 
 @contextmanager
 def _hdf5(path: Path) -> Iterator[Find]:
-    from lrpnumpy.corpus.table import Table
+    from lrpnumpy.corpus.large import LargeHdf5
 
-    with Table(path) as file:
+    with LargeHdf5(path) as file:
 
-        def find(name: str) -> Rows | None:
+        def find(name: str) -> Forward | None:
             if not file.has(name):
                 return None
             shape, dtype = file.column(name)
-            return Rows(f"{path}: {name}", shape, dtype, partial(file.rows, name))
+            return Forward(f"{path}: {name}", shape, dtype, partial(file.rows, name))
 
         yield find
 
@@ -160,14 +160,14 @@ def _hdf5(path: Path) -> Iterator[Find]:
 def _npz(path: Path) -> Iterator[Find]:
     with open_file(path) as file:
         budget = Budget(str(path), size_of(file), sys.maxsize, limited=False)
-    with Npz(str(path), budget) as archive, ExitStack() as opened:
+    with LargeNpz(str(path), budget) as archive, ExitStack() as opened:
         yield partial(archive.rows, opened)
 
 
-class Npz(Archive):
+class LargeNpz(Archive):
     """A .npz file whose arrays may be larger than the memory."""
 
-    def rows(self, opened: ExitStack, name: str) -> Rows | None:
+    def rows(self, opened: ExitStack, name: str) -> Forward | None:
         """An array by its name, where there is one; `opened` closes its member."""
         if f"{name}.npy" not in self.members:
             return None
@@ -183,7 +183,7 @@ class Npz(Archive):
             with self.guard(name):
                 return np.frombuffer(member.read(want), dtype).reshape(stop - start, *shape[1:])
 
-        found, stored = Rows(f"{self.file}: {name}", shape, dtype, read), self.members[f"{name}.npy"].file_size
+        found, stored = Forward(f"{self.file}: {name}", shape, dtype, read), self.members[f"{name}.npy"].file_size
         if header.start + header.nbytes != stored:
             raise self.error(name, f"declares {header.nbytes:,} bytes, it has {stored - header.start:,}")
         return found

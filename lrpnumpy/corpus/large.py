@@ -15,7 +15,7 @@ from lrpnumpy.files.hdf5.datasets import Dataset
 MAX_CHUNK = 1 << 26  # bytes of one stored chunk of an array: it is unpacked whole
 
 
-class Table(Hdf5):
+class LargeHdf5(Hdf5):
     """An HDF5 file whose arrays may be larger than the memory; each question to it has a budget of its own."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
