@@ -78,4 +78,4 @@ def _beside(kind: str, path: Path, name: str) -> list[Any]:
         rows = find(name)
         if rows is None or len(rows.shape) != 1:
             raise LrpError(f"{path} must have an array {name!r} of one number for each sequence, to be a column.")
-        return rows.take(rows.shape[0]).tolist()
+        return rows.numbers().tolist()

@@ -153,8 +153,8 @@ class Folder:
     def rejections(self, parts: int) -> Iterator[tuple[int, str]]:
         """Numbers of rejected records, and why."""
         for k in range(parts):
-            for number, reason in text_of(self.read(k))["rejected"]:
-                yield number, reason
+            with self.reading(k):
+                yield from [(int(number), str(reason)) for number, reason in text_of(self.read(k))["rejected"]]
 
     def _write_index(self, run: Mapping[str, Any], counts: list[list[int]] | None) -> None:
         text = json.dumps({"format": FORMAT, "version": VERSION, "run": run, "parts": counts}, indent=1)

@@ -119,6 +119,8 @@ class PartFile:
         entries = {name.removeprefix(prefix): of[k] for name, of in self._fields.items() if name.startswith(prefix)}
         if "biases" in entries:
             entries["biases"] = tuple(entries["biases"])
+        if "relevant" in entries and not entries["relevant"].size:
+            raise LrpError("a ledger has an entry for every step, got none")
         return LEDGERS[self.text["ledger"]](**entries)
 
 

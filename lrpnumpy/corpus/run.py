@@ -18,7 +18,7 @@ from lrpnumpy.asked import targets as targets_of
 from lrpnumpy.checks import LrpError, RelevanceWarning, outside, shown, whole
 from lrpnumpy.corpus.columns import Beside
 from lrpnumpy.corpus.folder import Folder
-from lrpnumpy.corpus.sources import Chunk, Corpus, Opened, chunks, fingerprint, open_source
+from lrpnumpy.corpus.sources import Corpus, Opened, chunks, fingerprint, open_source
 from lrpnumpy.corpus.stored import Stored, open_explanations
 from lrpnumpy.corpus.work import Done, Job
 from lrpnumpy.corpus.workers import Workers, workers_of
@@ -207,7 +207,7 @@ def _compute(
             continue
         counts.append([])
         columns = beside.of(chunk.first, len(chunk.records))
-        waiting.append((k, workers.submit(Chunk(chunk.first, chunk.records, note, columns))))
+        waiting.append((k, workers.submit(chunk._replace(note=note, columns=columns))))
         while len(waiting) > workers.most():
             keep()
     while waiting:

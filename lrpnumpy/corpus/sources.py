@@ -36,8 +36,8 @@ MAX_BYTES = 1 << 21  # of the records of a chunk, unless a single record has mor
 class Corpus:
     """A source of sequences with more to say about it than its path.
 
-    source: a path to text (one sequence per line, plain or gzipped), JSON lines, HDF5 or .npz; "-" for lines of standard
-        input; or any iterable of sequences.
+    source: a path to text (one sequence per line, plain or gzipped), JSON lines, HDF5 or .npz; "-" for lines of
+        standard input; or any iterable of sequences.
     format: the kind of the file, where the end of its name does not say it.
     field: of JSON objects the field with the sequence; in HDF5 and .npz files the array with the values.
     longest, max_line: sequences of more steps, and lines of more bytes, are rejected, to save memory.
@@ -67,8 +67,8 @@ class Chunk(NamedTuple):
 
     first: int
     records: list[Any]
-    note: dict[str, Any] = {}  # what its part says about itself
-    columns: dict[str, list[Any]] = {}  # values for each of its records that came with the request
+    note: dict[str, Any]  # what its part says about itself
+    columns: dict[str, list[Any]]  # values for each of its records that came with the request
 
 
 @dataclass(frozen=True)
@@ -158,12 +158,12 @@ def chunks(source: Opened, most: int) -> Iterator[Chunk]:
         records.append(record)
         size += _size(record)
         if len(records) == most or size >= MAX_BYTES:
-            yield Chunk(first, records)
+            yield Chunk(first, records, {}, {})
             first, size, records = first + len(records), 0, []
     if not records and first == 1 and source.kind != "iterable":  # of a file that was seen when it was opened
         raise LrpError("source must have at least one record, got none in standard input.")
     if records or first == 1:  # an iterable without records has one chunk, an empty one
-        yield Chunk(first, records)
+        yield Chunk(first, records, {}, {})
 
 
 def _size(record: Any) -> int:

@@ -46,8 +46,8 @@ def open_explanations(path: str | os.PathLike[str]) -> Stored:
 class Stored(Paged):
     """The explanations in a folder, or some of them: a slice is of the same type.
 
-    `path` is the folder. `method`, `classes`, `output_unit`, and `columns`, the names of what was stored with them, hold
-    for all; `features` has the names of each input's numbers. `run` says how they were made: model digest, method,
+    `path` is the folder. `method`, `classes`, `output_unit`, and `columns`, the names of what was stored with them,
+    hold for all; `features` has the names of each input's numbers. `run` says how they were made: model digest, method,
     options, versions. `records`, `rejected` and `doubtful` count the records of the source, those that cannot be
     explained, and explanations whose relevance is not finite or decided by rounding; `complete` says whether the run
     was finished.
