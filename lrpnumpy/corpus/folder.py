@@ -30,6 +30,8 @@ from lrpnumpy.files.safe import MAX_TEXT, open_file
 FORMAT, VERSION = "lrpnumpy explanations", 2
 INDEX, REJECTED, LOCK = "index.json", "rejected.jsonl", "lock"
 OURS = (INDEX, REJECTED, "part-[0-9]*.npz", ".*.tmp")
+# What comes of numbers and texts that do not fit together:
+DAMAGE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, OSError, RecursionError, StopIteration)
 COUNTS = ("records", "explained", "rejected", "doubtful")  # of each part, in the index
 
 
@@ -59,9 +61,9 @@ class Folder:
                 raise ValueError("its counts are not those of parts")
         except OSError as error:
             raise LrpError(f"{self.path} must be a folder that explain_corpus wrote, got: {error.strerror}.") from None
-        except (ValueError, KeyError, TypeError) as error:
-            if isinstance(error, LrpError):
-                raise
+        except LrpError:
+            raise
+        except DAMAGE as error:
             raise LrpError(f"{path} is damaged ({str(error)[:200]}); run explain_corpus into another folder.") from None
         self.digest = _digest(found["run"])
         return found
@@ -101,7 +103,7 @@ class Folder:
         path = self.part(k)
         try:
             yield path
-        except (ValueError, KeyError, TypeError, IndexError, OverflowError, OSError, RecursionError) as error:
+        except DAMAGE as error:
             reason = str(error).removeprefix(f"{path}: ") if isinstance(error, WeightFileError) else error
             raise LrpError(f"{path} is damaged ({reason}); remove it and run explain_corpus again.") from None
 

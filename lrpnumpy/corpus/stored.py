@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy.checks import LrpError, library, one_of, position
-from lrpnumpy.corpus.folder import REJECTED, Folder
+from lrpnumpy.corpus.folder import DAMAGE, REJECTED, Folder
 from lrpnumpy.corpus.parts import PartFile
 from lrpnumpy.meant import door
 from lrpnumpy.result import Explanation, Paged, predicted_at
@@ -39,7 +39,7 @@ def open_explanations(path: str | os.PathLike[str]) -> Stored:
             counts.append(text["counts"])
     try:
         return Stored(folder, index["run"], counts, complete)
-    except (KeyError, TypeError, ValueError, AttributeError, StopIteration) as error:
+    except DAMAGE as error:
         raise LrpError(f"{folder.path}: its index is damaged ({error!r:.200}).") from None
 
 
