@@ -41,22 +41,19 @@ def network(units: int, readout: Any) -> lrp.Model:
 
 
 def stored(folder: Path, count: int) -> Path:
-    """A file with so many explanations."""
+    """A folder with so many explanations."""
     values = np.random.default_rng(2).normal(size=(count, T, D)).astype(np.float32)
     np.savez(folder / "series.npz", values=values)
     seasons = [SEASONS[k % 4] for k in range(count)]
-    out = folder / "out.h5"
-    lrp.explain_corpus(
-        network(H, "last"), folder / "series.npz", out, unit="feature", columns={"season": seasons}, progress=None
-    )
-    return out
+    output = lrp.Output(folder / "out", columns={"season": seasons})
+    return lrp.explain_corpus(network(H, "last"), folder / "series.npz", out=output, unit="feature").path
 
 
 def summarised(path: str) -> dict[str, float]:
     """Seconds and memory of a summary, and whether the groups are all there."""
     start = time.perf_counter()
-    with lrp.open_explanations(path) as found:
-        count, summary = len(found), found.summary("season", progress=None)
+    found = lrp.open_explanations(path)
+    count, summary = len(found), found.summary("season")
     assert summary.counts.sum() == count and {*summary.groups} <= {*SEASONS} and summary.mean.shape[1:] == (T, D)
     return {"seconds": time.perf_counter() - start, "memory": peak_memory()}
 

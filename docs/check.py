@@ -28,7 +28,7 @@ TASKS = {
     "choose a reference": ("a reference", ("reference=", "usual inputs")),
     "read the ledger": ("read the ledger", ("biases", "stabiliser", "e.ledger.total")),
     "rank methods": ("rank methods", ("rank_methods", "lrpnumpy evaluate")),
-    "run a corpus": ("run a corpus", ("explain_corpus", "resume=True", "lrpnumpy corpus")),
+    "run a corpus": ("run a corpus", ("explain_corpus", "open_explanations", "lrpnumpy corpus")),
     "run a corpus on Dask": ("run it on Dask", ("Client", "explain_bag")),
     "compile ahead": ("compile ahead", ("lrpnumpy compile", "LRPNUMPY_COMPILE")),
     "save and share": ("save and share", ("to_json", "html.page", "lrp.save", "savefig")),

@@ -1,7 +1,7 @@
 """A whole corpus: explain every line of a file, see what was rejected, and find the words that decide most.
 
 Run with: python examples/corpus_run.py [FOLDER]. The same from a shell:
-    python -m lrpnumpy corpus reviews.txt.gz reviews.h5 --target "very positive" --resume --export reviews.csv
+    python -m lrpnumpy corpus reviews.txt.gz reviews --target "very positive" --export reviews.csv
 """
 
 import gzip
@@ -27,24 +27,22 @@ reviews = [" ".join(words) for words in itertools.product(*parts)]
 lines = [*(review.encode() for review in reviews), b"", b"\xff\xfe not text"]
 (folder / "reviews.txt.gz").write_bytes(gzip.compress(b"\n".join(lines), mtime=0))  # the same bytes every time
 
-# With resume=True this is safe to start again after a crash: it goes on after the last chunk that was finished.
+# Start this again after a crash: it goes on with the parts that are missing.
 model = lrp.load("sentiment")
-run = lrp.explain_corpus(
-    model, folder / "reviews.txt.gz", folder / "reviews.h5", target="very positive", resume=True, chunk=256
-)
-print(f"{run.explained} of {run.records} explained, {run.rejected} rejected:")
-print(run.rejected_path.read_text())
+output = lrp.Output(folder / "reviews", chunk=256)
+explanations = lrp.explain_corpus(model, folder / "reviews.txt.gz", target="very positive", out=output)
+print(f"{len(explanations)} of {explanations.records} explained, {explanations.rejected} rejected:")
+print(explanations.rejected_path.read_text())
 
-# The file is read as it is asked for: one explanation, or one after another.
+# The folder is read as it is asked for: one explanation, or one after another.
+print(explanations[0])
 found = defaultdict(list)
-with lrp.open_explanations(folder / "reviews.h5") as explanations:
-    print(explanations[0])
-    for explanation in explanations:
-        for word, relevance in zip(explanation.tokens, explanation.relevance, strict=True):
-            found[word.lower()].append(float(relevance))
-    explanations.export(folder / "reviews.csv", overwrite=True)
+for explanation in explanations:
+    for word, relevance in zip(explanation.tokens, explanation.relevance, strict=True):
+        found[word.lower()].append(float(relevance))
+explanations.export(folder / "reviews.csv", overwrite=True)
 
 means = sorted(((sum(values) / len(values), word) for word, values in found.items()), reverse=True)
-print("words that speak most for 'very positive':", ", ".join(f"{word} {mean:+.2f}" for mean, word in means[:5]))
-print("and most against it:", ", ".join(f"{word} {mean:+.2f}" for mean, word in means[:-6:-1]))
-print(f"wrote {folder / 'reviews.h5'} and {folder / 'reviews.csv'}")
+print("words that support 'very positive' most:", ", ".join(f"{word} {mean:+.2f}" for mean, word in means[:5]))
+print("and contradict it most:", ", ".join(f"{word} {mean:+.2f}" for mean, word in means[:-6:-1]))
+print(f"wrote {folder / 'reviews'} and {folder / 'reviews.csv'}")

@@ -27,12 +27,11 @@ def main() -> None:
         Client(cluster) as client,
     ):
         # As on one machine; the workers do the explaining. Chunks are cut first: the bits are those of any other run.
-        run = lrp.explain_corpus(
-            model, folder / "reviews.txt", folder / "reviews.h5", client=client, chunk=100, resume=True
-        )
-        print(f"{run.explained} explanations in {run.path}")
+        output = lrp.Output(folder / "reviews", chunk=100)
+        explanations = lrp.explain_corpus(model, folder / "reviews.txt", out=output, workers=client)
+        print(f"{len(explanations)} explanations in {explanations.path}")
 
-        # Inside a pipeline of one's own: a bag of sequences becomes a bag of explanations.
+        # Inside your own pipeline: a bag of sequences becomes a bag of explanations.
         bag = dask.bag.from_sequence(SENTENCES * 20, npartitions=4)
         top = lrp.explain_bag(model, bag, unit="step").map(lambda e: e.top(1)[0].token)
         print("most relevant words:", top.frequencies().compute())

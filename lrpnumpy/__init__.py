@@ -31,7 +31,7 @@ from lrpnumpy.tables import Table
 from lrpnumpy.windows import explain_windows
 
 if TYPE_CHECKING:
-    from lrpnumpy.corpus import explain_bag, explain_corpus, open_explanations
+    from lrpnumpy.corpus import Corpus, Output, explain_bag, explain_corpus, open_explanations
     from lrpnumpy.evaluate import rank_methods
     from lrpnumpy.files.keras.live import from_keras
     from lrpnumpy.files.torch.live import from_torch
@@ -50,6 +50,7 @@ __all__ = [
     "Bidirectional",
     "Cell",
     "Comparison",
+    "Corpus",
     "Dense",
     "Embedding",
     "Explanation",
@@ -58,6 +59,7 @@ __all__ = [
     "LrpError",
     "Model",
     "Node",
+    "Output",
     "RelevanceWarning",
     "Rule",
     "Table",
@@ -93,6 +95,8 @@ __all__ = [
 # What is for corpora, pictures, pages, evaluation and live networks is loaded when it is first asked for: the import
 # stays light.
 _LATER = {
+    "Corpus": "lrpnumpy.corpus",
+    "Output": "lrpnumpy.corpus",
     "check_cell": "lrpnumpy.laws",
     "explain_bag": "lrpnumpy.corpus",
     "explain_corpus": "lrpnumpy.corpus",

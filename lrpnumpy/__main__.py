@@ -36,6 +36,8 @@ OUTPUTS = {"out": "out", "page": "page"} | {
     name: f"--{name}" for name in ("html", "json", "csv", "figure", "export", "state")
 }
 
+FOLDER = "out"  # the output that is a folder
+
 
 class Parser(argparse.ArgumentParser):
     """What is typed wrongly is an error like any other: one line."""
@@ -68,13 +70,13 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _check_files(options: dict[str, Any]) -> None:
-    """See that no output is a folder, or would be written over another one or over an input."""
+    """See that no output file is a folder, or would be written over another one or over an input."""
     seen: dict[str, str] = {}
     for name, flag in {**INPUTS, **OUTPUTS}.items():
         value = options.get(name) or []
         for path in value if isinstance(value, list) else [value]:
             real = os.path.realpath(path)
-            if name in OUTPUTS and os.path.isdir(real):
+            if name in OUTPUTS and name != FOLDER and os.path.isdir(real):
                 raise lrp.LrpError(f"{flag} must be a file, got {path}, which is a folder.")
             if path == "-" or (os.path.exists(real) and not os.path.isfile(real)):  # a terminal, /dev/null
                 continue

@@ -60,9 +60,9 @@ class Works:
         rng = np.random.default_rng(0)
         texts = [" ".join(rng.choice(self.words.ports["x"].embedding.vocabulary, 5)) for _ in range(RECORDS)]
         texts[10] = texts[30] = ""
-        self.source, self.stored = folder / "a.txt", folder / "stored.h5"
+        self.source, self.stored = folder / "a.txt", folder / "stored"
         self.source.write_text("\n".join(texts))
-        lrp.explain_corpus(self.words, self.source, self.stored, chunk=CHUNK, threads=1)
+        lrp.explain_corpus(self.words, self.source, out=lrp.Output(self.stored, chunk=CHUNK), threads=1)
         self.inputs = [rng.normal(size=(4, 3)) for _ in range(6)]
         self.every = {
             "explain_corpus": self.corpus, "export": self.export, "save": self.save, "write_page": self.page,
@@ -76,19 +76,18 @@ class Works:
         return [*program, "--model", str(folder / "model.h5")]
 
     def corpus(self, folder):
-        lrp.explain_corpus(self.words, self.source, folder / "out.h5", chunk=CHUNK, threads=2, resume=True)
+        lrp.explain_corpus(self.words, self.source, out=lrp.Output(folder / "out", chunk=CHUNK), threads=2)
 
     def export(self, folder):
-        with lrp.open_explanations(self.stored) as found:
-            for name in ("out.csv", "out.jsonl"):
-                found.export(folder / name, overwrite=True)
+        found = lrp.open_explanations(self.stored)
+        for name in ("out.csv", "out.jsonl", "out.h5"):
+            found.export(folder / name, overwrite=True)
 
     def save(self, folder):
         lrp.save(self.words, folder / "model.h5", overwrite=True)
 
     def page(self, folder):
-        with lrp.open_explanations(self.stored) as found:
-            lrp.write_page(folder / "page.html", found)
+        lrp.write_page(folder / "page.html", lrp.open_explanations(self.stored))
 
     def rank(self, folder):
         from lrpnumpy.evaluate import rank
@@ -102,14 +101,26 @@ class Works:
 
 def files(folder):
     """Every file of a folder, as bytes; HDF5 by what is in it, a state of a ranking by the ranking that comes of it."""
-    from test_corpus import contents
-
     found = {}
     for path in sorted(folder.rglob("*")):
-        if path.is_file() and path.name != "state.jsonl":
-            name = str(path.relative_to(folder))
-            found[name] = contents(path) if path.suffix == ".h5" and ".parts" not in name else path.read_bytes()
+        if path.is_file() and path.name not in ("state.jsonl", "lock"):
+            found[str(path.relative_to(folder))] = arrays(path) if path.suffix == ".h5" else path.read_bytes()
     return found
+
+
+def arrays(path):
+    """Every array of an HDF5 file as bytes, and its attributes."""
+    import h5py
+
+    found = {}
+
+    def add(name, node):
+        if isinstance(node, h5py.Dataset):
+            found[name] = (node.dtype.str, node.shape, node[()].tobytes())
+
+    with h5py.File(path) as file:
+        file.visititems(add)
+        return found | dict(file.attrs)
 
 
 def _ranking(folder):
@@ -216,10 +227,13 @@ def _left(folder):
 
 
 def _check_whole(name, folder, whole):
-    """A file that has its name is whole."""
-    for path in folder.iterdir():
-        if path.is_file() and path.name in whole:
-            assert files(folder)[path.name] == whole[path.name], (name, path.name, "is half a file")
+    """A file that has its name is whole; the index of a run is one at its begin, and another at its end."""
+    for path, content in files(folder).items():
+        if path.endswith("index.json"):
+            index = json.loads(content)
+            assert index["parts"] is None or content == whole[path], (name, path)
+        elif path in whole:
+            assert content == whole[path], (name, path, "is half a file")
 
 
 # ---------------------------------------------------------------------------------------------------------------- disk
@@ -339,13 +353,13 @@ def read_only(top):
                 (home / "x").touch()
             except OSError:
                 found = _program(EXPLAIN, home, **where)
-                many = _program(works.command("here.h5"), home, **where)
+                many = _program(works.command("here"), home, **where)
             else:
                 raise AssertionError("the home can be written to")
         usual = _program(EXPLAIN, HERE.parent)
-        _program(works.command("there.h5"), HERE.parent)
+        _program(works.command("there"), HERE.parent)
         assert many.returncode == 0 and "Traceback" not in many.stderr, many.stderr
-        assert files(Path(other))["here.h5"] == files(Path(other))["there.h5"], "a corpus differs"
+        assert files(Path(other, "here")) == files(Path(other, "there")), "a corpus differs"
     assert found.returncode == 0 and "Traceback" not in found.stderr, found.stderr
     ours, theirs = (lrp.Explanation.from_json(one.stdout[one.stdout.index("{\n") :]) for one in (found, usual))
     off = float(np.abs(ours.relevance - theirs.relevance).max() / np.abs(theirs.relevance).max())
@@ -359,12 +373,11 @@ def little_memory(top):
     """`ulimit -v`: success or an error of ours, whatever the limit; never a crash."""
     works = Works(top)
     lrp.save(works.words, top / "model.h5")
-    commands = {"explain": EXPLAIN, "corpus": works.command("c.h5")}
+    commands = {"explain": EXPLAIN, "corpus": works.command("c")}
     seen = {}
     for name, command in commands.items():
         for limit in MEMORY:
-            (top / "c.h5").unlink(missing_ok=True)
-            shutil.rmtree(top / "c.h5.parts", ignore_errors=True)
+            shutil.rmtree(top / "c", ignore_errors=True)
             done = _program(command, top, limit * 10**6)
             last = (done.stderr.strip().splitlines() or [""])[-1]
             seen[f"{name}, {limit} MB"] = "done" if done.returncode == 0 else f"exit {done.returncode}: {last[:150]}"

@@ -198,7 +198,7 @@ def test_files_of_strangers_are_read_in_a_process_of_their_own(tmp_path, monkeyp
         ["explain", "It isn't funny.", "--model", str(path)],
         ["inspect", str(path)],
         ["convert", str(path), str(tmp_path / "other.h5")],
-        ["corpus", str(reviews), str(tmp_path / "out.h5"), "--model", str(path), "--quiet"],
+        ["corpus", str(reviews), str(tmp_path / "out"), "--model", str(path), "--quiet"],
         ["evaluate", str(path), str(reviews), "--methods", "random", "--measures", "deletion", "--quiet"],
     ):
         asked.clear()

@@ -6,7 +6,8 @@ import signal
 import networks as nets
 import numpy as np
 import pytest
-from test_corpus import contents, rejected, same, sentences
+from corpora import contents, rejected, run
+from test_corpus import same, sentences
 
 import lrpnumpy as lrp
 from lrpnumpy.kernels import compile as kernels
@@ -51,7 +52,7 @@ def client(plain_kernels):
 def test_a_corpus_and_a_worker_that_is_killed(model, client, tmp_path):
     texts = sentences(200)
     texts[17] = ""
-    lrp.explain_corpus(model, texts, tmp_path / "threads.h5", chunk=5, threads=2)
+    run(model, texts, tmp_path / "threads", chunk=5, threads=2)
     victim = next(iter(client.run(os.getpid).values()))
 
     def source():
@@ -59,26 +60,22 @@ def test_a_corpus_and_a_worker_that_is_killed(model, client, tmp_path):
         os.kill(victim, signal.SIGKILL)  # while it has chunks to explain
         yield from texts[100:]
 
-    run = lrp.explain_corpus(model, source(), tmp_path / "dask.h5", chunk=5, client=client)
-    assert run.explained == 199
-    assert contents(run.path) == contents(tmp_path / "threads.h5")
-    assert rejected(run.path) == rejected(tmp_path / "threads.h5")
+    found = run(model, source(), tmp_path / "dask", chunk=5, workers=client)
+    assert len(found) == 199 and len(rejected(found.path)) == 1
+    assert contents(found.path) == contents(tmp_path / "threads")
     client.wait_for_workers(2, timeout=120)
     assert victim not in client.run(os.getpid).values()
 
 
 def test_an_error_reaches_the_caller_and_the_run_is_resumed(model, client, tmp_path):
     texts = sentences(40)
+    texts[30] = ""
     with pytest.raises(lrp.LrpError, match="record 31 cannot be explained"):
-        lrp.explain_corpus(
-            model, [*texts[:30], "", *texts[31:]], tmp_path / "out.h5", chunk=3, client=client, strict=True
-        )
-    with pytest.raises(lrp.LrpError, match=r"must be resumed with the source it was begun with|cannot be explained"):
-        lrp.explain_corpus(model, texts[1:], tmp_path / "out.h5", chunk=3, client=client, resume=True)
-    run = lrp.explain_corpus(
-        model, [*texts[:30], "", *texts[31:]], tmp_path / "out.h5", chunk=3, client=client, resume=True
-    )
-    assert run.explained == 39 and len(rejected(run.path)) == 1
+        run(model, texts, tmp_path / "out", chunk=3, workers=client, strict=True)
+    with pytest.raises(lrp.LrpError, match=r"has a run of another source|cannot be explained"):
+        run(model, texts[1:], tmp_path / "out", chunk=3, workers=client)
+    found = run(model, texts, tmp_path / "out", chunk=3, workers=client)
+    assert len(found) == 39 and len(rejected(found.path)) == 1
 
 
 def test_a_bag(model, client):
@@ -91,7 +88,7 @@ def test_a_bag(model, client):
         assert a.tokens == b.tokens
     mixed = dask.bag.from_sequence(["good film", "", "not"], npartitions=1)
     assert [e and len(e) for e in lrp.explain_bag(model, mixed, bad="none")] == [2, None, 1]
-    with pytest.raises(lrp.LrpError, match="sequence 1"):
+    with pytest.raises(lrp.LrpError, match="record 1 of the partition cannot be explained"):
         lrp.explain_bag(model, mixed).compute()
     with pytest.raises(lrp.LrpError, match="method must be one of"):  # before anything is computed
         lrp.explain_bag(model, mixed, "magic")

@@ -21,4 +21,4 @@ def test_example(name, says, tmp_path):
     for _ in range(2):  # again into the same folder: a run that is finished is found as it is
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stderr
-        assert says in done.stdout and (tmp_path / "reviews.h5").exists()
+        assert says in done.stdout and (tmp_path / "reviews").exists()

@@ -267,16 +267,19 @@ CASES = {
     "one class of all": (lambda: lrp.explain(NUMBERS, X, target="all").top(), r"pick one with .for_class\(c\).top"),
     # a corpus
     "hidden states of a corpus": (
-        lambda: lrp.explain_corpus(NUMBERS, [X], "none.h5", hidden=True),
+        lambda: lrp.explain_corpus(NUMBERS, [X], out="none", hidden=True),
         "hidden must be False for a corpus",
     ),
-    "a client that is none": (
-        lambda: lrp.explain_corpus(NUMBERS, [X], "none.h5", client=5),
-        "must be a dask.distributed.Client, got int",
+    "workers that are none": (
+        lambda: lrp.explain_corpus(NUMBERS, [X], out="none", workers="two"),
+        "workers must be a number from 1 to 256, or a dask.distributed.Client, got 'two'",
     ),
-    "columns that are none": (lambda: lrp.explain_corpus(NUMBERS, [X], "none.h5", columns=5), "columns must be a dict"),
+    "columns that are none": (
+        lambda: lrp.explain_corpus(NUMBERS, [X], out=lrp.Output("none", columns=5)),
+        "columns must be a dict",
+    ),
     "a field of text": (
-        lambda: lrp.explain_corpus(WORDS, __file__, "none.h5", format="text", field="a"),
+        lambda: lrp.explain_corpus(WORDS, lrp.Corpus(__file__, "text", "a"), out="none"),
         "field must be None where",
     ),
     # evaluation

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lrpnumpy as lrp
-from lrpnumpy.corpus.table import Table
+from lrpnumpy.corpus.arrays import LargeHdf5
 from lrpnumpy.files.budget import Budget
 from lrpnumpy.files.hdf5 import Hdf5
 from lrpnumpy.files.hdf5.pieces import lookup3
@@ -188,8 +188,11 @@ def test_long_lists_of_chunks(tmp_path):
         for k in (0, 3, 4, 243, 244, 131_059, 131_060, 133_000, 133_108, 139_999):
             made.id.write_direct_chunk((k,), b"x")
     assert b"EASB" in path.read_bytes()
-    with Table(path) as ours, pytest.raises(lrp.WeightFileError, match="a: declares 140,000 bytes, the file has 10 "):
-        ours.column("a")
+    with (
+        LargeHdf5(path) as ours,
+        pytest.raises(lrp.WeightFileError, match="a: declares 140,000 bytes, the file has 10 "),
+    ):
+        ours.large("a")
 
 
 # ---------------------------------------------------------------------------------------------------- what is refused

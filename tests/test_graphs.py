@@ -106,18 +106,17 @@ def test_files_json_frames_and_corpora(model, rng, tmp_path, target):
     assert loaded.digest == model.digest and lrp.load(tmp_path / "model.h5", isolate=True).digest == model.digest
     assert "source: 3 features a step: a, b, c" in str(lrp.inspect(tmp_path / "model.h5"))
     records = [record(rng), record(rng, 3, 4)]
-    run = lrp.explain_corpus(
-        model, records, tmp_path / "out.h5", "lrp-all", target, step=2, unit="feature", progress=False
+    stored = lrp.explain_corpus(
+        model, records, "lrp-all", target, out=tmp_path / "out", step=2, unit="feature", progress=False
     )
-    with run.open() as stored:
-        for x, kept in zip(records, stored, strict=True):
-            found = lrp.explain(loaded, x, "lrp-all", target, step=2)
-            back = lrp.Explanation.from_json(found.to_json())
-            for other in (kept, back):
-                for name, part in found.inputs.items():
-                    close(other.inputs[name].relevance, part.relevance, 1e-12, 1)
-                    close(other.inputs[name].feature_relevance, part.feature_relevance, 1e-12, 1)
-                    assert other.inputs[name].features == part.features
+    for x, kept in zip(records, stored, strict=True):
+        found = lrp.explain(loaded, x, "lrp-all", target, step=2)
+        back = lrp.Explanation.from_json(found.to_json())
+        for other in (kept, back):
+            for name, part in found.inputs.items():
+                close(other.inputs[name].relevance, part.relevance, 1e-12, 1)
+                close(other.inputs[name].feature_relevance, part.feature_relevance, 1e-12, 1)
+                assert other.inputs[name].features == part.features
     one = found if target != "all" else found.for_class(1)
     assert "input 'given'" in str(one) and "given" in one._repr_html_()
     frame = one.to_frame()
@@ -201,7 +200,9 @@ def test_every_call_names_the_input(rng, tmp_path, case):
         "sequence 1": lambda: lrp.explain_all(model, [good, bad]),
         "sequence 1 ": lambda: lrp.predict_all(model, [good, bad]),
         "series": lambda: lrp.explain_windows(model, bad, 2),
-        "record 2 .*a record": lambda: lrp.explain_corpus(model, [good, bad], tmp_path / "a.h5", strict=True),
+        "record 2 .*a record": lambda: lrp.explain_corpus(
+            model, lrp.Corpus([good, bad], strict=True), out=tmp_path / "a"
+        ),
     }.items():
         with pytest.raises(lrp.LrpError, match=f"^{place.strip()} ?{words}"):
             call()

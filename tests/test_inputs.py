@@ -200,12 +200,10 @@ def test_a_rule_may_have_the_name_of_a_method(rng, name, tmp_path):
     assert (many.relevance == same.relevance).all() and many.ledger
     (compared,) = lrp.compare(model, texts[0], [rule], **options)
     assert (compared.relevance == expected.relevance).all() and compared.ledger.total == expected.ledger.total
-    run = lrp.explain_corpus(model, texts, tmp_path / "out.h5", rule, progress=False, **options)
-    assert run.explained == len(texts)
-    with lrp.open_explanations(tmp_path / "out.h5") as stored:
-        for k, one in enumerate(same):
-            close(stored[k].relevance, one.relevance, 1e-12)
-            close(stored[k].ledger.total, one.ledger.total, 1e-12)
+    stored = lrp.explain_corpus(model, texts, rule, out=tmp_path / "out", progress=False, **options)
+    for kept, one in zip(stored, same, strict=True):
+        close(kept.relevance, one.relevance, 1e-12)
+        close(kept.ledger.total, one.ledger.total, 1e-12)
     with pytest.raises(lrp.LrpError, match="'baseline'"):
         lrp.explain(model, texts[0], rule, baseline=np.zeros(D))
 

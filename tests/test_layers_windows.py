@@ -448,8 +448,8 @@ def test_sequences_must_be_long_enough(rng, tmp_path):
         lrp.explain(model, rng.normal(size=(6, 4)), "occlusion-f", 0, how="omit")
     with pytest.raises(lrp.LrpError, match=r"MaxPool1D: a sequence must have at least 2 steps here, got 1"):
         MaxPool1D(2).view(Batch(np.array([4, 1])))
-    run = lrp.explain_corpus(model, records(rng, lengths=(7, 5, 6)), tmp_path / "out.h5", target=0)
-    assert (run.explained, run.rejected) == (2, 1)
+    found = lrp.explain_corpus(model, records(rng, lengths=(7, 5, 6)), target=0, out=tmp_path / "out")
+    assert (len(found), found.rejected) == (2, 1)
     padded = network(rng, conv(rng, 4, 4, padding="same", stride=2), AvgPool1D(2, padding=(1, 1)))
     assert padded.least == {"x": 1}
 

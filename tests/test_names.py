@@ -197,16 +197,16 @@ def cut_other(sentence):
 
 
 def test_a_run_is_resumed_by_the_same_tokenizer_only(path, tmp_path):
-    one, other, opaque = (
+    one, other, third = (
         lrp.load(path, vocabulary=WORDS, unknown="<unk>", tokenizer=function)
         for function in (cut_one, cut_other, re.compile("[a-z]+").findall)
     )
-    out = tmp_path / "out.h5"
-    lrp.explain_corpus(one, ["the film"], out, progress=False)
-    assert lrp.explain_corpus(one, ["the film"], out, resume=True, progress=False).explained == 1
-    for model, message in ((other, "must be resumed with"), (opaque, "cannot be resumed by the tokenizer of yours")):
-        with pytest.raises(lrp.LrpError, match=message):
-            lrp.explain_corpus(model, ["the film"], out, resume=True, progress=False)
+    out = tmp_path / "out"
+    lrp.explain_corpus(one, ["the film"], out=out, progress=False)
+    assert len(lrp.explain_corpus(one, ["the film"], out=out, progress=False)) == 1
+    for model in (other, third):
+        with pytest.raises(lrp.LrpError, match="has another run"):
+            lrp.explain_corpus(model, ["the film"], out=out, progress=False)
 
 
 # ------------------------------------------------------------------------------------------------------ unknown words
@@ -238,11 +238,10 @@ def test_marks_survive_json_and_frames(path):
 def test_corpora_keep_marks(path, tmp_path, said):
     model = lrp.load(path, vocabulary=WORDS, **said)
     texts = ["the film", "blorf the", "good", "of the blorf is"]
-    lrp.explain_corpus(model, texts, tmp_path / "out.h5", progress=False)
-    with lrp.open_explanations(tmp_path / "out.h5") as found:
-        for e, same in zip(found, lrp.explain_all(model, texts), strict=True):
-            assert e.unknown == same.unknown and e.padding == same.padding and e.tokens == same.tokens
-        assert found[1].unknown == (0 + ("pad" in said),)
+    found = lrp.explain_corpus(model, texts, out=tmp_path / "out", progress=False)
+    for e, same in zip(found, lrp.explain_all(model, texts), strict=True):
+        assert e.unknown == same.unknown and e.padding == same.padding and e.tokens == same.tokens
+    assert found[1].unknown == (0 + ("pad" in said),)
 
 
 def test_unknown_words_may_be_left_out(path):
@@ -458,10 +457,9 @@ def test_two_classes_of_a_graph_a_file_and_a_corpus(rng, tmp_path, path):
     close(lrp.predict(two, [2, 3]), [-f[0], f[0]])
     with pytest.raises(lrp.WeightFileError, match="must give the scores"):
         lrp.load(path, classes=["bad", "good"], check=([2, 3], -f))
-    lrp.explain_corpus(two, [[2, 3]], tmp_path / "out.h5", target="bad", progress=False)
-    with lrp.open_explanations(tmp_path / "out.h5") as found:
-        assert found[0].classes == ("bad", "good") and found[0].target == 0
-        close(found[0].relevance, -lrp.explain(lrp.load(path), [2, 3]).relevance, 1e-10)
+    found = lrp.explain_corpus(two, [[2, 3]], target="bad", out=tmp_path / "out", progress=False)
+    assert found[0].classes == ("bad", "good") and found[0].target == 0
+    close(found[0].relevance, -lrp.explain(lrp.load(path), [2, 3]).relevance, 1e-10)
 
 
 def test_two_names_need_a_sigmoid(rng):
@@ -568,22 +566,22 @@ def texts(rng, tmp_path):
 @pytest.mark.parametrize("target", [None, "all"])
 @pytest.mark.parametrize("method", ["lrp-all", "cd"])
 def test_corpora_keep_the_words_of_every_input(texts, tmp_path, method, target):
-    lrp.explain_corpus(texts, RECORDS, tmp_path / "out.h5", method, target, chunk=2, progress=False)
+    output = lrp.Output(tmp_path / "out", chunk=2)
+    found = lrp.explain_corpus(texts, RECORDS, method, target, out=output, progress=False)
     explained = lrp.explain_all(texts, RECORDS, method, target, unit="step")
-    with lrp.open_explanations(tmp_path / "out.h5") as found:
-        for e, same in zip(found, explained, strict=True):
-            assert e.inputs.keys() == same.inputs.keys() == {"story", "question"}
-            for name, part in e.inputs.items():
-                assert part.tokens == same.inputs[name].tokens and part.tokens
-                np.testing.assert_array_equal(part.marks, same.inputs[name].marks)
-                close(part.relevance, same.inputs[name].relevance, 1e-10)
-        assert found[0].inputs["question"].tokens == ("who", "éte", "blorf")
-        assert found[1].inputs["question"].tokens == ("who", "who", "<pad>")
-        assert found[2].unknown == (1,) and found[0].of_input("question").unknown == (2,)
-        assert found[2].of_input("question").padding == (1, 2)
-        if target is None:
-            assert "blorf[?]" in str(found[0])
-        found.export(tmp_path / "out.jsonl")
+    for e, same in zip(found, explained, strict=True):
+        assert e.inputs.keys() == same.inputs.keys() == {"story", "question"}
+        for name, part in e.inputs.items():
+            assert part.tokens == same.inputs[name].tokens and part.tokens
+            np.testing.assert_array_equal(part.marks, same.inputs[name].marks)
+            close(part.relevance, same.inputs[name].relevance, 1e-10)
+    assert found[0].inputs["question"].tokens == ("who", "éte", "blorf")
+    assert found[1].inputs["question"].tokens == ("who", "who", "<pad>")
+    assert found[2].unknown == (1,) and found[0].of_input("question").unknown == (2,)
+    assert found[2].of_input("question").padding == (1, 2)
+    if target is None:
+        assert "blorf[?]" in str(found[0])
+    found.export(tmp_path / "out.jsonl")
     lines = (tmp_path / "out.jsonl").read_text().splitlines()
     assert lrp.Explanation.from_json(lines[0]).inputs["question"].tokens == ("who", "éte", "blorf")
 

@@ -160,10 +160,9 @@ def test_files_of_a_corpus_make_one_page(model, texts, tmp_path, monkeypatch, ca
             file.write(json.dumps({"words": words if k != 3 else [], "label": ["bad", "good"][k % 2]}) + "\n")
     lrp.save(model, "model.h5")
     for method in ("lrp-all", "gradient"):
-        lrp.explain_corpus(
-            model, "data.jsonl", f"{method}.h5", method, target="all", field="words", columns=["label"], chunk=16
-        )
-    assert main(["page", "lrp-all.h5", "gradient.h5", "page.html", "--label", "label", "--title", "Mine"]) == 0
+        source, output = lrp.Corpus("data.jsonl", field="words"), lrp.Output(method, columns=["label"], chunk=16)
+        lrp.explain_corpus(model, source, method, target="all", out=output)
+    assert main(["page", "lrp-all", "gradient", "page.html", "--label", "label", "--title", "Mine"]) == 0
     assert "wrote page.html" in capsys.readouterr().err
     found = payload_in((tmp_path / "page.html").read_text("utf-8"))
     assert found["title"] == "Mine"
@@ -171,7 +170,7 @@ def test_files_of_a_corpus_make_one_page(model, texts, tmp_path, monkeypatch, ca
     assert_array_equal(found["truth"], [0 if k % 2 else 2 for k in found["numbers"]])
     assert found["methods"][1]["ledger"] is None
     # A sample of a file is what the same records are.
-    main(["page", "lrp-all.h5", "some.html", "--most", "9", "--seed", "7"])
+    main(["page", "lrp-all", "some.html", "--most", "9", "--seed", "7"])
     some = payload_in((tmp_path / "some.html").read_text("utf-8"))
     assert len(some["numbers"]) == 9
     assert "9 of 39 records are shown, drawn at random (seed 7)" in some["notes"][0]
@@ -183,8 +182,8 @@ def test_files_of_a_corpus_make_one_page(model, texts, tmp_path, monkeypatch, ca
             some["methods"][0]["inputs"][0]["relevance"][:, mine[k] : mine[k + 1]],
             found["methods"][0]["inputs"][0]["relevance"][:, all_of_it[place] : all_of_it[place + 1]],
         )
-    assert main(["page", "lrp-all.h5", "gradient.h5"]) == 2  # the page was forgotten, and no result is overwritten
-    assert "must be a file that ends in .html" in capsys.readouterr().err
+    assert main(["page", "lrp-all", "gradient"]) == 2  # the page was forgotten, and no result is overwritten
+    assert "page must be a file, got gradient, which is a folder" in capsys.readouterr().err
 
 
 class Many:

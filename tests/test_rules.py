@@ -350,13 +350,18 @@ def test_a_custom_sum_rule_is_one_class(rng, tmp_path):
     page = _Columns(many, np.arange(2), {}).method("mine")
     assert page["entries"] == ["inputs", "biases", "stabiliser", "initial state", "rule"]
     assert "rule" in str(found) and "rule" in found._repr_html_()
-    for resume in (False, True):
-        run = lrp.explain_corpus(model, xs, tmp_path / "a.h5", half, 1, progress=False, resume=resume)
-        assert run.explained == 2
-    with lrp.open_explanations(tmp_path / "a.h5") as stored:
-        close(stored[0].ledger.rule, found.ledger.rule, 1e-12, 1)
+    for _ in range(2):
+        stored = lrp.explain_corpus(model, xs, half, 1, out=tmp_path / "a", progress=False)
+        assert len(stored) == 2
+    close(stored[0].ledger.rule, found.ledger.rule, 1e-12, 1)
     with pytest.raises(lrp.LrpError):
-        lrp.explain_corpus(model, xs, tmp_path / "a.h5", whole, 1, progress=False, resume=True)
+        lrp.explain_corpus(model, xs, whole, 1, out=tmp_path / "a", progress=False)
+    Largest.version = 2
+    try:
+        with pytest.raises(lrp.LrpError, match="custom Largest was 1 and is now 2"):
+            lrp.explain_corpus(model, xs, half, 1, out=tmp_path / "a", progress=False)
+    finally:
+        del Largest.version
 
 
 def test_methods_that_share_a_name_are_not_lost(rng):

@@ -64,9 +64,7 @@ def test_in_memory_and_from_a_file(series, by, tmp_path):
     summary = found.summary(by)
     same(summary, expected)
     assert summary.features == FEATURES and summary.output_unit == "mm" and summary.counts.sum() == 6
-    run = lrp.explain_corpus(model, series, tmp_path / "a.h5", unit="feature")
-    with run.open() as stored:
-        same(stored.summary(by), expected)
+    same(lrp.explain_corpus(model, series, out=tmp_path / "a", unit="feature").summary(by), expected)
     if by == [2, 10, 2, 2, 10, 10]:
         assert summary.groups == ("2", "10")  # by size, not as text
     nets.close(summary.by_feature("mean"), summary.mean.sum(axis=1))
@@ -78,21 +76,19 @@ def test_in_memory_and_from_a_file(series, by, tmp_path):
 def test_all_classes(series, tmp_path):
     model = network(classes=("flow", "level"))
     found = lrp.explain_all(model, series, target="all")
-    run = lrp.explain_corpus(model, series, tmp_path / "a.h5", target="all", unit="feature")
+    stored = lrp.explain_corpus(model, series, target="all", out=tmp_path / "a", unit="feature")
     for c, name in enumerate(("flow", "level")):
         expected = by_hand([e.for_class(c) for e in found], [name] * 6)
         same(found.summary().group(name), expected)
-        with run.open() as stored:
-            same(stored.summary().group(name), expected)
-            assert stored.summary().groups == ("flow", "level")
+        same(stored.summary().group(name), expected)
+        assert stored.summary().groups == ("flow", "level")
     with pytest.raises(lrp.LrpError, match="whose groups are the classes"):
         found.summary("class")
 
 
 def test_one_number_a_step(series, tmp_path):
     found = lrp.explain_all(network(), series, unit="step").summary()
-    with lrp.explain_corpus(network(), series, tmp_path / "a.h5").open() as stored:
-        other = stored.summary()
+    other = lrp.explain_corpus(network(), series, out=tmp_path / "a").summary()
     whole = lrp.explain_all(network(), series).summary()
     for summary in (found, other):
         assert summary.features == ("relevance",)
@@ -110,13 +106,12 @@ def test_several_inputs(tmp_path):
     model = lrp.Model(nodes, ports=ports)
     records = [{"weather": rng.normal(size=(T, 3)), "basin": rng.normal(size=3)} for T in (3, 5, 4)]
     found = lrp.explain_all(model, records)
-    run = lrp.explain_corpus(model, records, tmp_path / "a.h5", unit="feature")
+    stored = lrp.explain_corpus(model, records, out=tmp_path / "a", unit="feature")
     for name, features in (("weather", ("x0", "x1", "x2")), ("basin", FEATURES)):
         expected = by_hand(found, ["all"] * 3, name)
-        with run.open() as stored:
-            for summary in (found.summary(input=name), stored.summary(input=name)):
-                same(summary, expected)
-                assert summary.features == features
+        for summary in (found.summary(input=name), stored.summary(input=name)):
+            same(summary, expected)
+            assert summary.features == features
 
 
 def test_dates():
@@ -140,9 +135,9 @@ def test_padding_and_steps_do_not_count_as_lags(tmp_path):
     model = network(1, mask_value=-9.0)
     padded = np.concatenate((x, np.full((2, 3), -9.0)))
     expected = lrp.explain_all(model, [x]).summary()
-    with lrp.explain_corpus(model, [padded], tmp_path / "a.h5", unit="feature").open() as stored:
-        for summary in (lrp.explain_all(model, [padded]).summary(), stored.summary()):
-            nets.close(summary.mean[:, :4], expected.mean)
+    stored = lrp.explain_corpus(model, [padded], out=tmp_path / "a", unit="feature")
+    for summary in (lrp.explain_all(model, [padded]).summary(), stored.summary()):
+        nets.close(summary.mean[:, :4], expected.mean)
     every = network(1, readout="every")
     found = lrp.explain_all(every, [x], step=1)
     nets.close(found.summary().mean[0], found[0].feature_relevance[1::-1])
@@ -168,8 +163,8 @@ def test_a_file_counts_lags_from_the_step_that_memory_does(side, skips, step, tm
         records = [np.concatenate((e, x) if side == "pre" else (x, e)) for e, x in zip(edges, records, strict=True)]
     layers = (nets.lstm(rng, 3, 4, size=0.5), nets.dense(rng, 4, 1))
     model = lrp.Model(layers, ports={"x": lrp.Input(3, **settings)}, readout="last" if step is None else "every")
-    with lrp.explain_corpus(model, records, tmp_path / "a.h5", unit="feature", step=step).open() as stored:
-        nets.close(stored.summary().mean, lrp.explain_all(model, records, step=step).summary().mean)
+    stored = lrp.explain_corpus(model, records, out=tmp_path / "a", unit="feature", step=step)
+    nets.close(stored.summary().mean, lrp.explain_all(model, records, step=step).summary().mean)
 
 
 def test_what_is_not_finite_is_left_out():
@@ -218,48 +213,47 @@ def test_columns_of_values(series, tmp_path):
     names = ["wet", "dry", "wet", "wet", None, "dry"]
     with_bad = [*series[:2], np.full((2, 3), np.nan), *series[2:]]
     columns = {"season": [*names[:2], "bad", *names[2:]], "year": np.arange(2000, 2007)}
-    run = lrp.explain_corpus(model, with_bad, tmp_path / "a.h5", unit="feature", columns=columns, chunk=2)
-    with run.open() as stored:
-        assert stored.columns == ("season", "year") and stored.column("season") == names
-        assert stored.column("year") == [2000, 2001, 2003, 2004, 2005, 2006] and stored.column("year", 2, 3) == [2003]
-        same(stored.summary("season"), by_hand(lrp.explain_all(model, series), list(map(str, names))))
-        assert len(stored[3]) == 5
-        with pytest.raises(lrp.LrpError, match="by must be one of 'season', 'year', 'class', got 'month'"):
-            stored.summary("month")
-    again = lrp.explain_corpus(
-        model, with_bad, tmp_path / "a.h5", unit="feature", columns=columns, chunk=2, resume=True
-    )
-    assert again.explained == 6
+    output = lrp.Output(tmp_path / "a", columns=columns, chunk=2)
+    stored = lrp.explain_corpus(model, with_bad, out=output, unit="feature")
+    assert stored.columns == ("season", "year") and stored.column("season") == names
+    assert stored.column("year") == [2000, 2001, 2003, 2004, 2005, 2006] and stored[2:3].column("year") == [2003]
+    same(stored.summary("season"), by_hand(lrp.explain_all(model, series), list(map(str, names))))
+    assert len(stored[3]) == 5
+    with pytest.raises(lrp.LrpError, match="by must be one of 'season', 'year', 'class', got 'month'"):
+        stored.summary("month")
+    assert len(lrp.explain_corpus(model, with_bad, out=output, unit="feature")) == 6
     columns["season"][0] = "dry"
     with pytest.raises(lrp.LrpError, match="columns season was"):
-        lrp.explain_corpus(model, with_bad, tmp_path / "a.h5", unit="feature", columns=columns, chunk=2, resume=True)
+        lrp.explain_corpus(model, with_bad, out=output, unit="feature")
 
 
 def test_columns_of_json_and_arrays(series, tmp_path):
     model = network()
     lines = [json.dumps({"x": one.tolist(), "season": name}) for one, name in zip(series, "ababba", strict=True)]
     (tmp_path / "a.jsonl").write_text("\n".join([*lines, json.dumps({"x": [[1, 2, 3]]})]))
-    run = lrp.explain_corpus(model, tmp_path / "a.jsonl", tmp_path / "a.h5", field="x", columns=["season"])
-    with run.open() as stored:
-        assert stored.column("season") == [*"ababba", None]
+    source, output = lrp.Corpus(tmp_path / "a.jsonl", field="x"), lrp.Output(tmp_path / "a", columns=["season"])
+    assert lrp.explain_corpus(model, source, out=output).column("season") == [*"ababba", None]
     offsets = np.cumsum([0, *map(len, series)])
     np.savez(tmp_path / "a.npz", values=np.concatenate(series), offsets=offsets, cohort=np.arange(6) % 2)
-    run = lrp.explain_corpus(model, tmp_path / "a.npz", tmp_path / "b.h5", columns="cohort", unit="feature")
-    with run.open() as stored:
-        same(stored.summary("cohort"), by_hand(lrp.explain_all(model, series), [str(k % 2) for k in range(6)]))
+    output = lrp.Output(tmp_path / "b", columns="cohort")
+    stored = lrp.explain_corpus(model, tmp_path / "a.npz", out=output, unit="feature")
+    same(stored.summary("cohort"), by_hand(lrp.explain_all(model, series), [str(k % 2) for k in range(6)]))
 
 
 def test_columns_that_cannot_be(series, tmp_path):
-    out = tmp_path / "a.h5"
+    out = tmp_path / "a"
     with pytest.raises(lrp.LrpError, match="a dict of name to values"):
-        lrp.explain_corpus(network(), series, out, columns=["season"])
-    with pytest.raises(lrp.LrpError, match="without '/'"):
-        lrp.explain_corpus(network(), series, out, columns={"a/b": [1] * 6})
+        lrp.explain_corpus(network(), series, out=lrp.Output(out, columns=["season"]))
+    with pytest.raises(lrp.LrpError, match="names that are strings, got 5"):
+        lrp.explain_corpus(network(), series, out=lrp.Output(out, columns={5: [1] * 6}))
     with pytest.raises(lrp.LrpError, match="a value for each record, got 2 and record 6"):
-        lrp.explain_corpus(network(), series, out, columns={"a": [1, 2]})
+        lrp.explain_corpus(network(), series, out=lrp.Output(out, columns={"a": [1, 2]}))
     np.savez(tmp_path / "a.npz", values=np.stack(series[::3]))
     with pytest.raises(lrp.LrpError, match="an array 'cohort' of one number"):
-        lrp.explain_corpus(network(), tmp_path / "a.npz", out, columns=["cohort"], resume=True)
+        lrp.explain_corpus(network(), tmp_path / "a.npz", out=lrp.Output(out, columns=["cohort"]))
+    hostile = {"../../a/b": [1] * 6, "\0": [2] * 6, "=1+1": [3] * 6, "": [4] * 6}
+    stored = lrp.explain_corpus(network(), series, out=lrp.Output(tmp_path / "b", columns=hostile))
+    assert {name: stored.column(name) for name in stored.columns} == hostile
     with pytest.raises(lrp.LrpError, match="one value for each of the 6 explanations, got 2"):
         lrp.explain_all(network(), series).summary(["a", "b"])
     with pytest.raises(
@@ -273,8 +267,8 @@ def test_frames_are_known_again_by_all_their_values(tmp_path):
     pandas = pytest.importorskip("pandas")
     rng = np.random.default_rng(4)
     frames = [pandas.DataFrame(rng.normal(size=(200, 3)), columns=FEATURES) for _ in range(2)]
-    lrp.explain_corpus(network(1), frames, tmp_path / "a.h5")
-    assert lrp.explain_corpus(network(1), frames, tmp_path / "a.h5", resume=True).explained == 2
+    lrp.explain_corpus(network(1), frames, out=tmp_path / "a")
+    assert len(lrp.explain_corpus(network(1), frames, out=tmp_path / "a")) == 2
     frames[1].iloc[100, 1] += 1
-    with pytest.raises(lrp.LrpError, match="some of its records differ"):
-        lrp.explain_corpus(network(1), frames, tmp_path / "a.h5", resume=True)
+    with pytest.raises(lrp.LrpError, match="a record from 1 to 2 differs"):
+        lrp.explain_corpus(network(1), frames, out=tmp_path / "a")

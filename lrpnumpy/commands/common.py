@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from lrpnumpy.corpus.parts import write_whole
 from lrpnumpy.files import hints
+from lrpnumpy.files.disk import write_whole
 from lrpnumpy.methods import METHODS, all_options
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import socket
 import sys
@@ -21,58 +20,45 @@ ANSWER = 4  # seconds that a scheduler has to answer
 
 
 def run_corpus(options: argparse.Namespace) -> None:
-    """Explain every sequence of a file, however large, into one HDF5 file; an interrupted run can be resumed."""
+    """Explain every sequence of a file, however large, into a folder; run it again to go on after an interruption."""
     from lrpnumpy.corpus.export import check_export
 
     for path in options.export:  # before the work, not after it
         check_export(path, options.overwrite)
-    client = _client(options.scheduler) if options.scheduler else None
-    names = (
-        "method",
-        "unit",
-        "step",
-        "format",
-        "field",
-        "columns",
-        "resume",
-        "strict",
-        "longest",
-        "max_line",
-        "threads",
-        "processes",
+    if options.scheduler and options.processes:
+        raise lrp.LrpError("--scheduler and --processes must not be given together: each says who does the work.")
+    workers = _client(options.scheduler) if options.scheduler else options.processes
+    source = lrp.Corpus(
+        options.source, options.format, options.field, options.longest, options.max_line, options.strict
     )
-    run = lrp.explain_corpus(
+    results = lrp.explain_corpus(
         lrp.load(options.model, **hints_of(options)),
-        options.source,
-        options.out,
-        target=class_of(options.target),
+        source,
+        options.method,
+        class_of(options.target),
+        out=lrp.Output(options.out, options.restart, options.columns),
+        unit=options.unit,
         versus=class_of(options.versus),
-        client=client,
+        step=options.step,
+        threads=options.threads,
+        workers=workers,
         progress=False if options.quiet else None,
-        **{name: getattr(options, name) for name in names},
         **method_options(options),
     )
-    if run.records and not run.explained:
+    if results.records and not len(results):
+        _, reason = next(results.rejections())
         raise lrp.LrpError(
-            f"{options.source} must have a record that can be explained, got {run.records:,} that cannot, see "
-            f"{run.rejected_path}; the first: {_first_reason(run)}."
+            f"{options.source} must have a record that can be explained, got {results.records:,} that cannot, see "
+            f"{results.rejected_path}; the first: {reason}."
         )
-    print(f"{run.path}: {run.explained:,} of {run.records:,} records explained", file=sys.stderr)
-    if run.rejected:
-        print(f"{run.rejected_path}: why {run.rejected:,} were rejected", file=sys.stderr)
+    print(f"{results.path}: {len(results):,} of {results.records:,} records explained", file=sys.stderr)
+    if results.rejected:
+        print(f"{results.rejected_path}: why {results.rejected:,} were rejected", file=sys.stderr)
     for path in options.export:
-        with run.open() as found:
-            found.export(path, overwrite=options.overwrite, formulas=options.formulas)
+        results.export(path, overwrite=options.overwrite, formulas=options.formulas)
         print(f"wrote {path}", file=sys.stderr)
     if options.summary is not None:
-        with run.open() as found:
-            print(found.summary(options.summary or None))
-
-
-def _first_reason(run: Any) -> str:
-    """Why the first record was rejected."""
-    with run.rejected_path.open("rb") as file:
-        return str(json.loads(file.readline())["reason"])
+        print(results.summary(options.summary or None))
 
 
 def _client(address: str) -> Any:
@@ -108,13 +94,13 @@ def add(commands: Commands) -> None:
     """Add it to the program, with its options."""
     corpus = command(commands, "corpus", run_corpus)
     corpus.add_argument("source", help=".txt or .jsonl (also .gz), .h5, .npz; - for lines of standard input")
-    corpus.add_argument("out", help="HDF5 file to be made, see docs/corpora.md")
+    corpus.add_argument("out", help="folder to be made, see docs/corpora.md")
     add_method(corpus)
     corpus.add_argument(
         "--unit",
         default="step",
         choices=("step", "feature"),
-        help="one value a word, or also one a variable (default: %(default)s)",
+        help="one value per step, or also one per feature (default: %(default)s)",
     )
     corpus.add_argument(
         "--step", type=int, help="which prediction, where the model predicts at every step (default: the last)"
@@ -124,16 +110,16 @@ def add(commands: Commands) -> None:
     )
     corpus.add_argument("--field", help="field of JSON objects, or array of values in a file of arrays")
     corpus.add_argument(
-        "--column", dest="columns", action="append", metavar="NAME", help="field or array to store beside the results"
+        "--column", dest="columns", action="append", metavar="NAME", help="field or array to store with the results"
     )
     corpus.add_argument(
         "--summary",
         nargs="?",
         const="",
         metavar="BY",
-        help="print mean relevance by feature; of each class or column BY",
+        help="print mean relevance by feature, for each class or column BY",
     )
-    corpus.add_argument("--resume", action="store_true", help="go on with an interrupted run, or begin one")
+    corpus.add_argument("--restart", action="store_true", help="begin again where the folder has a run")
     corpus.add_argument("--strict", action="store_true", help="stop at the first record that cannot be explained")
     corpus.add_argument(
         "--longest", type=int, default=10_000, metavar="STEPS", help="reject longer sequences (default: %(default)s)"
@@ -143,15 +129,15 @@ def add(commands: Commands) -> None:
     )
     corpus.add_argument("--threads", type=int, help="default: all cores")
     corpus.add_argument(
-        "--processes", type=int, help="so many processes instead of threads: faster from three cores on"
+        "--processes", type=int, help="this number of processes instead of threads: faster from three cores on"
     )
-    corpus.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster that is to do the work")
+    corpus.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster that does the work")
     corpus.add_argument(
         "--export",
         metavar="FILE",
         action="append",
         default=[],
-        help="also write .csv, .jsonl or .parquet; may be repeated",
+        help="also write one .h5, .csv, .jsonl or .parquet; may be repeated",
     )
     add_formulas(corpus)
     corpus.add_argument("--overwrite", action="store_true", help="replace files of --export that exist")

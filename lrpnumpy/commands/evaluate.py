@@ -47,7 +47,7 @@ def _labelled(model: lrp.Model, options: argparse.Namespace) -> tuple[list[Any],
     """The sequences of a file, and their classes where they were given."""
     from lrpnumpy.corpus import lines, sources
 
-    source = sources.open_source(options.data, options.format, options.field, 10_000, 1 << 20)
+    source = sources.open_source(sources.Corpus(options.data, options.format, options.field))
     several = len(model.ports) > 1
     data: list[Any] = []
     labels: list[Any] | None = None
@@ -58,7 +58,7 @@ def _labelled(model: lrp.Model, options: argparse.Namespace) -> tuple[list[Any],
         labels = []
     for number, record in enumerate(islice(source.records(), most), 1):
         try:
-            data.append(sources.sequence(source.kind, source.field, record, several))
+            data.append(sources.sequence(source.kind, options.field, record, several))
             if labels is not None:
                 labels.append(lines.member(record, options.label))
         except lrp.LrpError as error:

@@ -13,7 +13,7 @@ import numpy as np
 from lrpnumpy import LrpError, Table
 from lrpnumpy.checks import parse_json
 from lrpnumpy.files import npy
-from lrpnumpy.files.archive import Archive
+from lrpnumpy.files.archive import read_npz
 from lrpnumpy.files.safe import MAX_BYTES, Budget, Source, open_file, size_of
 
 # Not what NumPy takes for a date besides: now, today, years without end, zones of time that it drops.
@@ -24,7 +24,7 @@ INDEX = ("", "index", "unnamed: 0")  # heads of a column that numbers the rows
 def read(name: str) -> Any:
     """The input in a file; whatever is wrong with it is an LrpError."""
     path = Path(name)
-    readers = {".npy": _npy, ".npz": _npz, ".json": _json}
+    readers = {".npy": _npy, ".npz": lambda path: read_npz(str(path)), ".json": _json}
     try:
         return readers.get(path.suffix.lower(), _csv)(path)
     except (OSError, ValueError, csv.Error) as error:
@@ -35,30 +35,9 @@ def read(name: str) -> Any:
         raise LrpError(f"{must}.json file, got {path}: {reason}.") from None
 
 
-def _array(source: Source, name: str, stream: IO[bytes], size: int) -> Any:
-    """An array in the .npy format, of so many bytes with its header; strings are a list."""
-    header = npy.read_header(source, name, stream)
-    if header.start + header.nbytes != size:
-        raise source.error(name, f"declares {header.nbytes:,} bytes, it has {size - header.start:,}")
-    source.spend(name, header.nbytes)
-    with source.guard(name):
-        flat = np.frombuffer(stream.read(header.nbytes), header.dtype)
-        found = flat.reshape(header.shape, order="F" if header.fortran else "C")
-        return found.tolist() if header.dtype.kind == "U" else found
-
-
 def _npy(path: Path) -> Any:
     with open_file(path) as stream:
-        return _array(Source(str(path), Budget(str(path), size_of(stream))), "", stream, size_of(stream))
-
-
-def _npz(path: Path) -> dict[str, Any]:
-    found = {}
-    with Archive(str(path)) as archive:
-        for name, info in archive.members.items():
-            with archive.guard(name), archive._open(name, MAX_BYTES) as stream:
-                found[name.removesuffix(".npy")] = _array(archive, name, stream, info.file_size)
-    return found
+        return npy.read(Source(str(path), Budget(str(path), size_of(stream))), "", stream, size_of(stream))
 
 
 def _content(stream: IO[bytes]) -> bytes:

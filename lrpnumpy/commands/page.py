@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import lrpnumpy as lrp
@@ -18,9 +17,8 @@ if TYPE_CHECKING:
 def run_page(options: argparse.Namespace) -> None:
     """Make one HTML file to explore results: every record in a table, beside its explanation."""
     names = ("label", "name", "title", "most", "megabytes", "take", "seed")
-    with ExitStack() as opened:
-        results = [opened.enter_context(lrp.open_explanations(path)) for path in options.results]
-        lrp.write_page(options.page, *results, **{name: getattr(options, name) for name in names})
+    results = [lrp.open_explanations(path) for path in options.results]
+    lrp.write_page(options.page, *results, **{name: getattr(options, name) for name in names})
     print(f"wrote {options.page}", file=sys.stderr)
 
 
@@ -30,8 +28,8 @@ def add(commands: Commands) -> None:
     page.add_argument(
         "results",
         nargs="+",
-        metavar="RESULTS.h5",
-        help="what `lrpnumpy corpus` wrote; of several files each is a method",
+        metavar="RESULTS",
+        help="folder that `lrpnumpy corpus` wrote; of several each is a method",
     )
     page.add_argument("page", metavar="PAGE.html", help="the file to be made; one that exists is replaced")
     page.add_argument("--label", metavar="COLUMN", help="stored column with the true class or value of each record")

@@ -1,4 +1,4 @@
-"""Sequences in the arrays of an HDF5 or .npz file, ragged or padded: read forwards, a block at a time.
+"""Sequences in the arrays of an HDF5 or .npz file, ragged or padded: read a block at a time.
 
 values (R, D) or (R,), offsets (N+1,)        ragged: sequence k is values[offsets[k]:offsets[k+1]]
 values (N, T, D) or (N, T), lengths (N,)     padded: sequence k is values[k, :lengths[k]]
@@ -8,90 +8,109 @@ values (N, T, D) or (N, T)                   all of one length
 from __future__ import annotations
 
 import math
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from itertools import repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lrpnumpy.checks import LrpError
-from lrpnumpy.corpus.record import Bad, too_long
+from lrpnumpy.corpus.lines import Bad, too_long
 from lrpnumpy.files import npy
 from lrpnumpy.files.archive import Archive
 from lrpnumpy.files.budget import Budget
+from lrpnumpy.files.hdf5 import Hdf5
 from lrpnumpy.files.safe import open_file, size_of
 
 BLOCK = 1 << 22  # bytes that are read at once
 MAX_ROW = 1 << 28  # bytes of one row, which is one whole sequence where they are padded
+MAX_CHUNK = 1 << 26  # bytes of one stored chunk of an HDF5 array: it is unpacked whole
+MAX_COUNT = 1 << 28  # offsets, lengths or values of a column, which are read at once
 
 
-class Rows:
-    """The rows of an array, read forwards; `read` is called with a start that is its last stop."""
+class LargeArray(NamedTuple):
+    """An array that may be larger than the memory; `read` gives the rows from a start, which never falls, to a stop."""
 
-    def __init__(
-        self, where: str, shape: tuple[int, ...], dtype: np.dtype, read: Callable[[int, int], np.ndarray]
-    ) -> None:
-        if dtype.kind not in "iuf" or dtype.itemsize > 8 or not 1 <= len(shape) <= 3:
-            raise LrpError(f"{where} must be numbers with 1 to 3 axes, got {dtype} with {len(shape)}.")
-        row = dtype.itemsize * math.prod(shape[1:])
-        if not row and shape[0]:
-            raise LrpError(f"{where} must have at least one number a row, got shape {shape}.")
-        if row > MAX_ROW:
-            raise LrpError(f"{where} must have rows of at most {MAX_ROW:,} bytes, got shape {shape}.")
-        self.shape, self._read = shape, read
-        self.dtype = np.dtype("f4") if dtype == np.dtype("f2") else dtype.newbyteorder("=")
-        self._step = max(1, BLOCK // max(1, row))
-        self._block, self._stop = (
-            np.empty((0, *shape[1:]), self.dtype),
-            0,
-        )  # read and not taken; read up to here
+    where: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    read: Callable[[int, int], np.ndarray]
 
-    def take(self, count: int) -> np.ndarray:
-        """The next `count` rows."""
-        if len(self._block) < count:
-            start, self._stop = self._stop, min(self.shape[0], self._stop + max(count, self._step))
-            more = self._read(start, self._stop).astype(self.dtype, copy=False)
-            self._block = np.concatenate((self._block, more)) if len(self._block) else more
-        found, self._block = self._block[:count], self._block[count:]
-        return found
+    def rows(self, start: int, stop: int) -> np.ndarray:
+        """Some rows, of a type that a network takes."""
+        dtype = np.dtype("f4") if self.dtype == np.dtype("f2") else self.dtype.newbyteorder("=")
+        return self.read(start, stop).astype(dtype, copy=False)
 
-    def skip(self, count: int) -> None:
-        """Pass over rows, however many."""
-        while count > 0:
-            count -= len(self.take(min(count, self._step)))
+    def numbers(self) -> np.ndarray:
+        """All of an array with one axis, which has a number for each sequence."""
+        if len(self.shape) != 1 or self.shape[0] > MAX_COUNT:
+            raise LrpError(f"{self.where} must have one axis and at most {MAX_COUNT:,} numbers, got {self.shape}.")
+        return self.rows(0, self.shape[0])
 
-    def every(self) -> Iterator[Any]:
-        """Each row by itself."""
-        for start in range(0, self.shape[0], self._step):
-            yield from self.take(min(self._step, self.shape[0] - start))
+    @property
+    def row(self) -> int:
+        """Bytes of a row."""
+        return self.dtype.itemsize * math.prod(self.shape[1:])
+
+    def checked(self) -> LargeArray:
+        """The same, if it is one of numbers whose rows fit the memory."""
+        if self.dtype.kind not in "iuf" or self.dtype.itemsize > 8 or not 1 <= len(self.shape) <= 3:
+            raise LrpError(f"{self.where} must be numbers with 1 to 3 axes, got {self.dtype} with {len(self.shape)}.")
+        if not self.row and self.shape[0]:
+            raise LrpError(f"{self.where} must have at least one number per row, got shape {self.shape}.")
+        if self.row > MAX_ROW:
+            raise LrpError(f"{self.where} must have rows of at most {MAX_ROW:,} bytes, got shape {self.shape}.")
+        return self
 
 
-Find = Callable[[str], Rows | None]  # an array by its name, where there is one
+Find = Callable[[str], LargeArray | None]  # an array by its name, where there is one
 
 
 class Arrays:
-    """The sequences of a file. `field` is the array of values; the others stand beside it."""
+    """The sequences of a file. `field` is the array of values; offsets or lengths are beside it."""
 
     def __init__(self, kind: str, path: Path, field: str, longest: int) -> None:
         self._open, self.path, self.field, self.longest = OPEN[kind], path, field, longest
         with self._open(path) as find:
-            self.count = self._found(find)[0]
-
-    def records(self) -> Iterator[np.ndarray | Bad]:
-        """Every sequence."""
-        with self._open(self.path) as find:
-            yield from self._found(find)[1]
+            self.count = len(self._layout(find)[1]) - 1
 
     def fraction(self, done: int) -> float | None:
         """How much has been read."""
         return done / self.count if self.count else None
 
-    def _found(self, find: Find) -> tuple[int, Iterator[Any]]:
-        """How many sequences there are, and the sequences."""
+    def records(self) -> Iterator[np.ndarray | Bad]:
+        """Every sequence."""
+        with self._open(self.path) as find:
+            values, offsets, lengths = self._layout(find)
+            rows = max(1, BLOCK // max(1, values.row))
+            k = 0
+            while k < len(offsets) - 1:
+                stop = max(k + 1, int(np.searchsorted(offsets, offsets[k] + rows, side="right")) - 1)
+                if lengths is None and stop == k + 1 and offsets[stop] - offsets[k] > self.longest:
+                    yield Bad(too_long(int(offsets[stop] - offsets[k]), self.longest))  # without reading it
+                else:
+                    start = int(offsets[k])
+                    block = values.rows(start, int(offsets[stop]))
+                    for place in range(k, stop):
+                        sequence = block[offsets[place] - start : offsets[place + 1] - start]
+                        yield self._cut(sequence, None if lengths is None else int(lengths[place]))
+                k = stop
+
+    def _cut(self, sequence: np.ndarray, length: int | None) -> np.ndarray | Bad:
+        """A sequence of at most `longest` steps; one that was padded has a `length`."""
+        if length is not None:
+            sequence = sequence[0]
+            if not 0 <= length <= len(sequence):
+                return Bad(f"a length must lie from 0 to {len(sequence)}, the steps of the padded array, got {length}")
+            sequence = sequence[:length]
+        return sequence if len(sequence) <= self.longest else Bad(too_long(len(sequence), self.longest))
+
+    def _layout(self, find: Find) -> tuple[LargeArray, np.ndarray, np.ndarray | None]:
+        """The values, the rows at which sequences begin and the last one ends; of padded ones also their lengths."""
         where, beside = self.path, self.field[: self.field.rfind("/") + 1]
         values, offsets, lengths = find(self.field), find(f"{beside}offsets"), find(f"{beside}lengths")
         if values is None:
@@ -102,40 +121,24 @@ class Arrays:
             if given is not None and (len(given.shape) != 1 or given.dtype.kind not in "iu"):
                 raise LrpError(f"{where}: {name} must be whole numbers, got {given.dtype} of shape {given.shape}.")
         if offsets is not None:
-            return max(0, offsets.shape[0] - 1), self._ragged(values, offsets)
+            return values, self._rising(offsets.numbers(), values.shape[0]), None
         if len(values.shape) < 2:
             raise LrpError(f"{where} must have offsets or lengths, since the values are {values.shape}, got neither.")
-        N = values.shape[0]
+        N, T = values.shape[:2]
         if lengths is not None and lengths.shape[0] != N:
             raise LrpError(f"{where}: lengths must be one for each of {N} sequences, got {lengths.shape[0]}.")
-        return N, self._padded(values, lengths)
+        return values, np.arange(N + 1), np.full(N, T) if lengths is None else lengths.numbers()
 
-    def _ragged(self, values: Rows, offsets: Rows) -> Iterator[Any]:
-        R, start = values.shape[0], 0
-        for number, offset in enumerate(offsets.every()):
-            stop = int(offset)
-            if not start <= stop <= (R if number else 0):
-                raise LrpError(f"{self.path}: offsets must rise from 0 to {R}, got {stop} after {start} at {number}.")
-            if number:
-                yield self._sequence(values, stop - start)
-            start = stop
-        if start != R:
-            raise LrpError(f"{self.path}: offsets must end with the {R} rows of the values, got {start}.")
-
-    def _sequence(self, values: Rows, length: int) -> np.ndarray | Bad:
-        if length <= self.longest:
-            return values.take(length)
-        values.skip(length)
-        return Bad(too_long(length, self.longest))
-
-    def _padded(self, values: Rows, lengths: Rows | None) -> Iterator[Any]:
-        T = values.shape[1]
-        given = map(int, lengths.every()) if lengths is not None else repeat(T, values.shape[0])
-        for row, length in zip(values.every(), given, strict=True):
-            if not 0 <= length <= T:
-                yield Bad(f"a length must lie from 0 to {T}, the steps of the padded array, got {length}")
-            else:
-                yield row[:length] if length <= self.longest else Bad(too_long(length, self.longest))
+    def _rising(self, offsets: np.ndarray, R: int) -> np.ndarray:
+        """Offsets that lead through all rows."""
+        for k in np.flatnonzero((np.diff(offsets, prepend=offsets[:1]) < 0) | (offsets < 0) | (offsets > R))[:1]:
+            before = int(offsets[k - 1]) if k else 0
+            raise LrpError(f"{self.path}: offsets must rise from 0 to {R}, got {offsets[k]} after {before} at {k}.")
+        if not len(offsets) or offsets[0] != 0:
+            raise LrpError(f"{self.path}: offsets must rise from 0 to {R}, got {offsets[:1].tolist()} at 0.")
+        if offsets[-1] != R:
+            raise LrpError(f"{self.path}: offsets must end with the {R} rows of the values, got {offsets[-1]}.")
+        return offsets.astype(np.int64)
 
 
 # -- files, opened: each hands out its arrays by name --------------------------------------------------------
@@ -143,50 +146,79 @@ class Arrays:
 
 @contextmanager
 def _hdf5(path: Path) -> Iterator[Find]:
-    from lrpnumpy.corpus.table import Table
+    with LargeHdf5(path) as file:
 
-    with Table(path) as file:
-
-        def find(name: str) -> Rows | None:
-            if not file.has(name):
-                return None
-            shape, dtype = file.column(name)
-            return Rows(f"{path}: {name}", shape, dtype, partial(file.rows, name))
+        def find(name: str) -> LargeArray | None:
+            array = file.large(name)
+            return None if array is None else array.checked()
 
         yield find
+
+
+class LargeHdf5(Hdf5):
+    """An HDF5 file whose arrays may be larger than the memory; each question to it has a budget of its own."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        try:
+            size = os.stat(os.fspath(path)).st_size
+        except OSError as error:
+            self.file = str(path)
+            raise self.error("", f"cannot be read ({error.strerror})") from None
+        super().__init__(str(path), size, budget=Budget(str(path), size, sys.maxsize))
+
+    def large(self, name: str) -> LargeArray | None:
+        """An array of numbers by its name, where there is one."""
+        self.budget.restart()
+        if (node := self._find(name)) is None or node.is_group:
+            return None
+        dataset = self._dataset(name)
+        with self.guard(name):
+            kind, chunk = dataset.kind, dataset.layout.chunk
+            if kind.dtype is None or kind.dtype.kind not in "iuf":
+                raise self.error(name, f"must hold numbers of a kind that NumPy has, it has {kind.name}")
+            if math.prod(chunk) > MAX_CHUNK:
+                raise self.error(name, f"has chunks of {chunk[:-1]}, over {MAX_CHUNK:,} bytes each")
+            if math.prod(dataset.shape):
+                dataset.check(sys.maxsize)
+            dataset.tick = lambda: None  # large files are read on, a few rows at a time
+
+        def read(start: int, stop: int) -> np.ndarray:
+            with self.guard(name):
+                return dataset.rows(start, stop)
+
+        return LargeArray(f"{self.file}: {name}", dataset.shape, kind.dtype, read)
 
 
 @contextmanager
 def _npz(path: Path) -> Iterator[Find]:
     with open_file(path) as file:
         budget = Budget(str(path), size_of(file), sys.maxsize, limited=False)
-    with Npz(str(path), budget) as archive, ExitStack() as opened:
-        yield partial(archive.rows, opened)
+    with Archive(str(path), budget) as archive, ExitStack() as opened:
+        yield partial(_member, archive, opened)
 
 
-class Npz(Archive):
-    """A .npz file whose arrays may be larger than the memory."""
+def _member(archive: Archive, opened: ExitStack, name: str) -> LargeArray | None:
+    """An array of a .npz file by its name, where there is one; `opened` closes its member."""
+    if f"{name}.npy" not in archive.members:
+        return None
+    with archive.guard(name):
+        member = opened.enter_context(archive._open(f"{name}.npy", sys.maxsize))
+        header = npy.read_header(archive, name, member)
+    if header.fortran and len(header.shape) > 1:
+        raise archive.error(name, "must be stored row by row; save np.ascontiguousarray of it")
 
-    def rows(self, opened: ExitStack, name: str) -> Rows | None:
-        """An array by its name, where there is one; `opened` closes its member."""
-        if f"{name}.npy" not in self.members:
-            return None
-        with self.guard(name):
-            member = opened.enter_context(self._open(f"{name}.npy", sys.maxsize))
-            header = npy.read_header(self, name, member)
-        shape, dtype = header.shape, header.dtype
-        if header.fortran and len(shape) > 1:
-            raise self.error(name, "must be stored row by row; save np.ascontiguousarray of it")
+    def read(start: int, stop: int) -> np.ndarray:
+        with archive.guard(name):
+            place = header.start + start * array.row
+            if member.tell() != place:
+                member.seek(place)
+            return np.frombuffer(member.read((stop - start) * array.row), header.dtype).reshape(-1, *header.shape[1:])
 
-        def read(start: int, stop: int) -> np.ndarray:
-            want = (stop - start) * dtype.itemsize * math.prod(shape[1:])
-            with self.guard(name):
-                return np.frombuffer(member.read(want), dtype).reshape(stop - start, *shape[1:])
-
-        found, stored = Rows(f"{self.file}: {name}", shape, dtype, read), self.members[f"{name}.npy"].file_size
-        if header.start + header.nbytes != stored:
-            raise self.error(name, f"declares {header.nbytes:,} bytes, it has {stored - header.start:,}")
-        return found
+    array = LargeArray(f"{archive.file}: {name}", header.shape, header.dtype, read).checked()
+    stored = archive.members[f"{name}.npy"].file_size
+    if header.start + header.nbytes != stored:
+        raise archive.error(name, f"declares {header.nbytes:,} bytes, it has {stored - header.start:,}")
+    return array
 
 
 OPEN = {"hdf5": _hdf5, "npz": _npz}

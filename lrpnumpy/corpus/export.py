@@ -1,4 +1,4 @@
-"""Explanations in a file to CSV, JSON lines and Parquet, a block at a time."""
+"""Stored explanations to one file: HDF5, CSV, JSON lines or Parquet, a part at a time."""
 
 from __future__ import annotations
 
@@ -10,44 +10,88 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lrpnumpy.checks import LrpError, encodable, library
-from lrpnumpy.corpus.parts import written
+from lrpnumpy.corpus.parts import SHAPES, pack, ragged
+from lrpnumpy.files.disk import written
 from lrpnumpy.files.native import check_free
 from lrpnumpy.result import Explanation, InputPart, step_names
 
+if TYPE_CHECKING:
+    from lrpnumpy.corpus.stored import Stored
+
 GROUP = 4096  # explanations in a row group of Parquet
+CHUNK = 1 << 13  # numbers in a chunk of HDF5
 
-Numbered = Iterable[tuple[int, Explanation]]
 
-
-def export(numbered: Numbered, path: str | os.PathLike[str], overwrite: bool = False, formulas: bool = False) -> None:
-    """Write explanations, each with the number of its record, in the format that the end of the name says."""
+def export(stored: Stored, path: str | os.PathLike[str], overwrite: bool = False, formulas: bool = False) -> None:
+    """Write explanations in the format that the end of the name says."""
     target = check_export(path, overwrite)
     with written(target) as file:
         if target.suffix.lower() == ".csv":
-            to_csv(numbered, file, formulas)
+            to_csv(stored, file, formulas)
         else:
-            WRITERS[target.suffix.lower()](numbered, file)
+            WRITERS[target.suffix.lower()](stored, file)
 
 
 def check_export(path: str | os.PathLike[str], overwrite: bool) -> Path:
     """The file that an export may write; an LrpError where its name says no format, or where it exists."""
     target = Path(os.path.realpath(path))
     if target.suffix.lower() not in WRITERS:
-        raise LrpError(f"an export must end in .csv, .jsonl or .parquet, got {target.name!r}.")
+        raise LrpError(f"an export must end in {', '.join(WRITERS)}, got {target.name!r}.")
     if not os.path.isdir(target.parent):
         raise LrpError(f"an export must be in a folder that exists, got {target}.")
     return check_free(target, overwrite, "export")
 
 
-def to_csv(numbered: Numbered, file: Any, formulas: bool = False) -> None:
-    """One row a record, class, input and step, with one column a variable where there are any."""
+def to_hdf5(stored: Stored, file: Any) -> None:
+    """Values of every field, and the shape that each record's have; words and columns are JSON."""
+    import h5py
+
+    count = 0
+    columns = [iter(stored.column(name)) for name in stored.columns]
+    with h5py.File(file, "w", libver=("v110", "v110")) as out:
+        out.attrs["run"] = np.bytes_(json.dumps(stored.run).encode())
+        for numbers, block in stored._blocks():
+            arrays = pack(block, {})
+            del arrays["text"]
+            arrays |= ragged("record", numbers)
+            for name in block[0].inputs:
+                arrays |= ragged(f"inputs/{name}/words", [_json(e.inputs[name].tokens) for e in block])
+            beside = [dict(zip(stored.columns, map(next, columns), strict=True)) for _ in block]
+            arrays |= ragged("columns", [_json(one) for one in beside])
+            for name, array in arrays.items():
+                _append(out, name, array, count)
+            count += len(block)
+        out.flush()  # says so where the disk is full
+
+
+def _json(value: Any) -> np.ndarray | None:
+    """JSON as bytes."""
+    return None if value is None else np.frombuffer(json.dumps(value).encode(), np.uint8)
+
+
+def _append(out: Any, name: str, array: np.ndarray, count: int) -> None:
+    """Add to a dataset; one of shapes that begins after `count` explanations has -1 for these: they have no values."""
+    is_shapes = name.endswith(SHAPES)
+    if is_shapes and not array.shape[1]:  # one number per explanation
+        return
+    path = name if is_shapes else f"{name}/values"
+    if path not in out:
+        rest = array.shape[1:]
+        out.create_dataset(path, (0, *rest), array.dtype, maxshape=(None, *rest), chunks=(CHUNK, *rest), fillvalue=-1)
+    start = count if is_shapes else len(out[path])
+    out[path].resize(start + len(array), axis=0)
+    out[path][start:] = array
+
+
+def to_csv(stored: Stored, file: Any, formulas: bool = False) -> None:
+    """One row per record, class, input and step, with one column per feature where there are any."""
     text = io.TextIOWrapper(file, "utf-8", newline="")
-    write_csv(numbered, "record", text, formulas=formulas)
+    write_csv(stored.numbered(), "record", text, formulas=formulas)
     text.flush()
     text.detach()
 
@@ -123,16 +167,16 @@ def _feature_relevance(part: InputPart) -> Sequence[str]:
     return part.features or [f"x{d}" for d in range(part.feature_relevance.shape[-1])]
 
 
-def to_jsonl(numbered: Numbered, file: Any) -> None:
-    """One line a record: its number, and what `Explanation.from_json` reads back exactly."""
-    for number, e in numbered:
+def to_jsonl(stored: Stored, file: Any) -> None:
+    """One line per record: its number, and what `Explanation.from_json` reads back exactly."""
+    for number, e in stored.numbered():
         file.write(json.dumps({"record": number, **e.to_dict()}).encode() + b"\n")
 
 
-def to_parquet(numbered: Numbered, file: Any) -> None:
-    """One row a record, with lists for what has several values; the ledger's entries are columns."""
+def to_parquet(stored: Stored, file: Any) -> None:
+    """One row per record, with lists for what has several values; the ledger's entries are columns."""
     pyarrow, parquet = library("pyarrow", "Parquet"), library("pyarrow.parquet", "Parquet")
-    writer, left = None, iter(numbered)
+    writer, left = None, stored.numbered()
     while group := list(islice(left, GROUP)):
         table = pyarrow.Table.from_pylist([_row(number, e) for number, e in group], writer and writer.schema)
         if writer is None:
@@ -156,4 +200,4 @@ def _row(number: int, e: Explanation) -> dict[str, Any]:
     return row | {f"ledger_{name}": value for name, value in (whole["ledger"] or {}).items() if name != "kind"}
 
 
-WRITERS = {".csv": to_csv, ".jsonl": to_jsonl, ".parquet": to_parquet}
+WRITERS = {".h5": to_hdf5, ".csv": to_csv, ".jsonl": to_jsonl, ".parquet": to_parquet}

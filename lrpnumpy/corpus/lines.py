@@ -5,18 +5,28 @@ from __future__ import annotations
 import gzip
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from lrpnumpy.checks import LrpError, parse_json
-from lrpnumpy.corpus.record import Bad
 from lrpnumpy.files.safe import open_file
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 MAX_RATIO = 300  # bytes that a packed one may become: of text about 3, of what is meant to fill a disk 1,000
 FREE = 1 << 24  # bytes that a file may become, however few it has
+
+
+class Bad(NamedTuple):
+    """A record that cannot be used, and why."""
+
+    reason: str
+
+
+def too_long(length: int, longest: int) -> str:
+    """Why a sequence is rejected that would not fit the memory."""
+    return f"a sequence must have at most longest = {longest:,} steps, got {length:,}"
 
 
 class Lines:
@@ -119,12 +129,6 @@ def value(line: bytes, field: str | None, several: bool = False) -> Any:
         advice = "; say which field is meant" if isinstance(found, dict) and field is None else ""
         raise LrpError(f"{where} must be a string or a list of words, ids or numbers, got {_named(found)}{advice}")
     return found
-
-
-def fields(line: bytes, names: Sequence[str]) -> list[Any]:
-    """Fields of a line of JSON that has been read before; None for one that it does not have."""
-    found = parse_json(line)
-    return [found.get(name) if isinstance(found, dict) else None for name in names]
 
 
 def member(line: bytes, field: str | None) -> Any:

@@ -1,8 +1,7 @@
-"""Where sequences come from: text, JSON lines, HDF5, .npz, any iterable; in chunks that are always cut alike.
+"""Where sequences come from: text, JSON lines, HDF5, .npz, any iterable; cut into chunks that are always the same.
 
-A source yields raw records: lines of bytes, arrays, or whatever an iterable holds. They are made into
-sequences by whoever explains them: that costs nothing where records are only counted (by a resumed run) or
-sent elsewhere.
+A source yields raw records: lines of bytes, arrays, or whatever an iterable holds. Whoever explains them makes
+sequences of them: that costs nothing where records are only counted (by a resumed run) or sent elsewhere.
 """
 
 from __future__ import annotations
@@ -11,39 +10,75 @@ import hashlib
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from lrpnumpy import tables
-from lrpnumpy.checks import LrpError, one_of
+from lrpnumpy.checks import LrpError, one_of, parse_json, shown, whole
 from lrpnumpy.corpus import lines
 from lrpnumpy.corpus.arrays import Arrays
-from lrpnumpy.corpus.record import Bad, Chunk
+from lrpnumpy.corpus.lines import Bad, too_long
 from lrpnumpy.files.safe import open_file, size_of
+
+__all__ = ["Chunk", "Corpus", "Opened", "fields", "open_source", "sequence", "too_long"]
 
 FORMATS = ("text", "jsonl", "hdf5", "npz")
 ENDS = {".txt": "text", ".jsonl": "jsonl", ".ndjson": "jsonl", ".h5": "hdf5", ".hdf5": "hdf5", ".npz": "npz"}
 MAX_BYTES = 1 << 21  # of the records of a chunk, unless a single record has more
 
 
-def _unknown(done: int) -> float | None:
-    return None
+@dataclass(frozen=True, eq=False)
+class Corpus:
+    """A source of sequences with more to say about it than its path.
+
+    source: a path to text (one sequence per line, plain or gzipped), JSON lines, HDF5 or .npz; "-" for lines of
+        standard input; or any iterable of sequences.
+    format: the kind of the file, where the end of its name does not say it.
+    field: of JSON objects the field with the sequence; in HDF5 and .npz files the array with the values.
+    longest, max_line: sequences of more steps, and lines of more bytes, are rejected, to save memory.
+    strict: stop at the first record that cannot be explained, instead of listing it.
+    """
+
+    source: Any
+    format: Literal["text", "jsonl", "hdf5", "npz"] | None = None
+    field: str | None = None
+    longest: int = 10_000
+    max_line: int = 1 << 20
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        one_of(self.format, "format", (None, *FORMATS))
+        if not (self.field is None or isinstance(self.field, str)):
+            raise LrpError(f"field must be a name, got {shown(self.field)}.")
+        if not isinstance(self.strict, bool):
+            raise LrpError(f"strict must be True or False, got {shown(self.strict)}.")
+        for name in ("longest", "max_line"):
+            if not 1 <= whole(getattr(self, name), name) <= 1 << 62:
+                raise LrpError(f"{name} must be a positive number, got {getattr(self, name)}.")
+
+
+class Chunk(NamedTuple):
+    """Consecutive records; the first has the number `first`, counted from 1."""
+
+    first: int
+    records: list[Any]
+    note: dict[str, Any]  # what its part says about itself
+    columns: dict[str, list[Any]]  # values for each of its records that came with the request
 
 
 @dataclass(frozen=True)
-class Source:
-    """Raw records, and what is needed to make sequences of them and to know them again."""
+class Opened:
+    """Raw records, and what is needed to make sequences of them and to recognize them."""
 
     kind: str  # one of FORMATS, or "iterable"
     records: Callable[[], Iterator[Any]]
     identity: dict[str, Any]  # what a run that is resumed must find unchanged
-    field: str | None = None
-    fraction: Callable[[int], float | None] = _unknown  # how much has been read, after so many records
+    fraction: Callable[[int], float | None] = lambda done: None  # how much has been read, after so many records
 
     @property
     def known(self) -> bool:
@@ -51,46 +86,48 @@ class Source:
         return "sha256" in self.identity
 
 
-def open_source(source: Any, format: str | None, field: str | None, longest: int, max_line: int) -> Source:
+def open_source(corpus: Corpus) -> Opened:
     """The records of a file, of standard input ("-"), or of any iterable."""
-    if format is not None:
-        one_of(format, "format", FORMATS)
+    source, kind, field = corpus.source, corpus.format, corpus.field
     if isinstance(source, str) and source == "-":
-        return _standard_input(format or "text", field, max_line)
+        return _standard_input(corpus)
     if isinstance(source, (str, os.PathLike)):
-        return _file(Path(source), format, field, longest, max_line)
-    if format is not None or field is not None:
-        raise LrpError(f"format and field must be None where the source is no file, got {format!r}, {field!r}.")
+        return _file(Path(source), corpus)
+    if kind is not None or field is not None:
+        raise LrpError(f"format and field must be None where the source is no file, got {kind!r}, {field!r}.")
     if not isinstance(source, Iterable) or isinstance(source, (bytes, dict)) or getattr(source, "ndim", 1) == 0:
         raise LrpError(f"source must be a path or an iterable of sequences, got {type(source).__name__}.")
     total = len(source) if isinstance(source, Sized) else 0
-    fraction = (lambda done: done / total) if total else _unknown
-    return Source("iterable", lambda: iter(source), {"kind": "iterable"}, fraction=fraction)
+    fraction = (lambda done: done / total) if total else Opened.fraction
+    return Opened("iterable", lambda: iter(source), {"kind": "iterable"}, fraction)
 
 
-def _standard_input(kind: str, field: str | None, max_line: int) -> Source:
+def _standard_input(corpus: Corpus) -> Opened:
+    kind = corpus.format or "text"
     if kind not in ("text", "jsonl"):
         raise LrpError(f"format must be 'text' or 'jsonl' for standard input, got {kind!r}.")
     if sys.stdin is None:
         raise LrpError("source must be a file where standard input is closed, got '-'.")
-    read = lambda: lines.read_lines(sys.stdin.buffer, max_line)  # noqa: E731
-    return Source(kind, read, {"kind": kind, "field": field}, field)
+    identity = {"kind": kind, "field": corpus.field}
+    return Opened(kind, lambda: lines.read_lines(sys.stdin.buffer, corpus.max_line), identity)
 
 
-def _file(path: Path, format: str | None, field: str | None, longest: int, max_line: int) -> Source:
-    kind = format or ENDS.get(Path(path.name.lower().removesuffix(".gz")).suffix)
+def _file(path: Path, corpus: Corpus) -> Opened:
+    kind, field = corpus.format or ENDS.get(Path(path.name.lower().removesuffix(".gz")).suffix), corpus.field
     if kind is None:
         ends = ", ".join(ENDS)
         raise LrpError(f"source must end in {ends} (lines also in .gz), or format be given, got {path.name!r}.")
     if kind == "text" and field is not None:
         raise LrpError(f"field must be None where the source is text, got {field!r}.")
+    opened: Any
     try:
         with open_file(path) as file:
             size = size_of(file)
-        found: Any = (
-            Arrays(kind, path, field or "values", longest) if kind in ("hdf5", "npz") else lines.Lines(path, max_line)
-        )
-        with closing(found.records()) as records:
+        if kind in ("hdf5", "npz"):
+            opened = Arrays(kind, path, field or "values", corpus.longest)
+        else:
+            opened = lines.Lines(path, corpus.max_line)
+        with closing(opened.records()) as records:
             if next(records, None) is None:
                 raise LrpError(f"source must have at least one record, got none in {path}.")
         identity = {"kind": kind, "field": field, "bytes": size, "sha256": _sha256(path, size)}
@@ -101,7 +138,7 @@ def _file(path: Path, format: str | None, field: str | None, longest: int, max_l
         if isinstance(error, LrpError):
             raise
         raise LrpError(f"source must be a path, got {str(path)!r} ({error}).") from None  # with the character NUL
-    return Source(kind, found.records, identity, field, found.fraction)
+    return Opened(kind, opened.records, identity, opened.fraction)
 
 
 def _sha256(path: Path, size: int) -> str:
@@ -114,19 +151,19 @@ def _sha256(path: Path, size: int) -> str:
     return state.hexdigest()
 
 
-def chunks(source: Source, most: int) -> Iterator[Chunk]:
+def chunks(source: Opened, most: int) -> Iterator[Chunk]:
     """The records in chunks of at most `most`: where one ends depends on nothing but the records before."""
     first, size, records = 1, 0, []
     for record in source.records():
         records.append(record)
         size += _size(record)
         if len(records) == most or size >= MAX_BYTES:
-            yield Chunk(first, records)
+            yield Chunk(first, records, {}, {})
             first, size, records = first + len(records), 0, []
     if not records and first == 1 and source.kind != "iterable":  # of a file that was seen when it was opened
         raise LrpError("source must have at least one record, got none in standard input.")
     if records or first == 1:  # an iterable without records has one chunk, an empty one
-        yield Chunk(first, records)
+        yield Chunk(first, records, {}, {})
 
 
 def _size(record: Any) -> int:
@@ -155,7 +192,13 @@ def sequence(kind: str, field: str | None, record: Any, several: bool = False) -
     return lines.value(record, field, several) if kind == "jsonl" else record
 
 
-def fingerprint(chunk: Chunk) -> str:
+def fields(record: bytes, names: Sequence[str]) -> list[Any]:
+    """Fields of a line of JSON that has been read before; None for one that it does not have."""
+    found = parse_json(record) if names else None
+    return [found.get(name) if isinstance(found, dict) else None for name in names]
+
+
+def fingerprint(records: Iterable[Any]) -> str:
     """A digest of raw records of any kind: that of the same records is the same in every process."""
     state = hashlib.sha256()
 
@@ -179,14 +222,6 @@ def fingerprint(chunk: Chunk) -> str:
             state.update(repr(value).encode("utf-8", "surrogatepass"))
         state.update(b"\0")
 
-    for record in chunk.records:
+    for record in records:
         add(record)
-    return state.hexdigest()
-
-
-def joined(fingerprints: Iterable[str]) -> str:
-    """The fingerprint of all chunks from that of each."""
-    state = hashlib.sha256()
-    for one in fingerprints:
-        state.update(one.encode())
     return state.hexdigest()

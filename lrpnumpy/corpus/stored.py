@@ -1,323 +1,270 @@
-"""Explanations in a file: read lazily, as a sequence of the same result objects that `explain` gives."""
+"""Explanations in a folder: read as they are asked for, a sequence of the same results that `explain` gives."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from itertools import accumulate, groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, one_of
-from lrpnumpy.corpus.columns import values
-from lrpnumpy.corpus.layout import FORMAT, VERSION, axes_of, kinds_of, layout
-from lrpnumpy.corpus.summaries import summarised
-from lrpnumpy.files.safe import Fields, parse_json
-from lrpnumpy.ledgers import ROWS as LEDGERS
-from lrpnumpy.ledgers import Ledger, ReferenceLedger, SpanLedger
+from lrpnumpy.checks import LrpError, library, one_of, position
+from lrpnumpy.corpus.folder import DAMAGE, REJECTED, Folder
+from lrpnumpy.corpus.parts import PartFile
 from lrpnumpy.meant import door
-from lrpnumpy.methods.occlusion import probabilities
-from lrpnumpy.model import OUTPUTS
-from lrpnumpy.result import Explanation, InputPart, Mark, Paged
-from lrpnumpy.summary import Summary
-
-if TYPE_CHECKING:
-    from lrpnumpy.corpus.table import Table
-
-RECORDS, ROWS = 1024, 1 << 16  # at most so many are read at once
+from lrpnumpy.result import Explanation, Paged, predicted_at
+from lrpnumpy.schedule import progress_bar
+from lrpnumpy.summary import Summary, Sums, one_each
 
 
 @door
 def open_explanations(path: str | os.PathLike[str]) -> Stored:
-    """The explanations that `explain_corpus` wrote at `path`: a sequence, read as it is asked for.
+    """The explanations that `explain_corpus` wrote into the folder `path`: a sequence, read as it is asked for.
 
-    >>> with lrp.open_explanations("out.h5") as found:
-    ...     print(len(found), found[0])
+    Of a run that is not finished, these are the explanations of the parts that are there.
+
+    >>> found = lrp.open_explanations("reviews")
+    >>> print(len(found), found[0])
     """
-    from lrpnumpy.corpus.table import Table
-
-    file = Table(path)
+    folder = Folder(path)
+    index = folder.index()
+    counts = index["parts"]
+    complete = counts is not None
+    if counts is None:
+        counts = []
+        while (text := folder.text(len(counts))) is not None:
+            counts.append(text["counts"])
     try:
-        return Stored(file)
-    except BaseException:
-        file.__exit__()
-        raise
+        return Stored(folder, index["run"], counts, complete)
+    except DAMAGE as error:
+        raise LrpError(f"{folder.path}: its index is damaged ({error!r:.200}).") from None
 
 
 class Stored(Paged):
-    """The explanations in a file; close it, or use `with`.
+    """The explanations in a folder, or some of them: a slice is of the same type.
 
-    `path` is that of the file; `method`, `classes`, `output_unit` and `columns`, the names of what was stored beside
-    them, hold for all; `features` has the names of each input's numbers. `run` says how they were made: model digest,
-    method, options, source, versions. Where `run["rule"]` is not None, the method is a rule of one's own, also if it
-    has the name of a method that comes with lrpnumpy.
+    `path` is the folder. `method`, `classes`, `output_unit`, and `columns`, the names of what was stored with them,
+    hold for all; `features` has the names of each input's numbers. `run` says how they were made: model digest, method,
+    options, versions. `records`, `rejected` and `doubtful` count the records of the source, those that cannot be
+    explained, and explanations whose relevance is not finite or decided by rounding; `complete` says whether the run
+    was finished.
     """
 
-    def __init__(self, file: Table) -> None:
-        if file.attribute("", "format") != FORMAT:
-            raise file.error(
-                "", "must be a file that explain_corpus wrote, it says of itself that it is something else"
-            )
-        if (found := file.attribute("", "version")) != VERSION:
-            raise file.error("@version", f"must be {VERSION}, got {found!r}; upgrade lrpnumpy")
-        text = file.attribute("", "run")
-        run = Fields(file, "@run", parse_json(file, "@run", text if isinstance(text, str) else ""))
-        self.path, self.run, self._file = Path(file.file), run.value, file
-        self.classes = tuple(run.strings("classes")) if run.has("classes") else None
-        self.output_unit = run.string("output_unit") if run.has("output_unit") else None
-        self.method, self._options = run.string("method"), run.object("options").value
-        if type(self._options.get("step", -1)) is not int:
-            raise file.error("@run: options: step", "must be a whole number")
-        self._output = run.string("output")  # says how scores become probabilities
-        with file.guard("@run: output"):
-            one_of(self._output, "it", OUTPUTS)
-        self.main = run.string("main") if run.has("main") else "x"  # name of the main input
-        others = run.object("others") if run.has("others") else Fields(file, "@run", {})  # name -> features, or null
-        known = {self.main: run, **dict.fromkeys(others.value, others)}
-        self.features = {
-            name: tuple(of.strings(key)) if of.has(key := "features" if of is run else name) else None
-            for name, of in known.items()
-        }
-        columns = run.object("columns").value if run.has("columns") else {}
-        self.columns = tuple(name for name in columns if file.has(f"columns/{name}/text"))
-        self._entries, offsets = layout(others.value, self.columns)
-        self._names = [name for name in self._entries if file.has(name)]
-        self._offsets = {kind: name for kind, name in offsets.items() if file.has(name)}
-        self._size = self._check()
+    def __init__(self, folder: Folder, run: Any, counts: list[list[int]], complete: bool) -> None:
+        self.path: Path = folder.path
+        self.run, self.complete, self._folder = run, complete, folder
+        self.method = str(run["method"])
+        self.output_unit = None if run["output_unit"] is None else str(run["output_unit"])
+        self.classes = None if run["classes"] is None else tuple(map(str, run["classes"]))
+        self.features = {name: names and tuple(map(str, names)) for name, names in run["features"].items()}
+        self.columns = tuple(run["columns"])
+        self.main = next(iter(self.features))
+        shared = {"method": self.method, "classes": self.classes, "output_unit": self.output_unit}
+        self._common: dict[str, Any] = {**shared, "options": dict(run["options"]), "features": self.features}
+        self.records, explained, self.rejected, self.doubtful = (sum(part[c] for part in counts) for c in range(4))
+        self._starts = [0, *accumulate(part[1] for part in counts)]  # of the parts, and the end of the last
+        self._places = range(explained)  # which of all explanations these are
+        self._last: tuple[int, PartFile | None] = (-1, None)
 
-    def _check(self) -> int:
-        """The number of explanations, after a look at whether the arrays belong together."""
-        file = self._file
-        count: dict[str, int] = {}
-        needed = ["records", "scores", "relevance", "offsets"]
-        needed += [f"inputs/{name}/{one}" for name in self.features if name != self.main for one in needed[2:]]
-        for name in needed:
-            if name not in [*self._names, *self._offsets.values()]:
-                raise file.error(name, "is missing")
-        for name in self._names:
-            shape, dtype = file.column(name)
-            if (
-                not shape
-                or dtype.kind not in kinds_of(name)
-                or count.setdefault(self._entries[name], shape[0]) != shape[0]
-            ):
-                wanted = count.get(self._entries[name], "some")
-                raise file.error(name, f"must be {wanted} numbers of kind {kinds_of(name)!r}, it is {shape} of {dtype}")
-            if self._entries[name] not in ("record", *self._offsets):
-                raise file.error(name, "must have offsets beside it")
-        self._check_axes()
-        for kind, name in self._offsets.items():
-            shape, dtype = file.column(name)
-            if dtype.kind != "i" or shape != (count["record"] + 1,):
-                raise file.error(name, f"must be {count['record'] + 1} offsets, it is {shape} of {dtype}")
-            first, last = (int(file.rows(name, k, k + 1)[0]) for k in (0, shape[0] - 1))
-            if (first, last) != (0, count.get(kind)):
-                raise file.error(name, f"must go from 0 to {count.get(kind)}, it goes from {first} to {last}")
-        self._count = count
-        return count["record"]
+    @property
+    def rejected_path(self) -> Path | None:
+        """The list of rejected records, one JSON object per line; None where there are none."""
+        return self.path / REJECTED if self.rejected and self.complete else None
 
-    def _check_axes(self) -> None:
-        """See that every array has an axis for the classes, the variables and the layers where it should."""
-        _, *classes = self.shape("scores")
-        if len(classes) != 1 or not classes[0] or len(self.classes or range(classes[0])) != classes[0]:
-            raise self._file.error(
-                "scores", f"must have one column for each class, it has shape {self.shape('scores')}"
-            )
-        lead = [] if self.has("targets") else classes
-        for name in self._names:
-            axes, own = axes_of(name), [*self.shape(name)[1:]]
-            if axes is None:
-                continue
-            most = len(lead) * ("classes" in axes)
-            if own[:most] != lead[:most] or len(own) != most + ("more" in axes):
-                raise self._file.error(name, f"has shape {self.shape(name)}, which does not fit {classes[0]} classes")
-        for name, features in self.features.items():
-            array = "feature_relevance" if name == self.main else f"inputs/{name}/variables"
-            if features is not None and self.has(array) and self.shape(array)[-1] != len(features):
-                raise self._file.error(array, f"must have a column for each of {len(features)} features")
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.__exit__()
-
-    def __enter__(self) -> Stored:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def rejections(self) -> Iterator[tuple[int, str]]:
+        """The number of each rejected record, and why it cannot be explained."""
+        return self._folder.rejections(len(self._starts) - 1)
 
     def __repr__(self) -> str:
-        own = ", a rule of one's own," if self.run.get("rule") is not None else ""
-        return f"<{len(self)} explanations by {self.method}{own} in {self.path}>"
+        custom = f" (custom: {', '.join(self.run['custom'])})" if self.run.get("custom") else ""
+        return f"<{len(self)} explanations by {self.method}{custom} in {self.path}>"
 
     def __len__(self) -> int:
-        return self._size
+        return len(self._places)
 
-    def _one(self, k: int) -> Explanation:
-        return self._read(k, k + 1)[1][0]
+    def __getitem__(self, key: Any) -> Any:
+        """One explanation by its position; those of a slice."""
+        if not isinstance(key, slice):
+            return self._one(position(key, "number of an explanation", len(self)))
+        some = object.__new__(Stored)
+        vars(some).update(vars(self))
+        try:
+            some._places = self._places[key]
+        except (TypeError, ValueError):  # of other than numbers, and of steps of 0
+            raise LrpError(f"a slice of explanations must have whole numbers, got {key!r}.") from None
+        return some
 
     def __iter__(self) -> Iterator[Explanation]:
-        return (explanation for _, explanation in self.numbered())
+        return (e for _, e in self.numbered())
+
+    def _one(self, k: int) -> Explanation:
+        return next(self.some([k]))
+
+    # -- by part -----------------------------------------------------------------------------------------------------
+
+    def _part(self, k: int) -> PartFile:
+        """A part; the last one is kept."""
+        last, part = self._last
+        if k != last or part is None:
+            with self._folder.reading(k):
+                part = PartFile(self._folder.read(k), self._common)
+                if part.count != self._starts[k + 1] - self._starts[k]:
+                    raise ValueError("it has another number of explanations than the index says")
+            self._last = k, part
+        return part
+
+    def _by_part(self, which: Iterable[int] | None) -> Iterator[tuple[int, PartFile, list[int]]]:
+        """Parts that have some of these explanations: number, part, and the places of the explanations in it."""
+        places = self._places if which is None else (self._places[k] for k in which)
+        for k, group in groupby(places, key=lambda place: bisect_right(self._starts, place) - 1):
+            yield k, self._part(k), [place - self._starts[k] for place in group]
+
+    def _blocks(self, which: Iterable[int] | None = None) -> Iterator[tuple[list[int], list[Explanation]]]:
+        """Numbers of records and their explanations, those of one part at a time."""
+        for k, part, places in self._by_part(which):
+            with self._folder.reading(k):
+                numbers = part.text["numbers"]
+                yield [numbers[place] for place in places], [part[place] for place in places]
+
+    def _texts(self, name: str) -> Iterator[Any]:
+        for k, part, places in self._by_part(None):
+            with self._folder.reading(k):
+                values = part.text[name] if name == "numbers" else part.text["columns"][name]
+                yield from [values[place] for place in places]
+
+    def some(self, which: Iterable[int]) -> Iterator[Explanation]:
+        """The explanations at the places `which`."""
+        return (e for _, block in self._blocks(which) for e in block)
 
     def numbered(self) -> Iterator[tuple[int, Explanation]]:
         """Each explanation with the number of its record in the source, counted from 1."""
-        for start, stop in self.blocks():
-            yield from zip(*self._read(start, stop), strict=True)
+        for numbers, block in self._blocks():
+            yield from zip(numbers, block, strict=True)
 
-    def some(self, which: np.ndarray) -> Iterator[Explanation]:
-        """The explanations at the places `which`, an array of rising numbers; a block of the file at a time."""
-        for start, stop in self.blocks():
-            lo, hi = np.searchsorted(which, (start, stop)).tolist()
-            if lo < hi:
-                yield from self._read(start, stop, (which[lo:hi] - start).tolist())[1]
+    # -- all together -----------------------------------------------------------------------------------------------
 
     @property
     def numbers(self) -> np.ndarray:
         """(N,) the number of each explanation's record in the source, counted from 1."""
-        return self._file.rows("records", 0, len(self))
+        return np.array([*self._texts("numbers")], np.int64)
 
     @property
     def scores(self) -> np.ndarray:
         """(N, C) of all explanations."""
-        return self._file.rows("scores", 0, len(self))
+        return np.array([e.scores for e in self])
+
+    @property
+    def relevance(self) -> np.ndarray:
+        """Relevance of the steps of all explanations, one explanation after the other: they must fit the memory."""
+        return np.concatenate([e.relevance for e in self], axis=-1)
 
     @door
-    def column(self, name: str, start: int = 0, stop: int | None = None) -> list[Any]:
-        """The values of the column `name` beside the explanations, one for each of them from `start` to `stop`."""
+    def column(self, name: str) -> list[Any]:
+        """The values of the column `name`, one for each explanation."""
         one_of(name, "column", self.columns)
-        text, ends = self.rows(f"columns/{name}/text", start, len(self) if stop is None else stop)
-        with self._file.guard(f"columns/{name}"):
-            return values(text.tobytes(), ends)
+        return [*self._texts(name)]
+
+    def stacked(self) -> np.ndarray:
+        """(N, T, D) relevance of every feature, or (N, T) of every step where there is none per feature.
+
+        With target "all" the classes are a leading axis. All sequences must have the same number of steps.
+        """
+        every = [e.relevance if e.feature_relevance is None else e.feature_relevance for e in self]
+        lengths = {len(e) for e in self}
+        if not every:
+            raise LrpError("stacked needs at least one explanation, got none.")
+        if len(lengths) > 1:
+            raise LrpError(f"stacked needs sequences of one length, got {min(lengths)} to {max(lengths)} steps.")
+        return np.stack(every, axis=1 if self[0].target == "all" else 0)
+
+    def to_frame(self) -> Any:
+        """A pandas frame, one row per record and step: `record`, and the columns of `Explanation.to_frame`."""
+        pandas = library("pandas", "to_frame")
+        frames = {number: e.to_frame() for number, e in self.numbered()}
+        if not frames:
+            raise LrpError("to_frame needs at least one explanation, got none.")
+        return pandas.concat(frames, names=["record", None]).reset_index("record").reset_index(drop=True)
+
+    def to_xarray(self) -> Any:
+        """A DataArray of xarray with the dimensions record, step and feature; see `stacked` for what is needed."""
+        xarray = library("xarray", "to_xarray")
+        values = self.stacked()
+        first = self[0]
+        dims = ["class", "record", "step", "feature"][first.target != "all" :][: values.ndim]
+        coordinates: dict[str, Any] = {"record": self.numbers}
+        if "feature" in dims and first.features is not None:
+            coordinates["feature"] = [*first.features]
+        if "class" in dims and self.classes is not None:
+            coordinates["class"] = [*self.classes]
+        return xarray.DataArray(values, coordinates, dims, "relevance", {"method": self.method})
 
     @door
     def summary(self, by: Any = None, input: str | None = None, progress: bool | None = None) -> Summary:
-        """Mean relevance of all of them by feature and lag, of each group, in memory that does not grow with the file.
+        """Mean relevance of all of them by feature and lag, for each group, one part in memory at a time.
 
         by: "class" for groups by the class explained, the name of a stored column, or one value for each explanation.
             With target "all" the groups are the classes.
         input: of a network with several inputs, the one that is summed up; by default the main one.
         progress: show rate and time left; by default where standard error is a terminal.
         """
+        if not len(self):
+            raise LrpError("a summary needs at least one explanation, got none.")
         name = one_of(input or self.main, "input", tuple(self.features))
-        return summarised(self, by, name, progress)
+        first = self[0]
+        classes = self.classes or tuple(map(str, range(len(first.scores))))
+        every_class = first.target == "all"
+        if every_class and by is not None:
+            raise LrpError("by must be None with target 'all', whose groups are the classes.")
+        groups = self._groups(by, classes)
+        sample = first.inputs[name].feature_relevance
+        if sample is None:
+            sums = Sums(["relevance"])
+        else:
+            sums = Sums(self.features[name] or [f"x{d}" for d in range(sample.shape[-1])])
+        with progress_bar(progress, total=len(self), unit=" explanations") as bar:
+            for numbers, block in self._blocks():
+                rows, lengths = _rows(block, name, sample is not None)
+                ends = None if name != self.main else np.array([predicted_at(e) for e in block])
+                if every_class:
+                    for c, of_class in enumerate(rows):
+                        sums.add(of_class, lengths, [classes[c]] * len(block), ends)
+                else:
+                    sums.add(rows, lengths, None if groups is None else [next(groups) for _ in block], ends)
+                bar.update(len(numbers))
+        in_order = every_class or (isinstance(by, str) and by == "class")
+        return sums.summary(self.method, self.output_unit, classes if in_order else None)
 
-    def has(self, name: str) -> bool:
-        """Whether the file has an array of this `name`."""
-        return isinstance(name, str) and name in self._names
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        """The shape of the array `name` of the file."""
-        return self._file.column(name)[0]
-
-    def rows(self, name: str, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
-        """What the array `name` has of the explanations from `start` to `stop`, and where each begins in that."""
-        kind = self._entries[name]
-        if kind == "record":
-            return self._file.rows(name, start, stop), np.arange(stop - start + 1)
-        ends = self._file.rows(self._offsets[kind], start, stop + 1)
-        least = 1 if kind.startswith("row") else 0
-        if ends[0] < 0 or ends[-1] > self._count[kind] or (np.diff(ends) < least).any():
-            raise self._file.error(
-                self._offsets[kind], f"must rise by at least {least} each, it does not from {start} to {stop}"
-            )
-        return self._file.rows(name, int(ends[0]), int(ends[-1])), ends - ends[0]
-
-    def blocks(self) -> Iterator[tuple[int, int]]:
-        """Explanations from start to stop, as many as may be in memory at once."""
-        start = 0
-        while start < len(self):
-            rows = self._file.rows("offsets", start, min(start + RECORDS, len(self)) + 1)
-            rows = np.maximum.accumulate(rows)  # where they fall, reading them is an error
-            stop = start + max(1, int(np.searchsorted(rows[1:] - rows[0], ROWS, side="right")))
-            yield start, stop
-            start = stop
+    def _groups(self, by: Any, classes: tuple[str, ...]) -> Iterator[Any] | None:
+        """The group of each explanation; None where all are one."""
+        if by is None:
+            return None
+        if not isinstance(by, str):
+            return iter(one_each(by, len(self)))
+        if one_of(by, "by", (*self.columns, "class")) in self.columns:
+            return iter(self.column(by))
+        return (classes[int(e.target)] for e in self)
 
     @door
     def export(self, path: str | os.PathLike[str], *, overwrite: bool = False, formulas: bool = False) -> None:
-        """Write all explanations to a file whose `path` ends in .csv, .jsonl or .parquet (which needs pyarrow).
+        """Write these explanations to one file whose `path` ends in .h5, .csv, .jsonl or .parquet (needs pyarrow).
 
         A file that exists is left alone and is an error, unless `overwrite` says to replace it. In .csv a word that a
         spreadsheet would take for a formula, such as =1+1, has an apostrophe before it, unless `formulas` is true.
         """
         from lrpnumpy.corpus.export import export
 
-        export(self.numbered(), path, overwrite, formulas)
+        export(self, path, overwrite, formulas)
 
-    def check_targets(self, targets: np.ndarray, start: int, stop: int) -> None:
-        """Raise where the `targets` of the explanations from `start` to `stop` are no classes."""
-        if ((targets < 0) | (targets >= self.shape("scores")[1])).any():
-            raise self._file.error("targets", f"must be classes, they are not from {start} to {stop}")
-
-    def _read(self, start: int, stop: int, which: list[int] | None = None) -> tuple[list[int], list[Explanation]]:
-        """Explanations that stand one behind the other, or those of them, and the numbers of all their records."""
-        read = {name: self.rows(name, start, stop) for name in self._names if not name.startswith("columns/")}
-        found = []
-        if self.has("targets"):
-            self.check_targets(read["targets"][0], start, stop)
-        with self._file.guard("", f"has explanations from {start} to {stop} that do not fit together"):
-            for k in range(stop - start) if which is None else which:
-                own = {name: array[ends[k] : ends[k + 1]] for name, (array, ends) in read.items()}
-                found.append(self._made(own))
-        return read["records"][0].tolist(), found
-
-    def _made(self, own: dict[str, np.ndarray]) -> Explanation:
-        """An explanation from its own rows of every array."""
-        scores = own["scores"][0]
-        return Explanation._of(
-            relevance=own["relevance"].T,
-            scores=scores,
-            target=int(own["targets"][0]) if "targets" in own else "all",
-            method=self.method,
-            feature_relevance=None if "feature_relevance" not in own else np.moveaxis(own["feature_relevance"], 0, -2),
-            tokens=_words(own),
-            probabilities=probabilities(self._output, scores),
-            classes=self.classes,
-            features=self.features[self.main],
-            options=self._options,
-            ledger=_ledger(own),
-            others={name: _other(own, name, some) for name, some in self.features.items() if name != self.main},
-            name=self.main,
-            marks=_marks(own),
-            output_unit=self.output_unit,
-        )
+    save = export
 
 
-def _other(own: dict[str, np.ndarray], name: str, features: tuple[str, ...] | None) -> InputPart:
-    own = {
-        key.removeprefix(f"inputs/{name}/"): array for key, array in own.items() if key.startswith(f"inputs/{name}/")
-    }
-    feature_relevance = None if "feature_relevance" not in own else np.moveaxis(own["feature_relevance"], 0, -2)
-    return InputPart(own["relevance"].T, feature_relevance, features, _words(own), marks=_marks(own))
-
-
-def _marks(own: dict[str, np.ndarray]) -> np.ndarray | None:
-    if "marks" in own and own["marks"].max() > max(Mark):
-        raise ValueError(f"there is no mark {own['marks'].max()}")
-    return own["marks"] if "marks" in own and own["marks"].any() else None
-
-
-def _words(own: dict[str, np.ndarray]) -> tuple[str, ...] | None:
-    """The words of an explanation; None where it has none."""
-    if not own.get("words/text", np.empty(0)).size:
-        return None
-    data = own["words/text"].tobytes()
-    ends = np.cumsum(own["words/lengths"], dtype=np.int64).tolist()
-    if ends[-1] != len(data):
-        raise ValueError(f"words have {ends[-1]:,} bytes, their text has {len(data):,}")
-    return tuple(data[a:b].decode("utf-8", "surrogatepass") for a, b in zip([0, *ends], ends, strict=False))
-
-
-def _ledger(own: dict[str, np.ndarray]) -> Ledger | ReferenceLedger | SpanLedger | None:
-    if "ledger/gap" in own:
-        names: tuple[str, ...] = ("inputs", "score", "reference", "gap", "largest", "error")  # the last two since 0.3
-        return ReferenceLedger(**{name: own[f"ledger/{name}"][0] for name in names if f"ledger/{name}" in own})
-    if "ledger/inputs" in own:
-        entries = {name: own[f"ledger/{name}"][0] for name in LEDGERS["lrp"] if f"ledger/{name}" in own}
-        return Ledger(biases=tuple(own["ledger/biases"][0].T), **entries)
-    if "ledger/relevant" in own:
-        relevant, irrelevant, bias = (own[f"ledger/{name}"].T for name in ("relevant", "irrelevant", "bias"))
-        if not relevant.size:
-            raise LrpError("a ledger has an entry for every step, got none")
-        return SpanLedger(relevant, irrelevant, bias, own["ledger/unassigned"][0])
-    return None
+def _rows(block: list[Explanation], name: str, by_feature: bool) -> tuple[np.ndarray, np.ndarray]:
+    """(R, D) relevance of one input of some explanations, with a leading axis for all classes; and steps of each."""
+    parts = [e.inputs[name] for e in block]
+    lengths = np.array([part.relevance.shape[-1] for part in parts])
+    if not by_feature:
+        return np.concatenate([part.relevance for part in parts], axis=-1)[..., None], lengths
+    return np.concatenate([part.feature_relevance for part in parts], axis=-2), lengths

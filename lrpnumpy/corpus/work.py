@@ -1,27 +1,22 @@
-"""One chunk of records to the arrays of its explanations: the same bits wherever and whenever it is done."""
+"""The work: one chunk of records to the arrays of its part, the same bits wherever and whenever it is done."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from lrpnumpy.checks import LrpError, UserCodeError
-from lrpnumpy.corpus import columns
-from lrpnumpy.corpus.lines import fields
-from lrpnumpy.corpus.record import Chunk, too_long
-from lrpnumpy.corpus.sources import sequence
+from lrpnumpy.corpus.parts import pack
+from lrpnumpy.corpus.sources import Chunk, fields, sequence, too_long
 from lrpnumpy.encode import Encoded, encode
 from lrpnumpy.explain import run as explain_encoded
 from lrpnumpy.kernels import compile as kernels
 from lrpnumpy.methods.base import Request
 from lrpnumpy.model import Model
-from lrpnumpy.ports import Input
-from lrpnumpy.result import Mark
 from lrpnumpy.results import Explanations
 
 
@@ -32,24 +27,33 @@ class Job:
     model: Model
     request: Request
     target: int | str | None
-    kind: str  # of the source
-    field: str | None
-    longest: int
-    columns: tuple[str, ...] = ()  # fields of the records that are kept beside the explanations
+    kind: str = "iterable"  # of the source
+    field: str | None = None
+    longest: int = 1 << 62
+    columns: tuple[str, ...] = ()  # fields of the records that are stored with the explanations
 
 
-class Part(NamedTuple):
-    """The explanations of a chunk: arrays by their name in the output file."""
+class Explained(NamedTuple):
+    """The explanations of some records."""
 
-    arrays: dict[str, np.ndarray]
+    results: Explanations
+    numbers: list[int]  # of the records explained
     rejected: list[tuple[int, str]]  # number of the record, and why
-    doubtful: int  # explanations whose relevance is not finite, or decided by rounding
+    columns: dict[str, list[Any]]
+
+
+class Done(NamedTuple):
+    """A chunk that is explained."""
+
+    arrays: dict[str, np.ndarray]  # of its part
+    counts: list[int]  # records, explained, rejected, doubtful: those whose relevance `explain` would warn of
+    rejected: list[tuple[int, str]]
 
 
 def settle() -> Callable[[], None]:
     """Have results rounded alike everywhere: compiled kernels only, and BLAS on one thread. Returns what undoes it.
 
-    Plain functions, which stand in for kernels that are not compiled yet, round otherwise, and so does a large matrix
+    Plain functions, which stand in for kernels that are not compiled yet, round differently, and so does a large matrix
     product on another number of threads. Where threadpoolctl (of the extra `dask`) is missing, BLAS stays as it is.
     """
     before, limits = kernels.mode, None
@@ -68,9 +72,21 @@ def settle() -> Callable[[], None]:
     return undo
 
 
-def explain_chunk(job: Job, chunk: Chunk) -> Part:
-    """Explain the records that can be, on one thread, and say of the others why not."""
-    kept: dict[int, tuple[Encoded, Any]] = {}
+def explain_chunk(job: Job, chunk: Chunk) -> Done:
+    """What every worker does."""
+    results, numbers, rejected, columns = explain_records(job, chunk.records, chunk.first)
+    for name, values in chunk.columns.items():
+        columns[name] = [values[number - chunk.first] for number in numbers]
+    doubtful = int(results.doubtful().sum())
+    counts = [len(chunk.records), len(numbers), len(rejected), doubtful]
+    text = {**chunk.note, "counts": counts, "numbers": numbers, "rejected": rejected, "columns": columns}
+    return Done(pack([*results], text), counts, rejected)
+
+
+def explain_records(job: Job, records: Iterable[Any], first: int = 1) -> Explained:
+    """Explain the records that can be explained, on one thread, and say of the others why not."""
+    encoded: dict[int, Encoded] = {}
+    columns: dict[int, list[Any]] = {}
     rejected: dict[int, str] = {}
 
     def attempt(number: int, work: Callable[..., Any], *arguments: Any) -> Any:
@@ -79,134 +95,30 @@ def explain_chunk(job: Job, chunk: Chunk) -> Part:
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
             rejected[number] = str(error)[:500].rstrip(".")
 
-    for number, record in enumerate(chunk.records, chunk.first):
-        if (found := attempt(number, _encoded, job, record)) is not None:
-            kept[number] = found
+    def explained(some: list[Encoded]) -> Explanations:
+        return explain_encoded(job.model, some, job.request, job.target, None, 1, progress=False)
+
+    for number, record in enumerate(records, first):
+        one = attempt(number, _encoded, job, record)
+        if one is not None:
+            encoded[number] = one
+            columns[number] = fields(record, job.columns)
     try:
-        result = _explained(job, kept)
+        results = explained([*encoded.values()])
     except UserCodeError:  # a rule that fails: no record is to blame
         raise
-    except LrpError:  # some record has not the steps that a layer, the reference or `step` needs
-        for number, one in kept.items():
-            attempt(number, _explained, job, {number: one})
-        kept = {number: one for number, one in kept.items() if number not in rejected}
-        result = _explained(job, kept)
-    out = {"records": np.array([*kept], np.int64), **_arrays(result)}
-    for k, name in enumerate(job.columns):
-        out |= columns.arrays(name, (beside[k] for _, beside in kept.values()))
-    return Part(out, sorted(rejected.items()), _doubtful(result))
+    except LrpError:  # some record does not have the steps that a layer, the reference or `step` needs
+        for number, one in encoded.items():
+            attempt(number, explained, [one])
+        encoded = {number: one for number, one in encoded.items() if number not in rejected}
+        results = explained([*encoded.values()])
+    beside = {name: [columns[number][k] for number in encoded] for k, name in enumerate(job.columns)}
+    return Explained(results, [*encoded], sorted(rejected.items()), beside)
 
 
-def _explained(job: Job, some: Mapping[int, tuple[Encoded, Any]]) -> Explanations:
-    encoded = [one for one, _ in some.values()]
-    return explain_encoded(job.model, encoded, job.request, job.target, None, 1, progress=False)
-
-
-def _encoded(job: Job, record: Any) -> tuple[Encoded, Any]:
-    """A record, and what stands in its columns."""
-    model = job.model
-    several = len(model.ports) > 1
-    one = encode(model, sequence(job.kind, job.field, record, several), "a record")
+def _encoded(job: Job, record: Any) -> Encoded:
+    one = encode(job.model, sequence(job.kind, job.field, record, len(job.model.ports) > 1), "a record")
     longest = max(part.length for part in (one, *(one.others or {}).values()))
     if longest > job.longest:
         raise LrpError(too_long(longest, job.longest))
-    return one, fields(record, job.columns) if job.columns else ()
-
-
-def _arrays(found: Explanations) -> dict[str, np.ndarray]:
-    """Records or rows first, then classes where there are several, then what is left."""
-    out = {
-        "lengths": np.diff(found.starts),
-        "scores": found.scores,
-        "relevance": np.ascontiguousarray(found.relevance.T),
-    }
-    if not found.every_class:
-        out["targets"] = found.targets
-    if found.feature_relevance is not None:
-        feature_relevance = found.feature_relevance
-        out["feature_relevance"] = (
-            np.ascontiguousarray(feature_relevance.swapaxes(0, 1)) if found.every_class else feature_relevance
-        )
-    for name, column in found.ledger.items():  # (C, layers, n) or fewer axes
-        out[f"ledger/{name}"] = np.ascontiguousarray(np.moveaxis(column, -1, 0))
-    if "cd" in found._single:
-        entries = found._single["cd"]
-        lead = (found.model.outputs,) if found.every_class else ()
-        none = np.empty((*lead, 0), found.model.dtype)
-        for name in ("relevant", "irrelevant", "bias"):  # one a step that the network saw
-            joined = np.concatenate([none, *(getattr(entry, name) for entry in entries)], axis=-1)
-            out[f"ledger/{name}"] = np.ascontiguousarray(joined.T)
-        out["ledger/unassigned"] = np.array([entry.unassigned for entry in entries], found.model.dtype).reshape(
-            -1, *lead
-        )
-        out["ledger/lengths"] = np.array([sequence.steps for sequence in found.encoded], np.int64)
-    for name, port in found.model.ports.items():
-        if name == found.model.main:
-            out |= _words_and_marks(port, found.encoded)
-        else:
-            records = [one.others[name] for one in found.encoded]  # type: ignore[index]
-            for key, array in (_other_input(found, name) | _words_and_marks(port, records)).items():
-                out[f"inputs/{name}/{key}"] = array
-    return out
-
-
-def _other_input(found: Explanations, name: str) -> dict[str, np.ndarray]:
-    """What an input besides the main one got, rows first; the names are those within its group."""
-    port, lead = found.model.ports[name], (found.model.outputs,) if found.every_class else ()
-    parts = found._single.get(f"input {name}", [])
-    none = np.empty((*lead, 0), found.model.dtype)
-    relevance = np.concatenate([none, *(part.relevance for part in parts)], axis=-1)
-    out = {
-        "lengths": np.array([part.relevance.shape[-1] for part in parts], np.int64),
-        "relevance": np.ascontiguousarray(relevance.T),
-    }
-    if found.request.with_variables:
-        none = np.empty((*lead, 0, port.size), found.model.dtype)
-        feature_relevance = np.concatenate([none, *(part.feature_relevance for part in parts)], axis=-2)
-        out["feature_relevance"] = np.ascontiguousarray(np.moveaxis(feature_relevance, -2, 0))
-    return out
-
-
-def _words_and_marks(port: Input, records: list[Encoded]) -> dict[str, np.ndarray]:
-    """The words of one input, where it has a vocabulary, and the marks of its steps, where there may be some."""
-    out = {}
-    if port.marks:
-        out["marks"] = _marks(port, records)
-    if port.embedding is not None and port.embedding.vocabulary is not None:
-        out |= _words([one.tokens or ("",) * one.length for one in records])  # without words where vectors came in
-    return out
-
-
-def _marks(port: Input, records: list[Encoded]) -> np.ndarray:
-    """The marks of all records one behind the other; at once where all are whole token ids, as most corpora are."""
-    none = np.empty(0, np.uint8)
-    embedding, whole = port.embedding, all(one.ids is not None and len(one.ids) == one.length for one in records)
-    if embedding is not None and port.pad is None and whole:
-        ids = np.concatenate([none, *(one.ids for one in records)])
-        return (ids == embedding.unknown_row) * np.uint8(Mark.UNKNOWN)
-    every = ((one.marks, one.length) for one in records)
-    return np.concatenate([none, *(np.zeros(length, np.uint8) if marks is None else marks for marks, length in every)])
-
-
-def _words(tokens: list[tuple[str, ...]]) -> dict[str, np.ndarray]:
-    """Words as UTF-8, one behind the other, with the bytes of each word and of each sequence."""
-    every = list(chain.from_iterable(tokens))
-    text = "".join(every)
-    data = text.encode("utf-8", "surrogatepass")  # JSON can hold half of a pair
-    if len(data) > len(text):
-        every = [word.encode("utf-8", "surrogatepass") for word in every]  # type: ignore[misc]
-    lengths = np.fromiter(map(len, every), np.uint32, len(every))
-    ends = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
-    stops = np.cumsum([0, *map(len, tokens)])
-    return {
-        "words/text": np.frombuffer(data, np.uint8),
-        "words/lengths": lengths,
-        "words/bytes": np.diff(ends[stops]),
-    }
-
-
-def _doubtful(found: Explanations) -> int:
-    """How many explanations `explain` would warn of."""
-    if not len(found):
-        return 0
-    return int(found.doubtful().sum())
+    return one

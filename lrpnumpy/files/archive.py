@@ -11,7 +11,7 @@ from typing import IO, Any
 import numpy as np
 
 from lrpnumpy.files import npy
-from lrpnumpy.files.safe import MAX_TEXT, Budget, Shape, Source, open_file
+from lrpnumpy.files.safe import MAX_BYTES, MAX_TEXT, Budget, Shape, Source, open_file
 
 _DEFLATE_RATIO = 1032  # no deflate stream holds more than this many bytes a byte
 _PIECE = 1 << 20
@@ -137,6 +137,16 @@ class Window(io.RawIOBase):
         count = self._stream.readinto(view[:count])
         self._at += count
         return count
+
+
+def read_npz(path: str) -> dict[str, Any]:
+    """All arrays of a `.npz` file by name; strings are lists."""
+    arrays = {}
+    with Archive(path) as archive:
+        for name, info in archive.members.items():
+            with archive.guard(name), archive._open(name, MAX_BYTES) as stream:
+                arrays[name.removesuffix(".npy")] = npy.read(archive, name, stream, info.file_size)
+    return arrays
 
 
 class Npz(Archive):

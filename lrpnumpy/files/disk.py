@@ -1,13 +1,17 @@
-"""What differs between Linux, macOS and Windows where a file must be safe: to be on disk, and to be locked."""
+"""Files written completely or not at all, and what differs between Linux, macOS and Windows for that."""
 
 from __future__ import annotations
 
 import errno
 import os
-from contextlib import suppress
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, BinaryIO
+
+from lrpnumpy.checks import LrpError
 
 fcntl: Any = None  # Windows has none
 msvcrt: Any = None  # which only Windows has
@@ -15,6 +19,51 @@ with suppress(ImportError):
     fcntl = import_module("fcntl")
 with suppress(ImportError):
     msvcrt = import_module("msvcrt")
+
+BINARY, NO_LINK = getattr(os, "O_BINARY", 0), getattr(os, "O_NOFOLLOW", 0)  # of Windows, and of all others
+NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | BINARY | NO_LINK
+
+
+@contextmanager
+def written(path: Path) -> Iterator[BinaryIO]:
+    """A file that takes its name when it is complete and safely on disk, or never.
+
+    Until then it has a name beside it that nobody can guess, so that no link is followed that somebody else put there.
+    """
+    part = path.parent / f".{path.name}.{secrets.token_hex(16)}.tmp"
+    try:
+        with os.fdopen(os.open(part, NEW, 0o666), "w+b") as file:
+            yield file
+            flush(file)
+        part.replace(path)
+        sync(path.parent)
+    except OSError as error:
+        raise cannot_write(path, error) from error
+    finally:
+        with suppress(OSError):  # of a folder that is not ours, or a name that is too long
+            part.unlink(missing_ok=True)
+
+
+def cannot_write(path: Path, error: OSError) -> LrpError:
+    """A full disk, most often."""
+    reason = error.strerror or error
+    return LrpError(f"{path}: cannot be written ({reason}); what is finished is kept: make room and run it again.")
+
+
+def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write a file, or replace one: whatever happens, the old content is there, or all of the new."""
+    target = Path(os.path.realpath(path))  # a link to a file stays a link
+    try:
+        if target.exists() and not target.is_file():  # a terminal, a pipe
+            target.write_bytes(content)
+            return
+        with written(target) as file:
+            file.write(content)
+    except (OSError, LrpError) as error:
+        reason = error if isinstance(error, OSError) else error.__cause__
+        raise LrpError(
+            f"{path} must be a file that can be written, got: {getattr(reason, 'strerror', reason)}."
+        ) from None
 
 
 def flush(file: IO[bytes]) -> None:
@@ -38,11 +87,6 @@ def sync(folder: Path) -> None:
             raise
     finally:
         os.close(handle)
-
-
-def can_remove_open_files() -> bool:
-    """Windows removes no file that is open."""
-    return fcntl is not None
 
 
 def locked(file: IO[bytes]) -> bool:

@@ -82,3 +82,15 @@ def array(header: Header, data: bytes | bytearray | memoryview) -> np.ndarray:
     """The array itself, float32 or float64."""
     found = np.frombuffer(data, header.dtype).reshape(header.shape, order="F" if header.fortran else "C")
     return found.astype(np.result_type(header.dtype, np.float32), copy=False)
+
+
+def read(source: Source, name: str, stream: IO[bytes], size: int) -> Any:
+    """An array in the .npy format, of `size` bytes with its header; strings are a list."""
+    header = read_header(source, name, stream)
+    if header.start + header.nbytes != size:
+        raise source.error(name, f"declares {header.nbytes:,} bytes, it has {size - header.start:,}")
+    source.spend(name, header.nbytes)
+    with source.guard(name):
+        flat = np.frombuffer(stream.read(header.nbytes), header.dtype)
+        values = flat.reshape(header.shape, order="F" if header.fortran else "C")
+        return values.tolist() if header.dtype.kind == "U" else values

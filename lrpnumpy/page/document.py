@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from lrpnumpy.checks import LrpError, shown
-from lrpnumpy.corpus.parts import write_whole
+from lrpnumpy.files.disk import write_whole
 from lrpnumpy.meant import door
 from lrpnumpy.page.chosen import chosen
 from lrpnumpy.page.payload import packed, payload, results_of

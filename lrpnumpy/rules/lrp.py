@@ -50,11 +50,13 @@ class Rule:
     """A product rule of LRP: how much of the relevance of a product gate * signal each of the two gets.
 
     `name` is what results call it. `shares` is a function of gate, signal and eps, NumPy arrays and a number, that
-    returns the fractions of R for the gate and for the signal.
+    returns the fractions of R for the gate and for the signal. A run of `explain_corpus` is only resumed with a rule of
+    the same name and `version`: count it up when you change the function.
     """
 
     name: str
     shares: ProductRule
+    version: int = 1
     _code: int | None = field(default=None, init=False, repr=False)  # of a built-in rule, inside kernels
 
     def __post_init__(self) -> None:

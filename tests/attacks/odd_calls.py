@@ -13,6 +13,7 @@ import inspect
 import json
 import os
 import re
+import shutil
 import signal
 import tempfile
 import time
@@ -24,6 +25,7 @@ import numpy as np
 
 import lrpnumpy as lrp
 from lrpnumpy import evaluate
+from tests import corpora
 from tests.attacks.odd_values import odd_values
 
 SECONDS = 30  # for one call, on a machine that is busy
@@ -53,7 +55,7 @@ def calls(folder):
     w = lrp.explain(words, text, spans=[(0, 2)])
     many = [lrp.explain(numbers, draw(5, 3), unit="feature", target=1) for _ in range(3)]
     lrp.save(numbers, folder / "m.h5")
-    lrp.explain_corpus(words, ["a b", "c"], folder / "e.h5")
+    lrp.explain_corpus(words, ["a b", "c"], out=folder / "e")
     sentences = ["a b", "b c", "c a a"]
     common = {
         "model": numbers,
@@ -198,7 +200,7 @@ def calls(folder):
         "convert": (lrp.convert, {"source": folder / "m.h5", "target": folder / "c.h5", "overwrite": True}),
         "from_torch": (lrp.from_torch, {"module_or_state_dict": object(), "readout": "last"}),
         "from_keras": (lrp.from_keras, {"model": object()}),
-        "open_explanations": (lambda path: lrp.open_explanations(path).close(), {"path": folder / "e.h5"}),
+        "open_explanations": (lrp.open_explanations, {"path": folder / "e"}),
         "explain_corpus": (
             lambda **given: run_corpus(folder, **given),
             {
@@ -217,8 +219,8 @@ def calls(folder):
                 "eps": 0.1,
                 "format": None,
                 "field": None,
-                "resume": False,
-                "client": None,
+                "overwrite": False,
+                "workers": None,
             },
         ),
         "explain_bag": (
@@ -251,7 +253,7 @@ def calls(folder):
         "plot.gates": (lrp.plot.gates, {"model": numbers, "x": X, "width": 4.0}),
     }
     series = lrp.explain_windows(numbers, X, 3)
-    corpus = lrp.explain_corpus(numbers, [X, X], folder / "n.h5", columns={"a": [1, 2]})
+    corpus = lrp.explain_corpus(numbers, [X, X], out=lrp.Output(folder / "n", columns={"a": [1, 2]}))
     results = {
         "Explanation": e,
         "Explanation of words": w,
@@ -261,8 +263,7 @@ def calls(folder):
         "Comparison": lrp.compare(words, text, ["lrp-all", "cd"]),
         "Windows": series,
         "Summary": series.summary(by=["a", "b", "a"]),
-        "Run": corpus,
-        "Stored": corpus.open(),
+        "Stored": corpus,
         "Ranking": lrp.rank_methods(numbers, [X, X[:3]], ["lrp-all", "random"], measures=["completeness"]),
         "Report": lrp.inspect(folder / "m.h5"),
         "Method": lrp.methods()[0],
@@ -306,15 +307,12 @@ def public(results):
 
 
 def run_corpus(folder, **given):
-    """A corpus into a file that is removed again."""
-    out = folder / "out.h5"
+    """A corpus into a folder that is removed again."""
+    out = folder / "out"
     try:
-        lrp.explain_corpus(out=out, **given).open().close()
+        corpora.run(out=out, **given)
     finally:
-        for path in (out, *out.with_name("out.h5.parts").glob("*"), out.with_name("out.h5.rejected.jsonl")):
-            path.unlink(missing_ok=True)
-        if out.with_name("out.h5.parts").exists():
-            out.with_name("out.h5.parts").rmdir()
+        shutil.rmtree(out, ignore_errors=True)
 
 
 class TooLong(BaseException):

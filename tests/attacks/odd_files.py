@@ -1,4 +1,4 @@
-"""Damaged explanations: JSON with odd values in it, files of explanations with arrays that do not fit together.
+"""Damaged explanations: JSON with odd values in it, folders of explanations with arrays that do not fit together.
 
     python -m tests.attacks.odd_files --cases 20000 --seed 1
 
@@ -14,7 +14,6 @@ import tempfile
 import time
 from pathlib import Path
 
-import h5py
 import numpy as np
 
 import lrpnumpy as lrp
@@ -79,61 +78,62 @@ def use(e):
     write_csv([(1, e)], "record", io.StringIO())
 
 
-def odd_hdf5(path, rng):
-    """Change one thing in a file of explanations: an attribute, an array, some of its numbers, some of its bytes."""
+def odd_folder(path, rng):
+    """Change one thing in a folder of explanations: its index, an array, some of its numbers, some of its bytes."""
+    part, index = path / "part-00000000.npz", path / "index.json"
     if rng.random() < 0.3:
-        content = bytearray(path.read_bytes())
+        content = bytearray(part.read_bytes())
         for at in rng.integers(0, len(content), rng.integers(1, 9)):
             content[at] = rng.integers(256)
-        path.write_bytes(content[: rng.integers(1, len(content))] if rng.random() < 0.2 else content)
+        part.write_bytes(content[: rng.integers(1, len(content))] if rng.random() < 0.2 else content)
         return
-    with h5py.File(path, "a") as file:
-        names = []
-        file.visititems(lambda name, one: names.append(name) if isinstance(one, h5py.Dataset) else None)
-        name = names[rng.integers(len(names))]
-        array = file[name][()]
-        match rng.integers(8):
-            case 0:
-                run = json.loads(file.attrs["run"])
-                file.attrs["run"] = np.bytes_(odd_json(json.dumps(run), rng).encode())
-            case 1:
-                del file[name]
-            case 2:
-                del file[name]
-                file[name] = array.astype(["f4", "f8", "i8", "u1", "i4"][rng.integers(5)])
-            case 3:
-                del file[name]
-                file[name] = array[: rng.integers(len(array) + 1)]
-            case 4:
-                del file[name]
-                file[name] = np.repeat(array[..., None], rng.integers(4), axis=-1)
-            case 5:
-                del file[name]
-                other = names[rng.integers(len(names))]
-                file[name] = file[other][()] if other != name else 3
-            case _ if array.size:
-                odd = [0, 1, -1, 255, 2**40, np.nan, np.inf, 3]
-                with np.errstate(all="ignore"):
-                    array.flat[rng.integers(array.size)] = np.array(odd[rng.integers(8)]).astype(array.dtype)
-                file[name][...] = array
+    with np.load(part) as file:
+        arrays = dict(file)
+    names = [*arrays]
+    name = names[rng.integers(len(names))]
+    array = arrays[name]
+    match rng.integers(9):
+        case 0:
+            index.write_text(odd_json(index.read_text(), rng))
+        case 1:
+            text = arrays["text"].tobytes().decode()
+            arrays["text"] = np.frombuffer(odd_json(text, rng).encode(), np.uint8)
+        case 2:
+            del arrays[name]
+        case 3:
+            arrays[name] = array.astype(["f4", "f8", "i8", "u1", "i4"][rng.integers(5)])
+        case 4:
+            arrays[name] = array[: rng.integers(len(array) + 1)]
+        case 5:
+            arrays[name] = np.repeat(array[..., None], rng.integers(4), axis=-1)
+        case 6:
+            arrays[name] = arrays[names[rng.integers(len(names))]]
+        case _ if array.size:
+            odd = [0, 1, -1, 255, 2**40, np.nan, np.inf, 3]
+            arrays[name] = array.copy()
+            with np.errstate(all="ignore"):
+                arrays[name].flat[rng.integers(array.size)] = np.array(odd[rng.integers(8)]).astype(array.dtype)
+    with part.open("wb") as file:
+        np.savez(file, **arrays)
 
 
-def use_file(path, folder):
-    """Do with a file of explanations what one does."""
-    with lrp.open_explanations(path) as found:
-        repr(found)
-        for e in found:
-            use(e)
-        for end in ("csv", "jsonl"):
-            found.export(folder / f"out.{end}", overwrite=True)
-        for name in found.columns:
-            found.column(name)
-        str(found.summary())
-        str(found[-1:])
+def use_folder(path, folder):
+    """Do with a folder of explanations what one does."""
+    found = lrp.open_explanations(path)
+    repr(found)
+    for e in found:
+        use(e)
+    for end in ("csv", "jsonl", "h5"):
+        found.export(folder / f"out.{end}", overwrite=True)
+    for name in found.columns:
+        found.column(name)
+    str(found.summary())
+    str(found[-1:])
+    [*found.rejections()]
 
 
 def files(folder):
-    """A few files of explanations."""
+    """A few folders of explanations."""
     rng = np.random.default_rng(0)
     cell = lrp.LSTM(rng.normal(size=(4, 2, 3)), rng.normal(size=(4, 2, 2)))
     words = lrp.Embedding(rng.normal(size=(4, 3)), ["<unk>", "a", "b", "c"], "<unk>")
@@ -141,7 +141,8 @@ def files(folder):
     settings = [{"unit": "feature"}, {"method": "cd", "target": "all"}, {"method": "deeplift", "unit": "feature"}]
     for k, one in enumerate(settings):
         columns = {"season": ["summer", "winter", None]}
-        yield lrp.explain_corpus(text, ["a b", "d c c", "b"], folder / f"{k}.h5", columns=columns, **one).path
+        output = lrp.Output(folder / f"{k}", columns=columns)
+        yield lrp.explain_corpus(text, ["a b", "d c c", "b"], out=output, **one).path
 
 
 def run(cases, seed):
@@ -150,15 +151,16 @@ def run(cases, seed):
     texts = [e.to_json() for e in explanations()]
     with tempfile.TemporaryDirectory() as name, np.errstate(all="ignore"):
         folder = Path(name)
-        whole, path = [*files(folder)], folder / "damaged.h5"
+        whole, path = [*files(folder)], folder / "damaged"
         for case in range(cases):
             if case % 2:
                 text = odd_json(texts[rng.integers(len(texts))], rng)
                 attempt = lambda text=text: use(lrp.Explanation.from_json(text))  # noqa: E731
             else:
-                shutil.copy(whole[rng.integers(len(whole))], path)
-                odd_hdf5(path, rng)
-                attempt = lambda: use_file(path, folder)  # noqa: E731
+                shutil.rmtree(path, ignore_errors=True)
+                shutil.copytree(whole[rng.integers(len(whole))], path)
+                odd_folder(path, rng)
+                attempt = lambda: use_folder(path, folder)  # noqa: E731
             try:
                 attempt()
             except lrp.LrpError:

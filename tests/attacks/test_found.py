@@ -7,16 +7,15 @@ import time
 import zipfile
 from pathlib import Path
 
-import h5py
 import networks as nets
 import numpy as np
 import pytest
 
 import lrpnumpy as lrp
 from lrpnumpy.commands.inputs import read as read_input
-from lrpnumpy.corpus.parts import Parts, write_whole
 from lrpnumpy.evaluate import rank_methods
 from lrpnumpy.evaluate.ranking import Ranking
+from lrpnumpy.files.disk import write_whole
 
 
 @pytest.fixture(scope="module")
@@ -101,36 +100,33 @@ def as_dates(data):
 @pytest.mark.parametrize(
     ("member", "change"),
     [
-        ("relevance.npy", lambda data: data.replace(b"'<f8'", b"'<i8'")),
-        ("records.npy", as_dates),
-        ("note.npy", lambda data: data.replace(b'"doubtful": 0', b'"doubtful": 7')),
-        ("note.npy", lambda data: data.replace(b'"rejected": []', b'"rejected": {}')),
+        ("inputs/x/relevance.npy", lambda data: data.replace(b"'<f8'", b"'<i8'")),
+        ("target.npy", as_dates),
+        ("text.npy", lambda data: data.replace(b'"count": 2', b'"count": 7')),
+        ("text.npy", lambda data: data.replace(b'"rejected": []', b'"rejected": 77')),
+        ("text.npy", lambda data: data.replace(b'"counts": [2, 2, 0, 0]', b'"counts": [2, 2, 0, x]')),
+        ("text.npy", lambda data: data.replace(b'"part": 0', b'"part": 1')),
     ],
 )
-def test_parts_of_a_run_that_were_changed(model, tmp_path, monkeypatch, member, change):
+def test_parts_of_a_run_that_were_changed(model, tmp_path, member, change):
     """A part of another type of numbers was an exception of the HDF5 library; other numbers in a note were believed."""
-    source, out = [np.ones((3, 3)) * k for k in range(4)], tmp_path / "out.h5"
-    with monkeypatch.context() as patch:
-        patch.setattr(Parts, "remove", lambda self: None)
-        lrp.explain_corpus(model, source, out, chunk=2, threads=1)
-    out.unlink()
-    changed(tmp_path / "out.h5.parts" / "00000000.npz", member, change)
+    source, out = [np.ones((3, 3)) * k for k in range(4)], lrp.Output(tmp_path / "out", chunk=2)
+    lrp.explain_corpus(model, source, out=out, threads=1)
+    changed(tmp_path / "out" / "part-00000000.npz", member, change)
     try:
-        run = lrp.explain_corpus(model, source, out, chunk=2, threads=1, resume=True)
-    except lrp.LrpError as error:
-        assert "00000000.npz is damaged" in str(error)
-        return
-    assert run.doubtful == 0 and run.explained == 4
-    with run.open() as found:
+        found = lrp.explain_corpus(model, source, out=out, threads=1)
+        assert found.doubtful == 0 and len(found) == 4
         np.testing.assert_array_equal(found[0].relevance, lrp.explain(model, source[0]).relevance)
+    except lrp.LrpError as error:
+        assert "part-00000000.npz is damaged" in str(error)
 
 
 def test_a_run_that_is_nested_too_deep(model, tmp_path):
-    folder = tmp_path / "out.h5.parts"
+    folder = tmp_path / "out"
     folder.mkdir()
-    (folder / "run.json").write_text(DEEP)
-    with pytest.raises(lrp.LrpError, match=r"run\.json is damaged"):
-        lrp.explain_corpus(model, [np.ones((3, 3))], tmp_path / "out.h5", resume=True)
+    (folder / "index.json").write_text(DEEP)
+    with pytest.raises(lrp.LrpError, match=r"index\.json is damaged"):
+        lrp.explain_corpus(model, [np.ones((3, 3))], out=folder)
 
 
 def test_a_page_is_replaced_whole_or_not_at_all(model, tmp_path, monkeypatch):
@@ -165,25 +161,28 @@ def test_offsets_of_safetensors_are_two(tmp_path, offsets):
         lrp.load(path)
 
 
+def rewritten(part, **arrays):
+    """Change arrays of a part."""
+    with np.load(part) as file:
+        kept = dict(file)
+    with part.open("wb") as file:
+        np.savez(file, **{**kept, **arrays})
+
+
 def test_a_ledger_without_steps(model, tmp_path):
-    """Offsets that leave an explanation by contextual decomposition no step: it could be read, but not be shown."""
-    path = tmp_path / "out.h5"
-    lrp.explain_corpus(model, [np.ones((3, 3)), np.ones((2, 3))], path, "cd", threads=1)
-    with h5py.File(path, "r+") as file:
-        file["ledger/offsets"][:] = [0, 0, 5]
-    with lrp.open_explanations(path) as found, pytest.raises(lrp.LrpError, match="an entry for every step"):
-        str(found[0])
+    """Shapes that leave an explanation by contextual decomposition no step: it could be read, but not be shown."""
+    found = lrp.explain_corpus(model, [np.ones((3, 3)), np.ones((2, 3))], "cd", out=tmp_path / "out", threads=1)
+    shapes = {f"ledger/{name}/shapes": np.array([[0], [5]]) for name in ("relevant", "irrelevant", "bias")}
+    rewritten(found.path / "part-00000000.npz", **shapes)
+    with pytest.raises(lrp.LrpError, match="an entry for every step"):
+        str(lrp.open_explanations(tmp_path / "out")[0])
 
 
 def test_a_summary_of_targets_that_are_no_classes(model, tmp_path):
-    lrp.explain_corpus(model, [np.ones((3, 3)), np.ones((2, 3))], tmp_path / "a.h5")
-    with h5py.File(tmp_path / "a.h5", "r+") as file:
-        file["targets"][1] = 99
-    with (
-        lrp.open_explanations(tmp_path / "a.h5") as found,
-        pytest.raises(lrp.LrpError, match="targets: must be classes, they are not from 0 to 2"),
-    ):
-        found.summary("class")
+    found = lrp.explain_corpus(model, [np.ones((3, 3)), np.ones((2, 3))], out=tmp_path / "a")
+    rewritten(found.path / "part-00000000.npz", target=np.array([0, 99]))
+    with pytest.raises(lrp.LrpError, match="target must be 'all' or a class from 0 to 1, got 99"):
+        lrp.open_explanations(tmp_path / "a").summary("class")
 
 
 def test_a_rival_class_that_there_is_not(model):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import lrpnumpy as lrp
-from lrpnumpy.corpus import parts
+from lrpnumpy.files import disk
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="links need rights on Windows")
 
@@ -25,51 +25,46 @@ def precious(tmp_path):
 def test_a_temporary_file_is_made_anew_under_a_name_that_nobody_can_guess(tmp_path, precious, monkeypatch):
     names = set()
     for _ in range(5):
-        with parts.written(tmp_path / "out") as file:
+        with disk.written(tmp_path / "out") as file:
             file.write(b"1")
             names |= {path.name for path in tmp_path.glob(".out.*.tmp")}
     assert len(names) == 5 and all(len(name) >= 32 for name in names)
     monkeypatch.setattr(secrets, "token_hex", lambda size: "guessed")
     (tmp_path / ".new.guessed.tmp").symlink_to(precious)
-    with pytest.raises(lrp.LrpError, match="cannot be written"), parts.written(tmp_path / "new") as file:
+    with pytest.raises(lrp.LrpError, match="cannot be written"), disk.written(tmp_path / "new") as file:
         file.write(b"1")
     assert not (tmp_path / "new").exists()
 
 
 def test_the_target_itself_may_be_a_link_and_is_replaced(tmp_path, precious):
     (tmp_path / "out").symlink_to(precious)
-    with parts.written(tmp_path / "out") as file:
+    with disk.written(tmp_path / "out") as file:
         file.write(b"1")
     assert not (tmp_path / "out").is_symlink() and (tmp_path / "out").read_bytes() == b"1"
 
 
 def test_a_file_that_fails_is_removed(tmp_path):
-    with pytest.raises(ZeroDivisionError), parts.written(tmp_path / "out"):
+    with pytest.raises(ZeroDivisionError), disk.written(tmp_path / "out"):
         raise ZeroDivisionError
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("name", ["lock", "run.json", "00000000.npz"])
+@pytest.mark.parametrize("name", ["lock", "index.json", "part-00000001.npz", "rejected.jsonl"])
 def test_a_run_writes_through_no_link(name, tmp_path, precious):
-    folder = tmp_path / "out.h5.parts"
-    folder.mkdir()
-    (folder / name).symlink_to(precious)
-    run = parts.Parts(tmp_path / "out.h5")
-    try:
-        run.open({"model": "any"})
-        run.add({"x": np.zeros(3)}, {})
-    except lrp.LrpError as error:
-        assert name in ("lock", "run.json") and str(folder) in str(error)
-    finally:
-        run.close()
-
-
-def test_a_folder_of_parts_that_is_a_link_is_refused(tmp_path):
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "out.h5.parts").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(lrp.LrpError, match="got a link"):
-        parts.Parts(tmp_path / "out.h5").open({})
-    assert not list((tmp_path / "elsewhere").iterdir())
+    rng = np.random.default_rng(0)
+    model = lrp.Model([nets.lstm(rng, 2, 2), nets.dense(rng, 2, 2)])
+    records = [np.ones((3, 2)), np.ones((3, 2)), "bad"]
+    out = lrp.Output(tmp_path / "out", chunk=1)
+    lrp.explain_corpus(model, records, out=out)
+    for begun in (True, False):  # a run that goes on, and one that begins
+        for path in out.path.iterdir():
+            if not begun or path.name in (name, "part-00000002.npz"):
+                path.unlink()
+        (out.path / name).symlink_to(precious)
+        try:
+            lrp.explain_corpus(model, records, out=out)
+        except lrp.LrpError as error:
+            assert str(out.path) in str(error)
 
 
 def test_a_model_is_saved_through_no_link(tmp_path, precious, monkeypatch):

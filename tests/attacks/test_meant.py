@@ -133,7 +133,7 @@ def test_an_error_of_ones_own_class_comes_through(tmp_path):
         yield
 
     with pytest.raises(Stop):
-        lrp.explain_corpus(WORDS, source(), tmp_path / "never.h5")
+        lrp.explain_corpus(WORDS, source(), out=tmp_path / "never")
 
 
 def test_arguments_that_a_function_does_not_have():

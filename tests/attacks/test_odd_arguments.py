@@ -32,9 +32,15 @@ CALLS = {
     "deep options": (lambda: lrp.Explanation.from_json(nested("options", 900)), "levels of lists"),
     "narrow values": (lambda: lrp.Explanation.from_json(changed(values=[[1] * 4] * 4)), "values must be numbers"),
     "many nodes": (lambda: lrp.explain(MODEL, "x", "integrated-gradients", nodes=10**9), "nodes must be at most"),
-    "a number as source": (lambda: lrp.explain_corpus(MODEL, np.array(1), "a.h5"), "source must be"),
-    "a number as column": (lambda: lrp.explain_corpus(MODEL, ["x"], "a.h5", columns={"a": 1}), "columns must have"),
-    "many processes": (lambda: lrp.explain_corpus(MODEL, ["x"], "a.h5", processes=99999), "processes must be at most"),
+    "a number as source": (lambda: lrp.explain_corpus(MODEL, np.array(1), out="a"), "source must be"),
+    "a number as column": (
+        lambda: lrp.explain_corpus(MODEL, ["x"], out=lrp.Output("a", columns={"a": 1})),
+        "columns must have",
+    ),
+    "many processes": (
+        lambda: lrp.explain_corpus(MODEL, ["x"], out="a", workers=99999),
+        "workers must be a number from",
+    ),
     "a number to rank on": (lambda: lrp.rank_methods(MODEL, np.array(1)), "data must be a list"),
     "unequal inputs": (lambda: lrp.rank_methods(MODEL, {"x": ["a", "b"], "y": ["c"]}), "as many records"),
 }

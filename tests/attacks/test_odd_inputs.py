@@ -52,7 +52,7 @@ REFUSED = {
     "groups without an order": (lambda: MANY.summary(by={"a", "b"}), "by must be a name, or one value for each"),
     "masked groups": (lambda: MANY.summary(by=np.ma.masked_array([1, 2], [0, 1])), "by must have no masked entries"),
     "text as a switch": (lambda: lrp.predict(NUMBERS, X, trace="no"), "trace must be true or false, got 'no'"),
-    "text to resume": (lambda: lrp.explain_corpus(WORDS, ["a"], "o.h5", resume="no"), "resume must be true or false"),
+    "text to overwrite": (lambda: lrp.Output("o", overwrite="no"), "overwrite must be True or False, got 'no'"),
     "complex phrases": (lambda: lrp.explain(NUMBERS, X, spans=np.ones((1, 2), complex)), "spans must be a list"),
 }  # fmt: skip
 
@@ -193,12 +193,14 @@ def test_methods_that_cannot_be_ranked(case):
 def test_odd_columns_and_rules_of_a_corpus(tmp_path):
     circle = []
     circle.append(circle)
-    for k, columns in enumerate(({"a": [10**5000]}, {"a": [circle]}, {"\ud800": [1]})):
+    for k, columns in enumerate(({"a": [10**5000]}, {"a": [circle]}, {3: [1]})):
         with pytest.raises(lrp.LrpError, match="columns"):
-            lrp.explain_corpus(WORDS, ["a"], tmp_path / f"{k}.h5", columns=columns)
+            lrp.explain_corpus(WORDS, ["a"], out=lrp.Output(tmp_path / f"{k}", columns=columns))
+    found = lrp.explain_corpus(WORDS, ["a"], out=lrp.Output(tmp_path / "out", columns={"\ud800": ["\udfff"]}))
+    assert found.column("\ud800") == ["\udfff"]
     rule = lrp.Rule("mine", lambda gate, signal, eps: 1 / 0)
     with pytest.raises(lrp.LrpError, match="rule 'mine' raised ZeroDivisionError"):  # no record is to blame
-        lrp.explain_corpus(WORDS, ["a"], tmp_path / "rule.h5", rule)
+        lrp.explain_corpus(WORDS, ["a"], rule, out=tmp_path / "rule")
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a system without named pipes")

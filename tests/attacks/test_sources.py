@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import lrpnumpy as lrp
-from lrpnumpy.corpus import parts, sources
+from lrpnumpy.corpus import sources
 
 
 @pytest.fixture(scope="module")
@@ -79,8 +79,8 @@ ARCHIVES = {
 def test_archives(series, tmp_path, name):
     npz(tmp_path / "a.npz", *ARCHIVES[name])
     with pytest.raises(lrp.LrpError, match=r"a\.npz"):
-        lrp.explain_corpus(series, tmp_path / "a.npz", tmp_path / "out.h5")
-    assert not (tmp_path / "out.h5").exists()
+        lrp.explain_corpus(series, tmp_path / "a.npz", out=tmp_path / "out")
+    assert not (tmp_path / "out").exists() or not lrp.open_explanations(tmp_path / "out").complete
 
 
 def test_archives_that_are_cut_or_flipped(series, tmp_path):
@@ -92,7 +92,7 @@ def test_archives_that_are_cut_or_flipped(series, tmp_path):
         content[rng.integers(len(content))] ^= 1 << rng.integers(8)
         (tmp_path / "a.npz").write_bytes(content[: rng.integers(1, len(content))] if rng.random() < 0.3 else content)
         try:
-            source = sources.open_source(tmp_path / "a.npz", None, None, 100, 1000)
+            source = sources.open_source(lrp.Corpus(tmp_path / "a.npz"))
             assert sum(len(chunk.records) for chunk in sources.chunks(source, 10)) == 5
         except lrp.LrpError as error:
             assert "a.npz" in str(error)
@@ -111,7 +111,7 @@ def test_what_is_no_file(words, tmp_path, end):
     for name in ("fifo", "folder", "zero", "empty", "loop", "missing"):
         began = time.monotonic()
         with pytest.raises(lrp.LrpError, match=rf"{name}\.{end}"):
-            lrp.explain_corpus(words, tmp_path / f"{name}.{end}", tmp_path / "out.h5")
+            lrp.explain_corpus(words, tmp_path / f"{name}.{end}", out=tmp_path / "out")
         assert time.monotonic() - began < 10
     with pytest.raises(lrp.LrpError):
         lrp.open_explanations(tmp_path / f"folder.{end}")
@@ -120,18 +120,18 @@ def test_what_is_no_file(words, tmp_path, end):
 def test_a_name_that_is_too_long_for_the_disk(words, tmp_path):
     """What pathlib asks of such a name, or of a folder that is locked, raises; what os.path asks does not."""
     name = "x" * 300
-    lrp.explain_corpus(words, ["a b"], tmp_path / "a.h5")
-    with lrp.open_explanations(tmp_path / "a.h5") as found:
-        for work in (
-            lambda: lrp.explain_corpus(words, tmp_path / f"{name}.txt", tmp_path / "out.h5"),
-            lambda: lrp.explain_corpus(words, ["a b"], tmp_path / f"{name}.h5"),
-            lambda: lrp.explain_corpus(words, ["a b"], tmp_path / f"{name}.h5", resume=True),
-            lambda: found.export(tmp_path / f"{name}.csv"),
-            lambda: lrp.save(words, tmp_path / f"{name}.h5"),
-            lambda: lrp.write_page(tmp_path / f"{name}.html", found),
-        ):
-            with pytest.raises(lrp.LrpError, match="File name too long"):
-                work()
+    found = lrp.explain_corpus(words, ["a b"], out=tmp_path / "a")
+    for work in (
+        lambda: lrp.explain_corpus(words, tmp_path / f"{name}.txt", out=tmp_path / "out"),
+        lambda: lrp.explain_corpus(words, ["a b"], out=tmp_path / name),
+        lambda: lrp.explain_corpus(words, ["a b"], out=lrp.Output(tmp_path / name, overwrite=True)),
+        lambda: lrp.open_explanations(tmp_path / name),
+        lambda: found.export(tmp_path / f"{name}.csv"),
+        lambda: lrp.save(words, tmp_path / f"{name}.h5"),
+        lambda: lrp.write_page(tmp_path / f"{name}.html", found),
+    ):
+        with pytest.raises(lrp.LrpError, match="File name too long"):
+            work()
 
 
 @pytest.mark.parametrize("content", [b"\0", b"\n", b"a\n"])
@@ -140,13 +140,13 @@ def test_a_packed_file_that_fills_the_disk(words, tmp_path, content):
         for _ in range(64):
             file.write(content * (1 << 20))
     with pytest.raises(lrp.LrpError, match=r"a\.txt\.gz must unpack to at most 300 times its bytes"):
-        lrp.explain_corpus(words, tmp_path / "a.txt.gz", tmp_path / "out.h5")
+        lrp.explain_corpus(words, tmp_path / "a.txt.gz", out=tmp_path / "out")
 
 
 def test_a_packed_file_of_a_text_is_read(words, tmp_path):
     with gzip.open(tmp_path / "a.txt.gz", "wt") as file:
         file.write("a b\n" * 1000)
-    assert lrp.explain_corpus(words, tmp_path / "a.txt.gz", tmp_path / "out.h5").explained == 1000
+    assert len(lrp.explain_corpus(words, tmp_path / "a.txt.gz", out=tmp_path / "out")) == 1000
 
 
 def test_a_file_that_grows_while_it_is_read_ends(words, tmp_path):
@@ -159,7 +159,7 @@ def test_a_file_that_grows_while_it_is_read_ends(words, tmp_path):
                 file.write("a b\n" * 1000)
                 file.flush()
 
-    source = sources.open_source(path, None, None, 100, 1000)
+    source = sources.open_source(lrp.Corpus(path))
     thread = threading.Thread(target=grow)
     thread.start()
     try:
@@ -174,57 +174,32 @@ def test_a_file_that_grows_while_it_is_read_ends(words, tmp_path):
 def test_a_file_that_changes_between_its_digest_and_its_reading(words, tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("a b\n" * 10)
-    source = sources.open_source(path, None, None, 100, 1000)
+    source = sources.open_source(lrp.Corpus(path))
     path.write_text("a\n")
     with pytest.raises(lrp.LrpError, match="must not change while it is read"):
         list(source.records())
 
 
-def interrupted(model, folder, texts):
-    """A run that stops before its end, with its parts."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lrpnumpy.corpus.run.write_output", lambda *_: 1 / 0)
-        with pytest.raises(lrp.LrpError, match="ZeroDivisionError"):
-            lrp.explain_corpus(model, texts, folder / "out.h5", chunk=2)
-    return sorted((folder / "out.h5.parts").glob("*.npz"))
-
-
-def relevance(path):
-    with lrp.open_explanations(path) as found:
-        return [e.relevance.tolist() for e in found]
-
-
 def test_part_files_that_were_swapped_or_come_from_elsewhere(words, tmp_path):
     texts, others = ["a b", "c", "b b", "a c a", "c c", "b a"], ["c b", "a", "b c", "b c a", "a c", "c a"]
-    for name, some in (("whole", texts), ("run", texts), ("other", others)):
-        (tmp_path / name).mkdir()
-        if name == "whole":
-            lrp.explain_corpus(words, some, tmp_path / name / "out.h5", chunk=2)
-    want = relevance(tmp_path / "whole/out.h5")
-    first, second, third = interrupted(words, tmp_path / "run", texts)
-    foreign = interrupted(words.astype("float32"), tmp_path / "other", others)
-    keep = tmp_path / "keep"
-    shutil.copytree(tmp_path / "run/out.h5.parts", keep)
+    whole, out = lrp.Output(tmp_path / "whole", chunk=2), lrp.Output(tmp_path / "run", chunk=2)
+    want = [e.relevance.tolist() for e in lrp.explain_corpus(words, texts, out=whole)]
+    foreign = lrp.explain_corpus(words.astype("float32"), others, out=lrp.Output(tmp_path / "other", chunk=2))
     for damage in ("swapped", "foreign", "flipped"):
-        shutil.rmtree(tmp_path / "run")
-        (tmp_path / "run").mkdir()
-        shutil.copytree(keep, tmp_path / "run/out.h5.parts")
+        shutil.rmtree(out.path, ignore_errors=True)
+        shutil.copytree(whole.path, out.path)
+        first, second, third = sorted(out.path.glob("part-*.npz"))
         if damage == "swapped":
             first.rename(tmp_path / "x")
             second.rename(first)
             (tmp_path / "x").rename(second)
         elif damage == "foreign":
-            shutil.copy(foreign[1], second)
+            shutil.copy(foreign.path / second.name, second)
         else:
             content = bytearray(third.read_bytes())
             content[len(content) // 3] ^= 255
             third.write_bytes(content)
-        found = parts.Parts(tmp_path / "run/out.h5")
-        found._run = "another"
-        assert not found._readable(0)
-        try:
-            lrp.explain_corpus(words, texts, tmp_path / "run/out.h5", chunk=2, resume=True)
-        except lrp.LrpError as error:
-            assert "is damaged" in str(error)
-        else:
-            assert relevance(tmp_path / "run/out.h5") == want
+        with pytest.raises(lrp.LrpError, match="is damaged"):
+            list(lrp.open_explanations(out.path))
+        found = lrp.explain_corpus(words, texts, out=out)  # makes again what is not its own
+        assert [e.relevance.tolist() for e in found] == want

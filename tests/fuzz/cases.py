@@ -12,7 +12,7 @@ from .seeds import seeds
 # How often a format is drawn, where it is not three times: those with the most to go wrong more often, slow ones less.
 USUAL = 3
 SHARES = {"HDF5 layouts": 15, "Keras 1 and 2 (.h5)": 12, "Keras 3 (.keras)": 9, "lrpnumpy HDF5": 6, "ONNX": 6}
-SHARES |= {"torch.save, zip": 9, "torch.save, older": 6, "explanation file": 6, "safetensors": 6}
+SHARES |= {"torch.save, zip": 9, "torch.save, older": 6, "explanation folder": 6, "safetensors": 6}
 SHARES |= {"parts of a run": 1, "state of a ranking": 1}
 
 

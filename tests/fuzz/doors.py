@@ -10,7 +10,7 @@ import numpy as np
 
 import lrpnumpy as lrp
 from lrpnumpy.asked import request
-from lrpnumpy.corpus.columns import Columns
+from lrpnumpy.corpus.columns import Beside
 from lrpnumpy.corpus.export import to_csv, to_jsonl
 from lrpnumpy.corpus.sources import chunks, open_source
 from lrpnumpy.corpus.work import Job, explain_chunk
@@ -89,19 +89,21 @@ def _models():
 def _corpus(path, given, rng):
     """One in eight is a whole run; the others do without threads and files, which take most of its time."""
     model, longest = _models()[given.pop("series", False)], 100
+    corpus = lrp.Corpus(path, field=given.get("field"), longest=longest)
     if rng.random() < 0.125:
-        lrp.explain_corpus(model, path, path.with_name("out.h5"), "gradient", threads=1, longest=longest, **given)
+        output = lrp.Output(path.with_name("out"), columns=given.get("columns"))
+        lrp.explain_corpus(model, corpus, "gradient", out=output, threads=1)
         return
-    source = open_source(path, None, given.get("field"), longest, 1 << 20)
-    beside = Columns(given.get("columns"), source, path)
+    source = open_source(corpus)
+    beside = Beside(given.get("columns"), source, path)
     asked = request(model, "gradient", "step", None, None, {})
-    job = Job(model, asked, None, source.kind, source.field, longest, beside.fields)
+    job = Job(model, asked, None, source.kind, corpus.field, longest, beside.fields)
     for chunk in chunks(source, 4):
-        beside.arrays(explain_chunk(job, chunk).arrays["records"])
+        explain_chunk(job, chunk._replace(columns=beside.of(chunk.first, len(chunk.records))))
 
 
 def _parts(path, given, rng):
-    lrp.explain_corpus(_models()[0], path, path.with_name("b.h5"), chunk=2, threads=1, resume=True)
+    lrp.explain_corpus(_models()[0], path, out=lrp.Output(path.with_name("b"), chunk=2), threads=1)
 
 
 def _input(path, given, rng):
@@ -111,18 +113,18 @@ def _input(path, given, rng):
 
 
 def _explanations(path, given, rng):
-    with lrp.open_explanations(path) as found:
-        repr(found)
-        kind = rng.randrange(4)
-        if kind == 0:
-            to_csv(found.numbered(), io.BytesIO())
-        elif kind == 1:
-            to_jsonl(found.numbered(), io.BytesIO())
-        elif kind == 2:
-            found.summary(rng.choice((None, "class", "season")))
-        else:
-            for one in (*found, *found[-1:]):
-                str(one)
+    found = lrp.open_explanations(path.parent)
+    repr(found)
+    kind = rng.randrange(4)
+    if kind == 0:
+        to_csv(found, io.BytesIO())
+    elif kind == 1:
+        to_jsonl(found, io.BytesIO())
+    elif kind == 2:
+        found.summary(rng.choice((None, "class", "season")))
+    else:
+        for one in (*found, *found[-1:]):
+            str(one)
 
 
 def explained():

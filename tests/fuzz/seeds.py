@@ -4,7 +4,6 @@ import gzip
 import io
 import itertools
 import json
-import os
 import pickle
 import tempfile
 import warnings
@@ -407,15 +406,12 @@ def _results(folder):
         ("every class", {"target": "all", "unit": "feature"}),
         ("integrated", {"method": "integrated-gradients"}),
     ):
-        out = folder / f"{name}.h5"
+        output = lrp.Output(folder / name, columns=["season"])
         source = folder / "a.jsonl"
         source.write_text("\n".join(json.dumps({"text": one, "season": k}) for k, one in enumerate(SENTENCES)))
-        lrp.explain_corpus(model(), source, out, field="text", columns=["season"], threads=1, **given)
-        with h5py.File(out, "r+") as file:
-            text = bytes(file.attrs["run"]) + b" " * ROOM
-            del file.attrs["run"]
-            file.attrs["run"] = np.bytes_(text)
-        yield Seed("explanation file", name, "explanations", {"a.h5": out.read_bytes()}, "a.h5")
+        lrp.explain_corpus(model(), lrp.Corpus(source, field="text"), out=output, threads=1, **given)
+        files = {one.name: one.read_bytes() for one in sorted(output.path.iterdir()) if one.name != "lock"}
+        yield Seed("explanation folder", name, "explanations", files, "index.json", {}, tuple(files))
     yield from _interrupted(folder)
     for name, one in explained().items():
         text = {"a.json": one.to_json().encode()}
@@ -427,17 +423,12 @@ def _results(folder):
 
 
 def _interrupted(folder):
-    """The parts of a run that was stopped before its end."""
-    from lrpnumpy.corpus.parts import Parts
-
-    source, out, remove = folder / "b.txt", folder / "b.h5", Parts.remove
+    """The parts of a run that was stopped before its end: its index has no counts yet."""
+    source, out = folder / "b.txt", folder / "b"
     source.write_text("\n".join(SENTENCES))
-    Parts.remove = lambda self: None
-    try:
-        lrp.explain_corpus(model(), source, out, chunk=2, threads=1)
-    finally:
-        Parts.remove = remove
-    kept = {f"b.h5.parts/{one.name}": one.read_bytes() for one in sorted((folder / "b.h5.parts").iterdir())}
-    kept = {name: content for name, content in kept.items() if os.path.basename(name) not in ("lock", "out.h5")}
+    lrp.explain_corpus(model(), source, out=lrp.Output(out, chunk=2), threads=1)
+    index = json.loads((out / "index.json").read_text())
+    (out / "index.json").write_text(json.dumps({**index, "parts": None}))
+    kept = {f"b/{one.name}": one.read_bytes() for one in sorted(out.iterdir()) if one.name != "lock"}
     files = {"b.txt": source.read_bytes(), **kept}
     yield Seed("parts of a run", "text", "parts", files, "b.txt", {}, tuple(kept))
