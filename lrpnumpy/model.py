@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from lrpnumpy.checks import FLOATS, LrpError, names, one_of, shown
+from lrpnumpy.inputs import Input
 from lrpnumpy.layers import (
     Activation,
     Embedding,
@@ -26,7 +27,6 @@ from lrpnumpy.layers import (
 from lrpnumpy.layers.affine import Units
 from lrpnumpy.lazy import cached_property
 from lrpnumpy.meant import door
-from lrpnumpy.ports import Input
 from lrpnumpy.scaling import scaler_of
 
 READOUTS = ("last", "mean", "max", "last-row", "every")
@@ -64,7 +64,7 @@ class Model(Record):
     `embedding` is what makes vectors of words, `features` are names of the numbers of a step where there is none.
     `mask_value` means padding where the inputs are numbers: a step whose features all equal it is skipped.
 
-    A network with several inputs has `ports`, a dict of name to `Input`; the first series is the one that words,
+    A network with several inputs has `inputs`, a dict of name to `Input`; the first series is the one that words,
     phrases and steps are counted in. `result` names the node that gives the scores, where that is not the last one.
 
     One score with output="sigmoid" may have two `classes`, the negative one first: a layer `TwoClasses` is put at the
@@ -84,7 +84,7 @@ class Model(Record):
     output: Literal["linear", "softmax", "sigmoid"] | None = None
     mask_value: float | None = None
     provenance: Mapping[str, str] | None = None  # where the model comes from, as a file says it
-    ports: Mapping[str, Input] = None  # type: ignore[assignment]
+    inputs: Mapping[str, Input] = None  # type: ignore[assignment]
     result: str = None  # type: ignore[assignment]
     output_unit: str | None = None
     scaler: Any = None  # that of the main input, a Scaler, once it is checked
@@ -95,7 +95,6 @@ class Model(Record):
     main: ClassVar[str]  # name of the input that explanations are about first
     sizes: ClassVar[dict[str, Size]]  # of every value
     dtype: ClassVar[np.dtype]  # float32 or float64, that of every array and every result
-    inputs: ClassVar[int]  # length D of an input vector
     outputs: ClassVar[int]  # number C of scores
     every: ClassVar[bool]  # whether there is a prediction at every step
 
@@ -140,10 +139,10 @@ class Model(Record):
         else:
             readout = one_of(readout or "last", "Model: readout", READOUTS)
             nodes, result = _chain(self.layers, readout)  # type: ignore[arg-type]
-        ports = self._ports(nodes[0].layer)
+        inputs = self._ports(nodes[0].layer)
         sizes = {
             name: Size(port.size, port.steps, "input" if port.embedding is None else "embedding")  # type: ignore[arg-type]
-            for name, port in ports.items()
+            for name, port in inputs.items()
         }
         for node in nodes:
             _check_node(node, sizes)
@@ -157,26 +156,26 @@ class Model(Record):
             for name in node.layer.OUTPUTS:
                 width = node.layer.output_width(name, size.width)
                 sizes[node.name + name] = size._replace(width=width, source=label, steps=size.steps and not name)
-        if result not in sizes or result in ports:
-            some = ", ".join(repr(name) for name in sizes if name not in ports)
+        if result not in sizes or result in inputs:
+            some = ", ".join(repr(name) for name in sizes if name not in inputs)
             raise LrpError(f"Model: result must be the name of a node, got {shown(result)}; there are {some}.")
-        main = next((name for name, port in ports.items() if port.steps), next(iter(ports)))
-        first, last, scored = ports[main], sizes[result], result
+        main = next((name for name, port in inputs.items() if port.steps), next(iter(inputs)))
+        first, last, scored = inputs[main], sizes[result], result
         output_scaler = scaler_of(self.output_scaler, "Model: output_scaler", last.width, self.classes, True)
         if output_scaler is not None:
             units = Units(np.array(output_scaler.scale), np.array(output_scaler.mean))
             nodes, scored = (*nodes, Node(UNITS, units, (result,))), UNITS
             sizes[UNITS] = last
-        self._set(nodes=nodes, result=result, sizes=sizes, readout=readout, main=main, ports=ports, scored=scored)
+        self._set(nodes=nodes, result=result, sizes=sizes, readout=readout, main=main, inputs=inputs, scored=scored)
         self._set(embedding=first.embedding, features=first.features, mask_value=first.mask_value)
-        self._set(inputs=first.size, outputs=last.width, every=last.steps)
+        self._set(outputs=last.width, every=last.steps)
         self._set(scaler=first.scaler, output_scaler=output_scaler)
 
     def _ports(self, first: Layer) -> dict[str, Input]:
         """The inputs. Those of a network with one input may be said by the model's own fields."""
         own = {"embedding": self.embedding, "features": self.features, "mask_value": self.mask_value}
         said = {name: value for name, value in own.items() if value is not None}
-        given: Any = self.ports
+        given: Any = self.inputs
         scalers = self.scaler if isinstance(self.scaler, dict) else {}
         if self.scaler is not None and not scalers:
             said["scaler"] = self.scaler
@@ -184,33 +183,35 @@ class Model(Record):
             size = getattr(first, "inputs", None)
             if size is None and self.embedding is None:
                 raise LrpError(
-                    f"Model: ports must say how many inputs the network takes, as its first layer, a "
-                    f"{type(first).__name__}, does not; say ports={{'x': lrp.Input(5)}}."
+                    f"Model: inputs must say how many inputs the network takes, as its first layer, a "
+                    f"{type(first).__name__}, does not; say inputs={{'x': lrp.Input(5)}}."
                 )
             given, said = {INPUT: Input(size, **said)}, {}  # type: ignore[arg-type]
         if not isinstance(given, Mapping) or not given:
-            raise LrpError(f"Model: ports must be a dict of name to lrp.Input, got {shown(given)}.")
-        ports: dict[str, Input] = dict(given)
-        for name, port in ports.items():
+            raise LrpError(f"Model: inputs must be a dict of name to lrp.Input, got {shown(given)}.")
+        inputs: dict[str, Input] = dict(given)
+        for name, port in inputs.items():
             if not isinstance(port, Input) or not _is_name(name):
-                raise LrpError(f"Model: ports must be a dict of name to lrp.Input, got {name!r}: {port!r}.")
-        main = next((name for name, port in ports.items() if port.steps), next(iter(ports)))
-        ports[main] = replace(ports[main], **said)  # type: ignore[arg-type]
+                raise LrpError(f"Model: inputs must be a dict of name to lrp.Input, got {name!r}: {port!r}.")
+        main = next((name for name, port in inputs.items() if port.steps), next(iter(inputs)))
+        inputs[main] = replace(inputs[main], **said)  # type: ignore[arg-type]
         for name, scaler in scalers.items():
-            if name not in ports:
+            if name not in inputs:
                 raise LrpError(
-                    f"Model: scaler must be a dict of the inputs {', '.join(map(repr, ports))}, got {name!r}."
+                    f"Model: scaler must be a dict of the inputs {', '.join(map(repr, inputs))}, got {name!r}."
                 )
-            ports[name] = replace(ports[name], scaler=scaler)
-        return ports
+            inputs[name] = replace(inputs[name], scaler=scaler)
+        return inputs
 
     def _one_dtype(self) -> None:
         """Give all arrays the widest dtype among them: float32 only where everything is."""
-        records: list[Record] = [*(node.layer for node in self.network), *self.ports.values()]
+        records: list[Record] = [*(node.layer for node in self.network), *self.inputs.values()]
         dtype = np.result_type(*(array.dtype for record in records for _, array in record.all_arrays()))
         cast = {node.name: node._replace(layer=node.layer.astype(dtype)) for node in self.nodes}
-        ports = {name: replace(port.astype(dtype)) for name, port in self.ports.items()}  # its own: they get its dtype
-        for port in ports.values():
+        inputs = {
+            name: replace(port.astype(dtype)) for name, port in self.inputs.items()
+        }  # its own: they get its dtype
+        for port in inputs.values():
             port._set(dtype=dtype)
         is_graph = isinstance(self.layers[0], Node)
         names = [node.name for node in self.network] if is_graph else [str(k) for k in range(len(self.layers))]
@@ -219,9 +220,14 @@ class Model(Record):
             dtype=dtype,
             nodes=tuple(cast.values()),
             layers=tuple(layers),
-            ports=MappingProxyType(ports),
-            embedding=ports[self.main].embedding,
+            inputs=MappingProxyType(inputs),
+            embedding=inputs[self.main].embedding,
         )
+
+    @property
+    def input_size(self) -> int:
+        """Length D of a vector of the first input."""
+        return self.sizes[self.main].width
 
     @property
     def network(self) -> tuple[Node, ...]:
@@ -236,7 +242,7 @@ class Model(Record):
     @cached_property
     def unseen(self) -> tuple[str, ...]:
         """Inputs whose largest relevance no kernel notes: all but those that one layer takes, and that is recurrent."""
-        takers = {name: [node.layer for node in self.nodes if name in node.inputs] for name in self.ports}
+        takers = {name: [node.layer for node in self.nodes if name in node.inputs] for name in self.inputs}
         return tuple(name for name, some in takers.items() if len(some) != 1 or not some[0].recurrent)
 
     @cached_property
@@ -267,7 +273,7 @@ class Model(Record):
             for name in node.inputs:
                 if self.sizes[name].steps:
                     least[name] = max(least[name], needed)
-        return {name: least[name] for name in self.ports}
+        return {name: least[name] for name in self.inputs}
 
     @cached_property
     def causal(self) -> bool:
@@ -286,7 +292,7 @@ class Model(Record):
         """SHA-256 of everything that decides a result: two models with one digest explain alike."""
         state = hashlib.sha256()
         records: list[tuple[Any, Record]] = [((node.name, node.inputs), node.layer) for node in self.nodes]
-        for place, record in [*records, *self.ports.items()]:
+        for place, record in [*records, *self.inputs.items()]:
             state.update(repr((place, _identities(record))).encode())
             for path, array in record.all_arrays():
                 state.update(f"{path}{array.dtype}{array.shape}".encode())
@@ -350,9 +356,9 @@ class Model(Record):
         layers = tuple(
             one._replace(layer=change(one.layer)) if isinstance(one, Node) else change(one) for one in self.layers
         )
-        ports = {name: change(port) for name, port in self.ports.items()}
+        inputs = {name: change(port) for name, port in self.inputs.items()}
         readout = None if isinstance(layers[0], Node) else self.readout
-        return replace(self, layers=layers, ports=ports, embedding=None, readout=readout)
+        return replace(self, layers=layers, inputs=inputs, embedding=None, readout=readout)
 
 
 def _with_two_classes(layers: tuple[Layer | Node, ...], result: str, taken: Mapping[str, Any]) -> dict[str, Any]:

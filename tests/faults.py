@@ -58,7 +58,7 @@ class Works:
     def __init__(self, folder):
         self.words, self.series = _models()
         rng = np.random.default_rng(0)
-        texts = [" ".join(rng.choice(self.words.ports["x"].embedding.vocabulary, 5)) for _ in range(RECORDS)]
+        texts = [" ".join(rng.choice(self.words.inputs["x"].embedding.vocabulary, 5)) for _ in range(RECORDS)]
         texts[10] = texts[30] = ""
         self.source, self.stored = folder / "a.txt", folder / "stored.h5"
         self.source.write_text("\n".join(texts))

@@ -179,7 +179,7 @@ def graphs(draw, most=12):
         top = builder.add(lrp.layers.Mean(), top, steps=None)
     builder.add(nets.dense(rng, top.width, 2), top, width=2)
     assert len(builder.nodes) <= most
-    return lrp.Model(builder.nodes, ports=builder.ports, output="linear")
+    return lrp.Model(builder.nodes, inputs=builder.inputs, output="linear")
 
 
 @st.composite
@@ -188,6 +188,6 @@ def records(draw, model, count=3):
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     lengths = st.integers(SHORTEST, STEPS)
     return [
-        {name: rng.normal(size=(draw(lengths), WIDE) if port.steps else WIDE) for name, port in model.ports.items()}
+        {name: rng.normal(size=(draw(lengths), WIDE) if port.steps else WIDE) for name, port in model.inputs.items()}
         for _ in range(count)
     ]

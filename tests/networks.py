@@ -147,7 +147,7 @@ def inputs(draw, model, most=7, count=None):
     """Sequences for a model: one, or `count` of any lengths."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     lengths = draw(st.lists(st.integers(1, most), min_size=count or 1, max_size=count or 1))
-    sequences = [rng.normal(size=(T, model.inputs)).astype(model.dtype) for T in lengths]
+    sequences = [rng.normal(size=(T, model.input_size)).astype(model.dtype) for T in lengths]
     return sequences if count else sequences[0]
 
 
@@ -179,12 +179,12 @@ def three_inputs(rng, **settings):
         lrp.Node("join", lrp.layers.Concat(), ("lstm:last", "gru:last", "basin")),
         lrp.Node("head", dense(rng, 9, 3), ("join",)),
     ]
-    ports = {
+    inputs = {
         "weather": lrp.Input(3, features=["rain", "temp", "wind"]),
         "notes": lrp.Input(embedding=lrp.Embedding(rng.normal(size=(6, 2)), vocabulary=words, unknown="<unk>")),
         "basin": lrp.Input(2, steps=False, features=["area", "slope"]),
     }
-    return lrp.Model(nodes, ports=ports, **{"output": "linear", "classes": ["low", "mid", "high"], **settings})
+    return lrp.Model(nodes, inputs=inputs, **{"output": "linear", "classes": ["low", "mid", "high"], **settings})
 
 
 def three_values(rng, T=4, words="the dry river"):

@@ -806,7 +806,7 @@ def test_a_record_without_the_steps_that_are_needed_is_rejected(rng, tmp_path, s
         *join,
         lrp.Node("head", nets.dense(rng, 3, 2), ("sum" if join else "gru",)),
     ]
-    model = lrp.Model(nodes, ports={"x": lrp.Input(2), "y": lrp.Input(2)})
+    model = lrp.Model(nodes, inputs={"x": lrp.Input(2), "y": lrp.Input(2)})
     records = [{"x": rng.normal(size=(4, 2)), "y": rng.normal(size=(T, 2))} for T in (4, steps, 4, 20)]
     run = lrp.explain_corpus(model, records, tmp_path / "a.h5", longest=10, **options)
     told = [json.loads(line) for line in run.rejected_path.read_text().splitlines()]

@@ -243,7 +243,7 @@ CASES = {
     ),
     "a first layer that knows no size": (
         lambda: lrp.Model([lrp.layers.Reverse(), LAYER, HEAD]),
-        "say ports={'x': lrp.Input",
+        "say inputs={'x': lrp.Input",
     ),
     "integer models": (lambda: NUMBERS.astype("int8"), "dtype must be 'float32' or 'float64', got 'int8'"),
     "directions that read other inputs": (

@@ -363,7 +363,7 @@ def test_sources_of_a_corpus_are_read_through_the_same_checks(tmp_path):
         made.id.write_direct_chunk((2, 0, 0), b"xyz")
     model = zoo.NETWORKS["maximum"].model()
     with h5py.File(tmp_path / "b.h5", "w") as file:
-        made = file.create_dataset("values", (6, 5, model.inputs), "<f4", chunks=(2, 5, model.inputs), **GZIP)
+        made = file.create_dataset("values", (6, 5, model.input_size), "<f4", chunks=(2, 5, model.input_size), **GZIP)
         made[:] = 1
         made.id.write_direct_chunk((2, 0, 0), zlib.compress(b"short"))
     lrp.save(model, tmp_path / "model.h5")
@@ -382,7 +382,7 @@ def test_sources_of_a_corpus_are_read_through_the_same_checks(tmp_path):
     told = done.stdout.splitlines()
     assert done.returncode == 0, done.stderr[-500:]
     assert "values: has a chunk whose checksum" in told[0] and "values: has a chunk that is not" in told[1]
-    lrp.explain_corpus(model, np.ones((3, 5, model.inputs), "f4"), out)
+    lrp.explain_corpus(model, np.ones((3, 5, model.input_size), "f4"), out)
     with h5py.File(out, "r+") as file:
         kept = file["relevance"][()]
         del file["relevance"]

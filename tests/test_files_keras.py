@@ -176,7 +176,7 @@ def test_padding_that_some_layers_skip_and_others_see(tmp_path, first):
 def test_padding_that_no_layer_skips_is_no_padding(tmp_path, first):
     pool = layer("MaxPooling1D", pool_size=[2], padding="same")
     model = opened(tmp_path, *first, pool, lstm(), dense())
-    (port,) = model.ports.values()
+    (port,) = model.inputs.values()
     assert port.mask_value is None and getattr(port.embedding, "mask", None) is None
 
 
@@ -421,7 +421,7 @@ def test_sentences_are_cut_and_filled_up_as_the_file_says(tmp_path):
     model = opened(tmp_path, *words_before("TextVectorization", **said))
     embedding = model.embedding
     assert embedding.vocabulary == ("", "[UNK]", "film", "good", "it", "<row 5>")
-    assert (embedding.tokenizer, embedding.unknown, model.ports["x"].pad) == ("keras", "[UNK]", (4, "post", 0, "post"))
+    assert (embedding.tokenizer, embedding.unknown, model.inputs["x"].pad) == ("keras", "[UNK]", (4, "post", 0, "post"))
     ids = {"A good FILM!": [1, 3, 2, 0], "It, it it it good": [4, 4, 4, 4]}
     for sentence, expected in ids.items():
         close(lrp.predict(model, sentence), lrp.predict(model, expected))
@@ -671,8 +671,8 @@ def test_inputs_that_the_network_scales_stay_apart():
 
 def test_names_of_inputs_and_nodes_are_those_of_the_file():
     model, _ = graph("tf_keras_graphs", "two_sides.h5")
-    assert list(model.ports) == ["left", "right side", "still"]
-    assert [port.steps for port in model.ports.values()] == [True, True, False]
+    assert list(model.inputs) == ["left", "right side", "still"]
+    assert [port.steps for port in model.inputs.values()] == [True, True, False]
     assert "Reverse" in kinds(model) and "Concat" in kinds(model)
 
 

@@ -32,7 +32,7 @@ def same(a, b):
             assert len(x) == len(y)
             for one, other in zip(x, y, strict=True):
                 same(one, other)
-        elif field.name == "ports":
+        elif field.name == "inputs":
             assert list(x) == list(y)
             for name in x:
                 same(x[name], y[name])
@@ -109,7 +109,7 @@ def test_a_round_trip_is_exact(tmp_path_factory, model):
 @pytest.mark.parametrize("size", [1, 100_000])
 def test_strings_of_any_size(tmp_path, size):
     model = zoo.NETWORKS["maximum"].model()
-    features = [f"feature {k} " + "ü🙂" * (size // 10) for k in range(model.inputs)]
+    features = [f"feature {k} " + "ü🙂" * (size // 10) for k in range(model.input_size)]
     same(_again(replace(model, features=features), tmp_path), replace(model, features=features))
 
 

@@ -421,7 +421,7 @@ def test_two_inputs_by_name(tmp_path):
     after = node("Squeeze", ["Y_h"], ["l"], axes=[0]) + port("site:0", ["N", 2])
     after += node("Concat", ["l", "site:0"], ["h"], axis=1)
     found = opened(tmp_path, network(after=after + tensor("V", wide) + node("MatMul", ["h", "V"], ["y"]) + output("y")))
-    assert list(found.ports) == ["x", "site"] and not found.ports["site"].steps
+    assert list(found.inputs) == ["x", "site"] and not found.inputs["site"].steps
     site = RNG.normal(size=2).astype(np.float32)
     last = lrp.predict(lrp.Model([lstm(), lrp.Dense(np.eye(H, dtype=np.float32))]), X)
     close(lrp.predict(found, {"x": X, "site": site}), np.concatenate([last, site]) @ wide, 1e-6)

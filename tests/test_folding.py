@@ -109,7 +109,7 @@ def test_a_start_state_is_no_input_of_U(rng):
         lrp.Node("rnn", lrp.RNN(rng.normal(size=(1, 4, 3)), rng.normal(size=(1, 4, 4))), ("x", "norm")),
         lrp.Node("head", nets.dense(rng, 4, 2), ("rnn:last",)),
     ]
-    model = lrp.Model(nodes, ports={"x": lrp.Input(3), "static": lrp.Input(3, steps=False)})
+    model = lrp.Model(nodes, inputs={"x": lrp.Input(3), "static": lrp.Input(3, steps=False)})
     assert folded(model) is model
 
 

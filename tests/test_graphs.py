@@ -20,8 +20,8 @@ def encoder_decoder(rng, cell="lstm", dtype="float64"):
         lrp.Node("decoder", make(rng, 2, 4), ("given", *states)),
         lrp.Node("head", nets.dense(rng, 4, 3), ("decoder",)),
     ]
-    ports = {"source": lrp.Input(3, features=["a", "b", "c"]), "given": lrp.Input(2)}
-    return lrp.Model(nodes, ports=ports).astype(dtype)
+    inputs = {"source": lrp.Input(3, features=["a", "b", "c"]), "given": lrp.Input(2)}
+    return lrp.Model(nodes, inputs=inputs).astype(dtype)
 
 
 def record(rng, source=5, given=4):
@@ -132,8 +132,8 @@ def test_a_static_input_shows_its_features(rng):
         lrp.Node("both", lrp.layers.Concat(), ("lstm:last", "basin")),
         lrp.Node("head", nets.dense(rng, 5, 1), ("both",)),
     ]
-    ports = {"weather": lrp.Input(2), "basin": lrp.Input(2, steps=False, features=["area", "slope"])}
-    model = lrp.Model(nodes, ports=ports)
+    inputs = {"weather": lrp.Input(2), "basin": lrp.Input(2, steps=False, features=["area", "slope"])}
+    model = lrp.Model(nodes, inputs=inputs)
     x = {"weather": rng.normal(size=(4, 2)), "basin": np.array([1.0, 2.0])}
     for method in ("gradient-x-input", "lrp-all", "occlusion-f", "cd"):
         found = lrp.explain(model, x, method)
@@ -213,7 +213,7 @@ def test_steps_that_do_not_fit_say_whose_they_are(rng):
         lrp.Node("sum", lrp.layers.Add(), ("lstm", "y")),
         lrp.Node("head", nets.dense(rng, 3, 2), ("sum",)),
     ]
-    model = lrp.Model(nodes, ports={"x": lrp.Input(2), "y": lrp.Input(3)})
+    model = lrp.Model(nodes, inputs={"x": lrp.Input(2), "y": lrp.Input(3)})
     good, bad = ({"x": np.ones((4, 2)), "y": np.ones((T, 3))} for T in (4, 3))
     words = "layer 'sum', of 'lstm', 'y': Add: inputs must have the same number of steps, got 4 and 3"
     for method in ("lrp-all", "cd", "deeplift", "shapley"):
@@ -243,7 +243,7 @@ def test_columns_that_are_no_records(rng):
 def test_words_beside_numbers(rng, method):
     """Words are their vectors; a dict of lists is a list of dicts; a batch of several lengths is its single calls."""
     model = nets.three_inputs(rng, output="softmax")
-    E = model.ports["notes"].embedding.E
+    E = model.inputs["notes"].embedding.E
     some = [
         nets.three_values(rng, T, words) for T, words in ((5, "the dry river"), (1, "wet"), (3, "lake the dry wet"))
     ]

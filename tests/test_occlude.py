@@ -113,7 +113,7 @@ def questions(draw, count=3, most=6, **options):
 
 
 def some_baseline(model):
-    return np.linspace(-1, 1, model.inputs)
+    return np.linspace(-1, 1, model.input_size)
 
 
 @given(
@@ -143,7 +143,7 @@ def test_phrases_are_plain_forward_passes(question, with_baseline, how, with_ste
 @given(questions(count=2, most=4), st.booleans())
 def test_variables_are_plain_forward_passes(question, with_baseline):
     model, batch, xs, _, steps = question
-    baseline = some_baseline(model) if with_baseline else np.zeros(model.inputs)
+    baseline = some_baseline(model) if with_baseline else np.zeros(model.input_size)
     found = occlude_variables(model, batch, baseline=baseline if with_baseline else None, steps=steps)
     for got, x, step in zip(found, xs, steps, strict=True):
         assert got.shape == (*x.shape, model.outputs)

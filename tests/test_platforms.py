@@ -60,7 +60,7 @@ def test_a_corpus_without_posix(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Path, "unlink", unlink)
     model = zoo.NETWORKS["maximum"].model()
-    lrp.explain_corpus(model, [[[1.0] * model.inputs] * 3] * 4, tmp_path / "out.h5")
+    lrp.explain_corpus(model, [[[1.0] * model.input_size] * 3] * 4, tmp_path / "out.h5")
     assert os.listdir(tmp_path) == ["out.h5"]
     assert not opened
 

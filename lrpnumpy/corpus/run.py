@@ -124,7 +124,7 @@ def explain_corpus(
     opened = open_source(source, format, field, longest, max_line)
     beside = Columns(columns, opened, source)
     rule = identity(method)
-    tokenizers = [identity(port.embedding.tokenizer, "tokenizer") for port in model.ports.values() if port.embedding]
+    tokenizers = [identity(port.embedding.tokenizer, "tokenizer") for port in model.inputs.values() if port.embedding]
     for what, own in (
         (f"rule {request.method.name!r}", rule),
         *(("tokenizer of yours", tokenizer) for tokenizer in tokenizers),
@@ -150,7 +150,7 @@ def explain_corpus(
         "columns": beside.note,
         "features": model.features,
         "main": model.main,
-        "others": {name: port.features for name, port in model.ports.items() if name != model.main},
+        "others": {name: port.features for name, port in model.inputs.items() if name != model.main},
         "output": model.output,
     }
     if os.path.exists(path):

@@ -17,10 +17,10 @@ from lrpnumpy.corpus.record import Chunk, too_long
 from lrpnumpy.corpus.sources import sequence
 from lrpnumpy.encode import Encoded, encode
 from lrpnumpy.explain import run as explain_encoded
+from lrpnumpy.inputs import Input
 from lrpnumpy.kernels import compile as kernels
 from lrpnumpy.methods.base import Request
 from lrpnumpy.model import Model
-from lrpnumpy.ports import Input
 from lrpnumpy.result import Mark
 from lrpnumpy.results import Explanations
 
@@ -105,7 +105,7 @@ def _explained(job: Job, some: Mapping[int, tuple[Encoded, Any]]) -> Explanation
 def _encoded(job: Job, record: Any) -> tuple[Encoded, Any]:
     """A record, and what stands in its columns."""
     model = job.model
-    several = len(model.ports) > 1
+    several = len(model.inputs) > 1
     one = encode(model, sequence(job.kind, job.field, record, several), "a record")
     longest = max(part.length for part in (one, *(one.others or {}).values()))
     if longest > job.longest:
@@ -140,7 +140,7 @@ def _arrays(found: Explanations) -> dict[str, np.ndarray]:
             -1, *lead
         )
         out["ledger/lengths"] = np.array([sequence.steps for sequence in found.encoded], np.int64)
-    for name, port in found.model.ports.items():
+    for name, port in found.model.inputs.items():
         if name == found.model.main:
             out |= _words_and_marks(port, found.encoded)
         else:
@@ -152,7 +152,7 @@ def _arrays(found: Explanations) -> dict[str, np.ndarray]:
 
 def _other_input(found: Explanations, name: str) -> dict[str, np.ndarray]:
     """What an input besides the main one got, rows first; the names are those within its group."""
-    port, lead = found.model.ports[name], (found.model.outputs,) if found.every_class else ()
+    port, lead = found.model.inputs[name], (found.model.outputs,) if found.every_class else ()
     parts = found._single.get(f"input {name}", [])
     none = np.empty((*lead, 0), found.model.dtype)
     relevance = np.concatenate([none, *(part.relevance for part in parts)], axis=-1)

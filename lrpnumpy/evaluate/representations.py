@@ -128,7 +128,7 @@ def _vectors(model: Model, sequences: Sequence[Any]) -> list[np.ndarray]:
     for e in _encoded(model, sequences):
         x = packed(model, [e])[model.main].rows
         if e.kept is not None:
-            x, kept = np.zeros((e.length, model.inputs), model.dtype), x
+            x, kept = np.zeros((e.length, model.input_size), model.dtype), x
             x[e.kept] = kept
         found.append(x)
     return found

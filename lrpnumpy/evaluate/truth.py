@@ -53,7 +53,7 @@ def measure(explainers: list[Explainer], seed: int) -> Values:
                 found[1, m, n] = pearson(relevance, np.concatenate(task.values))
             if task.features is not None and one.has_variables:
                 by_feature = one(task.model, task.sequences, 0, "feature", None).each
-                found[2, m, n] = share(np.array(by_feature), np.isin(np.arange(task.model.inputs), task.features))
+                found[2, m, n] = share(np.array(by_feature), np.isin(np.arange(task.model.input_size), task.features))
     known = {
         "steps": [True] * len(every),
         "values": [task.values is not None for task in every],

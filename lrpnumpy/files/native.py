@@ -22,11 +22,11 @@ import numpy as np
 from lrpnumpy.checks import LrpError, WeightFileError
 from lrpnumpy.files import disk
 from lrpnumpy.files.safe import Fields, Shape, parse_json
+from lrpnumpy.inputs import Input
 from lrpnumpy.layers import LAYERS, Cell, Embedding, Layer, Record
 from lrpnumpy.layers.recurrent import StoredCell
 from lrpnumpy.meant import door
 from lrpnumpy.model import INPUT, READOUT, Model, Node
-from lrpnumpy.ports import Input
 
 if TYPE_CHECKING:
     from lrpnumpy.files.hdf5 import Hdf5
@@ -43,7 +43,7 @@ def settings_of(model: Model) -> dict[str, Any]:
     return {
         "inputs": [
             {"name": name, **port.settings(), "embedding": _embedding_settings(port.embedding)}
-            for name, port in model.ports.items()
+            for name, port in model.inputs.items()
         ],
         "nodes": [
             {"name": name, "inputs": inputs, "layer": _layer_settings(layer)} for name, layer, inputs in _nodes(model)
@@ -93,13 +93,13 @@ def _layer_settings(layer: Record) -> dict[str, Any]:
 
 def vocabularies_of(model: Model) -> dict[str, tuple[str, ...]]:
     """Every vocabulary of a model under its path in the file."""
-    embeddings = {name: port.embedding for name, port in model.ports.items() if port.embedding is not None}
+    embeddings = {name: port.embedding for name, port in model.inputs.items() if port.embedding is not None}
     return {f"inputs/{name}/vocabulary": e.vocabulary for name, e in embeddings.items() if e.vocabulary is not None}
 
 
 def arrays_of(model: Model) -> dict[str, np.ndarray]:
     """Every array of a model under its path in the file."""
-    found = {f"inputs/{name}/E": port.embedding.E for name, port in model.ports.items() if port.embedding is not None}
+    found = {f"inputs/{name}/E": port.embedding.E for name, port in model.inputs.items() if port.embedding is not None}
     for node in _nodes(model):
         found.update({f"layers/{node.name}/{path}": array for path, array in node.layer.all_arrays()})
     return found
@@ -122,14 +122,14 @@ def model_of(
             Node(node.string("name"), layer, tuple(node.strings("inputs")))  # type: ignore[misc]
             for node, layer in zip(nodes, layers, strict=True)
         ]
-    ports = {}
+    inputs = {}
     for k, item in enumerate(settings.items("inputs") if version > 1 else [_input_of_version_1(settings)]):
         port = Fields(settings.source, f"input {k}", item)
         path = f"inputs/{port.string('name')}" if version > 1 else "embedding"
-        ports[port.string("name")] = _input(path, port, take, words)
+        inputs[port.string("name")] = _input(path, port, take, words)
     model = Model(
         tuple(layers),
-        ports=ports,
+        inputs=inputs,
         readout=readout,  # type: ignore[arg-type]
         result=settings.string("result") if settings.has("result") else None,  # type: ignore[arg-type]
         classes=tuple(settings.strings("classes")) if settings.has("classes") else None,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from lrpnumpy.checks import printable
+from lrpnumpy.inputs import Input
 from lrpnumpy.model import READOUT, Model
-from lrpnumpy.ports import Input
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class Report:
 
 def _described(model: Model) -> list[str]:
     lines = []
-    for name, port in model.ports.items():
-        lines += _input(name if len(model.ports) > 1 else "", port)
+    for name, port in model.inputs.items():
+        lines += _input(name if len(model.inputs) > 1 else "", port)
     for node in model.network:
         if model.readout is None or node.name != READOUT:
             first, *rest = node.layer.described().split("\n")

@@ -44,7 +44,7 @@ def _with_activations(model: Model) -> Model:
 
 def _listed(model: Model) -> Model:
     """A list of layers with a readout, where the network is one: each takes what the one before gives."""
-    nodes, port = model.nodes, model.ports[model.main]
+    nodes, port = model.nodes, model.inputs[model.main]
     top = max(k for k, node in enumerate(nodes) if node.layer.recurrent)
     layers, value, readout = [], model.main, "every"
     for k, node in enumerate(nodes):
@@ -62,12 +62,12 @@ def _listed(model: Model) -> Model:
         readout = "last"
     elif model.result != value or model.sizes[value].steps != (readout == "every"):
         return model
-    if len(model.ports) > 1 or not port.steps:
+    if len(model.inputs) > 1 or not port.steps:
         return model
     return Model(
         tuple(layers),
         readout=readout,  # type: ignore[arg-type]
         output=model.output,
-        ports={INPUT: port},
+        inputs={INPUT: port},
         provenance=model.provenance,
     )

@@ -45,7 +45,7 @@ def keras_model(keras, name):
     network = zoo.NETWORKS[name]
     ours = network.model()
     layers = network.layers(keras.layers)
-    shape = (None,) if ours.embedding is not None else (None, ours.inputs)
+    shape = (None,) if ours.embedding is not None else (None, ours.input_size)
     start = keras.layers.Input(shape, dtype="int32" if ours.embedding is not None else "float32")
     if network.functional:
         made = start

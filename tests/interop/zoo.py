@@ -211,7 +211,7 @@ def inputs(model: lrp.Model, seed: int = 0, T: int = 7) -> np.ndarray:
         if model.embedding.mask is not None:
             x[padded] = model.embedding.mask
         return x
-    x = rng.normal(size=(T, model.inputs)).astype(np.float32)
+    x = rng.normal(size=(T, model.input_size)).astype(np.float32)
     if model.mask_value is not None:
         x[padded] = model.mask_value
     return x

@@ -15,9 +15,9 @@ import numpy as np
 from lrpnumpy.checks import LrpError
 from lrpnumpy.files.keras.config import SHAPES, Call, Graph, KerasLayer, Ref
 from lrpnumpy.files.safe import Fields, Shape, Source
+from lrpnumpy.inputs import Input
 from lrpnumpy.layers import Activation, Embedding, Layer, Size, Softmax
 from lrpnumpy.model import READOUT, Node
-from lrpnumpy.ports import Input
 
 # The arrays of a layer, name to path, in Keras' order: kernel, recurrent kernel, bias, forwards before backwards.
 Paths = Callable[[KerasLayer], dict[str, str]]

@@ -99,7 +99,7 @@ def _model(b: Build, graph: Graph, end: Ref) -> Model:
     output: Any = result.probability.removeprefix("log_") or "linear"
     if output == "softmax" and result.width == 1:
         graph.where.refuse("has a softmax over a single score at its end, which is 1 whatever the score")
-    model = Model(tuple(b.nodes.values()), ports=ports, result=result.name, output=output)
+    model = Model(tuple(b.nodes.values()), inputs=ports, result=result.name, output=output)
     smaller, note = simpler(model)
     if note:
         b.note(note)

@@ -20,9 +20,9 @@ import numpy as np
 from lrpnumpy.files.onnx.constants import Spread, Unknown
 from lrpnumpy.files.onnx.sizes import Dim, product
 from lrpnumpy.files.safe import Source
+from lrpnumpy.inputs import Input
 from lrpnumpy.layers import Affine, Concat, Dense, Embedding, Flatten, LastRow, Layer, Repeat, Reshape, Size, Slice
 from lrpnumpy.model import Node
-from lrpnumpy.ports import Input
 
 _RUNS = 32  # parts that features are put together from as slices; more are a matrix of zeros and ones
 _BLOCKS = 10**6  # numbers of a matrix that is made to act on each of several rows

@@ -311,7 +311,7 @@ class _Run(Network):
             self.refuse("must be computed by layers")
         self.notes["ONNX' gates are reordered, and biases that are added are one"] = None
         self.source.budget.layers(len(nodes))
-        self.model = Model(tuple(nodes[::-1]), ports=ports, result=name, output=output)  # type: ignore[arg-type]
+        self.model = Model(tuple(nodes[::-1]), inputs=ports, result=name, output=output)  # type: ignore[arg-type]
 
     def result(self) -> str:
         """The name of the output that gives the scores."""

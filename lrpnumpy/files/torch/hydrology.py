@@ -18,9 +18,9 @@ from lrpnumpy.files.safe import Budget, Fields, Source, kind_of, open_file, size
 from lrpnumpy.files.torch import saved as torchsave
 from lrpnumpy.files.torch import yamls
 from lrpnumpy.files.torch.layers import gru, lstm
+from lrpnumpy.inputs import Input
 from lrpnumpy.layers import Concat, Dense, Layer, Repeat
 from lrpnumpy.model import Model, Node
-from lrpnumpy.ports import Input
 from lrpnumpy.scaling import Scaler
 
 CONFIG, SCALER, BASINS = "config.yml", "train_data/train_data_scaler.yml", "train_data/id_to_int.yml"
@@ -93,7 +93,7 @@ class Run(Source):
             network = _Network(saved, kind, self.config)
             nodes = network.nodes(bool(static.names), readout)
         inputs = {"x_d": dynamic, "x_s": static}
-        ports = {
+        inputs = {
             name: Input(len(one.names), name == "x_d", features=one.names, scaler=one.scaler)
             for name, one in inputs.items()
             if one.names
@@ -101,7 +101,7 @@ class Run(Source):
         self.notes.append("inputs and scores are in units: the scalers of the run are part of the model")
         if self.config.value.get("clip_targets_to_zero"):
             self.notes.append("clip_targets_to_zero is left out: the scores explained may be below 0")
-        return Model(tuple(nodes), ports=ports, classes=targets.names, output="linear", output_scaler=targets.scaler)
+        return Model(tuple(nodes), inputs=inputs, classes=targets.names, output="linear", output_scaler=targets.scaler)
 
     def _network(self) -> str:
         """Which network it is, if it is known here."""
