@@ -5,7 +5,7 @@ from __future__ import annotations
 from lrpnumpy.checks import LrpError
 from lrpnumpy.layers import Activation, Square, Subtract, SumAll
 from lrpnumpy.meant import door
-from lrpnumpy.model import Model, Node
+from lrpnumpy.model import Model, Node, free_name
 
 
 @door
@@ -28,14 +28,11 @@ def reconstruction_error(model: Model, *, mean: bool = False) -> Model:
             f"reconstruction_error: model must give the {model.input_size} numbers of its input at every step, got one "
             f"that gives {gives}."
         )
-    taken = {*model.inputs, *(node.name for node in model.nodes)}
     value, nodes = model.result, list(model.network)
 
     def add(name: str, layer: Activation | Subtract | Square | SumAll, *inputs: str) -> str:
-        while name in taken:
-            name += "_"
-        nodes.append(Node(name, layer, inputs))
-        return name
+        nodes.append(Node(free_name(name, model.sizes), layer, inputs))
+        return nodes[-1].name
 
     if model.output == "sigmoid":
         value = add("reconstruction", Activation("sigmoid"), value)

@@ -62,7 +62,7 @@ class Explanations(Paged):
         self.targets = np.empty((*lead, N), np.int64)
         self.relevance = empty((*lead, total), dtype)
         kind = self.request.method.kind
-        rows = len(ROWS.get(kind, ())) + (len(model.numbers) if kind == "lrp" else 0)
+        rows = len(ROWS.get(kind, ())) + (len(model.nodes) if kind == "lrp" else 0)
         self.books = np.empty((*lead, rows, N), dtype) if rows else None
 
     @cached_property

@@ -49,7 +49,7 @@ def _models():
     words = ("the", "film", "is", "not", "good", "naïve", "<unk>")
     embedding = lrp.Embedding(rng.normal(size=(7, 3)), words, "<unk>")
     layers = [nets.lstm(rng, 3, 2), nets.dense(rng, 2, 2)]
-    return lrp.Model(layers, embedding), lrp.Model(layers)
+    return lrp.Model(layers, embedding=embedding), lrp.Model(layers)
 
 
 class Works:

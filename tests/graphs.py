@@ -29,7 +29,7 @@ class Builder:
         self.draw, self.rng = draw, rng
         self.nodes = []
         self.values = [Value(name, WIDE, None if name == "static" else name) for name in ("x", *others)]
-        self.ports = {value.name: lrp.Input(WIDE, steps=value.steps is not None) for value in self.values}
+        self.inputs = {value.name: lrp.Input(WIDE, steps=value.steps is not None) for value in self.values}
         self.squared = False
 
     def pick(self, fits=lambda value: True):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import lrpnumpy as lrp
 from lrpnumpy.activations import ACTIVATIONS
-from lrpnumpy.model import READOUTS
+from lrpnumpy.model import READOUT, READOUTS
 
 GOLDEN = Path(__file__).with_name("golden.h5")
 
@@ -28,10 +28,30 @@ def close(a, b, tol=1e-12, unit=None):
     assert worst <= tol * unit, f"off by {worst:.1e}, allowed {tol:.0e} x {unit:.1e}"
 
 
+def readout(model):
+    """The readout of a model that was made of a list of layers."""
+    kinds = {lrp.layers.Mean: "mean", lrp.layers.Max: "max", lrp.layers.LastRow: "last-row"}
+    top = [node.name for node in model.nodes if node.layer.recurrent][-1]
+    if f"{top}:last" in model.used:
+        return "last"
+    between = [kinds[type(node.layer)] for node in model.nodes if type(node.layer) in kinds and top in node.inputs]
+    return between[0] if between else "every"
+
+
+def chain(model):
+    """The layers of such a model, without the readout."""
+    return [node.layer for node in model.network if node.name != READOUT]
+
+
+def of_chain(model, values):
+    """Those of some values, one for each node, that are not of the readout."""
+    return [value for node, value in zip(model.nodes, values, strict=True) if node.name != READOUT]
+
+
 def plain(record):
     """Our record as the oracle's plain data, in float64."""
     if isinstance(record, lrp.Model):
-        return {"layers": [plain(layer) for layer in record.layers], "readout": record.readout}
+        return {"layers": [plain(layer) for layer in chain(record)], "readout": readout(record)}
     if isinstance(record, lrp.Bidirectional):
         both = {"forward": plain(record.forward), "backward": plain(record.backward)}
         return {"kind": "bi", **both, "merge": record.merge}

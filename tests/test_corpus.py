@@ -30,7 +30,7 @@ def model():
     rng = np.random.default_rng(1)
     E = lrp.Embedding(rng.normal(size=(len(WORDS), 3)), WORDS, unknown="<unk>", mask=7)
     layers = [nets.two_way(rng, 3, 4), nets.dense(rng, 8, 3)]
-    return lrp.Model(layers, E, classes=("bad", "fair", "good"), provenance={"by": "a test"})
+    return lrp.Model(layers, embedding=E, classes=("bad", "fair", "good"), provenance={"by": "a test"})
 
 
 @pytest.fixture(scope="module")
@@ -185,7 +185,7 @@ def test_threads_of_blas(tmp_path, rng):
     """A matrix product on two threads rounds otherwise than on one; what was computed before a run does not matter."""
     threadpoolctl = pytest.importorskip("threadpoolctl")
     E = lrp.Embedding(rng.normal(size=(400, 300)))
-    wide = lrp.Model([nets.lstm(rng, 300, 8), nets.dense(rng, 8, 2)], E).astype("f4")
+    wide = lrp.Model([nets.lstm(rng, 300, 8), nets.dense(rng, 8, 2)], embedding=E).astype("f4")
     ids = [rng.integers(400, size=12) for _ in range(40)]  # more words than the vocabulary has: it is projected
     for n in (1, 2):
         with threadpoolctl.threadpool_limits(n, "blas"):
@@ -553,7 +553,7 @@ def test_what_may_not_change(model, tmp_path):
     """A run is resumed as it was begun, and is told what differs; before it is finished and after."""
     path, out = tmp_path / "a.txt", tmp_path / "out.h5"
     path.write_text("\n".join(sentences(20)))
-    other = lrp.Model(model.layers, model.embedding, readout="mean", classes=model.classes)
+    other = lrp.Model(model.layers, embedding=model.embedding, readout="mean", classes=model.classes)
     half = lrp.Rule("mine", lambda gate, signal, eps: (gate * 0 + 0.5, signal * 0 + 0.5))
     third = lrp.Rule("mine", lambda gate, signal, eps: (gate * 0 + 0.25, signal * 0 + 0.75))
     parts_before = parts.Parts.add

@@ -32,7 +32,7 @@ HELPERS.alpha = 0.25
 def model():
     rng = np.random.default_rng(1)
     E = lrp.Embedding(rng.normal(size=(len(WORDS), 3)), WORDS, unknown="<unk>")
-    return lrp.Model([nets.lstm(rng, 3, 4), nets.dense(rng, 4, 3)], E)
+    return lrp.Model([nets.lstm(rng, 3, 4), nets.dense(rng, 4, 3)], embedding=E)
 
 
 @pytest.fixture(autouse=True)

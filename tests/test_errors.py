@@ -68,14 +68,14 @@ CASES = {
     ),
     "embedding that does not fit": (
         lambda: lrp.Model([LAYER, HEAD], embedding=lrp.Embedding(np.ones((3, 4)))),
-        r"U of layer 0 \(LSTM\) must take the 4 outputs of the embedding, got 3",
+        r"x of layer 0 \(LSTM\) must be 3 numbers, got 4 of the embedding",
     ),
-    "no recurrent layer": (lambda: lrp.Model([HEAD]), r"at least one LSTM, GRU, RNN or Bidirectional"),
+    "no recurrent layer": (lambda: lrp.Model([HEAD]), "at least one recurrent layer, such as lrp.LSTM"),
     "a foreign layer": (
         lambda: lrp.Model([LAYER, "Dense"]),
         r"layer 1 must be a layer, such as lrp.LSTM or lrp.Dense, got str",
     ),
-    "not a list of layers": (lambda: lrp.Model(LAYER), r"layers must be a list"),
+    "not a list of layers": (lambda: lrp.Model(LAYER), r"nodes must be a list"),
     "too few class names": (
         lambda: lrp.Model([LAYER, HEAD], classes=["one"]),
         r"classes must have 2 names, one for each, got 1",

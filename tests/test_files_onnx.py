@@ -3,6 +3,7 @@
 import math
 import warnings
 
+import networks as nets
 import numpy as np
 import pytest
 from networks import close
@@ -79,7 +80,7 @@ LAST = {
 @pytest.mark.parametrize("name", LAST)
 def test_ways_to_the_last_state(name, tmp_path):
     found = opened(tmp_path, network(after=LAST[name] + HEAD))
-    assert found.readout == "last" and [type(one) for one in found.layers] == [lrp.LSTM, lrp.Dense]
+    assert nets.readout(found) == "last" and [type(one) for one in found.layers] == [lrp.LSTM, lrp.Dense]
     same(found, [lstm(), lrp.Dense(V.T)])
 
 
@@ -135,7 +136,7 @@ def test_a_layer_that_reads_backwards(tmp_path):
         lrp.Node("c", lstm(), ("r",)),
         lrp.Node("d", lrp.Dense(V.T), ("c:last",)),
     ]
-    same(found, nodes, ports={"x": lrp.Input(D)})
+    same(found, nodes, inputs={"x": lrp.Input(D)})
 
 
 def test_the_batch_first_layout(tmp_path):
@@ -845,4 +846,4 @@ def test_hints_of_other_files_are_refused(tmp_path):
 
 def test_a_network_without_recurrent_layers_is_refused(tmp_path):
     graph = port("x", ["N", "T", D]) + tensor("V", weights("V", D, 2)) + node("MatMul", ["x", "V"], ["y"]) + output("y")
-    refused(tmp_path, graph, "at least one LSTM, GRU, RNN")
+    refused(tmp_path, graph, "at least one recurrent layer")

@@ -64,7 +64,7 @@ def plainly(model, x, spans, step=-1, baseline=0.0, how="zero"):
     for span in spans:
         changed, moved = without(x.astype(np.float64), span, baseline, how)
         f = oracle.scores(nets.plain(model), changed)
-        out.append(f[moved[step]] if model.readout == "every" else f)
+        out.append(f[moved[step]] if model.every else f)
     return np.array(out)
 
 
@@ -151,7 +151,7 @@ def test_variables_are_plain_forward_passes(question, with_baseline):
             changed = x.copy()
             changed[t, d] = baseline[d]
             f = oracle.scores(nets.plain(model), changed)
-            close(got[t, d], f[step] if model.readout == "every" else f, 1e-12, max(1, np.abs(f).max()))
+            close(got[t, d], f[step] if model.every else f, 1e-12, max(1, np.abs(f).max()))
 
 
 @given(questions(), st.sampled_from(["zero", "omit"]))

@@ -101,7 +101,7 @@ def test_a_scaler_that_leaves_something_out(raw):
 def test_means_of_a_frame(raw):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"q": 1.0, "temp": raw[:, 1], "rain": raw[:, 0]})
-    found = model(scaler=(frame.mean(), frame.std()), features=("rain", "temp")).scaler
+    found = model(scaler=(frame.mean(), frame.std()), features=("rain", "temp")).inputs["x"].scaler
     nets.close(found.mean, raw.mean(axis=0))
     nets.close(found.scale, raw.std(axis=0, ddof=1))
 

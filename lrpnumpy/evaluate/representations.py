@@ -142,8 +142,8 @@ def _encoded(model: Model, sequences: Any) -> list[Encoded]:
 
 
 def _last(model: Model) -> None:
-    if model.readout != "last":
-        raise LrpError(f"the model must predict from its last hidden vector, got readout {model.readout!r}.")
+    if not any(name.endswith(":last") for name in model.used):
+        raise LrpError(f"the model must predict from its last hidden vector, got {model!r}.")
 
 
 def _same(sequences: Sequence[Any], explanations: Sequence[Explanation]) -> None:

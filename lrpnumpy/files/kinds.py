@@ -181,7 +181,7 @@ def _torch(path: Path, kind: str, source: Source, asked: Asked, described: Any =
 def _check_hints(file: Source, model: Model, asked: Asked) -> None:
     """Refuse hints that contradict a file which says by itself how it is read."""
     for name, value in asked.given.items():
-        own = getattr(model, name, None) if name in ("readout", "output") else None
+        own = model.output if name == "output" else None
         if value != own and not (name == "output" and own == "linear"):  # scores may be logits
             has = f"has the {name} {own!r}" if own is not None else "says by itself how its layers are connected"
             raise file.error("", f"{has}; leave out {name}, got {kind_of(value)}")

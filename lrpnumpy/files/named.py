@@ -35,7 +35,7 @@ def named(file: str, model: Model, said: Hints) -> tuple[Model, list[str]]:
         }
         change: dict[str, Any] = {}
         if any(inputs[name] is not port for name, port in model.inputs.items()):
-            change = {"inputs": inputs, "embedding": None, "features": None, "mask_value": None}
+            change["inputs"] = inputs
         if said.output is not None and said.output != model.output:
             change["output"] = said.output
         if said.classes is not None:

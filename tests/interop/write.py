@@ -87,7 +87,7 @@ def write_keras(kind, folder):
         ours = network.model()
         x = zoo.inputs(ours)
         scores = keras_scores(keras, model, x)
-        if ours.readout == "every" and ours.mask_value is not None:
+        if ours.every and ours.inputs["x"].mask_value is not None:
             scores = scores[zoo.kept(ours, x)]
         hard = "hard_sigmoid_3" if major == "3" else "hard_sigmoid"
         row = _row(name, f"{kind} {keras_version(keras)}", x, scores, hard)

@@ -17,7 +17,7 @@ from lrpnumpy.files.keras.config import SHAPES, Call, Graph, KerasLayer, Ref
 from lrpnumpy.files.safe import Fields, Shape, Source
 from lrpnumpy.inputs import Input
 from lrpnumpy.layers import Activation, Embedding, Layer, Size, Softmax
-from lrpnumpy.model import READOUT, Node
+from lrpnumpy.model import Node
 
 # The arrays of a layer, name to path, in Keras' order: kernel, recurrent kernel, bias, forwards before backwards.
 Paths = Callable[[KerasLayer], dict[str, str]]
@@ -215,7 +215,7 @@ class Build:
     def fresh(self, name: str) -> str:
         """A name for a node or an input that none has yet, made from one of the file."""
         plain = "".join("_" if c in ":/\0" or not c.isprintable() else c for c in name[:80])
-        plain = plain if plain.strip(".") and plain != READOUT else f"layer_{plain}"
+        plain = plain if plain.strip(".") else f"layer_{plain}"
         found = plain
         while found in self.nodes or found in self.ports:
             self.counts[plain] = self.counts.get(plain, 1) + 1

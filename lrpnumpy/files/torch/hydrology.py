@@ -92,16 +92,21 @@ class Run(Source):
         with torchsave.opened(self._folder / self._arrays, self.budget) as saved:
             network = _Network(saved, kind, self.config)
             nodes = network.nodes(bool(static.names), readout)
-        inputs = {"x_d": dynamic, "x_s": static}
-        inputs = {
-            name: Input(len(one.names), name == "x_d", features=one.names, scaler=one.scaler)
-            for name, one in inputs.items()
-            if one.names
-        }
+        inputs = {}
+        for name, one in (("x_d", dynamic), ("x_s", static)):
+            if one.names:
+                inputs[name] = Input(len(one.names), name == "x_d", features=one.names, scaler=one.scaler)
         self.notes.append("inputs and scores are in units: the scalers of the run are part of the model")
         if self.config.value.get("clip_targets_to_zero"):
             self.notes.append("clip_targets_to_zero is left out: the scores explained may be below 0")
-        return Model(tuple(nodes), inputs=inputs, classes=targets.names, output="linear", output_scaler=targets.scaler)
+        return Model(
+            tuple(nodes),
+            inputs=inputs,
+            classes=targets.names,
+            output="linear",
+            output_scaler=targets.scaler,
+            window=self.config.optional("integer", "seq_length"),
+        )
 
     def _network(self) -> str:
         """Which network it is, if it is known here."""

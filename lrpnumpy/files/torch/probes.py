@@ -389,9 +389,11 @@ def _scores(model: Model, probe: Probe, run: Run) -> np.ndarray | None:
 
 def _masked(model: Model, pad: int) -> Model | None:
     """The model that skips a token id as padding; None where it skips another."""
-    if model.embedding is None or model.embedding.mask is not None:
+    embedding, main = model.embedding, model.main
+    if embedding is None or embedding.mask is not None:
         return None
-    return replace(model, embedding=replace(model.embedding, mask=pad))
+    words = replace(model.inputs[main], embedding=replace(embedding, mask=pad))
+    return replace(model, inputs={**model.inputs, main: words})
 
 
 def _agrees(model: Model, scores: np.ndarray | None, y: np.ndarray, tolerance: float) -> bool:
@@ -407,7 +409,7 @@ def _mismatch(source: Source, model: Model, probe: Probe, scores: np.ndarray | N
     ours = "takes no such input" if scores is None else f"gives {shown(scores)}"
     return source.error(
         "",
-        f"gives {shown(y)} for {probe.kind}{scale}, the model made of it {ours}, with the readout {model.readout!r}; "
+        f"gives {shown(y)} for {probe.kind}{scale}, the model made of it {ours}, {model!r}; "
         "the code between its parts is not understood, or a hint contradicts it; export the module to ONNX and load "
         "that",
     )
