@@ -14,7 +14,7 @@ from interop import zoo
 
 import lrpnumpy as lrp
 from lrpnumpy.files import disk, isolated
-from lrpnumpy.files.kinds import Asked
+from lrpnumpy.files.kinds import LoadOptions
 
 ROOT = Path(__file__).parents[1]
 
@@ -121,7 +121,7 @@ def test_what_a_child_does(tmp_path, monkeypatch):
     monkeypatch.setattr(isolated, "_limit", lambda **given: limits.update(given))
 
     def answer(path):
-        question = json.dumps([str(path), asdict(Asked(max_bytes=10**6))])
+        question = json.dumps([str(path), asdict(LoadOptions(max_bytes=10**6))])
         monkeypatch.setattr(sys, "stdin", io.StringIO(question))
         monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO()))
         isolated.child()

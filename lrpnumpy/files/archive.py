@@ -139,7 +139,7 @@ class Window(io.RawIOBase):
         return count
 
 
-class Npz(Archive):
+class NpzFile(Archive):
     """An archive of NumPy arrays, of floats; an array of one string is a remark."""
 
     def __init__(self, file: str, budget: Budget | None = None) -> None:

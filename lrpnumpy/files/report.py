@@ -2,10 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import NamedTuple
 
 from lrpnumpy.checks import printable
 from lrpnumpy.model import Model
+
+
+class Imported(NamedTuple):
+    """The model that a reader made of a file, what it assumed, and which of that the caller is warned of."""
+
+    model: Model
+    notes: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+    kind: str = ""  # of the file
+    guessed: bool = False  # the network was told from its arrays and the caller's hints
+
+    def report(self, file: Path) -> Report:
+        """The report on the `file`; the model remembers where it came from."""
+        origin = {"imported from": self.kind, "file": file.name}
+        if self.notes:
+            origin["assumed"] = "; ".join(self.notes)
+        model = replace(self.model, provenance=origin)
+        return Report(str(file), self.kind, model, tuple(self.notes), (), tuple(self.warnings))
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ def recognised(folder: Path) -> bool:
         return any(_EPOCH.fullmatch(entry.name) for entry in entries)
 
 
-class Run(Source):
+class HydrologyRun(Source):
     """The folder of a run; `which` picks an epoch, as "3" or "model_epoch003.pt"."""
 
     def __init__(self, folder: Path, max_bytes: int, which: str | None = None) -> None:

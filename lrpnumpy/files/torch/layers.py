@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy.files.safe import Source
-from lrpnumpy.files.torch.chain import Attention, Step, Word, single
+from lrpnumpy.files.torch.chain import AttentionStep, Step, Word, single
 from lrpnumpy.files.torch.modules import GATES, Module, leaves, sides
 from lrpnumpy.layers import (
     GRU,
@@ -61,7 +61,7 @@ def gru(U: np.ndarray, W: np.ndarray, biases: list[np.ndarray]) -> GRU:
     return GRU(U.reshape(3, H, -1)[order], W.reshape(3, H, H)[order], b, bn)
 
 
-class Build:
+class TorchBuild:
     """The layers of a model, from the arrays of its modules."""
 
     def __init__(
@@ -78,7 +78,7 @@ class Build:
                 layers += [] if step == "linear" else [self.activation(layers, step)]
             elif isinstance(step, Word):
                 layers += [Repeat()] if step.name == "repeat" else self.pool(step)
-            elif isinstance(step, Attention):
+            elif isinstance(step, AttentionStep):
                 layers.append(self.attention(step))
             elif step.recurrent:
                 layers += [self.recurrent(step, k) for k in range(step.depth)]
@@ -138,7 +138,7 @@ class Build:
             return [Pad(padding, padding), AvgPool1D(size, stride)]
         return [AvgPool1D(size, stride, (padding, padding))]
 
-    def attention(self, step: Attention) -> Layer:
+    def attention(self, step: AttentionStep) -> Layer:
         """A sum of the steps, weighted by a softmax."""
         v = self.array(step.score, "weight")[0]
         c = float(self.array(step.score, "bias")[0]) if "bias" in step.score.shapes else 0.0
@@ -239,9 +239,9 @@ class Build:
 
 
 LAYERS = {
-    "linear": Build.linear,
-    "prelu": Build.prelu,
-    "layernorm": Build.layernorm,
-    "batchnorm": Build.batchnorm,
-    "conv": Build.conv,
+    "linear": TorchBuild.linear,
+    "prelu": TorchBuild.prelu,
+    "layernorm": TorchBuild.layernorm,
+    "batchnorm": TorchBuild.batchnorm,
+    "conv": TorchBuild.conv,
 }
