@@ -71,7 +71,7 @@ def survey(calls: int, seed: int = 0) -> Iterator[Call]:
         rng = np.random.default_rng([seed, number])
         dtype, method, eps = str(rng.choice(["float32", "float64"])), str(rng.choice(RULES)), float(rng.choice(EPS))
         model = network(rng, dtype)
-        x = rng.normal(size=(int(rng.integers(1, 15)), model.inputs))
+        x = rng.normal(size=(int(rng.integers(1, 15)), model.input_size))
         target, versus = (int(c) for c in rng.permutation(3)[:2])
         against = versus if rng.random() < 0.25 else None
         with warnings.catch_warnings(record=True) as caught:

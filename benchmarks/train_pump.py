@@ -71,7 +71,7 @@ def as_model(network: Autoencoder, provenance: dict[str, str]) -> lrp.Model:
             lrp.Node("decoder", lstm(network.decoder), ("repeated",)),
             lrp.Node("head", lrp.Dense(V, d), ("decoder",)),
         ],
-        ports={"window": lrp.Input(len(SENSORS), features=SENSORS)},
+        inputs={"window": lrp.Input(len(SENSORS), features=SENSORS)},
         classes=SENSORS,
         output="linear",
         provenance=provenance,

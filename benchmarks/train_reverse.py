@@ -83,7 +83,7 @@ def as_model(network: Reverse, provenance: dict[str, str]) -> lrp.Model:
             lrp.Node("decoder", lstm(network.decoder), ("given", "encoder:last", "encoder:cell")),
             lrp.Node("letters", lrp.Dense(V, d), ("decoder",)),
         ],
-        ports={"word": letters(list(LETTERS)), "given": letters([*LETTERS, START])},
+        inputs={"word": letters(list(LETTERS)), "given": letters([*LETTERS, START])},
         classes=tuple(LETTERS),
         provenance=provenance,
     )

@@ -10,6 +10,7 @@ from lrpnumpy.checks import AssumptionWarning, LrpError, RelevanceWarning, Weigh
 from lrpnumpy.cite import cite
 from lrpnumpy.explain import compare, explain, explain_all
 from lrpnumpy.files import convert, inspect, load, save
+from lrpnumpy.inputs import Input
 from lrpnumpy.layers import (
     GRU,
     LSTM,
@@ -22,7 +23,6 @@ from lrpnumpy.layers import (
 )
 from lrpnumpy.methods import methods
 from lrpnumpy.model import Model, Node
-from lrpnumpy.ports import Input
 from lrpnumpy.predict import predict, predict_all, trace
 from lrpnumpy.reconstruction import reconstruction_error
 from lrpnumpy.result import Comparison, Explanation

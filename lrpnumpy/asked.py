@@ -34,14 +34,7 @@ def request(
     if step is None:
         step = -1
     elif not model.every:
-        raise LrpError(
-            f"step must be None unless the model predicts at every step, got step={shown(step)}"
-            + (
-                f" with readout {model.readout!r}."
-                if model.readout
-                else f" with scores of one vector, {model.result!r}."
-            )
-        )
+        raise LrpError(f"step must be None unless the model predicts at every step, got step={shown(step)}.")
     elif not (all_steps and isinstance(step, str) and step == "all") and (
         isinstance(step, bool) or not isinstance(step, (int, np.integer))
     ):

@@ -12,10 +12,10 @@ import numpy as np
 
 from lrpnumpy import tables, text
 from lrpnumpy.checks import MANY, AssumptionWarning, LrpError, check_shape, numbers, outside, shown, unmasked
+from lrpnumpy.inputs import Input
 from lrpnumpy.layers import Embedding
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Packed, Words, batch_of
-from lrpnumpy.ports import Input
 from lrpnumpy.result import PAD, Mark
 
 
@@ -107,8 +107,8 @@ Encoder = Callable[[Input, Sequence[Any], Sequence[str]], list[Encoded]]
 
 def encode(model: Model, value: Any, where: str = "x") -> Encoded:
     """One record in any of its forms: a string, a list of words, token ids, a (T, D) array; or a dict of such."""
-    if len(model.ports) == 1 and (isinstance(value, (np.ndarray, str, list)) or not _is_dict(value)):
-        return _long_enough(model, encode_port(model.ports[model.main], [value], [where]), [where])[0]
+    if len(model.inputs) == 1 and (isinstance(value, (np.ndarray, str, list)) or not _is_dict(value)):
+        return _long_enough(model, encode_port(model.inputs[model.main], [value], [where]), [where])[0]
     return _encode_ports(model, [value], [where])[0]
 
 
@@ -145,7 +145,7 @@ def encode_all(model: Model, sequences: Any) -> list[Encoded]:
     if isinstance(sequences, np.ndarray) and sequences.ndim not in (1, 2, 3):
         raise LrpError(f"sequences must be a list of sequences or a (N, T, D) array, got shape {sequences.shape}.")
     if isinstance(sequences, Mapping):  # a dict of arrays: one record for each entry of all of them
-        sequences = {name: _records(model.ports.get(name), column, name) for name, column in sequences.items()}
+        sequences = {name: _records(model.inputs.get(name), column, name) for name, column in sequences.items()}
         counts = {name: len(column) for name, column in sequences.items()}
         if len(set(counts.values())) != 1:
             raise LrpError(f"sequences must have as many records of each input, got {counts}.")
@@ -153,9 +153,9 @@ def encode_all(model: Model, sequences: Any) -> list[Encoded]:
         sequences = [dict(zip(sequences, values, strict=True)) for values in columns]
     where = [f"sequence {k}" for k in range(len(sequences))]
     kinds = {type(one): one for one in sequences}  # one record of each kind
-    if len(model.ports) > 1 or any(map(_is_dict, kinds.values())):
+    if len(model.inputs) > 1 or any(map(_is_dict, kinds.values())):
         return _encode_ports(model, sequences, where)
-    return _long_enough(model, encode_port(model.ports[model.main], sequences, where), where)
+    return _long_enough(model, encode_port(model.inputs[model.main], sequences, where), where)
 
 
 def _records(port: Input | None, column: Any, name: str) -> Any:
@@ -181,18 +181,18 @@ def _long_enough(model: Model, records: list[Encoded], where: Sequence[str], nam
 
 def _encode_ports(model: Model, records: Sequence[Any], where: Sequence[str]) -> list[Encoded]:
     """Records that are dicts of input name to value."""
-    wanted = ", ".join(map(repr, model.ports))
+    wanted = ", ".join(map(repr, model.inputs))
     for record, place in zip(records, where, strict=True):
         if not isinstance(record, Mapping):
             raise LrpError(f"{place} must be a dict with the inputs {wanted}, got {type(record).__name__}.")
-        if {*record} != {*model.ports}:
-            missing = [name for name in model.ports if name not in record]
+        if {*record} != {*model.inputs}:
+            missing = [name for name in model.inputs if name not in record]
             raise LrpError(
                 f"{place} must have the inputs {wanted}, got {', '.join(map(repr, record)) or 'none'}"
-                f"{tables.meant(missing, [str(name) for name in record if name not in model.ports])}"
+                f"{tables.meant(missing, [str(name) for name in record if name not in model.inputs])}"
             )
     found = {}
-    for name, port in model.ports.items():
+    for name, port in model.inputs.items():
         places = [f"{place}, input {name!r}" for place in where]
         values = encode_port(port, [record[name] for record in records], places)
         found[name] = _long_enough(model, values, places, name)
@@ -407,12 +407,12 @@ def packed(model: Model, records: Sequence[Encoded], look_up: bool = False) -> d
 
     With `look_up` the rows stay words: the first layer finds them in its table of projected words.
     """
-    main = _packed(model.ports[model.main], records, look_up)
-    if len(model.ports) == 1:
+    main = _packed(model.inputs[model.main], records, look_up)
+    if len(model.inputs) == 1:
         return {model.main: main}
     others = {
-        name: _packed(model.ports[name], [record.others[name] for record in records], False)  # type: ignore[index]
-        for name in model.ports
+        name: _packed(model.inputs[name], [record.others[name] for record in records], False)  # type: ignore[index]
+        for name in model.inputs
         if name != model.main
     }
     return {model.main: main, **others}

@@ -160,7 +160,7 @@ def _look_up(model: Model, encoded: list[Encoded], request: Request) -> bool:
     """
     if (
         model.embedding is None
-        or len(model.ports) > 1
+        or len(model.inputs) > 1
         or request.unit != "step"
         or any(sequence.ids is None for sequence in encoded)
     ):

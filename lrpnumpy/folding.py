@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lrpnumpy.layers import Affine, Layer
-from lrpnumpy.model import READOUT, Model, Node
+from lrpnumpy.model import Model, Node
 
 
 def folded(model: Model) -> Model:
@@ -38,10 +38,7 @@ def folded(model: Model) -> Model:
     if not done:
         return model
     provenance = {**(model.provenance or {}), "folded": "; ".join(reversed(done))}
-    layers: tuple[Layer | Node, ...] = tuple(nodes.values())
-    if model.readout is not None:  # a list of layers, which has no names
-        layers, result = tuple(node.layer for node in nodes.values() if node.name != READOUT), None  # type: ignore[assignment]
-    return replace(model, layers=layers, embedding=None, result=result, provenance=provenance)
+    return replace(model, nodes=tuple(nodes.values()), result=result, provenance=provenance)
 
 
 def _before(nodes: dict[str, Node], result: str, name: str, source: str, layer: Affine) -> dict[str, Layer]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from html import escape
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 
-from lrpnumpy.checks import FLOATS, LrpError, names, one_of, shown
+from lrpnumpy.checks import FLOATS, LrpError, close_to, names, one_of, printable, shown, whole
+from lrpnumpy.inputs import Input, listed
 from lrpnumpy.layers import (
     Activation,
     Embedding,
@@ -20,14 +22,14 @@ from lrpnumpy.layers import (
     Max,
     Mean,
     Record,
+    Repeat,
     Size,
     TwoClasses,
 )
 from lrpnumpy.layers.affine import Units
 from lrpnumpy.lazy import cached_property
 from lrpnumpy.meant import door
-from lrpnumpy.ports import Input
-from lrpnumpy.scaling import scaler_of
+from lrpnumpy.scaling import Scaler, scaler_of
 
 READOUTS = ("last", "mean", "max", "last-row", "every")
 OUTPUTS = ("linear", "softmax", "sigmoid")
@@ -51,69 +53,130 @@ class Node(NamedTuple):
     inputs: tuple[str, ...]  # names of what it takes, in the order of the layer's inputs
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+class FirstInput(TypedDict, total=False):
+    """What may be said of the first input without an `Input`: its fields of the same names."""
+
+    embedding: Embedding | None
+    features: Sequence[str] | None
+    mask_value: float | None
+    scaler: Any
+
+
+@dataclass(frozen=True, eq=False, repr=False, init=False)
 class Model(Record):
-    """A trained network: embedding, layers, and how the steps become one prediction.
+    """A trained network: named nodes, its inputs by name, and what its scores mean.
 
-    `layers` is a list of layers, each taking what the one before gives, or a list of `Node`s. In a list of layers the
-    `readout` sits after the last recurrent layer: "last" (each direction's own final state), "last-row" (the row of the
-    last step, `out[:, -1]` in PyTorch), "mean" or "max" over the steps, or "every": the head predicts at each step.
-    Dense layers after it are the head, Dense layers before it act at each step. Nodes say it themselves, and the last
-    node gives the scores. `output` says which probability belongs to the scores: "softmax" (the default for several
-    outputs), "sigmoid", or "linear" for none (the default for one output). The scores themselves never include it.
-    `embedding` is what makes vectors of words, `features` are names of the numbers of a step where there is none.
-    `mask_value` means padding where the inputs are numbers: a step whose features all equal it is skipped.
+    `nodes` is a list of `Node`s, or a list of layers, each of which takes the output of the one before. A list of
+    layers becomes nodes called "0", "1", and so on, and the `readout` follows the last recurrent layer: "last" (the
+    final state of each direction; the default), "last-row" (the row of the last step, `out[:, -1]` in PyTorch), "mean"
+    or "max" over the steps, which become a node "readout", or "every": the layers after it predict at each step. A
+    `Repeat` in a list repeats the final state of the layer before it for every step. `result` names the node that
+    gives the scores; by default it is the last one.
 
-    A network with several inputs has `ports`, a dict of name to `Input`; the first series is the one that words,
-    phrases and steps are counted in. `result` names the node that gives the scores, where that is not the last one.
+    `inputs` is a dict of name to `Input`; the first one with steps is the one whose steps are explained first. A
+    network with one input, "x", may describe it by `embedding`, which makes vectors of words, `features`, the names of
+    the numbers of a step, `mask_value`, which marks steps that are padding, and `scaler`.
 
-    One score with output="sigmoid" may have two `classes`, the negative one first: a layer `TwoClasses` is put at the
+    `output` says which probability belongs to the scores: "softmax" (the default for several outputs), "sigmoid", or
+    "linear" for none (the default for one output). The scores themselves never include it. `classes` names the scores.
+    One score with output="sigmoid" may have two classes, the negative one first: a layer `TwoClasses` is put at the
     end, and the scores are -f and f.
 
     What a regression predicts is named by `classes=("discharge",)` and `output_unit="mm"`. `scaler` and `output_scaler`
     say how inputs and targets were scaled before the network was trained: a pair (mean, scale), numbers or one for each
-    feature, or a fitted StandardScaler, MinMaxScaler or RobustScaler; of several inputs a dict of such. Then raw values
-    go in, and scores and relevance are in the units of the target. `with_units` says all this of a model that exists.
+    feature, or a fitted StandardScaler, MinMaxScaler or RobustScaler; for several inputs, `scaler` is a dict of these.
+    Then raw values go in, and scores and relevance are in the units of the target. `with_units` adds all this to an
+    existing model.
+
+    `window` is the number of steps that the network was trained on, `default_method` the name of the method that suits
+    it best, and `provenance` a dict of remarks on where the model comes from.
     """
 
-    layers: tuple[Layer | Node, ...]
-    embedding: Embedding | None = None
-    readout: Literal["last", "mean", "max", "last-row", "every"] | None = None
-    classes: tuple[str, ...] | None = None
-    features: tuple[str, ...] | None = None
-    output: Literal["linear", "softmax", "sigmoid"] | None = None
-    mask_value: float | None = None
-    provenance: Mapping[str, str] | None = None  # where the model comes from, as a file says it
-    ports: Mapping[str, Input] = None  # type: ignore[assignment]
-    result: str = None  # type: ignore[assignment]
-    output_unit: str | None = None
-    scaler: Any = None  # that of the main input, a Scaler, once it is checked
-    output_scaler: Any = None  # a Scaler, once it is checked
+    nodes: tuple[Node, ...]  # the network, each node after those that it takes
+    inputs: Mapping[str, Input]
+    result: str  # name of the value that the network gives
+    output: Literal["linear", "softmax", "sigmoid"]
+    classes: tuple[str, ...] | None
+    output_unit: str | None
+    output_scaler: Scaler | None
+    window: int | None
+    default_method: str | None
+    provenance: Mapping[str, str]
 
-    nodes: ClassVar[tuple[Node, ...]]  # the network itself, each node after those that it takes
-    scored: ClassVar[str]  # name of the value that holds the scores: `result`, or what is that in the user's units
-    main: ClassVar[str]  # name of the input that explanations are about first
+    main: ClassVar[str]  # name of the first input that has steps
+    scored: ClassVar[str]  # name of the scores: `result`, or the node that has it in the user's units
     sizes: ClassVar[dict[str, Size]]  # of every value
     dtype: ClassVar[np.dtype]  # float32 or float64, that of every array and every result
-    inputs: ClassVar[int]  # length D of an input vector
     outputs: ClassVar[int]  # number C of scores
     every: ClassVar[bool]  # whether there is a prediction at every step
 
+    def __init__(
+        self,
+        nodes: Sequence[Layer] | Sequence[Node],
+        readout: Literal["last", "mean", "max", "last-row", "every"] | None = None,
+        *,
+        inputs: Mapping[str, Input] | None = None,
+        result: str | None = None,
+        output: Literal["linear", "softmax", "sigmoid"] | None = None,
+        classes: Sequence[str] | None = None,
+        output_unit: str | None = None,
+        output_scaler: Any = None,
+        window: int | None = None,
+        default_method: str | None = None,
+        provenance: Mapping[str, Any] | None = None,
+        **first: Unpack[FirstInput],
+    ) -> None:
+        _check_layers(nodes)
+        described = _described_inputs(inputs, first, _layer(nodes[0]))
+        connected, last = _connected(nodes, readout, _main(described))
+        self._set(nodes=connected, inputs=described, result=last if result is None else result)
+        self._set(output=output, classes=classes, output_unit=output_unit, output_scaler=output_scaler)
+        self._set(window=window, default_method=default_method, provenance=provenance)
+        self.__post_init__()
+
     def __post_init__(self) -> None:
-        self._set(layers=_checked_layers(self.layers))
-        self._connect()
-        if self.outputs == 1 and self.classes is not None and len(self.classes) == 2:
+        nodes = [node for node in self.nodes if node.name != UNITS]
+        sizes = _sizes(nodes, self.inputs)
+        result = self.result
+        if result not in sizes or result in self.inputs:
+            there = ", ".join(repr(name) for name in sizes if name not in self.inputs)
+            raise LrpError(f"Model: result must be the name of a node, got {shown(result)}; there are {there}.")
+        if sizes[result].width == 1 and self.classes is not None and len(self.classes) == 2:
             if self.output != "sigmoid":
                 raise LrpError(
                     f"Model: classes must be one name, as there is one score, got {self.classes!r}; two classes, the "
                     "negative one first, need output='sigmoid'."
                 )
-            self._set(**_with_two_classes(self.layers, self.result, self.sizes))
-            self._connect()
-        self._one_dtype()
-        is_linear = self.outputs == 1 or self.output_unit is not None or self.output_scaler is not None
-        output = self.output
+            nodes.append(Node(free_name("classes", sizes), TwoClasses(), (result,)))
+            result = nodes[-1].name
+            sizes = _sizes(nodes, self.inputs)
+        last, scored = sizes[result], result
+        output_scaler = scaler_of(self.output_scaler, "Model: output_scaler", last.width, self.classes, True)
+        dtype = _widest(nodes, self.inputs)
+        if output_scaler is not None:
+            units = Units(np.array(output_scaler.scale), np.array(output_scaler.mean))
+            nodes.append(Node(UNITS, units, (result,)))
+            scored, sizes[UNITS] = UNITS, last
+        inputs = {}
+        for name, given in self.inputs.items():
+            inputs[name] = replace(given.astype(dtype))  # a copy, which receives the dtype of this model
+            inputs[name]._set(dtype=dtype)
+        self._set(
+            nodes=tuple(node._replace(layer=node.layer.astype(dtype)) for node in nodes),
+            inputs=MappingProxyType(inputs),
+            result=result,
+            classes=names(self.classes, "Model: classes", last.width),
+            output_scaler=output_scaler,
+            window=None if self.window is None else whole(self.window, "Model: window", 1),
+            provenance=MappingProxyType({str(k): str(v) for k, v in dict(self.provenance or {}).items()}),
+        )
+        self._set(main=_main(inputs), scored=scored, sizes=sizes, dtype=dtype, outputs=last.width, every=last.steps)
+        self._check_output()
+
+    def _check_output(self) -> None:
+        output: Any = self.output
         if output is None:
+            is_linear = self.outputs == 1 or self.output_unit is not None or self.output_scaler is not None
             output = "linear" if is_linear else "softmax"
         one_of(output, "Model: output", OUTPUTS)
         if output != "linear" and self.output_scaler is not None:
@@ -123,114 +186,40 @@ class Model(Record):
             )
         if output == "softmax" and self.outputs == 1:
             raise LrpError("Model: output must be 'linear' or 'sigmoid' where there is one output, got 'softmax'.")
-        if not (self.output_unit is None or isinstance(self.output_unit, str)):
-            raise LrpError(f"Model: output_unit must be a string or None, got {shown(self.output_unit)}.")
-        if not (self.provenance is None or isinstance(self.provenance, Mapping)):
-            raise LrpError(f"Model: provenance must be a dict, got {shown(self.provenance)}.")
-        self._set(
-            classes=names(self.classes, "Model: classes", self.outputs),
-            output=output,
-            provenance=MappingProxyType({str(k): str(v) for k, v in dict(self.provenance or {}).items()}),
-        )
+        for name in ("output_unit", "default_method"):
+            if not isinstance(getattr(self, name), str | None):
+                raise LrpError(f"Model: {name} must be a string or None, got {shown(getattr(self, name))}.")
+        self._set(output=output)
 
-    def _connect(self) -> None:
-        """The network as nodes, every edge checked."""
-        readout, result = self.readout, self.result
-        if isinstance(self.layers[0], Node):
-            nodes: tuple[Node, ...] = self.layers  # type: ignore[assignment]
-            if readout is not None:
-                raise LrpError(f"Model: readout must be left out where nodes say it themselves, got {shown(readout)}.")
-            result = result or nodes[-1].name
-        else:
-            readout = one_of(readout or "last", "Model: readout", READOUTS)
-            nodes, result = _chain(self.layers, readout)  # type: ignore[arg-type]
-        ports = self._ports(nodes[0].layer)
-        sizes = {
-            name: Size(port.size, port.steps, "input" if port.embedding is None else "embedding")  # type: ignore[arg-type]
-            for name, port in ports.items()
-        }
-        for node in nodes:
-            _check_node(node, sizes)
-            label = f"layer {node.name} ({type(node.layer).__name__})"
-            _check_count(node, label)
-            try:
-                size = node.layer.sizes(*(sizes[name] for name in node.inputs))
-            except LrpError as error:
-                array, _, rest = str(error).partition(" ")
-                raise LrpError(f"Model: {array} of {label} {rest}") from None
-            for name in node.layer.OUTPUTS:
-                width = node.layer.output_width(name, size.width)
-                sizes[node.name + name] = size._replace(width=width, source=label, steps=size.steps and not name)
-        if result not in sizes or result in ports:
-            some = ", ".join(repr(name) for name in sizes if name not in ports)
-            raise LrpError(f"Model: result must be the name of a node, got {shown(result)}; there are {some}.")
-        main = next((name for name, port in ports.items() if port.steps), next(iter(ports)))
-        first, last, scored = ports[main], sizes[result], result
-        output_scaler = scaler_of(self.output_scaler, "Model: output_scaler", last.width, self.classes, True)
-        if output_scaler is not None:
-            units = Units(np.array(output_scaler.scale), np.array(output_scaler.mean))
-            nodes, scored = (*nodes, Node(UNITS, units, (result,))), UNITS
-            sizes[UNITS] = last
-        self._set(nodes=nodes, result=result, sizes=sizes, readout=readout, main=main, ports=ports, scored=scored)
-        self._set(embedding=first.embedding, features=first.features, mask_value=first.mask_value)
-        self._set(inputs=first.size, outputs=last.width, every=last.steps)
-        self._set(scaler=first.scaler, output_scaler=output_scaler)
+    @property
+    def input_size(self) -> int:
+        """Length D of a vector of the first input."""
+        return self.sizes[self.main].width
 
-    def _ports(self, first: Layer) -> dict[str, Input]:
-        """The inputs. Those of a network with one input may be said by the model's own fields."""
-        own = {"embedding": self.embedding, "features": self.features, "mask_value": self.mask_value}
-        said = {name: value for name, value in own.items() if value is not None}
-        given: Any = self.ports
-        scalers = self.scaler if isinstance(self.scaler, dict) else {}
-        if self.scaler is not None and not scalers:
-            said["scaler"] = self.scaler
-        if given is None:
-            size = getattr(first, "inputs", None)
-            if size is None and self.embedding is None:
-                raise LrpError(
-                    f"Model: ports must say how many inputs the network takes, as its first layer, a "
-                    f"{type(first).__name__}, does not; say ports={{'x': lrp.Input(5)}}."
-                )
-            given, said = {INPUT: Input(size, **said)}, {}  # type: ignore[arg-type]
-        if not isinstance(given, Mapping) or not given:
-            raise LrpError(f"Model: ports must be a dict of name to lrp.Input, got {shown(given)}.")
-        ports: dict[str, Input] = dict(given)
-        for name, port in ports.items():
-            if not isinstance(port, Input) or not _is_name(name):
-                raise LrpError(f"Model: ports must be a dict of name to lrp.Input, got {name!r}: {port!r}.")
-        main = next((name for name, port in ports.items() if port.steps), next(iter(ports)))
-        ports[main] = replace(ports[main], **said)  # type: ignore[arg-type]
-        for name, scaler in scalers.items():
-            if name not in ports:
-                raise LrpError(
-                    f"Model: scaler must be a dict of the inputs {', '.join(map(repr, ports))}, got {name!r}."
-                )
-            ports[name] = replace(ports[name], scaler=scaler)
-        return ports
+    @property
+    def embedding(self) -> Embedding | None:
+        """That of the first input."""
+        return self.inputs[self.main].embedding
 
-    def _one_dtype(self) -> None:
-        """Give all arrays the widest dtype among them: float32 only where everything is."""
-        records: list[Record] = [*(node.layer for node in self.network), *self.ports.values()]
-        dtype = np.result_type(*(array.dtype for record in records for _, array in record.all_arrays()))
-        cast = {node.name: node._replace(layer=node.layer.astype(dtype)) for node in self.nodes}
-        ports = {name: replace(port.astype(dtype)) for name, port in self.ports.items()}  # its own: they get its dtype
-        for port in ports.values():
-            port._set(dtype=dtype)
-        is_graph = isinstance(self.layers[0], Node)
-        names = [node.name for node in self.network] if is_graph else [str(k) for k in range(len(self.layers))]
-        layers = [cast[name] if is_graph else cast[name].layer for name in names]
-        self._set(
-            dtype=dtype,
-            nodes=tuple(cast.values()),
-            layers=tuple(layers),
-            ports=MappingProxyType(ports),
-            embedding=ports[self.main].embedding,
-        )
+    @property
+    def features(self) -> tuple[str, ...] | None:
+        """Those of the first input."""
+        return self.inputs[self.main].features
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """The layers of the nodes."""
+        return tuple(node.layer for node in self.network)
 
     @property
     def network(self) -> tuple[Node, ...]:
         """The nodes that give `result`: all but the one that has it in the user's units."""
         return tuple(node for node in self.nodes if node.name != UNITS)
+
+    @property
+    def weights(self) -> int:
+        """How many numbers were trained."""
+        return sum(array.size for one in _records(self.network, self.inputs) for _, array in one.all_arrays())
 
     @cached_property
     def used(self) -> set[str]:
@@ -240,7 +229,7 @@ class Model(Record):
     @cached_property
     def unseen(self) -> tuple[str, ...]:
         """Inputs whose largest relevance no kernel notes: all but those that one layer takes, and that is recurrent."""
-        takers = {name: [node.layer for node in self.nodes if name in node.inputs] for name in self.ports}
+        takers = {name: [node.layer for node in self.nodes if name in node.inputs] for name in self.inputs}
         return tuple(name for name, some in takers.items() if len(some) != 1 or not some[0].recurrent)
 
     @cached_property
@@ -250,12 +239,6 @@ class Model(Record):
             node.name: tuple(name for name in node.layer.OUTPUTS if node.name + name in self.used) or ("",)
             for node in self.nodes
         }
-
-    @cached_property
-    def numbers(self) -> np.ndarray:
-        """Which of the nodes are the layers that the user knows: all but a readout that stands between them."""
-        own = self.readout is None  # nodes say it themselves, whatever they are called
-        return np.array([k for k, node in enumerate(self.nodes) if own or node.name != READOUT], np.int64)
 
     @cached_property
     def width(self) -> int:
@@ -271,7 +254,7 @@ class Model(Record):
             for name in node.inputs:
                 if self.sizes[name].steps:
                     least[name] = max(least[name], needed)
-        return {name: least[name] for name in self.ports}
+        return {name: least[name] for name in self.inputs}
 
     @cached_property
     def causal(self) -> bool:
@@ -287,15 +270,24 @@ class Model(Record):
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of everything that decides a result: two models with one digest explain alike."""
+        """SHA-256 of everything that decides a result: two models with one digest explain alike.
+
+        The names of nodes do not count, their order does.
+        """
         state = hashlib.sha256()
-        records: list[tuple[Any, Record]] = [((node.name, node.inputs), node.layer) for node in self.nodes]
-        for place, record in [*records, *self.ports.items()]:
+        numbers = {node.name: str(k) for k, node in enumerate(self.nodes)}
+
+        def number(value: str) -> str:
+            name, _, output = value.partition(":")
+            return f"{numbers.get(name, name)}:{output}"
+
+        records: list[tuple[Any, Record]] = [([*map(number, node.inputs)], node.layer) for node in self.nodes]
+        for place, record in [*records, *self.inputs.items()]:
             state.update(repr((place, _identities(record))).encode())
             for path, array in record.all_arrays():
                 state.update(f"{path}{array.dtype}{array.shape}".encode())
                 state.update(array.tobytes())
-        state.update(repr([self.result, self.output, self.classes]).encode())
+        state.update(repr([number(self.result), self.output, self.classes]).encode())
         if self.output_unit is not None:
             state.update(self.output_unit.encode("utf-8", "surrogatepass"))
         return state.hexdigest()
@@ -321,17 +313,12 @@ class Model(Record):
 
         What is left out stays as it is. A sigmoid at the end of a network with an `output_scaler` becomes a layer.
         """
-        said = {"scaler": scaler, "output_scaler": output_scaler, "output_unit": output_unit}
-        said |= {"features": features, "classes": classes}
+        said = {"scaler": scaler, "features": features, "classes": classes}
+        said |= {"output_scaler": output_scaler, "output_unit": output_unit}
         change: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
-        is_graph = isinstance(self.layers[0], Node)
-        change["readout"] = None if is_graph else self.readout
         if output_scaler is not None and self.output == "sigmoid":
-            end, name = Activation("sigmoid"), "sigmoid"
-            while name in self.sizes:
-                name += "_"
-            change["layers"] = (*self.layers, Node(name, end, (self.result,)) if is_graph else end)
-            change |= {"output": "linear", "result": name}
+            end = Node(free_name("sigmoid", self.sizes), Activation("sigmoid"), (self.result,))
+            change |= {"nodes": (*self.network, end), "output": "linear", "result": end.name}
         return replace(self, **change)
 
     @door
@@ -351,51 +338,165 @@ class Model(Record):
 
     def _with(self, change: Callable[[Any], Any]) -> Model:
         """The same model of changed records."""
-        layers = tuple(
-            one._replace(layer=change(one.layer)) if isinstance(one, Node) else change(one) for one in self.layers
-        )
-        ports = {name: change(port) for name, port in self.ports.items()}
-        readout = None if isinstance(layers[0], Node) else self.readout
-        return replace(self, layers=layers, ports=ports, embedding=None, readout=readout)
+        nodes = tuple(node._replace(layer=change(node.layer)) for node in self.network)
+        return replace(self, nodes=nodes, inputs={name: change(one) for name, one in self.inputs.items()})
+
+    def summary(self) -> Screen:
+        """The inputs, nodes and scores of the network on one screen."""
+        lines = []
+        for name, one in self.inputs.items():
+            first, *more = one.described()
+            lines += [f"  {name:<9} {first}", *(f"            {line}" for line in more)]
+        texts = [node.layer.described().split("\n") for node in self.network]
+        column = min(76, max(len(text[0]) for text in texts))
+        for node, (first, *more) in zip(self.network, texts, strict=True):
+            size = self.sizes[node.name]
+            gives = f"{size.width} per step" if size.steps else f"{size.width}"
+            lines.append(f"  {node.name:<9} {first:<{column}}  {gives:<12} of {', '.join(node.inputs)}")
+            lines += [f"            {line}" for line in more]
+        scores = f"{self.outputs} from {self.result}" + (" at every step" if self.every else "") + listed(self.classes)
+        if self.output_unit is not None:
+            scores += f" in {self.output_unit}"
+        if self.output != "linear":
+            scores += f"; probabilities by {self.output}"
+        if self.output_scaler is not None:
+            scores += "; the target was scaled"
+        lines.append(f"  scores    {scores}")
+        if self.window is not None:
+            lines.append(f"  window    {self.window} steps, as in training")
+        if self.default_method is not None:
+            lines.append(f"  method    {self.default_method} by default")
+        lines.append(f"  weights   {self.weights:,} in {self.dtype.name}")
+        return Screen("\n".join(map(printable, lines)))
+
+    def __repr__(self) -> str:
+        kinds = [type(layer).__name__ for layer in self.layers]
+        if len(kinds) > 6:
+            kinds[3:-2] = ["…"]
+        takes = ", ".join(f"{name}: {one.size}" for name, one in self.inputs.items())
+        return f"Model({takes} → {', '.join(kinds)} → {self.outputs}; {self.weights:,} weights, {self.dtype.name})"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self.summary())}</pre>"
 
 
-def _with_two_classes(layers: tuple[Layer | Node, ...], result: str, taken: Mapping[str, Any]) -> dict[str, Any]:
-    """The layers with `TwoClasses` behind the one that gives the score, and the name of the result of nodes."""
-    if not isinstance(layers[0], Node):
-        return {"layers": (*layers, TwoClasses()), "result": None}
-    name = next(one for one in map("classes{}".format, ["", *range(len(taken))]) if one not in taken)
-    return {"layers": (*layers, Node(name, TwoClasses(), (result,))), "result": name}
+class Screen(str):
+    """Text that shows itself as it is, where a string would show its quotes."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
 
 
-def layer_of(layer: Layer | Node) -> Layer:
-    """The layer of a node."""
-    return layer.layer if isinstance(layer, Node) else layer
+def _records(nodes: Iterable[Node], inputs: Mapping[str, Input]) -> list[Record]:
+    return [*(node.layer for node in nodes), *inputs.values()]
+
+
+def _widest(nodes: Iterable[Node], inputs: Mapping[str, Input]) -> np.dtype:
+    """The widest dtype among all arrays: float32 only where everything is."""
+    return np.result_type(*(array.dtype for one in _records(nodes, inputs) for _, array in one.all_arrays()))
+
+
+def _main(inputs: Mapping[str, Input]) -> str:
+    """The name of the first input that has steps, or of the first."""
+    return next((name for name, one in inputs.items() if one.steps), next(iter(inputs)))
+
+
+def free_name(name: str, taken: Container[str]) -> str:
+    """The name of a node that is not taken yet."""
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _described_inputs(given: Any, first: Mapping[str, Any], layer: Layer) -> dict[str, Input]:
+    """The inputs by name; `first` describes the first one, `layer` is the one that takes it."""
+    if unknown := [name for name in first if name not in FirstInput.__annotations__]:
+        known = [*Model.field_names(), *FirstInput.__annotations__, "readout"]
+        raise LrpError(f"Model: unknown argument {unknown[0]!r}{close_to(unknown[0], known)}")
+    said = {name: value for name, value in first.items() if value is not None}
+    scalers = said.pop("scaler") if isinstance(said.get("scaler"), dict) else {}
+    if given is None:
+        size = getattr(layer, "inputs", None)
+        if size is None and "embedding" not in said:
+            raise LrpError(
+                f"Model: inputs must say how many inputs the network takes, as its first layer, a "
+                f"{type(layer).__name__}, does not; say inputs={{'x': lrp.Input(5)}}."
+            )
+        given, said = {INPUT: Input(size, **said)}, {}
+    if not isinstance(given, Mapping) or not given:
+        raise LrpError(f"Model: inputs must be a dict of name to lrp.Input, got {shown(given)}.")
+    inputs = dict(given)
+    for name, one in inputs.items():
+        if not isinstance(one, Input) or not _is_name(name):
+            raise LrpError(f"Model: inputs must be a dict of name to lrp.Input, got {name!r}: {one!r}.")
+    main = _main(inputs)
+    inputs[main] = replace(inputs[main], **said)
+    for name, scaler in scalers.items():
+        if name not in inputs:
+            there = ", ".join(map(repr, inputs))
+            raise LrpError(f"Model: scaler must be a dict of the inputs {there}, got {name!r}.")
+        inputs[name] = replace(inputs[name], scaler=scaler)
+    return inputs
 
 
 def _identities(record: Record) -> list[Any]:
     return [record.identity(), *((name, _identities(part)) for name, part in record.parts())]
 
 
-def _checked_layers(layers: Any) -> tuple[Layer | Node, ...]:
-    if isinstance(layers, (Record, Node)) or not isinstance(layers, Sequence):
-        raise LrpError(f"Model: layers must be a list of layers, got {type(layers).__name__}.")
-    for k, layer in enumerate(layers):
-        if not isinstance(layer_of(layer), Layer) or isinstance(layer, Node) != isinstance(layers[0], Node):
+def _layer(one: Any) -> Any:
+    """The layer of a node, or the layer itself."""
+    return one.layer if isinstance(one, Node) else one
+
+
+def _check_layers(given: Any) -> None:
+    """Raise unless this is a list of layers or a list of nodes, with a recurrent layer."""
+    if isinstance(given, (Record, Node)) or not isinstance(given, Sequence):
+        raise LrpError(f"Model: nodes must be a list of layers or nodes, got {shown(given)}.")
+    for k, one in enumerate(given):
+        if not isinstance(_layer(one), Layer) or isinstance(one, Node) != isinstance(given[0], Node):
             raise LrpError(
-                f"Model: layer {k} must be a layer, such as lrp.LSTM or lrp.Dense, got {type(layer).__name__}; "
+                f"Model: layer {k} must be a layer, such as lrp.LSTM or lrp.Dense, got {type(one).__name__}; "
                 "nodes and bare layers are not mixed."
             )
-    if not any(layer_of(layer).recurrent for layer in layers):
+    if not any(_layer(one).recurrent for one in given):
         raise LrpError(
-            f"Model: layers must have at least one recurrent layer, such as lrp.LSTM, got {len(layers)} others; a "
+            f"Model: layers must have at least one recurrent layer, such as lrp.LSTM, got {len(given)} others; a "
             "custom layer with states sets `recurrent = True`."
         )
-    return tuple(layers)
+
+
+def _connected(given: Any, readout: Any, start: str) -> tuple[tuple[Node, ...], str]:
+    """The nodes of a list of nodes or layers, whose first input is `start`, and the name of the last value."""
+    if not isinstance(given[0], Node):
+        return _chain(given, one_of(readout or "last", "Model: readout", READOUTS), start)
+    if readout is not None:
+        raise LrpError(f"Model: readout must be left out where nodes say it themselves, got {shown(readout)}.")
+    return tuple(given), given[-1].name
 
 
 def _is_name(name: Any) -> bool:
     """Whether something can be the name of a node or an input: it is part of a path in a file."""
     return isinstance(name, str) and bool(name.strip(".")) and not {":", "/", "\0"} & set(name)
+
+
+def _sizes(nodes: Iterable[Node], inputs: Mapping[str, Input]) -> dict[str, Size]:
+    """The size of every value, every edge checked."""
+    sizes = {}
+    for name, one in inputs.items():
+        sizes[name] = Size(int(one.size or 0), one.steps, "input" if one.embedding is None else "embedding")
+    for node in nodes:
+        _check_node(node, sizes)
+        label = f"layer {node.name} ({type(node.layer).__name__})"
+        _check_count(node, label)
+        try:
+            size = node.layer.sizes(*(sizes[name] for name in node.inputs))
+        except LrpError as error:
+            array, _, rest = str(error).partition(" ")
+            raise LrpError(f"Model: {array} of {label} {rest}") from None
+        for name in node.layer.OUTPUTS:
+            width = node.layer.output_width(name, size.width)
+            sizes[node.name + name] = size._replace(width=width, source=label, steps=size.steps and not name)
+    return sizes
 
 
 def _check_node(node: Node, known: Mapping[str, Any]) -> None:
@@ -422,16 +523,18 @@ def _check_count(node: Node, label: str) -> None:
         raise LrpError(f"Model: inputs of {label} must be ({wanted}), got {len(node.inputs)} of them.") from None
 
 
-def _chain(layers: Sequence[Layer], readout: str) -> tuple[tuple[Node, ...], str]:
+def _chain(layers: Sequence[Layer], readout: str, start: str) -> tuple[tuple[Node, ...], str]:
     """A list of layers as nodes, with the readout after the last recurrent layer; and the name of the result."""
     top = max(k for k, layer in enumerate(layers) if layer.recurrent)
     if readout == "last-row" and layers[top].causal and ":last" in layers[top].OUTPUTS:
         readout = "last"  # one direction: the row of the last step is the last output, and cheaper
     if readout == "last" and ":last" not in layers[top].OUTPUTS:
         readout = "last-row"  # a custom layer that gives its steps alone
-    nodes, value = [], INPUT
+    nodes: list[Node] = []
+    value = start
     for k, layer in enumerate(layers):
-        nodes.append(Node(str(k), layer, (value,)))
+        taken = (f"{value}:last", value) if isinstance(layer, Repeat) else (value,)
+        nodes.append(Node(str(k), layer, taken))
         value = str(k)
         if k == top and readout == "last":
             value = f"{k}:last"

@@ -25,17 +25,18 @@ def predict(model: Model, x: Any, *, trace: bool = False) -> Any:
 
     model: the network, as `load` gives it.
     x: what `explain` takes: a string, a list of words, token ids, a (T, D) array.
-    trace: also every activation of every layer: a pair of the scores and a tuple of `States` and `Outputs`, lowest
-        layer first. Steps that are padding are left out.
+    trace: also every activation of every node: a pair of the scores and a tuple of `States` and `Outputs`, in the
+        order of the nodes. Steps that are padding are left out.
     """
     with np.errstate(all="ignore"):
         passed = forward(model, packed(model, [encode(model, x)]), "values" if trace else None)
     scores = passed.scores if model.every else passed.scores[0]
     if not trace:
         return scores
-    nodes = [model.nodes[k] for k in model.numbers]
+    shown: list[NamedTuple] = []
     with np.errstate(all="ignore"):
-        shown = [part for k, node in enumerate(nodes) for part in node.layer.activations(k, passed.ran[node.name])]
+        for k, node in enumerate(model.nodes):
+            shown += node.layer.activations(k, passed.ran[node.name])
     return scores, tuple(shown)
 
 

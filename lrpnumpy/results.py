@@ -43,7 +43,7 @@ class Explanations(Paged):
         self._joined: np.ndarray | None = None  # `feature_relevance`, as far as they are put together
         self._lock = Lock()
         self._doubt = False  # whether relevance of any chunk may not be trusted
-        self._others = [name for name in model.ports if name != model.main]
+        self._others = [name for name in model.inputs if name != model.main]
         self.alone = len(encoded) == 1 and not self.padded  # then the columns of its chunk are those of the result
         if not self.alone:
             self._make_room()
@@ -62,7 +62,7 @@ class Explanations(Paged):
         self.targets = np.empty((*lead, N), np.int64)
         self.relevance = empty((*lead, total), dtype)
         kind = self.request.method.kind
-        rows = len(ROWS.get(kind, ())) + (len(model.numbers) if kind == "lrp" else 0)
+        rows = len(ROWS.get(kind, ())) + (len(model.nodes) if kind == "lrp" else 0)
         self.books = np.empty((*lead, rows, N), dtype) if rows else None
 
     @cached_property
@@ -74,7 +74,7 @@ class Explanations(Paged):
             if "feature_relevance" not in vars(self):  # else another thread has just done it
                 if self._joined is None:
                     empty = np.zeros if self.padded else np.empty
-                    self._joined = empty((*self.relevance.shape, self.model.inputs), self.model.dtype)
+                    self._joined = empty((*self.relevance.shape, self.model.input_size), self.model.dtype)
                 while self._parts:  # each is let go once it is copied: Ctrl-C may come at any time
                     rows, part = self._parts[-1]
                     self._joined[..., rows, :] = part
@@ -131,7 +131,7 @@ class Explanations(Paged):
                     None
                     if other.feature_relevance is None
                     else _spread(other.feature_relevance[..., take, :], encoded, -2),
-                    self.model.ports[name].features or encoded.features,
+                    self.model.inputs[name].features or encoded.features,
                     encoded.tokens,
                     encoded.values,
                     encoded.labels,
@@ -174,7 +174,7 @@ class Explanations(Paged):
         """
         if not len(self):
             raise LrpError("a summary must get at least one explanation, got none.")
-        name = one_of(input or self.model.main, "input", tuple(self.model.ports))
+        name = one_of(input or self.model.main, "input", tuple(self.model.inputs))
         classes = self.model.classes or tuple(map(str, range(self.model.outputs)))
         if self.every_class and by is not None:
             raise LrpError("by must be None with target 'all', whose groups are the classes.")
@@ -192,7 +192,7 @@ class Explanations(Paged):
             )
             lengths = np.array([part.relevance.shape[-1] for part in parts])
         rows = relevance[..., None] if feature_relevance is None else feature_relevance
-        port = self.model.ports[name]
+        port = self.model.inputs[name]
         features = port.features or first.features or [f"x{d}" for d in range(rows.shape[-1])]
         sums = Sums(features if feature_relevance is not None else ["relevance"])
         if self.every_class:

@@ -50,7 +50,7 @@ def keep_freed_memory() -> None:
 
 def _sorted_in_every_input(model: Model, encoded: Sequence[Encoded], chunk: np.ndarray) -> list[np.ndarray]:
     """A chunk cut so that in each piece no record has more steps than the one before, in any input."""
-    others = [name for name, port in model.ports.items() if port.steps and name != model.main]
+    others = [name for name, port in model.inputs.items() if port.steps and name != model.main]
     sizes = [[encoded[k].steps for k in chunk]]
     sizes += [[encoded[k].others[name].steps for k in chunk] for name in others]
     return [chunk[piece] for piece in sorted_pieces([np.array(column) for column in sizes])]
@@ -100,7 +100,7 @@ def run_chunks(
     keep_freed_memory()
     lengths = [sequence.steps for sequence in encoded]
     parts = chunks(lengths, model.width)
-    if len(model.ports) > 1:
+    if len(model.inputs) > 1:
         parts = [part for chunk in parts for part in _sorted_in_every_input(model, encoded, chunk)]
 
     def run(part: np.ndarray) -> None:

@@ -50,13 +50,13 @@ def explain_windows(
         found.average()         # which days mattered on average
     """
     length, stride = whole(length, "length", 1), whole(stride, "stride", 1)
-    pads = {port.pad[0] for port in model.ports.values() if port.pad is not None}
+    pads = {port.pad[0] for port in model.inputs.values() if port.pad is not None}
     if pads - {length}:
         raise LrpError(f"length must be {pads.pop()}, to which inputs of this model are padded, got {length}.")
     record = encode(_without_padding(model) if pads else model, series, "series")
     in_order([record], "series")
     steps = {model.main: record.length}
-    steps |= {name: one.length for name, one in (record.others or {}).items() if model.ports[name].steps}
+    steps |= {name: one.length for name, one in (record.others or {}).items() if model.inputs[name].steps}
     if len({*steps.values()}) > 1:
         raise LrpError(f"series must have as many steps in each input, got {steps}.")
     least = max(model.least.values())
@@ -73,13 +73,13 @@ document(explain_windows, "Options of the methods", with_users())
 
 def _without_padding(model: Model) -> Model:
     """The model for series that are not to be cut."""
-    return replace(model, ports={name: replace(port, pad=None) for name, port in model.ports.items()})
+    return replace(model, inputs={name: replace(port, pad=None) for name, port in model.inputs.items()})
 
 
 def _window(model: Model, record: Encoded, start: int, stop: int) -> Encoded:
     """The steps from start to stop of a record; its arrays are views of the record's."""
     others = record.others and {
-        name: _window(model, one, start, stop) if model.ports[name].steps else one
+        name: _window(model, one, start, stop) if model.inputs[name].steps else one
         for name, one in record.others.items()
     }
     kept, padded, lo, hi = None, None, start, stop

@@ -49,7 +49,7 @@ def _models():
     words = ("the", "film", "is", "not", "good", "naïve", "<unk>")
     embedding = lrp.Embedding(rng.normal(size=(7, 3)), words, "<unk>")
     layers = [nets.lstm(rng, 3, 2), nets.dense(rng, 2, 2)]
-    return lrp.Model(layers, embedding), lrp.Model(layers)
+    return lrp.Model(layers, embedding=embedding), lrp.Model(layers)
 
 
 class Works:
@@ -58,7 +58,7 @@ class Works:
     def __init__(self, folder):
         self.words, self.series = _models()
         rng = np.random.default_rng(0)
-        texts = [" ".join(rng.choice(self.words.ports["x"].embedding.vocabulary, 5)) for _ in range(RECORDS)]
+        texts = [" ".join(rng.choice(self.words.inputs["x"].embedding.vocabulary, 5)) for _ in range(RECORDS)]
         texts[10] = texts[30] = ""
         self.source, self.stored = folder / "a.txt", folder / "stored"
         self.source.write_text("\n".join(texts))

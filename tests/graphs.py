@@ -29,7 +29,7 @@ class Builder:
         self.draw, self.rng = draw, rng
         self.nodes = []
         self.values = [Value(name, WIDE, None if name == "static" else name) for name in ("x", *others)]
-        self.ports = {value.name: lrp.Input(WIDE, steps=value.steps is not None) for value in self.values}
+        self.inputs = {value.name: lrp.Input(WIDE, steps=value.steps is not None) for value in self.values}
         self.squared = False
 
     def pick(self, fits=lambda value: True):
@@ -179,7 +179,7 @@ def graphs(draw, most=12):
         top = builder.add(lrp.layers.Mean(), top, steps=None)
     builder.add(nets.dense(rng, top.width, 2), top, width=2)
     assert len(builder.nodes) <= most
-    return lrp.Model(builder.nodes, ports=builder.ports, output="linear")
+    return lrp.Model(builder.nodes, inputs=builder.inputs, output="linear")
 
 
 @st.composite
@@ -188,6 +188,6 @@ def records(draw, model, count=3):
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     lengths = st.integers(SHORTEST, STEPS)
     return [
-        {name: rng.normal(size=(draw(lengths), WIDE) if port.steps else WIDE) for name, port in model.ports.items()}
+        {name: rng.normal(size=(draw(lengths), WIDE) if port.steps else WIDE) for name, port in model.inputs.items()}
         for _ in range(count)
     ]

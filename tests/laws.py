@@ -118,7 +118,7 @@ def occlusion_is_forward_passes(model, records, target, spans, omit):
             singly = [[drop(name, (t, d)) for d in range(D)] for t in range(T)]
             close(one.inputs[name].feature_relevance, singly, 1e-11, 1 + abs(f))
         close([s.relevance for s in one.spans], [drop(model.main, slice(*s)) for s in phrases], 1e-11, 1 + abs(f))
-    if not omit or sum(port.steps for port in model.ports.values()) > 1:
+    if not omit or sum(port.steps for port in model.inputs.values()) > 1:
         return
     long = [k for k, values in enumerate(records) if len(record(model, values)[model.main]) > 3]
     found = lrp.explain_all(model, [many[k] for k in long], "occlusion-f", target, how="omit")
@@ -143,7 +143,7 @@ def decomposition_adds_up(model, records, target, spans, whole):
 
 def references_are_complete(model, records, target, rng, method="deeplift", tol=1e-12, **options):
     """Relevances add up to f(x) - f(reference) within `tol` of what they add up to without signs; at x they are 0."""
-    vectors = {name: rng.normal(size=port.size) for name, port in model.ports.items()}
+    vectors = {name: rng.normal(size=port.size) for name, port in model.inputs.items()}
     for reference in ("zero", [vectors, {name: -v / 2 for name, v in vectors.items()}]):
         found = lrp.explain_all(
             model, [plain(model, r) for r in records], method, target, reference=reference, **options
@@ -221,11 +221,11 @@ def agrees(model, group, step_of=None, names=None):
 
     `step_of` says of a target of a network with predictions at every step which step and output it is.
     """
-    names = names or list(model.ports)
+    names = names or list(model.inputs)
     keys = [f"input{k}" for k in range(len(names))]
     x = dict(zip(names, (group[key] for key in keys), strict=True))
     T = len(x[model.main])
-    shorter = {name: value[: max(1, T - 2)] if model.ports[name].steps else value for name, value in x.items()}
+    shorter = {name: value[: max(1, T - 2)] if model.inputs[name].steps else value for name, value in x.items()}
     many = [plain(model, values) for values in (shorter, x, x)]
     scores = lrp.predict(model, plain(model, x))
     close(scores.ravel(), group["scores"])

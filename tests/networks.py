@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import lrpnumpy as lrp
 from lrpnumpy.activations import ACTIVATIONS
-from lrpnumpy.model import READOUTS
+from lrpnumpy.model import READOUT, READOUTS
 
 GOLDEN = Path(__file__).with_name("golden.h5")
 
@@ -28,10 +28,30 @@ def close(a, b, tol=1e-12, unit=None):
     assert worst <= tol * unit, f"off by {worst:.1e}, allowed {tol:.0e} x {unit:.1e}"
 
 
+def readout(model):
+    """The readout of a model that was made of a list of layers."""
+    kinds = {lrp.layers.Mean: "mean", lrp.layers.Max: "max", lrp.layers.LastRow: "last-row"}
+    top = [node.name for node in model.nodes if node.layer.recurrent][-1]
+    if f"{top}:last" in model.used:
+        return "last"
+    between = [kinds[type(node.layer)] for node in model.nodes if type(node.layer) in kinds and top in node.inputs]
+    return between[0] if between else "every"
+
+
+def chain(model):
+    """The layers of such a model, without the readout."""
+    return [node.layer for node in model.network if node.name != READOUT]
+
+
+def of_chain(model, values):
+    """Those of some values, one for each node, that are not of the readout."""
+    return [value for node, value in zip(model.nodes, values, strict=True) if node.name != READOUT]
+
+
 def plain(record):
     """Our record as the oracle's plain data, in float64."""
     if isinstance(record, lrp.Model):
-        return {"layers": [plain(layer) for layer in record.layers], "readout": record.readout}
+        return {"layers": [plain(layer) for layer in chain(record)], "readout": readout(record)}
     if isinstance(record, lrp.Bidirectional):
         both = {"forward": plain(record.forward), "backward": plain(record.backward)}
         return {"kind": "bi", **both, "merge": record.merge}
@@ -147,7 +167,7 @@ def inputs(draw, model, most=7, count=None):
     """Sequences for a model: one, or `count` of any lengths."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     lengths = draw(st.lists(st.integers(1, most), min_size=count or 1, max_size=count or 1))
-    sequences = [rng.normal(size=(T, model.inputs)).astype(model.dtype) for T in lengths]
+    sequences = [rng.normal(size=(T, model.input_size)).astype(model.dtype) for T in lengths]
     return sequences if count else sequences[0]
 
 
@@ -179,12 +199,12 @@ def three_inputs(rng, **settings):
         lrp.Node("join", lrp.layers.Concat(), ("lstm:last", "gru:last", "basin")),
         lrp.Node("head", dense(rng, 9, 3), ("join",)),
     ]
-    ports = {
+    inputs = {
         "weather": lrp.Input(3, features=["rain", "temp", "wind"]),
         "notes": lrp.Input(embedding=lrp.Embedding(rng.normal(size=(6, 2)), vocabulary=words, unknown="<unk>")),
         "basin": lrp.Input(2, steps=False, features=["area", "slope"]),
     }
-    return lrp.Model(nodes, ports=ports, **{"output": "linear", "classes": ["low", "mid", "high"], **settings})
+    return lrp.Model(nodes, inputs=inputs, **{"output": "linear", "classes": ["low", "mid", "high"], **settings})
 
 
 def three_values(rng, T=4, words="the dry river"):

@@ -51,8 +51,8 @@ def network(kind, rng, form="single", every=False, **settings):
         nodes.append(lrp.Node("upper", cell_of(kind, rng, first.outputs), ("cell", *more)))
     top = nodes[-1]
     nodes.append(lrp.Node("head", nets.dense(rng, top.layer.outputs, 2), (top.name if every else f"{top.name}:last",)))
-    ports = {"x": lrp.Input(3), **({"other": OTHER[name]} if more else {})}
-    return lrp.Model(nodes, ports=ports, output="linear", **settings)
+    inputs = {"x": lrp.Input(3), **({"other": OTHER[name]} if more else {})}
+    return lrp.Model(nodes, inputs=inputs, output="linear", **settings)
 
 
 def values(kind, rng, T=5):
@@ -159,7 +159,8 @@ def test_two_directions_are_two_cells(kind, rng):
     sides = []
     for cell, order in ((both.forward, 1), (both.backward, -1)):
         alone = lrp.Model(
-            [model.nodes[0]._replace(layer=cell), lrp.Node("last", lrp.layers.LastRow(), ("cell",))], ports=model.ports
+            [model.nodes[0]._replace(layer=cell), lrp.Node("last", lrp.layers.LastRow(), ("cell",))],
+            inputs=model.inputs,
         )
         sides.append(
             lrp.predict(alone, {name: v[::order] if name == "x" or v.ndim > 1 else v for name, v in x.items()})
@@ -186,14 +187,14 @@ def test_start_states_as_inputs(kind, rng):
     """They receive relevance and gradients, and the last states are outputs."""
     base = network(kind, rng)
     cell, more = base.nodes[0].layer, base.nodes[0].inputs
-    ports, x = dict(base.ports), values(kind, rng)
+    inputs, x = dict(base.inputs), values(kind, rng)
     for node in cell.statement.states:
         width = cell._width(node)
-        ports[f"{node.name}_start"] = lrp.Input(width, steps=False)
+        inputs[f"{node.name}_start"] = lrp.Input(width, steps=False)
         x[f"{node.name}_start"] = rng.normal(size=width)
-    starts = [name for name in ports if name.endswith("_start")]
+    starts = [name for name in inputs if name.endswith("_start")]
     nodes = [lrp.Node("cell", cell, (*more, *starts)), base.nodes[1]]
-    model = lrp.Model(nodes, ports=ports, output="linear")
+    model = lrp.Model(nodes, inputs=inputs, output="linear")
     found = lrp.explain(model, x, "lrp-half", 1, eps=0.01)
     close(found.ledger.total, found.scores[1], 1e-12, max(found.ledger.largest, 1))
     ledger = lrp.explain(model, x, "deeplift", 1).ledger
@@ -207,8 +208,8 @@ def test_start_states_as_inputs(kind, rng):
         **cell.weights,
         **{f"{one.name}0": x[f"{one.name}_start"].reshape(cell._shape(one)) for one in cell.statement.states},
     )
-    plain = lrp.Model([lrp.Node("cell", same, more), base.nodes[1]], ports=base.ports, output="linear")
-    close(lrp.predict(plain, {name: x[name] for name in base.ports}), found.scores)
+    plain = lrp.Model([lrp.Node("cell", same, more), base.nodes[1]], inputs=base.inputs, output="linear")
+    close(lrp.predict(plain, {name: x[name] for name in base.inputs}), found.scores)
 
 
 def test_the_last_states_are_outputs(kind, rng):
@@ -217,7 +218,7 @@ def test_the_last_states_are_outputs(kind, rng):
     cell = base.nodes[0].layer
     width = cell.output_width(f":{state}", cell.units)
     nodes = [base.nodes[0], lrp.Node("head", nets.dense(rng, width, 2), (f"cell:{state}",))]
-    model = lrp.Model(nodes, ports=base.ports, output="linear")
+    model = lrp.Model(nodes, inputs=base.inputs, output="linear")
     trace = lrp.predict(model, x, trace=True)[1][0]
     close(nodes[1].layer.V @ trace.states[state][-1] + nodes[1].layer.d, lrp.predict(model, x))
     ledger = lrp.explain(model, x, "deeplift", 1).ledger

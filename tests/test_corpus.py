@@ -34,7 +34,7 @@ def model():
     rng = np.random.default_rng(1)
     E = lrp.Embedding(rng.normal(size=(len(WORDS), 3)), WORDS, unknown="<unk>", mask=7)
     layers = [nets.two_way(rng, 3, 4), nets.dense(rng, 8, 3)]
-    return lrp.Model(layers, E, classes=("bad", "fair", "good"), provenance={"by": "a test"})
+    return lrp.Model(layers, embedding=E, classes=("bad", "fair", "good"), provenance={"by": "a test"})
 
 
 @pytest.fixture(scope="module")
@@ -239,7 +239,7 @@ def test_threads_of_blas(tmp_path, rng):
     """A matrix product on two threads rounds otherwise than on one; what was computed before a run does not matter."""
     threadpoolctl = pytest.importorskip("threadpoolctl")
     E = lrp.Embedding(rng.normal(size=(400, 300)))
-    wide = lrp.Model([nets.lstm(rng, 300, 8), nets.dense(rng, 8, 2)], E).astype("f4")
+    wide = lrp.Model([nets.lstm(rng, 300, 8), nets.dense(rng, 8, 2)], embedding=E).astype("f4")
     ids = [rng.integers(400, size=12) for _ in range(40)]  # more words than the vocabulary has: it is projected
     for n in (1, 2):
         with threadpoolctl.threadpool_limits(n, "blas"):
@@ -620,7 +620,7 @@ def test_what_may_not_change(model, tmp_path):
     """A run is resumed as it was begun, and is told what differs; before it is finished and after."""
     path, out = tmp_path / "a.txt", tmp_path / "out"
     path.write_text("\n".join(sentences(20)))
-    other = lrp.Model(model.layers, model.embedding, readout="mean", classes=model.classes)
+    other = lrp.Model(model.layers, embedding=model.embedding, readout="mean", classes=model.classes)
 
     def split(gate, signal, eps):
         return gate * 0 + 0.5, signal * 0 + 0.5
@@ -938,7 +938,7 @@ def test_a_record_without_the_steps_that_are_needed_is_rejected(rng, tmp_path, s
         *join,
         lrp.Node("head", nets.dense(rng, 3, 2), ("sum" if join else "gru",)),
     ]
-    model = lrp.Model(nodes, ports={"x": lrp.Input(2), "y": lrp.Input(2)})
+    model = lrp.Model(nodes, inputs={"x": lrp.Input(2), "y": lrp.Input(2)})
     records = [{"x": rng.normal(size=(4, 2)), "y": rng.normal(size=(T, 2))} for T in (4, steps, 4, 20)]
     found = run(model, records, tmp_path / "a", longest=10, **options)
     told = [json.loads(line) for line in found.rejected_path.read_text().splitlines()]

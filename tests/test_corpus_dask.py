@@ -22,7 +22,7 @@ WORDS = ("the", "film", "is", "not", "good", "naïve", "<unk>")
 def model():
     rng = np.random.default_rng(1)
     E = lrp.Embedding(rng.normal(size=(len(WORDS), 3)), WORDS, unknown="<unk>")
-    return lrp.Model([nets.two_way(rng, 3, 4), nets.dense(rng, 8, 3)], E, provenance={"by": "a test"})
+    return lrp.Model([nets.two_way(rng, 3, 4), nets.dense(rng, 8, 3)], embedding=E, provenance={"by": "a test"})
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -63,7 +63,7 @@ def test_any_network_gives_what_the_oracle_gives(data):
     judge = nets.plain(model)
     close(lrp.predict(model, x), oracle.scores(judge, x))
     target = data.draw(st.integers(0, 2))
-    step = data.draw(st.integers(0, len(x) - 1)) if model.readout == "every" else None
+    step = data.draw(st.integers(0, len(x) - 1)) if model.every else None
     found = gradients(model, x, target, step)
     d_x, _ = oracle.gradient(judge, x, target, step=step)
     close(found, d_x, unit=np.abs(d_x).max() + 1e-300)

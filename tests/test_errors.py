@@ -75,7 +75,7 @@ CASES = {
         lambda: lrp.Model([LAYER, "Dense"]),
         r"layer 1 must be a layer, such as lrp.LSTM or lrp.Dense, got str",
     ),
-    "not a list of layers": (lambda: lrp.Model(LAYER), r"layers must be a list"),
+    "not a list of layers": (lambda: lrp.Model(LAYER), r"nodes must be a list"),
     "too few class names": (
         lambda: lrp.Model([LAYER, HEAD], classes=["one"]),
         r"classes must have 2 names, one for each, got 1",
@@ -243,7 +243,7 @@ CASES = {
     ),
     "a first layer that knows no size": (
         lambda: lrp.Model([lrp.layers.Reverse(), LAYER, HEAD]),
-        "say ports={'x': lrp.Input",
+        "say inputs={'x': lrp.Input",
     ),
     "integer models": (lambda: NUMBERS.astype("int8"), "dtype must be 'float32' or 'float64', got 'int8'"),
     "directions that read other inputs": (

@@ -90,7 +90,7 @@ def questions(draw, **options):
     asked = {"target": draw(st.integers(0, 2))}
     if draw(st.booleans()):
         asked["versus"] = (asked["target"] + draw(st.integers(1, 2))) % 3
-    if model.readout == "every":
+    if model.every:
         asked["step"] = draw(st.integers(0, len(x) - 1))
     return model, x, asked
 
@@ -111,7 +111,7 @@ def test_lrp_is_the_oracle_s(question, method, eps, gamma):
     ledger = found.ledger
     for ours, theirs in (
         (ledger.inputs, judge["ledger"]["inputs"]),
-        (ledger.biases, judge["ledger"]["biases"]),
+        (nets.of_chain(model, ledger.biases), judge["ledger"]["biases"]),
         (ledger.stabiliser, judge["ledger"]["stabiliser"]),
         (ledger.initial_state, judge["ledger"]["initial_state"]),
     ):
@@ -128,7 +128,7 @@ def test_lrp_is_the_oracle_s(question, method, eps, gamma):
 def test_occlusion_is_the_oracle_s(question, data):
     model, x, asked = question
     judge, method = nets.plain(model), data.draw(st.sampled_from(["occlusion-f", "occlusion-p"]))
-    baseline = data.draw(st.sampled_from([None, np.linspace(-1, 1, model.inputs)]))
+    baseline = data.draw(st.sampled_from([None, np.linspace(-1, 1, model.input_size)]))
     span = data.draw(st.tuples(st.integers(0, len(x) - 1), st.integers(1, len(x))).filter(lambda s: s[0] < s[1]))
     found = lrp.explain(model, x, method, unit="feature", baseline=baseline, spans=[span], **asked)
     options = asked | {"of": method[-1], "baseline": baseline}
@@ -136,7 +136,7 @@ def test_occlusion_is_the_oracle_s(question, data):
     close(found.relevance, oracle.occlusion(judge, x, **options), 1e-12, unit)
     close(found.feature_relevance, oracle.occlusion(judge, x, unit="feature", **options), 1e-12, unit)
     close([s.relevance for s in found.spans], oracle.occlusion(judge, x, spans=[span], **options), 1e-12, unit)
-    if len(x) > 1 and (model.readout != "every" or asked["step"] > 0):
+    if len(x) > 1 and (not model.every or asked["step"] > 0):
         found = lrp.explain(model, x, method, how="omit", **asked)
         close(found.relevance, oracle.occlusion(judge, x, how="omit", **asked, of=method[-1]), 1e-12, unit)
 
@@ -179,7 +179,7 @@ def test_the_ledger_adds_up(question, method, eps):
 def mirrored(model):
     """The same network for reversed inputs: both directions swapped in every layer."""
     layers, swapped = [], None
-    for layer in model.layers:
+    for layer in nets.chain(model):
         if swapped is not None and not isinstance(layer, lrp.Dense):
             order = np.r_[swapped : layer.inputs, 0:swapped]
             ways = [dataclasses.replace(way, U=way.U[..., order]) for way in (layer.forward, layer.backward)]
@@ -191,7 +191,7 @@ def mirrored(model):
             swapped = layer.backward.units if layer.merge == "concat" else None
             layer = lrp.Bidirectional(layer.backward, layer.forward, layer.merge)
         layers.append(layer)
-    return lrp.Model(layers, readout=model.readout)
+    return lrp.Model(layers, readout=nets.readout(model))
 
 
 def law_mirror_symmetry(model, x, method):

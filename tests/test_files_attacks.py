@@ -745,9 +745,9 @@ def test_errors_of_the_child_are_ours(native, tmp_path):
 def test_the_child_does_not_import_from_the_current_folder(native, tmp_path):
     (tmp_path / "json.py").write_text("raise SystemExit('owned')")
     (tmp_path / "h5py.py").write_text("raise SystemExit('owned')")
-    code = f"import lrpnumpy, os; os.chdir({str(tmp_path)!r}); print(lrpnumpy.load('model.h5', isolate=True).readout)"
+    code = f"import lrpnumpy, os; os.chdir({str(tmp_path)!r}); print(lrpnumpy.load('model.h5', isolate=True).result)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=FIXTURES.parents[1])
-    assert done.stdout.strip() == "last", done.stderr
+    assert done.stdout.strip() == "1", done.stderr
 
 
 @pytest.mark.parametrize("protocol", [2, 3, 4])

@@ -363,7 +363,7 @@ def test_sources_of_a_corpus_are_read_through_the_same_checks(tmp_path):
         made.id.write_direct_chunk((2, 0, 0), b"xyz")
     model = zoo.NETWORKS["maximum"].model()
     with h5py.File(tmp_path / "b.h5", "w") as file:
-        made = file.create_dataset("values", (6, 5, model.inputs), "<f4", chunks=(2, 5, model.inputs), **GZIP)
+        made = file.create_dataset("values", (6, 5, model.input_size), "<f4", chunks=(2, 5, model.input_size), **GZIP)
         made[:] = 1
         made.id.write_direct_chunk((2, 0, 0), zlib.compress(b"short"))
     lrp.save(model, tmp_path / "model.h5")

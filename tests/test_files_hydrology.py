@@ -51,9 +51,9 @@ def test_scores_in_units_are_those_of_neuralhydrology(name, tmp_path):
 
 
 def test_static_inputs_are_in_alphabetical_order_then_basins():
-    names = files.load(FIXTURES / "lstm_embedded").ports["x_s"].features
+    names = files.load(FIXTURES / "lstm_embedded").inputs["x_s"].features
     assert names[:2] == ("area", "slope") and sorted(names[2:]) == ["basin north", "basin south"]
-    assert "x_s" not in files.load(FIXTURES / "lstm").ports
+    assert "x_s" not in files.load(FIXTURES / "lstm").inputs
 
 
 def test_the_relevance_adds_up_to_the_discharge():

@@ -3,6 +3,7 @@
 import math
 import warnings
 
+import networks as nets
 import numpy as np
 import pytest
 from networks import close
@@ -79,7 +80,7 @@ LAST = {
 @pytest.mark.parametrize("name", LAST)
 def test_ways_to_the_last_state(name, tmp_path):
     found = opened(tmp_path, network(after=LAST[name] + HEAD))
-    assert found.readout == "last" and [type(one) for one in found.layers] == [lrp.LSTM, lrp.Dense]
+    assert nets.readout(found) == "last" and [type(one) for one in found.layers] == [lrp.LSTM, lrp.Dense]
     same(found, [lstm(), lrp.Dense(V.T)])
 
 
@@ -135,7 +136,7 @@ def test_a_layer_that_reads_backwards(tmp_path):
         lrp.Node("c", lstm(), ("r",)),
         lrp.Node("d", lrp.Dense(V.T), ("c:last",)),
     ]
-    same(found, nodes, ports={"x": lrp.Input(D)})
+    same(found, nodes, inputs={"x": lrp.Input(D)})
 
 
 def test_the_batch_first_layout(tmp_path):
@@ -421,7 +422,7 @@ def test_two_inputs_by_name(tmp_path):
     after = node("Squeeze", ["Y_h"], ["l"], axes=[0]) + port("site:0", ["N", 2])
     after += node("Concat", ["l", "site:0"], ["h"], axis=1)
     found = opened(tmp_path, network(after=after + tensor("V", wide) + node("MatMul", ["h", "V"], ["y"]) + output("y")))
-    assert list(found.ports) == ["x", "site"] and not found.ports["site"].steps
+    assert list(found.inputs) == ["x", "site"] and not found.inputs["site"].steps
     site = RNG.normal(size=2).astype(np.float32)
     last = lrp.predict(lrp.Model([lstm(), lrp.Dense(np.eye(H, dtype=np.float32))]), X)
     close(lrp.predict(found, {"x": X, "site": site}), np.concatenate([last, site]) @ wide, 1e-6)

@@ -6,6 +6,7 @@ import warnings
 from dataclasses import replace
 
 import h5py
+import networks as nets
 import numpy as np
 import pytest
 from interop import zoo
@@ -45,8 +46,8 @@ def linear(inputs, outputs, name="fc", bias=True):
 def test_gates_directions_layers_biases_and_prefixes(layers, two, bias, prefix):
     state = lstm(3, 2, layers, two, bias, prefix)
     model = from_torch({**state, **linear(4 if two else 2, 5)}, readout="mean")
-    assert len(model.layers) == layers + 1 and model.readout == "mean"
-    for k, layer in enumerate(model.layers[:-1]):
+    assert len(nets.chain(model)) == layers + 1 and nets.readout(model) == "mean"
+    for k, layer in enumerate(nets.chain(model)[:-1]):
         sides = {"": layer.forward, "_reverse": layer.backward} if two else {"": layer}
         for end, side in sides.items():
             for gate in range(4):  # i, f, g, o
@@ -60,7 +61,7 @@ def test_gates_directions_layers_biases_and_prefixes(layers, two, bias, prefix):
 def test_the_readout_is_assumed_for_one_direction_only():
     state = lstm(3, 2)
     with pytest.warns(lrp.AssumptionWarning, match="the last step is taken") as caught:
-        assert from_torch(state).readout == "last"
+        assert nets.readout(from_torch(state)) == "last"
     assert caught[0].filename == __file__
     with pytest.raises(lrp.WeightFileError, match=r"readout='last' \(h_n.*readout='last-row' \(out\[:, -1\]"):
         from_torch(lstm(3, 2, two=True))
@@ -392,7 +393,7 @@ def test_hdf5_with_groups_and_remarks(tmp_path):
     found = files.load(path)
     assert found.output == "sigmoid"
     assert replace(found, output="softmax").digest == model.digest
-    assert files.load(path, readout="mean").readout == "mean"  # the caller has the last word
+    assert nets.readout(files.load(path, readout="mean")) == "mean"  # the caller has the last word
     assert files.load(path, config={"output": "linear"}).output == "linear"
     with pytest.raises(lrp.WeightFileError, match="may have readout, layers, activations, output and nonlinearity"):
         files.load(path, config={"activation": "relu"})
@@ -401,9 +402,9 @@ def test_hdf5_with_groups_and_remarks(tmp_path):
 def test_remarks_in_npz_and_safetensors(tmp_path):
     state = zoo.torch_arrays(zoo.NETWORKS["sentence"].model())
     np.savez(tmp_path / "model.npz", readout="mean", **state)
-    assert files.load(tmp_path / "model.npz").readout == "mean"
+    assert nets.readout(files.load(tmp_path / "model.npz")) == "mean"
     safetensors(tmp_path / "model.safetensors", state, {"readout": "max"})
-    assert files.load(tmp_path / "model.safetensors").readout == "max"
+    assert nets.readout(files.load(tmp_path / "model.safetensors")) == "max"
 
 
 def safetensors(path, state, remarks, dtype="F32"):

@@ -9,6 +9,7 @@ import warnings
 import zipfile
 from pathlib import Path
 
+import networks as nets
 import numpy as np
 import pytest
 from attacks import hostile
@@ -59,7 +60,7 @@ def test_the_scores_can_be_checked_on_opening(name):
 def test_the_last_step_is_assumed_and_said_once(name):
     with pytest.warns(lrp.AssumptionWarning, match=r"the last step is taken .* say readout='last'") as caught:
         model = files.load(FIXTURES / name, **ROWS[name]["load"])
-    assert len(caught) == 1 and caught[0].filename == __file__ and model.readout == "last"
+    assert len(caught) == 1 and caught[0].filename == __file__ and nets.readout(model) == "last"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert "the last step is taken" in str(files.inspect(FIXTURES / name, **ROWS[name]["load"]))
@@ -76,7 +77,7 @@ def test_two_directions_ask_for_the_readout():
     for words in ("readout='last' (h_n", "readout='last-row' (out[:, -1]", "readout='mean' (out.mean"):
         assert words in str(caught.value)
     readouts = {name: opened("checkpoint.ckpt", readout=name) for name in ("last", "last-row", "mean")}
-    assert [model.readout for model in readouts.values()] == list(readouts)
+    assert [nets.readout(model) for model in readouts.values()] == list(readouts)
 
 
 def test_several_linear_modules_ask_for_activations_in_words_that_work():
@@ -107,9 +108,9 @@ def test_a_learned_activation_asks_for_its_place():
 
 def test_a_module_says_its_activations():
     model = opened("module.pt")
-    assert [type(layer).__name__ for layer in model.layers] == ["RNN", "Dense", "Dense"]
-    assert [layer.activation for layer in model.layers] == ["relu", "relu", "linear"]
-    assert opened("words_legacy.pt").layers[1].activation == "tanh"
+    assert [type(layer).__name__ for layer in nets.chain(model)] == ["RNN", "Dense", "Dense"]
+    assert [layer.activation for layer in nets.chain(model)] == ["relu", "relu", "linear"]
+    assert nets.chain(opened("words_legacy.pt"))[1].activation == "tanh"
 
 
 def test_a_checkpoint_says_where_its_network_is():

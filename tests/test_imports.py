@@ -20,7 +20,7 @@ FLOORS = [
     {"rules", "result"},
     {"statement"},
     {"layers"},
-    {"ports", "text", "laws"},
+    {"inputs", "text", "laws"},
     {"model"},
     {"folding", "reconstruction"},
     {"encode", "passes"},

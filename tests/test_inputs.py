@@ -258,7 +258,7 @@ def test_padding_of_an_input_besides_the_main_one_gets_nothing(method, target):
         lrp.Node("a", nets.lstm(rng, 3, 4), ("rain",)), lrp.Node("b", nets.lstm(rng, 2, 4), ("soil",)),
         lrp.Node("both", lrp.layers.Concat(), ("a:last", "b:last")), lrp.Node("out", nets.dense(rng, 8, 2), ("both",)),
     ]  # fmt: skip
-    model = lrp.Model(nodes, ports={"rain": lrp.Input(3), "soil": lrp.Input(2, mask_value=-9.0)})
+    model = lrp.Model(nodes, inputs={"rain": lrp.Input(3), "soil": lrp.Input(2, mask_value=-9.0)})
     rain, soil = rng.normal(size=(5, 3)), rng.normal(size=(3, 2))
     padded = np.concatenate((np.full((1, 2), -9.0), soil[:1], np.full((2, 2), -9.0), soil[1:]))
     whole, found = (lrp.explain(model, {"rain": rain, "soil": one}, method, target) for one in (soil, padded))

@@ -185,7 +185,7 @@ def test_relevance_of_heads_restated(rng):
         lrp.Node("mean", lrp.layers.Mean(), ("layer",)),
         lrp.Node("head", head, ("mean",)),
     ]
-    model = lrp.Model(nodes, ports={"query": lrp.Input(2), "value": lrp.Input(3)})
+    model = lrp.Model(nodes, inputs={"query": lrp.Input(2), "value": lrp.Input(3)})
     query, value = rng.normal(size=(4, 2)), rng.normal(size=(6, 3))
     found = lrp.explain(model, {"query": query, "value": value}, "lrp-prop", 1, eps=eps)
     y, a = restated(layer, query, value, value)
@@ -225,7 +225,7 @@ def two_series(rng):
         lrp.Node("top", nets.lstm(rng, 4, 3), ("both",)),
         lrp.Node("head", nets.dense(rng, 3, 2), ("top:last",)),
     ]
-    return lrp.Model(nodes, ports={"x": lrp.Input(3), "other": lrp.Input(2)})
+    return lrp.Model(nodes, inputs={"x": lrp.Input(3), "other": lrp.Input(2)})
 
 
 def test_two_series_of_different_lengths(rng, tmp_path):
@@ -329,6 +329,6 @@ def test_values_and_keys_of_different_lengths(rng):
         lrp.Node("layer", lrp.layers.Attention(), ("x", "x", "key")),
         lrp.Node("cell", nets.lstm(rng, 3, 2), ("layer",)),
     ]
-    model = lrp.Model(nodes, ports={"x": lrp.Input(3), "key": lrp.Input(3)}, result="cell:last")
+    model = lrp.Model(nodes, inputs={"x": lrp.Input(3), "key": lrp.Input(3)}, result="cell:last")
     with pytest.raises(lrp.LrpError, match="values and keys must have the same number of steps, got 4 and 2"):
         lrp.predict(model, {"x": rng.normal(size=(4, 3)), "key": rng.normal(size=(2, 3))})

@@ -180,7 +180,7 @@ def test_batch_norm(rng):
     with pytest.raises(lrp.LrpError, match=r"gamma must have shape \(4\)"):
         lrp.layers.Affine.batch_norm(gamma[:3], beta, mean, var)
     with pytest.raises(lrp.LrpError, match=r"s of layer 0 \(Affine\) must take the 3 outputs of the input"):
-        lrp.Model([layer, nets.lstm(rng, 4, 2)], ports={"x": lrp.Input(3)})
+        lrp.Model([layer, nets.lstm(rng, 4, 2)], inputs={"x": lrp.Input(3)})
 
 
 # ---- LayerNorm ----

@@ -120,7 +120,7 @@ def static_concat(part):
         lrp.Node("both", lrp.layers.Concat(), ("lstm:last", "features")),
         lrp.Node("head", lrp.Dense(**part["head"]), ("both",)),
     ]
-    return lrp.Model(nodes, ports=SERIES_AND_STATIC)
+    return lrp.Model(nodes, inputs=SERIES_AND_STATIC)
 
 
 def static_every_step(part):
@@ -130,7 +130,7 @@ def static_every_step(part):
         lrp.Node("lstm", lrp.LSTM(**part["lstm"]), ("both",)),
         lrp.Node("head", lrp.Dense(**part["head"]), ("lstm:last",)),
     ]
-    return lrp.Model(nodes, ports=SERIES_AND_STATIC)
+    return lrp.Model(nodes, inputs=SERIES_AND_STATIC)
 
 
 @pytest.mark.parametrize("network", [static_concat, static_every_step])
@@ -177,7 +177,7 @@ def two_series(rng, join=None):
         lrp.Node("lstm", nets.lstm(rng, 5, 4), ("both",)),
         lrp.Node("head", nets.dense(rng, 4, 2), ("lstm:last",)),
     ]
-    return lrp.Model(nodes, ports={"rain": lrp.Input(2), "snow": lrp.Input(3)})
+    return lrp.Model(nodes, inputs={"rain": lrp.Input(2), "snow": lrp.Input(3)})
 
 
 def test_two_series_of_the_same_steps(rng):

@@ -110,7 +110,7 @@ def test_reverse_makes_a_backward_direction(rng):
         lrp.Node("lstm", cell, ("turned",)),
         lrp.Node("head", head, ("lstm:last",)),
     ]
-    ours = lrp.Model(nodes, ports={"x": lrp.Input(3)})
+    ours = lrp.Model(nodes, inputs={"x": lrp.Input(3)})
     theirs = lrp.Model([lrp.Bidirectional(zero, cell), lrp.Dense(np.hstack([np.zeros((2, 2)), head.V]), head.d)])
     for x in (rng.normal(size=(T, 3)) for T in (1, 5)):
         for a, b in zip(*(lrp.compare(model, x, target=1) for model in (ours, theirs)), strict=True):
@@ -205,7 +205,7 @@ def test_the_series_that_gives_the_steps_gets_no_relevance(rng):
         lrp.Node("lstm", nets.lstm(rng, 3, 4), ("repeat",)),
         lrp.Node("head", nets.dense(rng, 4, 2), ("lstm:last",)),
     ]
-    model = lrp.Model(nodes, ports={"clock": lrp.Input(1), "static": lrp.Input(3, steps=False)})
+    model = lrp.Model(nodes, inputs={"clock": lrp.Input(1), "static": lrp.Input(3, steps=False)})
     x = {"clock": rng.normal(size=(4, 1)), "static": rng.normal(size=3)}
     for found in lrp.compare(model, x, eps=0.1):
         close(found.relevance, np.zeros(4), 1e-15, 1)  # of contextual decomposition: differences of equal numbers

@@ -32,7 +32,7 @@ def records(rng, D=4, lengths=(9, 5, 7, 5)):
 
 def network(rng, *layers, D=4, M=4, cell=nets.lstm):
     """The layers below a recurrent layer with a head."""
-    return lrp.Model([*layers, cell(rng, M, 3), nets.dense(rng, 3, 2)], ports={"x": lrp.Input(D)})
+    return lrp.Model([*layers, cell(rng, M, 3), nets.dense(rng, 3, 2)], inputs={"x": lrp.Input(D)})
 
 
 # ---- golden ----
@@ -117,7 +117,7 @@ def outputs(layer, xs):
     rng = np.random.default_rng(1)
     M = getattr(layer, "outputs", xs[0].shape[1])
     top = lrp.LSTM(rng.normal(size=(4, 2, M)), rng.normal(size=(4, 2, 2)))
-    model = lrp.Model([layer, top], readout="every", ports={"x": lrp.Input(xs[0].shape[1])})
+    model = lrp.Model([layer, top], readout="every", inputs={"x": lrp.Input(xs[0].shape[1])})
     singly = [lrp.predict(model, x, trace=True)[1][0].y for x in xs]
     for x, y, together in zip(xs, singly, lrp.predict_all(model, xs), strict=True):
         close(together, lrp.predict(model, x), 1e-12, 1)
@@ -397,7 +397,7 @@ def test_a_phrase_in_windows_is_where_their_middles_are(rng):
     """CD of the whole network is CD of the layers above with the pooled values and the phrase of the middles."""
     above = [nets.lstm(rng, 4, 3), nets.dense(rng, 3, 2)]
     pool = AvgPool1D(3, 2)
-    model, x = lrp.Model([pool, *above], ports={"x": lrp.Input(4)}), rng.normal(size=(9, 4))
+    model, x = lrp.Model([pool, *above], inputs={"x": lrp.Input(4)}), rng.normal(size=(9, 4))
     x[[0, 1, 7, 8]] = 0  # then only the windows (2, 3, 4) and (4, 5, 6) have values, and those beside them halves
     x[[2, 6]] = 0
     found = lrp.explain(model, x, "cd", 1, spans=[(3, 6)]).spans[0].relevance  # the middles of the windows: 1 3 5 7
@@ -463,7 +463,7 @@ def test_two_series_of_one_network(rng):
         lrp.Node("other", nets.lstm(rng, 2, 3), ("b",)),
         lrp.Node("head", nets.dense(rng, 3, 2), ("lstm:last",)),
     ]
-    model = lrp.Model(nodes, ports={"a": lrp.Input(4), "b": lrp.Input(2)})
+    model = lrp.Model(nodes, inputs={"a": lrp.Input(4), "b": lrp.Input(2)})
     assert model.least == {"a": 6, "b": 1}
     with pytest.raises(lrp.LrpError, match=r"^x, input 'a' must have at least 6 steps"):
         lrp.predict(model, {"a": np.ones((5, 4)), "b": np.ones((1, 2))})
@@ -506,7 +506,7 @@ def test_folding_a_batch_norm_into_a_convolution(rng):
         (lambda K: AvgPool1D(2, padding=(0, 2)), r"AvgPool1D: padding must be less than the size, 2, got \(0, 2\)"),
         (
             lambda K: lrp.Model(
-                [Conv1D(K), lrp.LSTM(np.ones((4, 1, 4)), np.ones((4, 1, 1)))], ports={"x": lrp.Input(3)}
+                [Conv1D(K), lrp.LSTM(np.ones((4, 1, 4)), np.ones((4, 1, 1)))], inputs={"x": lrp.Input(3)}
             ),
             r"Model: K of layer 0 \(Conv1D\) must take the 3 outputs of the input, got 2 columns",
         ),

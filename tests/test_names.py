@@ -290,7 +290,7 @@ def test_padded_input_is_what_the_framework_got(path, side, cut, length):
 
 def test_the_fourth_entry_may_be_left_out(path):
     model = lrp.load(path, vocabulary=WORDS, pad=(2, "post", 0))
-    assert model.ports["x"].pad == (2, "post", 0, "post")
+    assert model.inputs["x"].pad == (2, "post", 0, "post")
     assert lrp.explain(model, "the film is").tokens == ("the", "film")
 
 
@@ -300,7 +300,7 @@ def test_series_are_padded_and_keep_their_labels(rng, side, cut):
     x = rng.normal(size=(4, 3))
     for length in (2, 6):
         wanted, before = filled(list(x), length, side, cut, np.full(3, -1.5))
-        padded = lrp.Model(model.layers, ports={"x": lrp.Input(3, pad=(length, side, -1.5, cut))})
+        padded = lrp.Model(model.layers, inputs={"x": lrp.Input(3, pad=(length, side, -1.5, cut))})
         e, same = lrp.explain(padded, x), lrp.explain(model, np.array(wanted))
         close(e.feature_relevance, same.feature_relevance)
         close(e.values, np.array(wanted))
@@ -349,7 +349,7 @@ def _tick_labels(figure):
 def test_padding_is_what_the_network_gets_after_scaling(rng):
     model = network(rng)
     x = rng.normal(size=(2, 3))
-    scaled = lrp.Model(model.layers, ports={"x": lrp.Input(3, pad=(4, "pre", 0.0), scaler=([1, 2, 3], [4, 5, 6]))})
+    scaled = lrp.Model(model.layers, inputs={"x": lrp.Input(3, pad=(4, "pre", 0.0), scaler=([1, 2, 3], [4, 5, 6]))})
     zeros = np.zeros((2, 3))
     close(lrp.predict(scaled, x * [4, 5, 6] + [1, 2, 3]), lrp.predict(model, np.concatenate([zeros, x])))
 
@@ -357,7 +357,7 @@ def test_padding_is_what_the_network_gets_after_scaling(rng):
 def test_padding_that_is_skipped_changes_nothing(rng):
     model = network(rng, lrp.Embedding(rng.normal(size=(6, 3)), vocabulary=WORDS, mask=0))
     port = lrp.Input(embedding=model.embedding, pad=(5, "pre", 0))
-    padded = lrp.Model(model.layers, ports={"x": port})
+    padded = lrp.Model(model.layers, inputs={"x": port})
     e, same = (lrp.explain(m, "the film") for m in (padded, model))
     close(e.relevance, [0, 0, 0, *same.relevance])
     assert e.padding == (0, 1, 2) and e.tokens == ("<pad>", "<pad>", "<pad>", "the", "film")
@@ -405,7 +405,7 @@ def test_a_native_file_keeps_all_of_it(path, tmp_path):
     for unknown in ("<unk>", False):
         model = lrp.convert(path, tmp_path / "new.h5", overwrite=True, unknown=unknown, **said)
         again = lrp.load(tmp_path / "new.h5")
-        assert again.digest == model.digest and again.ports["x"].pad == (4, "post", 0, "pre")
+        assert again.digest == model.digest and again.inputs["x"].pad == (4, "post", 0, "pre")
         assert again.embedding.unknown == unknown and again.embedding.tokenizer == "keras-tokenizer"
         np.testing.assert_array_equal(lrp.predict(again, "Good, blorf!"), lrp.predict(model, "Good, blorf!"))
     assert "filled up to 4 steps with 0 at the end, or cut at the start" in str(lrp.inspect(tmp_path / "new.h5"))
@@ -535,7 +535,7 @@ def test_features_and_classes_may_be_files(rng, tmp_path):
 
 
 def two_texts(rng):
-    ports = {
+    inputs = {
         "story": lrp.Input(embedding=lrp.Embedding(rng.normal(size=(6, 3)))),
         "question": lrp.Input(embedding=lrp.Embedding(rng.normal(size=(5, 2)))),
     }
@@ -545,7 +545,7 @@ def two_texts(rng):
         lrp.Node("both", lrp.layers.Concat(), ("one:last", "other:last")),
         lrp.Node("head", nets.dense(rng, 7, 2), ("both",)),
     ]
-    return lrp.Model(nodes, ports=ports)
+    return lrp.Model(nodes, inputs=inputs)
 
 
 RECORDS = [

@@ -64,7 +64,7 @@ def plainly(model, x, spans, step=-1, baseline=0.0, how="zero"):
     for span in spans:
         changed, moved = without(x.astype(np.float64), span, baseline, how)
         f = oracle.scores(nets.plain(model), changed)
-        out.append(f[moved[step]] if model.readout == "every" else f)
+        out.append(f[moved[step]] if model.every else f)
     return np.array(out)
 
 
@@ -113,7 +113,7 @@ def questions(draw, count=3, most=6, **options):
 
 
 def some_baseline(model):
-    return np.linspace(-1, 1, model.inputs)
+    return np.linspace(-1, 1, model.input_size)
 
 
 @given(
@@ -143,7 +143,7 @@ def test_phrases_are_plain_forward_passes(question, with_baseline, how, with_ste
 @given(questions(count=2, most=4), st.booleans())
 def test_variables_are_plain_forward_passes(question, with_baseline):
     model, batch, xs, _, steps = question
-    baseline = some_baseline(model) if with_baseline else np.zeros(model.inputs)
+    baseline = some_baseline(model) if with_baseline else np.zeros(model.input_size)
     found = occlude_variables(model, batch, baseline=baseline if with_baseline else None, steps=steps)
     for got, x, step in zip(found, xs, steps, strict=True):
         assert got.shape == (*x.shape, model.outputs)
@@ -151,7 +151,7 @@ def test_variables_are_plain_forward_passes(question, with_baseline):
             changed = x.copy()
             changed[t, d] = baseline[d]
             f = oracle.scores(nets.plain(model), changed)
-            close(got[t, d], f[step] if model.readout == "every" else f, 1e-12, max(1, np.abs(f).max()))
+            close(got[t, d], f[step] if model.every else f, 1e-12, max(1, np.abs(f).max()))
 
 
 @given(questions(), st.sampled_from(["zero", "omit"]))

@@ -14,7 +14,7 @@ from interop import zoo
 
 import lrpnumpy as lrp
 from lrpnumpy.files import disk, isolated
-from lrpnumpy.files.kinds import Asked
+from lrpnumpy.files.kinds import LoadOptions
 
 ROOT = Path(__file__).parents[1]
 
@@ -49,7 +49,7 @@ def test_a_corpus_without_posix(tmp_path, monkeypatch):
     """The lock is one file that stays: Windows removes none that is open."""
     monkeypatch.setattr(disk, "fcntl", None)
     model = zoo.NETWORKS["maximum"].model()
-    records = [[[1.0] * model.inputs] * 3] * 4
+    records = [[[1.0] * model.input_size] * 3] * 4
     for overwrite in (False, False, True):
         monkeypatch.setattr(disk, "msvcrt", Msvcrt())  # whose locks are gone when their files are closed
         assert len(lrp.explain_corpus(model, records, out=lrp.Output(tmp_path / "out", overwrite))) == 4
@@ -112,7 +112,7 @@ def test_what_a_child_does(tmp_path, monkeypatch):
     monkeypatch.setattr(isolated, "_limit", lambda **given: limits.update(given))
 
     def answer(path):
-        question = json.dumps([str(path), asdict(Asked(max_bytes=10**6))])
+        question = json.dumps([str(path), asdict(LoadOptions(max_bytes=10**6))])
         monkeypatch.setattr(sys, "stdin", io.StringIO(question))
         monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO()))
         isolated.child()

@@ -56,7 +56,7 @@ def test_decomposition_adds_up(data):
     model = data.draw(graphs.graphs())
     records = data.draw(graphs.records(model))
     padded = any(isinstance(node.layer, (lrp.layers.Conv1D, lrp.layers.Pad)) for node in model.nodes)
-    whole = len(model.ports) == 1 and not padded
+    whole = len(model.inputs) == 1 and not padded
     laws.decomposition_adds_up(model, records, 0, spans_of(model, records), whole)
 
 

@@ -27,7 +27,7 @@ def data(rng, count=12, low=3, high=6):
 
 
 def case(model, sequences, methods=NAMES, unit="step", remove=None, labels=None, seed=(0, 0)):
-    instead = np.zeros(model.inputs) if remove is None else remove
+    instead = np.zeros(model.input_size) if remove is None else remove
     return case_of(model, sequences, labels, explainers(methods, model, unit, 0), unit, instead, seed)
 
 
@@ -291,7 +291,7 @@ def test_several_inputs_and_regression(rng):
         lrp.Node("rnn", lstm(rng, 5, 3), ("both",)),
         lrp.Node("head", dense(rng, 3, 1), ("rnn:last",)),
     ]
-    model = lrp.Model(nodes, ports={"x": lrp.Input(3), "s": lrp.Input(2, steps=False)})
+    model = lrp.Model(nodes, inputs={"x": lrp.Input(3), "s": lrp.Input(2, steps=False)})
     records = [{"x": x, "s": rng.normal(size=2)} for x in data(rng, 8)]
     found = lrp.rank_methods(model, records, ["lrp-all", "gradient-x-input", "random"], measures=[
         "removal", "randomisation", "stability", "completeness", "agreement", "cost"])  # fmt: skip

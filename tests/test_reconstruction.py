@@ -93,7 +93,7 @@ def test_a_list_of_layers_and_names_that_are_taken(rng):
         lrp.Node("difference", nets.lstm(rng, 3, 4), ("error",)),
         lrp.Node("square", nets.dense(rng, 4, 3), ("difference",)),
     ]
-    error = lrp.reconstruction_error(lrp.Model(nodes, ports={"error": lrp.Input(3)}))
+    error = lrp.reconstruction_error(lrp.Model(nodes, inputs={"error": lrp.Input(3)}))
     assert [node.name for node in error.nodes] == ["difference", "square", "difference_", "square_", "error_"]
     lrp.predict(error, x)
 

@@ -291,7 +291,7 @@ def test_float32_is_close_to_float64():
 @pytest.mark.parametrize("method", ["deeplift", "integrated-gradients"])
 def test_behind_a_scaler_references_are_in_the_units_of_the_user(method):
     model = lrp.load("vowels")
-    mean, scale = np.array(model.scaler.mean), np.array(model.scaler.scale)
+    mean, scale = (np.array(part) for part in model.inputs["x"].scaler)
     x = mean + scale * np.random.default_rng(0).normal(size=(9, 12))
     expected = lrp.explain(model, x, method).relevance
     others = [{"reference": mean}, {"reference": "mean", "data": [np.tile(mean, (3, 1))]}]

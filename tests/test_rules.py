@@ -398,10 +398,10 @@ class Gated(Layer):
 
 def test_deeplift_takes_the_values_of_the_reference(rng):
     layers = [Gated(), nets.lstm(rng, 3, 4), nets.dense(rng, 4, 2)]
-    model, x = lrp.Model(layers, ports={"x": lrp.Input(3)}), rng.normal(size=(5, 3))
+    model, x = lrp.Model(layers, inputs={"x": lrp.Input(3)}), rng.normal(size=(5, 3))
     found = lrp.explain(model, x, "deeplift", 1, reference=np.ones(3))
     close(found.relevance.sum(), found.scores[1] - lrp.predict(model, np.ones((5, 3)))[1], 1e-12, 1)
-    careless = lrp.Model([replace(layers[0], careful=False), *layers[1:]], ports={"x": lrp.Input(3)})
+    careless = lrp.Model([replace(layers[0], careful=False), *layers[1:]], inputs={"x": lrp.Input(3)})
     with pytest.raises(
         lrp.LrpError, match=r"how.product needs the reference's values as well; pass how.product\(\*ran"
     ):

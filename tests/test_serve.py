@@ -332,7 +332,7 @@ def test_of_many_classes_one_is_explained_at_a_time(rng):
 
 def test_padding_is_no_word_to_edit(sentiment):
     padded = dataclasses.replace(
-        sentiment, embedding=None, ports={"x": dataclasses.replace(sentiment.ports["x"], pad=(6, "pre", 0))}
+        sentiment, embedding=None, inputs={"x": dataclasses.replace(sentiment.inputs["x"], pad=(6, "pre", 0))}
     )
     found = answers.answer(padded, {"text": "not funny", "phrase": [0, 1]})
     assert found["tokens"] == ["not", "funny"] and found["positions"] == [4, 5] and found["phrase"]["start"] == 4

@@ -55,7 +55,7 @@ def test_windows_are_brute_force(data):
     """Of chains of layers in one direction or two, with every readout."""
     model = data.draw(nets.networks(stacks=2))
     T = data.draw(st.integers(1, 7))
-    x, v = np.random.default_rng(T).normal(size=(T, model.inputs)), np.linspace(-1, 1, model.inputs)
+    x, v = np.random.default_rng(T).normal(size=(T, model.input_size)), np.linspace(-1, 1, model.input_size)
     count = data.draw(st.integers(1, min(4, T)))
     found = lrp.explain(model, x, "shapley", 1, players=count, reference=v)
     groups = windows("x", T, count)

@@ -102,8 +102,8 @@ def test_several_inputs(tmp_path):
         lrp.Node("both", lrp.layers.Concat(), ("lstm:last", "basin")),
         lrp.Node("out", nets.dense(rng, 6, 1), ("both",)),
     )
-    ports = {"weather": lrp.Input(3), "basin": lrp.Input(3, steps=False, features=FEATURES)}
-    model = lrp.Model(nodes, ports=ports)
+    inputs = {"weather": lrp.Input(3), "basin": lrp.Input(3, steps=False, features=FEATURES)}
+    model = lrp.Model(nodes, inputs=inputs)
     records = [{"weather": rng.normal(size=(T, 3)), "basin": rng.normal(size=3)} for T in (3, 5, 4)]
     found = lrp.explain_all(model, records)
     stored = lrp.explain_corpus(model, records, out=tmp_path / "a", unit="feature")
@@ -162,7 +162,7 @@ def test_a_file_counts_lags_from_the_step_that_memory_does(side, skips, step, tm
         edges = [np.full((6 - len(x), 3), -9.0) for x in records]
         records = [np.concatenate((e, x) if side == "pre" else (x, e)) for e, x in zip(edges, records, strict=True)]
     layers = (nets.lstm(rng, 3, 4, size=0.5), nets.dense(rng, 4, 1))
-    model = lrp.Model(layers, ports={"x": lrp.Input(3, **settings)}, readout="last" if step is None else "every")
+    model = lrp.Model(layers, inputs={"x": lrp.Input(3, **settings)}, readout="last" if step is None else "every")
     stored = lrp.explain_corpus(model, records, out=tmp_path / "a", unit="feature", step=step)
     nets.close(stored.summary().mean, lrp.explain_all(model, records, step=step).summary().mean)
 

@@ -170,13 +170,13 @@ def test_dates_that_do_not_increase_are_said_once(x, what, call):
 
 def several():
     rng = np.random.default_rng(3)
-    ports = {"weather": lrp.Input(2, features=FEATURES), "basin": lrp.Input(2, False, ("area", "slope"))}
+    inputs = {"weather": lrp.Input(2, features=FEATURES), "basin": lrp.Input(2, False, ("area", "slope"))}
     nodes = (
         lrp.Node("lstm", nets.lstm(rng, 2, 3), ("weather",)),
         lrp.Node("both", lrp.layers.Concat(), ("lstm:last", "basin")),
         lrp.Node("out", nets.dense(rng, 5, 1), ("both",)),
     )
-    return lrp.Model(nodes, ports=ports, output_unit="mm")
+    return lrp.Model(nodes, inputs=inputs, output_unit="mm")
 
 
 def test_several_inputs(x):

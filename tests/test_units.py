@@ -101,7 +101,7 @@ def test_a_scaler_that_leaves_something_out(raw):
 def test_means_of_a_frame(raw):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"q": 1.0, "temp": raw[:, 1], "rain": raw[:, 0]})
-    found = model(scaler=(frame.mean(), frame.std()), features=("rain", "temp")).scaler
+    found = model(scaler=(frame.mean(), frame.std()), features=("rain", "temp")).inputs["x"].scaler
     nets.close(found.mean, raw.mean(axis=0))
     nets.close(found.scale, raw.std(axis=0, ddof=1))
 
@@ -137,11 +137,14 @@ def test_several_inputs_have_scalers_of_their_own(tmp_path):
         lrp.Node("both", lrp.layers.Concat(), ("lstm:last", "basin")),
         lrp.Node("out", nets.dense(rng, 4, 1), ("both",)),
     )
-    ports = {"weather": lrp.Input(2), "basin": lrp.Input(1, steps=False)}
+    inputs = {"weather": lrp.Input(2), "basin": lrp.Input(1, steps=False)}
     units = lrp.Model(
-        nodes, ports=ports, scaler={"weather": (MEAN, SCALE), "basin": (100.0, 7.0)}, output_scaler=(2.0, 3.0)
+        nodes, inputs=inputs, scaler={"weather": (MEAN, SCALE), "basin": (100.0, 7.0)}, output_scaler=(2.0, 3.0)
     )
-    record, plain = {"weather": MEAN + SCALE * rng.normal(size=(4, 2)), "basin": [93.0]}, lrp.Model(nodes, ports=ports)
+    record, plain = (
+        {"weather": MEAN + SCALE * rng.normal(size=(4, 2)), "basin": [93.0]},
+        lrp.Model(nodes, inputs=inputs),
+    )
     expected = 2 + 3 * lrp.predict(plain, {"weather": scaled(record["weather"]), "basin": [-1.0]})
     for one in (units, pickle.loads(pickle.dumps(units)), units.astype("float64"), units.twin()):
         nets.close(lrp.predict(one, record), expected)

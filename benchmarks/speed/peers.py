@@ -238,7 +238,7 @@ def onnx_forward(work: Workload, threads: int, size: int) -> tuple[Job, Any]:
     if model.dtype != np.float32:
         raise ImportError(f"onnxruntime has no float64 {cell}")
     gates = {"LSTM": [0, 3, 1, 2], "GRU": [0, 1, 2], "RNN": [0]}[cell]  # ONNX has those of an LSTM as i, o, f, g
-    H, D = parts[0].units, model.inputs
+    H, D = parts[0].units, model.input_size
     weights = {
         "W": np.stack([p.U.reshape(-1, H, D)[gates].reshape(-1, D) for p in parts]),
         "R": np.stack([p.W.reshape(-1, H, H)[gates].reshape(-1, H) for p in parts]),

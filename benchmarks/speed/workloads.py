@@ -109,7 +109,7 @@ def workload(name: str, dtype: str, steps: int | None = None, scale: float = 1.0
     lengths = np.sort(lengths)[::-1][: max(1, round(len(lengths) * scale))] if scale == 1 else _thinned(lengths, scale)
     lengths = np.minimum(lengths, steps) if steps else lengths
     model = model.astype(dtype)
-    return Workload(name, model, [rng.normal(size=(T, model.inputs)).astype(dtype) for T in lengths])
+    return Workload(name, model, [rng.normal(size=(T, model.input_size)).astype(dtype) for T in lengths])
 
 
 def _thinned(lengths: np.ndarray, scale: float) -> np.ndarray:

@@ -48,7 +48,7 @@ def _labelled(model: lrp.Model, options: argparse.Namespace) -> tuple[list[Any],
     from lrpnumpy.corpus import lines, sources
 
     source = sources.open_source(sources.Corpus(options.data, options.format, options.field))
-    several = len(model.ports) > 1
+    several = len(model.inputs) > 1
     data: list[Any] = []
     labels: list[Any] | None = None
     most = options.most and whole(options.most, "--most", 1)

@@ -71,8 +71,8 @@ def _input(options: argparse.Namespace) -> Any:
 
 def _check_form(model: lrp.Model, x: Any, options: argparse.Namespace) -> None:
     """See that a sentence is for a model of words, and a table for one of numbers."""
-    port = model.ports[model.main]
-    words = any(encode.takes_words(one) for one in model.ports.values())
+    port = model.inputs[model.main]
+    words = any(encode.takes_words(one) for one in model.inputs.values())
     if isinstance(x, str) and not words:
         how = "its words as --vocabulary FILE, or the" if port.embedding is not None else "the"
         raise lrp.LrpError(

@@ -107,7 +107,7 @@ def explain_corpus(
         "classes": model.classes,
         "output_unit": model.output_unit,
         "columns": beside.note,
-        "features": {name: model.ports[name].features for name in (model.main, *model.ports)},
+        "features": {name: model.inputs[name].features for name in (model.main, *model.inputs)},
     }
     # The twin has computed nothing before everything is settled.
     job = Job(model.twin(), request, chosen, opened.kind, corpus.field, corpus.longest, beside.fields)
@@ -137,7 +137,7 @@ def _one_target(model: Model, target: Any) -> int | str | None:
 
 def _custom(model: Model, method: Any) -> dict[str, Any]:
     """Names and versions of code that is not ours: rules and tokenizers. The digest of a model has those of layers."""
-    code: list[Any] = [port.embedding.tokenizer for port in model.ports.values() if port.embedding is not None]
+    code: list[Any] = [port.embedding.tokenizer for port in model.inputs.values() if port.embedding is not None]
     if isinstance(method, LRP):
         code += [method.product, *method.sums.values()]
     elif isinstance(method, Rule):

@@ -117,7 +117,7 @@ def explain_records(job: Job, records: Iterable[Any], first: int = 1) -> Explain
 
 
 def _encoded(job: Job, record: Any) -> Encoded:
-    one = encode(job.model, sequence(job.kind, job.field, record, len(job.model.ports) > 1), "a record")
+    one = encode(job.model, sequence(job.kind, job.field, record, len(job.model.inputs) > 1), "a record")
     longest = max(part.length for part in (one, *(one.others or {}).values()))
     if longest > job.longest:
         raise LrpError(too_long(longest, job.longest))

@@ -363,7 +363,7 @@ def make(name: str, cell: str = "LSTM", size: str = "medium", seed: int = 0, sha
     for share, outputs in zip(shares, sources, strict=True):
         for register, value in program.score.items():
             V += share * value * outputs[register]
-    model = Model((*layers, Dense(V)), _embedding(rng, program))
+    model = Model((*layers, Dense(V)), embedding=_embedding(rng, program))
     return ProgramNetwork(name, program, model, cell, shares, scales)
 
 

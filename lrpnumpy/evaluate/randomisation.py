@@ -15,7 +15,7 @@ import numpy as np
 from lrpnumpy.evaluate.agreement import spearman
 from lrpnumpy.evaluate.case import Case, Values
 from lrpnumpy.layers.base import Record
-from lrpnumpy.model import Model, layer_of
+from lrpnumpy.model import Model
 
 
 def measure(case: Case) -> Values:
@@ -35,7 +35,7 @@ def cascade(model: Model, rng: np.random.Generator) -> list[Model]:
     out: list[Model] = []
     for k in range(len(model.layers) - 1, -1, -1):
         model = out[-1] if out else model
-        old = layer_of(model.layers[k])
+        old = model.layers[k]
         if any(True for _ in old.all_arrays()):
             new = randomised(old, rng)
             out.append(model._with(partial(_swapped, old, new)))

@@ -141,7 +141,7 @@ def _read(
     asked = {name: getattr(said, name) for name in (*NETWORK, "which", "config", "custom")}
     found = _locate(path)
     read = (isolated if isolate and found not in shipped().values() else kinds).read
-    report = read(found, kinds.Asked(**asked, max_bytes=max_bytes, several=several))
+    report = read(found, kinds.LoadOptions(**asked, max_bytes=max_bytes, several=several))
     if report.model is None:
         return report
     model, notes = named(report.file, report.model, said)

@@ -149,7 +149,7 @@ def read_npz(path: str) -> dict[str, Any]:
     return arrays
 
 
-class Npz(Archive):
+class NpzFile(Archive):
     """An archive of NumPy arrays, of floats; an array of one string is a remark."""
 
     def __init__(self, file: str, budget: Budget | None = None) -> None:

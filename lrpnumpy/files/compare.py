@@ -31,7 +31,7 @@ def check_scores(model: Model, check: Any, file: str, tolerance: float = TOLERAN
     if not matches(model, scores, expected, tolerance):
         raise WeightFileError(
             f"{file}: must give the scores {shown(expected)} for x as check=(x, y) says, it gives {shown(scores)}; "
-            f"the readout is {model.readout!r}, layers {_layers(model)}; try another readout=, activations= or layers=."
+            f"the network is {model!r}; try another readout=, activations= or layers=."
         )
 
 
@@ -66,10 +66,6 @@ def agree(found: np.ndarray, expected: np.ndarray, tolerance: float = TOLERANCE)
     if a.shape != b.shape:
         return False
     return bool(np.abs(a - b).max() <= tolerance * max(np.abs(b).max(), 1e-30))
-
-
-def _layers(model: Model) -> str:
-    return ", ".join(type(node.layer).__name__ for node in model.nodes)
 
 
 def shown(scores: np.ndarray) -> str:

@@ -23,7 +23,7 @@ import numpy as np
 from lrpnumpy.checks import WeightFileError
 from lrpnumpy.files import kinds, native
 from lrpnumpy.files.budget import SECONDS_PER_BYTE
-from lrpnumpy.files.kinds import Asked, configuration
+from lrpnumpy.files.kinds import LoadOptions, configuration
 from lrpnumpy.files.report import Report
 from lrpnumpy.files.safe import MAX_TEXT, Fields, Shape, Source
 
@@ -35,7 +35,7 @@ _PIECE = 1 << 20  # bytes of an answer that are read at once
 _HERE = Path(__file__).parents[2]  # where this very package is, for the child to find it too
 
 
-def read(path: Path, asked: Asked) -> Report:
+def read(path: Path, asked: LoadOptions) -> Report:
     """What `kinds.read` gives, found out by a child process."""
     file = Source(str(path))
     with file.guard("config", "must be plain JSON"):
@@ -130,7 +130,7 @@ class _Arrays:
 def child() -> None:
     """What the child does: read a file as asked on standard input, answer on standard output."""
     path, question = json.load(sys.stdin)
-    asked = Asked(**question)
+    asked = LoadOptions(**question)
     size = os.stat(path).st_size
     _limit(AS=4 * asked.max_bytes + _BESIDES, CPU=_START + int(2 * size * SECONDS_PER_BYTE), FSIZE=0, CORE=0)
     arrays: dict[str, np.ndarray] = {}

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy.files import native, reference, safetensors
-from lrpnumpy.files.archive import Npz
+from lrpnumpy.files.archive import NpzFile
 from lrpnumpy.files.hints import Hints
 from lrpnumpy.files.onnx import model as onnx
-from lrpnumpy.files.report import Report
+from lrpnumpy.files.report import Imported, Report
 from lrpnumpy.files.safe import MAX_BYTES, Budget, Source, kind_of, open_file, parse_json, read_json_file, size_of
 from lrpnumpy.files.torch import hydrology
 from lrpnumpy.files.torch import model as torch
@@ -27,24 +27,22 @@ SUPPORTED = (
     "PyTorch arrays in HDF5, .npz or .safetensors, ONNX, and the folders of neuralhydrology and of LRP_for_LSTM"
 )
 
-Found = tuple[str, Model, list[str]]  # kind, model, what was assumed
-
 
 @dataclass(frozen=True)
-class Asked(Hints):
+class LoadOptions(Hints):
     """What the caller says besides the path; with `several`, a file of many models is reported by their names."""
 
     max_bytes: int = MAX_BYTES
     several: bool = False
 
 
-def read(path: Path, asked: Asked) -> Report:
+def read(path: Path, asked: LoadOptions) -> Report:
     """What is in the file; whatever goes wrong on the way is a WeightFileError."""
     file = Source(str(path))
     with file.guard(""), np.errstate(all="ignore"):  # numbers that are not finite are refused by the records
         asked = replace(asked, config=configuration(file, asked.config))
         if path.is_dir():
-            return _reported(path, *_folder(file, path, asked))
+            return _folder(file, path, asked).report(path)
         size, head, is_hdf5 = _start_of(path)
         if is_hdf5:
             return _hdf5(path, size, asked)
@@ -72,13 +70,7 @@ def _start_of(path: Path) -> tuple[int, bytes, bool]:
     return size, head, False
 
 
-def _reported(path: Path, kind: str, model: Model, notes: list[str], warnings: list[str] | None = None) -> Report:
-    """The report on an import, whose model remembers where it came from."""
-    origin = {"imported from": kind, "file": path.name, **({"assumed": "; ".join(notes)} if notes else {})}
-    return Report(str(path), kind, replace(model, provenance=origin), tuple(notes), (), tuple(warnings or ()))
-
-
-def _hdf5(path: Path, size: int, asked: Asked) -> Report:
+def _hdf5(path: Path, size: int, asked: LoadOptions) -> Report:
     from lrpnumpy.files.hdf5 import Hdf5
     from lrpnumpy.files.keras import version2 as keras2
     from lrpnumpy.files.keras import version3 as keras3
@@ -99,13 +91,13 @@ def _hdf5(path: Path, size: int, asked: Asked) -> Report:
         return _torch(path, "PyTorch arrays in HDF5", file, asked)
 
 
-def _keras(path: Path, file: Source, found: Any, asked: Asked) -> Report:
+def _keras(path: Path, file: Source, found: Imported, asked: LoadOptions) -> Report:
     if not found.guessed:
         _check_hints(file, found.model, asked)
-    return _reported(path, found.kind, found.model, found.notes, found.warnings)
+    return found.report(path)
 
 
-def _other(path: Path, head: bytes, size: int, asked: Asked) -> Report:
+def _other(path: Path, head: bytes, size: int, asked: LoadOptions) -> Report:
     """A file that is not HDF5."""
     budget = Budget(str(path), size, asked.max_bytes)
     file = Source(str(path), budget)
@@ -115,10 +107,10 @@ def _other(path: Path, head: bytes, size: int, asked: Asked) -> Report:
         saved = torchsave.SavedLegacy(str(path), budget, asked.which)
         return _torch(path, saved.kind, saved, asked, saved.described)
     if onnx.recognised(head):
-        kind, model, notes, warned = onnx.read(path, asked.max_bytes, asked.which, asked.custom)
+        found = onnx.read(path, asked.max_bytes, asked.which, asked.custom)
         _refuse(file, config=asked.config)
-        _check_hints(file, model, asked)
-        return _reported(path, kind, model, notes, warned)
+        _check_hints(file, found.model, asked)
+        return found.report(path)
     _refuse(file, which=asked.which)
     if safetensors.recognised(head, size):
         return _torch(path, "PyTorch arrays in safetensors", safetensors.Safetensors(str(path), budget), asked)
@@ -127,14 +119,14 @@ def _other(path: Path, head: bytes, size: int, asked: Asked) -> Report:
     raise file.error("", f"is of a kind that is not known; supported are {SUPPORTED}")
 
 
-def _folder(file: Source, path: Path, asked: Asked) -> Found:
+def _folder(file: Source, path: Path, asked: LoadOptions) -> Imported:
     if (path / "saved_model.pb").exists():
         raise file.error("", "is a SavedModel of TensorFlow, which is not supported; save the model as .keras or .h5")
     if hydrology.recognised(path):
         said = {name: value for name, value in asked.given.items() if name != "readout"}
         _refuse(file, config=asked.config, custom=asked.custom, **said)
-        run = hydrology.Run(path, asked.max_bytes, asked.which)
-        return "run of neuralhydrology", run.read(asked.readout), run.notes
+        run = hydrology.HydrologyRun(path, asked.max_bytes, asked.which)
+        return Imported(run.read(asked.readout), run.notes, kind="run of neuralhydrology")
     _refuse(file, which=asked.which)
     if not reference.recognised(path):
         raise file.error(
@@ -144,13 +136,13 @@ def _folder(file: Source, path: Path, asked: Asked) -> Found:
         )
     model, notes = reference.Reference(path, asked.max_bytes).read()
     _check_hints(file, model, asked)
-    return "files of LRP_for_LSTM", model, notes
+    return Imported(model, notes, kind="files of LRP_for_LSTM")
 
 
-def _zip(path: Path, budget: Budget, asked: Asked) -> Report:
+def _zip(path: Path, budget: Budget, asked: LoadOptions) -> Report:
     from lrpnumpy.files.keras import version3 as keras3
 
-    with Npz(str(path), budget) as archive:
+    with NpzFile(str(path), budget) as archive:
         if any(map(torchsave.is_pickle, archive.members)):
             saved = torchsave.SavedZip(archive, asked.which)
             return _torch(path, saved.kind, saved, asked, saved.described)
@@ -167,7 +159,7 @@ def _zip(path: Path, budget: Budget, asked: Asked) -> Report:
         return _torch(path, "PyTorch arrays in npz", archive, asked)
 
 
-def _torch(path: Path, kind: str, source: Source, asked: Asked, described: Any = None) -> Report:
+def _torch(path: Path, kind: str, source: Source, asked: LoadOptions, described: Any = None) -> Report:
     """Arrays with PyTorch's names, whatever holds them."""
     _refuse(source, custom=asked.custom)
     names = source.names()
@@ -175,13 +167,14 @@ def _torch(path: Path, kind: str, source: Source, asked: Asked, described: Any =
         shown = ", ".join(names[:10]) or "nothing"
         reason = f"has no array called weight_ih_l0 or the like, it has {shown}; supported are {SUPPORTED}"
         raise source.error("", torch_modules.gates_advice(source, names) or reason)
-    return _reported(path, kind, *torch.read(source, torch.hints(source, asked.config, asked), described))
+    found = torch.read(source, torch.hints(source, asked.config, asked), described)
+    return found._replace(kind=kind).report(path)
 
 
-def _check_hints(file: Source, model: Model, asked: Asked) -> None:
+def _check_hints(file: Source, model: Model, asked: LoadOptions) -> None:
     """Refuse hints that contradict a file which says by itself how it is read."""
     for name, value in asked.given.items():
-        own = getattr(model, name, None) if name in ("readout", "output") else None
+        own = model.output if name == "output" else None
         if value != own and not (name == "output" and own == "linear"):  # scores may be logits
             has = f"has the {name} {own!r}" if own is not None else "says by itself how its layers are connected"
             raise file.error("", f"{has}; leave out {name}, got {kind_of(value)}")

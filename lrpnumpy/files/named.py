@@ -13,9 +13,9 @@ import numpy as np
 from lrpnumpy.checks import LrpError
 from lrpnumpy.files.hints import Hints
 from lrpnumpy.files.safe import MAX_TEXT, Budget, Fields, Source, open_file, parse_json, size_of
+from lrpnumpy.inputs import Input
 from lrpnumpy.layers import Embedding
 from lrpnumpy.model import Model
-from lrpnumpy.ports import Input
 from lrpnumpy.result import PAD
 from lrpnumpy.text import FILTERS
 
@@ -27,15 +27,15 @@ def named(file: str, model: Model, said: Hints) -> tuple[Model, list[str]]:
     notes: list[str] = []
     source = Source(file)
     with source.guard(""):
-        ports = {
+        inputs = {
             name: _port(
                 source, port, {key: _own(getattr(said, key), name, model) for key in (*WORDS, "pad", "features")}, notes
             )
-            for name, port in model.ports.items()
+            for name, port in model.inputs.items()
         }
         change: dict[str, Any] = {}
-        if any(ports[name] is not port for name, port in model.ports.items()):
-            change = {"ports": ports, "embedding": None, "features": None, "mask_value": None}
+        if any(inputs[name] is not port for name, port in model.inputs.items()):
+            change["inputs"] = inputs
         if said.output is not None and said.output != model.output:
             change["output"] = said.output
         if said.classes is not None:
@@ -45,7 +45,7 @@ def named(file: str, model: Model, said: Hints) -> tuple[Model, list[str]]:
 
 def _own(value: Any, name: str, model: Model) -> Any:
     """What a hint says of one input. Of several, a dict by their names says it of each; else the main one is meant."""
-    if len(model.ports) > 1 and isinstance(value, Mapping) and value and set(value) <= set(model.ports):
+    if len(model.inputs) > 1 and isinstance(value, Mapping) and value and set(value) <= set(model.inputs):
         return value.get(name)
     return value if name == model.main else None
 

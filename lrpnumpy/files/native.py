@@ -22,11 +22,11 @@ import numpy as np
 from lrpnumpy.checks import LrpError, WeightFileError
 from lrpnumpy.files import disk
 from lrpnumpy.files.safe import Fields, Shape, parse_json
+from lrpnumpy.inputs import Input
 from lrpnumpy.layers import LAYERS, Cell, Embedding, Layer, Record
 from lrpnumpy.layers.recurrent import StoredCell
 from lrpnumpy.meant import door
-from lrpnumpy.model import INPUT, READOUT, Model, Node
-from lrpnumpy.ports import Input
+from lrpnumpy.model import INPUT, Model, Node
 
 if TYPE_CHECKING:
     from lrpnumpy.files.hdf5 import Hdf5
@@ -43,17 +43,18 @@ def settings_of(model: Model) -> dict[str, Any]:
     return {
         "inputs": [
             {"name": name, **port.settings(), "embedding": _embedding_settings(port.embedding)}
-            for name, port in model.ports.items()
+            for name, port in model.inputs.items()
         ],
         "nodes": [
-            {"name": name, "inputs": inputs, "layer": _layer_settings(layer)} for name, layer, inputs in _nodes(model)
+            {"name": name, "inputs": inputs, "layer": _layer_settings(layer)} for name, layer, inputs in model.network
         ],
-        "readout": model.readout,
-        "result": model.result if model.readout is None else None,
+        "result": model.result,
         "output": model.output,
         "classes": model.classes,
         "output_unit": model.output_unit,
         "output_scaler": model.output_scaler,
+        "window": model.window,
+        "default_method": model.default_method,
         "provenance": dict(model.provenance or {}),
     }
 
@@ -68,11 +69,6 @@ def _embedding_settings(embedding: Embedding | None) -> dict[str, Any] | None:
         )
     has_words = embedding.vocabulary is not None
     return {"rows": len(embedding.E), "size": embedding.size, **embedding.settings(), "vocabulary": has_words}
-
-
-def _nodes(model: Model) -> list[Node]:
-    """The nodes as they are written: those of a chain without the readout, which has a field of its own."""
-    return [node for node in model.network if model.readout is None or node.name != READOUT]
 
 
 def _layer_settings(layer: Record) -> dict[str, Any]:
@@ -93,14 +89,14 @@ def _layer_settings(layer: Record) -> dict[str, Any]:
 
 def vocabularies_of(model: Model) -> dict[str, tuple[str, ...]]:
     """Every vocabulary of a model under its path in the file."""
-    embeddings = {name: port.embedding for name, port in model.ports.items() if port.embedding is not None}
+    embeddings = {name: port.embedding for name, port in model.inputs.items() if port.embedding is not None}
     return {f"inputs/{name}/vocabulary": e.vocabulary for name, e in embeddings.items() if e.vocabulary is not None}
 
 
 def arrays_of(model: Model) -> dict[str, np.ndarray]:
     """Every array of a model under its path in the file."""
-    found = {f"inputs/{name}/E": port.embedding.E for name, port in model.ports.items() if port.embedding is not None}
-    for node in _nodes(model):
+    found = {f"inputs/{name}/E": port.embedding.E for name, port in model.inputs.items() if port.embedding is not None}
+    for node in model.network:
         found.update({f"layers/{node.name}/{path}": array for path, array in node.layer.all_arrays()})
     return found
 
@@ -116,27 +112,29 @@ def model_of(
     nodes = [Fields(settings.source, f"{settings.where}: node {k}", item) for k, item in enumerate(described)]
     settings.source.budget.layers(len(nodes))
     layers = [_layer(f"layers/{node.string('name')}", node.object("layer"), take, custom) for node in nodes]
-    readout = settings.string("readout") if settings.has("readout") else None
+    readout = settings.optional("string", "readout")
     if readout is None:
         layers = [
             Node(node.string("name"), layer, tuple(node.strings("inputs")))  # type: ignore[misc]
             for node, layer in zip(nodes, layers, strict=True)
         ]
-    ports = {}
+    inputs = {}
     for k, item in enumerate(settings.items("inputs") if version > 1 else [_input_of_version_1(settings)]):
         port = Fields(settings.source, f"input {k}", item)
         path = f"inputs/{port.string('name')}" if version > 1 else "embedding"
-        ports[port.string("name")] = _input(path, port, take, words)
+        inputs[port.string("name")] = _input(path, port, take, words)
     model = Model(
         tuple(layers),
-        ports=ports,
-        readout=readout,  # type: ignore[arg-type]
-        result=settings.string("result") if settings.has("result") else None,  # type: ignore[arg-type]
-        classes=tuple(settings.strings("classes")) if settings.has("classes") else None,
+        inputs=inputs,
+        readout=readout,
+        result=settings.optional("string", "result"),
+        classes=settings.optional("strings", "classes"),
         output=settings.string("output"),  # type: ignore[arg-type]
         provenance=settings.object("provenance").value,
-        output_unit=settings.string("output_unit") if settings.has("output_unit") else None,
+        output_unit=settings.optional("string", "output_unit"),
         output_scaler=_scaler(settings, "output_scaler"),
+        window=settings.optional("integer", "window"),
+        default_method=settings.optional("string", "default_method"),
     )
     settings.source.budget.numbers(settings.where, sum(size.width for size in model.sizes.values()))
     return model
@@ -151,19 +149,19 @@ def _input(path: str, port: Fields, take: Take, words: Words) -> Input:
         embedding = Embedding(
             take(f"{path}/E", (rows, size)),
             vocabulary=tuple(words(f"{path}/vocabulary", rows)) if e.boolean("vocabulary") else None,
-            unknown=False if e.value.get("unknown") is False else e.string("unknown") if e.has("unknown") else None,
+            unknown=False if e.value.get("unknown") is False else e.optional("string", "unknown"),
             lowercase=e.boolean("lowercase"),
             tokenizer=e.string("tokenizer"),  # type: ignore[arg-type]
-            mask=e.integer("mask") if e.has("mask") else None,
+            mask=e.optional("integer", "mask"),
         )
     return Input(
-        port.integer("size") if port.has("size") else None,
+        port.optional("integer", "size"),
         port.boolean("steps", True),
-        tuple(port.strings("features")) if port.has("features") else None,
+        port.optional("strings", "features"),
         embedding,
-        port.number("mask_value") if port.has("mask_value") else None,
+        port.optional("number", "mask_value"),
         _scaler(port, "scaler"),
-        tuple(port.items("pad")) if port.has("pad") else None,
+        port.optional("items", "pad"),
     )
 
 
@@ -209,7 +207,7 @@ def _class_of(kind: str, fields: Fields, custom: Mapping[str, Any]) -> Any:
         return StoredCell
     if kind in LAYERS:
         return LAYERS[kind]
-    version = fields.integer("version") if fields.has("version") else None
+    version = fields.optional("integer", "version")
     if kind not in custom:
         fields.refuse(f"{kind} is a custom layer; pass its class to load: custom={{{kind!r}: {kind}}}")
     if not (isinstance(custom[kind], type) and issubclass(custom[kind], Layer)):

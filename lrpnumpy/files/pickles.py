@@ -2,7 +2,7 @@
 
 A pickle is a program that may call anything. Here each of its instructions does something to a stack of numbers,
 strings, lists, tuples and dicts. A class or a function is a `Name`, which is only its name; what a pickle calls, or
-makes an object of, becomes a `Record` of that name, its arguments and its state. Long strings stay where they are.
+makes an object of, becomes a `Pickled` of that name, its arguments and its state. Long strings stay where they are.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Name:
         self.name = name
 
 
-class Record:
+class Pickled:
     """What a pickle says of an object: the name of its class, arguments, state, items and entries."""
 
     __slots__ = ("arguments", "entries", "items", "name", "state")
@@ -54,7 +54,7 @@ class Record:
         self.entries: dict[Any, Any] = {}
 
 
-class Slice:
+class LongText:
     """A long string or long bytes, still in the file."""
 
     __slots__ = ("data", "is_text")
@@ -74,7 +74,7 @@ def entries(value: Any) -> dict[Any, Any] | None:
     """What a dict holds, also one of a class of its own such as OrderedDict; None for anything else."""
     if isinstance(value, dict):
         return value
-    if not isinstance(value, Record):
+    if not isinstance(value, Pickled):
         return None
     if value.name == "collections.OrderedDict" and isinstance(value.arguments, tuple) and value.arguments:
         pairs = value.arguments[0]  # as Python 2 wrote it: a list of pairs
@@ -88,7 +88,7 @@ def entries(value: Any) -> dict[Any, Any] | None:
 def array(source: Source, where: str, value: Any) -> np.ndarray:
     """An array of floats, float32 or float64, that a pickle describes, if shape, type and bytes go together."""
     with source.guard(where, "is not an array of floats"):
-        if not isinstance(value, Record) or not isinstance(value.state, tuple) or len(value.state) != 5:
+        if not isinstance(value, Pickled) or not isinstance(value.state, tuple) or len(value.state) != 5:
             raise source.error(where, f"must be an array, got {kind_of(value)}")
         _, shape, dtype, fortran, data = value.state
         code, order = text(dtype.arguments[0]), text(dtype.state[1])
@@ -105,13 +105,13 @@ def array(source: Source, where: str, value: Any) -> np.ndarray:
 
 def _bytes(source: Source, where: str, value: Any) -> bytes | memoryview:
     """Bytes, also as Python 3 writes them up to protocol 2: a string of latin-1."""
-    if isinstance(value, Record) and value.name == "_codecs.encode" and value.arguments[1:] == ("latin1",):
+    if isinstance(value, Pickled) and value.name == "_codecs.encode" and value.arguments[1:] == ("latin1",):
         value = value.arguments[0]
-        if isinstance(value, Slice) and value.is_text:
+        if isinstance(value, LongText) and value.is_text:
             source.spend(where, len(value.data))
             return str(value.data, "utf-8").encode("latin-1")
         return text(value).encode("latin-1")
-    if isinstance(value, Slice) and not value.is_text:
+    if isinstance(value, LongText) and not value.is_text:
         return value.data
     if isinstance(value, bytes):
         return value
@@ -254,13 +254,13 @@ class _Machine:
         """A string or bytes; Python 2 did not tell them apart."""
         data = self.take(length)
         if length > _LONG:
-            return Slice(data, kind == "text")
+            return LongText(data, kind == "text")
         return str(data, "utf-8", "surrogatepass") if kind == "text" else bytes(data)
 
     def extend(self, items: list[Any]) -> None:
         """Append to the list, or to the record, on top of the stack."""
         target = self.top()
-        if not isinstance(target, (list, Record)):
+        if not isinstance(target, (list, Pickled)):
             self.refuse("appends to something else than a list")
         (target if isinstance(target, list) else target.items).extend(items)
 
@@ -270,7 +270,7 @@ class _Machine:
         A key is a string or a number. To hash a tuple of tuples of tuples can take for ever: such entries are left out.
         """
         target = self.top()
-        if not isinstance(target, (dict, Record)) or len(items) % 2:
+        if not isinstance(target, (dict, Pickled)) or len(items) % 2:
             self.refuse("sets entries of something else than a dict")
         found = target if isinstance(target, dict) else target.entries
         for key, value in zip(items[::2], items[1::2], strict=True):
@@ -297,17 +297,17 @@ class _Machine:
             )
         return Name(whole)
 
-    def made(self, what: Any, arguments: Any) -> Record:
+    def made(self, what: Any, arguments: Any) -> Pickled:
         """What comes of calling something: a record of it."""
-        if not isinstance(what, (Name, Record)) or not isinstance(arguments, tuple):
+        if not isinstance(what, (Name, Pickled)) or not isinstance(arguments, tuple):
             self.refuse("calls something that is no class or function")
-        return Record(what.name, arguments)
+        return Pickled(what.name, arguments)
 
     def build(self) -> None:
         """Give the object on top of the stack its state."""
         (state,) = self.pop(1)
         target = self.top()
-        if not isinstance(target, Record):
+        if not isinstance(target, Pickled):
             self.refuse("sets the state of something that has none")
         target.state = state
 
@@ -331,13 +331,13 @@ class _Machine:
             self.pop(1)
 
 
-def _instance(machine: _Machine) -> Record:
+def _instance(machine: _Machine) -> Pickled:
     """INST: module, name, and everything since the mark."""
     name = machine.name(machine.line(), machine.line())
     return machine.made(name, tuple(machine.marked()))
 
 
-def _object(machine: _Machine) -> Record:
+def _object(machine: _Machine) -> Pickled:
     """OBJ: a class and its arguments since the mark."""
     found = machine.marked()
     return machine.made(found[0] if found else None, tuple(found[1:]))
@@ -360,8 +360,8 @@ def _double(machine: _Machine) -> float:
     return struct.unpack(">d", machine.take(8))[0]
 
 
-def _set(machine: _Machine, items: list[Any]) -> Record:
-    found = Record("builtins.set")
+def _set(machine: _Machine, items: list[Any]) -> Pickled:
+    found = Pickled("builtins.set")
     found.items = items
     return found
 

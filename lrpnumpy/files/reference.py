@@ -84,7 +84,7 @@ class Reference(Source):
 
     def _array(self, arrays: dict[Any, Any], name: str, shape: tuple[int | None, ...]) -> np.ndarray:
         array = arrays.get(name, arrays.get(name.encode()))
-        if not isinstance(array, pickles.Record):
+        if not isinstance(array, pickles.Pickled):
             raise self.error(f"model: {name}", "must be an array")
         found = pickles.array(self, f"model: {name}", array)
         self.fits(f"model: {name}", found.shape, shape)

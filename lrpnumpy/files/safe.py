@@ -162,6 +162,10 @@ class Fields:
             return default
         return self._get(key, int, "a whole number")
 
+    def optional(self, kind: str, key: str) -> Any:
+        """What the method called `kind` reads; None where the key is not there."""
+        return getattr(self, kind)(key) if self.has(key) else None
+
     def boolean(self, key: str, default: bool | None = None) -> bool:
         """True or false."""
         if default is not None and not self.has(key):

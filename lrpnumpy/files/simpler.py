@@ -7,15 +7,15 @@ from dataclasses import replace
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.folding import folded
 from lrpnumpy.layers import Activation, Conv1D, Dense
-from lrpnumpy.model import BETWEEN, INPUT, Model
+from lrpnumpy.model import INPUT, Model
 
 
 def simpler(model: Model) -> tuple[Model, str]:
-    """The model with scales and activations as part of their neighbours, as a list where it is one; and a note."""
+    """The model with scales and activations as part of their neighbors, and a note."""
     smaller = folded(model)
     done = (smaller.provenance or {}).get("folded")
     note = f"layers that scale and shift are made part of their neighbours, which changes no score: {done}"
-    return _listed(_with_activations(smaller)), note if done else ""
+    return _named(_with_activations(smaller)), note if done else ""
 
 
 def _with_activations(model: Model) -> Model:
@@ -38,36 +38,14 @@ def _with_activations(model: Model) -> Model:
             del nodes[node.name]
     if not renamed:
         return model
-    layers = tuple(n._replace(inputs=tuple(renamed.get(one, one) for one in n.inputs)) for n in nodes.values())
-    return replace(model, layers=layers, embedding=None, mask_value=None, result=renamed.get(result, result))
+    left = (node._replace(inputs=tuple(renamed.get(one, one) for one in node.inputs)) for node in nodes.values())
+    return replace(model, nodes=tuple(left), result=renamed.get(result, result))
 
 
-def _listed(model: Model) -> Model:
-    """A list of layers with a readout, where the network is one: each takes what the one before gives."""
-    nodes, port = model.nodes, model.ports[model.main]
-    top = max(k for k, node in enumerate(nodes) if node.layer.recurrent)
-    layers, value, readout = [], model.main, "every"
-    for k, node in enumerate(nodes):
-        if node.inputs != (value,) or model.sizes[value].steps != (k <= top or readout == "every"):
-            if k != top + 1 or node.inputs != (f"{value}:last",):
-                return model
-            readout = "last"
-        value = node.name
-        between = next((name for name, one in BETWEEN.items() if type(one) is type(node.layer)), None)
-        if k == top + 1 and readout == "every" and between is not None:
-            readout = between
-        else:
-            layers.append(node.layer)
-    if model.result == f"{value}:last" and top == len(nodes) - 1:
-        readout = "last"
-    elif model.result != value or model.sizes[value].steps != (readout == "every"):
+def _named(model: Model) -> Model:
+    """The same network with its only input called "x", as in a list of layers."""
+    name = model.main
+    if len(model.inputs) > 1 or INPUT in model.sizes:
         return model
-    if len(model.ports) > 1 or not port.steps:
-        return model
-    return Model(
-        tuple(layers),
-        readout=readout,  # type: ignore[arg-type]
-        output=model.output,
-        ports={INPUT: port},
-        provenance=model.provenance,
-    )
+    nodes = (node._replace(inputs=tuple(INPUT if one == name else one for one in node.inputs)) for node in model.nodes)
+    return replace(model, nodes=tuple(nodes), inputs={INPUT: model.inputs[name]})

@@ -9,7 +9,7 @@ from lrpnumpy.kernels.compile import kernel_or
 
 
 def by_numpy(  # type: ignore[no-untyped-def]
-    kept, numbered, scores, targets, versus, relevance, owner, gap, most, rounding, books, sound
+    kept, scores, targets, versus, relevance, owner, gap, most, rounding, books, sound
 ) -> None:
     """The same, on whole arrays."""
     books[0] += np.bincount(owner, relevance, len(targets))
@@ -17,7 +17,7 @@ def by_numpy(  # type: ignore[no-untyped-def]
     books[1], books[2], books[3], books[4] = (one.sum(axis=0) for one in (stabilizer, start, rule, attention))
     books[5] = largest.max(axis=0)
     books[6] = biases.sum(axis=0) + books[:5].sum(axis=0)
-    books[7:] = biases[numbered]
+    books[7:] = biases
     explained = scores[np.arange(len(targets)), targets]
     if versus >= 0:
         explained = explained - scores[:, versus]
@@ -29,7 +29,6 @@ def by_numpy(  # type: ignore[no-untyped-def]
 @kernel_or(by_numpy)
 def close(
     kept: R3,  # (nodes, 6, n) what each node kept, in the order of rules.propagation.Entry
-    numbered: I1,  # (layers,) the nodes whose biases have a row of their own
     scores: R2,  # (n, C)
     targets: I1,  # (n,) the class that is explained
     versus: Int,  # the class that it is held against, or -1
@@ -38,7 +37,7 @@ def close(
     gap: Scalar,  # how much a ledger may miss, in parts of what is explained
     most: Scalar,  # how large a message may be, in parts of what is explained
     rounding: Scalar,  # the relative error of one stored relevance
-    books: W2,  # (7 + layers, n) in: row 0, relevance of the other inputs; out: rows of ledgers.ROWS, then biases
+    books: W2,  # (7 + nodes, n) in: row 0, relevance of the other inputs; out: rows of ledgers.ROWS, then biases
     sound: J1,  # (n,) out: 1 where the ledger adds up, no message is too large and rounding changes no sum
 ) -> None:
     """Rows of `books` are sums over the nodes; the total is the sum of all but the largest message."""
@@ -59,9 +58,9 @@ def close(
             books[4, s] += kept[k, 5, s]
             books[5, s] = max(books[5, s], kept[k, 3, s])
             books[6, s] += kept[k, 0, s]
-    for k in range(numbered.size):
+    for k in range(kept.shape[0]):
         for s in range(n):
-            books[7 + k, s] = kept[numbered[k], 0, s]
+            books[7 + k, s] = kept[k, 0, s]
     for s in range(n):
         books[6, s] += books[1, s] + books[2, s] + books[0, s] + (books[3, s] + books[4, s])
         explained = scores[s, targets[s]]

@@ -118,7 +118,7 @@ def _one(question: Question, targets: np.ndarray) -> Columns:
     if is_lrp:
         _close(question, columns, passed.ledger)
         if request.hidden:
-            numbers = {trace.model.nodes[k].name: number for number, k in enumerate(trace.model.numbers)}
+            numbers = {node.name: k for k, node in enumerate(trace.model.nodes)}
             columns.hidden = [
                 (numbers[name], direction, trace.ran[name].inputs[0].batch, states)
                 for name, found in passed.hidden.items()
@@ -130,14 +130,14 @@ def _one(question: Question, targets: np.ndarray) -> Columns:
 
 def _close(question: Question, columns: Columns, kept: np.ndarray) -> None:
     """The books: where each score went, from what every node kept (nodes, 6, n); and whether they add up."""
-    numbers, dtype, versus = question.trace.model.numbers, kept.dtype.type, question.request.versus
-    columns.books = np.empty((len(ROWS["lrp"]) + len(numbers), kept.shape[2]), kept.dtype)
+    dtype, versus = kept.dtype.type, question.request.versus
+    columns.books = np.empty((len(ROWS["lrp"]) + len(kept), kept.shape[2]), kept.dtype)
     columns.books[0] = 0
     for other in columns.others.values():
         columns.books[0] += other.batch.sums(other.relevance)
     columns.sound = np.empty(kept.shape[2], np.int64)
     ledger.close(
-        kept, numbers, question.scores, columns.targets, -1 if versus is None else versus, columns.relevance,
+        kept, question.scores, columns.targets, -1 if versus is None else versus, columns.relevance,
         question.trace.input.batch.owner, dtype(GAP), dtype(TOO_LARGE), np.finfo(dtype).eps, columns.books,
         columns.sound,
     )  # fmt: skip

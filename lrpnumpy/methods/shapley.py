@@ -78,14 +78,14 @@ def settled(request: Request, model: Model, encoded: Sequence[Encoded]) -> Reque
     options = request.options
     if options.players is None:
         one_step = len(encoded) > 0 and all(one.steps == 1 for one in encoded)
-        few = sum(port.size or 0 for port in model.ports.values()) <= FEATURES
+        few = sum(port.size or 0 for port in model.inputs.values()) <= FEATURES
         options = replace(options, players="features" if one_step and few else WINDOWS)
     if request.unit == "feature" and not options.by_feature:
         raise LrpError("unit must be 'step' or None unless players are 'features', got 'feature'.")
     for k, one in enumerate(encoded):
         if isinstance(options.players, tuple) and (stop := max(b for _, b in options.players)) > one.steps:
             raise LrpError(f"players must be spans of the {one.steps} steps of sequence {k}, got one up to {stop}.")
-        sizes = {name: one.steps if name == model.main else one.others[name].steps for name in model.ports}  # type: ignore[index]
+        sizes = {name: one.steps if name == model.main else one.others[name].steps for name in model.inputs}  # type: ignore[index]
         of = players_of(model, sizes, options.players)
         _check_cost(model, of, one.steps, k)
     return request._replace(options=options)
@@ -109,7 +109,7 @@ def players_of(model: Model, sizes: dict[str, int], players: Any) -> Of:
     With windows every other input of the network is one player.
     """
     found, count, T = {}, 0, sizes[model.main]
-    for name, port in model.ports.items():
+    for name, port in model.inputs.items():
         shape: Any = sizes[name], port.size
         own: Any = None
         if players == "features":
@@ -135,7 +135,7 @@ def is_tree(model: Model, of: Of) -> bool:
     """Whether coalitions share their beginnings: windows, one behind the other, of a network that allows it."""
     own = of[model.main]
     by_time = (own == own[:, :1]).all() and (np.diff(own[:, 0]) >= 0).all()
-    return bool(by_time) and len(model.ports) == 1 and has_states(model)
+    return bool(by_time) and len(model.inputs) == 1 and has_states(model)
 
 
 def coalitions(count: int, start: int, stop: int) -> np.ndarray:

@@ -108,7 +108,7 @@ def _named(model: Model, table: Table) -> Table:
     """Columns are found by their names where these are the model's, else by their order."""
     if table.features is None or (model.features is not None and {*model.features} & {*table.features}):
         return table
-    return table if table.values.shape[1] != model.inputs else table._replace(features=None)
+    return table if table.values.shape[1] != model.input_size else table._replace(features=None)
 
 
 def _names(value: Any, what: str) -> tuple[str, ...] | None:
@@ -185,7 +185,7 @@ def facts(model: Model, name: str, start: dict[str, Any]) -> dict[str, Any]:
         "start": start,
         "kind": "words" if model.embedding is not None and model.embedding.vocabulary is not None else "series",
         "features": None if model.features is None else [*model.features],
-        "inputs": model.inputs,
+        "inputs": model.input_size,
         "classes": None if model.classes is None else [*model.classes],
         "every": model.every,
         "every_class": model.outputs <= CLASSES,
@@ -204,9 +204,11 @@ def facts(model: Model, name: str, start: dict[str, Any]) -> dict[str, Any]:
 
 def check_model(model: Model) -> None:
     """Refuse a model that the page has no fields for."""
-    if len(model.ports) > 1:
-        raise LrpError(f"serve must get a model of one input, got one of {len(model.ports)}: {', '.join(model.ports)}.")
-    port = model.ports[model.main]
+    if len(model.inputs) > 1:
+        raise LrpError(
+            f"serve must get a model of one input, got one of {len(model.inputs)}: {', '.join(model.inputs)}."
+        )
+    port = model.inputs[model.main]
     if port.embedding is not None and port.embedding.vocabulary is None:
         raise LrpError("serve must get a model with a vocabulary, got token ids alone; say it with --vocabulary FILE.")
 
@@ -221,8 +223,8 @@ def example(model: Model, name: str) -> dict[str, Any]:
     for folder in SHIPPED:
         if name.isidentifier() and (folder / f"{name}.csv").is_file():
             return {"csv": (folder / f"{name}.csv").read_text("utf-8")}
-    port = model.ports[model.main]
-    middle = np.zeros(model.inputs) if port.scaler is None else np.broadcast_to(port.scaler.mean, model.inputs)
+    port = model.inputs[model.main]
+    middle = np.zeros(model.input_size) if port.scaler is None else np.broadcast_to(port.scaler.mean, model.input_size)
     count = max(24, model.least[model.main]) if port.steps else 1
     wave = np.sin(np.arange(count) / 3)[:, None] * (1.0 if port.scaler is None else np.asarray(port.scaler.scale))
     return {"values": (middle + wave).tolist()}

@@ -181,7 +181,7 @@ def calls(folder):
             lrp.Model,
             {
                 "layers": [lrp.Node("a", cell, ("x",)), lrp.Node("b", head, ("a:last",))],
-                "ports": {"x": lrp.Input(3)},
+                "inputs": {"x": lrp.Input(3)},
                 "result": "b",
             },
         ),

@@ -67,7 +67,7 @@ def _load(path, given, rng):
 def _use(model):
     """A prediction; what the network cannot take is an error of ours, too."""
     ports = {
-        name: [0, 0] if port.embedding is not None else np.zeros((2, port.size)) for name, port in model.ports.items()
+        name: [0, 0] if port.embedding is not None else np.zeros((2, port.size)) for name, port in model.inputs.items()
     }
     if sum(array.size for array in arrays_of(model).values()) > 1e5:
         return

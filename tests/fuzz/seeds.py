@@ -62,7 +62,7 @@ def model():
     """A small network that reads words."""
     rng = np.random.default_rng(7)
     layers = [nets.lstm(rng, 3, 2), nets.dense(rng, 2, 2)]
-    return lrp.Model(layers, lrp.Embedding(rng.normal(size=(7, 3)), WORDS, "<unk>"), classes=("bad", "good"))
+    return lrp.Model(layers, embedding=lrp.Embedding(rng.normal(size=(7, 3)), WORDS, "<unk>"), classes=("bad", "good"))
 
 
 def series_model():

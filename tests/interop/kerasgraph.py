@@ -385,9 +385,9 @@ def record(model, row):
     """The inputs of a row as `predict` takes them."""
     xs = [
         np.asarray(x, None if port.embedding is not None else np.float32)
-        for x, port in zip(row["x"], model.ports.values(), strict=True)
+        for x, port in zip(row["x"], model.inputs.values(), strict=True)
     ]
-    return dict(zip(model.ports, xs, strict=True)) if len(xs) > 1 else xs[0]
+    return dict(zip(model.inputs, xs, strict=True)) if len(xs) > 1 else xs[0]
 
 
 def main():

@@ -253,7 +253,7 @@ def ours(path, xs, **load):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", lrp.AssumptionWarning)
         model = lrp.load(path, **load)
-    record = xs[0] if len(model.ports) == 1 else dict(zip(model.ports, xs, strict=True))
+    record = xs[0] if len(model.inputs) == 1 else dict(zip(model.inputs, xs, strict=True))
     f = np.asarray(lrp.predict(model, record), np.float64)
     if model.output == "sigmoid":
         f = 1 / (1 + np.exp(-f))

@@ -5,6 +5,7 @@ What is not installed is skipped. `make interop` installs all of it.
 
 import warnings
 
+import networks as nets
 import numpy as np
 import pytest
 from interop import kerasgraph, write, zoo
@@ -103,7 +104,7 @@ def test_live_models_of_keras_that_are_refused(kind):
 
     with pytest.raises(lrp.LrpError, match=r"Lambda holds Python code.*custom={'Lambda': f}"):
         model()
-    assert model({"Lambda": lambda settings, arrays: lrp.layers.LastRow()}).readout == "last-row"
+    assert nets.readout(model({"Lambda": lambda settings, arrays: lrp.layers.LastRow()})) == "last-row"
     with pytest.raises(lrp.LrpError, match=r"the model gives \[.* what was made of it"):
         model({"Lambda": lambda settings, arrays: lrp.layers.Mean()})
     with pytest.raises(lrp.LrpError, match="check must be a batch of inputs that the model takes"):
@@ -289,7 +290,7 @@ def test_a_live_module_says_everything(name):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model = files.from_torch(module)
-    assert model.readout == LIVE[name].get("readout", "last") and module.training
+    assert nets.readout(model) == LIVE[name].get("readout", "last") and module.training
     words = LIVE[name].get("words")
     x = torch.randint(0, words, (6,)) if words else torch.randn(6, torchsave.D)
     with torch.no_grad():
@@ -312,9 +313,9 @@ def test_live_modules_of_other_kinds():
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert files.from_torch(torchsave.Cells()).readout == "last"
-        assert files.from_torch(torchsave.Tied()).readout == "every"
-        assert files.from_torch(torchsave.Prelu()).readout == "last"
+        assert nets.readout(files.from_torch(torchsave.Cells())) == "last"
+        assert nets.readout(files.from_torch(torchsave.Tied())) == "every"
+        assert nets.readout(files.from_torch(torchsave.Prelu())) == "last"
         convolved = files.from_torch(torchsave.Convolved())
     kinds = [type(layer).__name__ for layer in convolved.layers]
     assert kinds == ["Conv1D", "Affine", "Activation", "LSTM", "LayerNorm", "Dense"] and convolved.output == "softmax"

@@ -71,8 +71,8 @@ def one_layer(layer, widths, vector=False):
     """A network of one layer; a recurrent one beside it makes it a model."""
     rng, names = np.random.default_rng(0), [f"x{k}" for k in range(len(widths))]
     nodes = [lrp.Node("unused", nets.rnn(rng, widths[0], 1), ("x0",)), lrp.Node("layer", layer, tuple(names))]
-    ports = {name: lrp.Input(width) for name, width in zip(names, widths, strict=True)}
-    return lrp.Model(nodes, ports=ports, output="linear" if not vector else None)
+    inputs = {name: lrp.Input(width) for name, width in zip(names, widths, strict=True)}
+    return lrp.Model(nodes, inputs=inputs, output="linear" if not vector else None)
 
 
 @pytest.mark.parametrize("bias", [True, False])

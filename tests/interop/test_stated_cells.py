@@ -129,12 +129,12 @@ def test_cells(name, every, rng):
     cell = random_cell(getattr(lrp.layers, name), rng, D=D, H=H, static=2)
     head = lrp.Dense(rng.normal(size=(C, cell.units)), rng.normal(size=C))
     others = {"EALSTM": (2,), "CfC": (T, 1)}
-    ports, values = {"x": lrp.Input(D)}, {"x": rng.normal(size=(T, D))}
+    inputs, values = {"x": lrp.Input(D)}, {"x": rng.normal(size=(T, D))}
     if name in others:
-        ports["other"] = lrp.Input(others[name][-1], steps=len(others[name]) > 1)
+        inputs["other"] = lrp.Input(others[name][-1], steps=len(others[name]) > 1)
         values["other"] = rng.uniform(0.5, 1.5, size=others[name])
-    nodes = [lrp.Node("cell", cell, tuple(ports)), lrp.Node("head", head, ("cell" if every else "cell:last",))]
-    model = lrp.Model(nodes, ports=ports, output="linear")
+    nodes = [lrp.Node("cell", cell, tuple(inputs)), lrp.Node("head", head, ("cell" if every else "cell:last",))]
+    model = lrp.Model(nodes, inputs=inputs, output="linear")
 
     inputs = {key: torch.tensor(value, requires_grad=True) for key, value in values.items()}
     w = {key: torch.tensor(value) for key, value in cell.weights.items()}

@@ -45,7 +45,7 @@ def keras_model(keras, name):
     network = zoo.NETWORKS[name]
     ours = network.model()
     layers = network.layers(keras.layers)
-    shape = (None,) if ours.embedding is not None else (None, ours.inputs)
+    shape = (None,) if ours.embedding is not None else (None, ours.input_size)
     start = keras.layers.Input(shape, dtype="int32" if ours.embedding is not None else "float32")
     if network.functional:
         made = start
@@ -87,7 +87,7 @@ def write_keras(kind, folder):
         ours = network.model()
         x = zoo.inputs(ours)
         scores = keras_scores(keras, model, x)
-        if ours.readout == "every" and ours.mask_value is not None:
+        if ours.every and ours.inputs["x"].mask_value is not None:
             scores = scores[zoo.kept(ours, x)]
         hard = "hard_sigmoid_3" if major == "3" else "hard_sigmoid"
         row = _row(name, f"{kind} {keras_version(keras)}", x, scores, hard)

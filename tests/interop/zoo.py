@@ -178,7 +178,7 @@ class Network:
     def model(self, hard: str = "hard_sigmoid", dtype=np.float32) -> lrp.Model:
         """The model; `hard` is the hard sigmoid of the Keras that writes it."""
         model = self.make(np.random.default_rng(list(self.make.__name__.encode())))
-        return replace(model, layers=tuple(_with_hard(layer, hard) for layer in model.layers)).astype(dtype)
+        return model._with(lambda record: _with_hard(record, hard)).astype(dtype)
 
 
 def _with_hard(layer, hard):
@@ -211,9 +211,9 @@ def inputs(model: lrp.Model, seed: int = 0, T: int = 7) -> np.ndarray:
         if model.embedding.mask is not None:
             x[padded] = model.embedding.mask
         return x
-    x = rng.normal(size=(T, model.inputs)).astype(np.float32)
-    if model.mask_value is not None:
-        x[padded] = model.mask_value
+    x = rng.normal(size=(T, model.input_size)).astype(np.float32)
+    if model.inputs["x"].mask_value is not None:
+        x[padded] = model.inputs["x"].mask_value
     return x
 
 
@@ -221,7 +221,7 @@ def kept(model: lrp.Model, x: np.ndarray) -> np.ndarray:
     """The steps of a sequence that are not padding."""
     if model.embedding is not None:
         return np.flatnonzero(x != model.embedding.mask)
-    return np.flatnonzero((x != model.mask_value).any(axis=1))
+    return np.flatnonzero((x != model.inputs["x"].mask_value).any(axis=1))
 
 
 def keras_weights(model: lrp.Model) -> list[np.ndarray]:

@@ -121,7 +121,7 @@ def _vectors(model: Model, sequences: Sequence[Any]) -> list[np.ndarray]:
     for e in _encoded(model, sequences):
         x = packed(model, [e])[model.main].rows
         if e.kept is not None:
-            x, kept = np.zeros((e.length, model.inputs), model.dtype), x
+            x, kept = np.zeros((e.length, model.input_size), model.dtype), x
             x[e.kept] = kept
         found.append(x)
     return found
@@ -135,8 +135,8 @@ def _encoded(model: Model, sequences: Any) -> list[Encoded]:
 
 
 def _last(model: Model) -> None:
-    if model.readout != "last":
-        raise LrpError(f"the model must predict from its last hidden vector, got readout {model.readout!r}.")
+    if not any(name.endswith(":last") for name in model.used):
+        raise LrpError(f"the model must predict from its last hidden vector, got {model!r}.")
 
 
 def _same(sequences: Sequence[Any], explanations: Sequence[Explanation]) -> None:

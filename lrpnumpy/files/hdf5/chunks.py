@@ -21,7 +21,7 @@ OUTSIDE = "has chunks outside the array or outside the file; it may be truncated
 class Grid:
     """How an array is cut into chunks, all of one shape; those at its end stick out. One piece is one chunk."""
 
-    def __init__(self, shape: Shape, most: Shape, layout: types.Layout, size: int, filtered: bool) -> None:
+    def __init__(self, shape: Shape, most: Shape, layout: types.DataLayout, size: int, filtered: bool) -> None:
         *chunk, stored = layout.chunk or (*shape, size)
         if len(chunk) != len(shape) or stored != size or 0 in chunk:
             raise Refused(f"has chunks of {tuple(chunk)} with values of {stored:,} bytes, which its shape has not")

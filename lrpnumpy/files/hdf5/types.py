@@ -34,7 +34,7 @@ class Kind(NamedTuple):
     padding: int = 1
 
 
-class Layout(NamedTuple):
+class DataLayout(NamedTuple):
     """Where the values are: in chunks, or in one piece, which is a single chunk of any shape."""
 
     address: int  # of the values, or of the list of chunks
@@ -78,7 +78,7 @@ def space_of(message: Message) -> tuple[Shape | None, Shape]:
     return None if version == 2 and kind == 2 else shape, most
 
 
-def layout_of(message: Message) -> Layout:
+def layout_of(message: Message) -> DataLayout:
     """What a layout message says."""
     said = message.cursor()
     version, kind = said.numbers("BB")
@@ -88,13 +88,13 @@ def layout_of(message: Message) -> Layout:
         raise Refused("is a virtual dataset, its data is in other files, never opened")
     if kind == _COMPACT:  # the values are in the message
         content = said.take(said.number(2))
-        return Layout(message.at + said.at - len(content), SINGLE, single=(len(content), 0))
+        return DataLayout(message.at + said.at - len(content), SINGLE, single=(len(content), 0))
     if kind == _CONTIGUOUS:
         address, size = said.numbers("QQ")
-        return Layout(address, SINGLE, single=(size, 0))
+        return DataLayout(address, SINGLE, single=(size, 0))
     if version == 3:
         rank, address = said.numbers("BQ")
-        return Layout(address, TREE_1, said.numbers(f"{rank}I") or (0,))
+        return DataLayout(address, TREE_1, said.numbers(f"{rank}I") or (0,))
     flags, rank, width = said.numbers("BBB")
     chunk = tuple(said.number(width) for _ in range(rank)) or (0,)
     listed = said.number(1)
@@ -102,7 +102,7 @@ def layout_of(message: Message) -> Layout:
         raise Refused(f"has chunks that are listed in a way that is not read ({listed}, {flags})")
     single = said.numbers("QI") if listed == SINGLE and flags & 2 else ()
     said.take({FIXED: 1, EXTENSIBLE: 5, TREE_2: 6}.get(listed, 0))  # the list says this itself
-    return Layout(said.number(8), listed, chunk, single)
+    return DataLayout(said.number(8), listed, chunk, single)
 
 
 def texts(data: bytes, kind: Kind, count: int) -> list[bytes]:

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrpnumpy.activations import ACTIVATIONS
-from lrpnumpy.files.keras.build import Build, Value, taken_off
-from lrpnumpy.files.keras.config import Call, KerasLayer
+from lrpnumpy.files.keras.build import KerasBuild, KerasValue, taken_off
+from lrpnumpy.files.keras.config import KerasCall, KerasLayer
 from lrpnumpy.files.safe import Fields
 from lrpnumpy.layers import Activation, Affine, Softmax, Subtract
 
@@ -32,7 +32,7 @@ def names() -> tuple[str, ...]:
     return tuple(name for name in ACTIVATIONS if name not in ("leaky_relu", "hard_sigmoid_3", "gelu_tanh"))
 
 
-def function(b: Build, layer: KerasLayer, s: Fields, key: str = "activation", default: str = "linear") -> Function:
+def function(b: KerasBuild, layer: KerasLayer, s: Fields, key: str = "activation", default: str = "linear") -> Function:
     """The activation that a setting says."""
     given: Any = s.value.get(key, default)
     if isinstance(given, dict):
@@ -60,7 +60,7 @@ def function(b: Build, layer: KerasLayer, s: Fields, key: str = "activation", de
     )
 
 
-def function_of_cell(b: Build, layer: KerasLayer, s: Fields, key: str, default: str) -> str:
+def function_of_cell(b: KerasBuild, layer: KerasLayer, s: Fields, key: str, default: str) -> str:
     """The activation of a cell, which can have no settings of its own."""
     found = function(b, layer, s, key, default)
     if found.alpha is not None or found.most is not None or found.name not in ACTIVATIONS:
@@ -68,7 +68,7 @@ def function_of_cell(b: Build, layer: KerasLayer, s: Fields, key: str, default: 
     return found.name
 
 
-def _of_layer(b: Build, layer: KerasLayer, kind: str, s: Fields) -> Function:
+def _of_layer(b: KerasBuild, layer: KerasLayer, kind: str, s: Fields) -> Function:
     """The function of a layer that is nothing but an activation."""
     if kind == "Gelu" and s.boolean("approximate", True):
         return Function("gelu_tanh")
@@ -90,7 +90,7 @@ def _of_layer(b: Build, layer: KerasLayer, kind: str, s: Fields) -> Function:
     return Function("leaky_relu", 0.3 if key is None else s.number(key))
 
 
-def _hard_sigmoid(b: Build, layer: KerasLayer) -> str:
+def _hard_sigmoid(b: KerasBuild, layer: KerasLayer) -> str:
     """Which of the two functions of one name is meant: the version of Keras decides."""
     major = (b.version or "").split(".")[0]
     if major not in ("1", "2", "3"):
@@ -103,7 +103,7 @@ def _hard_sigmoid(b: Build, layer: KerasLayer) -> str:
     return name
 
 
-def activation(b: Build, call: Call, xs: list[Value]) -> Value:
+def activation(b: KerasBuild, call: KerasCall, xs: list[KerasValue]) -> KerasValue:
     """A layer that is an activation."""
     layer, x = call.layer, xs[0]
     axis = call.setting("axis", -1)
@@ -117,7 +117,7 @@ def activation(b: Build, call: Call, xs: list[Value]) -> Value:
     return apply(b, layer, x, _of_layer(b, layer, layer.kind, layer.settings))
 
 
-def apply(b: Build, layer: KerasLayer, x: Value, given: Function) -> Value:
+def apply(b: KerasBuild, layer: KerasLayer, x: KerasValue, given: Function) -> KerasValue:
     """An activation after a value; a probability is not applied before another layer asks for it."""
     name = given.name
     if name == "linear":
@@ -143,7 +143,7 @@ def apply(b: Build, layer: KerasLayer, x: Value, given: Function) -> Value:
     return b.node(layer, Subtract(), y, above, name=f"{layer.name}_limited")
 
 
-def prelu(b: Build, call: Call, xs: list[Value]) -> Value:
+def prelu(b: KerasBuild, call: KerasCall, xs: list[KerasValue]) -> KerasValue:
     """Slopes below 0 that were trained, one for each feature."""
     layer, x = call.layer, b.taken(call.layer, xs[0])
     (path,) = list(b.paths(layer).values())[:1] or [layer.refuse("has no array in the file")]

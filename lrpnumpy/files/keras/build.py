@@ -1,6 +1,6 @@
 """A Model while it is made of the layers of a Keras graph: values, inputs, nodes, masks, and arrays from the file.
 
-What each layer means is said by functions in tables, see layers.py. They get the `Build` and add nodes to it.
+What each layer means is said by functions in tables, see layers.py. They get the `KerasBuild` and add nodes to it.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrpnumpy.checks import LrpError
-from lrpnumpy.files.keras.config import SHAPES, Call, Graph, KerasLayer, Ref
+from lrpnumpy.files.keras.config import SHAPES, KerasCall, KerasGraph, KerasLayer, Ref
 from lrpnumpy.files.safe import Fields, Shape, Source
+from lrpnumpy.inputs import Input
 from lrpnumpy.layers import Activation, Embedding, Layer, Size, Softmax
-from lrpnumpy.model import READOUT, Node
-from lrpnumpy.ports import Input
+from lrpnumpy.model import Node
 
 # The arrays of a layer, name to path, in Keras' order: kernel, recurrent kernel, bias, forwards before backwards.
 Paths = Callable[[KerasLayer], dict[str, str]]
 Custom = Mapping[str, Callable[[dict[str, Any], dict[str, np.ndarray]], Layer]]
 
 
-class Value(NamedTuple):
+class KerasValue(NamedTuple):
     """What flows between the layers while the model is made."""
 
     name: str  # of an input, a node, or a state of a node
@@ -39,7 +39,7 @@ class Value(NamedTuple):
     is_number: bool = False  # one number for each sequence, of shape (batch,): broadcasts unlike a vector of one number
 
 
-class Words(NamedTuple):
+class KerasWords(NamedTuple):
     """How an input of strings or foreign numbers becomes token ids."""
 
     vocabulary: list[str] | None  # the word of each id
@@ -50,14 +50,14 @@ class Words(NamedTuple):
 
 
 @dataclass
-class Port:
+class KerasInput:
     """An input of the network while it is made."""
 
     shape: list[Any] | None  # without the batch; None where it is not said
     size: int | None = None
     steps: bool = True
     embedding: Embedding | None = None
-    words: Words | None = None
+    words: KerasWords | None = None
     length: int | None = None  # that every sentence is filled up to
     mask: float | None = None  # the value of padding
     skips: bool = False  # whether some layer skips the padding
@@ -76,11 +76,11 @@ class Port:
 
 
 # What a layer means: its call and the values that go in, to what comes out.
-Meaning = Callable[["Build", Call, list[Value]], Value | list[Value]]
+Meaning = Callable[["KerasBuild", KerasCall, list[KerasValue]], KerasValue | list[KerasValue]]
 
 
 @dataclass
-class Build:
+class KerasBuild:
     """A model while its layers are added one by one."""
 
     source: Source
@@ -89,10 +89,10 @@ class Build:
     meanings: Mapping[str, Meaning]
     custom: Custom
     version: str | None = None
-    ports: dict[str, Port] = field(default_factory=dict)
+    ports: dict[str, KerasInput] = field(default_factory=dict)
     nodes: dict[str, Node] = field(default_factory=dict)
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
-    applied: dict[tuple[str, str], Value] = field(default_factory=dict)  # values after their sigmoid or softmax
+    applied: dict[tuple[str, str], KerasValue] = field(default_factory=dict)  # values after their sigmoid or softmax
     counts: dict[str, int] = field(default_factory=dict)  # how often a name of the file was given to a node
     inputs: dict[Ref, str] = field(default_factory=dict)  # names of the ports
     notes: list[str] = field(default_factory=list)
@@ -106,7 +106,7 @@ class Build:
 
     # ------------------------------------------------------------------------------------------------------ the graph
 
-    def run(self, graph: Graph, ends: list[Ref], given: dict[Ref, Value]) -> list[Value]:
+    def run(self, graph: KerasGraph, ends: list[Ref], given: dict[Ref, KerasValue]) -> list[KerasValue]:
         """The values of a graph at these places; `given` are those of its inputs, of a model inside a model."""
         values = dict(given)
         for (name, number), call in graph.ordered(ends):
@@ -127,7 +127,7 @@ class Build:
                 graph.where.refuse(f"has output {end.tensor} of {end.layer[:80]!r} at its end, which there is not")
         return [values[end] for end in ends]
 
-    def call(self, call: Call, values: Mapping[Ref, Value]) -> Sequence[Value]:
+    def call(self, call: KerasCall, values: Mapping[Ref, KerasValue]) -> Sequence[KerasValue]:
         """What a layer gives."""
         layer = call.layer
         xs, states, masks = ([values[one] for one in refs] for refs in (call.inputs, call.states, call.masks))
@@ -156,7 +156,7 @@ class Build:
         found = found if isinstance(found, list) else [found]
         return [one._replace(is_number=one.is_number or (any(numbers) and layer.kind in ELEMENTWISE)) for one in found]
 
-    def plain(self, call: Call) -> None:
+    def plain(self, call: KerasCall) -> None:
         """Refuse a call with more than values, but for Dropout that goes on after training."""
         if call.options == {"training": True} and call.layer.kind != "BatchNormalization":
             self.warn(f"{call.layer.name} is called with training=True: scores are those without Dropout")
@@ -164,13 +164,13 @@ class Build:
             shown = ", ".join(f"{key}={value!r:.40}" for key, value in call.options.items()) or "a constant"
             call.layer.refuse(f"is called with more than its input ({shown}), which is not understood")
 
-    def _inner(self, layer: KerasLayer, graph: Graph, xs: list[Value]) -> Sequence[Value]:
+    def _inner(self, layer: KerasLayer, graph: KerasGraph, xs: list[KerasValue]) -> Sequence[KerasValue]:
         """A model inside the model: its layers are those of the whole."""
         if len(xs) != len(graph.inputs):
             layer.refuse(f"is a model with {len(graph.inputs)} inputs, it is called with {len(xs)}")
         return self.run(graph, graph.outputs, dict(zip(graph.inputs, xs, strict=True)))
 
-    def _custom(self, layer: KerasLayer, xs: list[Value]) -> Value:
+    def _custom(self, layer: KerasLayer, xs: list[KerasValue]) -> KerasValue:
         """What the caller's function makes of settings and arrays."""
         make: Any = own(self.custom, layer.kind, layer.name)
         found = {name: self.source.array(path, self.source.shape(path)) for name, path in self.paths(layer).items()}
@@ -215,29 +215,29 @@ class Build:
     def fresh(self, name: str) -> str:
         """A name for a node or an input that none has yet, made from one of the file."""
         plain = "".join("_" if c in ":/\0" or not c.isprintable() else c for c in name[:80])
-        plain = plain if plain.strip(".") and plain != READOUT else f"layer_{plain}"
+        plain = plain if plain.strip(".") else f"layer_{plain}"
         found = plain
         while found in self.nodes or found in self.ports:
             self.counts[plain] = self.counts.get(plain, 1) + 1
             found = f"{plain}_{self.counts[plain]}"
         return found
 
-    def port(self, layer: KerasLayer, ref: Ref) -> Value:
+    def port(self, layer: KerasLayer, ref: Ref) -> KerasValue:
         """An input of the whole network; what it holds is known once something takes it."""
         shape = next((s for key in SHAPES if isinstance(s := layer.settings.value.get(key), list)), None)
         name = self.fresh(layer.name)
         self.inputs[ref] = name
         inner = None if shape is None else shape[1:]
-        port = self.ports[name] = Port(inner)
+        port = self.ports[name] = KerasInput(inner)
         length = None
         if inner is not None:
             last = inner[-1] if inner else None
             port.size = last if len(inner) <= 2 and type(last) is int and last > 0 else None
             port.steps = len(inner) != 1
             length = as_length(inner[0]) if len(inner) == 2 else None
-        return Value(name, port.size, port.steps, length, is_input=True)
+        return KerasValue(name, port.size, port.steps, length, is_input=True)
 
-    def taken(self, layer: KerasLayer, x: Value) -> Value:
+    def taken(self, layer: KerasLayer, x: KerasValue) -> KerasValue:
         """A value as another layer takes it: after its sigmoid or softmax, if it has one."""
         if x.scores is not None:
             layer.refuse(
@@ -270,21 +270,23 @@ class Build:
             self.notes = [one for one in self.notes if one != taken_off(x.probability)]
         return self.applied[key] if x.probability else x
 
-    def series(self, layer: KerasLayer, x: Value) -> Value:
+    def series(self, layer: KerasLayer, x: KerasValue) -> KerasValue:
         """A value that has steps, or an error."""
         x = self.taken(layer, x)
         if not x.steps:
             layer.refuse("needs a vector for each step, the layer before it hands on a single one")
         return x
 
-    def width(self, layer: KerasLayer, x: Value) -> int:
+    def width(self, layer: KerasLayer, x: KerasValue) -> int:
         """How many features a value has, or an error."""
         if x.width is None:
             layer.refuse("takes an input of which the file does not say how many features it has")
         self.room(layer, x.width)  # whoever asks makes an array of this size
         return x.width
 
-    def node(self, layer: KerasLayer, ours: Layer, *inputs: Value, name: str = "", length: Any = "same") -> Value:
+    def node(
+        self, layer: KerasLayer, ours: Layer, *inputs: KerasValue, name: str = "", length: Any = "same"
+    ) -> KerasValue:
         """Add a node, and give the value of its main output."""
         xs = [self.taken(layer, x) for x in inputs]
         for k, x in enumerate(xs):
@@ -303,20 +305,20 @@ class Build:
         self.nodes[name] = Node(name, ours, tuple(x.name for x in xs))
         self.source.budget.layers(len(self.nodes))
         if not size.steps:
-            return Value(name, size.width, False)
+            return KerasValue(name, size.width, False)
         before = next((x.length for x in xs if x.length is not None and x.steps), None)
         mask = next((x.mask for x in xs if x.steps and x.mask), None)
-        return Value(name, size.width, True, before if length == "same" else length, mask)
+        return KerasValue(name, size.width, True, before if length == "same" else length, mask)
 
     # ---------------------------------------------------------------------------------------------------------- masks
 
-    def skips_padding(self, *xs: Value) -> None:
+    def skips_padding(self, *xs: KerasValue) -> None:
         """These values are used by a layer that leaves out padding."""
         for x in xs:
             if x.mask is not None:
                 self.ports[x.mask].skips = True
 
-    def sees_padding(self, layer: KerasLayer, x: Value) -> Value:
+    def sees_padding(self, layer: KerasLayer, x: KerasValue) -> KerasValue:
         """The value as a layer takes it that computes with padding too: Keras drops the mask."""
         if x.mask is not None and x.steps:
             self.ports[x.mask].sees.append(layer.name)
@@ -374,7 +376,7 @@ def one_of(layer: KerasLayer, s: Fields, key: str, known: Sequence[str], default
     return str(value)
 
 
-def last_axis(layer: KerasLayer, x: Value, given: Any = None) -> None:
+def last_axis(layer: KerasLayer, x: KerasValue, given: Any = None) -> None:
     """Raise unless the setting `axis` means the features."""
     axis = layer.settings.value.get("axis", -1) if given is None else given
     axis = axis[0] if isinstance(axis, list) and len(axis) == 1 else axis

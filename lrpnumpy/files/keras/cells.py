@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 
 from lrpnumpy.files.keras.activations import function_of_cell
-from lrpnumpy.files.keras.build import Build, Value, one_of
-from lrpnumpy.files.keras.config import Call, KerasLayer
+from lrpnumpy.files.keras.build import KerasBuild, KerasValue, one_of
+from lrpnumpy.files.keras.config import KerasCall, KerasLayer
 from lrpnumpy.files.safe import Fields, Shape
 from lrpnumpy.layers import (
     GRU,
@@ -114,7 +114,7 @@ def _keras1(
 # ----------------------------------------------------------------------------------------------------- layers of cells
 
 
-def recurrent(b: Build, call: Call, xs: list[Value]) -> list[Value]:
+def recurrent(b: KerasBuild, call: KerasCall, xs: list[KerasValue]) -> list[KerasValue]:
     """LSTM, GRU, SimpleRNN, those for cuDNN, and RNN around one or several cells."""
     layer, s = call.layer, call.layer.settings
     b.plain(call)
@@ -124,7 +124,7 @@ def recurrent(b: Build, call: Call, xs: list[Value]) -> list[Value]:
     if s.boolean("go_backwards", False):
         b.note("go_backwards: the steps are reversed before the layer")
         x = b.node(layer, Reverse(), x, name=f"{layer.name}_reversed")
-    states: list[Value] = []
+    states: list[KerasValue] = []
     for k, (kind, inner) in enumerate(cells):
         each = len(paths) if len(cells) == 1 else _count(inner)
         own, paths = paths[:each], paths[each:]
@@ -137,7 +137,7 @@ def recurrent(b: Build, call: Call, xs: list[Value]) -> list[Value]:
     return [out, *(states if s.boolean("return_state", False) else ())]
 
 
-def _cells(b: Build, layer: KerasLayer) -> list[tuple[str, Fields]]:
+def _cells(b: KerasBuild, layer: KerasLayer) -> list[tuple[str, Fields]]:
     """The class and the settings of each cell of a layer, one on top of the other."""
     s = layer.settings
     if s.boolean("time_major", False):
@@ -164,7 +164,7 @@ def _count(s: Fields) -> int:
     return 2 + s.boolean("use_bias", True)
 
 
-def modern(b: Build, s: Fields) -> Fields:
+def modern(b: KerasBuild, s: Fields) -> Fields:
     """Settings of a recurrent or Dense layer of Keras 1 under their later names."""
     renamed = {"output_dim": "units", "inner_activation": "recurrent_activation", "bias": "use_bias"}
     if "output_dim" not in s.value or "units" in s.value:
@@ -173,7 +173,7 @@ def modern(b: Build, s: Fields) -> Fields:
     return Fields(s.source, s.where, {renamed.get(key, key): value for key, value in s.value.items()})
 
 
-def _cell(b: Build, layer: KerasLayer, kind: str, s: Fields, paths: list[str], D: int | None) -> Cell:
+def _cell(b: KerasBuild, layer: KerasLayer, kind: str, s: Fields, paths: list[str], D: int | None) -> Cell:
     """One cell with its activations."""
     cell = cell_of(layer, kind, s, paths, D, b.take, b.note)
     keys = {"SimpleRNN": ("activation",), "CuDNNLSTM": (), "CuDNNGRU": ()}.get(kind, tuple(_DEFAULTS))
@@ -185,7 +185,7 @@ _MERGES: dict[str, Literal["concat", "sum", "mean"]] = {"concat": "concat", "sum
 _JOINS: dict[str, Callable[[], Layer]] = {"concat": Concat, "sum": Add, "ave": Average, "mul": Multiply}
 
 
-def both_ways(b: Build, call: Call, xs: list[Value]) -> list[Value]:
+def both_ways(b: KerasBuild, call: KerasCall, xs: list[KerasValue]) -> list[KerasValue]:
     """Bidirectional. Where its states are given or taken, or its directions not just joined, each is a node."""
     layer = call.layer
     b.plain(call)
@@ -217,7 +217,7 @@ def both_ways(b: Build, call: Call, xs: list[Value]) -> list[Value]:
     return [*joined, *((*_states(ahead, forward), *_states(back, backward)) if returns else ())]
 
 
-def _directions(b: Build, layer: KerasLayer) -> tuple[str, list[Fields]]:
+def _directions(b: KerasBuild, layer: KerasLayer) -> tuple[str, list[Fields]]:
     """The class and the settings of the forward and the backward layer inside a Bidirectional."""
     s = layer.settings
     inner = [s.object("layer"), s.object(s.first("backward_layer", "layer"))]
@@ -235,11 +235,11 @@ def _directions(b: Build, layer: KerasLayer) -> tuple[str, list[Fields]]:
     return kind, sides
 
 
-def _last(out: Value) -> Value:
+def _last(out: KerasValue) -> KerasValue:
     """The last state of a recurrent layer."""
-    return Value(f"{out.name}:last", out.width, False)
+    return KerasValue(f"{out.name}:last", out.width, False)
 
 
-def _states(out: Value, cell: Cell) -> list[Value]:
+def _states(out: KerasValue, cell: Cell) -> list[KerasValue]:
     """The states after the last step: h, and of an LSTM c."""
-    return [Value(out.name + name, cell.units, False) for name in cell.OUTPUTS if name]
+    return [KerasValue(out.name + name, cell.units, False) for name in cell.OUTPUTS if name]

@@ -1,7 +1,7 @@
 """A Keras configuration as a graph: which layers there are, and which of them is called with the values of which.
 
-Sequential models, functional ones, and models inside models all become a `Graph`. Nothing is known here of what a layer
-computes. A class that is not known is not refused at once: `parse` finds all of them, and one error names them all.
+Sequential models, functional ones, and models inside models all become a `KerasGraph`. Nothing is known here of what a
+layer computes. A class that is not known is not refused at once: `parse` finds all of them, and one error names all.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class KerasLayer:
     name: str
     settings: Fields
     place: tuple[int, ...]
-    graph: Graph | None = None  # of a model inside the model
+    graph: KerasGraph | None = None  # of a model inside the model
 
     def refuse(self, reason: str) -> NoReturn:
         """Raise an error that names the layer."""
@@ -42,7 +42,7 @@ class Ref(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Call:
+class KerasCall:
     """A layer applied to values."""
 
     layer: KerasLayer
@@ -63,18 +63,18 @@ class Call:
 
 
 @dataclass(frozen=True, eq=False)
-class Graph:
+class KerasGraph:
     """The layers of one model in the order of the configuration, its calls, inputs and outputs."""
 
     where: Fields
     layers: list[KerasLayer]
-    calls: dict[tuple[str, int], Call]
+    calls: dict[tuple[str, int], KerasCall]
     inputs: list[Ref]
     outputs: list[Ref]
 
-    def ordered(self, ends: list[Ref]) -> list[tuple[tuple[str, int], Call]]:
+    def ordered(self, ends: list[Ref]) -> list[tuple[tuple[str, int], KerasCall]]:
         """The calls that these values need, each after those that it takes itself; a circle is an error."""
-        done: dict[tuple[str, int], Call] = {}
+        done: dict[tuple[str, int], KerasCall] = {}
         open_calls: set[tuple[str, int]] = set()
         stack = [(ref[:2], False) for ref in reversed(ends)]
         while stack:
@@ -98,7 +98,7 @@ class Graph:
 Known = Callable[[str, str], bool]  # whether a layer is understood, by its class and its name
 
 
-def parse(source: Source, config: Any, known: Known) -> tuple[Graph, list[KerasLayer]]:
+def parse(source: Source, config: Any, known: Known) -> tuple[KerasGraph, list[KerasLayer]]:
     """The graph of a configuration of a whole model, and all layers that are not known."""
     if isinstance(config, list):
         config = {"class_name": "Sequential", "config": config}
@@ -124,7 +124,7 @@ class _Reader:
     known: Known
     unknown: list[KerasLayer]
 
-    def model(self, kind: str, model: Fields, place: tuple[int, ...]) -> Graph:
+    def model(self, kind: str, model: Fields, place: tuple[int, ...]) -> KerasGraph:
         """The graph of one model."""
         self.source.budget.level(model.where, len(place))
         if kind != "Sequential":
@@ -156,40 +156,40 @@ class _Reader:
             self.unknown.append(found)
         return found
 
-    def _sequential(self, where: Fields, items: list[Any], shape: Any, place: tuple[int, ...]) -> Graph:
+    def _sequential(self, where: Fields, items: list[Any], shape: Any, place: tuple[int, ...]) -> KerasGraph:
         """Each layer takes the first output of the one before; where no layer is the input, one is put first."""
         layers = [self._layer(item, (*place, k)) for k, item in enumerate(items)]
-        calls: dict[tuple[str, int], Call] = {}
+        calls: dict[tuple[str, int], KerasCall] = {}
         if not layers or layers[0].kind != "InputLayer":
             settings = _first_settings(layers) or {"batch_input_shape": shape}
             start = KerasLayer("InputLayer", "x", Fields(self.source, "the input", settings), (*place, -1))
-            calls["input", 0] = Call(start)
+            calls["input", 0] = KerasCall(start)
         for k, layer in enumerate(layers):
             before = (Ref(next(reversed(calls))[0], 0, 0),) if calls else ()
-            calls[str(k), 0] = Call(layer, before)
+            calls[str(k), 0] = KerasCall(layer, before)
         first, last = next(iter(calls))[0], next(reversed(calls))[0]
-        return Graph(where, layers, calls, [Ref(first, 0, 0)], [Ref(last, 0, 0)])
+        return KerasGraph(where, layers, calls, [Ref(first, 0, 0)], [Ref(last, 0, 0)])
 
-    def _functional(self, config: Fields, place: tuple[int, ...]) -> Graph:
+    def _functional(self, config: Fields, place: tuple[int, ...]) -> KerasGraph:
         items = config.items("layers")
         layers = [self._layer(item, (*place, k)) for k, item in enumerate(items)]
         if len({layer.name for layer in layers}) != len(layers):
             config.refuse("has two layers of one name")
-        calls: dict[tuple[str, int], Call] = {}
+        calls: dict[tuple[str, int], KerasCall] = {}
         for layer, item in zip(layers, items, strict=True):
             nodes = Fields(self.source, layer.settings.where, item).items("inbound_nodes")
             if not nodes and layer.kind == "InputLayer":
-                calls[layer.name, 0] = Call(layer)
+                calls[layer.name, 0] = KerasCall(layer)
             for number, node in enumerate(nodes):
                 self.source.budget.visit(layer.settings.where)
                 calls[layer.name, number] = _call(layer, node)
         inputs, outputs = _ends(config, "input_layers"), _ends(config, "output_layers")
-        return Graph(config, layers, _counted_alike(layers, calls, outputs), inputs, outputs)
+        return KerasGraph(config, layers, _counted_alike(layers, calls, outputs), inputs, outputs)
 
 
 def _counted_alike(
-    layers: list[KerasLayer], calls: dict[tuple[str, int], Call], outputs: list[Ref]
-) -> dict[tuple[str, int], Call]:
+    layers: list[KerasLayer], calls: dict[tuple[str, int], KerasCall], outputs: list[Ref]
+) -> dict[tuple[str, int], KerasCall]:
     """The calls by the numbers under which others speak of them.
 
     Keras 2 counts the making of a model inside a model as its call 0, which it does not list: its calls count from 1.
@@ -277,7 +277,7 @@ def _flat(value: Any) -> Iterator[Any]:
         yield value
 
 
-def _call(layer: KerasLayer, node: Any) -> Call:
+def _call(layer: KerasLayer, node: Any) -> KerasCall:
     """One entry of inbound_nodes: of Keras 1 and 2 [["name", 0, 0, {…}], …], of Keras 3 {"args": …, "kwargs": …}."""
     if isinstance(node, list):
         if _listed(node) is not None:
@@ -306,7 +306,7 @@ def _call(layer: KerasLayer, node: Any) -> Call:
         if not (key == "name" or (key == "training" and value is False) or all(one is None for one in _flat(value)))
         and not (key in tensors and _refs(read, value))
     }
-    return Call(layer, tuple(understood), tuple(states), tuple(masks), tuple(arguments), named)
+    return KerasCall(layer, tuple(understood), tuple(states), tuple(masks), tuple(arguments), named)
 
 
 _VALUES = ("value", "key", "y", "x2")  # arguments that are values like the first one

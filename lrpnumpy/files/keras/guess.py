@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from lrpnumpy.files.hints import Hints
-from lrpnumpy.files.keras import model as keras
+from lrpnumpy.files.report import Imported
 from lrpnumpy.files.safe import Source
 
 # Beginnings of names: of layers that do nothing, and of those that say how the steps become one vector.
@@ -36,7 +36,7 @@ class _Part(NamedTuple):
     settings: dict[str, Any]
 
 
-def said(found: keras.Found, guess: Guess | None) -> keras.Found:
+def said(found: Imported, guess: Guess | None) -> Imported:
     """The same with what was guessed."""
     if guess is None:
         return found

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.files.keras.build import Build, Port, Value, Words, as_length, one_of
-from lrpnumpy.files.keras.config import Call, KerasLayer
+from lrpnumpy.files.keras.build import KerasBuild, KerasInput, KerasValue, KerasWords, as_length, one_of
+from lrpnumpy.files.keras.config import KerasCall, KerasLayer
 from lrpnumpy.files.safe import MAX_NAMES, Fields
 from lrpnumpy.layers import Embedding
 
@@ -17,7 +17,7 @@ _TOKENIZERS = {  # (standardize, split) of a TextVectorization
 }
 
 
-def embedding(b: Build, call: Call, xs: list[Value]) -> Value:
+def embedding(b: KerasBuild, call: KerasCall, xs: list[KerasValue]) -> KerasValue:
     """Token ids to vectors, at an input."""
     layer, s, x = call.layer, call.layer.settings, xs[0]
     b.plain(call)
@@ -34,10 +34,10 @@ def embedding(b: Build, call: Call, xs: list[Value]) -> Value:
     masks = s.boolean("mask_zero", False) and port.steps
     port.mask = 0.0 if masks else None
     length = as_length(port.shape[0]) if port.shape else None
-    return Value(x.name, E.shape[1], port.steps, length, x.name if masks else None)
+    return KerasValue(x.name, E.shape[1], port.steps, length, x.name if masks else None)
 
 
-def _embedding(b: Build, layer: KerasLayer, port: Port, E: np.ndarray) -> Embedding:
+def _embedding(b: KerasBuild, layer: KerasLayer, port: KerasInput, E: np.ndarray) -> Embedding:
     """The record, with the words that a layer before has found."""
     words, rows = port.words, len(E)
     port.words = None
@@ -60,7 +60,7 @@ def _embedding(b: Build, layer: KerasLayer, port: Port, E: np.ndarray) -> Embedd
     return Embedding(E, vocabulary=tuple(vocabulary), unknown=words.unknown, tokenizer=words.tokenizer)  # type: ignore[arg-type]
 
 
-def masking(b: Build, call: Call, xs: list[Value]) -> Value:
+def masking(b: KerasBuild, call: KerasCall, xs: list[KerasValue]) -> KerasValue:
     """Steps that are padding: over an input of numbers, or over an embedding that has a vector for padding."""
     layer, x = call.layer, xs[0]
     b.plain(call)
@@ -85,7 +85,7 @@ def masking(b: Build, call: Call, xs: list[Value]) -> Value:
     layer.refuse("is supported over an input of numbers, an embedding or a recurrent layer with tanh only")
 
 
-def mask(b: Build, call: Call, xs: list[Value]) -> Value:
+def mask(b: KerasBuild, call: KerasCall, xs: list[KerasValue]) -> KerasValue:
     """NotEqual compares an input with the value of padding; Any asks whether one of the features differs."""
     x, layer = xs[0], call.layer
     if layer.kind == "NotEqual":
@@ -102,7 +102,7 @@ def mask(b: Build, call: Call, xs: list[Value]) -> Value:
 # --------------------------------------------------------------------------------------------------------- vocabularies
 
 
-def vectorized(b: Build, call: Call, xs: list[Value]) -> Value:
+def vectorized(b: KerasBuild, call: KerasCall, xs: list[KerasValue]) -> KerasValue:
     """TextVectorization: a sentence to the ids of its words."""
     layer, s = call.layer, call.layer.settings
     port = _text_port(b, call, xs[0])
@@ -120,14 +120,14 @@ def vectorized(b: Build, call: Call, xs: list[Value]) -> Value:
     reserved = ["", "[UNK]"]
     words = words if words is None or words[:2] == reserved else [*reserved, *words]
     length = as_length(s.value.get("output_sequence_length"))
-    port.words = Words(words, None if words is None else "[UNK]", tokenizer, length=length)
+    port.words = KerasWords(words, None if words is None else "[UNK]", tokenizer, length=length)
     if length is not None:
         b.note(f"sentences are filled up to {length} words with token 0, and longer ones are cut, as {layer.name} says")
     port.shape = [length]
     return xs[0]._replace(steps=True, width=None, length=length)
 
 
-def looked_up(b: Build, call: Call, xs: list[Value]) -> Value:
+def looked_up(b: KerasBuild, call: KerasCall, xs: list[KerasValue]) -> KerasValue:
     """StringLookup and IntegerLookup: words or numbers to ids."""
     layer, s = call.layer, call.layer.settings
     port = _text_port(b, call, xs[0])
@@ -145,11 +145,11 @@ def looked_up(b: Build, call: Call, xs: list[Value]) -> Value:
     reserved = [*([str(padding)] if padding is not None else ()), *([str(s.value.get("oov_token", "[UNK]"))] * unknown)]
     if found is not None and found[: len(reserved)] != reserved:
         found = [*reserved, *found]
-    port.words = Words(found, reserved[-1] if unknown and found is not None else None)
+    port.words = KerasWords(found, reserved[-1] if unknown and found is not None else None)
     return xs[0]
 
 
-def _numbers(layer: KerasLayer, found: list[str] | None, padding: Any, unknown: int) -> Words:
+def _numbers(layer: KerasLayer, found: list[str] | None, padding: Any, unknown: int) -> KerasWords:
     """The row for each number from 0: those that the layer knows, and that of unknown ones for the others."""
     try:
         known = [int(word) for word in found or ()]
@@ -163,10 +163,10 @@ def _numbers(layer: KerasLayer, found: list[str] | None, padding: Any, unknown: 
         layer.refuse(f"must hold a vocabulary of numbers from 0 to {MAX_NAMES}; save the model behind this layer")
     if not unknown and len(rows) <= max(rows):
         layer.refuse("must have an id for unknown numbers, or know every number from 0")
-    return Words(None, rows=[rows.get(number, first - 1) for number in range(max(rows) + 1)])
+    return KerasWords(None, rows=[rows.get(number, first - 1) for number in range(max(rows) + 1)])
 
 
-def _text_port(b: Build, call: Call, x: Value) -> Port:
+def _text_port(b: KerasBuild, call: KerasCall, x: KerasValue) -> KerasInput:
     """The input that a layer makes token ids of."""
     b.plain(call)
     if not x.is_input or x.mask is not None or b.ports[x.name].is_taken or b.ports[x.name].words is not None:
@@ -179,7 +179,7 @@ def _named(value: Any) -> Any:
     return value if value is None or isinstance(value, str) else "a custom function"
 
 
-def _vocabulary(b: Build, layer: KerasLayer) -> list[str] | None:
+def _vocabulary(b: KerasBuild, layer: KerasLayer) -> list[str] | None:
     """The words in the configuration, or in the file beside it; None where there are none."""
     given: Any = layer.settings.value.get("vocabulary")
     if isinstance(given, dict):  # a list as Keras 3 writes that of a NumPy array

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.files.keras.build import Build, Meaning, Value, as_length, last_axis, one_of
-from lrpnumpy.files.keras.config import Call, KerasLayer
+from lrpnumpy.files.keras.build import KerasBuild, KerasValue, Meaning, as_length, last_axis, one_of
+from lrpnumpy.files.keras.config import KerasCall, KerasLayer
 from lrpnumpy.layers import (
     Activation,
     Add,
@@ -39,7 +39,7 @@ from lrpnumpy.layers import (
 # ------------------------------------------------------------------------------------------------------------ joins
 
 
-def join(b: Build, call: Call, xs: list[Value]) -> Value:
+def join(b: KerasBuild, call: KerasCall, xs: list[KerasValue]) -> KerasValue:
     """Concatenate, Add, Average, Subtract, Multiply, Maximum, Minimum."""
     layer, kind = call.layer, call.layer.kind
     xs = [b.taken(layer, x) for x in xs]
@@ -67,7 +67,7 @@ def join(b: Build, call: Call, xs: list[Value]) -> Value:
     return out
 
 
-def merge(b: Build, call: Call, xs: list[Value]) -> Value:
+def merge(b: KerasBuild, call: KerasCall, xs: list[KerasValue]) -> KerasValue:
     """The one layer that joined values in Keras 1."""
     layer = call.layer
     mode = one_of(layer, layer.settings, "mode", tuple(_MODES), "sum")
@@ -80,14 +80,14 @@ _MODES = {"concat": "Concatenate", "sum": "Add", "ave": "Average", "mul": "Multi
 _MANY: dict[str, Any] = {"Concatenate": Concat, "Add": Add, "Average": Average}
 
 
-def _constant(call: Call) -> np.float32 | None:
+def _constant(call: KerasCall) -> np.float32 | None:
     """The one number that a call has beside its value."""
     found = [*(one for one in call.others if one is not None), *call.options.values()]
     is_number = len(found) == 1 and type(found[0]) in (int, float) and abs(found[0]) < 1e30
     return np.float32(found[0]) if is_number else None
 
 
-def _alike(b: Build, layer: KerasLayer, xs: list[Value], same_width: bool) -> list[Value]:
+def _alike(b: KerasBuild, layer: KerasLayer, xs: list[KerasValue], same_width: bool) -> list[KerasValue]:
     """The values, those repeated that have one step, no steps or one feature where others have more."""
     series = next((x for x in xs if x.steps and x.length != 1), None)
     width = max(b.width(layer, x) for x in xs)
@@ -103,7 +103,7 @@ def _alike(b: Build, layer: KerasLayer, xs: list[Value], same_width: bool) -> li
     return found
 
 
-def _product(b: Build, layer: KerasLayer, one: Value, other: Value) -> Value:
+def _product(b: KerasBuild, layer: KerasLayer, one: KerasValue, other: KerasValue) -> KerasValue:
     """Number by number; a side that comes from a sigmoid or a softmax is a gate."""
     gates = [_is_gate(b, x) for x in (one, other)]
     if gates == [True, False]:
@@ -113,7 +113,7 @@ def _product(b: Build, layer: KerasLayer, one: Value, other: Value) -> Value:
     return b.node(layer, Multiply(), one, other)
 
 
-def _is_gate(b: Build, x: Value) -> bool:
+def _is_gate(b: KerasBuild, x: KerasValue) -> bool:
     node = b.nodes.get(x.name)
     while node is not None and (
         isinstance(node.layer, (Repeat, Flatten, Reshape, Slice, Reverse, Transpose, Pad, LastRow))
@@ -126,7 +126,7 @@ def _is_gate(b: Build, x: Value) -> bool:
     )
 
 
-def _extreme(b: Build, layer: KerasLayer, kind: str, one: Value, other: Value) -> Value:
+def _extreme(b: KerasBuild, layer: KerasLayer, kind: str, one: KerasValue, other: KerasValue) -> KerasValue:
     """max(a, b) = a + relu(b - a), min(a, b) = a - relu(a - b)."""
     first, second = (other, one) if kind == "Maximum" else (one, other)
     difference = b.node(layer, Subtract(), first, second, name=f"{layer.name}_difference")
@@ -134,7 +134,7 @@ def _extreme(b: Build, layer: KerasLayer, kind: str, one: Value, other: Value) -
     return b.node(layer, Add() if kind == "Maximum" else Subtract(), one, above)
 
 
-def dot(b: Build, call: Call, xs: list[Value]) -> Value:
+def dot(b: KerasBuild, call: KerasCall, xs: list[KerasValue]) -> KerasValue:
     """Two vectors to a number; weights and a series to a vector; or, with a softmax between two of it, attention."""
     layer = call.layer
     b.plain(call)
@@ -162,14 +162,14 @@ def dot(b: Build, call: Call, xs: list[Value]) -> Value:
         product = _product(b, layer, wide, series)
         return b.node(layer, Sum(), product, name=f"{layer.name}_sum")
     if (first, second) == (2, 2) and one.steps and other.steps:
-        return Value("", scores=(one, other))
+        return KerasValue("", scores=(one, other))
     layer.refuse(f"is not supported with the axes {axes} of these inputs")
 
 
 # -------------------------------------------------------------------------------------------------------- attention
 
 
-def _attention(b: Build, layer: KerasLayer, ours: Layer, xs: list[Value]) -> Value:
+def _attention(b: KerasBuild, layer: KerasLayer, ours: Layer, xs: list[KerasValue]) -> KerasValue:
     """An attention node: the padding of values is skipped, the steps are those of the query."""
     b.skips_padding(*xs)
     query = xs[0]
@@ -178,7 +178,7 @@ def _attention(b: Build, layer: KerasLayer, ours: Layer, xs: list[Value]) -> Val
     return b.node(layer, ours, *xs, length=query.length)._replace(mask=query.mask)
 
 
-def _given(b: Build, call: Call, xs: list[Value]) -> tuple[list[Value], bool]:
+def _given(b: KerasBuild, call: KerasCall, xs: list[KerasValue]) -> tuple[list[KerasValue], bool]:
     """Query, value and perhaps key, and whether a step looks back only."""
     layer = call.layer
     for key, value in call.options.items():
@@ -190,7 +190,7 @@ def _given(b: Build, call: Call, xs: list[Value]) -> tuple[list[Value], bool]:
     return [b.series(layer, x) for x in xs], causal
 
 
-def attention(b: Build, call: Call, xs: list[Value]) -> Value:
+def attention(b: KerasBuild, call: KerasCall, xs: list[KerasValue]) -> KerasValue:
     """Attention: scores are products of queries and keys, or with score_mode="concat" sums of tanh."""
     layer, s = call.layer, call.layer.settings
     xs, causal = _given(b, call, xs)
@@ -210,7 +210,7 @@ def attention(b: Build, call: Call, xs: list[Value]) -> Value:
     return _attention(b, layer, AdditiveAttention(weight, causal), [query, value, key])
 
 
-def additive_attention(b: Build, call: Call, xs: list[Value]) -> Value:
+def additive_attention(b: KerasBuild, call: KerasCall, xs: list[KerasValue]) -> KerasValue:
     """AdditiveAttention: scores are weighted sums of tanh(q + k)."""
     layer = call.layer
     xs, causal = _given(b, call, xs)
@@ -221,7 +221,7 @@ def additive_attention(b: Build, call: Call, xs: list[Value]) -> Value:
     return _attention(b, layer, AdditiveAttention(scale, causal), xs)
 
 
-def multi_head_attention(b: Build, call: Call, xs: list[Value]) -> Value:
+def multi_head_attention(b: KerasBuild, call: KerasCall, xs: list[KerasValue]) -> KerasValue:
     """MultiHeadAttention over the steps."""
     layer, s = call.layer, call.layer.settings
     xs, causal = _given(b, call, xs)
@@ -247,7 +247,7 @@ def multi_head_attention(b: Build, call: Call, xs: list[Value]) -> Value:
 # ------------------------------------------------------------------------------------------------------- operations
 
 
-def reduced(b: Build, call: Call, xs: list[Value]) -> Value:
+def reduced(b: KerasBuild, call: KerasCall, xs: list[KerasValue]) -> KerasValue:
     """Sum, Mean or Max over the steps, Sum or Mean over the features."""
     layer, x = call.layer, b.taken(call.layer, xs[0])
     axis, keeps = call.setting("axis"), bool(call.setting("keepdims"))
@@ -268,14 +268,14 @@ def reduced(b: Build, call: Call, xs: list[Value]) -> Value:
     return _without_features(b, layer, out) if x.steps else out._replace(is_number=True)
 
 
-def _without_features(b: Build, layer: KerasLayer, x: Value) -> Value:
+def _without_features(b: KerasBuild, layer: KerasLayer, x: KerasValue) -> KerasValue:
     """A series of one feature as a vector of its steps."""
     if x.length is None:
         layer.refuse("makes a vector of steps, whose number the file must say")
     return b.node(layer, Flatten(x.length), b.sees_padding(layer, x), name=f"{layer.name}_vector")
 
 
-def expanded(b: Build, call: Call, xs: list[Value]) -> Value:
+def expanded(b: KerasBuild, call: KerasCall, xs: list[KerasValue]) -> KerasValue:
     """ExpandDims: a vector as one step, or as steps of one number."""
     layer, x, axis = call.layer, b.taken(call.layer, xs[0]), call.setting("axis", -1)
     if x.is_number and axis in (1, -1):
@@ -287,7 +287,7 @@ def expanded(b: Build, call: Call, xs: list[Value]) -> Value:
     return b.node(layer, Reshape(1), x, length=b.width(layer, x))
 
 
-def squeezed(b: Build, call: Call, xs: list[Value]) -> Value:
+def squeezed(b: KerasBuild, call: KerasCall, xs: list[KerasValue]) -> KerasValue:
     """Squeeze: one step as a vector, or a series of one number as a vector."""
     layer, x, axis = call.layer, b.taken(call.layer, xs[0]), call.setting("axis", -1)
     axis = axis[0] if isinstance(axis, list) and len(axis) == 1 else axis
@@ -298,7 +298,7 @@ def squeezed(b: Build, call: Call, xs: list[Value]) -> Value:
     layer.refuse("is supported for one step, or one feature, of a series only")
 
 
-def sliced(b: Build, call: Call, xs: list[Value]) -> Value:
+def sliced(b: KerasBuild, call: KerasCall, xs: list[KerasValue]) -> KerasValue:
     """x[:, -1], x[:, 2:], x[..., 0] and the like."""
     layer, x = call.layer, b.taken(call.layer, xs[0])
     given = call.options.get("slice_spec", list(call.others))
@@ -330,7 +330,7 @@ def _parts(layer: KerasLayer, given: list[Any], axes: int) -> list[slice | int]:
     return [*(_slice(layer, one) for one in before), *[slice(None)] * missing, *(_slice(layer, one) for one in after)]
 
 
-def _of_steps(b: Build, layer: KerasLayer, x: Value, part: slice | int) -> Value:
+def _of_steps(b: KerasBuild, layer: KerasLayer, x: KerasValue, part: slice | int) -> KerasValue:
     if isinstance(part, int):
         return b.node(layer, LastRow() if part == -1 else Slice(index=part), x)
     if part == slice(None):

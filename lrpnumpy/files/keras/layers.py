@@ -1,6 +1,6 @@
 """What the layers of Keras mean, in layers of ours: a table of class to function.
 
-A function gets the `Build`, the call of the layer and the values that go in, adds nodes, and gives what comes out.
+A function gets the `KerasBuild`, the call of the layer and the values that go in, adds nodes, and gives what comes out.
 Nothing is ever built from a class name: a name is looked up in the table, and anything else is refused.
 """
 
@@ -20,15 +20,15 @@ from lrpnumpy.files.keras import joins as keras_joins
 from lrpnumpy.files.keras.activations import apply, function
 from lrpnumpy.files.keras.build import (
     MASK_OPERATIONS,
-    Build,
+    KerasBuild,
+    KerasValue,
     Meaning,
-    Value,
     channels_last,
     last_axis,
     number,
     one_of,
 )
-from lrpnumpy.files.keras.config import Call, KerasLayer
+from lrpnumpy.files.keras.config import KerasCall, KerasLayer
 from lrpnumpy.files.safe import Fields
 from lrpnumpy.layers import (
     Affine,
@@ -55,7 +55,7 @@ NO_OPS = (
 )  # fmt: skip
 
 
-def idle(b: Build, layer: KerasLayer, x: Value) -> Value:
+def idle(b: KerasBuild, layer: KerasLayer, x: KerasValue) -> KerasValue:
     """A layer that is left out."""
     b.note(f"{layer.kind} layers are left out: they do nothing in a trained network")
     return x
@@ -64,7 +64,7 @@ def idle(b: Build, layer: KerasLayer, x: Value) -> Value:
 # ------------------------------------------------------------------------------------------------- layers with weights
 
 
-def dense(b: Build, layer: KerasLayer, x: Value) -> Value:
+def dense(b: KerasBuild, layer: KerasLayer, x: KerasValue) -> KerasValue:
     """Dense, alone or at every step."""
     s, x = keras_cells.modern(b, layer.settings), b.taken(layer, x)
     n, biased = s.integer("units"), s.boolean("use_bias", True)
@@ -73,7 +73,7 @@ def dense(b: Build, layer: KerasLayer, x: Value) -> Value:
     return apply(b, layer, out, function(b, layer, s))
 
 
-def each_step(b: Build, layer: KerasLayer, x: Value) -> Value:
+def each_step(b: KerasBuild, layer: KerasLayer, x: KerasValue) -> KerasValue:
     """TimeDistributed: at every step what the layer inside does."""
     x = b.series(layer, x) if not x.probability else x
     if layer.kind == "TimeDistributedDense":
@@ -91,8 +91,8 @@ def each_step(b: Build, layer: KerasLayer, x: Value) -> Value:
     if said.get("axis") in (1, [1]):  # the features of one step
         said["axis"] = -1
     settings = Fields(b.source, layer.settings.where, said)
-    found = MEANINGS[kind](b, Call(replace(layer, kind=kind, settings=settings)), [x])
-    return found if isinstance(found, Value) else found[0]
+    found = MEANINGS[kind](b, KerasCall(replace(layer, kind=kind, settings=settings)), [x])
+    return found if isinstance(found, KerasValue) else found[0]
 
 
 _AT_STEPS = (
@@ -107,7 +107,7 @@ _RENAMED = {  # settings of Keras 1
 }  # fmt: skip
 
 
-def conv(b: Build, layer: KerasLayer, x: Value) -> Value:
+def conv(b: KerasBuild, layer: KerasLayer, x: KerasValue) -> KerasValue:
     """Conv1D; of Keras 1 under other names."""
     x, s = b.sees_padding(layer, b.series(layer, x)), layer.settings
     if s.has("nb_filter"):
@@ -144,14 +144,14 @@ def _windows(length: int | None, covered: int, stride: int, padding: str) -> int
     return (length - covered) // stride + 1 if padding == "valid" else -(-length // stride)
 
 
-def _scale_and_center(b: Build, layer: KerasLayer, width: int | None, fixed: int) -> list[np.ndarray | None]:
+def _scale_and_center(b: KerasBuild, layer: KerasLayer, width: int | None, fixed: int) -> list[np.ndarray | None]:
     """gamma and beta, None where the layer has none, and the other arrays."""
     has = [layer.settings.boolean(key, True) for key in ("scale", "center")]
     found = iter(b.own_arrays(layer, [(width,)] * (sum(has) + fixed)))
     return [*(next(found) if one else None for one in has), *found]
 
 
-def batch_norm(b: Build, layer: KerasLayer, x: Value) -> Value:
+def batch_norm(b: KerasBuild, layer: KerasLayer, x: KerasValue) -> KerasValue:
     """BatchNormalization of a trained network: s x + t."""
     x, s = b.taken(layer, x), layer.settings
     last_axis(layer, x)
@@ -160,7 +160,7 @@ def batch_norm(b: Build, layer: KerasLayer, x: Value) -> Value:
     return b.node(layer, Affine.batch_norm(gamma, beta, mean, var, eps), x)
 
 
-def layer_norm(b: Build, layer: KerasLayer, x: Value) -> Value:
+def layer_norm(b: KerasBuild, layer: KerasLayer, x: KerasValue) -> KerasValue:
     """LayerNormalization over the features."""
     x, s = b.taken(layer, x), layer.settings
     last_axis(layer, x)
@@ -172,7 +172,7 @@ def layer_norm(b: Build, layer: KerasLayer, x: Value) -> Value:
     return b.node(layer, LayerNorm(gamma, beta, s.number("epsilon", 0.001)), x)  # type: ignore[arg-type]
 
 
-def normalization(b: Build, layer: KerasLayer, x: Value) -> Value:
+def normalization(b: KerasBuild, layer: KerasLayer, x: KerasValue) -> KerasValue:
     """(x - mean) / sqrt(variance), of the data that the layer has seen; with `invert` the reverse."""
     x, s = b.taken(layer, x), layer.settings
     last_axis(layer, x)
@@ -191,7 +191,7 @@ def normalization(b: Build, layer: KerasLayer, x: Value) -> Value:
     return b.node(layer, Affine(1 / deviation, -mean / deviation, scaler=x.is_input), x)
 
 
-def rescaling(b: Build, layer: KerasLayer, x: Value) -> Value:
+def rescaling(b: KerasBuild, layer: KerasLayer, x: KerasValue) -> KerasValue:
     """scale x + offset."""
     x = b.taken(layer, x)
     scale, offset = (_per_feature(layer, key, b.width(layer, x)) for key in ("scale", "offset"))
@@ -212,7 +212,7 @@ def _per_feature(layer: KerasLayer, key: str, width: int) -> np.ndarray:
 # --------------------------------------------------------------------------------------------------- steps and shapes
 
 
-def pool(b: Build, layer: KerasLayer, x: Value) -> Value:
+def pool(b: KerasBuild, layer: KerasLayer, x: KerasValue) -> KerasValue:
     """MaxPooling1D and AveragePooling1D."""
     x = b.sees_padding(layer, b.series(layer, x))
     channels_last(layer)
@@ -224,7 +224,7 @@ def pool(b: Build, layer: KerasLayer, x: Value) -> Value:
     return b.node(layer, kind(size, stride, padding), x, length=_windows(x.length, size, stride, padding))
 
 
-def global_pool(b: Build, layer: KerasLayer, x: Value) -> Value:
+def global_pool(b: KerasBuild, layer: KerasLayer, x: KerasValue) -> KerasValue:
     """The mean or the maximum over all steps."""
     x = b.series(layer, x)
     channels_last(layer)
@@ -236,7 +236,7 @@ def global_pool(b: Build, layer: KerasLayer, x: Value) -> Value:
     return b.node(layer, Repeat(1), out, length=1) if layer.settings.boolean("keepdims", False) else out
 
 
-def flatten(b: Build, layer: KerasLayer, x: Value) -> Value:
+def flatten(b: KerasBuild, layer: KerasLayer, x: KerasValue) -> KerasValue:
     """All steps as one vector."""
     if not x.steps:
         return x
@@ -250,13 +250,13 @@ def flatten(b: Build, layer: KerasLayer, x: Value) -> Value:
     return b.node(layer, Flatten(x.length), x)
 
 
-def repeat(b: Build, layer: KerasLayer, x: Value) -> Value:
+def repeat(b: KerasBuild, layer: KerasLayer, x: KerasValue) -> KerasValue:
     """RepeatVector."""
     n = number(layer, "n")
     return b.node(layer, Repeat(n), x, length=n)
 
 
-def reshape(b: Build, layer: KerasLayer, x: Value) -> Value:
+def reshape(b: KerasBuild, layer: KerasLayer, x: KerasValue) -> KerasValue:
     """Vectors to steps, steps to vectors, or steps regrouped."""
     x = b.sees_padding(layer, b.taken(layer, x))
     target = next((t for key in ("target_shape", "newshape") if (t := layer.settings.value.get(key)) is not None), None)
@@ -284,7 +284,7 @@ def reshape(b: Build, layer: KerasLayer, x: Value) -> Value:
     return b.node(layer, Reshape(each), x, length=None if total is None else total // each)
 
 
-def permute(b: Build, layer: KerasLayer, x: Value) -> Value:
+def permute(b: KerasBuild, layer: KerasLayer, x: KerasValue) -> KerasValue:
     """Steps and features exchanged."""
     x = b.sees_padding(layer, b.series(layer, x))
     axes = layer.settings.value.get("dims") or (layer.settings.value.get("axes") or [])[1:]
@@ -305,14 +305,14 @@ def _two(layer: KerasLayer, key: str) -> tuple[int, int]:
     return value[0], value[1]
 
 
-def zero_padding(b: Build, layer: KerasLayer, x: Value) -> Value:
+def zero_padding(b: KerasBuild, layer: KerasLayer, x: KerasValue) -> KerasValue:
     """Steps of zeros around a series."""
     x = b.sees_padding(layer, b.series(layer, x))
     ends = _two(layer, "padding")
     return b.node(layer, Pad(*ends), x, length=None if x.length is None else x.length + sum(ends))
 
 
-def cropping(b: Build, layer: KerasLayer, x: Value) -> Value:
+def cropping(b: KerasBuild, layer: KerasLayer, x: KerasValue) -> KerasValue:
     """Steps cut off at both ends."""
     x = b.sees_padding(layer, b.series(layer, x))
     first, last = _two(layer, "cropping")
@@ -322,7 +322,7 @@ def cropping(b: Build, layer: KerasLayer, x: Value) -> Value:
     return b.node(layer, Slice(first or None, -last or None), x, length=length)
 
 
-def up_sampling(b: Build, layer: KerasLayer, x: Value) -> Value:
+def up_sampling(b: KerasBuild, layer: KerasLayer, x: KerasValue) -> KerasValue:
     """Every step several times."""
     x = b.sees_padding(layer, b.series(layer, x))
     size, width = number(layer, layer.settings.first("length", "size"), 2), b.width(layer, x)
@@ -337,10 +337,10 @@ def up_sampling(b: Build, layer: KerasLayer, x: Value) -> Value:
 # ---------------------------------------------------------------------------------------------------------- the table
 
 
-def _one(f: Callable[[Build, KerasLayer, Value], Value]) -> Meaning:
+def _one(f: Callable[[KerasBuild, KerasLayer, KerasValue], KerasValue]) -> Meaning:
     """The meaning of a layer that takes one value and nothing else."""
 
-    def meaning(b: Build, call: Call, xs: list[Value]) -> Value:
+    def meaning(b: KerasBuild, call: KerasCall, xs: list[KerasValue]) -> KerasValue:
         b.plain(call)
         if len(xs) != 1:
             call.layer.refuse(f"must have one input, it has {len(xs)}")
@@ -349,7 +349,7 @@ def _one(f: Callable[[Build, KerasLayer, Value], Value]) -> Meaning:
     return meaning
 
 
-_ONE: dict[str, Callable[[Build, KerasLayer, Value], Value]] = {
+_ONE: dict[str, Callable[[KerasBuild, KerasLayer, KerasValue], KerasValue]] = {
     **dict.fromkeys(NO_OPS, idle),
     "Dense": dense,
     **dict.fromkeys(("TimeDistributed", "TimeDistributedDense"), each_step),

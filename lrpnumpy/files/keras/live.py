@@ -126,9 +126,9 @@ def _compared(model: Any, ours: Model, check: Any, which: str | None) -> str:
         )
     from lrpnumpy.predict import predict_all
 
-    series = dict(zip(ours.ports, xs, strict=True)) if len(xs) == len(ours.ports) else {}
+    series = dict(zip(ours.inputs, xs, strict=True)) if len(xs) == len(ours.inputs) else {}
     if not series:
-        return f"the model has {len(xs)} inputs of which {len(ours.ports)} are used, so its scores were not compared"
+        return f"the model has {len(xs)} inputs of which {len(ours.inputs)} are used, so its scores were not compared"
     records = [{name: _record(x[k]) for name, x in series.items()} for k in range(len(xs[0]))]
     plain = [next(iter(one.values())) for one in records] if len(series) == 1 else records
     scores = np.stack([np.asarray(one) for one in predict_all(ours, plain)])
@@ -163,7 +163,7 @@ def _as_list(check: Any, names: list[str]) -> list[Any]:
 def _probe(model: Any, ours: Model) -> list[np.ndarray]:
     """A batch for each input: token ids where there is an embedding, or numbers."""
     rng, found = np.random.default_rng(0), []
-    for tensor, port, least in zip(model.inputs, ours.ports.values(), ours.least.values(), strict=True):
+    for tensor, port, least in zip(model.inputs, ours.inputs.values(), ours.least.values(), strict=True):
         batch, *rest = tensor.shape
         shape = [batch or BATCH, *((max(STEPS, least) if n is None else int(n)) for n in rest)]
         embedding = port.embedding

@@ -7,32 +7,23 @@ business of version2.py and version3.py (files) and of live.py.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from lrpnumpy.files.hints import Hints
-from lrpnumpy.files.keras.build import Build, Custom, Paths, own
-from lrpnumpy.files.keras.config import Graph, KerasLayer, Ref, parse
+from lrpnumpy.files.keras.build import Custom, KerasBuild, Paths, own
+from lrpnumpy.files.keras.config import KerasGraph, KerasLayer, Ref, parse
 from lrpnumpy.files.keras.layers import KNOWN, MEANINGS
+from lrpnumpy.files.report import Imported
 from lrpnumpy.files.safe import Source
 from lrpnumpy.files.simpler import simpler
 from lrpnumpy.model import Model
 
-__all__ = ["KNOWN", "Custom", "Found", "Paths", "build"]
+__all__ = ["KNOWN", "Custom", "Paths", "build"]
 
 ADVICE = {
     "Lambda": "holds Python code, which is never run",
     "ConvLSTM2D": "reads pictures, which lrpnumpy does not explain",
 }
-
-
-class Found(NamedTuple):
-    """The model of a file, what kind of file it is, what was assumed, and what of that may be wrong."""
-
-    kind: str
-    model: Model
-    notes: list[str]
-    warnings: list[str]
-    guessed: bool = False  # the network was told from its arrays and the caller's hints
 
 
 def build(
@@ -41,7 +32,7 @@ def build(
     paths_of: Callable[[list[KerasLayer]], Paths],
     asked: Hints,
     words: Callable[[KerasLayer], list[str] | None] = lambda layer: None,
-) -> Found:
+) -> Imported:
     """The model of a configuration: `paths_of` finds the arrays of layers, `words` the vocabulary of a layer."""
     custom = dict(asked.custom or {})
     graph, unknown = parse(source, config, lambda kind, name: kind in KNOWN or own(custom, kind, name) is not None)
@@ -51,9 +42,9 @@ def build(
     version = said if isinstance(said, str) else None
     if version is None and any(one.kind == "InputLayer" and one.settings.has("batch_shape") for one in graph.layers):
         version = "3"  # before, it was called batch_input_shape
-    b = Build(source, paths_of(graph.layers), words, MEANINGS, custom, version)
+    b = KerasBuild(source, paths_of(graph.layers), words, MEANINGS, custom, version)
     model = _model(b, graph, _chosen(graph, asked.which))
-    return Found("", model, b.notes, b.warnings)
+    return Imported(model, b.notes, b.warnings)
 
 
 def _refuse_all(source: Source, unknown: list[KerasLayer]) -> NoReturn:
@@ -69,7 +60,7 @@ def _refuse_all(source: Source, unknown: list[KerasLayer]) -> NoReturn:
     )
 
 
-def _chosen(graph: Graph, which: str | None) -> Ref:
+def _chosen(graph: KerasGraph, which: str | None) -> Ref:
     """The output that gives the scores."""
     names = [ref.layer for ref in graph.outputs]
     if len(names) == 1:
@@ -87,7 +78,7 @@ def _chosen(graph: Graph, which: str | None) -> Ref:
     return graph.outputs[names.index(which)]
 
 
-def _model(b: Build, graph: Graph, end: Ref) -> Model:
+def _model(b: KerasBuild, graph: KerasGraph, end: Ref) -> Model:
     """The model of a whole graph."""
     (result,) = b.run(graph, [end], {})
     b.said_of_padding()
@@ -99,7 +90,7 @@ def _model(b: Build, graph: Graph, end: Ref) -> Model:
     output: Any = result.probability.removeprefix("log_") or "linear"
     if output == "softmax" and result.width == 1:
         graph.where.refuse("has a softmax over a single score at its end, which is 1 whatever the score")
-    model = Model(tuple(b.nodes.values()), ports=ports, result=result.name, output=output)
+    model = Model(tuple(b.nodes.values()), inputs=ports, result=result.name, output=output)
     smaller, note = simpler(model)
     if note:
         b.note(note)

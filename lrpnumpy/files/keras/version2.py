@@ -11,6 +11,7 @@ from lrpnumpy.files.hints import Hints
 from lrpnumpy.files.keras import guess as keras_guess
 from lrpnumpy.files.keras import model as keras
 from lrpnumpy.files.keras.config import KerasLayer
+from lrpnumpy.files.report import Imported
 from lrpnumpy.files.safe import MAX_NAMES, Fields, parse_json
 
 
@@ -19,7 +20,7 @@ def recognised(file: Hdf5) -> bool:
     return any(_names(file, root, "layer_names") is not None for root in ("model_weights", "") if file.is_group(root))
 
 
-def read(file: Hdf5, asked: Hints) -> keras.Found:
+def read(file: Hdf5, asked: Hints) -> Imported:
     """What a file holds; `config` is for weights alone."""
     config = asked.config
     root = "model_weights" if file.is_group("model_weights") else ""

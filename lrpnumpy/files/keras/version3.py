@@ -15,6 +15,7 @@ from lrpnumpy.files.hints import Hints
 from lrpnumpy.files.keras import guess as keras_guess
 from lrpnumpy.files.keras import model as keras
 from lrpnumpy.files.keras.config import KerasLayer
+from lrpnumpy.files.report import Imported
 from lrpnumpy.files.safe import Fields, parse_json
 
 ROOTS = ("layers", "_layer_checkpoint_dependencies")
@@ -26,7 +27,7 @@ def recognised(file: Hdf5) -> bool:
     return any(file.is_group(root) for root in ROOTS)
 
 
-def read_archive(archive: Archive, asked: Hints) -> keras.Found:
+def read_archive(archive: Archive, asked: Hints) -> Imported:
     """What a `.keras` file holds."""
     if asked.config is not None:
         raise archive.error("", "has its own configuration; leave out config")
@@ -53,7 +54,7 @@ def read_archive(archive: Archive, asked: Hints) -> keras.Found:
     return found._replace(kind=f"Keras {version} archive (.keras)")
 
 
-def read_weights(file: Hdf5, asked: Hints) -> keras.Found:
+def read_weights(file: Hdf5, asked: Hints) -> Imported:
     """What a `.weights.h5` file holds, with its configuration beside it or without one."""
     groups, guess, config = _Groups(file), None, asked.config
     if config is None:

@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy.files.onnx.axes import Operation, Values
-from lrpnumpy.files.onnx.flow import Flow, Network
-from lrpnumpy.files.onnx.graph import Node
+from lrpnumpy.files.onnx.flow import OnnxNetwork, OnnxValue
+from lrpnumpy.files.onnx.graph import OnnxNode
 from lrpnumpy.layers import Activation, Add, Affine, AttentionPool, Dense, Layer, LayerNorm, Multiply, Square, Subtract
 
 
-def _arithmetic(net: Network, node: Node, values: Values) -> Flow:
+def _arithmetic(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     a, b = values[:2]
-    if isinstance(a, Flow) and isinstance(b, Flow):
+    if isinstance(a, OnnxValue) and isinstance(b, OnnxValue):
         return _of_two(net, node.op, a, b)
-    flow, c = (a, b) if isinstance(a, Flow) else (b, a)
+    flow, c = (a, b) if isinstance(a, OnnxValue) else (b, a)
     c = net.constant(c, "its other input").astype(np.float64)
     op = node.op if flow is a else f"{node.op} from"
     if flow.part_of and (made := _part(net, op, flow, c)) is not None:
@@ -33,7 +33,7 @@ def _arithmetic(net: Network, node: Node, values: Values) -> Flow:
     return net.affine(flow, *_AFFINE[op](net, c)) if op in _AFFINE else net.refuse("divides by a value of the network")
 
 
-_AFFINE: dict[str, Callable[[Network, np.ndarray], tuple[Any, Any]]] = {
+_AFFINE: dict[str, Callable[[OnnxNetwork, np.ndarray], tuple[Any, Any]]] = {
     "Add": lambda net, c: (None, c),
     "Add from": lambda net, c: (None, c),
     "Sub": lambda net, c: (None, -c),
@@ -44,7 +44,7 @@ _AFFINE: dict[str, Callable[[Network, np.ndarray], tuple[Any, Any]]] = {
 }
 
 
-def _part(net: Network, op: str, flow: Flow, c: np.ndarray) -> Flow | None:
+def _part(net: OnnxNetwork, op: str, flow: OnnxValue, c: np.ndarray) -> OnnxValue | None:
     """What a constant does to a part of a LayerNorm or of a GELU; None where it is an ordinary value."""
     kind, *rest = flow.part_of
     number = float(c.reshape(-1)[0]) if c.size == 1 else math.nan
@@ -59,7 +59,7 @@ def _part(net: Network, op: str, flow: Flow, c: np.ndarray) -> Flow | None:
     return None
 
 
-def _of_two(net: Network, op: str, a: Flow, b: Flow) -> Flow:
+def _of_two(net: OnnxNetwork, op: str, a: OnnxValue, b: OnnxValue) -> OnnxValue:
     """Joins of two values, after the parts of a LayerNorm and the like."""
     if op == "Sub" and b.part_of[:1] == ("mean",) and is_same(b.part_of[1], a):
         made = join(net, Subtract(), a, b)
@@ -88,7 +88,7 @@ def _of_two(net: Network, op: str, a: Flow, b: Flow) -> Flow:
     return join(net, layer[op], a, b) if op in layer else net.refuse("divides by a value of the network")
 
 
-def attended(net: Network, scores: Flow, x: Flow) -> Flow:
+def attended(net: OnnxNetwork, scores: OnnxValue, x: OnnxValue) -> OnnxValue:
     """The sum of the steps, each times its weight: a softmax over v . x, or over v . tanh(W x + b)."""
     x, (name,) = net.rows(x), net.rows(scores).values
     v, c, name = _linear(net, name)
@@ -103,7 +103,7 @@ def attended(net: Network, scores: Flow, x: Flow) -> Flow:
     return net.apply(pool, x, axes=x.axes[:at] + x.axes[at + 1 :], steps=1)
 
 
-def _linear(net: Network, name: str) -> tuple[np.ndarray, np.ndarray, str]:
+def _linear(net: OnnxNetwork, name: str) -> tuple[np.ndarray, np.ndarray, str]:
     """Matrix and bias of a Dense layer, whose bias may be an Affine layer of its own, and what it takes."""
     node = net.nodes.get(name)
     shift = None
@@ -118,12 +118,12 @@ def _linear(net: Network, name: str) -> tuple[np.ndarray, np.ndarray, str]:
     return node.layer.V, d, node.inputs[0]
 
 
-def is_same(a: Flow, b: Flow) -> bool:
+def is_same(a: OnnxValue, b: OnnxValue) -> bool:
     """Whether two flows are the same."""
     return a.values == b.values and a.axes == b.axes and np.array_equal(a.index, b.index)
 
 
-def join(net: Network, layer: Layer, a: Flow, b: Flow) -> Flow:
+def join(net: OnnxNetwork, layer: Layer, a: OnnxValue, b: OnnxValue) -> OnnxValue:
     """A layer of two values, which are broadcast to each other."""
     for flow in (a, b):
         net.check(flow)
@@ -133,7 +133,7 @@ def join(net: Network, layer: Layer, a: Flow, b: Flow) -> Flow:
     return replace(first, values=(net.put(layer, first.values[0], second.values[0]),), part_of=())
 
 
-def _sum(net: Network, node: Node, values: Values) -> Flow:
+def _sum(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     """Sum, Mean and Max of several; of two as an Add."""
     if len(values) == 1:
         return net.flow(values[0])
@@ -142,14 +142,14 @@ def _sum(net: Network, node: Node, values: Values) -> Flow:
     return _arithmetic(net, node._replace(op="Add"), values)
 
 
-def _maximum(net: Network, node: Node, values: Values) -> Flow:
-    flow, c = values[:2] if isinstance(values[0], Flow) else values[1::-1]
-    if len(values) != 2 or isinstance(c, Flow) or net.constant(c, "its other input").any():
+def _maximum(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
+    flow, c = values[:2] if isinstance(values[0], OnnxValue) else values[1::-1]
+    if len(values) != 2 or isinstance(c, OnnxValue) or net.constant(c, "its other input").any():
         net.refuse("is supported for the larger of a value and 0 only")
     return net.each(Activation("relu"), flow)
 
 
-def _power(net: Network, node: Node, values: Values) -> Flow:
+def _power(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     flow, c = net.flow(values[0]), net.constant(values[1], "its exponent").reshape(-1)
     if c.size == 1 and c[0] == 2:
         if flow.part_of[:1] == ("centred",):
@@ -160,21 +160,21 @@ def _power(net: Network, node: Node, values: Values) -> Flow:
     return net.refuse("is supported with the exponent 2 only")
 
 
-def _root(net: Network, node: Node, values: Values, inverse: bool = False) -> Flow:
+def _root(net: OnnxNetwork, node: OnnxNode, values: Values, inverse: bool = False) -> OnnxValue:
     flow = net.flow(values[0])
     if flow.part_of[:1] != ("variance",) or len(flow.part_of) != 3:
         net.refuse("is supported as part of a LayerNorm only")
     return replace(flow, part_of=("over deviation" if inverse else "deviation", *flow.part_of[1:]))
 
 
-def _reciprocal(net: Network, node: Node, values: Values) -> Flow:
+def _reciprocal(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     flow = net.flow(values[0])
     if flow.part_of[:1] != ("deviation",):
         net.refuse("is supported as part of a LayerNorm only")
     return replace(flow, part_of=("over deviation", *flow.part_of[1:]))
 
 
-def _erf(net: Network, node: Node, values: Values) -> Flow:
+def _erf(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     """Part of a GELU: x (1 + erf(x / sqrt(2))) / 2."""
     flow = net.flow(values[0])
     before = net.nodes.get(flow.values[0]) if len(flow.values) == 1 else None

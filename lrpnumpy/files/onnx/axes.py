@@ -12,22 +12,22 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy.files.onnx.constants import LAST, axes_of, bounds, numbers, pieces, slices
-from lrpnumpy.files.onnx.flow import Baked, Flow, Network
-from lrpnumpy.files.onnx.graph import INTEGERS, Node
+from lrpnumpy.files.onnx.flow import Baked, OnnxNetwork, OnnxValue
+from lrpnumpy.files.onnx.graph import INTEGERS, OnnxNode
 from lrpnumpy.files.onnx.sizes import Dim, divided, groups, index_along, product
 from lrpnumpy.layers import Reverse, Slice
 
 Values = Sequence[Any]
-Operation = Callable[[Network, Node, Values], Any]
+Operation = Callable[[OnnxNetwork, OnnxNode, Values], Any]
 
 
-def given_axes(net: Network, node: Node, values: Values) -> list[int] | None:
+def given_axes(net: OnnxNetwork, node: OnnxNode, values: Values) -> list[int] | None:
     """The axes of the first input that a node is about, counted from 0; None where it says none."""
     found = axes_of(node, [values[0], *(net.constant(one, "its axes") for one in values[1:2] if one is not None)])
     return None if found is None else [net.axis(values[0], one) for one in found]
 
 
-def _same(net: Network, node: Node, values: Values) -> Flow:
+def _same(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     flow = net.flow(values[0])
     to = node.attributes.get("to", 1) if node.op == "Cast" else 1
     if to in INTEGERS and flow.values and not set(flow.values) <= set(net.ports):
@@ -35,7 +35,7 @@ def _same(net: Network, node: Node, values: Values) -> Flow:
     return flow
 
 
-def _transpose(net: Network, node: Node, values: Values) -> Flow:
+def _transpose(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     flow = net.flow(values[0])
     order = node.attributes.get("perm") or list(range(len(flow.axes)))[::-1]
     if sorted(order) != list(range(len(flow.axes))):
@@ -43,7 +43,7 @@ def _transpose(net: Network, node: Node, values: Values) -> Flow:
     return flow.moved(order)
 
 
-def _squeeze(net: Network, node: Node, values: Values) -> Flow:
+def _squeeze(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     flow = net.flow(values[0])
     axes = given_axes(net, node, values)
     shape = net.shape(flow)
@@ -62,7 +62,7 @@ def _squeeze(net: Network, node: Node, values: Values) -> Flow:
     return flow
 
 
-def _unsqueeze(net: Network, node: Node, values: Values) -> Flow:
+def _unsqueeze(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     flow = net.flow(values[0])
     axes = axes_of(node, [flow, *(net.constant(one, "its axes") for one in values[1:2])]) or []
     rank = len(flow.axes) + len(axes)
@@ -71,7 +71,7 @@ def _unsqueeze(net: Network, node: Node, values: Values) -> Flow:
     return flow.widened([k % rank for k in axes])
 
 
-def reshaped(net: Network, flow: Flow, target: Sequence[Any]) -> Flow:
+def reshaped(net: OnnxNetwork, flow: OnnxValue, target: Sequence[Any]) -> OnnxValue:
     """A tensor of the same numbers in the same order, with axes of these sizes."""
     before = net.shape(flow)
     wanted = _resolved(net, flow, list(target))
@@ -86,7 +86,7 @@ def reshaped(net: Network, flow: Flow, target: Sequence[Any]) -> Flow:
     return replace(flow, axes=tuple(axis for axis, _ in made), index=flow.index.reshape(shape))
 
 
-def _resolved(net: Network, flow: Flow, target: list[Any]) -> list[Any]:
+def _resolved(net: OnnxNetwork, flow: OnnxValue, target: list[Any]) -> list[Any]:
     """Sizes without -1."""
     before = net.shape(flow)
     total, known, at = product(before), product([n for n in target if n != -1]), [*target].count(-1)
@@ -105,7 +105,9 @@ def _resolved(net: Network, flow: Flow, target: list[Any]) -> list[Any]:
     return target
 
 
-def _regrouped(net: Network, ins: list[tuple[str, Any]], outs: list[Any], flow: Flow) -> list[tuple[str, Any]] | None:
+def _regrouped(
+    net: OnnxNetwork, ins: list[tuple[str, Any]], outs: list[Any], flow: OnnxValue
+) -> list[tuple[str, Any]] | None:
     """What the axes of one group become; None where the steps must become features first."""
     kinds = "".join(axis for axis, _ in ins if axis != "F")
     if kinds == "N" and net.batch == 1 and (not outs or any(n != 1 for n in outs)):
@@ -125,7 +127,7 @@ def _regrouped(net: Network, ins: list[tuple[str, Any]], outs: list[Any], flow: 
     return [(names.get(k, "F"), n) for k, n in enumerate(outs)] if names else None
 
 
-def _shape(net: Network, value: Any) -> list[Any]:
+def _shape(net: OnnxNetwork, value: Any) -> list[Any]:
     """A constant that is the shape of something."""
     found = net.constant(value, "its shape").reshape(-1)
     if found.size > 32:
@@ -133,7 +135,7 @@ def _shape(net: Network, value: Any) -> list[Any]:
     return list(found)
 
 
-def _reshape(net: Network, node: Node, values: Values) -> Flow:
+def _reshape(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     flow, before = net.flow(values[0]), net.shape(values[0])
     if node.op == "Flatten":
         at = node.attributes.get("axis", 1)
@@ -147,7 +149,7 @@ def _reshape(net: Network, node: Node, values: Values) -> Flow:
     return reshaped(net, flow, target)
 
 
-def _slice(net: Network, node: Node, values: Values) -> Flow:
+def _slice(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     flow = net.flow(values[0])
     limits = [None if one is None else net.constant(one, "its limits") for one in values[1:]]
     for axis, start, stop, step in slices(node, [flow, *limits]):
@@ -172,7 +174,7 @@ def _slice(net: Network, node: Node, values: Values) -> Flow:
     return flow
 
 
-def _from_end(net: Network, position: Any, size: Any) -> int:
+def _from_end(net: OnnxNetwork, position: Any, size: Any) -> int:
     """A position, where it depends on an open size counted from the end."""
     if not isinstance(position, Dim):
         return int(position)
@@ -182,7 +184,7 @@ def _from_end(net: Network, position: Any, size: Any) -> int:
     return behind if behind < 0 else LAST
 
 
-def _some_steps(net: Network, flow: Flow, low: int | None, high: int | None, step: int) -> Flow:
+def _some_steps(net: OnnxNetwork, flow: OnnxValue, low: int | None, high: int | None, step: int) -> OnnxValue:
     """Steps from low to before high."""
     steps = flow.steps
     if step == -1 and low in (-1, None) and high is None:
@@ -211,10 +213,10 @@ def _some_steps(net: Network, flow: Flow, low: int | None, high: int | None, ste
     return made
 
 
-def _gather(net: Network, node: Node, values: Values) -> Flow:
+def _gather(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     axis = node.attributes.get("axis", 0)
-    if isinstance(values[1], Flow):
-        if isinstance(values[0], Flow) or axis != 0:
+    if isinstance(values[1], OnnxValue):
+        if isinstance(values[0], OnnxValue) or axis != 0:
             net.refuse("takes positions that are known only when the network runs, which is not supported")
         return net.embedded(net.constant(values[0], "the vectors of its tokens"), values[1])
     flow, index = net.flow(values[0]), net.constant(values[1], "its positions")
@@ -242,14 +244,14 @@ def _gather(net: Network, node: Node, values: Values) -> Flow:
     return net.one_step(flow, step, keep=index.ndim > 0)
 
 
-def _every_sequence(net: Network, index: np.ndarray) -> bool:
+def _every_sequence(net: OnnxNetwork, index: np.ndarray) -> bool:
     """Whether positions are those of all sequences of the batch, in their order."""
     if isinstance(net.batch, Dim):
         return index.size == 1 and bool(index.flat[0] == index_along(net.batch))
     return index.size == net.batch and np.array_equal(index, np.arange(net.batch))
 
 
-def _step_of_each(net: Network, flow: Flow, k: int, position: Any) -> Flow:
+def _step_of_each(net: OnnxNetwork, flow: OnnxValue, k: int, position: Any) -> OnnxValue:
     """One step of each sequence, where batch and steps are one axis: the position is T n + step, or n + N step."""
     split = reshaped(net, flow, [one for m, n in enumerate(net.shape(flow)) for one in (_both(net, flow, m) or [n])])
     sequence = index_along(net.batch)
@@ -261,12 +263,12 @@ def _step_of_each(net: Network, flow: Flow, k: int, position: Any) -> Flow:
     return net.one_step(split, _from_end(net, step, flow.steps), keep=False)
 
 
-def _both(net: Network, flow: Flow, axis: int) -> list[Any]:
+def _both(net: OnnxNetwork, flow: OnnxValue, axis: int) -> list[Any]:
     known = {"N": net.batch, "T": flow.steps}
     return [known[one] for one in flow.axes[axis]] if len(flow.axes[axis]) == 2 else []
 
 
-def _gather_nd(net: Network, node: Node, values: Values) -> Flow:
+def _gather_nd(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     """x[every sequence, step]."""
     flow, index = net.flow(values[0]), net.constant(values[1], "its positions")
     net.source.budget.visit(net.where, index.size)
@@ -277,7 +279,7 @@ def _gather_nd(net: Network, node: Node, values: Values) -> Flow:
     return net.one_step(flow, _from_end(net, steps.pop(), flow.steps), keep=False)
 
 
-def _gather_elements(net: Network, node: Node, values: Values) -> Flow:
+def _gather_elements(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     """One step for all features: the last one of each sequence, by its length."""
     flow, index = net.flow(values[0]), net.constant(values[1], "its positions")
     k = net.axis(flow, node.attributes.get("axis", 0))
@@ -288,7 +290,7 @@ def _gather_elements(net: Network, node: Node, values: Values) -> Flow:
     return net.one_step(flow, places.pop(), keep=True)
 
 
-def _split(net: Network, node: Node, values: Values) -> list[Flow]:
+def _split(net: OnnxNetwork, node: OnnxNode, values: Values) -> list[OnnxValue]:
     flow = net.flow(values[0])
     k = net.axis(flow, node.attributes.get("axis", 0))
     size = net.shape(flow)[k]
@@ -307,7 +309,7 @@ def _split(net: Network, node: Node, values: Values) -> list[Flow]:
     return parts
 
 
-def _expand(net: Network, node: Node, values: Values) -> Flow:
+def _expand(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     """Broadcasting, of a vector to steps too."""
     flow = net.flow(values[0])
     given: list[Any] = [one if isinstance(one, Dim) else int(one) for one in _shape(net, values[1])]
@@ -333,7 +335,7 @@ def _expand(net: Network, node: Node, values: Values) -> Flow:
     return flow
 
 
-def _concat(net: Network, node: Node, values: Values) -> Flow:
+def _concat(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     flows = [net.flow(one) for one in values]
     if len(flows) == 1:
         return flows[0]
@@ -362,7 +364,7 @@ def _concat(net: Network, node: Node, values: Values) -> Flow:
     return replace(flows[0], values=tuple(names), index=np.concatenate(parts, axis=place), part_of=())
 
 
-def _reverse_sequence(net: Network, node: Node, values: Values) -> Flow:
+def _reverse_sequence(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     flow, lengths = net.flow(values[0]), net.constant(values[1], "its lengths")
     if flow.axes[net.axis(flow, node.attributes.get("time_axis", 0))] != "T":
         net.refuse("reverses something else than the steps")
@@ -371,7 +373,7 @@ def _reverse_sequence(net: Network, node: Node, values: Values) -> Flow:
     return net.apply(Reverse(), flow)
 
 
-def _pad(net: Network, node: Node, values: Values) -> Flow:
+def _pad(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     flow = net.flow(values[0])
     given = node.attributes.get("pads")
     pads = numbers(given if given is not None else net.constant(values[1], "its padding"))

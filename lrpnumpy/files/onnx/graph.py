@@ -52,7 +52,7 @@ INTEGERS = (2, 3, 4, 5, 6, 7, 12, 13)
 OWN_DOMAINS = ("", "ai.onnx")
 
 
-class Port(NamedTuple):
+class OnnxInput(NamedTuple):
     """An input of the graph. A dimension is a number, the name of an unknown one, or "" for one without a name."""
 
     name: str
@@ -60,7 +60,7 @@ class Port(NamedTuple):
     dims: tuple[int | str, ...] | None
 
 
-class Node(NamedTuple):
+class OnnxNode(NamedTuple):
     """One operation; the attributes are numbers, strings, arrays, lists of these, or graphs."""
 
     op: str
@@ -71,13 +71,13 @@ class Node(NamedTuple):
     attributes: dict[str, Any]
 
 
-class Graph(NamedTuple):
+class OnnxGraph(NamedTuple):
     """A graph, or one inside another, which sees the values of the one around it."""
 
-    ports: tuple[Port, ...]
+    ports: tuple[OnnxInput, ...]
     outputs: tuple[str, ...]
     constants: dict[str, Any]
-    nodes: tuple[Node, ...]
+    nodes: tuple[OnnxNode, ...]
 
     @property
     def taken(self) -> Iterable[str]:
@@ -85,12 +85,12 @@ class Graph(NamedTuple):
         for node in self.nodes:
             yield from node.inputs
             for value in node.attributes.values():
-                if isinstance(value, Graph):
+                if isinstance(value, OnnxGraph):
                     yield from value.taken
         yield from self.outputs
 
 
-def parse(source: Source, path: Path, content: bytes) -> tuple[str, Graph]:
+def parse(source: Source, path: Path, content: bytes) -> tuple[str, OnnxGraph]:
     """The program that wrote the file, and its graph."""
     model = Reader(source, content).message(_MODEL)
     if "graph" not in model:
@@ -110,7 +110,7 @@ class _Parser:
         self.source, self.path = source, path
         self.beside: set[str] = set()
 
-    def graph(self, found: dict[str, Any]) -> Graph:
+    def graph(self, found: dict[str, Any]) -> OnnxGraph:
         if found["sparse"]:
             raise self.source.error("", "has sparse weights, which are not supported")
         constants: dict[str, Any] = {}
@@ -131,9 +131,9 @@ class _Parser:
                     raise self.source.error(node.where, f"makes the value {name[:80]!r}, which is made twice")
                 made.add(name)
             nodes.append(node)
-        return Graph(ports, tuple(one.get("name", "") for one in found["output"]), constants, tuple(nodes))
+        return OnnxGraph(ports, tuple(one.get("name", "") for one in found["output"]), constants, tuple(nodes))
 
-    def port(self, found: dict[str, Any]) -> Port:
+    def port(self, found: dict[str, Any]) -> OnnxInput:
         tensor = found.get("type", {}).get("tensor", {})
         shape = tensor.get("shape")
         dims = None
@@ -141,9 +141,9 @@ class _Parser:
             if len(shape["dim"]) > MAX_AXES:
                 raise self.source.error(found.get("name", "")[:80], f"has {len(shape['dim']):,} axes, over {MAX_AXES}")
             dims = tuple(one["value"] if one.get("value", 0) > 0 else str(one.get("param", "")) for one in shape["dim"])
-        return Port(found.get("name", ""), tensor.get("elem") in INTEGERS, dims)
+        return OnnxInput(found.get("name", ""), tensor.get("elem") in INTEGERS, dims)
 
-    def node(self, found: dict[str, Any]) -> Node:
+    def node(self, found: dict[str, Any]) -> OnnxNode:
         op, name, domain = found.get("op_type", ""), found.get("name", ""), found.get("domain", "")
         where = f"{op} {name}".strip()[:80]
         attributes: dict[str, Any] = {}
@@ -152,7 +152,7 @@ class _Parser:
             if key in attributes:
                 raise self.source.error(where, f"has the attribute {key[:80]!r} twice")
             attributes[key] = self.attribute(one, where)
-        return Node(op, domain, where, tuple(found["input"]), tuple(found["output"]), attributes)
+        return OnnxNode(op, domain, where, tuple(found["input"]), tuple(found["output"]), attributes)
 
     def attribute(self, found: dict[str, Any], where: str) -> Any:
         """A plain value. Old files do not say its type: it is what there is."""

@@ -14,8 +14,8 @@ from lrpnumpy.files.onnx.arithmetic import attended, is_same, join
 from lrpnumpy.files.onnx.axes import Operation, Values, given_axes
 from lrpnumpy.files.onnx.cells import recurrent
 from lrpnumpy.files.onnx.constants import numbers
-from lrpnumpy.files.onnx.flow import Flow, Network
-from lrpnumpy.files.onnx.graph import Node
+from lrpnumpy.files.onnx.flow import OnnxNetwork, OnnxValue
+from lrpnumpy.files.onnx.graph import OnnxNode
 from lrpnumpy.files.onnx.sizes import Dim
 from lrpnumpy.layers import (
     Activation,
@@ -33,18 +33,18 @@ from lrpnumpy.layers import (
 from lrpnumpy.layers.windows import Windows
 
 
-def _matmul(net: Network, node: Node, values: Values) -> Flow:
+def _matmul(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     a, b = values[:2]
-    if isinstance(a, Flow) and isinstance(b, Flow):
+    if isinstance(a, OnnxValue) and isinstance(b, OnnxValue):
         for weights, x in ((a, b), (b, a)):
             if weights.part_of[:1] == ("weights of the steps",) and weights.axes[-2:] != x.axes[-2:]:
                 at = len(x.axes) - (2 if weights is a else 1)  # the axis that is summed over
                 if x.axes[at] == "T" and weights.axes[at - 1 if weights is b else at + 1] == "T":
                     return attended(net, weights.part_of[1], x).widened([at])
         net.refuse("multiplies two values of the network, which is not supported")
-    matrix = net.constant(b if isinstance(a, Flow) else a, "its matrix")
+    matrix = net.constant(b if isinstance(a, OnnxValue) else a, "its matrix")
     matrix = matrix.reshape(matrix.shape[-2:]) if matrix.ndim > 2 and matrix[..., 0, 0].size == 1 else matrix
-    if isinstance(a, Flow):
+    if isinstance(a, OnnxValue):
         if matrix.ndim == 1:
             made = net.dense(a, len(a.axes) - 1, matrix[None])
             return made.taking(len(a.axes) - 1, 0)
@@ -52,7 +52,7 @@ def _matmul(net: Network, node: Node, values: Values) -> Flow:
     return net.dense(net.flow(b), net.axis(b, -2), matrix)
 
 
-def _gemm(net: Network, node: Node, values: Values) -> Flow:
+def _gemm(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     flow, V = net.flow(values[0]), net.constant(values[1], "its matrix")
     get = node.attributes.get
     if get("transA", 0) or V.ndim != 2:
@@ -70,7 +70,7 @@ def _gemm(net: Network, node: Node, values: Values) -> Flow:
     return net.dense(flow, len(flow.axes) - 1, V, bias)
 
 
-def _spatial(net: Network, flow: Flow, kernel: Sequence[int]) -> tuple[Flow, int]:
+def _spatial(net: OnnxNetwork, flow: OnnxValue, kernel: Sequence[int]) -> tuple[OnnxValue, int]:
     """A flow (N, F, T) or one with axes of length 1 besides the steps, and which of the kernel's axes are the steps."""
     rank = len(kernel)
     if len(flow.axes) != rank + 2 or not 1 <= rank <= 3:
@@ -86,7 +86,7 @@ def _spatial(net: Network, flow: Flow, kernel: Sequence[int]) -> tuple[Flow, int
     return flow, at - 2
 
 
-def _window(net: Network, node: Node, flow: Flow, at: int, width: int) -> tuple[int, int, Any]:
+def _window(net: OnnxNetwork, node: OnnxNode, flow: OnnxValue, at: int, width: int) -> tuple[int, int, Any]:
     """Stride, dilation and padding along the steps."""
     get = node.attributes.get
     rank = len(flow.axes) - 2
@@ -112,7 +112,7 @@ def _window(net: Network, node: Node, flow: Flow, at: int, width: int) -> tuple[
     return stride, dilation, padding
 
 
-def _after(net: Network, flow: Flow, windows: Windows) -> Any:
+def _after(net: OnnxNetwork, flow: OnnxValue, windows: Windows) -> Any:
     """Steps after a window went over them."""
     if isinstance(flow.steps, int):
         left = int(windows.count(flow.steps))
@@ -128,7 +128,7 @@ def _plain(padding: Any) -> Any:
     return "valid" if padding == (0, 0) else padding
 
 
-def _conv(net: Network, node: Node, values: Values) -> Flow:
+def _conv(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     W = net.constant(values[1], "its weights")
     d = None if len(values) < 3 or values[2] is None else net.constant(values[2], "its bias")
     if W.ndim < 3:
@@ -145,7 +145,7 @@ def _conv(net: Network, node: Node, values: Values) -> Flow:
     return made
 
 
-def _pool(net: Network, node: Node, values: Values) -> Flow:
+def _pool(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     kernel = numbers(node.attributes.get("kernel_shape") or [])
     flow, at = _spatial(net, net.flow(values[0]), kernel)
     stride, dilation, padding = _window(net, node, flow, at, kernel[at])
@@ -167,13 +167,13 @@ def _pool(net: Network, node: Node, values: Values) -> Flow:
     return made
 
 
-def _global_pool(net: Network, node: Node, values: Values) -> Flow:
+def _global_pool(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     flow = net.flow(values[0])
     flow, _ = _spatial(net, flow, [1] * (len(flow.axes) - 2))
     return net.read(flow, Mean() if node.op == "GlobalAveragePool" else Max(), keep=True)
 
 
-def _reduce(net: Network, node: Node, values: Values) -> Flow:
+def _reduce(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     flow = net.flow(values[0])
     axes, keep = given_axes(net, node, values), bool(node.attributes.get("keepdims", 1))
     if not axes:
@@ -210,16 +210,16 @@ def _reduce(net: Network, node: Node, values: Values) -> Flow:
 _READOUTS: dict[str, Layer] = {"ReduceMean": Mean(), "ReduceMax": Max(), "ReduceSum": Sum()}
 
 
-def _gone(flow: Flow, axes: Sequence[int], keep: bool) -> Flow:
+def _gone(flow: OnnxValue, axes: Sequence[int], keep: bool) -> OnnxValue:
     """The first place along each of some axes of features."""
     for k in sorted(axes, reverse=True):
         flow = flow.taking(k, slice(0, 1) if keep else 0)
     return flow
 
 
-def _batch_norm(net: Network, node: Node, values: Values) -> Flow:
+def _batch_norm(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     flow = net.flow(values[0])
-    if isinstance(values[3], Flow) and isinstance(values[4], Flow):
+    if isinstance(values[3], OnnxValue) and isinstance(values[4], OnnxValue):
         return _own_norm(net, node, values)
     gamma, beta, mean, var = (net.constant(one, "its numbers").reshape(-1) for one in values[1:5])
     if len(flow.axes) < 2 or flow.axes[1] != "F" or net.shape(flow)[1] != len(gamma):
@@ -229,7 +229,7 @@ def _batch_norm(net: Network, node: Node, values: Values) -> Flow:
     return net.affine(flow, s.reshape(shape), (beta - mean * s).reshape(shape))
 
 
-def _own_norm(net: Network, node: Node, values: Values) -> Flow:
+def _own_norm(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     """A LayerNorm as Keras computes it: a BatchNorm of every row by its own mean and variance."""
     flow, gamma, beta, mean, var = values[:5]
     parts = [(one.part_of[:1], one.part_of[1:]) for one in (mean, var)]
@@ -240,7 +240,7 @@ def _own_norm(net: Network, node: Node, values: Values) -> Flow:
     return net.apply(LayerNorm(ones, eps=node.attributes.get("epsilon", 1e-5)), flow)
 
 
-def _layer_norm(net: Network, node: Node, values: Values) -> Flow:
+def _layer_norm(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     flow = net.flow(values[0])
     axis = net.axis(flow, node.attributes.get("axis", -1))
     over = flow.axes[axis:]
@@ -254,7 +254,7 @@ def _layer_norm(net: Network, node: Node, values: Values) -> Flow:
     return net.apply(LayerNorm(gamma, beta, node.attributes.get("epsilon", 1e-5)), flow)
 
 
-def _softmax(net: Network, node: Node, values: Values) -> Flow:
+def _softmax(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     flow = net.flow(values[0])
     net.check(flow)
     axis = net.axis(flow, node.attributes.get("axis", -1 if len(flow.axes) != 2 else 1))
@@ -265,7 +265,7 @@ def _softmax(net: Network, node: Node, values: Values) -> Flow:
     return replace(net.rows(flow), probability="softmax")
 
 
-def _activation(net: Network, node: Node, values: Values) -> Flow:
+def _activation(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     flow, get = net.flow(values[0]), node.attributes.get
     name: str = _ACTIVATIONS[node.op]
     alpha = None
@@ -285,19 +285,19 @@ def _activation(net: Network, node: Node, values: Values) -> Flow:
     return net.each(Activation(name, alpha), flow)
 
 
-def _hard_swish(net: Network, node: Node, values: Values) -> Flow:
+def _hard_swish(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     """x times the hard sigmoid of x."""
     flow = net.flow(values[0])
     return join(net, Multiply("second"), flow, net.each(Activation("hard_sigmoid_3"), flow))
 
 
-def _prelu(net: Network, node: Node, values: Values) -> Flow:
+def _prelu(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     flow = net.rows(net.flow(values[0]))
     slopes = net.by_feature(flow, net.constant(values[1], "its slopes")).reshape(-1)
     return net.apply(Activation("prelu", slopes=np.ascontiguousarray(slopes)), flow)
 
 
-def _clip(net: Network, node: Node, values: Values) -> Flow:
+def _clip(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     flow, limits = net.flow(values[0]), []
     for k, name in enumerate(("min", "max")):
         given = node.attributes.get(name)
@@ -318,7 +318,7 @@ def _clip(net: Network, node: Node, values: Values) -> Flow:
     return flow
 
 
-def _relu(net: Network, flow: Flow, start: float) -> Flow:
+def _relu(net: OnnxNetwork, flow: OnnxValue, start: float) -> OnnxValue:
     """relu(x - start)."""
     moved = net.affine(flow, None, np.full(1, -start)) if start else flow
     return net.each(Activation("relu"), moved)

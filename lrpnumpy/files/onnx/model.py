@@ -19,9 +19,10 @@ import numpy as np
 from lrpnumpy.checks import LrpError, WeightFileError
 from lrpnumpy.files.onnx import layers as onnx_layers
 from lrpnumpy.files.onnx.constants import Spread, Unknown, fold
-from lrpnumpy.files.onnx.flow import Baked, Flow, Network, Refused
-from lrpnumpy.files.onnx.graph import OWN_DOMAINS, Graph, Node, Port, parse
+from lrpnumpy.files.onnx.flow import Baked, NotSupported, OnnxNetwork, OnnxValue
+from lrpnumpy.files.onnx.graph import OWN_DOMAINS, OnnxGraph, OnnxInput, OnnxNode, parse
 from lrpnumpy.files.onnx.sizes import Dim, sizes
+from lrpnumpy.files.report import Imported
 from lrpnumpy.files.safe import MAX_BYTES, Budget, Source, open_file, size_of
 from lrpnumpy.files.simpler import simpler
 from lrpnumpy.layers import Activation, Layer
@@ -37,8 +38,6 @@ _UNROLLED = ("SplitToSequence", "SequenceAt", "ConcatFromSequence", "SequenceCon
 # What may lie between an input of the graph and the start state that it is.
 _MOVES = ("Slice", "Gather", "Squeeze", "Unsqueeze", "Transpose", "Reshape", "Split", "Cast", "Identity", "Expand")
 
-Found = tuple[str, Model, list[str], list[str]]  # kind, model, what was assumed, and what of it is warned of
-
 
 def recognised(head: bytes) -> bool:
     """Whether a file starts as a ModelProto does: version, then producer, graph or operator set."""
@@ -47,7 +46,7 @@ def recognised(head: bytes) -> bool:
 
 def read(
     path: Path, max_bytes: int = MAX_BYTES, which: str | None = None, custom: Mapping[str, Any] | None = None
-) -> Found:
+) -> Imported:
     """The model; `which` names one of several outputs, `custom` gives layers for operations by their names."""
     source = Source(str(path))
     with source.guard("", "is not an ONNX file that can be read"), open_file(path) as stream:
@@ -58,7 +57,8 @@ def read(
         net = _understood(source, graph, _Asked(which, dict(custom or {})))
     kind = f"ONNX, from {producer or 'a program that is not said'}"[:80]
     model, note = simpler(net.model)
-    return kind, model, [*net.notes, *([note] if note else []), *net.warnings], [*net.warnings]
+    notes = [*net.notes, *([note] if note else []), *net.warnings]
+    return Imported(model, notes, [*net.warnings], kind)
 
 
 @dataclass
@@ -67,7 +67,7 @@ class _Asked:
     custom: dict[str, Any]
 
 
-def _understood(source: Source, graph: Graph, asked: _Asked) -> _Run:
+def _understood(source: Source, graph: OnnxGraph, asked: _Asked) -> _Run:
     """The network, for the first meaning of the inputs' axes with which every node finds what it needs."""
     known: dict[str, Any] = {name: value for name, value in graph.constants.items() if value is not None}
     for node in graph.nodes:  # what is computed of constants alone is the same for all of them
@@ -97,7 +97,7 @@ def _understood(source: Source, graph: Graph, asked: _Asked) -> _Run:
             where, reason = run.where, f"needs {size} where the inputs have another size"
             if name not in fixed and len(fixed) < _SIZES:
                 waiting.append((meanings, {**fixed, name: size}))
-        except Refused as refused:
+        except NotSupported as refused:
             where, reason = refused.args
         except LrpError as error:
             where, reason = run.where, str(error).removesuffix(".")
@@ -108,14 +108,14 @@ def _understood(source: Source, graph: Graph, asked: _Asked) -> _Run:
     raise source.error(best[1][:80], best[2])
 
 
-def _meanings(port: Port, count: int) -> tuple[str, ...]:
+def _meanings(port: OnnxInput, count: int) -> tuple[str, ...]:
     rank = 3 if port.dims is None else len(port.dims)
     if rank == 1 and (count == 1 or not port.integer):
         return ("T", "N")
     return _MEANINGS.get(rank, ("N" + "F" * (rank - 1),))
 
 
-def _state_inputs(graph: Graph) -> dict[str, Port]:
+def _state_inputs(graph: OnnxGraph) -> dict[str, OnnxInput]:
     """Inputs with three axes that nothing but the start states of recurrent layers are made of."""
     made_by = {name: node for node in graph.nodes for name in node.outputs}
     ports = {port.name: port for port in graph.ports if len(port.dims or ()) == 3}
@@ -131,17 +131,17 @@ def _state_inputs(graph: Graph) -> dict[str, Port]:
 
 
 @dataclass
-class _Run(Network):
+class _Run(OnnxNetwork):
     """One way to understand a graph."""
 
-    graph: Graph = field(kw_only=True)
+    graph: OnnxGraph = field(kw_only=True)
     asked: _Asked = field(kw_only=True)
     values: ChainMap[str, Any] = field(default_factory=ChainMap)
     fixed: dict[str, int] = field(default_factory=dict)  # sizes that the graph has though inputs leave them open
     done: int = 0  # nodes that were understood
     model: Model = field(init=False)
 
-    def start(self, ports: Sequence[Port], meanings: Sequence[str], states: Mapping[str, Port]) -> None:
+    def start(self, ports: Sequence[OnnxInput], meanings: Sequence[str], states: Mapping[str, OnnxInput]) -> None:
         """The inputs, if their axes mean this."""
         self.used = set(self.graph.taken)
         self.batch = self.fixed.get("N", self.batch)
@@ -176,7 +176,7 @@ class _Run(Network):
             self.values[name] = Spread(np.zeros(shape, np.float32))
             self.warnings[f"the input {name[:80]!r} is left out, it is a start state, which is taken to be zero"] = None
 
-    def dims(self, port: Port, axes: str) -> list[Any]:
+    def dims(self, port: OnnxInput, axes: str) -> list[Any]:
         """Sizes of the axes; a missing number of features is what the first recurrent layer takes."""
         given: Sequence[Any] = port.dims if port.dims is not None else ("",) * len(axes)
         names = [n if isinstance(n, int) else n or f"{port.name}.{k}" for k, n in enumerate(given)]
@@ -188,7 +188,7 @@ class _Run(Network):
                 named[k] = first.shape[-1] if isinstance(first, np.ndarray) and first.ndim == 3 else named[k]
         return named
 
-    def through(self, graph: Graph, values: ChainMap[str, Any], depth: int = 0) -> None:
+    def through(self, graph: OnnxGraph, values: ChainMap[str, Any], depth: int = 0) -> None:
         """Understand every node of a graph in turn."""
         self.source.budget.level("graph", depth)
         for node in graph.nodes:
@@ -204,13 +204,13 @@ class _Run(Network):
             for name, value in zip(node.outputs, made, strict=False):
                 if name and value is not None:
                     values[name] = value
-                if isinstance(value, Flow):
+                if isinstance(value, OnnxValue):
                     self.room(value.index.size)
             self.done += 1
 
-    def node(self, node: Node, taken: list[Any], values: ChainMap[str, Any], depth: int) -> Sequence[Any]:
+    def node(self, node: OnnxNode, taken: list[Any], values: ChainMap[str, Any], depth: int) -> Sequence[Any]:
         """The outputs of one node."""
-        flows = any(isinstance(one, Flow) for one in taken)
+        flows = any(isinstance(one, OnnxValue) for one in taken)
         if node.op in self.asked.custom or node.where in self.asked.custom:
             return [self.own(node, taken)]
         if node.domain not in OWN_DOMAINS:
@@ -231,7 +231,7 @@ class _Run(Network):
                 "supported; export the model with dynamo=False, or load the file of PyTorch"
             )
         if flows and node.op in ("Shape", "Size"):
-            of = self.shape(next(one for one in taken if isinstance(one, Flow)))
+            of = self.shape(next(one for one in taken if isinstance(one, OnnxValue)))
             if node.op == "Size":
                 return [sizes([np.prod(sizes(of))]).reshape(())]
             return [sizes(of[node.attributes.get("start", 0) : node.attributes.get("end")])]
@@ -245,7 +245,7 @@ class _Run(Network):
         made = onnx_layers.OPERATIONS[node.op](self, node, taken)
         return made if isinstance(made, list) else [made]
 
-    def chosen(self, node: Node, taken: list[Any], values: ChainMap[str, Any], depth: int) -> list[Any]:
+    def chosen(self, node: OnnxNode, taken: list[Any], values: ChainMap[str, Any], depth: int) -> list[Any]:
         """The branch of an If whose condition is known."""
         condition = taken[0].array if isinstance(taken[0], Spread) else taken[0]
         if not isinstance(condition, np.ndarray) or condition.size != 1 or condition.dtype == object:
@@ -254,22 +254,22 @@ class _Run(Network):
                 "without branches"
             )
         branch = node.attributes.get("then_branch" if condition.reshape(-1)[0] else "else_branch")
-        if not isinstance(branch, Graph):
+        if not isinstance(branch, OnnxGraph):
             self.refuse("has no branches")
         inner = values.new_child({name: one for name, one in branch.constants.items() if one is not None})
         self.through(branch, inner, depth + 1)
         return [inner.get(name) for name in branch.outputs]
 
-    def own(self, node: Node, taken: list[Any]) -> Flow:
+    def own(self, node: OnnxNode, taken: list[Any]) -> OnnxValue:
         """A node for which the caller gives a layer, of rows of features."""
-        flows = [one for one in taken if isinstance(one, Flow)]
+        flows = [one for one in taken if isinstance(one, OnnxValue)]
         arrays = {
             name: self.constant(one, "its other inputs")
             for name, one in zip(node.inputs, taken, strict=True)
-            if one is not None and not isinstance(one, Flow)
+            if one is not None and not isinstance(one, OnnxValue)
         }
         function = self.asked.custom.get(node.op) or self.asked.custom[node.where]
-        settings = {name: value for name, value in node.attributes.items() if not isinstance(value, Graph)}
+        settings = {name: value for name, value in node.attributes.items() if not isinstance(value, OnnxGraph)}
         try:
             layer = function(settings, arrays)
         except Exception as error:
@@ -281,7 +281,7 @@ class _Run(Network):
                 self.refuse(f"must have inputs of batch, steps and features for custom, got {flow.axes}")
         name = self.put(layer, *(self.rows(flow).values[0] for flow in flows))
         size = self.sizes[name]
-        return Flow((name,), ("N", "T", "F") if size.steps else ("N", "F"), np.arange(size.width), flows[0].steps)
+        return OnnxValue((name,), ("N", "T", "F") if size.steps else ("N", "F"), np.arange(size.width), flows[0].steps)
 
     # ------------------------------------------------------------------------------------------------ the end
 
@@ -289,7 +289,7 @@ class _Run(Network):
         """The model of the output that is asked for."""
         self.where = "output"
         flow, output = self.values.get(self.result()), "linear"
-        if not isinstance(flow, Flow):
+        if not isinstance(flow, OnnxValue):
             reason = f"; {flow.where} {flow.reason}" if isinstance(flow, Unknown) else ""
             self.refuse(f"must be computed from the inputs{reason}")
         if flow.probability:
@@ -311,7 +311,7 @@ class _Run(Network):
             self.refuse("must be computed by layers")
         self.notes["ONNX' gates are reordered, and biases that are added are one"] = None
         self.source.budget.layers(len(nodes))
-        self.model = Model(tuple(nodes[::-1]), ports=ports, result=name, output=output)  # type: ignore[arg-type]
+        self.model = Model(tuple(nodes[::-1]), inputs=ports, result=name, output=output)  # type: ignore[arg-type]
 
     def result(self) -> str:
         """The name of the output that gives the scores."""
@@ -321,7 +321,7 @@ class _Run(Network):
             names = [
                 name
                 for name, one in flows.items()
-                if not (isinstance(one, Flow) and all(value.endswith((":last", ":cell")) for value in one.values))
+                if not (isinstance(one, OnnxValue) and all(value.endswith((":last", ":cell")) for value in one.values))
             ]
         if which in names or (which is None and len(names) == 1):
             return which if which is not None else names[0]

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.files.safe import Source, kind_of
-from lrpnumpy.files.torch.described import Asked, activations_of
-from lrpnumpy.files.torch.modules import ADVICE, Entry, Module, called
-from lrpnumpy.files.torch.pickled import Described, Part
+from lrpnumpy.files.torch.described import WantedActivations, activations_of
+from lrpnumpy.files.torch.modules import ADVICE, LayerHint, Module, called
+from lrpnumpy.files.torch.pickled import Described, ModulePart
 
 _MOST = 8  # modules whose order is looked for; more must be named
 _ATTENTION = re.compile(r"att|score|energy|align")
@@ -44,7 +44,7 @@ class Word(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Attention:
+class AttentionStep:
     """A weighted sum of the steps: weights softmax(score(out)), or softmax(score(tanh(inner(out))))."""
 
     score: Module
@@ -61,16 +61,16 @@ class Attention:
         return self.score.name if self.inner is None else f"{self.score.name}(tanh({self.inner.name}))"
 
 
-Step = Module | Attention | Word | str  # a string is the name of an activation
+Step = Module | AttentionStep | Word | str  # a string is the name of an activation
 
 
 @dataclass
-class Chain:
+class ModuleOrder:
     """What is known on the way to the order: the file, the hints, what a whole module says; and what is assumed."""
 
     source: Source
     said: Any  # Hints
-    entries: list[Entry] | None
+    entries: list[LayerHint] | None
     described: Described | None
     assumed: list[str]
 
@@ -99,7 +99,7 @@ class Chain:
 
     # ---------------------------------------------------------------------------------------------- attention
 
-    def attention(self, modules: list[Module]) -> Attention:
+    def attention(self, modules: list[Module]) -> AttentionStep:
         """The modules that weigh the steps, by their names, or the first after the last recurrent module."""
         found = find_attention(modules)
         if found is None:
@@ -222,7 +222,10 @@ class Chain:
             after = dict(zip((module.name for module in linears), given, strict=False))
         elif self.described is not None:
             after = activations_of(
-                self.source, self.described, Asked(modules, inner, learned, own, self.entries is not None), self.assumed
+                self.source,
+                self.described,
+                WantedActivations(modules, inner, learned, own, self.entries is not None),
+                self.assumed,
             )
         elif learned and self.entries is None:
             raise _ask_order(self.source, [*modules, *learned.values()])
@@ -280,7 +283,7 @@ def _names(modules: list[Module]) -> str:
     return ", ".join(module.name for module in modules)
 
 
-def find_attention(modules: list[Module]) -> Attention | None:
+def find_attention(modules: list[Module]) -> AttentionStep | None:
     """One Linear to 1, or two, called attention or the like, or the first ones after the last recurrent module."""
     recurrent = [k for k, module in enumerate(modules) if module.recurrent]
     linears = [module for module in modules if module.linear]
@@ -293,7 +296,7 @@ def find_attention(modules: list[Module]) -> Attention | None:
         if score is None or score.outputs != 1 or (inner is not None and inner.outputs != score.inputs):
             continue
         if (inner or score).inputs in [modules[k].outputs for k in recurrent]:
-            return Attention(score, inner)
+            return AttentionStep(score, inner)
     return None
 
 
@@ -349,7 +352,7 @@ def _ask_order(source: Source, modules: list[Module]) -> Exception:
     )
 
 
-def pool_of(source: Source, part: Part) -> Word | None:
+def pool_of(source: Source, part: ModulePart) -> Word | None:
     """A pool of a whole module as a word; None where it is something else."""
     if part.foreign or part.kind not in POOLS:
         return None

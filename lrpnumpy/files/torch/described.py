@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from lrpnumpy.files.safe import Source
 from lrpnumpy.files.torch.modules import ADVICE, Module
-from lrpnumpy.files.torch.pickled import Described, Part
+from lrpnumpy.files.torch.pickled import Described, ModulePart
 
 
-class Asked(NamedTuple):
+class WantedActivations(NamedTuple):
     """What activations are wanted for."""
 
     modules: list[Module]  # as they are applied
@@ -20,7 +20,9 @@ class Asked(NamedTuple):
     placed: bool  # `layers` was said: activations that it does not name are not used
 
 
-def activations_of(source: Source, described: Described, asked: Asked, assumed: list[str]) -> dict[str, str]:
+def activations_of(
+    source: Source, described: Described, asked: WantedActivations, assumed: list[str]
+) -> dict[str, str]:
     """The activation after each module, where the order of an nn.Sequential says it; else the caller is asked."""
     return _Sequences(source, described, asked, assumed).read()
 
@@ -28,7 +30,7 @@ def activations_of(source: Source, described: Described, asked: Asked, assumed: 
 class _Sequences:
     """The parts of a module that are not placed yet, and the activations that are found."""
 
-    def __init__(self, source: Source, described: Described, asked: Asked, assumed: list[str]) -> None:
+    def __init__(self, source: Source, described: Described, asked: WantedActivations, assumed: list[str]) -> None:
         self.source, self.described, self.asked, self.assumed = source, described, asked, assumed
         parts = described.parts
         self.works = {part.name: part.activation for part in parts if part.activation not in (None, "linear")}
@@ -110,7 +112,7 @@ class _Sequences:
             "or without those that are not used",
         )
 
-    def harmless(self, part: Part) -> bool:
+    def harmless(self, part: ModulePart) -> bool:
         """Whether a part without arrays is understood wherever it is applied."""
         if part.probability and (part is self.described.parts[-1] or self.own):
             return True

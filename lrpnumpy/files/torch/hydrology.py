@@ -18,9 +18,9 @@ from lrpnumpy.files.safe import Budget, Fields, Source, kind_of, open_file, size
 from lrpnumpy.files.torch import saved as torchsave
 from lrpnumpy.files.torch import yamls
 from lrpnumpy.files.torch.layers import gru, lstm
+from lrpnumpy.inputs import Input
 from lrpnumpy.layers import Concat, Dense, Layer, Repeat
 from lrpnumpy.model import Model, Node
-from lrpnumpy.ports import Input
 from lrpnumpy.scaling import Scaler
 
 CONFIG, SCALER, BASINS = "config.yml", "train_data/train_data_scaler.yml", "train_data/id_to_int.yml"
@@ -49,7 +49,7 @@ def recognised(folder: Path) -> bool:
         return any(_EPOCH.fullmatch(entry.name) for entry in entries)
 
 
-class Run(Source):
+class HydrologyRun(Source):
     """The folder of a run; `which` picks an epoch, as "3" or "model_epoch003.pt"."""
 
     def __init__(self, folder: Path, max_bytes: int, which: str | None = None) -> None:
@@ -92,16 +92,21 @@ class Run(Source):
         with torchsave.opened(self._folder / self._arrays, self.budget) as saved:
             network = _Network(saved, kind, self.config)
             nodes = network.nodes(bool(static.names), readout)
-        inputs = {"x_d": dynamic, "x_s": static}
-        ports = {
-            name: Input(len(one.names), name == "x_d", features=one.names, scaler=one.scaler)
-            for name, one in inputs.items()
-            if one.names
-        }
+        inputs = {}
+        for name, one in (("x_d", dynamic), ("x_s", static)):
+            if one.names:
+                inputs[name] = Input(len(one.names), name == "x_d", features=one.names, scaler=one.scaler)
         self.notes.append("inputs and scores are in units: the scalers of the run are part of the model")
         if self.config.value.get("clip_targets_to_zero"):
             self.notes.append("clip_targets_to_zero is left out: the scores explained may be below 0")
-        return Model(tuple(nodes), ports=ports, classes=targets.names, output="linear", output_scaler=targets.scaler)
+        return Model(
+            tuple(nodes),
+            inputs=inputs,
+            classes=targets.names,
+            output="linear",
+            output_scaler=targets.scaler,
+            window=self.config.optional("integer", "seq_length"),
+        )
 
     def _network(self) -> str:
         """Which network it is, if it is known here."""

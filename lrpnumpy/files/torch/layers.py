@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy.files.safe import Source
-from lrpnumpy.files.torch.chain import Attention, Step, Word, single
+from lrpnumpy.files.torch.chain import AttentionStep, Step, Word, single
 from lrpnumpy.files.torch.modules import GATES, Module, leaves, sides
 from lrpnumpy.layers import (
     GRU,
@@ -29,7 +29,7 @@ from lrpnumpy.layers import (
     Pad,
     Repeat,
 )  # fmt: skip
-from lrpnumpy.model import BETWEEN, INPUT, Model, Node
+from lrpnumpy.model import Model
 
 _EPS = 1e-5  # of PyTorch's norms, unless their module says otherwise
 TWO_WAYS = (
@@ -61,7 +61,7 @@ def gru(U: np.ndarray, W: np.ndarray, biases: list[np.ndarray]) -> GRU:
     return GRU(U.reshape(3, H, -1)[order], W.reshape(3, H, H)[order], b, bn)
 
 
-class Build:
+class TorchBuild:
     """The layers of a model, from the arrays of its modules."""
 
     def __init__(
@@ -72,28 +72,27 @@ class Build:
     def model(self, steps: list[Step]) -> Model:
         """The model of a chain."""
         output, steps = self.output(steps)
-        embedding, parts = None, list[Layer | str]()  # layers, and "repeat" between them
+        embedding, layers = None, list[Layer]()
         for step in steps:
             if isinstance(step, str):
-                parts += [] if step == "linear" else [self.activation(parts, step)]
+                layers += [] if step == "linear" else [self.activation(layers, step)]
             elif isinstance(step, Word):
-                parts += ["repeat"] if step.name == "repeat" else self.pool(step)
-            elif isinstance(step, Attention):
-                parts.append(self.attention(step))
+                layers += [Repeat()] if step.name == "repeat" else self.pool(step)
+            elif isinstance(step, AttentionStep):
+                layers.append(self.attention(step))
             elif step.recurrent:
-                parts += [self.recurrent(step, k) for k in range(step.depth)]
+                layers += [self.recurrent(step, k) for k in range(step.depth)]
             elif step.kind == "embedding":
                 embedding = Embedding(self.vectors(step))
                 self.assume("no token id is skipped as padding")
             else:
-                parts.append(LAYERS[step.kind](self, step))
+                layers.append(LAYERS[step.kind](self, step))
         two_way = [step for step in steps if isinstance(step, Module) and step.recurrent][-1].two_way
         readout = self.readout(two_way)
-        self.source.budget.layers(len(parts))
-        if readout == "attention" or "repeat" in parts:
-            nodes, result = _nodes(parts, readout)
-            return Model(nodes, embedding=embedding, output=output, result=result)  # type: ignore[arg-type]
-        return Model(parts, embedding=embedding, readout=readout, output=output)  # type: ignore[arg-type]
+        self.source.budget.layers(len(layers))
+        if readout == "attention":  # which is one of the layers
+            readout = "every"
+        return Model(layers, embedding=embedding, readout=readout, output=output)  # type: ignore[arg-type]
 
     def output(self, steps: list[Step]) -> tuple[str, list[Step]]:
         """Which probability belongs to the scores, and the chain without a sigmoid at its end."""
@@ -122,10 +121,10 @@ class Build:
         self.assume(LAST_STEP)
         return "last"
 
-    def activation(self, layers: list[Layer | str], name: str) -> Layer:
+    def activation(self, layers: list[Layer], name: str) -> Layer:
         """An activation joins the Dense layer before it; after anything else it is one of its own."""
         if layers and isinstance(layers[-1], Dense) and layers[-1].activation == "linear":
-            return replace(layers.pop(), activation=name)  # type: ignore[type-var, return-value]
+            return replace(layers.pop(), activation=name)  # type: ignore[type-var]
         if not layers:
             raise self.source.error("", f"has the activation {name} before its first layer, which is not supported")
         return Activation(name)
@@ -139,7 +138,7 @@ class Build:
             return [Pad(padding, padding), AvgPool1D(size, stride)]
         return [AvgPool1D(size, stride, (padding, padding))]
 
-    def attention(self, step: Attention) -> Layer:
+    def attention(self, step: AttentionStep) -> Layer:
         """A sum of the steps, weighted by a softmax."""
         v = self.array(step.score, "weight")[0]
         c = float(self.array(step.score, "bias")[0]) if "bias" in step.score.shapes else 0.0
@@ -239,30 +238,10 @@ class Build:
         return LSTM(U, W, b)
 
 
-def _nodes(parts: list[Layer | str], readout: str) -> tuple[list[Node], str]:
-    """A chain in which a last state is repeated for every step, or that ends in an attention; and its result."""
-    top = max(k for k, part in enumerate(parts) if isinstance(part, (LSTM, GRU, RNN, Bidirectional)))
-    nodes: list[Node] = []
-    value = INPUT
-    for k, part in enumerate(parts):
-        name = str(len(nodes))
-        if isinstance(part, str):
-            nodes.append(Node(name, Repeat(), (f"{value}:last", value)))
-        else:
-            nodes.append(Node(name, part, (value,)))
-        value = name
-        if k == top and readout in BETWEEN:
-            nodes.append(Node("readout", BETWEEN[readout], (value,)))
-            value = "readout"
-        elif k == top and readout == "last":
-            value = f"{name}:last"
-    return nodes, value
-
-
 LAYERS = {
-    "linear": Build.linear,
-    "prelu": Build.prelu,
-    "layernorm": Build.layernorm,
-    "batchnorm": Build.batchnorm,
-    "conv": Build.conv,
+    "linear": TorchBuild.linear,
+    "prelu": TorchBuild.prelu,
+    "layernorm": TorchBuild.layernorm,
+    "batchnorm": TorchBuild.batchnorm,
+    "conv": TorchBuild.conv,
 }

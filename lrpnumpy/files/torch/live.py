@@ -20,14 +20,14 @@ from lrpnumpy.checks import AssumptionWarning, LrpError, outside
 from lrpnumpy.files.compare import TOLERANCE, check_scores
 from lrpnumpy.files.hints import Hints, taken, takes_hints
 from lrpnumpy.files.named import named
+from lrpnumpy.files.report import Imported
 from lrpnumpy.files.safe import Source
 from lrpnumpy.files.torch import model as names
 from lrpnumpy.files.torch.chain import pool_of
-from lrpnumpy.files.torch.layers import LAST_STEP, Build
-from lrpnumpy.files.torch.model import Found
-from lrpnumpy.files.torch.modules import Entry, find
+from lrpnumpy.files.torch.layers import LAST_STEP, TorchBuild
+from lrpnumpy.files.torch.modules import LayerHint, find
 from lrpnumpy.files.torch.pickled import Described, describe_live
-from lrpnumpy.files.torch.probes import Run, as_numpy, compared, first_runs
+from lrpnumpy.files.torch.probes import ModuleRun, as_numpy, compared, first_runs
 from lrpnumpy.files.torch.traced import Tracer
 from lrpnumpy.meant import door
 from lrpnumpy.model import Model
@@ -87,7 +87,7 @@ def from_torch(module_or_state_dict: Any, *, check: Any = None, **hints: Any) ->
     return named("from_torch", found.model, said)[0]
 
 
-def _from_state(state: Mapping[str, Any], said: Hints, check: Any) -> Found:
+def _from_state(state: Mapping[str, Any], said: Hints, check: Any) -> Imported:
     """The model of a state_dict, compared with scores where they are given."""
     source = StateDict({str(name): as_numpy(value) for name, value in state.items()})
     with source.guard(""):
@@ -101,7 +101,7 @@ def _from_state(state: Mapping[str, Any], said: Hints, check: Any) -> Found:
 # ------------------------------------------------------------------------------------------------ live modules
 
 
-def _from_module(module: Any, said: Hints, check: Any) -> Found:
+def _from_module(module: Any, said: Hints, check: Any) -> Imported:
     """The model of a live module, compared with the module itself where it can be run."""
     source = StateDict({str(name): as_numpy(value) for name, value in module.state_dict().items()})
     described = describe_live(module)
@@ -136,15 +136,14 @@ def _from_module(module: Any, said: Hints, check: Any) -> Found:
             found = names.read(source, said, described)
         except LrpError as error:
             raise LrpError(f"{str(error).removesuffix('.')}; {unseen}: {advice}.") from error
-        found.warnings.append(f"{unseen}, so its scores were not compared; {advice}")
-        return found
+        return found._replace(warnings=[*found.warnings, f"{unseen}, so its scores were not compared; {advice}"])
 
 
 def _is_half(module: Any) -> bool:
     return any(str(p.dtype) in ("torch.float16", "torch.bfloat16") for p in module.parameters())
 
 
-def _understood(source: Source, run: Run, described: Described, said: Hints, tolerance: float) -> Found:
+def _understood(source: Source, run: ModuleRun, described: Described, said: Hints, tolerance: float) -> Imported:
     """The model of a module that was run: what the run tells, where the caller does not say otherwise."""
     repeated = [name for name, count in Counter(call.name for call in run.calls).items() if count > 1]
     if not run.calls or any(part.kind.endswith("Cell") for part in described.parts):  # a loop over the steps
@@ -157,12 +156,12 @@ def _understood(source: Source, run: Run, described: Described, said: Hints, tol
         )
     paths = {name: name for name in source.names()}
     notes: list[str] = []
-    used = [Entry(call.name, {}) for call in run.calls]
+    used = [LayerHint(call.name, {}) for call in run.calls]
     modules: dict[str, Any] = {m.name: m for m in find(source, paths, described, used, [])}
     called = {call.name for call in run.calls}
     pools = {part.name: pool_of(source, part) for part in described.parts if part.name in called}
     modules |= {name: pool for name, pool in pools.items() if pool is not None}
-    build = Build(source, paths, said, notes, [])
+    build = TorchBuild(source, paths, said, notes, [])
     tracer = Tracer(source, modules, build, 1e-5 if tolerance == TOLERANCE else _NARROW)
     own = {name: source.array(name, source.shape(name)) for name in run.own}
     batched = run.sequences.ndim == (2 if run.sequences.dtype.kind in "iu" else 3)
@@ -170,7 +169,7 @@ def _understood(source: Source, run: Run, described: Described, said: Hints, tol
     heard = tracer.hints()
     if heard is None and not (said.readout or said.layers or said.activations):
         model = tracer.model()
-        return Found(replace(model, output=said.output or model.output), notes, [])  # type: ignore[arg-type]
+        return Imported(replace(model, output=said.output or model.output), notes, [])  # type: ignore[arg-type]
     if heard is None:
         return names.read(source, said, described)
     readout, output = said.readout or heard["readout"], said.output or heard["output"]

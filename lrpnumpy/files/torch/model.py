@@ -7,28 +7,21 @@ how the steps become one prediction. One warning lists all that was assumed; `ch
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from lrpnumpy.files.hints import NETWORK, TORCH_READOUTS, Hints
+from lrpnumpy.files.report import Imported
 from lrpnumpy.files.safe import Fields, Source, kind_of, parse_json
-from lrpnumpy.files.torch.chain import Chain
-from lrpnumpy.files.torch.layers import Build
+from lrpnumpy.files.torch.chain import ModuleOrder
+from lrpnumpy.files.torch.layers import TorchBuild
 from lrpnumpy.files.torch.modules import entries, find
 from lrpnumpy.files.torch.pickled import Described
-from lrpnumpy.model import OUTPUTS, Model
+from lrpnumpy.model import OUTPUTS
 
 ASSUMED = (
     "PyTorch arrays do not contain the program that uses them; assumed: {}; pass check=(x, y), an input and the scores "
     "that PyTorch computes for it, to confirm this"
 )
-
-
-class Found(NamedTuple):
-    """A model, what was assumed, and which of it the caller is warned of."""
-
-    model: Model
-    notes: list[str]
-    warnings: list[str]
 
 
 def hints(source: Source, config: Any, given: Hints) -> Hints:
@@ -49,7 +42,7 @@ def hints(source: Source, config: Any, given: Hints) -> Hints:
     return Hints(**texts, **lists)
 
 
-def read(source: Source, said: Hints, described: Described | None = None) -> Found:
+def read(source: Source, said: Hints, described: Described | None = None) -> Imported:
     """The model and what was assumed; `described` is what a whole module says of itself."""
     notes: list[str] = []
     assumed: list[str] = []
@@ -65,7 +58,7 @@ def read(source: Source, said: Hints, described: Described | None = None) -> Fou
     paths = {path.replace("/", "."): path for path in source.names()}
     named = None if said.layers is None else entries(source, said.layers)
     modules = find(source, paths, described, named, assumed)
-    steps = Chain(source, said, named, described, assumed).steps(modules)
-    model = Build(source, paths, said, notes, assumed).model(steps)
+    steps = ModuleOrder(source, said, named, described, assumed).steps(modules)
+    model = TorchBuild(source, paths, said, notes, assumed).model(steps)
     warnings = [ASSUMED.format("; ".join(assumed))] if assumed else []
-    return Found(model, [*assumed, *notes], warnings)
+    return Imported(model, [*assumed, *notes], warnings)

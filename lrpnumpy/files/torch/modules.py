@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from lrpnumpy.files.safe import Source
-from lrpnumpy.files.torch.pickled import Described, Part
+from lrpnumpy.files.torch.pickled import Described, ModulePart
 
 _RECURRENT = re.compile(r"(weight|bias)_(ih|hh|hr)_l(\d{1,3})(_reverse)?")
 _CELL = re.compile(r"(weight|bias)_(ih|hh)")
@@ -27,7 +27,7 @@ CONV = "say its settings in layers, as 'conv(stride=1, padding=0)', or save the 
 GATES = ("i", "f", "g", "o")
 
 
-class Entry(NamedTuple):
+class LayerHint(NamedTuple):
     """One entry of `layers`: a name, and settings in brackets."""
 
     name: str
@@ -88,7 +88,7 @@ def recognised(names: list[str]) -> bool:
     return any(name.endswith(("weight_ih_l0", "weight_ih")) for name in names)
 
 
-def entries(source: Source, layers: Sequence[str]) -> list[Entry]:
+def entries(source: Source, layers: Sequence[str]) -> list[LayerHint]:
     """What the caller says in `layers`."""
     found = []
     for text in layers:
@@ -97,7 +97,7 @@ def entries(source: Source, layers: Sequence[str]) -> list[Entry]:
             raise source.error("", f"layers must name modules, as 'fc' or 'conv(stride=1)', got {text[:80]!r}")
         parts = [part.partition("=") for part in (match[2] or "").split(",") if part.strip()]
         settings = {(key if sign else f"_{k}").strip(): value or key for k, (key, sign, value) in enumerate(parts)}
-        found.append(Entry(match[1].strip(), {key: _value(value.strip()) for key, value in settings.items()}))
+        found.append(LayerHint(match[1].strip(), {key: _value(value.strip()) for key, value in settings.items()}))
     return found
 
 
@@ -109,7 +109,7 @@ def find(
     source: Source,
     paths: Mapping[str, str],
     described: Described | None,
-    said: list[Entry] | None,
+    said: list[LayerHint] | None,
     assumed: list[str],
 ) -> list[Module]:
     """All modules, in the order of the names; those that are not supported are refused together."""
@@ -141,7 +141,7 @@ def find(
     return found
 
 
-def _chosen(source: Source, modules: list[Module], said: list[Entry], unused: list[str]) -> list[Module]:
+def _chosen(source: Source, modules: list[Module], said: list[LayerHint], unused: list[str]) -> list[Module]:
     """The modules that the caller names, with their settings; the arrays of the others are added to `unused`."""
     chosen: list[Module] = []
     used: set[str] = set()
@@ -168,7 +168,7 @@ def called(name: str, modules: Sequence[Any]) -> Any:
     return ending[0] if len(ending) == 1 else None
 
 
-def _module(source: Source, name: str, shapes: dict[str, tuple[int, ...]], part: Part | None) -> Module:
+def _module(source: Source, name: str, shapes: dict[str, tuple[int, ...]], part: ModulePart | None) -> Module:
     ends = {"_l0": _RECURRENT, "": _CELL}
     for end, pattern in ends.items():
         if any(map(pattern.fullmatch, shapes)):
@@ -188,7 +188,7 @@ def _module(source: Source, name: str, shapes: dict[str, tuple[int, ...]], part:
     return Module(name, "matrix" if bias is None else "linear", shapes)
 
 
-def _norm_or_conv(name: str, shapes: dict[str, tuple[int, ...]], part: Part | None) -> Module | None:
+def _norm_or_conv(name: str, shapes: dict[str, tuple[int, ...]], part: ModulePart | None) -> Module | None:
     """A norm, also one that only its arrays tell, or a convolution, whose settings its arrays do not tell."""
     kind = part.kind if part is not None and not part.foreign else None
     settings = part.settings if part is not None else {}
@@ -208,7 +208,7 @@ def _norm_or_conv(name: str, shapes: dict[str, tuple[int, ...]], part: Part | No
 
 
 def _recurrent_module(
-    source: Source, name: str, shapes: dict[str, tuple[int, ...]], end: str, part: Part | None
+    source: Source, name: str, shapes: dict[str, tuple[int, ...]], end: str, part: ModulePart | None
 ) -> Module:
     if any("_hr_" in leaf for leaf in shapes):
         return Module(name, "other", shapes, problem="LSTM with proj_size")
@@ -246,7 +246,7 @@ def leaves(k: int, side: str, biased: bool, end: str) -> list[str]:
 # ------------------------------------------------------------------------------------- an LSTM written by hand
 
 
-def _of_gates(source: Source, entry: Entry, modules: list[Module]) -> Module:
+def _of_gates(source: Source, entry: LayerHint, modules: list[Module]) -> Module:
     """An LSTM whose gates are four Linear modules that take the input and the state, one behind the other."""
     gates = {gate: called(str(entry.settings[gate]), modules) for gate in GATES}
     order = entry.settings.get("order")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lrpnumpy.files import pickles
-from lrpnumpy.files.pickles import Record
+from lrpnumpy.files.pickles import Pickled
 from lrpnumpy.files.safe import Source
 from lrpnumpy.lazy import cached_property
 
@@ -43,7 +43,7 @@ _SETTINGS = (
 
 
 @dataclass(frozen=True)
-class Part:
+class ModulePart:
     """A module without modules inside it: its name, its class, and its settings."""
 
     name: str
@@ -79,25 +79,25 @@ class Described:
     """A module: its class, its parts in the order of definition, and which follow each other in an nn.Sequential."""
 
     kind: str
-    parts: list[Part] = field(default_factory=list)
+    parts: list[ModulePart] = field(default_factory=list)
     sequences: list[list[str]] = field(default_factory=list)
 
-    def part(self, name: str) -> Part | None:
+    def part(self, name: str) -> ModulePart | None:
         """The part of this name."""
         return self._by_name.get(name)
 
     @cached_property
-    def _by_name(self) -> dict[str, Part]:
+    def _by_name(self) -> dict[str, ModulePart]:
         return {part.name: part for part in reversed(self.parts)}
 
 
 def is_module(value: Any) -> bool:
     """Whether a record is of an nn.Module."""
-    state = _state(value) if isinstance(value, Record) else {}
+    state = _state(value) if isinstance(value, Pickled) else {}
     return "_modules" in state and "_parameters" in state
 
 
-def _state(record: Record) -> dict[str, Any]:
+def _state(record: Pickled) -> dict[str, Any]:
     """The attributes of a pickled object by name."""
     state = record.state[0] if isinstance(record.state, tuple) and record.state else record.state
     items = pickles.entries(state) or {}
@@ -105,7 +105,7 @@ def _state(record: Record) -> dict[str, Any]:
     return {"_parameters": {}, "_buffers": {}, **found} if "_modules" in found else found
 
 
-def walk(source: Source, module: Record, name: str = "", depth: int = 0) -> Iterator[tuple[str, dict[str, Any]]]:
+def walk(source: Source, module: Pickled, name: str = "", depth: int = 0) -> Iterator[tuple[str, dict[str, Any]]]:
     """Every module inside a pickled one, itself first: name and attributes."""
     source.budget.level(name, depth)
     source.budget.visit(name)
@@ -116,14 +116,14 @@ def walk(source: Source, module: Record, name: str = "", depth: int = 0) -> Iter
             yield from walk(source, part, f"{name}.{pickles.text(key)}" if name else pickles.text(key), depth + 1)
 
 
-def describe(source: Source, module: Record) -> Described:
+def describe(source: Source, module: Pickled) -> Described:
     """The description of a pickled module."""
     found = Described(module.name.rpartition(".")[2][:80])
     _add(source, found, module, "", 0)
     return found
 
 
-def _add(source: Source, found: Described, module: Record, name: str, depth: int) -> list[str]:
+def _add(source: Source, found: Described, module: Pickled, name: str, depth: int) -> list[str]:
     """Add a module and those inside it; the names of the parts that were added."""
     source.budget.level(name, depth)
     source.budget.visit(name)
@@ -132,7 +132,7 @@ def _add(source: Source, found: Described, module: Record, name: str, depth: int
     inside = [(k, part) for k, part in (pickles.entries(state["_modules"]) or {}).items() if is_module(part)]
     if not inside:
         settings = {key: _plain(state[key]) for key in _SETTINGS if key in state}
-        found.parts.append(Part(name, kind[:80], settings, foreign=not place.startswith("torch.nn")))
+        found.parts.append(ModulePart(name, kind[:80], settings, foreign=not place.startswith("torch.nn")))
         return [name]
     parts = []
     for key, part in inside:
@@ -164,7 +164,7 @@ def describe_live(module: Any) -> Described:
         if not inside:
             settings = {key: getattr(one, key) for key in _SETTINGS if hasattr(one, key)}
             settings["bias"] = bool(settings["bias"] is not None) if "bias" in settings else None
-            found.parts.append(Part(name, type(one).__name__, settings, foreign=not ours))
+            found.parts.append(ModulePart(name, type(one).__name__, settings, foreign=not ours))
             return [name]
         parts = [part for key, child in inside for part in add(child, f"{name}.{key}" if name else key)]
         if type(one).__name__ == "Sequential" and ours:

@@ -20,7 +20,7 @@ from lrpnumpy.checks import LrpError
 from lrpnumpy.files.compare import matches, scores_of, shown
 from lrpnumpy.files.safe import Source, first_line
 from lrpnumpy.files.torch.chain import POOLS
-from lrpnumpy.files.torch.traced import Call
+from lrpnumpy.files.torch.traced import ModuleCall
 from lrpnumpy.model import Model
 from lrpnumpy.predict import predict_all
 
@@ -33,12 +33,12 @@ PADDED = (
 
 
 @dataclass
-class Run:
+class ModuleRun:
     """A module run once: its input, its output, and the calls of its parts in their order."""
 
     sequences: np.ndarray  # the input, batch first: one sequence, or a batch of them
     y: np.ndarray
-    calls: list[Call]
+    calls: list[ModuleCall]
     own: list[str]  # arrays of the module that belong to no part
     x: Any  # the input as the module takes it
     batch_axis: int | None  # of x
@@ -92,7 +92,7 @@ def as_numpy(value: Any) -> np.ndarray:
 # ------------------------------------------------------------------------------------------------- the first run
 
 
-def first_runs(module: Any, check: Any, which: str | None) -> Iterator[Run | str]:
+def first_runs(module: Any, check: Any, which: str | None) -> Iterator[ModuleRun | str]:
     """The module run on `check`, or on each first probe that it takes; or why it could not be run."""
     import torch
 
@@ -101,7 +101,7 @@ def first_runs(module: Any, check: Any, which: str | None) -> Iterator[Run | str
         x, *more = (one if hasattr(one, "detach") else torch.as_tensor(np.asarray(one)) for one in given)
         found = _run(module, x, 0, more or _lengths(torch, module, x, 0), which)
         yield found
-        if isinstance(found, Run) and found.sequences.ndim > 1:  # perhaps the batch is its second axis
+        if isinstance(found, ModuleRun) and found.sequences.ndim > 1:  # perhaps the batch is its second axis
             yield replace(found, sequences=np.swapaxes(found.sequences, 0, 1), batch_axis=1)
         return
     for x, axis in _first_probes(torch, module):
@@ -148,11 +148,11 @@ def _ordinary(rows: int) -> tuple[int, int]:
     return (2, rows - 1) if rows > 5 else (1, max(2, rows))
 
 
-def _run(module: Any, x: Any, batch_axis: int | None, more: list[Any], which: str | None) -> Run | str:
+def _run(module: Any, x: Any, batch_axis: int | None, more: list[Any], which: str | None) -> ModuleRun | str:
     """The module run on x, every part listened to; or what it raised."""
     import torch
 
-    calls: list[Call] = []
+    calls: list[ModuleCall] = []
     try:
         with _unchanged(torch, module), _listening(module, calls), torch.no_grad():
             outputs = dict(_outputs(module(x, *more)))
@@ -172,7 +172,7 @@ def _run(module: Any, x: Any, batch_axis: int | None, more: list[Any], which: st
         for leaf, _ in part.named_parameters(recurse=False)
     ]
     sequences = np.swapaxes(sequences, 0, 1) if batch_axis == 1 else sequences
-    return Run(sequences, y, calls, own, x, batch_axis, more, which, listed)
+    return ModuleRun(sequences, y, calls, own, x, batch_axis, more, which, listed)
 
 
 def _outputs(y: Any, name: str = "") -> Iterator[tuple[str, np.ndarray]]:
@@ -186,7 +186,7 @@ def _outputs(y: Any, name: str = "") -> Iterator[tuple[str, np.ndarray]]:
 
 
 @contextmanager
-def _listening(module: Any, calls: list[Call]) -> Iterator[None]:
+def _listening(module: Any, calls: list[ModuleCall]) -> Iterator[None]:
     """Remember what goes through the parts that have arrays, in eval mode."""
 
     def listen(name: str) -> Any:
@@ -196,9 +196,9 @@ def _listening(module: Any, calls: list[Call]) -> Iterator[None]:
             if isinstance(outputs, tuple):
                 steps = outputs[0].data if type(outputs[0]).__name__ == "PackedSequence" else outputs[0]
                 states = outputs[1][0] if isinstance(outputs[1], tuple) else outputs[1]
-                calls.append(Call(name, as_numpy(given), (as_numpy(steps), as_numpy(states))))
+                calls.append(ModuleCall(name, as_numpy(given), (as_numpy(steps), as_numpy(states))))
             else:
-                calls.append(Call(name, as_numpy(given), as_numpy(outputs)))
+                calls.append(ModuleCall(name, as_numpy(given), as_numpy(outputs)))
 
         return hook
 
@@ -256,7 +256,7 @@ def _unchanged(torch: Any, module: Any) -> Iterator[None]:
 # ------------------------------------------------------------------------------------------------ the other runs
 
 
-def compared(source: Source, module: Any, model: Model, run: Run, tolerance: float) -> tuple[Model, list[str]]:
+def compared(source: Source, module: Any, model: Model, run: ModuleRun, tolerance: float) -> tuple[Model, list[str]]:
     """The model, which skips padding where the module does, and warnings; an error where the scores differ."""
     first = Probe("an input", run.sequences)
     scores = _scores(model, first, run)
@@ -308,7 +308,7 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:6]) + (" …" if len(names) > 6 else "")
 
 
-def _probes(module: Any, model: Model, run: Run) -> Iterator[Probe]:
+def _probes(module: Any, model: Model, run: ModuleRun) -> Iterator[Probe]:
     """Inputs of other lengths and scales, and token ids that repeat or end in padding."""
     if run.sequences.ndim != (1 if run.is_ids else 2) + run.batched or run.is_ids != (model.embedding is not None):
         return
@@ -355,7 +355,7 @@ def _padding_id(module: Any) -> int | None:
     return next(found, None)
 
 
-def _again(module: Any, run: Run, probe: Probe) -> np.ndarray | str:
+def _again(module: Any, run: ModuleRun, probe: Probe) -> np.ndarray | str:
     """What the module gives for a probe, or what it raised."""
     import torch
 
@@ -368,14 +368,14 @@ def _again(module: Any, run: Run, probe: Probe) -> np.ndarray | str:
     return found if isinstance(found, str) else found.y
 
 
-def _rounded(x: np.ndarray, run: Run) -> np.ndarray:
+def _rounded(x: np.ndarray, run: ModuleRun) -> np.ndarray:
     """Numbers as the module has them, perhaps in half precision."""
     import torch
 
     return as_numpy(torch.as_tensor(x).to(run.x.dtype))
 
 
-def _scores(model: Model, probe: Probe, run: Run) -> np.ndarray | None:
+def _scores(model: Model, probe: Probe, run: ModuleRun) -> np.ndarray | None:
     """What the model gives for a probe, without its padding if the module takes lengths; None for an error."""
     try:
         if probe.lengths is None or not run.takes_lengths:
@@ -390,9 +390,11 @@ def _scores(model: Model, probe: Probe, run: Run) -> np.ndarray | None:
 
 def _masked(model: Model, pad: int) -> Model | None:
     """The model that skips a token id as padding; None where it skips another."""
-    if model.embedding is None or model.embedding.mask is not None:
+    embedding, main = model.embedding, model.main
+    if embedding is None or embedding.mask is not None:
         return None
-    return replace(model, embedding=replace(model.embedding, mask=pad))
+    words = replace(model.inputs[main], embedding=replace(embedding, mask=pad))
+    return replace(model, inputs={**model.inputs, main: words})
 
 
 def _agrees(model: Model, scores: np.ndarray | None, y: np.ndarray, tolerance: float) -> bool:
@@ -408,7 +410,7 @@ def _mismatch(source: Source, model: Model, probe: Probe, scores: np.ndarray | N
     ours = "takes no such input" if scores is None else f"gives {shown(scores)}"
     return source.error(
         "",
-        f"gives {shown(y)} for {probe.kind}{scale}, the model made of it {ours}, with the readout {model.readout!r}; "
+        f"gives {shown(y)} for {probe.kind}{scale}, the model made of it {ours}, {model!r}; "
         "the code between its parts is not understood, or a hint contradicts it; export the module to ONNX and load "
         "that",
     )

@@ -20,7 +20,7 @@ import numpy as np
 
 from lrpnumpy.files import pickles
 from lrpnumpy.files.archive import Archive, Window
-from lrpnumpy.files.pickles import Name, Record
+from lrpnumpy.files.pickles import Name, Pickled
 from lrpnumpy.files.safe import Budget, Shape, Source, count_of, kind_of, open_file, shape_text, size_of
 from lrpnumpy.files.torch.pickled import Described, describe, is_module, walk
 
@@ -74,7 +74,7 @@ class Tensor:
 def tensor_of(value: Any) -> Tensor | None:
     """The tensor or parameter that a record describes; None where it is none."""
     for _ in range(4):  # a parameter of a tensor of a type of its own
-        if not isinstance(value, Record) or not isinstance(value.arguments, tuple):
+        if not isinstance(value, Pickled) or not isinstance(value.arguments, tuple):
             return None
         module, _, name = value.name.rpartition(".")
         arguments = value.arguments
@@ -85,7 +85,7 @@ def tensor_of(value: Any) -> Tensor | None:
                 return None
             return Tensor(*arguments[:4])
         if name == "_rebuild_from_type_v2" and len(arguments) > 2 and isinstance(arguments[0], Name):
-            value = Record(arguments[0].name, arguments[2])
+            value = Pickled(arguments[0].name, arguments[2])
         elif name in ("_rebuild_parameter", "_rebuild_parameter_with_state", "Parameter") and arguments:
             value = arguments[0]
         else:
@@ -241,10 +241,10 @@ def _items(value: Any) -> dict[Any, Any] | None:
 
 def _is_scripted(value: Any) -> bool:
     """Whether a record is of a module in a TorchScript archive, whose code is never looked at."""
-    return isinstance(value, Record) and value.name.startswith("__torch__.")
+    return isinstance(value, Pickled) and value.name.startswith("__torch__.")
 
 
-def _scripted(source: Source, module: Record, name: str, depth: int) -> Iterator[tuple[str, Tensor]]:
+def _scripted(source: Source, module: Pickled, name: str, depth: int) -> Iterator[tuple[str, Tensor]]:
     """Every tensor of such a module under its name in the state_dict."""
     source.budget.level(name, depth)
     for key, value in (pickles.entries(module.state) or {}).items():
@@ -289,7 +289,7 @@ def _shown(root: Any) -> str:
     items = pickles.entries(root)
     if items is not None:
         return f"a dict of {', '.join(map(kind_of, list(items)[:10])) or 'nothing'}"
-    return f"a {root.name[:80]}" if isinstance(root, (Record, Name)) else kind_of(root)
+    return f"a {root.name[:80]}" if isinstance(root, (Pickled, Name)) else kind_of(root)
 
 
 # --------------------------------------------------------------------------------------------------------- formats

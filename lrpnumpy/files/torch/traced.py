@@ -16,7 +16,7 @@ import numpy as np
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.files.safe import Source
 from lrpnumpy.files.torch.chain import Word
-from lrpnumpy.files.torch.layers import LAYERS, Build
+from lrpnumpy.files.torch.layers import LAYERS, TorchBuild
 from lrpnumpy.files.torch.layouts import attentions, layouts, ours, pooled_by, probabilities, turned
 from lrpnumpy.files.torch.modules import Module
 from lrpnumpy.layers import (
@@ -39,7 +39,7 @@ _READOUTS: dict[type[Layer], str] = {LastRow: "last-row", Mean: "mean", Max: "ma
 
 
 @dataclass
-class Call:
+class ModuleCall:
     """One use of a part of a module: what went in and what came out."""
 
     name: str
@@ -47,7 +47,7 @@ class Call:
     outputs: Any  # an array, or for a recurrent part a pair of the steps and the final states
 
 
-class Value(NamedTuple):
+class TracedValue(NamedTuple):
     """A value in our layout: (N, T, M) with steps, or (N, M) without; `name` is None until a node is made for it."""
 
     name: str | None
@@ -57,7 +57,7 @@ class Value(NamedTuple):
 
 
 @dataclass
-class Chain:
+class PlainChain:
     """The network as a plain chain, as long as it is one."""
 
     words: list[str] = field(default_factory=list)  # names of modules and activations
@@ -72,16 +72,16 @@ class Chain:
 class Tracer:
     """The calls of one run, turned into nodes one after the other."""
 
-    def __init__(self, source: Source, modules: dict[str, Module], build: Build, tolerance: float) -> None:
+    def __init__(self, source: Source, modules: dict[str, Module], build: TorchBuild, tolerance: float) -> None:
         self.source, self.modules, self.build, self.tolerance = source, modules, build, tolerance
-        self.values: list[Value] = []
+        self.values: list[TracedValue] = []
         self.nodes: list[Node] = []
-        self.chain = Chain()
+        self.chain = PlainChain()
         self.embedding: Embedding | None = None
         self.output: str | None = None
         self.result = ""
 
-    def follow(self, x: np.ndarray, calls: list[Call], y: np.ndarray, parameters: dict[str, np.ndarray]) -> None:
+    def follow(self, x: np.ndarray, calls: list[ModuleCall], y: np.ndarray, parameters: dict[str, np.ndarray]) -> None:
         """All of a run: x is (N, T, D), or (N, T) token ids; y what the module gave."""
         self.parameters = parameters
         for call in calls:
@@ -91,11 +91,11 @@ class Tracer:
                     raise self.unclear(call.name, "is an Embedding that is used in a way that is not known here")
                 E = self.build.vectors(module)
                 self.embedding = Embedding(E)
-                self.values.append(Value(INPUT, E[x], True))
+                self.values.append(TracedValue(INPUT, E[x], True))
                 self.chain.words.append(call.name)
                 continue
             if not self.values:
-                self.values.append(Value(INPUT, x, True))
+                self.values.append(TracedValue(INPUT, x, True))
             self.use(module, call)
         self.finish(y, calls[-1].name)
 
@@ -105,7 +105,7 @@ class Tracer:
 
     # ----------------------------------------------------------------------------------------------- one part
 
-    def use(self, module: Module, call: Call) -> None:
+    def use(self, module: Module, call: ModuleCall) -> None:
         """A part: find its input, and add its nodes and values."""
         found = self.found(call.inputs)
         if found is None:
@@ -124,7 +124,7 @@ class Tracer:
             made = name
             for layer in layers:
                 made = self.add(module.name, layer, made)
-            self.values.append(Value(made, ours(call.outputs, layout, value.rows), value.steps))
+            self.values.append(TracedValue(made, ours(call.outputs, layout, value.rows), value.steps))
             self.chain.tip = (made,)
             self.chain.by_step &= module.kind in _BY_STEP
             return
@@ -136,8 +136,8 @@ class Tracer:
         ways = 2 if module.two_way else 1
         final = np.concatenate(list(states[-ways:]), axis=-1).reshape(len(value.rows), -1)
         self.values += [
-            Value(name, ours(steps, layout, value.rows), True),
-            Value(f"{name}:last", final, False),
+            TracedValue(name, ours(steps, layout, value.rows), True),
+            TracedValue(f"{name}:last", final, False),
         ]
         self.chain.plain &= self.chain.readout is None
         self.chain.tip, self.chain.recurrent, self.chain.by_step = (name, f"{name}:last"), True, True
@@ -154,7 +154,7 @@ class Tracer:
 
     # ------------------------------------------------------------------------------------------ where it is from
 
-    def found(self, array: np.ndarray, final: bool = False) -> tuple[Value, str] | None:
+    def found(self, array: np.ndarray, final: bool = False) -> tuple[TracedValue, str] | None:
         """The value that an array is, its nodes added, and the layout in which the module has it."""
         candidates = list(self.candidates(array.size))
         for activation in ("linear", *ACTIVATIONS):
@@ -171,7 +171,7 @@ class Tracer:
                     return joined, layout
         return None
 
-    def chosen(self, value: Value, activation: str, rows: np.ndarray) -> Value:
+    def chosen(self, value: TracedValue, activation: str, rows: np.ndarray) -> TracedValue:
         """A candidate that is used: its node is added, and that of its activation; the chain goes on or ends."""
         chain = self.chain
         source = value.name or (value.made[1][0] if value.made else "")
@@ -192,11 +192,11 @@ class Tracer:
         chain.words.append(activation)
         assert value.name is not None
         name = self.add(f"{value.name.replace(':', ' ')} {activation}", Activation(activation), value.name)
-        self.values.append(made := Value(name, rows, value.steps))
+        self.values.append(made := TracedValue(name, rows, value.steps))
         chain.tip = (name,)
         return made
 
-    def noded(self, value: Value) -> Value:
+    def noded(self, value: TracedValue) -> TracedValue:
         """A candidate with a node of its own."""
         if value.made is None:
             return value
@@ -206,7 +206,7 @@ class Tracer:
         self.chain.tip = (named.name or "",)
         return named
 
-    def candidates(self, size: int) -> Iterator[Value]:
+    def candidates(self, size: int) -> Iterator[TracedValue]:
         """Values, and what may be made of one of them, that have so many numbers."""
         for value in reversed(self.values):
             if value.rows.size == size:
@@ -218,12 +218,12 @@ class Tracer:
                 like = next((v for v in self.values if v.steps and rows.size * v.rows.shape[1] == size), None)
                 if like is not None and like.name is not None:
                     repeated = np.repeat(rows[:, None], like.rows.shape[1], axis=1)
-                    yield Value(None, repeated, True, (Repeat(), (name, like.name)))
+                    yield TracedValue(None, repeated, True, (Repeat(), (name, like.name)))
             elif rows.size == size:
-                yield Value(None, rows.reshape(len(rows), -1), False, (Flatten(rows.shape[1]), (name,)))
+                yield TracedValue(None, rows.reshape(len(rows), -1), False, (Flatten(rows.shape[1]), (name,)))
             elif rows.size == size * rows.shape[1]:
                 yield from (
-                    Value(None, pooled, False, (layer, (name,)))
+                    TracedValue(None, pooled, False, (layer, (name,)))
                     for layer, pooled in (
                         (LastRow(), rows[:, -1]),
                         (Mean(), rows.mean(axis=1)),
@@ -232,15 +232,15 @@ class Tracer:
                     )
                 )
                 for pool in attentions(name, rows.shape[2], self.nodes, self.parameters):
-                    yield Value(None, pooled_by(pool, rows), False, (pool, (name,)))
+                    yield TracedValue(None, pooled_by(pool, rows), False, (pool, (name,)))
 
-    def joined(self, rows: np.ndarray) -> Value | None:
+    def joined(self, rows: np.ndarray) -> TracedValue | None:
         """A concatenation or a sum of values and of what may be made of one of them."""
         steps = rows.ndim == 3
         sizes = {rows.size // rows.shape[-1] * width for width in range(1, rows.shape[-1])}
         parts = [one for size in sorted(sizes) for one in self.candidates(size) if one.steps == steps]
         parts = [one for one in parts if one.rows.shape[:-1] == rows.shape[:-1]]
-        chosen: list[Value] = []
+        chosen: list[TracedValue] = []
         at = 0
         while at < rows.shape[-1]:
             fits = (one for one in parts if self.close(one.rows, rows[..., at : at + one.rows.shape[-1]]))
@@ -259,7 +259,7 @@ class Tracer:
                 return None
         names = [self.noded(one).name or "" for one in chosen]
         name = self.add(type(layer).__name__.lower(), layer, *names)
-        self.values.append(found := Value(name, rows, steps))
+        self.values.append(found := TracedValue(name, rows, steps))
         return found
 
     def layout(self, rows: np.ndarray, steps: bool, array: np.ndarray, final: bool) -> str | None:

@@ -86,6 +86,42 @@ class Input(Record):
         """(…, D) `values` of the user as the network takes them."""
         return values if self.scaler is None else self.scaler.scaled(values).astype(self.dtype)
 
+    def described(self) -> list[str]:
+        """Lines for `Model.summary`."""
+        embedding = self.embedding
+        if embedding is None:
+            lines = [f"{self.size} features{' per step' if self.steps else ''}{listed(self.features)}"]
+            if self.scaler is not None:
+                lines.append("in the user's units, scaled by a mean and a scale for each feature")
+            if self.mask_value is not None:
+                lines.append(f"steps whose features all equal {self.mask_value:g} are skipped")
+        else:
+            lines = [f"{len(embedding.E):,} tokens of {embedding.size} numbers; {_words(embedding)}"]
+            if embedding.unknown is not None:
+                unknown = "left out" if embedding.unknown is False else repr(embedding.unknown)
+                lines.append(f"unknown words are {unknown}")
+            if embedding.mask is not None:
+                lines.append(f"token {embedding.mask} is padding and skipped")
+        if self.pad is not None:
+            length, side, value, cut = self.pad
+            ends = {"pre": "start", "post": "end"}
+            lines.append(f"filled up to {length} steps with {value:g} at the {ends[side]}, or cut at the {ends[cut]}")
+        return lines
+
+
+def _words(embedding: Embedding) -> str:
+    if embedding.vocabulary is None:
+        return "no vocabulary, inputs are token ids"
+    text = f"words {' '.join(embedding.vocabulary[:5])} …, split by {embedding.settings()['tokenizer']!r}"
+    return text + (", lowercased" if embedding.lowercase else "")
+
+
+def listed(names: Sequence[str] | None) -> str:
+    """The first few of some names, behind a colon."""
+    if names is None:
+        return ""
+    return ": " + ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
+
 
 def _checked_pad(pad: Any, embedding: Embedding | None) -> tuple[int, str, float, str]:
     """(length, side, value, side that is cut)."""
