@@ -725,7 +725,7 @@ def test_foreign_files_are_left_alone(model, tmp_path):
         ({"target": 3}, "from 0 to 2"),
         ({"target": [0, 1]}, "for the whole corpus"),
         ({"target": 1, "versus": "fair"}, "another class"),
-        ({"method": "magic"}, "method must be one of"),
+        ({"method": "magic"}, "unknown method .magic."),
         ({"unit": "letter"}, "unit must be one of"),
         ({"chunk": 0}, "chunk must be a positive number"),
         ({"threads": 0}, "threads must be a positive number"),

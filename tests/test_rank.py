@@ -26,8 +26,8 @@ def data(rng, count=12, low=3, high=6):
     return [rng.normal(size=(T, 3)) for T in rng.integers(low, high + 1, count)]
 
 
-def case(model, sequences, methods=NAMES, unit="step", remove=None, labels=None, seed=(0, 0)):
-    instead = np.zeros(model.inputs) if remove is None else remove
+def case(model, sequences, methods=NAMES, unit="step", reference=None, labels=None, seed=(0, 0)):
+    instead = np.zeros(model.inputs) if reference is None else reference
     return case_of(model, sequences, labels, explainers(methods, model, unit, 0), unit, instead, seed)
 
 
@@ -260,8 +260,8 @@ def test_words_labels_padding_and_every_unit(rng, tmp_path, capsys):
     asked = {"methods": ["lrp-all", "cd"], "measures": ["removal", "stability", "completeness"]}
     one, other = (lrp.rank_methods(model, some, labels=labels, **asked) for some in (ids, padded))
     np.testing.assert_array_equal(one.cells["most"].value, other.cells["most"].value)
-    for remove in ("omit", "mean", "w3"):
-        found = lrp.rank_methods(model, ids[:3], "lrp-all", remove=remove, measures=["removal"])
+    for reference in ("omit", "mean", "w3"):
+        found = lrp.rank_methods(model, ids[:3], "lrp-all", reference=reference, measures=["removal"])
         assert np.isfinite(found.cells["most"].value)
     by_feature = lrp.rank_methods(model, ids[:2], unit="feature", measures=["removal"])
     assert "cd" not in by_feature.methods and "random" in by_feature.methods
@@ -307,8 +307,8 @@ def test_several_inputs_and_regression(rng):
         ({"methods": []}, "at least one method"),
         ({"methods": ["guess"]}, "guess"),
         ({"measures": ["luck"]}, "luck"),
-        ({"remove": "w3"}, "no words"),
-        ({"remove": "omit", "unit": "feature"}, "omit"),
+        ({"reference": "w3"}, "no words"),
+        ({"reference": "omit", "unit": "feature"}, "omit"),
         ({"unit": "layer"}, "layer"),
         ({"labels": [0]}, "one class for each"),
         ({"methods": {"mine": lambda m, s: []}}, "one relevance for each"),
@@ -372,10 +372,10 @@ def test_records_of_several_inputs_and_a_vector_in_the_place_of_what_is_removed(
     model = lrp.Model((lstm(rng, 3, 4), dense(rng, 4, 2)))
     data = [rng.normal(size=(T, 3)) for T in (4, 6, 5)]
     options = {"methods": ["lrp-all", "gradient"], "measures": ["removal", "completeness"], "progress": False}
-    plain, by_name = (lrp.rank_methods(model, one, remove="zero", **options) for one in (data, {"x": data}))
-    vector = lrp.rank_methods(model, data, remove=np.zeros(3), **options)
+    plain, by_name = (lrp.rank_methods(model, one, reference="zero", **options) for one in (data, {"x": data}))
+    vector = lrp.rank_methods(model, data, reference=np.zeros(3), **options)
     for name, cells in plain.cells.items():
         np.testing.assert_array_equal(cells.value, by_name.cells[name].value)
         np.testing.assert_array_equal(cells.value, vector.cells[name].value)
-    other = lrp.rank_methods(model, data, remove=np.full(3, 2.0), **options)
+    other = lrp.rank_methods(model, data, reference=np.full(3, 2.0), **options)
     assert (other.cells["comprehensiveness"].value != plain.cells["comprehensiveness"].value).all()

@@ -147,7 +147,7 @@ def test_refusals_have_a_status_and_a_sentence(live):
     assert live.post(good, Content_Length=None).status == 411
     assert live.post(good, Content_Length=2 << 20).status == 413
     found = live.post({"text": TEXT, "methods": ["magic"]})
-    assert found.status == 200 and "a method must be one of" in found.json["error"]
+    assert found.status == 200 and "unknown method 'magic'" in found.json["error"]
     assert live.get().status == 200
 
 
@@ -194,7 +194,8 @@ def test_the_facts_name_every_method_and_option(sentiment, river):
     assert [one["name"] for one in facts["methods"]] == [one.name for one in lrp.methods()]
     options = {one["name"]: {o["name"]: o for o in one["options"]} for one in facts["methods"]}
     assert options["lrp-all"]["eps"]["default"] == 0.001 and options["lrp-all"]["eps"]["kind"] == "number"
-    assert options["occlusion-f"]["how"]["choices"] == ["zero", "omit"]
+    assert options["lrp-all"]["attention"]["choices"] == ["fixed", "attnlrp"]
+    assert options["occlusion-f"]["reference"]["kind"] == "text" and "sums" not in options["lrp-all"]
     assert facts["kind"] == "words" and answers.facts(river, "river", {})["kind"] == "series"
     assert "occlusion-p" not in [one["name"] for one in answers.facts(river, "river", {})["methods"]]
     json.dumps(facts)

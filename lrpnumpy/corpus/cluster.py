@@ -14,9 +14,10 @@ from lrpnumpy.corpus.work import Job
 from lrpnumpy.encode import encode
 from lrpnumpy.explain import explain_all
 from lrpnumpy.meant import door
+from lrpnumpy.methods import Method
 from lrpnumpy.model import Model
 from lrpnumpy.result import Explanation
-from lrpnumpy.rules import LRP, Rule
+from lrpnumpy.rules import Rule
 
 TOGETHER = 2048  # sequences of a partition that are explained as one batch
 LOOK_EVERY = 32  # chunks: how often the number of workers is asked for, which may change
@@ -64,7 +65,7 @@ class Cluster:
 def explain_partition(
     records: Iterable[Any],
     model: Model,
-    method: str | Rule | LRP = "lrp-all",
+    method: str | Method | Rule = "lrp-all",
     target: int | str | None = None,
     *,
     bad: str = "raise",
@@ -97,7 +98,7 @@ def _usable(model: Model, record: Any) -> bool:
 def explain_bag(
     model: Model,
     bag: Any,
-    method: str | Rule | LRP = "lrp-all",
+    method: str | Method | Rule = "lrp-all",
     target: int | str | None = None,
     *,
     bad: str = "raise",

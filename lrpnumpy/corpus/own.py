@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lrpnumpy.rules import LRP, Rule, SumRule
+from lrpnumpy.methods import LRP
+from lrpnumpy.rules import Rule, SumRule
 
 # Functions of these are known by their names: they come with Python and NumPy, whose versions a run notes.
 LIBRARIES = ("numpy", "numpy.linalg", "math", "cmath", "operator")

@@ -29,8 +29,9 @@ from lrpnumpy.corpus.stored import Stored, open_explanations
 from lrpnumpy.corpus.work import Job, Part, explain_chunk, settle
 from lrpnumpy.kernels import compile as kernels
 from lrpnumpy.meant import door
+from lrpnumpy.methods import Method
 from lrpnumpy.model import Model
-from lrpnumpy.rules import LRP, Rule
+from lrpnumpy.rules import Rule
 from lrpnumpy.schedule import progress_bar
 
 MOST_WORKERS = 256
@@ -62,7 +63,7 @@ def explain_corpus(
     model: Model,
     source: Any,
     out: str | os.PathLike[str],
-    method: str | Rule | LRP = "lrp-all",
+    method: str | Method | Rule = "lrp-all",
     target: int | str | None = None,
     *,
     unit: Literal["step", "feature"] = "step",
@@ -170,7 +171,7 @@ def explain_corpus(
         counts = write_output(parts, path, run)
         parts.remove()
     if counts["doubtful"]:
-        advice = "" if request.method.advice is None else f"; {request.method.advice(request)}"
+        advice = f"; {request.method.advice()}" if request.method.advice() else ""
         wrong = "misses f(x) - f(reference)" if request.method.kind == "reference" else "is decided by rounding"
         warnings.warn(
             f"{request.method.name}: relevance is not finite, or {wrong}, for {counts['doubtful']:,} of "

@@ -17,11 +17,11 @@ from lrpnumpy.checks import LrpError, RelevanceWarning, entries, shown
 from lrpnumpy.encode import encode_all
 from lrpnumpy.explain import explain_all
 from lrpnumpy.meant import called
-from lrpnumpy.methods import COSTLY, METHODS, find
+from lrpnumpy.methods import COSTLY, METHODS, Method, find
 from lrpnumpy.methods.occlusion import probabilities
 from lrpnumpy.model import Model
 from lrpnumpy.predict import predict_all
-from lrpnumpy.rules import LRP, Rule
+from lrpnumpy.rules import Rule
 
 RANDOM = "random"
 HUGE = 1e30  # stands for relevance that is infinite
@@ -44,7 +44,7 @@ class Explainer:
     """A method with its options, or a function of the user's own."""
 
     name: str
-    method: str | Rule | LRP | None = None
+    method: str | Method | Rule | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     function: Function | None = None
 
@@ -137,16 +137,16 @@ def explainers(methods: Any, model: Model, unit: Unit, seed: int) -> list[Explai
     if methods is None:
         every = [name for name in METHODS if name not in COSTLY and (name != "occlusion-p" or model.output != "linear")]
         methods = [name for name in every if unit == "step" or METHODS[name].feature_relevance != "no"] + [RANDOM]
-    if isinstance(methods, (str, Rule, LRP)):
+    if isinstance(methods, (str, Rule, Method)):
         methods = [methods]
     if not isinstance(methods, Mapping):
         try:
             given, methods = entries(methods, "methods", 1000), {}
             for one in given:
-                name = one.name if isinstance(one, (Rule, LRP)) else getattr(one, "__name__", one)
+                name = one.name if isinstance(one, (Rule, Method)) else getattr(one, "__name__", one)
                 if not isinstance(name, str):
                     raise TypeError
-                if isinstance(one, LRP) and name in methods:
+                if isinstance(one, Method) and name in methods:
                     raise LrpError(f"methods: two of them are named {name!r}; pass a dict of names and methods.")
                 methods[name] = one
         except TypeError:
@@ -160,7 +160,7 @@ def explainers(methods: Any, model: Model, unit: Unit, seed: int) -> list[Explai
             raise LrpError(f"methods: {name!r} must have a dict of its options, got {shown(options)}.")
         if isinstance(method, str) and method == RANDOM:
             out.append(Explainer(str(name), function=random_relevance(seed)))
-        elif callable(method) and not isinstance(method, (Rule, LRP)):
+        elif callable(method) and not isinstance(method, (Rule, Method)):
             out.append(Explainer(str(name), function=method))
         else:
             asked.request(model, method, unit, None, None, dict(options))
@@ -179,7 +179,7 @@ class Case:
     targets: np.ndarray  # (n,)
     sign: np.ndarray  # (n,) -1 where the decision is that the only score is low
     unit: Unit
-    remove: str | np.ndarray  # "omit", or the vector (D,) that stands for nothing
+    reference: str | np.ndarray  # "omit", or the vector (D,) that takes the place of a step
     seed: tuple[int, ...]
     found: list[Relevances] = field(default_factory=list)  # for each method
     seconds: list[float] = field(default_factory=list)  # processor time of each method
@@ -203,10 +203,10 @@ class Case:
     def removed(self, k: int, masks: np.ndarray) -> list[np.ndarray]:
         """The vectors of sequence k without what each of the masks (V, steps or features) says."""
         x = self.x[k]
-        if self.unit == "step" and isinstance(self.remove, str):
+        if self.unit == "step" and isinstance(self.reference, str):
             return [x[~mask] for mask in masks]
         gone = masks[:, :, None] if self.unit == "step" else masks[:, None, :]
-        return list(np.where(gone, self.remove, x[None]).astype(x.dtype))
+        return list(np.where(gone, self.reference, x[None]).astype(x.dtype))
 
     def explain(self, explainer: Explainer, sequences: list[Any], model: Model | None = None) -> list[np.ndarray]:
         """Relevance for the decision: the opposite of the score's where the decision is that the score is low."""
@@ -245,7 +245,7 @@ def case_of(
     labels: np.ndarray | None,
     methods: list[Explainer],
     unit: Unit,
-    remove: str | np.ndarray,
+    reference: str | np.ndarray,
     seed: tuple[int, ...],
 ) -> Case:
     """Explain some sequences by every method; the processor time of each is measured on one thread."""
@@ -268,7 +268,7 @@ def case_of(
             sign = np.where(yes, 1.0, -1.0)
     else:
         targets = last.argmax(axis=1) if labels is None else labels
-    case = Case(model, methods, sequences, x, targets, sign, unit, remove, seed, forward=forward)
+    case = Case(model, methods, sequences, x, targets, sign, unit, reference, seed, forward=forward)
     for one in methods:
         began = time.process_time()
         case.found.append(one(model, sequences, targets, unit, 1))

@@ -43,7 +43,7 @@ def rank_methods(
     labels: Any = None,
     *,
     measures: Sequence[str] | None = None,
-    remove: Any = "zero",
+    reference: Any = "zero",
     unit: Unit = "step",
     seed: int = 0,
     state: str | os.PathLike[str] | None = None,
@@ -59,7 +59,7 @@ def rank_methods(
         those whose cost is exponential.
     labels: the true classes, 0 or 1 where there is one sigmoid; they are explained instead of the predicted ones.
     measures: some of `lrpnumpy.evaluate.MEASURES`; None is all of them.
-    remove: what stands in the place of what is removed: "zero", "mean" of the data, a vector (D,), a word; or "omit",
+    reference: what takes the place of what is removed: "zero", "mean" of the data, a vector (D,), a word; or "omit",
         which leaves steps out.
     unit: whether a "step" or a "feature" (at all steps) is removed and compared.
     seed: of what is drawn at random.
@@ -76,12 +76,12 @@ def rank_methods(
         raise LrpError("data must have at least one sequence, got none.")
     encoded = encode_all(model, sequences)
     classes = _classes(model, labels, len(sequences))
-    instead = _removed(model, remove, unit, encoded)
+    instead = _substitute(model, reference, unit, encoded)
     every = explainers(methods, model, unit, seed)
     said = {
         "model": model.digest,
         "methods": [f"{one.name}: {one.method!r}, {dict(one.options)!r}" for one in every],
-        "settings": [chosen, remove if isinstance(remove, str) else instead.tolist(), unit, seed, PART],  # type: ignore[union-attr]
+        "settings": [chosen, reference if isinstance(reference, str) else instead.tolist(), unit, seed, PART],  # type: ignore[union-attr]
         "data": [_digest(encoded[k : k + PART], classes, k) for k in range(0, len(encoded), PART)],
     }
     undo = settle()
@@ -108,7 +108,7 @@ def rank_methods(
         undo()
     about = {
         "sequences": len(sequences), "explained": "predicted" if labels is None else "labels", "unit": unit,
-        "remove": remove if isinstance(remove, str) else "a vector", "seed": seed, "measures": chosen,
+        "reference": reference if isinstance(reference, str) else "a vector", "seed": seed, "measures": chosen,
         "model": model.digest[:16], "output": model.output, "outputs": model.outputs,
     }  # fmt: skip
     return _joined(every, parts, about, seed)
@@ -174,23 +174,25 @@ def _classes(model: Model, labels: Any, count: int) -> np.ndarray | None:
     return found
 
 
-def _removed(model: Model, remove: Any, unit: Unit, encoded: list[Encoded]) -> str | np.ndarray:
-    """What stands in the place of what is removed, in the units of the user; or "omit"."""
+def _substitute(model: Model, reference: Any, unit: Unit, encoded: list[Encoded]) -> str | np.ndarray:
+    """What takes the place of what is removed, in the units of the user; or "omit"."""
     port = model.ports[model.main]
-    if not isinstance(remove, str):
-        return float_array(remove, "remove", (model.inputs,), dtype=port.given_dtype)
-    if remove == "omit":
+    if not isinstance(reference, str):
+        return float_array(reference, "reference", (model.inputs,), dtype=port.given_dtype)
+    if reference == "omit":
         if unit == "feature":
-            raise LrpError("remove must be 'zero', 'mean' or a vector where features are the unit, got 'omit'.")
-        return remove
-    if remove == "zero":
+            raise LrpError("reference must be 'zero', 'mean' or a vector where features are the unit, got 'omit'.")
+        return reference
+    if reference == "zero":
         zero = 0.0 if port.scaler is None else np.array(port.scaler.mean)
         return np.zeros(model.inputs, port.given_dtype) + zero
-    if remove == "mean":
+    if reference == "mean":
         return np.concatenate([vectors(one) for one in encoded]).mean(axis=0)
     if port.embedding is None or port.embedding.vocabulary is None:
-        raise LrpError(f"remove must be 'zero', 'mean', 'omit' or a vector, as it has no words, got {shown(remove)}.")
-    return vectors(encode(model, [remove], "remove"))[0]
+        raise LrpError(
+            f"reference must be 'zero', 'mean', 'omit' or a vector, as it has no words, got {shown(reference)}."
+        )
+    return vectors(encode(model, [reference], "reference"))[0]
 
 
 def _digest(encoded: list[Encoded], classes: np.ndarray | None, first: int) -> str:

@@ -13,7 +13,7 @@ from lrpnumpy.asked import own_options
 from lrpnumpy.checks import LrpError, one_of
 from lrpnumpy.explain import explain
 from lrpnumpy.files import SHIPPED
-from lrpnumpy.methods import COSTLY, METHODS
+from lrpnumpy.methods import COSTLY, METHODS, find
 from lrpnumpy.model import Model
 from lrpnumpy.page import payload
 from lrpnumpy.result import Explanation
@@ -142,7 +142,7 @@ def _target(model: Model, asked: Any) -> Any:
 def _methods(given: Any) -> list[str]:
     if not isinstance(given, list) or not 1 <= len(given) <= 2 or len({*map(str, given)}) < len(given):
         raise LrpError("methods must be a list of one or two names.")
-    return [one_of(one, "a method", tuple(METHODS)) for one in given]
+    return [find(name).name for name in given]
 
 
 def _options(given: Any) -> dict[str, Any]:
@@ -163,14 +163,10 @@ def _options(given: Any) -> dict[str, Any]:
 def options_of(method: str) -> list[dict[str, Any]]:
     """The options of a method that the page has a field for: name, kind, default, choices, and what it does."""
     found = []
-    for name, one in METHODS[method].options.known().items():
-        flag = one.metadata["flag"]
-        if flag is None:
-            continue
-        kind = "choice" if isinstance(flag, tuple) else {float: "number", int: "whole"}.get(flag, "text")
-        choices = [*flag] if isinstance(flag, tuple) else None
-        default = one.default if one.default is not None else ""
-        found.append({"name": name, "kind": kind, "default": default, "choices": choices, "text": one.metadata["text"]})
+    for name, option in METHODS[method].options().items():
+        if option.kind:
+            default = "" if option.default is None else option.default
+            found.append({"name": name, **option._asdict(), "default": default, "choices": [*option.choices] or None})
     return found
 
 

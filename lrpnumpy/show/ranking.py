@@ -57,7 +57,7 @@ def _heading(found: Ranking) -> str:
     explained = "true class" if about["explained"] == "labels" else decided
     return (
         f"{len(found.methods)} methods on {about['sequences']} sequences; explained: the {explained}; "
-        f"removed: {about['unit']}s ({about['remove']}); seed {about['seed']}"
+        f"removed: {about['unit']}s ({about['reference']}); seed {about['seed']}"
     )
 
 

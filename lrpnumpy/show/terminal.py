@@ -147,7 +147,7 @@ def _cause(e: Explanation, t: int) -> str:
         return f"value {e.values[t, 0]:.4g}"
     d = int(np.argmax(np.abs(np.nan_to_num(e.feature_relevance[t]))))
     name = e.features[d] if e.features else f"x{d}"
-    return f"{_clean(name)} {e.values[t, d]:.4g}: {e.variables[t, d]:+.3g}"
+    return f"{_clean(name)} {e.values[t, d]:.4g}: {e.feature_relevance[t, d]:+.3g}"
 
 
 def series(e: Explanation, colors: str, width: int) -> str:

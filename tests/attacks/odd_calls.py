@@ -72,11 +72,11 @@ def calls(folder):
         "explain cd": (lrp.explain, {**common, "method": "cd", "versus": None}),
         "explain occlusion": (
             lrp.explain,
-            {**common, "method": "occlusion-f", "baseline": draw(3), "how": "zero", "tol": 0.0},
+            {**common, "method": "occlusion-f", "reference": draw(3), "tol": 0.0},
         ),
         "explain occlusion words": (
             lrp.explain,
-            {**common, "model": words, "x": text, "method": "occlusion-p", "baseline": "a"},
+            {**common, "model": words, "x": text, "method": "occlusion-p", "reference": "a"},
         ),
         "explain deeplift": (lrp.explain, {"model": numbers, "x": X, "method": "deeplift", "reference": draw(3)}),
         "explain mean": (
@@ -243,7 +243,7 @@ def calls(folder):
                 "methods": ["lrp-all", "random"],
                 "labels": [0, 1],
                 "measures": ["completeness", "removal"],
-                "remove": "zero",
+                "reference": "zero",
                 "unit": "step",
                 "seed": 0,
                 "progress": False,

@@ -18,7 +18,7 @@ X = RNG.normal(size=(4, 3))
 
 CASES = {
     "a word where there are none": (
-        lambda: lrp.explain(NUMBERS, X, "occlusion-f", baseline="x"), "baseline must be a vector of 3 numbers"),
+        lambda: lrp.explain(NUMBERS, X, "occlusion-f", reference="x"), "reference of .x. must be .zero., .mean. or "),
     "a huge eps": (lambda: lrp.explain(NUMBERS, X, eps=10**400), "eps must be a finite number .* got a huge number"),
     "a target in an array": (lambda: lrp.explain(NUMBERS, X, target=np.array(1)), r"target must be .* is it 1\?"),
     "a number as sequences": (lambda: lrp.explain_all(NUMBERS, 5), "sequences must be a list of sequences, got int"),
