@@ -41,7 +41,9 @@ class _CannotTell(Exception):
 
 def identity(given: Any, what: str = "rule") -> Identity:
     """The identity of a method or a tokenizer: one by its name, or one's own, a rule or a function."""
-    own = {field.name: getattr(given, field.name) for field in fields(given)} if isinstance(given, (Rule, LRP)) else {}
+    own = {}
+    if isinstance(given, (Rule, LRP)):
+        own = {field.name: getattr(given, field.name) for field in fields(given) if field.init}
     if callable(given):
         own = {what: given}
     if not own:

@@ -103,7 +103,7 @@ class Method:
         for kind in reversed(cls.__mro__):
             texts |= documented(inspect.cleandoc(vars(kind).get("__doc__") or ""))
         hints = get_type_hints(cls)
-        own = [one for one in fields(cls) if one.name not in cls.named_by]  # type: ignore[arg-type]
+        own = [one for one in fields(cls) if one.init and one.name not in cls.named_by]  # type: ignore[arg-type]
         return {one.name: _option(one.default, texts.get(one.name, ""), hints[one.name]) for one in own}
 
     def with_options(self, given: dict[str, Any]) -> Self:
@@ -202,26 +202,17 @@ class Question(NamedTuple):
     spans: list[np.ndarray] | None  # phrases (V, 2) of each sequence
 
     @property
-    def others(self) -> dict[str, Packed]:
-        """The inputs besides the main one."""
-        return {name: x for name, x in self.trace.inputs.items() if name != self.trace.model.main}
-
-    @property
     def steps(self) -> np.ndarray | None:
         """(n,) step of the explained prediction, where there is one at every step."""
         return None if self.rows is None else self.trace.output.batch.step[self.rows]
-
-    def at(self, targets: np.ndarray) -> np.ndarray:
-        """(n,) where the values of the targets stand among all values (n, C), counted through."""
-        return targets + np.arange(0, self.scores.size, self.scores.shape[1])
 
     def sent_back(self, values: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """Where a way back starts: values (n, C) of the target, less those of the class it is held against.
 
         It has the shape of all scores.
         """
-        start, at = np.zeros(values.shape, values.dtype), self.at(targets)
-        start.put(at, values.take(at))
+        start, every = np.zeros(values.shape, values.dtype), np.arange(len(targets))
+        start[every, targets] = values[every, targets]
         if self.request.versus is not None:
             start[:, self.request.versus] -= values[:, self.request.versus]
         if self.rows is None:
@@ -232,13 +223,14 @@ class Question(NamedTuple):
 
     def columns(self, targets: np.ndarray, values: dict[str, np.ndarray]) -> Columns:
         """Results from one value for each variable of each input, (R, D)."""
-        summed = {name: one.dot(_ones(one.shape[1], one.dtype)) for name, one in values.items()}  # faster than sum
-        shown, main = values if self.request.with_variables else {}, self.trace.model.main
-        out = Columns(self.scores, targets, summed[main], shown.get(main))
-        for name, other in self.others.items():
-            out.others[name] = Other(other.batch, summed[name], shown.get(name))
+        parts, with_features = {}, self.request.with_variables
+        for name, each in values.items():
+            summed = each.dot(_ones(each.shape[1], each.dtype))  # faster than sum
+            parts[name] = Other(self.trace.inputs[name].batch, summed, each if with_features else None)
+        batch, relevance, by_feature = parts.pop(self.trace.model.main)
+        out = Columns(self.scores, targets, relevance, by_feature, others=parts)
         if self.spans is not None:
-            sums = [np.concatenate(([0], np.cumsum(word))) for word in self.trace.input.batch.split(summed[main])]
+            sums = [np.concatenate(([0], np.cumsum(word))) for word in batch.split(relevance)]
             out.spans = [s[span[:, 1]] - s[span[:, 0]] for s, span in zip(sums, self.spans, strict=True)]
         return out
 

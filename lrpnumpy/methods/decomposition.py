@@ -132,7 +132,8 @@ class CD(Method):
             if phrases is not None:
                 part.spans = [entry.relevant for entry in part.cd]
             parts.append(part)
-        for name, x in question.others.items():
+        others = {name: x for name, x in trace.inputs.items() if name != trace.model.main}
+        for name, x in others.items():
             relevant = decompose_words(trace, steps, name).relevant
             for part, chosen in zip(parts, wanted, strict=True):
                 part.others[name] = Other(x.batch, question.combined(relevant, chosen[x.batch.owner]), None)

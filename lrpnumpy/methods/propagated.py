@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -29,19 +29,8 @@ PAPERS = {  # of LRP's product rules: what the rule does, and where it was publi
 }
 
 
-class Propagated(Method):
-    """A method of one backward pass."""
-
-    def run(self, question: Question, wanted: list[np.ndarray]) -> list[Columns]:
-        """The answers to a `question`, one backward pass for each of the `wanted` targets."""
-        return [self._columns(question, targets) for targets in wanted]
-
-    def _columns(self, question: Question, targets: np.ndarray) -> Columns:
-        raise NotImplementedError
-
-
 @dataclass(frozen=True)
-class Gradient(Propagated):
+class Gradient(Method):
     """The squared partial derivative of the score, or the derivative times the input.
 
     times_input: multiply by the input instead of squaring.
@@ -59,22 +48,20 @@ class Gradient(Propagated):
             row = ("gradient-x-input", "partial derivative times value", "gradient times input", "Denil et al. 2015")
         vars(self).update(zip(("name", "description", "conserves", "paper"), row, strict=True))
 
-    def _columns(self, question: Question, targets: np.ndarray) -> Columns:
-        inputs = question.trace.inputs
-        found = backward(question.trace, question.sent_back(np.ones_like(question.scores), targets), GRADIENT).inputs
-        values = {}
-        for name, slope in found.items():
-            if inputs[name].words is not None:  # looked-up words come multiplied by their vectors
-                values[name] = slope
-            elif self.times_input:
-                values[name] = slope * inputs[name].rows
-            else:
-                values[name] = slope * slope
-        return question.columns(targets, values)
+    def run(self, question: Question, wanted: list[np.ndarray]) -> list[Columns]:
+        """The answers to a `question`, one backward pass for each of the `wanted` targets."""
+        out, ones = [], np.ones_like(question.scores)
+        for targets in wanted:
+            values = backward(question.trace, question.sent_back(ones, targets), GRADIENT).inputs
+            for name, x in question.trace.inputs.items():
+                if x.words is None:  # looked-up words come multiplied by their vectors
+                    values[name] = values[name] * (x.rows if self.times_input else values[name])
+            out.append(question.columns(targets, values))
+        return out
 
 
 @dataclass(frozen=True)
-class LRP(Propagated):
+class LRP(Method):
     """Layer-wise relevance propagation, with a rule for products, rules for sums by layer, and one for attentions.
 
     product: what gate and signal of a product receive: "all", "prop", "abs", "half", a function of gate, signal and
@@ -95,6 +82,8 @@ class LRP(Propagated):
     gamma: float = 0.0
     attention: Literal["fixed", "attnlrp"] = "fixed"
     hidden: bool = False
+    _rules: dict[str, SumRule] = field(init=False, repr=False, compare=False)  # `sums` and the rule of `gamma`
+    _everywhere: Relevance = field(init=False, repr=False, compare=False)  # at nodes that no key names
 
     kind = "lrp"
     named_by = ("product",)
@@ -120,19 +109,16 @@ class LRP(Propagated):
             raise LrpError(f"LRP: eps must be left out where sums has a 'default', got {shown(self.eps)}.")
         one_of(self.attention, "LRP: attention", ("fixed", "attnlrp"))
         is_switch(self.hidden, "LRP: hidden")
-        vars(self).update(name=name, description=description, paper=paper)
+        rules = dict(sums)
+        if gamma:
+            rules = dict.fromkeys(("Dense", "Conv1D"), Gamma(gamma, eps)) | rules
+        everywhere = Relevance(rule, rules.get("default") or Epsilon(eps), self.attention == "fixed")
+        vars(self).update(name=name, description=description, paper=paper, _rules=rules, _everywhere=everywhere)
         vars(self).update(product=rule, sums=dict(sums) or None, eps=eps, gamma=gamma)
 
     def prepare(self, model: Model, unit: Unit) -> Relevance:
         """The rules of every node of a `model`, whatever the `unit`."""
-        assert isinstance(self.product, Rule)
-        rules = dict(self.sums or {})
-        if self.gamma:
-            gamma = Gamma(self.gamma, self.eps)
-            rules = {"Dense": gamma, "Conv1D": gamma} | rules
-        default = rules.get("default") or Epsilon(self.eps)
-        nodes = resolved(rules, model) if rules else {}
-        return Relevance(self.product, default, self.attention == "fixed", nodes)
+        return self._everywhere.with_nodes(resolved(self._rules, model)) if self._rules else self._everywhere
 
     def settings(self, plan: Relevance) -> dict[str, Any]:
         """The options for the record of a result, whatever the `plan`."""
@@ -145,20 +131,24 @@ class LRP(Propagated):
         """What to try where relevance is doubtful."""
         return f"try a larger eps than {self.eps:g}, or another rule"
 
-    def _columns(self, question: Question, targets: np.ndarray) -> Columns:
-        trace, plan = question.trace, question.request.plan
-        passed = backward(trace, question.sent_back(question.scores, targets), plan, hidden=self.hidden)
-        columns = question.columns(targets, passed.inputs)
-        _close(question, columns, passed.ledger)
-        if self.hidden:
-            numbers = {trace.model.nodes[k].name: number for number, k in enumerate(trace.model.numbers)}
-            columns.hidden = [
-                (numbers[name], direction, trace.ran[name].inputs[0].batch, states)
-                for name, found in passed.hidden.items()
-                for direction, states in found
-            ]
-            columns.hidden.sort(key=lambda one: one[0])
-        return columns
+    def run(self, question: Question, wanted: list[np.ndarray]) -> list[Columns]:
+        """The answers to a `question`, one backward pass for each of the `wanted` targets."""
+        out, trace = [], question.trace
+        for targets in wanted:
+            start = question.sent_back(question.scores, targets)
+            passed = backward(trace, start, question.request.plan, hidden=self.hidden)
+            columns = question.columns(targets, passed.inputs)
+            _close(question, columns, passed.ledger)
+            if self.hidden:
+                numbers = {trace.model.nodes[k].name: number for number, k in enumerate(trace.model.numbers)}
+                columns.hidden = [
+                    (numbers[name], direction, trace.ran[name].inputs[0].batch, states)
+                    for name, found in passed.hidden.items()
+                    for direction, states in found
+                ]
+                columns.hidden.sort(key=lambda one: one[0])
+            out.append(columns)
+        return out
 
 
 def resolved(sums: Mapping[str, SumRule], model: Model) -> dict[str, SumRule]:

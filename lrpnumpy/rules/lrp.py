@@ -7,8 +7,8 @@ and the signal get. Sum rules are in `rules/sums.py`. Activations pass R on unch
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -113,14 +113,19 @@ class Relevance(Propagation):
         product: Rule,
         rule: SumRule,
         holds_attention: bool = True,
-        nodes: Mapping[str, SumRule] = MappingProxyType({}),
     ) -> None:
         self._product, self.eps, self.holds_attention = product, rule.eps, holds_attention
         if type(rule) is Epsilon:
             self.code = product._code
         else:
             self.rule = rule
-        self._nodes = {name: Relevance(product, one, holds_attention) for name, one in nodes.items()}
+        self._nodes: dict[str, Relevance] = {}
+
+    def with_nodes(self, rules: Mapping[str, SumRule]) -> Relevance:
+        """The same, but for nodes that have other sum `rules`."""
+        found = copy(self)
+        found._nodes = {name: Relevance(self._product, rule, self.holds_attention) for name, rule in rules.items()}
+        return found
 
     def at(self, name: str) -> Relevance:
         """The propagation at the node of this `name`."""
