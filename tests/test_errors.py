@@ -333,12 +333,12 @@ CASES = {
     # evaluation
     "data that hold no lists": (lambda: lrp.rank_methods(NUMBERS, {"x": 5}), "data must be a dict of lists"),
     "labels of one sigmoid": (
-        lambda: lrp.rank_methods(SIGMOID, [X], labels=[2]),
-        "labels must be 0 or 1 for each of 1",
+        lambda: lrp.rank_methods(SIGMOID, [X], target=[2]),
+        "target must be 0 or 1 for each of 1",
     ),
     "labels of all classes": (
-        lambda: lrp.rank_methods(NUMBERS, [X], labels="all"),
-        "labels must be one class for each",
+        lambda: lrp.rank_methods(NUMBERS, [X], target="all"),
+        "target must be one class for each",
     ),
     "methods that are none": (
         lambda: lrp.rank_methods(NUMBERS, [X], 5),

@@ -258,7 +258,7 @@ def test_words_labels_padding_and_every_unit(rng, tmp_path, capsys):
     padded = [np.concatenate([row, [0, 0]]) for row in ids]
     labels = rng.integers(0, 3, 8)
     asked = {"methods": ["lrp-all", "cd"], "measures": ["removal", "stability", "completeness"]}
-    one, other = (lrp.rank_methods(model, some, labels=labels, **asked) for some in (ids, padded))
+    one, other = (lrp.rank_methods(model, some, target=labels, **asked) for some in (ids, padded))
     np.testing.assert_array_equal(one.cells["most"].value, other.cells["most"].value)
     for reference in ("omit", "mean", "w3"):
         found = lrp.rank_methods(model, ids[:3], "lrp-all", reference=reference, measures=["removal"])
@@ -297,8 +297,8 @@ def test_several_inputs_and_regression(rng):
         "removal", "randomisation", "stability", "completeness", "agreement", "cost"])  # fmt: skip
     assert np.isfinite(found.cells["most"].value).all()
     np.testing.assert_allclose(found.cells["lost"].value[0], 0, atol=1e-9)
-    with pytest.raises(LrpError, match="labels must be None"):
-        lrp.rank_methods(model, records, labels=[0] * 8)
+    with pytest.raises(LrpError, match="target must be None"):
+        lrp.rank_methods(model, records, target=[0] * 8)
 
 
 @pytest.mark.parametrize(
@@ -310,12 +310,12 @@ def test_several_inputs_and_regression(rng):
         ({"reference": "w3"}, "no words"),
         ({"reference": "omit", "unit": "feature"}, "omit"),
         ({"unit": "layer"}, "layer"),
-        ({"labels": [0]}, "one class for each"),
+        ({"target": [0]}, "one class for each"),
         ({"methods": {"mine": lambda m, s: []}}, "one relevance for each"),
         ({"methods": {"mine": lambda m, s: [np.ones(1)] * len(s)}}, "numbers for sequence 0"),
         ({"methods": ["cd"], "unit": "feature"}, "feature"),
     ],
-    ids=["none", "unknown", "measure", "word", "omit", "unit", "labels", "count", "shape", "feature_relevance"],
+    ids=["none", "unknown", "measure", "word", "omit", "unit", "target", "count", "shape", "feature_relevance"],
 )
 def test_what_cannot_be_is_said(model, rng, changed, said):
     with pytest.raises(LrpError, match=said):

@@ -181,6 +181,7 @@ class Case:
     unit: Unit
     reference: str | np.ndarray  # "omit", or the vector (D,) that takes the place of a step
     seed: tuple[int, ...]
+    threads: int | None = None
     found: list[Relevances] = field(default_factory=list)  # for each method
     seconds: list[float] = field(default_factory=list)  # processor time of each method
     forward: float = 0.0  # that of one forward pass
@@ -210,7 +211,7 @@ class Case:
 
     def explain(self, explainer: Explainer, sequences: list[Any], model: Model | None = None) -> list[np.ndarray]:
         """Relevance for the decision: the opposite of the score's where the decision is that the score is low."""
-        found = explainer(model or self.model, sequences, self.targets, self.unit, None)
+        found = explainer(model or self.model, sequences, self.targets, self.unit, self.threads)
         return [s * one for s, one in zip(self.sign, found.each, strict=True)]
 
     @property
@@ -220,13 +221,13 @@ class Case:
 
     def scores(self, sequences: list[Any], which: np.ndarray) -> np.ndarray:
         """(V,) the explained score of variants; `which` says of which sequence each is one."""
-        return _last(self.model, sequences)[np.arange(len(which)), self.targets[which]]
+        return _last(self.model, sequences, self.threads)[np.arange(len(which)), self.targets[which]]
 
     def values(self, sequences: list[Any], which: np.ndarray) -> np.ndarray:
         """(V,) what removal should change: the probability of the decision, or the score where there is none."""
         if self.model.output == "linear":
             return self.scores(sequences, which)
-        found = _last(self.model, sequences)
+        found = _last(self.model, sequences, self.threads)
         if self.model.outputs == 1:
             found = found * self.sign[which][:, None]
         P: Any = probabilities(self.model.output, found)
@@ -247,6 +248,7 @@ def case_of(
     unit: Unit,
     reference: str | np.ndarray,
     seed: tuple[int, ...],
+    threads: int | None = None,
 ) -> Case:
     """Explain some sequences by every method; the processor time of each is measured on one thread."""
     encoded = encode_all(model, sequences)
@@ -268,7 +270,7 @@ def case_of(
             sign = np.where(yes, 1.0, -1.0)
     else:
         targets = last.argmax(axis=1) if labels is None else labels
-    case = Case(model, methods, sequences, x, targets, sign, unit, reference, seed, forward=forward)
+    case = Case(model, methods, sequences, x, targets, sign, unit, reference, seed, threads, forward=forward)
     for one in methods:
         began = time.process_time()
         case.found.append(one(model, sequences, targets, unit, 1))

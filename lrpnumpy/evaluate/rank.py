@@ -40,13 +40,14 @@ def rank_methods(
     model: Model,
     data: Any,
     methods: Any = None,
-    labels: Any = None,
+    target: Any = None,
     *,
     measures: Sequence[str] | None = None,
     reference: Any = "zero",
     unit: Unit = "step",
     seed: int = 0,
     state: str | os.PathLike[str] | None = None,
+    threads: int | None = None,
     progress: bool | None = None,
 ) -> Ranking:
     """Which methods deserve trust on this network and these data.
@@ -57,13 +58,15 @@ def rank_methods(
         and its options, ("lrp-prop", {"eps": 0.2}), or to a function of one's own, function(model, sequences), which
         gives an array (T,) or (T, D) for each sequence. None is "random" and all methods but
         those whose cost is exponential.
-    labels: the true classes, 0 or 1 where there is one sigmoid; they are explained instead of the predicted ones.
+    target: the class explained, one for all sequences or one for each, such as the true ones; 0 or 1 where there is one
+        sigmoid; None is the predicted one.
     measures: some of `lrpnumpy.evaluate.MEASURES`; None is all of them.
     reference: what takes the place of what is removed: "zero", "mean" of the data, a vector (D,), a word; or "omit",
         which leaves steps out.
     unit: whether a "step" or a "feature" (at all steps) is removed and compared.
     seed: of what is drawn at random.
     state: a file that keeps finished parts: the same call goes on where another one was interrupted.
+    threads: their number, but for what is timed; None uses the cores where it pays.
     progress: whether to show a bar; None shows one where there is a terminal.
     """
     chosen = list(MEASURES)
@@ -75,7 +78,7 @@ def rank_methods(
     if not sequences:
         raise LrpError("data must have at least one sequence, got none.")
     encoded = encode_all(model, sequences)
-    classes = _classes(model, labels, len(sequences))
+    classes = _classes(model, target, len(sequences))
     instead = _substitute(model, reference, unit, encoded)
     every = explainers(methods, model, unit, seed)
     said = {
@@ -96,7 +99,7 @@ def rank_methods(
 
                 def measured(k: int = k) -> Values:
                     some = None if classes is None else classes[k : k + PART]
-                    case = case_of(model, sequences[k : k + PART], some, every, unit, instead, (seed, k))
+                    case = case_of(model, sequences[k : k + PART], some, every, unit, instead, (seed, k), threads)
                     return _all_of(case, chosen)
 
                 parts.append(store.get(str(k), measured))
@@ -107,7 +110,7 @@ def rank_methods(
     finally:
         undo()
     about = {
-        "sequences": len(sequences), "explained": "predicted" if labels is None else "labels", "unit": unit,
+        "sequences": len(sequences), "explained": "predicted" if target is None else "target", "unit": unit,
         "reference": reference if isinstance(reference, str) else "a vector", "seed": seed, "measures": chosen,
         "model": model.digest[:16], "output": model.output, "outputs": model.outputs,
     }  # fmt: skip
@@ -158,19 +161,19 @@ def _joined(every: list[Explainer], parts: list[Values], about: dict[str, Any], 
     return Ranking(names, cells, alike, about)
 
 
-def _classes(model: Model, labels: Any, count: int) -> np.ndarray | None:
-    if labels is None:
+def _classes(model: Model, target: Any, count: int) -> np.ndarray | None:
+    if target is None:
         return None
     if model.outputs == 1:
-        yes = np.asarray(labels)
+        yes = np.asarray(target)
         if model.output == "linear":
-            raise LrpError("labels must be None where the model has one linear output: its one score is explained.")
+            raise LrpError("target must be None where the model has one linear output: its one score is explained.")
         if yes.shape != (count,) or not np.isin(yes, (0, 1)).all():
-            raise LrpError(f"labels must be 0 or 1 for each of {count} sequences where the model has one sigmoid.")
+            raise LrpError(f"target must be 0 or 1 for each of {count} sequences where the model has one sigmoid.")
         return yes.astype(np.int64)
-    found = asked.targets(model, labels, count)
+    found = asked.targets(model, target, count)
     if not isinstance(found, np.ndarray):
-        raise LrpError(f"labels must be one class for each sequence, got {shown(labels)}.")
+        raise LrpError(f"target must be one class for each sequence, got {shown(target)}.")
     return found
 
 

@@ -51,7 +51,7 @@ def suggested(name: str, known: Iterable[str], other_names: Mapping[str, str]) -
 
 def documented(doc: str) -> dict[str, str]:
     """The entries of a docstring by name: "eps: the stabilizer."; further lines of an entry are indented."""
-    entries = re.findall(r"^(\w+): (.*(?:\n    .*)*)", doc, re.MULTILINE)
+    entries = re.findall(r"^(\w+): (.*(?:\n +.*)*)", doc, re.MULTILINE)
     return {name: " ".join(text.split()).removesuffix(".") for name, text in entries}
 
 
