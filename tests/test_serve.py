@@ -18,8 +18,8 @@ import pytest
 from serving import Live, served
 
 import lrpnumpy as lrp
+from lrpnumpy.series import read_csv
 from lrpnumpy.serve import answers, door, worker
-from lrpnumpy.serve.series import read_csv
 
 ROOT = Path(__file__).parents[1]
 TEXT = "This isn't a good movie."
@@ -244,15 +244,15 @@ def test_a_series_may_be_pasted_in_many_forms():
     ("text", "message"),
     [
         ("", "empty"),
-        ("a,b", "at least one column of numbers"),
-        ("1,2\n3", "as many numbers in each line"),
+        ("a,b", "must have numbers, got 'b' in row 1"),
+        ("1,2\n3", "as many cells in each row"),
         ("a,b\n1,2\nx,4", "'x' in row 2"),
         ("1," * 999 + "1\n" + ("1," * 999 + "1\n") * 300, "at most 200,000"),
     ],
 )
 def test_a_series_that_is_none_is_refused(text, message):
     with pytest.raises(lrp.LrpError, match=re.escape(message)):
-        read_csv(text)
+        read_csv(text, 200_000)
 
 
 def test_columns_are_found_by_name_or_by_order(river):

@@ -17,11 +17,11 @@ from lrpnumpy.methods import COSTLY, METHODS, find
 from lrpnumpy.model import Model
 from lrpnumpy.page import payload
 from lrpnumpy.result import Explanation
-from lrpnumpy.serve.series import read_csv
+from lrpnumpy.series import read_csv
 from lrpnumpy.tables import Table
 
 WORDS, STEPS = 500, 2_000  # of one input at most
-CHARACTERS = 20_000  # of a text
+CHARACTERS, CELLS = 20_000, 200_000  # of a text, of a CSV file
 CLASSES = 12  # of more classes, only the one that is asked for is explained
 LARGEST = 1_000  # of options that count something: every method stays within seconds
 KEYS = ("text", "values", "labels", "features", "csv", "methods", "options", "target", "phrase", "step")
@@ -89,7 +89,7 @@ def _input(model: Model, asked: Mapping[str, Any]) -> Any:
     if given == ["text"]:
         return _text(value, "text")
     if given == ["csv"]:
-        return _short(_named(model, read_csv(_text(value, "csv", 1 << 20))))
+        return _short(_named(model, read_csv(_text(value, "csv", 1 << 20), CELLS)))
     try:
         array = np.array(value, np.float64)
     except (TypeError, ValueError, OverflowError):
