@@ -196,7 +196,7 @@ def wanted() -> dict[str, tuple[str, tuple[str, ...]]]:
         if name != "right_to_left"
     }
     methods = {
-        f"what {name} computes": (name, ("<math>", "When it fails", method.reference.split()[0]))
+        f"what {name} computes": (name, ("<math>", "When it fails", method.paper.split()[0]))
         for name, method in METHODS.items()
     }
     return TASKS | pictures | methods | {f"what {name} computes": ("", (name, "LRP")) for name in LAYERS}

@@ -24,8 +24,8 @@ from lrpnumpy.__main__ import parser
 from lrpnumpy.evaluate import ranking
 from lrpnumpy.files import hints, report
 from lrpnumpy.layers import LAYERS, base, recurrent
-from lrpnumpy.methods import METHODS
-from lrpnumpy.methods.base import Method
+from lrpnumpy.methods import METHODS, MethodTable
+from lrpnumpy.methods.base import Option
 from lrpnumpy.rules import propagation, sums
 from lrpnumpy.show import html, latex
 
@@ -56,13 +56,21 @@ PAGES = {
     "explain": Page(
         "Explain",
         "One call for every method; [the methods and their options](methods.md) have a page of their own.",
-        (lrp.explain, lrp.explain_all, lrp.explain_windows, lrp.compare, lrp.methods, Method, lrp.cite),
+        (lrp.explain, lrp.explain_all, lrp.explain_windows, lrp.compare, lrp.methods, MethodTable, lrp.cite),
+        made=True,
+    ),
+    "records": Page(
+        "Methods as records",
+        'A method is a frozen record whose fields are its options; [their names](methods.md), such as "lrp-all", are '
+        "short for records.",
+        (lrp.LRP, lrp.Gradient, lrp.DeepLIFT, lrp.IntegratedGradients, lrp.Shapley, lrp.Occlusion, lrp.CD, lrp.Method,
+         Option),
         made=True,
     ),
     "rules": Page(
         "Rules of LRP",
         "A rule for each layer; `lrp.rules` has the sum rules. [How to choose](methods/lrp.md#rules-by-layer).",
-        (lrp.LRP, lrp.Rule, sums.Epsilon, sums.Gamma, sums.AlphaBeta, sums.ZPlus, sums.WSquare, sums.Flat, sums.ZBox,
+        (lrp.Rule, sums.Epsilon, sums.Gamma, sums.AlphaBeta, sums.ZPlus, sums.WSquare, sums.Flat, sums.ZBox,
          sums.SumRule),
         made=True,
     ),
@@ -183,6 +191,9 @@ def fields_of(kind: type) -> dict[str, str]:
         for node in nodes:
             behind = re.search(r"  # (?!type:|fmt:)(.*)", lines[node.end_lineno - 1])
             found |= dict.fromkeys(_assigned(node), behind[1] if behind else "")
+    if issubclass(kind, lrp.Method) and is_record(kind):  # inherited fields are documented where they are declared
+        inherited = {name for name in parameters(kind) if name not in inspect.get_annotations(kind)}
+        found |= {name: kind.options()[name].text + "." for name in inherited}
     if is_record(kind):
         return {name: found.get(name, "") for name in parameters(kind)}
     if issubclass(kind, lrp.Cell) and kind is not lrp.Cell:
@@ -211,6 +222,8 @@ def members(kind: type) -> dict[str, Any]:
         inherited = {*vars(base.Record), *vars(lrp.Cell)}
         found = {name: value for name, value in found.items() if name not in inherited}
         found = {name: value for name, value in found.items() if isinstance(value, (classmethod, staticmethod))}
+    if issubclass(kind, lrp.Method) and kind is not lrp.Method:
+        found = {name: value for name, value in found.items() if name not in vars(lrp.Method)}
     kinds = (property, cached_property, classmethod, staticmethod)
     return {name: value for name, value in found.items() if isinstance(value, kinds) or inspect.isfunction(value)}
 
@@ -323,18 +336,18 @@ def _escaped(text: str) -> str:
 
 
 def _methods() -> str:
-    parts = ["# Methods and their options", "`lrp.methods()` gives this table; `lrp.cite` prints the references."]
+    parts = ["# Methods and their options", "`lrp.methods()` gives this table; `lrp.cite` prints the papers."]
     for method in METHODS.values():
         facts = {
             "cost": method.cost,
             "adds up to": method.conserves,
-            "a value for each variable": method.feature_relevance,
+            "a value for each feature": method.feature_relevance,
         }
-        lines = [f"## {method.name}", _escaped(f"{method.description}. {method.reference}")]
+        lines = [f"## {method.name}", _escaped(f"{method.description}. {method.paper}")]
         lines.append("\n".join(f"- {name}: {_escaped(fact)}" for name, fact in facts.items()))
-        options = method.options.known().items()
-        rows = [f"- **{name}** = `{one.default!r}`: {_escaped(one.metadata['text'])}." for name, one in options]
-        parts += [*lines, "\n".join(["Options:", "", *rows]) if rows else "It has no options of its own."]
+        lines.append(f"The record is [`lrp.{type(method).__name__}`](records.md).")
+        rows = [f"- **{name}** = `{one.default!r}`: {_escaped(one.text)}." for name, one in method.options().items()]
+        parts += [*lines, "\n".join(["Options:", "", *rows]) if rows else "It has no options."]
     return "\n\n".join(parts) + "\n"
 
 

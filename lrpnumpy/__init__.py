@@ -21,12 +21,22 @@ from lrpnumpy.layers import (
     Embedding,
     Layer,
 )
-from lrpnumpy.methods import methods
+from lrpnumpy.methods import (
+    CD,
+    LRP,
+    DeepLIFT,
+    Gradient,
+    IntegratedGradients,
+    Method,
+    Occlusion,
+    Shapley,
+    methods,
+)
 from lrpnumpy.model import Model, Node
 from lrpnumpy.predict import predict, predict_all, trace
 from lrpnumpy.reconstruction import reconstruction_error
 from lrpnumpy.result import Comparison, Explanation
-from lrpnumpy.rules import LRP, Rule
+from lrpnumpy.rules import Rule
 from lrpnumpy.tables import Table
 from lrpnumpy.windows import explain_windows
 
@@ -42,6 +52,7 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 __all__ = [
+    "CD",
     "GRU",
     "LRP",
     "LSTM",
@@ -51,17 +62,23 @@ __all__ = [
     "Cell",
     "Comparison",
     "Corpus",
+    "DeepLIFT",
     "Dense",
     "Embedding",
     "Explanation",
+    "Gradient",
     "Input",
+    "IntegratedGradients",
     "Layer",
     "LrpError",
+    "Method",
     "Model",
     "Node",
+    "Occlusion",
     "Output",
     "RelevanceWarning",
     "Rule",
+    "Shapley",
     "Table",
     "WeightFileError",
     "check_cell",

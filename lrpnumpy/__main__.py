@@ -20,7 +20,7 @@ from lrpnumpy.files import hints
 PLAIN = str.maketrans({"█": "#", "│": "|", "…": "...", "—": "--", "–": "-", "×": "x", "■": "#"})
 
 
-MAY_BE_EMPTY = {"text", "target", "versus", "remove", "summary", "title"}  # they say themselves what is wrong
+MAY_BE_EMPTY = {"text", "target", "versus", "reference", "summary", "title"}  # they say themselves what is wrong
 
 
 # Files that commands name, and what a person knows them by.

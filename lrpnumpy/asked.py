@@ -10,18 +10,30 @@ import numpy as np
 from lrpnumpy.checks import LrpError, is_number, one_of, shown
 from lrpnumpy.encode import Encoded
 from lrpnumpy.methods import all_options, find
-from lrpnumpy.methods.base import Request
+from lrpnumpy.methods.base import OTHER_NAMES, Method, Request, Unit, suggested
 from lrpnumpy.model import Model
+from lrpnumpy.rules import Propagation, Rule
 
 
 def request(
-    model: Model, method: Any, unit: Any, versus: Any, step: Any, options: dict[str, Any], all_steps: bool = False
+    model: Model,
+    method: str | Method | Rule,
+    unit: Unit,
+    versus: int | str | None,
+    step: int | str | None,
+    options: dict[str, Any],
+    reference: Any = None,
+    all_steps: bool = False,
 ) -> Request:
     """A Request from the arguments of `explain`, or an error that says what is wrong with them.
 
     `all_steps` says that step may be "all".
     """
     chosen = find(method)
+    if reference is not None:
+        options = {**options, "reference": reference}
+    if options:
+        chosen = chosen.with_options(options)
     if (
         unit is not None
         and one_of(unit, "unit", ("step", "feature", None)) == "feature"
@@ -33,28 +45,39 @@ def request(
         )
     if step is None:
         step = -1
-    elif not model.every:
-        raise LrpError(f"step must be None unless the model predicts at every step, got step={shown(step)}.")
-    elif not (all_steps and isinstance(step, str) and step == "all") and (
-        isinstance(step, bool) or not isinstance(step, (int, np.integer))
-    ):
-        also = ', or "all"' if all_steps else ' here ("all" is for explain)' if isinstance(step, str) else ""
-        raise LrpError(f"step must be an integer{also}, got {shown(step)}.")
+    else:
+        _check_step(model, step, all_steps)
     against = None if versus is None else class_index(model, versus, "versus")
-    step = step if isinstance(step, str) else int(step)
-    found = Request(chosen, chosen.options.checked(chosen, model, options), unit, against, step)
-    if chosen.check is not None:
-        chosen.check(found, model)
-    return found
+    plan = chosen.prepare(model, unit)
+    keep = plan if isinstance(plan, Propagation) else chosen.keep
+    return Request(chosen, unit, against, step, plan, keep)
 
 
-def own_options(method: Any, options: dict[str, Any]) -> dict[str, Any]:
+def _check_step(model: Model, step: Any, all_steps: bool) -> None:
+    """Raise unless the model has a prediction at this step, as far as one can say before the records are read."""
+    if not model.every:
+        raise LrpError(f"step must be None unless the model predicts at every step, got step={shown(step)}.")
+    if isinstance(step, str) and step == "all" and all_steps:
+        return
+    if not is_number(step, int):
+        also = ""
+        if all_steps:
+            also = ', or "all"'
+        elif isinstance(step, str):
+            also = ' here ("all" is for explain)'
+        raise LrpError(f"step must be an integer{also}, got {shown(step)}.")
+
+
+def own_options(method: str | Method | Rule, options: dict[str, Any]) -> dict[str, Any]:
     """Those of the options that a method has, for calls with several methods; one that no method has is an error."""
     known = all_options()
     for name in options:
         if name not in known:
-            raise LrpError(f"{name!r} must be an option of some method; they have {', '.join(sorted(known))}.")
-    return {name: value for name, value in options.items() if name in find(method).options.known()}
+            near = suggested(name, known, OTHER_NAMES)
+            has = f"did you mean {near}?" if near else f"the options are {', '.join(sorted(known))}."
+            raise LrpError(f"unknown option {name!r}; {has}")
+    own = find(method).options()
+    return {name: value for name, value in options.items() if name in own}
 
 
 def class_index(model: Model, value: Any, what: str) -> int:

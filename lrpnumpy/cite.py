@@ -42,16 +42,16 @@ def bibtex() -> dict[str, str]:
 def _papers(used: Iterable[Any]) -> Iterable[str]:
     for one in used:
         if isinstance(one, str) and one in METHODS:
-            yield METHODS[one].reference
+            yield METHODS[one].paper
         elif isinstance(one, Explanation):
             options = one.options or {}
             if one.method in METHODS:  # a rule of one's own has no paper that we know
-                yield METHODS[one.method].reference
-            elif "eps" in options or "product" in options:
+                yield METHODS[one.method].paper
+            elif "eps" in options:
                 yield "Arras et al. 2019"
             if isinstance(options.get("reference"), list) and one.method in SEVERAL:
                 yield SEVERAL[one.method]
-            if options.get("gamma") or "product" in options:
+            if options.get("gamma") or "sums" in options:
                 yield "Montavon et al. 2019"
             if options.get("attention") == "attnlrp":
                 yield "Achtibat et al. 2024"

@@ -12,16 +12,15 @@ from lrpnumpy.checks import LrpError, entries
 from lrpnumpy.encode import Encoded, encode, encode_all, in_order, packed
 from lrpnumpy.ledgers import ROWS
 from lrpnumpy.meant import door
-from lrpnumpy.methods import COSTLY, METHODS, find, with_users
-from lrpnumpy.methods.base import Columns, Other, Request, Unit, answer
+from lrpnumpy.methods import COSTLY, METHODS, find
+from lrpnumpy.methods.base import Columns, Method, Other, Request, Unit, answer
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Batch, Packed
 from lrpnumpy.passes import Trace, forward
 from lrpnumpy.result import Comparison, Explanation
 from lrpnumpy.results import Explanations
-from lrpnumpy.rules import LRP, Propagation, Rule
+from lrpnumpy.rules import Propagation, Rule
 from lrpnumpy.schedule import run_chunks
-from lrpnumpy.signature import document
 
 
 def run(
@@ -34,8 +33,7 @@ def run(
     progress: bool | None = None,
 ) -> Explanations:
     """The explanations of encoded sequences: what `explain`, `explain_all` and the corpus have in common."""
-    if request.method.settle is not None:
-        request = request.method.settle(request, model, encoded)
+    request = request.method.settle(request, model, encoded)
     targets = asked.targets(model, target, len(encoded))
     every_class = isinstance(targets, str)
     if request.versus is not None and isinstance(targets, np.ndarray) and (targets == request.versus).any():
@@ -47,7 +45,7 @@ def run(
         out._single["spans"], out._single["asked"] = [None] * len(encoded), spans
     if request.method.kind == "cd":
         out._single["cd"] = [None] * len(encoded)
-    if request.hidden:
+    if request.method.hidden:
         out._single["hidden"] = [None] * len(encoded)
 
     look_up = _look_up(model, encoded, request)
@@ -76,11 +74,10 @@ def _whole_pass(model: Model, encoded: list[Encoded], request: Request) -> Trace
     """
     if not encoded or encoded[0].whole is None:
         return None
-    keep = request.method.keep(request)
-    if not isinstance(keep, Propagation) or keep.code is None:
+    if not isinstance(request.keep, Propagation) or request.keep.code is None:
         return None
     with np.errstate(all="ignore"):
-        return forward(model, packed(model, encoded[-1:]), keep)
+        return forward(model, packed(model, encoded[-1:]), request.keep)
 
 
 def _mend(
@@ -166,64 +163,77 @@ def _look_up(model: Model, encoded: list[Encoded], request: Request) -> bool:
     ):
         return False
     takers = [node for node in model.nodes if model.main in node.inputs]
-    linear = request.method.kind == "lrp" or request.method is METHODS["gradient-x-input"]
+    linear = request.method.kind == "lrp" or request.method.name == "gradient-x-input"
     if not linear or len(takers) > 1 or not takers[0].layer.looks_up:
         return False
-    if request.how is not None and request.how.at(takers[0].name).rule is not None:
+    if isinstance(request.keep, Propagation) and request.keep.at(takers[0].name).rule is not None:
         return False
     return sum(sequence.steps for sequence in encoded) > len(model.embedding.E)
 
 
-Target = int | str | None
-
-
 @overload
 def explain(
-    model: Model, x: Any, method: str | Rule | LRP = ..., target: Target = ..., *, step: Literal["all"], **options: Any
+    model: Model,
+    x: Any,
+    method: str | Method | Rule = ...,
+    target: int | str | None = ...,
+    *,
+    step: Literal["all"],
+    unit: Unit = ...,
+    versus: int | str | None = ...,
+    reference: Any = ...,
+    **options: Any,
 ) -> Explanations: ...
 @overload
 def explain(
     model: Model,
     x: Any,
-    method: str | Rule | LRP = ...,
-    target: Target = ...,
+    method: str | Method | Rule = ...,
+    target: int | str | None = ...,
     *,
     step: int | None = ...,
+    unit: Unit = ...,
+    versus: int | str | None = ...,
+    spans: Sequence[tuple[int, int]] | None = ...,
+    reference: Any = ...,
     **options: Any,
 ) -> Explanation: ...
 @door
 def explain(
     model: Model,
     x: Any,
-    method: str | Rule | LRP = "lrp-all",
+    method: str | Method | Rule = "lrp-all",
     target: int | str | None = None,
     *,
     unit: Unit = None,
     versus: int | str | None = None,
     step: int | str | None = None,
     spans: Sequence[tuple[int, int]] | None = None,
+    reference: Any = None,
     **options: Any,
-) -> Any:
-    """Which parts of one sequence made the network decide.
+) -> Explanation | Explanations:
+    """Which parts of one sequence made the network decide: the relevance (attribution) of every step.
 
     model: the network, as `load` gives it.
     x: a string, a list of words, token ids, a (T, D) array, a DataFrame, a tensor.
-    method: a name that `lrp.methods()` lists, or an `lrp.LRP` or `lrp.Rule`.
+    method: a name that `lrp.methods()` lists, or a record such as `lrp.LRP(eps=0.01)`.
     target: the class explained, by index or name; None is the predicted one, "all" gives every class a leading axis.
     versus: ask why the target rather than this class: f_target - f_versus is explained.
     unit: "step": one value per step; "feature": also one per feature; None: whatever costs nothing extra.
     step: which prediction is explained where the model predicts at every step; the last by default. With "all" the
         result is a sequence of explanations, one for the prediction of each step.
     spans: phrases (start, stop), stop excluded, whose relevance is wanted besides that of the words.
+    reference: what the input is compared with, or what replaces a step, of methods that have one.
+    options: those of the method, such as eps=0.01: the fields of its record.
     """
-    request = asked.request(model, method, unit, versus, step, options, True)
-    one = encode(model, x)
-    in_order([one], "x")
+    request = asked.request(model, method, unit, versus, step, options, reference, True)
+    record = encode(model, x)
+    in_order([record], "x")
     if request.step != "all":
-        return run(model, [one], request, target, None if spans is None else [spans], 1)[0]
+        return run(model, [record], request, target, None if spans is None else [spans], 1)[0]
     if spans is not None:
         raise LrpError("spans must be None with step='all'; ask for the phrases of one step at a time.")
-    return run(model, _for_each_step(model, one), request, target, None, None)
+    return run(model, _for_each_step(model, record), request, target, None, None)
 
 
 def _for_each_step(model: Model, one: Encoded) -> list[Encoded]:
@@ -250,63 +260,65 @@ def _for_each_step(model: Model, one: Encoded) -> list[Encoded]:
 @door
 def explain_all(
     model: Model,
-    sequences: Any,
-    method: str | Rule | LRP = "lrp-all",
+    xs: Any,
+    method: str | Method | Rule = "lrp-all",
     target: Any = None,
     *,
     unit: Unit = None,
     versus: int | str | None = None,
     step: int | None = None,
     spans: Sequence[Sequence[tuple[int, int]]] | None = None,
+    reference: Any = None,
     threads: int | None = None,
+    progress: bool | None = None,
     **options: Any,
 ) -> Explanations:
     """`explain` for several sequences of any lengths, computed as one ragged batch.
 
-    sequences: a list of what `explain` takes, or an array (N, T, D).
-    model, method, unit, versus, step: as in `explain`.
+    xs: a list of what `explain` takes, or an array (N, T, D).
+    model, method, unit, versus, step, reference, options: as in `explain`.
     target: as in `explain`, or one class for each sequence.
     spans: one list of phrases for each sequence.
     threads: their number; None uses the cores where it pays.
+    progress: show rate and time left; by default where standard error is a terminal.
     """
-    request = asked.request(model, method, unit, versus, step, options)
-    encoded = encode_all(model, sequences)
+    request = asked.request(model, method, unit, versus, step, options, reference)
+    encoded = encode_all(model, xs)
     in_order(encoded, "sequence {}")
     if spans is not None and len(spans) != len(encoded):
         raise LrpError(f"spans must be one list of phrases for each of the {len(encoded)} sequences, got {len(spans)}.")
-    return run(model, encoded, request, target, None if spans is None else list(spans), threads)
+    return run(model, encoded, request, target, None if spans is None else list(spans), threads, progress)
 
 
 @door
 def compare(
     model: Model,
     x: Any,
-    methods: Sequence[str | Rule | LRP] | None = None,
+    methods: Sequence[str | Method | Rule] | None = None,
     target: int | str | None = None,
     *,
     unit: Unit = None,
     versus: int | str | None = None,
     step: int | None = None,
     spans: Sequence[tuple[int, int]] | None = None,
+    reference: Any = None,
     **options: Any,
 ) -> Comparison:
-    """Several methods on one input; each gets those of the options that it has.
+    """Several methods on one input; each receives those of the options that it has.
 
     methods: names, or what `explain` takes as a method; None is all but shapley.
-    model, x, target, unit, versus, step, spans: as in `explain`.
+    model, x, target, unit, versus, step, spans, reference, options: as in `explain`.
     """
     if isinstance(step, str):
         raise LrpError(f"step must be an integer here, to compare methods on one prediction, got {step!r}.")
     if methods is None:
         left_out = (*COSTLY, *(["occlusion-p"] if model.output == "linear" else []))
         methods = [name for name in METHODS if name not in left_out]
-    common: dict[str, Any] = {"versus": versus, "step": step, "spans": spans}
+    if reference is not None:
+        options["reference"] = reference
     found = []
     for method in entries(methods, "methods", 1000):
         fits = unit if unit != "feature" or find(method).feature_relevance != "no" else None
-        found.append(explain(model, x, method, target, unit=fits, **common, **asked.own_options(method, options)))
+        own = asked.own_options(method, options)
+        found.append(explain(model, x, method, target, unit=fits, versus=versus, step=step, spans=spans, **own))
     return Comparison(tuple(found))
-
-
-for _function in (explain, explain_all, compare):
-    document(_function, "Options of the methods", with_users())

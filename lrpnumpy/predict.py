@@ -20,7 +20,7 @@ def predict(model: Model, x: Any, *, trace: Literal[False] = False) -> np.ndarra
 @overload
 def predict(model: Model, x: Any, *, trace: Literal[True]) -> tuple[np.ndarray, tuple[NamedTuple, ...]]: ...
 @door
-def predict(model: Model, x: Any, *, trace: bool = False) -> Any:
+def predict(model: Model, x: Any, *, trace: bool = False) -> np.ndarray | tuple[np.ndarray, tuple[NamedTuple, ...]]:
     """Scores (C,) of one sequence, or (T, C) where the model predicts at every step.
 
     model: the network, as `load` gives it.
@@ -66,14 +66,14 @@ def trace(model: Model, x: Any) -> dict[str, np.ndarray]:
 
 
 @door
-def predict_all(model: Model, sequences: Any, *, threads: int | None = None) -> Any:
+def predict_all(model: Model, xs: Any, *, threads: int | None = None) -> np.ndarray | list[np.ndarray]:
     """Scores (N, C) of several sequences of any lengths, or a list of (T, C) arrays with predictions at every step.
 
-    model, sequences, threads: as in `explain_all`.
+    model, xs, threads: as in `explain_all`.
     """
-    encoded = encode_all(model, sequences)
+    encoded = encode_all(model, xs)
     scores = np.empty((len(encoded), model.outputs), model.dtype)
-    steps: list[Any] = [None] * len(encoded)
+    steps = [scores] * len(encoded)
 
     def work(positions: np.ndarray, x: dict[str, Packed]) -> None:
         found = forward(model, x).output

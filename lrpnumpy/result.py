@@ -172,7 +172,8 @@ class Explanation:
                 raise LrpError(f"Explanation: {name} must have {count} entries, got {len(part)}.")
         if self.feature_relevance is not None and np.shape(self.feature_relevance)[:-1] != relevance.shape:
             raise LrpError(
-                f"Explanation: variables must have shape {(*relevance.shape, 'D')}, got {np.shape(self.variables)}."
+                f"Explanation: feature_relevance must have shape {(*relevance.shape, 'D')}, got "
+                f"{np.shape(self.feature_relevance)}."
             )
 
     @property

@@ -330,7 +330,7 @@ class Explanations(Paged):
         return wrong
 
     def _settings(self) -> str:
-        eps = getattr(self.request.options, "eps", None)
+        eps = getattr(self.request.method, "eps", None)
         return "the input or the weights are too large" if eps is None else f"eps={eps:g}"
 
     @staticmethod
@@ -340,8 +340,10 @@ class Explanations(Paged):
 
     def _say(self, problem: str) -> None:
         method = self.request.method
-        advice = f"; {method.advice(self.request)}" if method.advice is not None else ""
-        warnings.warn(f"{method.name}: {problem}{advice}.", RelevanceWarning, stacklevel=outside())
+        advice = method.advice()
+        warnings.warn(
+            f"{method.name}: {problem}{'; ' if advice else ''}{advice}.", RelevanceWarning, stacklevel=outside()
+        )
 
 
 class OneOfMany(Explanation):

@@ -13,13 +13,11 @@ from lrpnumpy.checks import LrpError, is_number, shown, whole
 from lrpnumpy.encode import Encoded, encode, in_order
 from lrpnumpy.explain import run
 from lrpnumpy.meant import door
-from lrpnumpy.methods import with_users
-from lrpnumpy.methods.base import Unit
+from lrpnumpy.methods.base import Method, Unit
 from lrpnumpy.model import Model
 from lrpnumpy.result import Explanation, Paged
 from lrpnumpy.results import Explanations
-from lrpnumpy.rules import LRP, Rule
-from lrpnumpy.signature import document
+from lrpnumpy.rules import Rule
 from lrpnumpy.summary import Summary
 
 
@@ -29,7 +27,7 @@ def explain_windows(
     series: Any,
     length: int,
     stride: int = 1,
-    method: str | Rule | LRP = "lrp-all",
+    method: str | Method | Rule = "lrp-all",
     target: Any = None,
     *,
     unit: Unit = None,
@@ -42,7 +40,7 @@ def explain_windows(
     model: the network, as `load` gives it.
     series: what `explain` takes, only longer: a (T, D) array, a DataFrame with dates. Of a network with several inputs
         a dict: all series are cut alike, and an input without steps is the same for all windows.
-    method, target, unit, threads: as in `explain_all`, and so are the options of the method.
+    method, target, unit, threads, options: as in `explain_all`.
     progress: show rate and time left; by default where standard error is a terminal.
 
         found = lrp.explain_windows(model, frame, 365)
@@ -66,9 +64,6 @@ def explain_windows(
     encoded = [_window(model, record, start, start + length) for start in starts.tolist()]
     request = asked.request(model, method, unit, None, None, options)
     return Windows(record, starts, length, run(model, encoded, request, target, None, threads, progress))
-
-
-document(explain_windows, "Options of the methods", with_users())
 
 
 def _without_padding(model: Model) -> Model:

@@ -121,7 +121,7 @@ def occlusion_is_forward_passes(model, records, target, spans, omit):
     if not omit or sum(port.steps for port in model.inputs.values()) > 1:
         return
     long = [k for k, values in enumerate(records) if len(record(model, values)[model.main]) > 3]
-    found = lrp.explain_all(model, [many[k] for k in long], "occlusion-f", target, how="omit")
+    found = lrp.explain_all(model, [many[k] for k in long], "occlusion-f", target, reference="omit")
     for k, one in zip(long, found, strict=True):
         values = record(model, records[k])
         x = values[model.main]

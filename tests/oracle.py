@@ -560,15 +560,15 @@ def lrp(model, x, target, rule="all", eps=0.001, versus=None, step=None, gamma=0
 # ---- occlusion ----
 
 
-def occlusion(model, x, target, of="f", versus=None, step=None, baseline=None, spans=None, unit="step", how="replace"):
+def occlusion(model, x, target, of="f", versus=None, step=None, reference=None, spans=None, unit="step"):
     """f_c(x) - f_c(x without it): one value a word or a span, or (T, D) with unit="feature".
 
-    of="p" takes softmax probabilities, of="sigmoid" sigmoids. how="replace" puts the baseline (zero) there;
+    of="p" takes softmax probabilities, of="sigmoid" sigmoids. The reference (zero) takes the place of a word;
     "omit" takes the words out, and with readout "every" looks at the last word that is left up to `step`.
     """
     x = np.asarray(x, float)
     T, D = x.shape
-    baseline = np.zeros(D) if baseline is None else baseline
+    reference = np.zeros(D) if reference is None else reference
     step = T - 1 if step is None else step
 
     def explained(x, step):
@@ -578,11 +578,11 @@ def occlusion(model, x, target, of="f", versus=None, step=None, baseline=None, s
         return f[target] - (0 if versus is None else f[versus])
 
     def without(positions, d=slice(None)):
-        if how == "omit":
+        if isinstance(reference, str):  # "omit"
             kept = [t for t in range(T) if t not in positions]
             return explained(x[kept], sum(t <= step for t in kept) - 1)
         changed = x.copy()
-        changed[positions, d] = baseline[d]
+        changed[positions, d] = reference[d]
         return explained(changed, step)
 
     whole = explained(x, step)

@@ -118,7 +118,7 @@ def test_several_inputs_from_a_file(tmp_path, capsys):
 def test_methods(capsys):
     assert main(["methods"]) == 0
     text = capsys.readouterr().out
-    assert all(method.name in text and method.reference in text for method in lrp.methods())
+    assert all(method.name in text and method.paper in text for method in lrp.methods())
 
 
 @pytest.mark.parametrize(

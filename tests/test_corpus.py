@@ -850,7 +850,7 @@ def test_other_folders_are_left_alone(model, tmp_path):
         ({"target": 3}, "from 0 to 2"),
         ({"target": [0, 1]}, "for the whole corpus"),
         ({"target": 1, "versus": "fair"}, "another class"),
-        ({"method": "magic"}, "method must be one of"),
+        ({"method": "magic"}, "unknown method .magic."),
         ({"unit": "letter"}, "unit must be one of"),
         ({"chunk": 0}, "chunk must be a positive number"),
         ({"threads": 0}, "threads must be a number from 1 to 256"),

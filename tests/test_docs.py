@@ -134,9 +134,9 @@ def test_every_method_has_a_page(name):
     (file,) = re.findall(r"\((methods/\S+\.md)\)", rows[0])
     page = (folder / file).read_text("utf-8")
     assert "\n$$\n" in page and "## When it fails" in page
-    author, year = METHODS[name].reference.split()[0], METHODS[name].reference[-4:]
-    assert author in page and year in page, f"{file} must name {METHODS[name].reference}"
-    for option in METHODS[name].options.known():
+    author, year = METHODS[name].paper.split()[0], METHODS[name].paper[-4:]
+    assert author in page and year in page, f"{file} must name {METHODS[name].paper}"
+    for option in METHODS[name].options():
         assert f"`{option}`" in rows[0], f"the table must name the option {option} of {name}"
 
 

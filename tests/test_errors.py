@@ -156,7 +156,55 @@ CASES = {
         lambda: lrp.explain(NUMBERS, X, target=1, versus="yes"),
         r"versus must be another class than the target",
     ),
-    "an unknown method": (lambda: lrp.explain(NUMBERS, X, "lrp"), r"method must be one of 'gradient', .*, got 'lrp'"),
+    "an unknown method": (lambda: lrp.explain(NUMBERS, X, "lrp"), r"unknown method 'lrp'; did you mean 'lrp-all'\?"),
+    "integrated gradients in short": (
+        lambda: lrp.explain(NUMBERS, X, "ig"),
+        r"unknown method 'ig'; did you mean 'integrated-gradients'\?",
+    ),
+    "a method with underscores": (
+        lambda: lrp.explain(NUMBERS, X, "integrated_gradients"),
+        r"unknown method 'integrated_gradients'; did you mean 'integrated-gradients'\?",
+    ),
+    "a method in capitals": (
+        lambda: lrp.explain_all(NUMBERS, [X], "LRP-all"),
+        r"unknown method 'LRP-all'; did you mean 'lrp-all'\?",
+    ),
+    "a method like no other": (
+        lambda: lrp.explain(NUMBERS, X, "xyzzy"),
+        r"unknown method 'xyzzy'; the methods are gradient, gradient-x-input, .*shapley",
+    ),
+    "eps in full": (
+        lambda: lrp.explain(NUMBERS, X, epsilon=0.1),
+        r"unknown option 'epsilon' for lrp-all; did you mean eps\?",
+    ),
+    "the baselines of captum": (
+        lambda: lrp.explain(NUMBERS, X, "integrated-gradients", baselines=0),
+        r"unknown option 'baselines' for integrated-gradients; did you mean reference\?",
+    ),
+    "the baseline of an occlusion": (
+        lambda: lrp.explain(NUMBERS, X, "occlusion-f", baseline=0),
+        r"unknown option 'baseline' for occlusion-f; did you mean reference\?",
+    ),
+    "an option twice": (
+        lambda: lrp.explain(NUMBERS, X, lrp.DeepLIFT("zero", data=[X]), reference="mean", data=[X]),
+        r"data is given twice, in the DeepLIFT record and in the call; leave one out",
+    ),
+    "a method that is none": (
+        lambda: lrp.compare(NUMBERS, X, [lrp.LRP]),
+        r"method must be a name, or a record such as lrp.LRP\(\), got type",
+    ),
+    "several references of an occlusion": (
+        lambda: lrp.explain(NUMBERS, X, "occlusion-f", reference=["zero", np.ones(3)]),
+        r"reference must be one for occlusion-f, got 2",
+    ),
+    "what is occluded": (
+        lambda: lrp.Occlusion("logit"),
+        r"Occlusion: of must be one of 'score', 'probability', got 'logit'",
+    ),
+    "a switch that is none": (
+        lambda: lrp.Gradient(times_input=1),
+        r"Gradient: times_input must be True or False, got 1",
+    ),
     "negative eps": (
         lambda: lrp.explain(NUMBERS, X, eps=-1),
         r"eps must be a finite number that is not negative, got -1",
@@ -168,20 +216,23 @@ CASES = {
     ),
     "variables of cd": (
         lambda: lrp.explain(NUMBERS, X, "cd", unit="feature"),
-        r"'cd', which has no relevance per variable",
+        r"'cd', which has no relevance per feature",
     ),
     "hidden of a gradient": (
         lambda: lrp.explain(NUMBERS, X, "gradient", hidden=True),
-        r"method 'gradient' must get options that it has, got 'hidden'; it has no options of its own",
+        r"unknown option 'hidden' for gradient; it has no options",
     ),
-    "a baseline for LRP": (
-        lambda: lrp.explain(NUMBERS, X, baseline=np.zeros(3)),
-        r"method 'lrp-all' must get options that it has, got 'baseline'; its options are eps, gamma, hidden",
+    "a reference for LRP": (
+        lambda: lrp.explain(NUMBERS, X, reference=np.zeros(3)),
+        r"unknown option 'reference' for lrp-all; its options are sums, eps, gamma, attention, hidden",
     ),
-    "eps for occlusion": (lambda: lrp.explain_all(NUMBERS, [X], "occlusion-f", eps=0.1), r"got 'eps'; its options are"),
+    "eps for occlusion": (
+        lambda: lrp.explain_all(NUMBERS, [X], "occlusion-f", eps=0.1),
+        r"unknown option 'eps' for occlusion-f; its options are reference, data, tol",
+    ),
     "an option that no method has": (
         lambda: lrp.compare(NUMBERS, X, epsilon=1),
-        r"'epsilon' must be an option of some",
+        r"unknown option 'epsilon'; did you mean eps\?",
     ),
     "versus the predicted class": (
         lambda: lrp.explain(NUMBERS, X, versus=int(np.argmax(lrp.predict(NUMBERS, X)))),
@@ -199,9 +250,9 @@ CASES = {
         lambda: lrp.Embedding(np.ones((2, 3)), vocabulary={"word": 3}),
         r"vocabulary must map each word to a row from 0 to 1, got 'word': 3",
     ),
-    "a word as baseline where there are none": (
-        lambda: lrp.explain(NUMBERS, X, "occlusion-f", baseline="x"),
-        r"baseline must be a vector of 3 numbers, as the model has no words, got 'x'",
+    "a word as reference where there are none": (
+        lambda: lrp.explain(NUMBERS, X, "occlusion-f", reference="x"),
+        r"reference of 'x' must be 'zero', 'mean' or numbers, as the input has no words, got 'x'",
     ),
     "probabilities of a regression": (
         lambda: lrp.explain(ONE, X, "occlusion-p"),
@@ -220,10 +271,10 @@ CASES = {
         r"0 <= start < stop <= 4, got \(2, 5\)",
     ),
     "a span that is none": (lambda: lrp.explain(NUMBERS, X, "cd", spans=[3]), r"spans must be a list of pairs"),
-    "omitting everything": (lambda: lrp.explain(NUMBERS, X[:1], "occlusion-f", how="omit"), r"omit|remov|left"),
-    "a baseline of the wrong length": (
-        lambda: lrp.explain(NUMBERS, X, "occlusion-f", baseline=np.zeros(2)),
-        r"baseline must have shape \(3\), got \(2,\)",
+    "omitting everything": (lambda: lrp.explain(NUMBERS, X[:1], "occlusion-f", reference="omit"), r"omit|remov|left"),
+    "a reference of the wrong length": (
+        lambda: lrp.explain(NUMBERS, X, "occlusion-f", reference=np.zeros(2)),
+        r"reference of 'x', a vector or a sequence, must have shape \(any, 3\), got \(1, 2\)",
     ),
     "no threads": (lambda: lrp.predict_all(NUMBERS, [X], threads=0), r"threads must be a positive number"),
     "JSON that is none": (lambda: lrp.Explanation.from_json("{"), r"from_json must get the text that to_json wrote"),
@@ -257,11 +308,11 @@ CASES = {
     # explaining
     "steps of a comparison": (lambda: lrp.compare(EVERY, X, ["cd"], step="all"), "step must be an integer here"),
     "omitted variables": (
-        lambda: lrp.explain(NUMBERS, X, "occlusion-f", how="omit", unit="feature"),
-        "how='omit' must have unit='step'",
+        lambda: lrp.explain(NUMBERS, X, "occlusion-f", reference="omit", unit="feature"),
+        "reference='omit' must have unit='step'",
     ),
     "a mean of nothing": (
-        lambda: lrp.explain(NUMBERS, X, "integrated-gradients", baseline="mean", data=[]),
+        lambda: lrp.explain(NUMBERS, X, "integrated-gradients", reference="mean", data=[]),
         "at least one sequence, got none",
     ),
     "one class of all": (lambda: lrp.explain(NUMBERS, X, target="all").top(), r"pick one with .for_class\(c\).top"),
@@ -285,12 +336,12 @@ CASES = {
     # evaluation
     "data that hold no lists": (lambda: lrp.rank_methods(NUMBERS, {"x": 5}), "data must be a dict of lists"),
     "labels of one sigmoid": (
-        lambda: lrp.rank_methods(SIGMOID, [X], labels=[2]),
-        "labels must be 0 or 1 for each of 1",
+        lambda: lrp.rank_methods(SIGMOID, [X], target=[2]),
+        "target must be 0 or 1 for each of 1",
     ),
     "labels of all classes": (
-        lambda: lrp.rank_methods(NUMBERS, [X], labels="all"),
-        "labels must be one class for each",
+        lambda: lrp.rank_methods(NUMBERS, [X], target="all"),
+        "target must be one class for each",
     ),
     "methods that are none": (
         lambda: lrp.rank_methods(NUMBERS, [X], 5),
@@ -307,7 +358,7 @@ def test_message(case):
     call, message = CASES[case]
     with pytest.raises(lrp.LrpError, match=message) as caught:
         call()
-    assert isinstance(caught.value, ValueError) and str(caught.value).endswith(".")
+    assert isinstance(caught.value, ValueError) and str(caught.value).endswith((".", "?"))
 
 
 def test_unknown_words_map_to_the_unknown_token():

@@ -128,17 +128,17 @@ def test_lrp_is_the_oracle_s(question, method, eps, gamma):
 def test_occlusion_is_the_oracle_s(question, data):
     model, x, asked = question
     judge, method = nets.plain(model), data.draw(st.sampled_from(["occlusion-f", "occlusion-p"]))
-    baseline = data.draw(st.sampled_from([None, np.linspace(-1, 1, model.input_size)]))
+    reference = data.draw(st.sampled_from([None, np.linspace(-1, 1, model.input_size)]))
     span = data.draw(st.tuples(st.integers(0, len(x) - 1), st.integers(1, len(x))).filter(lambda s: s[0] < s[1]))
-    found = lrp.explain(model, x, method, unit="feature", baseline=baseline, spans=[span], **asked)
-    options = asked | {"of": method[-1], "baseline": baseline}
+    found = lrp.explain(model, x, method, unit="feature", reference=reference, spans=[span], **asked)
+    options = asked | {"of": method[-1], "reference": reference}
     unit = max(1, np.abs(oracle.scores(judge, x)).max())
     close(found.relevance, oracle.occlusion(judge, x, **options), 1e-12, unit)
     close(found.feature_relevance, oracle.occlusion(judge, x, unit="feature", **options), 1e-12, unit)
     close([s.relevance for s in found.spans], oracle.occlusion(judge, x, spans=[span], **options), 1e-12, unit)
     if len(x) > 1 and (not model.every or asked["step"] > 0):
-        found = lrp.explain(model, x, method, how="omit", **asked)
-        close(found.relevance, oracle.occlusion(judge, x, how="omit", **asked, of=method[-1]), 1e-12, unit)
+        found = lrp.explain(model, x, method, reference="omit", **asked)
+        close(found.relevance, oracle.occlusion(judge, x, reference="omit", **asked, of=method[-1]), 1e-12, unit)
 
 
 @given(questions(), st.data())

@@ -73,7 +73,7 @@ def test_occlusion_is_a_plain_forward_pass(model, rng):
             close(found.inputs[name].relevance[t], whole - score(model, changed(x, name, 0, t)), 1e-12, 1)
             close(found.inputs[name].feature_relevance[t, d], whole - score(model, changed(x, name, 0, t, d)), 1e-12, 1)
     close(found.spans[0].relevance, whole - score(model, changed(x, "source", 0, slice(1, 3))), 1e-12, 1)
-    found = lrp.explain(model, x, "occlusion-f", 1, step=2, how="omit")
+    found = lrp.explain(model, x, "occlusion-f", 1, step=2, reference="omit")
     shorter = {**x, "source": np.delete(x["source"], 1, axis=0)}
     close(found.relevance[1], whole - score(model, shorter), 1e-12, 1)
 

@@ -13,14 +13,14 @@ PACKAGE = "lrpnumpy"
 
 # From the ground up. A module imports from the floors below its own and from its own folder, nothing else.
 FLOORS = [
-    {"kernels", "checks", "signature", "weights", "interrupt", "lazy"},
+    {"kernels", "checks", "weights", "interrupt", "lazy"},
     {"meant"},
     {"ledgers", "scaling", "summary", "tables"},
     {"activations", "packed", "readback"},
     {"rules", "result"},
     {"statement"},
     {"layers"},
-    {"inputs", "text", "laws"},
+    {"inputs", "text", "laws", "series"},
     {"model"},
     {"folding", "reconstruction"},
     {"encode", "passes"},

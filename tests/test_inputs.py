@@ -142,10 +142,10 @@ def test_all_names_of_a_dtype(dtype):
     assert networks("float32").astype("double").dtype == networks("float32").astype(float).dtype == np.float64
 
 
-def test_a_baseline_too_large_for_float32_is_an_error(rng):
+def test_a_reference_too_large_for_float32_is_an_error(rng):
     model = networks("float32")
-    with pytest.raises(lrp.LrpError, match=r"baseline must be at most 3.4e\+38"):
-        lrp.explain(model, rng.normal(size=(T, D)), "occlusion-f", baseline=np.full(D, 1e39))
+    with pytest.raises(lrp.LrpError, match=r"reference of .x. must be at most 3.4e\+38"):
+        lrp.explain(model, rng.normal(size=(T, D)), "occlusion-f", reference=np.full(D, 1e39))
 
 
 def test_weights_too_large_for_float32_are_an_error(rng):
@@ -204,8 +204,8 @@ def test_a_rule_may_have_the_name_of_a_method(rng, name, tmp_path):
     for kept, one in zip(stored, same, strict=True):
         close(kept.relevance, one.relevance, 1e-12)
         close(kept.ledger.total, one.ledger.total, 1e-12)
-    with pytest.raises(lrp.LrpError, match="'baseline'"):
-        lrp.explain(model, texts[0], rule, baseline=np.zeros(D))
+    with pytest.raises(lrp.LrpError, match="'reference'"):
+        lrp.explain(model, texts[0], rule, reference=np.zeros(D))
 
 
 # ---- numbers of any size ----

@@ -235,7 +235,7 @@ def test_two_series_of_different_lengths(rng, tmp_path):
     model = two_series(rng)
     laws.hold(model, records, rng, tmp_path, whole=False)
     found = lrp.explain_all(
-        model, records[:3], "occlusion-f", 0, how="omit", spans=[[(0, 3)], [(1, 2)], [(0, 1), (2, 5)]]
+        model, records[:3], "occlusion-f", 0, reference="omit", spans=[[(0, 3)], [(1, 2)], [(0, 1), (2, 5)]]
     )
     for values, one in zip(records[:3], found, strict=True):
         f = laws.score(model, values, 0)

@@ -192,7 +192,7 @@ def test_two_series_must_have_the_same_steps(rng):
         lrp.predict(model, x)
     x["snow"] = x["snow"][:4]
     with pytest.raises(lrp.LrpError, match="Concat: inputs must have the same number of steps, got 3 and 4"):
-        lrp.explain(model, x, "occlusion-f", how="omit")
+        lrp.explain(model, x, "occlusion-f", reference="omit")
 
 
 def test_a_model_in_float32_leaves_the_other_as_it_was(rng):

@@ -210,7 +210,7 @@ def test_the_series_that_gives_the_steps_gets_no_relevance(rng):
     for found in lrp.compare(model, x, eps=0.1):
         close(found.relevance, np.zeros(4), 1e-15, 1)  # of contextual decomposition: differences of equal numbers
         assert (abs(found.inputs["static"].relevance) > 1e-3).all()
-    found = lrp.explain(model, x, "occlusion-f", how="omit")
+    found = lrp.explain(model, x, "occlusion-f", reference="omit")
     f = lrp.predict(model, x) - lrp.predict(model, {**x, "clock": x["clock"][1:]})
     close(found.relevance, np.full(4, f[found.target]))
 

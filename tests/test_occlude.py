@@ -25,7 +25,9 @@ def packed(model, sequences):
 def asked(model, x, options):
     """A forward pass to start from, and the options as a record."""
     trace = model if isinstance(model, Trace) else forward(model, {model.main: x}, "states")
-    return trace, module.OcclusionOptions(**options)
+    if options.get("reference", 0) is None:
+        del options["reference"]
+    return trace, module.Occlusion(**options).prepare(trace.model, None)
 
 
 def occlude(model, x, spans, *, steps=None, **options):
@@ -47,22 +49,22 @@ def words(T):
     return np.stack([np.arange(T), np.arange(T) + 1], axis=1)
 
 
-def without(x, span, baseline, how):
+def without(x, span, reference):
     """The changed input, and where each step of x is now; of a step that is left out, the last before it."""
     start, stop = span
-    if how == "omit":
+    if isinstance(reference, str):  # "omit"
         stays = np.r_[:start, stop : len(x)]
         return x[stays], np.maximum(np.searchsorted(stays, np.arange(len(x)), side="right") - 1, 0)
     changed = x.copy()
-    changed[start:stop] = baseline
+    changed[start:stop] = reference[start:stop] if np.ndim(reference) == 2 else reference
     return changed, np.arange(len(x))
 
 
-def plainly(model, x, spans, step=-1, baseline=0.0, how="zero"):
+def plainly(model, x, spans, step=-1, reference=0.0):
     """(V, C): one forward pass of the oracle for each variant."""
     out = []
     for span in spans:
-        changed, moved = without(x.astype(np.float64), span, baseline, how)
+        changed, moved = without(x.astype(np.float64), span, reference)
         f = oracle.scores(nets.plain(model), changed)
         out.append(f[moved[step]] if model.every else f)
     return np.array(out)
@@ -112,68 +114,70 @@ def questions(draw, count=3, most=6, **options):
     return model, batch, xs, spans, np.array(steps)
 
 
-def some_baseline(model):
-    return np.linspace(-1, 1, model.input_size)
+def some_reference(model, kind):
+    """What takes the place of a step: nothing said, a vector, a row for each step, or "omit"."""
+    rows = np.linspace(-1, 1, 60 * model.input_size).reshape(60, -1)
+    return {"zero": None, "vector": rows[7], "sequence": rows, "omit": "omit"}[kind]
 
 
 @given(
     questions(),
-    st.booleans(),
-    st.sampled_from(["zero", "omit"]),
+    st.sampled_from(["zero", "vector", "sequence", "omit"]),
     st.booleans(),
     st.sampled_from([1 << 24, 100]),
 )
 @nets.examples(120)
-def test_phrases_are_plain_forward_passes(question, with_baseline, how, with_steps, most):
+def test_phrases_are_plain_forward_passes(question, kind, with_steps, most):
     """Whatever the network; and in groups of a few variants as well as all together."""
     model, batch, xs, spans, steps = question
-    if how == "omit":  # something must be left
+    if kind == "omit":  # something must be left
         spans = [s[s[:, 1] - s[:, 0] < len(x)] for s, x in zip(spans, xs, strict=True)]
-    baseline = some_baseline(model) if with_baseline else None
+    reference = some_reference(model, kind)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "MOST", most)
-        found = occlude(model, batch, spans, baseline=baseline, how=how, steps=steps if with_steps else None)
+        found = occlude(model, batch, spans, reference=reference, steps=steps if with_steps else None)
     for got, x, span, step in zip(found, xs, spans, steps, strict=True):
         assert got.shape == (len(span), model.outputs) and got.dtype == model.dtype
         if len(span):
-            wanted = plainly(model, x, span, step if with_steps else -1, baseline if with_baseline else 0, how)
+            wanted = plainly(model, x, span, step if with_steps else -1, 0 if reference is None else reference)
             close(got, wanted, 1e-12, max(1, np.abs(wanted).max()))
 
 
-@given(questions(count=2, most=4), st.booleans())
-def test_variables_are_plain_forward_passes(question, with_baseline):
+@given(questions(count=2, most=4), st.sampled_from(["zero", "vector", "sequence"]))
+def test_variables_are_plain_forward_passes(question, kind):
     model, batch, xs, _, steps = question
-    baseline = some_baseline(model) if with_baseline else np.zeros(model.input_size)
-    found = occlude_variables(model, batch, baseline=baseline if with_baseline else None, steps=steps)
+    reference = some_reference(model, kind)
+    found = occlude_variables(model, batch, reference=reference, steps=steps)
+    rows = np.broadcast_to(0.0 if reference is None else reference, (60, model.input_size))
     for got, x, step in zip(found, xs, steps, strict=True):
         assert got.shape == (*x.shape, model.outputs)
         for t, d in np.ndindex(*x.shape):
             changed = x.copy()
-            changed[t, d] = baseline[d]
+            changed[t, d] = rows[t, d]
             f = oracle.scores(nets.plain(model), changed)
             close(got[t, d], f[step] if model.every else f, 1e-12, max(1, np.abs(f).max()))
 
 
-@given(questions(), st.sampled_from(["zero", "omit"]))
-def test_words_are_phrases_of_one_word(question, how):
+@given(questions(), st.sampled_from(["vector", "sequence", "omit"]))
+def test_words_are_phrases_of_one_word(question, kind):
     model, batch, xs, _, steps = question
-    assume(how != "omit" or min(map(len, xs)) > 1)
-    options = {"how": how, "steps": steps, "baseline": some_baseline(model)}
+    assume(kind != "omit" or min(map(len, xs)) > 1)
+    options = {"steps": steps, "reference": some_reference(model, kind)}
     rows = batch.batch.split(occlude_words(model, batch, **options))
     for got, wanted in zip(rows, occlude(model, batch, [words(len(x)) for x in xs], **options), strict=True):
         close(got, wanted, 1e-13, max(1, np.abs(wanted).max()))
 
 
-@pytest.mark.parametrize("how", ["zero", "omit"])
+@pytest.mark.parametrize("reference", [0.0, "omit"])
 @pytest.mark.parametrize("two", [False, True])
 @pytest.mark.parametrize("steps", [(4, 2, 4), (1, 4, 0), (4, 4, 1)])
-def test_neighbours_that_end_at_different_steps(rng, two, how, steps):
+def test_neighbours_that_end_at_different_steps(rng, two, reference, steps):
     layer = nets.two_way(rng, 3, 2, "sum") if two else nets.lstm(rng, 3, 2)
     model = lrp.Model([layer, nets.dense(rng, 2, 2)], readout="every")
     batch, xs = packed(model, [rng.normal(size=(5, 3)) for _ in steps])
-    found = occlude(model, batch, [words(5)] * 3, how=how, steps=np.array(steps))
+    found = occlude(model, batch, [words(5)] * 3, reference=reference or None, steps=np.array(steps))
     for got, x, step in zip(found, xs, steps, strict=True):
-        close(got, plainly(model, x, words(5), step, how=how))
+        close(got, plainly(model, x, words(5), step, reference))
 
 
 @pytest.mark.compiled
@@ -186,7 +190,7 @@ def test_more_variants_than_places(rng, dtype, two):
     batch, xs = packed(model, [rng.normal(size=(T, 7)).astype(dtype) for T in (30, 3, 17, 30, 29, 1, 30)])
     found = occlude(model, batch, [words(len(x)) for x in xs])
     for got, x in zip(found, xs, strict=True):
-        copies = [encode(model, without(x, span, 0, "zero")[0]) for span in words(len(x))]
+        copies = [encode(model, without(x, span, 0)[0]) for span in words(len(x))]
         close(got, forward(model, pack(model, copies)).scores, 1e-12 if dtype == "float64" else 2e-6)
 
 
@@ -212,7 +216,7 @@ def test_a_phrase_of_everything_can_be_replaced_but_not_left_out(rng):
     everything = np.array([[1, 3], [0, 5]])
     close(occlude(model, batch, [everything])[0], plainly(model, x, everything))
     with pytest.raises(lrp.LrpError, match="must leave at least one step, got a phrase of all 5"):
-        occlude(model, batch, [everything], how="omit")
+        occlude(model, batch, [everything], reference="omit")
 
 
 # ---- tol ----
@@ -254,16 +258,16 @@ def runs(monkeypatch):
 @pytest.mark.compiled
 @pytest.mark.parametrize("readout", READOUTS)
 @pytest.mark.parametrize("kind", ["one", "two ways", "stack", "stack of both"])
-@pytest.mark.parametrize("how", ["zero", "omit"])
-def test_tol_stops_early_and_errs_little(rng, runs, readout, kind, how):
+@pytest.mark.parametrize("reference", ["zero", "omit"])
+def test_tol_stops_early_and_errs_little(rng, runs, readout, kind, reference):
     model = lrp.Model(forgetful(rng, kind), readout=readout)
     batch, xs = packed(model, [rng.normal(size=(T, 3)) for T in (80, 60)])
     spans = [words(len(x)) for x in xs]
-    exact = occlude(model, batch, spans, how=how)
+    exact = occlude(model, batch, spans, reference=reference)
     whole = np.concatenate(runs).sum()
     for tol, share in ((1e-6, 0.45), (1e-10, 0.7)):
         runs.clear()
-        found = occlude(model, batch, spans, how=how, tol=tol)
+        found = occlude(model, batch, spans, reference=reference, tol=tol)
         assert np.concatenate(runs).sum() < share * whole
         off = max(np.abs(a - b).max() for a, b in zip(found, exact, strict=True))
         assert off < tol  # what is left of a change when it stops fades further in such networks

@@ -379,22 +379,22 @@ def test_decomposition_adds_up(network):
 
 def test_occlusion_is_a_difference_of_scores(network):
     rng, model, x, options, f = network
-    baseline = rng.normal(size=3)
+    reference = rng.normal(size=3)
 
     def explained(x, step=2):
         f = oracle.scores(model, x)
         return f[step] if options else f
 
     changed = x.copy()
-    changed[1:3] = baseline
-    found = oracle.occlusion(model, x, 1, spans=[(1, 3), (0, 0)], baseline=baseline, **options)
+    changed[1:3] = reference
+    found = oracle.occlusion(model, x, 1, spans=[(1, 3), (0, 0)], reference=reference, **options)
     close(found, [f[1] - explained(changed)[1], 0], 1e-14, 1)
     changed = x.copy()
     changed[3, 1] = 0
     R = oracle.occlusion(model, x, 1, versus=0, of="p", unit="feature", **options)
     P, P_changed = oracle.softmax(f), oracle.softmax(explained(changed))
     close(R[3, 1], (P[1] - P[0]) - (P_changed[1] - P_changed[0]), 1e-14, 1)
-    R = oracle.occlusion(model, x, 1, how="omit", **options)
+    R = oracle.occlusion(model, x, 1, reference="omit", **options)
     close(R[0], f[1] - explained(x[1:], step=1)[1], 1e-14, 1)
     close(R[3], f[1] - explained(x[:3], step=2)[1], 1e-14, 1)
 

@@ -109,7 +109,7 @@ def test_it_is_the_folded_network(rng, kind, form, readout):
     close(lrp.predict(model, x), lrp.predict(same, x))
     for method in ("gradient", "gradient-x-input", "occlusion-f", "occlusion-p", "cd"):
         for options in {
-            "occlusion-f": [{"unit": "feature"}, {"how": "omit"}, {"baseline": np.ones(3)}, {"versus": 0}],
+            "occlusion-f": [{"unit": "feature"}, {"reference": "omit"}, {"reference": np.ones(3)}, {"versus": 0}],
             "cd": [{}, {"versus": 0}],
         }.get(method, [{}]):
             ours, theirs = (lrp.explain(m, x, method, 1, spans=SPANS, **options) for m in (model, same))
@@ -315,7 +315,7 @@ def test_two_branches_that_meet(rng):
     without[1:3] = 0
     found = lrp.explain(model, x, "occlusion-f", 1, spans=[(1, 3)])
     close(found.spans[0].relevance, (score(x) - score(without))[1], 1e-12, 1)
-    found = lrp.explain(model, x, "occlusion-f", 1, how="omit", spans=[(1, 3)])
+    found = lrp.explain(model, x, "occlusion-f", 1, reference="omit", spans=[(1, 3)])
     close(found.spans[0].relevance, (score(x) - score(x[[0, 3, 4]]))[1], 1e-12, 1)
     for span in ((0, 2), (0, 5)):
         ledger = lrp.explain(model, x, "cd", 1, spans=[span]).ledger
@@ -390,7 +390,9 @@ def test_the_defaults_give_what_a_layer_s_own_code_gives(rng, kinds, readout):
         close(ours.relevance, theirs.relevance, 1e-12)
         for a, b in zip(ours, theirs, strict=True):
             close([s.relevance for s in a.spans], [s.relevance for s in b.spans], 1e-12, 1)
-    ours, theirs = (lrp.explain_all(m, xs[::2], "occlusion-f", 1, how="omit", spans=spans[::2]) for m in (model, plain))
+    ours, theirs = (
+        lrp.explain_all(m, xs[::2], "occlusion-f", 1, reference="omit", spans=spans[::2]) for m in (model, plain)
+    )
     close(ours.relevance, theirs.relevance, 1e-12)
 
 

@@ -26,8 +26,8 @@ def data(rng, count=12, low=3, high=6):
     return [rng.normal(size=(T, 3)) for T in rng.integers(low, high + 1, count)]
 
 
-def case(model, sequences, methods=NAMES, unit="step", remove=None, labels=None, seed=(0, 0)):
-    instead = np.zeros(model.input_size) if remove is None else remove
+def case(model, sequences, methods=NAMES, unit="step", reference=None, labels=None, seed=(0, 0)):
+    instead = np.zeros(model.input_size) if reference is None else reference
     return case_of(model, sequences, labels, explainers(methods, model, unit, 0), unit, instead, seed)
 
 
@@ -258,10 +258,10 @@ def test_words_labels_padding_and_every_unit(rng, tmp_path, capsys):
     padded = [np.concatenate([row, [0, 0]]) for row in ids]
     labels = rng.integers(0, 3, 8)
     asked = {"methods": ["lrp-all", "cd"], "measures": ["removal", "stability", "completeness"]}
-    one, other = (lrp.rank_methods(model, some, labels=labels, **asked) for some in (ids, padded))
+    one, other = (lrp.rank_methods(model, some, target=labels, **asked) for some in (ids, padded))
     np.testing.assert_array_equal(one.cells["most"].value, other.cells["most"].value)
-    for remove in ("omit", "mean", "w3"):
-        found = lrp.rank_methods(model, ids[:3], "lrp-all", remove=remove, measures=["removal"])
+    for reference in ("omit", "mean", "w3"):
+        found = lrp.rank_methods(model, ids[:3], "lrp-all", reference=reference, measures=["removal"])
         assert np.isfinite(found.cells["most"].value)
     by_feature = lrp.rank_methods(model, ids[:2], unit="feature", measures=["removal"])
     assert "cd" not in by_feature.methods and "random" in by_feature.methods
@@ -297,8 +297,8 @@ def test_several_inputs_and_regression(rng):
         "removal", "randomisation", "stability", "completeness", "agreement", "cost"])  # fmt: skip
     assert np.isfinite(found.cells["most"].value).all()
     np.testing.assert_allclose(found.cells["lost"].value[0], 0, atol=1e-9)
-    with pytest.raises(LrpError, match="labels must be None"):
-        lrp.rank_methods(model, records, labels=[0] * 8)
+    with pytest.raises(LrpError, match="target must be None"):
+        lrp.rank_methods(model, records, target=[0] * 8)
 
 
 @pytest.mark.parametrize(
@@ -307,15 +307,15 @@ def test_several_inputs_and_regression(rng):
         ({"methods": []}, "at least one method"),
         ({"methods": ["guess"]}, "guess"),
         ({"measures": ["luck"]}, "luck"),
-        ({"remove": "w3"}, "no words"),
-        ({"remove": "omit", "unit": "feature"}, "omit"),
+        ({"reference": "w3"}, "no words"),
+        ({"reference": "omit", "unit": "feature"}, "omit"),
         ({"unit": "layer"}, "layer"),
-        ({"labels": [0]}, "one class for each"),
+        ({"target": [0]}, "one class for each"),
         ({"methods": {"mine": lambda m, s: []}}, "one relevance for each"),
         ({"methods": {"mine": lambda m, s: [np.ones(1)] * len(s)}}, "numbers for sequence 0"),
         ({"methods": ["cd"], "unit": "feature"}, "feature"),
     ],
-    ids=["none", "unknown", "measure", "word", "omit", "unit", "labels", "count", "shape", "feature_relevance"],
+    ids=["none", "unknown", "measure", "word", "omit", "unit", "target", "count", "shape", "feature_relevance"],
 )
 def test_what_cannot_be_is_said(model, rng, changed, said):
     with pytest.raises(LrpError, match=said):
@@ -372,10 +372,10 @@ def test_records_of_several_inputs_and_a_vector_in_the_place_of_what_is_removed(
     model = lrp.Model((lstm(rng, 3, 4), dense(rng, 4, 2)))
     data = [rng.normal(size=(T, 3)) for T in (4, 6, 5)]
     options = {"methods": ["lrp-all", "gradient"], "measures": ["removal", "completeness"], "progress": False}
-    plain, by_name = (lrp.rank_methods(model, one, remove="zero", **options) for one in (data, {"x": data}))
-    vector = lrp.rank_methods(model, data, remove=np.zeros(3), **options)
+    plain, by_name = (lrp.rank_methods(model, one, reference="zero", **options) for one in (data, {"x": data}))
+    vector = lrp.rank_methods(model, data, reference=np.zeros(3), **options)
     for name, cells in plain.cells.items():
         np.testing.assert_array_equal(cells.value, by_name.cells[name].value)
         np.testing.assert_array_equal(cells.value, vector.cells[name].value)
-    other = lrp.rank_methods(model, data, remove=np.full(3, 2.0), **options)
+    other = lrp.rank_methods(model, data, reference=np.full(3, 2.0), **options)
     assert (other.cells["comprehensiveness"].value != plain.cells["comprehensiveness"].value).all()

@@ -307,7 +307,7 @@ def test_cite_prints_the_papers_that_were_used(capsys):
     for key in ("shrikumar2017learning", "lundberg2017unified", "arras2017explaining", "montavon2019layer", "murdoch"):
         assert found.count(key) == 1
     lrp.cite(*METHODS, lrp.explain_all(model, [x, x], "deeplift"))
-    assert capsys.readouterr().out.count("@") == len({method.reference for method in METHODS.values()})
+    assert capsys.readouterr().out.count("@") == len({method.paper for method in METHODS.values()})
     with pytest.raises(lrp.LrpError, match="explanations or names of methods, got 'nonsense'"):
         lrp.cite("nonsense")
 

@@ -11,7 +11,6 @@ from networks import close
 import lrpnumpy as lrp
 from lrpnumpy import rules
 from lrpnumpy.layers.base import Layer, Ran
-from lrpnumpy.methods.propagated import resolved
 from lrpnumpy.packed import Batch, Packed
 from lrpnumpy.page.payload import _Columns
 from lrpnumpy.rules.propagation import Entry, back_through_sum
@@ -250,13 +249,13 @@ def test_the_more_specific_key_wins(rng):
 
     def at(name, without=()):
         left = {key: rule for key, rule in sums.items() if key not in without}
-        return resolved(lrp.LRP(sums=left), model).at(name).eps
+        return lrp.LRP(sums=left).prepare(model, None).at(name).eps
 
     assert at("sum") == eps["default"] and at("two") == eps["GRU"] and at("head") == eps["last"]
     assert at("head", ["last"]) == eps["Dense"] and at("head", ["last", "Dense"]) == eps["default"]
     assert at("conv") == eps["conv"] and at("conv", ["conv"]) == eps["first"]
     assert at("conv", ["conv", "first"]) == eps["Conv1D"]
-    assert resolved(lrp.LRP(eps=0.3), model).at("conv").eps == 0.3
+    assert lrp.LRP(eps=0.3).prepare(model, None).at("conv").eps == 0.3
 
 
 def test_first_and_last_are_next_to_inputs_and_scores(rng):
@@ -271,7 +270,7 @@ def test_first_and_last_are_next_to_inputs_and_scores(rng):
     ]
     model = lrp.Model(nodes)
     sums = {"first": rules.Epsilon(0.1), "last": rules.Epsilon(0.2)}
-    found = {node.name: resolved(lrp.LRP(sums=sums), model).at(node.name).eps for node in model.nodes}
+    found = {node.name: lrp.LRP(sums=sums).prepare(model, None).at(node.name).eps for node in model.nodes}
     assert found == {"scale": 0.001, "a": 0.1, "b": 0.1, "last": 0.2, "c": 0.2, "sum": 0.001}
 
 
@@ -294,7 +293,10 @@ def test_first_and_last_are_next_to_inputs_and_scores(rng):
         (lambda: explain(sums={7: rules.Flat()}), "no layer or type 7 to apply to; the layers of this model are 0,"),
         (lambda: explain(sums={"0": rules.ZBox([0, 1], [1, 2])}), "one for each of the 3 features .*, got 2"),
         (lambda: explain(sums={"0": Strange()}), "Strange: gains must give a tuple of 1 arrays, one for each mode"),
-        (lambda: explain(eps=0.1, given={"eps": 0.2}), "got 'eps'; its options are hidden"),
+        (
+            lambda: explain(eps=0.1, given={"eps": 0.2}),
+            "eps is given twice, in the LRP record and in the call; leave one out",
+        ),
     ],
 )
 def test_wrong_rules_are_one_sentence(make, words):

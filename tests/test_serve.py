@@ -18,8 +18,8 @@ import pytest
 from serving import Live, served
 
 import lrpnumpy as lrp
+from lrpnumpy.series import read_csv
 from lrpnumpy.serve import answers, door, worker
-from lrpnumpy.serve.series import read_csv
 
 ROOT = Path(__file__).parents[1]
 TEXT = "This isn't a good movie."
@@ -147,7 +147,7 @@ def test_refusals_have_a_status_and_a_sentence(live):
     assert live.post(good, Content_Length=None).status == 411
     assert live.post(good, Content_Length=2 << 20).status == 413
     found = live.post({"text": TEXT, "methods": ["magic"]})
-    assert found.status == 200 and "a method must be one of" in found.json["error"]
+    assert found.status == 200 and "unknown method 'magic'" in found.json["error"]
     assert live.get().status == 200
 
 
@@ -194,7 +194,8 @@ def test_the_facts_name_every_method_and_option(sentiment, river):
     assert [one["name"] for one in facts["methods"]] == [one.name for one in lrp.methods()]
     options = {one["name"]: {o["name"]: o for o in one["options"]} for one in facts["methods"]}
     assert options["lrp-all"]["eps"]["default"] == 0.001 and options["lrp-all"]["eps"]["kind"] == "number"
-    assert options["occlusion-f"]["how"]["choices"] == ["zero", "omit"]
+    assert options["lrp-all"]["attention"]["choices"] == ["fixed", "attnlrp"]
+    assert options["occlusion-f"]["reference"]["kind"] == "text" and "sums" not in options["lrp-all"]
     assert facts["kind"] == "words" and answers.facts(river, "river", {})["kind"] == "series"
     assert "occlusion-p" not in [one["name"] for one in answers.facts(river, "river", {})["methods"]]
     json.dumps(facts)
@@ -243,15 +244,15 @@ def test_a_series_may_be_pasted_in_many_forms():
     ("text", "message"),
     [
         ("", "empty"),
-        ("a,b", "at least one column of numbers"),
-        ("1,2\n3", "as many numbers in each line"),
+        ("a,b", "must have numbers, got 'b' in row 1"),
+        ("1,2\n3", "as many cells in each row"),
         ("a,b\n1,2\nx,4", "'x' in row 2"),
         ("1," * 999 + "1\n" + ("1," * 999 + "1\n") * 300, "at most 200,000"),
     ],
 )
 def test_a_series_that_is_none_is_refused(text, message):
     with pytest.raises(lrp.LrpError, match=re.escape(message)):
-        read_csv(text)
+        read_csv(text, 200_000)
 
 
 def test_columns_are_found_by_name_or_by_order(river):

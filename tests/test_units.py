@@ -162,11 +162,11 @@ def test_padding_is_known_by_what_is_passed_in(raw):
     nets.close(lrp.predict(units, padded), lrp.predict(units, raw))
 
 
-def test_a_baseline_is_in_units(raw):
+def test_a_reference_is_in_units(raw):
     plain, units = model(), model(scaler=(MEAN, SCALE))
-    found = lrp.explain(units, raw, "occlusion-f", baseline=raw[0])
-    nets.close(found.relevance, lrp.explain(plain, scaled(raw), "occlusion-f", baseline=scaled(raw)[0]).relevance)
-    assert found.relevance[0] == 0 and found.options["baseline"] == raw[0].tolist()
+    found = lrp.explain(units, raw, "occlusion-f", reference=raw[0])
+    nets.close(found.relevance, lrp.explain(plain, scaled(raw), "occlusion-f", reference=scaled(raw)[0]).relevance)
+    assert found.relevance[0] == 0 and found.options["reference"].startswith("given (1, 5)")
 
 
 def test_units_of_a_model_that_exists(raw):

@@ -12,7 +12,7 @@ import lrpnumpy as lrp
 from benchmarks.speed.workloads import Workload
 from lrpnumpy.methods.decomposition import decompose_words
 from lrpnumpy.methods.deeplift import differences
-from lrpnumpy.methods.occlusion import OcclusionOptions, occlude_words
+from lrpnumpy.methods.occlusion import Occlusion, occlude_words
 from lrpnumpy.methods.reference import references
 from lrpnumpy.packed import Packed
 from lrpnumpy.passes import backward, forward
@@ -41,7 +41,7 @@ def propagated(how: Propagation) -> Callable[[lrp.Model, Packed], Any]:
 def occluded(tol: float = 0.0) -> Callable[[lrp.Model, Packed], Any]:
     def job(model: lrp.Model, x: Packed) -> Any:
         trace = forward(model, {model.main: x}, "states")
-        without = occlude_words(trace, OcclusionOptions(tol=tol))
+        without = occlude_words(trace, Occlusion(tol=tol).prepare(trace.model, None))
         return trace.scores[:, TARGET][x.batch.owner] - without[:, TARGET]
 
     return job

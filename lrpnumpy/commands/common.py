@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lrpnumpy.files import hints
 from lrpnumpy.files.disk import write_whole
 from lrpnumpy.methods import METHODS, all_options
+from lrpnumpy.methods.base import Option
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -33,34 +34,31 @@ def add_method(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--method",
         default="lrp-all",
-        choices=METHODS,
-        metavar="METHOD",
         help="see `lrpnumpy methods` (default: %(default)s)",
     )
     command.add_argument(
         "--target", help="class to explain, by number or name; 'all' for every class (default: the predicted one)"
     )
     command.add_argument("--versus", help="explain why the target rather than this class")
-    for name, (one, having) in _flags().items():
-        flag = one.metadata["flag"]
-        kind: dict[str, Any] = {"choices": flag} if isinstance(flag, tuple) else {"type": flag}
-        default = "" if one.default is None else f"default: {one.default}; "
-        text = f"{one.metadata['typed']} ({default}of {having})"
-        command.add_argument(f"--{name.replace('_', '-')}", help=text.replace("%", "%%"), **kind)
+    for name, (option, having) in _flags().items():
+        default = "" if option.default is None else f"default: {option.default}; "
+        text = f"{option.text} ({default}of {', '.join(having)})"
+        kind = {"number": float, "whole": int, "text": str, "choice": str}[option.kind]
+        command.add_argument(f"--{name}", help=text.replace("%", "%%"), type=kind, choices=option.choices or None)
 
 
 def method_options(options: argparse.Namespace) -> dict[str, Any]:
     """The options of methods that were given."""
-    return {name: value for name in _flags() if (value := getattr(options, name)) is not None}
+    given = {name: value for name in _flags() if (value := getattr(options, name)) is not None}
+    if str(given.get("players")).isdigit():
+        given["players"] = int(given["players"])
+    return given
 
 
-def _flags() -> dict[str, tuple[Any, str]]:
-    """Every option that some method takes from the command line, and which methods that are."""
-    return {
-        name: (one, ", ".join(having))
-        for name, (one, having) in all_options().items()
-        if one.metadata["flag"] is not None
-    }
+def _flags() -> dict[str, tuple[Option, list[str]]]:
+    """Every option that the command line can take, and the methods that have it."""
+    every = {name: (METHODS[having[0]].options()[name], having) for name, having in all_options().items()}
+    return {name: (option, having) for name, (option, having) in every.items() if option.kind}
 
 
 def class_of(text: str | None) -> int | str | None:

@@ -26,7 +26,7 @@ def run_evaluate(options: argparse.Namespace) -> None:
         data,
         options.methods,
         labels,
-        **{name: getattr(options, name) for name in ("measures", "remove", "unit", "seed", "state")},
+        **{name: getattr(options, name) for name in ("measures", "reference", "unit", "seed", "state")},
         progress=False if options.quiet else None,
     )
     print(found)
@@ -89,7 +89,7 @@ def add(commands: Commands) -> None:
     classes.add_argument("--labels", metavar="FILE", help="true classes to explain, one a line")
     classes.add_argument("--label", metavar="FIELD", help="field of JSON objects that holds the true class")
     evaluate.add_argument(
-        "--remove", default="zero", help="zero, mean, omit, or a word that stands for nothing (default: %(default)s)"
+        "--reference", default="zero", help="what replaces a step: zero, mean, omit or a word (default: %(default)s)"
     )
     evaluate.add_argument("--unit", default="step", choices=("step", "feature"), help="default: %(default)s")
     evaluate.add_argument("--format", choices=("text", "jsonl", "hdf5", "npz"), help="of the data")

@@ -14,11 +14,7 @@ if TYPE_CHECKING:
 
 def run_methods(options: argparse.Namespace) -> None:
     """Print the table of methods."""
-    heads = ("method", "cost", "per variable", "adds up to", "reference", "relevance")
-    rows = [(m.name, m.cost, m.feature_relevance, m.conserves, m.reference, m.description) for m in lrp.methods()]
-    sizes = [max(len(row[k]) for row in [heads, *rows]) for k in range(len(heads))]
-    for row in [heads, *rows]:
-        print("  ".join(cell.ljust(size) for cell, size in zip(row, sizes, strict=True)).rstrip())
+    print(lrp.methods())
 
 
 def run_compile(options: argparse.Namespace) -> None:

@@ -24,9 +24,10 @@ from lrpnumpy.corpus.work import Done, Job
 from lrpnumpy.corpus.workers import Workers, workers_of
 from lrpnumpy.kernels import compile as kernels
 from lrpnumpy.meant import door
+from lrpnumpy.methods import Method
 from lrpnumpy.methods.base import Request
 from lrpnumpy.model import Model
-from lrpnumpy.rules import LRP, Rule
+from lrpnumpy.rules import Rule
 from lrpnumpy.schedule import progress_bar
 
 
@@ -59,7 +60,7 @@ class Output:
 def explain_corpus(
     model: Model,
     source: Any,
-    method: str | Rule | LRP = "lrp-all",
+    method: str | Method | Rule = "lrp-all",
     target: int | str | None = None,
     *,
     out: str | os.PathLike[str] | Output,

@@ -17,12 +17,12 @@ from lrpnumpy.checks import LrpError, RelevanceWarning, entries, shown
 from lrpnumpy.encode import Encoded, encode_all
 from lrpnumpy.explain import explain_all
 from lrpnumpy.meant import called
-from lrpnumpy.methods import COSTLY, METHODS, find
+from lrpnumpy.methods import COSTLY, METHODS, Method, find
 from lrpnumpy.methods.occlusion import probabilities
 from lrpnumpy.methods.reference import vectors
 from lrpnumpy.model import Model
 from lrpnumpy.predict import predict_all
-from lrpnumpy.rules import LRP, Rule
+from lrpnumpy.rules import Rule
 
 RANDOM = "random"
 HUGE = 1e30  # stands for relevance that is infinite
@@ -45,7 +45,7 @@ class Explainer:
     """A method with its options, or a function of the user's own."""
 
     name: str
-    method: str | Rule | LRP | None = None
+    method: str | Method | Rule | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     function: Function | None = None
 
@@ -149,16 +149,16 @@ def explainers(methods: Any, model: Model, unit: Unit, seed: int) -> list[Explai
         if unit == "feature":
             methods = [name for name in methods if METHODS[name].feature_relevance != "no"]
         methods.append(RANDOM)
-    if isinstance(methods, (str, Rule, LRP)):
+    if isinstance(methods, (str, Rule, Method)):
         methods = [methods]
     if not isinstance(methods, Mapping):
         try:
             given, methods = entries(methods, "methods", 1000), {}
             for one in given:
-                name = one.name if isinstance(one, (Rule, LRP)) else getattr(one, "__name__", one)
+                name = one.name if isinstance(one, (Rule, Method)) else getattr(one, "__name__", one)
                 if not isinstance(name, str):
                     raise TypeError
-                if isinstance(one, LRP) and name in methods:
+                if isinstance(one, Method) and name in methods:
                     raise LrpError(f"methods: two of them are named {name!r}; pass a dict of names and methods.")
                 methods[name] = one
         except TypeError:
@@ -172,7 +172,7 @@ def explainers(methods: Any, model: Model, unit: Unit, seed: int) -> list[Explai
             raise LrpError(f"methods: {name!r} must have a dict of its options, got {shown(options)}.")
         if isinstance(method, str) and method == RANDOM:
             out.append(Explainer(str(name), function=random_relevance(seed)))
-        elif callable(method) and not isinstance(method, (Rule, LRP)):
+        elif callable(method) and not isinstance(method, (Rule, Method)):
             out.append(Explainer(str(name), function=method))
         else:
             asked.request(model, method, unit, None, None, dict(options))
@@ -191,8 +191,9 @@ class Case:
     targets: np.ndarray  # (n,)
     sign: np.ndarray  # (n,) -1 where the decision is that the only score is low
     unit: Unit
-    remove: str | np.ndarray  # "omit", or the vector (D,) that stands for nothing
+    reference: str | np.ndarray  # "omit", or the vector (D,) that takes the place of a step
     seed: tuple[int, ...]
+    threads: int | None = None
     found: list[Relevances] = field(default_factory=list)  # for each method
     seconds: list[float] = field(default_factory=list)  # processor time of each method
     forward: float = 0.0  # that of one forward pass
@@ -215,14 +216,14 @@ class Case:
     def removed(self, k: int, masks: np.ndarray) -> list[np.ndarray]:
         """The vectors of sequence k without what each of the masks (V, steps or features) says."""
         x = self.x[k]
-        if self.unit == "step" and isinstance(self.remove, str):
+        if self.unit == "step" and isinstance(self.reference, str):
             return [x[~mask] for mask in masks]
         gone = masks[:, :, None] if self.unit == "step" else masks[:, None, :]
-        return list(np.where(gone, self.remove, x[None]).astype(x.dtype))
+        return list(np.where(gone, self.reference, x[None]).astype(x.dtype))
 
     def explain(self, explainer: Explainer, sequences: list[Any], model: Model | None = None) -> list[np.ndarray]:
         """Relevance for the decision: the opposite of the score's where the decision is that the score is low."""
-        found = explainer(model or self.model, sequences, self.targets, self.unit, None)
+        found = explainer(model or self.model, sequences, self.targets, self.unit, self.threads)
         return [s * one for s, one in zip(self.sign, found.each, strict=True)]
 
     @property
@@ -232,13 +233,13 @@ class Case:
 
     def scores(self, sequences: list[Any], which: np.ndarray) -> np.ndarray:
         """(V,) the explained score of variants; `which` says of which sequence each is one."""
-        return _last(self.model, sequences)[np.arange(len(which)), self.targets[which]]
+        return _last(self.model, sequences, self.threads)[np.arange(len(which)), self.targets[which]]
 
     def values(self, sequences: list[Any], which: np.ndarray) -> np.ndarray:
         """(V,) what removal should change: the probability of the decision, or the score where there is none."""
         if self.model.output == "linear":
             return self.scores(sequences, which)
-        found = _last(self.model, sequences)
+        found = _last(self.model, sequences, self.threads)
         if self.model.outputs == 1:
             found = found * self.sign[which][:, None]
         P: Any = probabilities(self.model.output, found)
@@ -257,8 +258,9 @@ def case_of(
     labels: np.ndarray | None,
     methods: list[Explainer],
     unit: Unit,
-    remove: str | np.ndarray,
+    reference: str | np.ndarray,
     seed: tuple[int, ...],
+    threads: int | None = None,
 ) -> Case:
     """Explain some sequences by every method; the processor time of each is measured on one thread."""
     encoded = encode_all(model, sequences)
@@ -280,7 +282,7 @@ def case_of(
             sign = np.where(yes, 1.0, -1.0)
     else:
         targets = last.argmax(axis=1) if labels is None else labels
-    case = Case(model, methods, sequences, x, targets, sign, unit, remove, seed, forward=forward)
+    case = Case(model, methods, sequences, x, targets, sign, unit, reference, seed, threads, forward=forward)
     for one in methods:
         began = time.process_time()
         case.found.append(one(model, sequences, targets, unit, 1))

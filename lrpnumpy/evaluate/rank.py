@@ -40,13 +40,14 @@ def rank_methods(
     model: Model,
     data: Any,
     methods: Any = None,
-    labels: Any = None,
+    target: Any = None,
     *,
     measures: Sequence[str] | None = None,
-    remove: Any = "zero",
+    reference: Any = "zero",
     unit: Unit = "step",
     seed: int = 0,
     state: str | os.PathLike[str] | None = None,
+    threads: int | None = None,
     progress: bool | None = None,
 ) -> Ranking:
     """Which methods deserve trust on this network and these data.
@@ -57,13 +58,15 @@ def rank_methods(
         and its options, ("lrp-prop", {"eps": 0.2}), or to a function of one's own, function(model, sequences), which
         gives an array (T,) or (T, D) for each sequence. None is "random" and all methods but
         those whose cost is exponential.
-    labels: the true classes, 0 or 1 where there is one sigmoid; they are explained instead of the predicted ones.
+    target: the class explained, one for all sequences or one for each, such as the true ones; 0 or 1 where there is one
+        sigmoid; None is the predicted one.
     measures: some of `lrpnumpy.evaluate.MEASURES`; None is all of them.
-    remove: what stands in the place of what is removed: "zero", "mean" of the data, a vector (D,), a word; or "omit",
+    reference: what takes the place of what is removed: "zero", "mean" of the data, a vector (D,), a word; or "omit",
         which leaves steps out.
     unit: whether a "step" or a "feature" (at all steps) is removed and compared.
     seed: of what is drawn at random.
     state: a file that keeps finished parts: the same call goes on where another one was interrupted.
+    threads: their number, but for what is timed; None uses the cores where it pays.
     progress: whether to show a bar; None shows one where there is a terminal.
     """
     chosen = list(MEASURES)
@@ -75,13 +78,13 @@ def rank_methods(
     if not sequences:
         raise LrpError("data must have at least one sequence, got none.")
     encoded = encode_all(model, sequences)
-    classes = _classes(model, labels, len(sequences))
-    instead = _removed(model, remove, unit, encoded)
+    classes = _classes(model, target, len(sequences))
+    instead = _substitute(model, reference, unit, encoded)
     every = explainers(methods, model, unit, seed)
     said = {
         "model": model.digest,
         "methods": [f"{one.name}: {one.method!r}, {dict(one.options)!r}" for one in every],
-        "settings": [chosen, remove if isinstance(remove, str) else instead.tolist(), unit, seed, PART],  # type: ignore[union-attr]
+        "settings": [chosen, reference if isinstance(reference, str) else instead.tolist(), unit, seed, PART],  # type: ignore[union-attr]
         "data": [_digest(encoded[k : k + PART], classes, k) for k in range(0, len(encoded), PART)],
     }
     undo = settle()
@@ -96,7 +99,7 @@ def rank_methods(
 
                 def measured(k: int = k) -> Values:
                     some = None if classes is None else classes[k : k + PART]
-                    case = case_of(model, sequences[k : k + PART], some, every, unit, instead, (seed, k))
+                    case = case_of(model, sequences[k : k + PART], some, every, unit, instead, (seed, k), threads)
                     return _all_of(case, chosen)
 
                 parts.append(store.get(str(k), measured))
@@ -107,8 +110,8 @@ def rank_methods(
     finally:
         undo()
     about = {
-        "sequences": len(sequences), "explained": "predicted" if labels is None else "labels", "unit": unit,
-        "remove": remove if isinstance(remove, str) else "a vector", "seed": seed, "measures": chosen,
+        "sequences": len(sequences), "explained": "predicted" if target is None else "target", "unit": unit,
+        "reference": reference if isinstance(reference, str) else "a vector", "seed": seed, "measures": chosen,
         "model": model.digest[:16], "output": model.output, "outputs": model.outputs,
     }  # fmt: skip
     return _joined(every, parts, about, seed)
@@ -158,39 +161,41 @@ def _joined(every: list[Explainer], parts: list[Values], about: dict[str, Any], 
     return Ranking(names, cells, alike, about)
 
 
-def _classes(model: Model, labels: Any, count: int) -> np.ndarray | None:
-    if labels is None:
+def _classes(model: Model, target: Any, count: int) -> np.ndarray | None:
+    if target is None:
         return None
     if model.outputs == 1:
-        yes = np.asarray(labels)
+        yes = np.asarray(target)
         if model.output == "linear":
-            raise LrpError("labels must be None where the model has one linear output: its one score is explained.")
+            raise LrpError("target must be None where the model has one linear output: its one score is explained.")
         if yes.shape != (count,) or not np.isin(yes, (0, 1)).all():
-            raise LrpError(f"labels must be 0 or 1 for each of {count} sequences where the model has one sigmoid.")
+            raise LrpError(f"target must be 0 or 1 for each of {count} sequences where the model has one sigmoid.")
         return yes.astype(np.int64)
-    found = asked.targets(model, labels, count)
+    found = asked.targets(model, target, count)
     if not isinstance(found, np.ndarray):
-        raise LrpError(f"labels must be one class for each sequence, got {shown(labels)}.")
+        raise LrpError(f"target must be one class for each sequence, got {shown(target)}.")
     return found
 
 
-def _removed(model: Model, remove: Any, unit: Unit, encoded: list[Encoded]) -> str | np.ndarray:
-    """What stands in the place of what is removed, in the units of the user; or "omit"."""
+def _substitute(model: Model, reference: Any, unit: Unit, encoded: list[Encoded]) -> str | np.ndarray:
+    """What takes the place of what is removed, in the units of the user; or "omit"."""
     port = model.inputs[model.main]
-    if not isinstance(remove, str):
-        return float_array(remove, "remove", (model.input_size,), dtype=port.given_dtype)
-    if remove == "omit":
+    if not isinstance(reference, str):
+        return float_array(reference, "reference", (model.input_size,), dtype=port.given_dtype)
+    if reference == "omit":
         if unit == "feature":
-            raise LrpError("remove must be 'zero', 'mean' or a vector where features are the unit, got 'omit'.")
-        return remove
-    if remove == "zero":
+            raise LrpError("reference must be 'zero', 'mean' or a vector where features are the unit, got 'omit'.")
+        return reference
+    if reference == "zero":
         zero = 0.0 if port.scaler is None else np.array(port.scaler.mean)
         return np.zeros(model.input_size, port.given_dtype) + zero
-    if remove == "mean":
+    if reference == "mean":
         return np.concatenate([vectors(one) for one in encoded]).mean(axis=0)
     if port.embedding is None or port.embedding.vocabulary is None:
-        raise LrpError(f"remove must be 'zero', 'mean', 'omit' or a vector, as it has no words, got {shown(remove)}.")
-    return vectors(encode(model, [remove], "remove"))[0]
+        raise LrpError(
+            f"reference must be 'zero', 'mean', 'omit' or a vector, as it has no words, got {shown(reference)}."
+        )
+    return vectors(encode(model, [reference], "reference"))[0]
 
 
 def _digest(encoded: list[Encoded], classes: np.ndarray | None, first: int) -> str:

@@ -16,7 +16,7 @@ from lrpnumpy.result import dumped
 
 FEWEST = 5  # samples that a bootstrap needs
 ENOUGH = 30  # sequences of which it mostly tells methods apart
-ABOUT = {"sequences", "explained", "unit", "remove", "seed", "output"}  # what a heading needs
+ABOUT = {"sequences", "explained", "unit", "reference", "seed", "output"}  # what a heading needs
 FORMAT = "lrpnumpy ranking 1"
 
 

@@ -30,7 +30,7 @@ def measure(explainers: list[Explainer], seed: int) -> Values:
     found = np.full((3, len(explainers), len(every)), np.nan)
     for n, (network, drawn) in enumerate(every):
         steps = np.concatenate(drawn.steps)
-        reads = np.isin(np.arange(network.model.inputs), network.features)
+        reads = np.isin(np.arange(network.model.input_size), network.features)
         for m, explainer in enumerate(explainers):
             try:
                 relevance = np.concatenate(explainer(network.model, drawn.inputs, 0, "step", None).each)

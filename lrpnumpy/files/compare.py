@@ -53,8 +53,7 @@ def scores_of(model: Model, x: Any) -> np.ndarray:
     x = x if isinstance(x, (str, list, dict)) else np.asarray(untensored(x))
     axes = 1 if model.embedding is not None else 2  # of one sequence
     if isinstance(x, np.ndarray) and x.ndim == axes + 1:
-        found = predict_all(model, list(x))
-        return np.stack(found) if model.every else np.asarray(found)
+        return np.stack(list(predict_all(model, list(x))))
     return np.asarray(predict(model, x))
 
 

@@ -6,6 +6,7 @@ command line all come from here.
 
 from __future__ import annotations
 
+import inspect
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +16,6 @@ from typing import Any
 from lrpnumpy.checks import LrpError, entries, shown
 from lrpnumpy.layers.embedding import TOKENIZERS
 from lrpnumpy.model import OUTPUTS, READOUTS
-from lrpnumpy.signature import document
 
 TORCH_READOUTS = (*READOUTS, "attention")
 NETWORK = ("readout", "layers", "activations", "output", "nonlinearity")  # also in `config`, or beside the arrays
@@ -140,7 +140,15 @@ def takes_hints(*without: str) -> Callable[[Any], Any]:
     """Decorator: name the hints in the signature and the documentation of a function."""
 
     def decorate(function: Any) -> Any:
-        document(function, "Hints", ((one, "") for one in known(without).values()))
+        signature = inspect.signature(function)
+        parameters = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+        lines = []
+        for one in known(without).values():
+            kind = inspect.Parameter.KEYWORD_ONLY
+            parameters.append(inspect.Parameter(one.name, kind, default=one.default, annotation=one.type))
+            lines.append(f"    {one.name}: {one.metadata['text']}.")
+        function.__signature__ = signature.replace(parameters=parameters)
+        function.__doc__ = f"{(function.__doc__ or '').rstrip()}\n\n    Hints:\n\n" + "\n".join(lines) + "\n"
         return function
 
     return decorate

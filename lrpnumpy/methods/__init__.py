@@ -2,57 +2,91 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from lrpnumpy.checks import LrpError, one_of
+from lrpnumpy.checks import LrpError
 from lrpnumpy.meant import door
-from lrpnumpy.methods import decomposition, deeplift, integrated, occlusion, propagated, shapley
-from lrpnumpy.methods.base import Method
-from lrpnumpy.rules import LRP, Rule
+from lrpnumpy.methods.base import Method, suggested
+from lrpnumpy.methods.decomposition import CD
+from lrpnumpy.methods.deeplift import DeepLIFT
+from lrpnumpy.methods.integrated import IntegratedGradients
+from lrpnumpy.methods.occlusion import Occlusion
+from lrpnumpy.methods.propagated import LRP, Gradient
+from lrpnumpy.methods.shapley import Shapley
+from lrpnumpy.rules import RULES, Rule
+
+__all__ = [
+    "CD",
+    "COSTLY",
+    "LRP",
+    "METHODS",
+    "DeepLIFT",
+    "Gradient",
+    "IntegratedGradients",
+    "Method",
+    "Occlusion",
+    "Shapley",
+    "all_options",
+    "find",
+    "methods",
+]
 
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
-        *propagated.METHODS,
-        *occlusion.METHODS,
-        *propagated.LRP_METHODS,
-        *decomposition.METHODS,
-        *deeplift.METHODS,
-        *integrated.METHODS,
-        *shapley.METHODS,
+        Gradient(),
+        Gradient(times_input=True),
+        Occlusion(),
+        Occlusion("probability"),
+        *map(LRP, RULES),
+        CD(),
+        DeepLIFT(),
+        IntegratedGradients(),
+        Shapley(),
     )
 }
-
-
 COSTLY = ("shapley",)  # whose cost doubles with every player: left out where nobody names the methods
+OTHER_NAMES = {  # of methods, in papers and in other libraries
+    "contextual-decomposition": "cd", "deepshap": "deeplift", "expected-gradients": "integrated-gradients",
+    "ig": "integrated-gradients", "input-x-gradient": "gradient-x-input", "lrp": "lrp-all", "occlusion": "occlusion-f",
+    "saliency": "gradient", "shap": "shapley",
+}  # fmt: skip
+
+
+class MethodTable(tuple[Method, ...]):
+    """All methods, shown as a table."""
+
+    def __repr__(self) -> str:
+        heads = ("method", "cost", "per feature", "adds up to", "paper", "relevance")
+        rows = [(m.name, m.cost, m.feature_relevance, m.conserves, m.paper, m.description) for m in self]
+        sizes = [max(len(row[k]) for row in [heads, *rows]) for k in range(len(heads))]
+        lines = ("  ".join(cell.ljust(size) for cell, size in zip(row, sizes, strict=True)) for row in [heads, *rows])
+        return "\n".join(line.rstrip() for line in lines)
 
 
 @door
-def methods() -> tuple[Method, ...]:
-    """All methods: name, one-line description, cost in T, what is conserved, reference, options."""
-    return tuple(METHODS.values())
+def methods() -> MethodTable:
+    """All methods, as a table: name, cost in the length T, what is conserved, paper, one-line description."""
+    return MethodTable(METHODS.values())
 
 
-def all_options() -> dict[str, tuple[Any, list[str]]]:
-    """Every option that some method has: its field in the record of options, and the methods that have it."""
-    found: dict[str, tuple[Any, list[str]]] = {}
+def all_options() -> dict[str, list[str]]:
+    """Every option that some method has, and the methods that have it."""
+    found: dict[str, list[str]] = {}
     for method in METHODS.values():
-        for name, one in method.options.known().items():
-            found.setdefault(name, (one, []))[1].append(method.name)
+        for name in method.options():
+            found.setdefault(name, []).append(method.name)
     return found
 
 
-def with_users() -> list[tuple[Any, str]]:
-    """Every option, and behind it the methods that have it, for the documentation."""
-    return [(one, f" ({', '.join(having)})") for one, having in all_options().values()]
-
-
-def find(method: str | Rule | LRP) -> Method:
-    """A method by name, or the one that a product rule or a record of rules makes."""
+def find(method: str | Method | Rule) -> Method:
+    """A method by its name, as the record it is, or as the product rule of an LRP."""
+    if isinstance(method, Method):
+        return method
     if isinstance(method, Rule):
-        return propagated.lrp(method.name, "layer-wise relevance propagation by a custom rule", "-", LRP(method))
-    if isinstance(method, LRP):
-        return propagated.of_record(method)
+        return LRP(method)
     if not isinstance(method, str):
-        raise LrpError(f"method must be a name, an lrp.LRP or an lrp.Rule, got {type(method).__name__}.")
-    return METHODS.get(method) or METHODS[one_of(method, "method", tuple(METHODS))]
+        raise LrpError(f"method must be a name, or a record such as lrp.LRP(), got {type(method).__name__}.")
+    if method not in METHODS:
+        near = suggested(method, METHODS, OTHER_NAMES)
+        known = f"did you mean {near!r}?" if near else f"the methods are {', '.join(METHODS)}."
+        raise LrpError(f"unknown method {method!r}; {known}")
+    return METHODS[method]

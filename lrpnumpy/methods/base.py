@@ -1,149 +1,166 @@
-"""What a method is: a row of the table, a record of options, and a function from a forward pass to results.
+"""What a method is: a frozen record whose fields are its options, with functions from a forward pass to results.
 
-A method's options are a frozen record. Its defaults, checks, documentation and command-line flags all come from there:
+A field is documented by its line in the docstring of the record. Checks, command-line flags, the live page and the
+documentation come from there:
 
     @dataclass(frozen=True)
-    class Mine(Options):
-        strength: float = option(1.0, "how strong", check=number, flag=float)
+    class Mine(Method):
+        \"\"\"What it computes.
+
+        strength: how strong.
+        \"\"\"
+
+        strength: float = 1.0
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+import inspect
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
 from functools import cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, non_negative, shown
+from lrpnumpy.checks import LrpError, shown
+from lrpnumpy.encode import Encoded
 from lrpnumpy.layers.base import Keep
 from lrpnumpy.ledgers import SpanLedger
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Batch, Packed
 from lrpnumpy.passes import Trace, forward, spread
-from lrpnumpy.rules import LRP, Propagation
 
 Unit = Literal["step", "feature"] | None
+OTHER_NAMES = {  # of options, in other libraries and in earlier versions
+    "alpha": "eps", "background": "reference", "baseline": "reference", "baselines": "reference", "epsilon": "eps",
+    "how": "reference", "n_steps": "nodes", "references": "reference", "remove": "reference", "stabilizer": "eps",
+}  # fmt: skip
 
 
-def option(
-    default: Any, text: str, *, check: Callable[..., Any] | None = None, flag: Any = None, typed: str = ""
-) -> Any:
-    """A field of an options record.
-
-    `text` is its documentation. `check(value, name, model)` returns the checked value. `flag` is how the command line
-    reads it: a type, or a tuple of choices; None where it has no flag. `typed` is the flag's documentation where `text`
-    names what cannot be typed.
-    """
-    return field(default=default, metadata={"text": text, "check": check, "flag": flag, "typed": typed or text})
+def suggested(name: str, known: Iterable[str], other_names: Mapping[str, str]) -> str | None:
+    """The known name that was probably meant, if there is one."""
+    plain = re.sub(r"[\s_]+", "-", str(name).strip().lower())
+    by_plain = {one.lower(): one for one in known}
+    plain = other_names.get(plain.replace("-", "_"), other_names.get(plain, plain))
+    close = get_close_matches(plain, by_plain, 1)
+    return by_plain[close[0]] if close else None
 
 
-def number(value: Any, name: str, model: Model) -> float:
-    """Check of an option that is a number, not negative."""
-    return non_negative(value, name)
+def documented(doc: str) -> dict[str, str]:
+    """The entries of a docstring by name: "eps: the stabilizer."; further lines of an entry are indented."""
+    entries = re.findall(r"^(\w+): (.*(?:\n +.*)*)", doc, re.MULTILINE)
+    return {name: " ".join(text.split()).removesuffix(".") for name, text in entries}
 
 
-def switch(value: Any, name: str, model: Model) -> bool:
-    """Check of an option that is on or off."""
+def is_switch(value: Any, name: str) -> bool:
+    """`value`, if it is true or false."""
     if not isinstance(value, (bool, np.bool_)):
         raise LrpError(f"{name} must be True or False, got {shown(value)}.")
     return bool(value)
 
 
-@dataclass(frozen=True)
-class Options:
-    """The options of a method that has none."""
+class Option(NamedTuple):
+    """An option of a method."""
 
-    @classmethod
-    @cache
-    def known(cls) -> dict[str, Any]:
-        """The options there are, by name."""
-        return {one.name: one for one in fields(cls)}
-
-    @classmethod
-    @cache
-    def defaults(cls) -> Options:
-        """The options of somebody who gives none."""
-        return cls()
-
-    @classmethod
-    def checked(cls, method: Method, model: Model, given: dict[str, Any]) -> Options:
-        """The options as given, each checked; one that the method does not have is an error."""
-        if not given:
-            return cls.defaults()
-        known = cls.known()
-        for name in given:
-            if name not in known:
-                has = f"its options are {', '.join(known)}" if known else "it has no options of its own"
-                raise LrpError(f"method {method.name!r} must get options that it has, got {name!r}; {has}.")
-        values = {}
-        for name, value in given.items():
-            check = known[name].metadata["check"]
-            values[name] = value if check is None else check(value, name, model)
-        return cls(**values)
-
-    def shown(self) -> dict[str, Any]:
-        """The options for the record of a result."""
-        found = {name: getattr(self, name) for name in self.known()}
-        return {name: v.tolist() if isinstance(v, np.ndarray) else v for name, v in found.items() if v is not None}
+    default: Any  # value
+    text: str  # its documentation
+    kind: Literal["number", "whole", "text", "choice", ""]  # of what is typed for it; "" where nothing can be
+    choices: tuple[str, ...] = ()  # of the kind "choice"
 
 
-@dataclass(frozen=True)
+def _option(default: Any, text: str, hint: Any) -> Option:
+    kinds = get_args(hint) or (hint,)
+    if get_origin(hint) is Literal:
+        return Option(default, text, "choice", kinds)
+    for kind, name in ((str, "text"), (float, "number"), (int, "whole")):
+        if kind in kinds:
+            return Option(default, text, name)  # type: ignore[arg-type]
+    return Option(default, text, "")
+
+
 class Method:
-    """One way to explain a prediction. `keep` says what its forward pass keeps, `run` is the method itself."""
+    """One way to explain a prediction. The fields of its records are its options, checked when one is made."""
 
     name: str  # as `explain` takes it
     description: str  # in a line
-    cost: str  # in the length T of the sequence
-    conserves: str  # what the relevances of one input add up to
-    feature_relevance: Literal["free", "on request", "no"]  # whether it has a value for each variable of a step
-    reference: str  # the paper that it comes from
+    cost: str = "Θ(T)"  # in the length T of the sequence
+    conserves: str = "-"  # what the relevances of one input add up to
+    feature_relevance: Literal["free", "on request", "no"] = "free"  # whether it has a value for each feature of a step
+    paper: str  # that it comes from
     kind: Literal["gradient", "occlusion", "lrp", "cd", "reference"]  # its family
-    lrp: LRP | None = None  # its rules, of LRP
-    options: type[Options] = field(default=Options, repr=False)  # the record of its options
-    keep: Callable[[Request], Keep] = field(default=None, repr=False)  # type: ignore[assignment]
-    run: Callable[[Question, list[np.ndarray]], list[Columns]] = field(default=None, repr=False)  # type: ignore[assignment]
-    check: Callable[[Request, Model], None] | None = field(default=None, repr=False)  # of options that depend on others
-    settle: Callable[[Request, Model, list[Any]], Request] | None = field(default=None, repr=False)  # with the records
-    advice: Callable[[Request], str] | None = field(default=None, repr=False)  # what to try where relevance is doubtful
-    settings: dict[str, Any] = field(default_factory=dict, repr=False)  # of a method that is a record: for results
+    named_by: tuple[str, ...] = ()  # fields that the name decides
+    keep: Keep = None  # what the forward pass keeps
+    hidden: bool = False  # whether the relevance of hidden states is wanted
+
+    @classmethod
+    @cache
+    def options(cls) -> dict[str, Option]:
+        """The options that a call may give besides the method's name, by name."""
+        texts: dict[str, str] = {}
+        for kind in reversed(cls.__mro__):
+            texts |= documented(inspect.cleandoc(vars(kind).get("__doc__") or ""))
+        hints = get_type_hints(cls)
+        own = [one for one in fields(cls) if one.init and one.name not in cls.named_by]  # type: ignore[arg-type]
+        return {one.name: _option(one.default, texts.get(one.name, ""), hints[one.name]) for one in own}
+
+    def with_options(self, given: dict[str, Any]) -> Self:
+        """This method with the options `given` in a call."""
+        known = self.options()
+        for name in given:
+            if name not in known:
+                near = suggested(name, known, OTHER_NAMES)
+                has = f"its options are {', '.join(known)}." if known else "it has no options."
+                raise LrpError(f"unknown option {name!r} for {self.name}; {f'did you mean {near}?' if near else has}")
+            own, default = getattr(self, name), known[name].default
+            if not (own is default or (isinstance(own, type(default)) and own == default)):
+                raise LrpError(
+                    f"{name} is given twice, in the {type(self).__name__} record and in the call; leave one out."
+                )
+        return replace(self, **given)  # type: ignore[type-var]
+
+    def prepare(self, model: Model, unit: Unit) -> Any:
+        """What the method needs of a `model`, once for each request; an error where `unit` or options do not fit."""
+        return None
+
+    def settle(self, request: Request, model: Model, encoded: list[Encoded]) -> Request:
+        """The `request` to a `model`, with options that depend on the `encoded` records."""
+        return request
+
+    def run(self, question: Question, wanted: list[np.ndarray]) -> list[Columns]:
+        """The answers to a `question`, one for each of the `wanted` targets."""
+        raise NotImplementedError
+
+    def settings(self, plan: Any) -> dict[str, Any]:
+        """The options for the record of a result; `plan` is what `prepare` returned."""
+        found = {name: getattr(self, name) for name in self.options()}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def advice(self) -> str:
+        """What to try where relevance is doubtful."""
+        return ""
 
 
 class Request(NamedTuple):
     """What is asked for, checked."""
 
     method: Method
-    options: Any  # the method's own record
     unit: Unit
     versus: int | None
     step: int | str  # which prediction, where there is one at every step; "all": that of step k for sequence k
-    how: Propagation | None = None  # of LRP: the rules of every node of the model
+    plan: Any = None  # what `Method.prepare` made of the options for the model
+    keep: Keep = None  # what the forward pass keeps
 
     @property
     def with_variables(self) -> bool:
-        """Whether a value for each variable is asked for."""
-        is_free = self.method.feature_relevance == "free" or getattr(self.options, "by_feature", False)
-        return self.unit == "feature" or (self.unit is None and is_free)
-
-    @property
-    def hidden(self) -> bool:
-        """Whether the relevance of hidden states is asked for."""
-        return getattr(self.options, "hidden", False)
+        """Whether a value for each feature is wanted."""
+        return self.unit == "feature" or (self.unit is None and self.method.feature_relevance == "free")
 
     def shown(self) -> dict[str, Any]:
-        """What was asked for, for the record of a result."""
-        return {
-            **self.method.settings,
-            **self.options.shown(),
-            "unit": self.unit,
-            "versus": self.versus,
-            "step": self.step,
-        }
-
-
-def keep_nothing(request: Request) -> None:
-    """What a method keeps of its forward pass that only wants the scores."""
+        """The options of the call, for the record of a result."""
+        return {**self.method.settings(self.plan), "unit": self.unit, "versus": self.versus, "step": self.step}
 
 
 @dataclass(eq=False)
@@ -179,33 +196,23 @@ class Question(NamedTuple):
     """One packed batch, and what is asked about it."""
 
     trace: Trace
-    keep: Keep  # what the forward pass kept
     request: Request
     rows: np.ndarray | None  # (n,) row of the prediction that is explained, where there is one at every step
     scores: np.ndarray  # (n, C) of the explained predictions
     spans: list[np.ndarray] | None  # phrases (V, 2) of each sequence
 
     @property
-    def others(self) -> dict[str, Packed]:
-        """The inputs besides the main one."""
-        return {name: x for name, x in self.trace.inputs.items() if name != self.trace.model.main}
-
-    @property
     def steps(self) -> np.ndarray | None:
         """(n,) step of the explained prediction, where there is one at every step."""
         return None if self.rows is None else self.trace.output.batch.step[self.rows]
-
-    def at(self, targets: np.ndarray) -> np.ndarray:
-        """(n,) where the values of the targets stand among all values (n, C), counted through."""
-        return targets + np.arange(0, self.scores.size, self.scores.shape[1])
 
     def sent_back(self, values: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """Where a way back starts: values (n, C) of the target, less those of the class it is held against.
 
         It has the shape of all scores.
         """
-        start, at = np.zeros(values.shape, values.dtype), self.at(targets)
-        start.put(at, values.take(at))
+        start, every = np.zeros(values.shape, values.dtype), np.arange(len(targets))
+        start[every, targets] = values[every, targets]
         if self.request.versus is not None:
             start[:, self.request.versus] -= values[:, self.request.versus]
         if self.rows is None:
@@ -216,13 +223,14 @@ class Question(NamedTuple):
 
     def columns(self, targets: np.ndarray, values: dict[str, np.ndarray]) -> Columns:
         """Results from one value for each variable of each input, (R, D)."""
-        summed = {name: one.dot(_ones(one.shape[1], one.dtype)) for name, one in values.items()}  # faster than sum
-        shown, main = values if self.request.with_variables else {}, self.trace.model.main
-        out = Columns(self.scores, targets, summed[main], shown.get(main))
-        for name, other in self.others.items():
-            out.others[name] = Other(other.batch, summed[name], shown.get(name))
+        parts, with_features = {}, self.request.with_variables
+        for name, each in values.items():
+            summed = each.dot(_ones(each.shape[1], each.dtype))  # faster than sum
+            parts[name] = Other(self.trace.inputs[name].batch, summed, each if with_features else None)
+        batch, relevance, by_feature = parts.pop(self.trace.model.main)
+        out = Columns(self.scores, targets, relevance, by_feature, others=parts)
         if self.spans is not None:
-            sums = [np.concatenate(([0], np.cumsum(word))) for word in self.trace.input.batch.split(summed[main])]
+            sums = [np.concatenate(([0], np.cumsum(word))) for word in batch.split(relevance)]
             out.spans = [s[span[:, 1]] - s[span[:, 0]] for s, span in zip(sums, self.spans, strict=True)]
         return out
 
@@ -253,8 +261,7 @@ def answer(
 
     `whole` is the pass of a sequence that all of them are the beginning of.
     """
-    keep = request.method.keep(request)
-    trace = (whole and spread(whole, x)) or forward(model, x, keep)
+    trace = (whole and spread(whole, x)) or forward(model, x, request.keep)
     rows = _explained_rows(trace, request.step, positions) if model.every else None
     scores = trace.scores if rows is None else trace.scores[rows]
     if targets is None and not every_class:
@@ -264,10 +271,11 @@ def answer(
                 f"versus must be another class than the one explained, got {request.versus}, which is what the model "
                 f"predicts for sequence {positions[same[0]]}; say target=… as well."
             )
+    question = Question(trace, request, rows, scores, spans)
     if every_class:
-        wanted = [np.full(len(scores), c) for c in range(model.outputs)]
-        return _joined(request.method.run(Question(trace, keep, request, rows, scores, spans), wanted))
-    return request.method.run(Question(trace, keep, request, rows, scores, spans), [targets])[0]  # type: ignore[list-item]
+        return _joined(request.method.run(question, [np.full(len(scores), c) for c in range(model.outputs)]))
+    assert targets is not None
+    return request.method.run(question, [targets])[0]
 
 
 def _explained_rows(trace: Trace, step: int | str, positions: np.ndarray) -> np.ndarray:

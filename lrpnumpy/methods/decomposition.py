@@ -8,13 +8,14 @@ directions and other layers by the same rules (see `Layer.split`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from lrpnumpy.ledgers import SpanLedger
-from lrpnumpy.methods.base import Columns, Method, Other, Question, Request
+from lrpnumpy.methods.base import Columns, Method, Other, Question
 from lrpnumpy.packed import Part, groups
 from lrpnumpy.passes import Trace
 from lrpnumpy.passes import decompose as decompose_parts
@@ -95,50 +96,45 @@ def _shares(trace: Trace, parts: dict[str, Part], steps: np.ndarray | None) -> S
     return Shares(beta, true, bias)
 
 
-def run(question: Question, wanted: list[np.ndarray]) -> list[Columns]:
-    """Results for each of the wanted targets: relevance is each word's own part, beta."""
-    trace, batch, steps = question.trace, question.trace.input.batch, question.steps
-    words = decompose_words(trace, steps)
-    phrases = None if question.spans is None else decompose(trace, question.spans, steps)
-    parts = []
-    for chosen in wanted:
-        of_words = [question.combined(column, chosen[batch.owner]) for column in words]
-        relevance, irrelevant, _ = of_words
-        whole = (relevance + irrelevant)[: batch.n]  # of the first words, which come first
-        left = whole - batch.sums(relevance)
-        if phrases is None:
-            entries: Iterable[Sequence[np.ndarray]] = zip(*map(batch.split, of_words), strict=True)
-        else:
-            entries = (
-                [question.combined(column, np.full(len(column), c)) for column in one]
-                for one, c in zip(phrases, chosen, strict=True)
-            )
-        part = Columns(question.scores, chosen, relevance)
-        part.cd = [SpanLedger(a, r, b, rest) for (a, r, b), rest in zip(entries, left, strict=True)]
-        if phrases is not None:
-            part.spans = [entry.relevant for entry in part.cd]
-        parts.append(part)
-    for name, x in question.others.items():
-        relevant = decompose_words(trace, steps, name).relevant
-        for part, chosen in zip(parts, wanted, strict=True):
-            part.others[name] = Other(x.batch, question.combined(relevant, chosen[x.batch.owner]), None)
-    return parts
+@dataclass(frozen=True)
+class CD(Method):
+    """Contextual decomposition: the part of the score that a phrase contributes without the rest of the input."""
 
+    name = "cd"
+    description = "contextual decomposition: what the word itself did to the score"
+    cost = "Θ(T²)"
+    conserves = "f_c(x) for each phrase, with the rest of the input"
+    feature_relevance = "no"
+    paper = "Murdoch et al. 2018"
+    kind = "cd"
+    keep = "parts"
 
-def _keep(request: Request) -> Literal["parts"]:
-    return "parts"
-
-
-METHODS = (
-    Method(
-        name="cd",
-        description="contextual decomposition: what the word itself did to the score",
-        cost="Θ(T²)",
-        conserves="f_c(x) for each phrase, with the rest of the input",
-        feature_relevance="no",
-        reference="Murdoch et al. 2018",
-        kind="cd",
-        keep=_keep,
-        run=run,
-    ),
-)
+    def run(self, question: Question, wanted: list[np.ndarray]) -> list[Columns]:
+        """The answers to a `question`, one for each of the `wanted` targets: relevance is the part beta of a step."""
+        trace, batch, steps = question.trace, question.trace.input.batch, question.steps
+        words = decompose_words(trace, steps)
+        phrases = None if question.spans is None else decompose(trace, question.spans, steps)
+        parts = []
+        for chosen in wanted:
+            of_words = [question.combined(column, chosen[batch.owner]) for column in words]
+            relevance, irrelevant, _ = of_words
+            whole = (relevance + irrelevant)[: batch.n]  # of the first words, which come first
+            left = whole - batch.sums(relevance)
+            if phrases is None:
+                entries: Iterable[Sequence[np.ndarray]] = zip(*map(batch.split, of_words), strict=True)
+            else:
+                entries = (
+                    [question.combined(column, np.full(len(column), c)) for column in one]
+                    for one, c in zip(phrases, chosen, strict=True)
+                )
+            part = Columns(question.scores, chosen, relevance)
+            part.cd = [SpanLedger(a, r, b, rest) for (a, r, b), rest in zip(entries, left, strict=True)]
+            if phrases is not None:
+                part.spans = [entry.relevant for entry in part.cd]
+            parts.append(part)
+        others = {name: x for name, x in trace.inputs.items() if name != trace.model.main}
+        for name, x in others.items():
+            relevant = decompose_words(trace, steps, name).relevant
+            for part, chosen in zip(parts, wanted, strict=True):
+                part.others[name] = Other(x.batch, question.combined(relevant, chosen[x.batch.owner]), None)
+        return parts

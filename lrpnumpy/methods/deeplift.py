@@ -5,18 +5,15 @@ With several references relevance is the mean over them, which is DeepSHAP (Lund
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from lrpnumpy.methods.base import Columns, Method, Question, Request
-from lrpnumpy.methods.reference import ReferenceOptions, finished, new_entry, reference_scores
+from lrpnumpy.methods.base import Columns, Question
+from lrpnumpy.methods.reference import Referring, finished, new_entry, reference_scores
 from lrpnumpy.passes import Trace, backward, forward
-from lrpnumpy.rules import DEEPLIFT, REFERENCE, DeepLIFT
+from lrpnumpy.rules import DEEPLIFT, REFERENCE
 from lrpnumpy.rules.propagation import Entry
-
-
-def keep(request: Request) -> DeepLIFT:
-    """A forward pass keeps every activation of recurrent layers."""
-    return DEEPLIFT
 
 
 def differences(trace: Trace, R: np.ndarray, reference: Trace, entry: Entry | None = None) -> dict[str, np.ndarray]:
@@ -36,37 +33,33 @@ def differences(trace: Trace, R: np.ndarray, reference: Trace, entry: Entry | No
     }
 
 
-def run(question: Question, wanted: list[np.ndarray]) -> list[Columns]:
-    """Results for each of the wanted targets: for each reference a forward pass, then a backward pass for each."""
-    trace, references = question.trace, question.request.options.reference
-    starts = [question.sent_back(np.ones_like(question.scores), targets) for targets in wanted]
-    values: list[dict[str, np.ndarray]] = [{} for _ in wanted]
-    entries = [new_entry(question) for _ in wanted]
-    scores = np.zeros_like(question.scores)
-    count = scores.dtype.type(len(references.each))
-    for k in range(len(references.each)):
-        reference = forward(trace.model, references.packed(k, trace.inputs), REFERENCE)
-        scores += reference_scores(question, reference.scores) / count
-        for sums, start, entry in zip(values, starts, entries, strict=True):
-            for name, part in differences(trace, start, reference, entry).items():
-                sums[name] = sums[name] + part / count if name in sums else part / count
-    return [
-        finished(question, targets, sums, scores, entry)
-        for targets, sums, entry in zip(wanted, values, entries, strict=True)
-    ]
+@dataclass(frozen=True)
+class DeepLIFT(Referring):
+    """Differences from a reference, propagated by the rescale rule with products split evenly.
 
+    With several references the relevance is the mean over them, which is DeepSHAP.
+    """
 
-METHODS = (
-    Method(
-        name="deeplift",
-        description="difference from a reference, rescale rule, products split evenly; several references: DeepSHAP",
-        cost="Θ(T)",
-        conserves="f_c(x) - f_c(reference)",
-        feature_relevance="free",
-        reference="Shrikumar et al. 2017",
-        kind="reference",
-        options=ReferenceOptions,
-        keep=keep,
-        run=run,
-    ),
-)
+    name = "deeplift"
+    description = "difference from a reference, rescale rule, products split evenly; several references: DeepSHAP"
+    paper = "Shrikumar et al. 2017"
+    keep = DEEPLIFT
+
+    def run(self, question: Question, wanted: list[np.ndarray]) -> list[Columns]:
+        """The answers to a `question`: a forward pass for each reference, a backward pass for each `wanted` target."""
+        trace, references = question.trace, question.request.plan
+        starts = [question.sent_back(np.ones_like(question.scores), targets) for targets in wanted]
+        values: list[dict[str, np.ndarray]] = [{} for _ in wanted]
+        entries = [new_entry(question) for _ in wanted]
+        scores = np.zeros_like(question.scores)
+        count = scores.dtype.type(len(references.each))
+        for k in range(len(references.each)):
+            reference = forward(trace.model, references.packed(k, trace.inputs), REFERENCE)
+            scores += reference_scores(question, reference.scores) / count
+            for sums, start, entry in zip(values, starts, entries, strict=True):
+                for name, part in differences(trace, start, reference, entry).items():
+                    sums[name] = sums[name] + part / count if name in sums else part / count
+        return [
+            finished(question, targets, sums, scores, entry)
+            for targets, sums, entry in zip(wanted, values, entries, strict=True)
+        ]

@@ -13,15 +13,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from lrpnumpy.activations import ACTIVATIONS
-from lrpnumpy.checks import LrpError, whole
+from lrpnumpy.checks import LrpError, non_negative, whole
 from lrpnumpy.layers import LAYERS, Max, MaxPool1D, Record
-from lrpnumpy.methods.base import Columns, Method, Question, Request, keep_nothing, number, option
-from lrpnumpy.methods.reference import ReferenceOptions, finished, reference_scores, unit_of
+from lrpnumpy.methods.base import Columns, Question
+from lrpnumpy.methods.reference import Referring, finished, reference_scores, unit_of
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Batch, Packed, at_once
 from lrpnumpy.passes import backward, forward
@@ -32,47 +31,64 @@ MOST = 256  # nodes
 GAPS = {4: 1e-3, 8: 1e-6}  # by the bytes of a number
 
 
-def _few(value: Any, name: str) -> int:
-    """So many nodes that an integral of them is done in reasonable time."""
-    if whole(value, name, 1) > MOST:
-        raise LrpError(f"{name} must be at most {MOST}, got {value}.")
-    return int(value)
-
-
 @dataclass(frozen=True)
-class IntegratedOptions(ReferenceOptions):
-    """The options of integrated gradients."""
+class IntegratedGradients(Referring):
+    """The mean gradient on the line from a reference to the input, times their difference.
 
-    nodes: int | None = option(
-        None,
-        "number of nodes of the integral; None for as many as `gap` needs, at most 256",
-        check=lambda value, name, model: None if value is None else _few(value, name),
-        flag=int,
-        typed="number of nodes of the integral; by default as many as --gap needs, at most 256",
-    )
-    gap: float | None = option(
-        None,
-        "how far the sum of all relevances, and in networks with relu or maxima each of them, may be off, relative to "
-        "f(x) - f(reference); by default 1e-6 in float64, 1e-3 in float32, or anything where `nodes` are given",
-        check=lambda value, name, model: None if value is None else number(value, name, model),
-        flag=float,
-        typed="how far the sum of all relevances, and in networks with relu or maxima each of them, may be off, "
-        "relative to f(x) - f(reference); by default 1e-6 in float64, 1e-3 in float32, or anything where --nodes is "
-        "given",
-    )
+    With several references the relevance is the mean over them, which is expected gradients.
 
-    @classmethod
-    def checked(cls, method: Method, model: Model, given: dict[str, Any]) -> Any:
-        """The options; a gap is either reached or measured."""
-        if given.get("nodes") is not None and given.get("gap") is not None:
+    nodes: number of nodes of the integral, at most 256; by default as many as the gap needs.
+    gap: how far the sum of all relevances, and in networks with relu or maxima each of them, may be off, relative to
+        f(x) - f(reference); by default 1e-6 in float64, 1e-3 in float32, or anything where the nodes are given.
+    """
+
+    nodes: int | None = None
+    gap: float | None = None
+
+    name = "integrated-gradients"
+    description = "mean gradient on the line from a reference, times the difference; several: expected gradients"
+    cost = "Θ(T), times nodes"
+    conserves = "f_c(x) - f_c(reference), less the gap"
+    paper = "Sundararajan et al. 2017"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.nodes is not None and self.gap is not None:
             raise LrpError("nodes must be None where a gap is asked for, got both; the gap is measured in any case.")
-        return super().checked(method, model, given)
+        if self.nodes is not None and whole(self.nodes, "nodes", 1) > MOST:
+            raise LrpError(f"nodes must be at most {MOST}, got {self.nodes}.")
+        if self.gap is not None:
+            non_negative(self.gap, "gap")
 
     def most_gap(self, dtype: np.dtype) -> float:
-        """How large gap and error may be, of |f(x) - f(reference)|."""
+        """How large gap and error may be in this `dtype`, relative to |f(x) - f(reference)|."""
         if self.gap is not None:
             return self.gap
         return np.inf if self.nodes is not None else GAPS[dtype.itemsize]
+
+    def advice(self) -> str:
+        """What to try where relevance is doubtful."""
+        return (
+            f"where kinks (relu, maxima) keep it so large with {MOST} nodes, try a larger gap, or deeplift, which has "
+            "none"
+        )
+
+    def run(self, question: Question, wanted: list[np.ndarray]) -> list[Columns]:
+        """The answers to a `question`, one for each of the `wanted` targets."""
+        trace, references = question.trace, question.request.plan
+        values: list[Rows] = [{name: np.zeros_like(x.rows) for name, x in trace.inputs.items()} for _ in wanted]
+        scores = np.zeros_like(question.scores)
+        count = scores.dtype.type(len(references.each))
+        errors = [np.zeros_like(scores[:, 0]) for _ in wanted]
+        for k in range(len(references.each)):
+            x0 = references.packed(k, trace.inputs)
+            of_reference = reference_scores(question, forward(trace.model, x0).scores)
+            scores += of_reference / count
+            for c, (rows, error) in enumerate(_refined(self, question, wanted, x0, of_reference)):
+                errors[c] += error / count
+                for name, part in rows.items():
+                    values[c][name] += part / count
+        return [finished(question, targets, values[c], scores, error=errors[c]) for c, targets in enumerate(wanted)]
 
 
 @lru_cache
@@ -112,24 +128,6 @@ def integrals(
     return [{name: one * steps[name] for name, one in total.items()} for total in sums]
 
 
-def run(question: Question, wanted: list[np.ndarray]) -> list[Columns]:
-    """Results for each of the wanted targets."""
-    trace, options = question.trace, question.request.options
-    values: list[Rows] = [{name: np.zeros_like(x.rows) for name, x in trace.inputs.items()} for _ in wanted]
-    scores = np.zeros_like(question.scores)
-    count = scores.dtype.type(len(options.reference.each))
-    errors = [np.zeros_like(scores[:, 0]) for _ in wanted]
-    for k in range(len(options.reference.each)):
-        x0 = options.reference.packed(k, trace.inputs)
-        of_reference = reference_scores(question, forward(trace.model, x0).scores)
-        scores += of_reference / count
-        for c, (rows, error) in enumerate(_refined(question, wanted, x0, of_reference)):
-            errors[c] += error / count
-            for name, part in rows.items():
-                values[c][name] += part / count
-    return [finished(question, targets, values[c], scores, error=errors[c]) for c, targets in enumerate(wanted)]
-
-
 def has_kinks(layer: Record) -> bool:
     """Whether the slope of a layer may jump: in a maximum, a relu, or a layer that is not known here."""
     if type(layer) not in LAYERS.values() or isinstance(layer, (Max, MaxPool1D)):
@@ -142,20 +140,24 @@ def has_kinks(layer: Record) -> bool:
 
 
 def _refined(
-    question: Question, wanted: list[np.ndarray], x0: dict[str, Packed], of_reference: np.ndarray
+    method: IntegratedGradients,
+    question: Question,
+    wanted: list[np.ndarray],
+    x0: dict[str, Packed],
+    of_reference: np.ndarray,
 ) -> list[tuple[Rows, np.ndarray]]:
     """The integrals of all sequences, each with as many nodes as it needs, and their errors (n,).
 
     The error is that of the sum or, in networks with kinks, of the feature that the last doubling of the nodes changed
     most. There errors fall like 1 / nodes. A change may be small by chance: so half of the one before counts, too.
     """
-    trace, options, n = question.trace, question.request.options, len(question.scores)
+    trace, n = question.trace, len(question.scores)
     starts = [question.sent_back(np.ones_like(question.scores), targets) for targets in wanted]
     scores = [[question.combined(f, targets) for f in (question.scores, of_reference)] for targets in wanted]
-    gap, most = options.most_gap(question.scores.dtype), options.nodes or MOST
-    count, doublings = options.nodes or first_nodes(gap), 0  # how often the nodes are doubled at least
+    gap, most = method.most_gap(question.scores.dtype), method.nodes or MOST
+    count, doublings = method.nodes or first_nodes(gap), 0  # how often the nodes are doubled at least
     if any(has_kinks(node.layer) for node in trace.model.nodes):
-        if options.nodes is None:
+        if method.nodes is None:
             count, doublings = max(2, count // 4), 2
         else:
             count, doublings = (count + 1) // 2, 1
@@ -196,26 +198,3 @@ def _refined(
 
 def _taken(x: Packed, rows: np.ndarray, sequences: np.ndarray) -> Packed:
     return Packed(x.rows[rows], Batch(x.batch.lengths[sequences]))
-
-
-def _advice(request: Request) -> str:
-    return (
-        f"where kinks (relu, maxima) keep it so large with {MOST} nodes, try a larger gap, or deeplift, which has none"
-    )
-
-
-METHODS = (
-    Method(
-        name="integrated-gradients",
-        description="mean gradient on the line from a reference, times the difference; several: expected gradients",
-        cost="Θ(T), times nodes",
-        conserves="f_c(x) - f_c(reference), less the gap",
-        feature_relevance="free",
-        reference="Sundararajan et al. 2017",
-        kind="reference",
-        options=IntegratedOptions,
-        keep=keep_nothing,
-        run=run,
-        advice=_advice,
-    ),
-)

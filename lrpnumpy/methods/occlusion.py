@@ -6,16 +6,16 @@ instead; each layer turns the change of its inputs into the change of its output
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, float_array, one_of, shown
-from lrpnumpy.encode import encode
-from lrpnumpy.methods.base import Columns, Method, Options, Other, Question, Request, number, option
+from lrpnumpy.checks import LrpError, non_negative, one_of
+from lrpnumpy.methods.base import Columns, Method, Other, Question, Unit
+from lrpnumpy.methods.reference import check_steps, frozen, references
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Change, Packed, groups
 from lrpnumpy.passes import Trace
@@ -24,40 +24,18 @@ from lrpnumpy.passes import occlude as occlude_change
 MOST = 1 << 24  # numbers in the largest array of a group of variants, unless a single variant has more
 
 
-def _baseline(value: Any, name: str, model: Model) -> np.ndarray | None:
-    if value is None:
-        return None
-    if isinstance(value, str):
-        if model.embedding is None or model.embedding.vocabulary is None:
-            raise LrpError(
-                f"{name} must be a vector of {model.input_size} numbers, as the model has no words, got {shown(value)}."
-            )
-        return model.embedding.E[encode(model, [value], name).ids[0]]  # type: ignore[index]
-    return float_array(value, name, (model.input_size,), dtype=model.inputs[model.main].given_dtype)
+class Substitute(NamedTuple):
+    """What takes the place of a step."""
 
+    said: str | list[str]  # as results note it
+    rows: dict[str, np.ndarray] | None  # by input: (1, D) for every step, or (T, D); None where steps are left out
+    tol: float = 0.0
 
-@dataclass(frozen=True)
-class OcclusionOptions(Options):
-    """The options of occlusion."""
-
-    baseline: Any = option(
-        None,
-        "what occlusion puts in place of a word: a vector (D,) or a word; zero by default, the mean "
-        "where there is a scaler",
-        check=_baseline,
-    )
-    how: Literal["zero", "omit"] = option(
-        "zero",
-        '"zero" puts zeros in place of a word, or the baseline; "omit" leaves the word out',
-        check=lambda value, name, model: one_of(value, name, ("zero", "omit")),
-        flag=("zero", "omit"),
-    )
-    tol: float = option(
-        0.0,
-        "occlusion may stop a variant whose state has come back within tol of the unperturbed one; 0 is exact",
-        check=number,
-        flag=float,
-    )
+    def check(self, inputs: Mapping[str, Packed]) -> None:
+        """Raise unless there is a row for every step of the inputs."""
+        for name, x in inputs.items():
+            if self.rows is not None:
+                check_steps(self.rows[name], x, name)
 
 
 class Variants(NamedTuple):
@@ -74,16 +52,16 @@ class Variants(NamedTuple):
 
 
 def occlude_words(
-    trace: Trace, options: OcclusionOptions, steps: np.ndarray | None = None, name: str | None = None
+    trace: Trace, instead: Substitute, steps: np.ndarray | None = None, name: str | None = None
 ) -> np.ndarray:
     """Scores with every word of an input, by default the main one, occluded in turn: packed rows (R, C)."""
     name = name or trace.model.main
     batch = trace.inputs[name].batch
-    return _scores(trace, name, Variants(batch.owner, batch.step, batch.step + 1), options, steps)
+    return _scores(trace, name, Variants(batch.owner, batch.step, batch.step + 1), instead, steps)
 
 
 def occlude_variables(
-    trace: Trace, options: OcclusionOptions, steps: np.ndarray | None = None, name: str | None = None
+    trace: Trace, instead: Substitute, steps: np.ndarray | None = None, name: str | None = None
 ) -> np.ndarray:
     """Scores with every single number of an input occluded in turn: packed rows (R, D, C)."""
     name = name or trace.model.main
@@ -91,12 +69,12 @@ def occlude_variables(
     t, owner, d = batch.step.repeat(D), batch.owner.repeat(D), np.tile(np.arange(D), R)
     order = _by_turn(t * D + d) if batch.n > 1 else np.arange(R * D)
     scores = np.empty((R * D, trace.model.outputs), trace.scores.dtype)
-    scores[order] = _scores(trace, name, Variants(owner, t, t + 1, d).take(order), options, steps)
+    scores[order] = _scores(trace, name, Variants(owner, t, t + 1, d).take(order), instead, steps)
     return scores.reshape(R, D, -1)
 
 
 def occlude(
-    trace: Trace, spans: Sequence[np.ndarray], options: OcclusionOptions, steps: np.ndarray | None = None
+    trace: Trace, spans: Sequence[np.ndarray], instead: Substitute, steps: np.ndarray | None = None
 ) -> list[np.ndarray]:
     """Scores (V, C) of each sequence with each of its phrases occluded: spans[s] is (V, 2) of [start, stop).
 
@@ -109,7 +87,7 @@ def occlude(
     start, stop = np.ascontiguousarray(np.concatenate(spans).T, np.int64)
     order = _by_turn(np.arange(len(owner)) - (ends - counts)[owner])
     scores = np.empty((len(owner), trace.model.outputs), trace.scores.dtype)
-    scores[order] = _scores(trace, trace.model.main, Variants(owner, start, stop).take(order), options, steps)
+    scores[order] = _scores(trace, trace.model.main, Variants(owner, start, stop).take(order), instead, steps)
     return [scores[a:b] for a, b in pairwise([0, *ends.tolist()])]
 
 
@@ -118,23 +96,19 @@ def _by_turn(nth: np.ndarray) -> np.ndarray:
     return np.argsort(nth.astype(np.uint16) if nth.max(initial=0) < 1 << 16 else nth, kind="stable")
 
 
-def _scores(
-    trace: Trace, name: str, variants: Variants, options: OcclusionOptions, steps: np.ndarray | None
-) -> np.ndarray:
+def _scores(trace: Trace, name: str, variants: Variants, instead: Substitute, steps: np.ndarray | None) -> np.ndarray:
     """Scores (V, C) of variants of an input, as many at once as MOST allows."""
     model, batch, V = trace.model, trace.inputs[name].batch, len(variants.owner)
     T = batch.lengths[variants.owner]
-    leaves_out = options.how == "omit" and variants.variable is None and model.inputs[name].steps
+    leaves_out = instead.rows is None and variants.variable is None and model.inputs[name].steps
+    rows = instead.rows[name] if instead.rows else np.zeros((1, trace.inputs[name].rows.shape[1]))
     if leaves_out:
         _check_what_is_left(T, variants.stop - variants.start, model.least[name])
     scores = np.empty((V, model.outputs), trace.scores.dtype)
     numbers = model.input_size + 4 * model.width
     for a, b in groups(T * numbers if model.row_width else np.full(V, numbers), MOST):
         some = variants if (a, b) == (0, V) else variants.take(slice(a, b))
-        baseline = options.baseline if name == model.main else None
-        instead = None if baseline is None else model.inputs[name].scaled(baseline)
-        change = _change(trace.inputs[name], some, instead, leaves_out)
-        found = occlude_change(trace, name, change, options.tol)
+        found = occlude_change(trace, name, _change(trace.inputs[name], some, rows, leaves_out), instead.tol)
         position = np.zeros(b - a, np.int64)
         if model.every:
             ends = trace.output.batch.lengths - 1 if steps is None else np.asarray(steps)
@@ -158,20 +132,19 @@ def _check_what_is_left(T: np.ndarray, out: np.ndarray, least: int) -> None:
     if len(wrong):
         count, size = "one step" if least == 1 else f"{least} steps", out[wrong[0]]
         got = f"all {size}" if size == T[wrong[0]] else f"{size} of {T[wrong[0]]}"
-        raise LrpError(f"how='omit' must leave at least {count}, got a phrase of {got}; use how='zero'.")
+        raise LrpError(f"reference='omit' must leave at least {count}, got a phrase of {got}; use reference='zero'.")
 
 
-def _change(x: Packed, variants: Variants, baseline: np.ndarray | None, leaves_out: bool) -> Change:
-    """What stands in the input of each variant."""
+def _change(x: Packed, variants: Variants, instead: np.ndarray, leaves_out: bool) -> Change:
+    """What the input of each variant holds: `instead` is (1, D) for every step, or (T, D)."""
     owner, lo, hi = variants.owner, variants.start, variants.stop
     none = np.zeros(len(owner), np.int64)
-    instead = np.zeros((1, x.rows.shape[1]), x.rows.dtype)
-    if baseline is not None:
-        instead[0] = baseline
+    instead = np.ascontiguousarray(instead, x.rows.dtype)
+    first, stride = (none, 0) if len(instead) == 1 else (lo, 1)
     if variants.variable is None:
-        return Change(owner, lo, hi, none if leaves_out else hi - lo, none, 0, instead)
+        return Change(owner, lo, hi, none if leaves_out else hi - lo, first, stride, instead)
     rows, every = x.rows[x.batch.first[lo] + owner], np.arange(len(owner))
-    rows[every, variants.variable] = instead[0, variants.variable]
+    rows[every, variants.variable] = instead[first, variants.variable]
     return Change(owner, lo, hi, none + 1, every, 1, rows)
 
 
@@ -186,67 +159,88 @@ def probabilities(output: str | None, scores: np.ndarray) -> np.ndarray | None:
     return None
 
 
-def run(question: Question, wanted: list[np.ndarray]) -> list[Columns]:
-    """Results for each of the wanted targets: relevance is by how much the explained value drops."""
-    trace, request, steps, options = question.trace, question.request, question.steps, question.request.options
+@dataclass(frozen=True)
+class Occlusion(Method):
+    """How much the score, or the probability, drops when a step, a phrase or a feature is replaced or left out.
 
-    def measured(scores: np.ndarray) -> Any:
-        return probabilities(trace.model.output, scores) if request.method is PROBABILITY else scores
+    of: "score" or "probability".
+    reference: what takes the place of a step: "zero" (as the network sees it: behind a scaler that is the mean), a
+        vector (D,), a sequence of at least T steps, "mean" for the mean step of the data, a word, "unknown" or
+        "padding"; of a network with several inputs a dict; or "omit" to leave the step out.
+    data: the sequences of which reference="mean" is the mean step.
+    tol: a variant may stop where its state has come back within tol of the unperturbed one; 0 is exact.
+    """
 
-    whole, phrases = measured(question.scores), None
-    words = {name: measured(occlude_words(trace, options, steps, name)) for name in trace.inputs}
-    single = {}
-    if request.with_variables:
-        single = {name: measured(occlude_variables(trace, options, steps, name)) for name in trace.inputs}
-    if question.spans is not None:
-        phrases = [measured(values) for values in occlude(trace, question.spans, options, steps)]
-    out = []
-    for chosen in wanted:
-        explained, drops = question.combined(whole, chosen), {}
-        for name, x in trace.inputs.items():
-            before, targets = explained[x.batch.owner], chosen[x.batch.owner]
-            feature_relevance = before[:, None] - question.combined(single[name], targets) if single else None
-            drops[name] = Other(x.batch, before - question.combined(words[name], targets), feature_relevance)
-        main = drops.pop(trace.model.main)
-        columns = Columns(question.scores, chosen, main.relevance, main.feature_relevance, others=drops)
-        if phrases is not None:
-            columns.spans = [
-                explained[s] - question.combined(values, np.full(len(values), chosen[s]))
-                for s, values in enumerate(phrases)
-            ]
-        out.append(columns)
-    return out
+    of: Literal["score", "probability"] = "score"
+    reference: str | np.ndarray | Sequence[Any] | Mapping[str, Any] = "zero"
+    data: Any = None
+    tol: float = 0.0
 
+    cost = "Θ(T²)"
+    feature_relevance = "on request"
+    paper = "Li et al. 2017"
+    kind = "occlusion"
+    named_by = ("of",)
+    keep = "states"
 
-def _check(request: Request, model: Model) -> None:
-    if request.unit == "feature" and request.options.how == "omit":
-        raise LrpError("how='omit' must have unit='step' or None: a word can be removed, a single variable cannot.")
-    if request.method is PROBABILITY and model.output == "linear":
-        raise LrpError(
-            "method 'occlusion-p' must have a model with probabilities, got one whose output is 'linear'; "
-            "use 'occlusion-f', or build the Model with output='sigmoid'."
-        )
+    def __post_init__(self) -> None:
+        one_of(self.of, "Occlusion: of", ("score", "probability"))
+        vars(self).update(name=f"occlusion-{'f' if self.of == 'score' else 'p'}", tol=non_negative(self.tol, "tol"))
+        vars(self)["description"] = f"drop of the {self.of} when the word is set to zero"
+        if isinstance(self.reference, np.ndarray):
+            vars(self)["reference"] = frozen(self.reference)
 
+    def prepare(self, model: Model, unit: Unit) -> Substitute:
+        """What takes the place of a step of a `model`, if the `unit` has it."""
+        if self.of == "probability" and model.output == "linear":
+            raise LrpError(
+                "method 'occlusion-p' must have a model with probabilities, got one whose output is 'linear'; "
+                "use 'occlusion-f', or build the Model with output='sigmoid'."
+            )
+        if isinstance(self.reference, str) and self.reference == "omit":
+            if unit == "feature":
+                raise LrpError(
+                    "reference='omit' must have unit='step' or None: a step can be left out, a feature cannot."
+                )
+            return Substitute("omit", None, self.tol)
+        found = references(model, self.reference, self.data)
+        if len(found.each) > 1:
+            raise LrpError(f"reference must be one for {self.name}, got {len(found.each)}.")
+        return Substitute(found.said, found.each[0], self.tol)
 
-def _keep(request: Request) -> Literal["states"]:
-    return "states"
+    def settings(self, plan: Substitute) -> dict[str, Any]:
+        """The options for the record of a result; of the reference in the `plan` what tells it from others."""
+        return {"reference": plan.said, "tol": self.tol}
 
+    def run(self, question: Question, wanted: list[np.ndarray]) -> list[Columns]:
+        """The answers to a `question`, one for each of the `wanted` targets: how much the explained value drops."""
+        trace, request, steps = question.trace, question.request, question.steps
+        instead: Substitute = request.plan
+        instead.check(trace.inputs)
 
-def _method(name: str, what: str) -> Method:
-    return Method(
-        name=name,
-        description=f"drop of the {what} when the word is set to zero",
-        cost="Θ(T²)",
-        conserves="-",
-        feature_relevance="on request",
-        reference="Li et al. 2017",
-        kind="occlusion",
-        options=OcclusionOptions,
-        keep=_keep,
-        run=run,
-        check=_check,
-    )
+        def measured(scores: np.ndarray) -> Any:
+            return probabilities(trace.model.output, scores) if self.of == "probability" else scores
 
-
-SCORE, PROBABILITY = _method("occlusion-f", "score"), _method("occlusion-p", "probability")
-METHODS = (SCORE, PROBABILITY)
+        whole, phrases = measured(question.scores), None
+        words = {name: measured(occlude_words(trace, instead, steps, name)) for name in trace.inputs}
+        single = {}
+        if request.with_variables:
+            single = {name: measured(occlude_variables(trace, instead, steps, name)) for name in trace.inputs}
+        if question.spans is not None:
+            phrases = [measured(values) for values in occlude(trace, question.spans, instead, steps)]
+        out = []
+        for chosen in wanted:
+            explained, drops = question.combined(whole, chosen), {}
+            for name, x in trace.inputs.items():
+                before, targets = explained[x.batch.owner], chosen[x.batch.owner]
+                feature_relevance = before[:, None] - question.combined(single[name], targets) if single else None
+                drops[name] = Other(x.batch, before - question.combined(words[name], targets), feature_relevance)
+            main = drops.pop(trace.model.main)
+            columns = Columns(question.scores, chosen, main.relevance, main.feature_relevance, others=drops)
+            if phrases is not None:
+                columns.spans = [
+                    explained[s] - question.combined(values, np.full(len(values), chosen[s]))
+                    for s, values in enumerate(phrases)
+                ]
+            out.append(columns)
+        return out

@@ -1,71 +1,158 @@
-"""Methods that send one message back through the network: gradient, gradient × input, and LRP by any rule."""
+"""Methods that propagate one message backward through the network: gradient, gradient × input, and LRP by any rule."""
 
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError
+from lrpnumpy.checks import LrpError, non_negative, one_of, shown
 from lrpnumpy.kernels import ledger
 from lrpnumpy.layers import LAYERS
 from lrpnumpy.ledgers import ROWS
-from lrpnumpy.methods.base import Columns, Method, Options, Question, Request, number, option, switch
+from lrpnumpy.methods.base import Columns, Method, Question, Unit, is_switch
 from lrpnumpy.model import Model
 from lrpnumpy.passes import backward
-from lrpnumpy.rules import GRADIENT, LRP, Epsilon, Gamma, Propagation, Relevance
+from lrpnumpy.rules import GRADIENT, Epsilon, Gamma, ProductRule, Relevance, Rule, SumRule, product_rule
 
 TOO_LARGE = 1e6  # times f_c: relevance beyond this is decided by rounding
 GAP = 1e-3  # of |f_c|, or |f_c - f_versus|: how much a ledger may miss
+EPS = 0.001
+PAPERS = {  # of LRP's product rules: what the rule does, and where it was published
+    "all": ("the signal takes all", "Arras et al. 2017"),
+    "prop": ("gate and signal in proportion", "Ding et al. 2017"),
+    "abs": ("in proportion to absolute values", "Arras et al. 2019"),
+    "half": ("half and half", "Arjona-Medina et al. 2018"),
+}
 
 
 @dataclass(frozen=True)
-class LrpOptions(Options):
-    """The options of LRP."""
+class Gradient(Method):
+    """The squared partial derivative of the score, or the derivative times the input.
 
-    eps: float = option(0.001, "the stabiliser of LRP; 0 is allowed", check=number, flag=float)
-    gamma: float = option(
-        0.0,
-        "in Dense and Conv layers LRP weighs terms that have the sign of their sum by 1 + gamma",
-        check=number,
-        flag=float,
-    )
-    hidden: bool = option(False, "also the relevance of every hidden state of every recurrent layer", check=switch)
+    times_input: multiply by the input instead of squaring.
+    """
+
+    times_input: bool = False
+
+    kind = "gradient"
+    named_by = ("times_input",)
+    keep = GRADIENT
+
+    def __post_init__(self) -> None:
+        row = ("gradient", "squared partial derivative", "squared norm of the gradient", "Li et al. 2016")
+        if is_switch(self.times_input, "Gradient: times_input"):
+            row = ("gradient-x-input", "partial derivative times value", "gradient times input", "Denil et al. 2015")
+        vars(self).update(zip(("name", "description", "conserves", "paper"), row, strict=True))
+
+    def run(self, question: Question, wanted: list[np.ndarray]) -> list[Columns]:
+        """The answers to a `question`, one backward pass for each of the `wanted` targets."""
+        out, ones = [], np.ones_like(question.scores)
+        for targets in wanted:
+            values = backward(question.trace, question.sent_back(ones, targets), GRADIENT).inputs
+            for name, x in question.trace.inputs.items():
+                if x.words is None:  # looked-up words come multiplied by their vectors
+                    values[name] = values[name] * (x.rows if self.times_input else values[name])
+            out.append(question.columns(targets, values))
+        return out
 
 
 @dataclass(frozen=True)
-class RecordOptions(Options):
-    """The options of LRP whose rules are a record."""
+class LRP(Method):
+    """Layer-wise relevance propagation, with a rule for products, rules for sums by layer, and one for attentions.
 
-    hidden: bool = option(False, "also the relevance of every hidden state of every recurrent layer", check=switch)
+    product: what gate and signal of a product receive: "all", "prop", "abs", "half", a function of gate, signal and
+        eps, or a `Rule`.
+    sums: a dict of the sum rules in `lrp.rules`. A key is the name of a layer; "first" or "last" for the layers with a
+        weight matrix that are next to the inputs or to the scores; the type of a layer, such as "Dense"; or "default".
+        The more specific key wins, in this order.
+    eps: the stabilizer of the epsilon rule, which other sums follow; 0 is allowed.
+    gamma: in Dense and Conv1D layers, terms that have the sign of their sum are weighted by 1 + gamma.
+    attention: "fixed" to hold the weights of attentions fixed, or "attnlrp" to propagate through their softmax to
+        queries and keys (Achtibat et al. 2024).
+    hidden: also compute the relevance of every hidden state of every recurrent layer.
+    """
+
+    product: str | Rule | ProductRule = "all"
+    sums: Mapping[str, SumRule] | None = None
+    eps: float = EPS
+    gamma: float = 0.0
+    attention: Literal["fixed", "attnlrp"] = "fixed"
+    hidden: bool = False
+    _rules: dict[str, SumRule] = field(init=False, repr=False, compare=False)  # `sums` and the rule of `gamma`
+    _everywhere: Relevance = field(init=False, repr=False, compare=False)  # at nodes that no key names
+
+    kind = "lrp"
+    named_by = ("product",)
+    conserves = "f_c(x), less biases and stabilizer"
+
+    def __post_init__(self) -> None:
+        rule = product_rule(self.product)
+        name, description, paper = rule.name, "layer-wise relevance propagation by a custom rule", "-"
+        if rule._code is not None:
+            shares, paper = PAPERS[rule.name]
+            name, description = f"lrp-{rule.name}", f"layer-wise relevance propagation, {shares}"
+        sums: Any = self.sums or {}
+        if not isinstance(sums, Mapping):
+            raise LrpError(f"LRP: sums must be a dict of layers and sum rules, got {shown(sums)}.")
+        for key, one in sums.items():
+            if not isinstance(one, SumRule):
+                also = f"; pass {one.__name__}(...)" if isinstance(one, type) else ""
+                raise LrpError(
+                    f"LRP: sums[{key!r}] must be a sum rule such as lrp.rules.Epsilon(0.01), got {shown(one)}{also}."
+                )
+        eps, gamma = non_negative(self.eps, "LRP: eps"), non_negative(self.gamma, "LRP: gamma")
+        if "default" in sums and eps != EPS:
+            raise LrpError(f"LRP: eps must be left out where sums has a 'default', got {shown(self.eps)}.")
+        one_of(self.attention, "LRP: attention", ("fixed", "attnlrp"))
+        is_switch(self.hidden, "LRP: hidden")
+        rules = dict(sums)
+        if gamma:
+            rules = dict.fromkeys(("Dense", "Conv1D"), Gamma(gamma, eps)) | rules
+        everywhere = Relevance(rule, rules.get("default") or Epsilon(eps), self.attention == "fixed")
+        vars(self).update(name=name, description=description, paper=paper, _rules=rules, _everywhere=everywhere)
+        vars(self).update(product=rule, sums=dict(sums) or None, eps=eps, gamma=gamma)
+
+    def prepare(self, model: Model, unit: Unit) -> Relevance:
+        """The rules of every node of a `model`, whatever the `unit`."""
+        return self._everywhere.with_nodes(resolved(self._rules, model)) if self._rules else self._everywhere
+
+    def settings(self, plan: Relevance) -> dict[str, Any]:
+        """The options for the record of a result, whatever the `plan`."""
+        found = super().settings(plan)
+        if self.sums:
+            found["sums"] = ", ".join(f"{key}: {rule}" for key, rule in self.sums.items())
+        return found
+
+    def advice(self) -> str:
+        """What to try where relevance is doubtful."""
+        return f"try a larger eps than {self.eps:g}, or another rule"
+
+    def run(self, question: Question, wanted: list[np.ndarray]) -> list[Columns]:
+        """The answers to a `question`, one backward pass for each of the `wanted` targets."""
+        out, trace = [], question.trace
+        for targets in wanted:
+            start = question.sent_back(question.scores, targets)
+            passed = backward(trace, start, question.request.plan, hidden=self.hidden)
+            columns = question.columns(targets, passed.inputs)
+            _close(question, columns, passed.ledger)
+            if self.hidden:
+                numbers = {node.name: k for k, node in enumerate(trace.model.nodes)}
+                columns.hidden = [
+                    (numbers[name], direction, trace.ran[name].inputs[0].batch, states)
+                    for name, found in passed.hidden.items()
+                    for direction, states in found
+                ]
+                columns.hidden.sort(key=lambda one: one[0])
+            out.append(columns)
+        return out
 
 
-def propagation(request: Request) -> Propagation:
-    """How messages flow back."""
-    if request.method.lrp is None:
-        return GRADIENT
-    assert request.how is not None  # `settle` has been called
-    return request.how
-
-
-def settle(request: Request, model: Model, encoded: list[Any]) -> Request:
-    """The rules of every node, once for each request."""
-    rules, options = request.method.lrp, request.options
-    assert rules is not None
-    if isinstance(options, RecordOptions):
-        how = resolved(rules, model)
-    elif options.gamma:
-        gamma = Gamma(options.gamma, options.eps)
-        how = resolved(LRP(rules.product, {"Dense": gamma, "Conv1D": gamma}, options.eps), model)
-    else:
-        how = Relevance(rules.product, Epsilon(options.eps))
-    return request._replace(how=how)
-
-
-def resolved(rules: LRP, model: Model) -> Relevance:
-    """The propagation at each node of a model: the most specific of the keys that name it decides."""
+def resolved(sums: Mapping[str, SumRule], model: Model) -> dict[str, SumRule]:
+    """The sum rule of each node of a model that a key names; the most specific key decides."""
     first, last = _ends(model), _ends(model, backward=True)
     keys = {}  # of each node, the most specific first
     for node in model.nodes:
@@ -73,14 +160,13 @@ def resolved(rules: LRP, model: Model) -> Relevance:
         ends = [key for key, some in (("first", first), ("last", last)) if node.name in some]
         keys[node.name] = [node.name, *ends, *types]
     known = {"first", "last", "default", *LAYERS, *(key for some in keys.values() for key in some)}
-    for key in rules.sums:
+    for key in sums:
         if key not in known:
             close = difflib.get_close_matches(str(key), known, 1)
             meant = f"did you mean {close[0]!r}?" if close else f"the layers of this model are {', '.join(keys)}."
             raise LrpError(f"LRP: sums has no layer or type {key!r} to apply to; {meant}")
-    chosen = {name: next((key for key in some if key in rules.sums), None) for name, some in keys.items()}
-    nodes = {name: rules.sums[key] for name, key in chosen.items() if key is not None}
-    return Relevance(rules.product, rules.default, rules.attention == "fixed", nodes)
+    chosen = {name: next((key for key in some if key in sums), None) for name, some in keys.items()}
+    return {name: sums[key] for name, key in chosen.items() if key is not None}
 
 
 def _ends(model: Model, backward: bool = False) -> set[str]:
@@ -98,36 +184,6 @@ def _ends(model: Model, backward: bool = False) -> set[str]:
     return weighty - covered
 
 
-def run(question: Question, wanted: list[np.ndarray]) -> list[Columns]:
-    """Results for each of the wanted targets, one backward pass each."""
-    return [_one(question, targets) for targets in wanted]
-
-
-def _one(question: Question, targets: np.ndarray) -> Columns:
-    trace, request, scores = question.trace, question.request, question.scores
-    is_lrp = request.method.kind == "lrp"
-    start = question.sent_back(scores if is_lrp else np.ones_like(scores), targets)
-    passed = backward(trace, start, question.keep, hidden=request.hidden)  # type: ignore[arg-type]
-    values = {
-        name: R_x
-        if is_lrp or trace.inputs[name].words is not None  # looked-up words come multiplied by their vectors
-        else R_x * (R_x if request.method.name == "gradient" else trace.inputs[name].rows)
-        for name, R_x in passed.inputs.items()
-    }
-    columns = question.columns(targets, values)
-    if is_lrp:
-        _close(question, columns, passed.ledger)
-        if request.hidden:
-            numbers = {node.name: k for k, node in enumerate(trace.model.nodes)}
-            columns.hidden = [
-                (numbers[name], direction, trace.ran[name].inputs[0].batch, states)
-                for name, found in passed.hidden.items()
-                for direction, states in found
-            ]
-            columns.hidden.sort(key=lambda one: one[0])
-    return columns
-
-
 def _close(question: Question, columns: Columns, kept: np.ndarray) -> None:
     """The books: where each score went, from what every node kept (nodes, 6, n); and whether they add up."""
     dtype, versus = kept.dtype.type, question.request.versus
@@ -141,58 +197,3 @@ def _close(question: Question, columns: Columns, kept: np.ndarray) -> None:
         question.trace.input.batch.owner, dtype(GAP), dtype(TOO_LARGE), np.finfo(dtype).eps, columns.books,
         columns.sound,
     )  # fmt: skip
-
-
-def _advice(request: Request) -> str:
-    return f"try a larger eps than {request.options.eps:g}, or another rule"
-
-
-def _rules_advice(request: Request) -> str:
-    return "try a larger eps, or other rules"
-
-
-def lrp(name: str, description: str, reference: str, rules: LRP, **more: Any) -> Method:
-    """LRP by some rules as a method."""
-    about: Any = {"options": LrpOptions, "advice": _advice} | more
-    return Method(
-        name=name,
-        description=description,
-        cost="Θ(T)",
-        conserves="f_c(x), less biases and stabiliser",
-        feature_relevance="free",
-        reference=reference,
-        kind="lrp",
-        lrp=rules,
-        keep=propagation,
-        run=run,
-        settle=settle,
-        **about,
-    )
-
-
-def of_record(rules: LRP) -> Method:
-    """LRP by a record of rules as a method."""
-    more = {"options": RecordOptions, "advice": _rules_advice, "settings": rules.shown()}
-    return lrp(rules.name, "layer-wise relevance propagation by custom rules", "-", rules, **more)
-
-
-def _gradient(name: str, description: str, conserves: str, reference: str) -> Method:
-    about: Any = {"cost": "Θ(T)", "conserves": conserves, "feature_relevance": "free", "reference": reference}
-    return Method(name, description, **about, kind="gradient", keep=propagation, run=run)
-
-
-METHODS = (
-    _gradient("gradient", "squared partial derivative", "squared norm of the gradient", "Li et al. 2016"),
-    _gradient("gradient-x-input", "partial derivative times value", "gradient times input", "Denil et al. 2015"),
-)
-LRP_METHODS = (
-    lrp("lrp-all", "layer-wise relevance propagation, the signal takes all", "Arras et al. 2017", LRP("all")),
-    lrp("lrp-prop", "layer-wise relevance propagation, gate and signal in proportion", "Ding et al. 2017", LRP("prop")),
-    lrp(
-        "lrp-abs",
-        "layer-wise relevance propagation, in proportion to absolute values",
-        "Arras et al. 2019",
-        LRP("abs"),
-    ),
-    lrp("lrp-half", "layer-wise relevance propagation, half and half", "Arjona-Medina et al. 2018", LRP("half")),
-)

@@ -15,7 +15,7 @@ import numpy as np
 from lrpnumpy.checks import LrpError, check_shape, numbers, shown
 from lrpnumpy.encode import Encoded, as_array, encode_all, encode_port
 from lrpnumpy.inputs import Input
-from lrpnumpy.methods.base import Columns, Method, Options, Question, Request, option
+from lrpnumpy.methods.base import Columns, Method, Question, Request, Unit
 from lrpnumpy.methods.propagated import TOO_LARGE
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Packed
@@ -24,6 +24,16 @@ from lrpnumpy.rules.propagation import Entry
 GAP = 1e-3  # of |f(x) - f(reference)|: how much relevances may miss it by rounding
 ROUNDING = 16 * np.finfo(np.float64).eps  # of max(|f(x)|, |f(reference)|): what float64 cannot tell from 0
 KNOWN = ("zero", "mean", "unknown", "padding")  # references with a name; any other word stands for itself
+
+
+def check_steps(reference: np.ndarray, x: Packed, name: str) -> None:
+    """Raise unless a reference (1, D) or (T, D) has a row for every step of an input."""
+    steps, T = len(reference), x.batch.lengths[0]
+    if 1 < steps < T:
+        raise LrpError(
+            f"reference of {name!r} must have at least as many steps as the input, {T}, got {steps}; a vector "
+            f"({reference.shape[1]},) serves every length."
+        )
 
 
 class References(NamedTuple):
@@ -36,45 +46,52 @@ class References(NamedTuple):
         """The k-th reference for a batch of records: as many rows as these have."""
         out = {}
         for name, x in inputs.items():
-            value, T = self.each[k][name].astype(x.rows.dtype, copy=False), x.batch.lengths[0]
-            if 1 < len(value) < T:
-                raise LrpError(
-                    f"reference of {name!r} must have at least as many steps as the input, {T}, got {len(value)}; a "
-                    f"vector ({value.shape[1]},) serves every length."
-                )
+            value = self.each[k][name].astype(x.rows.dtype, copy=False)
+            check_steps(value, x, name)
             out[name] = Packed(value[x.batch.step if len(value) > 1 else np.zeros_like(x.batch.step)], x.batch)
         return out
 
 
 @dataclass(frozen=True)
-class ReferenceOptions(Options):
-    """The options of methods with a reference."""
+class Referring(Method):
+    """A method that explains f(x) - f(reference).
 
-    reference: Any = option(
-        "zero",
-        'what the input is compared with: "zero" (as the network sees it: behind a scaler that is the mean), a vector '
-        '(D,), a sequence of at least T steps, "mean" for the mean step of `data`, a word, "unknown" or "padding"; a '
-        "list of these for the mean over several; of a network with several inputs a dict",
-        flag=str,
-        typed="what the input is compared with: zero (as the network sees it: behind a scaler that is the mean), a "
-        "word, unknown or padding",
-    )
-    data: Any = option(None, 'sequences of which reference="mean" is the mean step')
+    reference: what the input is compared with: "zero" (as the network sees it: behind a scaler that is the mean), a
+        vector (D,), a sequence of at least T steps, "mean" for the mean step of the data, a word, "unknown" or
+        "padding"; a list of these for the mean over several; of a network with several inputs a dict.
+    data: the sequences of which reference="mean" is the mean step.
+    """
 
-    @classmethod
-    def checked(cls, method: Method, model: Model, given: dict[str, Any]) -> Options:
-        """The options, with the references read."""
-        given = dict(given)
-        found = references(model, given.pop("reference", "zero"), given.pop("data", None))
-        return super().checked(method, model, {**given, "reference": found})
+    reference: str | np.ndarray | Sequence[Any] | Mapping[str, Any] = "zero"
+    data: Any = None
 
-    def shown(self) -> dict[str, Any]:
-        """For the record of a result."""
-        return {**super().shown(), "reference": self.reference.said}
+    conserves = "f_c(x) - f_c(reference)"
+    kind = "reference"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.reference, np.ndarray):
+            vars(self)["reference"] = frozen(self.reference)
+
+    def prepare(self, model: Model, unit: Unit) -> References:
+        """The references, as a `model` takes them, whatever the `unit`."""
+        return references(model, self.reference, self.data)
+
+    def settings(self, plan: References) -> dict[str, Any]:
+        """The options for the record of a result; of the references in the `plan` what tells them from others."""
+        found = super().settings(plan) | {"reference": plan.said}
+        found.pop("data", None)
+        return found
 
     def most_gap(self, dtype: np.dtype) -> float:
-        """How large the gap may be, of |f(x) - f(reference)|."""
+        """How large the gap may be in this `dtype`, relative to |f(x) - f(reference)|."""
         return GAP
+
+
+def frozen(array: np.ndarray) -> np.ndarray:
+    """A copy that nobody can change."""
+    array = array.copy()
+    array.setflags(write=False)
+    return array
 
 
 def references(model: Model, value: Any, data: Any = None) -> References:
@@ -227,6 +244,7 @@ def missed_and_huge(books: np.ndarray, request: Request) -> tuple[np.ndarray, np
     """
     _, score, reference, gap, largest, error = books.swapaxes(0, -2)  # rows first
     size = np.maximum(abs(score), abs(reference))
-    most = request.options.most_gap(gap.dtype) * unit_of(score, reference, request.versus)
+    assert isinstance(request.method, Referring)
+    most = request.method.most_gap(gap.dtype) * unit_of(score, reference, request.versus)
     missed = ~(np.maximum(abs(gap), error) <= np.maximum(most, ROUNDING * size))
     return missed, largest > TOO_LARGE * size

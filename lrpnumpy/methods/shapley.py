@@ -19,8 +19,8 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, shown, whole
 from lrpnumpy.encode import Encoded
-from lrpnumpy.methods.base import Columns, Method, Question, Request, keep_nothing, option
-from lrpnumpy.methods.reference import ReferenceOptions, finished
+from lrpnumpy.methods.base import Columns, Question, Request
+from lrpnumpy.methods.reference import Referring, finished
 from lrpnumpy.methods.shapley_tree import has_states, scores_by_states
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Batch, Packed
@@ -34,7 +34,7 @@ MOST = 4e9  # steps of all coalitions times units of the widest layer: about two
 Of = dict[str, np.ndarray]  # by input: (T, D) which player each number belongs to
 
 
-def _players(value: Any, name: str, model: Model) -> Any:
+def _players(value: Any, name: str) -> Any:
     if value is None or (isinstance(value, str) and value == "features"):
         return value
     if isinstance(value, (int, np.integer)):
@@ -51,44 +51,6 @@ def _players(value: Any, name: str, model: Model) -> Any:
     if any(a >= b for a, b in spans) or any(b > a for (_, b), (a, _) in pairwise(ends)):
         raise LrpError(f"{name} must be spans with start < stop that do not overlap, got {shown(value)}.")
     return spans
-
-
-@dataclass(frozen=True)
-class ShapleyOptions(ReferenceOptions):
-    """The options of Shapley values."""
-
-    players: Any = option(
-        None,
-        f'who shares the score: "features", a number of windows of steps, or spans (start, stop) of steps, the rest '
-        f"being one more; by default {WINDOWS} windows, or features where there is one step of at most {FEATURES}",
-        check=_players,
-        flag=lambda text: int(text) if text.isdigit() else text,
-        typed=f"who shares the score: features, or a number of windows of steps; by default {WINDOWS} windows, or "
-        f"features where there is one step of at most {FEATURES}",
-    )
-
-    @property
-    def by_feature(self) -> bool:
-        """Whether there is a value for each variable."""
-        return self.players == "features"
-
-
-def settled(request: Request, model: Model, encoded: Sequence[Encoded]) -> Request:
-    """The players that are meant, if they are not too many and the records have their steps."""
-    options = request.options
-    if options.players is None:
-        one_step = len(encoded) > 0 and all(one.steps == 1 for one in encoded)
-        few = sum(port.size or 0 for port in model.inputs.values()) <= FEATURES
-        options = replace(options, players="features" if one_step and few else WINDOWS)
-    if request.unit == "feature" and not options.by_feature:
-        raise LrpError("unit must be 'step' or None unless players are 'features', got 'feature'.")
-    for k, one in enumerate(encoded):
-        if isinstance(options.players, tuple) and (stop := max(b for _, b in options.players)) > one.steps:
-            raise LrpError(f"players must be spans of the {one.steps} steps of sequence {k}, got one up to {stop}.")
-        sizes = {name: one.steps if name == model.main else one.others[name].steps for name in model.inputs}  # type: ignore[index]
-        of = players_of(model, sizes, options.players)
-        _check_cost(model, of, one.steps, k)
-    return request._replace(options=options)
 
 
 def _check_cost(model: Model, of: Of, steps: int, k: int) -> None:
@@ -173,57 +135,76 @@ def shapley_values(v: np.ndarray) -> np.ndarray:
     return np.stack(found)
 
 
-def run(question: Question, wanted: list[np.ndarray]) -> list[Columns]:
-    """Results for each of the wanted targets, one record after the other."""
-    trace, options = question.trace, question.request.options
-    model, n, each = trace.model, len(question.scores), options.reference.each
-    shares: dict[str, list[np.ndarray]] = {name: [] for name in trace.inputs}  # for each record (T, D, C)
-    scores = np.zeros((n, model.outputs))
-    split = {name: x.batch.split(x.rows) for name, x in trace.inputs.items()}
-    referred = [
-        {name: x.batch.split(x.rows) for name, x in options.reference.packed(k, trace.inputs).items()}
-        for k in range(len(each))
-    ]
-    for s in range(n):
-        x = {name: parts[s] for name, parts in split.items()}
-        of = players_of(model, {name: len(rows) for name, rows in x.items()}, options.players)
-        values = np.zeros((_count(of), model.outputs))
-        for parts in referred:
-            x0 = {name: part[s] for name, part in parts.items()}
-            if is_tree(model, of):
-                v = scores_by_states(model, x[model.main], x0[model.main], of[model.main][:, 0])
-            else:
-                v = scores_of_all(model, x, x0, of, -1 if question.steps is None else int(question.steps[s]))
-            v = v.astype(np.float64)
-            values += shapley_values(v) / len(each)
-            scores[s] += v[0] / len(each)
-        size = np.bincount(np.concatenate([own.ravel() for own in of.values()]))
-        for name, own in of.items():
-            shares[name].append((values / size[:, None])[own])
-    dtype = question.scores.dtype
-    rows = {name: trace.inputs[name].batch.pack(np.concatenate(parts)) for name, parts in shares.items()}
-    out = []
-    for targets in wanted:
-        relevance = {
-            name: question.combined(part, targets[trace.inputs[name].batch.owner]).astype(dtype)
-            for name, part in rows.items()
-        }
-        out.append(finished(question, targets, relevance, scores.astype(dtype)))
-    return out
+@dataclass(frozen=True)
+class Shapley(Referring):
+    """Exact Shapley values: what each player adds to the score, as the mean over all orders in which players can join.
 
+    players: who shares the score: "features", a number of windows of steps, or spans (start, stop) of steps, the rest
+        being one more; by default 12 windows, or features where there is one step of at most 16.
+    """
 
-METHODS = (
-    Method(
-        name="shapley",
-        description="mean gain of the score when a window of steps, or a feature, joins the others in any order",
-        cost=f"Θ(2^P), P players, {WINDOWS} windows by default",
-        conserves="f_c(x) - f_c(reference)",
-        feature_relevance="on request",
-        reference="Shapley 1953",
-        kind="reference",
-        options=ShapleyOptions,
-        keep=keep_nothing,
-        run=run,
-        settle=settled,
-    ),
-)
+    players: int | str | Sequence[tuple[int, int]] | None = None
+
+    name = "shapley"
+    description = "mean gain of the score when a window of steps, or a feature, joins the others in any order"
+    cost = f"Θ(2^P), P players, {WINDOWS} windows by default"
+    paper = "Shapley 1953"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        vars(self)["players"] = _players(self.players, "players")
+        vars(self)["feature_relevance"] = "free" if self.players == "features" else "on request"
+
+    def settle(self, request: Request, model: Model, encoded: list[Encoded]) -> Request:
+        """The `request` to a `model` with its players, if these are not too many and fit the `encoded` records."""
+        players = self.players
+        if players is None:
+            one_step = len(encoded) > 0 and all(one.steps == 1 for one in encoded)
+            few = sum(port.size or 0 for port in model.inputs.values()) <= FEATURES
+            players = "features" if one_step and few else WINDOWS
+        if request.unit == "feature" and players != "features":
+            raise LrpError("unit must be 'step' or None unless players are 'features', got 'feature'.")
+        for k, one in enumerate(encoded):
+            if isinstance(players, tuple) and (stop := max(b for _, b in players)) > one.steps:
+                raise LrpError(f"players must be spans of the {one.steps} steps of sequence {k}, got one up to {stop}.")
+            sizes = {name: one.steps if name == model.main else one.others[name].steps for name in model.inputs}  # type: ignore[index]
+            _check_cost(model, players_of(model, sizes, players), one.steps, k)
+        return request._replace(method=replace(self, players=players))
+
+    def run(self, question: Question, wanted: list[np.ndarray]) -> list[Columns]:
+        """The answers to a `question`, one for each of the `wanted` targets; one record after the other."""
+        trace, references = question.trace, question.request.plan
+        model, n, each = trace.model, len(question.scores), references.each
+        shares: dict[str, list[np.ndarray]] = {name: [] for name in trace.inputs}  # for each record (T, D, C)
+        scores = np.zeros((n, model.outputs))
+        split = {name: x.batch.split(x.rows) for name, x in trace.inputs.items()}
+        referred = [
+            {name: x.batch.split(x.rows) for name, x in references.packed(k, trace.inputs).items()}
+            for k in range(len(each))
+        ]
+        for s in range(n):
+            x = {name: parts[s] for name, parts in split.items()}
+            of = players_of(model, {name: len(rows) for name, rows in x.items()}, self.players)
+            values = np.zeros((_count(of), model.outputs))
+            for parts in referred:
+                x0 = {name: part[s] for name, part in parts.items()}
+                if is_tree(model, of):
+                    v = scores_by_states(model, x[model.main], x0[model.main], of[model.main][:, 0])
+                else:
+                    v = scores_of_all(model, x, x0, of, -1 if question.steps is None else int(question.steps[s]))
+                v = v.astype(np.float64)
+                values += shapley_values(v) / len(each)
+                scores[s] += v[0] / len(each)
+            size = np.bincount(np.concatenate([own.ravel() for own in of.values()]))
+            for name, own in of.items():
+                shares[name].append((values / size[:, None])[own])
+        dtype = question.scores.dtype
+        rows = {name: trace.inputs[name].batch.pack(np.concatenate(parts)) for name, parts in shares.items()}
+        out = []
+        for targets in wanted:
+            relevance = {
+                name: question.combined(part, targets[trace.inputs[name].batch.owner]).astype(dtype)
+                for name, part in rows.items()
+            }
+            out.append(finished(question, targets, relevance, scores.astype(dtype)))
+        return out

@@ -23,7 +23,7 @@ from lrpnumpy.packed import Batch, Packed, Words, vectors
 TOGETHER = 256  # sequences that are run at once
 
 
-class Table(NamedTuple):
+class SharedRows(NamedTuple):
     """Rows that many sequences share: sequence s has row ids[t, s] at step t."""
 
     rows: np.ndarray  # (2 L, D) of the input, then of the reference
@@ -78,7 +78,7 @@ def _read(model: Model, states: States, window: np.ndarray) -> tuple[States, dic
     """Read a window (2 L, D) from every state, with both values; the states after it, and what vectors are made of."""
     L, n = len(window) // 2, 2 * len(next(iter(states.values()))[0])
     batch = Batch(np.full(n, L))
-    shared = Table(window, np.arange(L)[:, None] + L * (np.arange(n) % 2))
+    shared = SharedRows(window, np.arange(L)[:, None] + L * (np.arange(n) % 2))
     values: dict[str, Any] = {model.main: shared}
     after: States = {}
     for node in model.nodes:
@@ -89,7 +89,7 @@ def _read(model: Model, states: States, window: np.ndarray) -> tuple[States, dic
         if isinstance(layer, Cell):
             begin = [one.repeat(2, axis=0) for one in states[node.name]]
             x = xs[0]
-            if isinstance(x, Table):  # U x + b is computed once for each row of the table
+            if isinstance(x, SharedRows):  # U x + b is computed once for each row of the table
                 x = Packed(x.rows[:0], batch, Words(x.ids.ravel(), Embedding(x.rows)))
             read = layer.read([x], STRAIGHT, None, "" in wanted, begin)
             after[node.name] = read.run.last
@@ -98,13 +98,13 @@ def _read(model: Model, states: States, window: np.ndarray) -> tuple[States, dic
                 values[node.name] = Packed(read.output, batch)
         elif isinstance(layer, LastRow):
             (x,) = xs
-            rows = x.written(batch).rows if isinstance(x, Table) else x.rows
+            rows = x.written(batch).rows if isinstance(x, SharedRows) else x.rows
             values[node.name] = Packed(rows[batch.last], vectors(n))
-        elif all(isinstance(x, Table) for x in xs):
+        elif all(isinstance(x, SharedRows) for x in xs):
             (y,), _ = layer.run([Packed(x.rows, vectors(2 * L)) for x in xs], None, wanted)
-            values[node.name] = Table(y.rows, shared.ids)
+            values[node.name] = SharedRows(y.rows, shared.ids)
         else:
-            rows = [x.written(batch) if isinstance(x, Table) else x for x in xs]
+            rows = [x.written(batch) if isinstance(x, SharedRows) else x for x in xs]
             (values[node.name],), _ = layer.run(rows, None, wanted)
     return after, values
 

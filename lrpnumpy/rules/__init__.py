@@ -1,8 +1,8 @@
 """What flows back through a network: the gradient, LRP by any rule, and DeepLIFT."""
 
-from lrpnumpy.rules.deeplift import DEEPLIFT, REFERENCE, DeepLIFT
+from lrpnumpy.rules.deeplift import DEEPLIFT, REFERENCE
 from lrpnumpy.rules.gradient import GRADIENT
-from lrpnumpy.rules.lrp import LRP, RULES, Relevance, Rule
+from lrpnumpy.rules.lrp import RULES, ProductRule, Relevance, Rule, product_rule
 from lrpnumpy.rules.propagation import Propagation
 from lrpnumpy.rules.sums import (
     FLAT,
@@ -25,7 +25,6 @@ __all__ = [
     "DEEPLIFT",
     "FLAT",
     "GRADIENT",
-    "LRP",
     "NEGATIVE",
     "PLAIN",
     "POSITIVE",
@@ -33,10 +32,10 @@ __all__ = [
     "RULES",
     "SQUARE",
     "AlphaBeta",
-    "DeepLIFT",
     "Epsilon",
     "Flat",
     "Gamma",
+    "ProductRule",
     "Propagation",
     "Relevance",
     "Rule",
@@ -45,4 +44,5 @@ __all__ = [
     "ZBox",
     "ZPlus",
     "inverse",
+    "product_rule",
 ]

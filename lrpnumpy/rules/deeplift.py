@@ -22,7 +22,7 @@ from lrpnumpy.checks import LrpError
 from lrpnumpy.rules.propagation import Propagation, Values
 
 
-class DeepLIFT(Propagation):
+class DifferencePropagation(Propagation):
     """Differences from a reference; `is_reference` marks the reference's own forward pass."""
 
     has_reference: ClassVar[bool] = True
@@ -73,7 +73,7 @@ class DeepLIFT(Propagation):
         return fractions(x, *_given("winning", x0))
 
 
-DEEPLIFT, REFERENCE = DeepLIFT(), DeepLIFT(is_reference=True)
+DEEPLIFT, REFERENCE = DifferencePropagation(), DifferencePropagation(is_reference=True)
 
 
 def _given(name: str, *values: Values) -> tuple[np.ndarray, ...]:

@@ -4,10 +4,10 @@ from lrpnumpy.kernels import steps
 from lrpnumpy.rules.propagation import Propagation
 
 
-class Gradient(Propagation):
+class GradientPropagation(Propagation):
     """gain 1, product (signal, gate), slope F'."""
 
     code = steps.GRADIENT
 
 
-GRADIENT = Gradient()
+GRADIENT = GradientPropagation()

@@ -7,14 +7,14 @@ and the signal get. Sum rules are in `rules/sums.py`. Activations pass R on unch
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
 from lrpnumpy.activations import Activation
-from lrpnumpy.checks import LrpError, non_negative, one_of, shown
+from lrpnumpy.checks import LrpError, one_of, shown
 from lrpnumpy.kernels.steps import ABS, ALL, HALF, PROP
 from lrpnumpy.meant import called
 from lrpnumpy.rules.propagation import Propagation, Values
@@ -95,61 +95,8 @@ RULES = {
 }
 
 
-@dataclass(frozen=True)
-class LRP:
-    """LRP with a product rule, sum rules by layer, and a rule for attentions: a method, wherever one is named.
-
-    `product` decides what the gate and the signal of a product get: "all", "prop", "abs", "half", a function of gate,
-    signal and eps, or a `Rule`. `sums` is a dict of the sum rules in `lrp.rules`. A key is the name of a layer;
-    "first" or "last" for the layers with a weight matrix that are next to the inputs or to the scores; the type of a
-    layer, such as "Dense"; or "default". The more specific key wins, in this order. `eps=0.01` is short for
-    {"default": Epsilon(0.01)}. `attention` is "fixed" to hold the weights of attentions fixed, or "attnlrp" to
-    propagate through their softmax to queries and keys (Achtibat et al. 2024).
-    """
-
-    product: Any = "all"
-    sums: Mapping[str, SumRule] = None  # type: ignore[assignment]
-    eps: float | None = None
-    attention: Literal["fixed", "attnlrp"] = "fixed"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "product", _product_rule(self.product))
-        sums: Any = {} if self.sums is None else self.sums
-        if not isinstance(sums, Mapping):
-            raise LrpError(f"LRP: sums must be a dict of layers and sum rules, got {shown(sums)}.")
-        for key, rule in sums.items():
-            if not isinstance(rule, SumRule):
-                also = f"; pass {rule.__name__}(...)" if isinstance(rule, type) else ""
-                raise LrpError(
-                    f"LRP: sums[{key!r}] must be a sum rule such as lrp.rules.Epsilon(0.01), got {shown(rule)}{also}."
-                )
-        object.__setattr__(self, "sums", dict(sums))
-        if self.eps is not None:
-            if "default" in sums:
-                raise LrpError(f"LRP: eps must be left out where sums has a 'default', got {shown(self.eps)}.")
-            object.__setattr__(self, "eps", non_negative(self.eps, "LRP: eps"))
-        one_of(self.attention, "LRP: attention", ("fixed", "attnlrp"))
-
-    @property
-    def name(self) -> str:
-        """What results call the method."""
-        return f"lrp-{self.product.name}" if self.product._code is not None else self.product.name
-
-    @property
-    def default(self) -> SumRule:
-        """The sum rule of layers that no other key names."""
-        if "default" in self.sums:
-            return self.sums["default"]
-        return Epsilon() if self.eps is None else Epsilon(self.eps)
-
-    def shown(self) -> dict[str, Any]:
-        """The settings for the record of a result."""
-        rules = {**self.sums, "default": self.default}
-        sums = ", ".join(f"{key}: {rule}" for key, rule in rules.items())
-        return {"product": self.product.name, "sums": sums, "attention": self.attention}
-
-
-def _product_rule(value: Any) -> Rule:
+def product_rule(value: Any) -> Rule:
+    """A product rule by its name, as a function, or as it is."""
     if isinstance(value, Rule):
         return value
     if callable(value):
@@ -168,14 +115,19 @@ class Relevance(Propagation):
         product: Rule,
         rule: SumRule,
         holds_attention: bool = True,
-        nodes: Mapping[str, SumRule] = MappingProxyType({}),
     ) -> None:
         self._product, self.eps, self.holds_attention = product, rule.eps, holds_attention
         if type(rule) is Epsilon:
             self.code = product._code
         else:
             self.rule = rule
-        self._nodes = {name: Relevance(product, one, holds_attention) for name, one in nodes.items()}
+        self._nodes: dict[str, Relevance] = {}
+
+    def with_nodes(self, rules: Mapping[str, SumRule]) -> Relevance:
+        """The same, but for nodes that have other sum `rules`."""
+        found = copy(self)
+        found._nodes = {name: Relevance(self._product, rule, self.holds_attention) for name, rule in rules.items()}
+        return found
 
     def at(self, name: str) -> Relevance:
         """The propagation at the node of this `name`."""

@@ -13,15 +13,15 @@ from lrpnumpy.asked import own_options
 from lrpnumpy.checks import LrpError, one_of
 from lrpnumpy.explain import explain
 from lrpnumpy.files import SHIPPED
-from lrpnumpy.methods import COSTLY, METHODS
+from lrpnumpy.methods import COSTLY, METHODS, find
 from lrpnumpy.model import Model
 from lrpnumpy.page import payload
 from lrpnumpy.result import Explanation
-from lrpnumpy.serve.series import read_csv
+from lrpnumpy.series import read_csv
 from lrpnumpy.tables import Table
 
 WORDS, STEPS = 500, 2_000  # of one input at most
-CHARACTERS = 20_000  # of a text
+CHARACTERS, CELLS = 20_000, 200_000  # of a text, of a CSV file
 CLASSES = 12  # of more classes, only the one that is asked for is explained
 LARGEST = 1_000  # of options that count something: every method stays within seconds
 KEYS = ("text", "values", "labels", "features", "csv", "methods", "options", "target", "phrase", "step")
@@ -89,7 +89,7 @@ def _input(model: Model, asked: Mapping[str, Any]) -> Any:
     if given == ["text"]:
         return _text(value, "text")
     if given == ["csv"]:
-        return _short(_named(model, read_csv(_text(value, "csv", 1 << 20))))
+        return _short(_named(model, read_csv(_text(value, "csv", 1 << 20), CELLS)))
     try:
         array = np.array(value, np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -142,7 +142,7 @@ def _target(model: Model, asked: Any) -> Any:
 def _methods(given: Any) -> list[str]:
     if not isinstance(given, list) or not 1 <= len(given) <= 2 or len({*map(str, given)}) < len(given):
         raise LrpError("methods must be a list of one or two names.")
-    return [one_of(one, "a method", tuple(METHODS)) for one in given]
+    return [find(name).name for name in given]
 
 
 def _options(given: Any) -> dict[str, Any]:
@@ -163,14 +163,10 @@ def _options(given: Any) -> dict[str, Any]:
 def options_of(method: str) -> list[dict[str, Any]]:
     """The options of a method that the page has a field for: name, kind, default, choices, and what it does."""
     found = []
-    for name, one in METHODS[method].options.known().items():
-        flag = one.metadata["flag"]
-        if flag is None:
-            continue
-        kind = "choice" if isinstance(flag, tuple) else {float: "number", int: "whole"}.get(flag, "text")
-        choices = [*flag] if isinstance(flag, tuple) else None
-        default = one.default if one.default is not None else ""
-        found.append({"name": name, "kind": kind, "default": default, "choices": choices, "text": one.metadata["text"]})
+    for name, option in METHODS[method].options().items():
+        if option.kind:
+            default = "" if option.default is None else option.default
+            found.append({"name": name, **option._asdict(), "default": default, "choices": [*option.choices] or None})
     return found
 
 

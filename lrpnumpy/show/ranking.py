@@ -54,10 +54,10 @@ def _shown(found: Ranking) -> list[str]:
 def _heading(found: Ranking) -> str:
     about = found.about
     decided = "output" if about["output"] == "linear" else "predicted class"
-    explained = "true class" if about["explained"] == "labels" else decided
+    explained = "true class" if about["explained"] == "target" else decided
     return (
         f"{len(found.methods)} methods on {about['sequences']} sequences; explained: the {explained}; "
-        f"removed: {about['unit']}s ({about['remove']}); seed {about['seed']}"
+        f"removed: {about['unit']}s ({about['reference']}); seed {about['seed']}"
     )
 
 

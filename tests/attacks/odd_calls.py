@@ -66,7 +66,7 @@ def calls(folder):
         "versus": 0,
         "spans": [(0, 2)],
     }
-    several = {**common, "sequences": [X, X[:2]], "spans": [[(0, 2)], [(1, 2)]], "target": [1, 1], "threads": 1}
+    several = {**common, "xs": [X, X[:2]], "spans": [[(0, 2)], [(1, 2)]], "target": [1, 1], "threads": 1}
     del several["x"]
     quick = {
         "explain": (lrp.explain, common | {"eps": 0.1, "gamma": 0.0, "hidden": True}),
@@ -75,11 +75,11 @@ def calls(folder):
         "explain cd": (lrp.explain, {**common, "method": "cd", "versus": None}),
         "explain occlusion": (
             lrp.explain,
-            {**common, "method": "occlusion-f", "baseline": draw(3), "how": "zero", "tol": 0.0},
+            {**common, "method": "occlusion-f", "reference": draw(3), "tol": 0.0},
         ),
         "explain occlusion words": (
             lrp.explain,
-            {**common, "model": words, "x": text, "method": "occlusion-p", "baseline": "a"},
+            {**common, "model": words, "x": text, "method": "occlusion-p", "reference": "a"},
         ),
         "explain deeplift": (lrp.explain, {"model": numbers, "x": X, "method": "deeplift", "reference": draw(3)}),
         "explain mean": (
@@ -92,14 +92,14 @@ def calls(folder):
         ),
         "explain shapley": (lrp.explain, {"model": words, "x": text, "method": "shapley", "players": 2}),
         "explain_all": (lrp.explain_all, several),
-        "explain_all words": (lrp.explain_all, {**several, "model": words, "sequences": ["a b", "b c"]}),
+        "explain_all words": (lrp.explain_all, {**several, "model": words, "xs": ["a b", "b c"]}),
         "compare": (
             lrp.compare,
             {"model": numbers, "x": X, "methods": ["lrp-all", "gradient"], "target": 1, "eps": 0.1},
         ),
         "predict": (lrp.predict, {"model": numbers, "x": X, "trace": True}),
         "predict words": (lrp.predict, {"model": words, "x": ["a", "b"]}),
-        "predict_all": (lrp.predict_all, {"model": words, "sequences": sentences, "threads": 1}),
+        "predict_all": (lrp.predict_all, {"model": words, "xs": sentences, "threads": 1}),
         "trace": (lrp.trace, {"model": numbers, "x": X}),
         "explain_windows": (
             lrp.explain_windows,
@@ -233,9 +233,9 @@ def calls(folder):
                 "model": numbers,
                 "data": [X, X[:3]],
                 "methods": ["lrp-all", "random"],
-                "labels": [0, 1],
+                "target": [0, 1],
                 "measures": ["completeness", "removal"],
-                "remove": "zero",
+                "reference": "zero",
                 "unit": "step",
                 "seed": 0,
                 "progress": False,

@@ -18,7 +18,7 @@ X = RNG.normal(size=(4, 3))
 
 CASES = {
     "a word where there are none": (
-        lambda: lrp.explain(NUMBERS, X, "occlusion-f", baseline="x"), "baseline must be a vector of 3 numbers"),
+        lambda: lrp.explain(NUMBERS, X, "occlusion-f", reference="x"), "reference of .x. must be .zero., .mean. or "),
     "a huge eps": (lambda: lrp.explain(NUMBERS, X, eps=10**400), "eps must be a finite number .* got a huge number"),
     "a target in an array": (lambda: lrp.explain(NUMBERS, X, target=np.array(1)), r"target must be .* is it 1\?"),
     "a number as sequences": (lambda: lrp.explain_all(NUMBERS, 5), "sequences must be a list of sequences, got int"),
@@ -28,8 +28,8 @@ CASES = {
         lambda: lrp.explain("m.h5", X), r"model must be a Model, got 'm.h5'; open .* lrp.load\('m.h5'\)"),
     "swapped": (lambda: lrp.explain(X, NUMBERS), "model must be a Model, .* are model and x swapped"),
     "swapped words": (lambda: lrp.predict("a film", WORDS), "model must be a Model, .* are model and x swapped"),
-    "swapped sequences": (lambda: lrp.explain_all([X], NUMBERS), "are model and sequences swapped"),
-    "swapped in predict_all": (lambda: lrp.predict_all([X], NUMBERS), "are model and sequences swapped"),
+    "swapped sequences": (lambda: lrp.explain_all([X], NUMBERS), "are model and xs swapped"),
+    "swapped in predict_all": (lambda: lrp.predict_all([X], NUMBERS), "are model and xs swapped"),
     "swapped in trace": (lambda: lrp.trace(X, NUMBERS), "are model and x swapped"),
     "swapped in save": (lambda: lrp.save("m.h5", NUMBERS), "model must be a Model, .* are model and path swapped"),
     "swapped in compare": (lambda: lrp.compare(X, NUMBERS), "are model and x swapped"),

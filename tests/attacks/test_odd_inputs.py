@@ -25,9 +25,9 @@ REFUSED = {
     "masked ids": (lambda: lrp.predict(WORDS, np.ma.masked_array([1, 2], [0, 1])), "x must have no masked entries"),
     "a masked table": (lambda: lrp.predict(NUMBERS, lrp.Table(MASKED)), "must have no masked entries"),
     "masked weights": (lambda: lrp.Dense(np.ma.masked_array(np.eye(2), np.eye(2))), "V must have no masked entries"),
-    "a masked baseline": (
-        lambda: lrp.explain(NUMBERS, X, "occlusion-f", baseline=np.ma.masked_array(np.ones(3), [1, 0, 0])),
-        "baseline must have no masked entries"),
+    "a masked reference of an occlusion": (
+        lambda: lrp.explain(NUMBERS, X, "occlusion-f", reference=np.ma.masked_array(np.ones(3), [1, 0, 0])),
+        "reference of .x. must have no masked entries"),
     "a masked reference": (lambda: lrp.explain(NUMBERS, X, "deeplift", reference=MASKED), "no masked entries"),
     "true and false as ids": (lambda: lrp.predict(WORDS, np.array([True, False])), "token ids .* got an array of bool"),
     "a list of true and false": (lambda: lrp.predict(WORDS, [True, False]), r"token ids .* got \[True, False\]"),

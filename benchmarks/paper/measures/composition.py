@@ -50,7 +50,7 @@ class Composition:
 def best_words(model: Model, target: int, count: int = 50) -> list[str]:
     """The `count` words of the vocabulary that the `model`, alone, predicts as `target`, the highest scores first."""
     words = [word for word in _vocabulary(model) if word != model.embedding.unknown]  # type: ignore[union-attr]
-    scores, target = predict_all(model, [[word] for word in words]), class_index(model, target, "target")
+    scores, target = np.asarray(predict_all(model, [[word] for word in words])), class_index(model, target, "target")
     chosen = np.flatnonzero(scores.argmax(axis=1) == target)
     order = chosen[np.argsort(-scores[chosen, target], kind="stable")]
     return [words[k] for k in order[:count]]
@@ -63,7 +63,7 @@ def predicted_as(model: Model, words: Sequence[str], target: int) -> list[str]:
     known = [word for word in words if (word.lower() if lower else word) in vocabulary]
     if not known:
         return []
-    classes = predict_all(model, [[word] for word in known]).argmax(axis=1)
+    classes = np.asarray(predict_all(model, [[word] for word in known])).argmax(axis=1)
     return [word for word, c in zip(known, classes, strict=True) if c == target]
 
 
@@ -111,7 +111,7 @@ def compose(
 
 
 def _classes(model: Model, phrases: Sequence[tuple[str, ...]]) -> np.ndarray:
-    return predict_all(model, [list(phrase) for phrase in phrases]).argmax(axis=1)
+    return np.asarray(predict_all(model, [list(phrase) for phrase in phrases])).argmax(axis=1)
 
 
 def _vocabulary(model: Model) -> Sequence[str]:

@@ -162,7 +162,7 @@ def _prepared(model: Model | Predict, sequences: Sequence[Any], how: str) -> tup
         rows = [port.scaled(row) if row.ndim == 2 else model.embedding.E[row] for row in rows]  # type: ignore[union-attr]
         if port.scaler is not None:
             model = replace(model, inputs={**model.inputs, model.main: replace(port, scaler=None)})
-    return (lambda left: predict_all(model, left)), rows, [(e.length, e.kept) for e in encoded]
+    return (lambda left: np.asarray(predict_all(model, left))), rows, [(e.length, e.kept) for e in encoded]
 
 
 def _checked(name: str, values: Sequence[Any], places: list[_Place]) -> list[np.ndarray]:
