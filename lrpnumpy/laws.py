@@ -6,7 +6,6 @@ Gate and signal are the author's choice: exchanging them keeps all laws, and cha
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +17,7 @@ from lrpnumpy.packed import Batch, Packed
 from lrpnumpy.rules import DEEPLIFT, GRADIENT, RULES, Epsilon, Relevance
 from lrpnumpy.rules.propagation import Entry, Propagation
 from lrpnumpy.statement.backward import back
-from lrpnumpy.statement.compiled import Kernels, Program
+from lrpnumpy.statement.compiled import CellProgram, Kernels
 from lrpnumpy.statement.decompose import Phrases, split
 from lrpnumpy.statement.generate import uncovered
 from lrpnumpy.statement.interpret import Run
@@ -118,24 +117,14 @@ def random_arrays(statement: Statement, rng: np.random.Generator, **sizes: int) 
     return out
 
 
-class PlainProgram(Program):
+class PlainProgram(CellProgram):
     """Kernels that run as plain Python."""
 
-    def forward(self, rule: str) -> Any:
-        """The forward function of a rule, and its coefficients per unit and step."""
-        kernel, kinds = super().forward(rule)
-        return getattr(kernel, "plain", kernel), kinds
-
-    def backward(self, rule: str) -> Any:
-        """The backward function of a rule, and its weights."""
-        kernel, weights = super().backward(rule)
-        return kernel.plain, weights
-
-    @cached_property
-    def mean_slopes(self) -> Kernels:
-        """The function for DeepLIFT."""
-        found = super().mean_slopes
-        return found._replace(mean_slopes=found.mean_slopes.plain)  # type: ignore[union-attr, arg-type]
+    def __init__(self, cell: Cell) -> None:
+        super().__init__(cell.statement, cell.weights, None, ())
+        made = self.kernels
+        backward = {rule: kernel.plain for rule, kernel in made.backward.items()}
+        self.kernels = Kernels(made.forward.plain, made.mean_slopes.plain, backward, made.kinds, made.blocks)  # type: ignore[arg-type]
 
 
 class Sent(NamedTuple):
@@ -196,7 +185,7 @@ class _Case:
     def back_by_kernels(self, name: str) -> Sent:
         """Both passes by the generated kernels, as plain Python."""
         cell, how, rule = self.cell, HOWS[name], name.removeprefix("lrp-")
-        program = PlainProgram(cell.statement, cell.weights, None, ())
+        program = PlainProgram(cell)
         keep = 2 if how.has_reference else 0
         run, run0 = (
             program.run(

@@ -19,7 +19,7 @@ from lrpnumpy.lazy import cached_property
 from lrpnumpy.packed import Batch, Change, Packed, Part, longest_first, vectors
 from lrpnumpy.rules.propagation import Entry, Propagation
 from lrpnumpy.statement.backward import back
-from lrpnumpy.statement.compiled import NAMES, CompiledRun, Program, longest_of
+from lrpnumpy.statement.compiled import NAMES, CellProgram, CompiledRun, longest_of
 from lrpnumpy.statement.decompose import Phrases, split
 from lrpnumpy.statement.generate import uncovered
 from lrpnumpy.statement.interpret import Run
@@ -311,9 +311,11 @@ class Cell(Layer):
         return Read(xs, order, self.program.run(rows, x.batch, rule, eps, level, every, begin))
 
     @cached_property
-    def program(self) -> Program | None:
+    def program(self) -> CellProgram | None:
         """The cell's kernels with its arrays; None where NumPy runs it."""
-        return None if uncovered(self.statement) else Program(self.statement, self.weights, self.KERNELS, self._codes)
+        if uncovered(self.statement):
+            return None
+        return CellProgram(self.statement, self.weights, self.KERNELS, self._codes)
 
     @property
     def _codes(self) -> tuple[int, ...]:
