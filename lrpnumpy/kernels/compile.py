@@ -38,12 +38,12 @@ from lrpnumpy.kernels.kept import LOG, OPTIONS, Kept, is_kept
 HELPERS = tuple(
     f"lrpnumpy.kernels.{name}"
     for name in (
-        "elementary", "product", "steps", "inputs", "secants", "lstm", "lstm_occlusion", "lstm_decomposition", "conv",
+        "elementary", "product", "steps", "inputs", "secants", "lstm", "lstm_occlusion", "lstm_decomposition",
     )
 )  # fmt: skip
 MODULES = tuple(
     f"lrpnumpy.kernels.{name}"
-    for name in ("lstm", "dense", "lstm_occlusion", "lstm_decomposition", "conv", "pooling", "sums", "ledger")
+    for name in ("lstm", "dense", "lstm_occlusion", "lstm_decomposition", "sums", "ledger")
 )
 
 KERNELS: list[Kernel] = []
@@ -116,7 +116,7 @@ class Kernel:
         with np.errstate(all="ignore"):
             self.by_numpy(*wide)  # type: ignore[misc]
             for one, other, about in zip(arguments, wide, _arguments(self.plain), strict=True):
-                if one is not other and about[-1] == "write":  # in order: y of a convolution may be its z
+                if one is not other and about[-1] == "write":
                     one[...] = other
 
     def _timed(self, *arguments: Any) -> None:

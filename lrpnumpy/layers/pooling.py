@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy.checks import LrpError
-from lrpnumpy.kernels import pooling as kernels
 from lrpnumpy.layers.base import Keep, Ran, Size
-from lrpnumpy.layers.windows import View, Windowed, Windows, checked
+from lrpnumpy.layers.windows import View, Windowed, Windows, checked, padded
 from lrpnumpy.packed import Packed, Part
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
 from lrpnumpy.rules.sums import Gathered
@@ -68,19 +67,16 @@ class MaxPool1D(Pool):
 
     def of_windows(self, x: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Outputs (Q, M)."""
-        y = np.empty((len(rows), x.shape[1]), x.dtype)
-        kernels.largest(x, rows, y)
-        return y
+        return _seen(x, rows).max(axis=1)
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """The winner takes all; with a reference, to each step its fraction."""
-        x, y = ran.inputs[0].rows, ran.outputs[0].rows
+        candidates = ran.both(lambda one: (_seen(one.inputs[0].rows, one.trace.rows).swapaxes(0, 1),))
         if how.has_reference:
-            weights = how.winning(*ran.both(lambda one: (_seen(one.inputs[0].rows, one.trace.rows).swapaxes(0, 1),)))
-            return [ran.trace.spread(R * weights, len(x))]
-        R_x = np.zeros_like(x)
-        kernels.to_winners(x, ran.trace.rows, y, R, R_x)
-        return [R_x]
+            weights = how.winning(*candidates)
+        else:
+            weights = candidates[0].argmax(axis=0) == np.arange(self.size)[:, None, None]
+        return [ran.trace.spread(R * weights, len(ran.inputs[0].rows))]
 
     def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
         """The winner's beta."""
@@ -109,8 +105,7 @@ class AvgPool1D(Pool):
 
     def of_windows(self, x: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Outputs (Q, M)."""
-        seen = np.concatenate([x, np.zeros((1, x.shape[1]), x.dtype)]).take(rows, axis=0)
-        return seen.sum(axis=1) / self._divisor(rows, len(x), x.dtype)
+        return padded(x, 0).take(rows, axis=0).sum(axis=1) / self._divisor(rows, len(x), x.dtype)
 
     def _divisor(self, rows: np.ndarray, R: int, dtype: np.dtype) -> Any:
         """By what the sum over each window is divided, (Q, 1) or a number."""
@@ -132,7 +127,7 @@ class AvgPool1D(Pool):
 
 def _seen(x: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """(Q, width, M) candidates of each window; padding is -inf."""
-    return np.concatenate([x, np.full_like(x[:1], -np.inf)]).take(rows, axis=0)
+    return padded(x, -np.inf).take(rows, axis=0)
 
 
 def _count(rows: np.ndarray, R: int, dtype: np.dtype) -> np.ndarray:

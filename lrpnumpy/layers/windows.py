@@ -110,6 +110,11 @@ class View(NamedTuple):
         return out[:R]
 
 
+def padded(x: np.ndarray, value: float) -> np.ndarray:
+    """x with one row more, on which the places of windows stand that are padding."""
+    return np.concatenate([x, np.full((1, x.shape[1]), value, x.dtype)])
+
+
 @lru_cache(maxsize=16)
 def _view(windows: Windows, lengths: bytes) -> View:
     """The windows over sequences of these lengths: series often have all the same."""
