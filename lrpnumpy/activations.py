@@ -14,7 +14,7 @@ from lrpnumpy.kernels.steps import CODES
 Array = np.ndarray
 
 
-class Activation(NamedTuple):
+class Elementwise(NamedTuple):
     """y = F(z), elementwise. `slope` is F'(z), which may use y where that is shorter.
 
     `kinks` are the places where the slope jumps. `exact` is (y - y0) / (z - z0) in a form that does not cancel, of
@@ -152,22 +152,22 @@ _TABLE: dict[str, tuple[Callable[[Array], Array], Callable[[Array, Array], Array
 }
 _EXACT = {"tanh": _tanh_secant, "sigmoid": _sigmoid_secant}
 ACTIVATIONS = {
-    name: Activation(F, slope, CODES[name], KINKS.get(CODES[name], ()), _EXACT.get(name))
+    name: Elementwise(F, slope, CODES[name], KINKS.get(CODES[name], ()), _EXACT.get(name))
     for name, (F, slope) in _TABLE.items()
 }
 OWN = -1  # code of an activation with settings of its own, which no kernel has built in
 
 
-def leaky_relu(below: Any) -> Activation:
+def leaky_relu(below: Any) -> Elementwise:
     """z where z > 0, else below z."""
-    return Activation(*_leaky(below), OWN, (0.0,))
+    return Elementwise(*_leaky(below), OWN, (0.0,))
 
 
-def elu(alpha: float) -> Activation:
+def elu(alpha: float) -> Elementwise:
     """z where z > 0, else alpha (exp(z) - 1)."""
-    return Activation(*_exponential_unit(1.0, alpha), OWN, (0.0,))
+    return Elementwise(*_exponential_unit(1.0, alpha), OWN, (0.0,))
 
 
-INVERSE_ROOT = Activation(
+INVERSE_ROOT = Elementwise(
     lambda z: 1 / np.sqrt(z), lambda z, y: z.dtype.type(-0.5) * y**3, OWN, (), _inverse_root_secant
 )

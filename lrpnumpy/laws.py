@@ -20,7 +20,7 @@ from lrpnumpy.statement.backward import back
 from lrpnumpy.statement.compiled import CellProgram, Kernels
 from lrpnumpy.statement.decompose import Phrases, split
 from lrpnumpy.statement.generate import uncovered
-from lrpnumpy.statement.interpret import Run
+from lrpnumpy.statement.interpret import InterpretedRun
 from lrpnumpy.statement.trace import Statement
 
 LENGTHS = (5, 3, 1)  # steps of the sequences
@@ -156,7 +156,7 @@ class _Case:
         self.weights_last = [rng.normal(size=one.shape) for one in self.start]
         self.run, self.run0 = self.ran(self.xs, self.start), self.ran(self.xs0, self.start0)
 
-    def ran(self, xs: list[np.ndarray], start: list[np.ndarray]) -> Run:
+    def ran(self, xs: list[np.ndarray], start: list[np.ndarray]) -> InterpretedRun:
         """The forward pass by NumPy."""
         return self.cell._interpreted([Packed(x, self.batch) for x in xs], STRAIGHT, start)
 
@@ -164,7 +164,7 @@ class _Case:
         """The terms of the score: of the outputs, then of each last state."""
         return [w * y for w, y in zip((self.weights, *self.weights_last), (run.output, *run.last), strict=True)]
 
-    def score(self, run: Run) -> float:
+    def score(self, run: InterpretedRun) -> float:
         """The score of a forward pass."""
         return float(sum(one.sum() for one in self.terms(run)))
 

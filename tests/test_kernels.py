@@ -16,7 +16,7 @@ from lrpnumpy.kernels import compile as compiler
 from lrpnumpy.kernels.inputs import lengths_of, states_before
 from lrpnumpy.kernels.steps import CODES, activate, differentiate
 from lrpnumpy.layers.recurrent import STRAIGHT, Read
-from lrpnumpy.packed import Batch, Change, Packed, Words
+from lrpnumpy.packed import Batch, Change, LookedUp, Packed
 from lrpnumpy.rules import GRADIENT, RULES
 from lrpnumpy.rules.deeplift import DEEPLIFT, REFERENCE
 from lrpnumpy.rules.lrp import Relevance
@@ -151,7 +151,7 @@ def test_inputs_that_are_looked_up(rng, kind, name):
     for lengths in LENGTHS:
         batch = Batch(np.array(lengths))
         ids = rng.integers(0, 9, size=batch.R)
-        x = Packed(np.empty((0, D)), batch, Words(ids, embedding))
+        x = Packed(np.empty((0, D)), batch, LookedUp(ids, embedding))
         for order in (STRAIGHT, batch.flip):
             kernels, stated = both(cell, x, order, how)
             messages = sent(rng, cell, batch)

@@ -24,8 +24,8 @@ import numpy as np
 from lrpnumpy.kernels.arguments import R1, R2, R3, TUPLES, W1, W2, Int, Scalar
 from lrpnumpy.kernels.compile import kernel
 from lrpnumpy.kernels.inputs import (
-    Rows,
-    Sent,
+    BatchRows,
+    Messages,
     Weights,
     begin_with,
     input_rooms,
@@ -59,7 +59,7 @@ R2x2, W2x2 = TUPLES["R2x2"], TUPLES["W2x2"]
 
 @kernel
 def forward(
-    rows: Rows,  # the batch
+    rows: BatchRows,  # the batch
     weights: Weights,  # U packed (4, D, H), W packed (4, H, H); codes of activation and recurrent activation
     start: R3,  # (2, 1 or n_0, H) states h and c before the first step, one for all sequences or one for each
     eps: Scalar,
@@ -123,13 +123,13 @@ def forward(
 
 @kernel
 def backward(
-    rows: Rows,  # the batch
+    rows: BatchRows,  # the batch
     weights: Weights,  # W packed (4, H, H), U packed (G, H, D): all gates, or g alone
     b: R2,  # (4, H)
     K: R1,  # (kinds, n, H) per step: the coefficients
     states: R2x2,  # the first: (n_0 + R, H) states h, from which LRP's messages to h_prev are formed
     rule: Int,  # of the coefficients; DeepLIFT's are those of GRADIENT
-    sent: Sent,  # what arrives, and where the messages go
+    sent: Messages,  # what arrives, and where the messages go
     ledger: W2,  # biases, stabilizer and initial state are added; the largest message is raised
 ) -> None:
     """The one backward recursion: messages are linear in R, the coefficients say by which rule."""

@@ -16,7 +16,7 @@ import numpy as np
 from lrpnumpy.checks import LrpError, finite, float_array, whole
 from lrpnumpy.layers.attention_blocks import Additive, Block, Blocks, Dot, back_through_blocks, blocks
 from lrpnumpy.layers.base import Keep, Layer, Ran, Size, missing, takes
-from lrpnumpy.packed import Packed, Part
+from lrpnumpy.packed import Packed, Split
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
 from lrpnumpy.rules.sums import Matrix
 
@@ -39,7 +39,7 @@ class StepAttention(Layer):
             kind = type(self).__name__
             raise LrpError(f"{kind}: values and keys must have the same number of steps, got {value} and {key}.")
 
-    def part_after(self, ran: Ran, parts: Sequence[Part], beta: Packed, delta: np.ndarray) -> Part:
+    def part_after(self, ran: Ran, parts: Sequence[Split], beta: Packed, delta: np.ndarray) -> Split:
         """Contextual decomposition: a step is inside the phrase where it is one of the query."""
         return parts[0]._replace(beta=beta, delta=delta, since=np.zeros_like(parts[0].since))
 

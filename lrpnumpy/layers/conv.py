@@ -11,9 +11,9 @@ import numpy as np
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.checks import LrpError, float_array, one_of
 from lrpnumpy.layers.base import Keep, Outputs, Ran, Size, takes
-from lrpnumpy.layers.windows import View, Windowed, Windows, checked, padded
+from lrpnumpy.layers.windows import View, Windowed, WindowSteps, checked, padded
 from lrpnumpy.lazy import cached_property
-from lrpnumpy.packed import Packed, Part
+from lrpnumpy.packed import Packed, Split
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
 from lrpnumpy.rules.sums import WEIGHTS, Term
 
@@ -58,9 +58,9 @@ class Conv1D(Windowed):
         return self.K.shape[0]
 
     @property
-    def windows(self) -> Windows:
+    def windows(self) -> WindowSteps:
         """How the windows follow one another."""
-        return Windows(self.K.shape[1], self.stride, self.dilation, self.padding)
+        return WindowSteps(self.K.shape[1], self.stride, self.dilation, self.padding)
 
     @property
     def causal(self) -> bool:
@@ -115,7 +115,7 @@ class Conv1D(Windowed):
         """The same sums without bias, by the kind of weights."""
         return {kind: replace(self, K=of(self.K), d=None) for kind, of in WEIGHTS.items()}
 
-    def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
+    def split(self, ran: Ran, parts: Sequence[Split], wanted: tuple[str, ...]) -> tuple[Split, ...]:
         """beta_y = 1/2 [F(a+b) - F(b) + F(z) - F(z-a)], with a the sums of beta and b those of delta, plus d."""
         part, x = parts[0], ran.inputs[0]
         beta = part.written(x)

@@ -13,7 +13,7 @@ from lrpnumpy.checks import float_array, one_of
 from lrpnumpy.kernels import dense as kernels
 from lrpnumpy.layers.base import Keep, Layer, Outputs, Ran, Size, stacked, takes
 from lrpnumpy.lazy import cached_property
-from lrpnumpy.packed import Packed, Part
+from lrpnumpy.packed import Packed, Split
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
 from lrpnumpy.rules.sums import Matrix
 
@@ -80,7 +80,7 @@ class Dense(Layer):
             R = R * how.slope(self.activation, *ran.both(lambda one: (one.trace, one.outputs[0].rows)))
         return back_through_sum(how, R, Packed(z, batch), [Matrix(x, self.V)], entry, self.d)
 
-    def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
+    def split(self, ran: Ran, parts: Sequence[Split], wanted: tuple[str, ...]) -> tuple[Split, ...]:
         """The same as the layer's default, with one matrix product instead of four."""
         part, x = parts[0], ran.inputs[0]
         beta = part.written(x)

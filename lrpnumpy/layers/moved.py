@@ -12,7 +12,7 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, whole
 from lrpnumpy.layers.base import Keep, Layer, Ran, Size, needs_steps
-from lrpnumpy.packed import Batch, Packed, Part
+from lrpnumpy.packed import Batch, Packed, Split
 from lrpnumpy.rules.propagation import Entry, Propagation
 
 
@@ -60,7 +60,7 @@ class Transpose(Layer):
         """The same, back."""
         return [_transposed(Packed(R, ran.outputs[0].batch), ran.inputs[0].rows.shape[1]).rows]
 
-    def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
+    def split(self, ran: Ran, parts: Sequence[Split], wanted: tuple[str, ...]) -> tuple[Split, ...]:
         """beta goes where the value goes."""
         part, x = parts[0], ran.inputs[0]
         after = _transposed(part.written(x), self.steps)
@@ -69,7 +69,7 @@ class Transpose(Layer):
         biases = part.delta[after.batch.step, None] * inside[after.batch.owner, None]
         start, stop = np.zeros_like(part.start), np.where(inside, M, 0)
         delta = np.zeros(self.steps, x.rows.dtype)
-        return (Part(after._replace(rows=after.rows + biases), delta, part.owner, start, stop, start),)
+        return (Split(after._replace(rows=after.rows + biases), delta, part.owner, start, stop, start),)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -116,9 +116,9 @@ class Pad(Layer):
             entry.bias(lost, ran.outputs[0].batch)
         return [R_x]
 
-    def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
+    def split(self, ran: Ran, parts: Sequence[Split], wanted: tuple[str, ...]) -> tuple[Split, ...]:
         """beta goes where the value goes."""
         part = parts[0]
         beta, _ = self._padded(part.written(ran.inputs[0]))
         start, stop = part.start + self.before, part.stop + self.before
-        return (Part(beta, part.delta, part.owner, start, stop, np.zeros_like(start)),)
+        return (Split(beta, part.delta, part.owner, start, stop, np.zeros_like(start)),)

@@ -10,8 +10,8 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError
 from lrpnumpy.layers.base import Keep, Ran, Size
-from lrpnumpy.layers.windows import View, Windowed, Windows, checked, padded
-from lrpnumpy.packed import Packed, Part
+from lrpnumpy.layers.windows import View, Windowed, WindowSteps, checked, padded
+from lrpnumpy.packed import Packed, Split
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
 from lrpnumpy.rules.sums import Gathered
 
@@ -32,9 +32,9 @@ class Pool(Windowed):
             raise LrpError(f"{kind}: padding must be less than the size, {self.size}, got {self.padding!r}.")
 
     @property
-    def windows(self) -> Windows:
+    def windows(self) -> WindowSteps:
         """How the windows follow one another."""
-        return Windows(self.size, self.stride, 1, self.padding)  # type: ignore[arg-type]
+        return WindowSteps(self.size, self.stride, 1, self.padding)  # type: ignore[arg-type]
 
     def sizes(self, x: Size) -> Size:  # type: ignore[override]
         """The same width."""
@@ -78,7 +78,7 @@ class MaxPool1D(Pool):
             weights = candidates[0].argmax(axis=0) == np.arange(self.size)[:, None, None]
         return [ran.trace.spread(R * weights, len(ran.inputs[0].rows))]
 
-    def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
+    def split(self, ran: Ran, parts: Sequence[Split], wanted: tuple[str, ...]) -> tuple[Split, ...]:
         """The winner's beta."""
         part, x, y = parts[0], ran.inputs[0], ran.outputs[0]
         beta = part.written(x)
@@ -118,7 +118,7 @@ class AvgPool1D(Pool):
         mean = Gathered(x, lambda a: self.of_windows(a, view.rows), lambda s: view.spread(s / divisor, len(x)))
         return back_through_sum(how, R, ran.outputs[0], [mean], entry)
 
-    def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
+    def split(self, ran: Ran, parts: Sequence[Split], wanted: tuple[str, ...]) -> tuple[Split, ...]:
         """The mean of beta."""
         part = parts[0]
         beta, _ = self.forward([part.written(ran.inputs[0])], None)

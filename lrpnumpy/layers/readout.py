@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy.layers.base import Keep, Layer, Ran, Size
-from lrpnumpy.packed import Batch, Packed, Part
+from lrpnumpy.packed import Batch, Packed, Split
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
 from lrpnumpy.rules.sums import Gathered
 
@@ -24,7 +24,7 @@ class Readout(Layer):
         """The same width, once for each sequence."""
         return x._replace(steps=False)
 
-    def part_after(self, ran: Ran, parts: Sequence[Part], beta: Packed, delta: np.ndarray) -> Part:
+    def part_after(self, ran: Ran, parts: Sequence[Split], beta: Packed, delta: np.ndarray) -> Split:
         """Contextual decomposition: the vector counts as the middle one of its steps."""
         T = ran.inputs[0].batch.lengths[parts[0].owner]
         return parts[0].of_vector((T - 1) // 2, beta, delta)
@@ -59,7 +59,7 @@ class Sum(Mean):
         """1."""
         return x.rows.dtype.type(1)
 
-    def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
+    def split(self, ran: Ran, parts: Sequence[Split], wanted: tuple[str, ...]) -> tuple[Split, ...]:
         """The sum of beta. What biases add up to depends on the length of the sequence, and counts as irrelevant."""
         part = parts[0]
         beta, _ = self.forward([part.written(ran.inputs[0])], None)
@@ -88,7 +88,7 @@ class Max(Readout):
         won = x.batch.step[:, None] == _winners(x)[x.batch.owner]
         return [np.where(won, R[x.batch.owner], R.dtype.type(0))]
 
-    def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
+    def split(self, ran: Ran, parts: Sequence[Split], wanted: tuple[str, ...]) -> tuple[Split, ...]:
         """The winner's beta."""
         part, x = parts[0], ran.inputs[0]
         beta = part.written(x)
@@ -117,7 +117,7 @@ class LastRow(Readout):
         R_x[x.batch.last] = R
         return [R_x]
 
-    def part_after(self, ran: Ran, parts: Sequence[Part], beta: Packed, delta: np.ndarray) -> Part:
+    def part_after(self, ran: Ran, parts: Sequence[Split], beta: Packed, delta: np.ndarray) -> Split:
         """Contextual decomposition: the vector counts as the last step."""
         return parts[0].of_vector(ran.inputs[0].batch.lengths[parts[0].owner] - 1, beta, delta)
 

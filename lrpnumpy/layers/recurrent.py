@@ -16,14 +16,14 @@ from lrpnumpy.checks import LrpError, close_to, float_array
 from lrpnumpy.kernels.compile import SMALL, large_calls
 from lrpnumpy.layers.base import Keep, Layer, Ran, Size, missing
 from lrpnumpy.lazy import cached_property
-from lrpnumpy.packed import Batch, Change, Packed, Part, longest_first, vectors
+from lrpnumpy.packed import Batch, Change, Packed, Split, longest_first, vectors
 from lrpnumpy.rules.propagation import Entry, Propagation
 from lrpnumpy.statement.backward import back
 from lrpnumpy.statement.compiled import NAMES, CellProgram, CompiledRun, longest_of
 from lrpnumpy.statement.decompose import Phrases, split
 from lrpnumpy.statement.generate import uncovered
-from lrpnumpy.statement.interpret import Run
-from lrpnumpy.statement.trace import Axes, Node, Statement, from_data, trace
+from lrpnumpy.statement.interpret import InterpretedRun
+from lrpnumpy.statement.trace import Axes, Operation, Statement, from_data, trace
 
 STRAIGHT = np.empty(0, np.int64)
 NOT_SETTINGS = ("states", "axes", "start", "recurrent", "looks_up", "by_step", "version", "OUTPUTS")
@@ -200,10 +200,10 @@ class Cell(Layer):
         """The size of every axis."""
         return self.statement.sizes(self.weights)
 
-    def _shape(self, node: Node) -> tuple[int, ...]:
+    def _shape(self, node: Operation) -> tuple[int, ...]:
         return tuple(self.lengths[axis] for axis in node.axes)
 
-    def _width(self, node: Node) -> int:
+    def _width(self, node: Operation) -> int:
         return int(np.prod(self._shape(node)))
 
     @cached_property
@@ -328,7 +328,7 @@ class Cell(Layer):
         started.setflags(write=False)
         return started
 
-    def _interpreted(self, xs: Sequence[Packed], order: np.ndarray, start: Sequence[np.ndarray] = ()) -> Run:
+    def _interpreted(self, xs: Sequence[Packed], order: np.ndarray, start: Sequence[np.ndarray] = ()) -> InterpretedRun:
         batch, inputs = xs[0].batch, []
         for x in xs:
             rows = x.rows if x.words is None else x.words.embedding.E[x.words.ids]
@@ -343,7 +343,7 @@ class Cell(Layer):
             one.reshape(len(one), *self._shape(node)).astype(np.float64, copy=False)
             for one, node in zip(start or self.started, self.statement.states, strict=True)
         ]
-        return Run(self.statement, self._weights64, inputs, batch, states, self.lengths)
+        return InterpretedRun(self.statement, self._weights64, inputs, batch, states, self.lengths)
 
     def back(
         self,
@@ -369,7 +369,9 @@ class Cell(Layer):
             R_output[batch.last] += R_last[0]
         run: Any = read.run
         other: Any = None if reference is None else reference.run
-        if isinstance(run, Run) != isinstance(other, Run) and other is not None:  # kernels were compiled in between
+        if (
+            isinstance(run, InterpretedRun) != isinstance(other, InterpretedRun) and other is not None
+        ):  # kernels were compiled in between
             run = self._interpreted(read.xs, read.order) if isinstance(run, CompiledRun) else run
             other = self._interpreted(reference.xs, reference.order)  # type: ignore[union-attr]
         states = [
@@ -398,7 +400,7 @@ class Cell(Layer):
             [one.reshape(batch.R, -1).astype(dtype) for one in arrived.states],
         )
 
-    def decomposed(self, read: Read, part: Part, way: int, every: bool) -> np.ndarray:
+    def decomposed(self, read: Read, part: Split, way: int, every: bool) -> np.ndarray:
         """beta of the last outputs (V, M), or of every step in the rows of a batch of variants.
 
         `way` is -1 where the cell reads mirrored; the phrase is then that of the mirrored sequence.
@@ -452,7 +454,7 @@ class Cell(Layer):
                 out[some] = run.last_output
         return out, T
 
-    def _decomposed(self, read: Read, part: Part, way: int, every: bool) -> np.ndarray:
+    def _decomposed(self, read: Read, part: Split, way: int, every: bool) -> np.ndarray:
         """`decomposed` by kernels that the cell brings along."""
         raise missing(self, "_decomposed")
 
@@ -513,7 +515,7 @@ class Cell(Layer):
             for name in wanted
         )
 
-    def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
+    def split(self, ran: Ran, parts: Sequence[Split], wanted: tuple[str, ...]) -> tuple[Split, ...]:
         """Contextual decomposition by the operations of the step; with several inputs, or a state wanted, that of any
         layer.
         """
@@ -528,7 +530,7 @@ class Cell(Layer):
             out.append(after if name else after._replace(since=part.since))
         return tuple(out)
 
-    def part_after(self, ran: Ran, parts: Sequence[Part], beta: Packed, delta: np.ndarray) -> Part:
+    def part_after(self, ran: Ran, parts: Sequence[Split], beta: Packed, delta: np.ndarray) -> Split:
         """The phrase is that of the series, not of a start state. A last state counts as the middle of its steps."""
         part, T = parts[0], ran.inputs[0].batch.lengths[parts[0].owner]
         if beta.batch.n == beta.batch.R:
@@ -565,9 +567,13 @@ class Cell(Layer):
     def states_of(self, number: int, direction: str, read: Read) -> States:
         """All gates and states of one sequence, in the order of the input."""
         order = slice(None, None, -1 if direction == "backward" else 1)
-        values = self._interpreted(read.xs, read.order).values if not isinstance(read.run, Run) else read.run.values
+        values = (
+            self._interpreted(read.xs, read.order).values
+            if not isinstance(read.run, InterpretedRun)
+            else read.run.values
+        )
 
-        def shown(node: Node) -> np.ndarray:
+        def shown(node: Operation) -> np.ndarray:
             return values[node].reshape(read.batch.R, -1)[order].astype(self.dtype)
 
         gates = self.statement.gates

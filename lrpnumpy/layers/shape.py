@@ -13,7 +13,7 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, one_of, whole
 from lrpnumpy.layers.base import Keep, Layer, Ran, Size, missing, needs_steps
-from lrpnumpy.packed import Batch, Packed, Part
+from lrpnumpy.packed import Batch, Packed, Split
 from lrpnumpy.rules.propagation import Entry, Propagation
 
 
@@ -55,10 +55,10 @@ class Repeat(Layer):
         R_x = ran.outputs[0].batch.sums(R)
         return [R_x] if len(ran.inputs) == 1 else [R_x, None]
 
-    def part_after(self, ran: Ran, parts: Sequence[Part], beta: Packed, delta: np.ndarray) -> Part:
+    def part_after(self, ran: Ran, parts: Sequence[Split], beta: Packed, delta: np.ndarray) -> Split:
         """All steps are inside, or none."""
         T, part = beta.batch.lengths, parts[0]
-        return Part(beta, delta, part.owner, part.start * T, part.stop * T, np.zeros_like(T))
+        return Split(beta, delta, part.owner, part.start * T, part.stop * T, np.zeros_like(T))
 
 
 class Regrouped(Layer):
@@ -84,7 +84,7 @@ class Regrouped(Layer):
         x, y = ran.inputs[0], ran.outputs[0]
         return [_regrouped(R, y.batch, x.batch, x.rows.shape[1])]
 
-    def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
+    def split(self, ran: Ran, parts: Sequence[Split], wanted: tuple[str, ...]) -> tuple[Split, ...]:
         """beta goes where the value goes.
 
         Where a row is cut into several, these have different biases. What biases give then counts as their own value:
@@ -108,7 +108,7 @@ class Regrouped(Layer):
             inside = (start[batch.owner] <= batch.step) & (batch.step < stop[batch.owner])
             rows = rows + deltas[batch.step] * inside[:, None]
             delta = np.zeros_like(delta)
-        return (Part(Packed(rows, batch), delta, part.owner, start, stop, np.zeros_like(start)),)
+        return (Split(Packed(rows, batch), delta, part.owner, start, stop, np.zeros_like(start)),)
 
 
 def _regrouped(rows: np.ndarray, before: Batch, after: Batch, width: int) -> np.ndarray:
@@ -270,7 +270,7 @@ class Slice(Layer):
         R_x[(slice(None), ran.trace) if self.axis == "features" else ran.trace] = R
         return [R_x]
 
-    def part_after(self, ran: Ran, parts: Sequence[Part], beta: Packed, delta: np.ndarray) -> Part:
+    def part_after(self, ran: Ran, parts: Sequence[Split], beta: Packed, delta: np.ndarray) -> Split:
         """A step is inside the phrase where it came from inside."""
         part = parts[0]
         if self.axis == "features":
@@ -279,7 +279,7 @@ class Slice(Layer):
         if self.index is not None:
             return part.of_vector(first, beta, delta)
         start, stop = (np.clip(-((first - at) // self.step), 0, count) for at in (part.start, part.stop))
-        return Part(beta, delta, part.owner, start, stop, np.zeros_like(start))
+        return Split(beta, delta, part.owner, start, stop, np.zeros_like(start))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -299,7 +299,7 @@ class Reverse(Layer):
         """Reversed again."""
         return [R[ran.inputs[0].batch.flip]]
 
-    def part_after(self, ran: Ran, parts: Sequence[Part], beta: Packed, delta: np.ndarray) -> Part:
+    def part_after(self, ran: Ran, parts: Sequence[Split], beta: Packed, delta: np.ndarray) -> Split:
         """The phrase is mirrored."""
         part, T = parts[0], ran.inputs[0].batch.lengths[parts[0].owner]
-        return Part(beta, delta, part.owner, T - part.stop, T - part.start, np.zeros_like(T))
+        return Split(beta, delta, part.owner, T - part.stop, T - part.start, np.zeros_like(T))

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lrpnumpy.activations import ACTIVATIONS, Activation
+from lrpnumpy.activations import ACTIVATIONS, Elementwise
 from lrpnumpy.checks import LrpError
 from lrpnumpy.rules.propagation import Propagation, Values
 
@@ -39,7 +39,7 @@ class DeepLIFT(Propagation):
         return half * (signal + signal0), half * (gate + gate0), gate.dtype.type(0)
 
     def slope(
-        self, activation: str | Activation, z: np.ndarray, y: np.ndarray, z0: Values = None, y0: Values = None
+        self, activation: str | Elementwise, z: np.ndarray, y: np.ndarray, z0: Values = None, y0: Values = None
     ) -> Any:
         """The mean slope."""
         z0, y0 = _given("slope", z0, y0)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from lrpnumpy.activations import Activation
+from lrpnumpy.activations import Elementwise
 from lrpnumpy.checks import LrpError, non_negative, one_of, shown
 from lrpnumpy.kernels.steps import ABS, ALL, HALF, PROP
 from lrpnumpy.meant import called
@@ -205,7 +205,7 @@ class Relevance(Propagation):
         return half * other, half * one
 
     def slope(
-        self, activation: str | Activation, z: np.ndarray, y: np.ndarray, z0: Values = None, y0: Values = None
+        self, activation: str | Elementwise, z: np.ndarray, y: np.ndarray, z0: Values = None, y0: Values = None
     ) -> Any:
         """Activations pass R on unchanged."""
         return z.dtype.type(1)

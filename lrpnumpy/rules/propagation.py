@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lrpnumpy.activations import ACTIVATIONS, Activation
+from lrpnumpy.activations import ACTIVATIONS, Elementwise
 from lrpnumpy.kernels import sums
 from lrpnumpy.packed import Batch, Packed
 from lrpnumpy.rules.sums import Bias, SumRule, Term, distribute
@@ -79,7 +79,7 @@ class Propagation:
         return to_one, to_other
 
     def slope(
-        self, activation: str | Activation, z: np.ndarray, y: np.ndarray, z0: Values = None, y0: Values = None
+        self, activation: str | Elementwise, z: np.ndarray, y: np.ndarray, z0: Values = None, y0: Values = None
     ) -> Any:
         """Slope of an `activation`, by its name in the table or a layer's own, where `z` became `y`.
 

@@ -18,7 +18,7 @@ import numpy as np
 from lrpnumpy.kernels import steps
 from lrpnumpy.kernels.compile import Kernel
 from lrpnumpy.kernels.generated import NAMES as KERNEL_NAMES
-from lrpnumpy.kernels.inputs import Rows, Sent, Weights
+from lrpnumpy.kernels.inputs import BatchRows, Messages, Weights
 from lrpnumpy.kernels.product import pack
 from lrpnumpy.packed import Batch, Packed, single
 from lrpnumpy.rules.propagation import Entry
@@ -127,7 +127,8 @@ class CellProgram:
         P = np.stack([arrays[term.name] for term in plan.vectors] or [zero])
         kinds = np.array(codes or [0], np.int64)
         self.ahead = Weights(_packed(U.transpose(0, 2, 1)), _packed([one.T for one in W]), P, kinds)
-        self.back = Weights(_packed(U), _packed(W), P, kinds)
+        self._U_back = _packed(U)
+        self.back = Weights(self._U_back, _packed(W), P, kinds)
         self._stored: dict[tuple[str, int, bool], Stored] = {}
         self._backward: dict[str, tuple[Kernel, Weights]] = {}
         for array in (self.b, self.bias_row, P, kinds):
@@ -150,7 +151,7 @@ class CellProgram:
         rule = SHARED.get(rule, rule)
         if rule not in self._backward:
             lo, hi = self.kernels.blocks[rule]
-            self._backward[rule] = self.kernels.backward[rule], self.back._replace(U=self.back.U[lo:hi])
+            self._backward[rule] = self.kernels.backward[rule], self.back._replace(U=self._U_back[lo:hi])
         return self._backward[rule]
 
     def stored(self, rule: str, keep: int, every: bool) -> Stored:
@@ -169,15 +170,17 @@ class CellProgram:
             self._stored[key] = Stored(kinds, (0, self.G, plan.width)[keep], tuple(wants), bits)
         return self._stored[key]
 
-    def rows(self, x: Packed, order: np.ndarray) -> Rows:
+    def rows(self, x: Packed, order: np.ndarray) -> BatchRows:
         """A batch as kernels take it."""
         is_mirrored = int(len(order) > 0)
         order = order if is_mirrored else NO_ROWS
         if x.words is None:
-            return Rows(x.rows, x.batch.first, order, NO_ROWS, self.bias_row, is_mirrored, 0)
-        return Rows(x.rows, x.batch.first, order, x.words.ids, self.projected(x.words.embedding), is_mirrored, 1)
+            return BatchRows(x.rows, x.batch.first, order, NO_ROWS, self.bias_row, is_mirrored, 0)
+        return BatchRows(x.rows, x.batch.first, order, x.words.ids, self.projected(x.words.embedding), is_mirrored, 1)
 
-    def run(self, rows: Rows, batch: Batch, rule: str, eps: float, keep: int, every: bool, start: Any) -> CompiledRun:
+    def run(
+        self, rows: BatchRows, batch: Batch, rule: str, eps: float, keep: int, every: bool, start: Any
+    ) -> CompiledRun:
         """Forward. `start` (states, 1 or n, H); `every`: whether the outputs of all steps are wanted."""
         n, R, H, dtype = batch.n, batch.R, self.H, self.dtype
         stored = self.stored(rule, keep, every)
@@ -202,7 +205,7 @@ class CompiledRun(NamedTuple):
     """What kernels have kept of one direction over one batch, in the order in which its rows were read."""
 
     program: CellProgram
-    rows: Rows
+    rows: BatchRows
     batch: Batch
     rule: str
     states: tuple[np.ndarray, ...]  # (n + R, H) each, the start states first; or (n, H) the last ones; then the output
@@ -275,7 +278,7 @@ class CompiledRun(NamedTuple):
             step.transpose(1, 0, 2).reshape(-1, program.G * program.H) for step in self.by_step(self.kept, program.G)
         )
         table = np.ascontiguousarray(np.concatenate([*steps_, new @ program.U.T + program.b.ravel()]))
-        rows = Rows(new[:0], rest.first, NO_ROWS, ids, table, 0, 1)
+        rows = BatchRows(new[:0], rest.first, NO_ROWS, ids, table, 0, 1)
         return program.run(rows, rest, "none", 0.0, 0, every, start)
 
     def back(
@@ -309,7 +312,7 @@ class CompiledRun(NamedTuple):
             arrived = np.empty((count, R, H), dtype)
         start = np.empty((count, n, H), dtype)
         steps_in = np.ascontiguousarray(R_output, dtype) if R_output is not None else flat
-        sent = Sent(last, steps_in, R_x, arrived, start, int(has_last), int(has_steps), int(wants_states))
+        sent = Messages(last, steps_in, R_x, arrived, start, int(has_last), int(has_steps), int(wants_states))
         kernel(self.rows, weights, program.b, K, states, CODES[self.rule], sent, entry.array)
         return start, arrived
 

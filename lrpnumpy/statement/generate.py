@@ -19,8 +19,8 @@ from typing import Any
 
 from lrpnumpy.kernels.steps import CODES
 from lrpnumpy.rules.propagation import Entry
-from lrpnumpy.statement.backward import Flow
-from lrpnumpy.statement.trace import HELD, TERMS, Axes, Node, Statement
+from lrpnumpy.statement.backward import MessageFlow
+from lrpnumpy.statement.trace import HELD, TERMS, Axes, Operation, Statement
 
 RULES = ("gradient", "all", "shares")  # of the forward kernel; "shares" is for PROP, ABS and HALF
 # Text of F of a number z; of F' where y = F(z); of the mean slope from z0 to z. Other activations are `rare`, and slow.
@@ -46,7 +46,7 @@ CHEAP = ("complement", "negative", "linear", "relu", "reciprocal")
 MOST_PAIRS = 110  # of arrays that may overlap: from 128 on LLVM does not vectorize a loop
 
 
-def resolve(node: Node) -> Node:
+def resolve(node: Operation) -> Operation:
     """The value itself of whole, fixed and stop."""
     return resolve(node.args[0]) if node.op in HELD else node
 
@@ -108,11 +108,11 @@ def constant(value: int) -> str:
 class Loop:
     """An elementwise loop: it reads the values that have `arrays` and computes the others, each expression once."""
 
-    def __init__(self, plan: Plan, arrays: Mapping[Node, str]) -> None:
+    def __init__(self, plan: Plan, arrays: Mapping[Operation, str]) -> None:
         self.plan, self.arrays = plan, arrays
         self.lines: list[str] = []
         self.stores: dict[str, str] = {}
-        self._names: dict[tuple[Node, str], Any] = {}
+        self._names: dict[tuple[Operation, str], Any] = {}
         self._known: dict[Any, Any] = {}
         self._reads: set[str] = set()
 
@@ -147,7 +147,7 @@ class Loop:
         self._reads.add(array)
         return Symbol(self, f"{array}[q]")
 
-    def value(self, node: Node, of: str = "") -> Symbol:
+    def value(self, node: Operation, of: str = "") -> Symbol:
         """The number of a node; with `of` "_0" that of the reference."""
         node, plan = resolve(node), self.plan
         if (node, of) not in self._names:
@@ -159,7 +159,7 @@ class Loop:
                 self._names[node, of] = self.symbol(self._text(node, of))
         return self._names[node, of]
 
-    def _text(self, node: Node, of: str) -> str:
+    def _text(self, node: Operation, of: str) -> str:
         plan = self.plan
         if node.op == "sum":
             terms = [self.read(plan.rooms[node] + of).name] if node in plan.rooms else []
@@ -201,10 +201,10 @@ class Loop:
         return {array for array in self._reads if array.startswith("before_")}
 
 
-class SymbolFlow(Flow):
+class SymbolFlow(MessageFlow):
     """Messages are symbols of a loop: what one root sends to its targets, by the rule of some coefficients."""
 
-    def __init__(self, how: Coefficients, loop: Loop, root: Node) -> None:
+    def __init__(self, how: Coefficients, loop: Loop, root: Operation) -> None:
         super().__init__(how)
         self.plan, self.loop, self.root = how.plan, loop, root
         self.targets: dict[Any, Any] = {}
@@ -225,7 +225,7 @@ class SymbolFlow(Flow):
     def _record(self, target: Any, value: Any) -> None:
         self.targets[target] = self.targets.get(target, 0) + value
 
-    def give(self, node: Node, R: Any, axes: Axes) -> None:
+    def give(self, node: Operation, R: Any, axes: Axes) -> None:
         """Add a message to those of a node."""
         if not (isinstance(R, int) and R == 0):
             self.messages[node] = self.messages.get(node, 0) + R
@@ -235,27 +235,27 @@ class SymbolFlow(Flow):
         if self.how.times_input:
             self._record("biases" if which == Entry.BIASES else "stabilizer", amount)
 
-    def through_matrix(self, node: Node, term: Node, s: Any) -> None:
+    def through_matrix(self, node: Operation, term: Operation, s: Any) -> None:
         """Matrix products are outside of the loop: the sum is a target."""
         self.targets["sum", node] = s
 
-    def value(self, node: Node, axes: Axes) -> Symbol:
+    def value(self, node: Operation, axes: Axes) -> Symbol:
         """The number of a node."""
         return self.loop.value(node)
 
-    def weights(self, term: Node, axes: Axes) -> Any:
+    def weights(self, term: Operation, axes: Axes) -> Any:
         """The trained numbers of a diagonal or a bias; biases of matrix products are multiplied at the very end."""
         if any(term in node.args for node in self.plan.rooms) and term.op == "bias":
             return 0
         return self.loop.read(self.plan.vectors[term])
 
-    def gain(self, node: Node) -> tuple[Any, Any]:
+    def gain(self, node: Operation) -> tuple[Any, Any]:
         """1 / stab(z) and what the stabilizer keeps."""
         if not self.how.times_input:
             return 1, 0
         return self.loop.unpacked(f"inverse({self.loop.value(node).name}, eps)", 2)  # type: ignore[return-value]
 
-    def slope(self, node: Node) -> Any:
+    def slope(self, node: Operation) -> Any:
         """The slope of an activation: 1 under LRP."""
         if self.how.times_input:
             return 1
@@ -273,7 +273,7 @@ class SymbolFlow(Flow):
             return int(text)
         return loop.symbol(f"kind({text.format(**values)})" if "rare" in text else text.format(**values))
 
-    def shares(self, node: Node) -> tuple[Any, Any, Any]:
+    def shares(self, node: Operation) -> tuple[Any, Any, Any]:
         """What gate and signal receive of a product, and what the stabilizer keeps."""
         rule, loop = self.how.rule, self.loop
         if rule == "all":
@@ -286,7 +286,7 @@ class SymbolFlow(Flow):
             return signal, gate, 0
         return loop.unpacked(f"share(rule, {gate.name}, {signal.name}, eps)", 3)  # type: ignore[return-value]
 
-    def _mean(self, node: Node) -> Symbol:
+    def _mean(self, node: Operation) -> Symbol:
         return self.loop.symbol(f"half * ({self.loop.value(node).name} + {self.loop.value(node, '_0').name})")
 
 
@@ -349,7 +349,7 @@ class Plan:
         """Values per unit and step that have an array."""
         return len(self.slots)
 
-    def _levels(self, inner: list[Node]) -> dict[Node, int]:
+    def _levels(self, inner: list[Operation]) -> dict[Operation, int]:
         """How many matrix products inside the step come before each value."""
         level = dict.fromkeys((*self.statement.inputs, *self.statement.states), 0)
         for node in self.nodes:
@@ -360,7 +360,7 @@ class Plan:
                     level[node] = max(level[node], level[source] + (one.op == "matrix" and source in inner))
         return level
 
-    def _allocate(self, sums: list[Node], inner: list[Node]) -> None:
+    def _allocate(self, sums: list[Operation], inner: list[Operation]) -> None:
         """Choose the values that have arrays: sums of matrix products, values that inner matrices multiply, and
         activations, which DeepLIFT needs and no loop should compute twice.
         """
@@ -403,7 +403,7 @@ class Plan:
         read = {name for loop in every for name in loop.states_read}
         moves = [f"before_{k}" in read for k in range(count)]  # old and new state are in one loop: they change places
         out = Text(
-            "def forward(rows: Rows, weights: Weights, start: R3, eps: Scalar, rule: Int, keep: Int, every: Int, "
+            "def forward(rows: BatchRows, weights: Weights, start: R3, eps: Scalar, rule: Int, keep: Int, every: Int, "
             f"K: W1, kept: W1, states: W2x{count + self.has_output}) -> None:"
         )
         out(1, "first, H, n_0, kind = rows.first, states[0].shape[1], rows.first[1], K.dtype.type")
@@ -440,12 +440,12 @@ class Plan:
                 out(2, f"if not all_{k}:", f"    copy(after_{k}, states[{k}])")
         return str(out)
 
-    def _product_level(self, node: Node) -> int:
+    def _product_level(self, node: Operation) -> int:
         """The level at which all values that a sum's matrices multiply are known."""
         sources = [v for one, _, v in self.products if one is node and v not in self.statement.states]
         return max((self.level[v] + 1 for v in sources), default=0)
 
-    def _product_lines(self, node: Node, G: int) -> list[str]:
+    def _product_lines(self, node: Operation, G: int) -> list[str]:
         """The matrix products of a sum, and its activation."""
         z, states = self.rooms[node], self.statement.states
         if node in self.x_sums:
@@ -495,12 +495,12 @@ class Plan:
 
 
 class Coefficients:
-    """The coefficients of one of RULES, or of "deeplift": from which root to which target, and how they are computed."""
+    """The coefficients of one of RULES, or of "deeplift": from which root to which target, and their loops."""
 
     def __init__(self, plan: Plan, rule: str) -> None:
         self.plan, self.rule = plan, rule
         self.times_input = self.holds_weights = rule in ("all", "shares")
-        self.edges: dict[Node, dict[Any, Any]] = {}  # {root: {target: 1, -1 or an array}}
+        self.edges: dict[Operation, dict[Any, Any]] = {}  # {root: {target: 1, -1 or an array}}
         self.kinds = 0  # coefficients per unit and step
         live = self._live()
         if rule == "deeplift":
@@ -512,13 +512,13 @@ class Coefficients:
             stored = {node: f"after_{k}" for k, node in enumerate(plan.after)}
             self.loops = [plan.values_loop(plan.top), *self._separate(live, stored | plan.arrays)]
 
-    def _separate(self, live: list[Node], arrays: Mapping[Node, str]) -> list[Loop]:
+    def _separate(self, live: list[Operation], arrays: Mapping[Operation, str]) -> list[Loop]:
         """One loop of coefficients per root."""
         loops = [Loop(self.plan, arrays) for _ in live]
         self._store([*zip(live, loops, strict=True)])
         return loops
 
-    def _store(self, where: list[tuple[Node, Loop]]) -> None:
+    def _store(self, where: list[tuple[Operation, Loop]]) -> None:
         """Have every root's loop store its coefficients."""
         self.edges = {root: {} for root, _ in where}
         self.kinds = 0
@@ -535,11 +535,11 @@ class Coefficients:
                 loop.store(f"k{self.kinds}", value)
                 self.kinds += 1
 
-    def _is_inner(self, root: Node) -> bool:
+    def _is_inner(self, root: Operation) -> bool:
         """Whether a matrix inside the step multiplies it, and the step does not return it."""
         return root not in (*self.plan.after, self.plan.output)
 
-    def _rank(self, root: Node, target: Any) -> tuple[int, ...]:
+    def _rank(self, root: Operation, target: Any) -> tuple[int, ...]:
         """The order of coefficients: to sums, to states, to other roots, to the ledger; as in kernels/lstm.py."""
         at, is_inner = self.plan.roots.index(root), self._is_inner(root)
         if isinstance(target, str):
@@ -551,14 +551,14 @@ class Coefficients:
             return 1, what, int(not is_inner), at
         return 2, what.number, int(not is_inner), at
 
-    def _live(self) -> list[Node]:
+    def _live(self) -> list[Operation]:
         """Roots that a message can arrive at, those of the end of the step first."""
         plan, targets = self.plan, {}
         states = plan.statement.states
         for root in plan.roots:
             loop = Loop(plan, plan.arrays)
             targets[root] = SymbolFlow(self, loop, root).run(loop.symbol("e") if self._is_inner(root) else 1)
-        more, live = {*plan.after, plan.output}, set[Node]()
+        more, live = {*plan.after, plan.output}, set[Operation]()
         while more - live:
             live |= more
             reached = [target for root in live for target in targets[root] if not isinstance(target, str)]
@@ -625,8 +625,8 @@ class Backward:
         """All of it."""
         plan, how, count = self.plan, self.how, self.count
         out = Text(
-            f"def backward(rows: Rows, weights: Weights, b: R2, K: R1, states: R2x{count}, rule: Int, sent: Sent, "
-            "ledger: W2) -> None:"
+            f"def backward(rows: BatchRows, weights: Weights, b: R2, K: R1, states: R2x{count}, rule: Int, "
+            "sent: Messages, ledger: W2) -> None:"
         )
         out(1, "first, H, n_0, R = rows.first, sent.R_steps.shape[1], rows.first[1], rows.first[-1]")
         out(1, "kind = K.dtype.type", "zero, one = kind(0), kind(1)")
@@ -709,7 +709,7 @@ class Backward:
         written |= set(stores)
         out(2, "for q in range(m):", *(f"    {line}" for line in body))
 
-    def _arriving(self, root: Node) -> str:
+    def _arriving(self, root: Operation) -> str:
         plan, how = self.plan, self.how
         into = [
             f"{times(edges['root', root])}R{other.number}"
