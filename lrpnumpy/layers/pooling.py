@@ -72,11 +72,7 @@ class MaxPool1D(Pool):
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """The winner takes all; with a reference, to each step its fraction."""
         candidates = ran.both(lambda one: (_seen(one.inputs[0].rows, one.trace.rows).swapaxes(0, 1),))
-        if how.has_reference:
-            weights = how.winning(*candidates)
-        else:
-            weights = candidates[0].argmax(axis=0) == np.arange(self.size)[:, None, None]
-        return [ran.trace.spread(R * weights, len(ran.inputs[0].rows))]
+        return [ran.trace.spread(R * how.winning(*candidates), len(ran.inputs[0].rows))]
 
     def split(self, ran: Ran, parts: Sequence[Split], wanted: tuple[str, ...]) -> tuple[Split, ...]:
         """The winner's beta."""
