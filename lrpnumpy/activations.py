@@ -43,6 +43,16 @@ class Elementwise(NamedTuple):
         mean = sum(self.slope(at, self.F(at)) * d.dtype.type(w) for at, w in zip(places, WEIGHTS, strict=True))
         return np.where(far, (y - y0) / np.where(far, d, d.dtype.type(1)), mean)
 
+    def split(self, a: Array, b: Array, z: Array) -> tuple[Array, Array]:
+        """Contextual decomposition, a being the phrase's part of z and b that of the biases:
+
+            L_a = 1/2 [F(a+b) - F(b) + F(z) - F(z-a)],  L_b = F(b).
+        """
+        if self.code == CODES["linear"]:
+            return a, b
+        L_b = self.F(b)
+        return (self.F(a + b) - L_b + self.F(z) - self.F(z - a)) * a.dtype.type(0.5), L_b
+
 
 def _over(numerator: Array, d: Array, limit: float) -> Array:
     """numerator / d, and `limit` where d is 0."""

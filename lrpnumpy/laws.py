@@ -5,7 +5,7 @@ Gate and signal are the author's choice: exchanging them keeps all laws, and cha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -127,10 +127,10 @@ class PlainProgram(CellProgram):
         self.kernels = Kernels(made.forward.plain, made.mean_slopes.plain, backward, made.kinds, made.blocks)  # type: ignore[arg-type]
 
 
-class Sent(NamedTuple):
+class CellRelevance(NamedTuple):
     """The result of a backward pass."""
 
-    inputs: list[np.ndarray]
+    inputs: Sequence[np.ndarray]
     start: list[np.ndarray]
     states: list[np.ndarray]  # relevance of the states after every step
     entry: np.ndarray  # of the ledger
@@ -172,7 +172,7 @@ class _Case:
         """The messages at the outputs and at each last state."""
         return self.terms(run) if how.times_input else [self.weights, *self.weights_last]
 
-    def back(self, how: Propagation) -> Sent:
+    def back(self, how: Propagation) -> CellRelevance:
         """The backward pass by NumPy."""
         entry = Entry(np.zeros((Entry.SIZE, self.batch.n)))
         R_output, *R_last = self.messages(self.run, how)
@@ -180,9 +180,9 @@ class _Case:
         if how.times_input:
             for message in arrived.inputs:
                 entry.see(message, self.batch)
-        return Sent(arrived.inputs, arrived.start, arrived.states, entry.array)
+        return CellRelevance(arrived.inputs, arrived.start, arrived.states, entry.array)
 
-    def back_by_kernels(self, name: str) -> Sent:
+    def back_by_kernels(self, name: str) -> CellRelevance:
         """Both passes by the generated kernels, as plain Python."""
         cell, how, rule = self.cell, HOWS[name], name.removeprefix("lrp-")
         program = PlainProgram(cell)
@@ -196,7 +196,7 @@ class _Case:
         entry, R_x = Entry(np.zeros((Entry.SIZE, self.batch.n)), []), np.zeros_like(self.xs[0])
         R_output, *R_last = self.messages(run, how)
         start, states = run.back(R_output, R_last, entry, run0 if how.has_reference else None, R_x)
-        return Sent([R_x], list(start), list(states), entry.array)
+        return CellRelevance([R_x], list(start), list(states), entry.array)
 
     def phrase(self, inside: bool) -> tuple[np.ndarray, np.ndarray]:
         """The last outputs from start states of 0, and what contextual decomposition gives a phrase of them."""

@@ -217,9 +217,9 @@ def gradient_step(z, a, y, c_prev, c, activation: int, recurrent: int, k) -> Non
     i, f, g, o = part(a, 0, m), part(a, m, m), part(a, 2 * m, m), part(a, 3 * m, m)
     K_i, K_f, K_g, K_o = part(k, 0, m), part(k, m, m), part(k, 2 * m, m), part(k, 3 * m, m)
     c_to_c, h_to_c = part(k, 4 * m, m), part(k, 5 * m, m)
-    differentiate(part(z, 0, 2 * m), part(a, 0, 2 * m), part(k, 0, 2 * m), recurrent)
-    differentiate(part(z, 2 * m, m), g, K_g, activation)
-    differentiate(part(z, 3 * m, m), o, K_o, recurrent)
+    for gate in range(4):
+        at = gate * m
+        differentiate(part(z, at, m), part(a, at, m), part(k, at, m), activation if gate == 2 else recurrent)
     differentiate(c, y, h_to_c, activation)
     for q in range(m):
         K_i[q] *= g[q]

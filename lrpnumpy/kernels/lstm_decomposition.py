@@ -172,14 +172,13 @@ def decompose(
                 mine = slice(s * H, s * H + size)
                 here = slice(place[s] * H, place[s] * H + size)
                 i, f, g = state[0][mine], state[1][mine], state[2][mine]
-                relevant(i, frame, 0, here, state[3:5], recurrent)
-                relevant(f, frame, 1, here, state[3:5], recurrent)
-                relevant(g, frame, 2, here, state[3:5], activation)
                 c, h, less = beta_c[mine], state[5][mine], left[mine]
-                for q in range(size):
-                    c[q] = i[q] * g[q] + f[q] * c[q] - less[q]
-                copy(c, g)
-                relevant(g, frame, 3, here, state[3:5], activation)
+                for k in range(4):  # one call, since it is compiled where it stands
+                    if k == 3:
+                        for q in range(size):
+                            c[q] = i[q] * g[q] + f[q] * c[q] - less[q]
+                        copy(c, g)
+                    relevant(state[min(k, 2)][mine], frame, k, here, state[3:5], recurrent if k < 2 else activation)
                 o = frame[12][here]
                 for q in range(size):
                     h[q] = o[q] * g[q]

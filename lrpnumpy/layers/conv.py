@@ -122,11 +122,8 @@ class Conv1D(Windowed):
         view = self.view(beta.batch)
         a = self.kinds["plain"].sums(beta.rows, view.rows)
         b = self.sums(part.delta[None], np.zeros((1, self.K.shape[1]), np.int64))[0]
-        F = ACTIVATIONS[self.activation].F
-        delta = F(b)
-        if self.activation != "linear":
-            z = part.true(ran.outputs[0]._replace(rows=ran.trace[0]), view.batch)
-            a = (F(a + b) - delta + F(z) - F(z - a)) * a.dtype.type(0.5)
+        z = part.true(ran.outputs[0]._replace(rows=ran.trace[0]), view.batch)
+        a, delta = ACTIVATIONS[self.activation].split(a, b, z)
         return (self.part_after(ran, parts, Packed(a, view.batch), delta),)
 
     def with_affine_before(self, s: np.ndarray, t: np.ndarray) -> Conv1D | None:

@@ -72,9 +72,7 @@ class Dense(Layer):
         z, x, batch = ran.trace, ran.inputs[0].rows, ran.inputs[0].batch
         if how.times_input and how.rule is None:
             R_x = np.zeros_like(x)
-            kernels.backward(
-                R, z, x, self.packed, self.d, R.dtype.type(how.eps), batch.owner, R_x, entry.array
-            )  # fmt: skip
+            kernels.backward(R, z, x, self.packed, self.d, R.dtype.type(how.eps), batch.owner, R_x, entry.array)
             return [R_x]
         if self.activation != "linear":
             R = R * how.slope(self.activation, *ran.both(lambda one: (one.trace, one.outputs[0].rows)))
@@ -85,11 +83,8 @@ class Dense(Layer):
         part, x = parts[0], ran.inputs[0]
         beta = part.written(x)
         a, b = beta.rows @ self.V.T, self.V @ part.delta + self.d
-        F = ACTIVATIONS[self.activation].F
-        delta = F(b)
-        if self.activation != "linear":
-            z = part.true(Packed(ran.trace, x.batch), beta.batch)
-            a = (F(a + b) - delta + F(z) - F(z - a)) * a.dtype.type(0.5)
+        z = part.true(Packed(ran.trace, x.batch), beta.batch)
+        a, delta = ACTIVATIONS[self.activation].split(a, b, z)
         return (self.part_after(ran, parts, Packed(a, beta.batch), delta),)
 
     def with_affine_before(self, s: np.ndarray, t: np.ndarray) -> Dense:

@@ -18,7 +18,7 @@ from lrpnumpy.layers.base import Keep, Layer, Ran, Size, missing
 from lrpnumpy.lazy import cached_property
 from lrpnumpy.packed import Batch, Change, Packed, Split, longest_first, vectors
 from lrpnumpy.rules.propagation import Entry, Propagation
-from lrpnumpy.statement.backward import back
+from lrpnumpy.statement.backward import Arrived, back
 from lrpnumpy.statement.compiled import NAMES, CellProgram, CompiledRun, longest_of
 from lrpnumpy.statement.decompose import Phrases, split
 from lrpnumpy.statement.generate import uncovered
@@ -74,13 +74,6 @@ def _kernel_rule(keep: Keep, has_own: bool) -> tuple[str | None, int]:
     if keep.has_reference:
         return "deeplift", 2
     return (None if keep.code is None else NAMES[keep.code]), 0
-
-
-class Sent(NamedTuple):
-    """What a backward pass through one direction leaves at the states."""
-
-    start: list[np.ndarray]  # (n, width) at the states before the first step
-    states: list[np.ndarray]  # (R, width) at the states after every row; empty unless they are wanted
 
 
 class Cell(Layer):
@@ -354,8 +347,8 @@ class Cell(Layer):
         R_xs: Sequence[np.ndarray],
         entry: Entry,
         reference: Read | None = None,
-    ) -> Sent:
-        """Backward: relevance of the inputs is added to R_xs, that of the states is returned.
+    ) -> Arrived:
+        """Backward: relevance of the inputs is added to R_xs; that of the states is returned too, (n or R, width).
 
         R_output: (R, M) what arrives at the outputs of every step, in reading order.
         R_last: what arrives at the last output, then at each of the last states.
@@ -369,18 +362,15 @@ class Cell(Layer):
             R_output[batch.last] += R_last[0]
         run: Any = read.run
         other: Any = None if reference is None else reference.run
-        if (
-            isinstance(run, InterpretedRun) != isinstance(other, InterpretedRun) and other is not None
-        ):  # kernels were compiled in between
-            run = self._interpreted(read.xs, read.order) if isinstance(run, CompiledRun) else run
-            other = self._interpreted(reference.xs, reference.order)  # type: ignore[union-attr]
+        if reference is not None and type(run) is not type(other):  # kernels were compiled in between
+            run, other = (self._interpreted(one.xs, one.order) for one in (read, reference))
         states = [
             None if one is None else one.reshape(batch.n, *self._shape(node))
             for one, node in zip(R_last[1:], self.statement.states, strict=True)
         ]
         if isinstance(run, CompiledRun):
             start, arrived_at = run.back(R_output, states, entry, other, R_xs[0])
-            return Sent(list(start), list(arrived_at))
+            return Arrived(R_xs, list(start), list(arrived_at))
         arrived = back(run, how, R_output, states, entry, other, entry.states is not None)
         for R_x, message, x in zip(R_xs, arrived.inputs, read.xs, strict=True):
             if x.words is not None:
@@ -395,7 +385,8 @@ class Cell(Layer):
             if how.times_input:  # what the inputs have received by now, from both directions
                 entry.see(summed(x, R_x), x.batch)
         dtype = self.dtype
-        return Sent(
+        return Arrived(
+            R_xs,
             [one.reshape(batch.n, -1).astype(dtype) for one in arrived.start],
             [one.reshape(batch.R, -1).astype(dtype) for one in arrived.states],
         )
@@ -567,11 +558,8 @@ class Cell(Layer):
     def states_of(self, number: int, direction: str, read: Read) -> States:
         """All gates and states of one sequence, in the order of the input."""
         order = slice(None, None, -1 if direction == "backward" else 1)
-        values = (
-            self._interpreted(read.xs, read.order).values
-            if not isinstance(read.run, InterpretedRun)
-            else read.run.values
-        )
+        run = read.run if isinstance(read.run, InterpretedRun) else self._interpreted(read.xs, read.order)
+        values = run.values
 
         def shown(node: Operation) -> np.ndarray:
             return values[node].reshape(read.batch.R, -1)[order].astype(self.dtype)

@@ -43,7 +43,7 @@ class Moved(Layer):
         return [R_x]
 
     def split(self, ran: Ran, parts: Sequence[Split], wanted: tuple[str, ...]) -> tuple[Split, ...]:
-        """Where rows have different biases, what these give counts as a value of the row: relevant inside the phrase."""
+        """Where rows have different biases, what these give counts as a value: relevant inside the phrase."""
         part, width = parts[0], ran.inputs[0].rows.shape[1]
         before = part.written(ran.inputs[0])
         others = [x._replace(batch=Batch(x.batch.lengths[part.owner])) for x in ran.inputs[1:]]

@@ -217,9 +217,9 @@ class ArrayFlow(MessageFlow):
 
     def _norm(self, node: Operation, R: np.ndarray) -> None:
         arrays, how, source = self.run.arrays, self.how, node.args[0]
-        _, u, q, r = normed(node, arrays, self.value(source, node.axes))
-        reference = [normed(node, arrays, v0) for v0 in self._reference([source], node.axes)]
-        u0, q0, r0 = reference[0][1:] if reference else (u, q, r)
+        u, q, r = normed(self.value(source, node.axes), node.eps)
+        reference = [normed(v0, node.eps) for v0 in self._reference([source], node.axes)]
+        u0, q0, r0 = reference[0] if reference else (u, q, r)
         gain, kept = self.gain(node)
         s = R * gain
         self.keep(Entry.STABILIZER, R * kept)
@@ -237,7 +237,7 @@ class ArrayFlow(MessageFlow):
 class Arrived(NamedTuple):
     """What a backward pass leaves where."""
 
-    inputs: list[np.ndarray]  # (R, width) each, in reading order
+    inputs: Sequence[np.ndarray]  # (R, width) each, in reading order
     start: list[np.ndarray]  # (n, *axes) at the states before the first step
     states: list[np.ndarray]  # (R, *axes) at the states after every row; empty unless they are wanted
 

@@ -113,17 +113,16 @@ class _Split:
         if node.op == "norm":
             return self._normed(node)
         a, b = self._part(args[0], 0, axes), self._part(args[0], 1, axes)
-        z, F = self.value(args[0], axes), FUNCTIONS[node.name].F
+        z = self.value(args[0], axes)
         zero = np.zeros((1, *z.shape[1:]))
-        F_b = F(zero + b)
-        return 0.5 * (F(zero + a + b) - F_b + self.value(node) - F(z - a)), F_b
+        return FUNCTIONS[node.name].split(zero + a, zero + b, z)
 
     def _normed(self, node: Operation) -> Parts:
         """LayerNorm with the standard deviation of the value itself: without it, the slope 1 / sqrt(eps) at 0 would
         multiply rounding errors at every step.
         """
         arrays, source = self.run.arrays, node.args[0]
-        scale = normed(node, arrays, self.value(source)).r * arrays[node.name]
+        scale = normed(self.value(source), node.eps).r * arrays[node.name]
         a, b = self.parts[source]
         if not isinstance(a, int):
             a = (a - a.mean(axis=-1, keepdims=True)) * scale

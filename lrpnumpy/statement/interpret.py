@@ -31,23 +31,18 @@ def aligned(value: np.ndarray, axes: Axes, to: Axes) -> np.ndarray:
 
 
 class Normed(NamedTuple):
-    """What LayerNorm computes."""
+    """The parts of a LayerNorm: its values are u r, scaled and shifted."""
 
-    y: np.ndarray
     u: np.ndarray  # v - mean
     q: np.ndarray  # variance + eps
     r: np.ndarray  # 1 / sqrt(q)
 
 
-def normed(node: Operation, arrays: Arrays, v: np.ndarray) -> Normed:
+def normed(v: np.ndarray, eps: float) -> Normed:
     """LayerNorm of v over its last axis."""
     u = v - v.mean(axis=-1, keepdims=True)
-    q = (u * u).mean(axis=-1, keepdims=True) + node.eps
-    r = INVERSE_ROOT.F(q)
-    y = u * r * arrays[node.name]
-    if node.beta:
-        y = y + arrays[node.beta]
-    return Normed(y, u, q, r)
+    q = (u * u).mean(axis=-1, keepdims=True) + u.dtype.type(eps)
+    return Normed(u, q, INVERSE_ROOT.F(q))
 
 
 def computed(node: Operation, arrays: Arrays, at: Any) -> np.ndarray:
@@ -73,7 +68,9 @@ def computed(node: Operation, arrays: Arrays, at: Any) -> np.ndarray:
     if node.op == "total":
         return at(args[0], args[0].axes).sum(axis=1 + args[0].axes.index(node.name))
     if node.op == "norm":
-        return normed(node, arrays, at(args[0], axes)).y
+        u, _, r = normed(at(args[0], axes), node.eps)
+        y = u * r * arrays[node.name]
+        return y + arrays[node.beta] if node.beta else y
     return at(args[0], axes)  # same, whole, fixed, stop
 
 
