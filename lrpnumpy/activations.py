@@ -14,7 +14,7 @@ from lrpnumpy.kernels.steps import CODES
 Array = np.ndarray
 
 
-class Activation(NamedTuple):
+class Elementwise(NamedTuple):
     """y = F(z), elementwise. `slope` is F'(z), which may use y where that is shorter.
 
     `kinks` are the places where the slope jumps. `exact` is (y - y0) / (z - z0) in a form that does not cancel, of
@@ -42,6 +42,16 @@ class Activation(NamedTuple):
         places = [z0 + d * d.dtype.type(node) for node in NODES]
         mean = sum(self.slope(at, self.F(at)) * d.dtype.type(w) for at, w in zip(places, WEIGHTS, strict=True))
         return np.where(far, (y - y0) / np.where(far, d, d.dtype.type(1)), mean)
+
+    def split(self, a: Array, b: Array, z: Array) -> tuple[Array, Array]:
+        """Contextual decomposition, a being the phrase's part of z and b that of the biases:
+
+        L_a = 1/2 [F(a+b) - F(b) + F(z) - F(z-a)],  L_b = F(b).
+        """
+        if self.code == CODES["linear"]:
+            return a, b
+        L_b = self.F(b)
+        return (self.F(a + b) - L_b + self.F(z) - self.F(z - a)) * a.dtype.type(0.5), L_b
 
 
 def _over(numerator: Array, d: Array, limit: float) -> Array:
@@ -152,22 +162,22 @@ _TABLE: dict[str, tuple[Callable[[Array], Array], Callable[[Array, Array], Array
 }
 _EXACT = {"tanh": _tanh_secant, "sigmoid": _sigmoid_secant}
 ACTIVATIONS = {
-    name: Activation(F, slope, CODES[name], KINKS.get(CODES[name], ()), _EXACT.get(name))
+    name: Elementwise(F, slope, CODES[name], KINKS.get(CODES[name], ()), _EXACT.get(name))
     for name, (F, slope) in _TABLE.items()
 }
 OWN = -1  # code of an activation with settings of its own, which no kernel has built in
 
 
-def leaky_relu(below: Any) -> Activation:
+def leaky_relu(below: Any) -> Elementwise:
     """z where z > 0, else below z."""
-    return Activation(*_leaky(below), OWN, (0.0,))
+    return Elementwise(*_leaky(below), OWN, (0.0,))
 
 
-def elu(alpha: float) -> Activation:
+def elu(alpha: float) -> Elementwise:
     """z where z > 0, else alpha (exp(z) - 1)."""
-    return Activation(*_exponential_unit(1.0, alpha), OWN, (0.0,))
+    return Elementwise(*_exponential_unit(1.0, alpha), OWN, (0.0,))
 
 
-INVERSE_ROOT = Activation(
+INVERSE_ROOT = Elementwise(
     lambda z: 1 / np.sqrt(z), lambda z, y: z.dtype.type(-0.5) * y**3, OWN, (), _inverse_root_secant
 )

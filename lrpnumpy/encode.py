@@ -15,7 +15,7 @@ from lrpnumpy.checks import MANY, AssumptionWarning, LrpError, check_shape, numb
 from lrpnumpy.inputs import Input
 from lrpnumpy.layers import Embedding
 from lrpnumpy.model import Model
-from lrpnumpy.packed import Packed, Words, batch_of
+from lrpnumpy.packed import LookedUp, Packed, batch_of
 from lrpnumpy.result import PAD, Mark
 
 
@@ -426,5 +426,5 @@ def _packed(port: Input, records: Sequence[Encoded], look_up: bool) -> Packed:
         parts = [part if part.ndim == 2 else embedding.E.take(part, axis=0) for part in parts]
     joined = parts[0] if len(parts) == 1 else batch.pack(np.concatenate(parts))
     if look_up:
-        return Packed(embedding.E[:0], batch, Words(joined, embedding))
+        return Packed(embedding.E[:0], batch, LookedUp(joined, embedding))
     return Packed(port.scaled(joined if joined.ndim == 2 else embedding.E.take(joined, axis=0)), batch)

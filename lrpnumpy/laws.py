@@ -5,8 +5,7 @@ Gate and signal are the author's choice: exchanging them keeps all laws, and cha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cached_property
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,10 +17,10 @@ from lrpnumpy.packed import Batch, Packed
 from lrpnumpy.rules import DEEPLIFT, GRADIENT, RULES, Epsilon, Relevance
 from lrpnumpy.rules.propagation import Entry, Propagation
 from lrpnumpy.statement.backward import back
-from lrpnumpy.statement.compiled import Kernels, Program
+from lrpnumpy.statement.compiled import CellProgram, Kernels
 from lrpnumpy.statement.decompose import Phrases, split
 from lrpnumpy.statement.generate import uncovered
-from lrpnumpy.statement.interpret import Run
+from lrpnumpy.statement.interpret import InterpretedRun
 from lrpnumpy.statement.trace import Statement
 
 LENGTHS = (5, 3, 1)  # steps of the sequences
@@ -118,30 +117,20 @@ def random_arrays(statement: Statement, rng: np.random.Generator, **sizes: int) 
     return out
 
 
-class PlainProgram(Program):
+class PlainProgram(CellProgram):
     """Kernels that run as plain Python."""
 
-    def forward(self, rule: str) -> Any:
-        """The forward function of a rule, and its coefficients per unit and step."""
-        kernel, kinds = super().forward(rule)
-        return getattr(kernel, "plain", kernel), kinds
-
-    def backward(self, rule: str) -> Any:
-        """The backward function of a rule, and its weights."""
-        kernel, weights = super().backward(rule)
-        return kernel.plain, weights
-
-    @cached_property
-    def mean_slopes(self) -> Kernels:
-        """The function for DeepLIFT."""
-        found = super().mean_slopes
-        return found._replace(mean_slopes=found.mean_slopes.plain)  # type: ignore[union-attr, arg-type]
+    def __init__(self, cell: Cell) -> None:
+        super().__init__(cell.statement, cell.weights, None, ())
+        made = self.kernels
+        backward = {rule: kernel.plain for rule, kernel in made.backward.items()}
+        self.kernels = Kernels(made.forward.plain, made.mean_slopes.plain, backward, made.kinds, made.blocks)  # type: ignore[arg-type]
 
 
-class Sent(NamedTuple):
+class CellRelevance(NamedTuple):
     """The result of a backward pass."""
 
-    inputs: list[np.ndarray]
+    inputs: Sequence[np.ndarray]
     start: list[np.ndarray]
     states: list[np.ndarray]  # relevance of the states after every step
     entry: np.ndarray  # of the ledger
@@ -167,7 +156,7 @@ class _Case:
         self.weights_last = [rng.normal(size=one.shape) for one in self.start]
         self.run, self.run0 = self.ran(self.xs, self.start), self.ran(self.xs0, self.start0)
 
-    def ran(self, xs: list[np.ndarray], start: list[np.ndarray]) -> Run:
+    def ran(self, xs: list[np.ndarray], start: list[np.ndarray]) -> InterpretedRun:
         """The forward pass by NumPy."""
         return self.cell._interpreted([Packed(x, self.batch) for x in xs], STRAIGHT, start)
 
@@ -175,7 +164,7 @@ class _Case:
         """The terms of the score: of the outputs, then of each last state."""
         return [w * y for w, y in zip((self.weights, *self.weights_last), (run.output, *run.last), strict=True)]
 
-    def score(self, run: Run) -> float:
+    def score(self, run: InterpretedRun) -> float:
         """The score of a forward pass."""
         return float(sum(one.sum() for one in self.terms(run)))
 
@@ -183,7 +172,7 @@ class _Case:
         """The messages at the outputs and at each last state."""
         return self.terms(run) if how.times_input else [self.weights, *self.weights_last]
 
-    def back(self, how: Propagation) -> Sent:
+    def back(self, how: Propagation) -> CellRelevance:
         """The backward pass by NumPy."""
         entry = Entry(np.zeros((Entry.SIZE, self.batch.n)))
         R_output, *R_last = self.messages(self.run, how)
@@ -191,12 +180,12 @@ class _Case:
         if how.times_input:
             for message in arrived.inputs:
                 entry.see(message, self.batch)
-        return Sent(arrived.inputs, arrived.start, arrived.states, entry.array)
+        return CellRelevance(arrived.inputs, arrived.start, arrived.states, entry.array)
 
-    def back_by_kernels(self, name: str) -> Sent:
+    def back_by_kernels(self, name: str) -> CellRelevance:
         """Both passes by the generated kernels, as plain Python."""
         cell, how, rule = self.cell, HOWS[name], name.removeprefix("lrp-")
-        program = PlainProgram(cell.statement, cell.weights, None, ())
+        program = PlainProgram(cell)
         keep = 2 if how.has_reference else 0
         run, run0 = (
             program.run(
@@ -207,7 +196,7 @@ class _Case:
         entry, R_x = Entry(np.zeros((Entry.SIZE, self.batch.n)), []), np.zeros_like(self.xs[0])
         R_output, *R_last = self.messages(run, how)
         start, states = run.back(R_output, R_last, entry, run0 if how.has_reference else None, R_x)
-        return Sent([R_x], list(start), list(states), entry.array)
+        return CellRelevance([R_x], list(start), list(states), entry.array)
 
     def phrase(self, inside: bool) -> tuple[np.ndarray, np.ndarray]:
         """The last outputs from start states of 0, and what contextual decomposition gives a phrase of them."""

@@ -105,7 +105,7 @@ def batch_of(lengths: Sequence[int]) -> Batch:
     return Batch(np.array(lengths, np.int64))
 
 
-class Words(NamedTuple):
+class LookedUp(NamedTuple):
     """Rows that are words: which rows of an embedding they are."""
 
     ids: np.ndarray  # (R,)
@@ -120,7 +120,7 @@ class Packed(NamedTuple):
 
     rows: np.ndarray  # (R, D), or (0, D)
     batch: Batch  # which row is which step of which sequence
-    words: Words | None = None
+    words: LookedUp | None = None
 
 
 class Change(NamedTuple):
@@ -250,7 +250,7 @@ def covering(changes: Sequence[Change | None], xs: Sequence[Packed]) -> tuple[Ch
     return Change(owner, lo, hi, size, own, 1, rows[0]), rows
 
 
-class Part(NamedTuple):
+class Split(NamedTuple):
     """How contextual decomposition divides the values of an edge for V phrases: value = beta + gamma + delta.
 
     A variant is a sequence with one of its phrases; those of a sequence stand together, longest sequence first. gamma
@@ -268,14 +268,14 @@ class Part(NamedTuple):
         """The values `x` themselves, once for each variant, in the rows of a `batch` of variants."""
         return x.rows[x.batch.first[batch.step] + self.owner[batch.owner]]
 
-    def of_vector(self, middle: np.ndarray, beta: Packed, delta: np.ndarray) -> Part:
+    def of_vector(self, middle: np.ndarray, beta: Packed, delta: np.ndarray) -> Split:
         """The division of one vector for each sequence, made of steps whose middle is the step `middle` (V,).
 
         The vector is one step, and counts as inside the phrase if its middle does. `beta` and `delta` are what it is
         divided into.
         """
         start, stop = (middle < self.start).astype(np.int64), (middle < self.stop).astype(np.int64)
-        return Part(beta, delta, self.owner, start, stop, np.zeros_like(start))
+        return Split(beta, delta, self.owner, start, stop, np.zeros_like(start))
 
     def written(self, x: Packed) -> Packed:
         """beta in rows, of an edge whose values are `x`."""

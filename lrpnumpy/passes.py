@@ -10,7 +10,7 @@ import numpy as np
 from lrpnumpy.checks import LrpError
 from lrpnumpy.layers.base import Keep, Ran
 from lrpnumpy.model import Model, Node
-from lrpnumpy.packed import Change, Packed, Part
+from lrpnumpy.packed import Change, Packed, Split
 from lrpnumpy.rules.propagation import Entry, Propagation
 
 
@@ -137,7 +137,7 @@ def occlude(trace: Trace, name: str, change: Change, tol: float = 0.0) -> Change
     return changes.get(model.scored)
 
 
-def decompose(trace: Trace, parts: dict[str, Part]) -> Iterator[tuple[str, Part]]:
+def decompose(trace: Trace, parts: dict[str, Split]) -> Iterator[tuple[str, Split]]:
     """How contextual decomposition divides the values of every edge, from the division of the inputs."""
     parts, model = {**parts}, trace.model
     for node in model.nodes:

@@ -10,7 +10,6 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("LRPNUMPY_TRACEBACK", "1")  # the command line hides no bug here
 # The same kernels from the first call on, so that results have the same bits: those that `lrpnumpy compile` made.
 os.environ.setdefault("LRPNUMPY_COMPILE", "kept")
-os.environ.setdefault("LRPNUMPY_CHECK_TYPES", "1")  # of all arguments of kernels
 
 # With the JIT off a kernel is a hundred times slower, and it is indices that are checked: fewer cases do.
 PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
@@ -21,6 +20,11 @@ COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, Heal
 settings.register_profile("lrpnumpy", derandomize=True, max_examples=15 if PLAIN else 50, **COMMON)
 settings.register_profile("nightly", derandomize=False, max_examples=500, print_blob=True, database=None, **COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "lrpnumpy"))
+
+if not PLAIN:
+    import kernel_types
+
+    kernel_types.install()
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import lrpnumpy as lrp
 from lrpnumpy.encode import encode_all, packed
 from lrpnumpy.folding import folded
 from lrpnumpy.layers import Affine, AvgPool1D, Conv1D, MaxPool1D, Mean, Sum
-from lrpnumpy.layers.windows import Windows
+from lrpnumpy.layers.windows import WindowSteps
 from lrpnumpy.methods.decomposition import phrases_of
 from lrpnumpy.packed import Batch
 from lrpnumpy.passes import decompose, forward
@@ -380,12 +380,12 @@ def test_decomposition_begins_where_a_window_reaches_the_phrase(rng, cell):
 @pytest.mark.parametrize(
     ("windows", "T", "middles"),
     [
-        (Windows(3, 1, 1, "valid"), 5, [1, 2, 3]),
-        (Windows(2, 2, 1, "valid"), 5, [0, 2]),  # the lower of two
-        (Windows(3, 1, 1, "same"), 4, [0, 1, 2, 2]),  # the last covers 2 and 3
-        (Windows(4, 2, 1, "causal"), 6, [0, 1, 2]),  # 0; 0 1 2; 1 2 3 4
-        (Windows(3, 1, 2, "same"), 5, [0, 1, 2, 1, 2]),  # 0 2; 1 3; 0 2 4; 1 3; 2 4
-        (Windows(2, 1, 2, "same"), 1, [0]),  # -1 and 1: padding alone
+        (WindowSteps(3, 1, 1, "valid"), 5, [1, 2, 3]),
+        (WindowSteps(2, 2, 1, "valid"), 5, [0, 2]),  # the lower of two
+        (WindowSteps(3, 1, 1, "same"), 4, [0, 1, 2, 2]),  # the last covers 2 and 3
+        (WindowSteps(4, 2, 1, "causal"), 6, [0, 1, 2]),  # 0; 0 1 2; 1 2 3 4
+        (WindowSteps(3, 1, 2, "same"), 5, [0, 1, 2, 1, 2]),  # 0 2; 1 3; 0 2 4; 1 3; 2 4
+        (WindowSteps(2, 1, 2, "same"), 1, [0]),  # -1 and 1: padding alone
     ],
 )
 def test_middles(windows, T, middles):

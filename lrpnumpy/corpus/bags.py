@@ -11,9 +11,10 @@ from lrpnumpy.checks import LrpError, one_of
 from lrpnumpy.corpus.work import Job, explain_records
 from lrpnumpy.explain import explain_all
 from lrpnumpy.meant import door
+from lrpnumpy.methods import Method
 from lrpnumpy.model import Model
 from lrpnumpy.result import Explanation
-from lrpnumpy.rules import LRP, Rule
+from lrpnumpy.rules import Rule
 
 TOGETHER = 2048  # sequences of a partition that are explained as one batch
 
@@ -21,7 +22,7 @@ TOGETHER = 2048  # sequences of a partition that are explained as one batch
 def explain_partition(
     records: Iterable[Any],
     model: Model,
-    method: str | Rule | LRP = "lrp-all",
+    method: str | Method | Rule = "lrp-all",
     target: int | str | None = None,
     *,
     bad: str = "raise",
@@ -53,7 +54,7 @@ def explain_partition(
 def explain_bag(
     model: Model,
     bag: Any,
-    method: str | Rule | LRP = "lrp-all",
+    method: str | Method | Rule = "lrp-all",
     target: int | str | None = None,
     *,
     bad: str = "raise",

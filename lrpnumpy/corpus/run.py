@@ -24,7 +24,7 @@ from lrpnumpy.corpus.work import Done, Job
 from lrpnumpy.corpus.workers import Workers, workers_of
 from lrpnumpy.kernels import compile as kernels
 from lrpnumpy.meant import door
-from lrpnumpy.methods import Method
+from lrpnumpy.methods import LRP, Method
 from lrpnumpy.methods.base import Request
 from lrpnumpy.model import Model
 from lrpnumpy.rules import Rule
@@ -140,7 +140,7 @@ def _custom(model: Model, method: Any) -> dict[str, Any]:
     """Names and versions of code that is not ours: rules and tokenizers. The digest of a model has those of layers."""
     code: list[Any] = [port.embedding.tokenizer for port in model.inputs.values() if port.embedding is not None]
     if isinstance(method, LRP):
-        code += [method.product, *method.sums.values()]
+        code += [method.product, *(method.sums or {}).values()]
     elif isinstance(method, Rule):
         code.append(method)
     found: dict[str, Any] = {}
@@ -161,7 +161,9 @@ def _versions() -> dict[str, str]:
 
 
 def _warn(request: Request, results: Stored) -> None:
-    advice = "" if request.method.advice is None else f"; {request.method.advice(request)}"
+    advice = request.method.advice()
+    if advice:
+        advice = f"; {advice}"
     wrong = "misses f(x) - f(reference)" if request.method.kind == "reference" else "is decided by rounding"
     warnings.warn(
         f"{request.method.name}: relevance is not finite, or {wrong}, for {results.doubtful:,} of "

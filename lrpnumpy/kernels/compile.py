@@ -38,12 +38,11 @@ from lrpnumpy.kernels.kept import LOG, OPTIONS, Kept, is_kept
 HELPERS = tuple(
     f"lrpnumpy.kernels.{name}"
     for name in (
-        "elementary", "product", "steps", "inputs", "secants", "lstm", "lstm_occlusion", "lstm_decomposition", "conv",
+        "elementary", "product", "steps", "inputs", "secants", "lstm", "lstm_occlusion", "lstm_decomposition",
     )
 )  # fmt: skip
 MODULES = tuple(
-    f"lrpnumpy.kernels.{name}"
-    for name in ("lstm", "dense", "lstm_occlusion", "lstm_decomposition", "conv", "pooling", "sums", "ledger")
+    f"lrpnumpy.kernels.{name}" for name in ("lstm", "dense", "lstm_occlusion", "lstm_decomposition", "sums", "ledger")
 )
 
 KERNELS: list[Kernel] = []
@@ -54,7 +53,6 @@ PAUSE = 0.3  # seconds without a large call after which the background begins
 NOTICE = 2.0  # seconds after which somebody who waits is told what for
 # "background", "wait", "never"; "small": small calls never compile; "kept": what is on disk runs, else NumPy.
 mode: str = os.environ.get("LRPNUMPY_COMPILE", "background")
-checks_types = bool(os.environ.get("LRPNUMPY_CHECK_TYPES"))
 
 _lock = threading.RLock()  # LLVM compiles one thing at a time anyway
 _asking = threading.Lock()
@@ -115,8 +113,8 @@ class Kernel:
             wide = tuple(one.astype(np.float64) if _is_float(one) else one for one in arguments)
         with np.errstate(all="ignore"):
             self.by_numpy(*wide)  # type: ignore[misc]
-            for one, other, about in zip(arguments, wide, _arguments(self.plain), strict=True):
-                if one is not other and about[-1] == "write":  # in order: y of a convolution may be its z
+            for one, other, about in zip(arguments, wide, annotations(self.plain), strict=True):
+                if one is not other and about[-1] == "write":
                     one[...] = other
 
     def _timed(self, *arguments: Any) -> None:
@@ -147,50 +145,20 @@ class Kernel:
         numba = _numba()
         dispatcher = numba.njit(**OPTIONS)(self.plain)
         dispatcher._cache = Kept(self.plain, dtype)
-        signature = numba.void(*(_numba_type(numba, about, dtype) for about in _arguments(self.plain)))
+        signature = numba.void(*(_numba_type(numba, about, dtype) for about in annotations(self.plain)))
         dispatcher.compile(signature)
         dispatcher.disable_compile()
         self._alive.append(dispatcher)  # the machine code lives as long as it
         # Its own entry point: the dispatcher would look at the types of all arguments at every call, for 3 to 10
         # microseconds. Kernels trust what layers pass; the tests have every argument checked.
-        entry = next(iter(dispatcher.overloads.values())).entry_point
-        return self._checked(entry, dtype) if checks_types else entry
-
-    def _checked(self, entry: Callable[..., Any], dtype: np.dtype) -> Callable[..., Any]:
-        """The compiled function with a check that every argument is what it was compiled for."""
-
-        def run(*arguments: Any) -> None:
-            for k, (one, about) in enumerate(zip(arguments, _arguments(self.plain), strict=True)):
-                _check_type(f"{self.name}, argument {k}", one, about, dtype)
-            entry(*arguments)
-
-        return run
+        return next(iter(dispatcher.overloads.values())).entry_point
 
 
 @cache
-def _arguments(of: Any) -> list[Any]:
-    """The annotations of a kernel's arguments, or of the fields of a NamedTuple."""
+def annotations(of: Any) -> list[Any]:
+    """What the annotations of a kernel say of each argument, or those of a NamedTuple of each field."""
     hints = get_type_hints(of, include_extras=True)
     return [getattr(hint, "__metadata__", hint) for name, hint in hints.items() if name != "return"]
-
-
-def _check_type(what: str, value: Any, about: Any, dtype: np.dtype) -> None:
-    if isinstance(about, type):
-        for name, one, inner in zip(about._fields, value, _arguments(about), strict=True):
-            _check_type(f"{what}.{name}", one, inner, dtype)
-    elif about[0] == "tuple":
-        if len(value) != about[2]:
-            raise TypeError(f"{what} must have {about[2]} arrays, got {len(value)}")
-        for one in value:
-            _check_type(what, one, ("float", 2, "read" if about[1] == "R" else "write"), dtype)
-    elif about[0] in ("float", "int"):
-        wanted = dtype if about[0] == "float" else np.dtype(np.int64)
-        is_right = isinstance(value, np.ndarray) and value.dtype == wanted and value.ndim == about[1]
-        if not is_right or not value.flags.c_contiguous or (about[2] == "write" and not value.flags.writeable):
-            got = f"{value.dtype}{value.shape} {value.flags}" if isinstance(value, np.ndarray) else type(value).__name__
-            raise TypeError(f"{what} must be a contiguous {wanted} array with {about[1]} axes, got {got}")
-    elif about[0] == "scalar" and not isinstance(value, dtype.type):
-        raise TypeError(f"{what} must be {dtype}, got {type(value).__name__}")
 
 
 def _is_float(value: Any) -> bool:
@@ -317,7 +285,7 @@ def _numba() -> Any:
 def _numba_type(numba: Any, meta: Any, dtype: np.dtype) -> Any:
     floats = numba.from_dtype(dtype)
     if isinstance(meta, type):  # a NamedTuple
-        return numba.types.NamedTuple([_numba_type(numba, about, dtype) for about in _arguments(meta)], meta)
+        return numba.types.NamedTuple([_numba_type(numba, about, dtype) for about in annotations(meta)], meta)
     if meta[0] == "tuple":
         one = numba.types.Array(floats, 2, "C", readonly=meta[1] == "R")
         return numba.types.UniTuple(one, meta[2])

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lrpnumpy.kernels.arguments import I1, R2, R3, R4, W2, W3, Int
+from lrpnumpy.kernels.arguments import I1, R1, R2, R3, R4, W2, W3, Int
 from lrpnumpy.kernels.product import add_product
 from lrpnumpy.kernels.steps import add, block, copy, fill, flat, matrix, multiply, part, raise_to, repeat, sum_of
 
@@ -29,7 +29,7 @@ FEW = 4  # sequences
 TOGETHER = 48  # rows
 
 
-class Rows(NamedTuple):
+class BatchRows(NamedTuple):
     """A packed batch as kernels take it."""
 
     x: R2  # (R, D) inputs; not read where they are looked up
@@ -50,7 +50,17 @@ class Weights(NamedTuple):
     codes: I1  # of activations, for kernels that do not have them in their text
 
 
-class Sent(NamedTuple):
+class Past(NamedTuple):
+    """What the forward pass of an LSTM has kept, for variants of its sequences."""
+
+    kept: R1  # flat, (kinds, n, H) per step: U x + b of i, f, g, o; or all that kernels.lstm keeps
+    first: I1  # (T+1,)
+    h: R2  # (n_0 + R, H) states
+    c: R2  # (n_0 + R, H) states
+    x: R2  # (R, D) inputs, in the order of the rows; not read by an occlusion
+
+
+class Messages(NamedTuple):
     """Messages at the beginning and at the end of a backward pass."""
 
     R_last: R3  # (states, n_0, H) what arrives at the last states

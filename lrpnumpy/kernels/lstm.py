@@ -7,7 +7,7 @@ hand to be read. `inputs.py` explains how a batch is packed, and where states ar
 numbers are flat, and each step's part of them is (kinds, n, H): a kind's numbers of one step are contiguous, so that
 elementwise loops run over n H numbers at once.
 
-Coefficients K, of kinds KINDS[rule], are multiplied with what arrives at h and c, R_h and R_c:
+Coefficients K are multiplied with what arrives at h and c, R_h and R_c:
 
     0 to 3   from R_c to z of i, f, g, and from R_h to z of o: for LRP divided by stab(z)
     4        c_to_c: from R_c to c_prev
@@ -24,8 +24,8 @@ import numpy as np
 from lrpnumpy.kernels.arguments import R1, R2, R3, TUPLES, W1, W2, Int, Scalar
 from lrpnumpy.kernels.compile import kernel
 from lrpnumpy.kernels.inputs import (
-    Rows,
-    Sent,
+    BatchRows,
+    Messages,
     Weights,
     begin_with,
     input_rooms,
@@ -38,12 +38,9 @@ from lrpnumpy.kernels.inputs import (
 )
 from lrpnumpy.kernels.product import add_product
 from lrpnumpy.kernels.steps import (
-    ABS,
     ALL,
     GRADIENT,
-    HALF,
     NONE,
-    PROP,
     activate,
     add,
     block,
@@ -57,15 +54,12 @@ from lrpnumpy.kernels.steps import (
     share,
 )
 
-KEPT = 9  # values per unit and step
-KINDS = {NONE: 0, GRADIENT: 6, ALL: 3, PROP: 8, ABS: 8, HALF: 8}
-BLOCKS = {ALL: (2, 3)}  # the gates that receive anything; all four by default
 R2x2, W2x2 = TUPLES["R2x2"], TUPLES["W2x2"]
 
 
 @kernel
 def forward(
-    rows: Rows,  # the batch
+    rows: BatchRows,  # the batch
     weights: Weights,  # U packed (4, D, H), W packed (4, H, H); codes of activation and recurrent activation
     start: R3,  # (2, 1 or n_0, H) states h and c before the first step, one for all sequences or one for each
     eps: Scalar,
@@ -123,29 +117,25 @@ def forward(
             gradient_step(z, a, y, c_prev, c, activation, recurrent, coefficients)
         elif rule == ALL:
             signal_step(z, a, c_prev, c, eps, coefficients)
-        elif rule == PROP:
-            shares_step(PROP, z, a, y, c_prev, c, eps, coefficients)
-        elif rule == ABS:
-            shares_step(ABS, z, a, y, c_prev, c, eps, coefficients)
         else:
-            shares_step(HALF, z, a, y, c_prev, c, eps, coefficients)
+            shares_step(rule, z, a, y, c_prev, c, eps, coefficients)
 
 
 @kernel
 def backward(
-    rows: Rows,  # the batch
-    weights: Weights,  # W packed (G, H, H), U packed (G, H, D): all gates, or g alone
+    rows: BatchRows,  # the batch
+    weights: Weights,  # W packed (4, H, H), U packed (G, H, D): all gates, or g alone
     b: R2,  # (4, H)
     K: R1,  # (kinds, n, H) per step: the coefficients
     states: R2x2,  # the first: (n_0 + R, H) states h, from which LRP's messages to h_prev are formed
     rule: Int,  # of the coefficients; DeepLIFT's are those of GRADIENT
-    sent: Sent,  # what arrives, and where the messages go
+    sent: Messages,  # what arrives, and where the messages go
     ledger: W2,  # biases, stabilizer and initial state are added; the largest message is raised
 ) -> None:
     """The one backward recursion: messages are linear in R, the coefficients say by which rule."""
     first, Hs, R_states, is_lrp = rows.first, states[0], sent.R_states, rule != GRADIENT
     H = b.shape[1]
-    G, n_0, R = weights.W.shape[0], first[1], first[-1]
+    G, n_0, R = weights.U.shape[0], first[1], first[-1]
     only = 2 if G == 1 else 0  # the first gate that receives anything
     zero = K.dtype.type(0)
     kinds = 3 if rule == ALL else 8 if is_lrp else 6
@@ -202,7 +192,7 @@ def backward(
             multiply(r_c, c_to_c)
             fill(r_h, zero)
         for gate in range(G):
-            add_product(matrix(part(s, gate * m, m), n, H), block(weights.W, gate), matrix(r_h, n, H))
+            add_product(matrix(part(s, gate * m, m), n, H), block(weights.W, only + gate), matrix(r_h, n, H))
         if is_lrp:
             multiply(r_h, part(Hs, states_before(first, t) * H, m))
         pass_on(s, t, rows, b, weights.U, only, is_lrp, room, sent.R_x)
@@ -227,9 +217,9 @@ def gradient_step(z, a, y, c_prev, c, activation: int, recurrent: int, k) -> Non
     i, f, g, o = part(a, 0, m), part(a, m, m), part(a, 2 * m, m), part(a, 3 * m, m)
     K_i, K_f, K_g, K_o = part(k, 0, m), part(k, m, m), part(k, 2 * m, m), part(k, 3 * m, m)
     c_to_c, h_to_c = part(k, 4 * m, m), part(k, 5 * m, m)
-    differentiate(part(z, 0, 2 * m), part(a, 0, 2 * m), part(k, 0, 2 * m), recurrent)
-    differentiate(part(z, 2 * m, m), g, K_g, activation)
-    differentiate(part(z, 3 * m, m), o, K_o, recurrent)
+    for gate in range(4):
+        at = gate * m
+        differentiate(part(z, at, m), part(a, at, m), part(k, at, m), activation if gate == 2 else recurrent)
     differentiate(c, y, h_to_c, activation)
     for q in range(m):
         K_i[q] *= g[q]

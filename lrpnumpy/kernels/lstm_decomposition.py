@@ -24,14 +24,12 @@ Where a block has one sequence, what its variants share is repeated, so that loo
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from lrpnumpy.kernels.arguments import I1, I2, R1, R2, W2, Int
+from lrpnumpy.kernels.arguments import I2, R2, W2, Int
 from lrpnumpy.kernels.compile import kernel
 from lrpnumpy.kernels.elementary import NARROW, difference, twice_cosh
-from lrpnumpy.kernels.inputs import Weights, lengths_of, states_before
+from lrpnumpy.kernels.inputs import Past, Weights, lengths_of, states_before
 from lrpnumpy.kernels.product import add_product
 from lrpnumpy.kernels.steps import activate, copy, fill, flat, matrix
 
@@ -41,18 +39,9 @@ LANES = 32  # and of which it should have a multiple: no rest that is not vector
 QUICK = 100  # added to the code of sigmoid and tanh where `difference` serves
 
 
-class Past(NamedTuple):
-    """What the forward pass has kept."""
-
-    kept: R1  # (9, n, H) per step, of kernels.lstm: z of i, f, g, o, then i, f, g, o, and tanh(c)
-    first: I1  # (T+1,)
-    C: R2  # (n_0 + R, H) states c
-    x: R2  # (R, D) inputs, in the order of the rows
-
-
 @kernel
 def decompose(
-    past: Past,
+    past: Past,  # kept: z of i, f, g, o, then i, f, g, o, and tanh(c)
     weights: Weights,  # U packed (4, D, H), W packed (4, H, H); codes of activation and recurrent activation
     b: R2,  # (4, H)
     beta_x: R2,  # (any, D) the relevant parts of x; not read unless `is_own`
@@ -69,7 +58,7 @@ def decompose(
     """
     V = variants.shape[1]
     start, stop, rows = variants[START], variants[STOP], variants[ROWS]
-    kept, first, C, x, U, W = past.kept, past.first, past.C, past.x, weights.U, weights.W
+    kept, first, C, x, U, W = past.kept, past.first, past.c, past.x, weights.U, weights.W
     activation, recurrent = weights.codes[0], weights.codes[1]
     H = b.shape[1]
     R, D = x.shape
@@ -183,14 +172,13 @@ def decompose(
                 mine = slice(s * H, s * H + size)
                 here = slice(place[s] * H, place[s] * H + size)
                 i, f, g = state[0][mine], state[1][mine], state[2][mine]
-                relevant(i, frame, 0, here, state[3:5], recurrent)
-                relevant(f, frame, 1, here, state[3:5], recurrent)
-                relevant(g, frame, 2, here, state[3:5], activation)
                 c, h, less = beta_c[mine], state[5][mine], left[mine]
-                for q in range(size):
-                    c[q] = i[q] * g[q] + f[q] * c[q] - less[q]
-                copy(c, g)
-                relevant(g, frame, 3, here, state[3:5], activation)
+                for k in range(4):  # one call, since it is compiled where it stands
+                    if k == 3:
+                        for q in range(size):
+                            c[q] = i[q] * g[q] + f[q] * c[q] - less[q]
+                        copy(c, g)
+                    relevant(state[min(k, 2)][mine], frame, k, here, state[3:5], recurrent if k < 2 else activation)
                 o = frame[12][here]
                 for q in range(size):
                     h[q] = o[q] * g[q]

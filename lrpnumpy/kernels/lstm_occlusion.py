@@ -15,13 +15,11 @@ a strip read the same steps of neighbouring sequences, which are neighbouring ro
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from lrpnumpy.kernels.arguments import I1, I2, J1, R1, R2, W2, Int, Scalar
+from lrpnumpy.kernels.arguments import I2, J1, R2, W2, Int, Scalar
 from lrpnumpy.kernels.compile import kernel
-from lrpnumpy.kernels.inputs import Weights, lengths_of, states_before
+from lrpnumpy.kernels.inputs import Past, Weights, lengths_of, states_before
 from lrpnumpy.kernels.product import add_product
 from lrpnumpy.kernels.steps import activate, copy, flat, matrix, repeat
 
@@ -31,18 +29,9 @@ PLACES = 96  # variants that run at once, at least; and at least
 NUMBERS = 4096  # of their states, so that narrow networks have enough to do at each turn
 
 
-class Past(NamedTuple):
-    """What the forward pass has kept of the sequences."""
-
-    kept: R1  # (4, n, H) per step: U x + b
-    first: I1  # (T+1,)
-    Hs: R2  # (n_0 + R, H) states h
-    C: R2  # (n_0 + R, H) states c
-
-
 @kernel
 def run(
-    past: Past,
+    past: Past,  # kept: U x + b
     weights: Weights,  # W packed (4, H, H); codes of activation and recurrent activation
     variants: I2,  # (6, V) owner, lo, hi, count; own: row of Q for its first own row; kept_at: first row in `out`
     Q: R2,  # (any, 4 H) U x + b of the variants' own rows
@@ -53,7 +42,7 @@ def run(
     done: J1,  # (V,) out: step of the sequence from which on a variant is as its sequence, or the sequence's length
 ) -> None:
     """z = W h_prev + U x + b; i, f, o = sigm(z), g = tanh(z); c = f c_prev + i g; h = o tanh(c)."""
-    kept, first, Hs, C, W = past.kept, past.first, past.Hs, past.C, weights.W
+    kept, first, Hs, C, W = past.kept, past.first, past.h, past.c, weights.W
     H = C.shape[1]
     V = variants.shape[1]
     n_0 = first[1]

@@ -233,14 +233,14 @@ def inverse(z, eps):  # type: ignore[no-untyped-def]
 
 
 def share(rule, gate, signal, eps):  # type: ignore[no-untyped-def]
-    """What a product rule gives to gate and signal, and what its stabiliser keeps."""
-    if rule == PROP:
-        over, lost = inverse(gate + signal, eps)
-        return gate * over, signal * over, lost
-    if rule == ABS:
-        over, lost = inverse(abs(gate) + abs(signal), eps)
-        return abs(gate) * over, abs(signal) * over, lost
-    return type(eps)(0.5), type(eps)(0.5), type(eps)(0)
+    """What PROP, ABS or HALF gives to gate and signal, and what its stabiliser keeps; without a branch."""
+    half, zero = type(eps)(0.5), type(eps)(0)
+    to_gate = abs(gate) if rule == ABS else gate
+    to_signal = abs(signal) if rule == ABS else signal
+    over, lost = inverse(to_gate + to_signal, eps)
+    if rule == HALF:
+        return half, half, zero
+    return to_gate * over, to_signal * over, lost
 
 
 def overloads() -> None:
@@ -297,7 +297,6 @@ def overloads() -> None:
 
     rarely = (rare, rare_slope, softplus, exponential, gelu_argument)
     register_jitable(fastmath={"contract", "reassoc"})(sum_of)  # so that it is vectorised
-    for helper in (*rarely, repeat, fill, multiply, add, raise_to, inverse, share):
+    for helper in (*rarely, differentiate, repeat, fill, multiply, add, raise_to, inverse, share):
         register_jitable(helper)
-    for helper in (activate, differentiate):  # a call costs as much as ten numbers
-        register_jitable(forceinline=True)(helper)
+    register_jitable(forceinline=True)(activate)  # a call costs as much as ten numbers

@@ -6,20 +6,18 @@ from lrpnumpy.layers.attention import AdditiveAttention, Attention, MultiHeadAtt
 from lrpnumpy.layers.attention_pool import AttentionPool
 from lrpnumpy.layers.base import Layer, Record, Size
 from lrpnumpy.layers.bidirectional import Bidirectional
-from lrpnumpy.layers.cells import (
-    EALSTM,
-    SLSTM,
-    CfC,
-    CoupledLSTM,
-    DiagonalSSM,
-    LayerNormLSTM,
-    MinGRU,
-    MinLSTM,
-    MultiplicativeLSTM,
-    PeepholeLSTM,
-    ProjectedLSTM,
-    SelectiveSSM,
-)
+from lrpnumpy.layers.cells.cfc import CfC
+from lrpnumpy.layers.cells.coupled_lstm import CoupledLSTM
+from lrpnumpy.layers.cells.diagonal_ssm import DiagonalSSM
+from lrpnumpy.layers.cells.ea_lstm import EALSTM
+from lrpnumpy.layers.cells.layer_norm_lstm import LayerNormLSTM
+from lrpnumpy.layers.cells.min_gru import MinGRU
+from lrpnumpy.layers.cells.min_lstm import MinLSTM
+from lrpnumpy.layers.cells.multiplicative_lstm import MultiplicativeLSTM
+from lrpnumpy.layers.cells.peephole_lstm import PeepholeLSTM
+from lrpnumpy.layers.cells.projected_lstm import ProjectedLSTM
+from lrpnumpy.layers.cells.selective_ssm import SelectiveSSM
+from lrpnumpy.layers.cells.slstm import SLSTM
 from lrpnumpy.layers.conv import Conv1D
 from lrpnumpy.layers.dense import Dense
 from lrpnumpy.layers.embedding import Embedding
@@ -27,13 +25,12 @@ from lrpnumpy.layers.error import Square, SumAll
 from lrpnumpy.layers.gru import GRU
 from lrpnumpy.layers.join import Add, Average, Concat, Multiply, Subtract
 from lrpnumpy.layers.lstm import LSTM
-from lrpnumpy.layers.moved import Pad, Transpose
 from lrpnumpy.layers.norm import LayerNorm
 from lrpnumpy.layers.pooling import AvgPool1D, MaxPool1D
-from lrpnumpy.layers.readout import LastRow, Max, Mean, Sum
+from lrpnumpy.layers.readout import Max, Mean, Sum
 from lrpnumpy.layers.recurrent import Cell
 from lrpnumpy.layers.rnn import RNN
-from lrpnumpy.layers.shape import Flatten, Repeat, Reshape, Reverse, Slice
+from lrpnumpy.layers.shape import Flatten, LastRow, Pad, Repeat, Reshape, Reverse, Slice, Transpose
 from lrpnumpy.layers.softmax import Softmax
 from lrpnumpy.layers.two_classes import TwoClasses
 
@@ -46,58 +43,4 @@ _KINDS: tuple[type[Layer], ...] = (
 )  # fmt: skip
 LAYERS = {kind.__name__: kind for kind in _KINDS}  # by their names in a file
 
-__all__ = [
-    "EALSTM",
-    "GRU",
-    "LAYERS",
-    "LSTM",
-    "RNN",
-    "SLSTM",
-    "Activation",
-    "Add",
-    "AdditiveAttention",
-    "Affine",
-    "Attention",
-    "AttentionPool",
-    "Average",
-    "AvgPool1D",
-    "Bidirectional",
-    "Cell",
-    "CfC",
-    "Concat",
-    "Conv1D",
-    "CoupledLSTM",
-    "Dense",
-    "DiagonalSSM",
-    "Embedding",
-    "Flatten",
-    "LastRow",
-    "Layer",
-    "LayerNorm",
-    "LayerNormLSTM",
-    "Max",
-    "MaxPool1D",
-    "Mean",
-    "MinGRU",
-    "MinLSTM",
-    "MultiHeadAttention",
-    "MultiplicativeLSTM",
-    "Multiply",
-    "Pad",
-    "PeepholeLSTM",
-    "ProjectedLSTM",
-    "Record",
-    "Repeat",
-    "Reshape",
-    "Reverse",
-    "SelectiveSSM",
-    "Size",
-    "Slice",
-    "Softmax",
-    "Square",
-    "Subtract",
-    "Sum",
-    "SumAll",
-    "Transpose",
-    "TwoClasses",
-]
+__all__ = [*LAYERS, "Cell", "Embedding", "Layer", "Record", "Size"]

@@ -53,7 +53,7 @@ class Activation(Layer):
             self._set(slopes=float_array(self.slopes, "Activation: slopes", (None,)))
 
     @cached_property
-    def function(self) -> activations.Activation:
+    def function(self) -> activations.Elementwise:
         """F and its slope."""
         if self.slopes is not None:
             return activations.leaky_relu(self.slopes)

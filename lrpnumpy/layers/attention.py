@@ -16,9 +16,11 @@ import numpy as np
 from lrpnumpy.checks import LrpError, finite, float_array, whole
 from lrpnumpy.layers.attention_blocks import Additive, Block, Blocks, Dot, back_through_blocks, blocks
 from lrpnumpy.layers.base import Keep, Layer, Ran, Size, missing, takes
-from lrpnumpy.packed import Packed, Part
+from lrpnumpy.packed import Packed, Split
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
 from lrpnumpy.rules.sums import Matrix
+
+Values = np.ndarray | None
 
 
 class StepAttention(Layer):
@@ -39,18 +41,33 @@ class StepAttention(Layer):
             kind = type(self).__name__
             raise LrpError(f"{kind}: values and keys must have the same number of steps, got {value} and {key}.")
 
-    def part_after(self, ran: Ran, parts: Sequence[Part], beta: Packed, delta: np.ndarray) -> Part:
+    def part_after(self, ran: Ran, parts: Sequence[Split], beta: Packed, delta: np.ndarray) -> Split:
         """Contextual decomposition: a step is inside the phrase where it is one of the query."""
         return parts[0]._replace(beta=beta, delta=delta, since=np.zeros_like(parts[0].since))
-
-
-class PlainAttention(StepAttention):
-    """Without arrays of its own but for the scores."""
 
     @property
     def score(self) -> Dot | Additive:
         """How well a query and a key fit."""
         raise missing(self, "score")  # pragma: no cover
+
+    def attended(self, q: Packed, v: Packed, k: Packed, heads: int, keep: Keep) -> tuple[np.ndarray, list[Block]]:
+        """sum_s a_ts v_s, and what a backward pass needs of the weights."""
+        out, kept = np.empty((len(q.rows), v.rows.shape[1]), v.rows.dtype), []
+        for block, y in blocks(self.score, q, k.rows, v, heads, self.causal):
+            block.queries.put(out, y)
+            if isinstance(keep, Propagation):
+                kept.append(block)
+        return out, kept
+
+    def _to_inputs(self, ran: Ran, R_q: Values, R_v: np.ndarray, R_k: Values) -> list[np.ndarray | None]:
+        """The messages at queries, values and keys as those at the inputs: keys may be the values."""
+        if len(ran.inputs) == 3:
+            return [R_q, R_v, R_k]
+        return [R_q, R_v if R_k is None else R_v + R_k]
+
+
+class PlainAttention(StepAttention):
+    """Without arrays of its own but for the scores."""
 
     def sizes(self, query: Size, value: Size, key: Size | None = None) -> Size:  # type: ignore[override]
         """(d), (M) and (d) to (M), with the steps of the query."""
@@ -66,22 +83,15 @@ class PlainAttention(StepAttention):
     def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, list[Block]]:
         """(R_q, d) to (R_q, M)."""
         self._same_steps(xs)
-        q, v, k = xs[0], xs[1], xs[-1]
-        out, kept = np.empty((len(q.rows), v.rows.shape[1]), v.rows.dtype), []
-        for block, y in blocks(self.score, q, k.rows, v, 1, self.causal):
-            block.queries.put(out, y)
-            if isinstance(keep, Propagation):
-                kept.append(block)
-        return Packed(out, q.batch), kept
+        out, kept = self.attended(xs[0], xs[1], xs[-1], 1, keep)
+        return Packed(out, xs[0].batch), kept
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray | None]:
         """To the values; and where weights are not held fixed, to queries and keys."""
         v = ran.inputs[1]
         kept = _pairs(ran.both(lambda one: (one.trace,)))
         R_q, R_k, R_v = back_through_blocks(self.score, kept, R, ran.outputs[0], v, how, entry)
-        if len(ran.inputs) == 3:
-            return [R_q, R_v, R_k]
-        return [R_q, R_v if R_k is None else R_v + R_k]
+        return self._to_inputs(ran, R_q, R_v, R_k)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -225,13 +235,9 @@ class MultiHeadAttention(StepAttention):
         x_q, x_v, x_k = xs[0], xs[1], xs[-1]
         q = Packed(x_q.rows @ self.Wq.T + self.bq, x_q.batch)
         v = Packed(x_v.rows @ self.Wv.T + self.bv, x_v.batch)
-        k = x_k.rows @ self.Wk.T + self.bk
-        joined, kept = np.empty((len(q.rows), v.rows.shape[1]), v.rows.dtype), []
-        for block, y in blocks(self.score, q, k, v, self.heads, self.causal):
-            block.queries.put(joined, y)
-            if isinstance(keep, Propagation):
-                kept.append(block)
-        return Packed(joined @ self.Wo.T + self.bo, x_q.batch), Projected(q.rows, k, v.rows, joined, kept)
+        k = Packed(x_k.rows @ self.Wk.T + self.bk, x_k.batch)
+        joined, kept = self.attended(q, v, k, self.heads, keep)
+        return Packed(joined @ self.Wo.T + self.bo, x_q.batch), Projected(q.rows, k.rows, v.rows, joined, kept)
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray | None]:
         """Back through the three sums, and where weights are not held fixed, through them."""
@@ -247,9 +253,7 @@ class MultiHeadAttention(StepAttention):
             q, k = Packed(kept.q, x_q.batch), Packed(kept.k, x_k.batch)
             (to_query,) = back_through_sum(how, R_q, q, [Matrix(x_q.rows, self.Wq)], entry, self.bq)
             (to_key,) = back_through_sum(how, R_k, k, [Matrix(x_k.rows, self.Wk)], entry, self.bk)
-        if len(ran.inputs) == 3:
-            return [to_query, to_value, to_key]
-        return [to_query, to_value if to_key is None else to_value + to_key]
+        return self._to_inputs(ran, to_query, to_value, to_key)
 
     def described(self) -> str:
         """One line for `inspect`."""

@@ -31,7 +31,7 @@ import numpy as np
 from lrpnumpy import meant
 from lrpnumpy.checks import LrpError, float_array
 from lrpnumpy.kernels.product import pack
-from lrpnumpy.packed import Change, Packed, Part, covering, pasted, replaced, vectors
+from lrpnumpy.packed import Change, Packed, Split, covering, pasted, replaced, vectors
 from lrpnumpy.rules.propagation import Entry, Propagation
 
 # What a forward pass keeps: only the outputs (None); the states that variants start from; what contextual decomposition
@@ -250,7 +250,7 @@ class Layer(Record):
             for k, before in enumerate(ran.outputs)
         )
 
-    def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
+    def split(self, ran: Ran, parts: Sequence[Split], wanted: tuple[str, ...]) -> tuple[Split, ...]:
         """Contextual decomposition of any layer, which is only run forwards. With f the layer and x its input,
 
             beta_y = 1/2 [f(beta + delta) - f(delta) + f(x) - f(x - beta)],   delta_y = f(delta).
@@ -278,7 +278,7 @@ class Layer(Record):
             for a, b, bias in zip(up, down, biases, strict=True)
         )
 
-    def part_after(self, ran: Ran, parts: Sequence[Part], beta: Packed, delta: np.ndarray) -> Part:
+    def part_after(self, ran: Ran, parts: Sequence[Split], beta: Packed, delta: np.ndarray) -> Split:
         """The division of the output. Here the output has the steps of the inputs: a step is inside the phrase where it
         is in any input. A layer that changes the steps says which of its own are inside.
 
@@ -291,7 +291,7 @@ class Layer(Record):
             start = np.where(nowhere, other.start, np.where(no_other, start, np.minimum(start, other.start)))
             stop = np.where(nowhere, other.stop, np.where(no_other, stop, np.maximum(stop, other.stop)))
             since = np.minimum(since, other.since)
-        return Part(beta, delta, parts[0].owner, start, stop, since if self.by_step else np.zeros_like(since))
+        return Split(beta, delta, parts[0].owner, start, stop, since if self.by_step else np.zeros_like(since))
 
     def spread(self, trace: Any, xs: Sequence[Packed]) -> Any:
         """The `trace` of one sequence as that of a batch `xs` of its beginnings: each row is that of the same step.

@@ -21,7 +21,7 @@ from lrpnumpy.layers.recurrent import (
     shown_states,
     summed,
 )
-from lrpnumpy.packed import Batch, Change, Packed, Part, covering, vectors
+from lrpnumpy.packed import Batch, Change, Packed, Split, covering, vectors
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
 from lrpnumpy.rules.sums import Term
 
@@ -154,7 +154,7 @@ class Bidirectional(Layer):
             out.append(whole._replace(rows=self._merged(rows)))
         return tuple(out)
 
-    def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
+    def split(self, ran: Ran, parts: Sequence[Split], wanted: tuple[str, ...]) -> tuple[Split, ...]:
         """Contextual decomposition of each direction by its own definition."""
         if len(parts) > 1:
             return super().split(ran, parts, wanted)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -10,11 +10,10 @@ import numpy as np
 
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.checks import LrpError, float_array, one_of
-from lrpnumpy.kernels import conv as kernels
-from lrpnumpy.layers.base import Keep, Outputs, Ran, Size, stacked, takes
-from lrpnumpy.layers.windows import View, Windowed, Windows, checked
+from lrpnumpy.layers.base import Keep, Outputs, Ran, Size, takes
+from lrpnumpy.layers.windows import View, Windowed, WindowSteps, checked, padded
 from lrpnumpy.lazy import cached_property
-from lrpnumpy.packed import Packed, Part
+from lrpnumpy.packed import Packed, Split
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
 from lrpnumpy.rules.sums import WEIGHTS, Term
 
@@ -59,15 +58,9 @@ class Conv1D(Windowed):
         return self.K.shape[0]
 
     @property
-    def windows(self) -> Windows:
+    def windows(self) -> WindowSteps:
         """How the windows follow one another."""
-        return Windows(self.K.shape[1], self.stride, self.dilation, self.padding)
-
-    @cached_property
-    def _packed(self) -> tuple[np.ndarray, np.ndarray]:
-        """K for the kernels, one matrix for each group: for the way forwards, and for the way back."""
-        blocks = self.K.reshape(self.groups, self.outputs // self.groups, -1)  # (groups, out, width * in) of a group
-        return stacked(blocks.transpose(0, 2, 1)), stacked(blocks)
+        return WindowSteps(self.K.shape[1], self.stride, self.dilation, self.padding)
 
     @property
     def causal(self) -> bool:
@@ -80,65 +73,57 @@ class Conv1D(Windowed):
         takes(x, self.inputs, "K")
         return x._replace(width=self.outputs)
 
-    def _run(self, x: np.ndarray, rows: np.ndarray, z: np.ndarray, y: np.ndarray) -> None:
-        """Call the forward kernel: sums to z, outputs to y."""
-        if kernels.forward.ready(x.dtype, x.size + z.size):
-            code = ACTIVATIONS[self.activation].code
-            kernels.forward(x, rows, self._packed[0], self.d, np.array([code]), z, y)
-        else:
-            sums = kernels.forward_by_numpy(x.astype(np.float64), rows, self._packed[0], self.d)
-            z[...] = sums
-            y[...] = ACTIVATIONS[self.activation].F(sums)
+    def _parts(self) -> Iterator[tuple[slice, slice, int, np.ndarray]]:
+        """For each group and place of a window: the columns of inputs and outputs, the place, and K (out, in) there."""
+        outside, _, inside = (len(self.K) // self.groups, *self.K.shape[1:])
+        for group in range(self.groups):
+            ins, outs = (slice(group * size, (group + 1) * size) for size in (inside, outside))
+            for place in range(self.K.shape[1]):
+                yield ins, outs, place, self.K[outs, place]
+
+    def sums(self, x: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """(Q, out) sums of Q windows, without the activation."""
+        seen = padded(x, 0)
+        z = np.empty((len(rows), self.outputs), x.dtype)
+        z[:] = self.d
+        for ins, outs, place, K in self._parts():
+            z[:, outs] += seen[:, ins].take(rows[:, place], axis=0) @ K.T
+        return z
 
     def of_windows(self, x: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Outputs (Q, out)."""
-        y = np.empty((len(rows), self.outputs), x.dtype)
-        self._run(x, rows, y, y)
-        return y
+        return ACTIVATIONS[self.activation].F(self.sums(x, rows))
 
     def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, tuple[np.ndarray, View]]:
         """The outputs; the trace is z and the windows."""
-        x, view = xs[0].rows, self.view(xs[0].batch)
-        y = np.empty((len(view.rows), self.outputs), x.dtype)
-        z = y if keep is None or self.activation == "linear" else np.empty_like(y)
-        self._run(x, view.rows, z, y)
-        return Packed(y, view.batch), (z, view)
+        view = self.view(xs[0].batch)
+        z = self.sums(xs[0].rows, view.rows)
+        return Packed(ACTIVATIONS[self.activation].F(z), view.batch), (z, view)
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """R_i = x_i sum_j K_ji s_j, over all windows j that see x_i."""
         x, y, (z, view) = ran.inputs[0], ran.outputs[0], ran.trace
         if self.activation != "linear":
             R = R * how.slope(self.activation, *ran.both(lambda one: (one.trace[0], one.outputs[0].rows)))
-        (R_x,) = back_through_sum(how, R, Packed(z, y.batch), [_Convolved(self, x, view)], entry, self.d)
+        (R_x,) = back_through_sum(how, R, Packed(z, y.batch), [_Convolved(self, x.rows, view)], entry, self.d)
         if how.times_input:
             entry.see(R_x, x.batch)
         return [R_x]
 
     @cached_property
-    def _kinds(self) -> dict[str, Conv1D]:
+    def kinds(self) -> dict[str, Conv1D]:
         """The same sums without bias, by the kind of weights."""
-        without = replace(self, d=None, activation="linear")
-        return {kind: replace(without, K=of(self.K)) for kind, of in WEIGHTS.items()}
+        return {kind: replace(self, K=of(self.K), d=None) for kind, of in WEIGHTS.items()}
 
-    def _sent_back(self, s: np.ndarray, view: View, x: Packed) -> np.ndarray:
-        """(R, in) the messages s (Q, out) of windows, times their weights."""
-        R_x = np.zeros_like(x.rows)
-        kernels.backward(np.ascontiguousarray(s), view.rows, self._packed[1], R_x)
-        return R_x
-
-    def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
+    def split(self, ran: Ran, parts: Sequence[Split], wanted: tuple[str, ...]) -> tuple[Split, ...]:
         """beta_y = 1/2 [F(a+b) - F(b) + F(z) - F(z-a)], with a the sums of beta and b those of delta, plus d."""
         part, x = parts[0], ran.inputs[0]
         beta = part.written(x)
         view = self.view(beta.batch)
-        without = replace(self, d=None, activation="linear")
-        a = without.of_windows(beta.rows, view.rows)
-        b = without.of_windows(part.delta[None], np.zeros((1, self.K.shape[1]), np.int64))[0] + self.d
-        F = ACTIVATIONS[self.activation].F
-        delta = F(b)
-        if self.activation != "linear":
-            z = part.true(ran.outputs[0]._replace(rows=ran.trace[0]), view.batch)
-            a = (F(a + b) - delta + F(z) - F(z - a)) * a.dtype.type(0.5)
+        a = self.kinds["plain"].sums(beta.rows, view.rows)
+        b = self.sums(part.delta[None], np.zeros((1, self.K.shape[1]), np.int64))[0]
+        z = part.true(ran.outputs[0]._replace(rows=ran.trace[0]), view.batch)
+        a, delta = ACTIVATIONS[self.activation].split(a, b, z)
         return (self.part_after(ran, parts, Packed(a, view.batch), delta),)
 
     def with_affine_before(self, s: np.ndarray, t: np.ndarray) -> Conv1D | None:
@@ -170,14 +155,16 @@ class Conv1D(Windowed):
 class _Convolved(Term):
     """The contributions of the inputs `x` to the sums of the windows of a `view`."""
 
-    def __init__(self, layer: Conv1D, x: Packed, view: View) -> None:
-        self.x, self.layer, self.packed, self.view = x.rows, layer, x, view
+    def __init__(self, layer: Conv1D, x: np.ndarray, view: View) -> None:
+        self.x, self.layer, self.view = x, layer, view
 
     def ahead(self, a: np.ndarray, kind: str) -> np.ndarray:
         """The sums of the windows."""
-        return self.layer._kinds[kind].of_windows(np.ascontiguousarray(a), self.view.rows)
+        return self.layer.kinds[kind].sums(a, self.view.rows)
 
     def back(self, s: np.ndarray, kind: str) -> np.ndarray:
         """Messages, added up over the windows that see an input."""
-        layer = self.layer if kind == "plain" else self.layer._kinds[kind]
-        return layer._sent_back(s, self.view, self.packed)
+        out = padded(np.zeros_like(self.x), 0)
+        for ins, outs, place, K in self.layer.kinds[kind]._parts():
+            out[self.view.rows[:, place], ins] += s[:, outs] @ K  # no two windows have the same step at the same place
+        return out[:-1]

@@ -13,7 +13,7 @@ from lrpnumpy.checks import float_array, one_of
 from lrpnumpy.kernels import dense as kernels
 from lrpnumpy.layers.base import Keep, Layer, Outputs, Ran, Size, stacked, takes
 from lrpnumpy.lazy import cached_property
-from lrpnumpy.packed import Packed, Part
+from lrpnumpy.packed import Packed, Split
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
 from lrpnumpy.rules.sums import Matrix
 
@@ -72,24 +72,19 @@ class Dense(Layer):
         z, x, batch = ran.trace, ran.inputs[0].rows, ran.inputs[0].batch
         if how.times_input and how.rule is None:
             R_x = np.zeros_like(x)
-            kernels.backward(
-                R, z, x, self.packed, self.d, R.dtype.type(how.eps), batch.owner, R_x, entry.array
-            )  # fmt: skip
+            kernels.backward(R, z, x, self.packed, self.d, R.dtype.type(how.eps), batch.owner, R_x, entry.array)
             return [R_x]
         if self.activation != "linear":
             R = R * how.slope(self.activation, *ran.both(lambda one: (one.trace, one.outputs[0].rows)))
         return back_through_sum(how, R, Packed(z, batch), [Matrix(x, self.V)], entry, self.d)
 
-    def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
+    def split(self, ran: Ran, parts: Sequence[Split], wanted: tuple[str, ...]) -> tuple[Split, ...]:
         """The same as the layer's default, with one matrix product instead of four."""
         part, x = parts[0], ran.inputs[0]
         beta = part.written(x)
         a, b = beta.rows @ self.V.T, self.V @ part.delta + self.d
-        F = ACTIVATIONS[self.activation].F
-        delta = F(b)
-        if self.activation != "linear":
-            z = part.true(Packed(ran.trace, x.batch), beta.batch)
-            a = (F(a + b) - delta + F(z) - F(z - a)) * a.dtype.type(0.5)
+        z = part.true(Packed(ran.trace, x.batch), beta.batch)
+        a, delta = ACTIVATIONS[self.activation].split(a, b, z)
         return (self.part_after(ran, parts, Packed(a, beta.batch), delta),)
 
     def with_affine_before(self, s: np.ndarray, t: np.ndarray) -> Dense:

@@ -10,7 +10,7 @@ import numpy as np
 
 from lrpnumpy.layers.base import Keep, Layer, Ran, Size
 from lrpnumpy.layers.readout import Readout
-from lrpnumpy.packed import Packed, Part
+from lrpnumpy.packed import Packed, Split
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
 from lrpnumpy.rules.sums import Gathered
 
@@ -74,7 +74,7 @@ class SumAll(Readout):
 
         return back_through_sum(how, R, ran.outputs[0], [Gathered(x.rows, gather, spread)], entry)
 
-    def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
+    def split(self, ran: Ran, parts: Sequence[Split], wanted: tuple[str, ...]) -> tuple[Split, ...]:
         """The sum of beta, and of delta inside the phrase: how much biases add up to depends on the number of steps."""
         part = parts[0]
         beta = part.written(ran.inputs[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Iterator
 from importlib import import_module
@@ -11,7 +12,7 @@ from lrpnumpy.checks import LrpError, close_to
 from lrpnumpy.kernels.compile import KERNELS, MODULES
 from lrpnumpy.layers import GRU, LAYERS, LSTM, RNN, Cell
 from lrpnumpy.statement.compiled import kernels_of
-from lrpnumpy.statement.generate import RULES, uncovered
+from lrpnumpy.statement.generate import uncovered
 
 METHODS = {"predict": "none", "gradient": "gradient", "gradient-x-input": "gradient", "deeplift": "deeplift"}
 METHODS |= {f"lrp-{rule}": rule for rule in ("all", "prop", "abs", "half")}
@@ -19,14 +20,13 @@ METHODS |= {f"lrp-{rule}": rule for rule in ("all", "prop", "abs", "half")}
 
 def compile_all(dtype: Any = None) -> Iterator[tuple[str, float]]:
     """Compile every kernel for a dtype, or for both; yields name and seconds of each as it is done."""
-    kernels: dict[Any, None] = {}
     for name in MODULES:
         import_module(name)
+    kernels = dict.fromkeys(one for one in KERNELS if one.plain.__module__ in MODULES)
     for statement in (GRU.traced(), GRU.traced(reset_after=False), RNN.traced()):
-        for rule in RULES:
-            kernels_of(statement, rule)
-    needed = kernels_of(LSTM.traced(), "deeplift").mean_slopes  # its other kernels are written by hand
-    kernels |= dict.fromkeys(one for one in KERNELS if not one.name.startswith("LSTM-") or one is needed)
+        made = kernels_of(statement)
+        kernels |= dict.fromkeys([made.forward, *made.backward.values(), made.mean_slopes])
+    kernels[kernels_of(LSTM.traced()).mean_slopes] = None  # its other kernels are written by hand
     for chosen in ("float32", "float64") if dtype is None else (dtype,):
         for one in kernels:
             start = time.perf_counter()
@@ -45,4 +45,4 @@ def text_of(kind: str, method: str) -> str:
     why = uncovered(statement)
     if why:
         raise LrpError(f"{kind} has no generated kernels, because {why}: NumPy runs it.")
-    return "\n\n".join(kernels_of(statement, METHODS[method]).texts.values())
+    return "\n\n".join(inspect.getsource(one.plain) for one in kernels_of(statement).wanted(METHODS[method]))

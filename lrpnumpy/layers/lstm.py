@@ -10,9 +10,10 @@ import numpy as np
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.kernels import lstm as kernels
 from lrpnumpy.kernels import lstm_decomposition, lstm_occlusion
+from lrpnumpy.kernels.inputs import Past
 from lrpnumpy.layers.recurrent import Read
 from lrpnumpy.layers.stacked import StackedCell
-from lrpnumpy.packed import Batch, Change, Part
+from lrpnumpy.packed import Batch, Change, Split
 from lrpnumpy.statement.compiled import CompiledRun
 
 BLOCK = 24_576  # numbers in the state of the variants that go through time together: they stay in the cache
@@ -69,13 +70,13 @@ class LSTM(StackedCell):
         out = np.zeros((int(steps.sum()), H), self.dtype) if every else np.empty((V, H), self.dtype)
         done = np.empty(V, np.int64)
         lstm_occlusion.run(
-            lstm_occlusion.Past(run.kept, run.batch.first, *run.states), run.program.ahead,
+            Past(run.kept, run.batch.first, run.states[0], run.states[1], read.xs[0].rows), run.program.ahead,
             table_of(change.owner, change.lo, change.hi, change.size, change.own, kept_at), Q, change.stride,
             self.dtype.type(tol), int(every), out, done,
         )  # fmt: skip
         return out, done
 
-    def _decomposed(self, read: Read, part: Part, way: int, every: bool) -> np.ndarray:
+    def _decomposed(self, read: Read, part: Split, way: int, every: bool) -> np.ndarray:
         """beta of the last states (V, H), or of every step in the rows of a batch of variants."""
         V, H, run, dtype = len(part.owner), self.units, read.run, self.dtype
         T = run.batch.lengths[part.owner]
@@ -91,7 +92,7 @@ class LSTM(StackedCell):
         b = self.b + self.U @ part.delta if part.delta.any() else self.b
         room = min(V * H, max(BLOCK, H)) // lstm_decomposition.LANES + 5  # padded: see the kernel
         lstm_decomposition.decompose(
-            lstm_decomposition.Past(run.kept, run.batch.first, run.states[1], seen), run.program.ahead, b, beta_x,
+            Past(run.kept, run.batch.first, run.states[0], run.states[1], seen), run.program.ahead, b, beta_x,
             table_of(part.owner, part.start, part.stop, part.since, rows), way, int(part.beta is not None),
             int(every), out, np.zeros((8, room * lstm_decomposition.LANES), dtype),
         )  # fmt: skip

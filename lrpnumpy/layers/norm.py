@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
@@ -14,14 +14,7 @@ from lrpnumpy.layers.base import Keep, Layer, Ran, Size, takes
 from lrpnumpy.packed import Packed
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum, message
 from lrpnumpy.rules.sums import Matrix
-
-
-class Normed(NamedTuple):
-    """What LayerNorm keeps of its forward pass."""
-
-    u: np.ndarray  # (R, M) x - mean
-    q: np.ndarray  # (R, 1) variance + eps
-    r: np.ndarray  # (R, 1) 1 / sqrt(q)
+from lrpnumpy.statement.interpret import Normed, normed
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -63,10 +56,8 @@ class LayerNorm(Layer):
     def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, Normed]:
         """The normed rows; the trace is what they are made of."""
         x = xs[0]
-        u = x.rows - x.rows.mean(axis=1, keepdims=True)
-        q = (u * u).mean(axis=1, keepdims=True) + u.dtype.type(self.eps)
-        r = INVERSE_ROOT.F(q)
-        return Packed(u * r * self.gamma + self.beta, x.batch), Normed(u, q, r)
+        kept = normed(x.rows, self.eps)
+        return Packed(kept.u * kept.r * self.gamma + self.beta, x.batch), kept
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """Back through scale, product and mean, and where r is not held fixed, through the variance."""

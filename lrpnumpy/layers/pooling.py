@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy.checks import LrpError
-from lrpnumpy.kernels import pooling as kernels
 from lrpnumpy.layers.base import Keep, Ran, Size
-from lrpnumpy.layers.windows import View, Windowed, Windows, checked
-from lrpnumpy.packed import Packed, Part
+from lrpnumpy.layers.windows import View, Windowed, WindowSteps, checked, padded
+from lrpnumpy.packed import Packed, Split
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
 from lrpnumpy.rules.sums import Gathered
 
@@ -33,9 +32,9 @@ class Pool(Windowed):
             raise LrpError(f"{kind}: padding must be less than the size, {self.size}, got {self.padding!r}.")
 
     @property
-    def windows(self) -> Windows:
+    def windows(self) -> WindowSteps:
         """How the windows follow one another."""
-        return Windows(self.size, self.stride, 1, self.padding)  # type: ignore[arg-type]
+        return WindowSteps(self.size, self.stride, 1, self.padding)  # type: ignore[arg-type]
 
     def sizes(self, x: Size) -> Size:  # type: ignore[override]
         """The same width."""
@@ -68,21 +67,14 @@ class MaxPool1D(Pool):
 
     def of_windows(self, x: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Outputs (Q, M)."""
-        y = np.empty((len(rows), x.shape[1]), x.dtype)
-        kernels.largest(x, rows, y)
-        return y
+        return _seen(x, rows).max(axis=1)
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """The winner takes all; with a reference, to each step its fraction."""
-        x, y = ran.inputs[0].rows, ran.outputs[0].rows
-        if how.has_reference:
-            weights = how.winning(*ran.both(lambda one: (_seen(one.inputs[0].rows, one.trace.rows).swapaxes(0, 1),)))
-            return [ran.trace.spread(R * weights, len(x))]
-        R_x = np.zeros_like(x)
-        kernels.to_winners(x, ran.trace.rows, y, R, R_x)
-        return [R_x]
+        candidates = ran.both(lambda one: (_seen(one.inputs[0].rows, one.trace.rows).swapaxes(0, 1),))
+        return [ran.trace.spread(R * how.winning(*candidates), len(ran.inputs[0].rows))]
 
-    def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
+    def split(self, ran: Ran, parts: Sequence[Split], wanted: tuple[str, ...]) -> tuple[Split, ...]:
         """The winner's beta."""
         part, x, y = parts[0], ran.inputs[0], ran.outputs[0]
         beta = part.written(x)
@@ -109,8 +101,7 @@ class AvgPool1D(Pool):
 
     def of_windows(self, x: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Outputs (Q, M)."""
-        seen = np.concatenate([x, np.zeros((1, x.shape[1]), x.dtype)]).take(rows, axis=0)
-        return seen.sum(axis=1) / self._divisor(rows, len(x), x.dtype)
+        return padded(x, 0).take(rows, axis=0).sum(axis=1) / self._divisor(rows, len(x), x.dtype)
 
     def _divisor(self, rows: np.ndarray, R: int, dtype: np.dtype) -> Any:
         """By what the sum over each window is divided, (Q, 1) or a number."""
@@ -123,7 +114,7 @@ class AvgPool1D(Pool):
         mean = Gathered(x, lambda a: self.of_windows(a, view.rows), lambda s: view.spread(s / divisor, len(x)))
         return back_through_sum(how, R, ran.outputs[0], [mean], entry)
 
-    def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
+    def split(self, ran: Ran, parts: Sequence[Split], wanted: tuple[str, ...]) -> tuple[Split, ...]:
         """The mean of beta."""
         part = parts[0]
         beta, _ = self.forward([part.written(ran.inputs[0])], None)
@@ -132,7 +123,7 @@ class AvgPool1D(Pool):
 
 def _seen(x: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """(Q, width, M) candidates of each window; padding is -inf."""
-    return np.concatenate([x, np.full_like(x[:1], -np.inf)]).take(rows, axis=0)
+    return padded(x, -np.inf).take(rows, axis=0)
 
 
 def _count(rows: np.ndarray, R: int, dtype: np.dtype) -> np.ndarray:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy.layers.base import Keep, Layer, Ran, Size
-from lrpnumpy.packed import Batch, Packed, Part
+from lrpnumpy.packed import Batch, Packed, Split
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
 from lrpnumpy.rules.sums import Gathered
 
@@ -24,7 +24,7 @@ class Readout(Layer):
         """The same width, once for each sequence."""
         return x._replace(steps=False)
 
-    def part_after(self, ran: Ran, parts: Sequence[Part], beta: Packed, delta: np.ndarray) -> Part:
+    def part_after(self, ran: Ran, parts: Sequence[Split], beta: Packed, delta: np.ndarray) -> Split:
         """Contextual decomposition: the vector counts as the middle one of its steps."""
         T = ran.inputs[0].batch.lengths[parts[0].owner]
         return parts[0].of_vector((T - 1) // 2, beta, delta)
@@ -59,7 +59,7 @@ class Sum(Mean):
         """1."""
         return x.rows.dtype.type(1)
 
-    def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
+    def split(self, ran: Ran, parts: Sequence[Split], wanted: tuple[str, ...]) -> tuple[Split, ...]:
         """The sum of beta. What biases add up to depends on the length of the sequence, and counts as irrelevant."""
         part = parts[0]
         beta, _ = self.forward([part.written(ran.inputs[0])], None)
@@ -81,45 +81,17 @@ class Max(Readout):
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """The winner takes all; with a reference, to each step its fraction."""
         x = ran.inputs[0]
-        if how.has_reference:
-            each = zip(*ran.both(lambda one: (x.batch.split(one.inputs[0].rows),)), strict=True)
-            rows = [how.winning(*pair) for pair in each]
-            return [R[x.batch.owner] * x.batch.pack(np.concatenate(rows))]
-        won = x.batch.step[:, None] == _winners(x)[x.batch.owner]
-        return [np.where(won, R[x.batch.owner], R.dtype.type(0))]
+        each = zip(*ran.both(lambda one: (x.batch.split(one.inputs[0].rows),)), strict=True)
+        rows = [how.winning(*candidates) for candidates in each]
+        return [R[x.batch.owner] * x.batch.pack(np.concatenate(rows))]
 
-    def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
+    def split(self, ran: Ran, parts: Sequence[Split], wanted: tuple[str, ...]) -> tuple[Split, ...]:
         """The winner's beta."""
         part, x = parts[0], ran.inputs[0]
         beta = part.written(x)
         won = _winners(x)[part.owner]  # (V, M)
         rows = beta.rows[beta.batch.first[won] + np.arange(len(won))[:, None], np.arange(won.shape[1])]
         return (self.part_after(ran, parts, Packed(rows, beta.batch.ends), part.delta),)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class LastRow(Readout):
-    """The row of the last step: what PyTorch code calls `out[:, -1]`.
-
-    After a Bidirectional layer its backward half has read one step only; the layer's own `:last` output has each
-    direction's state after all steps.
-    """
-
-    def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, None]:
-        """(R, M) to (n, M)."""
-        x = xs[0]
-        return Packed(x.rows[x.batch.last], x.batch.ends), None
-
-    def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
-        """Relevance goes where the value came from."""
-        x = ran.inputs[0]
-        R_x = np.zeros_like(x.rows)
-        R_x[x.batch.last] = R
-        return [R_x]
-
-    def part_after(self, ran: Ran, parts: Sequence[Part], beta: Packed, delta: np.ndarray) -> Part:
-        """Contextual decomposition: the vector counts as the last step."""
-        return parts[0].of_vector(ran.inputs[0].batch.lengths[parts[0].owner] - 1, beta, delta)
 
 
 def _count(batch: Batch, dtype: Any) -> np.ndarray:

@@ -16,14 +16,14 @@ from lrpnumpy.checks import LrpError, close_to, float_array
 from lrpnumpy.kernels.compile import SMALL, large_calls
 from lrpnumpy.layers.base import Keep, Layer, Ran, Size, missing
 from lrpnumpy.lazy import cached_property
-from lrpnumpy.packed import Batch, Change, Packed, Part, longest_first, vectors
+from lrpnumpy.packed import Batch, Change, Packed, Split, longest_first, vectors
 from lrpnumpy.rules.propagation import Entry, Propagation
-from lrpnumpy.statement.backward import back
-from lrpnumpy.statement.compiled import NAMES, CompiledRun, Program, longest_of
+from lrpnumpy.statement.backward import Arrived, back
+from lrpnumpy.statement.compiled import NAMES, CellProgram, CompiledRun, longest_of
 from lrpnumpy.statement.decompose import Phrases, split
 from lrpnumpy.statement.generate import uncovered
-from lrpnumpy.statement.interpret import Run
-from lrpnumpy.statement.trace import Axes, Node, Statement, from_data, trace
+from lrpnumpy.statement.interpret import InterpretedRun
+from lrpnumpy.statement.trace import Axes, Operation, Statement, from_data, trace
 
 STRAIGHT = np.empty(0, np.int64)
 NOT_SETTINGS = ("states", "axes", "start", "recurrent", "looks_up", "by_step", "version", "OUTPUTS")
@@ -74,13 +74,6 @@ def _kernel_rule(keep: Keep, has_own: bool) -> tuple[str | None, int]:
     if keep.has_reference:
         return "deeplift", 2
     return (None if keep.code is None else NAMES[keep.code]), 0
-
-
-class Sent(NamedTuple):
-    """What a backward pass through one direction leaves at the states."""
-
-    start: list[np.ndarray]  # (n, width) at the states before the first step
-    states: list[np.ndarray]  # (R, width) at the states after every row; empty unless they are wanted
 
 
 class Cell(Layer):
@@ -200,10 +193,10 @@ class Cell(Layer):
         """The size of every axis."""
         return self.statement.sizes(self.weights)
 
-    def _shape(self, node: Node) -> tuple[int, ...]:
+    def _shape(self, node: Operation) -> tuple[int, ...]:
         return tuple(self.lengths[axis] for axis in node.axes)
 
-    def _width(self, node: Node) -> int:
+    def _width(self, node: Operation) -> int:
         return int(np.prod(self._shape(node)))
 
     @cached_property
@@ -314,9 +307,11 @@ class Cell(Layer):
         return Read(xs, order, self.program.run(rows, x.batch, rule, eps, level, every, begin))
 
     @cached_property
-    def program(self) -> Program | None:
+    def program(self) -> CellProgram | None:
         """The cell's kernels with its arrays; None where NumPy runs it."""
-        return None if uncovered(self.statement) else Program(self.statement, self.weights, self.KERNELS, self._codes)
+        if uncovered(self.statement):
+            return None
+        return CellProgram(self.statement, self.weights, self.KERNELS, self._codes)
 
     @property
     def _codes(self) -> tuple[int, ...]:
@@ -329,7 +324,7 @@ class Cell(Layer):
         started.setflags(write=False)
         return started
 
-    def _interpreted(self, xs: Sequence[Packed], order: np.ndarray, start: Sequence[np.ndarray] = ()) -> Run:
+    def _interpreted(self, xs: Sequence[Packed], order: np.ndarray, start: Sequence[np.ndarray] = ()) -> InterpretedRun:
         batch, inputs = xs[0].batch, []
         for x in xs:
             rows = x.rows if x.words is None else x.words.embedding.E[x.words.ids]
@@ -344,7 +339,7 @@ class Cell(Layer):
             one.reshape(len(one), *self._shape(node)).astype(np.float64, copy=False)
             for one, node in zip(start or self.started, self.statement.states, strict=True)
         ]
-        return Run(self.statement, self._weights64, inputs, batch, states, self.lengths)
+        return InterpretedRun(self.statement, self._weights64, inputs, batch, states, self.lengths)
 
     def back(
         self,
@@ -355,8 +350,8 @@ class Cell(Layer):
         R_xs: Sequence[np.ndarray],
         entry: Entry,
         reference: Read | None = None,
-    ) -> Sent:
-        """Backward: relevance of the inputs is added to R_xs, that of the states is returned.
+    ) -> Arrived:
+        """Backward: relevance of the inputs is added to R_xs; that of the states is returned too, (n or R, width).
 
         R_output: (R, M) what arrives at the outputs of every step, in reading order.
         R_last: what arrives at the last output, then at each of the last states.
@@ -370,16 +365,15 @@ class Cell(Layer):
             R_output[batch.last] += R_last[0]
         run: Any = read.run
         other: Any = None if reference is None else reference.run
-        if isinstance(run, Run) != isinstance(other, Run) and other is not None:  # kernels were compiled in between
-            run = self._interpreted(read.xs, read.order) if isinstance(run, CompiledRun) else run
-            other = self._interpreted(reference.xs, reference.order)  # type: ignore[union-attr]
+        if reference is not None and type(run) is not type(other):  # kernels were compiled in between
+            run, other = (self._interpreted(one.xs, one.order) for one in (read, reference))
         states = [
             None if one is None else one.reshape(batch.n, *self._shape(node))
             for one, node in zip(R_last[1:], self.statement.states, strict=True)
         ]
         if isinstance(run, CompiledRun):
             start, arrived_at = run.back(R_output, states, entry, other, R_xs[0])
-            return Sent(list(start), list(arrived_at))
+            return Arrived(R_xs, list(start), list(arrived_at))
         arrived = back(run, how, R_output, states, entry, other, entry.states is not None)
         for R_x, message, x in zip(R_xs, arrived.inputs, read.xs, strict=True):
             if x.words is not None:
@@ -394,12 +388,13 @@ class Cell(Layer):
             if how.times_input:  # what the inputs have received by now, from both directions
                 entry.see(summed(x, R_x), x.batch)
         dtype = self.dtype
-        return Sent(
+        return Arrived(
+            R_xs,
             [one.reshape(batch.n, -1).astype(dtype) for one in arrived.start],
             [one.reshape(batch.R, -1).astype(dtype) for one in arrived.states],
         )
 
-    def decomposed(self, read: Read, part: Part, way: int, every: bool) -> np.ndarray:
+    def decomposed(self, read: Read, part: Split, way: int, every: bool) -> np.ndarray:
         """beta of the last outputs (V, M), or of every step in the rows of a batch of variants.
 
         `way` is -1 where the cell reads mirrored; the phrase is then that of the mirrored sequence.
@@ -453,7 +448,7 @@ class Cell(Layer):
                 out[some] = run.last_output
         return out, T
 
-    def _decomposed(self, read: Read, part: Part, way: int, every: bool) -> np.ndarray:
+    def _decomposed(self, read: Read, part: Split, way: int, every: bool) -> np.ndarray:
         """`decomposed` by kernels that the cell brings along."""
         raise missing(self, "_decomposed")
 
@@ -514,7 +509,7 @@ class Cell(Layer):
             for name in wanted
         )
 
-    def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
+    def split(self, ran: Ran, parts: Sequence[Split], wanted: tuple[str, ...]) -> tuple[Split, ...]:
         """Contextual decomposition by the operations of the step; with several inputs, or a state wanted, that of any
         layer.
         """
@@ -529,7 +524,7 @@ class Cell(Layer):
             out.append(after if name else after._replace(since=part.since))
         return tuple(out)
 
-    def part_after(self, ran: Ran, parts: Sequence[Part], beta: Packed, delta: np.ndarray) -> Part:
+    def part_after(self, ran: Ran, parts: Sequence[Split], beta: Packed, delta: np.ndarray) -> Split:
         """The phrase is that of the series, not of a start state. A last state counts as the middle of its steps."""
         part, T = parts[0], ran.inputs[0].batch.lengths[parts[0].owner]
         if beta.batch.n == beta.batch.R:
@@ -566,9 +561,10 @@ class Cell(Layer):
     def states_of(self, number: int, direction: str, read: Read) -> States:
         """All gates and states of one sequence, in the order of the input."""
         order = slice(None, None, -1 if direction == "backward" else 1)
-        values = self._interpreted(read.xs, read.order).values if not isinstance(read.run, Run) else read.run.values
+        run = read.run if isinstance(read.run, InterpretedRun) else self._interpreted(read.xs, read.order)
+        values = run.values
 
-        def shown(node: Node) -> np.ndarray:
+        def shown(node: Operation) -> np.ndarray:
             return values[node].reshape(read.batch.R, -1)[order].astype(self.dtype)
 
         gates = self.statement.gates

@@ -1,4 +1,4 @@
-"""Layers that move values and change none: Repeat, Flatten, Reshape, Slice, Reverse.
+"""Layers that move values and change none: Repeat, Flatten, Reshape, Slice, LastRow, Reverse, Transpose, Pad.
 
 LRP and the gradient: what arrives goes where the value came from.
 """
@@ -7,18 +7,65 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from lrpnumpy.checks import LrpError, one_of, whole
 from lrpnumpy.layers.base import Keep, Layer, Ran, Size, missing, needs_steps
-from lrpnumpy.packed import Batch, Packed, Part
+from lrpnumpy.layers.windows import padded
+from lrpnumpy.packed import Batch, Packed, Split
 from lrpnumpy.rules.propagation import Entry, Propagation
 
 
+class Moved(Layer):
+    """What the layers share: each output is the value at one place of the input.
+
+    Contextual decomposition: beta goes where the value goes. An output row is inside the phrase where the step that it
+    came from is, or the middle one of several, the lower of two.
+    """
+
+    def places(self, batches: Sequence[Batch], width: int) -> tuple[Any, Batch]:
+        """The places of the outputs in rows of `width` numbers, an index: rows (R',), or rows and columns, (R', M')
+        each. And the batch of the outputs.
+        """
+        raise missing(self, "places")
+
+    def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, Any]:
+        """The outputs; the trace is their places."""
+        index, batch = self.places([x.batch for x in xs], xs[0].rows.shape[1])
+        return Packed(xs[0].rows[index], batch), index
+
+    def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray | None]:
+        """Back to the places; others get nothing."""
+        R_x = np.zeros_like(ran.inputs[0].rows)
+        R_x[ran.trace] = R
+        return [R_x]
+
+    def split(self, ran: Ran, parts: Sequence[Split], wanted: tuple[str, ...]) -> tuple[Split, ...]:
+        """Where rows have different biases, what these give counts as a value: relevant inside the phrase."""
+        part, width = parts[0], ran.inputs[0].rows.shape[1]
+        before = part.written(ran.inputs[0])
+        others = [x._replace(batch=Batch(x.batch.lengths[part.owner])) for x in ran.inputs[1:]]
+        beta, index = self.forward([before, *others], None)
+        rows, columns = index if isinstance(index, tuple) else (index[:, None], np.arange(width)[None])
+        steps = np.append(before.batch.step, -1)[rows]  # -1 for what does not come from the input
+        middle = (steps[:, 0] + steps[:, -1]) // 2
+        after = beta.batch
+        inside = (part.start[after.owner] <= middle) & (middle < part.stop[after.owner])
+        count = after.sums(inside.astype(np.int64))
+        first = np.minimum.reduceat(after.unpack(np.where(inside, after.step, after.R)), after.starts)
+        start = np.where(count > 0, first, 0)
+        deltas = part.delta[columns]
+        delta = deltas[0]
+        if (columns != columns[0]).any():
+            beta = beta._replace(rows=beta.rows + deltas * inside[:, None])
+            delta = np.zeros_like(delta)
+        return (Split(beta, delta, part.owner, start, start + count, np.zeros_like(start)),)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Repeat(Layer):
+class Repeat(Moved):
     """One vector for each sequence, repeated for a number of steps (Keras: RepeatVector).
 
     `steps` is that number. With None the layer has a second input, a series, and gives as many steps as that has; the
@@ -44,79 +91,35 @@ class Repeat(Layer):
             needs_steps(like)
         return x._replace(steps=True)
 
-    def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, None]:
-        """(n, M) to (R, M)."""
-        n = xs[0].batch.n
-        batch = xs[1].batch if self.steps is None else Batch(np.full(n, self.steps))
-        return Packed(xs[0].rows[batch.owner], batch), None
+    def places(self, batches: Sequence[Batch], width: int) -> tuple[Any, Batch]:
+        """The vector of the sequence, at every step."""
+        batch = batches[1] if self.steps is None else Batch(np.full(batches[0].n, self.steps))
+        return batch.owner, batch
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray | None]:
         """The vector gets what all its copies get together."""
         R_x = ran.outputs[0].batch.sums(R)
         return [R_x] if len(ran.inputs) == 1 else [R_x, None]
 
-    def part_after(self, ran: Ran, parts: Sequence[Part], beta: Packed, delta: np.ndarray) -> Part:
-        """All steps are inside, or none."""
-        T, part = beta.batch.lengths, parts[0]
-        return Part(beta, delta, part.owner, part.start * T, part.stop * T, np.zeros_like(T))
+
+def _regrouped(before: Batch, width: int, lengths: np.ndarray, new_width: int) -> tuple[Any, Batch]:
+    """The places of the numbers of each sequence, row after row, cut into rows of another width."""
+    after = Batch(lengths)
+    numbers = after.step[:, None] * new_width + np.arange(new_width)
+    return (before.first[numbers // width] + after.owner[:, None], numbers % width), after
 
 
-class Regrouped(Layer):
-    """What Flatten and Reshape share: the numbers of a sequence, row after row, cut into rows of another width."""
-
-    def width_after(self, width: int) -> int:
-        """Width of an output row, from that of an input row."""
-        raise missing(self, "width_after")
-
-    def lengths(self, lengths: np.ndarray, width: int) -> np.ndarray:
-        """Steps after, or an error."""
-        raise missing(self, "lengths")
-
-    def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, None]:
-        """(R, M) to (R', M') with as many numbers in each sequence."""
-        x = xs[0]
-        width = x.rows.shape[1]
-        batch = Batch(self.lengths(x.batch.lengths, width))
-        return Packed(_regrouped(x.rows, x.batch, batch, self.width_after(width)), batch), None
-
-    def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
-        """The same, back."""
-        x, y = ran.inputs[0], ran.outputs[0]
-        return [_regrouped(R, y.batch, x.batch, x.rows.shape[1])]
-
-    def split(self, ran: Ran, parts: Sequence[Part], wanted: tuple[str, ...]) -> tuple[Part, ...]:
-        """beta goes where the value goes.
-
-        Where a row is cut into several, these have different biases. What biases give then counts as their own value:
-        it is relevant inside the phrase.
-        """
-        part, x = parts[0], ran.inputs[0]
-        beta = part.written(x)
-        before, after = x.rows.shape[1], ran.outputs[0].rows.shape[1]
-        batch = Batch(self.lengths(beta.batch.lengths, before))
-        rows = _regrouped(beta.rows, beta.batch, batch, after)
-        T = len(batch.first) - 1
-        flat = np.arange(T * after)
-        # An output step covers the input steps from the first to the last of its numbers; the lower middle one counts.
-        steps = (flat // before).reshape(T, after)
-        middle = (steps[:, 0] + steps[:, -1]) // 2
-        start = np.minimum(np.searchsorted(middle, part.start), batch.lengths)
-        stop = np.minimum(np.searchsorted(middle, part.stop), batch.lengths)
-        deltas = part.delta[(flat % before).reshape(T, after)]  # (T, M')
-        delta = deltas[0]
-        if after % before:
-            inside = (start[batch.owner] <= batch.step) & (batch.step < stop[batch.owner])
-            rows = rows + deltas[batch.step] * inside[:, None]
-            delta = np.zeros_like(delta)
-        return (Part(Packed(rows, batch), delta, part.owner, start, stop, np.zeros_like(start)),)
-
-
-def _regrouped(rows: np.ndarray, before: Batch, after: Batch, width: int) -> np.ndarray:
-    return after.pack(before.unpack(rows).reshape(-1, width))
+def _check_steps(layer: Flatten | Transpose, lengths: np.ndarray) -> None:
+    if (lengths != layer.steps).any():
+        got = lengths[lengths != layer.steps][0]
+        raise LrpError(
+            f"{type(layer).__name__}: a series must have {layer.steps} steps, got {got}; this network takes one length "
+            "only."
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Flatten(Regrouped):
+class Flatten(Moved):
     """All steps of a sequence as one vector, step after step. `steps` is how many they must be."""
 
     steps: int
@@ -127,24 +130,17 @@ class Flatten(Regrouped):
     def sizes(self, x: Size) -> Size:  # type: ignore[override]
         """(M) at every step to (steps M)."""
         needs_steps(x)
-        return x._replace(width=self.width_after(x.width), steps=False)
+        return x._replace(width=self.steps * x.width, steps=False)
 
-    def width_after(self, width: int) -> int:
-        """steps M."""
-        return self.steps * width
-
-    def lengths(self, lengths: np.ndarray, width: int) -> np.ndarray:
-        """One, if the steps are as many as they must be."""
-        if (lengths != self.steps).any():
-            got = lengths[lengths != self.steps][0]
-            raise LrpError(
-                f"Flatten: a series must have {self.steps} steps, got {got}; this network takes one length only."
-            )
-        return np.ones_like(lengths)
+    def places(self, batches: Sequence[Batch], width: int) -> tuple[Any, Batch]:
+        """The steps of a sequence, one behind the other."""
+        lengths = batches[0].lengths
+        _check_steps(self, lengths)
+        return _regrouped(batches[0], width, np.ones_like(lengths), self.steps * width)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Reshape(Regrouped):
+class Reshape(Moved):
     """The numbers of a sequence, step after step, as steps of `width` numbers.
 
     Four steps of 3 become two steps of 6, or six of 2. One vector of 12 numbers becomes four steps of 3.
@@ -161,22 +157,19 @@ class Reshape(Regrouped):
             raise LrpError(f"width must divide the {x.width} numbers of the {x.source}, got {self.width}.")
         return x._replace(width=self.width, steps=True)
 
-    def width_after(self, width: int) -> int:
-        """The same for every input."""
-        return self.width
-
-    def lengths(self, lengths: np.ndarray, width: int) -> np.ndarray:
-        """As many as the numbers of a sequence fill."""
+    def places(self, batches: Sequence[Batch], width: int) -> tuple[Any, Batch]:
+        """As many steps as the numbers of a sequence fill."""
+        lengths = batches[0].lengths
         if (left := lengths * width % self.width).any():
             got = lengths[left > 0][0]
             raise LrpError(
                 f"Reshape: the numbers of a series must fill steps of {self.width}, got {got} steps of {width}."
             )
-        return lengths * width // self.width
+        return _regrouped(batches[0], width, lengths * width // self.width, self.width)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Slice(Layer):
+class Slice(Moved):
     """Some steps of a series, or some features of every row: x[:, start:stop:step], x[:, :, start:stop:step].
 
     `start`, `stop` and `step` are those of a slice: numbers below 0 count from the end, each sequence's own. With an
@@ -249,41 +242,41 @@ class Slice(Layer):
             raise LrpError(f"Slice: a series must have at least {needs} steps, got {short[0]}.")
         return first, count
 
-    def _rows(self, batch: Batch) -> tuple[np.ndarray, Batch]:
-        """(R',) the row that each row of the output is, and their batch."""
+    def places(self, batches: Sequence[Batch], width: int) -> tuple[Any, Batch]:
+        """What is left."""
+        batch = batches[0]
+        if self.axis == "features":
+            return (slice(None), self._features(width)), batch
         first, count = self._first_and_count(batch.lengths)
         after = Batch(count) if self.index is None else batch.ends
         return batch.first[first[after.owner] + after.step * self.step] + after.owner, after
 
-    def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, np.ndarray]:
-        """What is left; the trace is which columns or rows that are."""
-        x = xs[0]
+    def split(self, ran: Ran, parts: Sequence[Split], wanted: tuple[str, ...]) -> tuple[Split, ...]:
+        """Features are cut as by any layer."""
         if self.axis == "features":
-            columns = self._features(x.rows.shape[1])
-            return Packed(np.ascontiguousarray(x.rows[:, columns]), x.batch), columns
-        rows, batch = self._rows(x.batch)
-        return Packed(x.rows[rows], batch), rows
-
-    def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
-        """What was cut off gets nothing."""
-        R_x = np.zeros_like(ran.inputs[0].rows)
-        R_x[(slice(None), ran.trace) if self.axis == "features" else ran.trace] = R
-        return [R_x]
-
-    def part_after(self, ran: Ran, parts: Sequence[Part], beta: Packed, delta: np.ndarray) -> Part:
-        """A step is inside the phrase where it came from inside."""
-        part = parts[0]
-        if self.axis == "features":
-            return super().part_after(ran, parts, beta, delta)
-        first, count = self._first_and_count(ran.inputs[0].batch.lengths[part.owner])
-        if self.index is not None:
-            return part.of_vector(first, beta, delta)
-        start, stop = (np.clip(-((first - at) // self.step), 0, count) for at in (part.start, part.stop))
-        return Part(beta, delta, part.owner, start, stop, np.zeros_like(start))
+            return Layer.split(self, ran, parts, wanted)
+        return super().split(ran, parts, wanted)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Reverse(Layer):
+class LastRow(Moved):
+    """The row of the last step: what PyTorch code calls `out[:, -1]`.
+
+    After a Bidirectional layer its backward half has read one step only; the layer's own `:last` output has each
+    direction's state after all steps.
+    """
+
+    def sizes(self, x: Size) -> Size:  # type: ignore[override]
+        """The same width, once for each sequence."""
+        return x._replace(steps=False)
+
+    def places(self, batches: Sequence[Batch], width: int) -> tuple[Any, Batch]:
+        """The last step."""
+        return batches[0].last, batches[0].ends
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Reverse(Moved):
     """The steps of each sequence in reverse order."""
 
     def sizes(self, x: Size) -> Size:  # type: ignore[override]
@@ -291,15 +284,82 @@ class Reverse(Layer):
         needs_steps(x)
         return x
 
-    def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, None]:
+    def places(self, batches: Sequence[Batch], width: int) -> tuple[Any, Batch]:
         """The last step first."""
-        return Packed(xs[0].rows[xs[0].batch.flip], xs[0].batch), None
+        return batches[0].flip, batches[0]
 
-    def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
-        """Reversed again."""
-        return [R[ran.inputs[0].batch.flip]]
 
-    def part_after(self, ran: Ran, parts: Sequence[Part], beta: Packed, delta: np.ndarray) -> Part:
-        """The phrase is mirrored."""
-        part, T = parts[0], ran.inputs[0].batch.lengths[parts[0].owner]
-        return Part(beta, delta, part.owner, T - part.stop, T - part.start, np.zeros_like(T))
+@dataclass(frozen=True, eq=False, repr=False)
+class Transpose(Moved):
+    """Steps as features and features as steps: (T, M) to (M, T) (Keras: Permute((2, 1))).
+
+    `steps` is T, the number that a series must have. Contextual decomposition: all steps are inside the phrase if the
+    middle one of the old steps is; what biases give counts as their own value.
+    """
+
+    steps: int
+
+    def __post_init__(self) -> None:
+        self._set(steps=whole(self.steps, "Transpose: steps", 1))
+
+    def sizes(self, x: Size) -> Size:  # type: ignore[override]
+        """(M) at every step to (T) for every feature."""
+        needs_steps(x)
+        return x._replace(width=self.steps)
+
+    def least(self, steps: int) -> int:
+        """Its own number."""
+        return self.steps
+
+    def places(self, batches: Sequence[Batch], width: int) -> tuple[Any, Batch]:
+        """A feature, at all steps."""
+        before = batches[0]
+        _check_steps(self, before.lengths)
+        after = Batch(np.full(before.n, width))
+        rows = before.first[:-1] + after.owner[:, None]
+        return (rows, np.broadcast_to(after.step[:, None], rows.shape)), after
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Pad(Moved):
+    """A series with `before` steps of zeros put before it and `after` behind it (Keras: ZeroPadding1D).
+
+    Contextual decomposition: what is put there is outside the phrase.
+    """
+
+    before: int = 1
+    after: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("before", "after"):
+            self._set(**{name: whole(getattr(self, name), f"Pad: {name}", 0)})
+
+    def sizes(self, x: Size) -> Size:  # type: ignore[override]
+        """The same width, more steps."""
+        needs_steps(x)
+        return x
+
+    def least(self, steps: int) -> int:
+        """Fewer than it gives."""
+        return max(1, steps - self.before - self.after)
+
+    def places(self, batches: Sequence[Batch], width: int) -> tuple[Any, Batch]:
+        """The old rows, and for zeros one behind them."""
+        old = batches[0]
+        batch = Batch(old.lengths + (self.before + self.after))
+        rows = np.full(batch.R, old.R)
+        rows[batch.first[old.step + self.before] + old.owner] = np.arange(old.R)
+        return rows, batch
+
+    def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, Any]:
+        """(R, M) to more rows; the trace is where they are."""
+        return super().forward([xs[0]._replace(rows=padded(xs[0].rows, 0))], keep)
+
+    def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray | None]:
+        """What arrives at the zeros counts as that of a bias."""
+        is_zero = ran.trace == ran.inputs[0].batch.R
+        if how.times_input:
+            entry.bias(R * is_zero[:, None], ran.outputs[0].batch)
+        R_x = np.empty_like(ran.inputs[0].rows)
+        R_x[ran.trace[~is_zero]] = R[~is_zero]
+        return [R_x]

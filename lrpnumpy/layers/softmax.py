@@ -13,7 +13,7 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, one_of
 from lrpnumpy.layers.base import Keep, Layer, Ran, Size
-from lrpnumpy.packed import Batch, Packed, Part
+from lrpnumpy.packed import Batch, Packed, Split
 from lrpnumpy.rules.propagation import Entry, Propagation
 
 
@@ -60,7 +60,7 @@ class Softmax(Layer):
         batch = ran.inputs[0].batch
         return [how.softmax(R, z, y, lambda terms: self._over(np.add, terms, batch), *reference)]
 
-    def part_after(self, ran: Ran, parts: Sequence[Part], beta: Packed, delta: np.ndarray) -> Part:
+    def part_after(self, ran: Ran, parts: Sequence[Split], beta: Packed, delta: np.ndarray) -> Split:
         """Over T steps biases alone give 1/T: no constant, so it counts as relevant inside the phrase."""
         part = super().part_after(ran, parts, beta, delta)
         if self.axis == "features":

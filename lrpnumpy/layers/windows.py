@@ -18,10 +18,10 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, one_of, shown, whole
 from lrpnumpy.layers.base import Layer, Ran, Size, missing
-from lrpnumpy.packed import Batch, Change, Packed, Part
+from lrpnumpy.packed import Batch, Change, Packed, Split
 
 
-class Windows(NamedTuple):
+class WindowSteps(NamedTuple):
     """How windows follow one another."""
 
     width: int
@@ -110,8 +110,13 @@ class View(NamedTuple):
         return out[:R]
 
 
+def padded(x: np.ndarray, value: float) -> np.ndarray:
+    """x with one row more, on which the places of windows stand that are padding."""
+    return np.concatenate([x, np.full((1, x.shape[1]), value, x.dtype)])
+
+
 @lru_cache(maxsize=16)
-def _view(windows: Windows, lengths: bytes) -> View:
+def _view(windows: WindowSteps, lengths: bytes) -> View:
     """The windows over sequences of these lengths: series often have all the same."""
     before = Batch(np.frombuffer(lengths, np.int64))
     T = before.lengths
@@ -127,7 +132,7 @@ class Windowed(Layer):
     """A layer whose outputs are functions of windows over the steps."""
 
     @property
-    def windows(self) -> Windows:
+    def windows(self) -> WindowSteps:
         """How the windows follow one another."""
         raise missing(self, "windows")
 
@@ -172,7 +177,7 @@ class Windowed(Layer):
         rows[real] = np.arange(len(seen))
         return (Change(change.owner, lo, hi, size, own, 1, self.of_windows(seen, rows)),)
 
-    def part_after(self, ran: Ran, parts: Sequence[Part], beta: Packed, delta: np.ndarray) -> Part:
+    def part_after(self, ran: Ran, parts: Sequence[Split], beta: Packed, delta: np.ndarray) -> Split:
         """Contextual decomposition: a window counts as inside the phrase if the middle of the steps it covers is."""
         part, windows, before, after = parts[0], self.windows, ran.inputs[0].batch, ran.outputs[0].batch
         middles = windows.middles(after.step, before.lengths[after.owner])
@@ -180,4 +185,4 @@ class Windowed(Layer):
         offset, first = before.starts[part.owner], after.starts[part.owner]
         start, stop = (ordered.searchsorted(offset + step) - first for step in (part.start, part.stop))
         since, _ = windows.reaching(part.since, part.since, before.lengths[part.owner])
-        return Part(beta, delta, part.owner, start, stop, np.minimum(since, start))
+        return Split(beta, delta, part.owner, start, stop, np.minimum(since, start))

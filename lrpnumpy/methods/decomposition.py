@@ -16,7 +16,7 @@ import numpy as np
 
 from lrpnumpy.ledgers import SpanLedger
 from lrpnumpy.methods.base import Columns, Method, Other, Question
-from lrpnumpy.packed import Part, groups
+from lrpnumpy.packed import Split, groups
 from lrpnumpy.passes import Trace
 from lrpnumpy.passes import decompose as decompose_parts
 
@@ -31,13 +31,13 @@ class Shares(NamedTuple):
     bias: np.ndarray  # (V, C) delta
 
 
-def phrases_of(trace: Trace, name: str, owner: np.ndarray, start: np.ndarray, stop: np.ndarray) -> dict[str, Part]:
+def phrases_of(trace: Trace, name: str, owner: np.ndarray, start: np.ndarray, stop: np.ndarray) -> dict[str, Split]:
     """The division of the inputs: what is inside the phrase of this input is relevant, all the rest is not."""
     parts, nowhere = {}, np.zeros_like(start)
     for other, x in trace.inputs.items():
         delta = np.zeros(x.rows.shape[1], trace.model.dtype)
         a, b = (start, stop) if other == name else (nowhere, nowhere)
-        parts[other] = Part(None, delta, owner, a, b, a)
+        parts[other] = Split(None, delta, owner, a, b, a)
     return parts
 
 
@@ -66,7 +66,7 @@ def decompose_words(trace: Trace, steps: np.ndarray | None = None, name: str | N
     return Shares(*map(batch.pack, found))
 
 
-def _shares(trace: Trace, parts: dict[str, Part], steps: np.ndarray | None) -> Shares:
+def _shares(trace: Trace, parts: dict[str, Split], steps: np.ndarray | None) -> Shares:
     """Shares of the scores, (V, C)."""
     owner = parts[trace.model.main].owner
     output, V = trace.output, len(owner)

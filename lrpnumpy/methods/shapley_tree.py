@@ -18,7 +18,7 @@ import numpy as np
 from lrpnumpy.layers import Cell, Embedding, LastRow
 from lrpnumpy.layers.recurrent import STRAIGHT
 from lrpnumpy.model import Model
-from lrpnumpy.packed import Batch, Packed, Words, vectors
+from lrpnumpy.packed import Batch, LookedUp, Packed, vectors
 
 TOGETHER = 256  # sequences that are run at once
 
@@ -90,7 +90,7 @@ def _read(model: Model, states: States, window: np.ndarray) -> tuple[States, dic
             begin = [one.repeat(2, axis=0) for one in states[node.name]]
             x = xs[0]
             if isinstance(x, SharedRows):  # U x + b is computed once for each row of the table
-                x = Packed(x.rows[:0], batch, Words(x.ids.ravel(), Embedding(x.rows)))
+                x = Packed(x.rows[:0], batch, LookedUp(x.ids.ravel(), Embedding(x.rows)))
             read = layer.read([x], STRAIGHT, None, "" in wanted, begin)
             after[node.name] = read.run.last
             values[f"{node.name}:last"] = Packed(read.last, vectors(n))

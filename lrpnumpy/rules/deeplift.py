@@ -7,19 +7,18 @@ derivative on the straight line from the reference to the input, for one element
     y = gate * signal     (signal + signal0) / 2 to the gate, (gate + gate0) / 2 to the signal
     y = max_k x_k         to x_k the fraction of the line on which it is the largest
 
-A layer passes the reference's values of the same quantities along: the arguments that end in 0.
+A layer passes the reference's values of the same quantities along.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 
-from lrpnumpy.activations import ACTIVATIONS, Activation
+from lrpnumpy.activations import ACTIVATIONS, Elementwise
 from lrpnumpy.checks import LrpError
-from lrpnumpy.rules.propagation import Propagation, Values
+from lrpnumpy.rules.propagation import Propagation, Total
 
 
 class DifferencePropagation(Propagation):
@@ -30,36 +29,24 @@ class DifferencePropagation(Propagation):
     def __init__(self, is_reference: bool = False) -> None:
         self.is_reference = is_reference  # type: ignore[misc]
 
-    def product(
-        self, gate: np.ndarray, signal: np.ndarray, gate0: Values = None, signal0: Values = None
-    ) -> tuple[Any, Any, Any]:
+    def product(self, gate: np.ndarray, signal: np.ndarray, *reference: np.ndarray) -> tuple[Any, Any, Any]:
         """The mean of the other side, to each."""
-        gate0, signal0 = _given("product", gate0, signal0)
+        gate0, signal0 = _given("product", reference)
         half = gate.dtype.type(0.5)
         return half * (signal + signal0), half * (gate + gate0), gate.dtype.type(0)
 
-    def slope(
-        self, activation: str | Activation, z: np.ndarray, y: np.ndarray, z0: Values = None, y0: Values = None
-    ) -> Any:
+    def slope(self, activation: str | Elementwise, z: np.ndarray, y: np.ndarray, *reference: np.ndarray) -> Any:
         """The mean slope."""
-        z0, y0 = _given("slope", z0, y0)
+        z0, y0 = _given("slope", reference)
         return (ACTIVATIONS[activation] if isinstance(activation, str) else activation).secant(z, z0, y, y0)
 
-    def softmax(
-        self,
-        R: np.ndarray,
-        z: np.ndarray,
-        y: np.ndarray,
-        total: Callable[[np.ndarray], np.ndarray],
-        z0: Values = None,
-        y0: Values = None,
-    ) -> Any:
+    def softmax(self, R: np.ndarray, z: np.ndarray, y: np.ndarray, total: Total, *reference: np.ndarray) -> Any:
         """y = E r with E = exp(z) and r = 1 / sum E: two functions of their own, and a product that is split evenly.
 
         With u = (E - E0) / (z - z0) the message to z is 1/2 [u r (R - sum R y0) + u r0 (R - sum R y)]. E and r may be
         too large for a number; u r and u r0 follow from y, y0 and the ratio of the two sums.
         """
-        z0, y0 = _given("softmax", z0, y0)
+        z0, y0 = _given("softmax", reference)
         d, half = z - z0, z.dtype.type(0.5)
         ratio = np.exp(total(_share_of_log_sum(z, y)) - total(_share_of_log_sum(z0, y0)))  # r0 / r
         size = abs(d)
@@ -68,25 +55,25 @@ class DifferencePropagation(Propagation):
         u_r0 = np.where(d > 0, y * ratio, y0) * mean
         return half * (u_r * _centred(R, y0, total) + u_r0 * _centred(R, y, total))
 
-    def winning(self, x: np.ndarray, x0: Values = None) -> np.ndarray:
+    def winning(self, x: np.ndarray, *reference: np.ndarray) -> np.ndarray:
         """The fraction of the line from the reference on which each candidate is the largest."""
-        return fractions(x, *_given("winning", x0))
+        return fractions(x, *_given("winning", reference))
 
 
 DEEPLIFT, REFERENCE = DifferencePropagation(), DifferencePropagation(is_reference=True)
 
 
-def _given(name: str, *values: Values) -> tuple[np.ndarray, ...]:
+def _given(name: str, reference: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
     """The reference's values, which a layer must pass along."""
-    if any(one is None for one in values):
+    if not reference:
         raise LrpError(
             f"DeepLIFT: how.{name} needs the reference's values as well; pass how.{name}(*ran.both(...)), "
             "see docs/howto/extend.md."
         )
-    return values  # type: ignore[return-value]
+    return reference
 
 
-def _centred(R: np.ndarray, y: np.ndarray, total: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+def _centred(R: np.ndarray, y: np.ndarray, total: Total) -> np.ndarray:
     """R - sum R y. Where one y is nearly 1 the first difference is mostly rounding; the second finds what is left."""
     R = R - total(R * y)
     return R - total(R * y)

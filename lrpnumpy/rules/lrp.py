@@ -13,11 +13,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lrpnumpy.activations import Activation
+from lrpnumpy.activations import Elementwise
 from lrpnumpy.checks import LrpError, one_of, shown
 from lrpnumpy.kernels.steps import ABS, ALL, HALF, PROP
 from lrpnumpy.meant import called
-from lrpnumpy.rules.propagation import Propagation, Values
+from lrpnumpy.rules.propagation import Propagation, Total
 from lrpnumpy.rules.sums import Epsilon, SumRule, inverse
 
 ProductRule = Callable[[np.ndarray, np.ndarray, float], tuple[np.ndarray, np.ndarray]]
@@ -138,40 +138,26 @@ class Relevance(Propagation):
         return inverse(z, self.eps)
 
     def product(
-        self, gate: np.ndarray, signal: np.ndarray, gate0: Values = None, signal0: Values = None
+        self, gate: np.ndarray, signal: np.ndarray, *reference: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, Any]:
         """The rule's shares, and what is left."""
         to_gate, to_signal = self._product._split(gate, signal, self.eps)
         return to_gate, to_signal, 1 - to_gate - to_signal
 
-    def even_product(
-        self, one: np.ndarray, other: np.ndarray, one0: Values = None, other0: Values = None
-    ) -> tuple[Any, Any]:
+    def even_product(self, one: np.ndarray, other: np.ndarray, *reference: np.ndarray) -> tuple[Any, Any]:
         """Both get half."""
         half = one.dtype.type(0.5)
         return half, half
 
-    def factors(
-        self, one: np.ndarray, other: np.ndarray, one0: Values = None, other0: Values = None
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def factors(self, one: np.ndarray, other: np.ndarray, *reference: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Half of each contribution to either side (AttnLRP, proposition 3.3)."""
         half = one.dtype.type(0.5)
         return half * other, half * one
 
-    def slope(
-        self, activation: str | Activation, z: np.ndarray, y: np.ndarray, z0: Values = None, y0: Values = None
-    ) -> Any:
+    def slope(self, activation: str | Elementwise, z: np.ndarray, y: np.ndarray, *reference: np.ndarray) -> Any:
         """Activations pass R on unchanged."""
         return z.dtype.type(1)
 
-    def softmax(
-        self,
-        R: np.ndarray,
-        z: np.ndarray,
-        y: np.ndarray,
-        total: Callable[[np.ndarray], np.ndarray],
-        z0: Values = None,
-        y0: Values = None,
-    ) -> np.ndarray:
+    def softmax(self, R: np.ndarray, z: np.ndarray, y: np.ndarray, total: Total, *reference: np.ndarray) -> Any:
         """z_i (R_i - y_i sum_j R_j): the first-order Taylor expansion (AttnLRP, proposition 3.1)."""
         return z * (R - y * total(R))

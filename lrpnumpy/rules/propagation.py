@@ -13,8 +13,8 @@ standard deviation of a norm fixed (`holds_weights`), and the weights of an atte
 propagate through them (`holds_attention`). Where a sum follows another rule than the epsilon rule, `rule` is that
 rule, see `rules/sums.py`.
 
-A propagation with a reference (DeepLIFT) needs the reference's values of the same quantities: they are the arguments
-that end in 0, and `Ran.both` gives a layer the values of both forward passes.
+A propagation with a reference (DeepLIFT) needs the reference's values of the same quantities, in the same order: they
+are the arguments `reference`. `Ran.both` gives a layer the values of both forward passes.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lrpnumpy.activations import ACTIVATIONS, Activation
+from lrpnumpy.activations import ACTIVATIONS, Elementwise
 from lrpnumpy.kernels import sums
 from lrpnumpy.packed import Batch, Packed
 from lrpnumpy.rules.sums import Bias, SumRule, Term, distribute
 
-Values = np.ndarray | None  # of the reference; None without one
+Total = Callable[[np.ndarray], np.ndarray]
 
 
 class Propagation:
@@ -52,60 +52,36 @@ class Propagation:
         """(gain, kept) of a sum `z`."""
         return z.dtype.type(1), z.dtype.type(0)
 
-    def product(
-        self, gate: np.ndarray, signal: np.ndarray, gate0: Values = None, signal0: Values = None
-    ) -> tuple[Any, Any, Any]:
-        """(to_gate, to_signal, kept) of the product of `gate` and `signal`; `gate0`, `signal0`: the reference's."""
+    def product(self, gate: np.ndarray, signal: np.ndarray, *reference: np.ndarray) -> tuple[Any, Any, Any]:
+        """(to_gate, to_signal, kept) of the product of `gate` and `signal`."""
         return signal, gate, gate.dtype.type(0)
 
-    def even_product(
-        self, one: np.ndarray, other: np.ndarray, one0: Values = None, other0: Values = None
-    ) -> tuple[Any, Any]:
-        """(to_one, to_other) of the product of `one` and `other`, of which neither is a gate.
+    def even_product(self, one: np.ndarray, other: np.ndarray, *reference: np.ndarray) -> tuple[Any, Any]:
+        """(to_one, to_other) of the product of `one` and `other`, of which neither is a gate."""
+        return self.product(one, other, *reference)[:2]
 
-        one0, other0: the reference's values.
-        """
-        return self.product(one, other, one0, other0)[:2]
-
-    def factors(
-        self, one: np.ndarray, other: np.ndarray, one0: Values = None, other0: Values = None
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def factors(self, one: np.ndarray, other: np.ndarray, *reference: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """What the message at a matrix product of `one` and `other` is multiplied by: for one, for other.
 
         The messages are multiplied by the values themselves after that where the propagation says `times_input`.
-        one0, other0: the reference's values.
         """
-        to_one, to_other, _ = self.product(one, other, one0, other0)
-        return to_one, to_other
+        return self.product(one, other, *reference)[:2]
 
-    def slope(
-        self, activation: str | Activation, z: np.ndarray, y: np.ndarray, z0: Values = None, y0: Values = None
-    ) -> Any:
-        """Slope of an `activation`, by its name in the table or a layer's own, where `z` became `y`.
-
-        z0, y0: the reference's values.
-        """
+    def slope(self, activation: str | Elementwise, z: np.ndarray, y: np.ndarray, *reference: np.ndarray) -> Any:
+        """Slope of an `activation`, by its name in the table or a layer's own, where `z` became `y`."""
         return (ACTIVATIONS[activation] if isinstance(activation, str) else activation).slope(z, y)
 
-    def softmax(
-        self,
-        R: np.ndarray,
-        z: np.ndarray,
-        y: np.ndarray,
-        total: Callable[[np.ndarray], np.ndarray],
-        z0: Values = None,
-        y0: Values = None,
-    ) -> Any:
+    def softmax(self, R: np.ndarray, z: np.ndarray, y: np.ndarray, total: Total, *reference: np.ndarray) -> Any:
         """From the message `R` at `y` = softmax(`z`) to the one at z. `total` sums over the terms of each softmax, and
-        repeats the sum for each of them. `z0`, `y0`: the reference's values.
+        repeats the sum for each of them.
         """
         return y * (R - total(R * y))
 
-    def winning(self, x: np.ndarray, x0: Values = None) -> np.ndarray:
-        """How much of the message at max_k x_k each candidate of `x` (K, …) gets; padding is -inf. Without a reference
-        `x0` layers do this themselves: the first winner takes all.
+    def winning(self, x: np.ndarray, *reference: np.ndarray) -> np.ndarray:
+        """How much of the message at max_k x_k each candidate of `x` (K, …) gets; padding is -inf. The first winner
+        takes all.
         """
-        raise TypeError(f"{type(self).__name__} has no reference.")
+        return x.argmax(axis=0) == np.arange(len(x)).reshape(-1, *[1] * (x.ndim - 1))
 
 
 class Entry:

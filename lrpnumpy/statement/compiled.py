@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import linecache
 from collections.abc import Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -18,34 +18,36 @@ import numpy as np
 from lrpnumpy.kernels import steps
 from lrpnumpy.kernels.compile import Kernel
 from lrpnumpy.kernels.generated import NAMES as KERNEL_NAMES
-from lrpnumpy.kernels.inputs import Rows, Sent, Weights
+from lrpnumpy.kernels.inputs import BatchRows, Messages, Weights
 from lrpnumpy.kernels.product import pack
 from lrpnumpy.packed import Batch, Packed, single
 from lrpnumpy.rules.propagation import Entry
-from lrpnumpy.statement.generate import Backward, Plan
+from lrpnumpy.statement.generate import RULES, Backward, Coefficients, Plan
 from lrpnumpy.statement.trace import Statement
 
 CODES = {rule: getattr(steps, rule.upper()) for rule in ("none", "gradient", "all", "prop", "abs", "half")}
 CODES["deeplift"] = steps.GRADIENT  # its coefficients are used like derivatives
 NAMES = {code: rule for rule, code in CODES.items() if rule != "deeplift"}
+SHARED = {"prop": "shares", "abs": "shares", "half": "shares"}  # rules that have their coefficients in common
 NO_ROWS = np.zeros(1, np.int64)  # where there is no order, and no ids
 NO_ROWS.setflags(write=False)
 
 
 class Kernels(NamedTuple):
-    """The kernels of a statement for one rule, and what their caller must know."""
+    """The kernels of a statement, and what their caller must know; by rule: the RULES of `generate`, and "deeplift"."""
 
-    forward: Kernel | None  # None for "deeplift": the forward pass is that of "none"
-    backward: Kernel | None
-    mean_slopes: Kernel | None
-    kinds: int  # coefficients per unit and step
-    width: int  # values per unit and step that are kept
-    blocks: tuple[int, int]  # of U that receive anything
-    texts: dict[str, str]
+    forward: Kernel
+    mean_slopes: Kernel
+    backward: dict[str, Kernel]
+    kinds: dict[str, int]  # coefficients per unit and step
+    blocks: dict[str, tuple[int, int]]  # of U that receive anything
 
-    def all(self) -> list[Kernel]:
-        """Those that there are."""
-        return [one for one in (self.forward, self.backward, self.mean_slopes) if one is not None]
+    def wanted(self, rule: str) -> list[Kernel]:
+        """Those that an explanation by a rule runs."""
+        if rule == "none":
+            return [self.forward]
+        more = [self.mean_slopes] if rule == "deeplift" else []
+        return [self.forward, self.backward[SHARED.get(rule, rule)], *more]
 
 
 _by_text: dict[str, Kernel] = {}
@@ -70,52 +72,49 @@ def _load(text: str, name: str) -> Kernel:
     return kernel
 
 
-_made: dict[tuple[str, str], Kernels] = {}
+_made: dict[str, Kernels] = {}
 
 
-def kernels_of(statement: Statement, rule: str) -> Kernels:
-    """The generated kernels of a statement for one of the rules of `generate`."""
-    key = (repr(statement.to_data()), rule)
+def kernels_of(statement: Statement) -> Kernels:
+    """The generated kernels of a statement."""
+    key = repr(statement.to_data())
     if key not in _made:
-        plan = Plan(statement, rule)
-        texts = {}
-        if rule == "deeplift":
-            texts["mean_slopes"] = plan.mean_slopes()
-        else:
-            texts["forward"] = plan.forward()
-        blocks = (0, 0)
-        if rule != "none":
-            texts["backward"] = plan.backward()
-            backward = Backward(plan)
-            blocks = (backward.lo, backward.hi)
-        made = {what: _kernel(text, f"{statement.kind}-{rule}-{what}") for what, text in texts.items()}
+        plan = Plan(statement)
+        rules = [Coefficients(plan, rule) for rule in RULES]
+        means = Coefficients(plan, "deeplift")
+        backward = {one.rule: Backward(one) for one in (*rules, means)}
+        name = statement.kind
         _made[key] = Kernels(
-            made.get("forward"), made.get("backward"), made.get("mean_slopes"), plan.kinds, plan.width, blocks, texts
+            _kernel(plan.forward(rules), f"{name}-forward"),
+            _kernel(plan.mean_slopes(means), f"{name}-mean_slopes"),
+            {rule: _kernel(one.text(), f"{name}-{rule}-backward") for rule, one in backward.items()},
+            {"none": 0, **{one.rule: one.kinds for one in (*rules, means)}},
+            {rule: (one.lo, one.hi) for rule, one in backward.items()},
         )
     return _made[key]
 
 
-class Layout(NamedTuple):
+class Stored(NamedTuple):
     """What a forward pass of one rule writes."""
 
-    kernel: Kernel
     kinds: int  # coefficients per unit and step
     width: int  # kept values per unit and step
     wants: tuple[bool, ...]  # which states are wanted of all steps, not only of the last
     bits: int  # the same as a number
 
 
-class Program:
+class CellProgram:
     """The kernels of one cell with its arrays: all that does not change from call to call."""
 
     def __init__(
         self, statement: Statement, arrays: Mapping[str, np.ndarray], override: Any, codes: Sequence[int]
     ) -> None:
-        """`override`: a module with kernels `forward` and `backward`, KINDS and BLOCKS, or None."""
-        self.statement, self.override = statement, override
-        plan = self.plan = Plan(statement, "none")
-        if override is not None and plan.width != override.KEPT:
-            raise AssertionError(f"the kernels of {statement.kind} keep {override.KEPT} values, not {plan.width}")
+        """`override`: a module with the kernels `forward` and `backward`, or None."""
+        self.statement, self.kernels = statement, kernels_of(statement)
+        plan = self.plan = Plan(statement)
+        if override is not None:
+            backward = dict.fromkeys(self.kernels.backward, override.backward)
+            self.kernels = self.kernels._replace(forward=override.forward, backward=backward)
         U = np.stack([arrays[term.name] for term in plan.x_terms.values()])  # (G, H, D)
         self.G, self.H, self.D = U.shape
         self.U = U.reshape(-1, self.D)
@@ -128,10 +127,9 @@ class Program:
         P = np.stack([arrays[term.name] for term in plan.vectors] or [zero])
         kinds = np.array(codes or [0], np.int64)
         self.ahead = Weights(_packed(U.transpose(0, 2, 1)), _packed([one.T for one in W]), P, kinds)
-        self.packed_back = _packed(U), _packed(W)
-        self.back = Weights(*self.packed_back, P, kinds)
-        self._wanted: dict[str, list[Any]] = {}
-        self._layouts: dict[tuple[str, int, bool], Layout] = {}
+        self._U_back = _packed(U)
+        self.back = Weights(self._U_back, _packed(W), P, kinds)
+        self._stored: dict[tuple[str, int, bool], Stored] = {}
         self._backward: dict[str, tuple[Kernel, Weights]] = {}
         for array in (self.b, self.bias_row, P, kinds):
             array.setflags(write=False)
@@ -145,75 +143,55 @@ class Program:
 
     def ready(self, rule: str, size: int) -> bool:
         """Whether the kernels of a rule are compiled, or worth waiting for; the background compiles them if not."""
-        if rule not in self._wanted:
-            wanted: list[Any] = [self.forward(rule)[0]]
-            if rule != "none":
-                wanted.append(self.backward(rule)[0])
-            if rule == "deeplift":
-                wanted.append(self.mean_slopes.mean_slopes)
-            self._wanted[rule] = wanted
-        answers = [one.ready(self.dtype, size) for one in self._wanted[rule]]  # all of them are asked for
+        answers = [one.ready(self.dtype, size) for one in self.kernels.wanted(rule)]  # all of them are asked for
         return all(answers)
 
-    @cached_property
-    def mean_slopes(self) -> Kernels:
-        """The kernels of DeepLIFT."""
-        return kernels_of(self.statement, "deeplift")
-
-    def forward(self, rule: str) -> tuple[Kernel, int]:
-        """The forward kernel of a rule, and its coefficients per unit and step."""
-        if rule == "deeplift":
-            return self.forward("none")
-        if self.override is not None:
-            return self.override.forward, self.override.KINDS[CODES[rule]]
-        found = kernels_of(self.statement, rule)
-        return found.forward, found.kinds  # type: ignore[return-value]
-
     def backward(self, rule: str) -> tuple[Kernel, Weights]:
-        """The backward kernel of a rule, and its weights: of the gates that receive anything."""
-        if self.override is not None:
-            lo, hi = self.override.BLOCKS.get(CODES[rule], (0, self.G))
-            U, W = self.packed_back
-            return self.override.backward, self.back._replace(U=U[lo:hi], W=W[lo:hi])
-        found = kernels_of(self.statement, rule)
-        lo, hi = found.blocks
-        return found.backward, self.back._replace(U=self.packed_back[0][lo:hi])  # type: ignore[return-value]
+        """The backward kernel of a rule, and its weights: of the sums that receive anything."""
+        rule = SHARED.get(rule, rule)
+        if rule not in self._backward:
+            lo, hi = self.kernels.blocks[rule]
+            self._backward[rule] = self.kernels.backward[rule], self.back._replace(U=self._U_back[lo:hi])
+        return self._backward[rule]
 
-    def layout(self, rule: str, keep: int, every: bool) -> Layout:
-        """What a forward pass needs to know."""
+    def stored(self, rule: str, keep: int, every: bool) -> Stored:
+        """What a forward pass writes."""
         key = (rule, keep, every)
-        if key not in self._layouts:
-            plan, count = self.plan, len(self.plan.after)
-            kernel, kinds = self.forward(rule)
-            wants = [keep > 0 or (rule not in ("none", "gradient") and k in plan.fed) for k in range(count)]
+        if key not in self._stored:
+            plan = self.plan
+            is_lrp = rule not in ("none", "gradient", "deeplift")
+            wants = [keep > 0 or (is_lrp and k in plan.fed) for k in range(len(plan.after))]
             if plan.has_output:
                 wants.append(every or keep > 0)
             elif every:
                 wants[plan.after.index(plan.output)] = True
             bits = sum(1 << k for k, is_wanted in enumerate(wants) if is_wanted)
-            self._layouts[key] = Layout(kernel, kinds, (0, self.G, plan.width)[keep], tuple(wants), bits)
-        return self._layouts[key]
+            kinds = 0 if rule == "deeplift" else self.kernels.kinds[SHARED.get(rule, rule)]
+            self._stored[key] = Stored(kinds, (0, self.G, plan.width)[keep], tuple(wants), bits)
+        return self._stored[key]
 
-    def rows(self, x: Packed, order: np.ndarray) -> Rows:
+    def rows(self, x: Packed, order: np.ndarray) -> BatchRows:
         """A batch as kernels take it."""
         is_mirrored = int(len(order) > 0)
         order = order if is_mirrored else NO_ROWS
         if x.words is None:
-            return Rows(x.rows, x.batch.first, order, NO_ROWS, self.bias_row, is_mirrored, 0)
-        return Rows(x.rows, x.batch.first, order, x.words.ids, self.projected(x.words.embedding), is_mirrored, 1)
+            return BatchRows(x.rows, x.batch.first, order, NO_ROWS, self.bias_row, is_mirrored, 0)
+        return BatchRows(x.rows, x.batch.first, order, x.words.ids, self.projected(x.words.embedding), is_mirrored, 1)
 
-    def run(self, rows: Rows, batch: Batch, rule: str, eps: float, keep: int, every: bool, start: Any) -> CompiledRun:
+    def run(
+        self, rows: BatchRows, batch: Batch, rule: str, eps: float, keep: int, every: bool, start: Any
+    ) -> CompiledRun:
         """Forward. `start` (states, 1 or n, H); `every`: whether the outputs of all steps are wanted."""
         n, R, H, dtype = batch.n, batch.R, self.H, self.dtype
-        layout = self.layout(rule, keep, every)
-        sizes = [n + R if is_wanted else n for is_wanted in layout.wants]
-        if self.plan.has_output and layout.wants[-1]:
+        stored = self.stored(rule, keep, every)
+        sizes = [n + R if is_wanted else n for is_wanted in stored.wants]
+        if self.plan.has_output and stored.wants[-1]:
             sizes[-1] = R
         states = tuple([np.empty((size, H), dtype) for size in sizes])
-        K = np.empty(layout.kinds * R * H or 1, dtype)
-        kept = np.empty(layout.width * R * H or 1, dtype)
+        K = np.empty(stored.kinds * R * H or 1, dtype)
+        kept = np.empty(stored.width * R * H or 1, dtype)
         code = CODES["none" if rule == "deeplift" else rule]
-        layout.kernel(rows, self.ahead, start, dtype.type(eps), code, keep, layout.bits, K, kept, states)
+        self.kernels.forward(rows, self.ahead, start, dtype.type(eps), code, keep, stored.bits, K, kept, states)
         return CompiledRun(self, rows, batch, rule, states, K, kept)
 
 
@@ -226,8 +204,8 @@ def _packed(matrices: Any) -> np.ndarray:
 class CompiledRun(NamedTuple):
     """What kernels have kept of one direction over one batch, in the order in which its rows were read."""
 
-    program: Program
-    rows: Rows
+    program: CellProgram
+    rows: BatchRows
     batch: Batch
     rule: str
     states: tuple[np.ndarray, ...]  # (n + R, H) each, the start states first; or (n, H) the last ones; then the output
@@ -280,7 +258,7 @@ class CompiledRun(NamedTuple):
         """The run of one sequence as that of a batch `x` of its beginnings."""
         if self.rule in ("none", "deeplift") or self.program.plan.has_output:
             return NotImplemented
-        batch, kinds, H = x.batch, self.program.forward(self.rule)[1], self.program.H
+        batch, kinds, H = x.batch, len(self.K) // (self.batch.R * self.program.H), self.program.H
         states = []
         for one in self.states:
             if len(one) > 1:
@@ -300,7 +278,7 @@ class CompiledRun(NamedTuple):
             step.transpose(1, 0, 2).reshape(-1, program.G * program.H) for step in self.by_step(self.kept, program.G)
         )
         table = np.ascontiguousarray(np.concatenate([*steps_, new @ program.U.T + program.b.ravel()]))
-        rows = Rows(new[:0], rest.first, NO_ROWS, ids, table, 0, 1)
+        rows = BatchRows(new[:0], rest.first, NO_ROWS, ids, table, 0, 1)
         return program.run(rows, rest, "none", 0.0, 0, every, start)
 
     def back(
@@ -314,13 +292,11 @@ class CompiledRun(NamedTuple):
         """Backward: relevance of the inputs is added to R_x; returns what arrives at start states and at all states."""
         program, n, R, H, dtype = self.program, self.batch.n, self.batch.R, self.program.H, self.program.dtype
         count = len(program.plan.after)
-        if self.rule not in program._backward:
-            program._backward[self.rule] = program.backward(self.rule)
-        kernel, weights = program._backward[self.rule]
+        kernel, weights = program.backward(self.rule)
         states, K = self.states[:count], self.K
         if reference is not None:
-            K = np.empty(program.mean_slopes.kinds * R * H, dtype)
-            program.mean_slopes.mean_slopes(  # type: ignore[misc]
+            K = np.empty(program.kernels.kinds["deeplift"] * R * H, dtype)
+            program.kernels.mean_slopes(
                 self.kept, reference.kept, states, reference.states[:count], self.batch.first, program.ahead.P, K
             )
         flat, cube = _nothing(H, dtype)
@@ -336,7 +312,7 @@ class CompiledRun(NamedTuple):
             arrived = np.empty((count, R, H), dtype)
         start = np.empty((count, n, H), dtype)
         steps_in = np.ascontiguousarray(R_output, dtype) if R_output is not None else flat
-        sent = Sent(last, steps_in, R_x, arrived, start, int(has_last), int(has_steps), int(wants_states))
+        sent = Messages(last, steps_in, R_x, arrived, start, int(has_last), int(has_steps), int(wants_states))
         kernel(self.rows, weights, program.b, K, states, CODES[self.rule], sent, entry.array)
         return start, arrived
 

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrpnumpy.packed import Batch
-from lrpnumpy.statement.interpret import Run, aligned, computed, normed
-from lrpnumpy.statement.trace import FUNCTIONS, HELD, Axes, Node
+from lrpnumpy.statement.interpret import InterpretedRun, aligned, computed, normed
+from lrpnumpy.statement.trace import FUNCTIONS, HELD, Axes, Operation
 
 Parts = tuple[Any, Any]  # what belongs to the phrase, and what biases alone give; the rest is the remainder
 
@@ -28,7 +28,7 @@ class Phrases(NamedTuple):
     delta: np.ndarray  # (D,) what biases alone give the input
 
 
-def split(run: Run, phrases: Phrases, variants: Batch, every: bool) -> np.ndarray:
+def split(run: InterpretedRun, phrases: Phrases, variants: Batch, every: bool) -> np.ndarray:
     """The phrase's part of the outputs: the last ones (V, M), or those of every row of `variants`.
 
     An activation F splits as L_a = 1/2 [F(a+b) - F(b) + F(z) - F(z-a)] and L_b = F(b), with a the phrase's part of z
@@ -68,14 +68,14 @@ def split(run: Run, phrases: Phrases, variants: Batch, every: bool) -> np.ndarra
 class _Split:
     """One step of some phrases."""
 
-    def __init__(self, run: Run, rows: np.ndarray, inside: np.ndarray, is_masked: bool) -> None:
+    def __init__(self, run: InterpretedRun, rows: np.ndarray, inside: np.ndarray, is_masked: bool) -> None:
         self.run, self.rows, self.inside, self.is_masked = run, rows, inside, is_masked
-        self.parts: dict[Node, Parts] = {}
+        self.parts: dict[Operation, Parts] = {}
 
-    def value(self, node: Node, axes: Axes | None = None) -> np.ndarray:
+    def value(self, node: Operation, axes: Axes | None = None) -> np.ndarray:
         return self.run.at(node, self.rows, axes)
 
-    def settled(self, node: Node) -> Any:
+    def settled(self, node: Operation) -> Any:
         """What biases give belongs to the phrase inside it, and to the remainder outside."""
         return self._settled(*self.parts[node])
 
@@ -84,11 +84,11 @@ class _Split:
             return a
         return a + self.inside.reshape(-1, *[1] * (b.ndim - 1)) * b
 
-    def _part(self, node: Node, which: int, axes: Axes) -> Any:
+    def _part(self, node: Operation, which: int, axes: Axes) -> Any:
         part = self.parts[node][which]
         return part if isinstance(part, int) else aligned(part, node.axes, axes)
 
-    def split(self, node: Node) -> Parts:
+    def split(self, node: Operation) -> Parts:
         args, axes, arrays = node.args, node.axes, self.run.arrays
         if node.op == "bias":
             return 0, arrays[node.name][None]
@@ -113,17 +113,16 @@ class _Split:
         if node.op == "norm":
             return self._normed(node)
         a, b = self._part(args[0], 0, axes), self._part(args[0], 1, axes)
-        z, F = self.value(args[0], axes), FUNCTIONS[node.name].F
+        z = self.value(args[0], axes)
         zero = np.zeros((1, *z.shape[1:]))
-        F_b = F(zero + b)
-        return 0.5 * (F(zero + a + b) - F_b + self.value(node) - F(z - a)), F_b
+        return FUNCTIONS[node.name].split(zero + a, zero + b, z)
 
-    def _normed(self, node: Node) -> Parts:
+    def _normed(self, node: Operation) -> Parts:
         """LayerNorm with the standard deviation of the value itself: without it, the slope 1 / sqrt(eps) at 0 would
         multiply rounding errors at every step.
         """
         arrays, source = self.run.arrays, node.args[0]
-        scale = normed(node, arrays, self.value(source)).r * arrays[node.name]
+        scale = normed(self.value(source), node.eps).r * arrays[node.name]
         a, b = self.parts[source]
         if not isinstance(a, int):
             a = (a - a.mean(axis=-1, keepdims=True)) * scale
@@ -131,7 +130,7 @@ class _Split:
             b = (b - b.mean(axis=-1, keepdims=True)) * scale
         return a, b + arrays[node.beta][None] if node.beta else b
 
-    def _linear(self, node: Node, which: int) -> Any:
+    def _linear(self, node: Operation, which: int) -> Any:
         """A linear operation of one part of its arguments; 0 where they have none."""
         terms = [one for one in node.args if not isinstance(self.parts[one][which], int)]
         if not terms:

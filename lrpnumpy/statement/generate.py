@@ -1,11 +1,12 @@
-"""The text of a cell's Numba kernels, from its statement: forward with coefficients of one rule, backward, DeepLIFT.
+"""The text of a cell's Numba kernels, from its statement: forward with coefficients, backward, mean slopes of DeepLIFT.
 
 Between matrix products a step is elementwise, and messages are linear in what arrives. `Flow`, run on symbols, gives
 the coefficients from every *root* (a state or output that the step returns, or a value that a matrix inside the step
 multiplies) to its *targets*: sums of matrix products, states before the step, other roots, and what stabilizers and
-biases keep. The forward kernel writes the coefficients, the backward kernel multiplies messages with them. Coefficients
-that are 0, 1 or -1 are not stored, and a sum that receives nothing is not multiplied with its matrices: under LRP-all
-an LSTM has three coefficients per unit and one matrix product, because nothing goes to its gates.
+biases keep. The forward kernel writes the coefficients of the rule that it is called with, the backward kernel of this
+rule multiplies messages with them. Coefficients that are 0, 1 or -1 are not stored, and a sum that receives nothing is
+not multiplied with its matrices: under LRP-all an LSTM has three coefficients per unit and one matrix product, because
+nothing goes to its gates.
 
 Nothing of a user's text gets into a kernel: arrays and values are numbered, operations and activations are those of the
 closed tables in `trace.py`.
@@ -13,15 +14,15 @@ closed tables in `trace.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from lrpnumpy.kernels.steps import CODES
 from lrpnumpy.rules.propagation import Entry
-from lrpnumpy.statement.backward import Flow
-from lrpnumpy.statement.trace import HELD, TERMS, Axes, Node, Statement
+from lrpnumpy.statement.backward import MessageFlow
+from lrpnumpy.statement.trace import HELD, TERMS, Axes, Operation, Statement
 
-RULES = ("none", "gradient", "all", "prop", "abs", "half", "deeplift")
+RULES = ("gradient", "all", "shares")  # of the forward kernel; "shares" is for PROP, ABS and HALF
 # Text of F of a number z; of F' where y = F(z); of the mean slope from z0 to z. Other activations are `rare`, and slow.
 SCALARS: dict[str, tuple[str, str, str | None]] = {
     "sigmoid": ("sigmoid({z})", "{y} * (one - {y})", "sigmoid_secant({z}, {z0}, {y}, {y0})"),
@@ -45,7 +46,7 @@ CHEAP = ("complement", "negative", "linear", "relu", "reciprocal")
 MOST_PAIRS = 110  # of arrays that may overlap: from 128 on LLVM does not vectorize a loop
 
 
-def resolve(node: Node) -> Node:
+def resolve(node: Operation) -> Operation:
     """The value itself of whole, fixed and stop."""
     return resolve(node.args[0]) if node.op in HELD else node
 
@@ -105,14 +106,13 @@ def constant(value: int) -> str:
 
 
 class Loop:
-    """An elementwise loop: it reads and computes what is asked for, each expression once."""
+    """An elementwise loop: it reads the values that have `arrays` and computes the others, each expression once."""
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
+    def __init__(self, plan: Plan, arrays: Mapping[Operation, str]) -> None:
+        self.plan, self.arrays = plan, arrays
         self.lines: list[str] = []
         self.stores: dict[str, str] = {}
-        self.made: list[Node] = []
-        self._names: dict[tuple[Node, str], Any] = {}
+        self._names: dict[tuple[Operation, str], Any] = {}
         self._known: dict[Any, Any] = {}
         self._reads: set[str] = set()
 
@@ -147,20 +147,19 @@ class Loop:
         self._reads.add(array)
         return Symbol(self, f"{array}[q]")
 
-    def value(self, node: Node, of: str = "") -> Symbol:
+    def value(self, node: Operation, of: str = "") -> Symbol:
         """The number of a node; with `of` "_0" that of the reference."""
         node, plan = resolve(node), self.plan
         if (node, of) not in self._names:
             if node in plan.statement.states:
                 self._names[node, of] = self.read(f"before_{plan.statement.states.index(node)}{of}")
-            elif node in plan.arrays:
-                self._names[node, of] = self.read(plan.arrays[node] + of)
+            elif node in self.arrays:
+                self._names[node, of] = self.read(self.arrays[node] + of)
             else:
                 self._names[node, of] = self.symbol(self._text(node, of))
-                self.made.append(node)
         return self._names[node, of]
 
-    def _text(self, node: Node, of: str) -> str:
+    def _text(self, node: Operation, of: str) -> str:
         plan = self.plan
         if node.op == "sum":
             terms = [self.read(plan.rooms[node] + of).name] if node in plan.rooms else []
@@ -202,12 +201,12 @@ class Loop:
         return {array for array in self._reads if array.startswith("before_")}
 
 
-class SymbolFlow(Flow):
-    """Messages are symbols of a loop: what one root sends to its targets, by one of RULES."""
+class SymbolFlow(MessageFlow):
+    """Messages are symbols of a loop: what one root sends to its targets, by the rule of some coefficients."""
 
-    def __init__(self, plan: Plan, loop: Loop, root: Node) -> None:
-        super().__init__(plan)
-        self.plan, self.loop, self.root = plan, loop, root
+    def __init__(self, how: Coefficients, loop: Loop, root: Operation) -> None:
+        super().__init__(how)
+        self.plan, self.loop, self.root = how.plan, loop, root
         self.targets: dict[Any, Any] = {}
 
     def run(self, message: Any) -> dict[Any, Any]:
@@ -226,43 +225,43 @@ class SymbolFlow(Flow):
     def _record(self, target: Any, value: Any) -> None:
         self.targets[target] = self.targets.get(target, 0) + value
 
-    def give(self, node: Node, R: Any, axes: Axes) -> None:
+    def give(self, node: Operation, R: Any, axes: Axes) -> None:
         """Add a message to those of a node."""
         if not (isinstance(R, int) and R == 0):
             self.messages[node] = self.messages.get(node, 0) + R
 
     def keep(self, which: int, amount: Any) -> None:
         """What biases and stabilizers keep is a target."""
-        if self.plan.times_input:
+        if self.how.times_input:
             self._record("biases" if which == Entry.BIASES else "stabilizer", amount)
 
-    def through_matrix(self, node: Node, term: Node, s: Any) -> None:
+    def through_matrix(self, node: Operation, term: Operation, s: Any) -> None:
         """Matrix products are outside of the loop: the sum is a target."""
         self.targets["sum", node] = s
 
-    def value(self, node: Node, axes: Axes) -> Symbol:
+    def value(self, node: Operation, axes: Axes) -> Symbol:
         """The number of a node."""
         return self.loop.value(node)
 
-    def weights(self, term: Node, axes: Axes) -> Any:
+    def weights(self, term: Operation, axes: Axes) -> Any:
         """The trained numbers of a diagonal or a bias; biases of matrix products are multiplied at the very end."""
         if any(term in node.args for node in self.plan.rooms) and term.op == "bias":
             return 0
         return self.loop.read(self.plan.vectors[term])
 
-    def gain(self, node: Node) -> tuple[Any, Any]:
+    def gain(self, node: Operation) -> tuple[Any, Any]:
         """1 / stab(z) and what the stabilizer keeps."""
-        if not self.plan.times_input:
+        if not self.how.times_input:
             return 1, 0
         return self.loop.unpacked(f"inverse({self.loop.value(node).name}, eps)", 2)  # type: ignore[return-value]
 
-    def slope(self, node: Node) -> Any:
+    def slope(self, node: Operation) -> Any:
         """The slope of an activation: 1 under LRP."""
-        if self.plan.times_input:
+        if self.how.times_input:
             return 1
         texts, loop, values = SCALARS.get(node.name, (None, None, None)), self.loop, {}
         values["z"], values["y"] = loop.value(node.args[0]).name, loop.value(node).name
-        if self.plan.rule == "deeplift":
+        if self.how.rule == "deeplift":
             values["z0"], values["y0"] = loop.value(node.args[0], "_0").name, loop.value(node, "_0").name
             text = (
                 texts[2]
@@ -274,23 +273,20 @@ class SymbolFlow(Flow):
             return int(text)
         return loop.symbol(f"kind({text.format(**values)})" if "rare" in text else text.format(**values))
 
-    def shares(self, node: Node) -> tuple[Any, Any, Any]:
+    def shares(self, node: Operation) -> tuple[Any, Any, Any]:
         """What gate and signal receive of a product, and what the stabilizer keeps."""
-        rule, loop = self.plan.rule, self.loop
+        rule, loop = self.how.rule, self.loop
         if rule == "all":
             return 0, 1, 0
-        if rule == "half":
-            half = Symbol(loop, "half")
-            return half, half, 0
         gate, signal = (loop.value(one) for one in node.args)
         if rule == "gradient":
             return signal, gate, 0
         if rule == "deeplift":
             gate, signal = (self._mean(one) for one in node.args)
             return signal, gate, 0
-        return loop.unpacked(f"share({rule.upper()}, {gate.name}, {signal.name}, eps)", 3)  # type: ignore[return-value]
+        return loop.unpacked(f"share(rule, {gate.name}, {signal.name}, eps)", 3)  # type: ignore[return-value]
 
-    def _mean(self, node: Node) -> Symbol:
+    def _mean(self, node: Operation) -> Symbol:
         return self.loop.symbol(f"half * ({self.loop.value(node).name} + {self.loop.value(node, '_0').name})")
 
 
@@ -308,11 +304,10 @@ class Text:
 
 
 class Plan:
-    """The kernels of a statement for one rule: which values have arrays, and in which order they are made."""
+    """The forward kernel of a statement: which values have arrays, and in which order they are made."""
 
-    def __init__(self, statement: Statement, rule: str) -> None:
-        self.statement, self.rule = statement, rule
-        self.times_input = self.holds_weights = rule not in ("none", "gradient", "deeplift")
+    def __init__(self, statement: Statement) -> None:
+        self.statement = statement
         x = statement.inputs[0]
         self.nodes = [node for node in statement.nodes if node.op not in (*TERMS, *HELD)]
         self.after = [resolve(node) for node in statement.after]
@@ -354,7 +349,7 @@ class Plan:
         """Values per unit and step that have an array."""
         return len(self.slots)
 
-    def _levels(self, inner: list[Node]) -> dict[Node, int]:
+    def _levels(self, inner: list[Operation]) -> dict[Operation, int]:
         """How many matrix products inside the step come before each value."""
         level = dict.fromkeys((*self.statement.inputs, *self.statement.states), 0)
         for node in self.nodes:
@@ -365,74 +360,32 @@ class Plan:
                     level[node] = max(level[node], level[source] + (one.op == "matrix" and source in inner))
         return level
 
-    def _allocate(self, sums: list[Node], inner: list[Node]) -> None:
-        """Choose the values that have arrays: sums of matrix products, their activations, values that inner matrices
-        multiply; and activations that two loops would compute.
+    def _allocate(self, sums: list[Operation], inner: list[Operation]) -> None:
+        """Choose the values that have arrays: sums of matrix products, values that inner matrices multiply, and
+        activations, which DeepLIFT needs and no loop should compute twice.
         """
         complete = [node for node in sums if all(term.op in ("matrix", "bias") for term in node.args)]
+        applied = [node for node in self.nodes if node.op == "apply" and node not in (*self.after, self.output)]
         self.alone = [  # activations in a loop of their own, while their sum is in the cache
-            node
-            for node in self.nodes
-            if node.op == "apply" and node.name in CODES and resolve(node.args[0]) in complete
-            if node not in (*self.after, self.output)
+            node for node in applied if node.name in CODES and resolve(node.args[0]) in complete
         ]
         order = [*self.x_sums, *(node for node in sums if node not in self.x_sums)]
         self.alone.sort(key=lambda node: order.index(resolve(node.args[0])))
-        self.slots = list(dict.fromkeys([*order, *self.alone, *inner]))
-        returned = (*self.after, self.output)
-        costly = [node for node in self.nodes if node.op == "apply" and node.name not in CHEAP and node not in returned]
-        if self.rule in ("none", "deeplift"):  # what is kept for DeepLIFT: every activation
-            activations = [node for node in self.nodes if node.op == "apply" and node.name in CODES]
-            kept = dict.fromkeys([*costly, *activations])
-            self.slots += [node for node in kept if node not in (*self.slots, *returned)]
-        while True:
-            self.rooms = {node: f"a{self.slots.index(node)}" for node in sums}
-            self.arrays = {
-                node: f"a{k}" for k, node in enumerate(self.slots) if node not in self.rooms or node in complete
-            }
-            self.loops = self._loops()
-            made = [node for loop in self.loops for node in dict.fromkeys(loop.made)]
-            again = [node for node in costly if made.count(node) > 1]
-            if not again:
-                return
-            self.slots += again
+        kept = [node for node in applied if node.name in CODES or node.name not in CHEAP]
+        self.slots = list(dict.fromkeys([*order, *self.alone, *inner, *kept]))
+        self.rooms = {node: f"a{self.slots.index(node)}" for node in sums}
+        self.arrays = {node: f"a{k}" for k, node in enumerate(self.slots) if node not in self.rooms or node in complete}
 
-    def _loops(self) -> list[Loop]:
-        """The elementwise loops of a step, one per level; coefficients in the last, or in one per root."""
-        loops = [self._values_loop(level) for level in range(self.top + 1)]
-        self.edges: dict[Node, dict[Any, Any]] = {}
-        self.kinds = 0
-        if self.rule in ("none", "deeplift"):
-            return loops
-        live = self._live()
-        self._coefficients([(root, loops[-1]) for root in live])
-        if loops[-1].pairs > MOST_PAIRS:
-            loops[-1] = self._values_loop(self.top)
-            loops += self._separate(live)
-        return loops
-
-    def _separate(self, live: list[Node]) -> list[Loop]:
-        """One loop of coefficients per root; the states after the step are read where they are stored."""
-        arrays = self.arrays
-        stored = {node: f"after_{k}" for k, node in enumerate(self.after)}
-        self.arrays = stored | arrays
-        apart = [(root, Loop(self)) for root in live]
-        self._coefficients(apart)
-        self.arrays = arrays
-        return [loop for _, loop in apart]
-
-    def _values_loop(self, level: int) -> Loop:
+    def values_loop(self, level: int) -> Loop:
         """Values of a level that have arrays; in the last level the states and the output too."""
-        loop, arrays = Loop(self), self.arrays
         mine = [
             node
             for node in self.slots
             if self.level[node] == level and node not in self.rooms and node not in self.alone
         ]
-        self.arrays = {node: array for node, array in arrays.items() if node not in mine}
+        loop = Loop(self, {node: array for node, array in self.arrays.items() if node not in mine})
         for node in mine:
-            loop.store(arrays[node], loop.value(node))
-        self.arrays = arrays
+            loop.store(self.arrays[node], loop.value(node))
         if level == self.top:
             for k, node in enumerate(self.after):
                 loop.store(f"after_{k}", loop.value(node))
@@ -440,61 +393,17 @@ class Plan:
                 loop.store("out", loop.value(self.output))
         return loop
 
-    def _coefficients(self, where: list[tuple[Node, Loop]]) -> None:
-        """Have every root's loop store its coefficients; sets edges {root: {target: number or array}}."""
-        self.edges = {root: {} for root, _ in where}
-        found = []
-        for root, loop in where:
-            is_inner = root not in (*self.after, self.output)
-            start = loop.value(root) if is_inner and self.times_input else 1
-            for target, value in SymbolFlow(self, loop, root).run(start).items():
-                found.append((self._rank(root, target), root, target, value, loop))
-        self.kinds = 0
-        for _, root, target, value, loop in sorted(found, key=lambda one: one[0]):
-            if isinstance(value, int) and value in (1, -1):
-                self.edges[root][target] = value
-            else:
-                self.edges[root][target] = f"k{self.kinds}"
-                loop.store(f"k{self.kinds}", value)
-                self.kinds += 1
-
-    def _rank(self, root: Node, target: Any) -> tuple[int, ...]:
-        """The order of coefficients: to sums, to states, to other roots, to the ledger; as in kernels/lstm.py."""
-        at, is_inner = self.roots.index(root), root not in (*self.after, self.output)
-        if isinstance(target, str):
-            return 3, ("stabilizer", "biases").index(target), int(is_inner), at
-        kind, what = target
-        if kind == "sum":
-            return 0, self.slots.index(what), int(not is_inner), at
-        if kind == "state":
-            return 1, what, int(not is_inner), at
-        return 2, what.number, int(not is_inner), at
-
-    def _live(self) -> list[Node]:
-        """Roots that a message can arrive at, those of the end of the step first."""
-        states = self.statement.states
-        targets = {}
-        for root in self.roots:
-            loop = Loop(self)
-            is_inner = root not in (*self.after, self.output)
-            targets[root] = SymbolFlow(self, loop, root).run(loop.symbol("e") if is_inner else 1)
-        more, live = {*self.after, self.output}, set[Node]()
-        while more - live:
-            live |= more
-            reached = [target for root in live for target in targets[root] if not isinstance(target, str)]
-            sources = [v for kind, node in reached if kind == "sum" for one, _, v in self.products if one is node]
-            more = {node for kind, node in reached if kind == "root"} | {v for v in sources if v not in states}
-        return [root for root in reversed(self.roots) if root in live]
-
     # -- text ---------------------------------------------------------------------------------------------------------
 
-    def forward(self) -> str:
-        """The text of the forward kernel."""
+    def forward(self, rules: Sequence[Coefficients]) -> str:
+        """The text of the forward kernel, with the coefficients of some rules."""
         count, G, width = len(self.after), len(self.x_sums), self.width
-        read = {name for loop in self.loops for name in loop.states_read}
+        loops = [self.values_loop(level) for level in range(self.top + 1)]
+        every = [*loops, *(loop for one in rules for loop in one.loops)]
+        read = {name for loop in every for name in loop.states_read}
         moves = [f"before_{k}" in read for k in range(count)]  # old and new state are in one loop: they change places
         out = Text(
-            "def forward(rows: Rows, weights: Weights, start: R3, eps: Scalar, rule: Int, keep: Int, every: Int, "
+            "def forward(rows: BatchRows, weights: Weights, start: R3, eps: Scalar, rule: Int, keep: Int, every: Int, "
             f"K: W1, kept: W1, states: W2x{count + self.has_output}) -> None:"
         )
         out(1, "first, H, n_0, kind = rows.first, states[0].shape[1], rows.first[1], K.dtype.type")
@@ -514,26 +423,29 @@ class Plan:
             out(2, f"out = part(states[{count}], (row if every >> {count} & 1 == 1 else 0) * H, m)")
         out(2, f"step = part(kept, {width} * row * H, {width} * m) if keep == 2 else part(now, 0, {width} * m)")
         out(2, *(f"a{k} = part(step, {k} * m, m)" for k in range(width)))
-        out(2, *(f"k{k} = part(K, ({self.kinds} * row + {k} * n) * H, m)" for k in range(self.kinds)))
         out(2, "prepare(t, rows, weights.U, room, step)")
-        for level in range(self.top + 1):
+        for level, loop in enumerate(loops):
             for node in self.rooms:
                 if self._product_level(node) == level:
                     out(2, *self._product_lines(node, G))
-            out(2, *self.loops[level].text())
-        for loop in self.loops[self.top + 1 :]:
-            out(2, *loop.text())
+            if level < self.top:
+                out(2, *loop.text())
+        out(2, "if rule == NONE:", *(f"    {line}" for line in loops[-1].text()))
+        *others, last = [one for one in rules if one.rule != "all" or one.text() != rules[-1].text()]
+        for one in others:
+            out(2, f"elif rule == {one.rule.upper()}:", *(f"    {line}" for line in one.text()))
+        out(2, "else:", *(f"    {line}" for line in last.text()))
         for k in range(count):
             if moves[k]:
                 out(2, f"if not all_{k}:", f"    copy(after_{k}, states[{k}])")
         return str(out)
 
-    def _product_level(self, node: Node) -> int:
+    def _product_level(self, node: Operation) -> int:
         """The level at which all values that a sum's matrices multiply are known."""
         sources = [v for one, _, v in self.products if one is node and v not in self.statement.states]
         return max((self.level[v] + 1 for v in sources), default=0)
 
-    def _product_lines(self, node: Node, G: int) -> list[str]:
+    def _product_lines(self, node: Operation, G: int) -> list[str]:
         """The matrix products of a sum, and its activation."""
         z, states = self.rooms[node], self.statement.states
         if node in self.x_sums:
@@ -560,10 +472,9 @@ class Plan:
             lines += [f"{name} = np.empty(n_0 * H, {P}.dtype)", f"repeat({P}[{k}], {name})"]
         return lines
 
-    def mean_slopes(self) -> str:
+    def mean_slopes(self, coefficients: Coefficients) -> str:
         """The text of the kernel of DeepLIFT's coefficients, from what was kept of the inputs and of the references."""
         count, width = len(self.after), self.width
-        loops = self._separate_mean()
         out = Text(
             f"def mean_slopes(kept: R1, kept_0: R1, states: R2x{count}, states_0: R2x{count}, first: I1, P: R2, K: W1) "
             "-> None:"
@@ -579,20 +490,89 @@ class Plan:
             out(2, f"before_{k}_0 = part(room, {k} * n_0 * H, m)")
             out(2, f"states_of_reference(states_0[{k}], t, first, before_{k}_0)")
         out(2, *(f"a{k}{of} = part(step{of}, {k} * m, m)" for k in range(width) for of in ("", "_0")))
-        out(2, *(f"k{k} = part(K, ({self.kinds} * row + {k} * n) * H, m)" for k in range(self.kinds)))
-        for loop in loops:
-            out(2, *loop.text())
+        out(2, *coefficients.text())
         return str(out)
 
-    def _separate_mean(self) -> list[Loop]:
-        live = self._live()
-        apart = [(root, Loop(self)) for root in live]
-        self._coefficients(apart)
-        return [loop for _, loop in apart]
 
-    def backward(self) -> str:
-        """The text of the backward kernel."""
-        return Backward(self).text()
+class Coefficients:
+    """The coefficients of one of RULES, or of "deeplift": from which root to which target, and their loops."""
+
+    def __init__(self, plan: Plan, rule: str) -> None:
+        self.plan, self.rule = plan, rule
+        self.times_input = self.holds_weights = rule in ("all", "shares")
+        self.edges: dict[Operation, dict[Any, Any]] = {}  # {root: {target: 1, -1 or an array}}
+        self.kinds = 0  # coefficients per unit and step
+        live = self._live()
+        if rule == "deeplift":
+            self.loops = self._separate(live, plan.arrays)
+            return
+        self.loops = [plan.values_loop(plan.top)]
+        self._store([(root, self.loops[0]) for root in live])
+        if self.loops[0].pairs > MOST_PAIRS:  # then the states after the step are read where they are stored
+            stored = {node: f"after_{k}" for k, node in enumerate(plan.after)}
+            self.loops = [plan.values_loop(plan.top), *self._separate(live, stored | plan.arrays)]
+
+    def _separate(self, live: list[Operation], arrays: Mapping[Operation, str]) -> list[Loop]:
+        """One loop of coefficients per root."""
+        loops = [Loop(self.plan, arrays) for _ in live]
+        self._store([*zip(live, loops, strict=True)])
+        return loops
+
+    def _store(self, where: list[tuple[Operation, Loop]]) -> None:
+        """Have every root's loop store its coefficients."""
+        self.edges = {root: {} for root, _ in where}
+        self.kinds = 0
+        found = []
+        for root, loop in where:
+            start = loop.value(root) if self._is_inner(root) and self.times_input else 1
+            for target, value in SymbolFlow(self, loop, root).run(start).items():
+                found.append((self._rank(root, target), root, target, value, loop))
+        for _, root, target, value, loop in sorted(found, key=lambda one: one[0]):
+            if isinstance(value, int) and value in (1, -1):
+                self.edges[root][target] = value
+            else:
+                self.edges[root][target] = f"k{self.kinds}"
+                loop.store(f"k{self.kinds}", value)
+                self.kinds += 1
+
+    def _is_inner(self, root: Operation) -> bool:
+        """Whether a matrix inside the step multiplies it, and the step does not return it."""
+        return root not in (*self.plan.after, self.plan.output)
+
+    def _rank(self, root: Operation, target: Any) -> tuple[int, ...]:
+        """The order of coefficients: to sums, to states, to other roots, to the ledger; as in kernels/lstm.py."""
+        at, is_inner = self.plan.roots.index(root), self._is_inner(root)
+        if isinstance(target, str):
+            return 3, ("stabilizer", "biases").index(target), int(is_inner), at
+        kind, what = target
+        if kind == "sum":
+            return 0, self.plan.slots.index(what), int(not is_inner), at
+        if kind == "state":
+            return 1, what, int(not is_inner), at
+        return 2, what.number, int(not is_inner), at
+
+    def _live(self) -> list[Operation]:
+        """Roots that a message can arrive at, those of the end of the step first."""
+        plan, targets = self.plan, {}
+        states = plan.statement.states
+        for root in plan.roots:
+            loop = Loop(plan, plan.arrays)
+            targets[root] = SymbolFlow(self, loop, root).run(loop.symbol("e") if self._is_inner(root) else 1)
+        more, live = {*plan.after, plan.output}, set[Operation]()
+        while more - live:
+            live |= more
+            reached = [target for root in live for target in targets[root] if not isinstance(target, str)]
+            sources = [v for kind, node in reached if kind == "sum" for one, _, v in plan.products if one is node]
+            more = {node for kind, node in reached if kind == "root"} | {v for v in sources if v not in states}
+        return [root for root in reversed(plan.roots) if root in live]
+
+    def places(self) -> list[str]:
+        """The arrays of coefficients of a step."""
+        return [f"k{k} = part(K, ({self.kinds} * row + {k} * n) * H, m)" for k in range(self.kinds)]
+
+    def text(self) -> list[str]:
+        """The lines that compute them."""
+        return [*self.places(), *(line for loop in self.loops for line in loop.text())]
 
 
 def times(value: Any) -> str:
@@ -603,11 +583,12 @@ def times(value: Any) -> str:
 class Backward:
     """The text of the kernel that sends messages backward: which arrays they are in, and what each step does."""
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
+    def __init__(self, how: Coefficients) -> None:
+        self.how = how
+        plan = self.plan = how.plan
         states = plan.statement.states
         self.count = len(states)
-        reached = [target for edges in plan.edges.values() for target in edges]
+        reached = [target for edges in how.edges.values() for target in edges]
         self.got = [node for node in plan.rooms if ("sum", node) in reached]
         x_got = [k for k, node in enumerate(plan.x_sums) if node in self.got]
         self.lo, self.hi = (x_got[0], x_got[-1] + 1) if x_got else (0, 0)  # blocks of U
@@ -623,7 +604,7 @@ class Backward:
         early = [
             k
             for k in range(self.count)
-            for root, edges in plan.edges.items()
+            for root, edges in how.edges.items()
             if ("state", k) in edges and plan.level[root] > plan.level[plan.after[k]]
         ]
         # Messages to a state that are kept apart: LRP multiplies only those of matrices, and what arrived may not have
@@ -631,21 +612,21 @@ class Backward:
         self.apart = [
             k
             for k in range(self.count)
-            if k in early or (plan.times_input and k in self.fed and ("state", k) in reached)
+            if k in early or (how.times_input and k in self.fed and ("state", k) in reached)
         ]
         self.biased = []
-        if plan.times_input:
+        if how.times_input:
             self.biased = [node for node in self.got if any(term.op == "bias" for term in node.args)]
         self.sums: dict[str, str] = {}
-        if plan.times_input:
+        if how.times_input:
             self.sums = {name: name for name in ("stabilizer", "biases") if name in reached}
 
     def text(self) -> str:
         """All of it."""
-        plan, count = self.plan, self.count
+        plan, how, count = self.plan, self.how, self.count
         out = Text(
-            f"def backward(rows: Rows, weights: Weights, b: R2, K: R1, states: R2x{count}, rule: Int, sent: Sent, "
-            "ledger: W2) -> None:"
+            f"def backward(rows: BatchRows, weights: Weights, b: R2, K: R1, states: R2x{count}, rule: Int, "
+            "sent: Messages, ledger: W2) -> None:"
         )
         out(1, "first, H, n_0, R = rows.first, sent.R_steps.shape[1], rows.first[1], rows.first[-1]")
         out(1, "kind = K.dtype.type", "zero, one = kind(0), kind(1)")
@@ -654,7 +635,7 @@ class Backward:
         names = [f"carry_{k}" for k in range(count)] + [f"direct_{k}" for k in self.apart]
         names += [f"inner_{k}" for k in range(len(self.inner))] + ["carry_out"] * plan.has_output
         totals = [*self.sums.values(), *(f"sum_{k}" for k in range(len(self.biased)))]
-        totals += ["top"] * plan.times_input
+        totals += ["top"] * how.times_input
         out(1, *(f"{name} = np.zeros(n_0 * H, K.dtype)" for name in (*names, *(f"all_{name}" for name in totals))))
         out(1, f"now = np.empty({max(1, len(self.s_of))} * n_0 * H, K.dtype)")
         out(1, "if sent.has_last:", *(f"    copy(sent.R_last[{k}], carry_{k})" for k in range(count)))
@@ -664,28 +645,28 @@ class Backward:
         out(2, *(f"{a} = part({name}, 0, m)" for a, name in zip(short, names, strict=True)))
         out(2, *(f"s{k} = part(now, {k} * m, m)" for k in range(len(self.s_of))))
         out(2, *(f"{name} = part(all_{name}, 0, m)" for name in totals))
-        out(2, *(f"k{k} = part(K, ({plan.kinds} * row + {k} * n) * H, m)" for k in range(plan.kinds)))
+        out(2, *how.places())
         if plan.has_output:
             out(2, "fill(r_out, zero)")
         target = "r_out" if plan.has_output else f"r_{plan.after.index(plan.output)}"
         out(2, "if sent.has_steps:", f"    add(part(sent.R_steps, row * H, m), {target})")
         out(2, *(f"fill({self.arrays[root]}, zero)" for root in self.inner))
         written: set[str] = set()
-        for level in sorted({plan.level[root] for root in plan.edges}, reverse=True):
+        for level in sorted({plan.level[root] for root in how.edges}, reverse=True):
             self._level(out, level, written)
         self._to_states(out, written)
         if self.hi:
             out(2, f"s = part(now, 0, {self.hi - self.lo} * m)")
-            out(2, f"pass_on(s, t, rows, b, weights.U, {self.lo}, {int(plan.times_input)}, room, sent.R_x)")
+            out(2, f"pass_on(s, t, rows, b, weights.U, {self.lo}, {int(how.times_input)}, room, sent.R_x)")
         out(1, *(f"copy(carry_{k}, sent.R_start[{k}])" for k in range(count)))
-        if plan.times_input:
+        if how.times_input:
             self._ledger(out)
         return str(out)
 
     def _level(self, out: Text, level: int, written: set[str]) -> None:
         """The roots of one level: what matrices send them, then the elementwise loop."""
-        plan = self.plan
-        roots = [root for root in plan.edges if plan.level[root] == level]
+        plan, how = self.plan, self.how
+        roots = [root for root in how.edges if plan.level[root] == level]
         for root in roots:
             for k, node, v in self.sends:
                 if v is root:
@@ -706,7 +687,7 @@ class Backward:
         stores: dict[str, list[str]] = {}
         for root in roots:
             body.append(self._arriving(root))
-            for target, value in plan.edges[root].items():
+            for target, value in how.edges[root].items():
                 text = f"{times(value)}R{root.number}"
                 if isinstance(target, str):
                     stores.setdefault(target, []).append(text)
@@ -717,7 +698,7 @@ class Backward:
                     stores.setdefault(self.s_of[target[1]], []).append(text)
                 elif plan.level[target[1]] < level:  # a root of this level has it from `_arriving`
                     body.append(f"{self.arrays[target[1]]}[q] += {text}")
-            if plan.times_input and root in plan.after:
+            if how.times_input and root in plan.after:
                 body += [f"size = abs(R{root.number})", "top[q] = size if size > top[q] else top[q]"]
         for root in states:  # its message has been read: what matrices will send is added up in its place
             if self.arrays[root] not in stores and self.arrays[root] not in written:
@@ -728,18 +709,18 @@ class Backward:
         written |= set(stores)
         out(2, "for q in range(m):", *(f"    {line}" for line in body))
 
-    def _arriving(self, root: Node) -> str:
-        plan = self.plan
+    def _arriving(self, root: Operation) -> str:
+        plan, how = self.plan, self.how
         into = [
             f"{times(edges['root', root])}R{other.number}"
-            for other, edges in plan.edges.items()
+            for other, edges in how.edges.items()
             if ("root", root) in edges and plan.level[other] == plan.level[root]
         ]
         return f"R{root.number} = " + " + ".join([f"{self.arrays[root]}[q]", *into])
 
     def _to_states(self, out: Text, written: set[str]) -> None:
         """What the states before the step receive: from matrices, times their value under LRP, and directly."""
-        plan = self.plan
+        plan, how = self.plan, self.how
         out(2, *(f"fill(r_{k}, zero)" for k in range(self.count) if f"r_{k}" not in written))
         out(2, *(f"fill({array}, zero)" for node, array in self.s_of.items() if node not in self.got))
         out(2, *(f"add({self.s_of[node]}, sum_{k})" for k, node in enumerate(self.biased)))
@@ -748,11 +729,11 @@ class Backward:
                 if v is plan.statement.states[k]:
                     s = f"matrix({self.s_of[node]}, n, H)"
                     out(2, f"add_product({s}, block(weights.W, {block}), matrix(r_{k}, n, H))")
-            if plan.times_input:
+            if how.times_input:
                 direct = f" + d_{k}[q]" if k in self.apart else ""
                 out(2, f"h_{k} = part(states[{k}], states_before(first, t) * H, m)", "for q in range(m):")
                 out(3, f"r_{k}[q] = r_{k}[q] * h_{k}[q]{direct}")
-        out(2, *(f"add(d_{k}, r_{k})" for k in self.apart if not (plan.times_input and k in self.fed)))
+        out(2, *(f"add(d_{k}, r_{k})" for k in self.apart if not (how.times_input and k in self.fed)))
 
     def _ledger(self, out: Text) -> None:
         plan = self.plan

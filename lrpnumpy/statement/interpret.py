@@ -14,7 +14,7 @@ import numpy as np
 
 from lrpnumpy.activations import INVERSE_ROOT
 from lrpnumpy.packed import Batch, Packed
-from lrpnumpy.statement.trace import FUNCTIONS, Axes, Node, Statement
+from lrpnumpy.statement.trace import FUNCTIONS, Axes, Operation, Statement
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -31,26 +31,21 @@ def aligned(value: np.ndarray, axes: Axes, to: Axes) -> np.ndarray:
 
 
 class Normed(NamedTuple):
-    """What LayerNorm computes."""
+    """The parts of a LayerNorm: its values are u r, scaled and shifted."""
 
-    y: np.ndarray
     u: np.ndarray  # v - mean
     q: np.ndarray  # variance + eps
     r: np.ndarray  # 1 / sqrt(q)
 
 
-def normed(node: Node, arrays: Arrays, v: np.ndarray) -> Normed:
+def normed(v: np.ndarray, eps: float) -> Normed:
     """LayerNorm of v over its last axis."""
     u = v - v.mean(axis=-1, keepdims=True)
-    q = (u * u).mean(axis=-1, keepdims=True) + node.eps
-    r = INVERSE_ROOT.F(q)
-    y = u * r * arrays[node.name]
-    if node.beta:
-        y = y + arrays[node.beta]
-    return Normed(y, u, q, r)
+    q = (u * u).mean(axis=-1, keepdims=True) + u.dtype.type(eps)
+    return Normed(u, q, INVERSE_ROOT.F(q))
 
 
-def computed(node: Node, arrays: Arrays, at: Any) -> np.ndarray:
+def computed(node: Operation, arrays: Arrays, at: Any) -> np.ndarray:
     """The value of an operation; at(argument, axes) gives the values of its arguments."""
     args, axes = node.args, node.axes
     if node.op == "matrix":
@@ -73,11 +68,13 @@ def computed(node: Node, arrays: Arrays, at: Any) -> np.ndarray:
     if node.op == "total":
         return at(args[0], args[0].axes).sum(axis=1 + args[0].axes.index(node.name))
     if node.op == "norm":
-        return normed(node, arrays, at(args[0], axes)).y
+        u, _, r = normed(at(args[0], axes), node.eps)
+        y = u * r * arrays[node.name]
+        return y + arrays[node.beta] if node.beta else y
     return at(args[0], axes)  # same, whole, fixed, stop
 
 
-class Run:
+class InterpretedRun:
     """All values of all rows, in the order in which the rows are read."""
 
     def __init__(
@@ -93,7 +90,7 @@ class Run:
         self.statement, self.arrays, self.batch = statement, arrays, batch
         n, R = batch.n, batch.R
         self.inputs = inputs
-        self.values: dict[Node, np.ndarray] = dict(zip(statement.inputs, inputs, strict=True))
+        self.values: dict[Operation, np.ndarray] = dict(zip(statement.inputs, inputs, strict=True))
         self.start = [
             np.broadcast_to(one, (n, *(sizes[axis] for axis in node.axes)))
             for one, node in zip(start, statement.states, strict=True)
@@ -121,7 +118,7 @@ class Run:
         for state, node in zip(states, statement.after, strict=True):
             state[:count] = self.values[node][rows]
 
-    def at(self, node: Node, rows: Any, axes: Axes | None = None) -> np.ndarray:
+    def at(self, node: Operation, rows: Any, axes: Axes | None = None) -> np.ndarray:
         """The value of a node in some rows, with the axes `axes`."""
         return aligned(self.values[node][rows], node.axes, node.axes if axes is None else axes)
 
@@ -135,9 +132,9 @@ class Run:
         """(n, M) outputs of each sequence's last step."""
         return self.output[self.batch.last]
 
-    def spread(self, x: Packed) -> Run:
+    def spread(self, x: Packed) -> InterpretedRun:
         """The run of one sequence as that of a batch `x` of its beginnings."""
-        run, batch = object.__new__(Run), x.batch
+        run, batch = object.__new__(InterpretedRun), x.batch
         run.statement, run.arrays, run.batch = self.statement, self.arrays, batch
         run.inputs = [one[batch.step] for one in self.inputs]
         run.values = {node: value[batch.step] for node, value in self.values.items()}

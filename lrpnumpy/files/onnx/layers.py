@@ -30,7 +30,7 @@ from lrpnumpy.layers import (
     Subtract,
     Sum,
 )
-from lrpnumpy.layers.windows import Windows
+from lrpnumpy.layers.windows import WindowSteps
 
 
 def _matmul(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
@@ -112,7 +112,7 @@ def _window(net: OnnxNetwork, node: OnnxNode, flow: OnnxValue, at: int, width: i
     return stride, dilation, padding
 
 
-def _after(net: OnnxNetwork, flow: OnnxValue, windows: Windows) -> Any:
+def _after(net: OnnxNetwork, flow: OnnxValue, windows: WindowSteps) -> Any:
     """Steps after a window went over them."""
     if isinstance(flow.steps, int):
         left = int(windows.count(flow.steps))
@@ -151,7 +151,7 @@ def _pool(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     stride, dilation, padding = _window(net, node, flow, at, kernel[at])
     if dilation != 1 or (flow.pad != (0, 0) and node.op == "MaxPool"):
         net.refuse("has dilation or zeros as padding, which is not supported")
-    windows = Windows(kernel[at], stride, 1, padding)
+    windows = WindowSteps(kernel[at], stride, 1, padding)
     steps = _after(net, flow, windows)
     if node.attributes.get("ceil_mode", 0) and padding != "same":
         over = None if isinstance(flow.steps, Dim) else (flow.steps + sum(padding) - windows.reach) % stride

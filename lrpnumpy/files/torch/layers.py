@@ -124,7 +124,7 @@ class TorchBuild:
     def activation(self, layers: list[Layer], name: str) -> Layer:
         """An activation joins the Dense layer before it; after anything else it is one of its own."""
         if layers and isinstance(layers[-1], Dense) and layers[-1].activation == "linear":
-            return replace(layers.pop(), activation=name)  # type: ignore[type-var]
+            return replace(layers.pop(), activation=name)
         if not layers:
             raise self.source.error("", f"has the activation {name} before its first layer, which is not supported")
         return Activation(name)
