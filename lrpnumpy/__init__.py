@@ -24,8 +24,9 @@ from lrpnumpy.methods import methods
 from lrpnumpy.model import Model, Node
 from lrpnumpy.ports import Input
 from lrpnumpy.predict import predict, predict_all, trace
+from lrpnumpy.protocol import Comparison
 from lrpnumpy.reconstruction import reconstruction_error
-from lrpnumpy.result import Comparison, Explanation
+from lrpnumpy.result import Explanation, InputPart
 from lrpnumpy.rules import LRP, Rule
 from lrpnumpy.tables import Table
 from lrpnumpy.windows import explain_windows
@@ -54,6 +55,7 @@ __all__ = [
     "Embedding",
     "Explanation",
     "Input",
+    "InputPart",
     "Layer",
     "LrpError",
     "Model",

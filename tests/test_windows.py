@@ -32,7 +32,7 @@ def test_windows_are_what_single_calls_give(x, length, stride, target):
         one = lrp.explain(model, x[start : start + length], target=target)
         nets.close(e.feature_relevance, one.feature_relevance)
         assert np.array_equal(e.values, one.values) and e.target == one.target
-    assert np.shares_memory(found[0].values, found.series.x)
+    assert found[0].values.base is None or len(found) == 1  # of its own: it does not keep the series in memory
 
 
 @pytest.mark.parametrize(("length", "stride"), [(10, 1), (10, 7), (3, 5)])

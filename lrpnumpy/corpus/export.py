@@ -7,7 +7,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import numpy as np
 from lrpnumpy.checks import LrpError, encodable, library
 from lrpnumpy.corpus.parts import written
 from lrpnumpy.files.native import check_free
-from lrpnumpy.result import Explanation, InputPart, step_names
+from lrpnumpy.result import Explanation
 
 GROUP = 4096  # explanations in a row group of Parquet
 
@@ -90,23 +90,17 @@ def write_csv(
     columns: list[str] | None = None
     for beside, whole in noted:
         if columns is None:
-            named = (
-                [name for part in whole.inputs.values() for name in _feature_relevance(part)]
-                if feature_relevance
-                else []
-            )
+            named = [name for part in whole.inputs.values() for name in part.feature_names if feature_relevance]
             columns = [*dict.fromkeys(named)]
-            out.writerow([*map(shown, _head(note, bool(whole.others)) + columns)])
-        for e in [whole.for_class(c) for c in range(len(whole.scores))] if whole.target == "all" else [whole]:
+            out.writerow([*map(shown, _head(note, len(whole.inputs) > 1) + columns)])
+        for e in whole.each_class:
             for name, part in e.inputs.items():
                 first = [shown(one) if isinstance(one, str) else one for one in (beside, e.name_of(e.target))]
-                first += [shown(name)] if e.others else []
+                first += [shown(name)] if len(e.inputs) > 1 else []
                 filled = np.full((len(part.relevance), len(columns)), "", object)
                 if columns and part.feature_relevance is not None:
-                    filled[:, [columns.index(feature) for feature in _feature_relevance(part)]] = (
-                        part.feature_relevance.tolist()
-                    )
-                rows = zip(map(shown, step_names(part)), part.relevance.tolist(), filled.tolist(), strict=True)
+                    filled[:, [columns.index(name) for name in part.feature_names]] = part.feature_relevance.tolist()
+                rows = zip(map(shown, part.step_names), part.relevance.tolist(), filled.tolist(), strict=True)
                 out.writerows([*first, t, step, R, *row] for t, (step, R, row) in enumerate(rows))
     if columns is None:
         out.writerow(_head(note, False))
@@ -114,13 +108,6 @@ def write_csv(
 
 def _head(note: str, several: bool) -> list[str]:
     return [note, "target", *(["input"] if several else []), "position", "token", "relevance"]
-
-
-def _feature_relevance(part: InputPart) -> Sequence[str]:
-    """Names of the variables that have a relevance each."""
-    if part.feature_relevance is None:
-        return ()
-    return part.features or [f"x{d}" for d in range(part.feature_relevance.shape[-1])]
 
 
 def to_jsonl(numbered: Numbered, file: Any) -> None:
@@ -149,10 +136,11 @@ def _row(number: int, e: Explanation) -> dict[str, Any]:
     whole = e.to_dict()
     row = {"record": number, "method": encodable(e.method), "target": encodable(e.name_of(e.target))}
     row |= {name: whole[name] for name in ("scores", "probabilities")}
-    for end, part in {"": whole, **{f"_of_{name}": part for name, part in whole["others"].items()}}.items():
+    for k, (name, part) in enumerate(whole["inputs"].items()):
+        end = f"_of_{name}" if k else ""
         part["marks"] = part["marks"] or [0] * np.shape(part["relevance"])[-1]  # the first group may have none
         part["tokens"] = part["tokens"] and [*map(encodable, part["tokens"])]
-        row |= {name + encodable(end): part[name] for name in ("tokens", "marks", "relevance", "feature_relevance")}
+        row |= {key + encodable(end): part[key] for key in ("tokens", "marks", "relevance", "feature_relevance")}
     return row | {f"ledger_{name}": value for name, value in (whole["ledger"] or {}).items() if name != "kind"}
 
 

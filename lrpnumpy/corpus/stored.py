@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,8 @@ from lrpnumpy.ledgers import Ledger, ReferenceLedger, SpanLedger
 from lrpnumpy.meant import door
 from lrpnumpy.methods.occlusion import probabilities
 from lrpnumpy.model import OUTPUTS
-from lrpnumpy.result import Explanation, InputPart, Mark, Paged
+from lrpnumpy.protocol import Results
+from lrpnumpy.result import Explanation, InputPart, Mark
 from lrpnumpy.summary import Summary
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def open_explanations(path: str | os.PathLike[str]) -> Stored:
         raise
 
 
-class Stored(Paged):
+class Stored(Results):
     """The explanations in a file; close it, or use `with`.
 
     `path` is that of the file; `method`, `classes`, `output_unit` and `columns`, the names of what was stored beside
@@ -133,7 +134,7 @@ class Stored(Paged):
             if own[:most] != lead[:most] or len(own) != most + ("more" in axes):
                 raise self._file.error(name, f"has shape {self.shape(name)}, which does not fit {classes[0]} classes")
         for name, features in self.features.items():
-            array = "feature_relevance" if name == self.main else f"inputs/{name}/variables"
+            array = "feature_relevance" if name == self.main else f"inputs/{name}/feature_relevance"
             if features is not None and self.has(array) and self.shape(array)[-1] != len(features):
                 raise self._file.error(array, f"must have a column for each of {len(features)} features")
 
@@ -156,6 +157,9 @@ class Stored(Paged):
 
     def _one(self, k: int) -> Explanation:
         return self._read(k, k + 1)[1][0]
+
+    def _some(self, places: Sequence[int]) -> Any:
+        return [self._one(k) for k in places]
 
     def __iter__(self) -> Iterator[Explanation]:
         return (explanation for _, explanation in self.numbered())
@@ -264,29 +268,25 @@ class Stored(Paged):
     def _made(self, own: dict[str, np.ndarray]) -> Explanation:
         """An explanation from its own rows of every array."""
         scores = own["scores"][0]
-        return Explanation._of(
-            relevance=own["relevance"].T,
-            scores=scores,
-            target=int(own["targets"][0]) if "targets" in own else "all",
-            method=self.method,
-            feature_relevance=None if "feature_relevance" not in own else np.moveaxis(own["feature_relevance"], 0, -2),
-            tokens=_words(own),
-            probabilities=probabilities(self._output, scores),
-            classes=self.classes,
-            features=self.features[self.main],
-            options=self._options,
-            ledger=_ledger(own),
-            others={name: _other(own, name, some) for name, some in self.features.items() if name != self.main},
-            name=self.main,
-            marks=_marks(own),
+        return Explanation(
+            {
+                name: _part(own, "" if name == self.main else f"inputs/{name}/", some)
+                for name, some in self.features.items()
+            },
+            scores,
+            int(own["targets"][0]) if "targets" in own else "all",
+            self.method,
+            probabilities(self._output, scores),
+            self.classes,
+            self._options,
+            _ledger(own),
             output_unit=self.output_unit,
         )
 
 
-def _other(own: dict[str, np.ndarray], name: str, features: tuple[str, ...] | None) -> InputPart:
-    own = {
-        key.removeprefix(f"inputs/{name}/"): array for key, array in own.items() if key.startswith(f"inputs/{name}/")
-    }
+def _part(own: dict[str, np.ndarray], before: str, features: tuple[str, ...] | None) -> InputPart:
+    """What one input received, whose arrays have names that begin with `before`."""
+    own = {key.removeprefix(before): array for key, array in own.items() if key.startswith(before)}
     feature_relevance = None if "feature_relevance" not in own else np.moveaxis(own["feature_relevance"], 0, -2)
     return InputPart(own["relevance"].T, feature_relevance, features, _words(own), marks=_marks(own))
 
@@ -314,7 +314,7 @@ def _ledger(own: dict[str, np.ndarray]) -> Ledger | ReferenceLedger | SpanLedger
         return ReferenceLedger(**{name: own[f"ledger/{name}"][0] for name in names if f"ledger/{name}" in own})
     if "ledger/inputs" in own:
         entries = {name: own[f"ledger/{name}"][0] for name in LEDGERS["lrp"] if f"ledger/{name}" in own}
-        return Ledger(biases=tuple(own["ledger/biases"][0].T), **entries)
+        return Ledger(biases=own["ledger/biases"][0], **entries)
     if "ledger/relevant" in own:
         relevant, irrelevant, bias = (own[f"ledger/{name}"].T for name in ("relevant", "irrelevant", "bias"))
         if not relevant.size:

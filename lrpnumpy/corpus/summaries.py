@@ -23,7 +23,7 @@ def summarised(stored: Stored, by: Any, name: str, progress: bool | None) -> Sum
         raise LrpError("by must be None with target 'all', whose groups are the classes.")
     if not (by is None or isinstance(by, str)):
         by = one_each(by, len(stored))
-    array, C = f"{before}variables", stored.shape("scores")[1]
+    array, C = f"{before}feature_relevance", stored.shape("scores")[1]
     features: Any = ["relevance"]
     if stored.has(array):
         features = stored.features[name] or [f"x{d}" for d in range(stored.shape(array)[-1])]

@@ -15,7 +15,7 @@ from lrpnumpy.corpus import columns
 from lrpnumpy.corpus.lines import fields
 from lrpnumpy.corpus.record import Chunk, too_long
 from lrpnumpy.corpus.sources import sequence
-from lrpnumpy.encode import Encoded, encode
+from lrpnumpy.encode import Encoded, EncodedRecord, encode
 from lrpnumpy.explain import run as explain_encoded
 from lrpnumpy.kernels import compile as kernels
 from lrpnumpy.methods.base import Request
@@ -70,7 +70,7 @@ def settle() -> Callable[[], None]:
 
 def explain_chunk(job: Job, chunk: Chunk) -> Part:
     """Explain the records that can be, on one thread, and say of the others why not."""
-    kept: dict[int, tuple[Encoded, Any]] = {}
+    kept: dict[int, tuple[EncodedRecord, Any]] = {}
     rejected: dict[int, str] = {}
 
     def attempt(number: int, work: Callable[..., Any], *arguments: Any) -> Any:
@@ -97,17 +97,17 @@ def explain_chunk(job: Job, chunk: Chunk) -> Part:
     return Part(out, sorted(rejected.items()), _doubtful(result))
 
 
-def _explained(job: Job, some: Mapping[int, tuple[Encoded, Any]]) -> Explanations:
+def _explained(job: Job, some: Mapping[int, tuple[EncodedRecord, Any]]) -> Explanations:
     encoded = [one for one, _ in some.values()]
     return explain_encoded(job.model, encoded, job.request, job.target, None, 1, progress=False)
 
 
-def _encoded(job: Job, record: Any) -> tuple[Encoded, Any]:
+def _encoded(job: Job, record: Any) -> tuple[EncodedRecord, Any]:
     """A record, and what stands in its columns."""
     model = job.model
     several = len(model.ports) > 1
     one = encode(model, sequence(job.kind, job.field, record, several), "a record")
-    longest = max(part.length for part in (one, *(one.others or {}).values()))
+    longest = max(part.length for part in one.values())
     if longest > job.longest:
         raise LrpError(too_long(longest, job.longest))
     return one, fields(record, job.columns) if job.columns else ()
@@ -115,22 +115,13 @@ def _encoded(job: Job, record: Any) -> tuple[Encoded, Any]:
 
 def _arrays(found: Explanations) -> dict[str, np.ndarray]:
     """Records or rows first, then classes where there are several, then what is left."""
-    out = {
-        "lengths": np.diff(found.starts),
-        "scores": found.scores,
-        "relevance": np.ascontiguousarray(found.relevance.T),
-    }
+    out = {"scores": found.scores}
     if not found.every_class:
         out["targets"] = found.targets
-    if found.feature_relevance is not None:
-        feature_relevance = found.feature_relevance
-        out["feature_relevance"] = (
-            np.ascontiguousarray(feature_relevance.swapaxes(0, 1)) if found.every_class else feature_relevance
-        )
     for name, column in found.ledger.items():  # (C, layers, n) or fewer axes
         out[f"ledger/{name}"] = np.ascontiguousarray(np.moveaxis(column, -1, 0))
-    if "cd" in found._single:
-        entries = found._single["cd"]
+    if "cd" in found.single:
+        entries = found.single["cd"]
         lead = (found.model.outputs,) if found.every_class else ()
         none = np.empty((*lead, 0), found.model.dtype)
         for name in ("relevant", "irrelevant", "bias"):  # one a step that the network saw
@@ -139,31 +130,17 @@ def _arrays(found: Explanations) -> dict[str, np.ndarray]:
         out["ledger/unassigned"] = np.array([entry.unassigned for entry in entries], found.model.dtype).reshape(
             -1, *lead
         )
-        out["ledger/lengths"] = np.array([sequence.steps for sequence in found.encoded], np.int64)
-    for name, port in found.model.ports.items():
-        if name == found.model.main:
-            out |= _words_and_marks(port, found.encoded)
-        else:
-            records = [one.others[name] for one in found.encoded]  # type: ignore[index]
-            for key, array in (_other_input(found, name) | _words_and_marks(port, records)).items():
-                out[f"inputs/{name}/{key}"] = array
-    return out
-
-
-def _other_input(found: Explanations, name: str) -> dict[str, np.ndarray]:
-    """What an input besides the main one got, rows first; the names are those within its group."""
-    port, lead = found.model.ports[name], (found.model.outputs,) if found.every_class else ()
-    parts = found._single.get(f"input {name}", [])
-    none = np.empty((*lead, 0), found.model.dtype)
-    relevance = np.concatenate([none, *(part.relevance for part in parts)], axis=-1)
-    out = {
-        "lengths": np.array([part.relevance.shape[-1] for part in parts], np.int64),
-        "relevance": np.ascontiguousarray(relevance.T),
-    }
-    if found.request.with_variables:
-        none = np.empty((*lead, 0, port.size), found.model.dtype)
-        feature_relevance = np.concatenate([none, *(part.feature_relevance for part in parts)], axis=-2)
-        out["feature_relevance"] = np.ascontiguousarray(np.moveaxis(feature_relevance, -2, 0))
+        out["ledger/lengths"] = np.array([one.steps for one in found.main.encoded], np.int64)
+    for name, one in found.inputs.items():
+        before = "" if name == found.model.main else f"inputs/{name}/"
+        rows = {"lengths": np.diff(one.starts), "relevance": np.ascontiguousarray(one.relevance.T)}
+        if found.request.with_variables:
+            features = one.feature_relevance
+            if features is None:  # no records
+                features = np.empty((*one.relevance.shape, found.model.ports[name].size), found.model.dtype)
+            rows["feature_relevance"] = np.ascontiguousarray(np.moveaxis(features, -2, 0))
+        rows |= _words_and_marks(found.model.ports[name], one.encoded)
+        out |= {before + key: array for key, array in rows.items()}
     return out
 
 

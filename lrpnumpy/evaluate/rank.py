@@ -12,7 +12,7 @@ import numpy as np
 from lrpnumpy import asked, tables
 from lrpnumpy.checks import LrpError, entries, float_array, one_of, shown, whole
 from lrpnumpy.corpus.work import settle
-from lrpnumpy.encode import Encoded, encode, encode_all
+from lrpnumpy.encode import EncodedRecord, encode, encode_all
 from lrpnumpy.evaluate import agreement, completeness, randomisation, removal, stability, truth
 from lrpnumpy.evaluate.case import Case, Explainer, Unit, Values, case_of, explainers
 from lrpnumpy.evaluate.ranking import COLUMNS, Cells, Ranking
@@ -174,7 +174,7 @@ def _classes(model: Model, labels: Any, count: int) -> np.ndarray | None:
     return found
 
 
-def _removed(model: Model, remove: Any, unit: Unit, encoded: list[Encoded]) -> str | np.ndarray:
+def _removed(model: Model, remove: Any, unit: Unit, encoded: list[EncodedRecord]) -> str | np.ndarray:
     """What stands in the place of what is removed, in the units of the user; or "omit"."""
     port = model.ports[model.main]
     if not isinstance(remove, str):
@@ -187,15 +187,15 @@ def _removed(model: Model, remove: Any, unit: Unit, encoded: list[Encoded]) -> s
         zero = 0.0 if port.scaler is None else np.array(port.scaler.mean)
         return np.zeros(model.inputs, port.given_dtype) + zero
     if remove == "mean":
-        return np.concatenate([vectors(one) for one in encoded]).mean(axis=0)
+        return np.concatenate([vectors(record[model.main]) for record in encoded]).mean(axis=0)
     if port.embedding is None or port.embedding.vocabulary is None:
         raise LrpError(f"remove must be 'zero', 'mean', 'omit' or a vector, as it has no words, got {shown(remove)}.")
-    return vectors(encode(model, [remove], "remove"))[0]
+    return vectors(encode(model, [remove], "remove")[model.main])[0]
 
 
-def _digest(encoded: list[Encoded], classes: np.ndarray | None, first: int) -> str:
+def _digest(encoded: list[EncodedRecord], classes: np.ndarray | None, first: int) -> str:
     state = hashlib.sha256(b"" if classes is None else classes[first : first + PART].tobytes())
-    for one in encoded:
-        for part in (one, *(one.others or {}).values()):
+    for record in encoded:
+        for part in record.values():
             state.update((part.ids if part.x is None else part.x).tobytes())  # type: ignore[union-attr]
     return state.hexdigest()

@@ -15,7 +15,7 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, float_array, one_of, shown
 from lrpnumpy.encode import encode
-from lrpnumpy.methods.base import Columns, Method, Options, Other, Question, Request, number, option
+from lrpnumpy.methods.base import Columns, Method, Options, Question, Received, Request, number, option
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Change, Packed, groups
 from lrpnumpy.passes import Trace
@@ -32,7 +32,7 @@ def _baseline(value: Any, name: str, model: Model) -> np.ndarray | None:
             raise LrpError(
                 f"{name} must be a vector of {model.inputs} numbers, as the model has no words, got {shown(value)}."
             )
-        return model.embedding.E[encode(model, [value], name).ids[0]]  # type: ignore[index]
+        return model.embedding.E[encode(model, [value], name)[model.main].ids[0]]  # type: ignore[index]
     return float_array(value, name, (model.inputs,), dtype=model.ports[model.main].given_dtype)
 
 
@@ -206,9 +206,8 @@ def run(question: Question, wanted: list[np.ndarray]) -> list[Columns]:
         for name, x in trace.inputs.items():
             before, targets = explained[x.batch.owner], chosen[x.batch.owner]
             feature_relevance = before[:, None] - question.combined(single[name], targets) if single else None
-            drops[name] = Other(x.batch, before - question.combined(words[name], targets), feature_relevance)
-        main = drops.pop(trace.model.main)
-        columns = Columns(question.scores, chosen, main.relevance, main.feature_relevance, others=drops)
+            drops[name] = Received(x.batch, before - question.combined(words[name], targets), feature_relevance)
+        columns = Columns(question.scores, chosen, drops)
         if phrases is not None:
             columns.spans = [
                 explained[s] - question.combined(values, np.full(len(values), chosen[s]))

@@ -12,7 +12,7 @@ from lrpnumpy.checks import LrpError
 from lrpnumpy.kernels import ledger
 from lrpnumpy.layers import LAYERS
 from lrpnumpy.ledgers import ROWS
-from lrpnumpy.methods.base import Columns, Method, Options, Question, Request, number, option, switch
+from lrpnumpy.methods.base import Columns, HiddenRows, Method, Options, Question, Request, number, option, switch
 from lrpnumpy.model import Model
 from lrpnumpy.passes import backward
 from lrpnumpy.rules import GRADIENT, LRP, Epsilon, Gamma, Propagation, Relevance
@@ -120,11 +120,11 @@ def _one(question: Question, targets: np.ndarray) -> Columns:
         if request.hidden:
             numbers = {trace.model.nodes[k].name: number for number, k in enumerate(trace.model.numbers)}
             columns.hidden = [
-                (numbers[name], direction, trace.ran[name].inputs[0].batch, states)
+                HiddenRows(numbers[name], direction, trace.ran[name].inputs[0].batch, states)
                 for name, found in passed.hidden.items()
                 for direction, states in found
             ]
-            columns.hidden.sort(key=lambda one: one[0])
+            columns.hidden.sort(key=lambda one: one.layer)
     return columns
 
 

@@ -157,7 +157,7 @@ def _mean(model: Model, data: Any) -> dict[str, np.ndarray]:
         raise LrpError("data must have at least one sequence, got none.")
     found = {}
     for name in model.ports:
-        parts = [one if name == model.main else one.others[name] for one in records]  # type: ignore[index]
+        parts = [one[name] for one in records]
         mean = np.concatenate([vectors(part) for part in parts]).mean(axis=0, keepdims=True)
         found[name] = model.ports[name].scaled(mean)
     return found

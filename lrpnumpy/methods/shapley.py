@@ -77,17 +77,18 @@ def settled(request: Request, model: Model, encoded: Sequence[Encoded]) -> Reque
     """The players that are meant, if they are not too many and the records have their steps."""
     options = request.options
     if options.players is None:
-        one_step = len(encoded) > 0 and all(one.steps == 1 for one in encoded)
+        one_step = len(encoded) > 0 and all(record[model.main].steps == 1 for record in encoded)
         few = sum(port.size or 0 for port in model.ports.values()) <= FEATURES
         options = replace(options, players="features" if one_step and few else WINDOWS)
     if request.unit == "feature" and not options.by_feature:
         raise LrpError("unit must be 'step' or None unless players are 'features', got 'feature'.")
-    for k, one in enumerate(encoded):
-        if isinstance(options.players, tuple) and (stop := max(b for _, b in options.players)) > one.steps:
-            raise LrpError(f"players must be spans of the {one.steps} steps of sequence {k}, got one up to {stop}.")
-        sizes = {name: one.steps if name == model.main else one.others[name].steps for name in model.ports}  # type: ignore[index]
+    for k, record in enumerate(encoded):
+        sizes = {name: one.steps for name, one in record.items()}
+        steps = sizes[model.main]
+        if isinstance(options.players, tuple) and (stop := max(b for _, b in options.players)) > steps:
+            raise LrpError(f"players must be spans of the {steps} steps of sequence {k}, got one up to {stop}.")
         of = players_of(model, sizes, options.players)
-        _check_cost(model, of, one.steps, k)
+        _check_cost(model, of, steps, k)
     return request._replace(options=options)
 
 
