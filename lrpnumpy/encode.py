@@ -73,8 +73,7 @@ class Encoded(NamedTuple):
         """The words as passed in, or those that the ids stand for; PAD for padding that was put there."""
         if self.whole is not None:
             return self.whole.tokens
-        before, after = (max(0, count) for count in self.added)
-        words = self.words
+        words, before, after = self.words, max(0, self.added[0]), max(0, self.added[1])
         if words is None:
             if self.embedding is None or self.embedding.vocabulary is None:
                 return None

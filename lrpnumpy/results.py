@@ -12,7 +12,7 @@ import numpy as np
 
 from lrpnumpy.checks import RelevanceWarning, one_of, outside
 from lrpnumpy.encode import Encoded, EncodedRecord
-from lrpnumpy.fields import by_target
+from lrpnumpy.fields import by_target, trusted
 from lrpnumpy.lazy import cached_property
 from lrpnumpy.ledgers import ROWS, AnyLedger, Ledger, ReferenceLedger, by_name
 from lrpnumpy.methods.base import Columns, HiddenRows, Received, Request
@@ -33,7 +33,7 @@ class Gathered:
     def __init__(self, encoded: list[Encoded], names: tuple[str, ...] | None) -> None:
         self.encoded = encoded
         self.names = names  # of the features, where the model has them
-        self.padded = any(one.kept is not None for one in encoded)  # whether some steps are padding
+        self.padded = any([one.kept is not None for one in encoded])  # whether some steps are padding
         self.relevance: Any = None
         self._features: np.ndarray | None = None
         self._parts: list[tuple[np.ndarray, np.ndarray]] = []  # of chunks: rows among all, and features of these
@@ -92,7 +92,16 @@ class Gathered:
             features = None if features is None else features[..., steps, :].copy()
             values = None if values is None else values.copy()
             labels = None if labels is None else labels.copy()
-        return InputPart(relevance, features, self.names or one.features, one.tokens, values, labels, one.marks)
+        return trusted(
+            InputPart,
+            relevance=relevance,
+            feature_relevance=features,
+            features=self.names or one.features,
+            tokens=one.tokens,
+            values=values,
+            labels=labels,
+            marks=one.marks,
+        )
 
     def some(self, places: Sequence[int]) -> Gathered:
         """The same of some of the sequences."""
@@ -115,13 +124,13 @@ class Explanations(Results):
     def __init__(self, model: Model, request: Request, encoded: list[EncodedRecord], every_class: bool) -> None:
         self.model, self.request, self.encoded, self.every_class = model, request, encoded, every_class
         self.inputs: dict[str, Gathered] = {}
-        for name in sorted(model.ports, key=lambda name: name != model.main):  # the main one is the first
+        for name in {model.main: None, **model.ports}:  # the main one is the first
             self.inputs[name] = Gathered([record[name] for record in encoded], model.ports[name].features)
         self.places: Sequence[int] = range(len(encoded))  # of these among all, where this is a slice
         self.single: dict[str, list[Any]] = {}  # what has a shape of its own for each sequence: spans, cd, hidden
         self.books: np.ndarray | None = None  # ledgers, see `ledgers.by_name`
         self._doubt = False  # whether relevance of any chunk may not be trusted
-        if len(encoded) != 1 or any(one.padded for one in self.inputs.values()):
+        if len(encoded) != 1 or any([one.padded for one in self.inputs.values()]):
             self._make_room()
 
     def _make_room(self) -> None:
@@ -141,6 +150,7 @@ class Explanations(Results):
         """Add the results of a chunk."""
         if "scores" not in vars(self):  # one chunk has all
             self.scores, self.targets, self.books = columns.scores, columns.targets, columns.books
+            self.probabilities = probabilities(self.model.output, columns.scores)
         else:
             self.scores[positions] = columns.scores
             self.targets[..., positions] = columns.targets
@@ -231,19 +241,19 @@ class Explanations(Results):
         options = request.shown()
         if request.step == "all":
             options["step"] = self.places[k]
-        hidden = self.single["hidden"][k] if "hidden" in self.single else None
-        return Explanation(
-            {name: one.of(k) for name, one in self.inputs.items()},
-            self.scores[k].copy(),
-            "all" if self.every_class else int(self.targets[k]),
-            request.method.name,
-            None if chances is None else chances[k].copy(),
-            self.model.classes,
-            options,
-            self._ledger(k),
-            hidden,
-            self._phrases(k),
-            self.model.output_unit,
+        return trusted(
+            Explanation,
+            inputs={name: one.of(k) for name, one in self.inputs.items()},
+            scores=self.scores[k].copy(),
+            target="all" if self.every_class else int(self.targets[k]),
+            method=request.method.name,
+            probabilities=None if chances is None else chances[k].copy(),
+            classes=self.model.classes,
+            options=options,
+            ledger=self._ledger(k),
+            hidden=self.single["hidden"][k] if "hidden" in self.single else None,
+            spans=self._phrases(k),
+            output_unit=self.model.output_unit,
         )
 
     def _ledger(self, k: int) -> AnyLedger | None:
@@ -254,8 +264,8 @@ class Explanations(Results):
         books, names = self.books[..., k].copy(), ROWS[kind]  # (rows,), or (C, rows)
         entries: dict[str, Any] = dict(zip(names, books.T, strict=False))
         if kind == "lrp":
-            return Ledger(biases=books[..., len(names) :], **entries)
-        return ReferenceLedger(**entries)
+            return trusted(Ledger, biases=books[..., len(names) :], **entries)
+        return trusted(ReferenceLedger, **entries)
 
     def _phrases(self, k: int) -> tuple[Span, ...] | None:
         """Relevance of the phrases of one explanation, where there were any."""
