@@ -42,17 +42,18 @@ def result_field(axes: str = "", kind: str = "number", unit: str | None = None, 
 
 
 @cache
-def table(kind: type) -> tuple[ResultField, ...]:
+def table(kind: Any) -> tuple[ResultField, ...]:
     """The fields of a record that are declared with `result_field`."""
-    return tuple(
-        ResultField(one.name, *one.metadata["row"], one.default is MISSING)
-        for one in fields(kind)
-        if "row" in one.metadata
-    )
+    rows = []
+    for one in fields(kind):
+        if "row" in one.metadata:
+            axes, sort, unit = one.metadata["row"]
+            rows.append(ResultField(one.name, axes, sort, unit, one.default is MISSING))
+    return tuple(rows)
 
 
 def trusted(kind: type[Record], **values: Any) -> Record:
-    """A record of values that are known to be right: nothing is checked. Fields that are left out have their default."""
+    """A record of values that are known to be right: nothing is checked. What is left out has its default."""
     record = object.__new__(kind)
     vars(record).update(values)
     return record
@@ -92,7 +93,7 @@ def plain(value: Any, kind: str = "") -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if is_dataclass(value):
-        return {row.name: plain(getattr(value, row.name), row.kind) for row in table(type(value))}  # type: ignore[arg-type]
+        return {row.name: plain(getattr(value, row.name), row.kind) for row in table(type(value))}
     if isinstance(value, Mapping):
         return {name: plain(one) for name, one in value.items()}
     if isinstance(value, (tuple, list)):

@@ -33,7 +33,7 @@ class Gathered:
     def __init__(self, encoded: list[Encoded], names: tuple[str, ...] | None) -> None:
         self.encoded = encoded
         self.names = names  # of the features, where the model has them
-        self.padded = any([one.kept is not None for one in encoded])  # whether some steps are padding
+        self.padded = any(one.kept is not None for one in encoded)  # whether some steps are padding
         self.relevance: Any = None
         self._features: np.ndarray | None = None
         self._parts: list[tuple[np.ndarray, np.ndarray]] = []  # of chunks: rows among all, and features of these
@@ -130,7 +130,7 @@ class Explanations(Results):
         self.single: dict[str, list[Any]] = {}  # what has a shape of its own for each sequence: spans, cd, hidden
         self.books: np.ndarray | None = None  # ledgers, see `ledgers.by_name`
         self._doubt = False  # whether relevance of any chunk may not be trusted
-        if len(encoded) != 1 or any([one.padded for one in self.inputs.values()]):
+        if len(encoded) != 1 or any(one.padded for one in self.inputs.values()):
             self._make_room()
 
     def _make_room(self) -> None:
