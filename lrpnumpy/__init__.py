@@ -22,7 +22,7 @@ from lrpnumpy.layers import (
 )
 from lrpnumpy.methods import methods
 from lrpnumpy.model import Model, Node
-from lrpnumpy.ports import Input
+from lrpnumpy.inputs import Input
 from lrpnumpy.predict import predict, predict_all, trace
 from lrpnumpy.protocol import Comparison
 from lrpnumpy.reconstruction import reconstruction_error

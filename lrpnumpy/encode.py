@@ -15,7 +15,7 @@ from lrpnumpy.checks import MANY, AssumptionWarning, LrpError, check_shape, numb
 from lrpnumpy.layers import Embedding
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Packed, Words, batch_of
-from lrpnumpy.ports import Input
+from lrpnumpy.inputs import Input
 from lrpnumpy.result import PAD, Mark
 
 
@@ -111,7 +111,7 @@ Encoder = Callable[[Input, Sequence[Any], Sequence[str]], list[Encoded]]
 
 def encode(model: Model, value: Any, where: str = "x") -> EncodedRecord:
     """One record in any of its forms: a string, a list of words, token ids, a (T, D) array; or a dict of such."""
-    if len(model.ports) == 1 and (isinstance(value, (np.ndarray, str, list)) or not _is_dict(value)):
+    if len(model.inputs) == 1 and (isinstance(value, (np.ndarray, str, list)) or not _is_dict(value)):
         return {model.main: _encode_input(model, model.main, [value], [where])[0]}
     return _encode_ports(model, [value], [where])[0]
 
@@ -149,7 +149,7 @@ def encode_all(model: Model, sequences: Any) -> list[EncodedRecord]:
     if isinstance(sequences, np.ndarray) and sequences.ndim not in (1, 2, 3):
         raise LrpError(f"sequences must be a list of sequences or a (N, T, D) array, got shape {sequences.shape}.")
     if isinstance(sequences, Mapping):  # a dict of arrays: one record for each entry of all of them
-        sequences = {name: _records(model.ports.get(name), column, name) for name, column in sequences.items()}
+        sequences = {name: _records(model.inputs.get(name), column, name) for name, column in sequences.items()}
         counts = {name: len(column) for name, column in sequences.items()}
         if len(set(counts.values())) != 1:
             raise LrpError(f"sequences must have as many records of each input, got {counts}.")
@@ -157,7 +157,7 @@ def encode_all(model: Model, sequences: Any) -> list[EncodedRecord]:
         sequences = [dict(zip(sequences, values, strict=True)) for values in columns]
     where = [f"sequence {k}" for k in range(len(sequences))]
     kinds = {type(one): one for one in sequences}  # one record of each kind
-    if len(model.ports) > 1 or any(map(_is_dict, kinds.values())):
+    if len(model.inputs) > 1 or any(map(_is_dict, kinds.values())):
         return _encode_ports(model, sequences, where)
     return [{model.main: one} for one in _encode_input(model, model.main, sequences, where)]
 
@@ -174,7 +174,7 @@ def _records(port: Input | None, column: Any, name: str) -> Any:
 
 def _encode_input(model: Model, name: str, values: Sequence[Any], where: Sequence[str]) -> list[Encoded]:
     """The values of one input, if all have as many steps as the layers need."""
-    records, least = encode_port(model.ports[name], values, where), model.least[name]
+    records, least = encode_port(model.inputs[name], values, where), model.least[name]
     for record, place in zip(records, where, strict=True) if least > 1 else ():
         if record.steps < least:
             raise LrpError(
@@ -185,18 +185,18 @@ def _encode_input(model: Model, name: str, values: Sequence[Any], where: Sequenc
 
 def _encode_ports(model: Model, records: Sequence[Any], where: Sequence[str]) -> list[EncodedRecord]:
     """Records that are dicts of input name to value."""
-    wanted = ", ".join(map(repr, model.ports))
+    wanted = ", ".join(map(repr, model.inputs))
     for record, place in zip(records, where, strict=True):
         if not isinstance(record, Mapping):
             raise LrpError(f"{place} must be a dict with the inputs {wanted}, got {type(record).__name__}.")
-        if {*record} != {*model.ports}:
-            missing = [name for name in model.ports if name not in record]
+        if {*record} != {*model.inputs}:
+            missing = [name for name in model.inputs if name not in record]
             raise LrpError(
                 f"{place} must have the inputs {wanted}, got {', '.join(map(repr, record)) or 'none'}"
-                f"{tables.meant(missing, [str(name) for name in record if name not in model.ports])}"
+                f"{tables.meant(missing, [str(name) for name in record if name not in model.inputs])}"
             )
     found = {}
-    for name in model.ports:
+    for name in model.inputs:
         places = [f"{place}, input {name!r}" for place in where]
         found[name] = _encode_input(model, name, [record[name] for record in records], places)
     return [dict(zip(found, values, strict=True)) for values in zip(*found.values(), strict=True)]
@@ -409,7 +409,7 @@ def packed(model: Model, records: Sequence[EncodedRecord], look_up: bool = False
 
     With `look_up` the rows stay words: the first layer finds them in its table of projected words.
     """
-    return {name: _packed(port, [one[name] for one in records], look_up) for name, port in model.ports.items()}
+    return {name: _packed(port, [one[name] for one in records], look_up) for name, port in model.inputs.items()}
 
 
 def _packed(port: Input, records: Sequence[Encoded], look_up: bool) -> Packed:

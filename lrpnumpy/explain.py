@@ -167,7 +167,7 @@ def _look_up(model: Model, encoded: list[EncodedRecord], request: Request) -> bo
     """
     if (
         model.embedding is None
-        or len(model.ports) > 1
+        or len(model.inputs) > 1
         or request.unit != "step"
         or any(record[model.main].ids is None for record in encoded)
     ):

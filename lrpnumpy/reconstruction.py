@@ -22,13 +22,13 @@ def reconstruction_error(model: Model, *, mean: bool = False) -> Model:
     model's output is "sigmoid", its scores are compared after the sigmoid. Where the model has scalers, scaled numbers
     are compared: a feature with large ones counts no more than another.
     """
-    if not model.every or model.outputs != model.inputs:
+    if not model.every or model.outputs != model.input_size:
         gives = f"{model.outputs} numbers" + (" at every step" if model.every else " once")
         raise LrpError(
-            f"reconstruction_error: model must give the {model.inputs} numbers of its input at every step, got one "
+            f"reconstruction_error: model must give the {model.input_size} numbers of its input at every step, got one "
             f"that gives {gives}."
         )
-    taken = {*model.ports, *(node.name for node in model.nodes)}
+    taken = {*model.inputs, *(node.name for node in model.nodes)}
     value, nodes = model.result, list(model.network)
 
     def add(name: str, layer: Activation | Subtract | Square | SumAll, *inputs: str) -> str:
@@ -44,7 +44,7 @@ def reconstruction_error(model: Model, *, mean: bool = False) -> Model:
     value = add("error", SumAll(mean), value)
     return Model(
         tuple(nodes),
-        ports=model.ports,
+        inputs=model.inputs,
         result=value,
         classes=("reconstruction error",),
         provenance=model.provenance,

@@ -124,8 +124,8 @@ class Explanations(Results):
     def __init__(self, model: Model, request: Request, encoded: list[EncodedRecord], every_class: bool) -> None:
         self.model, self.request, self.encoded, self.every_class = model, request, encoded, every_class
         self.inputs: dict[str, Gathered] = {}
-        for name in {model.main: None, **model.ports}:  # the main one is the first
-            self.inputs[name] = Gathered([record[name] for record in encoded], model.ports[name].features)
+        for name in {model.main: None, **model.inputs}:  # the main one is the first
+            self.inputs[name] = Gathered([record[name] for record in encoded], model.inputs[name].features)
         self.places: Sequence[int] = range(len(encoded))  # of these among all, where this is a slice
         self.single: dict[str, list[Any]] = {}  # what has a shape of its own for each sequence: spans, cd, hidden
         self.books: np.ndarray | None = None  # ledgers, see `ledgers.by_name`

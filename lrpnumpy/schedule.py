@@ -50,7 +50,7 @@ def keep_freed_memory() -> None:
 
 def _sorted_in_every_input(model: Model, encoded: Sequence[EncodedRecord], chunk: np.ndarray) -> list[np.ndarray]:
     """A chunk cut so that in each piece no record has more steps than the one before, in any input."""
-    names = [name for name, port in model.ports.items() if port.steps or name == model.main]
+    names = [name for name, port in model.inputs.items() if port.steps or name == model.main]
     sizes = [[encoded[k][name].steps for k in chunk] for name in names]
     return [chunk[piece] for piece in sorted_pieces([np.array(column) for column in sizes])]
 
@@ -99,7 +99,7 @@ def run_chunks(
     keep_freed_memory()
     lengths = [record[model.main].steps for record in encoded]
     parts = chunks(lengths, model.width)
-    if len(model.ports) > 1:
+    if len(model.inputs) > 1:
         parts = [part for chunk in parts for part in _sorted_in_every_input(model, encoded, chunk)]
 
     def run(part: np.ndarray) -> None:

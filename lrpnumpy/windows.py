@@ -50,12 +50,12 @@ def explain_windows(
         found.average()         # which days mattered on average
     """
     length, stride = whole(length, "length", 1), whole(stride, "stride", 1)
-    pads = {port.pad[0] for port in model.ports.values() if port.pad is not None}
+    pads = {port.pad[0] for port in model.inputs.values() if port.pad is not None}
     if pads - {length}:
         raise LrpError(f"length must be {pads.pop()}, to which inputs of this model are padded, got {length}.")
     record = encode(_without_padding(model) if pads else model, series, "series")
     in_order([record], "series")
-    steps = {name: one.length for name, one in record.items() if model.ports[name].steps or name == model.main}
+    steps = {name: one.length for name, one in record.items() if model.inputs[name].steps or name == model.main}
     if len({*steps.values()}) > 1:
         raise LrpError(f"series must have as many steps in each input, got {steps}.")
     least, T = max(model.least.values()), steps[model.main]
@@ -75,7 +75,7 @@ document(explain_windows, "Options of the methods", with_users())
 
 def _without_padding(model: Model) -> Model:
     """The model for series that are not to be cut."""
-    return replace(model, ports={name: replace(port, pad=None) for name, port in model.ports.items()})
+    return replace(model, inputs={name: replace(port, pad=None) for name, port in model.inputs.items()})
 
 
 def _window(record: Encoded, start: int, stop: int) -> Encoded:

@@ -128,7 +128,7 @@ def test_lrp_is_the_oracle_s(question, method, eps, gamma):
 def test_occlusion_is_the_oracle_s(question, data):
     model, x, asked = question
     judge, method = nets.plain(model), data.draw(st.sampled_from(["occlusion-f", "occlusion-p"]))
-    baseline = data.draw(st.sampled_from([None, np.linspace(-1, 1, model.inputs)]))
+    baseline = data.draw(st.sampled_from([None, np.linspace(-1, 1, model.input_size)]))
     span = data.draw(st.tuples(st.integers(0, len(x) - 1), st.integers(1, len(x))).filter(lambda s: s[0] < s[1]))
     found = lrp.explain(model, x, method, unit="feature", baseline=baseline, spans=[span], **asked)
     options = asked | {"of": method[-1], "baseline": baseline}

@@ -77,7 +77,7 @@ def test_several_inputs_and_units(x):
         lrp.Node("out", nets.dense(rng, 8, 1), ("both",)),
     )
     ports = {"weather": lrp.Input(3), "stock": lrp.Input(2), "basin": lrp.Input(2, steps=False)}
-    model = lrp.Model(nodes, ports=ports, scaler={"weather": (2.0, 3.0)}, output_scaler=(1.0, 5.0))
+    model = lrp.Model(nodes, inputs=ports, scaler={"weather": (2.0, 3.0)}, output_scaler=(1.0, 5.0))
     record = {"weather": x, "stock": x[:, 1:], "basin": [1.0, 2.0]}
     found = lrp.explain_windows(model, record, 5)
     cut = {"weather": x[7:12], "stock": x[7:12, 1:], "basin": [1.0, 2.0]}
@@ -109,7 +109,7 @@ def test_a_model_that_pads_its_input(x):
     """The series is cut into windows, and not to the length of one."""
     rng = np.random.default_rng(4)
     ports = {"x": lrp.Input(3, pad=(5, "pre", 0.0))}
-    model = lrp.Model((nets.lstm(rng, 3, 4), nets.dense(rng, 4, 1)), ports=ports)
+    model = lrp.Model((nets.lstm(rng, 3, 4), nets.dense(rng, 4, 1)), inputs=ports)
     found = lrp.explain_windows(model, x, 5)
     assert len(found) == 36 and found[9].marks is None
     nets.close(found[9].relevance, lrp.explain(model, x[9:14]).relevance)

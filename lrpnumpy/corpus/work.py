@@ -20,7 +20,7 @@ from lrpnumpy.explain import run as explain_encoded
 from lrpnumpy.kernels import compile as kernels
 from lrpnumpy.methods.base import Request
 from lrpnumpy.model import Model
-from lrpnumpy.ports import Input
+from lrpnumpy.inputs import Input
 from lrpnumpy.result import Mark
 from lrpnumpy.results import Explanations
 
@@ -105,7 +105,7 @@ def _explained(job: Job, some: Mapping[int, tuple[EncodedRecord, Any]]) -> Expla
 def _encoded(job: Job, record: Any) -> tuple[EncodedRecord, Any]:
     """A record, and what stands in its columns."""
     model = job.model
-    several = len(model.ports) > 1
+    several = len(model.inputs) > 1
     one = encode(model, sequence(job.kind, job.field, record, several), "a record")
     longest = max(part.length for part in one.values())
     if longest > job.longest:
@@ -137,9 +137,9 @@ def _arrays(found: Explanations) -> dict[str, np.ndarray]:
         if found.request.with_variables:
             features = one.feature_relevance
             if features is None:  # no records
-                features = np.empty((*one.relevance.shape, found.model.ports[name].size), found.model.dtype)
+                features = np.empty((*one.relevance.shape, found.model.inputs[name].size), found.model.dtype)
             rows["feature_relevance"] = np.ascontiguousarray(np.moveaxis(features, -2, 0))
-        rows |= _words_and_marks(found.model.ports[name], one.encoded)
+        rows |= _words_and_marks(found.model.inputs[name], one.encoded)
         out |= {before + key: array for key, array in rows.items()}
     return out
 

@@ -107,7 +107,7 @@ def _of_function(name: str, found: Sequence[Any], model: Model, sequences: list[
         raise LrpError(f"method {name!r} must give (T, D) relevances where features are the unit, got (T,).")
     each = [one.sum(axis=axis) if one.ndim == 2 else one for one in each]
     for k, (one, sequence) in enumerate(zip(each, encode_all(model, sequences), strict=True)):
-        size = sequence[model.main].length if unit == "step" else model.inputs
+        size = sequence[model.main].length if unit == "step" else model.input_size
         if one.shape != (size,):
             raise LrpError(f"method {name!r} must give {size} numbers for sequence {k}, got shape {one.shape}.")
     return Relevances(each, np.array([one.sum() for one in each]))
@@ -124,7 +124,7 @@ def random_relevance(seed: int) -> Function:
         for one in encoded:
             state = zlib.crc32((one.ids if one.x is None else one.x).tobytes(), state)  # type: ignore[union-attr]
         rng = np.random.default_rng((seed, state))
-        return [rng.normal(size=(one.length, model.inputs)) for one in encoded]
+        return [rng.normal(size=(one.length, model.input_size)) for one in encoded]
 
     function.by_feature = True  # type: ignore[attr-defined]
     return function
@@ -189,7 +189,7 @@ class Case:
     @property
     def counts(self) -> np.ndarray:
         """(n,) steps, or features, that can be removed."""
-        return np.array([len(x) if self.unit == "step" else self.model.inputs for x in self.x])
+        return np.array([len(x) if self.unit == "step" else self.model.input_size for x in self.x])
 
     def rng(self, purpose: int) -> np.random.Generator:
         """Random numbers that depend on the seed, the part of the data, and what they are for."""
@@ -197,7 +197,7 @@ class Case:
 
     def with_vectors(self, x: Sequence[np.ndarray], which: Sequence[int] | np.ndarray) -> list[Any]:
         """Sequences whose main input has these vectors; those of a network with several inputs keep the others."""
-        if len(self.model.ports) == 1:
+        if len(self.model.inputs) == 1:
             return list(x)
         return [{**self.sequences[k], self.model.main: one} for one, k in zip(x, which, strict=True)]
 
@@ -254,7 +254,7 @@ def case_of(
     if any(one.kept is not None for one in encoded):  # padding is no step that could be removed
         bare = [one.ids if one.x is None else one.x for one in encoded]
         sequences = (
-            bare if len(model.ports) == 1 else [{**s, model.main: b} for s, b in zip(sequences, bare, strict=True)]
+            bare if len(model.inputs) == 1 else [{**s, model.main: b} for s, b in zip(sequences, bare, strict=True)]
         )
     x = [one.embedding.E[one.ids] if one.x is None else one.x for one in encoded]  # type: ignore[union-attr]
     _last(model, sequences, 1)  # the first pass takes longer than others

@@ -176,16 +176,16 @@ def _classes(model: Model, labels: Any, count: int) -> np.ndarray | None:
 
 def _removed(model: Model, remove: Any, unit: Unit, encoded: list[EncodedRecord]) -> str | np.ndarray:
     """What stands in the place of what is removed, in the units of the user; or "omit"."""
-    port = model.ports[model.main]
+    port = model.inputs[model.main]
     if not isinstance(remove, str):
-        return float_array(remove, "remove", (model.inputs,), dtype=port.given_dtype)
+        return float_array(remove, "remove", (model.input_size,), dtype=port.given_dtype)
     if remove == "omit":
         if unit == "feature":
             raise LrpError("remove must be 'zero', 'mean' or a vector where features are the unit, got 'omit'.")
         return remove
     if remove == "zero":
         zero = 0.0 if port.scaler is None else np.array(port.scaler.mean)
-        return np.zeros(model.inputs, port.given_dtype) + zero
+        return np.zeros(model.input_size, port.given_dtype) + zero
     if remove == "mean":
         return np.concatenate([vectors(record[model.main]) for record in encoded]).mean(axis=0)
     if port.embedding is None or port.embedding.vocabulary is None:

@@ -129,7 +129,7 @@ def _vectors(model: Model, sequences: Sequence[Any]) -> list[np.ndarray]:
         x = packed(model, [e])[model.main].rows
         one = e[model.main]
         if one.kept is not None:
-            x, kept = np.zeros((one.length, model.inputs), model.dtype), x
+            x, kept = np.zeros((one.length, model.input_size), model.dtype), x
             x[one.kept] = kept
         found.append(x)
     return found

@@ -160,10 +160,10 @@ def _prepared(model: Model | Predict, sequences: Sequence[Any], how: str) -> tup
     encoded = [record[model.main] for record in encode_all(model, sequences)]
     rows = [e.x if e.ids is None else e.ids for e in encoded]
     if how == "zero":  # of what the network takes: scaled numbers, or vectors of words
-        port = model.ports[model.main]
+        port = model.inputs[model.main]
         rows = [port.scaled(row) if row.ndim == 2 else model.embedding.E[row] for row in rows]  # type: ignore[union-attr]
         if port.scaler is not None:
-            model = replace(model, ports={**model.ports, model.main: replace(port, scaler=None)}, scaler=None)
+            model = replace(model, inputs={**model.inputs, model.main: replace(port, scaler=None)}, scaler=None)
     return (lambda left: predict_all(model, left)), rows, [(e.length, e.kept) for e in encoded]
 
 

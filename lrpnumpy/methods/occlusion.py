@@ -30,10 +30,10 @@ def _baseline(value: Any, name: str, model: Model) -> np.ndarray | None:
     if isinstance(value, str):
         if model.embedding is None or model.embedding.vocabulary is None:
             raise LrpError(
-                f"{name} must be a vector of {model.inputs} numbers, as the model has no words, got {shown(value)}."
+                f"{name} must be a vector of {model.input_size} numbers, as the model has no words, got {shown(value)}."
             )
         return model.embedding.E[encode(model, [value], name)[model.main].ids[0]]  # type: ignore[index]
-    return float_array(value, name, (model.inputs,), dtype=model.ports[model.main].given_dtype)
+    return float_array(value, name, (model.input_size,), dtype=model.inputs[model.main].given_dtype)
 
 
 @dataclass(frozen=True)
@@ -124,15 +124,15 @@ def _scores(
     """Scores (V, C) of variants of an input, as many at once as MOST allows."""
     model, batch, V = trace.model, trace.inputs[name].batch, len(variants.owner)
     T = batch.lengths[variants.owner]
-    leaves_out = options.how == "omit" and variants.variable is None and model.ports[name].steps
+    leaves_out = options.how == "omit" and variants.variable is None and model.inputs[name].steps
     if leaves_out:
         _check_what_is_left(T, variants.stop - variants.start, model.least[name])
     scores = np.empty((V, model.outputs), trace.scores.dtype)
-    numbers = model.inputs + 4 * model.width
+    numbers = model.input_size + 4 * model.width
     for a, b in groups(T * numbers if model.row_width else np.full(V, numbers), MOST):
         some = variants if (a, b) == (0, V) else variants.take(slice(a, b))
         baseline = options.baseline if name == model.main else None
-        instead = None if baseline is None else model.ports[name].scaled(baseline)
+        instead = None if baseline is None else model.inputs[name].scaled(baseline)
         change = _change(trace.inputs[name], some, instead, leaves_out)
         found = occlude_change(trace, name, change, options.tol)
         position = np.zeros(b - a, np.int64)

@@ -18,7 +18,7 @@ from lrpnumpy.methods.base import Columns, Method, Options, Question, Request, o
 from lrpnumpy.methods.propagated import TOO_LARGE
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Packed
-from lrpnumpy.ports import Input
+from lrpnumpy.inputs import Input
 from lrpnumpy.rules.propagation import Entry
 
 GAP = 1e-3  # of |f(x) - f(reference)|: how much relevances may miss it by rounding
@@ -86,18 +86,18 @@ def references(model: Model, value: Any, data: Any = None) -> References:
     each, said = [], []
     for one in every:
         given = one if isinstance(one, Mapping) else {}
-        if isinstance(one, Mapping) and (unknown := [name for name in one if name not in model.ports]):
-            raise LrpError(f"reference must name inputs of the network, {', '.join(model.ports)}, got {unknown[0]!r}.")
+        if isinstance(one, Mapping) and (unknown := [name for name in one if name not in model.inputs]):
+            raise LrpError(f"reference must name inputs of the network, {', '.join(model.inputs)}, got {unknown[0]!r}.")
         if not isinstance(one, Mapping):
-            if len(model.ports) > 1 and not (isinstance(one, str) and one in KNOWN):
+            if len(model.inputs) > 1 and not (isinstance(one, str) and one in KNOWN):
                 raise LrpError(
-                    f"reference must be a dict with the inputs {', '.join(map(repr, model.ports))}, or 'zero' or "
+                    f"reference must be a dict with the inputs {', '.join(map(repr, model.inputs))}, or 'zero' or "
                     f"'mean' for all of them, got {one if isinstance(one, str) else type(one).__name__!r}."
                 )
-            given = dict.fromkeys(model.ports, one)
+            given = dict.fromkeys(model.inputs, one)
         arrays = {
             name: _read(port, given.get(name, "zero"), None if mean is None else mean[name], f"reference of {name!r}")
-            for name, port in model.ports.items()
+            for name, port in model.inputs.items()
         }
         each.append(arrays)
         said.append(one if isinstance(one, str) else _digest(arrays.values()))
@@ -156,10 +156,10 @@ def _mean(model: Model, data: Any) -> dict[str, np.ndarray]:
     if not records:
         raise LrpError("data must have at least one sequence, got none.")
     found = {}
-    for name in model.ports:
+    for name in model.inputs:
         parts = [one[name] for one in records]
         mean = np.concatenate([vectors(part) for part in parts]).mean(axis=0, keepdims=True)
-        found[name] = model.ports[name].scaled(mean)
+        found[name] = model.inputs[name].scaled(mean)
     return found
 
 

@@ -78,7 +78,7 @@ def settled(request: Request, model: Model, encoded: Sequence[Encoded]) -> Reque
     options = request.options
     if options.players is None:
         one_step = len(encoded) > 0 and all(record[model.main].steps == 1 for record in encoded)
-        few = sum(port.size or 0 for port in model.ports.values()) <= FEATURES
+        few = sum(port.size or 0 for port in model.inputs.values()) <= FEATURES
         options = replace(options, players="features" if one_step and few else WINDOWS)
     if request.unit == "feature" and not options.by_feature:
         raise LrpError("unit must be 'step' or None unless players are 'features', got 'feature'.")
@@ -110,7 +110,7 @@ def players_of(model: Model, sizes: dict[str, int], players: Any) -> Of:
     With windows every other input of the network is one player.
     """
     found, count, T = {}, 0, sizes[model.main]
-    for name, port in model.ports.items():
+    for name, port in model.inputs.items():
         shape: Any = sizes[name], port.size
         own: Any = None
         if players == "features":
@@ -136,7 +136,7 @@ def is_tree(model: Model, of: Of) -> bool:
     """Whether coalitions share their beginnings: windows, one behind the other, of a network that allows it."""
     own = of[model.main]
     by_time = (own == own[:, :1]).all() and (np.diff(own[:, 0]) >= 0).all()
-    return bool(by_time) and len(model.ports) == 1 and has_states(model)
+    return bool(by_time) and len(model.inputs) == 1 and has_states(model)
 
 
 def coalitions(count: int, start: int, stop: int) -> np.ndarray:
