@@ -77,7 +77,7 @@ PAGES = {
     "results": Page(
         "Results",
         "What the calls return. Nobody makes these by hand; their fields and methods are what counts.",
-        (lrp.Explanation, results.Explanations, windows.Windows, lrp.Comparison, result.Part, result.Span,
+        (lrp.Explanation, results.Explanations, windows.Windows, lrp.Comparison, result.TopStep, result.Span,
          result.Hidden, result.InputPart, result.Mark, ledgers.Ledger, ledgers.ReferenceLedger, ledgers.SpanLedger,
          summary.Summary),
     ),

@@ -34,8 +34,9 @@ from lrpnumpy.methods import (
 )
 from lrpnumpy.model import Model, Node
 from lrpnumpy.predict import predict, predict_all, trace
+from lrpnumpy.protocol import Comparison
 from lrpnumpy.reconstruction import reconstruction_error
-from lrpnumpy.result import Comparison, Explanation
+from lrpnumpy.result import Explanation, InputPart
 from lrpnumpy.rules import Rule
 from lrpnumpy.tables import Table
 from lrpnumpy.windows import explain_windows
@@ -68,6 +69,7 @@ __all__ = [
     "Explanation",
     "Gradient",
     "Input",
+    "InputPart",
     "IntegratedGradients",
     "Layer",
     "LrpError",

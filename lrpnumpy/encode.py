@@ -20,9 +20,9 @@ from lrpnumpy.result import PAD, Mark
 
 
 class Encoded(NamedTuple):
-    """One checked record: token ids or vectors, the words where there are any, and which positions count.
+    """One input of a checked record: token ids or vectors, words where there are any, and which positions count.
 
-    Of a network with several inputs these are those of the main one; `others` has the rest by name.
+    A record is a dict of these by the name of the input.
     """
 
     ids: np.ndarray | None  # (T,)
@@ -31,7 +31,6 @@ class Encoded(NamedTuple):
     kept: np.ndarray | None = None  # positions that the network sees, where it does not see all
     words: tuple[str, ...] | None = None  # as passed in, less what is cut off
     embedding: Embedding | None = None  # whose words the ids are
-    others: dict[str, Encoded] | None = None
     padded: np.ndarray | None = None  # (length, D) where x has no rows for some of them
     table: tables.Table | None = None  # with labels of the steps and names of the features, where it was a table
     added: tuple[int, int] = (0, 0)  # positions of padding put before and after; negative where so many are cut off
@@ -65,12 +64,16 @@ class Encoded(NamedTuple):
         return len(self.ids if self.ids is not None else self.x)  # type: ignore[arg-type]
 
     @property
+    def seen(self) -> np.ndarray:
+        """Positions that the network sees."""
+        return np.arange(self.length) if self.kept is None else self.kept
+
+    @property
     def tokens(self) -> tuple[str, ...] | None:
         """The words as passed in, or those that the ids stand for; PAD for padding that was put there."""
         if self.whole is not None:
             return self.whole.tokens
-        before, after = (max(0, count) for count in self.added)
-        words = self.words
+        words, before, after = self.words, max(0, self.added[0]), max(0, self.added[1])
         if words is None:
             if self.embedding is None or self.embedding.vocabulary is None:
                 return None
@@ -102,20 +105,21 @@ class Encoded(NamedTuple):
 
 
 NO_LISTS = (type, bytes, bytearray, memoryview, set, frozenset, range)  # with a length, and no order or no sequences
+EncodedRecord = dict[str, Encoded]
 Encoder = Callable[[Input, Sequence[Any], Sequence[str]], list[Encoded]]
 
 
-def encode(model: Model, value: Any, where: str = "x") -> Encoded:
+def encode(model: Model, value: Any, where: str = "x") -> EncodedRecord:
     """One record in any of its forms: a string, a list of words, token ids, a (T, D) array; or a dict of such."""
     if len(model.inputs) == 1 and (isinstance(value, (np.ndarray, str, list)) or not _is_dict(value)):
-        return _long_enough(model, encode_port(model.inputs[model.main], [value], [where]), [where])[0]
+        return {model.main: _encode_input(model, model.main, [value], [where])[0]}
     return _encode_ports(model, [value], [where])[0]
 
 
-def in_order(records: Sequence[Encoded], where: str) -> None:
+def in_order(records: Sequence[EncodedRecord], where: str) -> None:
     """Warn, once, where dates do not increase. `where` names a record, with {} for its number."""
     for k, record in enumerate(records):
-        for one in (record, *(record.others or {}).values()):
+        for one in record.values():
             if one.table is None or (pair := tables.backwards(one.table.labels)) is None:
                 continue
             text = (
@@ -131,7 +135,7 @@ def _is_dict(value: Any) -> bool:
     return isinstance(value, Mapping) and not tables.is_frame(value)
 
 
-def encode_all(model: Model, sequences: Any) -> list[Encoded]:
+def encode_all(model: Model, sequences: Any) -> list[EncodedRecord]:
     """Several records, those of one form together; errors name the position in the batch."""
     if isinstance(sequences, str) or tables.is_frame(sequences):
         got = "string; use the function for one sequence, or [text]"
@@ -155,7 +159,7 @@ def encode_all(model: Model, sequences: Any) -> list[Encoded]:
     kinds = {type(one): one for one in sequences}  # one record of each kind
     if len(model.inputs) > 1 or any(map(_is_dict, kinds.values())):
         return _encode_ports(model, sequences, where)
-    return _long_enough(model, encode_port(model.inputs[model.main], sequences, where), where)
+    return [{model.main: one} for one in _encode_input(model, model.main, sequences, where)]
 
 
 def _records(port: Input | None, column: Any, name: str) -> Any:
@@ -168,9 +172,9 @@ def _records(port: Input | None, column: Any, name: str) -> Any:
     return tables.read(column, port.features, port.size, f"input {name!r}").values  # type: ignore[union-attr]
 
 
-def _long_enough(model: Model, records: list[Encoded], where: Sequence[str], name: str | None = None) -> list[Encoded]:
+def _encode_input(model: Model, name: str, values: Sequence[Any], where: Sequence[str]) -> list[Encoded]:
     """The values of one input, if all have as many steps as the layers need."""
-    least = model.least[name or model.main]
+    records, least = encode_port(model.inputs[name], values, where), model.least[name]
     for record, place in zip(records, where, strict=True) if least > 1 else ():
         if record.steps < least:
             raise LrpError(
@@ -179,7 +183,7 @@ def _long_enough(model: Model, records: list[Encoded], where: Sequence[str], nam
     return records
 
 
-def _encode_ports(model: Model, records: Sequence[Any], where: Sequence[str]) -> list[Encoded]:
+def _encode_ports(model: Model, records: Sequence[Any], where: Sequence[str]) -> list[EncodedRecord]:
     """Records that are dicts of input name to value."""
     wanted = ", ".join(map(repr, model.inputs))
     for record, place in zip(records, where, strict=True):
@@ -192,12 +196,10 @@ def _encode_ports(model: Model, records: Sequence[Any], where: Sequence[str]) ->
                 f"{tables.meant(missing, [str(name) for name in record if name not in model.inputs])}"
             )
     found = {}
-    for name, port in model.inputs.items():
+    for name in model.inputs:
         places = [f"{place}, input {name!r}" for place in where]
-        values = encode_port(port, [record[name] for record in records], places)
-        found[name] = _long_enough(model, values, places, name)
-    main = found.pop(model.main)
-    return [one._replace(others={name: column[k] for name, column in found.items()}) for k, one in enumerate(main)]
+        found[name] = _encode_input(model, name, [record[name] for record in records], places)
+    return [dict(zip(found, values, strict=True)) for values in zip(*found.values(), strict=True)]
 
 
 def encode_port(port: Input, values: Sequence[Any], where: Sequence[str]) -> list[Encoded]:
@@ -370,7 +372,7 @@ def _fitted(port: Input, one: Encoded, where: str) -> Encoded:
         values, kept = values[seen], kept[seen]
     ids, x = (None, values) if one.ids is None else (values, None)
     where_seen = None if len(kept) == length else kept
-    return Encoded(ids, x, length, where_seen, words, one.embedding, None, whole, one.table, added)
+    return Encoded(ids, x, length, where_seen, words, one.embedding, whole, one.table, added)
 
 
 def _vectors(
@@ -402,20 +404,12 @@ def _checked(port: Input, arrays: Sequence[np.ndarray], names: Sequence[str]) ->
     return [numbers(array, where, port.given_dtype) for array, where in zip(arrays, names, strict=True)]
 
 
-def packed(model: Model, records: Sequence[Encoded], look_up: bool = False) -> dict[str, Packed]:
+def packed(model: Model, records: Sequence[EncodedRecord], look_up: bool = False) -> dict[str, Packed]:
     """A batch of records that are sorted already, longest first: every input by name.
 
     With `look_up` the rows stay words: the first layer finds them in its table of projected words.
     """
-    main = _packed(model.inputs[model.main], records, look_up)
-    if len(model.inputs) == 1:
-        return {model.main: main}
-    others = {
-        name: _packed(model.inputs[name], [record.others[name] for record in records], False)  # type: ignore[index]
-        for name in model.inputs
-        if name != model.main
-    }
-    return {model.main: main, **others}
+    return {name: _packed(port, [one[name] for one in records], look_up) for name, port in model.inputs.items()}
 
 
 def _packed(port: Input, records: Sequence[Encoded], look_up: bool) -> Packed:

@@ -9,15 +9,17 @@ import numpy as np
 
 from lrpnumpy import asked
 from lrpnumpy.checks import LrpError, entries
-from lrpnumpy.encode import Encoded, encode, encode_all, in_order, packed
+from lrpnumpy.encode import EncodedRecord, encode, encode_all, in_order, packed
+from lrpnumpy.fields import table
 from lrpnumpy.ledgers import ROWS
 from lrpnumpy.meant import door
 from lrpnumpy.methods import COSTLY, METHODS, find
-from lrpnumpy.methods.base import Columns, Method, Other, Request, Unit, answer
+from lrpnumpy.methods.base import Columns, Method, Request, Unit, answer
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Batch, Packed
 from lrpnumpy.passes import Trace, forward
-from lrpnumpy.result import Comparison, Explanation
+from lrpnumpy.protocol import Comparison
+from lrpnumpy.result import Explanation
 from lrpnumpy.results import Explanations
 from lrpnumpy.rules import Propagation, Rule
 from lrpnumpy.schedule import run_chunks
@@ -25,7 +27,7 @@ from lrpnumpy.schedule import run_chunks
 
 def run(
     model: Model,
-    encoded: list[Encoded],
+    encoded: list[EncodedRecord],
     request: Request,
     target: Any,
     spans: list[Any] | None,
@@ -41,12 +43,13 @@ def run(
     out = Explanations(model, request, encoded, every_class)
     phrases = None
     if spans is not None:
-        phrases = [asked.phrases(e, s, f"sequence {k}") for k, (e, s) in enumerate(zip(encoded, spans, strict=True))]
-        out._single["spans"], out._single["asked"] = [None] * len(encoded), spans
-    if request.method.kind == "cd":
-        out._single["cd"] = [None] * len(encoded)
-    if request.method.hidden:
-        out._single["hidden"] = [None] * len(encoded)
+        pairs = enumerate(zip(encoded, spans, strict=True))
+        phrases = [asked.phrases(record[model.main], some, f"sequence {k}") for k, (record, some) in pairs]
+        out.single["asked"] = spans
+    is_wanted = {"spans": spans is not None, "cd": request.method.kind == "cd", "hidden": request.method.hidden}
+    for name, wanted in is_wanted.items():
+        if wanted:
+            out.single[name] = [None] * len(encoded)
 
     look_up = _look_up(model, encoded, request)
     whole = None if look_up else _whole_pass(model, encoded, request)
@@ -55,24 +58,26 @@ def run(
         chosen = targets[positions] if isinstance(targets, np.ndarray) else None
         wanted = None if phrases is None else [phrases[k] for k in positions]
         columns = answer(model, x, request, chosen, wanted, positions, every_class, whole)
-        sound = np.isfinite(columns.relevance) if columns.sound is None else columns.sound
+        sound = columns.sound
+        if sound is None:
+            sound = np.isfinite(columns.inputs[model.main].relevance)
         if np.count_nonzero(sound) < sound.size:  # something in books that is not finite does not add up, either
             out._doubt = True
             if columns.sound is not None and model.dtype == np.float32:
                 _mend(columns, model, x, request, wanted, positions)
-        out._put(positions, x[model.main].batch, columns)
+        out._put(positions, columns)
 
     run_chunks(model, encoded, work, threads, look_up, progress)
     out._finish()
     return out
 
 
-def _whole_pass(model: Model, encoded: list[Encoded], request: Request) -> Trace | None:
+def _whole_pass(model: Model, encoded: list[EncodedRecord], request: Request) -> Trace | None:
     """The forward pass that sequences share which are beginnings of the last of them; None where they are not.
 
     It is only shared where it keeps what a way back needs, as coefficients of a rule that kernels have built in.
     """
-    if not encoded or encoded[0].whole is None:
+    if not encoded or encoded[0][model.main].whole is None:
         return None
     if not isinstance(request.keep, Propagation) or request.keep.code is None:
         return None
@@ -92,64 +97,67 @@ def _mend(
     every_class = columns.targets.ndim == 2
     assert columns.sound is not None
     some = np.flatnonzero((columns.sound == 0).reshape(-1, len(columns.scores)).any(axis=0))
-    rows = {name: np.isin(one.batch.owner, some) for name, one in x.items()}
-    parts = {name: _part_in_float64(one, rows[name], some) for name, one in x.items()}
     again = answer(
         model.in_float64,
-        parts,
+        {name: _in_float64(one, some) for name, one in x.items()},
         request,
         None if every_class else columns.targets[some],
         None if spans is None else [spans[k] for k in some],
         positions[some],
         every_class,
     )
-    main = rows[model.main]
-    columns.relevance[..., main] = again.relevance
-    if columns.feature_relevance is not None:
-        columns.feature_relevance[..., main, :] = again.feature_relevance
-    for name, other in columns.others.items():
-        other.relevance[..., rows[name]] = again.others[name].relevance
-        if other.feature_relevance is not None:
-            other.feature_relevance[..., rows[name], :] = again.others[name].feature_relevance
-    columns.sound[..., some] = again.sound
-    assert columns.books is not None and again.books is not None
-    names, moved = ROWS[request.method.kind], _moved(again, parts[model.main].batch, model.dtype)
+    assert again.books is not None
+    names, moved = ROWS[request.method.kind], _moved(again, model.dtype)
     again.books[..., names.index("inputs"), :] += moved
     if "total" in names:
         again.books[..., names.index("total"), :] += moved
     else:
         again.books[..., names.index("gap"), :] -= moved
-    columns.books[..., some] = again.books
-    if columns.spans is not None:
-        for k, values in zip(some, again.spans, strict=True):  # type: ignore[arg-type]
-            columns.spans[k] = values.astype(model.dtype)
-    if columns.hidden is not None:
-        for (_, _, batch, old), (*_, new) in zip(columns.hidden, again.hidden, strict=True):  # type: ignore[arg-type]
-            old[..., np.isin(batch.owner, some), :] = new
+    _replace(columns, again, some)
 
 
-def _moved(columns: Columns, batch: Batch, dtype: np.dtype) -> np.ndarray:
-    """(n,) by how much the sum of all relevances changes where they are rounded to `dtype`: of steps or of variables,
+def _replace(record: Any, again: Any, some: np.ndarray) -> None:
+    """Write what was computed again for the sequences `some` into the arrays of a record of all of them."""
+    for row in table(type(record)):
+        old, new = getattr(record, row.name), getattr(again, row.name)
+        if not row.varies or old is None:
+            continue
+        if isinstance(old, dict):
+            for name, one in old.items():
+                _replace(one, new[name], some)
+        elif row.name == "hidden":
+            for one, other in zip(old, new, strict=True):
+                _replace(one, other, some)
+        elif isinstance(old, list):  # one array for each sequence
+            for k, value in zip(some, new, strict=True):
+                old[k] = value.astype(old[k].dtype)
+        else:
+            axis = "sequence" if "sequence" in row.axes else "row"
+            which = some if axis == "sequence" else np.isin(record.batch.owner, some)
+            old[(..., which, *[slice(None)] * (len(row.axes) - 1 - row.axes.index(axis)))] = new
+
+
+def _moved(columns: Columns, dtype: np.dtype) -> np.ndarray:
+    """(n,) by how much the sum of all relevances changes where they are rounded to `dtype`: of steps or of features,
     whichever changes more.
     """
-    main = Other(batch, columns.relevance, columns.feature_relevance)
-    steps, feature_relevance = np.zeros((2, *columns.targets.shape))
-    for one in (main, *columns.others.values()):
+    steps, features = np.zeros((2, *columns.targets.shape))
+    for one in columns.inputs.values():
         change = one.relevance.astype(dtype) - one.relevance
         steps += one.batch.sums(change.T).T
         if one.feature_relevance is not None:
             change = (one.feature_relevance.astype(dtype) - one.feature_relevance).sum(axis=-1)
-            feature_relevance += one.batch.sums(change.T).T
-    return np.where(abs(steps) > abs(feature_relevance), steps, feature_relevance)
+            features += one.batch.sums(change.T).T
+    return np.where(abs(steps) > abs(features), steps, features)
 
 
-def _part_in_float64(x: Packed, rows: np.ndarray, some: np.ndarray) -> Packed:
-    """The sequences `some` of a batch in float64; `rows` (R,) is true for the rows that are theirs."""
+def _in_float64(x: Packed, some: np.ndarray) -> Packed:
+    """The sequences `some` of a batch in float64."""
     values = x.rows if x.words is None else x.words.embedding.E[x.words.ids]
-    return Packed(values[rows].astype(np.float64), Batch(x.batch.lengths[some]))
+    return Packed(values[np.isin(x.batch.owner, some)].astype(np.float64), Batch(x.batch.lengths[some]))
 
 
-def _look_up(model: Model, encoded: list[Encoded], request: Request) -> bool:
+def _look_up(model: Model, encoded: list[EncodedRecord], request: Request) -> bool:
     """Whether to compute U x + b once for each word of the vocabulary, instead of for every word of every sequence.
 
     It pays where the sequences have more words than the vocabulary. It needs a method whose word values follow from
@@ -159,7 +167,7 @@ def _look_up(model: Model, encoded: list[Encoded], request: Request) -> bool:
         model.embedding is None
         or len(model.inputs) > 1
         or request.unit != "step"
-        or any(sequence.ids is None for sequence in encoded)
+        or any(record[model.main].ids is None for record in encoded)
     ):
         return False
     takers = [node for node in model.nodes if model.main in node.inputs]
@@ -168,7 +176,7 @@ def _look_up(model: Model, encoded: list[Encoded], request: Request) -> bool:
         return False
     if isinstance(request.keep, Propagation) and request.keep.at(takers[0].name).rule is not None:
         return False
-    return sum(sequence.steps for sequence in encoded) > len(model.embedding.E)
+    return sum(record[model.main].steps for record in encoded) > len(model.embedding.E)
 
 
 @overload
@@ -236,25 +244,25 @@ def explain(
     return run(model, _for_each_step(model, record), request, target, None, None)
 
 
-def _for_each_step(model: Model, one: Encoded) -> list[Encoded]:
+def _for_each_step(model: Model, record: EncodedRecord) -> list[EncodedRecord]:
     """A sequence once for the prediction of each of its steps.
 
     Where no prediction depends on later steps, the network sees nothing of them.
     """
-    if not model.causal or one.others:
+    if not model.causal or len(record) > 1:
         with np.errstate(all="ignore"):
-            return [one] * forward(model, packed(model, [one])).output.batch.R
-    kept = np.arange(one.length) if one.kept is None else one.kept
+            return [record] * forward(model, packed(model, [record])).output.batch.R
+    one = record[model.main]
     cut = [
         one._replace(
             ids=None if one.ids is None else one.ids[:stop],
             x=None if one.x is None else one.x[:stop],
-            kept=kept[:stop],
+            kept=one.seen[:stop],
             whole=one,
         )
         for stop in range(1, one.steps)
     ]
-    return [*cut, one]
+    return [*({model.main: part} for part in cut), record]
 
 
 @door

@@ -1,30 +1,24 @@
-"""The JSON of an explanation read back: anybody may have written it, so every part is checked, and errors say where."""
+"""The JSON of an explanation read back: anybody may have written it, so every field is checked; errors say where."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import numpy as np
 
 from lrpnumpy.checks import FLOATS, LrpError, parse_json
-from lrpnumpy.ledgers import ROWS, Ledger, ReferenceLedger, SpanLedger
+from lrpnumpy.fields import table
+from lrpnumpy.ledgers import LEDGERS
 
-FORMAT = "lrpnumpy explanation 1"
+FORMAT = "lrpnumpy explanation 2"
 DEEPEST = 32  # levels of lists and objects
 MARKS = 3  # kinds of marks that a step may have
-_LEDGERS: dict[str, Any] = {one.__name__: one for one in (Ledger, ReferenceLedger, SpanLedger)}
-_ENTRIES = {
-    "Ledger": ROWS["lrp"],
-    "ReferenceLedger": ROWS["reference"],
-    "SpanLedger": ("unassigned",),
-}
-_LATER = ("total", "rule", "attention", "largest", "error")  # entries that older files do not have
-Shape = tuple[int | None, ...]  # None stands for any length of at least 1
+Axes = tuple[str, ...]
 
 
-def parse(text: Any) -> dict[str, Any]:
-    """The fields of an `Explanation` from the text that `to_json` wrote; records in them are dicts."""
+def parse(text: Any, kind: type, records: Mapping[str, type]) -> Any:
+    """An explanation, of the class `kind`, from the text that `to_json` wrote; `records` are classes by field name."""
     if not isinstance(text, (str, bytes, bytearray)):
         raise LrpError(f"from_json must get the text that to_json wrote, got {type(text).__name__}.")
     try:
@@ -34,7 +28,7 @@ def parse(text: Any) -> dict[str, Any]:
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise LrpError("from_json must get the text that to_json wrote, got JSON without its format line.")
     _check_depth(data)
-    return _Reader(data).fields()
+    return _explanation(data, kind, records)
 
 
 def _check_depth(data: Any) -> None:
@@ -62,170 +56,121 @@ def _fail(where: str, wanted: str, got: Any) -> NoReturn:
     ) from None
 
 
-def _text(where: str, value: Any) -> str:
-    return value if isinstance(value, str) else _fail(where, "a string", value)
-
-
-def _texts(where: str, value: Any, count: int | None = None) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        _fail(where, "a list of strings", value)
-    if count is not None and len(value) != count:
-        _fail(where, f"a list of {count} strings", value)
-    return tuple(value)
-
-
-def _object(where: str, value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else _fail(where, "an object", value)
-
-
-def _whole(where: str, value: Any, least: int, most: int) -> int:
-    if type(value) is not int or not least <= value <= most:
-        _fail(where, f"a whole number from {least} to {most}", value)
-    return value
-
-
-def _numbers(where: str, value: Any, shape: Shape, dtype: np.dtype) -> np.ndarray:
-    """Numbers of a shape, as an array of `dtype`."""
-    wanted = f"numbers of shape ({', '.join('any' if n is None else str(n) for n in shape)})" if shape else "a number"
-    try:
-        found = np.asarray(value)
-    except (ValueError, RecursionError):  # ragged lists
-        _fail(where, wanted, value)
-    fits = len(found.shape) == len(shape) and all(
-        got == want or (want is None and got) for got, want in zip(found.shape, shape, strict=True)
-    )
-    if not fits or found.dtype.kind not in "iuf":
-        _fail(where, wanted, value)
-    with np.errstate(over="ignore"):
-        return found.astype(dtype)
+def _explanation(data: dict[str, Any], kind: type, records: Mapping[str, type]) -> Any:
+    if data.get("dtype") not in [str(one) for one in FLOATS]:
+        _fail("dtype", "'float32' or 'float64'", data.get("dtype"))
+    reader = _Reader(np.dtype(data["dtype"]), records)
+    C, target = len(reader.number("scores", data.get("scores"), ("output",), {})), data.get("target")
+    if target == "all":
+        reader.sizes["target"] = C
+    elif type(target) is not int or not 0 <= target < C:
+        _fail("target", f"a whole number from 0 to {C - 1}", target)
+    found = reader.record("", data, kind, target=target)
+    for k, span in enumerate(found.spans or ()):
+        if not 0 <= span.start < span.stop <= len(found):
+            _fail(f"spans[{k}]", f"from start to stop, among {len(found)} steps", (span.start, span.stop))
+    return found
 
 
 class _Reader:
-    """What the parts of one explanation have in common: its dtype, its classes, its target."""
+    """What the records of one explanation have in common: their dtype, and the size of the axis of targets."""
 
-    def __init__(self, data: dict[str, Any]) -> None:
-        self.data = data
-        if data.get("dtype") not in [str(one) for one in FLOATS]:
-            _fail("dtype", "'float32' or 'float64'", data.get("dtype"))
-        self.dtype = np.dtype(data["dtype"])
-        self.scores = self.array("scores", data.get("scores"), (None,))
-        C, target = len(self.scores), data.get("target")
-        self.target = "all" if target == "all" else _whole("target", target, 0, C - 1)
-        self.lead: Shape = (C,) if target == "all" else ()
+    def __init__(self, dtype: np.dtype, records: Mapping[str, type]) -> None:
+        self.dtype, self.records = dtype, records
+        self.sizes: dict[str, int] = {}
 
-    def array(self, where: str, value: Any, shape: Shape) -> np.ndarray:
-        """Numbers of a shape, in the dtype of the explanation."""
-        return _numbers(where, value, shape, self.dtype)
+    def record(self, at: str, data: Any, kind: type, **known: Any) -> Any:
+        """A record of the class `kind` whose fields are in an object; `at` is what its places are named after."""
+        if not isinstance(data, dict):
+            _fail(at.removesuffix(": "), "an object", data)
+        sizes = dict(self.sizes)
+        for row in table(kind):
+            value, where = data.get(row.name), at + row.name
+            if value is None and not row.required:
+                continue
+            if row.kind == "record":
+                known[row.name] = self.records_of(where, value, row.name)
+            else:
+                known[row.name] = getattr(self, row.kind)(where, value, row.axes, sizes)
+        return kind(**known)
 
-    def fields(self) -> dict[str, Any]:
-        """All fields."""
-        data, C = self.data, len(self.scores)
-        others = _object("others", data.get("others") or {})
-        found = self.part("", data)
-        T = found["relevance"].shape[-1]
-        return found | {
-            "scores": self.scores,
-            "target": self.target,
-            "method": _text("method", data.get("method")),
-            "probabilities": self.optional("probabilities", lambda where, value: self.array(where, value, (C,))),
-            "classes": self.optional("classes", lambda where, value: _texts(where, value, C)),
-            "options": _object("options", data.get("options") or {}),
-            "ledger": self.optional("ledger", self.ledger),
-            "hidden": self.parts("hidden", self.hidden),
-            "spans": self.parts("spans", lambda where, value: self.span(where, value, T)),
-            "others": {
-                name: self.part(f"others: {name}: ", _object(f"others: {name}", others[name])) for name in others
-            },
-            "name": _text("name", data.get("name", "x")),
-            "output_unit": self.optional("output_unit", _text),
-        }
+    def records_of(self, where: str, value: Any, name: str) -> Any:
+        """The records of a field: a ledger, what each input received, or a list."""
+        if name == "ledger":
+            kind = value.get("kind") if isinstance(value, dict) else None
+            if not isinstance(kind, str) or kind not in LEDGERS:
+                _fail(f"{where}: kind", f"one of {', '.join(map(repr, LEDGERS))}", kind)
+            return self.record(f"{where}: ", value, LEDGERS[kind])
+        if name == "inputs":
+            if not isinstance(value, dict) or not value:
+                _fail(where, "an object with at least one input", value)
+            return {key: self.record(f"{where}: {key}: ", one, self.records[name]) for key, one in value.items()}
+        if not isinstance(value, list):
+            _fail(where, "a list of objects", value)
+        return tuple(self.record(f"{where}[{k}]: ", one, self.records[name]) for k, one in enumerate(value))
 
-    def optional(self, name: str, read: Callable[[str, Any], Any]) -> Any:
-        """A field that may be null or missing."""
-        return None if self.data.get(name) is None else read(name, self.data[name])
+    # One method for each kind of field: its place for errors, its value, its axes, the sizes of axes known so far.
 
-    def parts(self, name: str, read: Callable[[str, dict[str, Any]], Any]) -> Any:
-        """A list of objects, or nothing."""
-        value = self.data.get(name)
-        if value is not None and not isinstance(value, list):
-            _fail(name, "a list of objects", value)
-        return value and [read(f"{name}[{k}]", _object(f"{name}[{k}]", one)) for k, one in enumerate(value)]
+    def number(self, where: str, value: Any, axes: Axes, sizes: dict[str, int]) -> Any:
+        """Numbers in the dtype of the explanation; those of the user's own units in float64."""
+        return self._array(where, value, axes, sizes, self.dtype)
 
-    def part(self, at: str, data: dict[str, Any]) -> dict[str, Any]:
-        """What one input got; `at` is what its places are named after."""
-        relevance = self.array(f"{at}relevance", data.get("relevance"), (*self.lead, None))
-        T = relevance.shape[-1]
+    def value(self, where: str, value: Any, axes: Axes, sizes: dict[str, int]) -> Any:
+        """Numbers as they were passed in."""
+        return self._array(where, value, axes, sizes, np.dtype(float))
 
-        def get(name: str, read: Callable[[str, Any], Any]) -> Any:
-            return None if data.get(name) is None else read(at + name, data[name])
+    def mark(self, where: str, value: Any, axes: Axes, sizes: dict[str, int]) -> np.ndarray:
+        """What is special about each step."""
+        marks = self._array(where, value, axes, sizes, np.dtype(float))
+        if not np.isin(marks, range(MARKS)).all():
+            _fail(where, f"numbers from 0 to {MARKS - 1}", value)
+        return marks.astype(np.uint8)
 
-        feature_relevance = get(
-            "feature_relevance", lambda where, value: self.array(where, value, (*self.lead, T, None))
-        )
-        D = None if feature_relevance is None else feature_relevance.shape[-1]
-        marks = get("marks", lambda where, value: _numbers(where, value, (T,), np.dtype(float)))
-        if marks is not None and not np.isin(marks, range(MARKS)).all():
-            _fail(f"{at}marks", f"numbers from 0 to {MARKS - 1}", data["marks"])
-        return {
-            "relevance": relevance,
-            "feature_relevance": feature_relevance,
-            "features": get("features", lambda where, value: _texts(where, value, D)),
-            "tokens": get("tokens", lambda where, value: _texts(where, value, T)),
-            "values": get("values", lambda where, value: _numbers(where, value, (T, D), np.dtype(float))),
-            "labels": get("labels", lambda where, value: _labels(where, value, T)),
-            "marks": None if marks is None else marks.astype(np.uint8),
-        }
+    def _array(self, where: str, value: Any, axes: Axes, sizes: dict[str, int], dtype: np.dtype) -> Any:
+        axes = tuple(axis for axis in axes if axis != "target" or axis in self.sizes)
+        shape = ", ".join(str(sizes.get(axis, "any")) for axis in axes)
+        wanted = f"numbers of shape ({shape})" if axes else "a number"
+        try:
+            found = np.asarray(value)
+        except (ValueError, RecursionError):  # ragged lists
+            _fail(where, wanted, value)
+        if found.dtype.kind not in "iuf" or found.ndim != len(axes) or (0 in found.shape and "phrase" not in axes):
+            _fail(where, wanted, value)
+        for axis, size in zip(axes, found.shape, strict=True):
+            if sizes.setdefault(axis, size) != size:
+                _fail(where, wanted, value)
+        with np.errstate(over="ignore"):
+            return found.astype(dtype)[()]
 
-    def ledger(self, where: str, value: Any) -> Any:
-        """A ledger of any kind."""
-        entries = dict(_object(where, value))
-        kind = entries.pop("kind", None)
-        if not isinstance(kind, str) or kind not in _LEDGERS:
-            _fail(f"{where}: kind", f"one of {', '.join(map(repr, _LEDGERS))}", kind)
-        found: dict[str, Any] = {}
-        for name in _ENTRIES[kind]:
-            if entries.get(name) is not None or name not in _LATER:
-                found[name] = self.number(f"{where}: {name}", entries.get(name))
-        if kind == "Ledger":
-            if not isinstance(entries.get("biases"), list):
-                _fail(f"{where}: biases", "a list of numbers", entries.get("biases"))
-            found["biases"] = tuple(self.number(f"{where}: biases", one) for one in entries["biases"])
-        if kind == "SpanLedger":
-            shape: Shape = (*self.lead, None)
-            for name in ("relevant", "irrelevant", "bias"):
-                found[name] = self.array(f"{where}: {name}", entries.get(name), shape)
-                shape = found[name].shape
-        return _LEDGERS[kind](**found)
+    def text(self, where: str, value: Any, axes: Axes, sizes: dict[str, int]) -> Any:
+        """A text, or one for each entry of an axis."""
+        if not axes:
+            return value if isinstance(value, str) else _fail(where, "a string", value)
+        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+            _fail(where, "a list of strings", value)
+        if sizes.setdefault(axes[0], len(value)) != len(value):
+            _fail(where, f"a list of {sizes[axes[0]]} strings", value)
+        return tuple(value)
 
-    def number(self, where: str, value: Any) -> Any:
-        """A number, or one for each class."""
-        return self.array(where, value, self.lead)[()]
+    def label(self, where: str, value: Any, axes: Axes, sizes: dict[str, int]) -> np.ndarray:
+        """Labels of the steps: text, or dates with their type."""
+        if not isinstance(value, dict):
+            _fail(where, "an object", value)
+        text = self.text(f"{where}: text", value.get("text"), axes, sizes)
+        kind = self.text(f"{where}: dtype", value.get("dtype"), (), sizes)
+        if not kind.startswith("datetime64"):
+            return np.array(text, str)
+        try:
+            return np.array(text, kind)
+        except (ValueError, TypeError, OverflowError):
+            _fail(where, f"dates of type {kind}", value)
 
-    def hidden(self, where: str, value: dict[str, Any]) -> dict[str, Any]:
-        """Relevance of hidden states."""
-        h = self.array(f"{where}: h", value.get("h"), (*self.lead, None, None))
-        c = value.get("c")
-        return {
-            "layer": _whole(f"{where}: layer", value.get("layer"), 0, 2**31),
-            "direction": _text(f"{where}: direction", value.get("direction")),
-            "h": h,
-            "c": None if c is None else self.array(f"{where}: c", c, h.shape),
-        }
+    def index(self, where: str, value: Any, axes: Axes, sizes: dict[str, int]) -> int:
+        """A position, or the number of a layer."""
+        if type(value) is not int or not 0 <= value <= 2**31:
+            _fail(where, "a whole number from 0 on", value)
+        return value
 
-    def span(self, where: str, value: dict[str, Any], T: int) -> dict[str, Any]:
-        """A phrase."""
-        start = _whole(f"{where}: start", value.get("start"), 0, T - 1)
-        stop = _whole(f"{where}: stop", value.get("stop"), start + 1, T)
-        return {"start": start, "stop": stop, "relevance": self.number(f"{where}: relevance", value.get("relevance"))}
-
-
-def _labels(where: str, value: Any, T: int) -> np.ndarray:
-    """Labels of the steps: text, or dates with their type."""
-    text = _texts(f"{where}: text", _object(where, value).get("text"), T)
-    kind = _text(f"{where}: dtype", value.get("dtype"))
-    if not kind.startswith("datetime64"):
-        return np.array(text, str)
-    try:
-        return np.array(text, kind)
-    except (ValueError, TypeError, OverflowError):
-        _fail(where, f"dates of type {kind}", value)
+    def options(self, where: str, value: Any, axes: Axes, sizes: dict[str, int]) -> dict[str, Any]:
+        """What the method was called with."""
+        return value if isinstance(value, dict) else _fail(where, "an object", value)

@@ -1,21 +1,21 @@
-"""The frozen result of an explanation: relevance, words, scores, target, ledger; to and from JSON."""
+"""The frozen result of an explanation: what each input received, scores, target, ledger; to and from JSON."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from lrpnumpy import checks, readback, tables
-from lrpnumpy.checks import LrpError, encodable, library, readable, shown
+from lrpnumpy import checks, fields, readback, tables
+from lrpnumpy.checks import LrpError, encodable, library, readable
+from lrpnumpy.fields import result_field
 from lrpnumpy.lazy import cached_property
-from lrpnumpy.ledgers import Ledger, ReferenceLedger, SpanLedger
-from lrpnumpy.meant import check_plain, door
+from lrpnumpy.ledgers import AnyLedger, ReferenceLedger
+from lrpnumpy.meant import door
 
 PAD = "<pad>"  # how padding is written where words are
 WIDEST = 100  # blanks before a line of JSON, for each level
@@ -30,15 +30,7 @@ class Mark(IntEnum):
     PADDING = 2  # no part of what was passed in, or skipped
 
 
-class Span(NamedTuple):
-    """A phrase [`start`, `stop`) and its `relevance`."""
-
-    start: int
-    stop: int
-    relevance: Any
-
-
-class Part(NamedTuple):
+class TopStep(NamedTuple):
     """One step of the input, at its `position`, and its `relevance`."""
 
     position: int
@@ -46,141 +38,157 @@ class Part(NamedTuple):
     relevance: float
 
 
-class Hidden(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Span:
+    """A phrase [`start`, `stop`) and its `relevance`."""
+
+    start: int = result_field(kind="index")
+    stop: int = result_field(kind="index")
+    relevance: Any = result_field("target", unit="output")
+
+
+@dataclass(frozen=True, eq=False)
+class Hidden:
     """Relevance of the states of one direction of one layer."""
 
-    layer: int  # its number among the layers
-    direction: str  # "forward" or "backward"
-    h: np.ndarray  # (T, H)
-    c: np.ndarray | None = None  # (T, H), of an LSTM
+    layer: int = result_field(kind="index")  # its number among the layers
+    direction: str = result_field(kind="text")  # "forward" or "backward"
+    h: np.ndarray = result_field("target step neuron", unit="output")  # (T, H)
+    c: np.ndarray | None = result_field("target step neuron", unit="output", default=None)  # (T, H), of an LSTM
 
 
-class InputPart(NamedTuple):
-    """What one input of a network got: a series has one relevance a step, a vector has one in all."""
+@dataclass(frozen=True, eq=False)
+class InputPart:
+    """What one input of a network received: a series has one relevance per step, a vector has one in all."""
 
-    relevance: np.ndarray  # (T,)
-    feature_relevance: np.ndarray | None  # (T, D)
-    features: tuple[str, ...] | None  # D names
-    tokens: tuple[str, ...] | None  # T words, of an input that is words
-    values: np.ndarray | None = None  # (T, D)
-    labels: np.ndarray | None = None  # (T,)
-    marks: np.ndarray | None = None  # (T,) of Mark; None where nothing is marked
+    relevance: np.ndarray = result_field("target step", unit="output")  # (T,)
+    feature_relevance: np.ndarray | None = result_field("target step feature", unit="output", default=None)  # (T, D)
+    features: tuple[str, ...] | None = result_field("feature", "text", default=None)  # D names
+    tokens: tuple[str, ...] | None = result_field("step", "text", default=None)  # T words, of an input that is words
+    values: np.ndarray | None = result_field("step feature", "value", unit="input", default=None)  # (T, D) as passed in
+    labels: np.ndarray | None = result_field("step", "label", default=None)  # (T,) datetime64, or strings
+    marks: np.ndarray | None = result_field("step", "mark", default=None)  # (T,) of Mark; None where nothing is marked
+
+    @cached_property
+    def step_names(self) -> Sequence[str]:
+        """The words, or the labels of the steps as text, or their positions; PAD for padding that is not a word."""
+        if self.tokens:
+            return self.tokens
+        if self.labels is None:
+            names: Sequence[str] = [*map(str, range(self.relevance.shape[-1]))]
+        else:
+            names = tables.shown(self.labels)
+        if self.marks is None:
+            return names
+        return [PAD if mark == Mark.PADDING else name for name, mark in zip(names, self.marks, strict=True)]
+
+    @cached_property
+    def shown_steps(self) -> Sequence[str]:
+        """The same as pictures show them, with a mark behind a word that the vocabulary does not have."""
+        names = [*map(readable, self.step_names)]
+        if self.marks is None:
+            return names
+        return [f"{n}{UNKNOWN}" if mark == Mark.UNKNOWN else n for n, mark in zip(names, self.marks, strict=True)]
+
+    @property
+    def feature_names(self) -> Sequence[str]:
+        """Names of the features that have a relevance each; x0, x1, … where they have none."""
+        if self.feature_relevance is None:
+            return ()
+        return self.features or [f"x{d}" for d in range(self.feature_relevance.shape[-1])]
+
+    def features_as_steps(self) -> InputPart:
+        """Of an input of one step, its features in place of steps; any other is as it is."""
+        if self.relevance.shape[-1] > 1 or self.feature_relevance is None or self.tokens is not None:
+            return self
+        values = None
+        if self.values is not None:
+            values = self.values.T
+        return InputPart(self.feature_relevance[..., 0, :], tokens=tuple(self.feature_names), values=values)
 
 
-def _features_as_steps(part: InputPart) -> InputPart:
-    """Of an input of one step, its features in place of steps; any other is as it is."""
-    if part.relevance.shape[-1] > 1 or part.feature_relevance is None or part.tokens is not None:
-        return part
-    names = part.features or tuple(f"x{d}" for d in range(part.feature_relevance.shape[-1]))
-    return part._replace(
-        relevance=part.feature_relevance[..., 0, :],
-        feature_relevance=None,
-        tokens=names,
-        values=None if part.values is None else part.values.T,
-        labels=None,
-        marks=None,
-    )
+def first_input(name: str) -> Any:
+    """A property of an explanation: that field of what its first input received."""
+    row = next(row for row in fields.table(InputPart) if row.name == name)
 
+    def get(self: Explanation) -> Any:
+        return getattr(self.first, name)
 
-def step_names(part: InputPart | Explanation) -> Sequence[str]:
-    """The words, or the labels of the steps as text, or their positions; PAD for padding that is no word."""
-    if part.tokens:
-        return part.tokens
-    T = part.relevance.shape[-1]
-    names = tables.shown(part.labels) if part.labels is not None else [*map(str, range(T))]
-    if part.marks is None:
-        return names
-    return [PAD if mark == Mark.PADDING else name for name, mark in zip(names, part.marks, strict=True)]
-
-
-def shown_steps(part: InputPart | Explanation) -> Sequence[str]:
-    """The same as pictures show them, with a mark behind a word that the vocabulary does not have."""
-    names = [*map(readable, step_names(part))]
-    if part.marks is None:
-        return names
-    return [f"{n}{UNKNOWN}" if mark == Mark.UNKNOWN else n for n, mark in zip(names, part.marks, strict=True)]
-
-
-def predicted_at(e: Explanation) -> int:
-    """The step whose prediction is explained: the last that the network sees, unless another of these was asked for.
-
-    Padding that the network skips has relevance 0.
-    """
-    seen, padding = np.arange(len(e)), [*e.padding]
-    if padding and len(padding) < len(e) and not e.relevance[..., padding].any():
-        seen = np.delete(seen, padding)
-    step = (e.options or {}).get("step")
-    return int(seen[step if isinstance(step, int) and -len(seen) <= step < len(seen) else -1])
+    get.__doc__ = f"({', '.join(row.axes)}) `{name}` of the first input."
+    return property(get)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
-    """Why the network said that: one relevance a step, and what else the method gives.
+    """Why the network said that: what each input received, and what else the method gives.
 
-    With target "all" the relevance arrays have a leading axis for the C classes; `for_class` picks one.
+    `relevance`, `feature_relevance`, `tokens`, `values`, `labels`, `marks` and `features` are those of the first input.
+    With target "all" the relevance arrays have a leading axis for the C classes; `for_class` picks one. As an array,
+    `np.asarray(e)`, it is its relevance.
     """
 
-    relevance: np.ndarray  # (T,)
-    scores: np.ndarray  # (C,) of the explained prediction
-    target: int | str  # class index, or "all"
-    method: str  # name of the method
-    feature_relevance: np.ndarray | None = None  # (T, D)
-    tokens: tuple[str, ...] | None = None  # T words, of an input that is words
-    probabilities: np.ndarray | None = None  # (C,)
-    classes: tuple[str, ...] | None = None  # C names
-    features: tuple[str, ...] | None = None  # D names
-    options: Any = None  # dict of what the method was called with
-    ledger: Ledger | ReferenceLedger | SpanLedger | None = None  # where the score went, of methods that keep one
-    hidden: tuple[Hidden, ...] | None = None  # relevance of the states of recurrent layers, with hidden=True
-    spans: tuple[Span, ...] | None = None  # the phrases that were asked for
-    others: Mapping[str, InputPart] = field(default_factory=dict)  # inputs of the network besides the main one
-    name: str = "x"  # of the main input
-    values: np.ndarray | None = None  # (T, D) the input as it was passed in, in the user's units; None for words
-    labels: np.ndarray | None = None  # (T,) of the steps, such as the index of a DataFrame: datetime64, or strings
-    output_unit: str | None = None  # of the scores, such as "mm"
-    marks: np.ndarray | None = None  # (T,) of Mark; None where nothing is marked
+    inputs: Mapping[str, InputPart] = result_field(kind="record")  # what each input of the network received, by name
+    scores: np.ndarray = result_field("output", unit="output")  # (C,) of the explained prediction
+    target: int | str = field()  # class index, or "all"
+    method: str = result_field(kind="text")  # name of the method
+    probabilities: np.ndarray | None = result_field("output", default=None)  # (C,)
+    classes: tuple[str, ...] | None = result_field("output", "text", default=None)  # C names
+    options: Any = result_field(kind="options", default=None)  # dict of what the method was called with
+    ledger: AnyLedger | None = result_field(kind="record", default=None)  # where the score went, if the method says so
+    hidden: tuple[Hidden, ...] | None = result_field(kind="record", default=None)  # of recurrent states, by hidden=True
+    spans: tuple[Span, ...] | None = result_field(kind="record", default=None)  # the phrases of the request
+    output_unit: str | None = result_field(kind="text", default=None)  # of the scores, such as "mm"
+
+    relevance = first_input("relevance")
+    feature_relevance = first_input("feature_relevance")
+    tokens = first_input("tokens")
+    values = first_input("values")
+    labels = first_input("labels")
+    marks = first_input("marks")
+    features = first_input("features")
 
     def __post_init__(self) -> None:
-        hints = {one.name: one.type for one in fields(self) if one.name != "labels"}  # which may be dates and text
-        check_plain("Explanation", vars(self), hints)
-        self._check_sizes()
+        check(self)
 
-    @classmethod
-    def _of(cls, **parts: Any) -> Explanation:
-        """An explanation of parts whose types are known, as a file has them: only their sizes are checked."""
-        one = object.__new__(cls)
-        vars(one).update(parts)
-        one._check_sizes()
-        return one
-
-    def _check_sizes(self) -> None:
-        """See that the parts belong together."""
-        relevance, C, one = np.asarray(self.relevance), np.shape(self.scores), self.target != "all"
-        if len(C) != 1 or relevance.shape[:-1] != C[one:] or not relevance.shape[-1]:
-            wanted = "(T,)" if one else f"({np.size(self.scores)}, T)"
-            raise LrpError(
-                f"Explanation: relevance must have shape {wanted} and scores (C,), got {relevance.shape} and {C}."
-            )
-        if one and not (checks.is_number(self.target, int) and 0 <= self.target < C[0]):  # type: ignore[operator]
-            raise LrpError(
-                f"Explanation: target must be 'all' or a class from 0 to {C[0] - 1}, got {checks.shown(self.target)}."
-            )
-        T = relevance.shape[-1]
-        counts = {"tokens": T, "labels": T, "marks": T, "values": T, "classes": C[0], "probabilities": C[0]}
-        for name, count in counts.items():
-            if (part := getattr(self, name)) is not None and len(part) != count:
-                raise LrpError(f"Explanation: {name} must have {count} entries, got {len(part)}.")
-        if self.feature_relevance is not None and np.shape(self.feature_relevance)[:-1] != relevance.shape:
-            raise LrpError(
-                f"Explanation: feature_relevance must have shape {(*relevance.shape, 'D')}, got "
-                f"{np.shape(self.feature_relevance)}."
-            )
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.relevance, dtype, copy=copy)
 
     @property
-    def inputs(self) -> dict[str, InputPart]:
-        """What each input of the network got, by name; the main one, whose relevance is `relevance`, comes first."""
-        main = InputPart(*(getattr(self, name) for name in InputPart._fields))
-        return {self.name: main, **self.others}
+    def first(self) -> InputPart:
+        """What the first input received."""
+        return next(iter(self.inputs.values()))
+
+    @property
+    def versus(self) -> int | None:
+        """The class that the target is contrasted with, if there is one."""
+        return (self.options or {}).get("versus")
+
+    @property
+    def score(self) -> Any:
+        """The explained score: f_target, or f_target - f_versus; of every class with target "all"."""
+        score = self.scores if self.target == "all" else self.scores[self.target]
+        if self.versus is None:
+            return score
+        return score - self.scores[self.versus]
+
+    @property
+    def predicted(self) -> int:
+        """Index of the class with the highest score."""
+        return int(np.argmax(self.scores))
+
+    @property
+    def predicted_at(self) -> int:
+        """The step whose prediction is explained: the last that the network sees, unless another was asked for.
+
+        Padding that the network skips has relevance 0.
+        """
+        seen, padding = np.arange(len(self)), [*self.padding]
+        if padding and len(padding) < len(self) and not self.relevance[..., padding].any():
+            seen = np.delete(seen, padding)
+        step = (self.options or {}).get("step")
+        if not isinstance(step, int) or not -len(seen) <= step < len(seen):
+            step = -1
+        return int(seen[step])
 
     @property
     def unknown(self) -> tuple[int, ...]:
@@ -202,22 +210,28 @@ class Explanation:
 
     @door
     def of_input(self, name: str) -> Explanation:
-        """The same for the input `name`: what it got stands in `relevance`, `feature_relevance`, `tokens`, `features`.
+        """The same for the input `name` alone, which is then the first.
 
         An input that is one vector for each record shows its features in place of steps.
         """
         if name not in self.inputs:
             raise LrpError(f"this explanation has the inputs {', '.join(map(repr, self.inputs))}, not {name!r}.")
-        if name == self.name:
-            return replace(self, others={})
-        part = _features_as_steps(self.inputs[name])
-        gone: dict[str, Any] = {"ledger": None, "hidden": None, "spans": None, "others": {}}
-        return replace(self, **part._asdict(), name=name, **gone)
+        part = self.inputs[name]
+        if part is self.first:
+            return replace(self, inputs={name: part})
+        return replace(self, inputs={name: part.features_as_steps()}, ledger=None, hidden=None, spans=None)
+
+    def with_first(self, **changes: Any) -> Explanation:
+        """The same with other fields of the first input."""
+        name = next(iter(self.inputs))
+        return replace(self, inputs={**self.inputs, name: replace(self.first, **changes)})
 
     def by_feature(self) -> Explanation:
         """Of an explanation of one step, its features in place of steps; any other is as it is."""
-        part = _features_as_steps(self.inputs[self.name])
-        return self if part.relevance is self.relevance else replace(self, **part._asdict())
+        part = self.first.features_as_steps()
+        if part is self.first:
+            return self
+        return replace(self, inputs={**self.inputs, next(iter(self.inputs)): part})
 
     @property
     def is_regression(self) -> bool:
@@ -229,9 +243,12 @@ class Explanation:
         """What is explained, in words: "discharge 3.2 mm", and "1.9 mm above the reference" where there is one."""
         self._one_class("prediction")
         unit = f" {self.output_unit}" if self.output_unit else ""
-        name = (
-            self.name_of(self.target) if self.classes else "score" if len(self.scores) == 1 else f"output {self.target}"
-        )
+        if self.classes:
+            name = self.name_of(self.target)
+        elif len(self.scores) == 1:
+            name = "score"
+        else:
+            name = f"output {self.target}"
         text = f"{name} {self.scores[self.target]:.4g}{unit}"
         if not isinstance(self.ledger, ReferenceLedger):
             return text
@@ -259,33 +276,29 @@ class Explanation:
         """The name of the class `target`, or its number where it has none."""
         if not isinstance(target, str) and not checks.is_number(target, int):
             raise LrpError(f"name_of must get the number of a class, got {checks.shown(target)}.")
-        known = self.classes is not None and isinstance(target, (int, np.integer)) and 0 <= target < len(self.classes)
-        return self.classes[target] if known else str(target)  # type: ignore[index]
+        if self.classes is not None and not isinstance(target, str) and 0 <= target < len(self.classes):
+            return self.classes[target]
+        return str(target)
 
     @door
     def label(self, position: int) -> str:
         """The word at a `position`, or the label of the step, or the position; padding is "<pad>"."""
-        return self.step_names[checks.position(position, "position", len(self))]
+        return self.first.step_names[checks.position(position, "position", len(self))]
 
     @door
     def shown(self, position: int) -> str:
         """The label at a `position` as pictures show it, with a mark behind a word that is not in the vocabulary."""
-        return self.shown_steps[checks.position(position, "position", len(self))]
-
-    @cached_property
-    def shown_steps(self) -> Sequence[str]:
-        """All labels as pictures show them."""
-        return shown_steps(self)
-
-    @cached_property
-    def step_names(self) -> Sequence[str]:
-        """The words, or the labels of the steps as text, or their positions; PAD for padding that is no word."""
-        return step_names(self)
+        return self.first.shown_steps[checks.position(position, "position", len(self))]
 
     @property
-    def predicted(self) -> int:
-        """Index of the class with the highest score."""
-        return int(np.argmax(self.scores))
+    def step_names(self) -> Sequence[str]:
+        """All labels: the words, or the labels of the steps as text, or their positions; PAD for padding."""
+        return self.first.step_names
+
+    @property
+    def shown_steps(self) -> Sequence[str]:
+        """All labels as pictures show them, with a mark behind a word that is not in the vocabulary."""
+        return self.first.shown_steps
 
     @door
     def for_class(self, target: int | str) -> Explanation:
@@ -294,65 +307,47 @@ class Explanation:
             raise LrpError(
                 f"for_class needs an explanation made with target='all', got one of {self.name_of(self.target)!r}."
             )
-        c = (
-            self.classes.index(target)
-            if isinstance(target, str) and self.classes and target in self.classes
-            else target
-        )
+        c: Any = target
+        if isinstance(target, str) and self.classes and target in self.classes:
+            c = self.classes.index(target)
         if isinstance(c, bool) or not isinstance(c, (int, np.integer)) or not 0 <= c < len(self.scores):
             raise LrpError(
                 f"for_class: target must be a class from 0 to {len(self.scores) - 1} or a class name, got "
                 f"{checks.shown(target)}."
             )
+        return replace(self, target=int(c), **fields.varying(lambda array: array[c], self))
 
-        def pick(value: Any) -> Any:
-            return None if value is None else value[c]
-
-        return replace(
-            self,
-            target=int(c),
-            relevance=self.relevance[c],
-            feature_relevance=pick(self.feature_relevance),
-            ledger=self.ledger and self.ledger.of_class(int(c)),
-            hidden=self.hidden and tuple(part._replace(h=part.h[c], c=pick(part.c)) for part in self.hidden),
-            spans=self.spans and tuple(span._replace(relevance=span.relevance[c]) for span in self.spans),
-            others={
-                name: part._replace(relevance=part.relevance[c], feature_relevance=pick(part.feature_relevance))
-                for name, part in self.others.items()
-            },
-        )
+    @property
+    def each_class(self) -> list[Explanation]:
+        """The explanation of each class that is explained: itself, or with target "all" one for every class."""
+        if self.target != "all":
+            return [self]
+        return [self.for_class(c) for c in range(len(self.scores))]
 
     @door
-    def top(self, k: int = 5) -> list[Part]:
+    def top(self, k: int = 5) -> list[TopStep]:
         """The `k` steps of largest absolute relevance, largest first."""
         self._one_class("top")
-        order = np.argsort(-abs(self.relevance), kind="stable")[:k]
-        has = self.tokens is not None or self.labels is not None
-        return [Part(int(t), self.label(t) if has else None, float(self.relevance[t])) for t in order]
+        order = np.argsort(-abs(self.relevance), kind="stable")[:k].tolist()
+        names = self.step_names
+        if self.tokens is None and self.labels is None:
+            return [TopStep(t, None, float(self.relevance[t])) for t in order]
+        return [TopStep(t, names[t], float(self.relevance[t])) for t in order]
 
     def to_frame(self) -> Any:
-        """A pandas frame, one row a step: position, token, relevance, and one column a variable where there are any.
+        """A pandas frame, one row per step: position, token, relevance, and one column per feature where there are any.
 
         Of several inputs a first column, `input`, says whose step it is.
         """
         self._one_class("to_frame")
         pandas = library("pandas", "to_frame")
-        if self.others:
-            frames = {encodable(name): self.of_input(name).to_frame() for name in self.inputs}
-            return pandas.concat(frames, names=["input", None]).reset_index("input").reset_index(drop=True)
-        frame = pandas.DataFrame({"position": np.arange(len(self)), "relevance": self.relevance})
-        if self.tokens:
-            frame.insert(1, "token", [*map(encodable, self.tokens)])
-        elif self.labels is not None:
-            frame.insert(
-                1, "label", self.labels if self.labels.dtype.kind == "M" else [*map(encodable, self.labels.tolist())]
-            )
-        if self.marks is not None:
-            frame["mark"] = ["" if mark == Mark.NONE else Mark(mark).name.lower() for mark in self.marks]
-        if self.feature_relevance is not None:
-            names = self.features or [f"x{d}" for d in range(self.feature_relevance.shape[1])]
-            for d, name in enumerate(map(encodable, names)):
-                frame[name] = self.feature_relevance[:, d]
+        if len(self.inputs) == 1:
+            frame = pandas.DataFrame(frame_columns(self.first))
+        else:
+            parts = [self.of_input(name).first for name in self.inputs]
+            frames = [pandas.DataFrame(frame_columns(part)) for part in parts]
+            names = [*map(encodable, self.inputs)]
+            frame = pandas.concat(frames, keys=names, names=["input", None]).reset_index("input").reset_index(drop=True)
         frame.attrs["prediction"] = encodable(self.prediction)
         return frame
 
@@ -362,35 +357,12 @@ class Explanation:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python values, ready for JSON."""
-        return {
-            "format": readback.FORMAT,
-            "dtype": str(self.relevance.dtype),
-            "method": self.method,
-            "target": self.target,
-            "options": _plain(dict(self.options or {})),
-            "tokens": _plain(self.tokens),
-            "marks": _plain(self.marks),
-            "classes": _plain(self.classes),
-            "features": _plain(self.features),
-            "scores": _plain(self.scores),
-            "probabilities": _plain(self.probabilities),
-            "relevance": _plain(self.relevance),
-            "feature_relevance": _plain(self.feature_relevance),
-            "spans": self.spans and [_plain(span._asdict()) for span in self.spans],
-            "name": self.name,
-            "output_unit": self.output_unit,
-            "prediction": None if self.target == "all" else self.prediction,
-            "values": _plain(self.values),
-            "labels": _plain_labels(self.labels),
-            "others": {
-                name: _plain({**part._asdict(), "labels": _plain_labels(part.labels)})
-                for name, part in self.others.items()
-            },
-            "hidden": self.hidden and [_plain(part._asdict()) for part in self.hidden],
-            "ledger": None
-            if self.ledger is None
-            else {"kind": type(self.ledger).__name__, **_plain(vars(self.ledger))},
-        }
+        found = {"format": readback.FORMAT, "dtype": str(self.relevance.dtype), "target": self.target}
+        found |= fields.plain(self)
+        if self.ledger is not None:
+            found["ledger"]["kind"] = type(self.ledger).__name__
+        found["prediction"] = None if self.target == "all" else self.prediction
+        return found
 
     @door
     def to_json(self, **options: Any) -> str:
@@ -400,12 +372,72 @@ class Explanation:
     @staticmethod
     def from_json(text: str) -> Explanation:
         """An explanation from the `text` that `to_json` wrote; of other text an error says what is wrong."""
-        found = readback.parse(text)
-        hidden, spans = found["hidden"], found["spans"]
-        found["hidden"] = None if hidden is None else tuple(Hidden(**part) for part in hidden)
-        found["spans"] = None if spans is None else tuple(Span(**span) for span in spans)
-        found["others"] = {name: InputPart(**part) for name, part in found["others"].items()}
-        return Explanation(**found)
+        return readback.parse(text, Explanation, {"inputs": InputPart, "hidden": Hidden, "spans": Span})
+
+
+def frame_columns(part: InputPart) -> dict[str, Any]:
+    """The columns of a frame with one row per step of an input."""
+    found: dict[str, Any] = {"position": np.arange(part.relevance.shape[-1])}
+    if part.tokens:
+        found["token"] = [*map(encodable, part.tokens)]
+    elif part.labels is not None and part.labels.dtype.kind == "M":
+        found["label"] = part.labels
+    elif part.labels is not None:
+        found["label"] = [*map(encodable, part.labels.tolist())]
+    found["relevance"] = part.relevance
+    if part.marks is not None:
+        found["mark"] = ["" if mark == Mark.NONE else Mark(mark).name.lower() for mark in part.marks]
+    for d, name in enumerate(map(encodable, part.feature_names)):
+        found[name] = part.feature_relevance[:, d]  # type: ignore[index]
+    return found
+
+
+def check(e: Explanation) -> None:
+    """Raise an LrpError where a field of an explanation has not the kind or the shape that the table says."""
+    if not isinstance(e.inputs, Mapping) or not e.inputs:
+        raise LrpError(
+            f"Explanation: inputs must be a dict of what each input received, got {checks.shown(e.inputs)}; "
+            "for one input it is {'x': lrp.InputPart(relevance)}."
+        )
+    if type(e.scores) is not np.ndarray or e.scores.ndim != 1:
+        raise LrpError(f"Explanation: scores must be an array of shape (C,), got {checks.shown(e.scores)}.")
+    C = len(e.scores)
+    if e.target != "all" and not (checks.is_number(e.target, int) and 0 <= e.target < C):  # type: ignore[operator]
+        raise LrpError(f"Explanation: target must be 'all' or a class from 0 to {C - 1}, got {checks.shown(e.target)}.")
+    _check_fields(e, "Explanation", {"output": C})
+    for name, part in e.inputs.items():
+        if type(part) is not InputPart:
+            raise LrpError(f"Explanation: inputs[{name!r}] must be an InputPart, got {type(part).__name__}.")
+        _check_fields(part, "Explanation", {"target": C} if e.target == "all" else {})
+
+
+def _check_fields(record: Any, what: str, sizes: dict[str, int]) -> None:
+    """Check kind and shape of the fields of a record; `sizes` of axes are those known so far."""
+    for name, axes, kind, _, required in fields.table(type(record)):
+        value = getattr(record, name)
+        if (value is None and not required) or kind in ("record", "options"):
+            continue
+        if kind == "text" and not axes:
+            if not isinstance(value, str):
+                raise LrpError(f"{what}: {name} must be a string, got {checks.shown(value)}.")
+            continue
+        if kind == "text":
+            if not isinstance(value, (tuple, list)):
+                raise LrpError(f"{what}: {name} must be a tuple of names, got {checks.shown(value)}.")
+            shape: tuple[int, ...] = (len(value),)
+        elif isinstance(value, np.ndarray) and (value.dtype.kind in "fiu" or kind == "label"):
+            shape = value.shape
+        else:
+            raise LrpError(f"{what}: {name} must be an array of numbers, got {checks.shown(value)}.")
+        if axes[0] == "target" and "target" not in sizes:
+            axes = axes[1:]
+        if (
+            len(shape) != len(axes)
+            or any(sizes.setdefault(axis, size) != size for axis, size in zip(axes, shape, strict=True))
+            or 0 in shape
+        ):
+            wanted = ", ".join(str(sizes.get(axis, axis)) for axis in axes)
+            raise LrpError(f"{what}: {name} must have shape ({wanted}), got {shape}.")
 
 
 def dumped(value: Any, options: dict[str, Any]) -> str:
@@ -417,91 +449,3 @@ def dumped(value: Any, options: dict[str, Any]) -> str:
         return json.dumps(value, **options)
     except (TypeError, ValueError) as error:
         raise LrpError(f"to_json must get options of json.dumps, such as indent=1, got: {error}.") from error
-
-
-def _plain_labels(labels: np.ndarray | None) -> dict[str, Any] | None:
-    """Labels for JSON: dates are text, with their type."""
-    return None if labels is None else {"dtype": str(labels.dtype), "text": labels.astype(str).tolist()}
-
-
-def _plain(value: Any) -> Any:
-    """Arrays, records and NumPy numbers as lists and Python numbers."""
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, dict):
-        return {key: _plain(part) for key, part in value.items()}
-    if isinstance(value, (tuple, list)):
-        return [_plain(part) for part in value]
-    return value
-
-
-class Paged(Sequence[Explanation]):
-    """A sequence of explanations, each made when it is asked for, that can be explored in one HTML file."""
-
-    def __getitem__(self, key: Any) -> Any:
-        """By position; a list of those of a slice."""
-        if isinstance(key, slice):
-            try:
-                places = range(*key.indices(len(self)))
-            except (TypeError, ValueError):  # of other than numbers, and of steps of 0
-                raise LrpError(f"a slice of explanations must have whole numbers, got {key!r}.") from None
-            return [self._one(k) for k in places]
-        return self._one(checks.position(key, "number of an explanation", len(self)))
-
-    def _one(self, k: int) -> Explanation:
-        raise NotImplementedError
-
-    @door
-    def page(self, path: str | os.PathLike[str], *more: Any, **options: Any) -> None:
-        """Write one self-contained HTML file to explore these explanations, with a table of all records.
-
-        path: the file to be made, which ends in .html; one that exists is replaced.
-        more: results of the same records by other methods, to choose from and to compare with.
-        options: those of lrp.write_page: label, name, title, most, megabytes, take, seed.
-        """
-        from lrpnumpy.page import write_page
-
-        write_page(path, self, *more, **options)
-
-
-@dataclass(frozen=True, eq=False)
-class Comparison(Paged):
-    """Several methods on one input, to print, plot or tabulate: a sequence of `explanations`."""
-
-    explanations: tuple[Explanation, ...]
-
-    def __post_init__(self) -> None:
-        given = self.explanations
-        if not isinstance(given, tuple) or not all(isinstance(e, Explanation) for e in given):
-            raise LrpError(
-                f"Comparison: explanations must be a list of which each is an Explanation, got {shown(given)}."
-            )
-        if not len(self.explanations):
-            raise LrpError("Comparison must get at least one explanation, got none.")
-
-    def __len__(self) -> int:
-        return len(self.explanations)
-
-    def __getitem__(self, key: Any) -> Any:
-        """By position, or by the name of a method."""
-        if isinstance(key, str):
-            for explanation in self.explanations:
-                if explanation.method == key:
-                    return explanation
-            raise LrpError(f"this comparison has {', '.join(e.method for e in self)}, not {key!r}.")
-        return super().__getitem__(key)
-
-    def _one(self, k: int) -> Explanation:
-        return self.explanations[k]
-
-    def __str__(self) -> str:
-        from lrpnumpy.show import terminal
-
-        return terminal.render_comparison(self, color="never")
-
-    def _repr_html_(self) -> str:
-        from lrpnumpy.show import html
-
-        return html.comparison_fragment(self)

@@ -3,265 +3,278 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields
+from collections.abc import Sequence
 from itertools import accumulate
 from threading import Lock
 from typing import Any
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, RelevanceWarning, one_of, outside
-from lrpnumpy.encode import Encoded
+from lrpnumpy.checks import RelevanceWarning, one_of, outside
+from lrpnumpy.encode import Encoded, EncodedRecord
+from lrpnumpy.fields import by_target, trusted
 from lrpnumpy.lazy import cached_property
-from lrpnumpy.ledgers import ROWS, Ledger, ReferenceLedger, SpanLedger, by_name
-from lrpnumpy.meant import door
-from lrpnumpy.methods.base import Columns, Request
+from lrpnumpy.ledgers import ROWS, AnyLedger, Ledger, ReferenceLedger, by_name
+from lrpnumpy.methods.base import Columns, HiddenRows, Received, Request
 from lrpnumpy.methods.occlusion import probabilities
 from lrpnumpy.methods.propagated import GAP, TOO_LARGE
 from lrpnumpy.methods.reference import missed_and_huge, unit_of
 from lrpnumpy.model import Model
-from lrpnumpy.packed import Batch
-from lrpnumpy.result import Explanation, Hidden, InputPart, Paged, Span
-from lrpnumpy.summary import TIMES, Summary, Sums, one_each, times
+from lrpnumpy.protocol import InputRows, Results
+from lrpnumpy.result import Explanation, Hidden, InputPart, Span
 
 
-class Explanations(Paged):
-    """The explanations of several sequences, computed as one ragged batch; each is made when it is asked for.
+class Gathered:
+    """What one input received in all sequences, gathered from chunks; relevance of features when it is first needed.
 
-    `relevance` holds the words of all sequences one after another, those of sequence k from starts[k] to starts[k+1].
-    `model` is the network, `request` what was asked for, `encoded` the inputs as the network takes them. `every_class`
-    says whether all classes are explained, `padded` whether some steps are padding.
+    The steps of sequence k are those from starts[k] to starts[k+1].
     """
 
-    def __init__(self, model: Model, request: Request, encoded: list[Encoded], every_class: bool) -> None:
-        self.model, self.request, self.every_class = model, request, every_class
+    def __init__(self, encoded: list[Encoded], names: tuple[str, ...] | None) -> None:
         self.encoded = encoded
-        self.padded = any(sequence.kept is not None for sequence in encoded)
-        self._single: dict[str, list[Any]] = {}  # what has a shape of its own for each sequence
-        self._parts: list[tuple[np.ndarray, np.ndarray]] = []  # of chunks: rows among all words, and their variables
-        self._joined: np.ndarray | None = None  # `feature_relevance`, as far as they are put together
+        self.names = names  # of the features, where the model has them
+        self.padded = any(one.kept is not None for one in encoded)  # whether some steps are padding
+        self.relevance: Any = None
+        self._features: np.ndarray | None = None
+        self._parts: list[tuple[np.ndarray, np.ndarray]] = []  # of chunks: rows among all, and features of these
         self._lock = Lock()
-        self._doubt = False  # whether relevance of any chunk may not be trusted
-        self._others = [name for name in model.inputs if name != model.main]
-        self.alone = len(encoded) == 1 and not self.padded  # then the columns of its chunk are those of the result
-        if not self.alone:
-            self._make_room()
 
     @cached_property
     def starts(self) -> np.ndarray:
-        """(N+1,) where the words of each sequence begin, and where the last ones end."""
-        return np.array([0, *accumulate(sequence.length for sequence in self.encoded)], np.int64)
+        """(N+1,) where the steps of each sequence begin, and where the last ones end."""
+        return np.array([0, *accumulate(one.length for one in self.encoded)], np.int64)
+
+    def make_room(self, lead: tuple[int, ...], dtype: np.dtype) -> None:
+        """An array for all sequences; padding, which the network does not see, has 0."""
+        self.relevance = (np.zeros if self.padded else np.empty)((*lead, int(self.starts[-1])), dtype)
+
+    def put(self, positions: np.ndarray, got: Received) -> None:
+        """Add what the sequences of a chunk received."""
+        if self.relevance is None:  # one chunk has all
+            self.relevance, self._features = got.relevance, got.feature_relevance
+            return
+        rows = self._rows(positions, got)
+        self.relevance[..., rows] = got.relevance
+        if got.feature_relevance is not None:
+            self._parts.append((rows, got.feature_relevance))
+
+    def _rows(self, positions: np.ndarray, got: Received) -> np.ndarray:
+        """Where the packed rows of a chunk are among all."""
+        if not self.padded:
+            return self.starts[positions].take(got.batch.owner) + got.batch.step
+        seen = [self.encoded[k].seen + self.starts[k] for k in positions]
+        return np.concatenate(seen)[got.batch.rows]
+
+    @property
+    def feature_relevance(self) -> np.ndarray | None:
+        """Relevance of every feature, as `relevance` with one more axis, where it is known."""
+        if self._parts:
+            with self._lock:
+                while self._parts:  # each is let go once it is copied: Ctrl-C may come at any time
+                    rows, part = self._parts[-1]
+                    if self._features is None:
+                        empty = np.zeros if self.padded else np.empty
+                        self._features = empty((*self.relevance.shape, part.shape[-1]), part.dtype)
+                    self._features[..., rows, :] = part
+                    self._parts.pop()
+        return self._features
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_features": self.feature_relevance, "_parts": [], "_lock": None}
+
+    def of(self, k: int) -> InputPart:
+        """What it received in sequence k; a copy, which does not keep the others in memory."""
+        one = self.encoded[k]
+        relevance, features, values, labels = self.relevance, self.feature_relevance, one.values, one.labels
+        if len(self.encoded) > 1:
+            steps = slice(*self.starts[k : k + 2].tolist())
+            relevance = relevance[..., steps].copy()
+            features = None if features is None else features[..., steps, :].copy()
+            values = None if values is None else values.copy()
+            labels = None if labels is None else labels.copy()
+        return trusted(
+            InputPart,
+            relevance=relevance,
+            feature_relevance=features,
+            features=self.names or one.features,
+            tokens=one.tokens,
+            values=values,
+            labels=labels,
+            marks=one.marks,
+        )
+
+    def some(self, places: Sequence[int]) -> Gathered:
+        """The same of some of the sequences."""
+        found = Gathered([self.encoded[k] for k in places], self.names)
+        steps = np.concatenate([np.arange(0), *(np.arange(*self.starts[k : k + 2].tolist()) for k in places)])
+        found.relevance = self.relevance[..., steps]
+        if self.feature_relevance is not None:
+            found._features = self.feature_relevance[..., steps, :]
+        return found
+
+
+class Explanations(Results):
+    """The explanations of several sequences, computed as one ragged batch; each is made when it is asked for.
+
+    `relevance` holds the steps of all sequences one after another, those of sequence k from starts[k] to starts[k+1].
+    `model` is the network, `request` what was asked for, `encoded` the inputs as the network takes them, `inputs` what
+    they received. `every_class` says whether all classes are explained.
+    """
+
+    def __init__(self, model: Model, request: Request, encoded: list[EncodedRecord], every_class: bool) -> None:
+        self.model, self.request, self.encoded, self.every_class = model, request, encoded, every_class
+        self.inputs: dict[str, Gathered] = {}
+        for name in {model.main: None, **model.inputs}:  # the main one is the first
+            self.inputs[name] = Gathered([record[name] for record in encoded], model.inputs[name].features)
+        self.places: Sequence[int] = range(len(encoded))  # of these among all, where this is a slice
+        self.single: dict[str, list[Any]] = {}  # what has a shape of its own for each sequence: spans, cd, hidden
+        self.books: np.ndarray | None = None  # ledgers, see `ledgers.by_name`
+        self._doubt = False  # whether relevance of any chunk may not be trusted
+        if len(encoded) != 1 or any(one.padded for one in self.inputs.values()):
+            self._make_room()
 
     def _make_room(self) -> None:
         """Columns for all sequences."""
         model, N, dtype = self.model, len(self.encoded), self.model.dtype
-        lead, total = (model.outputs,) if self.every_class else (), int(self.starts[-1])
-        empty = np.zeros if self.padded else np.empty
+        lead = (model.outputs,) if self.every_class else ()
         self.scores = np.empty((N, model.outputs), dtype)
         self.targets = np.empty((*lead, N), np.int64)
-        self.relevance = empty((*lead, total), dtype)
+        for one in self.inputs.values():
+            one.make_room(lead, dtype)
         kind = self.request.method.kind
         rows = len(ROWS.get(kind, ())) + (len(model.nodes) if kind == "lrp" else 0)
-        self.books = np.empty((*lead, rows, N), dtype) if rows else None
+        if rows:
+            self.books = np.empty((*lead, rows, N), dtype)
 
-    @cached_property
+    def _put(self, positions: np.ndarray, columns: Columns) -> None:
+        """Add the results of a chunk."""
+        if "scores" not in vars(self):  # one chunk has all
+            self.scores, self.targets, self.books = columns.scores, columns.targets, columns.books
+            self.probabilities = probabilities(self.model.output, columns.scores)
+        else:
+            self.scores[positions] = columns.scores
+            self.targets[..., positions] = columns.targets
+            if self.books is not None:
+                self.books[..., positions] = columns.books
+        for name, got in columns.inputs.items():
+            self.inputs[name].put(positions, got)
+        hidden = columns.hidden and [_hidden(columns.hidden, s) for s in range(len(positions))]
+        for name, values in (("spans", columns.spans), ("cd", columns.cd), ("hidden", hidden)):
+            if values is not None:
+                for k, value in zip(positions.tolist(), values, strict=True):
+                    self.single[name][k] = value
+
+    def __len__(self) -> int:
+        return len(self.encoded)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} explanations by {self.request.method.name}>"
+
+    @property
+    def main(self) -> Gathered:
+        """What the first input received."""
+        return self.inputs[self.model.main]
+
+    @property
+    def starts(self) -> np.ndarray:
+        """(N+1,) where the steps of each sequence begin, and where the last ones end."""
+        return self.main.starts
+
+    @property
+    def relevance(self) -> np.ndarray:
+        """(R,) relevance of all steps, or (C, R)."""
+        return self.main.relevance
+
+    @property
     def feature_relevance(self) -> np.ndarray | None:
-        """Relevance of every variable, as `relevance` with one more axis; put together when it is first asked for."""
-        if not self.request.with_variables:
-            return None
-        with self._lock:
-            if "feature_relevance" not in vars(self):  # else another thread has just done it
-                if self._joined is None:
-                    empty = np.zeros if self.padded else np.empty
-                    self._joined = empty((*self.relevance.shape, self.model.input_size), self.model.dtype)
-                while self._parts:  # each is let go once it is copied: Ctrl-C may come at any time
-                    rows, part = self._parts[-1]
-                    self._joined[..., rows, :] = part
-                    self._parts.pop()
-                vars(self)["feature_relevance"] = self._joined
-        return vars(self)["feature_relevance"]
+        """(R, D) relevance of every feature of all steps, or (C, R, D); put together when it is first asked for."""
+        return self.main.feature_relevance
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {
-            **vars(self),
-            "feature_relevance": self.feature_relevance,
-            "_lock": None,
-        }  # nothing is left to be put together
+    def received(self, input: str | None = None) -> InputRows:
+        """What the `input` of that name, by default the first, received in all results, one behind the other."""
+        found = self.inputs[one_of(input or self.model.main, "input", tuple(self.inputs))]
+        features = found.names or (found.encoded[0].features if found.encoded else None)
+        return InputRows(np.diff(found.starts), found.relevance, found.feature_relevance, features)
 
     @cached_property
     def ledger(self) -> dict[str, np.ndarray]:
         """The entries of all ledgers by name, (N,) or (C, N), of methods that keep one; biases (layers, N)."""
         return {} if self.books is None else by_name(self.request.method.kind, self.books)
 
-    def _rows(self, positions: np.ndarray, batch: Batch) -> np.ndarray:
-        """Where the packed rows of a chunk stand among all words."""
-        if self.padded:
-            parts = []
-            for k in positions:
-                kept = self.encoded[k].kept
-                parts.append(self.starts[k] + (np.arange(self.encoded[k].length) if kept is None else kept))
-            return np.concatenate(parts)[batch.rows]
-        return self.starts[positions].take(batch.owner) + batch.step
-
-    def _put(self, positions: np.ndarray, batch: Batch, columns: Columns) -> None:
-        if self.alone:
-            self.scores, self.targets, self.books = columns.scores, columns.targets, columns.books
-            self.relevance, self.feature_relevance = columns.relevance, columns.feature_relevance
-        else:
-            rows = self._rows(positions, batch)
-            self.scores[positions] = columns.scores
-            self.targets[..., positions] = columns.targets
-            self.relevance[..., rows] = columns.relevance
-            if columns.feature_relevance is not None:
-                self._parts.append((rows, columns.feature_relevance))
-            if self.books is not None:
-                self.books[..., positions] = columns.books
-        for name, parts in (("spans", columns.spans), ("cd", columns.cd)):
-            if parts is not None:
-                for k, part in zip(positions, parts, strict=True):
-                    self._single[name][k] = part
-        for name, other in columns.others.items():
-            others: list[Any] = self._single.setdefault(f"input {name}", [None] * len(self.encoded))
-            for s, k in enumerate(positions):
-                take = other.batch.first[: other.batch.lengths[s]] + s
-                encoded = self.encoded[k].others[name]
-                others[k] = InputPart(
-                    _spread(other.relevance[..., take], encoded, -1),
-                    None
-                    if other.feature_relevance is None
-                    else _spread(other.feature_relevance[..., take, :], encoded, -2),
-                    self.model.inputs[name].features or encoded.features,
-                    encoded.tokens,
-                    encoded.values,
-                    encoded.labels,
-                    encoded.marks,
-                )
-        if columns.hidden is not None:
-            for s, k in enumerate(positions):
-                self._single["hidden"][k] = tuple(
-                    Hidden(layer, direction, *np.moveaxis(states[..., own.first[: own.lengths[s]] + s, :], -3, 0))
-                    for layer, direction, own, states in columns.hidden
-                )
-
-    def __len__(self) -> int:
-        return len(self.encoded)
-
-    def __iter__(self) -> Iterator[Explanation]:
-        return (self._one(k) for k in range(len(self)))
-
-    def stacked(self) -> np.ndarray:
-        """(N, T, D) relevance of every variable, or (N, T) of every step where there is none a variable.
-
-        With target "all" the classes are a leading axis. All sequences must have the same number of steps.
-        """
-        lengths = np.diff(self.starts)
-        if not len(self):
-            raise LrpError("stacked must get at least one explanation, got none.")
-        if len({*lengths.tolist()}) > 1:
-            raise LrpError(f"stacked must get sequences of one length, got {lengths.min()} to {lengths.max()} steps.")
-        rows = self.relevance[..., None] if self.feature_relevance is None else self.feature_relevance
-        whole = rows.reshape(*rows.shape[:-2], len(self), -1, rows.shape[-1])
-        return whole[..., 0] if self.feature_relevance is None else whole
-
-    @door
-    def summary(self, by: Any = None, input: str | None = None) -> Summary:
-        """Mean relevance of all of them by feature and lag, of each group.
-
-        by: "class" for groups by the class explained; "year", "season" or "month" of the last step's date; or one value
-            for each explanation. With target "all" the groups are the classes.
-        input: of a network with several inputs, the one that is summed up; by default the main one.
-        """
-        if not len(self):
-            raise LrpError("a summary must get at least one explanation, got none.")
-        name = one_of(input or self.model.main, "input", tuple(self.model.inputs))
-        classes = self.model.classes or tuple(map(str, range(self.model.outputs)))
-        if self.every_class and by is not None:
-            raise LrpError("by must be None with target 'all', whose groups are the classes.")
-        names = self._groups(by, classes)
-        first = self.encoded[0] if name == self.model.main else self.encoded[0].others[name]  # type: ignore[index]
-        relevance, feature_relevance, lengths = self.relevance, self.feature_relevance, np.diff(self.starts)
-        ends = self._predicted_at() if name == self.model.main else None
-        if name != self.model.main:
-            parts = self._single[f"input {name}"]
-            relevance = np.concatenate([part.relevance for part in parts], axis=-1)
-            feature_relevance = (
-                None
-                if feature_relevance is None
-                else np.concatenate([part.feature_relevance for part in parts], axis=-2)
-            )
-            lengths = np.array([part.relevance.shape[-1] for part in parts])
-        rows = relevance[..., None] if feature_relevance is None else feature_relevance
-        port = self.model.inputs[name]
-        features = port.features or first.features or [f"x{d}" for d in range(rows.shape[-1])]
-        sums = Sums(features if feature_relevance is not None else ["relevance"])
-        if self.every_class:
-            for c, one in enumerate(rows):
-                sums.add(one, lengths, [classes[c]] * len(self), ends)
-        else:
-            sums.add(rows, lengths, names, ends)
-        in_order = by == "class" if isinstance(by, str) else self.every_class
-        return sums.summary(self.request.method.name, self.model.output_unit, classes if in_order else None)
-
-    def _predicted_at(self) -> np.ndarray:
-        """(N,) position of the step whose prediction is explained: the last that is not padding, unless asked for."""
+    @cached_property
+    def explained_steps(self) -> np.ndarray:
+        """(N,) the step whose prediction is explained: the last that is not padding, unless another was asked for."""
         step: Any = self.request.step if self.model.every else -1
-        return np.array(
-            [
-                (range(one.length) if one.kept is None else one.kept)[k if step == "all" else step]
-                for k, one in enumerate(self.encoded)
-            ]
-        )
+        every = zip(self.places, self.main.encoded, strict=True)
+        return np.array([one.seen[k if step == "all" else step] for k, one in every])
 
-    def _groups(self, by: Any, classes: Sequence[str]) -> list[Any] | None:
-        """The group of each explanation; None where all are one."""
-        if by is None:
-            return None
-        if not isinstance(by, str):
-            return one_each(by, len(self))
-        if one_of(by, "by, where it is a name,", ("class", *TIMES)) == "class":
-            return [classes[c] for c in self.targets.tolist()]
-        last = [one.labels[-1] if one.labels is not None else None for one in self.encoded]
-        if not all(isinstance(one, np.datetime64) for one in last):
-            raise LrpError(
-                f"by must be 'class' or one value for each explanation where steps have no dates, got {by!r}."
-            )
-        return times(np.array(last), by)
-
-    def __repr__(self) -> str:
-        return f"<{len(self)} explanations by {self.request.method.name}>"
-
-    def _one(self, k: int) -> Explanation:
-        one = object.__new__(OneOfMany)
-        vars(one).update(many=self, k=k)
-        return one
-
-    def _words(self, k: int) -> slice:
-        """Where the words of one explanation stand among all."""
-        return slice(None) if self.alone else slice(*self.starts[k : k + 2].tolist())
-
-    def _ledger(self, k: int) -> Ledger | ReferenceLedger | SpanLedger | None:
-        """The ledger of one explanation, of a method that keeps one."""
-        if not self.ledger:
-            return self._single["cd"][k] if "cd" in self._single else None
-        entries: dict[str, Any] = {name: column[..., k] for name, column in self.ledger.items()}
-        if self.request.method.kind == "lrp":
-            return Ledger(**{**entries, "biases": tuple(entries["biases"].T)})  # (layers,), or (C, layers)
-        return ReferenceLedger(**entries)
-
-    def _phrases(self, k: int) -> tuple[Span, ...] | None:
-        """Relevance of the phrases of one explanation, where there were any."""
-        if "spans" not in self._single:
-            return None
-        values, asked, one = self._single["spans"][k], self._single["asked"][k], self.encoded[k]
-        places = np.clip(np.asarray(asked, np.int64).reshape(-1, 2) + one.added[0], 0, one.length).tolist()
-        return tuple(Span(a, b, values[..., v]) for v, (a, b) in enumerate(places))
+    @property
+    def dates(self) -> list[Any]:
+        """Label of the last step of each sequence, or None."""
+        return [None if one.labels is None else one.labels[-1] for one in self.main.encoded]
 
     @cached_property
     def probabilities(self) -> np.ndarray | None:
         """(N, C), where the model has any."""
         with np.errstate(all="ignore"):
             return probabilities(self.model.output, self.scores)
+
+    def _some(self, places: Sequence[int]) -> Explanations:
+        found = object.__new__(Explanations)
+        chosen = [*places]
+        vars(found).update(
+            model=self.model,
+            request=self.request,
+            every_class=self.every_class,
+            encoded=[self.encoded[k] for k in chosen],
+            inputs={name: one.some(chosen) for name, one in self.inputs.items()},
+            places=[self.places[k] for k in chosen],
+            single={name: [values[k] for k in chosen] for name, values in self.single.items()},
+            scores=self.scores[chosen],
+            targets=self.targets[..., chosen],
+            books=None if self.books is None else self.books[..., chosen],
+        )
+        return found
+
+    def _one(self, k: int) -> Explanation:
+        request, chances = self.request, self.probabilities
+        options = request.shown()
+        if request.step == "all":
+            options["step"] = self.places[k]
+        return trusted(
+            Explanation,
+            inputs={name: one.of(k) for name, one in self.inputs.items()},
+            scores=self.scores[k].copy(),
+            target="all" if self.every_class else int(self.targets[k]),
+            method=request.method.name,
+            probabilities=None if chances is None else chances[k].copy(),
+            classes=self.model.classes,
+            options=options,
+            ledger=self._ledger(k),
+            hidden=self.single["hidden"][k] if "hidden" in self.single else None,
+            spans=self._phrases(k),
+            output_unit=self.model.output_unit,
+        )
+
+    def _ledger(self, k: int) -> AnyLedger | None:
+        """The ledger of one explanation, of a method that keeps one."""
+        if self.books is None:
+            return by_target(np.copy, self.single["cd"][k]) if "cd" in self.single else None
+        kind = self.request.method.kind
+        books, names = self.books[..., k].copy(), ROWS[kind]  # (rows,), or (C, rows)
+        entries: dict[str, Any] = dict(zip(names, books.T, strict=False))
+        if kind == "lrp":
+            return trusted(Ledger, biases=books[..., len(names) :], **entries)
+        return trusted(ReferenceLedger, **entries)
+
+    def _phrases(self, k: int) -> tuple[Span, ...] | None:
+        """Relevance of the phrases of one explanation, where there were any."""
+        if "spans" not in self.single:
+            return None
+        values, one = self.single["spans"][k], self.main.encoded[k]
+        spans = np.asarray(self.single["asked"][k], np.int64).reshape(-1, 2)
+        places = np.clip(spans + one.added[0], 0, one.length).tolist()
+        return tuple(Span(a, b, values[..., v].copy()) for v, (a, b) in enumerate(places))
 
     def _finish(self) -> None:
         """One warning a call where relevance cannot be trusted."""
@@ -346,68 +359,13 @@ class Explanations(Paged):
         )
 
 
-class OneOfMany(Explanation):
-    """An explanation among many: `many` are all of them, `k` is its number. Its parts are made when first looked at."""
-
-    many: Explanations
-    k: int
-
-    def __reduce__(self) -> Any:
-        return Explanation, tuple(getattr(self, field.name) for field in fields(Explanation))
-
-
-class _Part:
-    """A field of OneOfMany, made by `make(many, k)` when it is first looked at."""
-
-    def __init__(self, name: str, make: Callable[[Explanations, int], Any]) -> None:
-        self.name, self.make = name, make
-
-    def __get__(self, one: Any, kind: Any = None) -> Any:
-        if one is None:
-            return self
-        return vars(one).setdefault(self.name, self.make(one.many, one.k))
-
-
-def _options(many: Explanations, k: int) -> dict[str, Any]:
-    return {**many.request.shown(), "step": k} if many.request.step == "all" else many.request.shown()
-
-
-PARTS: dict[str, Callable[[Explanations, int], Any]] = {
-    "relevance": lambda many, k: many.relevance[..., many._words(k)],
-    "scores": lambda many, k: many.scores[k],
-    "target": lambda many, k: "all" if many.every_class else int(many.targets[k]),
-    "method": lambda many, k: many.request.method.name,
-    "feature_relevance": lambda many, k: (
-        None if many.feature_relevance is None else many.feature_relevance[..., many._words(k), :]
-    ),
-    "tokens": lambda many, k: many.encoded[k].tokens,
-    "probabilities": lambda many, k: None if many.probabilities is None else many.probabilities[k],
-    "classes": lambda many, k: many.model.classes,
-    "features": lambda many, k: many.model.features or many.encoded[k].features,
-    "options": _options,
-    "ledger": lambda many, k: many._ledger(k),
-    "hidden": lambda many, k: many._single["hidden"][k] if "hidden" in many._single else None,
-    "spans": lambda many, k: many._phrases(k),
-    "others": lambda many, k: {name: many._single[f"input {name}"][k] for name in many._others},
-    "name": lambda many, k: many.model.main,
-    "values": lambda many, k: many.encoded[k].values,
-    "labels": lambda many, k: many.encoded[k].labels,
-    "output_unit": lambda many, k: many.model.output_unit,
-    "marks": lambda many, k: many.encoded[k].marks,
-}
-for _name, _make in PARTS.items():
-    setattr(OneOfMany, _name, _Part(_name, _make))
-
-
-def _spread(values: np.ndarray, encoded: Encoded, axis: int) -> np.ndarray:
-    """Values of the steps that the network saw among those that were passed in; padding has 0."""
-    if encoded.kept is None:
-        return values
-    shape = [*values.shape]
-    shape[axis] = encoded.length
-    out = np.zeros(shape, values.dtype)
-    out[(..., encoded.kept) if axis == -1 else (..., encoded.kept, slice(None))] = values
-    return out
+def _hidden(every: list[HiddenRows], s: int) -> tuple[Hidden, ...]:
+    """Relevance of the hidden states of the s-th sequence of a chunk."""
+    found = []
+    for one in every:
+        rows = one.batch.first[: one.batch.lengths[s]] + s
+        found.append(Hidden(one.layer, one.direction, *np.moveaxis(one.states[..., rows, :], -3, 0)))
+    return tuple(found)
 
 
 def explained(scores: np.ndarray, targets: np.ndarray, versus: int | None) -> np.ndarray:

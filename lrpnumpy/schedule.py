@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy.checks import LrpError, shown
-from lrpnumpy.encode import Encoded, packed
+from lrpnumpy.encode import EncodedRecord, packed
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Packed, at_once, sorted_pieces
 
@@ -48,11 +48,10 @@ def keep_freed_memory() -> None:
     np.empty(31 << 20, np.uint8)
 
 
-def _sorted_in_every_input(model: Model, encoded: Sequence[Encoded], chunk: np.ndarray) -> list[np.ndarray]:
+def _sorted_in_every_input(model: Model, encoded: Sequence[EncodedRecord], chunk: np.ndarray) -> list[np.ndarray]:
     """A chunk cut so that in each piece no record has more steps than the one before, in any input."""
-    others = [name for name, port in model.inputs.items() if port.steps and name != model.main]
-    sizes = [[encoded[k].steps for k in chunk]]
-    sizes += [[encoded[k].others[name].steps for k in chunk] for name in others]
+    names = [name for name, port in model.inputs.items() if port.steps or name == model.main]
+    sizes = [[encoded[k][name].steps for k in chunk] for name in names]
     return [chunk[piece] for piece in sorted_pieces([np.array(column) for column in sizes])]
 
 
@@ -81,7 +80,7 @@ class _Silent:
 
 def run_chunks(
     model: Model,
-    encoded: Sequence[Encoded],
+    encoded: Sequence[EncodedRecord],
     work: Work,
     threads: int | None,
     look_up: bool = False,
@@ -98,7 +97,7 @@ def run_chunks(
             work(np.zeros(1, np.int64), packed(model, encoded, look_up))
         return
     keep_freed_memory()
-    lengths = [sequence.steps for sequence in encoded]
+    lengths = [record[model.main].steps for record in encoded]
     parts = chunks(lengths, model.width)
     if len(model.inputs) > 1:
         parts = [part for chunk in parts for part in _sorted_in_every_input(model, encoded, chunk)]

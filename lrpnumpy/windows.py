@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,15 +10,15 @@ import numpy as np
 
 from lrpnumpy import asked, tables
 from lrpnumpy.checks import LrpError, is_number, shown, whole
-from lrpnumpy.encode import Encoded, encode, in_order
+from lrpnumpy.encode import Encoded, EncodedRecord, encode, in_order
 from lrpnumpy.explain import run
 from lrpnumpy.meant import door
 from lrpnumpy.methods.base import Method, Unit
 from lrpnumpy.model import Model
-from lrpnumpy.result import Explanation, Paged
+from lrpnumpy.protocol import InputRows, Results
+from lrpnumpy.result import Explanation, InputPart
 from lrpnumpy.results import Explanations
 from lrpnumpy.rules import Rule
-from lrpnumpy.summary import Summary
 
 
 @door
@@ -53,15 +53,17 @@ def explain_windows(
         raise LrpError(f"length must be {pads.pop()}, to which inputs of this model are padded, got {length}.")
     record = encode(_without_padding(model) if pads else model, series, "series")
     in_order([record], "series")
-    steps = {model.main: record.length}
-    steps |= {name: one.length for name, one in (record.others or {}).items() if model.inputs[name].steps}
+    steps = {name: one.length for name, one in record.items() if model.inputs[name].steps or name == model.main}
     if len({*steps.values()}) > 1:
         raise LrpError(f"series must have as many steps in each input, got {steps}.")
-    least = max(model.least.values())
-    if not least <= length <= record.length:
-        raise LrpError(f"length must lie from {least} to {record.length}, the steps of the series, got {length}.")
-    starts = np.arange(0, record.length - length + 1, stride)
-    encoded = [_window(model, record, start, start + length) for start in starts.tolist()]
+    least, T = max(model.least.values()), steps[model.main]
+    if not least <= length <= T:
+        raise LrpError(f"length must lie from {least} to {T}, the steps of the series, got {length}.")
+    starts = np.arange(0, T - length + 1, stride)
+    encoded = [
+        {name: _window(one, a, a + length) if name in steps else one for name, one in record.items()}
+        for a in starts.tolist()
+    ]
     request = asked.request(model, method, unit, None, None, options)
     return Windows(record, starts, length, run(model, encoded, request, target, None, threads, progress))
 
@@ -71,12 +73,8 @@ def _without_padding(model: Model) -> Model:
     return replace(model, inputs={name: replace(port, pad=None) for name, port in model.inputs.items()})
 
 
-def _window(model: Model, record: Encoded, start: int, stop: int) -> Encoded:
-    """The steps from start to stop of a record; its arrays are views of the record's."""
-    others = record.others and {
-        name: _window(model, one, start, stop) if model.inputs[name].steps else one
-        for name, one in record.others.items()
-    }
+def _window(record: Encoded, start: int, stop: int) -> Encoded:
+    """The steps from start to stop of an input; its arrays are views of the input's."""
     kept, padded, lo, hi = None, None, start, stop
     if record.kept is not None:  # some steps of the record are padding, and have no rows
         lo, hi = np.searchsorted(record.kept, (start, stop)).tolist()
@@ -95,22 +93,27 @@ def _window(model: Model, record: Encoded, start: int, stop: int) -> Encoded:
         length=stop - start,
         kept=kept,
         words=record.words and record.words[start:stop],
-        others=others,
         padded=padded,
         table=table,
     )
 
 
-class Windows(Paged):
+class Windows(Results):
     """The explanations of the windows of a series, in their order; each is made when it is asked for.
 
     A window belongs to its last step: `starts` (N,) are the first steps of the windows, `ends` (N,) the last ones, and
-    `length` is that of each. `series` is the whole input, `explanations` the same results as one batch.
+    `length` is that of each. `inputs` are those of the whole series by name, `explanations` the same results as one
+    batch.
     """
 
-    def __init__(self, series: Encoded, starts: np.ndarray, length: int, found: Explanations) -> None:
-        self.series, self.starts, self.length, self.explanations = series, starts, length, found
+    def __init__(self, inputs: EncodedRecord, starts: np.ndarray, length: int, found: Explanations) -> None:
+        self.inputs, self.starts, self.length, self.explanations = inputs, starts, length, found
         self.ends = starts + length - 1
+
+    @property
+    def series(self) -> Encoded:
+        """The first input of the whole series."""
+        return self.inputs[self.explanations.model.main]
 
     def __len__(self) -> int:
         return len(self.explanations)
@@ -118,17 +121,36 @@ class Windows(Paged):
     def _one(self, k: int) -> Explanation:
         return self.explanations._one(k)
 
-    def __iter__(self) -> Iterator[Explanation]:
-        return iter(self.explanations)
+    def _some(self, places: Sequence[int]) -> Windows:
+        return Windows(self.inputs, self.starts[[*places]], self.length, self.explanations._some(places))
 
     def __repr__(self) -> str:
         name = self.explanations.request.method.name
         return f"<{len(self)} windows of {self.length} steps by {name}, of a series of {self.series.length}>"
 
+    def received(self, input: str | None = None) -> InputRows:
+        """What the `input` of that name, by default the first, received in all windows, one behind the other."""
+        return self.explanations.received(input)
+
     @property
     def scores(self) -> np.ndarray:
         """(N, C) of every window."""
         return self.explanations.scores
+
+    @property
+    def targets(self) -> np.ndarray:
+        """(N,) the class explained; with target "all" (C, N)."""
+        return self.explanations.targets
+
+    @property
+    def explained_steps(self) -> np.ndarray:
+        """(N,) the step of each window whose prediction is explained."""
+        return self.explanations.explained_steps
+
+    @property
+    def dates(self) -> list[Any]:
+        """Label of the last step of each window, or None."""
+        return self.explanations.dates
 
     @property
     def labels(self) -> np.ndarray | None:
@@ -167,30 +189,21 @@ class Windows(Paged):
         found, first = self.explanations, self[0]
         if not found.every_class and len({*found.targets.tolist()}) > 1:
             raise LrpError("average must get windows that explain one class, got several; say target=... .")
-        counts = np.maximum(self.counts, 1)
-        feature_relevance = (
-            None if found.feature_relevance is None else self._on_axis(found.feature_relevance, -2) / counts[:, None]
-        )
+        counts, rows, whole = np.maximum(self.counts, 1), self.received(), self.series
+        features = None
+        if rows.feature_relevance is not None:
+            features = self._on_axis(rows.feature_relevance, -2) / counts[:, None]
+        relevance = self._on_axis(rows.relevance) / counts
+        part = InputPart(relevance, features, first.features, whole.tokens, whole.values, whole.labels, whole.marks)
         return replace(
             first,
-            relevance=self._on_axis(found.relevance) / counts,
-            feature_relevance=feature_relevance,
+            inputs={next(iter(first.inputs)): part},
             scores=found.scores.mean(axis=0),
             probabilities=None if found.probabilities is None else found.probabilities.mean(axis=0),
-            tokens=self.series.tokens,
-            values=self.series.values,
-            labels=self.series.labels,
-            marks=self.series.marks,
             options={**first.options, "windows": len(self)},
             ledger=None,
             hidden=None,
-            others={},
         )
-
-    @door
-    def summary(self, by: Any = None, input: str | None = None) -> Summary:
-        """Mean relevance by feature and lag; `by` and `input` as in `Explanations.summary`."""
-        return self.explanations.summary(by, input)
 
     def _on_axis(self, values: np.ndarray, axis: int = -1) -> np.ndarray:
         """Sums at each step of the series of what the windows have there, one behind the other along `axis`."""

@@ -19,14 +19,28 @@ def explanation(T, D, features=None, labels=None, seed=0, **more):
     """A forecast of discharge whose relevance and ledger add up to the score."""
     rng = np.random.default_rng(seed)
     R = rng.normal(size=(T, D)) * np.exp(-np.arange(T)[::-1, None] / max(3, T / 8))
-    score = R.sum() + 0.3 + sum(part.relevance.sum() for part in more.get("others", {}).values())
+    others = more.pop("others", {})
+    score = R.sum() + 0.3 + sum(part.relevance.sum() for part in others.values())
+    values = np.cumsum(rng.normal(size=(T, D)), axis=0)
+    part = {
+        "relevance": R.sum(axis=1),
+        "feature_relevance": R,
+        "features": features,
+        "labels": labels,
+        "values": values,
+    }
+    part |= {name: more.pop(name) for name in [*more] if name in part or name in ("tokens", "marks")}
     fields = {
-        "relevance": R.sum(axis=1), "feature_relevance": R, "scores": np.array([score]), "target": 0,
-        "method": "lrp-all",
-        "classes": ("discharge",), "output_unit": "mm", "features": features, "labels": labels,
-        "values": np.cumsum(rng.normal(size=(T, D)), axis=0), "ledger": Ledger(R.sum(), (0.2, 0.06), 0.03, 0.01, 3.0),
+        "inputs": {"x": InputPart(**part), **others}, "scores": np.array([score]), "target": 0, "method": "lrp-all",
+        "classes": ("discharge",), "output_unit": "mm", "ledger": ledger(R.sum(), (0.2, 0.06), 0.03, 0.01, 3.0),
     }  # fmt: skip
     return lrp.Explanation(**(fields | more))
+
+
+def ledger(inputs, biases, stabiliser, initial_state, largest):
+    biases = np.array(biases)
+    total = inputs + biases.sum() + stabiliser + initial_state
+    return Ledger(inputs, biases, stabiliser, initial_state, largest, total, 0.0, 0.0)
 
 
 def days(T):

@@ -364,12 +364,12 @@ def test_sequences_encoded_together_are_those_encoded_alone(rng):
     model = lrp.Model([nets.lstm(rng, 3, 4), nets.dense(rng, 4, 2)], embedding=embedding)
     ids = [np.array([1, 2], np.uint8), np.array([0, 3, 0]), [3, 1, 2, 0]]
     sequences = [["Not", "good"], "very <pad> good", *ids, rng.normal(size=(2, 3)), rng.normal(size=(1, 3)), ["good"]]
-    for x, one in zip(sequences, encode_all(model, sequences), strict=True):
-        alone = encode(model, x)
+    for x, record in zip(sequences, encode_all(model, sequences), strict=True):
+        one, alone = record["x"], encode(model, x)["x"]
         assert one.tokens == alone.tokens and one.length == alone.length and one.steps == alone.steps
         for name in ("ids", "x", "kept"):
             assert np.array_equal(getattr(one, name), getattr(alone, name)), name
-    assert [encode(model, x).tokens for x in ids] == [tuple(words[k] for k in x) for x in ids]
+    assert [encode(model, x)["x"].tokens for x in ids] == [tuple(words[k] for k in x) for x in ids]
     for wrong in (["Not", "bad"], [1, 4], np.array([1, 2**63], np.uint64), [[1.0, 2.0, np.nan]], [0, 0]):
         with pytest.raises(lrp.LrpError, match=r"^sequence 9\b"):
             encode_all(model, [*sequences, ["very"], wrong, *sequences])
@@ -396,11 +396,12 @@ def test_an_interruption_loses_no_variables(text_model):
 
     many = lrp.explain_all(text_model, ["not good", "bad"])
     expected = np.concatenate([lrp.explain(text_model, text).feature_relevance for text in ("not good", "bad")])
-    [(rows, part)] = many._parts
-    many._parts[:] = [(rows[:1], Interrupted()), (rows[1:], part[1:])]
+    parts = many.main._parts
+    [(rows, part)] = parts
+    parts[:] = [(rows[:1], Interrupted()), (rows[1:], part[1:])]
     with pytest.raises(KeyboardInterrupt):
         _ = many.feature_relevance
-    many._parts[0] = rows[:1], part[:1]
+    parts[0] = rows[:1], part[:1]
     close(many.feature_relevance, expected)
 
 

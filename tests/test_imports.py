@@ -13,12 +13,12 @@ PACKAGE = "lrpnumpy"
 
 # From the ground up. A module imports from the floors below its own and from its own folder, nothing else.
 FLOORS = [
-    {"kernels", "checks", "weights", "interrupt", "lazy"},
+    {"kernels", "checks", "fields", "weights", "interrupt", "lazy"},
     {"meant"},
     {"ledgers", "scaling", "summary", "tables"},
     {"activations", "packed", "readback"},
     {"rules", "result"},
-    {"statement"},
+    {"statement", "protocol"},
     {"layers"},
     {"inputs", "text", "laws", "series"},
     {"model"},
@@ -40,7 +40,7 @@ FLOORS = [
 FLOOR = {name: k for k, names in enumerate(FLOORS) for name in names}
 
 # A result or a ranking draws itself in a notebook or a terminal, and loads the drawing code when it does.
-LAZY = {("result", "show"), ("result", "page"), ("evaluate", "show")}
+LAZY = {("result", "show"), ("evaluate", "show"), *(("protocol", room) for room in ("show", "page", "corpus"))}
 
 # Libraries that only these may import.
 OWNERS = {

@@ -93,7 +93,7 @@ def test_a_page_has_the_numbers_of_every_method(model, texts, tmp_path):
 def test_padding_is_marked_and_lag_0_is_the_step_of_the_prediction(tmp_path):
     marks = np.array([2, 0, 0, 2], np.uint8)
     computed = samples.explanation(4, 2, marks=marks)
-    skipped = replace(computed, relevance=np.where(marks == 2, 0, computed.relevance))
+    skipped = computed.with_first(relevance=np.where(marks == 2, 0, computed.relevance))
     first = replace(skipped, options={"step": 0})
     found = page_of(tmp_path / "p.html", [skipped, first, computed])
     assert_array_equal(found["inputs"][0]["marks"], [*marks, *marks, *marks])
@@ -196,7 +196,8 @@ class Many:
 
     def __getitem__(self, k):
         R = np.full(4, k, np.float32)
-        return lrp.Explanation(R, self.scores[k], int(self.scores[k].argmax()), "mine", tokens=("a", "b", "c", "d"))
+        part = lrp.InputPart(R, tokens=("a", "b", "c", "d"))
+        return lrp.Explanation({"x": part}, self.scores[k], int(self.scores[k].argmax()), "mine")
 
 
 def test_of_a_million_records_the_page_takes_a_sample_and_says_so(tmp_path):

@@ -24,7 +24,7 @@ def test_a_map_shows_relevance_with_names_and_dates():
     np.testing.assert_array_equal(image.get_array(), e.feature_relevance.T)
     limit = np.quantile(abs(np.append(e.feature_relevance, 0)), 0.99)
     assert image.get_clim() == pytest.approx((-limit, limit))
-    assert f"at most ±{abs(e.variables).max():.3g}" in words(figure)
+    assert f"at most ±{abs(e.feature_relevance).max():.3g}" in words(figure)
     assert [label.get_text() for label in image.axes.get_yticklabels()] == list(WEATHER)
     dates = dict(zip(image.axes.get_xticks(), (one.get_text() for one in image.axes.get_xticklabels()), strict=True))
     assert len(dates) > 2 and all(days(365)[round(t)] == np.datetime64(text) for t, text in dates.items())
@@ -77,7 +77,7 @@ def test_every_input_is_drawn(picture):
 def test_values_may_be_given(rng):
     model = lrp.Model([nets.lstm(rng, 2, 3), nets.dense(rng, 3, 1)], features=["rain", "snow"])
     x = rng.normal(size=(50, 2))
-    e = dataclasses.replace(lrp.explain(model, x), values=None)
+    e = lrp.explain(model, x).with_first(values=None)
     assert [list(line.get_ydata()) for line in lines(plot.series(e, x), 50)] == x.T.tolist()
     by_word = lrp.explain(model, x, unit="step")
     rows = [one.get_array()[0] for one in images(plot.series(by_word, x)) if one.get_array().shape == (1, 50)]
@@ -104,7 +104,7 @@ def test_a_waterfall_goes_from_0_to_the_score():
     bars, names = bars_of(plot.waterfall(e))
     assert bars[0][0] == 0 and bars[-1] == (0, e.scores[0])
     np.testing.assert_allclose([end for _, end in bars[:-2]], [start for start, _ in bars[1:-1]])
-    gauges = e.others["gauges"].relevance.sum()
+    gauges = e.inputs["gauges"].relevance.sum()
     assert abs(bars[-2][1] - e.scores[0]) <= 1e-3 * (abs(e.scores[0]) + abs(gauges))
     assert {"basin: area", "x: snow", "biases", "stabiliser", "initial state"} <= set(names) and names[-1] == "score"
 
@@ -125,7 +125,7 @@ def test_a_waterfall_folds_the_rest():
 def test_a_waterfall_begins_at_the_reference_and_names_what_is_missing():
     e = ONE["a year"]()
     inputs, score = e.relevance.sum(), e.scores[0]
-    e = dataclasses.replace(e, ledger=ReferenceLedger(inputs, score, 1.5, score - 1.5 - inputs))
+    e = dataclasses.replace(e, ledger=ReferenceLedger(inputs, score, 1.5, score - 1.5 - inputs, 3.0, 0.0))
     figure = plot.waterfall(e)
     bars, names = bars_of(figure)
     assert bars[0][0] == 1.5 and names[-2] == "not attributed" and bars[-2][1] == pytest.approx(e.scores[0])
@@ -225,7 +225,7 @@ def test_lags_do_not_count_steps_that_are_skipped(rng):
 
 
 def test_what_is_not_finite_is_left_out_of_a_beeswarm():
-    odd = dataclasses.replace(many()[0], feature_relevance=many()[0].feature_relevance * np.inf)
+    odd = many()[0].with_first(feature_relevance=many()[0].feature_relevance * np.inf)
     figure = plot.beeswarm([odd, *many()])
     assert "60 of 61 explanations are drawn" in words(figure)
 
@@ -243,7 +243,7 @@ def test_a_beeswarm_has_a_dot_for_each_explanation_and_feature():
     low, high = np.quantile(values, [0.05, 0.95], axis=0)
     np.testing.assert_allclose(np.array(dots.get_array()).reshape(60, 5), np.clip((values - low) / (high - low), 0, 1))
     assert dots.get_clim() == (0, 1)
-    constant = dataclasses.replace(some[0], values=np.ones_like(some[0].values))
+    constant = some[0].with_first(values=np.ones_like(some[0].values))
     assert set(plot.beeswarm([constant] * 3).axes[0].collections[0].get_array()) == {0.5}
 
 
@@ -318,7 +318,7 @@ def test_ten_thousand_results_are_drawn_in_two_seconds(rng):
     """In the time of this process, whatever else the machine does."""
     R = rng.normal(size=(10_000, 20, 5))
     first = explanation(20, 5, WEATHER)
-    some = [dataclasses.replace(first, feature_relevance=one, relevance=one.sum(axis=1), values=one) for one in R]
+    some = [first.with_first(feature_relevance=one, relevance=one.sum(axis=1), values=one) for one in R]
     plot.bars(some[:2])._repr_png_()
     for picture in (plot.memory, plot.bars, plot.beeswarm):
         began = time.process_time()

@@ -1,5 +1,7 @@
 """Pictures of matplotlib in axes of the caller, in dark; and of what is not finite."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from looks import KINDS, PICTURES, contrast, look_at
@@ -38,7 +40,11 @@ def test_what_is_not_finite_can_be_drawn(T):
     R = np.ones((T, 3))
     R[0, :2] = np.nan, np.inf
     e = explanation(
-        T, 3, feature_relevance=R, relevance=R.sum(axis=1), others={"basin": BASIN._replace(feature_relevance=R[:1])}
+        T,
+        3,
+        feature_relevance=R,
+        relevance=R.sum(axis=1),
+        others={"basin": dataclasses.replace(BASIN, feature_relevance=R[:1])},
     )
     figures = [picture(e) for picture in (plot.feature_map, plot.series, plot.waterfall)]
     figures += [picture([e]) for picture in (plot.memory, plot.bars, plot.beeswarm, plot.predictions)]

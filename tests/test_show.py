@@ -1,6 +1,5 @@
 """Pictures: what must be in them, for every kind of explanation, and for words that are hard to show."""
 
-import dataclasses
 import io
 import re
 from html.parser import HTMLParser
@@ -8,12 +7,12 @@ from html.parser import HTMLParser
 import networks as nets
 import numpy as np
 import pytest
+import samples
 from matplotlib.image import imread as read_image
 from matplotlib.patches import FancyBboxPatch
 from networks import close
 
 import lrpnumpy as lrp
-from lrpnumpy.ledgers import Ledger
 from lrpnumpy.show import color, html, latex, plot, terminal
 
 HARD = (
@@ -32,14 +31,13 @@ HARD = (
 
 def explanation(tokens, relevance, **options):
     return lrp.Explanation(
-        relevance=np.array(relevance, float),
+        inputs={"x": lrp.InputPart(np.array(relevance, float), tokens=tuple(tokens))},
         scores=np.array([1.0, -2.0]),
         target=0,
         method="lrp-all",
-        tokens=tuple(tokens),
         probabilities=np.array([0.9, 0.1]),
         classes=("yes", "no"),
-        ledger=Ledger(0.5, (0.2, 0.1), 0.1, 0.1, 3.0),
+        ledger=samples.ledger(0.5, (0.2, 0.1), 0.1, 0.1, 3.0),
         **options,
     )
 
@@ -50,7 +48,7 @@ CASES = {
     "one word": explanation(["a"], [-2.0]),
     "hard words": explanation(HARD, np.linspace(-1, 1, len(HARD))),
     "very long": explanation([f"word{k}" for k in range(2000)], np.sin(np.arange(2000))),
-    "no words": dataclasses.replace(explanation("ab", [1.0, 2.0]), tokens=None),
+    "no words": explanation("ab", [1.0, 2.0]).with_first(tokens=None),
     "not finite": explanation("abc", [np.nan, np.inf, 1.0]),
     "huge and tiny": explanation("ab", [1e300, 1e-300]),
 }
@@ -158,7 +156,7 @@ def test_figures(case, tmp_path):
 
 
 def test_the_bar_of_a_ledger_has_negative_entries_left_of_zero():
-    bar = html.ledger_bar(Ledger(-0.5, (0.2, 0.1), -0.1, 0.1, -0.2)).split('<div class="note">')[0]
+    bar = html.ledger_bar(samples.ledger(-0.5, (0.2, 0.1), -0.1, 0.1, -0.2)).split('<div class="note">')[0]
     left, right = bar.split('<div class="zero"></div>')
     assert re.findall(r'rgba\((\d+).*?title="([a-z ]+):', left) == [("38", "stabiliser"), ("38", "inputs")]
     assert re.findall(r'rgba\((\d+).*?title="([a-z ]+):', right) == [("214", "biases"), ("214", "initial state")]

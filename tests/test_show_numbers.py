@@ -20,16 +20,13 @@ def flood(T=6, **settings):
     values = np.zeros((T, 2))
     feature_relevance[-min(T, 2), 0], values[-min(T, 2), 0], feature_relevance[1 % T, 1] = 4.0, 31.5, -2.0
     given = {
-        "features": NAMES,
         "classes": ("discharge",),
         "output_unit": "mm",
-        "labels": np.datetime64("2005-04-01") + np.arange(T),
         **settings,
     }
-    score = np.array([3.2])
-    return lrp.Explanation(
-        feature_relevance.sum(axis=1), score, 0, "lrp-all", feature_relevance, values=values, **given
-    )
+    labels = np.datetime64("2005-04-01") + np.arange(T)
+    part = lrp.InputPart(feature_relevance.sum(axis=1), feature_relevance, NAMES, values=values, labels=labels)
+    return lrp.Explanation({"x": part}, np.array([3.2]), 0, "lrp-all", **given)
 
 
 def test_what_a_regression_is_called():
@@ -48,7 +45,7 @@ def test_what_a_regression_is_called():
 
 @pytest.mark.parametrize(("reference", "says"), [(1.3, "1.9 mm above"), (5.1, "1.9 mm below")])
 def test_the_reference(reference, says):
-    e = replace(flood(), ledger=ReferenceLedger(2.0, 3.2, reference, 0.0))
+    e = replace(flood(), ledger=ReferenceLedger(2.0, 3.2, reference, 0.0, 2.0, 0.0))
     assert e.prediction == f"discharge 3.2 mm, {says} the reference" and says in str(e) and says in html.fragment(e)
 
 
@@ -89,8 +86,7 @@ def test_many_features():
     T, D = 4, 60
     feature_relevance = np.arange(T * D, dtype=float).reshape(T, D)
     names = tuple(f"$x_{{{d}}}$ " + "long" * 20 for d in range(D))
-    e = replace(
-        flood(T),
+    e = flood(T).with_first(
         relevance=feature_relevance.sum(axis=1),
         feature_relevance=feature_relevance,
         values=feature_relevance,
@@ -110,18 +106,18 @@ def test_one_step_shows_features():
 
 
 def test_without_relevance_per_variable():
-    e = replace(flood(), feature_relevance=None)
+    e = flood().with_first(feature_relevance=None)
     assert "relevance" in terminal.render(e, "never", width=80).splitlines()[2]
     assert "relevance" in html.fragment(e)
 
 
 def test_control_characters_never_reach_the_terminal():
-    e = replace(flood(), features=("\x1b[2J", "b"), labels=np.array(["\x1b[2J"] * 6))
+    e = flood().with_first(features=("\x1b[2J", "b"), labels=np.array(["\x1b[2J"] * 6))
     assert "\x1b" not in terminal.render(e, "never", width=80)
 
 
 def test_html():
-    page = html.page(flood(6, features=("<b>rain", "temp")))
+    page = html.page(flood(6).with_first(features=("<b>rain", "temp")))
     cells = re.findall(r'fill="([^"]*)" fill-opacity="([^"]*)"><title>([^<]*)<', page)
     assert cells[0] == ("rgb(214,40,40)", "0.85", "2005-04-05: &lt;b&gt;rain 31.5, relevance +4") and len(cells) == 2
     assert page.count("<polyline") == 2 and "<b>" not in page
@@ -132,4 +128,4 @@ def test_comparisons_of_series():
     found = lrp.Comparison((flood(100), replace(flood(100), method="gradient")))
     text = terminal.render_comparison(found, "never", width=80)
     assert text.startswith("discharge 3.2 mm") and "step" in text and "(30 of 100 steps shown" in text
-    assert html.comparison_fragment(found).count("<svg") == 2
+    assert html.fragment(found).count("<svg") == 2

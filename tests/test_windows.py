@@ -32,7 +32,7 @@ def test_windows_are_what_single_calls_give(x, length, stride, target):
         one = lrp.explain(model, x[start : start + length], target=target)
         nets.close(e.feature_relevance, one.feature_relevance)
         assert np.array_equal(e.values, one.values) and e.target == one.target
-    assert np.shares_memory(found[0].values, found.series.x)
+    assert found[0].values.base is None or len(found) == 1  # of its own: it does not keep the series in memory
 
 
 @pytest.mark.parametrize(("length", "stride"), [(10, 1), (10, 7), (3, 5)])
@@ -76,8 +76,8 @@ def test_several_inputs_and_units(x):
         lrp.Node("both", lrp.layers.Concat(), ("lstm:last", "other:last", "basin")),
         lrp.Node("out", nets.dense(rng, 8, 1), ("both",)),
     )
-    inputs = {"weather": lrp.Input(3), "stock": lrp.Input(2), "basin": lrp.Input(2, steps=False)}
-    model = lrp.Model(nodes, inputs=inputs, scaler={"weather": (2.0, 3.0)}, output_scaler=(1.0, 5.0))
+    ports = {"weather": lrp.Input(3), "stock": lrp.Input(2), "basin": lrp.Input(2, steps=False)}
+    model = lrp.Model(nodes, inputs=ports, scaler={"weather": (2.0, 3.0)}, output_scaler=(1.0, 5.0))
     record = {"weather": x, "stock": x[:, 1:], "basin": [1.0, 2.0]}
     found = lrp.explain_windows(model, record, 5)
     cut = {"weather": x[7:12], "stock": x[7:12, 1:], "basin": [1.0, 2.0]}
@@ -108,8 +108,8 @@ def test_padding_and_words():
 def test_a_model_that_pads_its_input(x):
     """The series is cut into windows, and not to the length of one."""
     rng = np.random.default_rng(4)
-    inputs = {"x": lrp.Input(3, pad=(5, "pre", 0.0))}
-    model = lrp.Model((nets.lstm(rng, 3, 4), nets.dense(rng, 4, 1)), inputs=inputs)
+    ports = {"x": lrp.Input(3, pad=(5, "pre", 0.0))}
+    model = lrp.Model((nets.lstm(rng, 3, 4), nets.dense(rng, 4, 1)), inputs=ports)
     found = lrp.explain_windows(model, x, 5)
     assert len(found) == 36 and found[9].marks is None
     nets.close(found[9].relevance, lrp.explain(model, x[9:14]).relevance)

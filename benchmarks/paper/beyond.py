@@ -222,7 +222,7 @@ def word_removal_tables(given: Setting) -> Iterator[Piece]:
     """The removal table with the new methods, and LRP-all against them where the network saturates."""
     model, data = given.model, given.sentences
     known = {name: (name, {}) for name in ("gradient-x-input", "lrp-all", "occlusion-p")}
-    words = np.concatenate([one.ids for one in encode_all(model, data.words)])
+    words = np.concatenate([one[model.main].ids for one in encode_all(model, data.words)])
     references = {"zero": "zero", "mean": model.embedding.E[words].mean(axis=0), "unknown": "unknown"}
     with_references: dict[str, tuple[str, dict[str, Any]]] = {
         f"{NAMES[name]}, {label}": (name, {"reference": reference})

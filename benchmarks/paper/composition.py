@@ -18,7 +18,7 @@ from benchmarks.paper.measures.composition import Composition, best_words, compo
 from benchmarks.paper.page import Heatmaps, Piece, Table, Text, publish
 from benchmarks.paper.sentiment import EPS, SIGNS, signs
 from benchmarks.paper.tables import PUBLISHED
-from lrpnumpy import Explanation
+from lrpnumpy import Explanation, InputPart
 
 NEGATIONS = """
 no not never none nobody nothing nowhere neither nor n't without hardly scarcely barely rarely seldom little
@@ -98,7 +98,8 @@ def heatmap(kind: Kind) -> Explanation | None:
     if not len(kind.found.counted):
         return None
     scores = np.zeros(len(SIGNS))
-    return Explanation(kind.found.mean, scores, kind.found.target, "lrp-all", tokens=tuple(kind.places))
+    part = InputPart(kind.found.mean, tokens=tuple(kind.places))
+    return Explanation({"x": part}, scores, kind.found.target, "lrp-all")
 
 
 def relevance(pairs: Sequence[Sequence[float]] | None) -> str:

@@ -7,10 +7,10 @@ import io
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,23 +18,21 @@ from lrpnumpy.checks import LrpError, encodable, library
 from lrpnumpy.corpus.parts import SHAPES, pack, ragged
 from lrpnumpy.files.disk import written
 from lrpnumpy.files.native import check_free
-from lrpnumpy.result import Explanation, InputPart, step_names
-
-if TYPE_CHECKING:
-    from lrpnumpy.corpus.stored import Stored
+from lrpnumpy.protocol import Results
+from lrpnumpy.result import Explanation
 
 GROUP = 4096  # explanations in a row group of Parquet
 CHUNK = 1 << 13  # numbers in a chunk of HDF5
 
 
-def export(stored: Stored, path: str | os.PathLike[str], overwrite: bool = False, formulas: bool = False) -> None:
+def export(results: Results, path: str | os.PathLike[str], overwrite: bool = False, formulas: bool = False) -> None:
     """Write explanations in the format that the end of the name says."""
     target = check_export(path, overwrite)
     with written(target) as file:
         if target.suffix.lower() == ".csv":
-            to_csv(stored, file, formulas)
+            to_csv(results, file, formulas)
         else:
-            WRITERS[target.suffix.lower()](stored, file)
+            WRITERS[target.suffix.lower()](results, file)
 
 
 def check_export(path: str | os.PathLike[str], overwrite: bool) -> Path:
@@ -47,21 +45,21 @@ def check_export(path: str | os.PathLike[str], overwrite: bool) -> Path:
     return check_free(target, overwrite, "export")
 
 
-def to_hdf5(stored: Stored, file: Any) -> None:
+def to_hdf5(results: Results, file: Any) -> None:
     """Values of every field, and the shape that each record's have; words and columns are JSON."""
     import h5py
 
     count = 0
-    columns = [iter(stored.column(name)) for name in stored.columns]
+    columns = [iter(results.column(name)) for name in results.columns]
     with h5py.File(file, "w", libver=("v110", "v110")) as out:
-        out.attrs["run"] = np.bytes_(json.dumps(stored.run).encode())
-        for numbers, block in stored._blocks():
+        out.attrs["run"] = np.bytes_(json.dumps(dict(results.run)).encode())
+        for numbers, block in results.blocks():
             arrays = pack(block, {})
             del arrays["text"]
             arrays |= ragged("record", numbers)
             for name in block[0].inputs:
                 arrays |= ragged(f"inputs/{name}/words", [_json(e.inputs[name].tokens) for e in block])
-            beside = [dict(zip(stored.columns, map(next, columns), strict=True)) for _ in block]
+            beside = [dict(zip(results.columns, map(next, columns), strict=True)) for _ in block]
             arrays |= ragged("columns", [_json(one) for one in beside])
             for name, array in arrays.items():
                 _append(out, name, array, count)
@@ -88,10 +86,10 @@ def _append(out: Any, name: str, array: np.ndarray, count: int) -> None:
     out[path][start:] = array
 
 
-def to_csv(stored: Stored, file: Any, formulas: bool = False) -> None:
+def to_csv(results: Results, file: Any, formulas: bool = False) -> None:
     """One row per record, class, input and step, with one column per feature where there are any."""
     text = io.TextIOWrapper(file, "utf-8", newline="")
-    write_csv(stored.numbered(), "record", text, formulas=formulas)
+    write_csv(results.numbered(), "record", text, formulas=formulas)
     text.flush()
     text.detach()
 
@@ -134,23 +132,17 @@ def write_csv(
     columns: list[str] | None = None
     for beside, whole in noted:
         if columns is None:
-            named = (
-                [name for part in whole.inputs.values() for name in _feature_relevance(part)]
-                if feature_relevance
-                else []
-            )
+            named = [name for part in whole.inputs.values() for name in part.feature_names if feature_relevance]
             columns = [*dict.fromkeys(named)]
-            out.writerow([*map(shown, _head(note, bool(whole.others)) + columns)])
-        for e in [whole.for_class(c) for c in range(len(whole.scores))] if whole.target == "all" else [whole]:
+            out.writerow([*map(shown, _head(note, len(whole.inputs) > 1) + columns)])
+        for e in whole.each_class:
             for name, part in e.inputs.items():
                 first = [shown(one) if isinstance(one, str) else one for one in (beside, e.name_of(e.target))]
-                first += [shown(name)] if e.others else []
+                first += [shown(name)] if len(e.inputs) > 1 else []
                 filled = np.full((len(part.relevance), len(columns)), "", object)
                 if columns and part.feature_relevance is not None:
-                    filled[:, [columns.index(feature) for feature in _feature_relevance(part)]] = (
-                        part.feature_relevance.tolist()
-                    )
-                rows = zip(map(shown, step_names(part)), part.relevance.tolist(), filled.tolist(), strict=True)
+                    filled[:, [columns.index(name) for name in part.feature_names]] = part.feature_relevance.tolist()
+                rows = zip(map(shown, part.step_names), part.relevance.tolist(), filled.tolist(), strict=True)
                 out.writerows([*first, t, step, R, *row] for t, (step, R, row) in enumerate(rows))
     if columns is None:
         out.writerow(_head(note, False))
@@ -160,23 +152,16 @@ def _head(note: str, several: bool) -> list[str]:
     return [note, "target", *(["input"] if several else []), "position", "token", "relevance"]
 
 
-def _feature_relevance(part: InputPart) -> Sequence[str]:
-    """Names of the variables that have a relevance each."""
-    if part.feature_relevance is None:
-        return ()
-    return part.features or [f"x{d}" for d in range(part.feature_relevance.shape[-1])]
-
-
-def to_jsonl(stored: Stored, file: Any) -> None:
+def to_jsonl(results: Results, file: Any) -> None:
     """One line per record: its number, and what `Explanation.from_json` reads back exactly."""
-    for number, e in stored.numbered():
+    for number, e in results.numbered():
         file.write(json.dumps({"record": number, **e.to_dict()}).encode() + b"\n")
 
 
-def to_parquet(stored: Stored, file: Any) -> None:
+def to_parquet(results: Results, file: Any) -> None:
     """One row per record, with lists for what has several values; the ledger's entries are columns."""
     pyarrow, parquet = library("pyarrow", "Parquet"), library("pyarrow.parquet", "Parquet")
-    writer, left = None, stored.numbered()
+    writer, left = None, results.numbered()
     while group := list(islice(left, GROUP)):
         table = pyarrow.Table.from_pylist([_row(number, e) for number, e in group], writer and writer.schema)
         if writer is None:
@@ -193,10 +178,11 @@ def _row(number: int, e: Explanation) -> dict[str, Any]:
     whole = e.to_dict()
     row = {"record": number, "method": encodable(e.method), "target": encodable(e.name_of(e.target))}
     row |= {name: whole[name] for name in ("scores", "probabilities")}
-    for end, part in {"": whole, **{f"_of_{name}": part for name, part in whole["others"].items()}}.items():
+    for k, (name, part) in enumerate(whole["inputs"].items()):
+        end = f"_of_{name}" if k else ""
         part["marks"] = part["marks"] or [0] * np.shape(part["relevance"])[-1]  # the first group may have none
         part["tokens"] = part["tokens"] and [*map(encodable, part["tokens"])]
-        row |= {name + encodable(end): part[name] for name in ("tokens", "marks", "relevance", "feature_relevance")}
+        row |= {key + encodable(end): part[key] for key in ("tokens", "marks", "relevance", "feature_relevance")}
     return row | {f"ledger_{name}": value for name, value in (whole["ledger"] or {}).items() if name != "kind"}
 
 

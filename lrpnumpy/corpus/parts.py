@@ -84,13 +84,10 @@ class PartFile:
     def __getitem__(self, k: int) -> Explanation:
         target = int(self._field("target", k))
         inputs = {name: self._input(name, features, k) for name, features in self.common["features"].items()}
-        main = next(iter(inputs))
         shown = {name: self.common[name] for name in ("method", "classes", "options", "output_unit")}
-        return Explanation._of(
-            **inputs.pop(main)._asdict(),
+        return Explanation(
             **shown,
-            name=main,
-            others=inputs,
+            inputs=inputs,
             scores=self._field("scores", k),
             probabilities=self._field("probabilities", k),
             target="all" if target < 0 else target,

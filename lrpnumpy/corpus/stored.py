@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, library, one_of, position
+from lrpnumpy.checks import LrpError, one_of
 from lrpnumpy.corpus.folder import DAMAGE, REJECTED, Folder
 from lrpnumpy.corpus.parts import PartFile
 from lrpnumpy.meant import door
-from lrpnumpy.result import Explanation, Paged, predicted_at
+from lrpnumpy.protocol import Results
+from lrpnumpy.result import Explanation
 from lrpnumpy.schedule import progress_bar
 from lrpnumpy.summary import Summary, Sums, one_each
 
@@ -43,7 +44,7 @@ def open_explanations(path: str | os.PathLike[str]) -> Stored:
         raise LrpError(f"{folder.path}: its index is damaged ({error!r:.200}).") from None
 
 
-class Stored(Paged):
+class Stored(Results):
     """The explanations in a folder, or some of them: a slice is of the same type.
 
     `path` is the folder. `method`, `classes`, `output_unit`, and `columns`, the names of what was stored with them,
@@ -66,7 +67,7 @@ class Stored(Paged):
         self._common: dict[str, Any] = {**shared, "options": dict(run["options"]), "features": self.features}
         self.records, explained, self.rejected, self.doubtful = (sum(part[c] for part in counts) for c in range(4))
         self._starts = [0, *accumulate(part[1] for part in counts)]  # of the parts, and the end of the last
-        self._places = range(explained)  # which of all explanations these are
+        self._places: Sequence[int] = range(explained)  # which of all explanations these are
         self._last: tuple[int, PartFile | None] = (-1, None)
 
     @property
@@ -85,16 +86,9 @@ class Stored(Paged):
     def __len__(self) -> int:
         return len(self._places)
 
-    def __getitem__(self, key: Any) -> Any:
-        """One explanation by its position; those of a slice."""
-        if not isinstance(key, slice):
-            return self._one(position(key, "number of an explanation", len(self)))
+    def _some(self, places: Sequence[int]) -> Stored:
         some = object.__new__(Stored)
-        vars(some).update(vars(self))
-        try:
-            some._places = self._places[key]
-        except (TypeError, ValueError):  # of other than numbers, and of steps of 0
-            raise LrpError(f"a slice of explanations must have whole numbers, got {key!r}.") from None
+        vars(some).update(vars(self), _places=[self._places[k] for k in places])
         return some
 
     def __iter__(self) -> Iterator[Explanation]:
@@ -122,7 +116,7 @@ class Stored(Paged):
         for k, group in groupby(places, key=lambda place: bisect_right(self._starts, place) - 1):
             yield k, self._part(k), [place - self._starts[k] for place in group]
 
-    def _blocks(self, which: Iterable[int] | None = None) -> Iterator[tuple[list[int], list[Explanation]]]:
+    def blocks(self, which: Iterable[int] | None = None) -> Iterator[tuple[list[int], list[Explanation]]]:
         """Numbers of records and their explanations, those of one part at a time."""
         for k, part, places in self._by_part(which):
             with self._folder.reading(k):
@@ -137,11 +131,11 @@ class Stored(Paged):
 
     def some(self, which: Iterable[int]) -> Iterator[Explanation]:
         """The explanations at the places `which`."""
-        return (e for _, block in self._blocks(which) for e in block)
+        return (e for _, block in self.blocks(which) for e in block)
 
     def numbered(self) -> Iterator[tuple[int, Explanation]]:
         """Each explanation with the number of its record in the source, counted from 1."""
-        for numbers, block in self._blocks():
+        for numbers, block in self.blocks():
             yield from zip(numbers, block, strict=True)
 
     # -- all together -----------------------------------------------------------------------------------------------
@@ -151,55 +145,13 @@ class Stored(Paged):
         """(N,) the number of each explanation's record in the source, counted from 1."""
         return np.array([*self._texts("numbers")], np.int64)
 
-    @property
-    def scores(self) -> np.ndarray:
-        """(N, C) of all explanations."""
-        return np.array([e.scores for e in self])
-
-    @property
-    def relevance(self) -> np.ndarray:
-        """Relevance of the steps of all explanations, one explanation after the other: they must fit the memory."""
-        return np.concatenate([e.relevance for e in self], axis=-1)
+    export = Results.save
 
     @door
     def column(self, name: str) -> list[Any]:
         """The values of the column `name`, one for each explanation."""
         one_of(name, "column", self.columns)
         return [*self._texts(name)]
-
-    def stacked(self) -> np.ndarray:
-        """(N, T, D) relevance of every feature, or (N, T) of every step where there is none per feature.
-
-        With target "all" the classes are a leading axis. All sequences must have the same number of steps.
-        """
-        every = [e.relevance if e.feature_relevance is None else e.feature_relevance for e in self]
-        lengths = {len(e) for e in self}
-        if not every:
-            raise LrpError("stacked needs at least one explanation, got none.")
-        if len(lengths) > 1:
-            raise LrpError(f"stacked needs sequences of one length, got {min(lengths)} to {max(lengths)} steps.")
-        return np.stack(every, axis=1 if self[0].target == "all" else 0)
-
-    def to_frame(self) -> Any:
-        """A pandas frame, one row per record and step: `record`, and the columns of `Explanation.to_frame`."""
-        pandas = library("pandas", "to_frame")
-        frames = {number: e.to_frame() for number, e in self.numbered()}
-        if not frames:
-            raise LrpError("to_frame needs at least one explanation, got none.")
-        return pandas.concat(frames, names=["record", None]).reset_index("record").reset_index(drop=True)
-
-    def to_xarray(self) -> Any:
-        """A DataArray of xarray with the dimensions record, step and feature; see `stacked` for what is needed."""
-        xarray = library("xarray", "to_xarray")
-        values = self.stacked()
-        first = self[0]
-        dims = ["class", "record", "step", "feature"][first.target != "all" :][: values.ndim]
-        coordinates: dict[str, Any] = {"record": self.numbers}
-        if "feature" in dims and first.features is not None:
-            coordinates["feature"] = [*first.features]
-        if "class" in dims and self.classes is not None:
-            coordinates["class"] = [*self.classes]
-        return xarray.DataArray(values, coordinates, dims, "relevance", {"method": self.method})
 
     @door
     def summary(self, by: Any = None, input: str | None = None, progress: bool | None = None) -> Summary:
@@ -218,16 +170,16 @@ class Stored(Paged):
         every_class = first.target == "all"
         if every_class and by is not None:
             raise LrpError("by must be None with target 'all', whose groups are the classes.")
-        groups = self._groups(by, classes)
+        groups = self._group_of_each(by, classes)
         sample = first.inputs[name].feature_relevance
         if sample is None:
             sums = Sums(["relevance"])
         else:
             sums = Sums(self.features[name] or [f"x{d}" for d in range(sample.shape[-1])])
         with progress_bar(progress, total=len(self), unit=" explanations") as bar:
-            for numbers, block in self._blocks():
+            for numbers, block in self.blocks():
                 rows, lengths = _rows(block, name, sample is not None)
-                ends = None if name != self.main else np.array([predicted_at(e) for e in block])
+                ends = None if name != self.main else np.array([e.predicted_at for e in block])
                 if every_class:
                     for c, of_class in enumerate(rows):
                         sums.add(of_class, lengths, [classes[c]] * len(block), ends)
@@ -237,7 +189,7 @@ class Stored(Paged):
         in_order = every_class or (isinstance(by, str) and by == "class")
         return sums.summary(self.method, self.output_unit, classes if in_order else None)
 
-    def _groups(self, by: Any, classes: tuple[str, ...]) -> Iterator[Any] | None:
+    def _group_of_each(self, by: Any, classes: tuple[str, ...]) -> Iterator[Any] | None:
         """The group of each explanation; None where all are one."""
         if by is None:
             return None
@@ -246,19 +198,6 @@ class Stored(Paged):
         if one_of(by, "by", (*self.columns, "class")) in self.columns:
             return iter(self.column(by))
         return (classes[int(e.target)] for e in self)
-
-    @door
-    def export(self, path: str | os.PathLike[str], *, overwrite: bool = False, formulas: bool = False) -> None:
-        """Write these explanations to one file whose `path` ends in .h5, .csv, .jsonl or .parquet (needs pyarrow).
-
-        A file that exists is left alone and is an error, unless `overwrite` says to replace it. In .csv a word that a
-        spreadsheet would take for a formula, such as =1+1, has an apostrophe before it, unless `formulas` is true.
-        """
-        from lrpnumpy.corpus.export import export
-
-        export(self, path, overwrite, formulas)
-
-    save = export
 
 
 def _rows(block: list[Explanation], name: str, by_feature: bool) -> tuple[np.ndarray, np.ndarray]:

@@ -12,7 +12,7 @@ import numpy as np
 from lrpnumpy.checks import LrpError, UserCodeError
 from lrpnumpy.corpus.parts import pack
 from lrpnumpy.corpus.sources import Chunk, fields, sequence, too_long
-from lrpnumpy.encode import Encoded, encode
+from lrpnumpy.encode import EncodedRecord, encode
 from lrpnumpy.explain import run as explain_encoded
 from lrpnumpy.kernels import compile as kernels
 from lrpnumpy.methods.base import Request
@@ -85,7 +85,7 @@ def explain_chunk(job: Job, chunk: Chunk) -> Done:
 
 def explain_records(job: Job, records: Iterable[Any], first: int = 1) -> Explained:
     """Explain the records that can be explained, on one thread, and say of the others why not."""
-    encoded: dict[int, Encoded] = {}
+    encoded: dict[int, EncodedRecord] = {}
     columns: dict[int, list[Any]] = {}
     rejected: dict[int, str] = {}
 
@@ -95,7 +95,7 @@ def explain_records(job: Job, records: Iterable[Any], first: int = 1) -> Explain
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
             rejected[number] = str(error)[:500].rstrip(".")
 
-    def explained(some: list[Encoded]) -> Explanations:
+    def explained(some: list[EncodedRecord]) -> Explanations:
         return explain_encoded(job.model, some, job.request, job.target, None, 1, progress=False)
 
     for number, record in enumerate(records, first):
@@ -116,9 +116,9 @@ def explain_records(job: Job, records: Iterable[Any], first: int = 1) -> Explain
     return Explained(results, [*encoded], sorted(rejected.items()), beside)
 
 
-def _encoded(job: Job, record: Any) -> Encoded:
+def _encoded(job: Job, record: Any) -> EncodedRecord:
     one = encode(job.model, sequence(job.kind, job.field, record, len(job.model.inputs) > 1), "a record")
-    longest = max(part.length for part in (one, *(one.others or {}).values()))
+    longest = max(part.length for part in one.values())
     if longest > job.longest:
         raise LrpError(too_long(longest, job.longest))
     return one

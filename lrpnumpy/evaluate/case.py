@@ -69,8 +69,9 @@ class Explainer:
         each = np.split(finite(values), found.starts[1:-1])
         with np.errstate(all="ignore"):
             total = np.array([part.sum() for part in each])
-            for k, e in enumerate(found) if len(model.inputs) > 1 else ():
-                total[k] += sum(finite(part.relevance).sum() for part in e.others.values())
+            for one in found.inputs.values():
+                if one is not found.main:
+                    total += [part.sum() for part in np.split(finite(one.relevance), one.starts[1:-1])]
             entries = {name: finite(column) for name, column in found.ledger.items()}
         kept = None
         if "stabiliser" in entries:
@@ -106,7 +107,7 @@ def _of_function(name: str, found: Sequence[Any], model: Model, sequences: list[
         raise LrpError(f"method {name!r} must give (T, D) relevances where features are the unit, got (T,).")
     each = [one.sum(axis=axis) if one.ndim == 2 else one for one in each]
     for k, (one, sequence) in enumerate(zip(each, encode_all(model, sequences), strict=True)):
-        size = sequence.length if unit == "step" else model.input_size
+        size = sequence[model.main].length if unit == "step" else model.input_size
         if one.shape != (size,):
             raise LrpError(f"method {name!r} must give {size} numbers for sequence {k}, got shape {one.shape}.")
     return Relevances(each, np.array([one.sum() for one in each]))
@@ -263,7 +264,7 @@ def case_of(
     threads: int | None = None,
 ) -> Case:
     """Explain some sequences by every method; the processor time of each is measured on one thread."""
-    encoded = encode_all(model, sequences)
+    encoded = [record[model.main] for record in encode_all(model, sequences)]
     if any(one.kept is not None for one in encoded):  # padding is no step that could be removed
         bare = [numbers_of(one) for one in encoded]
         sequences = (

@@ -12,7 +12,7 @@ import numpy as np
 from lrpnumpy import asked, tables
 from lrpnumpy.checks import LrpError, entries, float_array, one_of, shown, whole
 from lrpnumpy.corpus.work import settle
-from lrpnumpy.encode import Encoded, encode, encode_all
+from lrpnumpy.encode import EncodedRecord, encode, encode_all
 from lrpnumpy.evaluate import agreement, completeness, randomisation, removal, stability, truth
 from lrpnumpy.evaluate.case import Case, Explainer, Unit, Values, case_of, explainers, numbers_of
 from lrpnumpy.evaluate.ranking import COLUMNS, Cells, Ranking
@@ -177,7 +177,7 @@ def _classes(model: Model, target: Any, count: int) -> np.ndarray | None:
     return found
 
 
-def _substitute(model: Model, reference: Any, unit: Unit, encoded: list[Encoded]) -> str | np.ndarray:
+def _substitute(model: Model, reference: Any, unit: Unit, encoded: list[EncodedRecord]) -> str | np.ndarray:
     """What takes the place of what is removed, in the units of the user; or "omit"."""
     port = model.inputs[model.main]
     if not isinstance(reference, str):
@@ -190,17 +190,17 @@ def _substitute(model: Model, reference: Any, unit: Unit, encoded: list[Encoded]
         zero = 0.0 if port.scaler is None else np.array(port.scaler.mean)
         return np.zeros(model.input_size, port.given_dtype) + zero
     if reference == "mean":
-        return np.concatenate([vectors(one) for one in encoded]).mean(axis=0)
+        return np.concatenate([vectors(record[model.main]) for record in encoded]).mean(axis=0)
     if port.embedding is None or port.embedding.vocabulary is None:
         raise LrpError(
             f"reference must be 'zero', 'mean', 'omit' or a vector, as it has no words, got {shown(reference)}."
         )
-    return vectors(encode(model, [reference], "reference"))[0]
+    return vectors(encode(model, [reference], "reference")[model.main])[0]
 
 
-def _digest(encoded: list[Encoded], classes: np.ndarray | None, first: int) -> str:
+def _digest(encoded: list[EncodedRecord], classes: np.ndarray | None, first: int) -> str:
     state = hashlib.sha256(b"" if classes is None else classes[first : first + PART].tobytes())
-    for one in encoded:
-        for part in (one, *(one.others or {}).values()):
+    for record in encoded:
+        for part in record.values():
             state.update(numbers_of(part).tobytes())
     return state.hexdigest()

@@ -18,7 +18,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from functools import cache
 from typing import Any, Literal, NamedTuple, Self, get_args, get_origin, get_type_hints
@@ -26,7 +26,8 @@ from typing import Any, Literal, NamedTuple, Self, get_args, get_origin, get_typ
 import numpy as np
 
 from lrpnumpy.checks import LrpError, shown
-from lrpnumpy.encode import Encoded
+from lrpnumpy.encode import EncodedRecord
+from lrpnumpy.fields import joined, result_field
 from lrpnumpy.layers.base import Keep
 from lrpnumpy.ledgers import SpanLedger
 from lrpnumpy.model import Model
@@ -125,7 +126,7 @@ class Method:
         """What the method needs of a `model`, once for each request; an error where `unit` or options do not fit."""
         return None
 
-    def settle(self, request: Request, model: Model, encoded: list[Encoded]) -> Request:
+    def settle(self, request: Request, model: Model, encoded: list[EncodedRecord]) -> Request:
         """The `request` to a `model`, with options that depend on the `encoded` records."""
         return request
 
@@ -163,33 +164,42 @@ class Request(NamedTuple):
         return {**self.method.settings(self.plan), "unit": self.unit, "versus": self.versus, "step": self.step}
 
 
+@dataclass(frozen=True, eq=False)
+class Received:
+    """What one input of some sequences received."""
+
+    batch: Batch
+    relevance: np.ndarray = result_field("target row", unit="output")  # (R,)
+    feature_relevance: np.ndarray | None = result_field("target row feature", unit="output", default=None)  # (R, D)
+
+
+@dataclass(frozen=True, eq=False)
+class HiddenRows:
+    """Relevance of the states of one direction of one layer, of some sequences."""
+
+    layer: int
+    direction: str
+    batch: Batch
+    states: np.ndarray = result_field("target state row neuron", unit="output")
+
+
 @dataclass(eq=False)
 class Columns:
-    """Results of some sequences: packed rows (R, …) or one row a sequence (n, …); with target "all" axis C first."""
+    """Results of some sequences: packed rows (R, …) or one row per sequence (n, …); with target "all" axis C first."""
 
-    scores: np.ndarray  # (n, C)
-    targets: np.ndarray  # (n,), or (C, n)
-    relevance: np.ndarray  # (R,)
-    feature_relevance: np.ndarray | None = None  # (R, D)
-    books: np.ndarray | None = None  # (rows, n) ledgers, see `ledgers.by_name`
-    spans: list[np.ndarray] | None = None  # for each sequence (V,)
-    cd: list[SpanLedger] | None = None  # for each sequence
-    hidden: list[tuple[int, str, Batch, np.ndarray]] | None = None  # layer, direction, its steps, (states, R, H)
-    others: dict[str, Other] = field(default_factory=dict)  # what the other inputs of the network got
-    sound: np.ndarray | None = None  # (n,) of methods with books: whether each adds up, and no message is too large
+    scores: np.ndarray = result_field("sequence output", unit="output")  # (n, C)
+    targets: np.ndarray = result_field("target sequence", "index")  # (n,)
+    inputs: dict[str, Received] = result_field(kind="record")  # by name
+    books: np.ndarray | None = result_field("target entry sequence", unit="output", default=None)  # `ledgers.by_name`
+    spans: list[np.ndarray] | None = result_field("target phrase", default=None)  # for each sequence (V,)
+    cd: list[SpanLedger] | None = result_field(kind="record", default=None)  # for each sequence
+    hidden: list[HiddenRows] | None = result_field(kind="record", default=None)
+    sound: np.ndarray | None = result_field("target sequence", "index", default=None)  # (n,) whether books add up
 
 
 @cache
 def _ones(count: int, dtype: np.dtype) -> np.ndarray:
     return np.ones(count, dtype)
-
-
-class Other(NamedTuple):
-    """What an input besides the main one got."""
-
-    batch: Batch
-    relevance: np.ndarray  # (R,)
-    feature_relevance: np.ndarray | None  # (R, D)
 
 
 class Question(NamedTuple):
@@ -223,21 +233,22 @@ class Question(NamedTuple):
 
     def columns(self, targets: np.ndarray, values: dict[str, np.ndarray]) -> Columns:
         """Results from one value for each variable of each input, (R, D)."""
-        parts, with_features = {}, self.request.with_variables
+        inputs, with_features = {}, self.request.with_variables
         for name, each in values.items():
             summed = each.dot(_ones(each.shape[1], each.dtype))  # faster than sum
-            parts[name] = Other(self.trace.inputs[name].batch, summed, each if with_features else None)
-        batch, relevance, by_feature = parts.pop(self.trace.model.main)
-        out = Columns(self.scores, targets, relevance, by_feature, others=parts)
+            inputs[name] = Received(self.trace.inputs[name].batch, summed, each if with_features else None)
+        out = Columns(self.scores, targets, inputs)
         if self.spans is not None:
-            sums = [np.concatenate(([0], np.cumsum(word))) for word in batch.split(relevance)]
+            first = inputs[self.trace.model.main]
+            sums = [np.concatenate(([0], np.cumsum(word))) for word in first.batch.split(first.relevance)]
             out.spans = [s[span[:, 1]] - s[span[:, 0]] for s, span in zip(sums, self.spans, strict=True)]
         return out
 
     def received(self, columns: Columns) -> np.ndarray:
         """(n,) the relevance of all inputs of each record."""
-        total = self.trace.input.batch.sums(columns.relevance)
-        for other in columns.others.values():
+        first, *others = columns.inputs.values()
+        total = first.batch.sums(first.relevance)
+        for other in others:
             total = total + other.batch.sums(other.relevance)
         return total
 
@@ -273,7 +284,7 @@ def answer(
             )
     question = Question(trace, request, rows, scores, spans)
     if every_class:
-        return _joined(request.method.run(question, [np.full(len(scores), c) for c in range(model.outputs)]))
+        return joined(request.method.run(question, [np.full(len(scores), c) for c in range(model.outputs)]))
     assert targets is not None
     return request.method.run(question, [targets])[0]
 
@@ -290,35 +301,3 @@ def _explained_rows(trace: Trace, step: int | str, positions: np.ndarray) -> np.
             f"got {step}."
         )
     return batch.first[steps] + np.arange(batch.n)
-
-
-def _joined(parts: list[Columns]) -> Columns:
-    """The columns of every class as one, each with a leading axis."""
-
-    def stack(columns: list[Any]) -> Any:
-        return None if columns[0] is None else np.stack(columns)
-
-    first, n = parts[0], len(parts[0].scores)
-    out = Columns(first.scores, stack([p.targets for p in parts]), stack([p.relevance for p in parts]))
-    out.feature_relevance = stack([p.feature_relevance for p in parts])
-    out.books = stack([p.books for p in parts])
-    out.sound = stack([p.sound for p in parts])
-    out.others = {
-        name: Other(
-            one.batch,
-            stack([p.others[name].relevance for p in parts]),
-            stack([p.others[name].feature_relevance for p in parts]),
-        )
-        for name, one in first.others.items()
-    }
-    if first.spans is not None:
-        out.spans = [stack([p.spans[s] for p in parts]) for s in range(n)]  # type: ignore[index]
-    if first.cd is not None:
-        names = [one.name for one in fields(SpanLedger)]
-        out.cd = [SpanLedger(*(stack([getattr(p.cd[s], name) for p in parts]) for name in names)) for s in range(n)]  # type: ignore[index]
-    if first.hidden is not None:
-        out.hidden = [
-            (layer, direction, batch, stack([p.hidden[k][3] for p in parts]))  # type: ignore[index]
-            for k, (layer, direction, batch, _) in enumerate(first.hidden)
-        ]
-    return out

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lrpnumpy.ledgers import SpanLedger
-from lrpnumpy.methods.base import Columns, Method, Other, Question
+from lrpnumpy.methods.base import Columns, Method, Question, Received
 from lrpnumpy.packed import Split, groups
 from lrpnumpy.passes import Trace
 from lrpnumpy.passes import decompose as decompose_parts
@@ -127,7 +127,7 @@ class CD(Method):
                     [question.combined(column, np.full(len(column), c)) for column in one]
                     for one, c in zip(phrases, chosen, strict=True)
                 )
-            part = Columns(question.scores, chosen, relevance)
+            part = Columns(question.scores, chosen, {trace.model.main: Received(batch, relevance)})
             part.cd = [SpanLedger(a, r, b, rest) for (a, r, b), rest in zip(entries, left, strict=True)]
             if phrases is not None:
                 part.spans = [entry.relevant for entry in part.cd]
@@ -136,5 +136,5 @@ class CD(Method):
         for name, x in others.items():
             relevant = decompose_words(trace, steps, name).relevant
             for part, chosen in zip(parts, wanted, strict=True):
-                part.others[name] = Other(x.batch, question.combined(relevant, chosen[x.batch.owner]), None)
+                part.inputs[name] = Received(x.batch, question.combined(relevant, chosen[x.batch.owner]))
         return parts

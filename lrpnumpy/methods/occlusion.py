@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from lrpnumpy.checks import LrpError, non_negative, one_of
-from lrpnumpy.methods.base import Columns, Method, Other, Question, Unit
+from lrpnumpy.methods.base import Columns, Method, Question, Received, Unit
 from lrpnumpy.methods.reference import check_steps, frozen, references
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Change, Packed, groups
@@ -234,9 +234,8 @@ class Occlusion(Method):
             for name, x in trace.inputs.items():
                 before, targets = explained[x.batch.owner], chosen[x.batch.owner]
                 feature_relevance = before[:, None] - question.combined(single[name], targets) if single else None
-                drops[name] = Other(x.batch, before - question.combined(words[name], targets), feature_relevance)
-            main = drops.pop(trace.model.main)
-            columns = Columns(question.scores, chosen, main.relevance, main.feature_relevance, others=drops)
+                drops[name] = Received(x.batch, before - question.combined(words[name], targets), feature_relevance)
+            columns = Columns(question.scores, chosen, drops)
             if phrases is not None:
                 columns.spans = [
                     explained[s] - question.combined(values, np.full(len(values), chosen[s]))

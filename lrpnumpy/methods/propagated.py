@@ -13,7 +13,7 @@ from lrpnumpy.checks import LrpError, non_negative, one_of, shown
 from lrpnumpy.kernels import ledger
 from lrpnumpy.layers import LAYERS
 from lrpnumpy.ledgers import ROWS
-from lrpnumpy.methods.base import Columns, Method, Question, Unit, is_switch
+from lrpnumpy.methods.base import Columns, HiddenRows, Method, Question, Unit, is_switch
 from lrpnumpy.model import Model
 from lrpnumpy.passes import backward
 from lrpnumpy.rules import GRADIENT, Epsilon, Gamma, ProductRule, Relevance, Rule, SumRule, product_rule
@@ -142,11 +142,11 @@ class LRP(Method):
             if self.hidden:
                 numbers = {node.name: k for k, node in enumerate(trace.model.nodes)}
                 columns.hidden = [
-                    (numbers[name], direction, trace.ran[name].inputs[0].batch, states)
+                    HiddenRows(numbers[name], direction, trace.ran[name].inputs[0].batch, states)
                     for name, found in passed.hidden.items()
                     for direction, states in found
                 ]
-                columns.hidden.sort(key=lambda one: one[0])
+                columns.hidden.sort(key=lambda one: one.layer)
             out.append(columns)
         return out
 
@@ -189,11 +189,13 @@ def _close(question: Question, columns: Columns, kept: np.ndarray) -> None:
     dtype, versus = kept.dtype.type, question.request.versus
     columns.books = np.empty((len(ROWS["lrp"]) + len(kept), kept.shape[2]), kept.dtype)
     columns.books[0] = 0
-    for other in columns.others.values():
-        columns.books[0] += other.batch.sums(other.relevance)
+    first = columns.inputs[question.trace.model.main]
+    for one in columns.inputs.values():
+        if one is not first:
+            columns.books[0] += one.batch.sums(one.relevance)
     columns.sound = np.empty(kept.shape[2], np.int64)
     ledger.close(
-        kept, question.scores, columns.targets, -1 if versus is None else versus, columns.relevance,
-        question.trace.input.batch.owner, dtype(GAP), dtype(TOO_LARGE), np.finfo(dtype).eps, columns.books,
+        kept, question.scores, columns.targets, -1 if versus is None else versus, first.relevance,
+        first.batch.owner, dtype(GAP), dtype(TOO_LARGE), np.finfo(dtype).eps, columns.books,
         columns.sound,
     )  # fmt: skip

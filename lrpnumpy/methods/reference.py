@@ -174,7 +174,7 @@ def _mean(model: Model, data: Any) -> dict[str, np.ndarray]:
         raise LrpError("data must have at least one sequence, got none.")
     found = {}
     for name in model.inputs:
-        parts = [one if name == model.main else one.others[name] for one in records]  # type: ignore[index]
+        parts = [one[name] for one in records]
         mean = np.concatenate([vectors(part) for part in parts]).mean(axis=0, keepdims=True)
         found[name] = model.inputs[name].scaled(mean)
     return found
@@ -223,7 +223,8 @@ def finished(
     columns.books = np.stack([inputs, score, reference, score - reference - inputs, entry.array[Entry.LARGEST], error])
     missed, huge = missed_and_huge(columns.books, question.request)
     columns.sound = ~(missed | huge)
-    size = question.trace.input.batch.sums(abs(columns.relevance))
+    first = columns.inputs[question.trace.model.main]
+    size = first.batch.sums(abs(first.relevance))
     most = GAP * unit_of(score, reference, question.request.versus)
     columns.sound[np.finfo(size.dtype).eps * size > most] = False  # rounding changes the sum of the relevances
     return columns

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy.checks import LrpError, shown, whole
-from lrpnumpy.encode import Encoded
+from lrpnumpy.encode import EncodedRecord
 from lrpnumpy.methods.base import Columns, Question, Request
 from lrpnumpy.methods.reference import Referring, finished
 from lrpnumpy.methods.shapley_tree import has_states, scores_by_states
@@ -155,20 +155,21 @@ class Shapley(Referring):
         vars(self)["players"] = _players(self.players, "players")
         vars(self)["feature_relevance"] = "free" if self.players == "features" else "on request"
 
-    def settle(self, request: Request, model: Model, encoded: list[Encoded]) -> Request:
+    def settle(self, request: Request, model: Model, encoded: list[EncodedRecord]) -> Request:
         """The `request` to a `model` with its players, if these are not too many and fit the `encoded` records."""
         players = self.players
         if players is None:
-            one_step = len(encoded) > 0 and all(one.steps == 1 for one in encoded)
+            one_step = len(encoded) > 0 and all(record[model.main].steps == 1 for record in encoded)
             few = sum(port.size or 0 for port in model.inputs.values()) <= FEATURES
             players = "features" if one_step and few else WINDOWS
         if request.unit == "feature" and players != "features":
             raise LrpError("unit must be 'step' or None unless players are 'features', got 'feature'.")
-        for k, one in enumerate(encoded):
-            if isinstance(players, tuple) and (stop := max(b for _, b in players)) > one.steps:
-                raise LrpError(f"players must be spans of the {one.steps} steps of sequence {k}, got one up to {stop}.")
-            sizes = {name: one.steps if name == model.main else one.others[name].steps for name in model.inputs}  # type: ignore[index]
-            _check_cost(model, players_of(model, sizes, players), one.steps, k)
+        for k, record in enumerate(encoded):
+            sizes = {name: one.steps for name, one in record.items()}
+            steps = sizes[model.main]
+            if isinstance(players, tuple) and (stop := max(b for _, b in players)) > steps:
+                raise LrpError(f"players must be spans of the {steps} steps of sequence {k}, got one up to {stop}.")
+            _check_cost(model, players_of(model, sizes, players), steps, k)
         return request._replace(method=replace(self, players=players))
 
     def run(self, question: Question, wanted: list[np.ndarray]) -> list[Columns]:

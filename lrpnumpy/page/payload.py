@@ -25,7 +25,7 @@ A payload is a dict, ready for JSON except for its arrays. N records, C classes 
         ends            (N,) the step whose prediction is explained: lag 0
         versus          the class explained against, or None
         entries         names of the entries of the ledger; ledger: (K, N, entries), or None where there is none
-        inputs          one dict for each input: relevance (K, R), and variables (K, R, D) or None
+        inputs          one dict for each input: relevance (K, R), and feature_relevance (K, R, D) or None
 
 K is C where every class is explained, else 1. Numbers are float32: what a page shows has four significant digits.
 
@@ -45,7 +45,8 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, shown
 from lrpnumpy.ledgers import Ledger, ReferenceLedger, SpanLedger
-from lrpnumpy.result import Comparison, Explanation, InputPart, Paged, predicted_at, step_names
+from lrpnumpy.protocol import Comparison, Results
+from lrpnumpy.result import Explanation, InputPart
 from lrpnumpy.show.parts import step_unit
 from lrpnumpy.windows import Windows
 
@@ -107,21 +108,18 @@ class _Columns:
         self.targets: list[int] = []
         self.ends: list[int] = []
         self.ledgers: list[dict[str, Any]] = []
-        self.inputs: dict[str, _Input] = {}
         self.example: Explanation = result[int(which[0])]
-        for name, part in self.example.inputs.items():
-            self.inputs[name] = _Input(name, part, dictionary, _whole_series(result, name))
+        self.inputs = {name: _Input(name, dictionary, _whole_series(result, name)) for name in self.example.inputs}
         for k, e in zip(which.tolist(), some(result, which), strict=True):
             if (e.target == "all") != (self.example.target == "all") or len(e.scores) != len(self.example.scores):
                 raise LrpError(f"a page must get explanations of one model and one kind of target, got {e!r}.")
             self.scores.append(e.scores)
+            self.ends.append(e.predicted_at)
             if e.probabilities is not None:
                 self.probabilities.append(e.probabilities)
             if e.target != "all":
                 self.targets.append(int(e.target))
-            self.ends.append(predicted_at(e))
-            entries = _entries(e)
-            if entries is not None:
+            if (entries := _entries(e)) is not None:
                 self.ledgers.append(entries)
             for name, part in e.inputs.items():
                 self.inputs[name].add(part, k)
@@ -160,7 +158,7 @@ class _Columns:
             "options": {key: value for key, value in options.items() if key not in UNIT},
             "targets": None if every else np.array(self.targets, np.int32),
             "ends": np.array(self.ends, np.uint32),
-            "versus": (e.options or {}).get("versus"),
+            "versus": e.versus,
             "entries": names,
             "ledger": ledger,
             "inputs": [one.got() for one in self.inputs.values()],
@@ -168,84 +166,87 @@ class _Columns:
 
 
 class _Input:
-    """One input of a network in all explanations of a result."""
+    """One input of a network in all explanations of a result.
 
-    def __init__(self, name: str, part: InputPart, dictionary: dict[str, int], series: Any) -> None:
+    `series` is that of windows which share the names, marks and values of their steps, and where each of them begins.
+    """
+
+    def __init__(self, name: str, dictionary: dict[str, int], series: tuple[InputPart, np.ndarray] | None) -> None:
         self.name, self.dictionary, self.series = name, dictionary, series
-        self.features = part.features
-        self.unit = step_unit(part.labels)
-        self.kind = "words" if part.tokens is not None else "series" if part.relevance.shape[-1] > 1 else "vector"
-        if self.kind == "vector" and part.feature_relevance is None:
-            self.kind = "series"
-        self.lengths: list[int] = []
+        self.parts: list[InputPart] = []
         self.first: list[int] = []
-        self.steps: list[np.ndarray] = []
-        self.marks: list[np.ndarray] = []
-        self.values: list[np.ndarray] = []
-        self.relevance: list[np.ndarray] = []
-        self.feature_relevance: list[np.ndarray] = []
-        self.named = False  # whether steps have words or labels
-        self.marked = False
+        self.tables: list[InputPart] = []  # with the steps of each record, or of the series
+        self.steps: list[np.ndarray] = []  # of each of these
         if series is not None:
-            self._table(series[0])
+            self._add_steps(series[0])
 
     def add(self, part: InputPart, k: int) -> None:
         """One more record, the k-th of its result."""
-        start = sum(map(len, self.steps[-1:])) + (self.first[-1] if self.first else 0)
-        self.lengths.append(part.relevance.shape[-1])
-        self.relevance.append(np.atleast_2d(part.relevance))
-        if part.feature_relevance is not None and self.kind != "words":
-            feature_relevance = part.feature_relevance
-            self.feature_relevance.append(feature_relevance if feature_relevance.ndim == 3 else feature_relevance[None])
+        self.parts.append(part)
         if self.series is not None:
             self.first.append(int(self.series[1][k]))
-            return
-        self.first.append(start)
-        self._table(part)
+        else:
+            self.first.append(self.first[-1] + len(self.steps[-1]) if self.first else 0)
+            self._add_steps(part)
 
-    def _table(self, part: Any) -> None:
-        """Names, marks and values of steps: of a record, or of the series that windows are cut from."""
-        count = part.length if hasattr(part, "length") else part.relevance.shape[-1]
+    def _add_steps(self, part: InputPart) -> None:
         named = part.tokens is not None or part.labels is not None
-        self.named |= named
-        texts = _texts(part, count) if named else [""] * count
+        texts = part.step_names if named else [""] * part.relevance.shape[-1]
         found = self.dictionary
+        self.tables.append(part)
         self.steps.append(np.array([found.setdefault(text, len(found)) for text in texts], np.uint32))
-        self.marked |= part.marks is not None
-        self.marks.append(np.zeros(count, np.uint8) if part.marks is None else part.marks)
-        if part.values is not None and part.tokens is None:
-            self.values.append(np.asarray(part.values, np.float32))
+
+    @property
+    def named(self) -> bool:
+        """Whether steps have words or labels."""
+        return any(part.tokens is not None or part.labels is not None for part in self.tables)
+
+    @property
+    def lengths(self) -> list[int]:
+        """Steps of each record."""
+        return [part.relevance.shape[-1] for part in self.parts]
+
+    @property
+    def kind(self) -> str:
+        """Words; a series; or a vector, whose features are shown as words are."""
+        part = self.parts[0]
+        if part.tokens is not None:
+            return "words"
+        return "vector" if part.relevance.shape[-1] == 1 and part.feature_relevance is not None else "series"
 
     def shared(self) -> dict[str, Any]:
         """What is the same for all methods."""
-        steps = np.concatenate(self.steps) if self.steps else np.empty(0, np.uint32)
-        values = None
-        if self.values and sum(map(len, self.values)) == len(steps) and len({v.shape[1] for v in self.values}) == 1:
-            values = np.concatenate(self.values)
-        width = (
-            self.feature_relevance[0].shape[-1] if self.feature_relevance else 0 if values is None else values.shape[1]
-        )
-        features = self.features or (tuple(f"x{d}" for d in range(width)) if width else None)
+        part, steps, tables = self.parts[0], np.concatenate(self.steps), self.tables
+        marks = values = None
+        if any(one.marks is not None for one in tables):
+            none = np.zeros(len(steps), np.uint8)
+            marks = np.concatenate(
+                [none[: one.relevance.shape[-1]] if one.marks is None else one.marks for one in tables]
+            ).astype(np.uint8)
+        if len({np.shape(one.values)[1:] for one in tables}) == 1 and part.values is not None and part.tokens is None:
+            values = np.concatenate([np.asarray(one.values, np.float32) for one in tables])
+        features = part.features or part.feature_names
+        if not features and values is not None:
+            features = [f"x{d}" for d in range(values.shape[1])]
         return {
             "name": self.name,
             "kind": self.kind,
-            "unit": self.unit,
-            "features": None if features is None else [*features],
+            "unit": step_unit(part.labels),
+            "features": [*features] or None,
             "starts": np.concatenate([[0], np.cumsum(self.lengths)]).astype(np.uint32),
             "first": np.array(self.first, np.uint32),
             "steps": _narrow(steps, len(self.dictionary)) if self.named else None,
-            "marks": np.concatenate(self.marks).astype(np.uint8) if self.marked else None,
+            "marks": marks,
             "values": values,
         }
 
     def got(self) -> dict[str, Any]:
-        """What one method gave to it."""
-        joined = np.concatenate(self.relevance, axis=-1) if self.relevance else np.empty((1, 0))
-        feature_relevance = np.concatenate(self.feature_relevance, axis=-2) if self.feature_relevance else None
-        return {
-            "relevance": joined.astype(np.float32),
-            "feature_relevance": None if feature_relevance is None else feature_relevance.astype(np.float32),
-        }
+        """What it received by one method."""
+        found = {"relevance": _rows([np.atleast_2d(part.relevance) for part in self.parts], -1)}
+        features = [part.feature_relevance for part in self.parts if part.feature_relevance is not None]
+        if self.kind == "words" or not features:
+            return {**found, "feature_relevance": None}
+        return {**found, "feature_relevance": _rows([one.reshape(-1, *one.shape[-2:]) for one in features], -2)}
 
     def differs(self, other: _Input) -> np.ndarray:
         """The records whose steps are not those of another result, which shares the dictionary."""
@@ -257,26 +258,23 @@ class _Input:
         return np.flatnonzero(off)
 
 
+def _rows(arrays: list[np.ndarray], axis: int) -> np.ndarray:
+    return np.concatenate(arrays, axis).astype(np.float32)
+
+
 def some(result: Any, which: np.ndarray) -> Any:
     """The explanations of a result at these places."""
     take: Callable[..., Any] | None = getattr(result, "some", None)  # of a file: a block at a time
     return take(which) if take is not None else (result[k] for k in which.tolist())
 
 
-def _whole_series(result: Any, name: str) -> Any:
+def _whole_series(result: Any, name: str) -> tuple[InputPart, np.ndarray] | None:
     """The series that windows were cut from and where each begins; None where records have their own steps."""
-    if not isinstance(result, Windows):
+    if not isinstance(result, Windows) or result.inputs[name].length != result.series.length:
         return None
-    whole: Any = result.series
-    if result.series.others and name in result.series.others:
-        whole = result.series.others[name]
-    return (whole, result.starts) if whole.length == result.series.length else None
-
-
-def _texts(part: Any, count: int) -> Sequence[str]:
-    if not isinstance(part, InputPart):  # the whole series of windows
-        part = InputPart(np.empty(count), None, None, part.tokens, None, part.labels, part.marks)
-    return step_names(part)
+    one = result.inputs[name]
+    none = np.empty(one.length)
+    return InputPart(none, tokens=one.tokens, values=one.values, labels=one.labels, marks=one.marks), result.starts
 
 
 def _entries(e: Explanation) -> Any:
@@ -285,9 +283,7 @@ def _entries(e: Explanation) -> Any:
         return e.ledger.entries
     if not isinstance(e.ledger, SpanLedger):
         return None
-    versus = (e.options or {}).get("versus")
-    score = e.scores if e.target == "all" else e.scores[e.target]
-    score = score if versus is None else score - e.scores[versus]
+    score = e.score
     inputs = sum(part.relevance.sum(axis=-1) for part in e.inputs.values())
     rest = np.asarray(score - inputs - e.ledger.unassigned)
     noise = 64 * np.finfo(rest.dtype).eps * (abs(inputs) + abs(e.ledger.unassigned) + abs(score))
@@ -365,7 +361,7 @@ def results_of(given: Any) -> list[Any]:
         return [[e] for e in given]
     if isinstance(given, Explanation):
         return [[given]]
-    if not isinstance(given, Paged):
+    if not isinstance(given, Results):
         try:
             some = given if isinstance(given, (list, tuple)) else [given[0]] if len(given) else []
         except Exception:  # whatever it is, it is no sequence

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from lrpnumpy.checks import LrpError, one_of
-from lrpnumpy.result import Explanation, predicted_at
+from lrpnumpy.result import Explanation
 from lrpnumpy.show.canvas import FONT, subject, unit_label
 from lrpnumpy.show.parts import of_one_class
 from lrpnumpy.summary import SEASONS, TIMES, one_each, times
@@ -33,7 +33,7 @@ class Cohorts:
         for e in self.many:
             self.first = self.first or of_one_class(e, self.what)
             self.targets.append(of_one_class(e, self.what).target)  # type: ignore[arg-type]
-            self.dates.append(None if e.labels is None else e.labels[predicted_at(e)])
+            self.dates.append(None if e.labels is None else e.labels[e.predicted_at])
             yield e
         if self.first is None:
             raise LrpError(f"{self.what} must get at least one explanation, got none.")

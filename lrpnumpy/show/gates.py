@@ -14,7 +14,7 @@ from lrpnumpy.encode import encode
 from lrpnumpy.meant import door
 from lrpnumpy.model import Model
 from lrpnumpy.predict import trace
-from lrpnumpy.result import InputPart, shown_steps
+from lrpnumpy.result import InputPart
 from lrpnumpy.show.canvas import FONT, axes_for, figure_of, mark_steps, set_title, stack, stacked_height
 from lrpnumpy.show.parts import short
 
@@ -79,13 +79,13 @@ def _most_varied(values: np.ndarray) -> np.ndarray:
 
 def _inputs(model: Model, x: Any, T: int) -> tuple[dict[str, np.ndarray], Any]:
     """Signals of the main input by name, if it is numbers, and the labels of its steps; nothing where steps differ."""
-    record = encode(model, x)
+    record = encode(model, x)[model.main]
     if record.steps != T:
         return {}, None
     labels = record.labels if record.tokens is None else np.array(record.tokens, object)
     if record.marks is not None:
-        step = InputPart(np.empty(record.length), None, None, record.tokens, None, record.labels, record.marks)
-        labels = np.array(shown_steps(step), object)
+        part = InputPart(np.empty(record.length), tokens=record.tokens, labels=record.labels, marks=record.marks)
+        labels = np.array(part.shown_steps, object)
     if labels is not None and record.kept is not None:
         labels = labels[record.kept]
     if record.x is None:

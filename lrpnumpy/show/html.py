@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from lrpnumpy.ledgers import Ledger, ReferenceLedger
-from lrpnumpy.result import Comparison, Explanation
+from lrpnumpy.protocol import Comparison
+from lrpnumpy.result import Explanation
 from lrpnumpy.show import svg
 from lrpnumpy.show.color import BLUE, RED, scaled
 from lrpnumpy.show.parts import condensed, escape
@@ -69,52 +70,51 @@ def ledger_bar(ledger: Ledger | ReferenceLedger) -> str:
     return f'<div class="ledger">{"".join(parts)}</div><div class="note">{note}</div>'
 
 
-def _block(e: Explanation) -> str:
-    head = f'<div class="head">{escape(title(e))}</div>'
-    ledger = ledger_bar(e.ledger) if isinstance(e.ledger, (Ledger, ReferenceLedger)) else ""
-    others = "".join(f'<div class="method">{escape(name)}</div>{_input(e.of_input(name))}' for name in e.others)
-    return head + _input(e) + others + _note(e) + ledger
+def card(title: str, parts: Sequence[tuple[str, Explanation]], foot: str = "") -> str:
+    """A title, pictures of inputs with a heading each, what marks mean, and a foot."""
+    drawn = "".join((f'<div class="method">{escape(name)}</div>' if name else "") + _input(e) for name, e in parts)
+    note = legend(*(e for _, e in parts))
+    says = f'<div class="note">{escape(note)}</div>' if note else ""
+    return f'<div class="head">{escape(title)}</div>{drawn}{says}{foot}'
 
 
-def _note(e: Explanation) -> str:
-    return f'<div class="note">{escape(text)}</div>' if (text := legend(e)) else ""
+def _of_class(e: Explanation) -> str:
+    """The card of one class: every input, and the ledger."""
+    first, *others = e.inputs
+    parts = [("", e.of_input(first)), *((name, e.of_input(name)) for name in others)]
+    return card(title(e), parts, ledger_bar(e.ledger) if isinstance(e.ledger, (Ledger, ReferenceLedger)) else "")
 
 
-def fragment(e: Explanation) -> str:
-    """A piece of HTML for a page or a notebook, with its style, of the explanation `e`."""
-    every = [e.for_class(c) for c in range(len(e.scores))] if e.target == "all" else [e]
-    return f'<style>{STYLE}</style><div class="lrp">{"".join(map(_block, every))}</div>'
+def fragment(item: Explanation | Comparison) -> str:
+    """A piece of HTML for a page or a notebook, with its style: one explanation, or several methods for one input."""
+    if isinstance(item, Explanation):
+        body = "".join(map(_of_class, item.each_class))
+    else:
+        every = [e.for_class(e.predicted) if e.target == "all" else e for e in item]
+        body = card(title(every[0]).split(": ", 1)[1], [(e.method, e) for e in every])
+    return f'<style>{STYLE}</style><div class="lrp">{body}</div>'
 
 
-def comparison_fragment(comparison: Comparison) -> str:
-    """Several methods under each other for one input."""
-    every = [e.for_class(e.predicted) if e.target == "all" else e for e in comparison]
-    head = escape(title(every[0]).split(": ", 1)[1])
-    rows = "".join(f'<div class="method">{escape(e.method)}</div>{_input(e)}' for e in every)
-    return f'<style>{STYLE}</style><div class="lrp"><div class="head">{head}</div>{rows}{_note(every[0])}</div>'
-
-
-def picture(figure: Any) -> str:
-    """A figure of `lrp.plot` for a page."""
+def picture(figure: Any, says: str = "") -> str:
+    """A figure of `lrp.plot` for a page; `says` what it shows where its axes have no titles."""
     data = base64.b64encode(figure._repr_png_()).decode()
-    titles = "; ".join(filter(None, (axes.get_title(loc="left") for axes in figure.axes)))
-    return f'<img alt="{escape(titles)}" src="data:image/png;base64,{data}" style="max-width:100%">'
-
-
-def _piece(item: Any) -> str:
-    if isinstance(item, Comparison):
-        return comparison_fragment(item)
-    return fragment(item) if isinstance(item, Explanation) else picture(item)
+    says = says or "; ".join(filter(None, (axes.get_title(loc="left") for axes in figure.axes)))
+    return f'<img alt="{escape(says)}" src="data:image/png;base64,{data}" style="max-width:100%">'
 
 
 def page(items: Any, heading: str = "Explanation") -> str:
     """A whole, self-contained HTML page.
 
-    items: explanations, comparisons and figures of `lrp.plot`, one or several.
+    items: explanations, comparisons, figures of `lrp.plot` and pieces of HTML, one or several.
     heading: the title of the page.
     """
-    every = items if isinstance(items, Sequence) and not isinstance(items, Comparison) else [items]
-    body = "".join(map(_piece, every))
+    every = [items] if isinstance(items, (str, Comparison)) or not isinstance(items, Sequence) else items
+    body = ""
+    for item in every:
+        if isinstance(item, str):
+            body += item
+        else:
+            body += fragment(item) if isinstance(item, (Explanation, Comparison)) else picture(item)
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'

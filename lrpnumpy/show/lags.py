@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator, NullFormatter
 
 from lrpnumpy.checks import LrpError
 from lrpnumpy.meant import door
-from lrpnumpy.result import Explanation, predicted_at
+from lrpnumpy.result import Explanation
 from lrpnumpy.show.canvas import (
     FONT,
     Scale,
@@ -119,7 +119,7 @@ def predictions(many: Iterable[Explanation], ax: Axes | None = None, width: floa
     """
     every = [*(cohorts := Cohorts(many, "predictions"))]
     lags = _by_lag(every, lambda e: e.relevance)
-    names = [e.shown(predicted_at(e)) for e in every]
+    names = [e.shown(e.predicted_at) for e in every]
     sums, group = grouped(np.nan_to_num(lags), ROWS)
     counts = np.minimum(group, len(every) - group * np.arange(len(sums)))
     ax = axes_for(ax, width, 1.4 + min(4.0, 0.15 * len(sums) + 0.3))
@@ -151,7 +151,7 @@ def _lag_map(ax: Axes, table: np.ndarray, names: Sequence[str], first: Explanati
 
 def _by_lag(many: Iterable[Explanation], rows: Callable[[Explanation], np.ndarray]) -> np.ndarray:
     """Rows by lag (N, longest), NaN beyond the first step of each; `rows` gives one number for each step."""
-    found = [rows(e)[predicted_at(e) :: -1] for e in many]
+    found = [rows(e)[e.predicted_at :: -1] for e in many]
     lags = np.full((len(found), max(map(len, found))), np.nan)
     for row, one in zip(lags, found, strict=True):
         row[: len(one)] = one

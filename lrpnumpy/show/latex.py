@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from lrpnumpy.checks import readable
-from lrpnumpy.result import Comparison, Explanation
+from lrpnumpy.protocol import Comparison
+from lrpnumpy.result import Explanation
 from lrpnumpy.show.color import ink, rgb, scaled
 from lrpnumpy.show.numbers import map_of
 from lrpnumpy.show.parts import condensed, shown, step_unit

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrpnumpy.checks import LrpError, readable, unmasked
-from lrpnumpy.result import PAD, Explanation, InputPart, Mark, shown_steps
+from lrpnumpy.result import PAD, Explanation, InputPart, Mark
 
 NAME = 28  # a longer name is cut
 COLUMNS = 400  # more steps than this share columns of a map
@@ -58,11 +58,11 @@ def of_one_class(e: Explanation, what: str) -> Explanation:
 def shown(e: Explanation, what: str, x: Any = None) -> list[Shown]:
     """Every input of an explanation, the main one first. `x` are values to show: one array, or a dict by input."""
     of_one_class(e, what)
-    given = x if isinstance(x, Mapping) else {e.name: x}
+    given = x if isinstance(x, Mapping) else {next(iter(e.inputs)): x}
     found = []
     for name, part in e.inputs.items():
         if _are_words(e, part):
-            part = part._replace(feature_relevance=None, values=None, features=("words",))
+            part = replace(part, feature_relevance=None, values=None, features=("words",))
         relevance = np.asarray(part.relevance if part.feature_relevance is None else part.feature_relevance, float)
         relevance = relevance[:, None] if relevance.ndim == 1 else relevance
         T, D = relevance.shape
@@ -86,7 +86,7 @@ def shown(e: Explanation, what: str, x: Any = None) -> list[Shown]:
         names = tuple(map(readable, features or unnamed))
         labels: Any = part.labels if part.tokens is None else part.tokens
         if part.marks is not None or (labels is not None and np.asarray(labels).dtype.kind != "M"):
-            labels = shown_steps(part)
+            labels = part.shown_steps
         found.append(Shown(readable(name), relevance, values, names, labels))
     return found
 
@@ -109,8 +109,8 @@ def condensed(e: Explanation) -> Explanation:
     starts = np.flatnonzero(~(is_padding & np.concatenate(([False], is_padding[:-1]))))  # all but the rest of a run
     counts = np.diff([*starts, len(e)])
     words = [e.shown(t) if n == 1 else f"{PAD}×{n}" for t, n in zip(starts.tolist(), counts, strict=True)]
-    gone: dict[str, Any] = dict.fromkeys(("feature_relevance", "values", "labels", "marks", "spans"))
-    return replace(e, relevance=np.add.reduceat(e.relevance, starts), tokens=tuple(words), **gone)
+    part = InputPart(np.add.reduceat(e.relevance, starts), tokens=tuple(words))
+    return replace(e, inputs={**e.inputs, next(iter(e.inputs)): part}, spans=None)
 
 
 def by_variable(e: Explanation, what: str) -> Explanation:
@@ -125,7 +125,7 @@ def by_variable(e: Explanation, what: str) -> Explanation:
 
 def _are_words(e: Explanation, part: InputPart) -> bool:
     """Whether these are words beside other inputs: one number a word is shown, not one a coordinate of its vector."""
-    return part.tokens is not None and bool(e.others)
+    return part.tokens is not None and len(e.inputs) > 1
 
 
 def feature_names(parts: list[Shown]) -> list[str]:

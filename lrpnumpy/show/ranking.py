@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import shutil
 import textwrap
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lrpnumpy.evaluate.ranking import COLUMNS, Cells, Ranking
+from lrpnumpy.show import html
 from lrpnumpy.show.parts import escape
 
 if TYPE_CHECKING:
@@ -184,13 +184,5 @@ def _table(found: Ranking, names: Sequence[str]) -> str:
 
 def page(found: Ranking) -> str:
     """One self-contained page, the figure included."""
-    drawn = base64.b64encode(figure(found)._repr_png_()).decode()
-    heading = "Which method to trust"
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{heading}</title><style>:root {{ color-scheme: light dark }} body {{ margin: 2rem }}</style></head>\n"
-        f"<body><h1 style='font:600 1.3rem system-ui'>{heading}</h1>{fragment(found)}"
-        f'<div class="ranking"><img alt="every measure with its intervals" src="data:image/png;base64,{drawn}"></div>'
-        "</body></html>\n"
-    )
+    drawn = html.picture(figure(found), "every measure with its intervals")
+    return html.page([fragment(found), f'<div class="ranking">{drawn}</div>'], "Which method to trust")

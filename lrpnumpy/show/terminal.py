@@ -14,7 +14,8 @@ import numpy as np
 
 from lrpnumpy.checks import readable
 from lrpnumpy.ledgers import SpanLedger
-from lrpnumpy.result import UNKNOWN, Comparison, Explanation, Mark
+from lrpnumpy.protocol import Comparison
+from lrpnumpy.result import UNKNOWN, Explanation, Mark
 from lrpnumpy.show.color import RGB, ink, rgb, scaled
 from lrpnumpy.show.numbers import HIGH, LOW, map_of, signed, sparks
 from lrpnumpy.show.parts import condensed, shown
@@ -77,13 +78,9 @@ def sentence(words: Sequence[str], shares: np.ndarray, colors: str, width: int) 
     return "\n".join([*lines, " ".join(line)])
 
 
-def _words(e: Explanation) -> list[str]:
-    return [e.shown(t) for t in range(len(e))]
-
-
-def legend(e: Explanation) -> str:
+def legend(*explanations: Explanation) -> str:
     """What the marks in a picture mean; empty where there are none."""
-    every = [part.marks for part in e.inputs.values() if part.marks is not None]
+    every = [part.marks for e in explanations for part in e.inputs.values() if part.marks is not None]
     return f"{UNKNOWN} not in the vocabulary" if any((marks == Mark.UNKNOWN).any() for marks in every) else ""
 
 
@@ -124,7 +121,7 @@ def _bar(share: float, half: int = 10) -> str:
 
 def table(e: Explanation, shares: np.ndarray, most: int | None = None) -> str:
     """One line a step with its relevance and a bar; of long sequences the most relevant alone."""
-    words = [_clean(word) for word in _words(e)]
+    words = [_clean(word) for word in e.shown_steps]
     shown = range(len(e))
     note = ""
     if len(e) > (most or LONG):
@@ -167,7 +164,7 @@ def series(e: Explanation, colors: str, width: int) -> str:
         else:
             cells = "".join(paint(spark, share, colors) for spark, share in zip(sparks(heights), shares, strict=True))
         lines.append(f"{name}{' ' * (max(wide, 9) - columns(name))}  {cells}  {total:>+10.4g}")
-    K, steps = found.relevance.shape[1], _words(e)
+    K, steps = found.relevance.shape[1], e.shown_steps
     first, last = _clean(steps[0]), _clean(steps[-1])
     axis = f"{first}{last.rjust(K - columns(first))}" if columns(first) + columns(last) < K else f"{first} … {last}"
     lines.append(" " * (max(wide, 9) + 2) + axis)
@@ -185,7 +182,7 @@ def _body(e: Explanation, colors: str, width: int) -> str:
     shares = scaled(e.relevance)
     if e.tokens:
         short = condensed(e)
-        words = [sentence(_words(short), scaled(short.relevance), colors, width)] if e.values is None else []
+        words = [sentence(short.shown_steps, scaled(short.relevance), colors, width)] if e.values is None else []
         return "\n\n".join([*words, table(e, shares)])
     return f"{series(e, colors, width)}\n\n{table(e, shares, STEPS)}"
 
@@ -193,14 +190,15 @@ def _body(e: Explanation, colors: str, width: int) -> str:
 def render(e: Explanation, color: Color = "auto", stream: TextIO | None = None, width: int | None = None) -> str:
     """An explanation as text: title, sentence or map, table, phrases, ledger. One block a class with target "all"."""
     if e.target == "all":
-        return "\n\n".join(render(e.for_class(c), color, stream, width) for c in range(len(e.scores)))
+        return "\n\n".join(render(one, color, stream, width) for one in e.each_class)
     colors = palette(color, stream)
     width = width or shutil.get_terminal_size().columns
-    parts = [_clean(title(e)), _body(replace(e, others={}), colors, width)]
+    first, *others = e.inputs
+    parts = [_clean(title(e)), _body(e.of_input(first), colors, width)]
     if e.spans:
-        words = [_clean(word) for word in _words(e)]
+        words = [_clean(word) for word in e.shown_steps]
         parts.append("\n".join(f"{' '.join(words[s.start : s.stop])}: {s.relevance:+.4g}" for s in e.spans))
-    parts += [f"input {_clean(name)!r}\n{_body(e.of_input(name), colors, width)}" for name in e.others]
+    parts += [f"input {_clean(name)!r}\n{_body(e.of_input(name), colors, width)}" for name in others]
     parts += [legend(e), ledger_line(e.ledger)]
     return "\n\n".join(part for part in parts if part)
 
@@ -220,10 +218,10 @@ def render_comparison(
     wide = max(len(e.method) for e in every)
     if first.tokens and colors != "never":
         for e, share in zip(every, shares, strict=True):
-            text = sentence(_words(e), share, colors, max(20, width - wide - 2))
+            text = sentence(e.shown_steps, share, colors, max(20, width - wide - 2))
             lines.append(text.replace("\n", "\n" + " " * (wide + 2)).join([f"{e.method:<{wide}}  ", ""]))
         lines.append("")
-    words = [_clean(word)[:20] for word in _words(first)]
+    words = [_clean(word)[:20] for word in first.shown_steps]
     size = max(5, *(columns(word) for word in words))
     steps, cut = range(len(first)), ""
     if len(first) > LONG and not first.tokens:

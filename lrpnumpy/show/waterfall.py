@@ -38,7 +38,7 @@ def waterfall(
     start = 0.0 if e.reference_score is None else float(e.reference_score)
     entries = folded(_of_features(e) if by == "feature" else _of_steps(e), most, f"{by}s")
     entries += _kept(e, start + sum(value for _, value in entries))
-    score = _score(e)
+    score = float(e.score)
     ax = axes_for(ax, width, 1.1 + 0.27 * (len(entries) + 1))
     ink = line_color(ax)
     sizes = np.array([value for _, value in entries])
@@ -73,12 +73,6 @@ def _write(ax: Axes, x: float, row: int, text: str) -> None:
         ax.annotate(text, (x, row), **place)
 
 
-def _score(e: Explanation) -> float:
-    """What the parts add up to: the score of the target, less that of `versus`."""
-    versus = (e.options or {}).get("versus")
-    return float(e.scores[e.target]) - (0.0 if versus is None else float(e.scores[versus]))
-
-
 def _of_features(e: Explanation) -> list[tuple[str, float]]:
     parts = shown(by_variable(e, "waterfall by feature"), "waterfall")
     return [*zip(feature_names(parts), np.concatenate([part.relevance.sum(axis=0) for part in parts]), strict=True)]
@@ -89,7 +83,7 @@ def _of_steps(e: Explanation) -> list[tuple[str, float]]:
     found = []
     for name in e.inputs:
         one = e.of_input(name)
-        before = f"{name}: " if e.others else ""
+        before = f"{name}: " if len(e.inputs) > 1 else ""
         found += [(f"{before}{one.shown(t)}", float(one.relevance[t])) for t in range(len(one))]
     return found
 
@@ -99,7 +93,7 @@ def _kept(e: Explanation, reached: float) -> list[tuple[str, float]]:
     found: list[tuple[str, float]] = []
     if isinstance(e.ledger, Ledger):
         found = [(name, float(value)) for name, value in e.ledger.entries.items() if name != "inputs" and value]
-    left = _score(e) - reached - sum(value for _, value in found)
-    if abs(left) > 1e-3 * max(abs(_score(e)), abs(reached)):
+    left = float(e.score) - reached - sum(value for _, value in found)
+    if abs(left) > 1e-3 * max(abs(float(e.score)), abs(reached)):
         found.append(("not attributed", left))
     return found

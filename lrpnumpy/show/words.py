@@ -13,7 +13,8 @@ from matplotlib.patches import FancyBboxPatch
 from lrpnumpy.checks import LrpError
 from lrpnumpy.ledgers import Ledger, ReferenceLedger
 from lrpnumpy.meant import door
-from lrpnumpy.result import Comparison, Explanation
+from lrpnumpy.protocol import Comparison
+from lrpnumpy.result import Explanation
 from lrpnumpy.show.canvas import (
     FONT,
     NEGATIVE,
@@ -37,14 +38,12 @@ LINE = 0.32  # inches from one line of words to the next
 def _each(items: Explanation | Comparison | Sequence[Explanation]) -> list[tuple[str, Explanation]]:
     """One explanation of one class after the other, each with its title; and each of its inputs."""
     every = [items] if isinstance(items, Explanation) else list(items)
-    single = [
-        one for e in every for one in ([e.for_class(c) for c in range(len(e.scores))] if e.target == "all" else [e])
-    ]
+    single = [one for e in every for one in e.each_class]
     several = len({e.method for e in single}) == len(single) > 1
     found = []
     for k, e in enumerate(single):
         found.append((e.method if several and k else title(e), condensed(e)))
-        found += [(f"input {name!r}", condensed(e.of_input(name))) for name in e.others]
+        found += [(f"input {name!r}", condensed(e.of_input(name))) for name in [*e.inputs][1:]]
     return found
 
 

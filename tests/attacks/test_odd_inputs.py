@@ -124,20 +124,27 @@ def test_a_position_that_there_is_not(what):
 
 BAD = {
     "relevance must be an array": {"relevance": "abc"},
-    r"relevance must have shape \(T,\)": {"relevance": np.ones((2, 3))},
+    r"relevance must have shape \(step\)": {"relevance": np.ones((2, 3))},
     "target must be 'all' or a class from 0 to 1": {"target": 7},
-    "tokens must have 3 entries, got 1": {"tokens": ("a",)},
+    r"tokens must have shape \(3\), got \(1,\)": {"tokens": ("a",)},
     "method must be a string": {"method": 5},
-    "variables must have shape": {"feature_relevance": np.ones((2, 2))},
+    r"feature_relevance must have shape \(3, feature\)": {"feature_relevance": np.ones((2, 2))},
+    r"values must have shape \(3, 2\)": {"feature_relevance": np.ones((3, 2)), "values": np.ones((3, 1))},
+    "inputs must be a dict": {"inputs": np.ones(3)},
+    r"inputs\['x'\] must be an InputPart": {"inputs": {"x": np.ones(3)}},
+    "scores must be an array": {"scores": [1.0, 2.0]},
 }
 
 
 @pytest.mark.parametrize("message", BAD)
 def test_an_explanation_of_ones_own_is_checked(message):
-    good = {"relevance": np.ones(3), "scores": np.ones(2), "target": 1, "method": "mine"}
-    assert lrp.Explanation(**good).label(2) == "2"
+    def made(relevance=np.ones(3), tokens=None, feature_relevance=None, values=None, **more):  # noqa: B008
+        part = lrp.InputPart(relevance, feature_relevance, tokens=tokens, values=values)
+        return lrp.Explanation(**({"inputs": {"x": part}, "scores": np.ones(2), "target": 1, "method": "mine"} | more))
+
+    assert made().label(2) == "2"
     with pytest.raises(lrp.LrpError, match=message):
-        lrp.Explanation(**(good | BAD[message]))
+        made(**BAD[message])
 
 
 def test_other_results_of_ones_own():

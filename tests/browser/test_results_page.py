@@ -344,11 +344,11 @@ def test_a_series_has_its_signals_and_dates(visit, series_page, windows):
     assert svg.locator("polyline").count() == 2
     svg.focus()  # the last day of the first feature
     assert page.inner_text("#tooltip").split("\n") == [
-        "2004-04-17", f"rain {e.values[-1, 0]:.4g}", f"relevance {e.variables[-1, 0]:+.4g} mm",
+        "2004-04-17", f"rain {e.values[-1, 0]:.4g}", f"relevance {e.feature_relevance[-1, 0]:+.4g} mm",
     ]  # fmt: skip
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowLeft")
-    assert f"relevance {e.variables[-2, 1]:+.4g} mm" in page.inner_text("#tooltip")
+    assert f"relevance {e.feature_relevance[-2, 1]:+.4g} mm" in page.inner_text("#tooltip")
     assert page.inner_text(".recordhead").startswith("2004-04-17")
     page.get_by_role("button", name="Copy as LaTeX").click()
     expect(page.locator("#said")).to_have_text("Copied as LaTeX.")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrpnumpy.checks import LrpError, numbers, whole
-from lrpnumpy.encode import Encoded, encode_all, packed
+from lrpnumpy.encode import EncodedRecord, encode_all, packed
 from lrpnumpy.layers.recurrent import Cell
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Packed
@@ -120,14 +120,15 @@ def _vectors(model: Model, sequences: Sequence[Any]) -> list[np.ndarray]:
     found = []
     for e in _encoded(model, sequences):
         x = packed(model, [e])[model.main].rows
-        if e.kept is not None:
-            x, kept = np.zeros((e.length, model.input_size), model.dtype), x
-            x[e.kept] = kept
+        one = e[model.main]
+        if one.kept is not None:
+            x, kept = np.zeros((one.length, model.input_size), model.dtype), x
+            x[one.kept] = kept
         found.append(x)
     return found
 
 
-def _encoded(model: Model, sequences: Any) -> list[Encoded]:
+def _encoded(model: Model, sequences: Any) -> list[EncodedRecord]:
     """The sequences, of which there is one at least."""
     if not (found := encode_all(model, sequences)):
         raise LrpError("sequences must be at least one, got none.")

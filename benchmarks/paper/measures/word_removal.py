@@ -155,7 +155,7 @@ def _prepared(model: Model | Predict, sequences: Sequence[Any], how: str) -> tup
         if how == "zero" and not all(isinstance(row, np.ndarray) and row.ndim == 2 for row in rows):
             raise LrpError("how='zero' must have (T, D) arrays as sequences where the model is a function.")
         return model, rows, [(len(row), None) for row in rows]
-    encoded = encode_all(model, sequences)
+    encoded = [record[model.main] for record in encode_all(model, sequences)]
     rows = [e.x if e.ids is None else e.ids for e in encoded]
     if how == "zero":  # of what the network takes: scaled numbers, or vectors of words
         port = model.inputs[model.main]

@@ -1,0 +1,272 @@
+"""What every sequence of results can do: those of `explain_all`, `explain_windows`, `open_explanations`, `compare`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from lrpnumpy import checks
+from lrpnumpy.checks import LrpError, encodable, library, one_of
+from lrpnumpy.lazy import cached_property
+from lrpnumpy.meant import door
+from lrpnumpy.result import Explanation
+from lrpnumpy.summary import TIMES, Summary, Sums, one_each, times
+
+
+class InputRows(NamedTuple):
+    """What one input received in several results, one behind the other."""
+
+    lengths: np.ndarray  # (N,) steps of each result
+    relevance: np.ndarray  # (R,), or (C, R) with target "all"
+    feature_relevance: np.ndarray | None  # (R, D), likewise
+    features: tuple[str, ...] | None  # D names
+
+
+class Results(Sequence[Explanation]):
+    """A sequence of explanations by one model. A slice of it has the same type.
+
+    A subclass has `__len__`, `_one` for the explanation of an index, and `_some` for those of several. The rest follows
+    from these; one that has its results in arrays also has `received`, `scores`, `targets`, `explained_steps`, `dates`.
+    """
+
+    columns: tuple[str, ...] = ()  # names of what is stored with the explanations
+    run: Mapping[str, Any] = MappingProxyType({})  # how stored explanations were made
+
+    def _one(self, k: int) -> Explanation:
+        raise NotImplementedError
+
+    def _some(self, places: Sequence[int]) -> Self:
+        raise NotImplementedError
+
+    def __getitem__(self, key: Any) -> Any:
+        """The explanation of an index, or the results of a slice."""
+        if not isinstance(key, slice):
+            return self._one(checks.position(key, "number of an explanation", len(self)))
+        try:
+            places = range(*key.indices(len(self)))
+        except (TypeError, ValueError):  # of other than numbers, and of steps of 0
+            raise LrpError(f"a slice of explanations must have whole numbers, got {key!r}.") from None
+        return self._some(places)
+
+    def __iter__(self) -> Iterator[Explanation]:
+        return (self._one(k) for k in range(len(self)))
+
+    def numbered(self) -> Iterable[tuple[int, Explanation]]:
+        """Each explanation with its number, counted from 1."""
+        return enumerate(self, 1)
+
+    def blocks(self) -> Iterator[tuple[list[int], list[Explanation]]]:
+        """Numbers and explanations, some at a time."""
+        numbers, every = zip(*self.numbered(), strict=True)
+        yield [*numbers], [*every]
+
+    def column(self, name: str) -> list[Any]:
+        """The values of a column that was stored with the explanations, named in `columns`."""
+        raise LrpError(f"these results have no column {name!r}; only stored explanations have columns.")
+
+    def received(self, input: str | None = None) -> InputRows:
+        """What the `input` of that name, by default the first, received in all results, one behind the other."""
+        every = [*self]
+        if not every:
+            raise LrpError("results must have at least one explanation, got none.")
+        first = every[0]
+        name = one_of(input or next(iter(first.inputs)), "input", tuple(first.inputs))
+        parts = [e.inputs[name] for e in every]
+        features = None
+        if first.inputs[name].feature_relevance is not None:
+            features = np.concatenate([part.feature_relevance for part in parts], axis=-2)
+        return InputRows(
+            np.array([part.relevance.shape[-1] for part in parts]),
+            np.concatenate([part.relevance for part in parts], axis=-1),
+            features,
+            first.inputs[name].features,
+        )
+
+    @property
+    def relevance(self) -> np.ndarray:
+        """(R,) relevance of the steps of all results, one behind the other; with target "all" (C, R)."""
+        return self.received().relevance
+
+    @cached_property
+    def scores(self) -> np.ndarray:
+        """(N, C) scores of the explained predictions."""
+        return np.array([e.scores for e in self])
+
+    @cached_property
+    def targets(self) -> np.ndarray:
+        """(N,) the class explained; with target "all" (C, N)."""
+        every = [range(len(e.scores)) if e.target == "all" else e.target for e in self]
+        return np.array(every, np.int64).T
+
+    @cached_property
+    def explained_steps(self) -> np.ndarray:
+        """(N,) the step whose prediction is explained."""
+        return np.array([e.predicted_at for e in self])
+
+    @property
+    def dates(self) -> list[Any]:
+        """Label of the last step of each result, or None."""
+        return [e.labels[-1] if e.labels is not None else None for e in self]
+
+    def stacked(self) -> np.ndarray:
+        """(N, T, D) relevance of every feature, or (N, T) of every step where there is none per feature.
+
+        With target "all" the classes are a leading axis. All sequences must have the same number of steps.
+        """
+        self._not_empty("stacked")
+        lengths, relevance, features, _ = self.received()
+        if len({*lengths.tolist()}) > 1:
+            raise LrpError(
+                f"stacked must get sequences of one length, got {lengths.min()} to {lengths.max()} steps; use to_frame."
+            )
+        if features is None:
+            return relevance.reshape(*relevance.shape[:-1], len(self), -1)
+        return features.reshape(*features.shape[:-2], len(self), -1, features.shape[-1])
+
+    def to_frame(self) -> Any:
+        """A pandas frame, one row per step of each result, as `Explanation.to_frame` gives it, after its `record`."""
+        self._not_empty("to_frame")
+        frames = [e.to_frame() for e in self]
+        pandas = library("pandas", "to_frame")
+        frame = pandas.concat(frames, keys=range(len(frames)), names=["record", None])
+        return frame.reset_index("record").reset_index(drop=True)
+
+    def to_xarray(self) -> Any:
+        """A dataset of xarray: `relevance` by record and step, and by feature where there is one per feature; `scores`.
+
+        With target "all" relevance has the dimension output, too. All sequences must have the same number of steps.
+        """
+        self._not_empty("to_xarray")
+        xarray = library("xarray", "to_xarray")
+        values, first, dates = self.stacked(), self[0], self.dates
+        dimensions = ["record", "step"] if first.feature_relevance is None else ["record", "step", "feature"]
+        coordinates: dict[str, Any] = {"output": [*map(encodable, self._class_names(first))]}
+        if first.target == "all":
+            dimensions.insert(0, "output")
+        if first.feature_relevance is not None:
+            coordinates["feature"] = [*map(encodable, first.first.feature_names)]
+        if all(isinstance(date, np.datetime64) for date in dates):
+            coordinates["record"] = np.array(dates)
+        found = {"relevance": (dimensions, values), "scores": (("record", "output"), self.scores)}
+        return xarray.Dataset(found, coordinates, {"method": first.method, "unit": first.output_unit or ""})
+
+    def _not_empty(self, what: str) -> None:
+        if not len(self):
+            raise LrpError(f"{what} must get at least one explanation, got none.")
+
+    @staticmethod
+    def _class_names(e: Explanation) -> Sequence[str]:
+        return e.classes or [*map(str, range(len(e.scores)))]
+
+    @door
+    def summary(self, by: Any = None, input: str | None = None) -> Summary:
+        """Mean relevance of all of them by feature and lag, of each group.
+
+        by: "class" for groups by the class explained; "year", "season" or "month" of the last step's date; or one value
+            for each explanation. With target "all" the groups are the classes.
+        input: of a network with several inputs, the one that is summed up; by default the first.
+        """
+        self._not_empty("a summary")
+        first = self[0]
+        name = one_of(input or next(iter(first.inputs)), "input", tuple(first.inputs))
+        every_class, classes = first.target == "all", self._class_names(first)
+        if every_class and by is not None:
+            raise LrpError("by must be None with target 'all', whose groups are the classes.")
+        groups = self._groups(by, classes)
+        lengths, relevance, values, features = self.received(name)
+        ends = self.explained_steps if name == next(iter(first.inputs)) else None
+        if values is None:
+            values, features = relevance[..., None], ("relevance",)
+        sums = Sums(features or [f"x{d}" for d in range(values.shape[-1])])
+        if every_class:
+            for c, one in enumerate(values):
+                sums.add(one, lengths, [classes[c]] * len(self), ends)
+        else:
+            sums.add(values, lengths, groups, ends)
+        in_order = every_class or (isinstance(by, str) and by == "class")
+        return sums.summary(first.method, first.output_unit, classes if in_order else None)
+
+    def _groups(self, by: Any, classes: Sequence[str]) -> list[Any] | None:
+        """The group of each explanation; None where all are one."""
+        if by is None:
+            return None
+        if not isinstance(by, str):
+            return one_each(by, len(self))
+        if one_of(by, "by, where it is a name,", ("class", *TIMES)) == "class":
+            return [classes[c] for c in self.targets.tolist()]
+        dates = self.dates
+        if not all(isinstance(date, np.datetime64) for date in dates):
+            raise LrpError(
+                f"by must be 'class' or one value for each explanation where steps have no dates, got {by!r}."
+            )
+        return times(np.array(dates), by)
+
+    @door
+    def page(self, path: str | os.PathLike[str], *more: Any, **options: Any) -> None:
+        """Write one self-contained HTML file to explore these explanations, with a table of all records.
+
+        path: the file to be made, which ends in .html; one that exists is replaced.
+        more: results of the same records by other methods, to choose from and to compare with.
+        options: those of lrp.write_page: label, name, title, most, megabytes, take, seed.
+        """
+        from lrpnumpy.page import write_page
+
+        write_page(path, self, *more, **options)
+
+    @door
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, formulas: bool = False) -> None:
+        """Write all explanations to a file whose `path` ends in .h5, .jsonl, .csv or .parquet (which needs pyarrow).
+
+        A line of .jsonl is one explanation, which `Explanation.from_json` reads back exactly. A file that exists is
+        left alone and is an error, unless `overwrite` says to replace it. In .csv a word that a spreadsheet would take
+        for a formula, such as =1+1, has an apostrophe before it, unless `formulas` is true.
+        """
+        from lrpnumpy.corpus.export import export
+
+        export(self, path, overwrite, formulas)
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison(Results):
+    """Several methods on one input, to print, plot or tabulate: a sequence of `explanations`."""
+
+    explanations: tuple[Explanation, ...]
+
+    def __post_init__(self) -> None:
+        given = self.explanations
+        if not isinstance(given, tuple) or not all(isinstance(e, Explanation) for e in given):
+            raise LrpError(f"Comparison: explanations must be a tuple of Explanation, got {checks.shown(given)}.")
+        self._not_empty("Comparison")
+
+    def __len__(self) -> int:
+        return len(self.explanations)
+
+    def __getitem__(self, key: Any) -> Any:
+        """By position, or by the name of a method."""
+        if not isinstance(key, str):
+            return super().__getitem__(key)
+        for explanation in self.explanations:
+            if explanation.method == key:
+                return explanation
+        raise LrpError(f"this comparison has {', '.join(e.method for e in self)}, not {key!r}.")
+
+    def _one(self, k: int) -> Explanation:
+        return self.explanations[k]
+
+    def _some(self, places: Sequence[int]) -> Comparison:
+        return Comparison(tuple(self.explanations[k] for k in places))
+
+    def __str__(self) -> str:
+        from lrpnumpy.show import terminal
+
+        return terminal.render_comparison(self, color="never")
+
+    def _repr_html_(self) -> str:
+        from lrpnumpy.show import html
+
+        return html.fragment(self)
