@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy.checks import LrpError, shown, whole
-from lrpnumpy.encode import Encoded
+from lrpnumpy.encode import EncodedRecord
 from lrpnumpy.methods.base import Columns, Method, Question, Request, keep_nothing, option
 from lrpnumpy.methods.reference import ReferenceOptions, finished
 from lrpnumpy.methods.shapley_tree import has_states, scores_by_states
@@ -73,7 +73,7 @@ class ShapleyOptions(ReferenceOptions):
         return self.players == "features"
 
 
-def settled(request: Request, model: Model, encoded: Sequence[Encoded]) -> Request:
+def settled(request: Request, model: Model, encoded: Sequence[EncodedRecord]) -> Request:
     """The players that are meant, if they are not too many and the records have their steps."""
     options = request.options
     if options.players is None:
