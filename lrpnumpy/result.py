@@ -222,7 +222,7 @@ class Explanation:
         return replace(self, inputs={name: part.features_as_steps()}, ledger=None, hidden=None, spans=None)
 
     def with_first(self, **changes: Any) -> Explanation:
-        """The same with other fields of the first input."""
+        """The same with `changes` of fields of the first input: `e.with_first(values=None)`."""
         name = next(iter(self.inputs))
         return replace(self, inputs={**self.inputs, name: replace(self.first, **changes)})
 

@@ -126,6 +126,7 @@ class Explanations(Results):
         self.inputs: dict[str, InputColumn] = {}
         for name in {model.main: None, **model.ports}:  # the main one is the first
             self.inputs[name] = InputColumn([record[name] for record in encoded], model.ports[name].features)
+        self.main = self.inputs[model.main]  # what the first of them received
         self.places: Sequence[int] = range(len(encoded))  # of these among all, where this is a slice
         self.single: dict[str, list[Any]] = {}  # what has a shape of its own for each sequence: spans, cd, hidden
         self.books: np.ndarray | None = None  # ledgers, see `ledgers.by_name`
@@ -173,11 +174,6 @@ class Explanations(Results):
         return f"<{len(self)} explanations by {self.request.method.name}>"
 
     @property
-    def main(self) -> InputColumn:
-        """What the first input received."""
-        return self.inputs[self.model.main]
-
-    @property
     def starts(self) -> np.ndarray:
         """(N+1,) where the steps of each sequence begin, and where the last ones end."""
         return self.main.starts
@@ -222,20 +218,15 @@ class Explanations(Results):
             return probabilities(self.model.output, self.scores)
 
     def _some(self, places: Sequence[int]) -> Explanations:
-        found = object.__new__(Explanations)
         chosen = [*places]
-        vars(found).update(
-            model=self.model,
-            request=self.request,
-            every_class=self.every_class,
-            encoded=[self.encoded[k] for k in chosen],
-            inputs={name: one.some(chosen) for name, one in self.inputs.items()},
-            places=[self.places[k] for k in chosen],
-            single={name: [values[k] for k in chosen] for name, values in self.single.items()},
-            scores=self.scores[chosen],
-            targets=self.targets[..., chosen],
-            books=None if self.books is None else self.books[..., chosen],
-        )
+        found = Explanations(self.model, self.request, [self.encoded[k] for k in chosen], self.every_class)
+        found.inputs = {name: one.some(chosen) for name, one in self.inputs.items()}
+        found.main = found.inputs[self.model.main]
+        found.places = [self.places[k] for k in chosen]
+        found.single = {name: [values[k] for k in chosen] for name, values in self.single.items()}
+        found.scores, found.targets = self.scores[chosen], self.targets[..., chosen]
+        if self.books is not None:
+            found.books = self.books[..., chosen]
         return found
 
     def _one(self, k: int) -> Explanation:
