@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import lrpnumpy as lrp
-from lrpnumpy import corpus, evaluate, laws, ledgers, packed, result, results, summary, windows
+from lrpnumpy import corpus, evaluate, laws, ledgers, packed, protocol, result, results, summary, windows
 from lrpnumpy.__main__ import parser
 from lrpnumpy.evaluate import ranking
 from lrpnumpy.files import hints, report
@@ -77,9 +77,9 @@ PAGES = {
     "results": Page(
         "Results",
         "What the calls return. Nobody makes these by hand; their fields and methods are what counts.",
-        (lrp.Explanation, results.Explanations, windows.Windows, lrp.Comparison, result.TopStep, result.Span,
-         result.Hidden, result.InputPart, result.Mark, ledgers.Ledger, ledgers.ReferenceLedger, ledgers.SpanLedger,
-         summary.Summary),
+        (lrp.Explanation, lrp.InputPart, results.Explanations, windows.Windows, lrp.Comparison, result.TopStep,
+         result.Span, result.Hidden, result.Mark, protocol.InputRows, ledgers.Ledger, ledgers.ReferenceLedger,
+         ledgers.SpanLedger, summary.Summary),
     ),
     "models": Page(
         "Models and scores",

@@ -26,7 +26,9 @@ class ResultField(NamedTuple):
 
     name: str
     axes: tuple[str, ...]
-    kind: str  # "number": of the model's dtype; "value", "mark", "label", "text", "index", "options", "record"
+    kind: (
+        str  # "number": of the model's dtype; "value", "mark", "label", "text", "index", "target", "options", "record"
+    )
     unit: str | None  # "output": that of the scores; "input": those of the features
     required: bool
 
@@ -41,8 +43,7 @@ def result_field(axes: str = "", kind: str = "number", unit: str | None = None, 
     return field(default=default, metadata={"row": (tuple(axes.split()), kind, unit)})
 
 
-@cache
-def table(kind: Any) -> tuple[ResultField, ...]:
+def _table(kind: Any) -> tuple[ResultField, ...]:
     """The fields of a record that are declared with `result_field`."""
     rows = []
     for one in fields(kind):
@@ -50,6 +51,9 @@ def table(kind: Any) -> tuple[ResultField, ...]:
             axes, sort, unit = one.metadata["row"]
             rows.append(ResultField(one.name, axes, sort, unit, one.default is MISSING))
     return tuple(rows)
+
+
+table: Callable[[Any], tuple[ResultField, ...]] = cache(_table)
 
 
 def trusted(kind: type[Record], **values: Any) -> Record:

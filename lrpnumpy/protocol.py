@@ -129,7 +129,7 @@ class Results(Sequence[Explanation]):
         return features.reshape(*features.shape[:-2], len(self), -1, features.shape[-1])
 
     def to_frame(self) -> Any:
-        """A pandas frame, one row per step of each result, as `Explanation.to_frame` gives it, after its `record`."""
+        """A pandas frame, one row per step of each result, as `Explanation.to_frame` gives it; record is its number."""
         self._not_empty("to_frame")
         frames = [e.to_frame() for e in self]
         pandas = library("pandas", "to_frame")

@@ -86,7 +86,7 @@ class _Reader:
         sizes = dict(self.sizes)
         for row in table(kind):
             value, where = data.get(row.name), at + row.name
-            if value is None and not row.required:
+            if row.name in known or (value is None and not row.required):
                 continue
             if row.kind == "record":
                 known[row.name] = self.records_of(where, value, row.name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -129,7 +129,7 @@ class Explanation:
 
     inputs: Mapping[str, InputPart] = result_field(kind="record")  # what each input of the network received, by name
     scores: np.ndarray = result_field("output", unit="output")  # (C,) of the explained prediction
-    target: int | str = field()  # class index, or "all"
+    target: int | str = result_field(kind="target")  # class index, or "all"
     method: str = result_field(kind="text")  # name of the method
     probabilities: np.ndarray | None = result_field("output", default=None)  # (C,)
     classes: tuple[str, ...] | None = result_field("output", "text", default=None)  # C names
@@ -222,7 +222,7 @@ class Explanation:
         return replace(self, inputs={name: part.features_as_steps()}, ledger=None, hidden=None, spans=None)
 
     def with_first(self, **changes: Any) -> Explanation:
-        """The same with other fields of the first input."""
+        """The same with `changes` of fields of the first input: `e.with_first(values=None)`."""
         name = next(iter(self.inputs))
         return replace(self, inputs={**self.inputs, name: replace(self.first, **changes)})
 
@@ -357,8 +357,7 @@ class Explanation:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python values, ready for JSON."""
-        found = {"format": readback.FORMAT, "dtype": str(self.relevance.dtype), "target": self.target}
-        found |= fields.plain(self)
+        found: dict[str, Any] = {"format": readback.FORMAT, "dtype": str(self.relevance.dtype), **fields.plain(self)}
         if self.ledger is not None:
             found["ledger"]["kind"] = type(self.ledger).__name__
         found["prediction"] = None if self.target == "all" else self.prediction
@@ -415,7 +414,7 @@ def _check_fields(record: Any, what: str, sizes: dict[str, int]) -> None:
     """Check kind and shape of the fields of a record; `sizes` of axes are those known so far."""
     for name, axes, kind, _, required in fields.table(type(record)):
         value = getattr(record, name)
-        if (value is None and not required) or kind in ("record", "options"):
+        if (value is None and not required) or kind in ("record", "options", "target"):
             continue
         if kind == "text" and not axes:
             if not isinstance(value, str):

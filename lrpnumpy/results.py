@@ -24,7 +24,7 @@ from lrpnumpy.protocol import InputRows, Results
 from lrpnumpy.result import Explanation, Hidden, InputPart, Span
 
 
-class Gathered:
+class InputColumn:
     """What one input received in all sequences, gathered from chunks; relevance of features when it is first needed.
 
     The steps of sequence k are those from starts[k] to starts[k+1].
@@ -103,9 +103,9 @@ class Gathered:
             marks=one.marks,
         )
 
-    def some(self, places: Sequence[int]) -> Gathered:
+    def some(self, places: Sequence[int]) -> InputColumn:
         """The same of some of the sequences."""
-        found = Gathered([self.encoded[k] for k in places], self.names)
+        found = InputColumn([self.encoded[k] for k in places], self.names)
         steps = np.concatenate([np.arange(0), *(np.arange(*self.starts[k : k + 2].tolist()) for k in places)])
         found.relevance = self.relevance[..., steps]
         if self.feature_relevance is not None:
@@ -123,9 +123,10 @@ class Explanations(Results):
 
     def __init__(self, model: Model, request: Request, encoded: list[EncodedRecord], every_class: bool) -> None:
         self.model, self.request, self.encoded, self.every_class = model, request, encoded, every_class
-        self.inputs: dict[str, Gathered] = {}
+        self.inputs: dict[str, InputColumn] = {}
         for name in {model.main: None, **model.inputs}:  # the main one is the first
-            self.inputs[name] = Gathered([record[name] for record in encoded], model.inputs[name].features)
+            self.inputs[name] = InputColumn([record[name] for record in encoded], model.inputs[name].features)
+        self.main = self.inputs[model.main]  # what the first of them received
         self.places: Sequence[int] = range(len(encoded))  # of these among all, where this is a slice
         self.single: dict[str, list[Any]] = {}  # what has a shape of its own for each sequence: spans, cd, hidden
         self.books: np.ndarray | None = None  # ledgers, see `ledgers.by_name`
@@ -158,7 +159,9 @@ class Explanations(Results):
                 self.books[..., positions] = columns.books
         for name, got in columns.inputs.items():
             self.inputs[name].put(positions, got)
-        hidden = columns.hidden and [_hidden(columns.hidden, s) for s in range(len(positions))]
+        hidden: Any = columns.hidden
+        if hidden is not None:
+            hidden = [_hidden(hidden, s) for s in range(len(positions))]
         for name, values in (("spans", columns.spans), ("cd", columns.cd), ("hidden", hidden)):
             if values is not None:
                 for k, value in zip(positions.tolist(), values, strict=True):
@@ -169,11 +172,6 @@ class Explanations(Results):
 
     def __repr__(self) -> str:
         return f"<{len(self)} explanations by {self.request.method.name}>"
-
-    @property
-    def main(self) -> Gathered:
-        """What the first input received."""
-        return self.inputs[self.model.main]
 
     @property
     def starts(self) -> np.ndarray:
@@ -220,20 +218,15 @@ class Explanations(Results):
             return probabilities(self.model.output, self.scores)
 
     def _some(self, places: Sequence[int]) -> Explanations:
-        found = object.__new__(Explanations)
         chosen = [*places]
-        vars(found).update(
-            model=self.model,
-            request=self.request,
-            every_class=self.every_class,
-            encoded=[self.encoded[k] for k in chosen],
-            inputs={name: one.some(chosen) for name, one in self.inputs.items()},
-            places=[self.places[k] for k in chosen],
-            single={name: [values[k] for k in chosen] for name, values in self.single.items()},
-            scores=self.scores[chosen],
-            targets=self.targets[..., chosen],
-            books=None if self.books is None else self.books[..., chosen],
-        )
+        found = Explanations(self.model, self.request, [self.encoded[k] for k in chosen], self.every_class)
+        found.inputs = {name: one.some(chosen) for name, one in self.inputs.items()}
+        found.main = found.inputs[self.model.main]
+        found.places = [self.places[k] for k in chosen]
+        found.single = {name: [values[k] for k in chosen] for name, values in self.single.items()}
+        found.scores, found.targets = self.scores[chosen], self.targets[..., chosen]
+        if self.books is not None:
+            found.books = self.books[..., chosen]
         return found
 
     def _one(self, k: int) -> Explanation:

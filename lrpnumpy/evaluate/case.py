@@ -120,7 +120,8 @@ def random_relevance(seed: int) -> Function:
     """
 
     def function(model: Model, sequences: list[Any]) -> list[np.ndarray]:
-        encoded, state = encode_all(model, sequences), zlib.crc32(model.digest.encode())
+        encoded = [record[model.main] for record in encode_all(model, sequences)]
+        state = zlib.crc32(model.digest.encode())
         for one in encoded:
             state = zlib.crc32(numbers_of(one).tobytes(), state)
         rng = np.random.default_rng((seed, state))

@@ -223,7 +223,11 @@ class _Input:
             marks = np.concatenate(
                 [none[: one.relevance.shape[-1]] if one.marks is None else one.marks for one in tables]
             ).astype(np.uint8)
-        if len({np.shape(one.values)[1:] for one in tables}) == 1 and part.values is not None and part.tokens is None:
+        if (
+            len({None if one.values is None else one.values.shape[1:] for one in tables}) == 1
+            and part.values is not None
+            and part.tokens is None
+        ):
             values = np.concatenate([np.asarray(one.values, np.float32) for one in tables])
         features = part.features or part.feature_names
         if not features and values is not None:

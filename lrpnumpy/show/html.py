@@ -86,7 +86,7 @@ def _of_class(e: Explanation) -> str:
 
 
 def fragment(item: Explanation | Comparison) -> str:
-    """A piece of HTML for a page or a notebook, with its style: one explanation, or several methods for one input."""
+    """A piece of HTML for a page or a notebook, with its style, of an `item`: an explanation, or a comparison."""
     if isinstance(item, Explanation):
         body = "".join(map(_of_class, item.each_class))
     else:
