@@ -8,14 +8,14 @@ import json
 import os
 import re
 from collections.abc import Iterable, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lrpnumpy.checks import LrpError, encodable, library
-from lrpnumpy.corpus.parts import SHAPES, pack, ragged
+from lrpnumpy.corpus.parts import SHAPES, PartFile, ragged
 from lrpnumpy.files.disk import written
 from lrpnumpy.files.native import check_free
 from lrpnumpy.result import Explanation, InputPart, step_names
@@ -52,21 +52,26 @@ def to_hdf5(stored: Stored, file: Any) -> None:
     import h5py
 
     count = 0
-    columns = [iter(stored.column(name)) for name in stored.columns]
     with h5py.File(file, "w", libver=("v110", "v110")) as out:
         out.attrs["run"] = np.bytes_(json.dumps(stored.run).encode())
-        for numbers, block in stored._blocks():
-            arrays = pack(block, {})
-            del arrays["text"]
-            arrays |= ragged("record", numbers)
-            for name in block[0].inputs:
-                arrays |= ragged(f"inputs/{name}/words", [_json(e.inputs[name].tokens) for e in block])
-            beside = [dict(zip(stored.columns, map(next, columns), strict=True)) for _ in block]
-            arrays |= ragged("columns", [_json(one) for one in beside])
-            for name, array in arrays.items():
-                _append(out, name, array, count)
-            count += len(block)
+        for k, part, places in stored.by_part():
+            with stored.folder.reading(k):
+                fields = _fields(part)
+                arrays = [ragged(name, [values[place] for place in places]) for name, values in fields.items()]
+            for path, array in chain.from_iterable(one.items() for one in arrays):
+                _append(out, path, array, count)
+            count += len(places)
         out.flush()  # says so where the disk is full
+
+
+def _fields(part: PartFile) -> dict[str, list[Any]]:
+    """What a part has of each explanation, by name; words and columns as JSON."""
+    fields = {**part.fields, "record": [*map(int, part.text["numbers"])]}
+    for name, words in part.text["words"].items():
+        fields[f"inputs/{name}/words"] = [*map(_json, words)]
+    columns = part.text["columns"]
+    fields["columns"] = [_json({name: columns[name][k] for name in columns}) for k in range(part.count)]
+    return fields
 
 
 def _json(value: Any) -> np.ndarray | None:

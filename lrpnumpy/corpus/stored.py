@@ -31,14 +31,10 @@ def open_explanations(path: str | os.PathLike[str]) -> Stored:
     """
     folder = Folder(path)
     index = folder.index()
-    counts = index["parts"]
-    complete = counts is not None
-    if counts is None:
-        counts = []
-        while (text := folder.text(len(counts))) is not None:
-            counts.append(text["counts"])
     try:
-        return Stored(folder, index["run"], counts, complete)
+        return Stored(folder, index["run"], folder.counts(), complete=index["parts"] is not None)
+    except LrpError:
+        raise
     except DAMAGE as error:
         raise LrpError(f"{folder.path}: its index is damaged ({error!r:.200}).") from None
 
@@ -55,12 +51,12 @@ class Stored(Paged):
 
     def __init__(self, folder: Folder, run: Any, counts: list[list[int]], complete: bool) -> None:
         self.path: Path = folder.path
-        self.run, self.complete, self._folder = run, complete, folder
+        self.run, self.complete, self.folder = run, complete, folder
         self.method = str(run["method"])
         self.output_unit = None if run["output_unit"] is None else str(run["output_unit"])
         self.classes = None if run["classes"] is None else tuple(map(str, run["classes"]))
         self.features = {name: names and tuple(map(str, names)) for name, names in run["features"].items()}
-        self.columns = tuple(run["columns"])
+        self.columns, self._custom = (tuple(map(str, run[name])) for name in ("columns", "custom"))
         self.main = next(iter(self.features))
         shared = {"method": self.method, "classes": self.classes, "output_unit": self.output_unit}
         self._common: dict[str, Any] = {**shared, "options": dict(run["options"]), "features": self.features}
@@ -76,10 +72,10 @@ class Stored(Paged):
 
     def rejections(self) -> Iterator[tuple[int, str]]:
         """The number of each rejected record, and why it cannot be explained."""
-        return self._folder.rejections(len(self._starts) - 1)
+        return self.folder.rejections(len(self._starts) - 1)
 
     def __repr__(self) -> str:
-        custom = f" (custom: {', '.join(self.run['custom'])})" if self.run.get("custom") else ""
+        custom = f" (custom: {', '.join(self._custom)})" if self._custom else ""
         return f"<{len(self)} explanations by {self.method}{custom} in {self.path}>"
 
     def __len__(self) -> int:
@@ -109,29 +105,29 @@ class Stored(Paged):
         """A part; the last one is kept."""
         last, part = self._last
         if k != last or part is None:
-            with self._folder.reading(k):
-                part = PartFile(self._folder.read(k), self._common)
+            with self.folder.reading(k):
+                part = PartFile(self.folder.read(k), self._common)
                 if part.count != self._starts[k + 1] - self._starts[k]:
                     raise ValueError("it has another number of explanations than the index says")
             self._last = k, part
         return part
 
-    def _by_part(self, which: Iterable[int] | None) -> Iterator[tuple[int, PartFile, list[int]]]:
-        """Parts that have some of these explanations: number, part, and the places of the explanations in it."""
+    def by_part(self, which: Iterable[int] | None = None) -> Iterator[tuple[int, PartFile, list[int]]]:
+        """The parts that have some of these explanations: number, part, and the places of the explanations in it."""
         places = self._places if which is None else (self._places[k] for k in which)
         for k, group in groupby(places, key=lambda place: bisect_right(self._starts, place) - 1):
             yield k, self._part(k), [place - self._starts[k] for place in group]
 
     def _blocks(self, which: Iterable[int] | None = None) -> Iterator[tuple[list[int], list[Explanation]]]:
         """Numbers of records and their explanations, those of one part at a time."""
-        for k, part, places in self._by_part(which):
-            with self._folder.reading(k):
+        for k, part, places in self.by_part(which):
+            with self.folder.reading(k):
                 numbers = part.text["numbers"]
-                yield [numbers[place] for place in places], [part[place] for place in places]
+                yield [int(numbers[place]) for place in places], [part[place] for place in places]
 
     def _texts(self, name: str) -> Iterator[Any]:
-        for k, part, places in self._by_part(None):
-            with self._folder.reading(k):
+        for k, part, places in self.by_part():
+            with self.folder.reading(k):
                 values = part.text[name] if name == "numbers" else part.text["columns"][name]
                 yield from [values[place] for place in places]
 
