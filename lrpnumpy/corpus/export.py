@@ -54,8 +54,8 @@ def to_hdf5(stored: Stored, file: Any) -> None:
     count = 0
     with h5py.File(file, "w", libver=("v110", "v110")) as out:
         out.attrs["run"] = np.bytes_(json.dumps(stored.run).encode())
-        for k, part, places in stored.by_part():
-            with stored.folder.reading(k):
+        for k, part, places in stored._by_part():
+            with stored._folder.reading(k):
                 fields = _fields(part)
                 arrays = [ragged(name, [values[place] for place in places]) for name, values in fields.items()]
             for path, array in chain.from_iterable(one.items() for one in arrays):

@@ -51,13 +51,13 @@ class Stored(Paged):
 
     def __init__(self, folder: Folder, run: Any, counts: list[list[int]], complete: bool) -> None:
         self.path: Path = folder.path
-        self.run, self.complete, self.folder = run, complete, folder
+        self.run, self.complete, self._folder = run, complete, folder
         self.method = str(run["method"])
         self.output_unit = None if run["output_unit"] is None else str(run["output_unit"])
         self.classes = None if run["classes"] is None else tuple(map(str, run["classes"]))
         self.features = {name: names and tuple(map(str, names)) for name, names in run["features"].items()}
         self.columns, self._custom = (tuple(map(str, run[name])) for name in ("columns", "custom"))
-        self.main = next(iter(self.features))
+        self._main = next(iter(self.features))
         shared = {"method": self.method, "classes": self.classes, "output_unit": self.output_unit}
         self._common: dict[str, Any] = {**shared, "options": dict(run["options"]), "features": self.features}
         self.records, explained, self.rejected, self.doubtful = (sum(part[c] for part in counts) for c in range(4))
@@ -72,7 +72,7 @@ class Stored(Paged):
 
     def rejections(self) -> Iterator[tuple[int, str]]:
         """The number of each rejected record, and why it cannot be explained."""
-        return self.folder.rejections(len(self._starts) - 1)
+        return self._folder.rejections(len(self._starts) - 1)
 
     def __repr__(self) -> str:
         custom = f" (custom: {', '.join(self._custom)})" if self._custom else ""
@@ -105,14 +105,14 @@ class Stored(Paged):
         """A part; the last one is kept."""
         last, part = self._last
         if k != last or part is None:
-            with self.folder.reading(k):
-                part = PartFile(self.folder.read(k), self._common)
+            with self._folder.reading(k):
+                part = PartFile(self._folder.read(k), self._common)
                 if part.count != self._starts[k + 1] - self._starts[k]:
                     raise ValueError("it has another number of explanations than the index says")
             self._last = k, part
         return part
 
-    def by_part(self, which: Iterable[int] | None = None) -> Iterator[tuple[int, PartFile, list[int]]]:
+    def _by_part(self, which: Iterable[int] | None = None) -> Iterator[tuple[int, PartFile, list[int]]]:
         """The parts that have some of these explanations: number, part, and the places of the explanations in it."""
         places = self._places if which is None else (self._places[k] for k in which)
         for k, group in groupby(places, key=lambda place: bisect_right(self._starts, place) - 1):
@@ -120,14 +120,14 @@ class Stored(Paged):
 
     def _blocks(self, which: Iterable[int] | None = None) -> Iterator[tuple[list[int], list[Explanation]]]:
         """Numbers of records and their explanations, those of one part at a time."""
-        for k, part, places in self.by_part(which):
-            with self.folder.reading(k):
+        for k, part, places in self._by_part(which):
+            with self._folder.reading(k):
                 numbers = part.text["numbers"]
                 yield [int(numbers[place]) for place in places], [part[place] for place in places]
 
     def _texts(self, name: str) -> Iterator[Any]:
-        for k, part, places in self.by_part():
-            with self.folder.reading(k):
+        for k, part, places in self._by_part():
+            with self._folder.reading(k):
                 values = part.text[name] if name == "numbers" else part.text["columns"][name]
                 yield from [values[place] for place in places]
 
@@ -177,7 +177,7 @@ class Stored(Paged):
         return np.stack(every, axis=1 if self[0].target == "all" else 0)
 
     def to_frame(self) -> Any:
-        """A pandas frame, one row per record and step: `record`, and the columns of `Explanation.to_frame`."""
+        """A pandas frame, one row per record and step: the number of the record, then as `Explanation.to_frame` gives it."""
         pandas = library("pandas", "to_frame")
         frames = {number: e.to_frame() for number, e in self.numbered()}
         if not frames:
@@ -208,7 +208,7 @@ class Stored(Paged):
         """
         if not len(self):
             raise LrpError("a summary needs at least one explanation, got none.")
-        name = one_of(input or self.main, "input", tuple(self.features))
+        name = one_of(input or self._main, "input", tuple(self.features))
         first = self[0]
         classes = self.classes or tuple(map(str, range(len(first.scores))))
         every_class = first.target == "all"
@@ -223,7 +223,7 @@ class Stored(Paged):
         with progress_bar(progress, total=len(self), unit=" explanations") as bar:
             for numbers, block in self._blocks():
                 rows, lengths = _rows(block, name, sample is not None)
-                ends = None if name != self.main else np.array([predicted_at(e) for e in block])
+                ends = None if name != self._main else np.array([predicted_at(e) for e in block])
                 if every_class:
                     for c, of_class in enumerate(rows):
                         sums.add(of_class, lengths, [classes[c]] * len(block), ends)
@@ -254,7 +254,9 @@ class Stored(Paged):
 
         export(self, path, overwrite, formulas)
 
-    save = export
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, formulas: bool = False) -> None:
+        """Write these explanations to one file: `path`, `overwrite` and `formulas` are those of `export`."""
+        self.export(path, overwrite=overwrite, formulas=formulas)
 
 
 def _rows(block: list[Explanation], name: str, by_feature: bool) -> tuple[np.ndarray, np.ndarray]:
