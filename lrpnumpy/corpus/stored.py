@@ -177,7 +177,7 @@ class Stored(Paged):
         return np.stack(every, axis=1 if self[0].target == "all" else 0)
 
     def to_frame(self) -> Any:
-        """A pandas frame, one row per record and step: the number of the record, then as `Explanation.to_frame` gives it."""
+        """A pandas frame: the number of each record, and one row per step as `Explanation.to_frame` gives it."""
         pandas = library("pandas", "to_frame")
         frames = {number: e.to_frame() for number, e in self.numbered()}
         if not frames:
