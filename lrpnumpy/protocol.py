@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -34,9 +33,6 @@ class Results(Sequence[Explanation]):
     from these; one that has its results in arrays also has `received`, `scores`, `targets`, `explained_steps`, `dates`.
     """
 
-    columns: tuple[str, ...] = ()  # names of what is stored with the explanations
-    run: Mapping[str, Any] = MappingProxyType({})  # how stored explanations were made
-
     def _one(self, k: int) -> Explanation:
         raise NotImplementedError
 
@@ -59,15 +55,6 @@ class Results(Sequence[Explanation]):
     def numbered(self) -> Iterable[tuple[int, Explanation]]:
         """Each explanation with its number, counted from 1."""
         return enumerate(self, 1)
-
-    def blocks(self) -> Iterator[tuple[list[int], list[Explanation]]]:
-        """Numbers and explanations, some at a time."""
-        numbers, every = zip(*self.numbered(), strict=True)
-        yield [*numbers], [*every]
-
-    def column(self, name: str) -> list[Any]:
-        """The values of a column that was stored with the explanations, named in `columns`."""
-        raise LrpError(f"these results have no column {name!r}; only stored explanations have columns.")
 
     def received(self, input: str | None = None) -> InputRows:
         """What the `input` of that name, by default the first, received in all results, one behind the other."""
@@ -220,7 +207,7 @@ class Results(Sequence[Explanation]):
 
     @door
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, formulas: bool = False) -> None:
-        """Write all explanations to a file whose `path` ends in .h5, .jsonl, .csv or .parquet (which needs pyarrow).
+        """Write all explanations to a file whose `path` ends in .jsonl, .csv or .parquet (which needs pyarrow).
 
         A line of .jsonl is one explanation, which `Explanation.from_json` reads back exactly. A file that exists is
         left alone and is an error, unless `overwrite` says to replace it. In .csv a word that a spreadsheet would take

@@ -8,14 +8,14 @@ import json
 import os
 import re
 from collections.abc import Iterable
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from lrpnumpy.checks import LrpError, encodable, library
-from lrpnumpy.corpus.parts import SHAPES, pack, ragged
+from lrpnumpy.corpus.parts import SHAPES, PartFile, ragged
 from lrpnumpy.files.disk import written
 from lrpnumpy.files.native import check_free
 from lrpnumpy.protocol import Results
@@ -28,6 +28,8 @@ CHUNK = 1 << 13  # numbers in a chunk of HDF5
 def export(results: Results, path: str | os.PathLike[str], overwrite: bool = False, formulas: bool = False) -> None:
     """Write explanations in the format that the end of the name says."""
     target = check_export(path, overwrite)
+    if target.suffix.lower() == ".h5" and not hasattr(results, "_by_part"):
+        raise LrpError(f"only stored explanations are written to HDF5, got {target.name!r}; use .jsonl.")
     with written(target) as file:
         if target.suffix.lower() == ".csv":
             to_csv(results, file, formulas)
@@ -45,26 +47,31 @@ def check_export(path: str | os.PathLike[str], overwrite: bool) -> Path:
     return check_free(target, overwrite, "export")
 
 
-def to_hdf5(results: Results, file: Any) -> None:
+def to_hdf5(results: Any, file: Any) -> None:
     """Values of every field, and the shape that each record's have; words and columns are JSON."""
     import h5py
 
     count = 0
-    columns = [iter(results.column(name)) for name in results.columns]
     with h5py.File(file, "w", libver=("v110", "v110")) as out:
-        out.attrs["run"] = np.bytes_(json.dumps(dict(results.run)).encode())
-        for numbers, block in results.blocks():
-            arrays = pack(block, {})
-            del arrays["text"]
-            arrays |= ragged("record", numbers)
-            for name in block[0].inputs:
-                arrays |= ragged(f"inputs/{name}/words", [_json(e.inputs[name].tokens) for e in block])
-            beside = [dict(zip(results.columns, map(next, columns), strict=True)) for _ in block]
-            arrays |= ragged("columns", [_json(one) for one in beside])
-            for name, array in arrays.items():
-                _append(out, name, array, count)
-            count += len(block)
+        out.attrs["run"] = np.bytes_(json.dumps(results.run).encode())
+        for k, part, places in results._by_part():
+            with results._folder.reading(k):
+                fields = _fields(part)
+                arrays = [ragged(name, [values[place] for place in places]) for name, values in fields.items()]
+            for path, array in chain.from_iterable(one.items() for one in arrays):
+                _append(out, path, array, count)
+            count += len(places)
         out.flush()  # says so where the disk is full
+
+
+def _fields(part: PartFile) -> dict[str, list[Any]]:
+    """What a part has of each explanation, by name; words and columns as JSON."""
+    fields = {**part.fields, "record": [*map(int, part.text["numbers"])]}
+    for name, words in part.text["words"].items():
+        fields[f"inputs/{name}/words"] = [*map(_json, words)]
+    columns = part.text["columns"]
+    fields["columns"] = [_json({name: columns[name][k] for name in columns}) for k in range(part.count)]
+    return fields
 
 
 def _json(value: Any) -> np.ndarray | None:

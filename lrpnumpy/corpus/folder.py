@@ -54,11 +54,8 @@ class Folder:
                 found = parse_json(file.read(MAX_TEXT))
             if (found["format"], found["version"]) != (FORMAT, VERSION):
                 raise LrpError(f"{path} must be of format {FORMAT!r}, version {VERSION}; it is of another.")
-            counts = found["parts"]
-            if counts is not None and not all(
-                len(part) == len(COUNTS) and all(type(n) is int and n >= 0 for n in part) for part in counts
-            ):
-                raise ValueError("its counts are not those of parts")
+            for part in found["parts"] or ():
+                _checked(part)
         except OSError as error:
             raise LrpError(f"{self.path} must be a folder that explain_corpus wrote, got: {error.strerror}.") from None
         except LrpError:
@@ -80,6 +77,20 @@ class Folder:
         while os.path.exists(self.part(k)):
             k += 1
         return k
+
+    def counts(self) -> list[list[int]]:
+        """Records, explanations, rejected and doubtful ones of each part, from the index or the parts."""
+        index = self.index()
+        counts = index["parts"]
+        if counts is None:
+            counts = []
+            while (text := self.text(len(counts))) is not None:
+                counts.append(_checked(text["counts"]))
+        for k, (_, explained, _, _) in enumerate(counts):
+            with self.reading(k) as path:
+                if explained > path.stat().st_size:
+                    raise ValueError(f"it has no room for {explained} explanations")
+        return counts
 
     def read(self, k: int) -> dict[str, np.ndarray]:
         """The arrays of the part k."""
@@ -181,6 +192,12 @@ class Folder:
         for pattern in OURS:
             for path in self.path.glob(pattern):
                 path.unlink()
+
+
+def _checked(counts: Any) -> list[int]:
+    if len(counts) != len(COUNTS) or not all(type(n) is int and n >= 0 for n in counts):
+        raise ValueError(f"a part has {', '.join(COUNTS)}, got {counts!r:.100}")
+    return counts
 
 
 def _owner(lock: Any) -> str:

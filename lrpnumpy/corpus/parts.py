@@ -8,7 +8,7 @@ text            (n,) JSON: words of every input, columns, records that were reje
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,49 +16,69 @@ import numpy as np
 from lrpnumpy.checks import LrpError, parse_json
 from lrpnumpy.ledgers import Ledger, ReferenceLedger, SpanLedger
 from lrpnumpy.result import Explanation, InputPart, Mark
+from lrpnumpy.results import Explanations, InputColumn
 
 LEDGERS: dict[str, Any] = {kind.__name__: kind for kind in (Ledger, ReferenceLedger, SpanLedger)}
 OF_STEPS = ("relevance", "feature_relevance", "marks")  # arrays that every input has
 SHAPES = "/shapes"
 
 
-def pack(explanations: Sequence[Explanation], text: Mapping[str, Any]) -> dict[str, np.ndarray]:
+def pack(results: Explanations, text: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """The arrays of some explanations, with more `text` that JSON can hold."""
     arrays: dict[str, np.ndarray] = {}
     words: dict[str, list[Any]] = {}
     ledger = None
-    if explanations:
-        first = explanations[0]
-        fields = {name: [getattr(e, name) for e in explanations] for name in ("scores", "probabilities")}
-        fields["target"] = [-1 if e.target == "all" else e.target for e in explanations]
-        inputs = [e.inputs for e in explanations]
-        for name in first.inputs:
-            parts = [one[name] for one in inputs]
-            fields |= {f"inputs/{name}/{field}": [getattr(part, field) for part in parts] for field in OF_STEPS}
-            words[name] = [part.tokens for part in parts]
-        if first.ledger is not None:
-            ledger = type(first.ledger).__name__
-            for entry in vars(first.ledger):
-                fields[f"ledger/{entry}"] = [getattr(e.ledger, entry) for e in explanations]
-        for name, values in fields.items():
-            arrays |= ragged(name, values)
-    text = {**text, "count": len(explanations), "words": words, "ledger": ledger}
+    if len(results):
+        arrays |= _columns("scores", results.scores)
+        if results.probabilities is not None:
+            arrays |= _columns("probabilities", results.probabilities)
+        arrays |= _columns("target", np.full(len(results), -1) if results.every_class else results.targets)
+        for name, column in results.inputs.items():
+            arrays |= _input(f"inputs/{name}", column, results.every_class)
+            words[name] = [one.tokens for one in column.encoded]
+        for name, entries in results.ledger.items():  # (n,), (C, n), (layers, n) or (C, layers, n)
+            arrays |= _columns(f"ledger/{name}", entries.T)
+            ledger = "Ledger" if "biases" in results.ledger else "ReferenceLedger"
+        if "cd" in results.single:
+            ledger = "SpanLedger"
+            for name in vars(results.single["cd"][0]):
+                arrays |= ragged(f"ledger/{name}", [getattr(one, name) for one in results.single["cd"]])
+    text = {**text, "count": len(results), "words": words, "ledger": ledger}
     arrays["text"] = np.frombuffer(json.dumps(text).encode(), np.uint8)
     return arrays
 
 
+def _input(path: str, column: InputColumn, every_class: bool) -> dict[str, np.ndarray]:
+    """What an input received."""
+    arrays = ragged(f"{path}/marks", [one.marks for one in column.encoded])
+    lengths = np.diff(column.starts)
+    for field in OF_STEPS[:2]:
+        values = getattr(column, field)  # (R,) or (R, D); with all classes the axis C first
+        if values is None:
+            continue
+        if every_class:
+            arrays |= ragged(f"{path}/{field}", np.split(values, column.starts[1:-1], axis=1))
+            continue
+        shapes = [lengths, *(np.full(len(lengths), size) for size in values.shape[1:])]
+        arrays |= {f"{path}/{field}": values.ravel(), f"{path}/{field}{SHAPES}": np.stack(shapes, 1)}
+    return arrays
+
+
+def _columns(name: str, values: np.ndarray) -> dict[str, np.ndarray]:
+    """Values of one shape for every explanation."""
+    shapes = np.tile(np.array(values.shape[1:], np.int64), (len(values), 1))
+    return {name: values.ravel(), name + SHAPES: shapes}
+
+
 def ragged(name: str, values: list[Any]) -> dict[str, np.ndarray]:
-    """Arrays, numbers, tuples of these, or None: values and shapes."""
+    """Arrays, numbers, or None for each explanation: values and shapes."""
     given = [np.asarray(value) for value in values if value is not None]
     if not given:
         return {}
     axes = given[0].ndim
-    if len(given) == len(values):
-        shapes = [array.shape for array in given]
-    else:
-        shapes = [(-1,) * axes if value is None else np.shape(value) for value in values]
+    shapes = [(-1,) * axes if value is None else np.shape(value) for value in values]
     return {
-        name: np.concatenate([array.ravel() for array in given]) if axes else np.array(given),
+        name: np.concatenate([array.ravel() for array in given]),
         name + SHAPES: np.array(shapes, np.int64).reshape(len(values), axes),
     }
 
@@ -72,11 +92,11 @@ class PartFile:
     def __init__(self, arrays: dict[str, np.ndarray], common: Mapping[str, Any]) -> None:
         self.common, self.text = common, text_of(arrays)
         self.count: int = self.text["count"]
-        self._fields: dict[str, list[Any]] = {}
+        self.fields: dict[str, list[Any]] = {}  # by name, of each explanation
         for name, shapes in arrays.items():
             if name.endswith(SHAPES):
                 field = name.removesuffix(SHAPES)
-                self._fields[field] = _cut(field, arrays[field], shapes, self.count)
+                self.fields[field] = _cut(field, arrays[field], shapes, self.count)
 
     def __iter__(self) -> Iterator[Explanation]:
         return (self[k] for k in range(self.count))
@@ -95,7 +115,7 @@ class PartFile:
         )
 
     def _field(self, name: str, k: int) -> Any:
-        return self._fields[name][k] if name in self._fields else None
+        return self.fields[name][k] if name in self.fields else None
 
     def _input(self, name: str, features: tuple[str, ...] | None, k: int) -> InputPart:
         relevance, feature_relevance, marks = (self._field(f"inputs/{name}/{field}", k) for field in OF_STEPS)
@@ -113,7 +133,7 @@ class PartFile:
         if self.text["ledger"] is None:
             return None
         prefix = "ledger/"
-        entries = {name.removeprefix(prefix): of[k] for name, of in self._fields.items() if name.startswith(prefix)}
+        entries = {name.removeprefix(prefix): of[k] for name, of in self.fields.items() if name.startswith(prefix)}
         if "biases" in entries:
             entries["biases"] = tuple(entries["biases"])
         if "relevant" in entries and not entries["relevant"].size:

@@ -32,14 +32,10 @@ def open_explanations(path: str | os.PathLike[str]) -> Stored:
     """
     folder = Folder(path)
     index = folder.index()
-    counts = index["parts"]
-    complete = counts is not None
-    if counts is None:
-        counts = []
-        while (text := folder.text(len(counts))) is not None:
-            counts.append(text["counts"])
     try:
-        return Stored(folder, index["run"], counts, complete)
+        return Stored(folder, index["run"], folder.counts(), complete=index["parts"] is not None)
+    except LrpError:
+        raise
     except DAMAGE as error:
         raise LrpError(f"{folder.path}: its index is damaged ({error!r:.200}).") from None
 
@@ -61,8 +57,8 @@ class Stored(Results):
         self.output_unit = None if run["output_unit"] is None else str(run["output_unit"])
         self.classes = None if run["classes"] is None else tuple(map(str, run["classes"]))
         self.features = {name: names and tuple(map(str, names)) for name, names in run["features"].items()}
-        self.columns = tuple(run["columns"])
-        self.main = next(iter(self.features))
+        self.columns, self._custom = (tuple(map(str, run[name])) for name in ("columns", "custom"))
+        self._main = next(iter(self.features))
         shared = {"method": self.method, "classes": self.classes, "output_unit": self.output_unit}
         self._common: dict[str, Any] = {**shared, "options": dict(run["options"]), "features": self.features}
         self.records, explained, self.rejected, self.doubtful = (sum(part[c] for part in counts) for c in range(4))
@@ -80,7 +76,7 @@ class Stored(Results):
         return self._folder.rejections(len(self._starts) - 1)
 
     def __repr__(self) -> str:
-        custom = f" (custom: {', '.join(self.run['custom'])})" if self.run.get("custom") else ""
+        custom = f" (custom: {', '.join(self._custom)})" if self._custom else ""
         return f"<{len(self)} explanations by {self.method}{custom} in {self.path}>"
 
     def __len__(self) -> int:
@@ -110,8 +106,8 @@ class Stored(Results):
             self._last = k, part
         return part
 
-    def _by_part(self, which: Iterable[int] | None) -> Iterator[tuple[int, PartFile, list[int]]]:
-        """Parts that have some of these explanations: number, part, and the places of the explanations in it."""
+    def _by_part(self, which: Iterable[int] | None = None) -> Iterator[tuple[int, PartFile, list[int]]]:
+        """The parts that have some of these explanations: number, part, and the places of the explanations in it."""
         places = self._places if which is None else (self._places[k] for k in which)
         for k, group in groupby(places, key=lambda place: bisect_right(self._starts, place) - 1):
             yield k, self._part(k), [place - self._starts[k] for place in group]
@@ -121,10 +117,10 @@ class Stored(Results):
         for k, part, places in self._by_part(which):
             with self._folder.reading(k):
                 numbers = part.text["numbers"]
-                yield [numbers[place] for place in places], [part[place] for place in places]
+                yield [int(numbers[place]) for place in places], [part[place] for place in places]
 
     def _texts(self, name: str) -> Iterator[Any]:
-        for k, part, places in self._by_part(None):
+        for k, part, places in self._by_part():
             with self._folder.reading(k):
                 values = part.text[name] if name == "numbers" else part.text["columns"][name]
                 yield from [values[place] for place in places]
@@ -164,7 +160,7 @@ class Stored(Results):
         """
         if not len(self):
             raise LrpError("a summary needs at least one explanation, got none.")
-        name = one_of(input or self.main, "input", tuple(self.features))
+        name = one_of(input or self._main, "input", tuple(self.features))
         first = self[0]
         classes = self.classes or tuple(map(str, range(len(first.scores))))
         every_class = first.target == "all"
@@ -179,7 +175,7 @@ class Stored(Results):
         with progress_bar(progress, total=len(self), unit=" explanations") as bar:
             for numbers, block in self.blocks():
                 rows, lengths = _rows(block, name, sample is not None)
-                ends = None if name != self.main else np.array([e.predicted_at for e in block])
+                ends = None if name != self._main else np.array([e.predicted_at for e in block])
                 if every_class:
                     for c, of_class in enumerate(rows):
                         sums.add(of_class, lengths, [classes[c]] * len(block), ends)

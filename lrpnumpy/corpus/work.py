@@ -80,7 +80,7 @@ def explain_chunk(job: Job, chunk: Chunk) -> Done:
     doubtful = int(results.doubtful().sum())
     counts = [len(chunk.records), len(numbers), len(rejected), doubtful]
     text = {**chunk.note, "counts": counts, "numbers": numbers, "rejected": rejected, "columns": columns}
-    return Done(pack([*results], text), counts, rejected)
+    return Done(pack(results, text), counts, rejected)
 
 
 def explain_records(job: Job, records: Iterable[Any], first: int = 1) -> Explained:

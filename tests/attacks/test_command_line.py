@@ -149,7 +149,7 @@ WRONG = [
     ("explain --input x.csv", "the model sentiment takes a sentence, got numbers in x.csv; --model names another"),
     ("explain --input missing.csv", "lrpnumpy: missing.csv: no such file; --input must be"),
     ("explain good --html .", "--html must be a file, got ., which is a folder."),
-    ("page x.jsonl o.html", "x.jsonl: cannot be opened as HDF5: it is no HDF5 file"),
+    ("page x.jsonl o.html", "x.jsonl must be a folder that explain_corpus wrote, got: Not a directory"),
     ("explain good --eps ²", "argument --eps: invalid float value: '²'"),
     ("explain good --\x1b[31m", r"unrecognized arguments: --\x1b[31m"),
     ("explain good --html=", "html must not be empty"),
