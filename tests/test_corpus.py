@@ -895,7 +895,7 @@ def test_exports_have_every_input(rng, tmp_path):
         for row, e in zip(table, every, strict=True):
             assert row["tokens_of_notes"] == list(e.inputs["notes"].tokens)
             assert row["relevance"] == e.relevance.tolist()
-            assert row["variables_of_basin"] == e.inputs["basin"].feature_relevance.tolist()
+            assert row["feature_relevance_of_basin"] == e.inputs["basin"].feature_relevance.tolist()
         assert [row["marks_of_notes"] for row in table] == [[0, 0, 0], [1], [0]]
 
 
