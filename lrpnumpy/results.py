@@ -237,10 +237,10 @@ class Explanations(Results):
         return trusted(
             Explanation,
             inputs={name: one.of(k) for name, one in self.inputs.items()},
-            scores=self.scores[k].copy(),
+            scores=self._own(self.scores[k]),
             target="all" if self.every_class else int(self.targets[k]),
             method=request.method.name,
-            probabilities=None if chances is None else chances[k].copy(),
+            probabilities=None if chances is None else self._own(chances[k]),
             classes=self.model.classes,
             options=options,
             ledger=self._ledger(k),
@@ -249,12 +249,16 @@ class Explanations(Results):
             output_unit=self.model.output_unit,
         )
 
+    def _own(self, array: np.ndarray) -> np.ndarray:
+        """A part of an array of all sequences; of several it is a copy, which does not keep the others in memory."""
+        return array.copy() if len(self.encoded) > 1 else array
+
     def _ledger(self, k: int) -> AnyLedger | None:
         """The ledger of one explanation, of a method that keeps one."""
         if self.books is None:
             return by_target(np.copy, self.single["cd"][k]) if "cd" in self.single else None
         kind = self.request.method.kind
-        books, names = self.books[..., k].copy(), ROWS[kind]  # (rows,), or (C, rows)
+        books, names = self._own(self.books[..., k]), ROWS[kind]  # (rows,), or (C, rows)
         entries: dict[str, Any] = dict(zip(names, books.T, strict=False))
         if kind == "lrp":
             return trusted(Ledger, biases=books[..., len(names) :], **entries)

@@ -368,10 +368,10 @@ def test_phrases_count_in_what_was_passed_in(path):
     model = lrp.load(path, vocabulary=WORDS, pad=(3, "pre", 0))
     (span,) = lrp.explain(model, "the film", "cd", spans=[(0, 1)]).spans
     (same,) = lrp.explain(plain, [0, 2, 3], "cd", spans=[(1, 2)]).spans
-    assert span[:2] == (1, 2)
+    assert (span.start, span.stop) == (1, 2)
     close(span.relevance, same.relevance)
     (span,) = lrp.explain(model, "the film is good", spans=[(0, 2)]).spans
-    assert span[:2] == (0, 1)  # the first word is cut off
+    assert (span.start, span.stop) == (0, 1)  # the first word is cut off
     for wrong, message in (((0, 1), "that the network sees, not padding or what is cut off"), ((0, 5), "stop <= 4")):
         with pytest.raises(lrp.LrpError, match=message):
             lrp.explain(model, "the film is good", spans=[wrong])
