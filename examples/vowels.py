@@ -26,7 +26,7 @@ for e, speaker in zip(found, speakers, strict=True):
     print(
         f"{len(e):2} steps of speaker {speaker}: the network says {e.name_of(e.target)} "
         f"({e.probabilities[e.target]:.0%}), most of all because of {e.features[d]} "
-        f"({e.variables[:, d].sum():+.2f} of {e.scores[e.target]:.2f})"
+        f"({e.feature_relevance[:, d].sum():+.2f} of {e.scores[e.target]:.2f})"
     )
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
 lrp.plot.feature_map(found[0]).savefig(folder / "vowels-map.png", dpi=130)
