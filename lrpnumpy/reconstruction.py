@@ -16,7 +16,7 @@ def reconstruction_error(model: Model, *, mean: bool = False) -> Model:
     which is what a loss of mean squared errors is. Explain it like any other model: why is this window an anomaly?
 
         e = lrp.explain(lrp.reconstruction_error(model), window)
-        e.variables  # (steps, features)
+        e.feature_relevance  # (steps, features)
 
     The input gets relevance both ways: as what is compared, and through the network that reconstructs it. Where the
     model's output is "sigmoid", its scores are compared after the sigmoid. Where the model has scalers, scaled numbers

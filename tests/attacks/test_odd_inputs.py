@@ -128,7 +128,7 @@ BAD = {
     "target must be 'all' or a class from 0 to 1": {"target": 7},
     "tokens must have 3 entries, got 1": {"tokens": ("a",)},
     "method must be a string": {"method": 5},
-    "variables must have shape": {"feature_relevance": np.ones((2, 2))},
+    "feature_relevance must have shape": {"feature_relevance": np.ones((2, 2))},
 }
 
 
