@@ -33,10 +33,8 @@ def main():
     print("the readings that made it:")
     for place in np.argsort(-e.feature_relevance, axis=None)[:5]:
         step, sensor = np.unravel_index(place, e.feature_relevance.shape)
-        value = window[step, sensor]
-        print(
-            f"  step {step:2}  {SENSORS[sensor]:11} {value:+.2f}   relevance {e.feature_relevance[step, sensor]:+.2f}"
-        )
+        value, relevance = window[step, sensor], e.feature_relevance[step, sensor]
+        print(f"  step {step:2}  {SENSORS[sensor]:11} {value:+.2f}   relevance {relevance:+.2f}")
     shares = e.feature_relevance.sum(axis=0)
     print("by sensor: ", ", ".join(f"{name} {share:+.2f}" for name, share in zip(SENSORS, shares, strict=True)))
     print(f"kept by biases: {sum(e.ledger.biases):+.2f}")

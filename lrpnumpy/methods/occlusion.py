@@ -31,12 +31,6 @@ class Substitute(NamedTuple):
     rows: dict[str, np.ndarray] | None  # by input: (1, D) for every step, or (T, D); None where steps are left out
     tol: float = 0.0
 
-    def check(self, inputs: Mapping[str, Packed]) -> None:
-        """Raise unless there is a row for every step of the inputs."""
-        for name, x in inputs.items():
-            if self.rows is not None:
-                check_steps(self.rows[name], x, name)
-
 
 class Variants(NamedTuple):
     """What is occluded in each of V variants: the phrase [start, stop) of sequence `owner`, or one variable of it."""
@@ -102,6 +96,7 @@ def _scores(trace: Trace, name: str, variants: Variants, instead: Substitute, st
     T = batch.lengths[variants.owner]
     leaves_out = instead.rows is None and variants.variable is None and model.inputs[name].steps
     rows = instead.rows[name] if instead.rows else np.zeros((1, trace.inputs[name].rows.shape[1]))
+    check_steps(rows, trace.inputs[name], name)
     if leaves_out:
         _check_what_is_left(T, variants.stop - variants.start, model.least[name])
     scores = np.empty((V, model.outputs), trace.scores.dtype)
@@ -186,7 +181,7 @@ class Occlusion(Method):
     def __post_init__(self) -> None:
         one_of(self.of, "Occlusion: of", ("score", "probability"))
         vars(self).update(name=f"occlusion-{'f' if self.of == 'score' else 'p'}", tol=non_negative(self.tol, "tol"))
-        vars(self)["description"] = f"drop of the {self.of} when the word is set to zero"
+        vars(self)["description"] = f"drop of the {self.of} when a step is replaced or left out"
         if isinstance(self.reference, np.ndarray):
             vars(self)["reference"] = frozen(self.reference)
 
@@ -216,7 +211,6 @@ class Occlusion(Method):
         """The answers to a `question`, one for each of the `wanted` targets: how much the explained value drops."""
         trace, request, steps = question.trace, question.request, question.steps
         instead: Substitute = request.plan
-        instead.check(trace.inputs)
 
         def measured(scores: np.ndarray) -> Any:
             return probabilities(trace.model.output, scores) if self.of == "probability" else scores
