@@ -75,7 +75,8 @@ class Model(Record):
 
     `inputs` is a dict of name to `Input`; the first one with steps is the one whose steps are explained first. A
     network with one input, "x", may describe it by `embedding`, which makes vectors of words, `features`, the names of
-    the numbers of a step, `mask_value`, which marks steps that are padding, and `scaler`.
+    the numbers of a step, `mask_value`, which marks steps that are padding, and `scaler`. With `inputs`, these four
+    (`first` in the signature) change the first of them that has steps.
 
     `output` says which probability belongs to the scores: "softmax" (the default for several outputs), "sigmoid", or
     "linear" for none (the default for one output). The scores themselves never include it. `classes` names the scores.
@@ -341,7 +342,7 @@ class Model(Record):
         nodes = tuple(node._replace(layer=change(node.layer)) for node in self.network)
         return replace(self, nodes=nodes, inputs={name: change(one) for name, one in self.inputs.items()})
 
-    def summary(self) -> Screen:
+    def summary(self) -> str:
         """The inputs, nodes and scores of the network on one screen."""
         lines = []
         for name, one in self.inputs.items():
