@@ -469,7 +469,8 @@ def _check_layers(given: Any) -> None:
 def _connected(given: Any, readout: Any, start: str) -> tuple[tuple[Node, ...], str]:
     """The nodes of a list of nodes or layers, whose first input is `start`, and the name of the last value."""
     if not isinstance(given[0], Node):
-        return _chain(given, one_of(readout or "last", "Model: readout", READOUTS), start)
+        readout = "last" if readout is None else readout
+        return _chain(given, one_of(readout, "Model: readout", READOUTS), start)
     if readout is not None:
         raise LrpError(f"Model: readout must be left out where nodes say it themselves, got {shown(readout)}.")
     return tuple(given), given[-1].name
