@@ -75,7 +75,8 @@ class Model(Record):
 
     `inputs` is a dict of name to `Input`; the first one with steps is the one whose steps are explained first. A
     network with one input, "x", may describe it by `embedding`, which makes vectors of words, `features`, the names of
-    the numbers of a step, `mask_value`, which marks steps that are padding, and `scaler`.
+    the numbers of a step, `mask_value`, which marks steps that are padding, and `scaler`. With `inputs`, these four
+    (`first` in the signature) change the first of them that has steps.
 
     `output` says which probability belongs to the scores: "softmax" (the default for several outputs), "sigmoid", or
     "linear" for none (the default for one output). The scores themselves never include it. `classes` names the scores.
@@ -341,7 +342,7 @@ class Model(Record):
         nodes = tuple(node._replace(layer=change(node.layer)) for node in self.network)
         return replace(self, nodes=nodes, inputs={name: change(one) for name, one in self.inputs.items()})
 
-    def summary(self) -> Screen:
+    def summary(self) -> str:
         """The inputs, nodes and scores of the network on one screen."""
         lines = []
         for name, one in self.inputs.items():
@@ -468,7 +469,8 @@ def _check_layers(given: Any) -> None:
 def _connected(given: Any, readout: Any, start: str) -> tuple[tuple[Node, ...], str]:
     """The nodes of a list of nodes or layers, whose first input is `start`, and the name of the last value."""
     if not isinstance(given[0], Node):
-        return _chain(given, one_of(readout or "last", "Model: readout", READOUTS), start)
+        readout = "last" if readout is None else readout
+        return _chain(given, one_of(readout, "Model: readout", READOUTS), start)
     if readout is not None:
         raise LrpError(f"Model: readout must be left out where nodes say it themselves, got {shown(readout)}.")
     return tuple(given), given[-1].name

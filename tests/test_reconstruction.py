@@ -129,7 +129,7 @@ def test_a_node_may_be_called_readout(rng, tmp_path):
     model = lrp.Model(nodes)
     laws.the_ledger_adds_up(model, [rng.normal(size=(4, 3))], 0)
     laws.files_and_pickles_hold_it(model, tmp_path)
-    assert "readout Dense, 4 to 2" in str(lrp.inspect(tmp_path / "model.h5"))
+    assert "readout   Dense, 4 to 2" in str(lrp.inspect(tmp_path / "model.h5"))
 
 
 def test_the_shipped_autoencoder_finds_odd_readings():

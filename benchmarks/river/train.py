@@ -85,6 +85,7 @@ def as_model(network: Network, scaler: dict[str, np.ndarray], provenance: dict[s
         output_unit="mm",
         scaler=(scaler["mean"], scaler["scale"]),
         output_scaler=(scaler["target_mean"], scaler["target_scale"]),
+        window=DAYS,
         provenance=provenance,
     )
 

@@ -157,7 +157,7 @@ def calls(folder):
         "Model": (
             lrp.Model,
             {
-                "layers": [cell, head],
+                "nodes": [cell, head],
                 "embedding": table,
                 "readout": "last",
                 "classes": ["a", "b"],
@@ -165,12 +165,14 @@ def calls(folder):
                 "output": "softmax",
                 "provenance": {"a": "b"},
                 "output_unit": "mm",
+                "window": 30,
+                "default_method": "lrp-all",
             },
         ),
         "Model of numbers": (
             lrp.Model,
             {
-                "layers": [cell, head],
+                "nodes": [cell, head],
                 "features": ["a", "b", "c"],
                 "mask_value": 0.0,
                 "scaler": (draw(3), [1.0, 2.0, 3.0]),
@@ -180,7 +182,7 @@ def calls(folder):
         "Model of nodes": (
             lrp.Model,
             {
-                "layers": [lrp.Node("a", cell, ("x",)), lrp.Node("b", head, ("a:last",))],
+                "nodes": [lrp.Node("a", cell, ("x",)), lrp.Node("b", head, ("a:last",))],
                 "inputs": {"x": lrp.Input(3)},
                 "result": "b",
             },
