@@ -303,7 +303,9 @@ def compare(
     common: dict[str, Any] = {"versus": versus, "step": step, "spans": spans}
     found = []
     for method in entries(methods, "methods", 1000):
-        fits = unit if unit != "feature" or find(method).feature_relevance != "no" else None
+        fits = unit
+        if isinstance(unit, str) and unit == "feature" and find(method).feature_relevance == "no":
+            fits = None
         found.append(explain(model, x, method, target, unit=fits, **common, **asked.own_options(method, options)))
     return Comparison(tuple(found))
 
