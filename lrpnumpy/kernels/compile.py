@@ -114,7 +114,7 @@ class Kernel:
         else:
             wide = tuple(one.astype(np.float64) if _is_float(one) else one for one in arguments)
         with np.errstate(all="ignore"):
-            self.by_numpy(*wide)  # type: ignore[misc]
+            self.by_numpy(*wide)
             for one, other, about in zip(arguments, wide, _arguments(self.plain), strict=True):
                 if one is not other and about[-1] == "write":  # in order: y of a convolution may be its z
                     one[...] = other

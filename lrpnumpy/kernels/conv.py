@@ -12,7 +12,7 @@ from lrpnumpy.kernels.steps import activate, copy, repeat
 BLOCK = 48  # windows at a time
 
 
-def forward_by_numpy(x, rows, K, d) -> np.ndarray:  # type: ignore[no-untyped-def]
+def forward_by_numpy(x, rows, K, d) -> np.ndarray:
     """The sums of `forward`, on whole arrays."""
     z = np.empty((len(rows), d.size))
     seen = np.concatenate([x, np.zeros_like(x[:1])])[rows]  # (Q, width, in)
@@ -25,7 +25,7 @@ def forward_by_numpy(x, rows, K, d) -> np.ndarray:  # type: ignore[no-untyped-de
     return z
 
 
-def backward_by_numpy(s, rows, K, R_x) -> None:  # type: ignore[no-untyped-def]
+def backward_by_numpy(s, rows, K, R_x) -> None:
     """The same, on whole arrays."""
     groups, outside, inside = K.shape[0], K.shape[2], R_x.shape[1] // K.shape[0]
     received = np.zeros((len(R_x) + 1, R_x.shape[1]))
@@ -101,7 +101,7 @@ def backward(
                         R_x[row, group * inside + j] += parts[q, place * inside + j]
 
 
-def gather(x, rows, begin, n, start, seen) -> None:  # type: ignore[no-untyped-def]
+def gather(x, rows, begin, n, start, seen) -> None:
     """What n windows from `begin` on see of the inputs, from column `start` on; one window a row."""
     width, R = rows.shape[1], x.shape[0]
     inside = seen.shape[1] // width

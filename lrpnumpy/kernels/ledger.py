@@ -8,7 +8,7 @@ from lrpnumpy.kernels.arguments import I1, J1, R2, R3, W2, Int, Scalar
 from lrpnumpy.kernels.compile import kernel_or
 
 
-def by_numpy(kept, numbered, scores, targets, versus, gap, most, books, sound) -> None:  # type: ignore[no-untyped-def]
+def by_numpy(kept, numbered, scores, targets, versus, gap, most, books, sound) -> None:
     """The same, on whole arrays."""
     biases, stabilizer, start, largest, rule, attention = np.moveaxis(kept, 1, 0)
     books[1], books[2], books[3], books[4] = (one.sum(axis=0) for one in (stabilizer, start, rule, attention))

@@ -9,12 +9,12 @@ from lrpnumpy.kernels.compile import kernel_or
 from lrpnumpy.kernels.steps import copy
 
 
-def largest_by_numpy(x, rows, y) -> None:  # type: ignore[no-untyped-def]
+def largest_by_numpy(x, rows, y) -> None:
     """The same, on whole arrays."""
     y[...] = np.concatenate([x, np.full_like(x[:1], -np.inf)])[rows].max(axis=1)
 
 
-def to_winners_by_numpy(x, rows, y, R_y, R_x) -> None:  # type: ignore[no-untyped-def]
+def to_winners_by_numpy(x, rows, y, R_y, R_x) -> None:
     """The same, on whole arrays."""
     won = np.concatenate([x, np.full_like(x[:1], np.nan)])[rows] == y[:, None]
     is_first = won & (won.cumsum(axis=1) == 1)

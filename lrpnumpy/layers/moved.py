@@ -37,7 +37,7 @@ class Transpose(Layer):
     def __post_init__(self) -> None:
         self._set(steps=whole(self.steps, "Transpose: steps", 1))
 
-    def sizes(self, x: Size) -> Size:  # type: ignore[override]
+    def sizes(self, x: Size) -> Size:
         """(M) at every step to (T) for every feature."""
         needs_steps(x)
         return x._replace(width=self.steps)
@@ -86,7 +86,7 @@ class Pad(Layer):
         for name in ("before", "after"):
             self._set(**{name: whole(getattr(self, name), f"Pad: {name}", 0)})
 
-    def sizes(self, x: Size) -> Size:  # type: ignore[override]
+    def sizes(self, x: Size) -> Size:
         """The same width, more steps."""
         needs_steps(x)
         return x

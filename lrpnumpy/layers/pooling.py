@@ -37,7 +37,7 @@ class Pool(Windowed):
         """How the windows follow one another."""
         return Windows(self.size, self.stride, 1, self.padding)  # type: ignore[arg-type]
 
-    def sizes(self, x: Size) -> Size:  # type: ignore[override]
+    def sizes(self, x: Size) -> Size:
         """The same width."""
         self._needs_steps(x, "size")
         return x

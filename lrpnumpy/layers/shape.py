@@ -33,7 +33,7 @@ class Repeat(Layer):
         if self.steps is not None:
             self._set(steps=whole(self.steps, "Repeat: steps", 1))
 
-    def sizes(self, x: Size, like: Size | None = None) -> Size:  # type: ignore[override]
+    def sizes(self, x: Size, like: Size | None = None) -> Size:
         """(M) once to (M) at every step."""
         if x.steps:
             raise LrpError(f"inputs must be one vector for each sequence, got steps of the {x.source}.")
@@ -124,7 +124,7 @@ class Flatten(Regrouped):
     def __post_init__(self) -> None:
         self._set(steps=whole(self.steps, "Flatten: steps", 1))
 
-    def sizes(self, x: Size) -> Size:  # type: ignore[override]
+    def sizes(self, x: Size) -> Size:
         """(M) at every step to (steps M)."""
         needs_steps(x)
         return x._replace(width=self.width_after(x.width), steps=False)
@@ -155,7 +155,7 @@ class Reshape(Regrouped):
     def __post_init__(self) -> None:
         self._set(width=whole(self.width, "Reshape: width", 1))
 
-    def sizes(self, x: Size) -> Size:  # type: ignore[override]
+    def sizes(self, x: Size) -> Size:
         """(M) to (width)."""
         if not x.steps and x.width % self.width:
             raise LrpError(f"width must divide the {x.width} numbers of the {x.source}, got {self.width}.")
@@ -213,7 +213,7 @@ class Slice(Layer):
         """Where features are cut."""
         return self.axis == "features"
 
-    def sizes(self, x: Size) -> Size:  # type: ignore[override]
+    def sizes(self, x: Size) -> Size:
         """As many steps or features as are left."""
         if self.axis == "steps":
             needs_steps(x)
@@ -286,7 +286,7 @@ class Slice(Layer):
 class Reverse(Layer):
     """The steps of each sequence in reverse order."""
 
-    def sizes(self, x: Size) -> Size:  # type: ignore[override]
+    def sizes(self, x: Size) -> Size:
         """The size of the input."""
         needs_steps(x)
         return x
