@@ -326,7 +326,9 @@ def compare(
         options["reference"] = reference
     found = []
     for method in entries(methods, "methods", 1000):
-        fits = unit if unit != "feature" or find(method).feature_relevance != "no" else None
+        fits = unit
+        if isinstance(unit, str) and unit == "feature" and find(method).feature_relevance == "no":
+            fits = None
         own = asked.own_options(method, options)
         found.append(explain(model, x, method, target, unit=fits, versus=versus, step=step, spans=spans, **own))
     return Comparison(tuple(found))

@@ -74,7 +74,8 @@ def _explain(error: Exception, function: Callable[..., Any], args: tuple[Any, ..
         raise LrpError(f"{what}: {wrong}; its arguments are {takes or 'none'}.") from error
     for name, value in given.items():
         if hints.get(name) == "Model" and not _is_model(value):
-            raise LrpError(f"{what}: {name} must be a Model, got {shown(value)}{_advice(name, given)}") from error
+            got = shown(value) if isinstance(value, (str, np.ndarray)) else type(value).__name__
+            raise LrpError(f"{what}: {name} must be a Model, got {got}{_advice(name, given)}") from error
     if not isinstance(error, LrpError):
         _find_cause(what, error, given, hints)
 

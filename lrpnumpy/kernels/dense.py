@@ -11,7 +11,7 @@ from lrpnumpy.kernels.product import add_product
 from lrpnumpy.kernels.steps import inverse
 
 
-def by_numpy(R, z, x, V, d, eps, owner, R_x, ledger) -> None:  # type: ignore[no-untyped-def]
+def by_numpy(R, z, x, V, d, eps, owner, R_x, ledger) -> None:
     """The same, on whole arrays."""
     s = np.empty_like(z)
     sums.by_numpy(R, z, d, eps, owner, s, ledger)

@@ -48,7 +48,7 @@ def difference(w: float, twice_cosh_v: float) -> float:
     return math.sinh(2 * w) / (math.cosh(2 * w) + twice_cosh_v / 2)
 
 
-def fast_exp(z):  # type: ignore[no-untyped-def]
+def fast_exp(z):
     """exp(z), from exp(-|z|) = s / (1 - s) with s = sigmoid(-|z|): no digits are lost."""
     one = type(z)(1)
     s = sigmoid(-abs(z))
@@ -56,7 +56,7 @@ def fast_exp(z):  # type: ignore[no-untyped-def]
     return e if z <= type(z)(0) else one / e
 
 
-def fast_softplus(z):  # type: ignore[no-untyped-def]
+def fast_softplus(z):
     """max(z, 0) + log(1 + exp(-|z|)), the logarithm as 2 artanh(u) with u = s / (2 - s), at most 1/3."""
     s = sigmoid(-abs(z))
     u = s / (type(z)(2) - s)

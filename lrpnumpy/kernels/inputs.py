@@ -73,7 +73,7 @@ class Messages(NamedTuple):
     wants_states: Int
 
 
-def states_before(first, t):  # type: ignore[no-untyped-def]
+def states_before(first, t):
     """Row of a state array where the states before step t begin; that of sequence s is s rows further.
 
     State arrays (n_0 + R, H) hold the n_0 initial states, then the state after each row of the batch. The states
@@ -86,7 +86,7 @@ def states_before(first, t):  # type: ignore[no-untyped-def]
     return first[t - 1] + first[1] if t > 0 else 0
 
 
-def lengths_of(first):  # type: ignore[no-untyped-def]
+def lengths_of(first):
     """(n_0,) number of steps of each sequence."""
     length = np.empty(first[1], np.int64)
     for t in range(first.size - 1):
@@ -96,7 +96,7 @@ def lengths_of(first):  # type: ignore[no-untyped-def]
     return length
 
 
-def begin_with(start, states) -> None:  # type: ignore[no-untyped-def]
+def begin_with(start, states) -> None:
     """states (n_0, H) = start, which is (n_0, H), or (1, H) for all sequences."""
     repeat(flat(start), flat(states))
 
@@ -104,12 +104,12 @@ def begin_with(start, states) -> None:  # type: ignore[no-untyped-def]
 # -- forward -----------------------------------------------------------------------------------------------------------
 
 
-def projects_ahead(rows):  # type: ignore[no-untyped-def]
+def projects_ahead(rows):
     """Whether the inputs of several steps are projected together."""
     return rows.first[1] < FEW and not rows.is_looked_up
 
 
-def input_rooms(rows, gates, H):  # type: ignore[no-untyped-def]
+def input_rooms(rows, gates, H):
     """Memory for `prepare`: inputs in reading order, projections that are made ahead, and which rows are in there."""
     n_0, R, D = rows.first[1], rows.first[-1], rows.x.shape[1]
     room = min(TOGETHER, R) if projects_ahead(rows) else n_0
@@ -117,7 +117,7 @@ def input_rooms(rows, gates, H):  # type: ignore[no-untyped-def]
     return gathered, np.empty((gates, room if projects_ahead(rows) else 0, H), rows.table.dtype), np.zeros(2, np.int64)
 
 
-def prepare(t, rows, U, room, z) -> None:  # type: ignore[no-untyped-def]
+def prepare(t, rows, U, room, z) -> None:
     """Inputs of step t that are looked up or projected ahead: z = U x + b, flat (gates, n, H). Others are gathered."""
     gathered, projected, span = room
     first, x, order = rows.first, rows.x, rows.order
@@ -147,14 +147,14 @@ def prepare(t, rows, U, room, z) -> None:  # type: ignore[no-untyped-def]
         copy(part(projected, (k * ahead + row - span[0]) * H, m), part(z, k * m, m))
 
 
-def gather(x, rows, out) -> None:  # type: ignore[no-untyped-def]
+def gather(x, rows, out) -> None:
     """out = x[rows], in the first rows of out."""
     D = x.shape[1]
     for s in range(rows.size):
         copy(block(x, rows[s]), part(out, s * D, D))
 
 
-def project(k, t, rows, U, room, z) -> None:  # type: ignore[no-untyped-def]
+def project(k, t, rows, U, room, z) -> None:
     """All other inputs, one gate at a time, while its numbers are in the cache: z = U x + b, flat (n, H)."""
     if rows.is_looked_up or projects_ahead(rows):
         return
@@ -170,7 +170,7 @@ def project(k, t, rows, U, room, z) -> None:  # type: ignore[no-untyped-def]
 # -- backward ----------------------------------------------------------------------------------------------------------
 
 
-def message_rooms(rows, R_x, blocks, H):  # type: ignore[no-untyped-def]
+def message_rooms(rows, R_x, blocks, H):
     """Memory for `pass_on`: s of steps that wait; messages to inputs, and the inputs in reading order; the largest
     messages, an array for each sequence; and the step before which those begin that wait.
     """
@@ -183,7 +183,7 @@ def message_rooms(rows, R_x, blocks, H):  # type: ignore[no-untyped-def]
     return waiting, r_x, np.zeros(count, R_x.dtype), np.full(1, rows.first.size - 1, np.int64)
 
 
-def pass_on(s, t, rows, b, U, gate, is_lrp, room, R_x) -> None:  # type: ignore[no-untyped-def]
+def pass_on(s, t, rows, b, U, gate, is_lrp, room, R_x) -> None:
     """Send s of step t, flat (blocks, n, H), to the inputs, now or together with that of steps before it.
 
     Blocks are those of the gates from `gate` on. R_x += s U, times x for LRP.
@@ -204,7 +204,7 @@ def pass_on(s, t, rows, b, U, gate, is_lrp, room, R_x) -> None:  # type: ignore[
             end[0] = t
 
 
-def to_inputs(s, t, end, rows, U, is_lrp, r_x, tops, R_x) -> None:  # type: ignore[no-untyped-def]
+def to_inputs(s, t, end, rows, U, is_lrp, r_x, tops, R_x) -> None:
     """The steps from t to end: their s comes last in each block of the flat array."""
     first, x, order = rows.first, rows.x, rows.order
     row, count, D = first[t], first[end] - first[t], x.shape[1]
@@ -235,7 +235,7 @@ def to_inputs(s, t, end, rows, U, is_lrp, r_x, tops, R_x) -> None:  # type: igno
             raise_to(tops, part(message, (first[step] - row) * D, (first[step + 1] - first[step]) * D))
 
 
-def to_words(s, row, n, rows, b, gate, is_lrp, message, tops, R_x) -> None:  # type: ignore[no-untyped-def]
+def to_words(s, row, n, rows, b, gate, is_lrp, message, tops, R_x) -> None:
     """The same for words that were looked up projected: R_x += s U x, whose columns are still to be summed."""
     H = b.shape[1]
     blocks = s.size // (n * H)
@@ -252,7 +252,7 @@ def to_words(s, row, n, rows, b, gate, is_lrp, message, tops, R_x) -> None:  # t
             tops[q] = max(tops[q], abs(sum_of(block(R_x, at))))
 
 
-def settle(ledger, tops) -> None:  # type: ignore[no-untyped-def]
+def settle(ledger, tops) -> None:
     """Raise the largest message of each sequence, ledger[3], to the largest of its numbers in tops."""
     n = ledger.shape[1]
     for q in range(n):

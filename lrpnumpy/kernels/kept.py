@@ -156,7 +156,7 @@ def _numba_cache(folder: Path, function: Callable[..., Any], dtype: np.dtype) ->
     """Numba's cache of a function, in this folder."""
     from numba.core import caching
 
-    class Locator(caching._CacheLocator):  # type: ignore[misc]
+    class Locator(caching._CacheLocator):
         def ensure_cache_path(self) -> None: ...
 
         def get_cache_path(self) -> str:
@@ -172,10 +172,10 @@ def _numba_cache(folder: Path, function: Callable[..., Any], dtype: np.dtype) ->
         def from_function(cls, function: Any, file: str) -> Locator:
             return cls()
 
-    class Impl(caching.CompileResultCacheImpl):  # type: ignore[misc]
+    class Impl(caching.CompileResultCacheImpl):
         _locator_classes = (Locator,)
 
-    class Files(caching.IndexDataCacheFile):  # type: ignore[misc]
+    class Files(caching.IndexDataCacheFile):
         def _load_index(self) -> Any:
             return super()._load_index() if is_trusted(Path(self._index_path), stat.S_ISREG) else {}
 
@@ -198,7 +198,7 @@ def _numba_cache(folder: Path, function: Callable[..., Any], dtype: np.dtype) ->
                     os.unlink(new)
                 raise
 
-    class Cache(caching.FunctionCache):  # type: ignore[misc]
+    class Cache(caching.FunctionCache):
         _impl_class = Impl
 
         def __init__(self, function: Any) -> None:

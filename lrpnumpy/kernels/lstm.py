@@ -211,7 +211,7 @@ def backward(
                 ledger[0, q] += s_sums[(gate * n_0 + q) * H + j] * b[only + gate, j]
 
 
-def gradient_step(z, a, y, c_prev, c, activation: int, recurrent: int, k) -> None:  # type: ignore[no-untyped-def]
+def gradient_step(z, a, y, c_prev, c, activation: int, recurrent: int, k) -> None:
     """Partial derivatives: K from c to z of i, f, g and from h to z of o."""
     m = y.size
     i, f, g, o = part(a, 0, m), part(a, m, m), part(a, 2 * m, m), part(a, 3 * m, m)
@@ -230,7 +230,7 @@ def gradient_step(z, a, y, c_prev, c, activation: int, recurrent: int, k) -> Non
         c_to_c[q] = f[q]
 
 
-def signal_step(z, a, c_prev, c, eps, k) -> None:  # type: ignore[no-untyped-def]
+def signal_step(z, a, c_prev, c, eps, k) -> None:
     """The signal takes all: nothing but g receives anything."""
     m = c.size
     i, f, g = part(a, 0, m), part(a, m, m), part(a, 2 * m, m)
@@ -245,7 +245,7 @@ def signal_step(z, a, c_prev, c, eps, k) -> None:  # type: ignore[no-untyped-def
         leak_c[q] = lost + B * lost_z
 
 
-def shares_step(rule: int, z, a, y, c_prev, c, eps, k) -> None:  # type: ignore[no-untyped-def]
+def shares_step(rule: int, z, a, y, c_prev, c, eps, k) -> None:
     """A product rule that gives to gates, too."""
     m = c.size
     i, f, g, o = part(a, 0, m), part(a, m, m), part(a, 2 * m, m), part(a, 3 * m, m)

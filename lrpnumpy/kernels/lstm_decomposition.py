@@ -202,7 +202,7 @@ def decompose(
         begin += count
 
 
-def arrange(begin, variants, length, which, place, late, run, seq, ends, joined):  # type: ignore[no-untyped-def]
+def arrange(begin, variants, length, which, place, late, run, seq, ends, joined):
     """Put the next variants into slots: how many, of how many sequences. Whole sequences, unless one is too large."""
     owner, start, stop, join = variants[OWNER], variants[START], variants[STOP], variants[JOIN]
     done = min(begin + which.size, owner.size)
@@ -235,7 +235,7 @@ def arrange(begin, variants, length, which, place, late, run, seq, ends, joined)
     return done - begin, p + 1
 
 
-def is_quick(kept, first, C, b, limit):  # type: ignore[no-untyped-def]
+def is_quick(kept, first, C, b, limit):
     """Whether no z, b or c is too large for `difference`."""
     H = b.shape[1]
     top = kept.dtype.type(0)  # of |b|
@@ -250,7 +250,7 @@ def is_quick(kept, first, C, b, limit):  # type: ignore[no-untyped-def]
     return far == 0
 
 
-def beyond(z, limit):  # type: ignore[no-untyped-def]
+def beyond(z, limit):
     """How many |z| exceed the limit."""
     found = 0
     for q in range(z.size):
@@ -258,7 +258,7 @@ def beyond(z, limit):  # type: ignore[no-untyped-def]
     return found
 
 
-def prepare(fixed, frame, k, size, code):  # type: ignore[no-untyped-def]
+def prepare(fixed, frame, k, size, code):
     """For `relevant`: F(z) becomes K; where it is quick, z becomes what `difference` needs, else b comes with it.
 
     Of the cell, k = 3, only L_a is asked for, not together with F(b): its K is 1/2 [F(c) - F(0)].
@@ -279,7 +279,7 @@ def prepare(fixed, frame, k, size, code):  # type: ignore[no-untyped-def]
             v[q] = scale * (v[q] - b[q])
 
 
-def relevant(a, frame, k, here, spare, code):  # type: ignore[no-untyped-def]
+def relevant(a, frame, k, here, spare, code):
     """a becomes F_ab = K + 1/2 [F(a + b) - F(z - a)]."""
     v, m, K = frame[3 * k][here], frame[3 * k + 1][here], frame[3 * k + 2][here]
     half = a.dtype.type(0.5)

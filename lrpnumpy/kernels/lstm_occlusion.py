@@ -172,7 +172,7 @@ def run(
             turn[strip] += 1
 
 
-def strips_of(variants, stride, is_alone):  # type: ignore[no-untyped-def]
+def strips_of(variants, stride, is_alone):
     """Where each strip begins among the variants, and where the last one ends; or each variant a strip of its own."""
     V = variants.shape[1]
     owner, own = variants[OWNER], variants[OWN]
@@ -189,7 +189,7 @@ def strips_of(variants, stride, is_alone):  # type: ignore[no-untyped-def]
     return cuts[: strips + 1]
 
 
-def near(x, y, tol):  # type: ignore[no-untyped-def]
+def near(x, y, tol):
     """Whether no number is further away than tol."""
     j = 0
     while j < x.size and abs(x[j] - y[j]) <= tol:

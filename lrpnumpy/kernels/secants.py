@@ -28,14 +28,14 @@ KINKS: dict[int, tuple[float, ...]] = {  # where the slope, or its own slope, ju
 }
 
 
-def sigmoid_secant(z, z0, y, y0):  # type: ignore[no-untyped-def]
+def sigmoid_secant(z, z0, y, y0):
     """(y - y0) / (z - z0) of the sigmoid."""
     one, half, d = type(z)(1), type(z)(0.5), z - z0
     over = half if d == type(z)(0) else tanh(half * d) / d
     return over * (y * (one - y0) + y0 * (one - y))
 
 
-def tanh_secant(z, z0, y, y0):  # type: ignore[no-untyped-def]
+def tanh_secant(z, z0, y, y0):
     """(y - y0) / (z - z0) of tanh."""
     one, d = type(z)(1), z - z0
     over = one if d == type(z)(0) else tanh(d) / d
@@ -75,7 +75,7 @@ def piecewise_slope(z: float, code: int) -> float:
 # What is kept of a reference is that of as many sequences, or of the longest alone where the others begin like it.
 
 
-def kept_of_reference(kept, kinds, t, first, H, out) -> None:  # type: ignore[no-untyped-def]
+def kept_of_reference(kept, kinds, t, first, H, out) -> None:
     """out (kinds, n, H) = what is kept of the references of step t."""
     m = (first[t + 1] - first[t]) * H
     if kept.size == kinds * first[-1] * H:
@@ -85,7 +85,7 @@ def kept_of_reference(kept, kinds, t, first, H, out) -> None:  # type: ignore[no
             repeat(part(kept, (kinds * t + k) * H, H), part(out, k * m, m))
 
 
-def states_of_reference(states, t, first, out) -> None:  # type: ignore[no-untyped-def]
+def states_of_reference(states, t, first, out) -> None:
     """out (n, H) = their states before step t, of the sequences that run at step t or, after the last, did."""
     H = states.shape[1]
     if states.shape[0] == first[1] + first[-1]:

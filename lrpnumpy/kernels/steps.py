@@ -151,32 +151,32 @@ def gelu_argument(z: float) -> float:
 # than the work of a step with one sequence. These do neither: the array must live longer than its view.
 
 
-def part(x, at, size):  # type: ignore[no-untyped-def]
+def part(x, at, size):
     """Numbers of an array of any shape as a flat one: so many of them, from the one at `at` on."""
     return x.reshape(x.size)[at : at + size]
 
 
-def flat(x):  # type: ignore[no-untyped-def]
+def flat(x):
     """All numbers of an array."""
     return x.reshape(x.size)
 
 
-def matrix(x, rows, columns):  # type: ignore[no-untyped-def]
+def matrix(x, rows, columns):
     """A flat array as a matrix."""
     return x.reshape(rows, columns)
 
 
-def block(x, k):  # type: ignore[no-untyped-def]
+def block(x, k):
     """x[k], of an array with more than one axis."""
     return x[k]
 
 
-def copy(x, y) -> None:  # type: ignore[no-untyped-def]
+def copy(x, y) -> None:
     """y = x for contiguous arrays of as many numbers, or the first numbers of y; they may overlap."""
     flat(y)[: x.size] = flat(x)
 
 
-def repeat(x, y) -> None:  # type: ignore[no-untyped-def]
+def repeat(x, y) -> None:
     """y = x, x, x, …: each copy twice as long as the one before, so that short x are no slower."""
     copy(x, y)
     done = x.size
@@ -186,19 +186,19 @@ def repeat(x, y) -> None:  # type: ignore[no-untyped-def]
         done += more
 
 
-def fill(y, value) -> None:  # type: ignore[no-untyped-def]
+def fill(y, value) -> None:
     """y = value."""
     for q in range(y.size):
         y[q] = value
 
 
-def multiply(y, x) -> None:  # type: ignore[no-untyped-def]
+def multiply(y, x) -> None:
     """y *= x."""
     for q in range(y.size):
         y[q] *= x[q]
 
 
-def raise_to(tops, x) -> None:  # type: ignore[no-untyped-def]
+def raise_to(tops, x) -> None:
     """tops = max(tops, |x|); of the first numbers, where x has fewer."""
     top = part(tops, 0, x.size)
     for q in range(x.size):
@@ -206,13 +206,13 @@ def raise_to(tops, x) -> None:  # type: ignore[no-untyped-def]
         top[q] = size if size > top[q] else top[q]
 
 
-def add(x, total) -> None:  # type: ignore[no-untyped-def]
+def add(x, total) -> None:
     """total += x; to the first numbers, where x has fewer."""
     for q in range(x.size):
         total[q] += x[q]
 
 
-def sum_of(x):  # type: ignore[no-untyped-def]
+def sum_of(x):
     """The sum of the numbers in a flat array, in any order."""
     total = x.dtype.type(0)
     for q in range(x.size):
@@ -220,7 +220,7 @@ def sum_of(x):  # type: ignore[no-untyped-def]
     return total
 
 
-def inverse(z, eps):  # type: ignore[no-untyped-def]
+def inverse(z, eps):
     """1 / stab(z), stab(z) = z + eps sign(z) and sign(0) = +1, and the share eps / (|z| + eps) the stabiliser keeps.
 
     A denominator that is exactly 0 passes nothing on: (0, 1).

@@ -9,7 +9,7 @@ from lrpnumpy.kernels.compile import kernel_or
 from lrpnumpy.kernels.steps import inverse
 
 
-def by_numpy(R, z, bias, eps, owner, s, ledger) -> None:  # type: ignore[no-untyped-def]
+def by_numpy(R, z, bias, eps, owner, s, ledger) -> None:
     """The same, on whole arrays."""
     size = abs(z) + eps
     dead = size == 0

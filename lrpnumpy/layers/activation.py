@@ -61,7 +61,7 @@ class Activation(Layer):
             return ACTIVATIONS[self.activation]
         return activations.elu(self.alpha) if self.activation == "elu" else activations.leaky_relu(self.alpha)
 
-    def sizes(self, x: Size) -> Size:  # type: ignore[override]
+    def sizes(self, x: Size) -> Size:
         """The size of the input."""
         if self.slopes is not None and len(self.slopes) > 1:
             takes(x, len(self.slopes), "slopes")

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lrpnumpy.checks import LrpError, float_array, non_negative
-from lrpnumpy.layers.base import Keep, Layer, Ran, Size, takes
+from lrpnumpy.layers.base import ABSENT, Keep, Layer, Ran, Size, takes
 from lrpnumpy.packed import Packed
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
 from lrpnumpy.rules.sums import Term
@@ -26,7 +26,7 @@ class Affine(Layer):
     """
 
     s: np.ndarray
-    t: np.ndarray = None  # type: ignore[assignment]
+    t: np.ndarray = ABSENT
     scaler: bool = False
 
     by_step: ClassVar[bool] = True
@@ -62,7 +62,7 @@ class Affine(Layer):
 
     outputs = inputs
 
-    def sizes(self, x: Size) -> Size:  # type: ignore[override]
+    def sizes(self, x: Size) -> Size:
         """(M) to (M)."""
         takes(x, self.inputs, "s")
         return x

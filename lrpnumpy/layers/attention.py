@@ -15,7 +15,7 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, finite, float_array, whole
 from lrpnumpy.layers.attention_blocks import Additive, Block, Blocks, Dot, back_through_blocks, blocks
-from lrpnumpy.layers.base import Keep, Layer, Ran, Size, missing, takes
+from lrpnumpy.layers.base import ABSENT, Keep, Layer, Ran, Size, missing, takes
 from lrpnumpy.packed import Packed, Split
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
 from lrpnumpy.rules.sums import Matrix
@@ -69,7 +69,7 @@ class StepAttention(Layer):
 class PlainAttention(StepAttention):
     """Without arrays of its own but for the scores."""
 
-    def sizes(self, query: Size, value: Size, key: Size | None = None) -> Size:  # type: ignore[override]
+    def sizes(self, query: Size, value: Size, key: Size | None = None) -> Size:
         """(d), (M) and (d) to (M), with the steps of the query."""
         self._check(query, value, key)
         other = value if key is None else key
@@ -137,7 +137,7 @@ class AdditiveAttention(PlainAttention):
         """scale . tanh(q + k)."""
         return Additive(self.scale)
 
-    def sizes(self, query: Size, value: Size, key: Size | None = None) -> Size:  # type: ignore[override]
+    def sizes(self, query: Size, value: Size, key: Size | None = None) -> Size:
         """(d), (M) and (d) to (M), with the steps of the query."""
         takes(query, len(self.scale), "scale")
         return super().sizes(query, value, key)
@@ -179,10 +179,10 @@ class MultiHeadAttention(StepAttention):
     Wk: np.ndarray
     Wv: np.ndarray
     Wo: np.ndarray
-    bq: np.ndarray = None  # type: ignore[assignment]
-    bk: np.ndarray = None  # type: ignore[assignment]
-    bv: np.ndarray = None  # type: ignore[assignment]
-    bo: np.ndarray = None  # type: ignore[assignment]
+    bq: np.ndarray = ABSENT
+    bk: np.ndarray = ABSENT
+    bv: np.ndarray = ABSENT
+    bo: np.ndarray = ABSENT
     heads: int = 1
     causal: bool = False
 
@@ -221,7 +221,7 @@ class MultiHeadAttention(StepAttention):
         """q . k / sqrt(d)."""
         return Dot(1 / math.sqrt(len(self.Wq) // self.heads))
 
-    def sizes(self, query: Size, value: Size, key: Size | None = None) -> Size:  # type: ignore[override]
+    def sizes(self, query: Size, value: Size, key: Size | None = None) -> Size:
         """To (out), with the steps of the query."""
         self._check(query, value, key)
         takes(query, self.Wq.shape[1], "Wq")

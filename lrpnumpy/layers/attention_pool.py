@@ -60,7 +60,7 @@ class AttentionPool(Readout):
         """Length M of an input vector."""
         return len(self.v) if self.W is None else self.W.shape[1]
 
-    def sizes(self, x: Size) -> Size:  # type: ignore[override]
+    def sizes(self, x: Size) -> Size:
         """(M) at every step to (M)."""
         takes(x, self.inputs, "v" if self.W is None else "W")
         return super().sizes(x)

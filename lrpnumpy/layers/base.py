@@ -37,6 +37,7 @@ from lrpnumpy.rules.propagation import Entry, Propagation
 # What a forward pass keeps: only the outputs (None); the states that variants start from; what contextual decomposition
 # splits; every value; or what the backward pass of one propagation needs.
 Keep = Literal["states", "parts", "values"] | Propagation | None
+ABSENT: Any = None  # default of an array that the record fills in
 
 
 def stacked(matrices: Any) -> np.ndarray:
@@ -173,8 +174,8 @@ class Layer(Record):
         """Whether each output row depends on the input rows up to the same step alone."""
         return self.by_step
 
-    def sizes(self, *inputs: Size) -> Size:
-        """Size of the main output for inputs of these sizes, `inputs`; or an LrpError."""
+    def sizes(self, *inputs: Any, **named: Any) -> Size:
+        """Size of the main output for inputs of these sizes, `inputs` or `named`; or an LrpError."""
         raise missing(self, "sizes")
 
     @property

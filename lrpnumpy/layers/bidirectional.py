@@ -70,7 +70,7 @@ class Bidirectional(Layer):
         """Length of an output vector: the sum of both directions' units with "concat", else H."""
         return self.forward.units + (self.backward.units if self.merge == "concat" else 0)
 
-    def sizes(self, x: Size, *others: Size) -> Size:  # type: ignore[override]
+    def sizes(self, x: Size, *others: Size) -> Size:
         """(D) to (H_forward + H_backward), or (H); further inputs go to both directions."""
         if len(others) + 1 > len(self.forward.statement.inputs):
             raise LrpError(f"inputs must be those of one direction without start states, got {len(others) + 1}.")

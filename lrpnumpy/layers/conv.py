@@ -67,7 +67,7 @@ class Conv1D(Windowed):
         """With padding on the left alone."""
         return self.padding == "causal" and self.stride == 1
 
-    def sizes(self, x: Size) -> Size:  # type: ignore[override]
+    def sizes(self, x: Size) -> Size:
         """(in) to (out)."""
         self._needs_steps(x, "K")
         takes(x, self.inputs, "K")

@@ -55,7 +55,7 @@ class Dense(Layer):
         """V for the kernel."""
         return stacked([self.V])
 
-    def sizes(self, x: Size) -> Size:  # type: ignore[override]
+    def sizes(self, x: Size) -> Size:
         """(in) to (out)."""
         takes(x, self.inputs, "V")
         return x._replace(width=self.outputs)

@@ -21,7 +21,7 @@ class Square(Layer):
 
     by_step: ClassVar[bool] = True
 
-    def sizes(self, x: Size) -> Size:  # type: ignore[override]
+    def sizes(self, x: Size) -> Size:
         """The size of the input."""
         return x
 
@@ -47,7 +47,7 @@ class SumAll(Readout):
     def __post_init__(self) -> None:
         self._set(mean=bool(self.mean))
 
-    def sizes(self, x: Size) -> Size:  # type: ignore[override]
+    def sizes(self, x: Size) -> Size:
         """(M) to (1)."""
         return super().sizes(x)._replace(width=1)
 

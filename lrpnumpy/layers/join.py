@@ -141,7 +141,7 @@ class Multiply(Join):
     def __post_init__(self) -> None:
         one_of(self.gate, "Multiply: gate", ("first", "second", None))
 
-    def sizes(self, first: Size, second: Size) -> Size:  # type: ignore[override]
+    def sizes(self, first: Size, second: Size) -> Size:
         """(M), (M) to (M)."""
         self._check((first, second))
         return first

@@ -10,7 +10,7 @@ import numpy as np
 
 from lrpnumpy.activations import INVERSE_ROOT
 from lrpnumpy.checks import LrpError, float_array, non_negative
-from lrpnumpy.layers.base import Keep, Layer, Ran, Size, takes
+from lrpnumpy.layers.base import ABSENT, Keep, Layer, Ran, Size, takes
 from lrpnumpy.packed import Packed
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum, message
 from lrpnumpy.rules.sums import Matrix
@@ -28,7 +28,7 @@ class LayerNorm(Layer):
     """
 
     gamma: np.ndarray
-    beta: np.ndarray = None  # type: ignore[assignment]
+    beta: np.ndarray = ABSENT
     eps: float = 0.001
 
     by_step: ClassVar[bool] = True
@@ -48,7 +48,7 @@ class LayerNorm(Layer):
 
     outputs = inputs
 
-    def sizes(self, x: Size) -> Size:  # type: ignore[override]
+    def sizes(self, x: Size) -> Size:
         """(M) to (M)."""
         takes(x, self.inputs, "gamma")
         return x

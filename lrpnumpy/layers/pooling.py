@@ -36,7 +36,7 @@ class Pool(Windowed):
         """How the windows follow one another."""
         return WindowSteps(self.size, self.stride, 1, self.padding)  # type: ignore[arg-type]
 
-    def sizes(self, x: Size) -> Size:  # type: ignore[override]
+    def sizes(self, x: Size) -> Size:
         """The same width."""
         self._needs_steps(x, "size")
         return x

@@ -20,7 +20,7 @@ from lrpnumpy.rules.sums import Gathered
 class Readout(Layer):
     """What the readouts share."""
 
-    def sizes(self, x: Size) -> Size:  # type: ignore[override]
+    def sizes(self, x: Size) -> Size:
         """The same width, once for each sequence."""
         return x._replace(steps=False)
 

@@ -260,7 +260,7 @@ class Cell(Layer):
             return None
         return self.OUTPUTS.index(name) - len(self.OUTPUTS) + len(self.states)
 
-    def sizes(self, x: Size, *others: Size) -> Size:  # type: ignore[override]
+    def sizes(self, x: Size, *others: Size) -> Size:
         """Inputs in the order of `step`, then, where they are given, the start states as one vector per sequence."""
         nodes = list(self.statement.inputs)
         if len(others) + 1 > len(nodes):

@@ -80,7 +80,7 @@ class Repeat(Moved):
         if self.steps is not None:
             self._set(steps=whole(self.steps, "Repeat: steps", 1))
 
-    def sizes(self, x: Size, like: Size | None = None) -> Size:  # type: ignore[override]
+    def sizes(self, x: Size, like: Size | None = None) -> Size:
         """(M) once to (M) at every step."""
         if x.steps:
             raise LrpError(f"inputs must be one vector for each sequence, got steps of the {x.source}.")
@@ -127,7 +127,7 @@ class Flatten(Moved):
     def __post_init__(self) -> None:
         self._set(steps=whole(self.steps, "Flatten: steps", 1))
 
-    def sizes(self, x: Size) -> Size:  # type: ignore[override]
+    def sizes(self, x: Size) -> Size:
         """(M) at every step to (steps M)."""
         needs_steps(x)
         return x._replace(width=self.steps * x.width, steps=False)
@@ -151,7 +151,7 @@ class Reshape(Moved):
     def __post_init__(self) -> None:
         self._set(width=whole(self.width, "Reshape: width", 1))
 
-    def sizes(self, x: Size) -> Size:  # type: ignore[override]
+    def sizes(self, x: Size) -> Size:
         """(M) to (width)."""
         if not x.steps and x.width % self.width:
             raise LrpError(f"width must divide the {x.width} numbers of the {x.source}, got {self.width}.")
@@ -206,7 +206,7 @@ class Slice(Moved):
         """Where features are cut."""
         return self.axis == "features"
 
-    def sizes(self, x: Size) -> Size:  # type: ignore[override]
+    def sizes(self, x: Size) -> Size:
         """As many steps or features as are left."""
         if self.axis == "steps":
             needs_steps(x)
@@ -266,7 +266,7 @@ class LastRow(Moved):
     direction's state after all steps.
     """
 
-    def sizes(self, x: Size) -> Size:  # type: ignore[override]
+    def sizes(self, x: Size) -> Size:
         """The same width, once for each sequence."""
         return x._replace(steps=False)
 
@@ -279,7 +279,7 @@ class LastRow(Moved):
 class Reverse(Moved):
     """The steps of each sequence in reverse order."""
 
-    def sizes(self, x: Size) -> Size:  # type: ignore[override]
+    def sizes(self, x: Size) -> Size:
         """The size of the input."""
         needs_steps(x)
         return x
@@ -302,7 +302,7 @@ class Transpose(Moved):
     def __post_init__(self) -> None:
         self._set(steps=whole(self.steps, "Transpose: steps", 1))
 
-    def sizes(self, x: Size) -> Size:  # type: ignore[override]
+    def sizes(self, x: Size) -> Size:
         """(M) at every step to (T) for every feature."""
         needs_steps(x)
         return x._replace(width=self.steps)
@@ -334,7 +334,7 @@ class Pad(Moved):
         for name in ("before", "after"):
             self._set(**{name: whole(getattr(self, name), f"Pad: {name}", 0)})
 
-    def sizes(self, x: Size) -> Size:  # type: ignore[override]
+    def sizes(self, x: Size) -> Size:
         """The same width, more steps."""
         needs_steps(x)
         return x

@@ -34,7 +34,7 @@ class Softmax(Layer):
         """Where it is over the features."""
         return self.axis == "features"
 
-    def sizes(self, x: Size) -> Size:  # type: ignore[override]
+    def sizes(self, x: Size) -> Size:
         """The size of the input."""
         if self.axis == "steps" and not x.steps:
             raise LrpError(f"axis must be 'features' for one vector of the {x.source}, got 'steps'.")

@@ -24,7 +24,7 @@ class TwoClasses(Layer):
 
     by_step: ClassVar[bool] = True
 
-    def sizes(self, x: Size) -> Size:  # type: ignore[override]
+    def sizes(self, x: Size) -> Size:
         """(1) to (2)."""
         if x.width != 1:
             raise LrpError(f"input must be one number, the {x.source} gives {x.width}.")

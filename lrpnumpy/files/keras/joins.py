@@ -35,6 +35,7 @@ from lrpnumpy.layers import (
     Sum,
     Transpose,
 )
+from lrpnumpy.layers.base import ABSENT
 
 # ------------------------------------------------------------------------------------------------------------ joins
 
@@ -233,14 +234,14 @@ def multi_head_attention(b: KerasBuild, call: KerasCall, xs: list[KerasValue]) -
     shapes = [(query.width, heads, d), (key.width, heads, d), (value.width, heads, d_v), (heads, d_v, None)]
     if not biased:
         Wq, Wk, Wv, Wo = b.own_arrays(layer, shapes)
-        bq = bk = bv = bo = None
+        bq = bk = bv = bo = ABSENT
     else:
         each = [one for shape in shapes for one in (shape, shape[1:] if shape is not shapes[3] else (None,))]
         Wq, bq, Wk, bk, Wv, bv, Wo, bo = b.own_arrays(layer, each)
         bq, bk, bv = bq.ravel(), bk.ravel(), bv.ravel()
     Wq, Wk, Wv = (np.ascontiguousarray(W.reshape(len(W), -1).T) for W in (Wq, Wk, Wv))
     Wo = np.ascontiguousarray(Wo.reshape(heads * d_v, -1).T)
-    ours = MultiHeadAttention(Wq, Wk, Wv, Wo, bq, bk, bv, bo, heads, causal)  # type: ignore[arg-type]
+    ours = MultiHeadAttention(Wq, Wk, Wv, Wo, bq, bk, bv, bo, heads, causal)
     return _attention(b, layer, ours, xs)
 
 

@@ -169,7 +169,9 @@ def layer_norm(b: KerasBuild, layer: KerasLayer, x: KerasValue) -> KerasValue:
     gamma, beta = _scale_and_center(b, layer, x.width, 0)
     if gamma is None:
         gamma = np.ones(b.width(layer, x), np.float32)
-    return b.node(layer, LayerNorm(gamma, beta, s.number("epsilon", 0.001)), x)  # type: ignore[arg-type]
+    if beta is None:
+        beta = np.zeros_like(gamma)
+    return b.node(layer, LayerNorm(gamma, beta, s.number("epsilon", 0.001)), x)
 
 
 def normalization(b: KerasBuild, layer: KerasLayer, x: KerasValue) -> KerasValue:
