@@ -229,9 +229,9 @@ class _Input:
             and part.tokens is None
         ):
             values = np.concatenate([np.asarray(one.values, np.float32) for one in tables])
-        features = part.features or part.feature_names
-        if not features and values is not None:
-            features = [f"x{d}" for d in range(values.shape[1])]
+        features: Sequence[str] = part.features or ()
+        if not features and self.kind != "words":
+            features = part.feature_names or [f"x{d}" for d in range(0 if values is None else values.shape[1])]
         return {
             "name": self.name,
             "kind": self.kind,
