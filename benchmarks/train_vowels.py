@@ -63,9 +63,7 @@ def trained(x: list[np.ndarray], y: np.ndarray, seed: int = 0) -> Network:
 def as_model(network: Network, scaler: tuple[np.ndarray, np.ndarray], provenance: dict[str, str]) -> lrp.Model:
     """The network as ours: coefficients as they are in, scores of the speakers out."""
     bare = lrp.from_torch(network, layers=["gru", "head"], readout="mean", output="softmax")
-    return lrp.Model(
-        bare.layers, readout="mean", features=COEFFICIENTS, classes=SPEAKERS, scaler=scaler, provenance=provenance
-    )
+    return lrp.Model(bare.nodes, features=COEFFICIENTS, classes=SPEAKERS, scaler=scaler, provenance=provenance)
 
 
 def main() -> None:

@@ -136,7 +136,7 @@ class Model(Record):
         self.__post_init__()
 
     def __post_init__(self) -> None:
-        nodes = [node for node in self.nodes if node.name != UNITS]
+        nodes = [*self.nodes]
         sizes = _sizes(nodes, self.inputs)
         result = self.result
         if result not in sizes or result in self.inputs:
@@ -375,7 +375,8 @@ class Model(Record):
         if len(kinds) > 6:
             kinds[3:-2] = ["…"]
         takes = ", ".join(f"{name}: {one.size}" for name, one in self.inputs.items())
-        return f"Model({takes} → {', '.join(kinds)} → {self.outputs}; {self.weights:,} weights, {self.dtype.name})"
+        network = f"{takes} → {', '.join(kinds)} → {self.outputs}"
+        return printable(f"Model({network}; {self.weights:,} weights, {self.dtype.name})")
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(self.summary())}</pre>"
@@ -473,7 +474,8 @@ def _connected(given: Any, readout: Any, start: str) -> tuple[tuple[Node, ...], 
         return _chain(given, one_of(readout, "Model: readout", READOUTS), start)
     if readout is not None:
         raise LrpError(f"Model: readout must be left out where nodes say it themselves, got {shown(readout)}.")
-    return tuple(given), given[-1].name
+    nodes = tuple(node for node in given if node.name != UNITS)  # which `output_scaler` makes again
+    return nodes, nodes[-1].name
 
 
 def _is_name(name: Any) -> bool:

@@ -19,6 +19,8 @@ def test_a_list_of_layers_becomes_nodes(rng):
         same = lrp.Model(model.nodes, inputs=model.inputs)
         assert same.digest == model.digest
         close(lrp.predict(same, x), lrp.predict(model, x))
+    scaled = lrp.Model([lstm, head], output_scaler=(1.0, 2.0))
+    assert lrp.Model(scaled.nodes, output_scaler=(1.0, 2.0)).digest == scaled.digest
     for readout in ("last", "mean"):
         model = lrp.Model([lstm, head], readout=readout, inputs={"weather": lrp.Input(3)})
         assert model.main == "weather" and model.nodes[0].inputs == ("weather",)
