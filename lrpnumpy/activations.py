@@ -46,7 +46,7 @@ class Elementwise(NamedTuple):
     def split(self, a: Array, b: Array, z: Array) -> tuple[Array, Array]:
         """Contextual decomposition, a being the phrase's part of z and b that of the biases:
 
-            L_a = 1/2 [F(a+b) - F(b) + F(z) - F(z-a)],  L_b = F(b).
+        L_a = 1/2 [F(a+b) - F(b) + F(z) - F(z-a)],  L_b = F(b).
         """
         if self.code == CODES["linear"]:
             return a, b
