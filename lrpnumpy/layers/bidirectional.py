@@ -1,4 +1,4 @@
-"""Two directions of a recurrent layer as one. The only file in which left and right exist."""
+"""Two cells as one layer, which read the sequence forwards and backwards."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The recurrent cell as a layer: one direction over packed rows, forward, backward, decomposed and occluded.
 
 A cell is its `step`, which `statement/` traces and runs. It reads the rows of its inputs in the order that it is told:
-as they are (`STRAIGHT`), or mirrored. Only `bidirectional.py` asks for mirrored rows, and joins two directions.
+as they are (`STRAIGHT`), or mirrored. `Recurrent` is a layer of one cell, or of two whose outputs are merged.
 """
 
 from __future__ import annotations
