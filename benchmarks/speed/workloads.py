@@ -98,7 +98,9 @@ SHAPES: dict[str, Callable[[np.random.Generator], tuple[lrp.Model, np.ndarray]]]
 }
 # Those whose layers we have: an older commit, which this is compared with, may have none.
 SHAPES = {
-    name: shape for name, shape in SHAPES.items() if hasattr(lrp, "Conv1D" if name == "W6" else name[3:] or "LSTM")
+    name: shape
+    for name, shape in SHAPES.items()
+    if hasattr(lrp.layers, "Conv1D" if name == "W6" else name[3:] or "LSTM")
 }
 
 

@@ -38,9 +38,12 @@ from lrpnumpy.kernels.inputs import (
 )
 from lrpnumpy.kernels.product import add_product
 from lrpnumpy.kernels.steps import (
+    ABS,
     ALL,
     GRADIENT,
+    HALF,
     NONE,
+    PROP,
     activate,
     add,
     block,
@@ -117,8 +120,12 @@ def forward(
             gradient_step(z, a, y, c_prev, c, activation, recurrent, coefficients)
         elif rule == ALL:
             signal_step(z, a, c_prev, c, eps, coefficients)
+        elif rule == PROP:
+            shares_step(PROP, z, a, y, c_prev, c, eps, coefficients)
+        elif rule == ABS:
+            shares_step(ABS, z, a, y, c_prev, c, eps, coefficients)
         else:
-            shares_step(rule, z, a, y, c_prev, c, eps, coefficients)
+            shares_step(HALF, z, a, y, c_prev, c, eps, coefficients)
 
 
 @kernel

@@ -233,14 +233,14 @@ def inverse(z, eps):
 
 
 def share(rule, gate, signal, eps):  # type: ignore[no-untyped-def]
-    """What PROP, ABS or HALF gives to gate and signal, and what its stabiliser keeps; without a branch."""
-    half, zero = type(eps)(0.5), type(eps)(0)
-    to_gate = abs(gate) if rule == ABS else gate
-    to_signal = abs(signal) if rule == ABS else signal
-    over, lost = inverse(to_gate + to_signal, eps)
-    if rule == HALF:
-        return half, half, zero
-    return to_gate * over, to_signal * over, lost
+    """What a product rule gives to gate and signal, and what its stabiliser keeps."""
+    if rule == PROP:
+        over, lost = inverse(gate + signal, eps)
+        return gate * over, signal * over, lost
+    if rule == ABS:
+        over, lost = inverse(abs(gate) + abs(signal), eps)
+        return abs(gate) * over, abs(signal) * over, lost
+    return type(eps)(0.5), type(eps)(0.5), type(eps)(0)
 
 
 def overloads() -> None:

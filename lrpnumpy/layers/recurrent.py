@@ -1,7 +1,7 @@
 """The recurrent cell as a layer: one direction over packed rows, forward, backward, decomposed and occluded.
 
 A cell is its `step`, which `statement/` traces and runs. It reads the rows of its inputs in the order that it is told:
-as they are (`STRAIGHT`), or mirrored. Only `bidirectional.py` asks for mirrored rows, and joins two directions.
+as they are (`STRAIGHT`), or mirrored. `Recurrent` is a layer of one cell, or of two whose outputs are merged.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lrpnumpy.checks import LrpError, close_to, float_array
 from lrpnumpy.kernels.compile import SMALL, large_calls
 from lrpnumpy.layers.base import Keep, Layer, Ran, Size, missing
 from lrpnumpy.lazy import cached_property
-from lrpnumpy.packed import Batch, Change, Packed, Split, longest_first, vectors
+from lrpnumpy.packed import Batch, Change, Packed, Split, covering, longest_first, vectors
 from lrpnumpy.rules.propagation import Entry, Propagation
 from lrpnumpy.statement.backward import Arrived, back
 from lrpnumpy.statement.compiled import NAMES, CellProgram, CompiledRun, longest_of
@@ -76,7 +76,151 @@ def _kernel_rule(keep: Keep, has_own: bool) -> tuple[str | None, int]:
     return (None if keep.code is None else NAMES[keep.code]), 0
 
 
-class Cell(Layer):
+class Recurrent(Layer):
+    """What one cell and Bidirectional share: cells that read the steps, each in its direction, and merged outputs."""
+
+    recurrent: ClassVar[bool] = True  # it has states that go from step to step
+    looks_up: ClassVar[bool] = True  # it takes words by their rows of the embedding
+
+    @property
+    def directions(self) -> list[tuple[str, Cell, int]]:
+        """The name of each direction, its cell, and 1, or -1 where it reads mirrored."""
+        raise missing(self, "directions")
+
+    def merged(self, sides: Sequence[np.ndarray]) -> np.ndarray:
+        """The outputs of all directions as one."""
+        return sides[0]
+
+    def unmerged(
+        self, R: np.ndarray, reads: Sequence[Read], name: str, how: Propagation, entry: Entry
+    ) -> Sequence[np.ndarray]:
+        """Back through the merge of the outputs of this `name`: what those of each direction get."""
+        return [R]
+
+    def sides(self, reads: Sequence[Read], name: str) -> list[Packed]:
+        """What each direction gives to the merge, in the order of the input."""
+        batch, out = reads[0].batch, []
+        for (_, cell, way), read in zip(self.directions, reads, strict=True):
+            rows = cell.given(read, name)
+            if name:
+                out.append(Packed(rows, batch.ends))
+            else:
+                out.append(Packed(rows if way > 0 else rows[batch.flip], batch))
+        return out
+
+    def run(self, xs: Sequence[Packed], keep: Keep, wanted: tuple[str, ...]) -> tuple[tuple[Packed, ...], Any]:
+        """Outputs of every step, of each direction's last step, and last states; the trace is what was read."""
+        reads = []
+        for _, cell, way in self.directions:
+            count = len(cell.statement.inputs)
+            order = STRAIGHT if way > 0 else xs[0].batch.flip
+            reads.append(cell.read(xs[:count], order, keep, "" in wanted, [one.rows for one in xs[count:]]))
+        outputs = []
+        for name in wanted:
+            sides = self.sides(reads, name)
+            outputs.append(sides[0]._replace(rows=self.merged([side.rows for side in sides])))
+        return tuple(outputs), reads
+
+    def give_back(
+        self, ran: Ran, Rs: Mapping[str, np.ndarray], how: Propagation, entry: Entry
+    ) -> list[np.ndarray | None]:
+        """Relevance of the inputs, from all directions, and of start states that are inputs."""
+        batch, directions, reads = ran.inputs[0].batch, self.directions, ran.trace
+        xs = ran.inputs[: len(directions[0][1].statement.inputs)]
+        R_xs = [room_for_inputs(x, max(cell.units for _, cell, _ in directions)) for x in xs]
+        arriving = {name: self.unmerged(R, reads, name, how, entry) for name, R in Rs.items()}
+        start: list[np.ndarray] = []
+        for k, (direction, cell, way) in enumerate(directions):
+            R_steps = None
+            R_last: list[np.ndarray | None] = [None] * (1 + len(cell.states))
+            for name, sides in arriving.items():
+                if name == "":
+                    R_steps = sides[k] if way > 0 else sides[k][batch.flip]
+                else:
+                    state = cell.state_of(name)
+                    R_last[0 if state is None else 1 + state] = sides[k]
+            reference = None if ran.reference is None else ran.reference.trace[k]
+            sent = cell.back(reads[k], R_steps, R_last, how, R_xs, entry, reference)
+            start = sent.start
+            if entry.states is not None:
+                states = shown_states(sent.states)
+                entry.states.append((direction, states if way > 0 else states[:, batch.flip]))
+        out: list[np.ndarray | None] = [summed(x, R_x) for x, R_x in zip(xs, R_xs, strict=True)]
+        if len(ran.inputs) > len(xs):
+            out += start
+            if how.times_input:
+                entry.array[Entry.START] -= sum(one.sum(axis=1) for one in start)
+        return out
+
+    def _is_plain(self, wanted: tuple[str, ...]) -> bool:
+        """Whether no last state is wanted."""
+        return all(cell.state_of(name) is None for _, cell, _ in self.directions for name in wanted)
+
+    def changed(
+        self, ran: Ran, changes: Sequence[Change | None], wanted: tuple[str, ...], tol: float
+    ) -> tuple[Change, ...]:
+        """In each direction everything changes from the first changed step on, and nothing before."""
+        change, reads = changes[0], ran.trace
+        has_more = any(len(x.batch.first) > 2 for x in ran.inputs[1:])  # variants cannot start in the middle of these
+        if change is None or has_more or any(one is not None for one in changes[1:]) or not self._is_plain(wanted):
+            return super().changed(ran, changes, wanted, tol)
+        T, out = ran.inputs[0].batch.lengths[change.owner], []
+        for name in wanted:
+            found = []
+            for (_, cell, way), read in zip(self.directions, reads, strict=True):
+                mine = change if way > 0 else change.mirrored(T)
+                one = last_change(cell, read, mine, tol) if name else after(cell, read, mine, tol)
+                found.append(one if name or way > 0 else one.mirrored(T))
+            whole, rows = found[0], [one.rows for one in found]
+            if (
+                not name and len(found) > 1
+            ):  # where either direction has changed, with the sequence's rows for the other
+                whole, rows = covering(found, self.sides(reads, ""))  # type: ignore[misc]
+            out.append(whole._replace(rows=self.merged(rows)))
+        return tuple(out)
+
+    def split(self, ran: Ran, parts: Sequence[Split], wanted: tuple[str, ...]) -> tuple[Split, ...]:
+        """Contextual decomposition of each direction by the operations of its step; with several inputs, or a state
+        wanted, that of any layer.
+        """
+        if len(parts) > 1 or not self._is_plain(wanted):
+            return super().split(ran, parts, wanted)
+        part, x, directions = parts[0], ran.inputs[0], self.directions
+        T = x.batch.lengths[part.owner]
+        start, stop = T - part.stop, T - part.start
+        mirrored = part._replace(start=start, stop=stop, since=start if part.beta is None else np.zeros_like(start))
+        out = []
+        for name in wanted:
+            sides = [
+                cell.decomposed(read, part if way > 0 else mirrored, way, name == "")
+                for (_, cell, way), read in zip(directions, ran.trace, strict=True)
+            ]
+            beta = Packed(self.merged(sides), vectors(len(T)) if name else Batch(T))
+            whole = self.part_after(ran, parts, beta, np.zeros(self.outputs, x.rows.dtype))
+            out.append(whole if name or len(sides) > 1 else whole._replace(since=part.since))
+        return tuple(out)
+
+    def part_after(self, ran: Ran, parts: Sequence[Split], beta: Packed, delta: np.ndarray) -> Split:
+        """The phrase is that of the series, not of a start state. A last state counts as the middle of its steps."""
+        part, T = parts[0], ran.inputs[0].batch.lengths[parts[0].owner]
+        if beta.batch.n == beta.batch.R:
+            return part.of_vector((T - 1) // 2, beta, delta)
+        return part._replace(beta=beta, delta=delta, since=np.zeros_like(part.since))
+
+    def spread(self, trace: Sequence[Read], xs: Sequence[Packed]) -> Any:
+        """Values of each step, once for every sequence that has it."""
+        if len(xs) > 1 or len(trace) > 1:
+            return NotImplemented
+        run = trace[0].run.spread(xs[0])
+        return run if run is NotImplemented else [Read(xs, trace[0].order, run)]
+
+    def activations(self, number: int, ran: Ran) -> tuple[NamedTuple, ...]:
+        """All states of one sequence, of each direction."""
+        directions = zip(self.directions, ran.trace, strict=True)
+        return tuple(cell.states_of(number, name, read) for (name, cell, _), read in directions)
+
+
+class Cell(Recurrent):
     """A recurrent cell. A subclass writes `step`; everything else follows from it.
 
         class MinGRU(lrp.Cell):
@@ -95,8 +239,6 @@ class Cell(Layer):
     operations are listed in `lrpnumpy/statement/trace.py`; `lrp.check_cell` tests a cell.
     """
 
-    recurrent: ClassVar[bool] = True  # it has states that go from step to step
-    looks_up: ClassVar[bool] = True  # it takes words by their rows of the embedding
     KERNELS: ClassVar[Any] = None  # a module with hand-written kernels of the same step
     states: ClassVar[tuple[str, ...]] = ("h",)
     axes: ClassVar[Mapping[str, Axes]] = {}
@@ -251,10 +393,22 @@ class Cell(Layer):
 
     def output_width(self, name: str, width: int) -> int:
         """Width of an output: of a state, its own."""
-        k = self._state_of(name)
+        k = self.state_of(name)
         return width if k is None else self._width(self.statement.states[k])
 
-    def _state_of(self, name: str) -> int | None:
+    @property
+    def directions(self) -> list[tuple[str, Cell, int]]:
+        """It reads forward."""
+        return [("forward", self, 1)]
+
+    def given(self, read: Read, name: str) -> np.ndarray:
+        """The output of this name, in the order in which it read."""
+        if name == "":
+            return read.output
+        k = self.state_of(name)
+        return read.last if k is None else read.state(k)
+
+    def state_of(self, name: str) -> int | None:
         """Number of the state that an output is, None for the outputs of the steps and of the last step."""
         if name in ("", ":last"):
             return None
@@ -439,7 +593,7 @@ class Cell(Layer):
             else:
                 rows = x.rows if x.words is None else x.words.embedding.E[x.words.ids]
                 seen = rows[read.order[where]] if len(read.order) else rows[where]
-                seen = np.where(is_own[:, None], change.rows[np.where(is_own, own, 0)], seen)
+                seen[is_own] = change.rows[own[is_own]]
                 others = [Packed(one.rows[change.owner[some]], vectors(rest.n)) for one in read.xs[1:]]
                 run = self._interpreted([Packed(seen, rest), *others], STRAIGHT, start)
             if every:
@@ -458,86 +612,6 @@ class Cell(Layer):
             return read.run.before(0, lo, owner)
         return read.output[read.batch.first[np.maximum(lo - 1, 0)] + owner] * (lo > 0)[:, None]
 
-    # -- as a layer that reads forward --------------------------------------------------------------------------------
-
-    def run(self, xs: Sequence[Packed], keep: Keep, wanted: tuple[str, ...]) -> tuple[tuple[Packed, ...], Any]:
-        """Outputs of every step, of the last step, and the last states."""
-        count = len(self.statement.inputs)
-        read = self.read(xs[:count], STRAIGHT, keep, "" in wanted, [one.rows for one in xs[count:]])
-        return tuple(self._given(read, name) for name in wanted), read
-
-    def _given(self, read: Read, name: str) -> Packed:
-        if name == "":
-            return Packed(read.output, read.batch)
-        k = self._state_of(name)
-        return Packed(read.last if k is None else read.state(k), read.batch.ends)
-
-    def give_back(
-        self, ran: Ran, Rs: Mapping[str, np.ndarray], how: Propagation, entry: Entry
-    ) -> list[np.ndarray | None]:
-        """Relevance of the inputs, and of start states that are inputs."""
-        count = len(self.statement.inputs)
-        R_xs = [room_for_inputs(x, self.units) for x in ran.inputs[:count]]
-        R_last = [Rs.get(":last"), *(None for _ in self.states)]
-        for name, R in Rs.items():
-            k = self._state_of(name)
-            if k is not None:
-                R_last[1 + k] = R
-        reference = None if ran.reference is None else ran.reference.trace
-        sent = self.back(ran.trace, Rs.get(""), R_last, how, R_xs, entry, reference)
-        if entry.states is not None:
-            entry.states.append(("forward", shown_states(sent.states)))
-        out: list[np.ndarray | None] = [summed(x, R_x) for x, R_x in zip(ran.inputs, R_xs, strict=False)]
-        if len(ran.inputs) > count:
-            out += sent.start
-            if how.times_input:
-                entry.array[Entry.START] -= sum(one.sum(axis=1) for one in sent.start)
-        return out
-
-    def changed(
-        self, ran: Ran, changes: Sequence[Change | None], wanted: tuple[str, ...], tol: float
-    ) -> tuple[Change, ...]:
-        """From the first changed step on everything changes, and nothing before."""
-        change = changes[0]
-        only = all(self._state_of(name) is None for name in wanted)
-        if change is None or more_series(ran.inputs) or any(one is not None for one in changes[1:]) or not only:
-            return super().changed(ran, changes, wanted, tol)
-        return tuple(
-            last_change(change.owner, self.varied(ran.trace, change, tol, False)[0])
-            if name
-            else after(self, ran.trace, change, tol)
-            for name in wanted
-        )
-
-    def split(self, ran: Ran, parts: Sequence[Split], wanted: tuple[str, ...]) -> tuple[Split, ...]:
-        """Contextual decomposition by the operations of the step; with several inputs, or a state wanted, that of any
-        layer.
-        """
-        if len(parts) > 1 or any(self._state_of(name) is not None for name in wanted):
-            return super().split(ran, parts, wanted)
-        part, T = parts[0], ran.inputs[0].batch.lengths[parts[0].owner]
-        delta = np.zeros(self.units, self.dtype)
-        out = []
-        for name in wanted:
-            rows = self.decomposed(ran.trace, part, 1, name == "")
-            after = self.part_after(ran, parts, Packed(rows, vectors(len(T)) if name else Batch(T)), delta)
-            out.append(after if name else after._replace(since=part.since))
-        return tuple(out)
-
-    def part_after(self, ran: Ran, parts: Sequence[Split], beta: Packed, delta: np.ndarray) -> Split:
-        """The phrase is that of the series, not of a start state. A last state counts as the middle of its steps."""
-        part, T = parts[0], ran.inputs[0].batch.lengths[parts[0].owner]
-        if beta.batch.n == beta.batch.R:
-            return part.of_vector((T - 1) // 2, beta, delta)
-        return part._replace(beta=beta, delta=delta, since=np.zeros_like(part.since))
-
-    def spread(self, trace: Read, xs: Sequence[Packed]) -> Any:
-        """Values of each step, once for every sequence that has it."""
-        if len(xs) > 1:
-            return NotImplemented
-        run = trace.run.spread(xs[0])
-        return run if run is NotImplemented else Read(xs, trace.order, run)
-
     def with_affine_before(self, s: np.ndarray, t: np.ndarray) -> Any:
         """The cell that takes x where this one takes s x + t; None where x is used otherwise than in U x + b."""
         x, statement = self.statement.inputs[0], self.statement
@@ -553,10 +627,6 @@ class Cell(Layer):
             change[bias.name] = change.get(bias.name, self.weights[bias.name]) + U @ t
             change[node.name] = U * s
         return type(self)(**{**self._values(), **change}) if x not in (statement.output, *statement.after) else None
-
-    def activations(self, number: int, ran: Ran) -> tuple[NamedTuple, ...]:
-        """All states of one sequence."""
-        return (self.states_of(number, "forward", ran.trace),)
 
     def states_of(self, number: int, direction: str, read: Read) -> States:
         """All gates and states of one sequence, in the order of the input."""
@@ -638,15 +708,11 @@ def shown_states(states: Sequence[np.ndarray]) -> np.ndarray:
     return np.stack(same)
 
 
-def more_series(xs: Sequence[Packed]) -> bool:
-    """Whether inputs behind the first have steps: variants cannot start in the middle of them."""
-    return any(len(x.batch.first) > 2 for x in xs[1:])
-
-
-def last_change(owner: np.ndarray, rows: np.ndarray) -> Change:
-    """The change of a last state: one new vector (V, H) for each variant."""
+def last_change(cell: Cell, read: Read, change: Change, tol: float) -> Change:
+    """The change of a direction's last output: one new vector for each variant."""
+    owner = change.owner
     zero, one = np.zeros_like(owner), np.ones_like(owner)
-    return Change(owner, zero, one, one, np.arange(len(owner)), 1, rows)
+    return Change(owner, zero, one, one, np.arange(len(owner)), 1, cell.varied(read, change, tol, False)[0])
 
 
 def after(cell: Cell, read: Read, change: Change, tol: float) -> Change:

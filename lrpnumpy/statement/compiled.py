@@ -94,7 +94,7 @@ def kernels_of(statement: Statement) -> Kernels:
     return _made[key]
 
 
-class Stored(NamedTuple):
+class Written(NamedTuple):
     """What a forward pass of one rule writes."""
 
     kinds: int  # coefficients per unit and step
@@ -129,7 +129,7 @@ class CellProgram:
         self.ahead = Weights(_packed(U.transpose(0, 2, 1)), _packed([one.T for one in W]), P, kinds)
         self._U_back = _packed(U)
         self.back = Weights(self._U_back, _packed(W), P, kinds)
-        self._stored: dict[tuple[str, int, bool], Stored] = {}
+        self._stored: dict[tuple[str, int, bool], Written] = {}
         self._backward: dict[str, tuple[Kernel, Weights]] = {}
         for array in (self.b, self.bias_row, P, kinds):
             array.setflags(write=False)
@@ -154,7 +154,7 @@ class CellProgram:
             self._backward[rule] = self.kernels.backward[rule], self.back._replace(U=self._U_back[lo:hi])
         return self._backward[rule]
 
-    def stored(self, rule: str, keep: int, every: bool) -> Stored:
+    def stored(self, rule: str, keep: int, every: bool) -> Written:
         """What a forward pass writes."""
         key = (rule, keep, every)
         if key not in self._stored:
@@ -167,7 +167,7 @@ class CellProgram:
                 wants[plan.after.index(plan.output)] = True
             bits = sum(1 << k for k, is_wanted in enumerate(wants) if is_wanted)
             kinds = 0 if rule == "deeplift" else self.kernels.kinds[SHARED.get(rule, rule)]
-            self._stored[key] = Stored(kinds, (0, self.G, plan.width)[keep], tuple(wants), bits)
+            self._stored[key] = Written(kinds, (0, self.G, plan.width)[keep], tuple(wants), bits)
         return self._stored[key]
 
     def rows(self, x: Packed, order: np.ndarray) -> BatchRows:

@@ -13,7 +13,6 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, numbers, whole
 from lrpnumpy.encode import EncodedRecord, encode_all, packed
-from lrpnumpy.layers.recurrent import Cell
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Packed
 from lrpnumpy.passes import forward
@@ -50,8 +49,7 @@ def last_hidden(model: Model, sequences: Sequence[Any]) -> np.ndarray:
     top = [node for node in model.nodes if node.layer.recurrent][-1]
 
     def work(positions: np.ndarray, x: dict[str, Packed]) -> None:
-        trace = forward(model, x).ran[top.name].trace
-        reads = [trace] if isinstance(top.layer, Cell) else trace[0]
+        reads = forward(model, x).ran[top.name].trace
         found = np.concatenate([read.last for read in reads], axis=1)
         for k, row in zip(positions, found, strict=True):
             out[k] = row
