@@ -30,7 +30,7 @@ DOTS = 3000  # of a row of a beeswarm
 BINS = 120  # of a row of a beeswarm
 
 
-class Sums(NamedTuple):
+class FeatureSums(NamedTuple):
     """Many explanations, summed over the steps of each."""
 
     relevance: np.ndarray  # (N, F) the sum over steps
@@ -107,7 +107,7 @@ def beeswarm(many: Iterable[Explanation], ax: Axes | None = None, width: float =
     return figure_of(ax)
 
 
-def _sums(many: Iterable[Explanation], what: str) -> Sums:
+def _sums(many: Iterable[Explanation], what: str) -> FeatureSums:
     """Relevance and values of each feature of every input, for each explanation."""
     relevance, size, values, cohorts = [], [], [], Cohorts(many, what)
     with np.errstate(invalid="ignore"):  # what is not finite is left out later
@@ -118,7 +118,7 @@ def _sums(many: Iterable[Explanation], what: str) -> Sums:
             if all(part.values is not None for part in parts):
                 values.append(np.concatenate([part.values.mean(axis=0) for part in parts]))  # type: ignore[union-attr]
     known = np.array(values) if len(values) == len(size) else None
-    return Sums(np.array(relevance), np.array(size), known, feature_names(shown(cohorts.first, what)), cohorts)
+    return FeatureSums(np.array(relevance), np.array(size), known, feature_names(shown(cohorts.first, what)), cohorts)
 
 
 def _spread(R: np.ndarray) -> np.ndarray:
