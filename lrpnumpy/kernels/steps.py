@@ -297,6 +297,7 @@ def overloads() -> None:
 
     rarely = (rare, rare_slope, softplus, exponential, gelu_argument)
     register_jitable(fastmath={"contract", "reassoc"})(sum_of)  # so that it is vectorised
-    for helper in (*rarely, differentiate, repeat, fill, multiply, add, raise_to, inverse, share):
+    for helper in (*rarely, repeat, fill, multiply, add, raise_to, inverse, share):
         register_jitable(helper)
-    register_jitable(forceinline=True)(activate)  # a call costs as much as ten numbers
+    for helper in (activate, differentiate):  # a call costs as much as ten numbers
+        register_jitable(forceinline=True)(helper)
