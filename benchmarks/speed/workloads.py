@@ -96,12 +96,6 @@ SHAPES: dict[str, Callable[[np.random.Generator], tuple[lrp.Model, np.ndarray]]]
     "W3-GRU": lambda rng: (network(rng, 300, 256, 5, True, cell="GRU"), np.full(256, 50)),
     "W1-RNN": lambda rng: (network(rng, 60, 60, 5, True, cell="RNN"), _lengths_like_sst(rng, 1849)),
 }
-# Those whose layers we have: an older commit, which this is compared with, may have none.
-SHAPES = {
-    name: shape
-    for name, shape in SHAPES.items()
-    if hasattr(lrp.layers, "Conv1D" if name == "W6" else name[3:] or "LSTM")
-}
 
 
 def workload(name: str, dtype: str, steps: int | None = None, scale: float = 1.0) -> Workload:
