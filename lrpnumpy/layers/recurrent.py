@@ -23,7 +23,7 @@ from lrpnumpy.statement.compiled import NAMES, CompiledRun, Program, longest_of
 from lrpnumpy.statement.decompose import Phrases, split
 from lrpnumpy.statement.generate import uncovered
 from lrpnumpy.statement.interpret import Run
-from lrpnumpy.statement.trace import Axes, Node, Statement, from_data, trace
+from lrpnumpy.statement.trace import Axes, Operation, Statement, from_data, trace
 
 STRAIGHT = np.empty(0, np.int64)
 NOT_SETTINGS = ("states", "axes", "start", "recurrent", "looks_up", "by_step", "version", "OUTPUTS")
@@ -200,10 +200,10 @@ class Cell(Layer):
         """The size of every axis."""
         return self.statement.sizes(self.weights)
 
-    def _shape(self, node: Node) -> tuple[int, ...]:
+    def _shape(self, node: Operation) -> tuple[int, ...]:
         return tuple(self.lengths[axis] for axis in node.axes)
 
-    def _width(self, node: Node) -> int:
+    def _width(self, node: Operation) -> int:
         return int(np.prod(self._shape(node)))
 
     @cached_property
@@ -565,7 +565,7 @@ class Cell(Layer):
         order = slice(None, None, -1 if direction == "backward" else 1)
         values = self._interpreted(read.xs, read.order).values if not isinstance(read.run, Run) else read.run.values
 
-        def shown(node: Node) -> np.ndarray:
+        def shown(node: Operation) -> np.ndarray:
             return values[node].reshape(read.batch.R, -1)[order].astype(self.dtype)
 
         gates = self.statement.gates

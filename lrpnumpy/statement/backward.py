@@ -22,7 +22,7 @@ from lrpnumpy.activations import INVERSE_ROOT
 from lrpnumpy.rules.propagation import Entry, Propagation
 from lrpnumpy.rules.sums import Bias, Matrix, Term, distribute
 from lrpnumpy.statement.interpret import Run, aligned, normed
-from lrpnumpy.statement.trace import FUNCTIONS, Axes, Node
+from lrpnumpy.statement.trace import FUNCTIONS, Axes, Operation
 
 
 class Flow:
@@ -43,10 +43,10 @@ class Flow:
 
     def __init__(self, how: Any) -> None:
         self.how = how
-        self.messages: dict[Node, Any] = {}  # what has arrived at each node
-        self.passed: dict[Node, Any] = {}  # the same, of nodes that have passed it on
+        self.messages: dict[Operation, Any] = {}  # what has arrived at each node
+        self.passed: dict[Operation, Any] = {}  # the same, of nodes that have passed it on
 
-    def through(self, node: Node) -> None:
+    def through(self, node: Operation) -> None:
         """Pass the message of a node on to its arguments."""
         if node not in self.messages:
             return
@@ -69,7 +69,7 @@ class Flow:
         else:  # same, whole, fixed
             self.give(node.args[0], R, node.axes)
 
-    def _sum(self, node: Node, R: Any) -> None:
+    def _sum(self, node: Operation, R: Any) -> None:
         gain, kept = self.gain(node)
         s = R * gain
         self.keep(Entry.STABILIZER, R * kept)
@@ -83,13 +83,13 @@ class Flow:
             else:
                 self.give_term(term, s, node.axes)
 
-    def give_term(self, source: Node, message: Any, axes: Axes) -> None:
+    def give_term(self, source: Operation, message: Any, axes: Axes) -> None:
         """Give a message to the value that a term of a sum is made of."""
         if self.how.times_input:
             message = message * self.value(source, axes)
         self.give(source, message, axes)
 
-    def _product(self, node: Node, R: Any) -> None:
+    def _product(self, node: Operation, R: Any) -> None:
         gate, signal = node.args
         if self.how.holds_weights and gate.op in ("fixed", "stop"):
             self.give(signal, R, node.axes)
@@ -108,7 +108,7 @@ class ArrayFlow(Flow):
         self.run, self.rows, self.entry, self.reference = run, rows, entry, reference
         self.count = rows.stop - rows.start
 
-    def give(self, node: Node, R: np.ndarray, axes: Axes) -> None:
+    def give(self, node: Operation, R: np.ndarray, axes: Axes) -> None:
         """Add a message (n, *axes) to those of a node, summed over the axes that the node does not have."""
         gone = tuple(k + 1 for k, axis in enumerate(axes) if axis not in node.axes)
         if gone:
@@ -119,7 +119,7 @@ class ArrayFlow(Flow):
         else:
             self.messages[node] = np.broadcast_to(R, (self.count, *self.run.values[node].shape[1:]))
 
-    def collect(self, node: Node, R: np.ndarray, rows: slice) -> None:
+    def collect(self, node: Operation, R: np.ndarray, rows: slice) -> None:
         """Take over the message of a node in some rows of this flow."""
         if node not in self.messages:
             self.messages[node] = np.zeros(self.run.values[node].shape)
@@ -144,38 +144,38 @@ class ArrayFlow(Flow):
 
     # -- what the operations need -------------------------------------------------------------------------------------
 
-    def value(self, node: Node, axes: Axes) -> np.ndarray:
+    def value(self, node: Operation, axes: Axes) -> np.ndarray:
         """The value of a node."""
         return self.run.at(node, self.rows, axes)
 
-    def _reference(self, nodes: Sequence[Node], axes: Axes) -> list[np.ndarray]:
+    def _reference(self, nodes: Sequence[Operation], axes: Axes) -> list[np.ndarray]:
         """The values of nodes in the reference's run; none without a reference."""
         return [] if self.reference is None else [self.reference.at(node, self.rows, axes) for node in nodes]
 
-    def weights(self, term: Node, axes: Axes) -> np.ndarray:
+    def weights(self, term: Operation, axes: Axes) -> np.ndarray:
         """The trained numbers of a diagonal or a bias."""
         return aligned(self.run.arrays[term.name], term.of, axes)
 
-    def through_matrix(self, node: Node, term: Node, s: np.ndarray) -> None:
+    def through_matrix(self, node: Operation, term: Operation, s: np.ndarray) -> None:
         """From the message s of a sum to the value that a matrix of it multiplies."""
         source = term.args[0]
         self.give_term(source, s @ self.run.arrays[term.name], source.axes)
 
-    def gain(self, node: Node) -> tuple[Any, Any]:
+    def gain(self, node: Operation) -> tuple[Any, Any]:
         """1 / stab(z) and what the stabilizer keeps."""
         return self.how.gain(self.value(node, node.axes))
 
-    def slope(self, node: Node) -> Any:
+    def slope(self, node: Operation) -> Any:
         """The slope of an activation."""
         z, y = (self.value(one, node.axes) for one in (node.args[0], node))
         return self.how.slope(FUNCTIONS[node.name], z, y, *self._reference((node.args[0], node), node.axes))
 
-    def shares(self, node: Node) -> tuple[Any, Any, Any]:
+    def shares(self, node: Operation) -> tuple[Any, Any, Any]:
         """The shares of gate and signal."""
         values = np.broadcast_arrays(*(self.value(one, node.axes) for one in node.args))
         return self.how.product(*values, *self._reference(node.args, node.axes))
 
-    def winning(self, node: Node) -> Any:
+    def winning(self, node: Operation) -> Any:
         """The shares of the two operands of a maximum."""
         values = np.stack(np.broadcast_arrays(*(self.value(one, node.axes) for one in node.args)))
         if self.reference is None:
@@ -183,7 +183,7 @@ class ArrayFlow(Flow):
             return first, ~first
         return self.how.winning(values, np.stack(np.broadcast_arrays(*self._reference(node.args, node.axes))))
 
-    def _sum(self, node: Node, R: np.ndarray) -> None:
+    def _sum(self, node: Operation, R: np.ndarray) -> None:
         if self.how.rule is None:
             super()._sum(node, R)
             return
@@ -208,13 +208,13 @@ class ArrayFlow(Flow):
         for (source, axes), message in zip(sources, messages, strict=True):
             self.give(source, message.reshape(len(R), *self.value(source, axes).shape[1:]), axes)
 
-    def _total(self, node: Node, R: np.ndarray) -> None:
+    def _total(self, node: Operation, R: np.ndarray) -> None:
         gain, kept = self.gain(node)
         self.keep(Entry.STABILIZER, R * kept)
         axes = node.args[0].axes
         self.give_term(node.args[0], aligned(R * gain, node.axes, axes), axes)
 
-    def _norm(self, node: Node, R: np.ndarray) -> None:
+    def _norm(self, node: Operation, R: np.ndarray) -> None:
         arrays, how, source = self.run.arrays, self.how, node.args[0]
         _, u, q, r = normed(node, arrays, self.value(source, node.axes))
         reference = [normed(node, arrays, v0) for v0 in self._reference([source], node.axes)]

@@ -12,7 +12,7 @@ import numpy as np
 
 from lrpnumpy.packed import Batch
 from lrpnumpy.statement.interpret import Run, aligned, computed, normed
-from lrpnumpy.statement.trace import FUNCTIONS, HELD, Axes, Node
+from lrpnumpy.statement.trace import FUNCTIONS, HELD, Axes, Operation
 
 Parts = tuple[Any, Any]  # what belongs to the phrase, and what biases alone give; the rest is the remainder
 
@@ -70,12 +70,12 @@ class _Split:
 
     def __init__(self, run: Run, rows: np.ndarray, inside: np.ndarray, is_masked: bool) -> None:
         self.run, self.rows, self.inside, self.is_masked = run, rows, inside, is_masked
-        self.parts: dict[Node, Parts] = {}
+        self.parts: dict[Operation, Parts] = {}
 
-    def value(self, node: Node, axes: Axes | None = None) -> np.ndarray:
+    def value(self, node: Operation, axes: Axes | None = None) -> np.ndarray:
         return self.run.at(node, self.rows, axes)
 
-    def settled(self, node: Node) -> Any:
+    def settled(self, node: Operation) -> Any:
         """What biases give belongs to the phrase inside it, and to the remainder outside."""
         return self._settled(*self.parts[node])
 
@@ -84,11 +84,11 @@ class _Split:
             return a
         return a + self.inside.reshape(-1, *[1] * (b.ndim - 1)) * b
 
-    def _part(self, node: Node, which: int, axes: Axes) -> Any:
+    def _part(self, node: Operation, which: int, axes: Axes) -> Any:
         part = self.parts[node][which]
         return part if isinstance(part, int) else aligned(part, node.axes, axes)
 
-    def split(self, node: Node) -> Parts:
+    def split(self, node: Operation) -> Parts:
         args, axes, arrays = node.args, node.axes, self.run.arrays
         if node.op == "bias":
             return 0, arrays[node.name][None]
@@ -118,7 +118,7 @@ class _Split:
         F_b = F(zero + b)
         return 0.5 * (F(zero + a + b) - F_b + self.value(node) - F(z - a)), F_b
 
-    def _normed(self, node: Node) -> Parts:
+    def _normed(self, node: Operation) -> Parts:
         """LayerNorm with the standard deviation of the value itself: without it, the slope 1 / sqrt(eps) at 0 would
         multiply rounding errors at every step.
         """
@@ -131,7 +131,7 @@ class _Split:
             b = (b - b.mean(axis=-1, keepdims=True)) * scale
         return a, b + arrays[node.beta][None] if node.beta else b
 
-    def _linear(self, node: Node, which: int) -> Any:
+    def _linear(self, node: Operation, which: int) -> Any:
         """A linear operation of one part of its arguments; 0 where they have none."""
         terms = [one for one in node.args if not isinstance(self.parts[one][which], int)]
         if not terms:

@@ -19,7 +19,7 @@ from typing import Any
 from lrpnumpy.kernels.steps import CODES
 from lrpnumpy.rules.propagation import Entry
 from lrpnumpy.statement.backward import Flow
-from lrpnumpy.statement.trace import HELD, TERMS, Axes, Node, Statement
+from lrpnumpy.statement.trace import HELD, TERMS, Axes, Operation, Statement
 
 RULES = ("none", "gradient", "all", "prop", "abs", "half", "deeplift")
 # Text of F of a number z; of F' where y = F(z); of the mean slope from z0 to z. Other activations are `rare`, and slow.
@@ -45,7 +45,7 @@ CHEAP = ("complement", "negative", "linear", "relu", "reciprocal")
 MOST_PAIRS = 110  # of arrays that may overlap: from 128 on LLVM does not vectorize a loop
 
 
-def resolve(node: Node) -> Node:
+def resolve(node: Operation) -> Operation:
     """The value itself of whole, fixed and stop."""
     return resolve(node.args[0]) if node.op in HELD else node
 
@@ -111,8 +111,8 @@ class Loop:
         self.plan = plan
         self.lines: list[str] = []
         self.stores: dict[str, str] = {}
-        self.made: list[Node] = []
-        self._names: dict[tuple[Node, str], Any] = {}
+        self.made: list[Operation] = []
+        self._names: dict[tuple[Operation, str], Any] = {}
         self._known: dict[Any, Any] = {}
         self._reads: set[str] = set()
 
@@ -147,7 +147,7 @@ class Loop:
         self._reads.add(array)
         return Symbol(self, f"{array}[q]")
 
-    def value(self, node: Node, of: str = "") -> Symbol:
+    def value(self, node: Operation, of: str = "") -> Symbol:
         """The number of a node; with `of` "_0" that of the reference."""
         node, plan = resolve(node), self.plan
         if (node, of) not in self._names:
@@ -160,7 +160,7 @@ class Loop:
                 self.made.append(node)
         return self._names[node, of]
 
-    def _text(self, node: Node, of: str) -> str:
+    def _text(self, node: Operation, of: str) -> str:
         plan = self.plan
         if node.op == "sum":
             terms = [self.read(plan.rooms[node] + of).name] if node in plan.rooms else []
@@ -205,7 +205,7 @@ class Loop:
 class SymbolFlow(Flow):
     """Messages are symbols of a loop: what one root sends to its targets, by one of RULES."""
 
-    def __init__(self, plan: Plan, loop: Loop, root: Node) -> None:
+    def __init__(self, plan: Plan, loop: Loop, root: Operation) -> None:
         super().__init__(plan)
         self.plan, self.loop, self.root = plan, loop, root
         self.targets: dict[Any, Any] = {}
@@ -226,7 +226,7 @@ class SymbolFlow(Flow):
     def _record(self, target: Any, value: Any) -> None:
         self.targets[target] = self.targets.get(target, 0) + value
 
-    def give(self, node: Node, R: Any, axes: Axes) -> None:
+    def give(self, node: Operation, R: Any, axes: Axes) -> None:
         """Add a message to those of a node."""
         if not (isinstance(R, int) and R == 0):
             self.messages[node] = self.messages.get(node, 0) + R
@@ -236,27 +236,27 @@ class SymbolFlow(Flow):
         if self.plan.times_input:
             self._record("biases" if which == Entry.BIASES else "stabilizer", amount)
 
-    def through_matrix(self, node: Node, term: Node, s: Any) -> None:
+    def through_matrix(self, node: Operation, term: Operation, s: Any) -> None:
         """Matrix products are outside of the loop: the sum is a target."""
         self.targets["sum", node] = s
 
-    def value(self, node: Node, axes: Axes) -> Symbol:
+    def value(self, node: Operation, axes: Axes) -> Symbol:
         """The number of a node."""
         return self.loop.value(node)
 
-    def weights(self, term: Node, axes: Axes) -> Any:
+    def weights(self, term: Operation, axes: Axes) -> Any:
         """The trained numbers of a diagonal or a bias; biases of matrix products are multiplied at the very end."""
         if any(term in node.args for node in self.plan.rooms) and term.op == "bias":
             return 0
         return self.loop.read(self.plan.vectors[term])
 
-    def gain(self, node: Node) -> tuple[Any, Any]:
+    def gain(self, node: Operation) -> tuple[Any, Any]:
         """1 / stab(z) and what the stabilizer keeps."""
         if not self.plan.times_input:
             return 1, 0
         return self.loop.unpacked(f"inverse({self.loop.value(node).name}, eps)", 2)  # type: ignore[return-value]
 
-    def slope(self, node: Node) -> Any:
+    def slope(self, node: Operation) -> Any:
         """The slope of an activation: 1 under LRP."""
         if self.plan.times_input:
             return 1
@@ -274,7 +274,7 @@ class SymbolFlow(Flow):
             return int(text)
         return loop.symbol(f"kind({text.format(**values)})" if "rare" in text else text.format(**values))
 
-    def shares(self, node: Node) -> tuple[Any, Any, Any]:
+    def shares(self, node: Operation) -> tuple[Any, Any, Any]:
         """What gate and signal receive of a product, and what the stabilizer keeps."""
         rule, loop = self.plan.rule, self.loop
         if rule == "all":
@@ -290,7 +290,7 @@ class SymbolFlow(Flow):
             return signal, gate, 0
         return loop.unpacked(f"share({rule.upper()}, {gate.name}, {signal.name}, eps)", 3)  # type: ignore[return-value]
 
-    def _mean(self, node: Node) -> Symbol:
+    def _mean(self, node: Operation) -> Symbol:
         return self.loop.symbol(f"half * ({self.loop.value(node).name} + {self.loop.value(node, '_0').name})")
 
 
@@ -354,7 +354,7 @@ class Plan:
         """Values per unit and step that have an array."""
         return len(self.slots)
 
-    def _levels(self, inner: list[Node]) -> dict[Node, int]:
+    def _levels(self, inner: list[Operation]) -> dict[Operation, int]:
         """How many matrix products inside the step come before each value."""
         level = dict.fromkeys((*self.statement.inputs, *self.statement.states), 0)
         for node in self.nodes:
@@ -365,7 +365,7 @@ class Plan:
                     level[node] = max(level[node], level[source] + (one.op == "matrix" and source in inner))
         return level
 
-    def _allocate(self, sums: list[Node], inner: list[Node]) -> None:
+    def _allocate(self, sums: list[Operation], inner: list[Operation]) -> None:
         """Choose the values that have arrays: sums of matrix products, their activations, values that inner matrices
         multiply; and activations that two loops would compute.
         """
@@ -400,7 +400,7 @@ class Plan:
     def _loops(self) -> list[Loop]:
         """The elementwise loops of a step, one per level; coefficients in the last, or in one per root."""
         loops = [self._values_loop(level) for level in range(self.top + 1)]
-        self.edges: dict[Node, dict[Any, Any]] = {}
+        self.edges: dict[Operation, dict[Any, Any]] = {}
         self.kinds = 0
         if self.rule in ("none", "deeplift"):
             return loops
@@ -411,7 +411,7 @@ class Plan:
             loops += self._separate(live)
         return loops
 
-    def _separate(self, live: list[Node]) -> list[Loop]:
+    def _separate(self, live: list[Operation]) -> list[Loop]:
         """One loop of coefficients per root; the states after the step are read where they are stored."""
         arrays = self.arrays
         stored = {node: f"after_{k}" for k, node in enumerate(self.after)}
@@ -440,7 +440,7 @@ class Plan:
                 loop.store("out", loop.value(self.output))
         return loop
 
-    def _coefficients(self, where: list[tuple[Node, Loop]]) -> None:
+    def _coefficients(self, where: list[tuple[Operation, Loop]]) -> None:
         """Have every root's loop store its coefficients; sets edges {root: {target: number or array}}."""
         self.edges = {root: {} for root, _ in where}
         found = []
@@ -458,7 +458,7 @@ class Plan:
                 loop.store(f"k{self.kinds}", value)
                 self.kinds += 1
 
-    def _rank(self, root: Node, target: Any) -> tuple[int, ...]:
+    def _rank(self, root: Operation, target: Any) -> tuple[int, ...]:
         """The order of coefficients: to sums, to states, to other roots, to the ledger; as in kernels/lstm.py."""
         at, is_inner = self.roots.index(root), root not in (*self.after, self.output)
         if isinstance(target, str):
@@ -470,7 +470,7 @@ class Plan:
             return 1, what, int(not is_inner), at
         return 2, what.number, int(not is_inner), at
 
-    def _live(self) -> list[Node]:
+    def _live(self) -> list[Operation]:
         """Roots that a message can arrive at, those of the end of the step first."""
         states = self.statement.states
         targets = {}
@@ -478,7 +478,7 @@ class Plan:
             loop = Loop(self)
             is_inner = root not in (*self.after, self.output)
             targets[root] = SymbolFlow(self, loop, root).run(loop.symbol("e") if is_inner else 1)
-        more, live = {*self.after, self.output}, set[Node]()
+        more, live = {*self.after, self.output}, set[Operation]()
         while more - live:
             live |= more
             reached = [target for root in live for target in targets[root] if not isinstance(target, str)]
@@ -528,12 +528,12 @@ class Plan:
                 out(2, f"if not all_{k}:", f"    copy(after_{k}, states[{k}])")
         return str(out)
 
-    def _product_level(self, node: Node) -> int:
+    def _product_level(self, node: Operation) -> int:
         """The level at which all values that a sum's matrices multiply are known."""
         sources = [v for one, _, v in self.products if one is node and v not in self.statement.states]
         return max((self.level[v] + 1 for v in sources), default=0)
 
-    def _product_lines(self, node: Node, G: int) -> list[str]:
+    def _product_lines(self, node: Operation, G: int) -> list[str]:
         """The matrix products of a sum, and its activation."""
         z, states = self.rooms[node], self.statement.states
         if node in self.x_sums:
@@ -728,7 +728,7 @@ class Backward:
         written |= set(stores)
         out(2, "for q in range(m):", *(f"    {line}" for line in body))
 
-    def _arriving(self, root: Node) -> str:
+    def _arriving(self, root: Operation) -> str:
         plan = self.plan
         into = [
             f"{times(edges['root', root])}R{other.number}"

@@ -14,7 +14,7 @@ import numpy as np
 
 from lrpnumpy.activations import INVERSE_ROOT
 from lrpnumpy.packed import Batch, Packed
-from lrpnumpy.statement.trace import FUNCTIONS, Axes, Node, Statement
+from lrpnumpy.statement.trace import FUNCTIONS, Axes, Operation, Statement
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -39,7 +39,7 @@ class Normed(NamedTuple):
     r: np.ndarray  # 1 / sqrt(q)
 
 
-def normed(node: Node, arrays: Arrays, v: np.ndarray) -> Normed:
+def normed(node: Operation, arrays: Arrays, v: np.ndarray) -> Normed:
     """LayerNorm of v over its last axis."""
     u = v - v.mean(axis=-1, keepdims=True)
     q = (u * u).mean(axis=-1, keepdims=True) + node.eps
@@ -50,7 +50,7 @@ def normed(node: Node, arrays: Arrays, v: np.ndarray) -> Normed:
     return Normed(y, u, q, r)
 
 
-def computed(node: Node, arrays: Arrays, at: Any) -> np.ndarray:
+def computed(node: Operation, arrays: Arrays, at: Any) -> np.ndarray:
     """The value of an operation; at(argument, axes) gives the values of its arguments."""
     args, axes = node.args, node.axes
     if node.op == "matrix":
@@ -93,7 +93,7 @@ class Run:
         self.statement, self.arrays, self.batch = statement, arrays, batch
         n, R = batch.n, batch.R
         self.inputs = inputs
-        self.values: dict[Node, np.ndarray] = dict(zip(statement.inputs, inputs, strict=True))
+        self.values: dict[Operation, np.ndarray] = dict(zip(statement.inputs, inputs, strict=True))
         self.start = [
             np.broadcast_to(one, (n, *(sizes[axis] for axis in node.axes)))
             for one, node in zip(start, statement.states, strict=True)
@@ -121,7 +121,7 @@ class Run:
         for state, node in zip(states, statement.after, strict=True):
             state[:count] = self.values[node][rows]
 
-    def at(self, node: Node, rows: Any, axes: Axes | None = None) -> np.ndarray:
+    def at(self, node: Operation, rows: Any, axes: Axes | None = None) -> np.ndarray:
         """The value of a node in some rows, with the axes `axes`."""
         return aligned(self.values[node][rows], node.axes, node.axes if axes is None else axes)
 

@@ -72,7 +72,7 @@ FUNCTIONS: dict[str, Activation] = {
 
 
 def _refuse(what: str) -> Callable[..., NoReturn]:
-    def refused(node: Node, *_: Any, **__: Any) -> NoReturn:
+    def refused(node: Operation, *_: Any, **__: Any) -> NoReturn:
         step: Step = node.owner
         step.fail(what)
 
@@ -80,12 +80,12 @@ def _refuse(what: str) -> Callable[..., NoReturn]:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Node:
+class Operation:
     """One operation: of which values, with which trained array, activation or axis, and the axes of its value."""
 
     number: int
     op: str  # "input", "state", or one of OPERATIONS
-    args: tuple[Node, ...]
+    args: tuple[Operation, ...]
     name: str  # of the input, the state, the trained array, the activation, or the axis that is summed over
     axes: Axes
     of: Axes = ()  # axes of the trained array
@@ -125,7 +125,7 @@ class Step:
 
     def __init__(self, kind: str, cell: Any = None, step: Callable[..., Any] | None = None) -> None:
         self._kind, self._cell, self._step = kind, cell, step
-        self._nodes: list[Node] = []
+        self._nodes: list[Operation] = []
         self._arrays: dict[str, Axes] = {}
 
     def __getattr__(self, name: str) -> Any:
@@ -140,7 +140,7 @@ class Step:
 
     # -- operations ---------------------------------------------------------------------------------------------------
 
-    def sum(self, *terms: Node) -> Node:
+    def sum(self, *terms: Operation) -> Operation:
         """One sum of values, matrices, diagonals and biases."""
         if not terms:
             self.fail("s.sum needs at least one term")
@@ -151,66 +151,66 @@ class Step:
                 self.fail(f"s.sum cannot add values with the axes {axes} and {term.axes}")
         return self._add("sum", terms, axes=axes)
 
-    def matrix(self, name: str, v: Node, axis: str = "H") -> Node:
+    def matrix(self, name: str, v: Operation, axis: str = "H") -> Operation:
         """The trained matrix `name` times v, a term of a sum; its rows are the axis `axis`."""
         self._check((v,), "s.matrix")
         if v.op not in ("input", "state", "same"):
             v = self._add("same", (v,))  # a place of its own for the message that comes back through the matrix
         return self._trained("matrix", (v,), name, (*v.axes[:-1], axis), (axis, v.axes[-1]))
 
-    def diagonal(self, name: str, v: Node, axes: Axes = ("H",)) -> Node:
+    def diagonal(self, name: str, v: Operation, axes: Axes = ("H",)) -> Operation:
         """The trained array `name` times v, elementwise, a term of a sum."""
         self._check((v,), "s.diagonal")
         return self._trained("diagonal", (v,), name, joined(v.axes, tuple(axes)), tuple(axes))
 
-    def bias(self, name: str, axes: Axes = ("H",)) -> Node:
+    def bias(self, name: str, axes: Axes = ("H",)) -> Operation:
         """The trained array `name`, a term of a sum."""
         return self._trained("bias", (), name, tuple(axes), tuple(axes))
 
-    def product(self, gate: Node, signal: Node) -> Node:
+    def product(self, gate: Operation, signal: Operation) -> Operation:
         """gate * signal: LRP and contextual decomposition treat the two differently."""
         self._check((gate, signal), "s.product")
         return self._add("product", (gate, signal), axes=joined(gate.axes, signal.axes))
 
-    def apply(self, F: str, v: Node) -> Node:
+    def apply(self, F: str, v: Operation) -> Operation:
         """F(v), elementwise; F is the name of an activation."""
         self._check((v,), "s.apply")
         if not isinstance(F, str) or F not in FUNCTIONS:
             self.fail(f"unknown activation {shown(F)}{close_to(F, FUNCTIONS)}")
         return self._add("apply", (v,), F)
 
-    def maximum(self, a: Node, b: Node) -> Node:
+    def maximum(self, a: Operation, b: Operation) -> Operation:
         """The larger of a and b, elementwise."""
         self._check((a, b), "s.maximum")
         return self._add("maximum", (a, b), axes=joined(a.axes, b.axes))
 
-    def norm(self, v: Node, gamma: str, beta: str = "", eps: float = NORM_EPS) -> Node:
+    def norm(self, v: Operation, gamma: str, beta: str = "", eps: float = NORM_EPS) -> Operation:
         """LayerNorm over the last axis of v: gamma (v - mean) / sqrt(variance + eps) + beta."""
         self._check((v,), "s.norm")
         if beta:
             self._name(beta, v.axes[-1:])
         return self._trained("norm", (v,), gamma, v.axes, v.axes[-1:], beta=beta, eps=float(eps))
 
-    def total(self, v: Node, axis: str) -> Node:
+    def total(self, v: Operation, axis: str) -> Operation:
         """The sum of v over one of its axes."""
         self._check((v,), "s.total")
         if axis not in v.axes or len(v.axes) == 1:
             self.fail(f"s.total sums over one of several axes; the value has the axes {v.axes}, not {shown(axis)}")
         return self._add("total", (v,), axis, tuple(one for one in v.axes if one != axis))
 
-    def whole(self, v: Node) -> Node:
+    def whole(self, v: Operation) -> Operation:
         """v, which contextual decomposition does not split."""
         return self._held("whole", v)
 
-    def fixed(self, v: Node) -> Node:
+    def fixed(self, v: Operation) -> Operation:
         """v, through which neither LRP nor contextual decomposition goes."""
         return self._held("fixed", v)
 
-    def stop(self, v: Node) -> Node:
+    def stop(self, v: Operation) -> Operation:
         """v, through which nothing propagates: the outputs must not depend on it."""
         return self._held("stop", v)
 
-    def gates(self, names: Sequence[str], x: Node, h: Node | None = None) -> tuple[Node, ...]:
+    def gates(self, names: Sequence[str], x: Operation, h: Operation | None = None) -> tuple[Operation, ...]:
         """For every name k the sum U_k x + W_k h + b_k, or U_k x + b_k without h."""
         sums = []
         for k in names:
@@ -222,11 +222,11 @@ class Step:
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
-    def _held(self, op: str, v: Node) -> Node:
+    def _held(self, op: str, v: Operation) -> Operation:
         self._check((v,), f"s.{op}")
         return self._add(op, (v,))
 
-    def _trained(self, op: str, args: tuple[Node, ...], name: str, axes: Axes, of: Axes, **more: Any) -> Node:
+    def _trained(self, op: str, args: tuple[Operation, ...], name: str, axes: Axes, of: Axes, **more: Any) -> Operation:
         self._name(name, of)
         return self._add(op, args, name, axes, of=of, **more)
 
@@ -236,15 +236,17 @@ class Step:
         if self._arrays.setdefault(name, of) != of:
             self.fail(f"array {name} has the axes {self._arrays[name]} before and {of} here; use two names")
 
-    def _add(self, op: str, args: tuple[Node, ...], name: str = "", axes: Axes | None = None, **more: Any) -> Node:
+    def _add(
+        self, op: str, args: tuple[Operation, ...], name: str = "", axes: Axes | None = None, **more: Any
+    ) -> Operation:
         chosen = args[0].axes if axes is None else axes
-        node = Node(len(self._nodes), op, args, name, chosen, line=self._at(), owner=self, **more)
+        node = Operation(len(self._nodes), op, args, name, chosen, line=self._at(), owner=self, **more)
         self._nodes.append(node)
         return node
 
     def _check(self, values: Sequence[Any], what: str, is_term: bool = False) -> None:
         for value in values:
-            if not isinstance(value, Node):
+            if not isinstance(value, Operation):
                 self.fail(
                     f"{what} takes traced values, got {shown(value)}; a constant is a trained array, s.bias(name)"
                 )
@@ -270,11 +272,11 @@ class Step:
         text = linecache.getline(self._step.__code__.co_filename, line).strip()
         raise LrpError(f"{self._kind}.step, line {line}: {what}." + (f" The line is: {text}" if text else ""))
 
-    def given(self, op: str, name: str, axes: Axes) -> Node:
+    def given(self, op: str, name: str, axes: Axes) -> Operation:
         """An input, or a state before the step."""
         return self._add(op, (), name, tuple(axes))
 
-    def again(self, op: str, args: list[Node], name: str, of: Axes, beta: str, eps: float) -> Node:
+    def again(self, op: str, args: list[Operation], name: str, of: Axes, beta: str, eps: float) -> Operation:
         """An operation as a file holds it."""
         if op == "matrix":
             return self.matrix(name, args[0], of[0])
@@ -290,7 +292,7 @@ class Step:
             return self.total(args[0], name)
         return getattr(self, op)(*args)
 
-    def finished(self, inputs: list[Node], states: list[Node], values: Sequence[Any], line: int) -> Statement:
+    def finished(self, inputs: list[Operation], states: list[Operation], values: Sequence[Any], line: int) -> Statement:
         """The statement of a step that returned the output and the states, `values`."""
         names = ", ".join(node.name for node in states)
         if len(values) != len(states) + 1:
@@ -300,7 +302,7 @@ class Step:
                 line,
             )
         for value in values:
-            if not isinstance(value, Node) or value.owner is not self or value.op in TERMS:
+            if not isinstance(value, Operation) or value.owner is not self or value.op in TERMS:
                 self.fail(f"step must return the output and the states as traced values, got {shown(value)}", line)
         output, *after = values
         for state, value in zip(states, after, strict=True):
@@ -319,15 +321,15 @@ class Statement:
     """The operations of one step."""
 
     kind: str  # name of the cell
-    inputs: tuple[Node, ...]
-    states: tuple[Node, ...]  # before the step
-    nodes: tuple[Node, ...]  # each after its arguments
-    output: Node
-    after: tuple[Node, ...]  # the states after the step
+    inputs: tuple[Operation, ...]
+    states: tuple[Operation, ...]  # before the step
+    nodes: tuple[Operation, ...]  # each after its arguments
+    output: Operation
+    after: tuple[Operation, ...]  # the states after the step
     arrays: Mapping[str, Axes]  # trained arrays and their axes
 
     @cached_property
-    def sources(self) -> dict[Node, bool]:
+    def sources(self) -> dict[Operation, bool]:
         """For every node whether it depends on a state, and so must wait for the step before."""
         late = {**dict.fromkeys(self.inputs, False), **dict.fromkeys(self.states, True)}
         for node in self.nodes:
@@ -340,9 +342,9 @@ class Statement:
         return self.after[0] is self.output
 
     @cached_property
-    def gates(self) -> dict[str, tuple[Node, Node]]:
+    def gates(self) -> dict[str, tuple[Operation, Operation]]:
         """Sums of matrix products by the ends of their arrays' names, U_i and W_i: pre-activation and activation."""
-        found: dict[str, tuple[Node, Node]] = {}
+        found: dict[str, tuple[Operation, Operation]] = {}
         for node in self.nodes:
             matrices = [term for term in node.args if term.op == "matrix"]
             if node.op == "sum" and matrices and node.axes == ("H",):
@@ -391,7 +393,7 @@ class Statement:
             f"{self.label(node.args[0])} x {self.label(node.args[1])}" for node in self.nodes if node.op == "product"
         ]
 
-    def label(self, node: Node) -> str:
+    def label(self, node: Operation) -> str:
         """A value in words: its formula, or the name of the state that it is; `h_prev` is the state before the step."""
         if node.op == "input":
             return node.name
@@ -423,7 +425,7 @@ class Statement:
 
     def to_data(self) -> dict[str, Any]:
         """Lists, strings and numbers from which `from_data` makes the same statement, for a file."""
-        numbers: dict[Node, int] = {}
+        numbers: dict[Operation, int] = {}
         rows: list[list[Any]] = []
         for node in (*self.inputs, *self.states, *self.nodes):
             if node.op == "same":  # `matrix` adds it again
