@@ -8,9 +8,7 @@ from lrpnumpy.kernels.arguments import I1, J1, R1, R2, R3, W2, Int, Scalar
 from lrpnumpy.kernels.compile import kernel_or
 
 
-def by_numpy(  # type: ignore[no-untyped-def]
-    kept, scores, targets, versus, relevance, owner, gap, most, rounding, books, sound
-) -> None:
+def by_numpy(kept, scores, targets, versus, relevance, owner, gap, most, rounding, books, sound) -> None:
     """The same, on whole arrays."""
     books[0] += np.bincount(owner, relevance, len(targets))
     biases, stabilizer, start, largest, rule, attention = np.moveaxis(kept, 1, 0)

@@ -232,7 +232,7 @@ def inverse(z, eps):
     return (-over if z < zero else over), lost
 
 
-def share(rule, gate, signal, eps):  # type: ignore[no-untyped-def]
+def share(rule, gate, signal, eps):
     """What a product rule gives to gate and signal, and what its stabiliser keeps."""
     if rule == PROP:
         over, lost = inverse(gate + signal, eps)
