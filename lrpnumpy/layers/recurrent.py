@@ -131,7 +131,8 @@ class Recurrent(Layer):
         arriving = {name: self.unmerged(R, reads, name, how, entry) for name, R in Rs.items()}
         start: list[np.ndarray] = []
         for k, (direction, cell, way) in enumerate(directions):
-            R_steps, R_last = None, [None] * (1 + len(cell.states))
+            R_steps: np.ndarray | None = None
+            R_last: list[np.ndarray | None] = [None for _ in range(1 + len(cell.states))]
             for name, sides in arriving.items():
                 if name == "":
                     R_steps = sides[k] if way > 0 else sides[k][batch.flip]
