@@ -42,7 +42,8 @@ HELPERS = tuple(
     )
 )  # fmt: skip
 MODULES = tuple(
-    f"lrpnumpy.kernels.{name}" for name in ("lstm", "dense", "lstm_occlusion", "lstm_decomposition", "sums", "ledger")
+    f"lrpnumpy.kernels.{name}"
+    for name in ("lstm", "dense", "lstm_occlusion", "lstm_decomposition", "pooling", "sums", "ledger")
 )
 
 KERNELS: list[Kernel] = []

@@ -164,7 +164,7 @@ class _Convolved(Term):
 
     def back(self, s: np.ndarray, kind: str) -> np.ndarray:
         """Messages, added up over the windows that see an input."""
-        out = padded(np.zeros_like(self.x), 0)
+        each = np.empty((self.view.rows.shape[1], len(s), self.x.shape[1]), s.dtype)  # for every place of a window
         for ins, outs, place, K in self.layer.kinds[kind]._parts():
-            out[self.view.rows[:, place], ins] += s[:, outs] @ K  # no two windows have the same step at the same place
-        return out[:-1]
+            each[place][:, ins] = s[:, outs] @ K
+        return self.view.spread(each, len(self.x))

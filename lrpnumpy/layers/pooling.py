@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy.checks import LrpError
+from lrpnumpy.kernels import pooling as kernels
 from lrpnumpy.layers.base import Keep, Ran, Size
 from lrpnumpy.layers.windows import View, Windowed, WindowSteps, checked, padded
 from lrpnumpy.packed import Packed, Split
@@ -67,12 +68,19 @@ class MaxPool1D(Pool):
 
     def of_windows(self, x: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Outputs (Q, M)."""
-        return _seen(x, rows).max(axis=1)
+        y = np.empty((len(rows), x.shape[1]), x.dtype)
+        kernels.largest(x, rows, y)
+        return y
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """The winner takes all; with a reference, to each step its fraction."""
-        candidates = ran.both(lambda one: (_seen(one.inputs[0].rows, one.trace.rows).swapaxes(0, 1),))
-        return [ran.trace.spread(R * how.winning(*candidates), len(ran.inputs[0].rows))]
+        x, y = ran.inputs[0].rows, ran.outputs[0].rows
+        if how.has_reference:
+            weights = how.winning(*ran.both(lambda one: (_seen(one.inputs[0].rows, one.trace.rows).swapaxes(0, 1),)))
+            return [ran.trace.spread(R * weights, len(x))]
+        R_x = np.zeros_like(x)
+        kernels.to_winners(x, ran.trace.rows, y, R, R_x)
+        return [R_x]
 
     def split(self, ran: Ran, parts: Sequence[Split], wanted: tuple[str, ...]) -> tuple[Split, ...]:
         """The winner's beta."""
