@@ -13,8 +13,8 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 COMPILE := $(VENV)/bin/python -m lrpnumpy compile --dtype float32 & $(VENV)/bin/python -m lrpnumpy compile --dtype float64; wait
 
 # With the JIT off a wrong index raises instead of reading beyond an array.
-KERNEL_TESTS := tests/test_engine.py tests/test_reference.py tests/test_explain.py tests/test_decompose.py tests/test_occlude.py \
-    tests/test_networks.py tests/test_layers_windows.py tests/test_kernels.py
+KERNEL_TESTS := tests/engine/test_engine.py tests/methods/test_reference.py tests/methods/test_explain.py tests/engine/test_decompose.py tests/engine/test_occlude.py \
+    tests/engine/test_networks.py tests/layers/test_layers_windows.py tests/engine/test_kernels.py
 
 # Models of running frameworks, and tables: what `make coverage` can install of them.
 LIVE_TESTS := tests/interop/test_interop.py tests/interop/test_words.py tests/interop/test_frames.py
@@ -60,7 +60,7 @@ links: $(VENV)/.installed-docs  ## whether pages elsewhere that the site links t
 
 interop: $(INTEROP)/.installed-interop  ## files written by the real frameworks (a large download), and the docs' blocks for them
 	$(INTEROP)/bin/python -m pytest -q tests/interop
-	$(INTEROP)/bin/python -m pytest -q -m framework tests/test_docs.py
+	$(INTEROP)/bin/python -m pytest -q -m framework tests/project/test_docs.py
 
 fuzz: $(VENV)/.installed-test  ## 100,000 damaged files and texts with a fresh seed; CASES=1000000 for more
 	$(VENV)/bin/python -m tests.fuzz --cases $(CASES)
@@ -68,7 +68,7 @@ fuzz: $(VENV)/.installed-test  ## 100,000 damaged files and texts with a fresh s
 laws: $(VENV)/.installed-test  ## the laws of hypothesis with a fresh seed, which is printed, and ten times the examples; 1,000 random cells
 	@seed=$${SEED:-$$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}; echo "SEED=$$seed"; \
 	    $(ONE_THREAD) HYPOTHESIS_PROFILE=nightly $(VENV)/bin/python -m pytest -q -n 2 --hypothesis-seed=$$seed \
-	    $$(grep -l "^from hypothesis\|^@given\|^    @given" tests/test_*.py) \
+	    $$(grep -l "^from hypothesis\|^@given\|^    @given" -r tests --include="test_*.py") \
 	    && $(ONE_THREAD) $(VENV)/bin/python -m tests.fuzz_cells --cells 1000 --seed $$seed
 
 faults: $(VENV)/.installed-test  ## kill -9 fifty times, full disks, a read-only home, little memory

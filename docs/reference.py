@@ -2,7 +2,7 @@
 
 `python docs/reference.py` writes the pages, and the build of the site begins with it. A docstring explains a parameter
 in a line that begins with its name and a colon ("a, b:" for two), or by its name in backticks. A record explains a
-field like this, or by a comment behind it. `tests/test_api.py` holds every public name to that.
+field like this, or by a comment behind it. `tests/project/test_api.py` holds every public name to that.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ PAGES = {
         "What a cell and a layer must have, and what they are given. `lrpnumpy/layers/base.py` begins with a complete "
         "layer; [how to extend](../howto/extend.md) has two cells.",
         (lrp.Cell, lrp.check_cell, laws.CellReport, laws.Law, lrp.Layer, base.Size, base.Ran, packed.Packed,
-         packed.Batch, packed.Words, packed.Change, packed.Part, propagation.Propagation, propagation.Entry,
+         packed.Batch, packed.LookedUp, packed.Change, packed.Split, propagation.Propagation, propagation.Entry,
          propagation.back_through_sum, sums.Term),
     ),
     "files": Page(

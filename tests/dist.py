@@ -103,7 +103,7 @@ def main() -> None:
         archive.extractall(work / "sdist", filter="data")
     (source,) = (work / "sdist").iterdir()
     collected = run(sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", cwd=source)
-    run(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_text.py", cwd=source)
+    run(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/methods/test_text.py", cwd=source)
     print(f"the sdist: {collected.strip().splitlines()[-1]}")
     shutil.rmtree(work)
 

@@ -27,7 +27,10 @@ ROOT = Path(__file__).parents[2]
 def measured():
     """Open a file in a process of its own."""
     command = [sys.executable, "-m", "tests.attacks.measure"]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests" / "engine"), str(ROOT / "tests" / "support")]),
+    }
     with subprocess.Popen(
         command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:

@@ -27,7 +27,7 @@ def computed(cache):
     own = {
         "NUMBA_CACHE_DIR": str(cache),
         "LRPNUMPY_COMPILE": "wait",
-        "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]),
+        "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests" / "engine"), str(ROOT / "tests" / "support")]),
     }
     environment = {name: value for name, value in os.environ.items() if name != "NUMBA_DISABLE_JIT"}
     command = [sys.executable, "-c", PROGRAM]

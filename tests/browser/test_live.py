@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 from serving import served
 
 PICTURES = os.environ.get("LRPNUMPY_SCREENSHOTS")  # a folder to look at them

@@ -14,7 +14,7 @@ from pathlib import Path
 os.environ.setdefault("LRPNUMPY_COMPILE", "never")  # what is looked for is in the readers
 for library in ("OMP", "OPENBLAS", "MKL"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
-sys.path.insert(0, str(Path(__file__).parents[1]))  # where the other tests are
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))  # what tests share
 
 from .cases import Cases, scratch  # noqa: E402
 from .report import about, table  # noqa: E402

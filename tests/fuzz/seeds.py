@@ -16,8 +16,8 @@ import h5py
 import numpy as np
 
 import lrpnumpy as lrp
-from tests import networks as nets
-from tests import onnxfile as onnx
+from tests.support import networks as nets
+from tests.support import onnxfile as onnx
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 LARGEST = 60_000  # bytes of a fixture that is used

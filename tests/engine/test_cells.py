@@ -11,9 +11,9 @@ from networks import close
 import lrpnumpy as lrp
 from lrpnumpy.kernels import compile as compiling
 from lrpnumpy.laws import random_cell
-from lrpnumpy.layers import cells
+from lrpnumpy.layers import LAYERS
 
-KINDS = [getattr(cells, name) for name in cells.__all__]
+KINDS = [kind for kind in LAYERS.values() if kind.__module__.startswith("lrpnumpy.layers.cells.")]
 FORMS = ("single", "bidirectional", "stacked")
 LRP = ("lrp-all", "lrp-prop", "lrp-abs", "lrp-half")
 OTHER = {"EALSTM": lrp.Input(5, steps=False), "CfC": lrp.Input(1)}  # the second input

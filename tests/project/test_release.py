@@ -13,7 +13,7 @@ import lrpnumpy as lrp
 from tests import uncovered
 from tests.oldest import constraints
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 CONFIG = configparser.ConfigParser()
 CONFIG.read(ROOT / "setup.cfg", "utf-8")
 WORKFLOWS = sorted(ROOT.glob(".github/workflows/*.yml"))  # an sdist has none
@@ -77,7 +77,7 @@ def known_tests(path):
 
 
 def test_every_test_that_security_names_exists(monkeypatch):
-    monkeypatch.setattr(sys, "path", [str(ROOT / "tests" / "attacks"), str(ROOT / "tests"), *sys.path])
+    monkeypatch.setattr(sys, "path", [str(ROOT / "tests" / "attacks"), str(ROOT / "tests" / "support"), *sys.path])
     import hostile
     import hostile_onnx  # noqa: F401
 

@@ -18,7 +18,7 @@ from interop import zoo
 import lrpnumpy as lrp
 from lrpnumpy import files
 
-FIXTURES = Path(__file__).with_name("fixtures")
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 WORDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
 
 

@@ -602,7 +602,7 @@ def test_frames_and_json_of_several_inputs(texts):
 
 
 def test_the_page_about_words_runs(tmp_path, monkeypatch, capsys):
-    page = (Path(__file__).parents[1] / "docs" / "words.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "words.md").read_text("utf-8")
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     monkeypatch.chdir(tmp_path)
     exec("\n".join(blocks), {})

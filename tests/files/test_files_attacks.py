@@ -30,7 +30,7 @@ from lrpnumpy import files
 from lrpnumpy.files import isolated, pickles
 from lrpnumpy.files.safe import MAX_TEXT, Budget, Source
 
-FIXTURES = Path(__file__).with_name("fixtures")
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 MATRIX = "layers/0/forward/U"  # of the native file below
 
 

@@ -17,7 +17,7 @@ KILLS = 6  # of each of five kinds of work
 def test_kills_and_a_full_disk():
     command = [sys.executable, "-m", "tests.faults", "--kills", str(KILLS), "--seed", "7", "--only", "kills,disk"]
     environment = {**os.environ, "LRPNUMPY_COMPILE": "never"}
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count(f"'kills': {KILLS}") == 5 and done.stdout.count("'files of 100 bytes': 'error'") == 5

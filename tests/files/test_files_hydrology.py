@@ -15,7 +15,7 @@ from lrpnumpy.files.safe import Source
 from lrpnumpy.files.torch import yamls
 
 pytest.importorskip("yaml")
-FIXTURES = Path(__file__).with_name("fixtures") / "neuralhydrology"
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "neuralhydrology"
 ROWS = json.loads((FIXTURES / "expected.json").read_text())
 UNKNOWN = "ealstm"
 

@@ -21,7 +21,7 @@ import lrpnumpy as lrp
 from lrpnumpy.series import read_csv
 from lrpnumpy.serve import answers, door, worker
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 TEXT = "This isn't a good movie."
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PACKAGE = "lrpnumpy"
 
 # From the ground up. A module imports from the floors below its own and from its own folder, nothing else.

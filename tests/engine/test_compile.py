@@ -23,7 +23,7 @@ from lrpnumpy.kernels import kept
 from lrpnumpy.kernels.arguments import R1, W1
 from lrpnumpy.lazy import cached_property
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 METHOD = {"method": "gradient", "target": 0}  # needs few kernels
 
 
@@ -38,7 +38,7 @@ def start(function, cache, *arguments, mode="background"):
         | {
             "LRPNUMPY_COMPILE": mode,
             "NUMBA_CACHE_DIR": str(cache),
-            "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]),
+            "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests" / "engine"), str(ROOT / "tests" / "support")]),
         },
         stderr=subprocess.PIPE,
         text=True,

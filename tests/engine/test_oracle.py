@@ -7,8 +7,8 @@ import numpy as np
 import oracle
 import pytest
 
-GOLDEN = Path(__file__).with_name("golden.h5")
-NETWORKS = Path(__file__).with_name("networks.h5")
+GOLDEN = Path(__file__).parents[1] / "support" / "golden.h5"
+NETWORKS = Path(__file__).parents[1] / "support" / "networks.h5"
 RULES = "all", "prop", "abs", "half"
 
 

@@ -15,7 +15,7 @@ import lrpnumpy as lrp
 from lrpnumpy.__main__ import main
 from lrpnumpy.files import isolated, kinds
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def test_explain_prints_a_sentence_and_a_table(capsys):

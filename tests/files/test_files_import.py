@@ -15,7 +15,7 @@ import lrpnumpy as lrp
 from lrpnumpy import files
 from lrpnumpy.__main__ import main
 
-FIXTURES = Path(__file__).with_name("fixtures")
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 ROWS = [
     (scores.parent / name, row)
     for scores in sorted(FIXTURES.glob("*/scores.json"))

@@ -24,7 +24,7 @@ from lrpnumpy.corpus.arrays import LargeHdf5
 from lrpnumpy.files.hdf5 import Hdf5
 from lrpnumpy.files.hdf5 import filters as chunks
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 MATRIX, SHAPE = "layers/0/forward/U", (4, 3, 4)  # of the model below
 WHOLE = 4 * 3 * 4 * 4  # its bytes
 

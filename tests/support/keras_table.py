@@ -1,6 +1,6 @@
 """The table of docs/keras.md: which layers of Keras open, and of which versions the tests have files with them.
 
-python -m tests.keras_table    # writes it
+python -m tests.support.keras_table    # writes it
 """
 
 import json

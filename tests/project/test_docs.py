@@ -19,7 +19,7 @@ from lrpnumpy.layers import LAYERS
 from lrpnumpy.methods import METHODS
 from lrpnumpy.show import plot
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 FENCE = re.compile(r"^```(\S*) *([^\n]*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 HEADER = re.compile(r"\A---\n.*?^---\n", re.DOTALL | re.MULTILINE)  # of a cell: what its picture shows
 RUNS = ("python", "sh", "{code-cell}")

@@ -19,7 +19,7 @@ from lrpnumpy.files.budget import Budget
 from lrpnumpy.files.hdf5 import Hdf5
 from lrpnumpy.files.hdf5.pieces import lookup3
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 VERSIONS = ["earliest", ("v108", "v108"), ("v110", "v110"), ("latest", "latest")]
 NUMBERS = [f"{order}{kind}" for order in "<>" for kind in ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u8")]
 

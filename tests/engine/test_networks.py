@@ -13,7 +13,7 @@ from networks import close
 
 import lrpnumpy as lrp
 
-NETWORKS = Path(__file__).with_name("networks.h5")
+NETWORKS = Path(__file__).parents[1] / "support" / "networks.h5"
 RULES = "all", "prop", "abs", "half"
 pytestmark = pytest.mark.filterwarnings("ignore::lrpnumpy.RelevanceWarning")
 

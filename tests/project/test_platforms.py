@@ -16,7 +16,7 @@ import lrpnumpy as lrp
 from lrpnumpy.files import disk, isolated
 from lrpnumpy.files.kinds import LoadOptions
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 class Msvcrt(types.SimpleNamespace):

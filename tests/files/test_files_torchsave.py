@@ -20,7 +20,7 @@ from lrpnumpy import files
 from lrpnumpy.__main__ import main
 from lrpnumpy.files.hints import as_flags, listed
 
-FIXTURES = Path(__file__).with_name("fixtures") / "torchsave"
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "torchsave"
 ROWS = json.loads((FIXTURES / "expected.json").read_text())
 pytestmark = pytest.mark.filterwarnings("ignore::lrpnumpy.AssumptionWarning")
 ASSUMED = ["state.pt", "state_legacy.pth", "parallel.bin", "module.pt", "cells.pt", "views.pt", "prelu.pt"]

@@ -8,7 +8,7 @@ import pytest
 
 def test_the_page_about_series_runs(tmp_path, monkeypatch, capsys):
     pytest.importorskip("pandas")
-    page = (Path(__file__).parents[1] / "docs" / "series.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "series.md").read_text("utf-8")
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     monkeypatch.chdir(tmp_path)
     exec("\n".join(blocks), {})

@@ -18,7 +18,7 @@ from networks import close
 import lrpnumpy as lrp
 from lrpnumpy import files
 
-FIXTURES = Path(__file__).with_name("fixtures")
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 BASE = {"return_sequences": False, "activation": "tanh", "recurrent_activation": "sigmoid", "use_bias": True}
 
 
@@ -89,7 +89,7 @@ def refused(tmp_path, *layers, **options):
 
 def test_the_table_of_layers_is_true():
     page = keras_table.PAGE.read_text(encoding="utf-8")
-    assert page == keras_table.written(page), "write it anew: python -m tests.keras_table"
+    assert page == keras_table.written(page), "write it anew: python -m tests.support.keras_table"
 
 
 # ------------------------------------------------------------------------------------------------------------- refused

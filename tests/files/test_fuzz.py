@@ -31,7 +31,7 @@ def test_two_thousand_cases():
     """Each gives a result or an error of ours; both happen, so that the damage is neither nothing nor all."""
     command = [sys.executable, "-m", "tests.fuzz", "--seed", "2019", "--cases", "2000", "--workers", "2"]
     environment = {**os.environ, "LRPNUMPY_COMPILE": "never"}
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     rows = [line.split() for line in done.stdout.splitlines() if line.endswith("  0")]

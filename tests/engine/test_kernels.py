@@ -184,8 +184,8 @@ def test_single_precision(rng, kind, name):
 
 
 # The text of kernels is in the repository, so that a change of the generator shows in a diff:
-# UPDATE_KERNELS=1 python -m pytest tests/test_kernels.py -k text writes it.
-TEXTS = Path(__file__).parent / "fixtures" / "kernels"
+# UPDATE_KERNELS=1 python -m pytest tests/engine/test_kernels.py -k text writes it.
+TEXTS = Path(__file__).parents[1] / "fixtures" / "kernels"
 
 
 @pytest.mark.parametrize("kind", ["lstm", "gru_after", "gru_before", "rnn"])

@@ -14,7 +14,7 @@ from networks import close
 import lrpnumpy as lrp
 from examples.anomaly import windows
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def autoencoder(rng, D=3, H=4, outputs=3, repeat=None, **settings):

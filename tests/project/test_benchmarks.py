@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.speed import against
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def git(*arguments):
