@@ -6,6 +6,7 @@ as they are (`STRAIGHT`), or mirrored. `Recurrent` is a layer of one cell, or of
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, ClassVar, NamedTuple
@@ -339,7 +340,7 @@ class Cell(Recurrent):
         return tuple(self.lengths[axis] for axis in node.axes)
 
     def _width(self, node: Operation) -> int:
-        return int(np.prod(self._shape(node)))
+        return math.prod(self._shape(node))
 
     @cached_property
     def _weights64(self) -> dict[str, np.ndarray]:
@@ -355,12 +356,12 @@ class Cell(Recurrent):
             out.append(np.asarray(value, self.dtype)[None])
         return out
 
-    @property
+    @cached_property
     def dtype(self) -> np.dtype:
         """float32 or float64."""
         return next(iter(self.weights.values())).dtype
 
-    @property
+    @cached_property
     def inputs(self) -> int:
         """Width D of the first input."""
         return self._width(self.statement.inputs[0])
@@ -521,13 +522,13 @@ class Cell(Recurrent):
         other: Any = None if reference is None else reference.run
         if reference is not None and type(run) is not type(other):  # kernels were compiled in between
             run, other = (self._interpreted(one.xs, one.order) for one in (read, reference))
+        if isinstance(run, CompiledRun):
+            start, arrived_at = run.back(R_output, R_last[1:], entry, other, R_xs[0])
+            return Arrived(R_xs, list(start), list(arrived_at))
         states = [
             None if one is None else one.reshape(batch.n, *self._shape(node))
             for one, node in zip(R_last[1:], self.statement.states, strict=True)
         ]
-        if isinstance(run, CompiledRun):
-            start, arrived_at = run.back(R_output, states, entry, other, R_xs[0])
-            return Arrived(R_xs, list(start), list(arrived_at))
         arrived = back(run, how, R_output, states, entry, other, entry.states is not None)
         for R_x, message, x in zip(R_xs, arrived.inputs, read.xs, strict=True):
             if x.words is not None:

@@ -130,6 +130,7 @@ class CellProgram:
         self._U_back = _packed(U)
         self.back = Weights(self._U_back, _packed(W), P, kinds)
         self._stored: dict[tuple[str, int, bool], Written] = {}
+        self._compiled: set[str] = set()  # rules whose kernels are compiled
         self._backward: dict[str, tuple[Kernel, Weights]] = {}
         for array in (self.b, self.bias_row, P, kinds):
             array.setflags(write=False)
@@ -143,7 +144,12 @@ class CellProgram:
 
     def ready(self, rule: str, size: int) -> bool:
         """Whether the kernels of a rule are compiled, or worth waiting for; the background compiles them if not."""
-        answers = [one.ready(self.dtype, size) for one in self.kernels.wanted(rule)]  # all of them are asked for
+        if rule in self._compiled:
+            return True
+        wanted = self.kernels.wanted(rule)
+        answers = [one.ready(self.dtype, size) for one in wanted]  # all of them are asked for
+        if all(self.dtype.char in one.compiled for one in wanted):
+            self._compiled.add(rule)
         return all(answers)
 
     def backward(self, rule: str) -> tuple[Kernel, Weights]:
