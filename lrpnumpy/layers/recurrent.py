@@ -35,7 +35,8 @@ class Read(NamedTuple):
 
     xs: Sequence[Packed]
     order: np.ndarray  # (R,) which row of xs was read as each row; empty: the row of the same number
-    run: Any  # a Run, by NumPy or by kernels
+    run: Any  # an InterpretedRun or a CompiledRun
+    start: Sequence[np.ndarray] = ()  # start states of each sequence, where they are inputs
 
     @property
     def batch(self) -> Batch:
@@ -449,7 +450,7 @@ class Cell(Recurrent):
         size = x.batch.R * (self.inputs + self.units)
         if rule is None or self.program is None or not self.program.ready(rule, size):
             with large_calls if size > SMALL else nullcontext():
-                return Read(xs, order, self._interpreted(xs, order, start))
+                return Read(xs, order, self._interpreted(xs, order, start), start)
         begin = np.stack([one.astype(self.dtype, copy=False) for one in start]) if len(start) else self._started
         eps = keep.eps if isinstance(keep, Propagation) else 0.0
         if isinstance(keep, Propagation) and keep.is_reference and not len(start):
@@ -459,7 +460,7 @@ class Cell(Recurrent):
                 rows = self.program.rows(x, order_read)
                 return Read(xs, order, self.program.run(rows, x.batch, rule, eps, level, True, begin))
         rows = self.program.rows(x, order)
-        return Read(xs, order, self.program.run(rows, x.batch, rule, eps, level, every, begin))
+        return Read(xs, order, self.program.run(rows, x.batch, rule, eps, level, every, begin), start)
 
     @cached_property
     def program(self) -> CellProgram | None:
@@ -521,7 +522,7 @@ class Cell(Recurrent):
         run: Any = read.run
         other: Any = None if reference is None else reference.run
         if reference is not None and type(run) is not type(other):  # kernels were compiled in between
-            run, other = (self._interpreted(one.xs, one.order) for one in (read, reference))
+            run, other = (self._interpreted(one.xs, one.order, one.start) for one in (read, reference))
         if isinstance(run, CompiledRun):
             start, arrived_at = run.back(R_output, R_last[1:], entry, other, R_xs[0])
             return Arrived(R_xs, list(start), list(arrived_at))
@@ -618,11 +619,12 @@ class Cell(Recurrent):
         x, statement = self.statement.inputs[0], self.statement
         change: dict[str, np.ndarray] = {}
         uses = [node for node in statement.nodes if x in node.args]
-        names = [node.name for node in statement.nodes if node.of]
+        terms = [term for node in statement.nodes for term in node.args]
+        names = [term.name for term in terms if term.op in ("matrix", "bias", "diagonal")]
         for node in uses:
-            whole = next((one for one in statement.nodes if one.op == "sum" and node in one.args), None)
-            bias = None if whole is None else next((one for one in whole.args if one.op == "bias"), None)
-            if node.op != "matrix" or bias is None or names.count(node.name) > 1 or names.count(bias.name) > 1:
+            total = next((one for one in statement.nodes if one.op == "sum" and node in one.args), None)
+            bias = None if total is None else next((one for one in total.args if one.op == "bias"), None)
+            if node.op != "matrix" or bias is None or names.count(node.name) != 1 or names.count(bias.name) != 1:
                 return None
             U = self.weights[node.name]
             change[bias.name] = change.get(bias.name, self.weights[bias.name]) + U @ t

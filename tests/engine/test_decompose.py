@@ -53,11 +53,12 @@ def law_every_layer_adds_up(model, x, spans):
     found = layers_of(model, x, spans)
     judge = nets.plain(model)
     true = oracle.forward(judge, x)
-    top = max(k for k, layer in enumerate(model.layers) if nets.is_recurrent(layer))
+    layers = [node for node in model.nodes if node.name != "readout"]  # the oracle's readout is part of the cell below
+    top = max(k for k, node in enumerate(layers) if nets.is_recurrent(node.layer))
     for v, span in enumerate(spans):
         literal = oracle.decompose(judge, x, tuple(map(int, span)))["layers"]
-        for k in range(len(model.layers)):
-            name = str(k)
+        for k, node in enumerate(layers):
+            name = node.name
             if k == top:  # the oracle's last recurrent layer gives what the readout gives
                 name = f"{k}:last" if f"{k}:last" in found else "readout"
             parts = [part[v] for part in found[name]]

@@ -312,7 +312,9 @@ def explain(given=None, **options):
 
 def test_the_code_of_a_rule_is_not_settable():
     with pytest.raises(TypeError):
-        lrp.Rule("mine", lambda gate, signal, eps: (gate, signal), 2)
+        lrp.Rule("mine", lambda gate, signal, eps: (gate, signal), 1, 2)
+    with pytest.raises(TypeError):
+        lrp.Rule("mine", lambda gate, signal, eps: (gate, signal), _code=2)
 
 
 # ---- rules from outside the package ----

@@ -294,8 +294,8 @@ class PlainPool(MaxPool1D):
     changed = lrp.Layer.changed
 
 
-@pytest.mark.parametrize("how", ["zero", "omit"])
-def test_occlusion_of_windows_is_that_of_the_layer_run_anew(rng, how):
+@pytest.mark.parametrize("reference", ["zero", "omit"])
+def test_occlusion_of_windows_is_that_of_the_layer_run_anew(rng, reference):
     settings = {"stride": 2, "dilation": 2, "padding": "same", "activation": "relu"}
     first = conv(rng, 4, 4, **settings)
     rest = [nets.lstm(rng, 4, 3), nets.dense(rng, 3, 2)]
@@ -303,7 +303,7 @@ def test_occlusion_of_windows_is_that_of_the_layer_run_anew(rng, how):
     plain = lrp.Model([PlainConv(first.K, first.d, **settings), PlainPool(2, 1), *rest])
     xs = records(rng, lengths=(12, 7, 9))
     spans = [[(0, 4), (3, 9), (11, 12)], [(2, 3)], [(1, 6), (4, 5)]]
-    options = {"spans": spans, "how": how, **({"unit": "feature"} if how == "zero" else {})}
+    options = {"spans": spans, "reference": reference, **({"unit": "feature"} if reference == "zero" else {})}
     ours, theirs = (lrp.explain_all(one, xs, "occlusion-f", 0, **options) for one in (model, plain))
     close(ours.relevance, theirs.relevance, 1e-12, 1)
     for a, b in zip(ours, theirs, strict=True):
