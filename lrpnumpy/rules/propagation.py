@@ -53,33 +53,48 @@ class Propagation:
         return z.dtype.type(1), z.dtype.type(0)
 
     def product(self, gate: np.ndarray, signal: np.ndarray, *reference: np.ndarray) -> tuple[Any, Any, Any]:
-        """(to_gate, to_signal, kept) of the product of `gate` and `signal`."""
+        """(to_gate, to_signal, kept) of the product of `gate` and `signal`.
+
+        reference: the same two values of a reference, where there is one.
+        """
         return signal, gate, gate.dtype.type(0)
 
     def even_product(self, one: np.ndarray, other: np.ndarray, *reference: np.ndarray) -> tuple[Any, Any]:
-        """(to_one, to_other) of the product of `one` and `other`, of which neither is a gate."""
+        """(to_one, to_other) of the product of `one` and `other`, of which neither is a gate.
+
+        reference: the same two values of a reference, where there is one.
+        """
         return self.product(one, other, *reference)[:2]
 
     def factors(self, one: np.ndarray, other: np.ndarray, *reference: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """What the message at a matrix product of `one` and `other` is multiplied by: for one, for other.
 
         The messages are multiplied by the values themselves after that where the propagation says `times_input`.
+
+        reference: the same two values of a reference, where there is one.
         """
         return self.product(one, other, *reference)[:2]
 
     def slope(self, activation: str | Elementwise, z: np.ndarray, y: np.ndarray, *reference: np.ndarray) -> Any:
-        """Slope of an `activation`, by its name in the table or a layer's own, where `z` became `y`."""
+        """Slope of an `activation`, by its name in the table or a layer's own, where `z` became `y`.
+
+        reference: z and y of a reference, where there is one.
+        """
         return (ACTIVATIONS[activation] if isinstance(activation, str) else activation).slope(z, y)
 
     def softmax(self, R: np.ndarray, z: np.ndarray, y: np.ndarray, total: Total, *reference: np.ndarray) -> Any:
         """From the message `R` at `y` = softmax(`z`) to the one at z. `total` sums over the terms of each softmax, and
         repeats the sum for each of them.
+
+        reference: z and y of a reference, where there is one.
         """
         return y * (R - total(R * y))
 
     def winning(self, x: np.ndarray, *reference: np.ndarray) -> np.ndarray:
         """How much of the message at max_k x_k each candidate of `x` (K, …) gets; padding is -inf. The first winner
         takes all.
+
+        reference: x of a reference, where there is one.
         """
         return x.argmax(axis=0) == np.arange(len(x)).reshape(-1, *[1] * (x.ndim - 1))
 

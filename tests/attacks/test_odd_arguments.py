@@ -15,6 +15,11 @@ def changed(**parts):
     return json.dumps(json.loads(SAID.to_json()) | parts)
 
 
+def changed_input(**parts):
+    (name, part), *_ = json.loads(SAID.to_json())["inputs"].items()
+    return changed(inputs={name: part | parts})
+
+
 def nested(name, levels):
     return changed(**{name: "@"}).replace('"@"', '{"a":' * levels + "1" + "}" * levels)
 
@@ -30,7 +35,10 @@ CALLS = {
     "words as scores": (lambda: lrp.load("sentiment", check=("good", ["a"] * 5)), "as its y, an array of numbers"),
     "deep relevance": (lambda: lrp.Explanation.from_json(nested("relevance", 900)), "levels of lists"),
     "deep options": (lambda: lrp.Explanation.from_json(nested("options", 900)), "levels of lists"),
-    "narrow values": (lambda: lrp.Explanation.from_json(changed(values=[[1] * 4] * 4)), "values must be numbers"),
+    "narrow values": (
+        lambda: lrp.Explanation.from_json(changed_input(values=[[1] * 4] * 5)),
+        "values must be numbers",
+    ),
     "many nodes": (lambda: lrp.explain(MODEL, "x", "integrated-gradients", nodes=10**9), "nodes must be at most"),
     "a number as source": (lambda: lrp.explain_corpus(MODEL, np.array(1), out="a"), "source must be"),
     "a number as column": (

@@ -126,7 +126,7 @@ def test_what_cannot_be_is_said(x):
     mixed = lrp.explain_windows(network(outputs=2), x, 20, 10, target=[0, 1, 0])
     with pytest.raises(lrp.LrpError, match="one class, got several"):
         mixed.average()
-    with pytest.raises(lrp.LrpError, match="options that it has"):
+    with pytest.raises(lrp.LrpError, match="unknown option 'epsilon' for lrp-all; did you mean eps"):
         lrp.explain_windows(network(), x, 4, epsilon=1)
 
 

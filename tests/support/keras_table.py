@@ -11,8 +11,8 @@ import h5py
 
 from lrpnumpy.files.keras.layers import KNOWN
 
-HERE = Path(__file__).parent
-PAGE = HERE.parent / "docs" / "keras.md"
+TESTS = Path(__file__).parents[1]
+PAGE = TESTS.parent / "docs" / "keras.md"
 FOLDERS = {
     "Keras 1": ("keras1",),
     "Keras 2": ("tf_keras", "tf_keras_graphs", "tf2.12", "tf2.13", "cudnn"),
@@ -47,7 +47,7 @@ def table():
         version: {
             kind
             for folder in folders
-            for path in (HERE / "fixtures" / folder).iterdir()
+            for path in (TESTS / "fixtures" / folder).iterdir()
             if path.suffix in (".h5", ".keras")
             for kind in classes(configuration(path))
         }
