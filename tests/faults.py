@@ -43,7 +43,7 @@ MEMORY = (1500, 800, 600, 400, 300, 200, 150, 100)  # MB of address space
 
 
 def _models():
-    import networks as nets
+    from tests.support import networks as nets
 
     rng = np.random.default_rng(7)
     words = ("the", "film", "is", "not", "good", "naïve", "<unk>")

@@ -168,7 +168,7 @@ def to_jsonl(results: Results, file: Any) -> None:
 def to_parquet(results: Results, file: Any) -> None:
     """One row per record, with lists for what has several values; the ledger's entries are columns."""
     pyarrow, parquet = library("pyarrow", "Parquet"), library("pyarrow.parquet", "Parquet")
-    writer, left = None, results.numbered()
+    writer, left = None, iter(results.numbered())
     while group := list(islice(left, GROUP)):
         table = pyarrow.Table.from_pylist([_row(number, e) for number, e in group], writer and writer.schema)
         if writer is None:

@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy.checks import LrpError, parse_json
-from lrpnumpy.ledgers import Ledger, ReferenceLedger, SpanLedger
+from lrpnumpy.ledgers import LEDGERS
 from lrpnumpy.result import Explanation, InputPart, Mark
 from lrpnumpy.results import Explanations, InputColumn
 
-LEDGERS: dict[str, Any] = {kind.__name__: kind for kind in (Ledger, ReferenceLedger, SpanLedger)}
 OF_STEPS = ("relevance", "feature_relevance", "marks")  # arrays that every input has
 SHAPES = "/shapes"
 
@@ -37,7 +36,7 @@ def pack(results: Explanations, text: Mapping[str, Any]) -> dict[str, np.ndarray
             arrays |= _input(f"inputs/{name}", column, results.every_class)
             words[name] = [one.tokens for one in column.encoded]
         for name, entries in results.ledger.items():  # (n,), (C, n), (layers, n) or (C, layers, n)
-            arrays |= _columns(f"ledger/{name}", entries.T)
+            arrays |= _columns(f"ledger/{name}", np.moveaxis(entries, -1, 0))
             ledger = "Ledger" if "biases" in results.ledger else "ReferenceLedger"
         if "cd" in results.single:
             ledger = "SpanLedger"
@@ -134,8 +133,6 @@ class PartFile:
             return None
         prefix = "ledger/"
         entries = {name.removeprefix(prefix): of[k] for name, of in self.fields.items() if name.startswith(prefix)}
-        if "biases" in entries:
-            entries["biases"] = tuple(entries["biases"])
         if "relevant" in entries and not entries["relevant"].size:
             raise LrpError("a ledger has an entry for every step, got none")
         return LEDGERS[self.text["ledger"]](**entries)

@@ -20,6 +20,8 @@ from lrpnumpy.result import Explanation
 from lrpnumpy.schedule import progress_bar
 from lrpnumpy.summary import Summary, Sums, one_each
 
+OF_ALL = ("scores", "targets", "explained_steps")  # kept once computed, and of no use to a slice
+
 
 @door
 def open_explanations(path: str | os.PathLike[str]) -> Stored:
@@ -84,7 +86,8 @@ class Stored(Results):
 
     def _some(self, places: Sequence[int]) -> Stored:
         some = object.__new__(Stored)
-        vars(some).update(vars(self), _places=[self._places[k] for k in places])
+        vars(some).update({name: value for name, value in vars(self).items() if name not in OF_ALL})
+        some._places = [self._places[k] for k in places]
         return some
 
     def __iter__(self) -> Iterator[Explanation]:
@@ -112,7 +115,7 @@ class Stored(Results):
         for k, group in groupby(places, key=lambda place: bisect_right(self._starts, place) - 1):
             yield k, self._part(k), [place - self._starts[k] for place in group]
 
-    def blocks(self, which: Iterable[int] | None = None) -> Iterator[tuple[list[int], list[Explanation]]]:
+    def _blocks(self, which: Iterable[int] | None = None) -> Iterator[tuple[list[int], list[Explanation]]]:
         """Numbers of records and their explanations, those of one part at a time."""
         for k, part, places in self._by_part(which):
             with self._folder.reading(k):
@@ -127,11 +130,11 @@ class Stored(Results):
 
     def some(self, which: Iterable[int]) -> Iterator[Explanation]:
         """The explanations at the places `which`."""
-        return (e for _, block in self.blocks(which) for e in block)
+        return (e for _, block in self._blocks(which) for e in block)
 
     def numbered(self) -> Iterator[tuple[int, Explanation]]:
         """Each explanation with the number of its record in the source, counted from 1."""
-        for numbers, block in self.blocks():
+        for numbers, block in self._blocks():
             yield from zip(numbers, block, strict=True)
 
     # -- all together -----------------------------------------------------------------------------------------------
@@ -141,13 +144,21 @@ class Stored(Results):
         """(N,) the number of each explanation's record in the source, counted from 1."""
         return np.array([*self._texts("numbers")], np.int64)
 
-    export = Results.save
-
     @door
     def column(self, name: str) -> list[Any]:
         """The values of the column `name`, one for each explanation."""
         one_of(name, "column", self.columns)
         return [*self._texts(name)]
+
+    def to_frame(self) -> Any:
+        """A pandas frame, one row per step as `Explanation.to_frame` gives it; record is its number in the source."""
+        frame = super().to_frame()
+        frame["record"] = self.numbers[frame["record"].to_numpy()]
+        return frame
+
+    def to_xarray(self) -> Any:
+        """A dataset of xarray, as that of results in memory; record is the number of each in the source."""
+        return super().to_xarray().assign_coords(record=self.numbers)
 
     @door
     def summary(self, by: Any = None, input: str | None = None, progress: bool | None = None) -> Summary:
@@ -173,7 +184,7 @@ class Stored(Results):
         else:
             sums = Sums(self.features[name] or [f"x{d}" for d in range(sample.shape[-1])])
         with progress_bar(progress, total=len(self), unit=" explanations") as bar:
-            for numbers, block in self.blocks():
+            for numbers, block in self._blocks():
                 rows, lengths = _rows(block, name, sample is not None)
                 ends = None if name != self._main else np.array([e.predicted_at for e in block])
                 if every_class:
@@ -194,6 +205,15 @@ class Stored(Results):
         if one_of(by, "by", (*self.columns, "class")) in self.columns:
             return iter(self.column(by))
         return (classes[int(e.target)] for e in self)
+
+    @door
+    def export(self, path: str | os.PathLike[str], *, overwrite: bool = False, formulas: bool = False) -> None:
+        """Write these explanations to one file whose `path` ends in .h5, .csv, .jsonl or .parquet (needs pyarrow).
+
+        A file that exists is left alone and is an error, unless `overwrite` says to replace it. In .csv a word that a
+        spreadsheet would take for a formula, such as =1+1, has an apostrophe before it, unless `formulas` is true.
+        """
+        self.save(path, overwrite=overwrite, formulas=formulas)
 
 
 def _rows(block: list[Explanation], name: str, by_feature: bool) -> tuple[np.ndarray, np.ndarray]:

@@ -118,6 +118,10 @@ def test_the_protocol_of_results(series, tmp_path, rng):
         nets.close(found.stacked(), wanted.stacked())
         nets.close(found[1:6:2].stacked(), wanted.stacked()[..., 1:6:2, :, :] if target else wanted.stacked()[1:6:2])
         nets.close(found.relevance, wanted.relevance)
+        nets.close(found.scores, wanted.scores)
+        nets.close(found[2:5].scores, wanted.scores[2:5])
+        assert np.array_equal(found.targets, wanted.targets)
+        assert np.array_equal(found[2:5].targets, wanted.targets[..., 2:5])
         nets.close(found.summary().mean, wanted.summary().mean)
         nets.close(found[:3].summary().mean, lrp.explain_all(series, xs[:3], unit=unit, target=target).summary().mean)
         found[2:].save(tmp_path / f"{unit} {target}.jsonl")
@@ -128,7 +132,7 @@ def test_the_protocol_of_results(series, tmp_path, rng):
             assert frame["record"].tolist() == [2] * 4 + [3] * 4
             nets.close(frame["relevance"].to_numpy(), found[1:3].relevance)
         if has("xarray"):
-            array = found[1:3].to_xarray()
+            array = found[1:3].to_xarray()["relevance"]
             assert array.coords["record"].values.tolist() == [2, 3] and array.shape == found[1:3].stacked().shape
     ragged = run(series, [xs[0], xs[1][:2]], tmp_path / "ragged")
     with pytest.raises(lrp.LrpError, match="one length, got 2 to 4 steps"):
@@ -674,7 +678,7 @@ def test_a_tokenizer_has_a_version(tmp_path, rng):
 
     def network():
         E = lrp.Embedding(np.ones((len(WORDS), 3)), WORDS, unknown="<unk>", tokenizer=Cut())
-        return lrp.Model([nets.lstm(np.random.default_rng(0), 3, 2)], E)
+        return lrp.Model([nets.lstm(np.random.default_rng(0), 3, 2)], embedding=E)
 
     run(network(), sentences(3), tmp_path / "out")
     run(network(), sentences(3), tmp_path / "out")

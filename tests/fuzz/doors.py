@@ -152,7 +152,7 @@ def _explanation(path, given, rng):
     elif kind == 2:
         found._repr_html_()
     else:
-        to_csv([(1, found)], io.BytesIO())
+        to_csv(lrp.Comparison((found,)), io.BytesIO())
 
 
 def ranked(state=None):
