@@ -38,9 +38,10 @@ def text_of(kind: str, method: str) -> str:
     """The source of the kernels that are generated for a cell and a method."""
     cells = {name: made for name, made in LAYERS.items() if issubclass(made, Cell)}
     if kind not in cells:
-        raise LrpError(f"unknown cell {kind!r}; the cells are {', '.join(cells)}{close_to(kind, cells)}")
+        raise LrpError(f"unknown cell {kind!r}; the cells are {', '.join(cells)}{close_to(kind, cells) or '.'}")
     if method not in METHODS:
-        raise LrpError(f"no kernels are made for {method!r}; try {', '.join(METHODS)}{close_to(method, METHODS)}")
+        end = close_to(method, METHODS) or "."
+        raise LrpError(f"no kernels are made for {method!r}; try {', '.join(METHODS)}{end}")
     statement = cells[kind].traced()
     why = uncovered(statement)
     if why:

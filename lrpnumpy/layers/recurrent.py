@@ -260,7 +260,8 @@ class Cell(Recurrent):
         for name in given:
             if name not in arrays and name not in starts:
                 known = ", ".join([*arrays, *starts, *names])
-                raise LrpError(f"{kind}: unknown array {name}{close_to(name, [*arrays, *starts])}. It takes {known}.")
+                near = close_to(name, [*arrays, *starts]) or "."
+                raise LrpError(f"{kind}: unknown array {name}{near} It takes {known}.")
         self.statement.check(given)
         self._set(**{name: float_array(value, f"{kind}: {name}") for name, value in given.items() if value is not None})
         self._check_starts()
@@ -423,8 +424,11 @@ class Cell(Recurrent):
             nodes += self.statement.states
         given = (x, *others)
         if len(given) != len(nodes):
-            names = ", ".join(node.name for node in (*self.statement.inputs, *self.statement.states))
-            raise LrpError(f"step takes ({names}) as inputs, the states all or none of them, got {len(given)} inputs.")
+            inputs = ", ".join(node.name for node in self.statement.inputs)
+            states = ", ".join(node.name for node in self.statement.states)
+            raise LrpError(
+                f"inputs must be ({inputs}), or ({inputs}, {states}) with all start states, got {len(given)} inputs."
+            )
         for node, size in zip(nodes, given, strict=True):
             width = self._width(node)
             if size.width != width or (node.op == "state" and size.steps):

@@ -200,7 +200,7 @@ class Occlusion(Method):
             return Substitute("omit", None, self.tol)
         found = references(model, self.reference, self.data)
         if len(found.each) > 1:
-            raise LrpError(f"reference must be one for {self.name}, got {len(found.each)}.")
+            raise LrpError(f"{self.name} takes a single reference, got {len(found.each)}.")
         return Substitute(found.said, found.each[0], self.tol)
 
     def settings(self, plan: Substitute) -> dict[str, Any]:

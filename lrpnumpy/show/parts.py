@@ -117,8 +117,8 @@ def by_variable(e: Explanation, what: str) -> Explanation:
     """The explanation itself, if every input has one relevance for each variable; words beside numbers need none."""
     if any(part.feature_relevance is None and not _are_words(e, part) for part in e.inputs.values()):
         raise LrpError(
-            f"{what} must get an explanation with relevance per feature; use unit='feature', and of several inputs "
-            "the whole explanation in place of of_input(...)."
+            f"{what} needs relevance per feature: explain with unit='feature'. For a network with several inputs, pass "
+            "the whole explanation, not of_input(...)."
         )
     return e
 

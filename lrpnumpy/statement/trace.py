@@ -104,7 +104,7 @@ class Operation:
     __mul__ = __rmul__ = _refuse("values are not multiplied by *; use s.product(gate, signal), the gate first")
     __truediv__ = __rtruediv__ = _refuse("values are not divided by /; use s.product(s.reciprocal(b), a)")
     __matmul__ = __rmatmul__ = _refuse("matrices are not multiplied by @; use s.matrix(name, v) inside s.sum")
-    __pow__ = __rpow__ = __abs__ = _refuse("this operator has no rule; use the operations of lrp.Cell")
+    __pow__ = __rpow__ = __abs__ = _refuse("LRP has no rule for this operator; use the operations s.*")
     __lt__ = __le__ = __gt__ = __ge__ = __bool__ = _refuse("a step cannot branch on a value; use s.maximum(a, b)")
     __getitem__ = __iter__ = __len__ = __float__ = __int__ = __index__ = _refuse(
         "a value has no single numbers while the step is traced; use s.total(v, axis) to sum over an axis"
@@ -248,7 +248,8 @@ class Step:
         for value in values:
             if not isinstance(value, Operation):
                 self.fail(
-                    f"{what} takes traced values, got {shown(value)}; a constant is a trained array, s.bias(name)"
+                    f"{what} takes traced values, got {shown(value)}; pass a constant to the cell as an array, "
+                    "and read it with s.bias(name)"
                 )
             if value.owner is not self:
                 self.fail(f"{what} received a value of another cell")
@@ -267,10 +268,12 @@ class Step:
     def fail(self, what: str, line: int = 0) -> NoReturn:
         """Raise an error that names the line of `step`."""
         line = line or self._at()
+        if not what.endswith("?"):
+            what += "."
         if self._step is None or not line:
-            raise LrpError(f"{self._kind}: {what}.")
+            raise LrpError(f"{self._kind}: {what}")
         text = linecache.getline(self._step.__code__.co_filename, line).strip()
-        raise LrpError(f"{self._kind}.step, line {line}: {what}." + (f" The line is: {text}" if text else ""))
+        raise LrpError(f"{self._kind}.step, line {line}: {what}" + (f" The line is: {text}" if text else ""))
 
     def given(self, op: str, name: str, axes: Axes) -> Operation:
         """An input, or a state before the step."""

@@ -195,7 +195,7 @@ CASES = {
     ),
     "several references of an occlusion": (
         lambda: lrp.explain(NUMBERS, X, "occlusion-f", reference=["zero", np.ones(3)]),
-        r"reference must be one for occlusion-f, got 2",
+        r"occlusion-f takes a single reference, got 2",
     ),
     "what is occluded": (
         lambda: lrp.Occlusion("logit"),
@@ -290,11 +290,11 @@ CASES = {
     "a mask that is no token": (lambda: lrp.Embedding(np.ones((3, 2)), mask=3), "mask must be a token id from 0 to 2"),
     "a readout beside nodes": (
         lambda: lrp.Model([lrp.Node("a", LAYER, ("x",))], readout="mean"),
-        "readout must be left out where nodes say it",
+        "readout is for a list of layers",
     ),
     "a first layer that knows no size": (
         lambda: lrp.Model([lrp.layers.Reverse(), LAYER, HEAD]),
-        "say inputs={'x': lrp.Input",
+        "pass inputs={'x': lrp.Input",
     ),
     "integer models": (lambda: NUMBERS.astype("int8"), "dtype must be 'float32' or 'float64', got 'int8'"),
     "directions that read other inputs": (
