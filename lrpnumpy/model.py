@@ -158,6 +158,9 @@ class Model(Record):
             units = Units(np.array(output_scaler.scale), np.array(output_scaler.mean))
             nodes.append(Node(UNITS, units, (result,)))
             scored, sizes[UNITS] = UNITS, last
+        remarks = {} if self.provenance is None else self.provenance
+        if not isinstance(remarks, Mapping):
+            raise LrpError(f"Model: provenance must be a dict of remarks, got {shown(remarks)}.")
         inputs = {}
         for name, given in self.inputs.items():
             inputs[name] = replace(given.astype(dtype))  # a copy, which receives the dtype of this model
@@ -169,7 +172,7 @@ class Model(Record):
             classes=names(self.classes, "Model: classes", last.width),
             output_scaler=output_scaler,
             window=None if self.window is None else whole(self.window, "Model: window", 1),
-            provenance=MappingProxyType({str(k): str(v) for k, v in dict(self.provenance or {}).items()}),
+            provenance=MappingProxyType({str(k): str(v) for k, v in remarks.items()}),
         )
         self._set(main=_main(inputs), scored=scored, sizes=sizes, dtype=dtype, outputs=last.width, every=last.steps)
         self._check_output()
@@ -414,15 +417,15 @@ def _described_inputs(given: Any, first: Mapping[str, Any], layer: Layer) -> dic
     """The inputs by name; `first` describes the first one, `layer` is the one that takes it."""
     if unknown := [name for name in first if name not in FirstInput.__annotations__]:
         known = [*Model.field_names(), *FirstInput.__annotations__, "readout"]
-        raise LrpError(f"Model: unknown argument {unknown[0]!r}{close_to(unknown[0], known)}")
+        raise LrpError(f"Model: unknown argument {unknown[0]!r}{close_to(unknown[0], known) or '.'}")
     said = {name: value for name, value in first.items() if value is not None}
     scalers = said.pop("scaler") if isinstance(said.get("scaler"), dict) else {}
     if given is None:
         size = getattr(layer, "inputs", None)
         if size is None and "embedding" not in said:
             raise LrpError(
-                f"Model: inputs must say how many inputs the network takes, as its first layer, a "
-                f"{type(layer).__name__}, does not; say inputs={{'x': lrp.Input(5)}}."
+                f"Model: the width of the input is unknown, because the first layer ({type(layer).__name__}) does not "
+                "define it; pass inputs={'x': lrp.Input(5)}."
             )
         given, said = {INPUT: Input(size, **said)}, {}
     if not isinstance(given, Mapping) or not given:
@@ -473,7 +476,9 @@ def _connected(given: Any, readout: Any, start: str) -> tuple[tuple[Node, ...], 
         readout = "last" if readout is None else readout
         return _chain(given, one_of(readout, "Model: readout", READOUTS), start)
     if readout is not None:
-        raise LrpError(f"Model: readout must be left out where nodes say it themselves, got {shown(readout)}.")
+        raise LrpError(
+            f"Model: readout is for a list of layers; nodes contain their readout. Remove readout={shown(readout)}."
+        )
     nodes = tuple(node for node in given if node.name != UNITS)  # which `output_scaler` makes again
     return nodes, nodes[-1].name
 

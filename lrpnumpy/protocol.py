@@ -62,10 +62,10 @@ class Results(Sequence[Explanation]):
         if not every:
             raise LrpError("results must have at least one explanation, got none.")
         first = every[0]
-        name = one_of(input or next(iter(first.inputs)), "input", tuple(first.inputs))
+        name = one_of(next(iter(first.inputs)) if input is None else input, "input", tuple(first.inputs))
         parts = [e.inputs[name] for e in every]
         features = None
-        if first.inputs[name].feature_relevance is not None:
+        if all(part.feature_relevance is not None for part in parts):  # not every method of a comparison has it
             features = np.concatenate([part.feature_relevance for part in parts], axis=-2)
         return InputRows(
             np.array([part.relevance.shape[-1] for part in parts]),
@@ -160,7 +160,7 @@ class Results(Sequence[Explanation]):
         """
         self._not_empty("a summary")
         first = self[0]
-        name = one_of(input or next(iter(first.inputs)), "input", tuple(first.inputs))
+        name = one_of(next(iter(first.inputs)) if input is None else input, "input", tuple(first.inputs))
         every_class, classes = first.target == "all", self._class_names(first)
         if every_class and by is not None:
             raise LrpError("by must be None with target 'all', whose groups are the classes.")

@@ -14,7 +14,7 @@ from lrpnumpy import checks, fields, readback, tables
 from lrpnumpy.checks import LrpError, encodable, library, readable
 from lrpnumpy.fields import result_field
 from lrpnumpy.lazy import cached_property
-from lrpnumpy.ledgers import AnyLedger, ReferenceLedger
+from lrpnumpy.ledgers import LEDGERS, AnyLedger, ReferenceLedger
 from lrpnumpy.meant import door
 
 PAD = "<pad>"  # how padding is written where words are
@@ -223,6 +223,8 @@ class Explanation:
 
     def with_first(self, **changes: Any) -> Explanation:
         """The same with `changes` of fields of the first input: `e.with_first(values=None)`."""
+        for field in changes:
+            checks.one_of(field, "with_first: a field", [row.name for row in fields.table(InputPart)])
         name = next(iter(self.inputs))
         return replace(self, inputs={**self.inputs, name: replace(self.first, **changes)})
 
@@ -400,43 +402,76 @@ def check(e: Explanation) -> None:
         )
     if type(e.scores) is not np.ndarray or e.scores.ndim != 1:
         raise LrpError(f"Explanation: scores must be an array of shape (C,), got {checks.shown(e.scores)}.")
-    C = len(e.scores)
-    if e.target != "all" and not (checks.is_number(e.target, int) and 0 <= e.target < C):  # type: ignore[operator]
+    C, every_class = len(e.scores), isinstance(e.target, str) and e.target == "all"
+    if not every_class and not _is_class(e.target, C):
         raise LrpError(f"Explanation: target must be 'all' or a class from 0 to {C - 1}, got {checks.shown(e.target)}.")
+    if e.options is not None and not isinstance(e.options, Mapping):
+        raise LrpError(f"Explanation: options must be a dict, got {checks.shown(e.options)}.")
+    if e.versus is not None and not _is_class(e.versus, C):
+        raise LrpError(
+            f"Explanation: options['versus'] must be a class from 0 to {C - 1}, got {checks.shown(e.versus)}."
+        )
     _check_fields(e, "Explanation", {"output": C})
+    sizes = {"target": C} if every_class else {}
     for name, part in e.inputs.items():
+        if not isinstance(name, str):
+            raise LrpError(f"Explanation: inputs must have names that are strings, got {checks.shown(name)}.")
         if type(part) is not InputPart:
             raise LrpError(f"Explanation: inputs[{name!r}] must be an InputPart, got {type(part).__name__}.")
-        _check_fields(part, "Explanation", {"target": C} if e.target == "all" else {})
+        _check_fields(part, "Explanation", sizes)
+    if e.ledger is not None:
+        if not isinstance(e.ledger, AnyLedger):
+            raise LrpError(f"Explanation: ledger must be one of {', '.join(LEDGERS)}, got {checks.shown(e.ledger)}.")
+        _check_fields(e.ledger, "Explanation: ledger", sizes)
+    for name, several, kind in (("hidden", e.hidden, Hidden), ("spans", e.spans, Span)):
+        if several is None:
+            continue
+        if not isinstance(several, tuple) or not all(isinstance(one, kind) for one in several):
+            raise LrpError(f"Explanation: {name} must be a tuple of {kind.__name__}, got {checks.shown(several)}.")
+        for one in several:
+            _check_fields(one, f"Explanation: {name}", sizes)
 
 
-def _check_fields(record: Any, what: str, sizes: dict[str, int]) -> None:
-    """Check kind and shape of the fields of a record; `sizes` of axes are those known so far."""
+def _is_class(value: Any, count: int) -> bool:
+    return checks.is_number(value, int) and 0 <= value < count
+
+
+def _check_fields(record: Any, what: str, known: dict[str, int]) -> None:
+    """Check kind and shape of the fields of a record; sizes of some axes are `known`."""
+    sizes = dict(known)
     for name, axes, kind, _, required in fields.table(type(record)):
         value = getattr(record, name)
         if (value is None and not required) or kind in ("record", "options", "target"):
             continue
-        if kind == "text" and not axes:
-            if not isinstance(value, str):
-                raise LrpError(f"{what}: {name} must be a string, got {checks.shown(value)}.")
-            continue
-        if kind == "text":
-            if not isinstance(value, (tuple, list)):
-                raise LrpError(f"{what}: {name} must be a tuple of names, got {checks.shown(value)}.")
-            shape: tuple[int, ...] = (len(value),)
-        elif isinstance(value, np.ndarray) and (value.dtype.kind in "fiu" or kind == "label"):
-            shape = value.shape
-        else:
-            raise LrpError(f"{what}: {name} must be an array of numbers, got {checks.shown(value)}.")
-        if axes[0] == "target" and "target" not in sizes:
+        if axes[:1] == ("target",) and "target" not in sizes:
             axes = axes[1:]
+        if wanted := _wanted(value, kind, len(axes)):
+            raise LrpError(f"{what}: {name} must be {wanted}, got {checks.shown(value)}.")
+        shape = (len(value),) if isinstance(value, (tuple, list)) else getattr(value, "shape", ())
         if (
             len(shape) != len(axes)
             or any(sizes.setdefault(axis, size) != size for axis, size in zip(axes, shape, strict=True))
-            or 0 in shape
+            or (0 in shape and "phrase" not in axes)
         ):
             wanted = ", ".join(str(sizes.get(axis, axis)) for axis in axes)
             raise LrpError(f"{what}: {name} must have shape ({wanted}), got {shape}.")
+
+
+def _wanted(value: Any, kind: str, axes: int) -> str:
+    """What a field of this kind must be, where a value is something else."""
+    if kind == "index":
+        return "" if checks.is_number(value, int) and value >= 0 else "a whole number from 0 on"
+    if kind == "text" and not axes:
+        return "" if isinstance(value, str) else "a string"
+    if kind == "text":
+        is_names = isinstance(value, (tuple, list)) and all(isinstance(name, str) for name in value)
+        return "" if is_names else "a tuple of names"
+    if kind == "label":
+        return "" if isinstance(value, np.ndarray) and value.dtype.kind in "MU" else "an array of dates or strings"
+    is_right = isinstance(value, (np.ndarray, np.number, float, int)) and np.asarray(value).dtype.kind in "fiu"
+    if kind == "mark":
+        return "" if is_right and np.isin(value, [*Mark]).all() else "an array of marks from 0 to 2"
+    return "" if is_right else "an array of numbers" if axes else "a number"
 
 
 def dumped(value: Any, options: dict[str, Any]) -> str:

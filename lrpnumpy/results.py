@@ -190,7 +190,7 @@ class Explanations(Results):
 
     def received(self, input: str | None = None) -> InputRows:
         """What the `input` of that name, by default the first, received in all results, one behind the other."""
-        found = self.inputs[one_of(input or self.model.main, "input", tuple(self.inputs))]
+        found = self.inputs[one_of(self.model.main if input is None else input, "input", tuple(self.inputs))]
         features = found.names or (found.encoded[0].features if found.encoded else None)
         return InputRows(np.diff(found.starts), found.relevance, found.feature_relevance, features)
 

@@ -25,6 +25,7 @@ from typing import Any, Literal, NamedTuple, Self, get_args, get_origin, get_typ
 
 import numpy as np
 
+from lrpnumpy import meant
 from lrpnumpy.checks import LrpError, shown
 from lrpnumpy.encode import EncodedRecord
 from lrpnumpy.fields import joined, result_field
@@ -95,6 +96,11 @@ class Method:
     named_by: tuple[str, ...] = ()  # fields that the name decides
     keep: Keep = None  # what the forward pass keeps
     hidden: bool = False  # whether the relevance of hidden states is wanted
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__post_init__" in vars(cls):
+            cls.__post_init__ = meant.record(cls.__post_init__, cls)  # type: ignore[attr-defined]
 
     @classmethod
     @cache

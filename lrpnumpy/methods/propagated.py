@@ -95,7 +95,7 @@ class LRP(Method):
         if rule._code is not None:
             shares, paper = PAPERS[rule.name]
             name, description = f"lrp-{rule.name}", f"layer-wise relevance propagation, {shares}"
-        sums: Any = self.sums or {}
+        sums: Any = {} if self.sums is None else self.sums
         if not isinstance(sums, Mapping):
             raise LrpError(f"LRP: sums must be a dict of layers and sum rules, got {shown(sums)}.")
         for key, one in sums.items():

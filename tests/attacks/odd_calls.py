@@ -108,6 +108,32 @@ def calls(folder):
         "reconstruction_error": (lrp.reconstruction_error, {"model": error}),
         "from_json": (lrp.Explanation.from_json, {"text": json.dumps({})}),
         "for_class": (lrp.explain(numbers, X, target="all").for_class, {"target": 1}),
+        "Explanation": (
+            lrp.Explanation,
+            {
+                "inputs": {"x": lrp.InputPart(draw(5))},
+                "scores": draw(2),
+                "target": 1,
+                "method": "mine",
+                "probabilities": np.ones(2) / 2,
+                "classes": ("no", "yes"),
+                "options": {"versus": 0},
+                "ledger": e.ledger,
+                "spans": (),
+            },
+        ),
+        "Explanation.with_first": (
+            e.with_first,
+            {
+                "relevance": draw(5),
+                "feature_relevance": draw(5, 3),
+                "features": ("a", "b", "c"),
+                "tokens": tuple("abcde"),
+                "values": draw(5, 3),
+                "labels": np.array([*"abcde"]),
+                "marks": np.zeros(5, np.uint8),
+            },
+        ),
         "top": (e.top, {"k": 2}),
         "of_input": (e.of_input, {"name": "x"}),
         "summary": (lrp.explain_all(numbers, [X, X]).summary, {"by": ["a", "b"], "input": "x"}),
@@ -282,7 +308,8 @@ def calls(folder):
 
 SLOW = {"page", "figure", "to_html", "export", "write_page", "compose", "open", "horizons", "Composition"}
 PYTHON = ("index", "count")  # of every Sequence
-HIDDEN = {"Stored.rows", "Stored.shape", "Stored.some", "Stored.check_targets", "Report.with_names", "Input.scaled"}
+HIDDEN = {"Stored.some", "Report.with_names", "Input.scaled"}
+HIDDEN |= {f"Method.{name}" for name in ("with_options", "prepare", "settle", "run", "settings")}
 
 
 def public(results):
@@ -363,7 +390,7 @@ def invoke(function, given):
 
 def look_at(found):
     """Whatever was made must also show itself; some shows what was put into it, by that one's own function."""
-    if not isinstance(found, (tuple, lrp.Rule, lrp.LRP, lrp.Embedding)):
+    if not isinstance(found, (tuple, lrp.Rule, lrp.Method, lrp.Embedding, lrp.InputPart)):
         repr(found), str(found)
     if isinstance(found, lrp.Explanation):
         found.to_json()
