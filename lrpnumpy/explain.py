@@ -8,7 +8,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from lrpnumpy import asked
-from lrpnumpy.checks import LrpError, entries
+from lrpnumpy.checks import LrpError, entries, shown
 from lrpnumpy.encode import EncodedRecord, encode, encode_all, in_order, packed
 from lrpnumpy.fields import table
 from lrpnumpy.ledgers import ROWS
@@ -293,8 +293,11 @@ def explain_all(
     request = asked.request(model, method, unit, versus, step, options, reference)
     encoded = encode_all(model, xs)
     in_order(encoded, "sequence {}")
-    if spans is not None and len(spans) != len(encoded):
-        raise LrpError(f"spans must be one list of phrases for each of the {len(encoded)} sequences, got {len(spans)}.")
+    is_list = hasattr(spans, "__len__") and getattr(spans, "shape", None) != ()
+    if spans is not None and (not is_list or len(spans) != len(encoded)):
+        raise LrpError(
+            f"spans must be one list of phrases for each of the {len(encoded)} sequences, got {shown(spans)}."
+        )
     return run(model, encoded, request, target, None if spans is None else list(spans), threads, progress)
 
 
