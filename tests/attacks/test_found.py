@@ -191,8 +191,8 @@ def test_a_rival_class_that_there_is_not(model):
     text = lrp.explain(named, np.ones((3, 3)), target=0, versus=1).to_json()
     assert "rather than 'good'" in str(lrp.Explanation.from_json(text))
     for rival in (-(2**63), 2, -1):
-        found = lrp.Explanation.from_json(text.replace('"versus": 1', f'"versus": {rival}'))
-        assert f"rather than '{rival}'" in str(found)
+        with pytest.raises(lrp.LrpError, match="must be a class from 0 to 1"):
+            lrp.Explanation.from_json(text.replace('"versus": 1', f'"versus": {rival}'))
 
 
 def test_a_damaged_header_of_an_array_takes_no_time(tmp_path):

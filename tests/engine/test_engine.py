@@ -190,6 +190,7 @@ def test_the_callers_arrays_stay_as_they_are(rng):
     assert (lrp.predict(model, x) == scores).all()
 
 
+@pytest.mark.compiled
 def test_several_threads_at_once(rng):
     model = lrp.Model([nets.two_way(rng, 5, 8), nets.dense(rng, 16, 3)])
     xs = [rng.normal(size=(int(T), 5)) for T in rng.integers(1, 30, 200)]
@@ -216,6 +217,7 @@ model = lrp.Model([cell, lrp.Dense(rng.normal(size=(2, H)))])
 """
 
 
+@pytest.mark.compiled
 def test_two_processes_at_once(tmp_path):
     """Both fill the same empty disk cache."""
     code = ONE + "print(repr(lrp.explain(model, rng.normal(size=(4, 3))).relevance.tolist()))"
