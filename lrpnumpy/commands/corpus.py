@@ -26,7 +26,7 @@ def run_corpus(options: argparse.Namespace) -> None:
     for path in options.export:  # before the work, not after it
         check_export(path, options.overwrite)
     if options.scheduler and options.processes:
-        raise lrp.LrpError("--scheduler and --processes must not be given together: each says who does the work.")
+        raise lrp.LrpError("pass either --scheduler or --processes, not both.")
     workers = _client(options.scheduler) if options.scheduler else options.processes
     source = lrp.Corpus(
         options.source, options.format, options.field, options.longest, options.max_line, options.strict
@@ -48,8 +48,8 @@ def run_corpus(options: argparse.Namespace) -> None:
     if results.records and not len(results):
         _, reason = next(results.rejections())
         raise lrp.LrpError(
-            f"{options.source} must have a record that can be explained, got {results.records:,} that cannot, see "
-            f"{results.rejected_path}; the first: {reason}."
+            f"none of the {results.records:,} records of {options.source} can be explained; the first: {reason}. All "
+            f"reasons: {results.rejected_path}."
         )
     print(f"{results.path}: {len(results):,} of {results.records:,} records explained", file=sys.stderr)
     if results.rejected:

@@ -74,7 +74,7 @@ def explain_corpus(
 ) -> Stored:
     """Explain every sequence of a corpus into a folder, in memory that does not grow with it.
 
-    Called again after an interruption, it goes on where it was; what is finished is not computed again.
+    Call it again after an interruption: it resumes, and skips the parts that are finished.
 
     model: the network, as `load` gives it.
     source: a path to text (one sequence per line, plain or gzipped), JSON lines, HDF5 or .npz; "-" for lines of

@@ -34,7 +34,7 @@ MAX_BYTES = 1 << 21  # of the records of a chunk, unless a single record has mor
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """A source of sequences with more to say about it than its path.
+    """A source of sequences, with options for reading it.
 
     source: a path to text (one sequence per line, plain or gzipped), JSON lines, HDF5 or .npz; "-" for lines of
         standard input; or any iterable of sequences.
@@ -94,7 +94,7 @@ def open_source(corpus: Corpus) -> Opened:
     if isinstance(source, (str, os.PathLike)):
         return _file(Path(source), corpus)
     if kind is not None or field is not None:
-        raise LrpError(f"format and field must be None where the source is no file, got {kind!r}, {field!r}.")
+        raise LrpError(f"format and field are for files, but the source is not one; got {kind!r}, {field!r}.")
     if not isinstance(source, Iterable) or isinstance(source, (bytes, dict)) or getattr(source, "ndim", 1) == 0:
         raise LrpError(f"source must be a path or an iterable of sequences, got {type(source).__name__}.")
     total = len(source) if isinstance(source, Sized) else 0

@@ -37,7 +37,7 @@ class Workers(NamedTuple):
 def workers_of(job: Job, threads: int | None, workers: Any) -> AbstractContextManager[Workers]:
     """The workers of a run, ready to start; an error about them comes before anything is written."""
     if threads is not None and workers is not None:
-        raise LrpError("threads and workers must not be given together: each says who does the work.")
+        raise LrpError("pass either threads or workers, not both.")
     if hasattr(workers, "register_plugin"):
         return _dask(job, workers)
     name, count = ("threads", threads) if workers is None else ("workers", workers)

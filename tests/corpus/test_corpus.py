@@ -172,7 +172,7 @@ def test_processes(model, tmp_path, monkeypatch):
     for name in ("threads", "workers"):
         run(model, texts, tmp_path / name, chunk=7, **{name: 2})
     assert contents(tmp_path / "threads") == contents(tmp_path / "workers")
-    with pytest.raises(lrp.LrpError, match=r"^threads and workers must not be given together"):
+    with pytest.raises(lrp.LrpError, match=r"^pass either threads or workers"):
         run(model, texts, tmp_path / "a", threads=1, workers=1)
     with pytest.raises(lrp.LrpError, match=r"^workers must get a rule and a tokenizer that can be pickled"):
         run(model, texts, tmp_path / "b", lrp.Rule("own", lambda g, s: (g, s)), workers=1)
@@ -860,7 +860,7 @@ def test_other_folders_are_left_alone(model, tmp_path):
         ({"threads": 0}, "threads must be a number from 1 to 256"),
         ({"longest": 2.5}, "longest must be a whole number"),
         ({"format": "xml"}, "format must be one of"),
-        ({"field": "x"}, "must be None where the source is no file"),
+        ({"field": "x"}, "format and field are for files"),
         ({"source": 7}, "a path or an iterable"),
         ({"source": b"text"}, "a path or an iterable"),
         ({"source": "missing.txt"}, "cannot be read"),
