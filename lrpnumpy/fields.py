@@ -26,9 +26,8 @@ class ResultField(NamedTuple):
 
     name: str
     axes: tuple[str, ...]
-    kind: (
-        str  # "number": of the model's dtype; "value", "mark", "label", "text", "index", "target", "options", "record"
-    )
+    # "number" (of the model's dtype), "value", "mark", "label", "text", "index", "target", "options" or "record"
+    kind: str
     unit: str | None  # "output": that of the scores; "input": those of the features
     required: bool
 

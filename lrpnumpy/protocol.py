@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
@@ -33,11 +34,11 @@ class Results(Sequence[Explanation]):
     from these; one that has its results in arrays also has `received`, `scores`, `targets`, `explained_steps`, `dates`.
     """
 
-    def _one(self, k: int) -> Explanation:
-        raise NotImplementedError
+    @abstractmethod
+    def _one(self, k: int) -> Explanation: ...
 
-    def _some(self, places: Sequence[int]) -> Self:
-        raise NotImplementedError
+    @abstractmethod
+    def _some(self, places: Sequence[int]) -> Self: ...
 
     def __getitem__(self, key: Any) -> Any:
         """The explanation of an index, or the results of a slice."""

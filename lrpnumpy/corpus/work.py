@@ -73,7 +73,7 @@ def settle() -> Callable[[], None]:
 
 
 def explain_chunk(job: Job, chunk: Chunk) -> Done:
-    """What every worker does."""
+    """Explain one chunk of records and pack the results as the arrays of a part."""
     results, numbers, rejected, columns = explain_records(job, chunk.records, chunk.first)
     for name, values in chunk.columns.items():
         columns[name] = [values[number - chunk.first] for number in numbers]

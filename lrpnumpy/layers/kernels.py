@@ -35,7 +35,7 @@ def compile_all(dtype: Any = None) -> Iterator[tuple[str, float]]:
 
 
 def text_of(kind: str, method: str) -> str:
-    """The source of the kernels that are generated for a cell and a method."""
+    """The source of the kernels generated for a cell and a method (an LSTM runs its hand-written ones instead)."""
     cells = {name: made for name, made in LAYERS.items() if issubclass(made, Cell)}
     if kind not in cells:
         raise LrpError(f"unknown cell {kind!r}; the cells are {', '.join(cells)}{close_to(kind, cells) or '.'}")
@@ -46,4 +46,7 @@ def text_of(kind: str, method: str) -> str:
     why = uncovered(statement)
     if why:
         raise LrpError(f"{kind} has no generated kernels, because {why}: NumPy runs it.")
-    return "\n\n".join(inspect.getsource(one.plain) for one in kernels_of(statement).wanted(METHODS[method]))
+    text = "\n\n".join(inspect.getsource(one.plain) for one in kernels_of(statement).wanted(METHODS[method]))
+    if cells[kind].KERNELS is not None:
+        return f"# {kind} runs hand-written kernels, {cells[kind].KERNELS.__name__}, which compute the same.\n\n{text}"
+    return text

@@ -174,9 +174,8 @@ class Recurrent(Layer):
                 one = last_change(cell, read, mine, tol) if name else after(cell, read, mine, tol)
                 found.append(one if name or way > 0 else one.mirrored(T))
             whole, rows = found[0], [one.rows for one in found]
-            if (
-                not name and len(found) > 1
-            ):  # where either direction has changed, with the sequence's rows for the other
+            if not name and len(found) > 1:
+                # Where either direction has changed, with the sequence's rows for the other.
                 whole, rows = covering(found, self.sides(reads, ""))  # type: ignore[misc]
             out.append(whole._replace(rows=self.merged(rows)))
         return tuple(out)
@@ -314,7 +313,7 @@ class Cell(Recurrent):
     @staticmethod
     def step(s: Any, *values: Any) -> Any:
         """The output and the states after one step, from the input and the states before it."""
-        s.fail("a cell must define step(s, x, h)")
+        s._fail("a cell must define step(s, x, h)")
 
     @cached_property
     def statement(self) -> Statement:
@@ -380,7 +379,7 @@ class Cell(Recurrent):
 
     @property
     def is_custom(self) -> bool:
-        """Its backward pass follows from the statement."""
+        """False: the backward pass follows from the statement, so its ledger needs no check."""
         return False
 
     def identity(self) -> tuple[str, Any]:
@@ -517,7 +516,7 @@ class Cell(Recurrent):
         R_last: what arrives at the last output, then at each of the last states.
         """
         batch = read.batch
-        if R_last[0] is not None and self.statement.output is self.statement.after[0]:
+        if R_last[0] is not None and self.statement.is_state_output:
             first = R_last[0] if R_last[1] is None else R_last[0] + R_last[1]
             R_last = (None, first, *R_last[2:])
         if R_last[0] is not None:
@@ -614,7 +613,7 @@ class Cell(Recurrent):
 
     def _output_before(self, read: Read, lo: np.ndarray, owner: np.ndarray) -> np.ndarray:
         """(V, M) outputs of the step before step `lo` of the sequences `owner`."""
-        if self.statement.output is self.statement.after[0]:
+        if self.statement.is_state_output:
             return read.run.before(0, lo, owner)
         return read.output[read.batch.first[np.maximum(lo - 1, 0)] + owner] * (lo > 0)[:, None]
 
@@ -638,11 +637,9 @@ class Cell(Recurrent):
     def states_of(self, number: int, direction: str, read: Read) -> States:
         """All gates and states of one sequence, in the order of the input."""
         order = slice(None, None, -1 if direction == "backward" else 1)
-        run = read.run if isinstance(read.run, InterpretedRun) else self._interpreted(read.xs, read.order)
-        values = run.values
 
         def shown(node: Operation) -> np.ndarray:
-            return values[node].reshape(read.batch.R, -1)[order].astype(self.dtype)
+            return read.run.values[node].reshape(read.batch.R, -1)[order].astype(self.dtype)
 
         gates = self.statement.gates
         states = {name: shown(node) for name, node in zip(self.states, self.statement.after, strict=True)}

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
@@ -83,7 +84,7 @@ def _option(default: Any, text: str, hint: Any) -> Option:
     return Option(default, text, "")
 
 
-class Method:
+class Method(ABC):
     """One way to explain a prediction. The fields of its records are its options, checked when one is made."""
 
     name: str  # as `explain` takes it
@@ -136,9 +137,9 @@ class Method:
         """The `request` to a `model`, with options that depend on the `encoded` records."""
         return request
 
+    @abstractmethod
     def run(self, question: Question, wanted: list[np.ndarray]) -> list[Columns]:
         """The answers to a `question`, one for each of the `wanted` targets."""
-        raise NotImplementedError
 
     def settings(self, plan: Any) -> dict[str, Any]:
         """The options for the record of a result; `plan` is what `prepare` returned."""

@@ -1,6 +1,6 @@
 """The text of a cell's Numba kernels, from its statement: forward with coefficients, backward, mean slopes of DeepLIFT.
 
-Between matrix products a step is elementwise, and messages are linear in what arrives. `Flow`, run on symbols, gives
+Between matrix products a step is elementwise, and messages are linear in what arrives. `SymbolFlow` gives
 the coefficients from every *root* (a state or output that the step returns, or a value that a matrix inside the step
 multiplies) to its *targets*: sums of matrix products, states before the step, other roots, and what stabilizers and
 biases keep. The forward kernel writes the coefficients of the rule that it is called with, the backward kernel of this
@@ -623,9 +623,9 @@ class Backward:
         self.biased = []
         if how.times_input:
             self.biased = [node for node in self.got if any(term.op == "bias" for term in node.args)]
-        self.sums: dict[str, str] = {}
+        self.sums: list[str] = []
         if how.times_input:
-            self.sums = {name: name for name in ("stabilizer", "biases") if name in reached}
+            self.sums = [name for name in ("stabilizer", "biases") if name in reached]
 
     def text(self) -> str:
         """All of it."""
@@ -640,7 +640,7 @@ class Backward:
             out(1, f"room = message_rooms(rows, sent.R_x, {self.hi - self.lo}, H)")
         names = [f"carry_{k}" for k in range(count)] + [f"direct_{k}" for k in self.apart]
         names += [f"inner_{k}" for k in range(len(self.inner))] + ["carry_out"] * plan.has_output
-        totals = [*self.sums.values(), *(f"sum_{k}" for k in range(len(self.biased)))]
+        totals = [*self.sums, *(f"sum_{k}" for k in range(len(self.biased)))]
         totals += ["top"] * how.times_input
         out(1, *(f"{name} = np.zeros(n_0 * H, K.dtype)" for name in (*names, *(f"all_{name}" for name in totals))))
         out(1, f"now = np.empty({max(1, len(self.s_of))} * n_0 * H, K.dtype)")

@@ -74,7 +74,7 @@ FUNCTIONS: dict[str, Elementwise] = {
 def _refuse(what: str) -> Callable[..., NoReturn]:
     def refused(node: Operation, *_: Any, **__: Any) -> NoReturn:
         step: Step = node.owner
-        step.fail(what)
+        step._fail(what)
 
     return refused
 
@@ -136,19 +136,19 @@ class Step:
             return getattr(self._cell, name)
         operations = [one for one in vars(Step) if not one.startswith("_")]
         near = close_to(name, [*operations, *FUNCTIONS])
-        self.fail(f"unknown operation or setting {name!r}{near}")
+        self._fail(f"unknown operation or setting {name!r}{near}")
 
     # -- operations ---------------------------------------------------------------------------------------------------
 
     def sum(self, *terms: Operation) -> Operation:
         """One sum of values, matrices, diagonals and biases."""
         if not terms:
-            self.fail("s.sum needs at least one term")
+            self._fail("s.sum needs at least one term")
         self._check(terms, "s.sum", is_term=True)
         axes = max((term.axes for term in terms), key=len)
         for term in terms:
             if not set(term.axes) <= set(axes):
-                self.fail(f"s.sum cannot add values with the axes {axes} and {term.axes}")
+                self._fail(f"s.sum cannot add values with the axes {axes} and {term.axes}")
         return self._add("sum", terms, axes=axes)
 
     def matrix(self, name: str, v: Operation, axis: str = "H") -> Operation:
@@ -176,7 +176,7 @@ class Step:
         """F(v), elementwise; F is the name of an activation."""
         self._check((v,), "s.apply")
         if not isinstance(F, str) or F not in FUNCTIONS:
-            self.fail(f"unknown activation {shown(F)}{close_to(F, FUNCTIONS)}")
+            self._fail(f"unknown activation {shown(F)}{close_to(F, FUNCTIONS)}")
         return self._add("apply", (v,), F)
 
     def maximum(self, a: Operation, b: Operation) -> Operation:
@@ -195,7 +195,7 @@ class Step:
         """The sum of v over one of its axes."""
         self._check((v,), "s.total")
         if axis not in v.axes or len(v.axes) == 1:
-            self.fail(f"s.total sums over one of several axes; the value has the axes {v.axes}, not {shown(axis)}")
+            self._fail(f"s.total sums over one of several axes; the value has the axes {v.axes}, not {shown(axis)}")
         return self._add("total", (v,), axis, tuple(one for one in v.axes if one != axis))
 
     def whole(self, v: Operation) -> Operation:
@@ -232,9 +232,9 @@ class Step:
 
     def _name(self, name: str, of: Axes) -> None:
         if not isinstance(name, str) or not name.isidentifier():
-            self.fail(f"a trained array needs a name such as 'U_z', got {shown(name)}")
+            self._fail(f"a trained array needs a name such as 'U_z', got {shown(name)}")
         if self._arrays.setdefault(name, of) != of:
-            self.fail(f"array {name} has the axes {self._arrays[name]} before and {of} here; use two names")
+            self._fail(f"array {name} has the axes {self._arrays[name]} before and {of} here; use two names")
 
     def _add(
         self, op: str, args: tuple[Operation, ...], name: str = "", axes: Axes | None = None, **more: Any
@@ -247,14 +247,14 @@ class Step:
     def _check(self, values: Sequence[Any], what: str, is_term: bool = False) -> None:
         for value in values:
             if not isinstance(value, Operation):
-                self.fail(
+                self._fail(
                     f"{what} takes traced values, got {shown(value)}; pass a constant to the cell as an array, "
                     "and read it with s.bias(name)"
                 )
             if value.owner is not self:
-                self.fail(f"{what} received a value of another cell")
+                self._fail(f"{what} received a value of another cell")
             if value.op in TERMS and not is_term:
-                self.fail(f"{what} received s.{value.op}({value.name!r}), which is a term of s.sum only")
+                self._fail(f"{what} received s.{value.op}({value.name!r}), which is a term of s.sum only")
 
     def _at(self) -> int:
         """The line of `step` that is running."""
@@ -265,7 +265,7 @@ class Step:
             frame = frame.f_back  # type: ignore[assignment]
         return 0 if frame is None else frame.f_lineno
 
-    def fail(self, what: str, line: int = 0) -> NoReturn:
+    def _fail(self, what: str, line: int = 0) -> NoReturn:
         """Raise an error that names the line of `step`."""
         line = line or self._at()
         if not what.endswith("?"):
@@ -275,11 +275,11 @@ class Step:
         text = linecache.getline(self._step.__code__.co_filename, line).strip()
         raise LrpError(f"{self._kind}.step, line {line}: {what}" + (f" The line is: {text}" if text else ""))
 
-    def given(self, op: str, name: str, axes: Axes) -> Operation:
+    def _given(self, op: str, name: str, axes: Axes) -> Operation:
         """An input, or a state before the step."""
         return self._add(op, (), name, tuple(axes))
 
-    def again(self, op: str, args: list[Operation], name: str, of: Axes, beta: str, eps: float) -> Operation:
+    def _again(self, op: str, args: list[Operation], name: str, of: Axes, beta: str, eps: float) -> Operation:
         """An operation as a file holds it."""
         if op == "matrix":
             return self.matrix(name, args[0], of[0])
@@ -295,26 +295,28 @@ class Step:
             return self.total(args[0], name)
         return getattr(self, op)(*args)
 
-    def finished(self, inputs: list[Operation], states: list[Operation], values: Sequence[Any], line: int) -> Statement:
+    def _finished(
+        self, inputs: list[Operation], states: list[Operation], values: Sequence[Any], line: int
+    ) -> Statement:
         """The statement of a step that returned the output and the states, `values`."""
         names = ", ".join(node.name for node in states)
         if len(values) != len(states) + 1:
-            self.fail(
+            self._fail(
                 f"step returned {len(values)} values for the states {names}; return the output first, then every "
                 "state, or every state where the first is the output",
                 line,
             )
         for value in values:
             if not isinstance(value, Operation) or value.owner is not self or value.op in TERMS:
-                self.fail(f"step must return the output and the states as traced values, got {shown(value)}", line)
+                self._fail(f"step must return the output and the states as traced values, got {shown(value)}", line)
         output, *after = values
         for state, value in zip(states, after, strict=True):
             if value.axes != state.axes:
-                self.fail(f"state {state.name} has the axes {state.axes}, step returns it with {value.axes}", line)
+                self._fail(f"state {state.name} has the axes {state.axes}, step returns it with {value.axes}", line)
             if value is state and output is not state and not any(state in node.args for node in self._nodes):
-                self.fail(f"state {state.name} is neither read nor changed; leave it out of states", line)
+                self._fail(f"state {state.name} is neither read nor changed; leave it out of states", line)
         if len(output.axes) != 1:
-            self.fail(f"the output must have one axis, got {output.axes}; use s.total", line)
+            self._fail(f"the output must have one axis, got {output.axes}; use s.total", line)
         nodes = tuple(node for node in self._nodes if node.op not in ("input", "state"))
         return Statement(self._kind, tuple(inputs), tuple(states), nodes, output, tuple(after), self._arrays)
 
@@ -462,23 +464,23 @@ def trace(cell: Any, step: Callable[..., Any], states: Sequence[str], axes: Mapp
     inputs = [name for name in parameters if name not in states]
     missing = [name for name in states if name not in parameters]
     if missing:
-        s.fail(f"state {missing[0]!r} is not a parameter of step, which takes ({', '.join(parameters)})", line)
+        s._fail(f"state {missing[0]!r} is not a parameter of step, which takes ({', '.join(parameters)})", line)
     if not inputs:
-        s.fail("step takes no input; its first parameter after s is the input x", line)
+        s._fail("step takes no input; its first parameter after s is the input x", line)
     if len(set(states)) != len(states) or not states:
-        s.fail(f"states must be different names, at least one, got {tuple(states)}", line)
+        s._fail(f"states must be different names, at least one, got {tuple(states)}", line)
     before = {}
     for name in parameters:
         if name in states:
-            before[name] = s.given("state", name, axes.get(name, ("H",)))
+            before[name] = s._given("state", name, axes.get(name, ("H",)))
         else:
-            before[name] = s.given("input", name, axes.get(name, ("D",) if name == inputs[0] else (name,)))
+            before[name] = s._given("input", name, axes.get(name, ("D",) if name == inputs[0] else (name,)))
     returned = step(s, *before.values())
     values = returned if isinstance(returned, tuple) else (returned,)
     line = max(one for _, _, one in step.__code__.co_lines() if one)  # of the last statement
     if len(values) == len(states):
         values = (values[0], *values)
-    return s.finished([before[name] for name in inputs], [before[name] for name in states], values, line)
+    return s._finished([before[name] for name in inputs], [before[name] for name in states], values, line)
 
 
 def from_data(data: Mapping[str, Any]) -> Statement:
@@ -486,14 +488,14 @@ def from_data(data: Mapping[str, Any]) -> Statement:
     try:
         s = Step(_word(data["kind"]))
         inputs, states = (
-            [s.given(op, _word(name), _words(axes)) for name, axes in data[f"{op}s"]] for op in ("input", "state")
+            [s._given(op, _word(name), _words(axes)) for name, axes in data[f"{op}s"]] for op in ("input", "state")
         )
         values = [*inputs, *states]
         for op, numbers, name, of, beta, eps in data["operations"]:
             if op not in OPERATIONS or not all(0 <= k < len(values) for k in numbers):
                 raise ValueError(op)
-            values.append(s.again(op, [values[k] for k in numbers], _word(name), _words(of), _word(beta), float(eps)))
-        return s.finished(inputs, states, [values[k] for k in data["returns"] if k >= 0], 0)
+            values.append(s._again(op, [values[k] for k in numbers], _word(name), _words(of), _word(beta), float(eps)))
+        return s._finished(inputs, states, [values[k] for k in data["returns"] if k >= 0], 0)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         if isinstance(error, LrpError):
             raise
