@@ -206,12 +206,28 @@ def encode_port(port: Input, values: Sequence[Any], where: Sequence[str]) -> lis
     """What one input gets in several records."""
     if takes_words(port) and all(type(one) is list and one and type(one[0]) is str for one in values):
         return _words(port, [*map(tuple, values)], where)  # what is most common needs no look at each
+    if len(values) and all(_is_plain(port, one) for one in values):
+        return [Encoded(None, x, len(x)) for x in _checked(port, values, where)]
     forms = [(*_form(port, value, place), place) for value, place in zip(values, where, strict=True)]
     found: list[Encoded] = []
     for encoder, some in groupby(forms, itemgetter(0)):
         _, parts, names = zip(*some, strict=True)
         found += encoder(port, parts, names)
     return found
+
+
+def _is_plain(port: Input, value: Any) -> bool:
+    """Whether a value is an array as the network takes it, and nothing is to be padded."""
+    return (
+        type(value) is np.ndarray
+        and value.ndim == 2
+        and value.shape[1] == port.size
+        and len(value) > 0
+        and value.dtype == port.given_dtype
+        and port.steps
+        and port.mask_value is None
+        and port.pad is None
+    )
 
 
 def takes_words(port: Input) -> bool:
@@ -396,7 +412,7 @@ def _vectors(
 def _checked(port: Input, arrays: Sequence[np.ndarray], names: Sequence[str]) -> list[np.ndarray]:
     """Copies of arrays of numbers, whatever their type and order in memory: parts of one array, where all is well."""
     if all(array.dtype == port.given_dtype for array in arrays):
-        joined = np.ascontiguousarray(np.concatenate(arrays))
+        joined = np.array(arrays[0], order="C") if len(arrays) == 1 else np.concatenate(arrays)
         if np.isfinite(joined).all():
             joined.setflags(write=False)
             stops = [*accumulate(map(len, arrays))]

@@ -45,11 +45,11 @@ def run(
     if spans is not None:
         pairs = enumerate(zip(encoded, spans, strict=True))
         phrases = [asked.phrases(record[model.main], some, f"sequence {k}") for k, (record, some) in pairs]
-        out.single["asked"] = spans
-    is_wanted = {"spans": spans is not None, "cd": request.method.kind == "cd", "hidden": request.method.hidden}
-    for name, wanted in is_wanted.items():
-        if wanted:
-            out.single[name] = [None] * len(encoded)
+        out.single["asked"], out.single["spans"] = spans, [None] * len(encoded)
+    if request.method.kind == "cd":
+        out.single["cd"] = [None] * len(encoded)
+    if request.method.hidden:
+        out.single["hidden"] = [None] * len(encoded)
 
     look_up = _look_up(model, encoded, request)
     whole = None if look_up else _whole_pass(model, encoded, request)

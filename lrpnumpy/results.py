@@ -159,13 +159,15 @@ class Explanations(Results):
                 self.books[..., positions] = columns.books
         for name, got in columns.inputs.items():
             self.inputs[name].put(positions, got)
-        hidden: Any = columns.hidden
-        if hidden is not None:
-            hidden = [_hidden(hidden, s) for s in range(len(positions))]
-        for name, values in (("spans", columns.spans), ("cd", columns.cd), ("hidden", hidden)):
-            if values is not None:
-                for k, value in zip(positions.tolist(), values, strict=True):
-                    self.single[name][k] = value
+        for name, column in self.single.items():
+            if name == "hidden":
+                values = [_hidden(columns.hidden or [], s) for s in range(len(positions))]
+            elif name != "asked":
+                values = getattr(columns, name)
+            else:
+                continue
+            for k, value in zip(positions.tolist(), values, strict=True):
+                column[k] = value
 
     def __len__(self) -> int:
         return len(self.encoded)

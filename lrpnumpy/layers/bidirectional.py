@@ -11,6 +11,7 @@ import numpy as np
 from lrpnumpy.checks import LrpError, one_of
 from lrpnumpy.layers.base import Size
 from lrpnumpy.layers.recurrent import Cell, Read, Recurrent
+from lrpnumpy.packed import Packed
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
 from lrpnumpy.rules.sums import Term
 
@@ -84,9 +85,9 @@ class Bidirectional(Recurrent):
             cut = self.forward.units
             return [np.ascontiguousarray(R[:, :cut]), np.ascontiguousarray(R[:, cut:])]
         weight = R.dtype.type(1 if self.merge == "sum" else 0.5)
-        sides = self.sides(reads, name)
-        y = sides[0]._replace(rows=self.merged([side.rows for side in sides]))
-        return back_through_sum(how, R, y, [Term(side.rows, weight) for side in sides], entry)
+        sides, batch = self.sides(reads, name), reads[0].batch
+        y = Packed(self.merged(sides), batch.ends if name else batch)
+        return back_through_sum(how, R, y, [Term(side, weight) for side in sides], entry)
 
     def with_affine_before(self, s: np.ndarray, t: np.ndarray) -> Bidirectional | None:
         """Both directions take s x + t."""

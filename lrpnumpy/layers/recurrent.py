@@ -52,9 +52,10 @@ class Read(NamedTuple):
     @property
     def last(self) -> np.ndarray:
         """(n, M) outputs of each sequence's last step."""
-        if self.run.batch is not self.batch:  # all sequences are what the longest begins with
-            return self.run.output[self.batch.lengths - 1]
-        return self.run.last_output.astype(self.xs[0].rows.dtype, copy=False)
+        x, run = self.xs[0], self.run
+        if run.batch is not x.batch:  # all sequences are what the longest begins with
+            return run.output[x.batch.lengths - 1]
+        return run.last_output.astype(x.rows.dtype, copy=False)
 
     def state(self, k: int) -> np.ndarray:
         """(n, width) state k after each sequence's last step."""
@@ -99,28 +100,26 @@ class Recurrent(Layer):
         """Back through the merge of the outputs of this `name`: what those of each direction get."""
         return [R]
 
-    def sides(self, reads: Sequence[Read], name: str) -> list[Packed]:
+    def sides(self, reads: Sequence[Read], name: str) -> list[np.ndarray]:
         """What each direction gives to the merge, in the order of the input."""
-        batch, out = reads[0].batch, []
+        out = []
         for (_, cell, way), read in zip(self.directions, reads, strict=True):
             rows = cell.given(read, name)
-            if name:
-                out.append(Packed(rows, batch.ends))
-            else:
-                out.append(Packed(rows if way > 0 else rows[batch.flip], batch))
+            if way < 0 and not name:
+                rows = rows[read.batch.flip]
+            out.append(rows)
         return out
 
     def run(self, xs: Sequence[Packed], keep: Keep, wanted: tuple[str, ...]) -> tuple[tuple[Packed, ...], Any]:
         """Outputs of every step, of each direction's last step, and last states; the trace is what was read."""
-        reads = []
+        batch, reads = xs[0].batch, []
         for _, cell, way in self.directions:
             count = len(cell.statement.inputs)
-            order = STRAIGHT if way > 0 else xs[0].batch.flip
+            order = STRAIGHT if way > 0 else batch.flip
             reads.append(cell.read(xs[:count], order, keep, "" in wanted, [one.rows for one in xs[count:]]))
         outputs = []
         for name in wanted:
-            sides = self.sides(reads, name)
-            outputs.append(sides[0]._replace(rows=self.merged([side.rows for side in sides])))
+            outputs.append(Packed(self.merged(self.sides(reads, name)), batch.ends if name else batch))
         return tuple(outputs), reads
 
     def give_back(
@@ -129,7 +128,7 @@ class Recurrent(Layer):
         """Relevance of the inputs, from all directions, and of start states that are inputs."""
         batch, directions, reads = ran.inputs[0].batch, self.directions, ran.trace
         xs = ran.inputs[: len(directions[0][1].statement.inputs)]
-        R_xs = [room_for_inputs(x, max(cell.units for _, cell, _ in directions)) for x in xs]
+        R_xs = [room_for_inputs(x, directions) for x in xs]
         arriving = {name: self.unmerged(R, reads, name, how, entry) for name, R in Rs.items()}
         start: list[np.ndarray] = []
         for k, (direction, cell, way) in enumerate(directions):
@@ -176,7 +175,8 @@ class Recurrent(Layer):
             whole, rows = found[0], [one.rows for one in found]
             if not name and len(found) > 1:
                 # Where either direction has changed, with the sequence's rows for the other.
-                whole, rows = covering(found, self.sides(reads, ""))  # type: ignore[misc]
+                sides = [Packed(side, ran.inputs[0].batch) for side in self.sides(reads, "")]
+                whole, rows = covering(found, sides)  # type: ignore[misc]
             out.append(whole._replace(rows=self.merged(rows)))
         return tuple(out)
 
@@ -405,10 +405,10 @@ class Cell(Recurrent):
 
     def given(self, read: Read, name: str) -> np.ndarray:
         """The output of this name, in the order in which it read."""
-        if name == "":
-            return read.output
+        if name == ":last":
+            return read.last
         k = self.state_of(name)
-        return read.last if k is None else read.state(k)
+        return read.output if k is None else read.state(k)
 
     def state_of(self, name: str) -> int | None:
         """Number of the state that an output is, None for the outputs of the steps and of the last step."""
@@ -694,10 +694,11 @@ class States(NamedTuple):
         return self.states.get("c")
 
 
-def room_for_inputs(x: Packed, units: int) -> np.ndarray:
+def room_for_inputs(x: Packed, directions: Sequence[tuple[str, Cell, int]]) -> np.ndarray:
     """Where a backward pass adds the relevance of the inputs: (R, D); or (R, H) for words that were looked up."""
     if x.words is None:
         return np.zeros(x.rows.shape, x.rows.dtype)
+    units = max(cell.units for _, cell, _ in directions)
     return np.zeros((x.batch.R, units), x.words.embedding.E.dtype)
 
 

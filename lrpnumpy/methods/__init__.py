@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from lrpnumpy.checks import LrpError
 from lrpnumpy.meant import door
 from lrpnumpy.methods.base import Method, suggested
@@ -77,14 +79,15 @@ def all_options() -> dict[str, list[str]]:
     return found
 
 
-def find(method: str | Method | Rule) -> Method:
+def find(method: Any) -> Method:
     """A method by its name, as the record it is, or as the product rule of an LRP."""
-    if isinstance(method, Method):
-        return method
-    if isinstance(method, Rule):
-        return LRP(method)
     if not isinstance(method, str):
-        raise LrpError(f"method must be a name, or a record such as lrp.LRP(), got {type(method).__name__}.")
+        if isinstance(method, Method):
+            return method
+        if isinstance(method, Rule):
+            return LRP(method)
+        got = f"the class {method.__name__}" if isinstance(method, type) else type(method).__name__
+        raise LrpError(f"method must be a name, or a record such as lrp.LRP(), got {got}.")
     if method not in METHODS:
         near = suggested(method, METHODS, OTHER_NAMES)
         known = f"did you mean {near!r}?" if near else f"the methods are {', '.join(METHODS)}."

@@ -143,8 +143,7 @@ class Method(ABC):
 
     def settings(self, plan: Any) -> dict[str, Any]:
         """The options for the record of a result; `plan` is what `prepare` returned."""
-        found = {name: getattr(self, name) for name in self.options()}
-        return {name: value for name, value in found.items() if value is not None}
+        return {name: value for name in self.options() if (value := getattr(self, name)) is not None}
 
     def advice(self) -> str:
         """What to try where relevance is doubtful."""

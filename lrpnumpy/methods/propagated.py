@@ -12,6 +12,7 @@ import numpy as np
 from lrpnumpy.checks import LrpError, non_negative, one_of, shown
 from lrpnumpy.kernels import ledger
 from lrpnumpy.layers import LAYERS
+from lrpnumpy.lazy import cached_property
 from lrpnumpy.ledgers import ROWS
 from lrpnumpy.methods.base import Columns, HiddenRows, Method, Question, Unit, is_switch
 from lrpnumpy.model import Model
@@ -122,7 +123,11 @@ class LRP(Method):
 
     def settings(self, plan: Relevance) -> dict[str, Any]:
         """The options for the record of a result, whatever the `plan`."""
-        found = super().settings(plan)
+        return {**self._said}
+
+    @cached_property
+    def _said(self) -> dict[str, Any]:
+        found = super().settings(None)
         if self.sums:
             found["sums"] = ", ".join(f"{key}: {rule}" for key, rule in self.sums.items())
         return found

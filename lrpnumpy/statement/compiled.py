@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import linecache
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -99,8 +98,8 @@ class Written(NamedTuple):
 
     kinds: int  # coefficients per unit and step
     width: int  # kept values per unit and step
-    wants: tuple[bool, ...]  # which states are wanted of all steps, not only of the last
-    bits: int  # the same as a number
+    rows: tuple[tuple[int, int], ...]  # of each state: how many per sequence, and per step
+    bits: int  # which states are wanted of all steps, not only of the last
 
 
 class CellProgram:
@@ -112,6 +111,8 @@ class CellProgram:
         """`override`: a module with the kernels `forward` and `backward`, or None."""
         self.statement, self.kernels = statement, kernels_of(statement)
         plan = self.plan = Plan(statement)
+        self.count = len(plan.after)  # of states
+        self.output_at = self.count if plan.has_output else plan.after.index(plan.output)
         if override is not None:
             backward = dict.fromkeys(self.kernels.backward, override.backward)
             self.kernels = self.kernels._replace(forward=override.forward, backward=backward)
@@ -132,6 +133,10 @@ class CellProgram:
         self._stored: dict[tuple[str, int, bool], Written] = {}
         self._compiled: set[str] = set()  # rules whose kernels are compiled
         self._backward: dict[str, tuple[Kernel, Weights]] = {}
+        # Arrays that kernels do not look at.
+        self.no_numbers, self.no_rows, self.no_steps = (
+            np.zeros(shape, dtype) for shape in (1, (1, self.H), (1, 1, self.H))
+        )
         for array in (self.b, self.bias_row, P, kinds):
             array.setflags(write=False)
         self._tables: WeakKeyDictionary[Any, np.ndarray] = WeakKeyDictionary()
@@ -170,10 +175,13 @@ class CellProgram:
             if plan.has_output:
                 wants.append(every or keep > 0)
             elif every:
-                wants[plan.after.index(plan.output)] = True
+                wants[self.output_at] = True
+            rows = [(1, int(is_wanted)) for is_wanted in wants]  # the start states, or the last ones; then all steps
+            if plan.has_output and wants[-1]:
+                rows[-1] = (0, 1)
             bits = sum(1 << k for k, is_wanted in enumerate(wants) if is_wanted)
             kinds = 0 if rule == "deeplift" else self.kernels.kinds[SHARED.get(rule, rule)]
-            self._stored[key] = Written(kinds, (0, self.G, plan.width)[keep], tuple(wants), bits)
+            self._stored[key] = Written(kinds, (0, self.G, plan.width)[keep], tuple(rows), bits)
         return self._stored[key]
 
     def rows(self, x: Packed, order: np.ndarray) -> BatchRows:
@@ -190,12 +198,9 @@ class CellProgram:
         """Forward. `start` (states, 1 or n, H); `every`: whether the outputs of all steps are wanted."""
         n, R, H, dtype = batch.n, batch.R, self.H, self.dtype
         stored = self.stored(rule, keep, every)
-        sizes = [n + R if is_wanted else n for is_wanted in stored.wants]
-        if self.plan.has_output and stored.wants[-1]:
-            sizes[-1] = R
-        states = tuple([np.empty((size, H), dtype) for size in sizes])
-        K = np.empty(stored.kinds * R * H or 1, dtype)
-        kept = np.empty(stored.width * R * H or 1, dtype)
+        states = tuple([np.empty((by_n * n + by_R * R, H), dtype) for by_n, by_R in stored.rows])
+        K = np.empty(stored.kinds * R * H, dtype) if stored.kinds else self.no_numbers
+        kept = np.empty(stored.width * R * H, dtype) if stored.width else self.no_numbers
         code = CODES["none" if rule == "deeplift" else rule]
         self.kernels.forward(rows, self.ahead, start, dtype.type(eps), code, keep, stored.bits, K, kept, states)
         return CompiledRun(self, rows, batch, rule, states, K, kept)
@@ -218,35 +223,28 @@ class CompiledRun(NamedTuple):
     K: np.ndarray  # flat, (kinds, n, H) per step: coefficients
     kept: np.ndarray  # flat, (kinds, n, H) per step: U x + b, or every value that has an array
 
-    def _of(self, k: int) -> np.ndarray:
-        """(R, H) state k after every row."""
-        return self.states[k][self.batch.n :]
-
     @property
     def output(self) -> np.ndarray:
         """(R, H) outputs of every row."""
-        plan = self.program.plan
-        return self.states[-1] if plan.has_output else self._of(plan.after.index(plan.output))
+        return self.states[self.program.output_at][-self.batch.R :]
 
     @property
     def last(self) -> list[np.ndarray]:
         """(n, H) each state after each sequence's last step."""
-        return [self._last(one, self.batch.n) for one in self.states[: len(self.program.plan.after)]]
-
-    def _last(self, states: np.ndarray, skip: int) -> np.ndarray:
-        if len(states) == self.batch.n:
-            return states
-        if self.batch.n == 1:
-            return states[-1:]
-        return states[skip:][self.batch.last]
+        return [self._last(one) for one in self.states[: self.program.count]]
 
     @property
     def last_output(self) -> np.ndarray:
         """(n, H) outputs of each sequence's last step."""
-        plan = self.program.plan
-        if plan.has_output:
-            return self._last(self.states[-1], 0)
-        return self._last(self.states[plan.after.index(plan.output)], self.batch.n)
+        return self._last(self.states[self.program.output_at])
+
+    def _last(self, states: np.ndarray) -> np.ndarray:
+        batch = self.batch
+        if len(states) == batch.n:
+            return states
+        if batch.n == 1:
+            return states[-1:]
+        return states[-batch.R :][batch.last]
 
     def before(self, k: int, lo: np.ndarray, owner: np.ndarray) -> np.ndarray:
         """(V, H) state k of the sequences `owner` before their steps `lo`."""
@@ -262,7 +260,7 @@ class CompiledRun(NamedTuple):
 
     def spread(self, x: Packed) -> Any:
         """The run of one sequence as that of a batch `x` of its beginnings."""
-        if self.rule in ("none", "deeplift") or self.program.plan.has_output:
+        if self.rule in ("none", "deeplift") or self.program.output_at == self.program.count:
             return NotImplemented
         batch, kinds, H = x.batch, len(self.K) // (self.batch.R * self.program.H), self.program.H
         states = []
@@ -296,8 +294,8 @@ class CompiledRun(NamedTuple):
         R_x: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Backward: relevance of the inputs is added to R_x; returns what arrives at start states and at all states."""
-        program, n, R, H, dtype = self.program, self.batch.n, self.batch.R, self.program.H, self.program.dtype
-        count = len(program.plan.after)
+        program, n, R = self.program, self.batch.n, self.batch.R
+        H, dtype, count = program.H, program.dtype, program.count
         kernel, weights = program.backward(self.rule)
         states, K = self.states[:count], self.K
         if reference is not None:
@@ -305,28 +303,21 @@ class CompiledRun(NamedTuple):
             program.kernels.mean_slopes(
                 self.kept, reference.kept, states, reference.states[:count], self.batch.first, program.ahead.P, K
             )
-        flat, cube = _nothing(H, dtype)
+        flat, cube = program.no_rows, program.no_steps
         last, arrived = cube, cube
-        has_last = any(one is not None for one in R_last)
-        if has_last:
-            last = np.zeros((count, n, H), dtype)
-            for k, one in enumerate(R_last):
-                if one is not None:
-                    last[k] = one
-        has_steps, wants_states = R_output is not None, entry.states is not None
-        if wants_states:
+        for k, one in enumerate(R_last):
+            if one is not None:
+                if last is cube:
+                    last = np.zeros((count, n, H), dtype)
+                last[k] = one
+        every = flat if R_output is None else np.ascontiguousarray(R_output, dtype)
+        if entry.states is not None:
             arrived = np.empty((count, R, H), dtype)
         start = np.empty((count, n, H), dtype)
-        steps_in = np.ascontiguousarray(R_output, dtype) if R_output is not None else flat
-        sent = Messages(last, steps_in, R_x, arrived, start, int(has_last), int(has_steps), int(wants_states))
+        given = (int(last is not cube), int(every is not flat), int(arrived is not cube))
+        sent = Messages(last, every, R_x, arrived, start, *given)
         kernel(self.rows, weights, program.b, K, states, CODES[self.rule], sent, entry.array)
         return start, arrived
-
-
-@lru_cache
-def _nothing(H: int, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
-    """Arrays that kernels do not look at, of one row and of three axes."""
-    return np.zeros((1, H), dtype), np.zeros((1, 1, H), dtype)
 
 
 def longest_of(x: Packed, order: np.ndarray) -> Packed | None:

@@ -191,7 +191,7 @@ CASES = {
     ),
     "a method that is none": (
         lambda: lrp.compare(NUMBERS, X, [lrp.LRP]),
-        r"method must be a name, or a record such as lrp.LRP\(\), got type",
+        r"method must be a name, or a record such as lrp.LRP\(\), got the class LRP",
     ),
     "several references of an occlusion": (
         lambda: lrp.explain(NUMBERS, X, "occlusion-f", reference=["zero", np.ones(3)]),
