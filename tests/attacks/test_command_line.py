@@ -31,7 +31,7 @@ def model(tmp_path_factory):
 def run(*arguments, **settings):
     """The program as a person runs it."""
     environment = {**PLAIN, **settings.pop("env", {})}
-    done = subprocess.run([*COMMAND, *arguments], capture_output=True, env=environment, timeout=100, **settings)
+    done = subprocess.run([*COMMAND, *arguments], capture_output=True, env=environment, timeout=300, **settings)
     assert b"Traceback" not in done.stderr, done.stderr
     return done
 
@@ -61,7 +61,7 @@ def test_bytes_that_are_no_utf_8_and_outputs_that_are_closed_or_full(tmp_path):
     for end, code in ((">&-", 0), (">/dev/full", 2), ("| true", 0), ("--nope 2>/dev/full", 2), ("--nope 2>&-", 2)):
         if "/dev/full" in end and not os.path.exists("/dev/full"):
             continue
-        done = subprocess.run(["bash", "-c", f"{shell} {end}"], capture_output=True, env=PLAIN, timeout=100)
+        done = subprocess.run(["bash", "-c", f"{shell} {end}"], capture_output=True, env=PLAIN, timeout=300)
         assert b"Traceback" not in done.stderr and b"Exception" not in done.stderr and done.returncode == code
 
 
@@ -99,7 +99,7 @@ def test_inputs_that_are_none(model, capsys, tmp_path, name):
     (tmp_path / name).write_bytes(INPUTS[name])
     began = time.process_time()
     text = said(capsys, "explain", "--model", model, "--input", str(tmp_path / name), "--no-isolate")
-    assert (name in text or name == "many.json") and len(text) < 5000 and time.process_time() - began < 2
+    assert (name in text or name == "many.json") and len(text) < 5000 and time.process_time() - began < 10
 
 
 def test_inputs_that_are_no_files(model, capsys, tmp_path):
@@ -214,7 +214,7 @@ def test_a_scheduler_that_does_not_answer(tmp_path, capsys):
             began = time.monotonic()
             out = str(tmp_path / "o.h5")
             text = said(capsys, "corpus", str(tmp_path / "a.txt"), out, "--quiet", "--scheduler", where)
-            assert "--scheduler must be" in text and time.monotonic() - began < 10  # a loop that is busy closes late
+            assert "--scheduler must be" in text and time.monotonic() - began < 60  # a loop that is busy closes late
 
 
 def test_an_error_that_nobody_has_foreseen_is_one_line(monkeypatch, capsys):
@@ -237,7 +237,7 @@ def test_ctrl_c_while_modules_are_imported(tmp_path):
     ) as process:
         assert process.stdout.readline() == b"here\n"
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 130 and process.stderr.read() == b"lrpnumpy: interrupted\n"
+        assert process.wait(120) == 130 and process.stderr.read() == b"lrpnumpy: interrupted\n"
 
 
 def test_ctrl_c_while_a_file_is_read_by_a_child_leaves_no_clock(model, monkeypatch):

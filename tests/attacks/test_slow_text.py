@@ -12,7 +12,7 @@ from lrpnumpy.files import hints
 from lrpnumpy.text import tokens
 
 MB = 1 << 20
-SECONDS = 5  # of the processor, for a megabyte; the slowest takes about one, a quadratic one takes hours
+SECONDS = 20  # of the processor, for a megabyte; the slowest takes about one, a quadratic one takes hours
 PACKAGE = Path(lrpnumpy.__file__).parent
 
 # What is repeated, and what comes after it and makes a long match fail.

@@ -168,7 +168,7 @@ def test_a_closed_pipe_is_no_error(tmp_path):
     code = "import sys; from lrpnumpy.__main__ import main; sys.exit(main(['methods']))"
     command = f'"{sys.executable}" -c "{code}" | head -1'
     env = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, shell=True, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, shell=True, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=240)
     assert done.stderr == "" and done.stdout.startswith("method")
 
 
