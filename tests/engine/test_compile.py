@@ -74,9 +74,9 @@ def ready():
 
 def network():
     rng = np.random.default_rng(0)
-    model = lrp.Model([nets.lstm(rng, 3, 4), nets.dense(rng, 4, 2)])
+    model = lrp.Model([nets.rnn(rng, 3, 4), nets.dense(rng, 4, 2)])  # its kernels are compiled soonest
     few = [rng.normal(size=(T, 3)) for T in (4, 2, 3)]
-    many = [rng.normal(size=(40, 3)) for _ in range(300)]  # too much for plain functions: 36,000 inputs and their gates
+    many = [rng.normal(size=(40, 3)) for _ in range(800)]  # too much for plain functions: 96,000 inputs
     return model, few, many
 
 
@@ -281,6 +281,11 @@ def compile_and_check():
     kernels.Kernel(double, double_by_numpy).compile("float32")  # the hint comes once
 
 
+def test_two_processes_fill_one_empty_cache(tmp_path):
+    for process in [start(compile_and_check, tmp_path) for _ in range(2)]:
+        ended(process)
+
+
 def test_kernels_are_compiled_where_they_cannot_be_kept(tmp_path):
     for name in ("a", "b"):
         (tmp_path / name).write_text("a file, where a folder should be")
@@ -358,6 +363,7 @@ def test_a_kernel_that_cannot_be_compiled_holds_up_no_other(tmp_path):
     ended(start(compile_what_cannot_be, tmp_path))
 
 
+@pytest.mark.slow
 def test_threads_that_explain_while_kernels_are_compiled_and_a_process_forks_get_what_is_right():
     """Five seconds of `python -m tests.attacks.threads`."""
     command = [sys.executable, "-m", "tests.attacks.threads", "--seconds", "5", "--threads", "8"]

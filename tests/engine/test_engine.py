@@ -1,6 +1,5 @@
 """Scores and gradients: against golden.h5, the oracle, central differences and torch; one by one and in batches."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -215,17 +214,6 @@ rng, H = np.random.default_rng(0), 20
 cell = lrp.RNN(rng.normal(size=(H, 3)), rng.normal(size=(H, H)) / 5)  # its kernels compile soonest
 model = lrp.Model([cell, lrp.Dense(rng.normal(size=(2, H)))])
 """
-
-
-@pytest.mark.compiled
-def test_two_processes_at_once(tmp_path):
-    """Both fill the same empty disk cache."""
-    code = ONE + "print(repr(lrp.explain(model, rng.normal(size=(4, 3))).relevance.tolist()))"
-    env = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
-    both = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=env) for _ in range(2)]
-    outputs = [process.communicate(timeout=600)[0] for process in both]
-    assert [process.returncode for process in both] == [0, 0]
-    assert outputs[0] == outputs[1] != b""
 
 
 @pytest.mark.compiled  # the chunks at hand are finished first, and in plain Python one takes minutes
