@@ -5,6 +5,7 @@ import zlib
 
 import numpy as np
 import pytest
+from cases import EVERY_CASE
 from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("MPLBACKEND", "Agg")
@@ -40,7 +41,7 @@ def pytest_configure():
 
 def pytest_collection_modifyitems(config, items):
     """Leave out slow tests, and cases of sampled ones, unless EVERY_CASE is set or a test was asked for by its name."""
-    if os.environ.get("EVERY_CASE") or any("::" in one for one in config.args):
+    if EVERY_CASE or any("::" in one for one in config.args):
         return
     seen, left_out = set(), set()
     for item in sorted(items, key=_number):
@@ -48,7 +49,7 @@ def pytest_collection_modifyitems(config, items):
             left_out.add(item)
         elif item.get_closest_marker("sampled"):
             test = item.nodeid.partition("[")[0]
-            values = {(test, name, index) for name, index in item.callspec.indices.items()}
+            values = {(test, name, repr(value)) for name, value in item.callspec.params.items()}
             if values <= seen and _number(item) % 4:
                 left_out.add(item)
             seen |= values

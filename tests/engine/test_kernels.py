@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from cases import EVERY_CASE
 from networks import close
 
 import lrpnumpy as lrp
@@ -27,7 +28,7 @@ from lrpnumpy.statement.compiled import CompiledRun, kernels_of
 
 D, H = 3, 4
 CELLS = ["lstm", "generated lstm", "gru_after", "gru_before", "rnn", "output"]
-AS_WRITTEN = () if os.environ.get("EVERY_CASE") else ("generated lstm", "output")  # `make laws` compiles these, too
+AS_WRITTEN = () if EVERY_CASE else ("generated lstm", "output")  # `make laws` compiles these, too
 LENGTHS = [[6], [5, 3], [7, 5, 5, 4, 2, 1]]
 
 
