@@ -47,7 +47,7 @@ def pytest_collection_modifyitems(config, items):
     for item in sorted(items, key=_number):
         if item.get_closest_marker("slow"):
             left_out.add(item)
-        elif item.get_closest_marker("sampled"):
+        elif item.get_closest_marker("sampled") or (PLAIN and hasattr(item, "callspec")):
             test = item.nodeid.partition("[")[0]
             values = {(test, name, repr(value)) for name, value in item.callspec.params.items()}
             if values <= seen and _number(item) % 4:
