@@ -6,15 +6,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from cases import EVERY_CASE
 
 pytest.importorskip("resource")
 if not hasattr(os, "fork"):
     pytest.skip("needs fork", allow_module_level=True)
 
-KILLS = 6 if EVERY_CASE else 4  # of each of five kinds of work
+KILLS = 6  # of each of five kinds of work
 
 
+@pytest.mark.slow
 def test_kills_and_a_full_disk():
     command = [sys.executable, "-m", "tests.faults", "--kills", str(KILLS), "--seed", "7", "--only", "kills,disk"]
     environment = {**os.environ, "LRPNUMPY_COMPILE": "never"}
