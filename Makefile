@@ -9,8 +9,8 @@ SENTENCE := This isn't a good movie, and it isn't funny.
 # One thread a process for matrix products: the tests use the cores by running in two processes.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-# All kernels, before a clock runs.
-COMPILE := $(VENV)/bin/python -m lrpnumpy compile --dtype float32 & $(VENV)/bin/python -m lrpnumpy compile --dtype float64; wait
+# Tests start hundreds of processes, and Python would compile every module for each of them where this is set.
+export PYTHONDONTWRITEBYTECODE :=
 
 # With the JIT off a wrong index raises instead of reading beyond an array.
 KERNEL_TESTS := tests/engine/test_engine.py tests/methods/test_reference.py tests/methods/test_explain.py tests/engine/test_decompose.py tests/engine/test_occlude.py \
@@ -30,9 +30,9 @@ demo: $(VENV)/.installed  ## explain a sentence and a flood with shipped models,
 	@$(VENV)/bin/python examples/river.py
 	@echo "To type sentences of your own: $(VENV)/bin/lrpnumpy serve --open (or serve river)"
 
-test: lint  ## the whole check: lint, types, tests, and those of kernels again with the JIT off
-	$(COMPILE)
-	$(ONE_THREAD) $(VENV)/bin/python -m pytest -q -n 2
+test: $(VENV)/.installed-test  ## the whole check: lint, types, tests, and those of kernels again with the JIT off
+	@$(MAKE) --no-print-directory --jobs 3 lint kernels-float32 kernels-float64
+	$(ONE_THREAD) $(VENV)/bin/python -m pytest -q -n 2 --dist worksteal
 	$(ONE_THREAD) NUMBA_DISABLE_JIT=1 $(VENV)/bin/python -m pytest -q -n 2 -m "not compiled" $(KERNEL_TESTS)
 
 browser: $(VENV)/.installed-browser  ## the pages in a headless Chromium, which is installed where that is allowed
@@ -44,6 +44,9 @@ lint: $(VENV)/.installed-test  ## ruff and mypy alone
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 
+kernels-%: $(VENV)/.installed
+	$(VENV)/bin/python -m lrpnumpy compile --dtype $*
+
 format: $(VENV)/.installed-test  ## let ruff mend what it can
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
@@ -51,7 +54,7 @@ format: $(VENV)/.installed-test  ## let ruff mend what it can
 # From the beginning each time: Sphinx does not see that a notebook's results would be others after a change to the package.
 docs: $(VENV)/.installed-docs  ## the site, in docs/_build/html: tutorials run, warnings are errors, links are checked
 	rm -rf docs/_build
-	$(COMPILE)
+	@$(MAKE) --no-print-directory --jobs 2 kernels-float32 kernels-float64
 	$(VENV)/bin/python -m sphinx -q -W --keep-going -c docs -d docs/_build/doctrees . docs/_build/html
 	$(VENV)/bin/python -m docs.check docs/_build/html
 
@@ -65,10 +68,10 @@ interop: $(INTEROP)/.installed-interop  ## files written by the real frameworks 
 fuzz: $(VENV)/.installed-test  ## 100,000 damaged files and texts with a fresh seed; CASES=1000000 for more
 	$(VENV)/bin/python -m tests.fuzz --cases $(CASES)
 
-laws: $(VENV)/.installed-test  ## the laws of hypothesis with a fresh seed, which is printed, and ten times the examples; 1,000 random cells
+laws: $(VENV)/.installed-test  ## every case of every test, the laws of hypothesis with 500 examples and a fresh seed, which is printed; 1,000 random cells
 	@seed=$${SEED:-$$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}; echo "SEED=$$seed"; \
-	    $(ONE_THREAD) HYPOTHESIS_PROFILE=nightly $(VENV)/bin/python -m pytest -q -n 2 --hypothesis-seed=$$seed \
-	    $$(grep -l "^from hypothesis\|^@given\|^    @given" -r tests --include="test_*.py") \
+	    $(ONE_THREAD) EVERY_CASE=1 HYPOTHESIS_PROFILE=nightly $(VENV)/bin/python -m pytest -q -n 2 --hypothesis-seed=$$seed \
+	    $$(grep -l "@given\|mark.sampled\|mark.slow\|EVERY_CASE" -r tests --include="test_*.py" --exclude-dir=interop --exclude-dir=browser) \
 	    && $(ONE_THREAD) $(VENV)/bin/python -m tests.fuzz_cells --cells 1000 --seed $$seed
 
 faults: $(VENV)/.installed-test  ## kill -9 fifty times, full disks, a read-only home, little memory
@@ -76,7 +79,7 @@ faults: $(VENV)/.installed-test  ## kill -9 fifty times, full disks, a read-only
 
 coverage: $(VENV)/.installed-test $(VENV)/.installed-coverage  ## which lines of the package no test runs: at most 4 %, all named (installs torch)
 	$(VENV)/bin/python -m coverage erase
-	$(ONE_THREAD) $(VENV)/bin/python -m pytest -q -n 2 --cov --cov-report=
+	$(ONE_THREAD) EVERY_CASE=1 $(VENV)/bin/python -m pytest -q -n 2 --cov --cov-report=
 	$(ONE_THREAD) NUMBA_DISABLE_JIT=1 $(VENV)/bin/python -m pytest -q -n 2 --cov --cov-append --cov-report= -m "not compiled" $(KERNEL_TESTS)
 	$(ONE_THREAD) KERAS_BACKEND=torch $(VENV)/bin/python -m pytest -q -n 2 --cov --cov-append --cov-report= $(LIVE_TESTS)
 	$(VENV)/bin/python -m tests.uncovered

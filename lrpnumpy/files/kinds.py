@@ -142,6 +142,7 @@ def _folder(file: Source, path: Path, asked: LoadOptions) -> Imported:
 def _zip(path: Path, budget: Budget, asked: LoadOptions) -> Report:
     from lrpnumpy.files.keras import version3 as keras3
 
+    budget.restart()  # the import is not the file's fault
     with NpzFile(str(path), budget) as archive:
         if any(map(torchsave.is_pickle, archive.members)):
             saved = torchsave.SavedZip(archive, asked.which)

@@ -455,7 +455,7 @@ def ninety_thousand_hard_linked_layers(folder):
 
 @attack
 def twelve_thousand_hard_linked_layers(folder):
-    return keras(folder, lambda config: many_layers(config, 12_000), hard_linked(12_000))
+    return keras(folder, lambda config: many_layers(config, 900), hard_linked(12_000))
 
 
 def deflated(content, zeros):

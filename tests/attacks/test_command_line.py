@@ -31,7 +31,7 @@ def model(tmp_path_factory):
 def run(*arguments, **settings):
     """The program as a person runs it."""
     environment = {**PLAIN, **settings.pop("env", {})}
-    done = subprocess.run([*COMMAND, *arguments], capture_output=True, env=environment, timeout=100, **settings)
+    done = subprocess.run([*COMMAND, *arguments], capture_output=True, env=environment, timeout=300, **settings)
     assert b"Traceback" not in done.stderr, done.stderr
     return done
 
@@ -61,16 +61,15 @@ def test_bytes_that_are_no_utf_8_and_outputs_that_are_closed_or_full(tmp_path):
     for end, code in ((">&-", 0), (">/dev/full", 2), ("| true", 0), ("--nope 2>/dev/full", 2), ("--nope 2>&-", 2)):
         if "/dev/full" in end and not os.path.exists("/dev/full"):
             continue
-        done = subprocess.run(["bash", "-c", f"{shell} {end}"], capture_output=True, env=PLAIN, timeout=100)
+        done = subprocess.run(["bash", "-c", f"{shell} {end}"], capture_output=True, env=PLAIN, timeout=300)
         assert b"Traceback" not in done.stderr and b"Exception" not in done.stderr and done.returncode == code
 
 
 @pytest.mark.parametrize("target", ["²", "--5", "1" * 5000, "٣", "\ud800", "-1", "1.0", ""])
 def test_targets_that_are_none(model, capsys, tmp_path, target):
     np.save(tmp_path / "x.npy", np.ones((3, 2)))
-    assert "target must" in said(
-        capsys, "explain", "--model", model, "--input", str(tmp_path / "x.npy"), f"--target={target}"
-    )
+    given = ("--model", model, "--input", str(tmp_path / "x.npy"), "--no-isolate")
+    assert "target must" in said(capsys, "explain", *given, f"--target={target}")
 
 
 HEADER = b"\x93NUMPY\x01\x00v\x00{'descr': '%s', 'fortran_order': False, 'shape': (%s), }"
@@ -99,13 +98,14 @@ def test_inputs_that_are_none(model, capsys, tmp_path, name):
     (tmp_path / name).write_bytes(INPUTS[name])
     began = time.process_time()
     text = said(capsys, "explain", "--model", model, "--input", str(tmp_path / name), "--no-isolate")
-    assert (name in text or name == "many.json") and len(text) < 5000 and time.process_time() - began < 2
+    assert (name in text or name == "many.json") and len(text) < 5000 and time.process_time() - began < 10
 
 
 def test_inputs_that_are_no_files(model, capsys, tmp_path):
     os.mkfifo(tmp_path / "fifo.csv")
     for path in (tmp_path, tmp_path / "fifo.csv", "/dev/zero", tmp_path / "missing.npy"):
-        assert "--input must be" in said(capsys, "explain", "--model", model, "--input", str(path))
+        given = ("--model", model, "--input", str(path), "--no-isolate")
+        assert "--input must be" in said(capsys, "explain", *given)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,8 @@ def test_inputs_that_are_no_files(model, capsys, tmp_path):
 )
 def test_a_csv_file_with_a_header_and_an_index(model, tmp_path, capsys, text, labels):
     (tmp_path / "x.csv").write_text(text, encoding="utf-8")
-    assert main(["explain", "--model", model, "--input", str(tmp_path / "x.csv"), "--json", str(tmp_path / "e")]) == 0
+    given = ["--model", model, "--input", str(tmp_path / "x.csv"), "--no-isolate"]
+    assert main(["explain", *given, "--json", str(tmp_path / "e")]) == 0
     found = lrp.Explanation.from_json((tmp_path / "e").read_text())
     want = lrp.explain(lrp.load(model), np.array([[1.0, 2.0], [3.0, 4.0]]))
     assert found.relevance.tolist() == want.relevance.tolist()
@@ -214,7 +215,7 @@ def test_a_scheduler_that_does_not_answer(tmp_path, capsys):
             began = time.monotonic()
             out = str(tmp_path / "o.h5")
             text = said(capsys, "corpus", str(tmp_path / "a.txt"), out, "--quiet", "--scheduler", where)
-            assert "--scheduler must be" in text and time.monotonic() - began < 10  # a loop that is busy closes late
+            assert "--scheduler must be" in text and time.monotonic() - began < 60  # a loop that is busy closes late
 
 
 def test_an_error_that_nobody_has_foreseen_is_one_line(monkeypatch, capsys):
@@ -237,7 +238,7 @@ def test_ctrl_c_while_modules_are_imported(tmp_path):
     ) as process:
         assert process.stdout.readline() == b"here\n"
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 130 and process.stderr.read() == b"lrpnumpy: interrupted\n"
+        assert process.wait(120) == 130 and process.stderr.read() == b"lrpnumpy: interrupted\n"
 
 
 def test_ctrl_c_while_a_file_is_read_by_a_child_leaves_no_clock(model, monkeypatch):

@@ -203,4 +203,4 @@ def test_a_damaged_header_of_an_array_takes_no_time(tmp_path):
     start = time.process_time()
     with pytest.raises(lrp.LrpError, match="cannot be read"):
         read_input(str(path))
-    assert time.process_time() - start < 0.5
+    assert time.process_time() - start < 2

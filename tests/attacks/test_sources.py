@@ -112,7 +112,7 @@ def test_what_is_no_file(words, tmp_path, end):
         began = time.monotonic()
         with pytest.raises(lrp.LrpError, match=rf"{name}\.{end}"):
             lrp.explain_corpus(words, tmp_path / f"{name}.{end}", out=tmp_path / "out")
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 60
     with pytest.raises(lrp.LrpError):
         lrp.open_explanations(tmp_path / f"folder.{end}")
 

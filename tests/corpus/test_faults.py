@@ -14,6 +14,7 @@ if not hasattr(os, "fork"):
 KILLS = 6  # of each of five kinds of work
 
 
+@pytest.mark.slow
 def test_kills_and_a_full_disk():
     command = [sys.executable, "-m", "tests.faults", "--kills", str(KILLS), "--seed", "7", "--only", "kills,disk"]
     environment = {**os.environ, "LRPNUMPY_COMPILE": "never"}

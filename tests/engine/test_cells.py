@@ -82,6 +82,7 @@ def test_the_gradient(kind, form, rng):
         close((slope * along).sum(), (ends[0] - ends[1]) / (2 * step), 1e-7, abs(slope).sum())
 
 
+@pytest.mark.sampled
 @pytest.mark.filterwarnings("ignore::lrpnumpy.RelevanceWarning")
 def test_the_ledger_closes(kind, form, rng):
     model, x = network(kind, rng, form), values(kind, rng)
@@ -126,6 +127,7 @@ def test_occlusion_is_plain_forward_passes(kind, form, rng):
         close(span.relevance, score - lrp.predict(model, {**x, "x": without})[1], 1e-12, max(1, abs(score)))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_batch_gives_what_single_calls_give(kind, form, rng, dtype):
     """And float32 what float64 gives, within its digits."""
@@ -225,6 +227,7 @@ def test_the_last_states_are_outputs(kind, rng):
     close(ledger.inputs + ledger.reference, ledger.score, 1e-12, max(1, abs(ledger.score)))
 
 
+@pytest.mark.sampled
 def test_native_files(kind, form, rng, tmp_path):
     model, x = network(kind, rng, form), values(kind, rng)
     lrp.save(model, tmp_path / "model.h5")

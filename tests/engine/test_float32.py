@@ -13,6 +13,7 @@ TOLERANCE = 2e-5
 OPTIONS = {"lrp": {"eps": 0.2}, "integrated-gradients": {"nodes": 24}, "shapley": {"players": 4}}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("cell", nets.CELLS, ids=lambda cell: cell.__name__)
 @pytest.mark.parametrize("method", METHODS)
 def test_values_of_float32_are_those_of_float64(method, cell):

@@ -1,13 +1,14 @@
 """Ledgers of random networks, small and large weights, float32 and float64: they add up, or the user is warned."""
 
 import pytest
+from cases import EVERY_CASE
 
 from benchmarks import ledgers
 
 
 @pytest.fixture(scope="module")
 def calls():
-    return list(ledgers.survey(2000))
+    return list(ledgers.survey(2000 if EVERY_CASE else 400))
 
 
 @pytest.mark.compiled

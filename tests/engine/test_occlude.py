@@ -255,6 +255,7 @@ def runs(monkeypatch):
     return found
 
 
+@pytest.mark.sampled
 @pytest.mark.compiled
 @pytest.mark.parametrize("readout", READOUTS)
 @pytest.mark.parametrize("kind", ["one", "two ways", "stack", "stack of both"])

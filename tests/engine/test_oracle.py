@@ -72,6 +72,7 @@ def golden_largest(model, x, f_c, eps, result):
     return max(found)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("rule", RULES)
 def test_golden_lrp(case, rule):
     model, x, f, targets = case
@@ -238,6 +239,7 @@ def cells(model):
     return [p for layer in model["layers"] if layer["kind"] != "dense" for p, _ in oracle.directions(layer, 1)]
 
 
+@pytest.mark.sampled
 def test_gradient_is_the_central_difference(network):
     rng, model, x, options, _ = network
     d_x, d_layers = oracle.gradient(model, x, 1, versus=0, **options)
@@ -262,6 +264,7 @@ def test_gradient_is_the_central_difference(network):
         close((derivative * direction).sum(), slope(array, direction), 1e-8, 1 + np.abs(derivative).max())
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("eps", [0, 0.1])
 def test_ledger_adds_up(network, eps):
     _, model, x, options, f = network
@@ -272,6 +275,7 @@ def test_ledger_adds_up(network, eps):
         close(total, f[1], 1e-12, result["largest"])
 
 
+@pytest.mark.sampled
 def test_versus_is_a_difference(network):
     _, model, x, options, _ = network
     one, other = (oracle.lrp(model, x, target, "abs", **options) for target in (1, 0))
@@ -293,6 +297,7 @@ def test_zero_denominator_goes_to_the_stabiliser():
     close(sum(ledger["biases"]) + ledger["stabiliser"] + ledger["initial_state"], f[0], 1e-14)
 
 
+@pytest.mark.sampled
 def test_lrp_all_is_the_effect_in_the_frozen_network(network):
     """With eps = 0, where gates are constants and F(z) is replaced by z times the constant F(z) / z."""
     _, model, x, options, f = network
@@ -360,6 +365,7 @@ def test_mirror():
         close(turned_phrase["scores"], phrase["scores"], 1e-13)
 
 
+@pytest.mark.sampled
 def test_decomposition_adds_up(network):
     _, model, x, options, f = network
     for span in (0, 4), (0, 1), (1, 3), (3, 4), (2, 2):
@@ -377,6 +383,7 @@ def test_decomposition_adds_up(network):
                 close(parts["y"][1], 0 * parts["y"][1], 1e-15, 1)
 
 
+@pytest.mark.sampled
 def test_occlusion_is_a_difference_of_scores(network):
     rng, model, x, options, f = network
     reference = rng.normal(size=3)

@@ -101,6 +101,7 @@ def pair(rng, kind, form="list", readout="last", dtype="float64"):
     return model.astype(dtype), lrp.Model(theirs, readout=readout).astype(dtype)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("readout", ["last", "mean", "max", "every"])
 def test_it_is_the_folded_network(rng, kind, form, readout):
     """Scores, gradients and occlusion, and contextual decomposition of a layer without a bias."""
@@ -177,6 +178,7 @@ def test_a_layer_that_forgets_the_ledger_is_told_which_entry(rng):
         lrp.explain(model, rng.normal(size=(6, 3)), "lrp-all", 1, eps=0.2)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("dtype", "tol"), [("float64", 1e-12), ("float32", 1e-4)])
 @pytest.mark.parametrize("method", METHODS)
 def test_a_batch_gives_what_single_calls_give(rng, kind, form, method, dtype, tol):
@@ -368,6 +370,7 @@ DEFAULTS = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kinds", DEFAULTS, ids=lambda kinds: ", ".join(kind.__name__ for kind in kinds.values()))
 @pytest.mark.parametrize("readout", ["last", "mean", "max", "last-row", "every"])
 def test_the_defaults_give_what_a_layer_s_own_code_gives(rng, kinds, readout):

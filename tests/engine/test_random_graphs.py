@@ -4,7 +4,7 @@ import graphs
 import laws
 import networks as nets
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lrpnumpy as lrp
@@ -72,7 +72,7 @@ def test_graphs_have_every_layer():
     seen, sizes = set(), []
 
     @given(graphs.graphs())
-    @nets.examples(200)
+    @settings(max_examples=200)
     def collect(model):
         seen.update(type(node.layer).__name__ for node in model.nodes)
         sizes.append(len(model.nodes))

@@ -7,10 +7,11 @@ import sys
 from pathlib import Path
 
 import h5py
+import networks as nets
 import numpy as np
 import pytest
 from h5py import h5d, h5p, h5s, h5t
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import lrpnumpy as lrp
@@ -108,7 +109,7 @@ VALUES = st.one_of(
 NAMES = st.text(st.characters(blacklist_characters="\0/.", blacklist_categories=["Cs"]), min_size=1, max_size=12)
 
 
-@settings(max_examples=30, deadline=None)
+@nets.examples(30)
 @given(
     st.dictionaries(NAMES, arrays(), max_size=6),
     st.dictionaries(NAMES, VALUES, max_size=12),

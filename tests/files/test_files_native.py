@@ -11,7 +11,7 @@ import h5py
 import networks as nets
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from interop import zoo
 
@@ -93,7 +93,7 @@ def models(draw):
     )
 
 
-@settings(max_examples=40)
+@nets.examples(40)
 @given(models())
 def test_a_round_trip_is_exact(tmp_path_factory, model):
     path = tmp_path_factory.mktemp("native") / "model.h5"

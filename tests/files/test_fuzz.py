@@ -1,4 +1,4 @@
-"""2,000 damaged files and texts, the same every time; and that the fuzzer would see a crash, a hang or a bomb."""
+"""Damaged files and texts, the same every time; and that the fuzzer would see a crash, a hang or a bomb."""
 
 import faulthandler
 import os
@@ -13,6 +13,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from cases import EVERY_CASE
 
 pytest.importorskip("resource")  # the limits of the processes that open them
 
@@ -27,16 +28,19 @@ from tests.fuzz.seeds import seeds
 REFUSED = ("lzf", "attentive.keras", "header and dates", "protocol", "a named type", "half", "soft links")
 
 
-def test_two_thousand_cases():
+CASES = 2000 if EVERY_CASE else 600
+
+
+def test_damaged_files_and_texts():
     """Each gives a result or an error of ours; both happen, so that the damage is neither nothing nor all."""
-    command = [sys.executable, "-m", "tests.fuzz", "--seed", "2019", "--cases", "2000", "--workers", "2"]
+    command = [sys.executable, "-m", "tests.fuzz", "--seed", "2019", "--cases", str(CASES), "--workers", "2"]
     environment = {**os.environ, "LRPNUMPY_COMPILE": "never"}
     root = Path(__file__).parents[2]
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     rows = [line.split() for line in done.stdout.splitlines() if line.endswith("  0")]
     results, errors = (sum(int(row[k]) for row in rows) for k in (-7, -6))
-    assert results + errors == 2000 and results > 300 and errors > 700
+    assert results + errors == CASES and results > 0.15 * CASES and errors > 0.35 * CASES
 
 
 @pytest.fixture(scope="module")

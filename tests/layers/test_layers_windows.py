@@ -125,6 +125,7 @@ def outputs(layer, xs):
     return singly
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("padding", PADDINGS)
 @pytest.mark.parametrize("stride", [1, 2, 3])
 @pytest.mark.parametrize("dilation", [1, 2])
@@ -139,6 +140,7 @@ def test_a_convolution_restated(rng, padding, stride, dilation, groups):
                 close(y, restated(layer, x), 1e-12, 1)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("padding", ["valid", "same", (1, 1), (0, 1)])
 @pytest.mark.parametrize("stride", [None, 1, 2, 3])
 def test_pools_restated(rng, padding, stride):

@@ -451,6 +451,7 @@ def test_padding_of_numbers_is_skipped(rng):
         lrp.predict(model, padded[4:])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("method", [*LRP, "gradient-x-input"])
 @pytest.mark.parametrize("two", [True, False])
 @pytest.mark.parametrize("cell", nets.CELLS)

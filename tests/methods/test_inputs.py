@@ -56,6 +56,7 @@ def networks(dtype):
     return lrp.Model([*layers, nets.dense(rng, 7, 3)], readout="mean").astype(dtype)
 
 
+@pytest.mark.sampled
 @pytest.mark.compiled
 @pytest.mark.filterwarnings("ignore::lrpnumpy.RelevanceWarning")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -93,6 +94,7 @@ def test_order_of_fractions(rng, order):
     assert (many.relevance == lrp.explain_all(model, [x, 2 * x]).relevance).all()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "turned", [np.asfortranarray, read_only, lambda array: array[::-1].copy()[::-1], lambda array: array.repeat(2)[::2]]
 )
@@ -229,6 +231,7 @@ def huge(rng, dtype, size):
     return lrp.Model(layers, readout="mean").astype(dtype)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("size", [1e-30, 1e2, 1e10, 1e30])
 @pytest.mark.parametrize("method", METHODS)

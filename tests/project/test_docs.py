@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from lrpnumpy.__main__ import main
+from lrpnumpy.kernels import compile as kernels
 from lrpnumpy.layers import LAYERS
 from lrpnumpy.methods import METHODS
 from lrpnumpy.show import plot
@@ -81,6 +82,7 @@ def named(page):
 def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
     a_readers_folder(tmp_path)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(kernels, "mode", kernels.mode)  # a bag of Dask sets it for good, in what is usually a worker
     names: dict[str, object] = {}
     for kind, framework, block in FENCE.findall(page.read_text("utf-8")):
         if kind == "sh":

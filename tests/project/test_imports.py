@@ -117,11 +117,11 @@ def sources():
     return files
 
 
-@pytest.mark.parametrize("module", sources())
-def test_imports_point_down(module):
+def test_imports_point_down():
     files = sources()
-    path = files[module]
-    assert not problems(path.read_text("utf-8"), module, files, path.name == "__init__.py")
+    assert len(files) > 200
+    for module, path in files.items():
+        assert not problems(path.read_text("utf-8"), module, files, path.name == "__init__.py")
 
 
 @pytest.mark.parametrize(

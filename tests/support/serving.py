@@ -30,10 +30,10 @@ class Live:
         self.host, self.port = parts.hostname, parts.port
         self.token = parse_qs(parts.query)["token"][0]
 
-    def connect(self, timeout=20):
+    def connect(self, timeout=120):
         return socket.create_connection((self.host, self.port), timeout=timeout)
 
-    def raw(self, content, timeout=20, parts=()):
+    def raw(self, content, timeout=120, parts=()):
         """The answer to these bytes; `parts` are sent one after the other as long as they are taken."""
         with self.connect(timeout) as one:
             try:
@@ -124,5 +124,5 @@ def served(model="sentiment", warm=True, **limits):
     finally:
         if thread.is_alive():
             loop.call_soon_threadsafe(task.cancel)
-        thread.join(30)
+        thread.join(120)
         assert not thread.is_alive()

@@ -123,6 +123,7 @@ class _Reader:
     source: Source
     known: Known
     unknown: list[KerasLayer]
+    count: int = 0  # of layers, also those of models inside models
 
     def model(self, kind: str, model: Fields, place: tuple[int, ...]) -> KerasGraph:
         """The graph of one model."""
@@ -134,6 +135,12 @@ class _Reader:
             return self._sequential(model, inner, None, place)
         config = model.object("config")
         return self._sequential(model, config.items("layers"), config.value.get("build_input_shape"), place)
+
+    def _layers(self, items: list[Any], place: tuple[int, ...]) -> list[KerasLayer]:
+        """The layers of one model, counted before any of them is read."""
+        self.count += len(items)
+        self.source.budget.layers(self.count)
+        return [self._layer(item, (*place, k)) for k, item in enumerate(items)]
 
     def _layer(self, item: Any, place: tuple[int, ...]) -> KerasLayer:
         self.source.budget.visit("configuration")
@@ -158,7 +165,7 @@ class _Reader:
 
     def _sequential(self, where: Fields, items: list[Any], shape: Any, place: tuple[int, ...]) -> KerasGraph:
         """Each layer takes the first output of the one before; where no layer is the input, one is put first."""
-        layers = [self._layer(item, (*place, k)) for k, item in enumerate(items)]
+        layers = self._layers(items, place)
         calls: dict[tuple[str, int], KerasCall] = {}
         if not layers or layers[0].kind != "InputLayer":
             settings = _first_settings(layers) or {"batch_input_shape": shape}
@@ -172,7 +179,7 @@ class _Reader:
 
     def _functional(self, config: Fields, place: tuple[int, ...]) -> KerasGraph:
         items = config.items("layers")
-        layers = [self._layer(item, (*place, k)) for k, item in enumerate(items)]
+        layers = self._layers(items, place)
         if len({layer.name for layer in layers}) != len(layers):
             config.refuse("has two layers of one name")
         calls: dict[tuple[str, int], KerasCall] = {}

@@ -178,6 +178,7 @@ class OnnxNetwork:
         # A matrix may have several uses, each of which copies it, but not any number of uses.
         self.room(size.width + sum(array.size for _, array in layer.all_arrays()) // 4)
         self.nodes[name] = Node(name, layer, values)
+        self.source.budget.layers(len(self.nodes))
         for output in layer.OUTPUTS:
             self.sizes[name + output] = size._replace(steps=size.steps and not output, source=name)
         return name

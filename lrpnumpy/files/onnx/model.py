@@ -310,7 +310,6 @@ class _Run(OnnxNetwork):
         if not nodes:
             self.refuse("must be computed by layers")
         self.notes["ONNX' gates are reordered, and biases that are added are one"] = None
-        self.source.budget.layers(len(nodes))
         self.model = Model(tuple(nodes[::-1]), inputs=ports, result=name, output=output)  # type: ignore[arg-type]
 
     def result(self) -> str:

@@ -73,6 +73,7 @@ class TorchBuild:
         """The model of a chain."""
         output, steps = self.output(steps)
         embedding, layers = None, list[Layer]()
+        self.source.budget.layers(sum(max(1, getattr(step, "depth", 1)) for step in steps if step != "linear"))
         for step in steps:
             if isinstance(step, str):
                 layers += [] if step == "linear" else [self.activation(layers, step)]
@@ -89,7 +90,6 @@ class TorchBuild:
                 layers.append(LAYERS[step.kind](self, step))
         two_way = [step for step in steps if isinstance(step, Module) and step.recurrent][-1].two_way
         readout = self.readout(two_way)
-        self.source.budget.layers(len(layers))
         if readout == "attention":  # which is one of the layers
             readout = "every"
         return Model(layers, embedding=embedding, readout=readout, output=output)  # type: ignore[arg-type]
