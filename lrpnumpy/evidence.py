@@ -34,7 +34,7 @@ GROUPS = {"tokens": 64, "series": 12, "vector": 64, "whole": 1}  # at most, by k
 CONSTANTS = {"tokens": 2, "series": 1}  # replacements that are the same row at every step: zero and mean, or mean
 DRAWN = (2, 3)  # replacements that halves are made of
 MOST = 1 << 16  # numbers of a chunk in an array of the trace; there are up to 264 variants of each
-ALTERNATIVES = ("lrp-all", "deeplift", "integrated-gradients")  # tried where an explanation fails
+ALTERNATIVES = ("deeplift", "lrp-all")  # tried where an explanation fails
 
 
 class InputPlan(NamedTuple):
@@ -247,7 +247,9 @@ def effects(plan: InputPlan, changes: np.ndarray) -> np.ndarray:
     constants = CONSTANTS.get(plan.kind, REPLACEMENTS)
     typical = changes[:, :constants].mean(axis=1)
     if constants < REPLACEMENTS:
-        typical = (typical + np.median(changes[:, constants:], axis=1)) / 2
+        drawn = np.sort(changes[:, constants:], axis=1)
+        last = drawn.shape[1] - 1
+        typical = (typical + (drawn[:, last // 2] + drawn[:, (last + 1) // 2]) / 2) / 2  # the median
     return typical
 
 
@@ -304,11 +306,23 @@ def evidence_of(model: Model, records: list[EncodedRecord], every: Sequence[Expl
     """The evidence of explanations of some records of one model, computed as one batch."""
     for record, e in zip(records, every, strict=True):
         _check(model, record, e)
+    # Classes of one record are measured once; a prediction of another step, or without features, is another case.
+    cases: dict[Any, int] = {}
+    for k, (record, e) in enumerate(zip(records, every, strict=True)):
+        cases.setdefault(_case(model, record, e), k)
     with np.errstate(all="ignore"):
-        measured = _measure(model, records, every)
-        tests = [Test(model, *one) for one in zip(records, every, measured, strict=True)]
+        firsts = [*cases.values()]
+        measured = _measure(model, [records[k] for k in firsts], [every[k] for k in firsts])
+        found_by = dict(zip(cases, measured, strict=True))
+        tests = [Test(model, r, e, found_by[_case(model, r, e)]) for r, e in zip(records, every, strict=True)]
         found = [test.result() for test in tests]
         return _with_better(tests, found)
+
+
+def _case(model: Model, record: EncodedRecord, e: Explanation) -> tuple[Any, ...]:
+    """What decides the scores that are measured."""
+    kinds = tuple(_kind(model, name, e.inputs[name], record[name].steps) for name in model.inputs)
+    return id(record), (e.options or {}).get("step"), kinds
 
 
 def _with_better(tests: list[Test], found: list[Evidence]) -> list[Evidence]:

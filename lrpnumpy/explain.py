@@ -13,7 +13,7 @@ from lrpnumpy.encode import EncodedRecord, encode, encode_all, in_order, packed
 from lrpnumpy.fields import table
 from lrpnumpy.ledgers import ROWS
 from lrpnumpy.meant import door
-from lrpnumpy.methods import COSTLY, METHODS, find
+from lrpnumpy.methods import find
 from lrpnumpy.methods.base import Columns, Method, Request, Unit, answer
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Batch, Packed
@@ -23,6 +23,8 @@ from lrpnumpy.result import Explanation
 from lrpnumpy.results import Explanations
 from lrpnumpy.rules import Propagation, Rule
 from lrpnumpy.schedule import run_chunks
+
+COMPARED = ("lrp-all", "deeplift", "integrated-gradients", "cd", "occlusion-f", "gradient-x-input")
 
 
 def run(
@@ -183,7 +185,7 @@ def _look_up(model: Model, encoded: list[EncodedRecord], request: Request) -> bo
 def explain(
     model: Model,
     x: Any,
-    method: str | Method | Rule = ...,
+    method: str | Method | Rule | None = ...,
     target: int | str | None = ...,
     *,
     step: Literal["all"],
@@ -196,7 +198,7 @@ def explain(
 def explain(
     model: Model,
     x: Any,
-    method: str | Method | Rule = ...,
+    method: str | Method | Rule | None = ...,
     target: int | str | None = ...,
     *,
     step: int | None = ...,
@@ -210,7 +212,7 @@ def explain(
 def explain(
     model: Model,
     x: Any,
-    method: str | Method | Rule = "lrp-all",
+    method: str | Method | Rule | None = None,
     target: int | str | None = None,
     *,
     unit: Unit = None,
@@ -224,7 +226,7 @@ def explain(
 
     model: the network, as `load` gives it.
     x: a string, a list of words, token ids, a (T, D) array, a DataFrame, a tensor.
-    method: a name that `lrp.methods()` lists, or a record such as `lrp.LRP(eps=0.01)`.
+    method: a name that `lrp.methods()` lists, or a record such as `lrp.LRP(eps=0.01)`; None is `model.method`.
     target: the class explained, by index or name; None is the predicted one, "all" gives every class a leading axis.
     versus: ask why the target rather than this class: f_target - f_versus is explained.
     unit: "step": one value per step; "feature": also one per feature; None: whatever costs nothing extra.
@@ -269,7 +271,7 @@ def _for_each_step(model: Model, record: EncodedRecord) -> list[EncodedRecord]:
 def explain_all(
     model: Model,
     xs: Any,
-    method: str | Method | Rule = "lrp-all",
+    method: str | Method | Rule | None = None,
     target: Any = None,
     *,
     unit: Unit = None,
@@ -317,14 +319,13 @@ def compare(
 ) -> Comparison:
     """Several methods on one input; each receives those of the options that it has.
 
-    methods: names, or what `explain` takes as a method; None is all but shapley.
+    methods: names, or what `explain` takes as a method; None is one of each family, see COMPARED.
     model, x, target, unit, versus, step, spans, reference, options: as in `explain`.
     """
     if isinstance(step, str):
         raise LrpError(f"step must be an integer here, to compare methods on one prediction, got {step!r}.")
     if methods is None:
-        left_out = (*COSTLY, *(["occlusion-p"] if model.output == "linear" else []))
-        methods = [name for name in METHODS if name not in left_out]
+        methods = COMPARED
     if reference is not None:
         options["reference"] = reference
     found = []

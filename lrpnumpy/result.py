@@ -384,6 +384,8 @@ class Explanation:
             frames = [pandas.DataFrame(frame_columns(part)) for part in parts]
             names = [*map(encodable, self.inputs)]
             frame = pandas.concat(frames, keys=names, names=["input", None]).reset_index("input").reset_index(drop=True)
+        if self.tested is not None:
+            frame["evidence"] = self.tested.verdict
         frame.attrs["prediction"] = encodable(self.prediction)
         return frame
 

@@ -148,17 +148,17 @@ def _what_fails(
     verb = "are" if words.unit else "is"
     if refuted > REFUTED:
         b = int(np.argmax(experiments.refuted))
-        most = abs(experiments.changes[b]).max()
+        claimed, most = _number(experiments.claimed[b]), _number(abs(experiments.changes[b]).max(), 1)
         return (
-            f"{_number(experiments.claimed[b])}{words.unit} {verb} claimed for {experiments.groups[b]}, but no replacement of "
-            f"{words.these[b]} changes the {words.score} by more than {_number(most, 1)}{words.unit}."
+            f"{claimed}{words.unit} {verb} claimed for {experiments.groups[b]}, but no replacement of "
+            f"{words.these[b]} changes the {words.score} by more than {most}{words.unit}."
         )
     if missed > MISSED:
         b = int(np.argmax(experiments.missed))
-        least, claimed = abs(experiments.changes[b]).min(), abs(experiments.claimed[b])
+        claimed, least = _number(abs(experiments.claimed[b]), 1), _number(abs(experiments.changes[b]).min())
         return (
-            f"Every replacement of {experiments.groups[b]} changes the {words.score} by at least "
-            f"{_number(least)}{words.unit}, but only {_number(claimed, 1)}{words.unit} {verb} claimed for {words.these[b]}."
+            f"Every replacement of {experiments.groups[b]} changes the {words.score} by at least {least}{words.unit}, "
+            f"but only {claimed}{words.unit} {verb} claimed for {words.these[b]}."
         )
     if not agreement >= AGREEMENT:
         return f"Relevance and what replacements change have little in common (agreement {agreement:.2f})."
@@ -167,8 +167,10 @@ def _what_fails(
 
 def _number(value: float, digits: int = 2) -> str:
     """A number of few digits, without an exponent where it is not very small."""
-    if abs(value) >= 10 ** (digits - 1):
-        return f"{value:.{digits - 1 if abs(value) < 10 else 0}f}"
+    if abs(value) >= 10:
+        return f"{value:.0f}"
+    if abs(value) >= 1:
+        return f"{value:.{digits - 1}f}"
     return f"{value:.{digits}g}"
 
 

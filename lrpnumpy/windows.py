@@ -28,7 +28,7 @@ def explain_windows(
     series: Any,
     length: int,
     stride: int = 1,
-    method: str | Method | Rule = "lrp-all",
+    method: str | Method | Rule | None = None,
     target: Any = None,
     *,
     unit: Unit = None,

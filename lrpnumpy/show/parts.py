@@ -101,6 +101,13 @@ def _floats(values: Any, where: str) -> np.ndarray:
         raise LrpError(f"{where} must be the numbers that were explained, got {type(values).__name__}.") from None
 
 
+def evidence_line(e: Explanation) -> str:
+    """The verdict of experiments on an explanation of one class; empty where neither it nor the network is at hand."""
+    if e.tested is None and e.source is None:
+        return ""
+    return readable(e.evidence().line)
+
+
 def condensed(e: Explanation) -> Explanation:
     """The same for a sentence: each run of padding of one class is one step, whose relevance is their sum."""
     if e.marks is None or not e.padding:
