@@ -196,7 +196,8 @@ def _scores(trace: Trace, changes: dict[str, Change], explained: np.ndarray) -> 
     owner = next(iter(changes.values())).owner
     found = occlude(trace, changes)
     if found is None:  # the scores do not depend on this input
-        found = Change(owner, *np.zeros((4, len(owner)), np.int64), 0, trace.scores[:0])
+        none = np.zeros_like(owner)
+        found = Change(owner, none, none, none, none, 0, trace.scores[:0])
     return found.row_at(trace.output, np.arange(len(owner)), explained[owner])
 
 
@@ -297,13 +298,22 @@ class Test(NamedTuple):
         e, values = self.e, scores.astype(np.float64)
         if e.method == "occlusion-p":
             values = probabilities(self.model.output, values)  # type: ignore[assignment]
+        target = int(e.target)
         if e.versus is None:
-            return values[..., e.target]
-        return values[..., e.target] - values[..., e.versus]
+            return values[..., target]
+        return values[..., target] - values[..., e.versus]
 
 
-def evidence_of(model: Model, records: list[EncodedRecord], every: Sequence[Explanation]) -> list[Evidence]:
-    """The evidence of explanations of some records of one model, computed as one batch."""
+def evidence_of(
+    model: Model,
+    records: list[EncodedRecord],
+    every: Sequence[Explanation],
+    alternatives: Sequence[str] = ALTERNATIVES,
+) -> list[Evidence]:
+    """The evidence of explanations of some records of one model, computed as one batch.
+
+    Where one fails, the first of the `alternatives` that passes is named.
+    """
     for record, e in zip(records, every, strict=True):
         _check(model, record, e)
     # Classes of one record are measured once; a prediction of another step, or without features, is another case.
@@ -316,7 +326,7 @@ def evidence_of(model: Model, records: list[EncodedRecord], every: Sequence[Expl
         found_by = dict(zip(cases, measured, strict=True))
         tests = [Test(model, r, e, found_by[_case(model, r, e)]) for r, e in zip(records, every, strict=True)]
         found = [test.result() for test in tests]
-        return _with_better(tests, found)
+        return _with_better(tests, found, alternatives)
 
 
 def _case(model: Model, record: EncodedRecord, e: Explanation) -> tuple[Any, ...]:
@@ -325,8 +335,8 @@ def _case(model: Model, record: EncodedRecord, e: Explanation) -> tuple[Any, ...
     return id(record), (e.options or {}).get("step"), kinds
 
 
-def _with_better(tests: list[Test], found: list[Evidence]) -> list[Evidence]:
-    """The same, with the first of the usual methods that passes where an explanation fails."""
+def _with_better(tests: list[Test], found: list[Evidence], alternatives: Sequence[str]) -> list[Evidence]:
+    """The same, with the first of the alternatives that passes where an explanation fails."""
     asked_for: dict[tuple[Any, Any], list[int]] = {}
     for k, (test, one) in enumerate(zip(tests, found, strict=True)):
         if one.verdict == "fails":
@@ -334,7 +344,7 @@ def _with_better(tests: list[Test], found: list[Evidence]) -> list[Evidence]:
             asked_for.setdefault((test.e.versus, options.get("step")), []).append(k)
     for (versus, step), failed in asked_for.items():
         model = tests[failed[0]].model
-        for method in ALTERNATIVES:
+        for method in alternatives:
             some = [k for k in failed if found[k].better is None and tests[k].e.method != method]
             if not some:
                 continue

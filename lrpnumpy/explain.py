@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, overload
 
 import numpy as np
 
 from lrpnumpy import asked
 from lrpnumpy.checks import LrpError, entries, shown
-from lrpnumpy.encode import EncodedRecord, encode, encode_all, in_order, packed
+from lrpnumpy.encode import EncodedRecord, as_trained, encode, encode_all, filled, in_order, packed
 from lrpnumpy.fields import table
 from lrpnumpy.ledgers import ROWS
 from lrpnumpy.meant import door
@@ -192,6 +192,7 @@ def explain(
     unit: Unit = ...,
     versus: int | str | None = ...,
     reference: Any = ...,
+    fill: Literal["forward"] | None = ...,
     **options: Any,
 ) -> Explanations: ...
 @overload
@@ -206,6 +207,8 @@ def explain(
     versus: int | str | None = ...,
     spans: Sequence[tuple[int, int]] | None = ...,
     reference: Any = ...,
+    fill: Literal["forward"] | None = ...,
+    groups: Mapping[str, Sequence[str]] | None = ...,
     **options: Any,
 ) -> Explanation: ...
 @door
@@ -220,6 +223,8 @@ def explain(
     step: int | str | None = None,
     spans: Sequence[tuple[int, int]] | None = None,
     reference: Any = None,
+    fill: Literal["forward"] | None = None,
+    groups: Mapping[str, Sequence[str]] | None = None,
     **options: Any,
 ) -> Explanation | Explanations:
     """Which parts of one sequence made the network decide: the relevance (attribution) of every step.
@@ -234,13 +239,17 @@ def explain(
         result is a sequence of explanations, one for the prediction of each step.
     spans: phrases (start, stop), stop excluded, whose relevance is wanted besides that of the words.
     reference: what the input is compared with, or what replaces a step, of methods that have one.
+    fill: "forward" replaces missing values by the ones before them, and says how many.
+    groups: columns that belong together, such as {"ward": ["ward_icu", "ward_cardiac"]}; see `Explanation.with_groups`.
     options: those of the method, such as eps=0.01: the fields of its record.
     """
     request = asked.request(model, method, unit, versus, step, options, reference, True)
-    record = encode(model, x)
+    record = encode(model, filled(x, fill))
     in_order([record], "x")
+    as_trained(model, [record[model.main].length], "x")
     if request.step != "all":
-        return run(model, [record], request, target, None if spans is None else [spans], 1)[0]
+        found = run(model, [record], request, target, None if spans is None else [spans], 1)[0]
+        return found if groups is None else found.with_groups(groups)
     if spans is not None:
         raise LrpError("spans must be None with step='all'; ask for the phrases of one step at a time.")
     return run(model, _for_each_step(model, record), request, target, None, None)
@@ -281,20 +290,24 @@ def explain_all(
     reference: Any = None,
     threads: int | None = None,
     progress: bool | None = None,
+    fill: Literal["forward"] | None = None,
     **options: Any,
 ) -> Explanations:
     """`explain` for several sequences of any lengths, computed as one ragged batch.
 
     xs: a list of what `explain` takes, or an array (N, T, D).
-    model, method, unit, versus, step, reference, options: as in `explain`.
+    model, method, unit, versus, step, reference, fill, options: as in `explain`.
     target: as in `explain`, or one class for each sequence.
     spans: one list of phrases for each sequence.
     threads: their number; None uses the cores where it pays.
     progress: show rate and time left; by default where standard error is a terminal.
     """
     request = asked.request(model, method, unit, versus, step, options, reference)
+    if fill is not None:
+        xs = [filled(x, fill, f"sequence {k}") for k, x in enumerate(xs)]
     encoded = encode_all(model, xs)
     in_order(encoded, "sequence {}")
+    as_trained(model, (record[model.main].length for record in encoded), "sequence {}")
     is_list = hasattr(spans, "__len__") and getattr(spans, "shape", None) != ()
     if spans is not None and (not is_list or len(spans) != len(encoded)):
         raise LrpError(

@@ -117,12 +117,10 @@ def judge(experiments: Experiments, words: Words, is_gradient: bool = False) -> 
     claimed, changes, effects = experiments.claimed, experiments.changes, experiments.effects
     if is_gradient:
         claimed, effects = abs(claimed), abs(effects)
-    numbers = {
-        "refuted": _share(experiments.refuted.sum(), abs(claimed).sum()),
-        "missed": _share(experiments.missed.sum(), abs(effects).sum()),
-        "agreement": _share(claimed @ effects, np.sqrt((claimed @ claimed) * (effects @ effects))),
-        "interaction": _share(abs(experiments.together - experiments.apart).mean(), experiments.size / 2),
-    }
+    refuted = _share(experiments.refuted.sum(), abs(claimed).sum())
+    missed = _share(experiments.missed.sum(), abs(effects).sum())
+    agreement = _share(claimed @ effects, np.sqrt((claimed @ claimed) * (effects @ effects)))
+    interaction = _share(abs(experiments.together - experiments.apart).mean(), experiments.size / 2)
     if not (np.isfinite(claimed).all() and np.isfinite(changes).all() and np.isfinite(experiments.together).all()):
         verdict, text = "undefined", "relevance or scores are not finite"
     elif not changes.any():
@@ -131,18 +129,18 @@ def judge(experiments: Experiments, words: Words, is_gradient: bool = False) -> 
         verdict, text = "undefined", "all relevance is zero"
     elif is_gradient:
         verdict, text = "not applicable", f"a gradient claims no share of the {words.score}; agreement of sizes "
-        text += f"{numbers['agreement']:.2f}"
-    elif numbers["interaction"] > INTERACTION:
+        text += f"{agreement:.2f}"
+    elif interaction > INTERACTION:
         verdict, text = "inconclusive", "inputs interact"
-    elif text := _what_fails(experiments, words, **numbers):
+    elif text := _what_fails(experiments, words, refuted, missed, agreement):
         verdict = "fails"
     else:
         verdict = "passes"
-    return Evidence(verdict=verdict, text=text, experiments=experiments, **numbers)
+    return Evidence(verdict, refuted, missed, agreement, interaction, text, experiments)
 
 
 def _what_fails(
-    experiments: Experiments, words: Words, refuted: float, missed: float, agreement: float, interaction: float
+    experiments: Experiments, words: Words, refuted: float, missed: float, agreement: float
 ) -> str:
     """What contradicts the explanation most, in a sentence; empty where nothing does."""
     verb = "are" if words.unit else "is"

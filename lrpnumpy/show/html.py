@@ -11,7 +11,7 @@ from lrpnumpy.protocol import Comparison
 from lrpnumpy.result import Explanation
 from lrpnumpy.show import svg
 from lrpnumpy.show.color import BLUE, RED, scaled
-from lrpnumpy.show.parts import condensed, escape, evidence_line
+from lrpnumpy.show.parts import condensed, escape, evidence_line, with_value
 from lrpnumpy.show.terminal import legend, title
 
 # The colour is an alpha over the page's own background, so that a page reads the same in light and in dark.
@@ -49,6 +49,9 @@ def sentence(e: Explanation) -> str:
 def _input(e: Explanation) -> str:
     """One input: words, or the features of one step, on their colours; a series as a map."""
     e = e.by_feature()
+    if e.tokens and e.values is not None:  # features of one step
+        named = zip(e.tokens, e.values[:, 0], strict=True)
+        e = e.with_first(tokens=tuple(with_value(name, value) for name, value in named))
     return sentence(e) if e.tokens else svg.series(e)
 
 

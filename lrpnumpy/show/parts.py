@@ -160,6 +160,11 @@ def short(name: Any, most: int = NAME) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
+def with_value(name: str, value: float) -> str:
+    """A feature of one step with its value; a group of columns has none, and says in its name which one is set."""
+    return short(name) if np.isnan(value) else f"{short(name)} = {value:.4g}"
+
+
 def grouped(values: np.ndarray, most: int = COLUMNS) -> tuple[np.ndarray, int]:
     """Rows (T, D) summed in groups of equal size, so that there are at most so many; and the size."""
     size = -(-len(values) // most)

@@ -140,6 +140,8 @@ def _cause(e: Explanation, t: int) -> str:
     """Of a series, the feature that has most of a step's relevance, with its value; of one step, the value."""
     if e.values is None or (e.feature_relevance is None and e.values.shape[1] > 1):
         return ""
+    if e.feature_relevance is None and np.isnan(e.values[t, 0]):
+        return ""
     if e.feature_relevance is None:
         return f"value {e.values[t, 0]:.4g}"
     d = int(np.argmax(np.abs(np.nan_to_num(e.feature_relevance[t]))))

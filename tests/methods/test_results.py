@@ -77,7 +77,9 @@ IN_MEMORY = {"source"}  # the model and its input are not stored
 def test_every_field_of_a_result_is_in_the_table():
     """Slicing, joining, JSON, reading back and checks go through the table: a field without a row would be lost."""
     for kind in (lrp.Explanation, InputPart, Span, Hidden, lrp.Evidence, Experiments, *LEDGERS.values()):
-        assert {row.name for row in fields.table(kind)} == {field.name for field in dataclasses.fields(kind)} - IN_MEMORY
+        assert {row.name for row in fields.table(kind)} == {
+            field.name for field in dataclasses.fields(kind)
+        } - IN_MEMORY
 
 
 def test_joining_classes_and_picking_one_are_inverse(rng):
