@@ -1,6 +1,8 @@
 """How often experiments support an explanation: the shares that pass, fail or are inconclusive, by network and method.
 
     python -m benchmarks.evidence --sst DIR --river piscataquis.csv
+    python -m benchmarks.evidence --picture docs/concepts/evidence.png     # that of the documentation
+    python -m benchmarks.evidence --sst DIR --costs
 
 Besides methods there are four relevances that explain nothing: uniform, sign-flipped, shuffled and random. Networks
 whose data are not given are left out; the toy networks need none.
@@ -24,6 +26,7 @@ from benchmarks.paper.measures.treebank import read_sentences
 from benchmarks.river import data as river
 from lrpnumpy.encode import encode_all
 from lrpnumpy.evidence import evidence_of
+from lrpnumpy.series import read_csv
 
 METHODS = ("lrp-all", "deeplift", "integrated-gradients", "gradient-x-input", "cd", "occlusion-f", "lrp-half")
 EVERY = 60  # days from one window of the river to the next
@@ -115,14 +118,42 @@ def costs(sst: Path) -> Iterator[str]:
     yield f"{len(sentences)} sentences: {tested:.2f} s, {tested / plain:.1f} times lrp-all ({plain:.3f} s, one thread)"
 
 
+def draw(path: Path) -> None:
+    """The flood of 2005 by two methods: what each claims for a block of days, and what replacing these days changes."""
+    from matplotlib.figure import Figure
+
+    table = read_csv((Path(__file__).parents[1] / "weights" / "river.csv").read_text("utf-8"), 10_000)
+    figure = Figure(figsize=(8, 4.6), layout="constrained")
+    every = figure.subplots(2, 1, sharex=True, sharey=True)
+    for ax, method in zip(every, ("lrp-all", "deeplift"), strict=True):
+        found = lrp.explain(lrp.load("river"), table, method).evidence()
+        one = found.experiments
+        place = np.arange(len(one.groups))
+        ax.bar(place - 0.2, one.claimed, 0.4, color="#c0392b", label="claimed: the summed relevance of the days")
+        low, high = one.changes.min(axis=1), one.changes.max(axis=1)
+        ax.bar(place + 0.2, high - low, 0.4, low, color="0.6", label="measured: the changes by four replacements")
+        ax.plot(place + 0.2, one.effects, "k.", markersize=4)
+        ax.axhline(0, color="black", linewidth=0.6)
+        ax.set_title(f"{method}: {found.verdict}", loc="left", fontsize=10)
+        ax.set_ylabel("mm")
+    every[0].set_yscale("symlog", linthresh=1)
+    every[0].legend(frameon=False, fontsize=8, loc="upper left")
+    every[-1].set_xticks(place, [name[:10] for name in one.groups], rotation=40, ha="right", fontsize=8)
+    figure.savefig(path, dpi=130)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.evidence", description=__doc__.splitlines()[0])
     parser.add_argument("--sst", type=Path, help="folder with Stanford's test.txt")
     parser.add_argument("--river", type=Path, help="piscataquis.csv")
     parser.add_argument("--sentences", type=int, default=400, help="how many (%(default)s)")
     parser.add_argument("--costs", action="store_true", help="only what it costs")
+    parser.add_argument("--picture", type=Path, help="only write the picture of the documentation to this file")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", lrp.RelevanceWarning)
+    if arguments.picture:
+        draw(arguments.picture)
+        return
     if arguments.costs:
         print(*costs(arguments.sst), sep="\n")
         return

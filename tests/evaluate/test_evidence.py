@@ -283,7 +283,7 @@ def test_missing_values_are_filled(rng):
     holes[0, 1] = holes[3, 0] = holes[4, 0] = np.nan
     full = x.copy()
     full[0, 1], full[3, 0], full[4, 0] = x[1, 1], x[2, 0], x[2, 0]
-    with pytest.raises(lrp.LrpError, match="must be finite, got nan .*fill='forward'"):
+    with pytest.raises(lrp.LrpError, match=r"must be finite, got nan .*fill='forward'"):
         lrp.explain(model, holes)
     with pytest.warns(lrp.AssumptionWarning, match="3 missing values were filled"):
         found = lrp.explain(model, holes, fill="forward")
