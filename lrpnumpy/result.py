@@ -99,7 +99,10 @@ class InputPart:
         return self.features or [f"x{d}" for d in range(self.feature_relevance.shape[-1])]
 
     def with_groups(self, groups: Mapping[str, Sequence[str]]) -> InputPart:
-        """The same with the columns of each group as one feature; of one step its name says which column is set."""
+        """The same with the columns of each group as one feature; of one step its name says which column is set.
+
+        groups: names of columns by the name of their group.
+        """
         columns = {column: name for name, some in groups.items() for column in some}
         if self.feature_relevance is None or self.features is None or not {*columns} & {*self.features}:
             return self

@@ -139,9 +139,7 @@ def judge(experiments: Experiments, words: Words, is_gradient: bool = False) -> 
     return Evidence(verdict, refuted, missed, agreement, interaction, text, experiments)
 
 
-def _what_fails(
-    experiments: Experiments, words: Words, refuted: float, missed: float, agreement: float
-) -> str:
+def _what_fails(experiments: Experiments, words: Words, refuted: float, missed: float, agreement: float) -> str:
     """What contradicts the explanation most, in a sentence; empty where nothing does."""
     verb = "are" if words.unit else "is"
     if refuted > REFUTED:
