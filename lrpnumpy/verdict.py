@@ -63,7 +63,7 @@ class Evidence:
     )  # cosine of claims and mean changes; of the gradient that of their sizes
     interaction: float = result_field(kind="value")  # how far changes together are from the sum of single ones
     text: str = result_field(kind="text")  # what fails, or why there is no verdict; empty where it passes
-    experiments: Experiments = result_field(kind="record")
+    experiments: Experiments = result_field(kind="record")  # what was replaced, claimed and measured
     better: str | None = result_field(kind="text", default=None)  # where it fails, a method that passes
 
     @property

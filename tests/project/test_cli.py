@@ -76,7 +76,7 @@ def test_explain_numbers(tmp_path, capsys):
     for name in ("x.npy", "x.csv"):
         assert main(["explain", "--model", str(tmp_path / "m.h5"), "--input", str(tmp_path / name), "--csv", "-"]) == 0
         outputs.append(capsys.readouterr().out)
-    assert outputs[0] == outputs[1] and "lrp-all,0,2,2," in outputs[0]
+    assert outputs[0] == outputs[1] and "deeplift,0,2,2," in outputs[0]
 
 
 def test_methods_with_a_reference(tmp_path, capsys):
