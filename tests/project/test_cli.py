@@ -13,6 +13,7 @@ import pytest
 
 import lrpnumpy as lrp
 from lrpnumpy.__main__ import main
+from lrpnumpy.explain import COMPARED
 from lrpnumpy.files import isolated, kinds
 
 ROOT = Path(__file__).parents[2]
@@ -56,7 +57,7 @@ def test_explain_all_methods(tmp_path, capsys):
         == 0
     )
     text = capsys.readouterr().out
-    usual = [method.name for method in lrp.methods() if method.name != "shapley"]
+    usual = [*COMPARED]
     assert all(name in text for name in usual) and "\x1b[48;2;" in text
     assert [e["method"] for e in json.loads((tmp_path / "a.json").read_text())] == usual
 
