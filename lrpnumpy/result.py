@@ -132,7 +132,7 @@ class InputPart:
         return InputPart(self.feature_relevance[..., 0, :], tokens=tuple(self.feature_names), values=values)
 
 
-class Source(NamedTuple):
+class Origin(NamedTuple):
     """What an explanation is of: the `model`, and its input as the network takes it. It is not stored."""
 
     model: Any
@@ -171,7 +171,7 @@ class Explanation:
     spans: tuple[Span, ...] | None = result_field(kind="record", default=None)  # the phrases of the request
     output_unit: str | None = result_field(kind="text", default=None)  # of the scores, such as "mm"
     tested: Evidence | None = result_field(kind="record", default=None)  # by `evidence()`, once it is computed
-    source: Source | None = field(default=None, repr=False)  # None for a result that was read from a file
+    source: Origin | None = field(default=None, repr=False)  # None for a result that was read from a file
 
     relevance = first_input("relevance")
     feature_relevance = first_input("feature_relevance")

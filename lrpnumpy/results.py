@@ -21,7 +21,7 @@ from lrpnumpy.methods.propagated import GAP, TOO_LARGE
 from lrpnumpy.methods.reference import missed_and_huge, unit_of
 from lrpnumpy.model import Model
 from lrpnumpy.protocol import InputRows, Results
-from lrpnumpy.result import Explanation, Hidden, InputPart, Source, Span
+from lrpnumpy.result import Explanation, Hidden, InputPart, Origin, Span
 from lrpnumpy.verdict import EvidenceList
 
 
@@ -255,7 +255,7 @@ class Explanations(Results):
             spans=self._phrases(k),
             output_unit=self.model.output_unit,
             tested=self.single["tested"][k] if "tested" in self.single else None,
-            source=Source(self.model, self._record(k)),
+            source=Origin(self.model, self._record(k)),
         )
 
     def _record(self, k: int) -> EncodedRecord:
