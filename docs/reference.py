@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import lrpnumpy as lrp
-from lrpnumpy import corpus, evaluate, laws, ledgers, packed, protocol, result, results, summary, windows
+from lrpnumpy import corpus, evaluate, laws, ledgers, packed, protocol, result, results, summary, verdict, windows
 from lrpnumpy.__main__ import parser
 from lrpnumpy.evaluate import ranking
 from lrpnumpy.files import hints, report
@@ -58,6 +58,11 @@ PAGES = {
         "One call for every method; [the methods and their options](methods.md) have a page of their own.",
         (lrp.explain, lrp.explain_all, lrp.explain_windows, lrp.compare, lrp.methods, MethodTable, lrp.cite),
         made=True,
+    ),
+    "evidence": Page(
+        "Evidence",
+        "Experiments that test an explanation: [what they show and what they cannot](../concepts/evidence.md).",
+        (lrp.evidence, lrp.Evidence, verdict.Experiments, verdict.EvidenceList),
     ),
     "records": Page(
         "Methods as records",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lrpnumpy import layers, rules
 from lrpnumpy.checks import AssumptionWarning, LrpError, RelevanceWarning, WeightFileError
 from lrpnumpy.cite import cite
+from lrpnumpy.evidence import evidence
 from lrpnumpy.explain import compare, explain, explain_all
 from lrpnumpy.files import convert, inspect, load, save
 from lrpnumpy.inputs import Input
@@ -39,6 +40,7 @@ from lrpnumpy.reconstruction import reconstruction_error
 from lrpnumpy.result import Explanation, InputPart
 from lrpnumpy.rules import Rule
 from lrpnumpy.tables import Table
+from lrpnumpy.verdict import Evidence
 from lrpnumpy.windows import explain_windows
 
 if TYPE_CHECKING:
@@ -66,6 +68,7 @@ __all__ = [
     "DeepLIFT",
     "Dense",
     "Embedding",
+    "Evidence",
     "Explanation",
     "Gradient",
     "Input",
@@ -87,6 +90,7 @@ __all__ = [
     "cite",
     "compare",
     "convert",
+    "evidence",
     "explain",
     "explain_all",
     "explain_bag",

@@ -17,7 +17,7 @@ from lrpnumpy.rules import Propagation, Rule
 
 def request(
     model: Model,
-    method: str | Method | Rule,
+    method: str | Method | Rule | None,
     unit: Unit,
     versus: int | str | None,
     step: int | str | None,
@@ -29,9 +29,15 @@ def request(
 
     `all_steps` says that step may be "all".
     """
-    chosen = find(method)
+    chosen = find(model.method if method is None else method)
     if reference is not None:
         options = {**options, "reference": reference}
+    if method is None:
+        for name in [name for name in options if name in all_options() and name not in chosen.options()]:
+            raise LrpError(
+                f"{name} is an option of {', '.join(all_options()[name])}, not of {chosen.name}, the default method of "
+                "this model; name the method."
+            )
     if options:
         chosen = chosen.with_options(options)
     if (

@@ -31,6 +31,11 @@ def parse(text: Any, kind: type, records: Mapping[str, type]) -> Any:
     return _explanation(data, kind, records)
 
 
+def read_record(data: Any, kind: type, records: Mapping[str, type]) -> Any:
+    """A record of the class `kind` from the object that `fields.plain` made of it."""
+    return _Reader(np.dtype(float), records).record("", data, kind)
+
+
 def _check_depth(data: Any) -> None:
     """Raise where lists and objects stand in one another deeper than any explanation needs."""
     level = [data]
@@ -101,6 +106,8 @@ class _Reader:
             if not isinstance(kind, str) or kind not in LEDGERS:
                 _fail(f"{where}: kind", f"one of {', '.join(map(repr, LEDGERS))}", kind)
             return self.record(f"{where}: ", value, LEDGERS[kind])
+        if name in ("tested", "experiments"):
+            return self.record(f"{where}: ", value, self.records[name])
         if name == "inputs":
             if not isinstance(value, dict) or not value:
                 _fail(where, "an object with at least one input", value)

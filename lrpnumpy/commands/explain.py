@@ -107,7 +107,7 @@ def add(commands: Commands) -> None:
         help="a (T, D) array instead: .npy, or .csv with one step a line; several inputs by name: .npz, .json",
     )
     add_method(explain)
-    explain.add_argument("--all-methods", action="store_true", help="every method, side by side")
+    explain.add_argument("--all-methods", action="store_true", help="six methods with their evidence")
     explain.add_argument(
         "--color", default="auto", choices=("auto", "never", "256", "truecolor"), help="default: what the terminal can"
     )

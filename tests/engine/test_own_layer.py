@@ -403,5 +403,5 @@ def test_nothing_is_printed_or_warned(rng, capsys):
     model, _ = pair(rng, Scale)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        lrp.compare(model, rng.normal(size=(4, 3)), eps=0.01)
+        lrp.compare(model, rng.normal(size=(4, 3)), nets.every_method(model), eps=0.01)
     assert capsys.readouterr() == ("", "")

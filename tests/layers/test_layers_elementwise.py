@@ -117,7 +117,10 @@ def test_an_activation_of_a_dense_layer_may_stand_alone(rng):
         inside = lrp.Model([lrp.Dense(V, d, name), *rest])
         alone = lrp.Model([lrp.Dense(V, d), lrp.layers.Activation(name), *rest])
         x = rng.normal(size=(5, 3))
-        for a, b in zip(*(lrp.compare(model, x, target=1, eps=0.1) for model in (inside, alone)), strict=True):
+        for a, b in zip(
+            *(lrp.compare(model, x, nets.every_method(model), target=1, eps=0.1) for model in (inside, alone)),
+            strict=True,
+        ):
             close(a.relevance, b.relevance, 1e-9 if "lrp" in a.method else 1e-12)
 
 

@@ -83,7 +83,9 @@ def test_the_last_step_is_that_of_the_readout(rng):
         lrp.Node("head", head, ("last",)),
     ]
     ours, theirs = lrp.Model(nodes), lrp.Model([cell, head], readout="last-row")
-    for a, b in zip(*(lrp.compare(model, x, target=1) for model in (ours, theirs)), strict=True):
+    for a, b in zip(
+        *(lrp.compare(model, x, nets.every_method(model), target=1) for model in (ours, theirs)), strict=True
+    ):
         close(a.relevance, b.relevance, 1e-11)
 
 
@@ -113,7 +115,9 @@ def test_reverse_makes_a_backward_direction(rng):
     ours = lrp.Model(nodes, inputs={"x": lrp.Input(3)})
     theirs = lrp.Model([lrp.Bidirectional(zero, cell), lrp.Dense(np.hstack([np.zeros((2, 2)), head.V]), head.d)])
     for x in (rng.normal(size=(T, 3)) for T in (1, 5)):
-        for a, b in zip(*(lrp.compare(model, x, target=1) for model in (ours, theirs)), strict=True):
+        for a, b in zip(
+            *(lrp.compare(model, x, nets.every_method(model), target=1) for model in (ours, theirs)), strict=True
+        ):
             close(a.relevance, b.relevance, 1e-10)
 
 
@@ -207,7 +211,7 @@ def test_the_series_that_gives_the_steps_gets_no_relevance(rng):
     ]
     model = lrp.Model(nodes, inputs={"clock": lrp.Input(1), "static": lrp.Input(3, steps=False)})
     x = {"clock": rng.normal(size=(4, 1)), "static": rng.normal(size=3)}
-    for found in lrp.compare(model, x, eps=0.1):
+    for found in lrp.compare(model, x, nets.every_method(model), eps=0.1):
         close(found.relevance, np.zeros(4), 1e-15, 1)  # of contextual decomposition: differences of equal numbers
         assert (abs(found.inputs["static"].relevance) > 1e-3).all()
     found = lrp.explain(model, x, "occlusion-f", reference="omit")

@@ -174,7 +174,7 @@ CASES = {
         r"unknown method 'xyzzy'; the methods are gradient, gradient-x-input, .*shapley",
     ),
     "eps in full": (
-        lambda: lrp.explain(NUMBERS, X, epsilon=0.1),
+        lambda: lrp.explain(NUMBERS, X, "lrp-all", epsilon=0.1),
         r"unknown option 'epsilon' for lrp-all; did you mean eps\?",
     ),
     "the baselines of captum": (
@@ -206,10 +206,10 @@ CASES = {
         r"Gradient: times_input must be True or False, got 1",
     ),
     "negative eps": (
-        lambda: lrp.explain(NUMBERS, X, eps=-1),
+        lambda: lrp.explain(NUMBERS, X, "lrp-all", eps=-1),
         r"eps must be a finite number that is not negative, got -1",
     ),
-    "eps that is no number": (lambda: lrp.explain(NUMBERS, X, eps="small"), r"eps must be a finite number"),
+    "eps that is no number": (lambda: lrp.explain(NUMBERS, X, "lrp-all", eps="small"), r"eps must be a finite number"),
     "an unknown unit": (
         lambda: lrp.explain(NUMBERS, X, unit="letter"),
         r"unit must be one of 'step', 'feature', None, got 'letter'",
@@ -223,8 +223,12 @@ CASES = {
         r"unknown option 'hidden' for gradient; it has no options",
     ),
     "a reference for LRP": (
-        lambda: lrp.explain(NUMBERS, X, reference=np.zeros(3)),
+        lambda: lrp.explain(NUMBERS, X, "lrp-all", reference=np.zeros(3)),
         r"unknown option 'reference' for lrp-all; its options are sums, eps, gamma, attention, hidden",
+    ),
+    "an option that the default method has not": (
+        lambda: lrp.explain(NUMBERS, X, eps=0.1),
+        r"eps is an option of lrp-.*, not of deeplift, the default method of this model; name the method",
     ),
     "eps for occlusion": (
         lambda: lrp.explain_all(NUMBERS, [X], "occlusion-f", eps=0.1),

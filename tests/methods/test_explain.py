@@ -17,6 +17,7 @@ from networks import close
 import lrpnumpy as lrp
 from lrpnumpy import passes
 from lrpnumpy.encode import encode, encode_all
+from lrpnumpy.explain import COMPARED
 from lrpnumpy.methods import METHODS, propagated
 from lrpnumpy.rules import RULES
 from lrpnumpy.statement.compiled import CompiledRun
@@ -503,7 +504,7 @@ def test_a_rule_of_ones_own(question, name, eps):
 
 def test_compare(text_model, rng):
     found = lrp.compare(text_model, "not very good", target="positive")
-    assert [e.method for e in found] == [name for name in METHODS if name != "shapley"]
+    assert [e.method for e in found] == [*COMPARED]
     some = lrp.compare(text_model, "not very good", ["deeplift", "shapley"], "positive", reference="good", players=2)
     assert [e.options["reference"] for e in some] == ["good", "good"]
     close(found["cd"].relevance, lrp.explain(text_model, "not very good", "cd", "positive").relevance)
@@ -540,7 +541,7 @@ def test_one_warning_a_call_names_eps_and_the_rule():
         lrp.explain(model, x, "lrp-half", eps=0.1)
     model = lrp.Model([lrp.LSTM(np.ones((4, 2, 1)), np.zeros((4, 2, 2))), lrp.Dense(np.full((1, 2), 1e308))])
     with np.errstate(all="ignore"), pytest.warns(lrp.RelevanceWarning, match=r"lrp-all.*not finite.*eps=0.001"):
-        lrp.explain(model, np.full((3, 1), 9.0))
+        lrp.explain(model, np.full((3, 1), 9.0), "lrp-all")
 
 
 @pytest.mark.parametrize("eps", [0.0, 0.001])
@@ -558,7 +559,7 @@ def test_dead_sums_go_to_the_stabiliser(eps):
 
 def test_results_say_what_they_are(rng):
     model = lrp.Model((nets.lstm(rng, 3, 4), nets.dense(rng, 4, 2)), features=["a", "b", "c"])
-    found = lrp.explain_all(model, [rng.normal(size=(4, 3)), rng.normal(size=(2, 3))])
+    found = lrp.explain_all(model, [rng.normal(size=(4, 3)), rng.normal(size=(2, 3))], "lrp-all")
     assert repr(found) == "<2 explanations by lrp-all>"
     assert repr(found.summary()) == "<Summary of 2 explanations by lrp-all, 1 groups>"
     windows = lrp.explain_windows(model, rng.normal(size=(6, 3)), 4)

@@ -440,7 +440,7 @@ def test_one_sigmoid_explains_both_classes(rng, every):
     close(e.probabilities, [1 - p, p])
     assert e.predicted == e.target == int(p > 0.5) and e.name_of(e.target) in ("bad", "good")
     close(lrp.explain(two, x, target="bad").ledger.total, -score.scores[0])
-    assert len(lrp.compare(two, x, target="bad")) == len(METHODS) - len(COSTLY)
+    assert len(lrp.compare(two, x, nets.every_method(two), target="bad")) == len(METHODS) - len(COSTLY)
 
 
 def test_two_classes_of_a_graph_a_file_and_a_corpus(rng, tmp_path, path):

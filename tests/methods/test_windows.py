@@ -127,11 +127,11 @@ def test_what_cannot_be_is_said(x):
     with pytest.raises(lrp.LrpError, match="one class, got several"):
         mixed.average()
     with pytest.raises(lrp.LrpError, match="unknown option 'epsilon' for lrp-all; did you mean eps"):
-        lrp.explain_windows(network(), x, 4, epsilon=1)
+        lrp.explain_windows(network(), x, 4, method="lrp-all", epsilon=1)
 
 
 def test_progress(x, monkeypatch, capsys):
-    monkeypatch.setattr(schedule, "chunks", lambda lengths, width: [np.arange(5), np.arange(5, 31)])
+    monkeypatch.setattr(schedule, "chunks", lambda lengths, width, most: [np.arange(5), np.arange(5, 31)])
     for threads in (1, 2):
         lrp.explain_windows(network(), x, 10, threads=threads, progress=True)
         assert "31/31" in capsys.readouterr().err

@@ -14,6 +14,7 @@ import pytest
 
 import lrpnumpy as lrp
 from lrpnumpy.__main__ import main
+from lrpnumpy.explain import COMPARED
 from lrpnumpy.files import isolated, kinds
 
 ROOT = Path(__file__).parents[2]
@@ -57,7 +58,7 @@ def test_explain_all_methods(tmp_path, capsys):
         == 0
     )
     text = capsys.readouterr().out
-    usual = [method.name for method in lrp.methods() if method.name != "shapley"]
+    usual = [*COMPARED]
     assert all(name in text for name in usual) and "\x1b[48;2;" in text
     assert [e["method"] for e in json.loads((tmp_path / "a.json").read_text())] == usual
 
@@ -78,7 +79,7 @@ def test_explain_numbers(tmp_path, capsys):
         given = ["--model", str(tmp_path / "m.h5"), "--input", str(tmp_path / name), "--no-isolate"]
         assert main(["explain", *given, "--csv", "-"]) == 0
         outputs.append(capsys.readouterr().out)
-    assert outputs[0] == outputs[1] and "lrp-all,0,2,2," in outputs[0]
+    assert outputs[0] == outputs[1] and "deeplift,0,2,2," in outputs[0]
 
 
 def test_methods_with_a_reference(tmp_path, capsys):

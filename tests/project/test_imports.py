@@ -15,7 +15,7 @@ PACKAGE = "lrpnumpy"
 FLOORS = [
     {"kernels", "checks", "fields", "weights", "interrupt", "lazy"},
     {"meant"},
-    {"ledgers", "scaling", "summary", "tables"},
+    {"ledgers", "scaling", "summary", "tables", "verdict"},
     {"activations", "packed", "readback"},
     {"rules", "result"},
     {"statement", "protocol"},
@@ -28,6 +28,7 @@ FLOORS = [
     {"predict", "asked", "results"},
     {"files", "cite"},
     {"explain"},
+    {"evidence"},
     {"corpus", "windows"},
     {"evaluate"},
     {"show"},
@@ -40,7 +41,13 @@ FLOORS = [
 FLOOR = {name: k for k, names in enumerate(FLOORS) for name in names}
 
 # A result or a ranking draws itself in a notebook or a terminal, and loads the drawing code when it does.
-LAZY = {("result", "show"), ("evaluate", "show"), *(("protocol", room) for room in ("show", "page", "corpus"))}
+LAZY = {
+    ("result", "show"),
+    ("evaluate", "show"),
+    ("result", "evidence"),
+    ("protocol", "evidence"),
+    *(("protocol", room) for room in ("show", "page", "corpus")),
+}
 
 # Libraries that only these may import.
 OWNERS = {

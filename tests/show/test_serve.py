@@ -365,7 +365,7 @@ def test_the_child_answers_line_by_line_and_prepares_every_method_while_nobody_a
     assert facts["model"] == "vowels" and facts["warnings"] == [] and len(facts["first"]["values"][0]) == 12
     assert found["values"] == [[0.5] * 12] * 3 and "text" in wrong["error"] and "JSONDecodeError" in broken["internal"]
     cheap = [one["name"] for one in facts["methods"] if not one["costly"]]
-    assert [one["progress"]["name"] for one in progress] == [*sorted(cheap, key=lambda one: one != "lrp-all"), ""]
+    assert [one["progress"]["name"] for one in progress] == [*sorted(cheap, key=lambda one: one != "deeplift"), ""]
 
 
 def test_the_child_says_that_a_model_cannot_be_opened():

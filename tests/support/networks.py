@@ -61,6 +61,12 @@ def plain(record):
     return {"kind": type(record).__name__.lower(), **arrays, **record.settings()}
 
 
+def every_method(model):
+    """The names of all methods that can explain a model, but for the one whose cost doubles with every player."""
+    names = [method.name for method in lrp.methods() if method.name != "shapley"]
+    return [name for name in names if name != "occlusion-p" or model.output != "linear"]
+
+
 def lstm(rng, D, H, bias=True, state=False, activation="tanh", recurrent_activation="sigmoid", size=1.0):
     b = rng.normal(size=(4, H)) * size if bias else None
     h0, c0 = (rng.normal(size=H), rng.normal(size=H)) if state else (None, None)
