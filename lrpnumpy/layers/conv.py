@@ -106,10 +106,7 @@ class Conv1D(Windowed):
         x, y, (z, view) = ran.inputs[0], ran.outputs[0], ran.trace
         if self.activation != "linear" and not how.times_input:  # LRP passes R on unchanged
             R = R * how.slope(self.activation, *ran.both(lambda one: (one.trace[0], one.outputs[0].rows)))
-        (R_x,) = back_through_sum(how, R, Packed(z, y.batch), [_Convolved(self, x.rows, view)], entry, self.d)
-        if how.times_input:
-            entry.see(R_x, x.batch)
-        return [R_x]
+        return back_through_sum(how, R, Packed(z, y.batch), [_Convolved(self, x.rows, view)], entry, self.d)
 
     @cached_property
     def kinds(self) -> dict[str, Conv1D]:
