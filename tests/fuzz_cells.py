@@ -15,7 +15,18 @@ from lrpnumpy.layers.recurrent import StoredCell
 from lrpnumpy.statement.generate import uncovered
 from lrpnumpy.statement.trace import trace
 
-UNARY = ("sigmoid", "tanh", "tanh", "sigmoid", "complement", "negative", "softplus", "log_sigmoid", "softsign", "exponential")
+UNARY = (
+    "sigmoid",
+    "tanh",
+    "tanh",
+    "sigmoid",
+    "complement",
+    "negative",
+    "softplus",
+    "log_sigmoid",
+    "softsign",
+    "exponential",
+)
 BOUNDED = ("sigmoid", "tanh", "softsign")
 
 

@@ -46,7 +46,7 @@ def add_product(A: np.ndarray, B: np.ndarray, C: np.ndarray) -> None:
 
 @kernel
 def add_rows(A: R2, B: R3, C: W2, most: Int) -> None:
-    """add_product, with tiles of at most `most` panels. It is compiled once: other kernels call what `publish` names."""
+    """add_product, with tiles of at most `most` panels. Compiled once: other kernels call what `publish` names."""
     (n, K), M = A.shape, C.shape[1]
     panels, width = B.shape[0], B.shape[2]
     if n == 0:

@@ -259,8 +259,7 @@ class SymbolFlow(MessageFlow):
         if self.how.rule == "deeplift":
             values["z0"], values["y0"] = loop.value(node.args[0], "_0").name, loop.value(node, "_0").name
             text = (
-                texts[2]
-                or f"rare_secant(float({{z}}), float({{z0}}), float({{y}}), float({{y0}}), {CODES[node.name]})"
+                texts[2] or f"rare_secant(float({{z}}), float({{z0}}), float({{y}}), float({{y0}}), {CODES[node.name]})"
             )
         else:
             text = texts[1] or f"rare_slope(float({{z}}), {CODES[node.name]})"
