@@ -15,7 +15,18 @@ from lrpnumpy.layers.recurrent import StoredCell
 from lrpnumpy.statement.generate import uncovered
 from lrpnumpy.statement.trace import trace
 
-UNARY = ("sigmoid", "tanh", "tanh", "sigmoid", "complement", "negative", "softplus", "log_sigmoid", "softsign", "exp")
+UNARY = (
+    "sigmoid",
+    "tanh",
+    "tanh",
+    "sigmoid",
+    "complement",
+    "negative",
+    "softplus",
+    "log_sigmoid",
+    "softsign",
+    "exponential",
+)
 BOUNDED = ("sigmoid", "tanh", "softsign")
 
 
@@ -71,7 +82,9 @@ def random_statement(seed):
             kind = rng.integers(6)
             if kind < 2:
                 name, value = pick(UNARY), pick(values)
-                values.append(s.exp(s.tanh(value)) if name == "exp" else s.apply(name, value))  # exp(z) can overflow
+                if name == "exponential":
+                    value = s.tanh(value)  # exp(z) can overflow
+                values.append(s.apply(name, value))
             elif kind < 4:
                 values.append(s.product(gate(), factor()))
             elif kind == 4:

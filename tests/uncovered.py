@@ -22,6 +22,8 @@ MOST = 280  # lines that have no reason; lower it when there are fewer
 NUMBA = "is Python for Numba alone to read; its results are tested compiled"
 REASONS = {  # a file, or a function in it with everything inside
     "kernels/product.py overloads": NUMBA,
+    "kernels/product.py add_rows": NUMBA,
+    "kernels/product.py add_tile": NUMBA,
     "kernels/product.py _tile_function": NUMBA,
     "kernels/elementary.py _implement": NUMBA,
     "serve/worker.py child": "is another process, which is killed when it is no longer needed",

@@ -61,7 +61,7 @@ class Side:
         found = self.call()
         if self.method != "forward":
             each = [found] if len(self.sequences) == 1 else found
-            parts = [part for one in each for part in (one.relevance, one.feature_relevance) if part is not None]
+            parts = [part for one in each for part in (one.relevance, of_features(one)) if part is not None]
             found = np.concatenate([part.ravel() for part in parts])
         file = os.path.join(folder, f"{os.getpid()}.npy")
         np.save(file, found)
@@ -74,6 +74,13 @@ class Side:
         for _ in range(calls):
             self.call()
         return {"seconds": (time.process_time() - start) / calls}
+
+
+def of_features(explanation: Any) -> np.ndarray | None:
+    """The relevance of every feature, which older commits call `variables`."""
+    if hasattr(explanation, "feature_relevance"):
+        return explanation.feature_relevance
+    return explanation.variables
 
 
 def serve() -> None:

@@ -43,7 +43,7 @@ HELPERS = tuple(
 )  # fmt: skip
 MODULES = tuple(
     f"lrpnumpy.kernels.{name}"
-    for name in ("lstm", "dense", "lstm_occlusion", "lstm_decomposition", "pooling", "sums", "ledger")
+    for name in ("product", "lstm", "lstm_occlusion", "lstm_decomposition", "pooling", "sums", "ledger")
 )
 
 KERNELS: list[Kernel] = []
@@ -69,7 +69,7 @@ class Kernel:
         self.by_numpy = by_numpy  # what computes the same while it is not compiled
         self.name = f"{function.__module__.split('.')[-1]}.{function.__name__}"
         self.compiled: dict[str, Callable[..., Any]] = {}
-        self._alive: list[Any] = []
+        self._alive: dict[str, Any] = {}
         self._kept: dict[str, bool] = {}
         KERNELS.append(self)
 
@@ -144,15 +144,22 @@ class Kernel:
         if _jit_is_off():
             return self.plain
         numba = _numba()
+        product = import_module("lrpnumpy.kernels.product")
+        if self is not product.add_rows:
+            product.publish(dtype)
         dispatcher = numba.njit(**OPTIONS)(self.plain)
         dispatcher._cache = Kept(self.plain, dtype)
         signature = numba.void(*(_numba_type(numba, about, dtype) for about in annotations(self.plain)))
         dispatcher.compile(signature)
         dispatcher.disable_compile()
-        self._alive.append(dispatcher)  # the machine code lives as long as it
+        self._alive[dtype.char] = dispatcher  # the machine code lives as long as it
         # Its own entry point: the dispatcher would look at the types of all arguments at every call, for 3 to 10
         # microseconds. Kernels trust what layers pass; the tests have every argument checked.
-        return next(iter(dispatcher.overloads.values())).entry_point
+        return self.machine_code(dtype).entry_point
+
+    def machine_code(self, dtype: np.dtype) -> Any:
+        """What Numba made of the function for a dtype for which it has been compiled."""
+        return next(iter(self._alive[dtype.char].overloads.values()))
 
 
 @cache

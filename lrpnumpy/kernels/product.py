@@ -10,9 +10,13 @@ A sum runs over k in the same order in whatever tile it is: a row's result does 
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
+
+from lrpnumpy.kernels.arguments import R2, R3, W2, Int
+from lrpnumpy.kernels.compile import kernel
 
 LINE = 64  # bytes: two registers of AVX2, and LLVM makes of it what another processor has
 # Rows and panels of the tiles: sums that fit 16 registers of half a line, or 32 of a whole line (AVX-512).
@@ -40,51 +44,90 @@ def add_product(A: np.ndarray, B: np.ndarray, C: np.ndarray) -> None:
         C[:, j : j + width] += A @ panel[:, :M]
 
 
+@kernel
+def add_rows(A: R2, B: R3, C: W2, most: Int) -> None:
+    """add_product, with tiles of at most `most` panels. Compiled once: other kernels call what `publish` names."""
+    (n, K), M = A.shape, C.shape[1]
+    panels, width = B.shape[0], B.shape[2]
+    if n == 0:
+        return
+    if width > M and K * M <= 8:  # too little for a tile, as with one input or two units: rows are the inner loop
+        for k in range(K):
+            for j in range(M):
+                b = B[0, k, j]
+                for i in range(n):
+                    C[i, j] += A[i, k] * b
+        return
+    target = C if width <= M else np.zeros((n, width), C.dtype)
+    together = max(most // n, most // 4)  # panels
+    p = 0
+    while p < panels:
+        while p + together > panels:
+            together //= 2
+        i = 0
+        for left in range((n + 5) // 6, 0, -1):  # as equal as possible: 7 rows are 4 + 3
+            rows = (n - i + left - 1) // left
+            add_tile(A, B, target, i, rows, p, together)
+            i += rows
+        p += together
+    if width > M:
+        for i in range(n):
+            for j in range(M):
+                C[i, j] += target[i, j]
+
+
+def add_tile(A: np.ndarray, B: np.ndarray, C: np.ndarray, i: int, rows: int, p: int, panels: int) -> None:
+    """The part of C += A B in some rows from i on, for some panels from p on."""
+    add_product(A[i : i + rows], B[p : p + panels], C[i : i + rows, p * B.shape[2] :])
+
+
+def _symbol(dtype: Any) -> str:
+    """The name by which machine code finds add_rows."""
+    return f"lrpnumpy_add_product_{dtype}"
+
+
+@cache
+def publish(dtype: np.dtype) -> None:
+    """Have add_rows compiled for a dtype, and its address known to kernels that call it."""
+    from llvmlite import binding
+
+    add_rows.compile(dtype)
+    code = add_rows.machine_code(dtype)
+    binding.add_symbol(_symbol(dtype), code.library.get_pointer_to_function(code.fndesc.llvm_func_name))
+
+
 def overloads() -> None:
-    """Tell Numba what to compile for add_product."""
-    from numba.core import types
+    """Tell Numba what to compile for add_product and add_tile."""
+    from llvmlite import ir
+    from numba.core import cgutils, types
     from numba.extending import lower_builtin, type_callable
 
     tiles = WIDE if has_wide_registers() else NARROW
     most = max(panels for _, panels in tiles)
-    add_tile = _tile_intrinsic(tiles)
-
-    def add(A, B, C):
-        (n, K), M = A.shape, C.shape[1]
-        panels, width = B.shape[0], B.shape[2]
-        if n == 0:
-            return
-        if width > M and K * M <= 8:  # too little for a tile, as with one input or two units: rows are the inner loop
-            for k in range(K):
-                for j in range(M):
-                    b = B[0, k, j]
-                    for i in range(n):
-                        C[i, j] += A[i, k] * b
-            return
-        target = C if width <= M else np.zeros((n, width), C.dtype)
-        together = max(most // n, most // 4)  # panels
-        p = 0
-        while p < panels:
-            while p + together > panels:
-                together //= 2
-            i = 0
-            for left in range((n + 5) // 6, 0, -1):  # as equal as possible: 7 rows are 4 + 3
-                rows = (n - i + left - 1) // left
-                add_tile(A, B, target, i, rows, p, together)
-                i += rows
-            p += together
-        if width > M:
-            for i in range(n):
-                for j in range(M):
-                    C[i, j] += target[i, j]
-
     type_callable(add_product)(lambda context: lambda A, B, C: types.none)
+    type_callable(add_tile)(lambda context: lambda A, B, C, i, rows, p, panels: types.none)
 
     @lower_builtin(add_product, types.Array, types.Array, types.Array)
     def _add_product(context, builder, signature, arguments):
-        A, B, C = signature.args  # arrays that may be written to, and that may not, are the same to `add`
-        one = types.none(A.copy(readonly=True), B.copy(readonly=True), C)
-        return context.compile_internal(builder, add, one, arguments)
+        A, B, C = signature.args  # arrays that may be written to, and that may not, are the same to add_rows
+        kinds = (A.copy(readonly=True), B.copy(readonly=True), C, types.int64)
+        convention = context.call_conv
+        function_type = convention.get_function_type(types.none, kinds)
+        function = cgutils.get_or_insert_function(builder.module, function_type, _symbol(C.dtype))
+        convention.call_function(
+            builder, function, types.none, kinds, [*arguments, context.get_constant(types.int64, most)]
+        )
+        return context.get_dummy_value()
+
+    @lower_builtin(add_tile, types.Array, types.Array, types.Array, *[types.Integer] * 4)
+    def _add_tile(context, builder, signature, arguments):
+        a, b, c = (context.make_array(signature.args[k])(context, builder, arguments[k]) for k in range(3))
+        K, M = builder.extract_value(a.shape, 1), builder.extract_value(c.shape, 1)
+        dtype = signature.args[2].dtype
+        vector = ir.VectorType(context.get_data_type(dtype), LINE * 8 // dtype.bitwidth)
+        function = _tile_function(builder.module, vector, K.type, tiles)
+        builder.call(function, [a.data, b.data, c.data, K, M, *arguments[3:]])
+        return context.get_dummy_value()
 
 
 def has_wide_registers() -> bool:
@@ -92,29 +135,6 @@ def has_wide_registers() -> bool:
     from llvmlite import binding
 
     return bool(binding.get_host_cpu_features().get("avx512f"))
-
-
-def _tile_intrinsic(tiles: list[tuple[int, int]]) -> Any:
-    """add_tile(A, B, C, i, rows, p, panels), for tiles of so many rows and panels."""
-    from llvmlite import ir
-    from numba.core import types
-    from numba.extending import intrinsic
-
-    @intrinsic
-    def add_tile(typing_context, A, B, C, i, rows, p, panels):
-        def generate(context, builder, signature, arguments):
-            arrays = zip((A, B, C), arguments[:3], strict=True)
-            a, b, c = (context.make_array(kind)(context, builder, value) for kind, value in arrays)
-            K, M = builder.extract_value(a.shape, 1), builder.extract_value(c.shape, 1)
-            vector = ir.VectorType(context.get_data_type(A.dtype), LINE * 8 // A.dtype.bitwidth)
-            builder.call(
-                _tile_function(builder.module, vector, K.type, tiles), [a.data, b.data, c.data, K, M, *arguments[3:]]
-            )
-            return context.get_dummy_value()
-
-        return types.void(A, B, C, *[types.intp] * 4), generate
-
-    return add_tile
 
 
 def _tile_function(module, vector, integer, tiles) -> Any:

@@ -30,7 +30,6 @@ import numpy as np
 
 from lrpnumpy import meant
 from lrpnumpy.checks import LrpError, float_array
-from lrpnumpy.kernels.product import pack
 from lrpnumpy.packed import Change, Packed, Split, covering, pasted, replaced, vectors
 from lrpnumpy.rules.propagation import Entry, Propagation
 
@@ -38,13 +37,6 @@ from lrpnumpy.rules.propagation import Entry, Propagation
 # splits; every value; or what the backward pass of one propagation needs.
 Keep = Literal["states", "parts", "values"] | Propagation | None
 ABSENT: Any = None  # default of an array that the record fills in
-
-
-def stacked(matrices: Any) -> np.ndarray:
-    """Matrices packed for the kernels, one behind the other; read-only."""
-    out = np.stack([pack(np.ascontiguousarray(matrix)) for matrix in matrices])
-    out.setflags(write=False)
-    return out
 
 
 class Record:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -73,21 +73,22 @@ class Conv1D(Windowed):
         takes(x, self.inputs, "K")
         return x._replace(width=self.outputs)
 
-    def _parts(self) -> Iterator[tuple[slice, slice, int, np.ndarray]]:
-        """For each group and place of a window: the columns of inputs and outputs, the place, and K (out, in) there."""
-        outside, _, inside = (len(self.K) // self.groups, *self.K.shape[1:])
-        for group in range(self.groups):
-            ins, outs = (slice(group * size, (group + 1) * size) for size in (inside, outside))
-            for place in range(self.K.shape[1]):
-                yield ins, outs, place, self.K[outs, place]
+    def _of_groups(self, rows: np.ndarray) -> np.ndarray:
+        """Inputs (Q, width, in) of windows as (groups, Q, width * in / groups), or outputs (Q, 1, out) likewise."""
+        parts = rows.reshape(*rows.shape[:2], self.groups, -1).transpose(2, 0, 1, 3)
+        return parts.reshape(self.groups, len(rows), -1)
+
+    @cached_property
+    def _blocks(self) -> np.ndarray:
+        """(groups, out / groups, width * in / groups)."""
+        return self.K.reshape(self.groups, len(self.K) // self.groups, -1)
 
     def sums(self, x: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """(Q, out) sums of Q windows, without the activation."""
-        seen = padded(x, 0)
-        z = np.empty((len(rows), self.outputs), x.dtype)
-        z[:] = self.d
-        for ins, outs, place, K in self._parts():
-            z[:, outs] += seen[:, ins].take(rows[:, place], axis=0) @ K.T
+        """(Q, out) sums of Q windows, without the activation: one matrix product for each group."""
+        seen = padded(x, 0).take(rows, axis=0)  # (Q, width, in)
+        z = self._of_groups(seen) @ self._blocks.swapaxes(1, 2)
+        z = z.swapaxes(0, 1).reshape(len(rows), self.outputs)
+        z += self.d
         return z
 
     def of_windows(self, x: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -103,12 +104,9 @@ class Conv1D(Windowed):
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """R_i = x_i sum_j K_ji s_j, over all windows j that see x_i."""
         x, y, (z, view) = ran.inputs[0], ran.outputs[0], ran.trace
-        if self.activation != "linear":
+        if self.activation != "linear" and not how.times_input:  # LRP passes R on unchanged
             R = R * how.slope(self.activation, *ran.both(lambda one: (one.trace[0], one.outputs[0].rows)))
-        (R_x,) = back_through_sum(how, R, Packed(z, y.batch), [_Convolved(self, x.rows, view)], entry, self.d)
-        if how.times_input:
-            entry.see(R_x, x.batch)
-        return [R_x]
+        return back_through_sum(how, R, Packed(z, y.batch), [_Convolved(self, x.rows, view)], entry, self.d)
 
     @cached_property
     def kinds(self) -> dict[str, Conv1D]:
@@ -164,7 +162,7 @@ class _Convolved(Term):
 
     def back(self, s: np.ndarray, kind: str) -> np.ndarray:
         """Messages, added up over the windows that see an input."""
-        each = np.empty((self.view.rows.shape[1], len(s), self.x.shape[1]), s.dtype)  # for every place of a window
-        for ins, outs, place, K in self.layer.kinds[kind]._parts():
-            each[place][:, ins] = s[:, outs] @ K
-        return self.view.spread(each, len(self.x))
+        layer = self.layer.kinds[kind]
+        each = layer._of_groups(s[:, None]) @ layer._blocks  # (groups, Q, width * in / groups)
+        each = each.reshape(layer.groups, len(s), layer.K.shape[1], -1).transpose(1, 2, 0, 3)
+        return self.view.spread(each.reshape(*each.shape[:2], layer.inputs))

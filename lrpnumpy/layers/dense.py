@@ -10,9 +10,7 @@ import numpy as np
 
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.checks import float_array, one_of
-from lrpnumpy.kernels import dense as kernels
-from lrpnumpy.layers.base import Keep, Layer, Outputs, Ran, Size, stacked, takes
-from lrpnumpy.lazy import cached_property
+from lrpnumpy.layers.base import Keep, Layer, Outputs, Ran, Size, takes
 from lrpnumpy.packed import Packed, Split
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
 from lrpnumpy.rules.sums import Matrix
@@ -50,11 +48,6 @@ class Dense(Layer):
         """Length of an output vector."""
         return self.V.shape[0]
 
-    @cached_property
-    def packed(self) -> np.ndarray:
-        """V for the kernel."""
-        return stacked([self.V])
-
     def sizes(self, x: Size) -> Size:
         """(in) to (out)."""
         takes(x, self.inputs, "V")
@@ -70,11 +63,7 @@ class Dense(Layer):
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """R_i = x_i sum_j v_ji s_j."""
         z, x, batch = ran.trace, ran.inputs[0].rows, ran.inputs[0].batch
-        if how.times_input and how.rule is None:
-            R_x = np.zeros_like(x)
-            kernels.backward(R, z, x, self.packed, self.d, R.dtype.type(how.eps), batch.owner, R_x, entry.array)
-            return [R_x]
-        if self.activation != "linear":
+        if self.activation != "linear" and not how.times_input:  # LRP passes R on unchanged
             R = R * how.slope(self.activation, *ran.both(lambda one: (one.trace, one.outputs[0].rows)))
         return back_through_sum(how, R, Packed(z, batch), [Matrix(x, self.V)], entry, self.d)
 

@@ -77,7 +77,7 @@ class MaxPool1D(Pool):
         x, y = ran.inputs[0].rows, ran.outputs[0].rows
         if how.has_reference:
             weights = how.winning(*ran.both(lambda one: (_seen(one.inputs[0].rows, one.trace.rows).swapaxes(0, 1),)))
-            return [ran.trace.spread(R * weights, len(x))]
+            return [ran.trace.spread((R * weights).swapaxes(0, 1))]
         R_x = np.zeros_like(x)
         kernels.to_winners(x, ran.trace.rows, y, R, R_x)
         return [R_x]
@@ -119,7 +119,11 @@ class AvgPool1D(Pool):
         """Each step gets its share of the sum."""
         x, view = ran.inputs[0].rows, ran.trace
         divisor = self._divisor(view.rows, len(x), x.dtype)
-        mean = Gathered(x, lambda a: self.of_windows(a, view.rows), lambda s: view.spread(s / divisor, len(x)))
+
+        def spread(s: np.ndarray) -> np.ndarray:
+            return view.spread((s / divisor)[:, None].repeat(self.size, axis=1))
+
+        mean = Gathered(x, lambda a: self.of_windows(a, view.rows), spread)
         return back_through_sum(how, R, ran.outputs[0], [mean], entry)
 
     def split(self, ran: Ran, parts: Sequence[Split], wanted: tuple[str, ...]) -> tuple[Split, ...]:

@@ -94,20 +94,19 @@ def checked(layer: Any, names: dict[str, int], paddings: Sequence[str]) -> None:
 
 
 class View(NamedTuple):
-    """The windows over one batch."""
+    """The windows over one batch of R rows."""
 
-    batch: Batch  # one row for each window
+    batch: Batch  # one row for each of Q windows
     rows: np.ndarray  # (Q, width) row of the input on which each place of a window stands; R for padding
+    seen: np.ndarray  # (width, R) place of all Q * width that stands on a row, its window's k-th; Q * width for none
 
-    def spread(self, message: np.ndarray, R: int) -> np.ndarray:
-        """(R, M) messages to the steps that windows see, summed over the windows: (Q, M) the same for every place of a
-        window, or (width, Q, M) one for each.
-        """
-        out = np.zeros((R + 1, message.shape[-1]), message.dtype)
-        each = np.broadcast_to(message, (self.rows.shape[1], *message.shape[-2:]))
-        for place, rows in enumerate(self.rows.T):  # no two windows have the same step at the same place
-            out[rows] += each[place]
-        return out[:R]
+    def spread(self, message: np.ndarray) -> np.ndarray:
+        """(R, M) the messages (Q, width, M) to the places of windows, added up where they stand on the same row."""
+        each = padded(message.reshape(-1, message.shape[2]), 0)
+        total = each.take(self.seen[0], axis=0)
+        for places in self.seen[1:]:
+            total += each.take(places, axis=0)
+        return total
 
 
 def padded(x: np.ndarray, value: float) -> np.ndarray:
@@ -124,8 +123,13 @@ def _view(windows: WindowSteps, lengths: bytes) -> View:
     t, real = windows.steps(after.step, T[after.owner])
     rows = before.first.take(t, mode="clip") + after.owner[:, None]
     rows = np.where(real, rows, before.R)
+    places = np.arange(rows.size).reshape(rows.shape)
+    seen = np.full((windows.width, before.R + 1), rows.size)
+    np.put_along_axis(seen, rows.T, places.T, axis=1)  # no two windows have the same step at their k-th place
+    seen = np.ascontiguousarray(seen[:, :-1])
     rows.setflags(write=False)
-    return View(after, rows)
+    seen.setflags(write=False)
+    return View(after, rows, seen)
 
 
 class Windowed(Layer):

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from lrpnumpy.kernels.steps import CODES
+from lrpnumpy.kernels.steps import CODES, SELU
 from lrpnumpy.rules.propagation import Entry
 from lrpnumpy.statement.backward import MessageFlow
 from lrpnumpy.statement.trace import HELD, TERMS, Axes, Operation, Statement
@@ -38,7 +38,7 @@ SCALARS: dict[str, tuple[str, str, str | None]] = {
     "complement": ("one - {z}", "-1", "-1"),
     "negative": ("-{z}", "-1", "-1"),
     "reciprocal": ("one / {z}", "-{y} * {y}", "-{y} * {y0}"),
-    "exp": ("fast_exp({z})", "{y}", None),
+    "exponential": ("fast_exp({z})", "{y}", None),
     "softplus": ("fast_softplus({z})", "sigmoid({z})", None),
     "log_sigmoid": ("-fast_softplus(-{z})", "sigmoid(-{z})", "rare_secant(-{z}, -{z0}, -{y}, -{y0}, 8)"),
 }
@@ -49,11 +49,6 @@ MOST_PAIRS = 110  # of arrays that may overlap: from 128 on LLVM does not vector
 def resolve(node: Operation) -> Operation:
     """The value itself of whole, fixed and stop."""
     return resolve(node.args[0]) if node.op in HELD else node
-
-
-def code_of(name: str) -> int:
-    """The number by which kernels know an activation."""
-    return CODES["exponential" if name == "exp" else name]
 
 
 def uncovered(statement: Statement) -> str:
@@ -178,7 +173,7 @@ class Loop:
             return values[0]
         if node.name in SCALARS:
             return f"kind({SCALARS[node.name][0].format(z=values[0])})"
-        return f"kind(rare(float({values[0]}), {code_of(node.name)}))"
+        return f"kind(rare(float({values[0]}), {CODES[node.name]}))"
 
     def store(self, array: str, value: Any) -> None:
         """Write a number to an array, at the end of the round."""
@@ -264,11 +259,10 @@ class SymbolFlow(MessageFlow):
         if self.how.rule == "deeplift":
             values["z0"], values["y0"] = loop.value(node.args[0], "_0").name, loop.value(node, "_0").name
             text = (
-                texts[2]
-                or f"rare_secant(float({{z}}), float({{z0}}), float({{y}}), float({{y0}}), {code_of(node.name)})"
+                texts[2] or f"rare_secant(float({{z}}), float({{z0}}), float({{y}}), float({{y0}}), {CODES[node.name]})"
             )
         else:
-            text = texts[1] or f"rare_slope(float({{z}}), {code_of(node.name)})"
+            text = texts[1] or f"rare_slope(float({{z}}), {CODES[node.name]})"
         if text in ("1", "-1"):
             return int(text)
         return loop.symbol(f"kind({text.format(**values)})" if "rare" in text else text.format(**values))
@@ -366,8 +360,9 @@ class Plan:
         """
         complete = [node for node in sums if all(term.op in ("matrix", "bias") for term in node.args)]
         applied = [node for node in self.nodes if node.op == "apply" and node not in (*self.after, self.output)]
+        loops = [name for name in CODES if CODES[name] < SELU or name not in SCALARS]  # `rare` ones would spoil others
         self.alone = [  # activations in a loop of their own, while their sum is in the cache
-            node for node in applied if node.name in CODES and resolve(node.args[0]) in complete
+            node for node in applied if node.name in loops and resolve(node.args[0]) in complete
         ]
         order = [*self.x_sums, *(node for node in sums if node not in self.x_sums)]
         self.alone.sort(key=lambda node: order.index(resolve(node.args[0])))
@@ -468,7 +463,7 @@ class Plan:
                 lines.append(f"add_product(matrix({source}, n, H), block(weights.W, {k}), matrix({z}, n, H))")
         for y in self.alone:
             if resolve(y.args[0]) is node:
-                lines.append(f"activate({z}, {self.arrays[y]}, {code_of(y.name)})  # {y.name}")
+                lines.append(f"activate({z}, {self.arrays[y]}, {CODES[y.name]})  # {y.name}")
         return lines
 
     def _vector_lines(self, P: str) -> list[str]:

@@ -63,7 +63,6 @@ def _log_sigmoid(z: np.ndarray) -> np.ndarray:
 
 FUNCTIONS: dict[str, Elementwise] = {
     **ACTIVATIONS,
-    "exp": ACTIVATIONS["exponential"],
     "complement": _line(-1, 1),
     "negative": _line(-1, 0),
     "reciprocal": Elementwise(lambda z: 1 / z, lambda z, y: -y * y, OWN, (), lambda z, z0, y, y0: -y * y0),

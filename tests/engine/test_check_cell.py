@@ -35,7 +35,7 @@ class Overflowing(lrp.Cell):
     def step(s, x, h):
         (z,) = s.gates("z", x, h)
         for _ in range(4):
-            z = s.exp(z)
+            z = s.exponential(z)
         return z
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lrpnumpy.kernels import compile as compiler
-from lrpnumpy.kernels.product import add_product, pack
+from lrpnumpy.kernels.product import add_product, pack, publish
 
 DTYPES = [np.float32, np.float64]
 ROWS = [*range(14), 48]
@@ -17,6 +17,7 @@ def product(A, B, C):
 
 
 def compiled(A, B, C):
+    publish(A.dtype)
     if not COMPILED:
         COMPILED.append(compiler._numba().njit(**compiler.OPTIONS)(product))
     COMPILED[0](A, B, C)

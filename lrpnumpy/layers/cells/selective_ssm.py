@@ -32,6 +32,6 @@ class SelectiveSSM(Cell):
         """The formulas above."""
         dt = s.softplus(s.sum(s.matrix("U_dt", x, "D"), s.bias("b_dt", ("D",))))
         B, C = s.sum(s.matrix("U_B", x, "N")), s.sum(s.matrix("U_C", x, "N"))
-        decay = s.exp(s.sum(s.diagonal("A", dt, ("D", "N"))))
+        decay = s.exponential(s.sum(s.diagonal("A", dt, ("D", "N"))))
         h = s.sum(s.product(decay, h), s.product(s.product(dt, B), x))
         return s.sum(s.total(s.product(C, h), "N"), s.diagonal("E", x, ("D",))), h
