@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lrpnumpy import layers, rules
 from lrpnumpy.checks import AssumptionWarning, LrpError, RelevanceWarning, WeightFileError
 from lrpnumpy.cite import cite
+from lrpnumpy.counterfactual import Counterfactual, counterfactual
 from lrpnumpy.explain import compare, explain, explain_all
 from lrpnumpy.files import convert, inspect, load, save
 from lrpnumpy.inputs import Input
@@ -63,6 +64,7 @@ __all__ = [
     "Cell",
     "Comparison",
     "Corpus",
+    "Counterfactual",
     "DeepLIFT",
     "Dense",
     "Embedding",
@@ -87,6 +89,7 @@ __all__ = [
     "cite",
     "compare",
     "convert",
+    "counterfactual",
     "explain",
     "explain_all",
     "explain_bag",

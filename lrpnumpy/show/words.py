@@ -57,7 +57,11 @@ def right_to_left(words: Sequence[str]) -> bool:
 @door
 def sentence(items: Explanation | Comparison | Sequence[Explanation], width: float = 8.0) -> Figure:
     """Words on the colours of their relevance; several explanations, `items`, under each other, each with its title."""
-    every = _each(items)
+    return drawn(_each(items), width)
+
+
+def drawn(every: Sequence[tuple[str, Explanation]], width: float) -> Figure:
+    """The words of several explanations under each other, each with its title."""
     probe = new_picture(width, 1, "none")
     lines = [_lines(probe, e, width - 0.3) for _, e in every]
     height = sum(LINE * (len(block) + 1) + 0.12 for block in lines) + 0.1

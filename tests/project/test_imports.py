@@ -28,7 +28,7 @@ FLOORS = [
     {"predict", "asked", "results"},
     {"files", "cite"},
     {"explain"},
-    {"corpus", "windows"},
+    {"corpus", "counterfactual", "windows"},
     {"evaluate"},
     {"show"},
     {"page"},
@@ -40,7 +40,7 @@ FLOORS = [
 FLOOR = {name: k for k, names in enumerate(FLOORS) for name in names}
 
 # A result or a ranking draws itself in a notebook or a terminal, and loads the drawing code when it does.
-LAZY = {("result", "show"), ("evaluate", "show"), *(("protocol", room) for room in ("show", "page", "corpus"))}
+LAZY = {("result", "show"), ("evaluate", "show"), ("counterfactual", "show"), *(("protocol", room) for room in ("show", "page", "corpus"))}
 
 # Libraries that only these may import.
 OWNERS = {
