@@ -2,8 +2,8 @@
 
     python -m benchmarks.counterfactual --sst DIR --river piscataquis.csv
 
-The goal is "negative" for a sentence on the positive side, else "positive"; for the river, half of the way to the mean prediction, and at least
-0.5 mm. A change is needed if the new decision is lost without it: predicted again here, one input at a time.
+The goal is "negative" for a sentence on the positive side, else "positive"; for the river, half of the way to the mean
+prediction, and at least 0.5 mm. A change is needed if the new decision is lost without it.
 """
 
 from __future__ import annotations

@@ -42,10 +42,10 @@ class Edit(NamedTuple):
     value: str | int | None = None  # what takes the place of a word, None removes it; of a segment the feature or None
 
 
-State = frozenset[Edit]
+Edits = frozenset[Edit]
 
 
-class Change(NamedTuple):
+class InputChange(NamedTuple):
     """One change of a counterfactual: the steps from `start` to `stop` (excluded) of an `input`."""
 
     input: str
@@ -70,7 +70,7 @@ class Counterfactual:
     `undone` (n, C) has the scores with all changes but one: without any single change the new decision is lost.
     """
 
-    changes: tuple[Change, ...]
+    changes: tuple[InputChange, ...]
     original: Mapping[str, Any]  # words, token ids or numbers of each input
     x: Any  # as `explain` takes it
     before: Explanation
@@ -151,7 +151,7 @@ def counterfactual(
             found.append((limit, space.distance(state), state, space))
     if not found:
         advice = "pass records=…, sequences with the wanted outcome, or a larger most"
-        if any(isinstance(one, Words) for one in space.parts.values()):
+        if any(isinstance(one, WordEdits) for one in space.parts.values()):
             advice = "try another target, or a larger most"
         raise LrpError(f"no {most} changes of x give {goal.text}; {advice}.")
     _, _, state, space = min(found, key=lambda one: one[:2])
@@ -245,7 +245,7 @@ def _scores(model: Model, variants: list[Any]) -> np.ndarray:
 # -- what can be changed --------------------------------------------------------------------------------------------
 
 
-class Words:
+class WordEdits:
     """The words of an input, each of which can be replaced or removed."""
 
     def __init__(self, name: str, port: Input, one: Encoded, words: Iterable[str] | None) -> None:
@@ -281,7 +281,7 @@ class Words:
         kept = [changed.get(k, item) for k, item in enumerate(self.items)]
         return [item for item in kept if item is not None]
 
-    def edits(self, state: State, R: np.ndarray, slope: np.ndarray) -> list[Edit]:
+    def edits(self, state: Edits, R: np.ndarray, slope: np.ndarray) -> list[Edit]:
         """What to try next: the words that support the decision most, removed and replaced.
 
         R (T,) is the relevance for the decision of the words after the edits of `state`, `slope` (T, D) the gradient.
@@ -306,14 +306,14 @@ class Words:
         """How many words are replaced; to remove one is less."""
         return float(sum(edit.value is not None for edit in state))
 
-    def described(self, edit: Edit) -> Change:
+    def described(self, edit: Edit) -> InputChange:
         """An edit for people."""
         before = str(self.items[edit.place])
         after = "" if edit.value is None else str(edit.value)
-        return Change(self.name, "word", edit.place, edit.place + 1, before, before, after)
+        return InputChange(self.name, "word", edit.place, edit.place + 1, before, before, after)
 
 
-class Numbers:
+class NumberEdits:
     """The features and segments of an input of numbers, each of which can be those of another record."""
 
     def __init__(self, name: str, port: Input, one: Encoded, source: np.ndarray) -> None:
@@ -352,11 +352,11 @@ class Numbers:
         seen = R[self.one.seen]
         return sorted(self.edits(), key=lambda edit: -abs(seen[self._where(edit)].sum()))[:UNITS]
 
-    def described(self, edit: Edit) -> Change:
+    def described(self, edit: Edit) -> InputChange:
         """An edit for people."""
         if edit.kind == "feature":
             before, after = (f"{x[:, edit.place].mean():.4g}" for x in (self.x, self.source))
-            return Change(self.name, "feature", 0, len(self.x), str(self.features[edit.place]), before, after)
+            return InputChange(self.name, "feature", 0, len(self.x), str(self.features[edit.place]), before, after)
         steps, labels = self._where(edit)[0], self.one.labels
         first, last = (str(k if labels is None else labels[k]) for k in (steps.start, steps.stop - 1))
         shown_features = [edit.value]
@@ -366,7 +366,7 @@ class Numbers:
             ", ".join(f"{self.features[d]} {x[steps, d].mean():.4g}" for d in shown_features)
             for x in (self.x, self.source)
         )
-        return Change(self.name, "segment", steps.start, steps.stop, f"{first} to {last}", before, after)
+        return InputChange(self.name, "segment", steps.start, steps.stop, f"{first} to {last}", before, after)
 
     def distance(self, state: Iterable[Edit]) -> float:
         """How much of the input is changed, as the network sees it."""
@@ -376,25 +376,25 @@ class Numbers:
         return float(self.far[changed].sum())
 
 
-class Space(NamedTuple):
+class EditSpace(NamedTuple):
     """All inputs of a record, and what can be changed of each."""
 
-    parts: Mapping[str, Words | Numbers]
+    parts: Mapping[str, WordEdits | NumberEdits]
     several: bool
 
-    def variant(self, state: State) -> Any:
+    def variant(self, state: Edits) -> Any:
         """The record after some edits."""
         found = {name: part.variant(edit for edit in state if edit.input == name) for name, part in self.parts.items()}
         return found if self.several else next(iter(found.values()))
 
-    def distance(self, state: State) -> float:
+    def distance(self, state: Edits) -> float:
         """How much is changed."""
         return sum(part.distance(edit for edit in state if edit.input == name) for name, part in self.parts.items())
 
 
 def _spaces(
     model: Model, record: EncodedRecord, goal: Goal, records: Any, reference: Any, words: Iterable[str] | None
-) -> list[Space]:
+) -> list[EditSpace]:
     """What can be changed: one space for each record whose numbers are tried."""
     numeric = [name for name, port in model.inputs.items() if port.embedding is None]
     sources: list[dict[str, np.ndarray]] = [{}]
@@ -404,13 +404,13 @@ def _spaces(
         sources = [_reference(model, record, reference, numeric)]
     spaces = []
     for source in sources:
-        parts: dict[str, Words | Numbers] = {}
+        parts: dict[str, WordEdits | NumberEdits] = {}
         for name, port in model.inputs.items():
             if port.embedding is not None:
-                parts[name] = Words(name, port, record[name], words)
+                parts[name] = WordEdits(name, port, record[name], words)
             else:
-                parts[name] = Numbers(name, port, record[name], source[name])
-        spaces.append(Space(parts, len(model.inputs) > 1))
+                parts[name] = NumberEdits(name, port, record[name], source[name])
+        spaces.append(EditSpace(parts, len(model.inputs) > 1))
     return spaces
 
 
@@ -454,9 +454,9 @@ def _nearest(
 # -- the search -----------------------------------------------------------------------------------------------------
 
 
-def _search(model: Model, space: Space, goal: Goal, most: int) -> State | None:
+def _search(model: Model, space: EditSpace, goal: Goal, most: int) -> Edits | None:
     """The fewest edits that reach the goal, as far as a beam finds them."""
-    beam: list[State] = [frozenset()]
+    beam: list[Edits] = [frozenset()]
     for _ in range(most):
         tried = [*dict.fromkeys(state | {edit} for state, edit in _next(model, space, goal, beam))]
         if not tried:
@@ -470,9 +470,9 @@ def _search(model: Model, space: Space, goal: Goal, most: int) -> State | None:
     return None
 
 
-def _next(model: Model, space: Space, goal: Goal, beam: list[State]) -> Iterator[tuple[State, Edit]]:
+def _next(model: Model, space: EditSpace, goal: Goal, beam: list[Edits]) -> Iterator[tuple[Edits, Edit]]:
     """What to try next from each state, by the relevance for the decision and by the gradient there."""
-    units = [part.edits() for part in space.parts.values() if isinstance(part, Numbers)]
+    units = [part.edits() for part in space.parts.values() if isinstance(part, NumberEdits)]
     if len(units) == len(space.parts) and sum(map(len, units)) <= UNITS:
         yield from ((state, edit) for state in beam for some in units for edit in some if edit not in state)
         return
@@ -487,7 +487,7 @@ def _next(model: Model, space: Space, goal: Goal, beam: list[State]) -> Iterator
         for name, part in space.parts.items():
             R, products = (one.inputs[name].feature_relevance for one in (e, g))
             assert R is not None and products is not None
-            if isinstance(part, Numbers):
+            if isinstance(part, NumberEdits):
                 edits = part.most_relevant(R)
             else:
                 x, slope = vectors(record[name]), np.zeros_like(products)
@@ -496,7 +496,7 @@ def _next(model: Model, space: Space, goal: Goal, beam: list[State]) -> Iterator
             yield from ((state, edit) for edit in edits if edit not in state)
 
 
-def _irreducible(model: Model, space: Space, goal: Goal, state: State) -> tuple[State, dict[Edit, np.ndarray]]:
+def _irreducible(model: Model, space: EditSpace, goal: Goal, state: Edits) -> tuple[Edits, dict[Edit, np.ndarray]]:
     """The edits that are needed, and the scores without each of them."""
     while True:
         order = sorted(state, key=str)

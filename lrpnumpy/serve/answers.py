@@ -26,18 +26,8 @@ CHARACTERS, CELLS = 20_000, 200_000  # of a text, of a CSV file
 CLASSES = 12  # of more classes, only the one that is asked for is explained
 LARGEST = 1_000  # of options that count something: every method stays within seconds
 KEYS = (
-    "text",
-    "values",
-    "labels",
-    "features",
-    "csv",
-    "methods",
-    "options",
-    "target",
-    "phrase",
-    "step",
-    "counterfactual",
-)
+    "text", "values", "labels", "features", "csv", "methods", "options", "target", "phrase", "step", "counterfactual",
+)  # fmt: skip
 MOST_CHANGES = 5  # of a counterfactual
 SENTENCE = "This isn't a good movie, and it isn't funny."
 

@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+
 from lrpnumpy.checks import readable
-from lrpnumpy.counterfactual import Change, Counterfactual, outcome
+from lrpnumpy.counterfactual import Counterfactual, InputChange, outcome
 from lrpnumpy.result import Explanation, InputPart
 from lrpnumpy.show import html
 from lrpnumpy.show.parts import escape, short
@@ -66,7 +67,7 @@ def _marked(before: str, after: str) -> str:
     return f"<del>{escape(before)}</del>{new}"
 
 
-def _row(change: Change) -> str:
+def _row(change: InputChange) -> str:
     what = change.name if change.kind != "word" else f"word {change.start + 1}"
     cells = (what, change.before, change.after or "removed")
     return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
@@ -98,7 +99,7 @@ def _title(when: str, e: Explanation) -> str:
 
 
 def _sentence(found: Counterfactual, words: list[str], sign: float, changed: list[bool]) -> Explanation:
-    """Words whose color says which of them are changed."""
+    """WordEdits whose color says which of them are changed."""
     part = InputPart(sign * np.array(changed, float), tokens=tuple(words))
     return replace(found.before, inputs={next(iter(found.original)): part}, ledger=None, hidden=None, spans=None)
 

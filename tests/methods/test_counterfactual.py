@@ -6,7 +6,7 @@ import pytest
 
 import lrpnumpy as lrp
 from lrpnumpy.__main__ import main
-from lrpnumpy.counterfactual import Edit, Space, Words, _goal, _irreducible
+from lrpnumpy.counterfactual import Edit, EditSpace, WordEdits, _goal, _irreducible
 from lrpnumpy.encode import encode
 
 SENTENCES = [
@@ -99,7 +99,7 @@ def test_a_river_moves_by_the_amount_asked_for(river):
 def test_changes_that_are_not_needed_are_undone(sentiment):
     text = "The film is dull ."
     record = encode(sentiment, text)
-    space = Space({"x": Words("x", sentiment.inputs["x"], record["x"], ["wonderful", "great", "movie"])}, False)
+    space = EditSpace({"x": WordEdits("x", sentiment.inputs["x"], record["x"], ["wonderful", "great", "movie"])}, False)
     goal = _goal(sentiment, text, "very positive", None)
     state = frozenset({Edit("x", "word", 3, "wonderful"), Edit("x", "word", 1, "movie"), Edit("x", "word", 0)})
     needed, undone = _irreducible(sentiment, space, goal, state)

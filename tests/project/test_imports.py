@@ -18,6 +18,7 @@ FLOORS = [
     {"ledgers", "scaling", "summary", "tables"},
     {"activations", "packed", "readback"},
     {"rules", "result"},
+    {"targets"},
     {"statement", "protocol"},
     {"layers"},
     {"inputs", "text", "laws", "series"},
@@ -40,7 +41,11 @@ FLOORS = [
 FLOOR = {name: k for k, names in enumerate(FLOORS) for name in names}
 
 # A result or a ranking draws itself in a notebook or a terminal, and loads the drawing code when it does.
-LAZY = {("result", "show"), ("evaluate", "show"), ("counterfactual", "show"), *(("protocol", room) for room in ("show", "page", "corpus"))}
+LAZY = {
+    *((room, "show") for room in ("result", "evaluate", "counterfactual")),
+    *(("protocol", room) for room in ("show", "page", "corpus")),
+    ("results", "explain"),  # a summary explains another class
+}
 
 # Libraries that only these may import.
 OWNERS = {

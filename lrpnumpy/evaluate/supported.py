@@ -1,0 +1,41 @@
+"""Evidence: how many explanations of each method pass the experiments behind them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from lrpnumpy.encode import encode_all
+from lrpnumpy.evaluate.case import Case, Relevances, Values
+from lrpnumpy.explain import explain_all
+from lrpnumpy.result import Explanation
+
+
+def measure_evidence(case: Case) -> Values:
+    """Whether every explanation passes, and (n,) whether its inputs act so independently that this can be said."""
+    from lrpnumpy.evidence import evidence_of
+
+    records = encode_all(case.model, case.sequences)
+    passed = np.full((len(case.explainers), len(records)), np.nan)
+    conclusive = np.zeros(len(records), bool)
+    request: Any = dict(case.request)
+    template = explain_all(case.model, case.sequences, "gradient-x-input", unit="step", threads=1, **request)
+    for m, found in enumerate(case.found):
+        every = [*found.results] if found.results is not None else _explanations(found, template)
+        verdicts = evidence_of(case.model, records, every)
+        if any(one.verdict == "not applicable" for one in verdicts):
+            continue
+        passed[m] = [one.passed for one in verdicts]
+        conclusive |= [one.verdict in ("passes", "fails") for one in verdicts]
+    return {"evidence": (np.where(conclusive, passed, 0 * passed), conclusive.astype(float))}
+
+
+def _explanations(found: Relevances, template: Any) -> list[Explanation]:
+    """The relevances of a user's function as explanations."""
+    every = []
+    for k, e in enumerate(template):
+        values = None if found.values is None else found.values[k]
+        every.append(replace(e.with_first(relevance=found.steps[k], feature_relevance=values), method="function"))
+    return every
