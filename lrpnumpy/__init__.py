@@ -9,6 +9,7 @@ from lrpnumpy import layers, rules
 from lrpnumpy.checks import AssumptionWarning, LrpError, RelevanceWarning, WeightFileError
 from lrpnumpy.cite import cite
 from lrpnumpy.counterfactual import Counterfactual, counterfactual
+from lrpnumpy.evidence import evidence
 from lrpnumpy.explain import compare, explain, explain_all
 from lrpnumpy.files import convert, inspect, load, save
 from lrpnumpy.inputs import Input
@@ -40,6 +41,7 @@ from lrpnumpy.reconstruction import reconstruction_error
 from lrpnumpy.result import Explanation, InputPart
 from lrpnumpy.rules import Rule
 from lrpnumpy.tables import Table
+from lrpnumpy.verdict import Evidence
 from lrpnumpy.windows import explain_windows
 
 if TYPE_CHECKING:
@@ -68,6 +70,7 @@ __all__ = [
     "DeepLIFT",
     "Dense",
     "Embedding",
+    "Evidence",
     "Explanation",
     "Gradient",
     "Input",
@@ -90,6 +93,7 @@ __all__ = [
     "compare",
     "convert",
     "counterfactual",
+    "evidence",
     "explain",
     "explain_all",
     "explain_bag",

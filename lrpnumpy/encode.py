@@ -36,6 +36,11 @@ class Encoded(NamedTuple):
     added: tuple[int, int] = (0, 0)  # positions of padding put before and after; negative where so many are cut off
     whole: Encoded | None = None  # the record that this one is the beginning of; what comes later is not seen
 
+    def copied(self) -> Encoded:
+        """The same with arrays of its own."""
+        ids, x = (None if one is None else one.copy() for one in (self.ids, self.x))
+        return self._replace(ids=ids, x=x)
+
     @property
     def labels(self) -> np.ndarray | None:
         """(length,) labels of the steps: datetime64, or strings."""

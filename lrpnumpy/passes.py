@@ -124,10 +124,9 @@ def _check_ledger(node: Node, Rs: dict[str, np.ndarray], parts: Sequence[np.ndar
     )
 
 
-def occlude(trace: Trace, name: str, change: Change, tol: float = 0.0) -> Change | None:
-    """What a change of the input of this name changes in the scores; None for nothing."""
-    changes: dict[str, Change] = {name: change}
-    model = trace.model
+def occlude(trace: Trace, changes: dict[str, Change], tol: float = 0.0) -> Change | None:
+    """What `changes` of inputs, by name and with the same owners, change in the scores; None for nothing."""
+    changes, model = {**changes}, trace.model
     for node in model.nodes:
         given = [changes.get(source) for source in node.inputs]
         if any(one is not None for one in given):

@@ -17,6 +17,7 @@ from lrpnumpy.meant import door
 from lrpnumpy.result import Explanation
 from lrpnumpy.summary import TIMES, Summary, Sums, joined, one_each, times
 from lrpnumpy.targets import MIXED, Panel, class_names, panels
+from lrpnumpy.verdict import EvidenceList
 
 
 class InputRows(NamedTuple):
@@ -101,6 +102,12 @@ class Results(Sequence[Explanation]):
     def dates(self) -> list[Any]:
         """Label of the last step of each result, or None."""
         return [e.labels[-1] if e.labels is not None else None for e in self]
+
+    def evidence(self) -> EvidenceList:
+        """What experiments say about each of them, computed as one batch and kept; see `Explanation.evidence`."""
+        from lrpnumpy.evidence import evidence_of_all
+
+        return evidence_of_all([*self])
 
     def stacked(self) -> np.ndarray:
         """(N, T, D) relevance of every feature, or (N, T) of every step where there is none per feature.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from lrpnumpy.fields import result_field
 from lrpnumpy.lazy import cached_property
 from lrpnumpy.ledgers import LEDGERS, AnyLedger, ReferenceLedger
 from lrpnumpy.meant import door
+from lrpnumpy.verdict import Evidence, Experiments
 
 PAD = "<pad>"  # how padding is written where words are
 WIDEST = 100  # blanks before a line of JSON, for each level
@@ -107,6 +108,13 @@ class InputPart:
         return InputPart(self.feature_relevance[..., 0, :], tokens=tuple(self.feature_names), values=values)
 
 
+class Source(NamedTuple):
+    """What an explanation is of: the `model`, and its input as the network takes it. It is not stored."""
+
+    model: Any
+    record: Any
+
+
 def first_input(name: str) -> Any:
     """A property of an explanation: that field of what its first input received."""
     row = next(row for row in fields.table(InputPart) if row.name == name)
@@ -138,6 +146,8 @@ class Explanation:
     hidden: tuple[Hidden, ...] | None = result_field(kind="record", default=None)  # of recurrent states, by hidden=True
     spans: tuple[Span, ...] | None = result_field(kind="record", default=None)  # the phrases of the request
     output_unit: str | None = result_field(kind="text", default=None)  # of the scores, such as "mm"
+    tested: Evidence | None = result_field(kind="record", default=None)  # by `evidence()`, once it is computed
+    source: Source | None = field(default=None, repr=False)  # None for a result that was read from a file
 
     relevance = first_input("relevance")
     feature_relevance = first_input("feature_relevance")
@@ -149,6 +159,9 @@ class Explanation:
 
     def __post_init__(self) -> None:
         check(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "source": None}
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self.relevance, dtype, copy=copy)
@@ -217,23 +230,44 @@ class Explanation:
         if name not in self.inputs:
             raise LrpError(f"this explanation has the inputs {', '.join(map(repr, self.inputs))}, not {name!r}.")
         part = self.inputs[name]
+        if len(self.inputs) == 1:
+            return self
+        whole = replace(self, inputs={name: part}, source=None)
         if part is self.first:
-            return replace(self, inputs={name: part})
-        return replace(self, inputs={name: part.features_as_steps()}, ledger=None, hidden=None, spans=None)
+            return whole
+        return replace(whole, inputs={name: part.features_as_steps()}, ledger=None, hidden=None, spans=None)
 
     def with_first(self, **changes: Any) -> Explanation:
         """The same with `changes` of fields of the first input: `e.with_first(values=None)`."""
-        for field in changes:
-            checks.one_of(field, "with_first: a field", [row.name for row in fields.table(InputPart)])
+        for changed in changes:
+            checks.one_of(changed, "with_first: a field", [row.name for row in fields.table(InputPart)])
         name = next(iter(self.inputs))
-        return replace(self, inputs={**self.inputs, name: replace(self.first, **changes)})
+        return replace(self, inputs={**self.inputs, name: replace(self.first, **changes)}, tested=None)
 
     def by_feature(self) -> Explanation:
         """Of an explanation of one step, its features in place of steps; any other is as it is."""
         part = self.first.features_as_steps()
         if part is self.first:
             return self
-        return replace(self, inputs={**self.inputs, next(iter(self.inputs)): part})
+        return replace(self, inputs={**self.inputs, next(iter(self.inputs)): part}, source=None)
+
+    def evidence(self) -> Evidence:
+        """What experiments say: inputs are replaced, and the change of the score is compared with their relevance.
+
+        It is kept in `tested`, and stored with the result. For a result that was read from a file, use `lrp.evidence`.
+        """
+        self._one_class("evidence")
+        if self.tested is None:
+            if self.source is None:
+                raise LrpError(
+                    "evidence needs the network and its input, which this explanation does not hold; use "
+                    "lrp.evidence(model, x, e)."
+                )
+            from lrpnumpy.evidence import evidence_of
+
+            vars(self)["tested"] = evidence_of(self.source.model, [self.source.record], [self])[0]
+        assert self.tested is not None
+        return self.tested
 
     @property
     def is_regression(self) -> bool:
@@ -373,7 +407,10 @@ class Explanation:
     @staticmethod
     def from_json(text: str) -> Explanation:
         """An explanation from the `text` that `to_json` wrote; of other text an error says what is wrong."""
-        return readback.parse(text, Explanation, {"inputs": InputPart, "hidden": Hidden, "spans": Span})
+        return readback.parse(text, Explanation, RECORDS)
+
+
+RECORDS = {"inputs": InputPart, "hidden": Hidden, "spans": Span, "tested": Evidence, "experiments": Experiments}
 
 
 def frame_columns(part: InputPart) -> dict[str, Any]:
@@ -423,6 +460,10 @@ def check(e: Explanation) -> None:
         if not isinstance(e.ledger, AnyLedger):
             raise LrpError(f"Explanation: ledger must be one of {', '.join(LEDGERS)}, got {checks.shown(e.ledger)}.")
         _check_fields(e.ledger, "Explanation: ledger", sizes)
+    if e.tested is not None:
+        if not isinstance(e.tested, Evidence):
+            raise LrpError(f"Explanation: tested must be an Evidence, got {checks.shown(e.tested)}.")
+        _check_fields(e.tested, "Explanation: tested", {})
     for name, several, kind in (("hidden", e.hidden, Hidden), ("spans", e.spans, Span)):
         if several is None:
             continue

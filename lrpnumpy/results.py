@@ -21,7 +21,8 @@ from lrpnumpy.methods.propagated import GAP, TOO_LARGE
 from lrpnumpy.methods.reference import missed_and_huge, unit_of
 from lrpnumpy.model import Model
 from lrpnumpy.protocol import InputRows, Results
-from lrpnumpy.result import Explanation, Hidden, InputPart, Span
+from lrpnumpy.result import Explanation, Hidden, InputPart, Source, Span
+from lrpnumpy.verdict import EvidenceList
 
 
 class InputColumn:
@@ -229,6 +230,12 @@ class Explanations(Results):
         with np.errstate(all="ignore"):
             return probabilities(self.model.output, self.scores)
 
+    def evidence(self) -> EvidenceList:
+        """What experiments say about each of them, computed as one batch and kept; see `Explanation.evidence`."""
+        if "tested" not in self.single:
+            self.single["tested"] = [*super().evidence()]
+        return EvidenceList(self.single["tested"])
+
     def _some(self, places: Sequence[int]) -> Explanations:
         chosen = [*places]
         found = Explanations(self.model, self.request, [self.encoded[k] for k in chosen], self.every_class)
@@ -260,7 +267,15 @@ class Explanations(Results):
             hidden=self.single["hidden"][k] if "hidden" in self.single else None,
             spans=self._phrases(k),
             output_unit=self.model.output_unit,
+            tested=self.single["tested"][k] if "tested" in self.single else None,
+            source=Source(self.model, self._record(k)),
         )
+
+    def _record(self, k: int) -> EncodedRecord:
+        """The input of sequence k; a copy, which does not keep the others in memory."""
+        if len(self.encoded) == 1:
+            return self.encoded[k]
+        return {name: one.copied() for name, one in self.encoded[k].items()}
 
     def _own(self, array: np.ndarray) -> np.ndarray:
         """A part of an array of all sequences; of several it is a copy, which does not keep the others in memory."""

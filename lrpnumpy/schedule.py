@@ -85,6 +85,7 @@ def run_chunks(
     threads: int | None,
     look_up: bool = False,
     progress: bool | None = None,
+    most: int = 1 << 21,
 ) -> None:
     """Call work(positions, batch) for chunks of the sequences, on several threads where it pays.
 
@@ -98,7 +99,7 @@ def run_chunks(
         return
     keep_freed_memory()
     lengths = [record[model.main].steps for record in encoded]
-    parts = chunks(lengths, model.width)
+    parts = chunks(lengths, model.width, most)
     if len(model.inputs) > 1:
         parts = [part for chunk in parts for part in _sorted_in_every_input(model, encoded, chunk)]
 

@@ -19,6 +19,7 @@ from lrpnumpy.protocol import InputRows, Results
 from lrpnumpy.result import Explanation, InputPart
 from lrpnumpy.results import Explanations
 from lrpnumpy.rules import Rule
+from lrpnumpy.verdict import EvidenceList
 
 
 @door
@@ -109,6 +110,10 @@ class Windows(Results):
     def __init__(self, inputs: EncodedRecord, starts: np.ndarray, length: int, found: Explanations) -> None:
         self.inputs, self.starts, self.length, self.explanations = inputs, starts, length, found
         self.ends = starts + length - 1
+
+    def evidence(self) -> EvidenceList:
+        """What experiments say about each window, computed as one batch and kept; see `Explanation.evidence`."""
+        return self.explanations.evidence()
 
     @property
     def series(self) -> Encoded:
@@ -216,6 +221,8 @@ class Windows(Results):
             options={**first.options, "windows": len(self)},
             ledger=None,
             hidden=None,
+            tested=None,
+            source=None,
         )
 
     def _on_axis(self, values: np.ndarray, axis: int = -1) -> np.ndarray:

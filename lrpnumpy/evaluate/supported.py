@@ -9,14 +9,13 @@ import numpy as np
 
 from lrpnumpy.encode import encode_all
 from lrpnumpy.evaluate.case import Case, Relevances, Values
+from lrpnumpy.evidence import evidence_of
 from lrpnumpy.explain import explain_all
 from lrpnumpy.result import Explanation
 
 
 def measure_evidence(case: Case) -> Values:
     """Whether every explanation passes, and (n,) whether its inputs act so independently that this can be said."""
-    from lrpnumpy.evidence import evidence_of
-
     records = encode_all(case.model, case.sequences)
     passed = np.full((len(case.explainers), len(records)), np.nan)
     conclusive = np.zeros(len(records), bool)

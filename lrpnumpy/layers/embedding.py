@@ -60,6 +60,11 @@ class Embedding(Record):
         return {word: k for k, word in every if not self.lowercase or word == word.lower()}
 
     @cached_property
+    def mean_row(self) -> np.ndarray:
+        """(D,) the mean of all rows."""
+        return self.E.mean(axis=0)
+
+    @cached_property
     def unknown_row(self) -> int:
         """Row of the words that are not in the vocabulary, -1 where there is none."""
         return (self.vocabulary or ()).index(self.unknown) if isinstance(self.unknown, str) else -1

@@ -103,7 +103,7 @@ def _scores(trace: Trace, name: str, variants: Variants, instead: Substitute, st
     numbers = model.input_size + 4 * model.width
     for a, b in groups(T * numbers if model.row_width else np.full(V, numbers), MOST):
         some = variants if (a, b) == (0, V) else variants.take(slice(a, b))
-        found = occlude_change(trace, name, _change(trace.inputs[name], some, rows, leaves_out), instead.tol)
+        found = occlude_change(trace, {name: _change(trace.inputs[name], some, rows, leaves_out)}, instead.tol)
         position = np.zeros(b - a, np.int64)
         if model.every:
             ends = trace.output.batch.lengths - 1 if steps is None else np.asarray(steps)

@@ -110,7 +110,7 @@ def condensed(e: Explanation) -> Explanation:
     counts = np.diff([*starts, len(e)])
     words = [e.shown(t) if n == 1 else f"{PAD}×{n}" for t, n in zip(starts.tolist(), counts, strict=True)]
     part = InputPart(np.add.reduceat(e.relevance, starts), tokens=tuple(words))
-    return replace(e, inputs={**e.inputs, next(iter(e.inputs)): part}, spans=None)
+    return replace(e, inputs={**e.inputs, next(iter(e.inputs)): part}, spans=None, source=None)
 
 
 def by_variable(e: Explanation, what: str) -> Explanation:

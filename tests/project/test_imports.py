@@ -15,7 +15,7 @@ PACKAGE = "lrpnumpy"
 FLOORS = [
     {"kernels", "checks", "fields", "weights", "interrupt", "lazy"},
     {"meant"},
-    {"ledgers", "scaling", "summary", "tables"},
+    {"ledgers", "scaling", "summary", "tables", "verdict"},
     {"activations", "packed", "readback"},
     {"rules", "result"},
     {"targets"},
@@ -29,6 +29,7 @@ FLOORS = [
     {"predict", "asked", "results"},
     {"files", "cite"},
     {"explain"},
+    {"evidence"},
     {"corpus", "counterfactual", "windows"},
     {"evaluate"},
     {"show"},
@@ -44,6 +45,7 @@ FLOOR = {name: k for k, names in enumerate(FLOORS) for name in names}
 LAZY = {
     *((room, "show") for room in ("result", "evaluate", "counterfactual")),
     *(("protocol", room) for room in ("show", "page", "corpus")),
+    *((room, "evidence") for room in ("result", "protocol")),
     ("results", "explain"),  # a summary explains another class
 }
 

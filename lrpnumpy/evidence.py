@@ -1,0 +1,380 @@
+"""The experiments behind an explanation: groups of inputs are replaced, and the score is compared with what it claims.
+
+    D_br = f(x) - f(x with group b replaced by r)            four replacements, each group alone
+    D_S  = f(x) - f(x with all groups of S replaced)         eight random halves S of the groups
+
+Groups and replacements are drawn from the shape of the input alone: neither the method nor the batch changes them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lrpnumpy import asked
+from lrpnumpy.checks import LrpError, readable, shown
+from lrpnumpy.encode import EncodedRecord, encode
+from lrpnumpy.explain import run
+from lrpnumpy.meant import door
+from lrpnumpy.methods.occlusion import probabilities
+from lrpnumpy.model import Model
+from lrpnumpy.packed import Change, Packed
+from lrpnumpy.passes import Trace, forward, occlude
+from lrpnumpy.result import Explanation, InputPart
+from lrpnumpy.schedule import run_chunks
+from lrpnumpy.verdict import Evidence, EvidenceList, Experiments, Words, judge
+
+REPLACEMENTS, HALVES = 4, 8
+GROUPS = {"tokens": 64, "series": 12, "vector": 64, "whole": 1}  # at most, by kind of input
+CONSTANTS = {"tokens": 2, "series": 1}  # replacements that are the same row at every step: zero and mean, or mean
+DRAWN = (2, 3)  # replacements that halves are made of
+MOST = 1 << 16  # numbers of a chunk in an array of the trace; there are up to 264 variants of each
+ALTERNATIVES = ("lrp-all", "deeplift", "integrated-gradients")  # tried where an explanation fails
+
+
+class InputPlan(NamedTuple):
+    """What is replaced in one input. Replacements are rows of its pool, see `_pool`."""
+
+    kind: str  # of GROUPS
+    start: np.ndarray  # (B,) groups of steps, or of the features of a vector
+    stop: np.ndarray  # (B,)
+    source: np.ndarray  # (B, 4) row of the pool where each replacement begins
+    halves: np.ndarray  # (8, T) rows of the pool at every step; (8, B) whether a group is replaced, of a vector
+
+    @property
+    def steps(self) -> np.ndarray:
+        """(2, 4 B) first step and stop of each replacement; a vector is one step."""
+        if self.kind in CONSTANTS:
+            return np.stack([self.start, self.stop]).repeat(REPLACEMENTS, axis=1)
+        return np.stack([0 * self.start, 0 * self.start + 1]).repeat(REPLACEMENTS, axis=1)
+
+
+@lru_cache(maxsize=512)
+def _plan(shapes: tuple[tuple[str, int], ...]) -> tuple[list[InputPlan], np.ndarray]:
+    """The plans of all inputs from kind and size of each, and (8, B) which of all groups each half has."""
+    rng = np.random.default_rng([size for _, size in shapes])
+    cuts = [np.linspace(0, size, min(size, GROUPS[kind]) + 1).astype(np.int64) for kind, size in shapes]
+    counts = [len(cut) - 1 for cut in cuts]
+    total = sum(counts)
+    half = np.arange(total) < (total + 1) // 2
+    member = rng.permuted(np.tile(half, (HALVES, 1)), axis=1)
+    plans = []
+    for (kind, size), cut, mine in zip(shapes, cuts, np.split(member, np.cumsum(counts)[:-1], axis=1), strict=True):
+        start, stop = cut[:-1], cut[1:]
+        if kind in CONSTANTS:
+            plans.append(_steps_plan(kind, size, start, stop, mine, rng))
+        else:
+            source = np.arange(start.size * REPLACEMENTS).reshape(-1, REPLACEMENTS)
+            plans.append(InputPlan(kind, start, stop, source, mine))
+    return plans, member
+
+
+def _steps_plan(
+    kind: str, T: int, start: np.ndarray, stop: np.ndarray, member: np.ndarray, rng: np.random.Generator
+) -> InputPlan:
+    """The plan of an input of T steps: constant rows, and runs of steps drawn from elsewhere in the sequence."""
+    constants, size = CONSTANTS[kind], stop - start
+    L = int(size.max())
+    before = np.maximum(start - size + 1, 0)  # places for a run that ends before the group begins
+    places = before + np.maximum(T - size - stop + 1, 0)
+    drawn = (rng.random((start.size, REPLACEMENTS - constants)) * places[:, None]).astype(np.int64)
+    drawn = np.where(drawn < before[:, None], drawn, drawn - before[:, None] + stop[:, None])
+    constant = np.tile(np.arange(constants) * L, (start.size, 1))
+    source = np.concatenate([constant, constants * L + drawn], axis=1)
+    if T == 1:  # there is no elsewhere
+        source[:, constants:] = np.arange(REPLACEMENTS - constants) % constants * L
+    group = np.repeat(np.arange(start.size), size)  # (T,)
+    step = np.arange(T)
+    halves = np.empty((HALVES, T), np.int64)
+    for h in range(HALVES):
+        replaced = source[group, DRAWN[h % len(DRAWN)]] + step - start[group]
+        halves[h] = np.where(member[h, group], replaced, constants * L + step)
+    return InputPlan(kind, start, stop, source, halves)
+
+
+def _pool(plan: InputPlan, rows: np.ndarray, mean: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Rows that replacements are made of, and (8 T, D) the rows of the halves; `rows` (T, D) are the record's own.
+
+    A series has its mean, words have zero and the `mean` of all words, as often as the longest group has steps, and
+    then their own rows. A vector has one row for each replacement.
+    """
+    if plan.kind in CONSTANTS:
+        L = int((plan.stop - plan.start).max())
+        constants = np.zeros((CONSTANTS[plan.kind] * L, rows.shape[1]), rows.dtype)
+        constants[-L:] = rows.mean(axis=0) if mean is None else mean
+        pool = np.concatenate([constants, rows])
+        return pool, pool[plan.halves.ravel()]
+    (row,) = rows
+    feature = np.arange(row.size)
+    is_member = (plan.start[:, None] <= feature) & (feature < plan.stop[:, None])  # (B, D)
+    values = np.stack([0 * row, 0 * row + 1, 0 * row - 1, -row])
+    alone = np.where(is_member[:, None], values, row).reshape(-1, row.size)
+    together = [np.where(half @ is_member, values[DRAWN[h % len(DRAWN)]], row) for h, half in enumerate(plan.halves)]
+    return alone, np.stack(together)
+
+
+def _kind(model: Model, name: str, part: InputPart, steps: int) -> tuple[str, int]:
+    """Kind and size of what is replaced in an input."""
+    if model.inputs[name].embedding is not None:
+        return "tokens", steps
+    if steps > 1:
+        return "series", steps
+    return ("whole" if part.feature_relevance is None else "vector"), model.inputs[name].size or 1
+
+
+class Measured(NamedTuple):
+    """Scores of one record: as it is, and of its variants."""
+
+    scores: np.ndarray  # (C,)
+    alone: np.ndarray  # (B, 4, C)
+    together: np.ndarray  # (8, C)
+
+
+def _measure(model: Model, records: list[EncodedRecord], every: Sequence[Explanation]) -> list[Measured]:
+    """The scores of all variants of all records."""
+    found: list[Any] = [None] * len(records)
+
+    def work(positions: np.ndarray, x: dict[str, Packed]) -> None:
+        chosen = positions.tolist()
+        trace = forward(model, x, "states")
+        plans = [_plans(model, records[k], every[k])[0] for k in chosen]
+        explained = np.zeros(len(chosen), np.int64)
+        if model.every:
+            steps = [(every[k].options or {}).get("step") for k in chosen]
+            explained = np.array([-1 if step is None else step for step in steps]) % trace.output.batch.lengths
+        alone, halves = [], {}
+        for place, name in enumerate(model.inputs):
+            mine = [one[place] for one in plans]
+            single, order, halves[name] = _changes(model, name, x[name], mine)
+            scores = np.empty((len(order), model.outputs), trace.scores.dtype)
+            scores[order] = _scores(trace, {name: single}, explained)
+            alone.append(np.split(scores, np.cumsum([plan.source.size for plan in mine])[:-1]))
+        together = _scores(trace, halves, explained).reshape(HALVES, len(chosen), -1)
+        as_it_is = trace.scores
+        if model.every:
+            as_it_is = as_it_is[trace.output.batch.first[explained] + np.arange(len(chosen))]
+        for s, k in enumerate(chosen):
+            scores = np.concatenate([part[s] for part in alone])
+            found[k] = Measured(as_it_is[s], scores.reshape(-1, REPLACEMENTS, scores.shape[1]), together[:, s])
+
+    run_chunks(model, records, work, None, most=MOST)
+    return found
+
+
+def _changes(model: Model, name: str, x: Packed, plans: Sequence[InputPlan]) -> tuple[Change, np.ndarray, Change]:
+    """Every replacement of every group of one input of some records, their order, and the halves of the groups.
+
+    The first replacements of all records come first, then all second ones: neighbors then run through the same steps.
+    """
+    embedding = model.inputs[name].embedding
+    mean = None if embedding is None else embedding.mean_row
+    pools, halves = [], []
+    for plan, rows in zip(plans, x.batch.split(x.rows), strict=True):
+        pool, half = _pool(plan, rows, mean)
+        pools.append(pool)
+        halves.append(half)
+    counts = [plan.source.size for plan in plans]
+    begins = np.cumsum([0, *map(len, pools[:-1])])
+    order = np.argsort(np.concatenate([np.arange(count) for count in counts]), kind="stable")
+    owner = np.repeat(np.arange(len(plans)), counts)[order]
+    own = np.concatenate([plan.source.ravel() for plan in plans])[order] + begins[owner]
+    lo, hi = np.concatenate([plan.steps for plan in plans], axis=1)[:, order]
+    single = Change(owner, lo, hi, hi - lo, own, 1, np.concatenate(pools))
+    owner = np.tile(np.arange(len(plans)), HALVES)
+    T, begins = x.batch.lengths[owner], np.cumsum([0, *map(len, halves[:-1])])[owner]
+    own = begins + T * np.arange(HALVES).repeat(len(plans))
+    return single, order, Change(owner, 0 * T, T, T, own, 1, np.concatenate(halves))
+
+
+def _scores(trace: Trace, changes: dict[str, Change], explained: np.ndarray) -> np.ndarray:
+    """(V, C) scores of variants; `explained` is the step of the prediction of each record."""
+    owner = next(iter(changes.values())).owner
+    found = occlude(trace, changes)
+    if found is None:  # the scores do not depend on this input
+        found = Change(owner, *np.zeros((4, len(owner)), np.int64), 0, trace.scores[:0])
+    return found.row_at(trace.output, np.arange(len(owner)), explained[owner])
+
+
+def _plans(model: Model, record: EncodedRecord, e: Explanation) -> tuple[list[InputPlan], np.ndarray]:
+    """What is replaced in each input of a record, and (8, B) which groups each half has."""
+    return _plan(tuple(_kind(model, name, e.inputs[name], record[name].steps) for name in model.inputs))
+
+
+def _claims(plan: InputPlan, part: InputPart, seen: np.ndarray) -> np.ndarray:
+    """(B,) relevance of each group of an input."""
+    relevance = part.relevance[seen]
+    if plan.kind == "vector":
+        assert part.feature_relevance is not None
+        relevance = part.feature_relevance[seen[0]]
+    elif plan.kind == "whole":
+        return relevance
+    return np.add.reduceat(relevance.astype(np.float64), plan.start)
+
+
+def _names(plan: InputPlan, part: InputPart, seen: np.ndarray) -> tuple[list[str], list[str]]:
+    """What each group is called, and what the text of a verdict says instead of repeating its name."""
+    names: Sequence[str] = part.features or [f"x{d}" for d in range(int(plan.stop[-1]))]
+    these = "these features"
+    if plan.kind in CONSTANTS:
+        steps = part.step_names
+        names = [steps[t] for t in seen]
+        these = "these words"
+    if plan.kind == "series":
+        dates = part.labels
+        is_daily = dates is not None and dates.dtype.kind == "M" and (np.diff(dates) == np.timedelta64(1, "D")).all()
+        these = "these days" if is_daily else "these steps"
+    if part.tokens:
+        names = [f'"{name}"' for name in names]
+    elif plan.kind == "series" and part.labels is None:
+        names = [f"step {name}" for name in names]
+    found, short = [], []
+    for a, b in zip(plan.start.tolist(), plan.stop.tolist(), strict=True):
+        found.append(readable(names[a] if b == a + 1 else f"{names[a]} to {names[b - 1]}"))
+        short.append("it" if b == a + 1 else these)
+    return found, short
+
+
+def effects(plan: InputPlan, changes: np.ndarray) -> np.ndarray:
+    """(B,) the typical change of each group: constant replacements and drawn ones (B, 4) count equally.
+
+    Of drawn blocks the median counts: one may have a storm that tells nothing about the days it replaces.
+    """
+    constants = CONSTANTS.get(plan.kind, REPLACEMENTS)
+    typical = changes[:, :constants].mean(axis=1)
+    if constants < REPLACEMENTS:
+        typical = (typical + np.median(changes[:, constants:], axis=1)) / 2
+    return typical
+
+
+class Test(NamedTuple):
+    """One explanation, and what was measured of its record."""
+
+    model: Model
+    record: EncodedRecord
+    e: Explanation
+    measured: Measured
+
+    def result(self) -> Evidence:
+        """The verdict on what the explanation claims."""
+        e, model = self.e, self.model
+        plans, member = _plans(model, self.record, e)
+        score = self._explained(self.measured.scores)
+        changes = score - self._explained(self.measured.alone)
+        rounding = 16 * np.finfo(model.dtype).eps * abs(self.measured.scores).max()
+        changes[abs(changes) <= rounding] = 0
+        claimed, typical, names, these = [], [], [], []
+        cuts = np.cumsum([plan.start.size for plan in plans])[:-1]
+        for name, plan, mine in zip(model.inputs, plans, np.split(changes, cuts), strict=True):
+            part, seen = e.inputs[name], self.record[name].seen
+            typical.append(effects(plan, mine))
+            claimed.append(_claims(plan, part, seen))
+            found, short = _names(plan, part, seen)
+            names += found if len(plans) == 1 else [f"{readable(name)} {one}" for one in found]
+            these += short
+        drawn = changes[:, DRAWN]
+        experiments = Experiments(
+            groups=tuple(names),
+            claimed=np.concatenate(claimed),
+            changes=changes,
+            effects=np.concatenate(typical),
+            together=score - self._explained(self.measured.together),
+            apart=np.array([member[h] @ drawn[:, h % len(DRAWN)] for h in range(HALVES)]),
+            size=float(abs(drawn).sum(axis=0).mean()),
+        )
+        unit = f" {readable(e.output_unit)}" if e.output_unit else ""
+        words = Words("prediction" if e.is_regression else "score", unit, these)
+        return judge(experiments, words, e.method == "gradient")
+
+    def _explained(self, scores: np.ndarray) -> np.ndarray:
+        """Of scores (…, C) what is explained: f_target, or f_target - f_versus; or the same of probabilities."""
+        e, values = self.e, scores.astype(np.float64)
+        if e.method == "occlusion-p":
+            values = probabilities(self.model.output, values)  # type: ignore[assignment]
+        if e.versus is None:
+            return values[..., e.target]
+        return values[..., e.target] - values[..., e.versus]
+
+
+def evidence_of(model: Model, records: list[EncodedRecord], every: Sequence[Explanation]) -> list[Evidence]:
+    """The evidence of explanations of some records of one model, computed as one batch."""
+    for record, e in zip(records, every, strict=True):
+        _check(model, record, e)
+    with np.errstate(all="ignore"):
+        measured = _measure(model, records, every)
+        tests = [Test(model, *one) for one in zip(records, every, measured, strict=True)]
+        found = [test.result() for test in tests]
+        return _with_better(tests, found)
+
+
+def _with_better(tests: list[Test], found: list[Evidence]) -> list[Evidence]:
+    """The same, with the first of the usual methods that passes where an explanation fails."""
+    asked_for: dict[tuple[Any, Any], list[int]] = {}
+    for k, (test, one) in enumerate(zip(tests, found, strict=True)):
+        if one.verdict == "fails":
+            options = test.e.options or {}
+            asked_for.setdefault((test.e.versus, options.get("step")), []).append(k)
+    for (versus, step), failed in asked_for.items():
+        model = tests[failed[0]].model
+        for method in ALTERNATIVES:
+            some = [k for k in failed if found[k].better is None and tests[k].e.method != method]
+            if not some:
+                continue
+            request = asked.request(model, method, None, versus, step if model.every else None, {})
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                targets = [tests[k].e.target for k in some]
+                others = run(model, [tests[k].record for k in some], request, targets, None, None, False)
+            for k, e in zip(some, others, strict=True):
+                if tests[k]._replace(e=e).result().passed:
+                    found[k] = replace(found[k], better=method)
+    return found
+
+
+def _check(model: Model, record: EncodedRecord, e: Explanation) -> None:
+    """Raise unless an explanation has what a record of this model has."""
+    if {*e.inputs} != {*model.inputs}:
+        raise LrpError(
+            f"evidence needs the relevance of the inputs {', '.join(map(repr, model.inputs))}, got that of "
+            f"{', '.join(map(repr, e.inputs))}; pass the whole explanation."
+        )
+    if e.target == "all":
+        raise LrpError("evidence needs one class, got an explanation of all; pick one with e.for_class(c).")
+    if len(e.scores) != model.outputs:
+        raise LrpError(f"the explanation must be of this model, which has {model.outputs} scores, got {len(e.scores)}.")
+    for name, one in record.items():
+        if e.inputs[name].relevance.shape[-1] != one.length:
+            raise LrpError(
+                f"the explanation must be of this input: {name!r} has {one.length} steps, and the explanation has "
+                f"{e.inputs[name].relevance.shape[-1]}."
+            )
+
+
+def evidence_of_all(every: list[Explanation]) -> EvidenceList:
+    """The evidence of explanations, those of one model as one batch; None of what was read from files without it."""
+    by_model: dict[int, list[Explanation]] = {}
+    for e in every:
+        if e.tested is None and e.source is not None:
+            by_model.setdefault(id(e.source.model), []).append(e)
+    for some in by_model.values():
+        sources = [e.source for e in some if e.source is not None]
+        for e, one in zip(some, evidence_of(sources[0].model, [s.record for s in sources], some), strict=True):
+            vars(e)["tested"] = one
+    return EvidenceList([e.tested for e in every])
+
+
+@door
+def evidence(model: Model, x: Any, e: Explanation) -> Evidence:
+    """What experiments say about an explanation, for one that was read from a file; see `Explanation.evidence`.
+
+    model: the network that was explained.
+    x: the input that was explained, as `explain` takes it.
+    e: the explanation.
+    """
+    if not isinstance(e, Explanation):
+        raise LrpError(f"evidence must get an explanation, got {shown(e)}.")
+    return evidence_of(model, [encode(model, x)], [e])[0]

@@ -1,0 +1,177 @@
+"""What experiments say about one explanation: the record, its four numbers and the verdict."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from lrpnumpy.fields import result_field
+
+MARGIN = 3  # a claim is refuted where it is more than so many times what any replacement changes
+REFUTED, MISSED, AGREEMENT, INTERACTION = 0.2, 0.2, 0.6, 0.3  # where a verdict changes
+VERDICTS = ("passes", "fails", "inconclusive", "not applicable", "undefined")
+
+
+@dataclass(frozen=True, eq=False)
+class Experiments:
+    """Groups of inputs, the relevance that each received, and what changes in the score when it is replaced."""
+
+    groups: tuple[str, ...] = result_field("group", "text")  # B names: a word, the dates of a block, a feature
+    claimed: np.ndarray = result_field("group", "value", unit="output")  # (B,) R_b: summed relevance
+    changes: np.ndarray = result_field(
+        "group replacement", "value", unit="output"
+    )  # (B, 4) D_br = f(x) - f(x with b replaced)
+    effects: np.ndarray = result_field(
+        "group", "value", unit="output"
+    )  # (B,) D_b, the typical change: see `evidence.effects`
+    together: np.ndarray = result_field(
+        "half", "value", unit="output"
+    )  # (8,) D_S: half of the groups replaced together
+    apart: np.ndarray = result_field("half", "value", unit="output")  # (8,) the sum of D_b over the groups of S
+    size: float = result_field(kind="value", unit="output")  # sum_b |D_b|, of the replacements that halves are made of
+
+    @property
+    def refuted(self) -> np.ndarray:
+        """(B,) what is claimed for each group beyond 3 times the largest change."""
+        return np.maximum(0, abs(self.claimed) - MARGIN * abs(self.changes).max(axis=1))
+
+    @property
+    def missed(self) -> np.ndarray:
+        """(B,) what every replacement of a group changes, in the same direction, beyond 3 times its claim."""
+        is_one_sign = (self.changes > 0).all(axis=1) | (self.changes < 0).all(axis=1)
+        low = np.where(is_one_sign, abs(self.changes).min(axis=1), 0)
+        return np.maximum(0, low - MARGIN * abs(self.claimed))
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Whether experiments support an explanation, see docs/concepts/evidence.md.
+
+    `verdict` is "passes", "fails", "inconclusive" where inputs interact, "not applicable" for the gradient, which
+    claims no share of the score, or "undefined", for the reason in `text`. A share that is 0 / 0 is nan.
+    """
+
+    verdict: str = result_field(kind="text")
+    refuted: float = result_field(kind="value")  # share of the claims that no replacement supports
+    missed: float = result_field(kind="value")  # share of the changes that are not claimed
+    agreement: float = result_field(
+        kind="value"
+    )  # cosine of claims and mean changes; of the gradient that of their sizes
+    interaction: float = result_field(kind="value")  # how far changes together are from the sum of single ones
+    text: str = result_field(kind="text")  # what fails, or why there is no verdict; empty where it passes
+    experiments: Experiments = result_field(kind="record")
+    better: str | None = result_field(kind="text", default=None)  # where it fails, a method that passes
+
+    @property
+    def passed(self) -> bool:
+        """Whether the verdict is "passes"."""
+        return self.verdict == "passes"
+
+    @property
+    def line(self) -> str:
+        """The verdict in one line, as pages and pictures show it."""
+        if self.verdict == "passes":
+            numbers = f"{self.refuted:.0%} refuted, {self.missed:.0%} missed, agreement {self.agreement:.2f}"
+            return f"Evidence: passes ({numbers.replace('%', ' %')})"
+        if self.verdict != "fails":
+            return f"Evidence: {self.verdict} ({self.text})"
+        better = f" {self.better} passes." if self.better else ""
+        return f"Evidence: fails. {self.text}{better}"
+
+    def __str__(self) -> str:
+        return self.line
+
+
+class EvidenceList(tuple[Evidence | None, ...]):
+    """The evidence of several explanations; None where it was not computed."""
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """The share of each verdict among those that were computed."""
+        counts = Counter(one.verdict for one in self if one is not None)
+        total = sum(counts.values())
+        return {name: counts[name] / total for name in VERDICTS if counts[name]}
+
+    def __str__(self) -> str:
+        computed = sum(one is not None for one in self)
+        shares = ", ".join(f"{share:.0%} {name}".replace("%", " %") for name, share in self.shares.items())
+        return f"Evidence of {computed} of {len(self)} explanations: {shares or 'none computed'}"
+
+    __repr__ = __str__
+
+
+class Words(NamedTuple):
+    """How the text of a verdict names things."""
+
+    score: str = "score"  # or "prediction"
+    unit: str = ""  # of the score, behind a number
+    these: Sequence[str] = ()  # what is replaced, of each group: "these days"
+
+
+def judge(experiments: Experiments, words: Words, is_gradient: bool = False) -> Evidence:
+    """The verdict on the claims of an explanation; the gradient claims no share of the score, only sizes count."""
+    claimed, changes, effects = experiments.claimed, experiments.changes, experiments.effects
+    if is_gradient:
+        claimed, effects = abs(claimed), abs(effects)
+    numbers = {
+        "refuted": _share(experiments.refuted.sum(), abs(claimed).sum()),
+        "missed": _share(experiments.missed.sum(), abs(effects).sum()),
+        "agreement": _share(claimed @ effects, np.sqrt((claimed @ claimed) * (effects @ effects))),
+        "interaction": _share(abs(experiments.together - experiments.apart).mean(), experiments.size / 2),
+    }
+    if not (np.isfinite(claimed).all() and np.isfinite(changes).all() and np.isfinite(experiments.together).all()):
+        verdict, text = "undefined", "relevance or scores are not finite"
+    elif not changes.any():
+        verdict, text = "undefined", f"no replacement of any input changes the {words.score}"
+    elif not claimed.any():
+        verdict, text = "undefined", "all relevance is zero"
+    elif is_gradient:
+        verdict, text = "not applicable", f"a gradient claims no share of the {words.score}; agreement of sizes "
+        text += f"{numbers['agreement']:.2f}"
+    elif numbers["interaction"] > INTERACTION:
+        verdict, text = "inconclusive", "inputs interact"
+    elif text := _what_fails(experiments, words, **numbers):
+        verdict = "fails"
+    else:
+        verdict = "passes"
+    return Evidence(verdict=verdict, text=text, experiments=experiments, **numbers)
+
+
+def _what_fails(
+    experiments: Experiments, words: Words, refuted: float, missed: float, agreement: float, interaction: float
+) -> str:
+    """What contradicts the explanation most, in a sentence; empty where nothing does."""
+    verb = "are" if words.unit else "is"
+    if refuted > REFUTED:
+        b = int(np.argmax(experiments.refuted))
+        most = abs(experiments.changes[b]).max()
+        return (
+            f"{_number(experiments.claimed[b])}{words.unit} {verb} claimed for {experiments.groups[b]}, but no replacement of "
+            f"{words.these[b]} changes the {words.score} by more than {_number(most, 1)}{words.unit}."
+        )
+    if missed > MISSED:
+        b = int(np.argmax(experiments.missed))
+        least, claimed = abs(experiments.changes[b]).min(), abs(experiments.claimed[b])
+        return (
+            f"Every replacement of {experiments.groups[b]} changes the {words.score} by at least "
+            f"{_number(least)}{words.unit}, but only {_number(claimed, 1)}{words.unit} {verb} claimed for {words.these[b]}."
+        )
+    if not agreement >= AGREEMENT:
+        return f"Relevance and what replacements change have little in common (agreement {agreement:.2f})."
+    return ""
+
+
+def _number(value: float, digits: int = 2) -> str:
+    """A number of few digits, without an exponent where it is not very small."""
+    if abs(value) >= 10 ** (digits - 1):
+        return f"{value:.{digits - 1 if abs(value) < 10 else 0}f}"
+    return f"{value:.{digits}g}"
+
+
+def _share(part: float, total: float) -> float:
+    """Of a total; nan where that is 0."""
+    return float(part / total) if total else float("nan")
