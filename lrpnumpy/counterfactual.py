@@ -250,12 +250,12 @@ class WordEdits:
 
     def __init__(self, name: str, port: Input, one: Encoded, words: Iterable[str] | None) -> None:
         self.name, self.one = name, one
-        self.embedding: Any = port.embedding
-        vocabulary = self.embedding.vocabulary
+        embedding: Any = port.embedding
+        self.embedding, vocabulary = embedding, embedding.vocabulary
         self.items: list[Any] = []
         if vocabulary is None:
             assert one.ids is not None
-            self.items, self.pool = one.ids.tolist(), np.arange(len(self.embedding.E))
+            self.items, self.pool = one.ids.tolist(), np.arange(len(embedding.E))
         else:
             before, after = (max(0, count) for count in one.added)
             tokens = one.tokens or ()
@@ -359,7 +359,7 @@ class NumberEdits:
             return InputChange(self.name, "feature", 0, len(self.x), str(self.features[edit.place]), before, after)
         steps, labels = self._where(edit)[0], self.one.labels
         first, last = (str(k if labels is None else labels[k]) for k in (steps.start, steps.stop - 1))
-        shown_features = [edit.value]
+        shown_features: list[Any] = [edit.value]
         if edit.value is None:  # the two that change most
             shown_features = np.argsort(-self.far[steps].mean(axis=0), kind="stable")[:2].tolist()
         before, after = (

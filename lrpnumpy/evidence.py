@@ -300,13 +300,19 @@ class Test(NamedTuple):
         return values[..., e.target] - values[..., e.versus]
 
 
-def evidence_of(model: Model, records: list[EncodedRecord], every: Sequence[Explanation]) -> list[Evidence]:
-    """The evidence of explanations of some records of one model, computed as one batch."""
+def tests_of(model: Model, records: list[EncodedRecord], every: Sequence[Explanation]) -> list[Test]:
+    """Explanations of some records of one model with what was measured, as one batch."""
     for record, e in zip(records, every, strict=True):
         _check(model, record, e)
     with np.errstate(all="ignore"):
         measured = _measure(model, records, every)
-        tests = [Test(model, *one) for one in zip(records, every, measured, strict=True)]
+    return [Test(model, *one) for one in zip(records, every, measured, strict=True)]
+
+
+def evidence_of(model: Model, records: list[EncodedRecord], every: Sequence[Explanation]) -> list[Evidence]:
+    """The evidence of explanations of some records of one model, computed as one batch."""
+    tests = tests_of(model, records, every)
+    with np.errstate(all="ignore"):
         found = [test.result() for test in tests]
         return _with_better(tests, found)
 

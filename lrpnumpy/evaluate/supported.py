@@ -9,7 +9,7 @@ import numpy as np
 
 from lrpnumpy.encode import encode_all
 from lrpnumpy.evaluate.case import Case, Relevances, Values
-from lrpnumpy.evidence import evidence_of
+from lrpnumpy.evidence import Test, tests_of
 from lrpnumpy.explain import explain_all
 from lrpnumpy.result import Explanation
 
@@ -20,14 +20,19 @@ def measure_evidence(case: Case) -> Values:
     passed = np.full((len(case.explainers), len(records)), np.nan)
     conclusive = np.zeros(len(records), bool)
     request: Any = dict(case.request)
-    template = explain_all(case.model, case.sequences, "gradient-x-input", unit="step", threads=1, **request)
+    template = explain_all(case.model, case.sequences, "gradient-x-input", unit="feature", threads=1, **request)
+    measured: dict[bool, list[Test]] = {}  # by whether there is a relevance for each feature; methods share them
     for m, found in enumerate(case.found):
         every = [*found.results] if found.results is not None else _explanations(found, template)
-        verdicts = evidence_of(case.model, records, every)
-        if any(one.verdict == "not applicable" for one in verdicts):
+        by_feature = all(part.feature_relevance is not None for part in every[0].inputs.values())
+        if by_feature not in measured:
+            measured[by_feature] = tests_of(case.model, records, every)
+        with np.errstate(all="ignore"):
+            tests = [test._replace(e=e).result() for test, e in zip(measured[by_feature], every, strict=True)]
+        if any(one.verdict == "not applicable" for one in tests):
             continue
-        passed[m] = [one.passed for one in verdicts]
-        conclusive |= [one.verdict in ("passes", "fails") for one in verdicts]
+        passed[m] = [one.passed for one in tests]
+        conclusive |= [one.verdict in ("passes", "fails") for one in tests]
     return {"evidence": (np.where(conclusive, passed, 0 * passed), conclusive.astype(float))}
 
 

@@ -38,7 +38,7 @@ class FeatureSums(NamedTuple):
     values: np.ndarray | None  # (N, F) the mean over steps
     names: list[str]
     cohorts: Cohorts
-    count: int  # of all features, of which these are those of most relevance
+    total: int  # of all features, of which these are those of most relevance
 
 
 @door
@@ -188,8 +188,8 @@ def _rows_of_features(ax: Axes, sums: FeatureSums) -> None:
     """One row a feature, the first at the top."""
     name_rows(ax, sums.names)
     ax.set_ylim(len(sums.names) - 0.4, -0.6)
-    if len(sums.names) < sums.count:
+    if len(sums.names) < sums.total:
         words = "tokens" if sums.cohorts.first.tokens is not None else "features"
-        ax.set_ylabel(f"{len(sums.names)} of {sums.count} {words}, those of most relevance", fontsize=FONT - 2)
+        ax.set_ylabel(f"{len(sums.names)} of {sums.total} {words}, those of most relevance", fontsize=FONT - 2)
     ax.tick_params(axis="x", labelsize=FONT - 2)
     ax.spines[["top", "right"]].set_visible(False)

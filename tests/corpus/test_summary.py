@@ -321,7 +321,10 @@ def test_columns_of_json_and_arrays(series, tmp_path):
     np.savez(tmp_path / "a.npz", values=np.concatenate(series), offsets=offsets, cohort=np.arange(6) % 2)
     output = lrp.Output(tmp_path / "b", columns="cohort")
     stored = lrp.explain_corpus(model, tmp_path / "a.npz", out=output, unit="feature")
-    same(stored.summary("cohort", target="predicted"), by_hand(lrp.explain_all(model, series), [str(k % 2) for k in range(6)]))
+    same(
+        stored.summary("cohort", target="predicted"),
+        by_hand(lrp.explain_all(model, series), [str(k % 2) for k in range(6)]),
+    )
 
 
 def test_columns_that_cannot_be(series, tmp_path):
