@@ -155,7 +155,7 @@ class Results(Sequence[Explanation]):
         if not len(self):
             raise LrpError(f"{what} must get at least one explanation, got none.")
 
-    def tokens(self, input: str) -> list[str] | None:
+    def _tokens(self, input: str) -> list[str] | None:
         """The words of an `input` in all results, one behind the other; None where it has none."""
         found = [e.inputs[input].tokens for e in self]
         return None if any(one is None for one in found) else [word for words in found for word in words or ()]
@@ -183,7 +183,7 @@ class Results(Sequence[Explanation]):
             own = None if groups is None else [groups[k] for k in panel.places]
             lengths, relevance, values, features = many.received(name)
             ends = many.explained_steps if name == next(iter(first.inputs)) else None
-            words = many.tokens(name)
+            words = many._tokens(name)
             if words is not None or values is None:
                 values, features = relevance[..., None], ("relevance",)
             if panel.c is not None:

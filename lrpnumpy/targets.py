@@ -83,14 +83,14 @@ def panels(many: Iterable[Explanation], target: Any, what: str) -> list[Panel]:
     if len(first.scores) == 1:
         return [Panel(names[0], many, None, everywhere)]
     explained = _targets(many, what)
-    given = not getattr(many, "explains_predicted", False)
+    given = not getattr(many, "_explains_predicted", False)
     if target is None and given and len({*explained}) == 1:
         return [Panel(names[explained[0]], many, None, everywhere)]
     wanted = wanted_classes(first, target, what)
     if {*explained} == {*wanted} and len(wanted) == 1:
         return [Panel(names[wanted[0]], many, None, everywhere)]
-    if hasattr(many, "explained_for"):
-        again = many.explained_for(wanted[0] if len(wanted) == 1 else "all")
+    if hasattr(many, "_explained_for"):
+        again = many._explained_for(wanted[0] if len(wanted) == 1 else "all")
         return [Panel(names[c], again, None if len(wanted) == 1 else c, everywhere) for c in wanted]
     if target is not None:
         raise LrpError(f"{what}: other classes than {names[wanted[0]]!r} were explained; explain with target=… .")

@@ -124,17 +124,17 @@ class Windows(Results):
         return len(self.explanations)
 
     @property
-    def explains_predicted(self) -> bool:
+    def _explains_predicted(self) -> bool:
         """Whether each explains the class that is predicted, as nobody named one."""
-        return self.explanations.explains_predicted
+        return self.explanations._explains_predicted
 
-    def explained_for(self, target: int | str) -> Windows:
+    def _explained_for(self, target: int | str) -> Windows:
         """The same windows explained for one class, or for "all"."""
-        return Windows(self.inputs, self.starts, self.length, self.explanations.explained_for(target))
+        return Windows(self.inputs, self.starts, self.length, self.explanations._explained_for(target))
 
-    def tokens(self, input: str) -> list[str] | None:
+    def _tokens(self, input: str) -> list[str] | None:
         """The words of an `input` in all windows, one behind the other; None where it has none."""
-        return self.explanations.tokens(input)
+        return self.explanations._tokens(input)
 
     def _one(self, k: int) -> Explanation:
         return self.explanations._one(k)

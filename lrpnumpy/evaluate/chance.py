@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-DRAWS = 10_000  # so that the smallest p-value survives the correction for the pairs of twenty methods
+DRAWS = 2000
 LIMITS = (2.5, 97.5)  # in %: an interval of 95 %
 Ratio = tuple[np.ndarray, np.ndarray]  # (M, n) values of every method, and (n,) what their means are divided by
 
@@ -38,24 +38,38 @@ def interval(drawn: np.ndarray) -> np.ndarray:
     return np.percentile(drawn, LIMITS, axis=0)
 
 
-def p_values(drawn: np.ndarray) -> np.ndarray:
+def p_values(value: np.ndarray, drawn: np.ndarray, n: int) -> np.ndarray:
     """(M, M) two-sided p-values that two methods are equal, corrected by Holm for the number of pairs.
 
-    The samples drawn again are the same for both methods. Without a value there is no pair, and p is 1.
+    The difference of their values (M,) is compared with its standard deviation among the draws (draws, M), where both
+    have the same of the n samples. The draws are too narrow by sqrt((n - 1) / n), and of few samples a t-distribution
+    is wider than a normal one: the limits of the draws alone find differences between equal methods. Without a value
+    there is no pair, and p is 1.
     """
-    M = drawn.shape[1]
+    M = len(value)
     p, pairs = np.ones((M, M)), []
     for k in range(M):
         for m in range(k):
-            apart = drawn[:, k] - drawn[:, m]
-            if not np.isnan(apart).any() and apart.any():
-                less, more = (apart <= 0).mean(), (apart >= 0).mean()
-                pairs.append((max(2 * min(less, more), 2 / len(drawn)), k, m))
+            apart, error = value[k] - value[m], (drawn[:, k] - drawn[:, m]).std() * np.sqrt(n / (n - 1))
+            if np.isfinite(apart) and np.isfinite(error) and apart != 0:
+                pairs.append((t_tails(abs(apart) / error, n - 1) if error > 0 else 0.0, k, m))
     largest = 0.0
-    for place, (value, k, m) in enumerate(sorted(pairs)):
-        largest = max(largest, min(1.0, value * (len(pairs) - place)))
+    for place, (single, k, m) in enumerate(sorted(pairs)):
+        largest = max(largest, min(1.0, single * (len(pairs) - place)))
         p[k, m] = p[m, k] = largest
     return p
+
+
+def t_tails(t: float, freedom: int) -> float:
+    """How likely a t-distributed number is farther from 0 than t > 0: with t = sqrt(v) tan(a), the integral of
+    cos(a)^(v - 1) beyond a, over that from 0.
+    """
+
+    def integral(start: float) -> float:
+        middles = start + (np.pi / 2 - start) * (np.arange(4000) + 0.5) / 4000
+        return float((np.cos(middles) ** (freedom - 1)).mean()) * (np.pi / 2 - start)
+
+    return integral(float(np.arctan(t / np.sqrt(freedom)))) / integral(0.0)
 
 
 def half_widths(drawn: np.ndarray) -> np.ndarray:

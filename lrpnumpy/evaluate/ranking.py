@@ -48,7 +48,7 @@ COLUMNS = {
     "difference": Column(
         "difference", "changes", "high", True,
         "Inputs are replaced one after the other, those of largest |relevance| first, and absolute changes of the "
-        "prediction are added up, so that signs do not cancel; in % of a random order.", True,
+        "prediction are added up, so that signs do not cancel: a / (a + b) with b of a random order; 50 is random.", True,
     ),
     "preservation": Column(
         "preservation", "changes", "low", True,
@@ -101,7 +101,7 @@ class Cells(NamedTuple):
             return cls(value, none, none, np.zeros((M, M), bool), np.ones((M, M)), np.full((M, M), np.nan), n)
         drawn = scale * chance.drawn_again(ratios)
         low, high = chance.interval(drawn)
-        p = chance.p_values(drawn)
+        p = chance.p_values(value, drawn, n)
         sign = 1 if column.best == "high" else -1
         with np.errstate(invalid="ignore"):
             better = (p < SIGNIFICANT) & (sign * (value[:, None] - value) > 0)
@@ -293,7 +293,8 @@ def _advice(found: Ranking) -> str:
         return f"{found.about['sequences']} sequences do not tell these methods apart; try more."
     first, claims = names.index(best), []
     if points is not None:
-        worse = [m for m in found.order if points.better[first, m] and names[m] != "random"]
+        others = [m for m in found.order if m not in found.equal and names[m] != "random"]
+        worse = [m for m in others if points.better[first, m]]
         if worse:
             apart, half = points.value[first] - points.value[worse[0]], points.apart[first, worse[0]]
             claims.append(f"beats {names[worse[0]]} by {apart:.0f} ± {half:.0f} points of removal")

@@ -75,7 +75,10 @@ def _orders_by_effect(case: Case, unit: RemovalUnit) -> list[np.ndarray]:
 
 
 def measure_changes(case: Case) -> Values:
-    """Summed absolute changes of every method, over those of random orders."""
+    """Summed absolute changes a of every method and b of random orders, as a / (a + b).
+
+    So a few sequences whose prediction changes most do not decide alone.
+    """
     rng, n = case.rng(1), len(case.x)
     unit: RemovalUnit = "value" if "value" in case.units else case.units[0]
     random = [[rng.permutation(count) for count in case.counts(unit)] for _ in range(RANDOM)]
@@ -87,7 +90,8 @@ def measure_changes(case: Case) -> Values:
             relevance = case.relevance(m, unit)
             if relevance is not None:
                 sums[m] = _summed(case, unit, [np.argsort(sign * abs(one), kind="stable") for one in relevance])
-        found[name] = sums, by_chance
+        both = sums + by_chance
+        found[name] = np.where(both == 0, 0.5, sums / np.where(both == 0, 1, both)), np.ones(n)
     return found
 
 

@@ -27,7 +27,7 @@ def model():
 def ranked(model, state=None):
     x = np.arange(12.0).reshape(4, 3)
     names = ["gradient", "lrp-all"]
-    return rank_methods(model, [x, -x], names, measures=["completeness"], state=state, progress=False)
+    return rank_methods(model, [x, -x], names, measures=["removal"], state=state, progress=False)
 
 
 DEEP = "[" * 100_000 + "]" * 100_000
@@ -39,20 +39,22 @@ ODD = {
     "no methods": lambda text: text.replace('"methods"', '"other"', 1),
     "a method twice": lambda text: text.replace("lrp-all", "gradient"),
     "a method that is a list": lambda text: text.replace('["gradient"', '[["gradient"]', 1),
-    "an unknown column": lambda text: text.replace('"lost"', '"found"', 1),
+    "an unknown column": lambda text: text.replace('"steps": {', '"found": {', 1),
     "a column that is a list": lambda text: re.sub(r'"columns": \{', '"columns": {"cost": [], ', text),
     "ragged numbers": lambda text: text.replace('"low": [null', '"low": [[1, 2]', 1),
     "words": lambda text: text.replace('"high": [null', '"high": ["all"', 1),
     "too few": lambda text: text.replace('"better": [[false, false], ', '"better": [', 1),
-    "no agreement": lambda text: text.replace('"agreement": null', '"agreement": "all"', 1),
+    "no p-values": lambda text: text.replace('"p": [', '"q": [', 1),
+    "no cost": lambda text: text.replace('"cost": {', '"features": {', 1),
     "nothing about": lambda text: text.replace('"sequences"', '"x"', 1),
 }
 
 
 @pytest.mark.parametrize("name", ODD)
 def test_rankings_that_others_wrote(model, name):
-    text = ranked(model).to_json()
-    assert str(Ranking.from_json(text)) == str(ranked(model))
+    found = ranked(model)
+    text = found.to_json()
+    assert str(Ranking.from_json(text)) == str(found)
     with pytest.raises(lrp.LrpError, match="from_json"):
         Ranking.from_json(ODD[name](text))
 

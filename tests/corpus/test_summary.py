@@ -247,7 +247,7 @@ def test_age_raises_the_risk_in_the_default_summary_and_picture(rng, outputs):
         places, values = np.array(dots.get_offsets()), np.array(dots.get_array())
         of_age = abs(places[:, 1] - row) < 0.5
         assert np.corrcoef(places[of_age, 0], values[of_age])[0, 1] > 0.8
-    again = found.explained_for(1)
+    again = found._explained_for(1)
     assert correlation([e.feature_relevance[:, 0].sum() for e in again]) > 0.9
     summary = found.summary()
     if outputs == 2:
