@@ -17,7 +17,7 @@ from lrpnumpy.rules import Propagation, Rule
 
 def request(
     model: Model,
-    method: str | Method | Rule,
+    method: str | Method | Rule | None,
     unit: Unit,
     versus: int | str | None,
     step: int | str | None,
@@ -29,7 +29,7 @@ def request(
 
     `all_steps` says that step may be "all".
     """
-    chosen = find(method)
+    chosen = find(model.method if method is None else method)
     if reference is not None:
         options = {**options, "reference": reference}
     if options:

@@ -86,6 +86,9 @@ def float_array(value: Any, what: str, shape: tuple[int | None, ...] | None = No
     return _finite(array, what, np.dtype(dtype or array.dtype), "scale it, or keep the model in float64")
 
 
+MISSING = "fill missing values first, such as by explain(..., fill='forward'), which repeats the value before"
+
+
 def numbers(value: np.ndarray, what: str, dtype: np.dtype) -> np.ndarray:
     """Floats or integers of any width, in any memory order, as a new, read-only, contiguous array of `dtype`."""
     if value.dtype.kind not in "fiu":
@@ -105,7 +108,8 @@ def _finite(value: np.ndarray, what: str, dtype: np.dtype, advice: str) -> np.nd
                 f"{what} must be at most {most:.1e} in size for a {dtype} model, got {value[where]} at index "
                 f"{list(where)}; {advice}."
             )
-        raise LrpError(f"{what} must be finite, got {value[where]} at index {list(where)}.")
+        recipe = f"; {MISSING}" if np.isnan(value[where]) and not advice.startswith("scale it") else ""
+        raise LrpError(f"{what} must be finite, got {value[where]} at index {list(where)}{recipe}.")
     array.setflags(write=False)
     return array
 

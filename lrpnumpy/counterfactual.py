@@ -49,7 +49,7 @@ class InputChange(NamedTuple):
     """One change of a counterfactual: the steps from `start` to `stop` (excluded) of an `input`."""
 
     input: str
-    kind: Literal["word", "feature", "segment"]
+    kind: Literal["word", "feature", "segment"]  # what is changed
     start: int
     stop: int
     name: str  # of the word, the feature, or the steps
@@ -70,7 +70,7 @@ class Counterfactual:
     `undone` (n, C) has the scores with all changes but one: without any single change the new decision is lost.
     """
 
-    changes: tuple[InputChange, ...]
+    changes: tuple[InputChange, ...]  # in the order of their places
     original: Mapping[str, Any]  # words, token ids or numbers of each input
     x: Any  # as `explain` takes it
     before: Explanation

@@ -135,6 +135,49 @@ def in_order(records: Sequence[EncodedRecord], where: str) -> None:
             return
 
 
+def as_trained(model: Model, lengths: Iterable[int], where: str) -> None:
+    """Warn, once, where a series has not the number of steps that the model was trained on; see `in_order`."""
+    if model.window is None:
+        return
+    for k, steps in enumerate(lengths):
+        if steps != model.window:
+            text = f"{where.format(k)} has {steps} steps, and the model was trained on windows of {model.window}; "
+            text += "explain_windows cuts a longer series."
+            warnings.warn(text, AssumptionWarning, stacklevel=outside())
+            return
+
+
+def filled(value: Any, how: Any, where: str = "x") -> Any:
+    """What was passed in with every missing value replaced by the one before it, or after it at the start.
+
+    A warning says how many there were. `how` is None for no change, or "forward".
+    """
+    if how is None:
+        return value
+    if not isinstance(how, str) or how != "forward":
+        raise LrpError(f'fill must be None or "forward", got {shown(how)}.')
+    if _is_dict(value):
+        return {name: filled(one, how, f"{where}, input {name!r}") for name, one in value.items()}
+    if hasattr(value, "ffill") and hasattr(value, "isna"):  # of pandas
+        found, missing = value.ffill().bfill(), int(np.count_nonzero(value.isna()))
+    else:
+        array = as_array(getattr(value, "values", value), where)
+        if array.dtype.kind != "f" or array.ndim != 2:
+            raise LrpError(f"{where} must be a (T, D) array of floats or a pandas frame with fill, got {shown(value)}.")
+        is_missing = np.isnan(array)
+        missing = int(is_missing.sum())
+        step = np.arange(len(array))[:, None]
+        last = np.maximum.accumulate(np.where(is_missing, -1, step), axis=0)
+        last = np.where(last < 0, np.argmin(is_missing, axis=0), last)
+        found = np.take_along_axis(array, last, axis=0)
+        if isinstance(value, tables.Table):
+            found = value._replace(values=found)
+    if missing:
+        text = f"{where}: {missing} missing values were filled with the value before them."
+        warnings.warn(text, AssumptionWarning, stacklevel=outside())
+    return found
+
+
 def _is_dict(value: Any) -> bool:
     """Whether a value is a dict of inputs; a dataset of xarray is a Mapping, too, and is a table."""
     return isinstance(value, Mapping) and not tables.is_frame(value)

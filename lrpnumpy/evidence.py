@@ -34,7 +34,7 @@ GROUPS = {"tokens": 64, "series": 12, "vector": 64, "whole": 1}  # at most, by k
 CONSTANTS = {"tokens": 2, "series": 1}  # replacements that are the same row at every step: zero and mean, or mean
 DRAWN = (2, 3)  # replacements that halves are made of
 MOST = 1 << 16  # numbers of a chunk in an array of the trace; there are up to 264 variants of each
-ALTERNATIVES = ("lrp-all", "deeplift", "integrated-gradients")  # tried where an explanation fails
+ALTERNATIVES = ("deeplift", "lrp-all")  # tried where an explanation fails
 
 
 class InputPlan(NamedTuple):
@@ -196,7 +196,8 @@ def _scores(trace: Trace, changes: dict[str, Change], explained: np.ndarray) -> 
     owner = next(iter(changes.values())).owner
     found = occlude(trace, changes)
     if found is None:  # the scores do not depend on this input
-        found = Change(owner, *np.zeros((4, len(owner)), np.int64), 0, trace.scores[:0])
+        none = np.zeros_like(owner)
+        found = Change(owner, none, none, none, none, 0, trace.scores[:0])
     return found.row_at(trace.output, np.arange(len(owner)), explained[owner])
 
 
@@ -247,7 +248,9 @@ def effects(plan: InputPlan, changes: np.ndarray) -> np.ndarray:
     constants = CONSTANTS.get(plan.kind, REPLACEMENTS)
     typical = changes[:, :constants].mean(axis=1)
     if constants < REPLACEMENTS:
-        typical = (typical + np.median(changes[:, constants:], axis=1)) / 2
+        drawn = np.sort(changes[:, constants:], axis=1)
+        last = drawn.shape[1] - 1
+        typical = (typical + (drawn[:, last // 2] + drawn[:, (last + 1) // 2]) / 2) / 2  # the median
     return typical
 
 
@@ -295,30 +298,45 @@ class Test(NamedTuple):
         e, values = self.e, scores.astype(np.float64)
         if e.method == "occlusion-p":
             values = probabilities(self.model.output, values)  # type: ignore[assignment]
+        target = int(e.target)
         if e.versus is None:
-            return values[..., e.target]
-        return values[..., e.target] - values[..., e.versus]
+            return values[..., target]
+        return values[..., target] - values[..., e.versus]
 
 
-def tests_of(model: Model, records: list[EncodedRecord], every: Sequence[Explanation]) -> list[Test]:
-    """Explanations of some records of one model with what was measured, as one batch."""
+def evidence_of(
+    model: Model,
+    records: list[EncodedRecord],
+    every: Sequence[Explanation],
+    alternatives: Sequence[str] = ALTERNATIVES,
+) -> list[Evidence]:
+    """The evidence of explanations of some records of one model, computed as one batch.
+
+    Where one fails, the first of the `alternatives` that passes is named.
+    """
     for record, e in zip(records, every, strict=True):
         _check(model, record, e)
+    # Classes of one record are measured once; a prediction of another step, or without features, is another case.
+    cases: dict[Any, int] = {}
+    for k, (record, e) in enumerate(zip(records, every, strict=True)):
+        cases.setdefault(_case(model, record, e), k)
     with np.errstate(all="ignore"):
-        measured = _measure(model, records, every)
-    return [Test(model, *one) for one in zip(records, every, measured, strict=True)]
-
-
-def evidence_of(model: Model, records: list[EncodedRecord], every: Sequence[Explanation]) -> list[Evidence]:
-    """The evidence of explanations of some records of one model, computed as one batch."""
-    tests = tests_of(model, records, every)
-    with np.errstate(all="ignore"):
+        firsts = [*cases.values()]
+        measured = _measure(model, [records[k] for k in firsts], [every[k] for k in firsts])
+        found_by = dict(zip(cases, measured, strict=True))
+        tests = [Test(model, r, e, found_by[_case(model, r, e)]) for r, e in zip(records, every, strict=True)]
         found = [test.result() for test in tests]
-        return _with_better(tests, found)
+        return _with_better(tests, found, alternatives)
 
 
-def _with_better(tests: list[Test], found: list[Evidence]) -> list[Evidence]:
-    """The same, with the first of the usual methods that passes where an explanation fails."""
+def _case(model: Model, record: EncodedRecord, e: Explanation) -> tuple[Any, ...]:
+    """What decides the scores that are measured."""
+    kinds = tuple(_kind(model, name, e.inputs[name], record[name].steps) for name in model.inputs)
+    return id(record), (e.options or {}).get("step"), kinds
+
+
+def _with_better(tests: list[Test], found: list[Evidence], alternatives: Sequence[str]) -> list[Evidence]:
+    """The same, with the first of the alternatives that passes where an explanation fails."""
     asked_for: dict[tuple[Any, Any], list[int]] = {}
     for k, (test, one) in enumerate(zip(tests, found, strict=True)):
         if one.verdict == "fails":
@@ -326,7 +344,7 @@ def _with_better(tests: list[Test], found: list[Evidence]) -> list[Evidence]:
             asked_for.setdefault((test.e.versus, options.get("step")), []).append(k)
     for (versus, step), failed in asked_for.items():
         model = tests[failed[0]].model
-        for method in ALTERNATIVES:
+        for method in alternatives:
             some = [k for k in failed if found[k].better is None and tests[k].e.method != method]
             if not some:
                 continue

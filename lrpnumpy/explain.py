@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, overload
 
 import numpy as np
 
 from lrpnumpy import asked
 from lrpnumpy.checks import LrpError, entries, shown
-from lrpnumpy.encode import EncodedRecord, encode, encode_all, in_order, packed
+from lrpnumpy.encode import EncodedRecord, as_trained, encode, encode_all, filled, in_order, packed
 from lrpnumpy.fields import table
 from lrpnumpy.ledgers import ROWS
 from lrpnumpy.meant import door
-from lrpnumpy.methods import COSTLY, METHODS, find
+from lrpnumpy.methods import find
 from lrpnumpy.methods.base import Columns, Method, Request, Unit, answer
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Batch, Packed
@@ -23,6 +23,8 @@ from lrpnumpy.result import Explanation
 from lrpnumpy.results import Explanations
 from lrpnumpy.rules import Propagation, Rule
 from lrpnumpy.schedule import run_chunks
+
+COMPARED = ("lrp-all", "deeplift", "integrated-gradients", "cd", "occlusion-f", "gradient-x-input")
 
 
 def run(
@@ -184,20 +186,21 @@ def _look_up(model: Model, encoded: list[EncodedRecord], request: Request) -> bo
 def explain(
     model: Model,
     x: Any,
-    method: str | Method | Rule = ...,
+    method: str | Method | Rule | None = ...,
     target: int | str | None = ...,
     *,
     step: Literal["all"],
     unit: Unit = ...,
     versus: int | str | None = ...,
     reference: Any = ...,
+    fill: Literal["forward"] | None = ...,
     **options: Any,
 ) -> Explanations: ...
 @overload
 def explain(
     model: Model,
     x: Any,
-    method: str | Method | Rule = ...,
+    method: str | Method | Rule | None = ...,
     target: int | str | None = ...,
     *,
     step: int | None = ...,
@@ -205,13 +208,15 @@ def explain(
     versus: int | str | None = ...,
     spans: Sequence[tuple[int, int]] | None = ...,
     reference: Any = ...,
+    fill: Literal["forward"] | None = ...,
+    groups: Mapping[str, Sequence[str]] | None = ...,
     **options: Any,
 ) -> Explanation: ...
 @door
 def explain(
     model: Model,
     x: Any,
-    method: str | Method | Rule = "lrp-all",
+    method: str | Method | Rule | None = None,
     target: int | str | None = None,
     *,
     unit: Unit = None,
@@ -219,13 +224,15 @@ def explain(
     step: int | str | None = None,
     spans: Sequence[tuple[int, int]] | None = None,
     reference: Any = None,
+    fill: Literal["forward"] | None = None,
+    groups: Mapping[str, Sequence[str]] | None = None,
     **options: Any,
 ) -> Explanation | Explanations:
     """Which parts of one sequence made the network decide: the relevance (attribution) of every step.
 
     model: the network, as `load` gives it.
     x: a string, a list of words, token ids, a (T, D) array, a DataFrame, a tensor.
-    method: a name that `lrp.methods()` lists, or a record such as `lrp.LRP(eps=0.01)`.
+    method: a name that `lrp.methods()` lists, or a record such as `lrp.LRP(eps=0.01)`; None is `model.method`.
     target: the class explained, by index or name; None is the predicted one, "all" gives every class a leading axis.
     versus: ask why the target rather than this class: f_target - f_versus is explained.
     unit: "step": one value per step; "feature": also one per feature; None: whatever costs nothing extra.
@@ -233,13 +240,17 @@ def explain(
         result is a sequence of explanations, one for the prediction of each step.
     spans: phrases (start, stop), stop excluded, whose relevance is wanted besides that of the words.
     reference: what the input is compared with, or what replaces a step, of methods that have one.
+    fill: "forward" replaces missing values by the ones before them, and says how many.
+    groups: columns that belong together, such as {"ward": ["ward_icu", "ward_cardiac"]}; see `Explanation.with_groups`.
     options: those of the method, such as eps=0.01: the fields of its record.
     """
     request = asked.request(model, method, unit, versus, step, options, reference, True)
-    record = encode(model, x)
+    record = encode(model, filled(x, fill))
     in_order([record], "x")
+    as_trained(model, [record[model.main].length], "x")
     if request.step != "all":
-        return run(model, [record], request, target, None if spans is None else [spans], 1)[0]
+        found = run(model, [record], request, target, None if spans is None else [spans], 1)[0]
+        return found if groups is None else found.with_groups(groups)
     if spans is not None:
         raise LrpError("spans must be None with step='all'; ask for the phrases of one step at a time.")
     return run(model, _for_each_step(model, record), request, target, None, None)
@@ -270,7 +281,7 @@ def _for_each_step(model: Model, record: EncodedRecord) -> list[EncodedRecord]:
 def explain_all(
     model: Model,
     xs: Any,
-    method: str | Method | Rule = "lrp-all",
+    method: str | Method | Rule | None = None,
     target: Any = None,
     *,
     unit: Unit = None,
@@ -280,20 +291,24 @@ def explain_all(
     reference: Any = None,
     threads: int | None = None,
     progress: bool | None = None,
+    fill: Literal["forward"] | None = None,
     **options: Any,
 ) -> Explanations:
     """`explain` for several sequences of any lengths, computed as one ragged batch.
 
     xs: a list of what `explain` takes, or an array (N, T, D).
-    model, method, unit, versus, step, reference, options: as in `explain`.
+    model, method, unit, versus, step, reference, fill, options: as in `explain`.
     target: as in `explain`, or one class for each sequence.
     spans: one list of phrases for each sequence.
     threads: their number; None uses the cores where it pays.
     progress: show rate and time left; by default where standard error is a terminal.
     """
     request = asked.request(model, method, unit, versus, step, options, reference)
+    if fill is not None:
+        xs = [filled(x, fill, f"sequence {k}") for k, x in enumerate(xs)]
     encoded = encode_all(model, xs)
     in_order(encoded, "sequence {}")
+    as_trained(model, (record[model.main].length for record in encoded), "sequence {}")
     is_list = hasattr(spans, "__len__") and getattr(spans, "shape", None) != ()
     if spans is not None and (not is_list or len(spans) != len(encoded)):
         raise LrpError(
@@ -318,14 +333,13 @@ def compare(
 ) -> Comparison:
     """Several methods on one input; each receives those of the options that it has.
 
-    methods: names, or what `explain` takes as a method; None is all but shapley.
+    methods: names, or what `explain` takes as a method; None is one of each family, see COMPARED.
     model, x, target, unit, versus, step, spans, reference, options: as in `explain`.
     """
     if isinstance(step, str):
         raise LrpError(f"step must be an integer here, to compare methods on one prediction, got {step!r}.")
     if methods is None:
-        left_out = (*COSTLY, *(["occlusion-p"] if model.output == "linear" else []))
-        methods = [name for name in METHODS if name not in left_out]
+        methods = COMPARED
     if reference is not None:
         options["reference"] = reference
     found = []

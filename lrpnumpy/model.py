@@ -90,7 +90,7 @@ class Model(Record):
     existing model.
 
     `window` is the number of steps that the network was trained on, `default_method` the name of the method that suits
-    it best, and `provenance` a dict of remarks on where the model comes from.
+    it best (see `method`), and `provenance` a dict of remarks on where the model comes from.
     """
 
     nodes: tuple[Node, ...]  # the network, each node after those that it takes
@@ -194,6 +194,22 @@ class Model(Record):
             if not isinstance(getattr(self, name), str | None):
                 raise LrpError(f"Model: {name} must be a string or None, got {shown(getattr(self, name))}.")
         self._set(output=output)
+
+    @property
+    def method(self) -> str:
+        """The method that explains this model: `default_method`; else lrp-all for words, and deeplift for numbers.
+
+        DeepLIFT then compares with zero, which is the mean where the model scales its inputs.
+        """
+        if self.default_method is not None:
+            return self.default_method
+        has_words = any(one.embedding is not None for one in self.inputs.values())
+        return "lrp-all" if has_words else "deeplift"
+
+    @door
+    def with_default(self, method: str) -> Model:
+        """The same model with another default `method`, such as `rank_methods(...).best`; native files store it."""
+        return replace(self, default_method=method)
 
     @property
     def input_size(self) -> int:
@@ -368,8 +384,7 @@ class Model(Record):
         lines.append(f"  scores    {scores}")
         if self.window is not None:
             lines.append(f"  window    {self.window} steps, as in training")
-        if self.default_method is not None:
-            lines.append(f"  method    {self.default_method} by default")
+        lines.append(f"  method    {self.method} by default")
         lines.append(f"  weights   {self.weights:,} in {self.dtype.name}")
         return Screen("\n".join(map(printable, lines)))
 

@@ -31,6 +31,11 @@ def parse(text: Any, kind: type, records: Mapping[str, type]) -> Any:
     return _explanation(data, kind, records)
 
 
+def read_record(data: Any, kind: type, records: Mapping[str, type]) -> Any:
+    """A record of the class `kind` from the object that `fields.plain` made of it."""
+    return _Reader(np.dtype(float), records).record("", data, kind)
+
+
 def _check_depth(data: Any) -> None:
     """Raise where lists and objects stand in one another deeper than any explanation needs."""
     level = [data]

@@ -98,6 +98,27 @@ class InputPart:
             return ()
         return self.features or [f"x{d}" for d in range(self.feature_relevance.shape[-1])]
 
+    def with_groups(self, groups: Mapping[str, Sequence[str]]) -> InputPart:
+        """The same with the columns of each group as one feature; of one step its name says which column is set."""
+        columns = {column: name for name, some in groups.items() for column in some}
+        if self.feature_relevance is None or self.features is None or not {*columns} & {*self.features}:
+            return self
+        place: dict[str, int] = {}
+        index = np.array([place.setdefault(columns.get(name, name), len(place)) for name in self.features])
+        is_of = (index[:, None] == np.arange(len(place))).astype(self.feature_relevance.dtype)  # (D, groups)
+        relevance = self.feature_relevance @ is_of
+        names, values = [*place], None
+        if self.values is not None:
+            values = np.full((len(self.values), len(place)), np.nan)  # a group has no number
+            single = [d for d, name in enumerate(self.features) if name not in columns]
+            values[:, index[single]] = self.values[:, single]
+            for name in groups:
+                own = [d for d, column in enumerate(self.features) if columns.get(column) == name]
+                if own and len(self.values) == 1:
+                    column = self.features[own[int(np.argmax(self.values[0, own]))]]
+                    names[place[name]] = f"{name} = {column.removeprefix(name).lstrip('_=:. ') or column}"
+        return replace(self, feature_relevance=relevance, features=tuple(names), values=values)
+
     def features_as_steps(self) -> InputPart:
         """Of an input of one step, its features in place of steps; any other is as it is."""
         if self.relevance.shape[-1] > 1 or self.feature_relevance is None or self.tokens is not None:
@@ -244,6 +265,23 @@ class Explanation:
         name = next(iter(self.inputs))
         return replace(self, inputs={**self.inputs, name: replace(self.first, **changes)}, tested=None)
 
+    @door
+    def with_groups(self, groups: Mapping[str, Sequence[str]]) -> Explanation:
+        """The same with columns that belong together, such as those of a one-hot code, as one feature.
+
+        groups: names of columns by the name of their group: {"ward": ["ward_icu", "ward_cardiac"]}. Their relevance
+            is summed; an input of one step then has one bar "ward = cardiac".
+        """
+        if not isinstance(groups, Mapping) or not all(isinstance(some, (list, tuple)) for some in groups.values()):
+            raise LrpError(f"groups must be a dict of name to a list of columns, got {checks.shown(groups)}.")
+        known = [name for part in self.inputs.values() for name in part.features or ()]
+        for column in [column for some in groups.values() for column in some]:
+            checks.one_of(column, "groups: a column", known)
+        if self.source is not None and self.target != "all":
+            self.evidence()
+        inputs = {name: part.with_groups(groups) for name, part in self.inputs.items()}
+        return replace(self, inputs=inputs, source=None)
+
     def by_feature(self) -> Explanation:
         """Of an explanation of one step, its features in place of steps; any other is as it is."""
         part = self.first.features_as_steps()
@@ -384,6 +422,8 @@ class Explanation:
             frames = [pandas.DataFrame(frame_columns(part)) for part in parts]
             names = [*map(encodable, self.inputs)]
             frame = pandas.concat(frames, keys=names, names=["input", None]).reset_index("input").reset_index(drop=True)
+        if self.tested is not None:
+            frame["evidence"] = self.tested.verdict
         frame.attrs["prediction"] = encodable(self.prediction)
         return frame
 

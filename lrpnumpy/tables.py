@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrpnumpy import checks
-from lrpnumpy.checks import LrpError
+from lrpnumpy.checks import MISSING, LrpError
 
 MOST_DENSE = 2**28  # numbers of a sparse tensor, zeros included
 
@@ -188,7 +188,8 @@ def _numbers(column: Any, name: str, labels: np.ndarray | None, where: str) -> n
         raise LrpError(f"{where}: column {name!r} must hold numbers, got {np.asarray(column).dtype}.") from None
     if len(wrong := np.flatnonzero(~np.isfinite(values))):
         at = f"row {wrong[0]}" if labels is None else shown(labels)[wrong[0]]
-        raise LrpError(f"{where}: column {name!r} must be finite, got {values[wrong[0]]} at {at}.")
+        recipe = f"; {MISSING}" if np.isnan(values[wrong[0]]) else ""
+        raise LrpError(f"{where}: column {name!r} must be finite, got {values[wrong[0]]} at {at}{recipe}.")
     return values
 
 

@@ -117,12 +117,10 @@ def judge(experiments: Experiments, words: Words, is_gradient: bool = False) -> 
     claimed, changes, effects = experiments.claimed, experiments.changes, experiments.effects
     if is_gradient:
         claimed, effects = abs(claimed), abs(effects)
-    numbers = {
-        "refuted": _share(experiments.refuted.sum(), abs(claimed).sum()),
-        "missed": _share(experiments.missed.sum(), abs(effects).sum()),
-        "agreement": _share(claimed @ effects, np.sqrt((claimed @ claimed) * (effects @ effects))),
-        "interaction": _share(abs(experiments.together - experiments.apart).mean(), experiments.size / 2),
-    }
+    refuted = _share(experiments.refuted.sum(), abs(claimed).sum())
+    missed = _share(experiments.missed.sum(), abs(effects).sum())
+    agreement = _share(claimed @ effects, np.sqrt((claimed @ claimed) * (effects @ effects)))
+    interaction = _share(abs(experiments.together - experiments.apart).mean(), experiments.size / 2)
     if not (np.isfinite(claimed).all() and np.isfinite(changes).all() and np.isfinite(experiments.together).all()):
         verdict, text = "undefined", "relevance or scores are not finite"
     elif not changes.any():
@@ -131,34 +129,32 @@ def judge(experiments: Experiments, words: Words, is_gradient: bool = False) -> 
         verdict, text = "undefined", "all relevance is zero"
     elif is_gradient:
         verdict, text = "not applicable", f"a gradient claims no share of the {words.score}; agreement of sizes "
-        text += f"{numbers['agreement']:.2f}"
-    elif numbers["interaction"] > INTERACTION:
+        text += f"{agreement:.2f}"
+    elif interaction > INTERACTION:
         verdict, text = "inconclusive", "inputs interact"
-    elif text := _what_fails(experiments, words, **numbers):
+    elif text := _what_fails(experiments, words, refuted, missed, agreement):
         verdict = "fails"
     else:
         verdict = "passes"
-    return Evidence(verdict=verdict, text=text, experiments=experiments, **numbers)
+    return Evidence(verdict, refuted, missed, agreement, interaction, text, experiments)
 
 
-def _what_fails(
-    experiments: Experiments, words: Words, refuted: float, missed: float, agreement: float, interaction: float
-) -> str:
+def _what_fails(experiments: Experiments, words: Words, refuted: float, missed: float, agreement: float) -> str:
     """What contradicts the explanation most, in a sentence; empty where nothing does."""
     verb = "are" if words.unit else "is"
     if refuted > REFUTED:
         b = int(np.argmax(experiments.refuted))
-        most = abs(experiments.changes[b]).max()
+        claimed, most = _number(experiments.claimed[b]), _number(abs(experiments.changes[b]).max(), 1)
         return (
-            f"{_number(experiments.claimed[b])}{words.unit} {verb} claimed for {experiments.groups[b]}, but no replacement of "
-            f"{words.these[b]} changes the {words.score} by more than {_number(most, 1)}{words.unit}."
+            f"{claimed}{words.unit} {verb} claimed for {experiments.groups[b]}, but no replacement of "
+            f"{words.these[b]} changes the {words.score} by more than {most}{words.unit}."
         )
     if missed > MISSED:
         b = int(np.argmax(experiments.missed))
-        least, claimed = abs(experiments.changes[b]).min(), abs(experiments.claimed[b])
+        claimed, least = _number(abs(experiments.claimed[b]), 1), _number(abs(experiments.changes[b]).min())
         return (
-            f"Every replacement of {experiments.groups[b]} changes the {words.score} by at least "
-            f"{_number(least)}{words.unit}, but only {_number(claimed, 1)}{words.unit} {verb} claimed for {words.these[b]}."
+            f"Every replacement of {experiments.groups[b]} changes the {words.score} by at least {least}{words.unit}, "
+            f"but only {claimed}{words.unit} {verb} claimed for {words.these[b]}."
         )
     if not agreement >= AGREEMENT:
         return f"Relevance and what replacements change have little in common (agreement {agreement:.2f})."
@@ -167,8 +163,10 @@ def _what_fails(
 
 def _number(value: float, digits: int = 2) -> str:
     """A number of few digits, without an exponent where it is not very small."""
-    if abs(value) >= 10 ** (digits - 1):
-        return f"{value:.{digits - 1 if abs(value) < 10 else 0}f}"
+    if abs(value) >= 10:
+        return f"{value:.0f}"
+    if abs(value) >= 1:
+        return f"{value:.{digits - 1}f}"
     return f"{value:.{digits}g}"
 
 

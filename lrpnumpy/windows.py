@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from lrpnumpy import asked, tables
 from lrpnumpy.checks import LrpError, is_number, shown, whole
-from lrpnumpy.encode import Encoded, EncodedRecord, encode, in_order
+from lrpnumpy.encode import Encoded, EncodedRecord, as_trained, encode, filled, in_order
 from lrpnumpy.explain import run
 from lrpnumpy.meant import door
 from lrpnumpy.methods.base import Method, Unit
@@ -28,12 +28,13 @@ def explain_windows(
     series: Any,
     length: int,
     stride: int = 1,
-    method: str | Method | Rule = "lrp-all",
+    method: str | Method | Rule | None = None,
     target: Any = None,
     *,
     unit: Unit = None,
     threads: int | None = None,
     progress: bool | None = None,
+    fill: Literal["forward"] | None = None,
     **options: Any,
 ) -> Windows:
     """Explain the prediction of every window of a series: `length` steps, one window every `stride` steps.
@@ -41,7 +42,7 @@ def explain_windows(
     model: the network, as `load` gives it.
     series: what `explain` takes, only longer: a (T, D) array, a DataFrame with dates. Of a network with several inputs
         a dict: all series are cut alike, and an input without steps is the same for all windows.
-    method, target, unit, threads, options: as in `explain_all`.
+    method, target, unit, threads, fill, options: as in `explain_all`.
     progress: show rate and time left; by default where standard error is a terminal.
 
         found = lrp.explain_windows(model, frame, 365)
@@ -52,7 +53,7 @@ def explain_windows(
     pads = {port.pad[0] for port in model.inputs.values() if port.pad is not None}
     if pads - {length}:
         raise LrpError(f"length must be {pads.pop()}, to which inputs of this model are padded, got {length}.")
-    record = encode(_without_padding(model) if pads else model, series, "series")
+    record = encode(_without_padding(model) if pads else model, filled(series, fill, "series"), "series")
     in_order([record], "series")
     steps = {name: one.length for name, one in record.items() if model.inputs[name].steps or name == model.main}
     if len({*steps.values()}) > 1:
@@ -60,6 +61,7 @@ def explain_windows(
     least, T = max(model.least.values()), steps[model.main]
     if not least <= length <= T:
         raise LrpError(f"length must lie from {least} to {T}, the steps of the series, got {length}.")
+    as_trained(model, [length], "a window")
     starts = np.arange(0, T - length + 1, stride)
     encoded = [
         {name: _window(one, a, a + length) if name in steps else one for name, one in record.items()}

@@ -79,7 +79,7 @@ def save(starts: Starts, path: Path, wanted: int = WANTED, script: str = "toy --
     for task in TASKS:
         kept, tried = counted(starts[task], wanted)
         for k, start in enumerate(kept):
-            models[f"{task}/{k}"] = start.model
+            models[f"{task}/{k}"] = start.model.with_default("lrp-all")
             remarks[f"{task}/{k}"] = {
                 "task": task,
                 "seed": start.seed,

@@ -86,6 +86,7 @@ def as_model(network: Network, scaler: dict[str, np.ndarray], provenance: dict[s
         scaler=(scaler["mean"], scaler["scale"]),
         output_scaler=(scaler["target_mean"], scaler["target_scale"]),
         window=DAYS,
+        default_method="deeplift",
         provenance=provenance,
     )
 

@@ -38,8 +38,7 @@ def add_method(command: argparse.ArgumentParser) -> None:
     add_model(command)
     command.add_argument(
         "--method",
-        default="lrp-all",
-        help="see `lrpnumpy methods` (default: %(default)s)",
+        help="see `lrpnumpy methods` (default: that of the model)",
     )
     command.add_argument(
         "--target", help="class to explain, by number or name; 'all' for every class (default: the predicted one)"

@@ -43,6 +43,7 @@ def run_corpus(options: argparse.Namespace) -> None:
         threads=options.threads,
         workers=workers,
         progress=False if options.quiet else None,
+        evidence=options.evidence,
         **method_options(options),
     )
     if results.records and not len(results):
@@ -141,5 +142,8 @@ def add(commands: Commands) -> None:
     )
     add_formulas(corpus)
     corpus.add_argument("--overwrite", action="store_true", help="replace files of --export that exist")
+    corpus.add_argument(
+        "--evidence", type=float, default=0.0, metavar="SHARE", help="of the records whose evidence is computed (0)"
+    )
     corpus.add_argument("--quiet", action="store_true", help="show no progress")
     add_hints(corpus)

@@ -22,7 +22,7 @@ TOGETHER = 2048  # sequences of a partition that are explained as one batch
 def explain_partition(
     records: Iterable[Any],
     model: Model,
-    method: str | Method | Rule = "lrp-all",
+    method: str | Method | Rule | None = None,
     target: int | str | None = None,
     *,
     bad: str = "raise",
@@ -54,7 +54,7 @@ def explain_partition(
 def explain_bag(
     model: Model,
     bag: Any,
-    method: str | Method | Rule = "lrp-all",
+    method: str | Method | Rule | None = None,
     target: int | str | None = None,
     *,
     bad: str = "raise",
@@ -76,6 +76,8 @@ def explain_bag(
         raise LrpError(
             f"explain_bag: bag must be a dask.bag, got {type(bag).__name__}; for a list there is explain_all."
         )
+    if method is None:
+        method = model.method
     explain_all(model, [], method, target, **options)  # what is wrong is said now, not by a worker
     held = delayed(model, name=f"lrpnumpy-model-{model.digest}", traverse=False)
     return bag.map_partitions(explain_partition, held, method, target, bad=bad, **options)

@@ -69,6 +69,8 @@ def _fields(part: PartFile) -> dict[str, list[Any]]:
     fields = {**part.fields, "record": [*map(int, part.text["numbers"])]}
     for name, words in part.text["words"].items():
         fields[f"inputs/{name}/words"] = [*map(_json, words)]
+    tested = part.text.get("tested", {})
+    fields["tested"] = [_json(tested.get(str(k))) for k in range(part.count)]
     columns = part.text["columns"]
     fields["columns"] = [_json({name: columns[name][k] for name in columns}) for k in range(part.count)]
     return fields
@@ -141,7 +143,7 @@ def write_csv(
         if columns is None:
             named = [name for part in whole.inputs.values() for name in part.feature_names if feature_relevance]
             columns = [*dict.fromkeys(named)]
-            out.writerow([*map(shown, _head(note, len(whole.inputs) > 1) + columns)])
+            out.writerow([*map(shown, _head(note, len(whole.inputs) > 1) + columns + ["evidence"])])
         for e in whole.each_class:
             for name, part in e.inputs.items():
                 first = [shown(one) if isinstance(one, str) else one for one in (beside, e.name_of(e.target))]
@@ -149,10 +151,11 @@ def write_csv(
                 filled = np.full((len(part.relevance), len(columns)), "", object)
                 if columns and part.feature_relevance is not None:
                     filled[:, [columns.index(name) for name in part.feature_names]] = part.feature_relevance.tolist()
+                verdict = "" if e.tested is None else e.tested.verdict
                 rows = zip(map(shown, part.step_names), part.relevance.tolist(), filled.tolist(), strict=True)
-                out.writerows([*first, t, step, R, *row] for t, (step, R, row) in enumerate(rows))
+                out.writerows([*first, t, step, R, *row, verdict] for t, (step, R, row) in enumerate(rows))
     if columns is None:
-        out.writerow(_head(note, False))
+        out.writerow([*_head(note, False), "evidence"])
 
 
 def _head(note: str, several: bool) -> list[str]:
@@ -190,6 +193,7 @@ def _row(number: int, e: Explanation) -> dict[str, Any]:
         part["marks"] = part["marks"] or [0] * np.shape(part["relevance"])[-1]  # the first group may have none
         part["tokens"] = part["tokens"] and [*map(encodable, part["tokens"])]
         row |= {key + encodable(end): part[key] for key in ("tokens", "marks", "relevance", "feature_relevance")}
+    row["evidence"] = None if e.tested is None else e.tested.verdict
     return row | {f"ledger_{name}": value for name, value in (whole["ledger"] or {}).items() if name != "kind"}
 
 

@@ -14,9 +14,12 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy.checks import LrpError, parse_json
+from lrpnumpy.fields import plain
 from lrpnumpy.ledgers import LEDGERS
+from lrpnumpy.readback import read_record
 from lrpnumpy.result import Explanation, InputPart, Mark
 from lrpnumpy.results import Explanations, InputColumn
+from lrpnumpy.verdict import Evidence, Experiments
 
 OF_STEPS = ("relevance", "feature_relevance", "marks")  # arrays that every input has
 SHAPES = "/shapes"
@@ -42,7 +45,8 @@ def pack(results: Explanations, text: Mapping[str, Any]) -> dict[str, np.ndarray
             ledger = "SpanLedger"
             for name in vars(results.single["cd"][0]):
                 arrays |= ragged(f"ledger/{name}", [getattr(one, name) for one in results.single["cd"]])
-    text = {**text, "count": len(results), "words": words, "ledger": ledger}
+    tested = {k: plain(one) for k, one in enumerate(results.single.get("tested", ())) if one is not None}
+    text = {**text, "count": len(results), "words": words, "ledger": ledger, "tested": tested}
     arrays["text"] = np.frombuffer(json.dumps(text).encode(), np.uint8)
     return arrays
 
@@ -111,7 +115,14 @@ class PartFile:
             probabilities=self._field("probabilities", k),
             target="all" if target < 0 else target,
             ledger=self._ledger(k),
+            tested=self._tested(k),
         )
+
+    def _tested(self, k: int) -> Evidence | None:
+        found = self.text.get("tested", {}).get(str(k))
+        if found is None:
+            return None
+        return read_record(found, Evidence, {"experiments": Experiments})
 
     def _field(self, name: str, k: int) -> Any:
         return self.fields[name][k] if name in self.fields else None

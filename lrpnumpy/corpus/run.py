@@ -15,7 +15,7 @@ import numpy as np
 
 from lrpnumpy.asked import request as request_of
 from lrpnumpy.asked import targets as targets_of
-from lrpnumpy.checks import LrpError, RelevanceWarning, outside, shown, whole
+from lrpnumpy.checks import LrpError, RelevanceWarning, is_number, outside, shown, whole
 from lrpnumpy.corpus.columns import Beside
 from lrpnumpy.corpus.folder import Folder
 from lrpnumpy.corpus.sources import Corpus, Opened, chunks, fingerprint, open_source
@@ -60,7 +60,7 @@ class Output:
 def explain_corpus(
     model: Model,
     source: Any,
-    method: str | Method | Rule = "lrp-all",
+    method: str | Method | Rule | None = None,
     target: int | str | None = None,
     *,
     out: str | os.PathLike[str] | Output,
@@ -70,6 +70,7 @@ def explain_corpus(
     threads: int | None = None,
     workers: Any = None,
     progress: bool | None = None,
+    evidence: float = 0.0,
     **options: Any,
 ) -> Stored:
     """Explain every sequence of a corpus into a folder, in memory that does not grow with it.
@@ -85,6 +86,7 @@ def explain_corpus(
     workers: explain in this number of processes instead, or by the workers of a dask.distributed.Client. Cutting text
         into words holds Python's lock: for short sentences and more than two cores, processes are faster than threads.
     progress: show rate and time left; by default where standard error is a terminal.
+    evidence: for which share of the records to compute evidence, such as 0.01; it is stored with them.
     """
     corpus = source if isinstance(source, Corpus) else Corpus(source)
     output = out if isinstance(out, Output) else Output(out)
@@ -94,6 +96,10 @@ def explain_corpus(
     chosen = _one_target(model, target)
     if request.versus is not None and request.versus == chosen:
         raise LrpError(f"versus must be another class than the target, got {request.versus} for both.")
+    if not is_number(evidence, float) or not 0 <= evidence <= 1:
+        raise LrpError(f"evidence must be a share of the records from 0 to 1, got {shown(evidence)}.")
+    if evidence and chosen == "all":
+        raise LrpError("evidence needs one class, got target 'all'; leave evidence out, or name a class.")
     opened = open_source(corpus)
     beside = Beside(output.columns, opened, corpus.source)
     run = {
@@ -107,11 +113,12 @@ def explain_corpus(
         "versions": _versions(),
         "classes": model.classes,
         "output_unit": model.output_unit,
+        "evidence": float(evidence),
         "columns": beside.note,
         "features": {name: model.inputs[name].features for name in (model.main, *model.inputs)},
     }
     # The twin has computed nothing before everything is settled.
-    job = Job(model.twin(), request, chosen, opened.kind, corpus.field, corpus.longest, beside.fields)
+    job = Job(model.twin(), request, chosen, opened.kind, corpus.field, corpus.longest, beside.fields, float(evidence))
     ready = workers_of(job, threads, workers)
     folder = Folder(output.path)
     with folder.writing(run, output.overwrite) as counts:

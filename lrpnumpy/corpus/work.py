@@ -13,6 +13,7 @@ from lrpnumpy.checks import LrpError, UserCodeError
 from lrpnumpy.corpus.parts import pack
 from lrpnumpy.corpus.sources import Chunk, fields, sequence, too_long
 from lrpnumpy.encode import EncodedRecord, encode
+from lrpnumpy.evidence import evidence_of_all
 from lrpnumpy.explain import run as explain_encoded
 from lrpnumpy.kernels import compile as kernels
 from lrpnumpy.methods.base import Request
@@ -31,6 +32,7 @@ class Job:
     field: str | None = None
     longest: int = 1 << 62
     columns: tuple[str, ...] = ()  # fields of the records that are stored with the explanations
+    evidence: float = 0.0  # share of the records whose evidence is computed
 
 
 class Explained(NamedTuple):
@@ -77,6 +79,13 @@ def explain_chunk(job: Job, chunk: Chunk) -> Done:
     results, numbers, rejected, columns = explain_records(job, chunk.records, chunk.first)
     for name, values in chunk.columns.items():
         columns[name] = [values[number - chunk.first] for number in numbers]
+    if job.evidence:  # every hundredth record for a share of 0.01, whatever the chunks are
+        passed = np.floor(np.array([[number - 1, number] for number in numbers]).reshape(-1, 2) * job.evidence)
+        chosen = np.flatnonzero(passed[:, 1] > passed[:, 0]).tolist()
+        found = evidence_of_all([results[k] for k in chosen])
+        results.single["tested"] = [None] * len(results)
+        for k, one in zip(chosen, found, strict=True):
+            results.single["tested"][k] = one
     doubtful = int(results.doubtful().sum())
     counts = [len(chunk.records), len(numbers), len(rejected), doubtful]
     text = {**chunk.note, "counts": counts, "numbers": numbers, "rejected": rejected, "columns": columns}

@@ -25,7 +25,7 @@ class Column(NamedTuple):
 
     title: str  # as tables show it
     measure: str  # what it is made by
-    best: Literal["high", "low"]
+    best: Literal["high", "low"]  # which values are good
     judges: bool  # whether it enters the mean rank
     meaning: str  # in a sentence or two
     percent: bool = False  # whether values are shares of 100
@@ -48,7 +48,8 @@ COLUMNS = {
     "difference": Column(
         "difference", "changes", "high", True,
         "Inputs are replaced one after the other, those of largest |relevance| first, and absolute changes of the "
-        "prediction are added up, so that signs do not cancel: a / (a + b) with b of a random order; 50 is random.", True,
+        "prediction are added up, so that signs do not cancel: a / (a + b) with b of a random order. 50 is random.",
+        True,
     ),
     "preservation": Column(
         "preservation", "changes", "low", True,

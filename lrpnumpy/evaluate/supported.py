@@ -9,7 +9,7 @@ import numpy as np
 
 from lrpnumpy.encode import encode_all
 from lrpnumpy.evaluate.case import Case, Relevances, Values
-from lrpnumpy.evidence import Test, tests_of
+from lrpnumpy.evidence import evidence_of
 from lrpnumpy.explain import explain_all
 from lrpnumpy.result import Explanation
 
@@ -17,22 +17,15 @@ from lrpnumpy.result import Explanation
 def measure_evidence(case: Case) -> Values:
     """Whether every explanation passes, and (n,) whether its inputs act so independently that this can be said."""
     records = encode_all(case.model, case.sequences)
-    passed = np.full((len(case.explainers), len(records)), np.nan)
-    conclusive = np.zeros(len(records), bool)
     request: Any = dict(case.request)
     template = explain_all(case.model, case.sequences, "gradient-x-input", unit="feature", threads=1, **request)
-    measured: dict[bool, list[Test]] = {}  # by whether there is a relevance for each feature; methods share them
-    for m, found in enumerate(case.found):
-        every = [*found.results] if found.results is not None else _explanations(found, template)
-        by_feature = all(part.feature_relevance is not None for part in every[0].inputs.values())
-        if by_feature not in measured:
-            measured[by_feature] = tests_of(case.model, records, every)
-        with np.errstate(all="ignore"):
-            tests = [test._replace(e=e).result() for test, e in zip(measured[by_feature], every, strict=True)]
-        if any(one.verdict == "not applicable" for one in tests):
-            continue
-        passed[m] = [one.passed for one in tests]
-        conclusive |= [one.verdict in ("passes", "fails") for one in tests]
+    every: list[Explanation] = []
+    for found in case.found:
+        every += found.results if found.results is not None else _explanations(found, template)
+    M, n = len(case.found), len(records)
+    verdicts = np.array([one.verdict for one in evidence_of(case.model, records * M, every, ())]).reshape(M, n)
+    passed = np.where((verdicts == "not applicable").any(axis=1, keepdims=True), np.nan, verdicts == "passes")
+    conclusive = np.isin(verdicts, ("passes", "fails")).any(axis=0)
     return {"evidence": (np.where(conclusive, passed, 0 * passed), conclusive.astype(float))}
 
 

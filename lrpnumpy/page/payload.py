@@ -25,6 +25,7 @@ A payload is a dict, ready for JSON except for its arrays. N records, C classes 
         ends            (N,) the step whose prediction is explained: lag 0
         versus          the class explained against, or None
         entries         names of the entries of the ledger; ledger: (K, N, entries), or None where there is none
+        evidence        N lists of K lines with the verdict of experiments; None where there is none
         inputs          one dict for each input: relevance (K, R), and feature_relevance (K, R, D) or None
 
 K is C where every class is explained, else 1. Numbers are float32: what a page shows has four significant digits.
@@ -43,7 +44,8 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, shown
+from lrpnumpy.checks import LrpError, readable, shown
+from lrpnumpy.evidence import evidence_of_all
 from lrpnumpy.ledgers import Ledger, ReferenceLedger, SpanLedger
 from lrpnumpy.protocol import Comparison, Results
 from lrpnumpy.result import Explanation, InputPart
@@ -51,6 +53,7 @@ from lrpnumpy.show.parts import step_unit
 from lrpnumpy.windows import Windows
 
 FORMAT = "lrpnumpy page 1"
+TESTED = 300  # explanations whose evidence is computed for a page
 SAME = 1e-3  # scores of one record by two methods may differ so much, relative to the largest: float32 and float64 may
 UNIT = ("hidden", "unit", "step", "versus")  # options that say nothing about how a method computes
 
@@ -108,6 +111,7 @@ class _Columns:
         self.targets: list[int] = []
         self.ends: list[int] = []
         self.ledgers: list[dict[str, Any]] = []
+        self.each: list[list[Explanation]] = []  # of every record, that of each class
         self.example: Explanation = result[int(which[0])]
         self.inputs = {name: _Input(name, dictionary, _whole_series(result, name)) for name in self.example.inputs}
         for k, e in zip(which.tolist(), some(result, which), strict=True):
@@ -121,8 +125,14 @@ class _Columns:
                 self.targets.append(int(e.target))
             if (entries := _entries(e)) is not None:
                 self.ledgers.append(entries)
+            self.each.append(e.each_class)
             for name, part in e.inputs.items():
                 self.inputs[name].add(part, k)
+
+    def evidence(self) -> list[list[str | None]]:
+        """The verdict on every explanation in a line; that of the first TESTED is computed where it was not yet."""
+        evidence_of_all([one for each in self.each for one in each][:TESTED])
+        return [[None if one.tested is None else readable(one.tested.line) for one in each] for each in self.each]
 
     def check_same(self, other: _Columns) -> None:
         """An LrpError where another result is not of the same records by the same model."""
@@ -161,6 +171,7 @@ class _Columns:
             "versus": e.versus,
             "entries": names,
             "ledger": ledger,
+            "evidence": self.evidence(),
             "inputs": [one.got() for one in self.inputs.values()],
         }
 

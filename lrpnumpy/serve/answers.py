@@ -46,7 +46,7 @@ def answer(model: Model, asked: Any) -> dict[str, Any]:
     for key in asked:
         one_of(key, "a question's entry", KEYS)
     x = _input(model, asked)
-    methods = _methods(asked.get("methods", ["lrp-all"]))
+    methods = _methods(asked.get("methods", [model.method]))
     options = _options(asked.get("options", {}))
     common = {"target": _target(model, asked.get("target")), "step": asked.get("step")}
     with warnings.catch_warnings(record=True) as caught:
@@ -204,6 +204,7 @@ def facts(model: Model, name: str, start: dict[str, Any]) -> dict[str, Any]:
         "inputs": model.input_size,
         "classes": None if model.classes is None else [*model.classes],
         "every": model.every,
+        "method": model.method,
         "every_class": model.outputs <= CLASSES,
         "methods": [
             {

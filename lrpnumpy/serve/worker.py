@@ -213,7 +213,7 @@ def _warmed(model: Any, start: dict[str, Any], facts: dict[str, Any]) -> Iterato
     from lrpnumpy.serve import answers
 
     names = [one["name"] for one in facts["methods"] if not one["costly"]]
-    names.sort(key=lambda name: name != "lrp-all")  # what the page shows first
+    names.sort(key=lambda name: name != facts["method"])  # what the page shows first
     for k, name in enumerate(names):
         progress = {"done": k, "of": len(names), "name": name}
         yield progress

@@ -128,10 +128,11 @@ def color_scale(ax: Axes, image: Any, place: tuple[float, float, float, float], 
     bar.outline.set_visible(False)
 
 
-def set_title(ax: Axes, text: str, pad: float | None = None) -> None:
-    """The title, in as many lines as it needs, `pad` points above the axes."""
+def set_title(ax: Axes, text: str, pad: float | None = None, note: str = "") -> None:
+    """The title, and a note below it, in as many lines as they need, `pad` points above the axes."""
     inches = ax.get_window_extent().width / figure_of(ax).dpi
-    lines = textwrap.wrap(text, max(24, int(inches * 72 / (0.56 * FONT))))
+    room = max(24, int(inches * 72 / (0.56 * FONT)))
+    lines = textwrap.wrap(text, room) + textwrap.wrap(note, room)
     ax.set_title("\n".join(lines), loc="left", fontsize=FONT, parse_math=False, pad=pad)
 
 

@@ -94,8 +94,8 @@ def counterfactual(found: Counterfactual, width: float = 8.0) -> Any:
     return _lines(found, width)
 
 
-def _title(when: str, e: Explanation) -> str:
-    return f"{when}: {outcome(e)}"
+def _title(when: str, e: Explanation) -> list[str]:
+    return [f"{when}: {outcome(e)}"]
 
 
 def _sentence(found: Counterfactual, words: list[str], sign: float, changed: list[bool]) -> Explanation:

@@ -11,7 +11,7 @@ from lrpnumpy.protocol import Comparison
 from lrpnumpy.result import Explanation
 from lrpnumpy.show import svg
 from lrpnumpy.show.color import BLUE, RED, scaled
-from lrpnumpy.show.parts import condensed, escape
+from lrpnumpy.show.parts import condensed, escape, evidence_line, with_value
 from lrpnumpy.show.terminal import legend, title
 
 # The colour is an alpha over the page's own background, so that a page reads the same in light and in dark.
@@ -25,6 +25,7 @@ STYLE = """
 .lrp td, .lrp th { padding: .1rem .7rem; text-align: right }
 .lrp td:first-child, .lrp th:first-child { text-align: left }
 .lrp .series { display: block; width: 100%; max-width: 54rem; margin: .3rem 0 .6rem }
+.lrp .evidence { font-size: .9rem; margin: .3rem 0 }
 .lrp .ledger { display: flex; height: 1.1rem; max-width: 30rem; border-radius: .25em; overflow: hidden }
 .lrp .ledger .zero { flex: none; width: 2px; background: currentColor }
 """.strip()
@@ -48,6 +49,9 @@ def sentence(e: Explanation) -> str:
 def _input(e: Explanation) -> str:
     """One input: words, or the features of one step, on their colours; a series as a map."""
     e = e.by_feature()
+    if e.tokens and e.values is not None:  # features of one step
+        named = zip(e.tokens, e.values[:, 0], strict=True)
+        e = e.with_first(tokens=tuple(with_value(name, value) for name, value in named))
     return sentence(e) if e.tokens else svg.series(e)
 
 
@@ -82,7 +86,16 @@ def _of_class(e: Explanation) -> str:
     """The card of one class: every input, and the ledger."""
     first, *others = e.inputs
     parts = [("", e.of_input(first)), *((name, e.of_input(name)) for name in others)]
-    return card(title(e), parts, ledger_bar(e.ledger) if isinstance(e.ledger, (Ledger, ReferenceLedger)) else "")
+    foot = ledger_bar(e.ledger) if isinstance(e.ledger, (Ledger, ReferenceLedger)) else ""
+    if line := evidence_line(e):
+        foot += f'<div class="evidence">{escape(line)}</div>'
+    return card(title(e), parts, foot)
+
+
+def _with_evidence(e: Explanation) -> str:
+    """The heading of one method of a comparison."""
+    line = evidence_line(e)
+    return f"{e.method}. {line}" if line else e.method
 
 
 def fragment(item: Explanation | Comparison) -> str:
@@ -91,7 +104,7 @@ def fragment(item: Explanation | Comparison) -> str:
         body = "".join(map(_of_class, item.each_class))
     else:
         every = [e.for_class(e.predicted) if e.target == "all" else e for e in item]
-        body = card(title(every[0]).split(": ", 1)[1], [(e.method, e) for e in every])
+        body = card(title(every[0]).split(": ", 1)[1], [(_with_evidence(e), e) for e in every])
     return f'<style>{STYLE}</style><div class="lrp">{body}</div>'
 
 

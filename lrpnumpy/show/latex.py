@@ -10,7 +10,7 @@ from lrpnumpy.protocol import Comparison
 from lrpnumpy.result import Explanation
 from lrpnumpy.show.color import ink, rgb, scaled
 from lrpnumpy.show.numbers import map_of
-from lrpnumpy.show.parts import condensed, shown, step_unit
+from lrpnumpy.show.parts import condensed, evidence_line, shown, step_unit
 from lrpnumpy.show.terminal import title
 
 STRIP = 120  # columns of a series; more steps than that share them
@@ -72,7 +72,8 @@ def document(items: Explanation | Comparison | Sequence[Explanation]) -> str:
     """A whole document that compiles on its own, of one explanation or several, `items`."""
     if isinstance(items, Explanation):
         pictures = [drawn if not k else rf"{escape(name)}: {drawn}" for k, (name, drawn) in enumerate(inputs(items))]
-        body = rf"{escape(title(items))}\\[1ex]" + "\n" + "\\\\[1ex]\n".join(pictures)
+        notes = [escape(line) for line in (evidence_line(one) for one in items.each_class) if line]
+        body = rf"{escape(title(items))}\\[1ex]" + "\n" + "\\\\[1ex]\n".join([*pictures, *notes])
     else:
         body = table(items)
     head = ["\\documentclass{article}", "\\usepackage[T1]{fontenc}", "\\usepackage[utf8]{inputenc}", PREAMBLE]

@@ -101,6 +101,13 @@ def _floats(values: Any, where: str) -> np.ndarray:
         raise LrpError(f"{where} must be the numbers that were explained, got {type(values).__name__}.") from None
 
 
+def evidence_line(e: Explanation) -> str:
+    """The verdict of experiments on an explanation of one class; empty where neither it nor the network is at hand."""
+    if e.tested is None and e.source is None:
+        return ""
+    return readable(e.evidence().line)
+
+
 def condensed(e: Explanation) -> Explanation:
     """The same for a sentence: each run of padding of one class is one step, whose relevance is their sum."""
     if e.marks is None or not e.padding:
@@ -151,6 +158,11 @@ def short(name: Any, most: int = NAME) -> str:
     """A name on one line, cut where it is too long."""
     text = readable(" ".join(str(name).split()) or str(name))
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def with_value(name: str, value: float) -> str:
+    """A feature of one step with its value; a group of columns has none, and says in its name which one is set."""
+    return short(name) if np.isnan(value) else f"{short(name)} = {value:.4g}"
 
 
 def grouped(values: np.ndarray, most: int = COLUMNS) -> tuple[np.ndarray, int]:

@@ -28,7 +28,7 @@ from lrpnumpy.show.canvas import (
     stacked_height,
     unit_label,
 )
-from lrpnumpy.show.parts import Shown, by_variable, folded, grouped, short, shown
+from lrpnumpy.show.parts import Shown, by_variable, evidence_line, folded, grouped, short, shown, with_value
 from lrpnumpy.show.terminal import title
 
 ROWS = 60  # features of a map; more are folded
@@ -156,7 +156,7 @@ def _finished(ax: Axes, e: Explanation, image: Any, vectors: list[Shown], bars: 
         left = 0.675 if vectors else 0.985
         color_scale(ax, image, (left, 0.0, 0.014, min(1.0, 2.5 / whole)), unit_label("relevance", e))
     one_step = "" if image is not None else "  One step: what is explained are features."
-    set_title(ax, title(e) + one_step)
+    set_title(ax, title(e) + one_step, note=evidence_line(e))
     return figure_of(ax)
 
 
@@ -166,7 +166,7 @@ def _bars(ax: Axes, part: Shown, label: str, beside: bool) -> None:
     if part.relevance.shape[1] < len(names):
         names = ["relevance"]
     elif part.values is not None:
-        names = [f"{short(name)} = {value:.4g}" for name, value in zip(names, part.values[0], strict=True)]
+        names = [with_value(name, value) for name, value in zip(names, part.values[0], strict=True)]
     entries = [*zip(names, relevance.tolist(), strict=True)]
     if len(entries) > BARS:
         entries = folded(entries, BARS - 1, "features")

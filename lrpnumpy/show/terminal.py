@@ -18,7 +18,7 @@ from lrpnumpy.protocol import Comparison
 from lrpnumpy.result import UNKNOWN, Explanation, Mark
 from lrpnumpy.show.color import RGB, ink, rgb, scaled
 from lrpnumpy.show.numbers import HIGH, LOW, map_of, signed, sparks
-from lrpnumpy.show.parts import condensed, shown
+from lrpnumpy.show.parts import condensed, evidence_line, shown
 
 Color = Literal["auto", "never", "256", "truecolor"]
 FAINT = 0.04  # below this share a word is left uncoloured
@@ -140,6 +140,8 @@ def _cause(e: Explanation, t: int) -> str:
     """Of a series, the feature that has most of a step's relevance, with its value; of one step, the value."""
     if e.values is None or (e.feature_relevance is None and e.values.shape[1] > 1):
         return ""
+    if e.feature_relevance is None and np.isnan(e.values[t, 0]):
+        return ""
     if e.feature_relevance is None:
         return f"value {e.values[t, 0]:.4g}"
     d = int(np.argmax(np.abs(np.nan_to_num(e.feature_relevance[t]))))
@@ -199,7 +201,7 @@ def render(e: Explanation, color: Color = "auto", stream: TextIO | None = None, 
         words = [_clean(word) for word in e.shown_steps]
         parts.append("\n".join(f"{' '.join(words[s.start : s.stop])}: {s.relevance:+.4g}" for s in e.spans))
     parts += [f"input {_clean(name)!r}\n{_body(e.of_input(name), colors, width)}" for name in others]
-    parts += [legend(e), ledger_line(e.ledger)]
+    parts += [legend(e), ledger_line(e.ledger), _clean(evidence_line(e))]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -210,6 +212,7 @@ def render_comparison(
     colors = palette(color, stream)
     width = width or shutil.get_terminal_size().columns
     single = [e.for_class(e.predicted) if e.target == "all" else e for e in comparison]
+    verdicts = [e.evidence().verdict if evidence_line(e) else "" for e in single]
     note, every = legend(single[0]), [*map(condensed, single)]
     first, lines = every[0], []
     shares = [scaled(e.relevance) for e in every]
@@ -222,18 +225,22 @@ def render_comparison(
             lines.append(text.replace("\n", "\n" + " " * (wide + 2)).join([f"{e.method:<{wide}}  ", ""]))
         lines.append("")
     words = [_clean(word)[:20] for word in first.shown_steps]
-    size = max(5, *(columns(word) for word in words))
+    size = max(8, *(columns(word) for word in words))
     steps, cut = range(len(first)), ""
     if len(first) > LONG and not first.tokens:
         most = np.argsort(-np.max(np.abs(shares), axis=0), kind="stable")[: LONG // 2]
         steps, cut = sorted(most.tolist()), f"({LONG // 2} of {len(first)} steps shown, the most relevant)"  # type: ignore[assignment]
     lines.append(
         ("word" if first.tokens else "step").ljust(size)
-        + "".join(f"{e.method:>{max(11, len(e.method) + 2)}}" for e in every)
+        + "".join(f"{e.method:>{max(14, len(e.method) + 2)}}" for e in every)
     )
     for t in steps:
         word = words[t]
-        cells = "".join(f"{e.relevance[t]:>+{max(11, len(e.method) + 2)}.3g}" for e in every)
+        cells = "".join(f"{e.relevance[t]:>+{max(14, len(e.method) + 2)}.3g}" for e in every)
         lines.append(word + " " * (size - columns(word)) + cells)
+    if any(verdicts):
+        sizes = [max(14, len(e.method) + 2) for e in every]
+        cells = "".join(f"{one:>{width}}" for one, width in zip(verdicts, sizes, strict=True))
+        lines.append("evidence".ljust(size) + cells)
     head = _clean(title(first).split(": ", 1)[1])
     return "\n".join([head, "", *lines, *filter(None, [cut, note])])

@@ -13,7 +13,7 @@ from lrpnumpy.ledgers import Ledger
 from lrpnumpy.meant import door
 from lrpnumpy.result import Explanation
 from lrpnumpy.show.canvas import FONT, NEGATIVE, POSITIVE, axes_for, figure_of, line_color, set_title, subject
-from lrpnumpy.show.parts import by_variable, feature_names, folded, of_one_class, short, shown
+from lrpnumpy.show.parts import by_variable, evidence_line, feature_names, folded, of_one_class, short, shown
 from lrpnumpy.show.terminal import title
 
 
@@ -63,7 +63,7 @@ def waterfall(
     origin = "0" if e.reference_score is None else f"the reference, {start:.4g},"
     ax.set_xlabel(f"{subject(e)}, from {origin} to the score", fontsize=FONT - 2, parse_math=False)
     ax.spines[["top", "right"]].set_visible(False)
-    set_title(ax, title(e))
+    set_title(ax, title(e), note=evidence_line(e))
     return figure_of(ax)
 
 

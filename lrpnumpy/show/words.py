@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import unicodedata
 from collections.abc import Sequence
 from typing import Any
@@ -28,22 +29,26 @@ from lrpnumpy.show.canvas import (
 )
 from lrpnumpy.show.color import ink, rgb, scaled
 from lrpnumpy.show.html import SHADES
-from lrpnumpy.show.parts import condensed
+from lrpnumpy.show.parts import condensed, evidence_line
 from lrpnumpy.show.terminal import title
 
 WORD = 11  # points
 LINE = 0.32  # inches from one line of words to the next
 
 
-def _each(items: Explanation | Comparison | Sequence[Explanation]) -> list[tuple[str, Explanation]]:
-    """One explanation of one class after the other, each with its title; and each of its inputs."""
+def _each(items: Explanation | Comparison | Sequence[Explanation], room: int) -> list[tuple[list[str], Explanation]]:
+    """One explanation of one class after the other, each with its title and evidence; and each of its inputs.
+
+    Heads are lines of at most `room` characters.
+    """
     every = [items] if isinstance(items, Explanation) else list(items)
     single = [one for e in every for one in e.each_class]
     several = len({e.method for e in single}) == len(single) > 1
     found = []
     for k, e in enumerate(single):
-        found.append((e.method if several and k else title(e), condensed(e)))
-        found += [(f"input {name!r}", condensed(e.of_input(name))) for name in [*e.inputs][1:]]
+        head = e.method if several and k else title(e)
+        found.append(([head, *textwrap.wrap(evidence_line(e), room)], condensed(e)))
+        found += [([f"input {name!r}"], condensed(e.of_input(name))) for name in [*e.inputs][1:]]
     return found
 
 
@@ -57,19 +62,20 @@ def right_to_left(words: Sequence[str]) -> bool:
 @door
 def sentence(items: Explanation | Comparison | Sequence[Explanation], width: float = 8.0) -> Figure:
     """Words on the colours of their relevance; several explanations, `items`, under each other, each with its title."""
-    return drawn(_each(items), width)
+    return drawn(_each(items, max(24, int(width * 72 / (0.5 * WORD)))), width)
 
 
-def drawn(every: Sequence[tuple[str, Explanation]], width: float) -> Figure:
-    """The words of several explanations under each other, each with its title."""
+def drawn(every: Sequence[tuple[list[str], Explanation]], width: float) -> Figure:
+    """The words of several explanations under each other, each below the lines of its title."""
     probe = new_picture(width, 1, "none")
     lines = [_lines(probe, e, width - 0.3) for _, e in every]
-    height = sum(LINE * (len(block) + 1) + 0.12 for block in lines) + 0.1
+    height = sum(LINE * (len(block) + len(head)) + 0.12 for (head, _), block in zip(every, lines, strict=True)) + 0.1
     figure = new_picture(width, height, "none")
     y = height - 0.1
     for (head, e), block in zip(every, lines, strict=True):
-        figure.text(0.15 / width, (y - LINE * 0.7) / height, head, fontsize=WORD - 2, parse_math=False, alpha=0.75)
-        y -= LINE
+        for text in head:
+            figure.text(0.15 / width, (y - LINE * 0.7) / height, text, fontsize=WORD - 2, parse_math=False, alpha=0.75)
+            y -= LINE
         shares, mirrored = scaled(e.relevance), right_to_left(e.tokens or ())
         for line in block:
             y -= LINE
@@ -129,5 +135,5 @@ def ledger(e: Explanation, ax: Axes | None = None, width: float = 8.0) -> Figure
     ax.set_xlabel(unit_label("score", e), fontsize=FONT - 2, parse_math=False)
     ax.spines[["left", "right", "top"]].set_visible(False)
     ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=5, frameon=False, fontsize=FONT - 2)
-    set_title(ax, title(e), pad=22)  # above the legend
+    set_title(ax, title(e), pad=22, note=evidence_line(e))  # above the legend
     return figure_of(ax)

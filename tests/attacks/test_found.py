@@ -59,9 +59,15 @@ def test_rankings_that_others_wrote(model, name):
         Ranking.from_json(ODD[name](text))
 
 
+def measured(found):
+    """What does not depend on how fast the machine is."""
+    columns = json.loads(found.to_json())["columns"]
+    return {name: column for name, column in columns.items() if name != "cost"}
+
+
 def test_a_state_with_damaged_lines_is_computed_again(model, tmp_path):
     state = tmp_path / "state"
-    whole = ranked(model, state).to_json()
+    whole = measured(ranked(model, state))
     content = state.read_bytes()
     first, second, _ = content.split(b"\n")
     for damaged in (
@@ -71,9 +77,9 @@ def test_a_state_with_damaged_lines_is_computed_again(model, tmp_path):
         first + b"\n" + DEEP.encode() + b"\n\xff\xfe\n\n{}\n[]",
     ):
         state.write_bytes(damaged)
-        assert ranked(model, state).to_json() == whole
+        assert measured(ranked(model, state)) == whole
         assert state.read_bytes().startswith(damaged)  # never written anew: a kill in that moment lost everything
-        assert ranked(model, state).to_json() == whole
+        assert measured(ranked(model, state)) == whole
     for other in (b"mine", content[1:], b"\n" + content, DEEP.encode()):
         state.write_bytes(other)
         with pytest.raises(lrp.LrpError, match="state must be a file of the same model"):

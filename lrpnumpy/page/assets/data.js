@@ -108,6 +108,12 @@ class Part {
     return one.entries.map((entry, e) => [entry, rows[start + e]]);
   }
 
+  // The verdict of experiments in a line.
+  evidence(k, name, c) {
+    const one = this.methodOf(name);
+    return one?.evidence?.[k]?.[one.targets ? 0 : c] ?? "Evidence: not computed";
+  }
+
   // How much of the ledger the inputs have: |inputs| over the sum of the magnitudes of all entries.
   ledgerShare(k, name, c) {
     const entries = this.ledger(k, name, c);

@@ -83,6 +83,7 @@ function renderMethod(page, record, method, named) {
   element.append(Dom.make("p", { class: "legend" },
     Dom.make("span", { class: "for", "aria-hidden": "true" }), `red ${what[0]}, `, Dom.make("span", { class: "against", "aria-hidden": "true" }), `blue ${what[1]}`,
     unknown ? "; [?] is not in the vocabulary" : ""));
+  element.append(Dom.make("p", { class: "evidence" }, Format.clean(part.evidence(record.k, method, c))));
   element.append(ledgerElement(page, view), copyElement(page, view));
   return element;
 }

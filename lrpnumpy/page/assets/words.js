@@ -6,7 +6,7 @@ const MARK = { unknown: 1, padding: 2 };
 function itemsOf(input, relevance, variables) {
   if (input.kind === "vector") {
     return input.features.map((name, d) => (
-      { text: name, relevance: variables ? variables[d] : relevance[0], value: input.values?.[d], position: d }));
+      { text: Number.isFinite(input.values?.[d]) ? `${name} = ${Format.general(input.values[d])}` : name, relevance: variables ? variables[d] : relevance[0], value: input.values?.[d], position: d }));
   }
   const items = [];
   for (let t = 0; t < input.T; t++) {

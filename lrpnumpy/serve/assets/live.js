@@ -4,7 +4,7 @@
 // live.changed   ask about a changed input; live.remember  keep the input as it is for Undo
 
 const FACTS = JSON.parse(document.getElementById("payload").textContent).live;
-FACTS.methods.sort((a, b) => (b.name === "lrp-all") - (a.name === "lrp-all"));
+FACTS.methods.sort((a, b) => (b.name === FACTS.method) - (a.name === FACTS.method));
 
 // Every method can be chosen, whether or not it has been asked for.
 Object.defineProperty(Data.prototype, "methods", { get: () => FACTS.methods.map((one) => one.name) });
@@ -40,7 +40,7 @@ class Live {
     this.fields();
     this.warn(FACTS.warnings.concat(FACTS.first.warnings));
     this.watch();
-    if (page.state.method !== "lrp-all" || page.state.with) this.changed({}, 0);
+    if (page.state.method !== FACTS.method || page.state.with) this.changed({}, 0);
   }
 
   // -- what stands above the record
