@@ -58,7 +58,7 @@ def test_removal_and_changes_are_what_a_slow_loop_finds(model, rng, how, unit):
     sequences = data(rng, 4, 5, 5)
     some = case(model, sequences, ["lrp-all", "gradient-x-input"], (unit,), instead)
     x, c = sequences[0], some.request["target"][0]
-    e = lrp.explain(model, x, target=int(c), unit="feature")
+    e = lrp.explain(model, x, "lrp-all", int(c), unit="feature")
     R = {"step": e.relevance, "feature": e.feature_relevance.sum(axis=0), "value": e.feature_relevance.ravel()}[unit]
 
     def value(gone):
@@ -135,8 +135,8 @@ def test_randomisation_replaces_layers_from_the_top(model, rng):
     found = randomisation.measure(some)["randomisation"][0][0]
     expected = []
     for x, c in zip(sequences, some.request["target"], strict=True):
-        before = lrp.explain(model, x, target=int(c)).relevance
-        after = [lrp.explain(m, x, target=int(c)).relevance for m in models]
+        before = lrp.explain(model, x, "lrp-all", int(c)).relevance
+        after = [lrp.explain(m, x, "lrp-all", int(c)).relevance for m in models]
         expected.append(np.mean([abs(correlation.spearman([before], [r])[0]) for r in after]))
     np.testing.assert_allclose(found, expected)
 
@@ -197,7 +197,6 @@ def test_equal_methods_are_seldom_told_apart(n):
 
 
 def test_random_numbers_come_last_on_the_data_and_truth_is_a_table_of_its_own(rng, monkeypatch):
-    monkeypatch.setattr(truth, "NETWORKS", 1)
     monkeypatch.setattr(truth, "SEQUENCES", 12)
     model = lrp.Model([gru(rng, 3, 3), dense(rng, 3, 2)])
     methods = ["gradient-x-input", "occlusion-f", "lrp-all", "random"]
