@@ -77,7 +77,8 @@ def main() -> None:
     lines = [
         "# Which method to trust: results", "",
         "Written by `python -m benchmarks.rank`; [trust.md](trust.md) says what the columns mean. Bold: no method is "
-        "better by more than chance. A method without a value in a column is not ranked. The figures have the intervals.", "",
+        "better by more than chance. A method without a value in a column is not ranked. The figures have the "
+        "intervals.", "",
     ]  # fmt: skip
     for name, sequences in data(arguments):
         began = time.process_time()
