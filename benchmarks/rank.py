@@ -21,7 +21,7 @@ from benchmarks import vowels
 from benchmarks.paper.measures.treebank import read_sentences
 from benchmarks.river import data as river
 from lrpnumpy.evaluate.ranking import COLUMNS, Ranking
-from lrpnumpy.show.ranking import number
+from lrpnumpy.show.ranking import number, rank_text
 
 SENTENCES, WINDOWS = 500, 40
 WHAT = {
@@ -43,27 +43,26 @@ def data(arguments: argparse.Namespace) -> Iterator[tuple[str, Any]]:
         yield "vowels", vowels.read(arguments.vowels / "JapaneseVowels_TEST.ts")[0]
 
 
-def markdown(name: str, found: Ranking) -> list[str]:
-    """A section with the table, the figure and the advice."""
-    shown = [key for key in found.cells if COLUMNS[key].shown]
-    lines = [f"## {name}", "", f"{WHAT[name]}.", ""]
-    lines += ["| method | mean rank | " + " | ".join(COLUMNS[key].title for key in shown) + " |"]
-    lines += ["| --- |" + " ---: |" * (len(shown) + 1)]
+def table(found: Ranking, keys: list[str], ranked: bool) -> list[str]:
+    """The columns `keys` as a table, with the mean rank where they are those that it is made of."""
+    heads = ["method", *(["mean rank"] if ranked else []), *(COLUMNS[key].title for key in keys)]
+    lines = ["| " + " | ".join(heads) + " |", "| --- |" + " ---: |" * (len(heads) - 1)]
     for m in found.order:
-        cells = []
-        for key in shown:
-            one = found.cells[key]
-            text = number(one.value[m])
-            cells.append(f"**{text}**" if COLUMNS[key].best and one.unbeaten[m] else text)
-        lines.append(f"| {found.methods[m]} | {found.overall[m]:.1f} | {' | '.join(cells)} |")
-    lines += [
-        "",
-        *(f"- {one}" for one in found.advice),
-        "",
-        f"![Every measure with its intervals](trust-{name}.png)",
-        "",
-    ]
-    return lines
+        row = [found.methods[m]]
+        if ranked:
+            row.append(rank_text(found, m))
+        for key in keys:
+            text = number(found.cells[key].value[m])
+            row.append(f"**{text}**" if found.cells[key].unbeaten[m] else text)
+        lines.append(f"| {' | '.join(row)} |")
+    return [*lines, ""]
+
+
+def markdown(name: str, found: Ranking) -> list[str]:
+    """A section with the advice, the table and the figure."""
+    keys = [key for key in found.cells if COLUMNS[key].measure != "truth"]
+    lines = [f"## {name}", "", f"{WHAT[name]}.", "", found.advice, "", *table(found, keys, True)]
+    return [*lines, f"![Every measure with its intervals](trust-{name}.png)", ""]
 
 
 def main() -> None:
@@ -78,7 +77,8 @@ def main() -> None:
     lines = [
         "# Which method to trust: results", "",
         "Written by `python -m benchmarks.rank`; [trust.md](trust.md) says what the columns mean. Bold: no method is "
-        "better by more than chance. The figures have the intervals.", "",
+        "better by more than chance. A method without a value in a column is not ranked. The figures have the "
+        "intervals.", "",
     ]  # fmt: skip
     for name, sequences in data(arguments):
         began = time.process_time()
@@ -87,6 +87,9 @@ def main() -> None:
         print(found, f"\n\n{name}: {time.process_time() - began:.0f} s of processor time\n", flush=True)
         found.figure().savefig(arguments.out / f"trust-{name}.png", dpi=80)
         lines += markdown(name, found)
+    keys = [key for key in found.cells if COLUMNS[key].measure == "truth"]
+    lines += ["## Networks whose truth is known", "", "The same for every network, and not part of the mean rank.", ""]
+    lines += table(found, keys, False)
     (arguments.out / "trust-results.md").write_text("\n".join(lines).rstrip() + "\n", "utf-8")
 
 

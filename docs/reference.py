@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import lrpnumpy as lrp
 from lrpnumpy import corpus, evaluate, laws, ledgers, packed, protocol, result, results, summary, verdict, windows
 from lrpnumpy.__main__ import parser
+from lrpnumpy.counterfactual import InputChange
 from lrpnumpy.evaluate import ranking
 from lrpnumpy.files import hints, report
 from lrpnumpy.layers import LAYERS, base, recurrent
@@ -56,7 +57,8 @@ PAGES = {
     "explain": Page(
         "Explain",
         "One call for every method; [the methods and their options](methods.md) have a page of their own.",
-        (lrp.explain, lrp.explain_all, lrp.explain_windows, lrp.compare, lrp.methods, MethodTable, lrp.cite),
+        (lrp.explain, lrp.explain_all, lrp.explain_windows, lrp.compare, lrp.counterfactual, lrp.methods, MethodTable,
+         lrp.cite),
         made=True,
     ),
     "evidence": Page(
@@ -84,7 +86,8 @@ PAGES = {
         "What the calls return. Nobody makes these by hand; their fields and methods are what counts.",
         (lrp.Explanation, lrp.InputPart, results.Explanations, windows.Windows, lrp.Comparison, result.TopStep,
          result.Span, result.Hidden, result.Mark, protocol.InputRows, ledgers.Ledger, ledgers.ReferenceLedger,
-         ledgers.SpanLedger, summary.Summary),
+         ledgers.SpanLedger, summary.Summary, lrp.Counterfactual,
+         InputChange),
     ),
     "models": Page(
         "Models and scores",

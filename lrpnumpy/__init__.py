@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lrpnumpy import layers, rules
 from lrpnumpy.checks import AssumptionWarning, LrpError, RelevanceWarning, WeightFileError
 from lrpnumpy.cite import cite
+from lrpnumpy.counterfactual import Counterfactual, counterfactual
 from lrpnumpy.evidence import evidence
 from lrpnumpy.explain import compare, explain, explain_all
 from lrpnumpy.files import convert, inspect, load, save
@@ -65,6 +66,7 @@ __all__ = [
     "Cell",
     "Comparison",
     "Corpus",
+    "Counterfactual",
     "DeepLIFT",
     "Dense",
     "Embedding",
@@ -90,6 +92,7 @@ __all__ = [
     "cite",
     "compare",
     "convert",
+    "counterfactual",
     "evidence",
     "explain",
     "explain_all",

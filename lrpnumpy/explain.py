@@ -43,6 +43,7 @@ def run(
     if request.versus is not None and isinstance(targets, np.ndarray) and (targets == request.versus).any():
         raise LrpError(f"versus must be another class than the target, got {request.versus} for both.")
     out = Explanations(model, request, encoded, every_class)
+    out._explains_predicted = targets is None
     phrases = None
     if spans is not None:
         pairs = enumerate(zip(encoded, spans, strict=True))

@@ -15,7 +15,8 @@ from lrpnumpy.checks import LrpError, encodable, library, one_of
 from lrpnumpy.lazy import cached_property
 from lrpnumpy.meant import door
 from lrpnumpy.result import Explanation
-from lrpnumpy.summary import TIMES, Summary, Sums, one_each, times
+from lrpnumpy.summary import TIMES, Summary, Sums, joined, one_each, times
+from lrpnumpy.targets import MIXED, Panel, class_names, panels
 from lrpnumpy.verdict import EvidenceList
 
 
@@ -140,7 +141,7 @@ class Results(Sequence[Explanation]):
         xarray = library("xarray", "to_xarray")
         values, first, dates = self.stacked(), self[0], self.dates
         dimensions = ["record", "step"] if first.feature_relevance is None else ["record", "step", "feature"]
-        coordinates: dict[str, Any] = {"output": [*map(encodable, self._class_names(first))]}
+        coordinates: dict[str, Any] = {"output": [*map(encodable, class_names(first))]}
         if first.target == "all":
             dimensions.insert(0, "output")
         if first.feature_relevance is not None:
@@ -154,45 +155,55 @@ class Results(Sequence[Explanation]):
         if not len(self):
             raise LrpError(f"{what} must get at least one explanation, got none.")
 
-    @staticmethod
-    def _class_names(e: Explanation) -> Sequence[str]:
-        return e.classes or [*map(str, range(len(e.scores)))]
+    def _tokens(self, input: str) -> list[str] | None:
+        """The words of an `input` in all results, one behind the other; None where it has none."""
+        found = [e.inputs[input].tokens for e in self]
+        return None if any(one is None for one in found) else [word for words in found for word in words or ()]
 
     @door
-    def summary(self, by: Any = None, input: str | None = None) -> Summary:
-        """Mean relevance of all of them by feature and lag, of each group.
+    def summary(self, by: Any = None, input: str | None = None, target: Any = None) -> Summary:
+        """Mean relevance of all of them by feature and lag, of each group; of words by token.
 
         by: "class" for groups by the class explained; "year", "season" or "month" of the last step's date; or one value
-            for each explanation. With target "all" the groups are the classes.
+            for each explanation.
         input: of a network with several inputs, the one that is summed up; by default the first.
+        target: the class that all are explained for. None is the one that was explained, the positive one of two
+            classes, or each class as a group; "predicted" mixes the predicted classes.
         """
         self._not_empty("a summary")
         first = self[0]
         name = one_of(next(iter(first.inputs)) if input is None else input, "input", tuple(first.inputs))
-        every_class, classes = first.target == "all", self._class_names(first)
-        if every_class and by is not None:
-            raise LrpError("by must be None with target 'all', whose groups are the classes.")
-        groups = self._groups(by, classes)
-        lengths, relevance, values, features = self.received(name)
-        ends = self.explained_steps if name == next(iter(first.inputs)) else None
-        if values is None:
-            values, features = relevance[..., None], ("relevance",)
-        sums = Sums(features or [f"x{d}" for d in range(values.shape[-1])])
-        if every_class:
-            for c, one in enumerate(values):
-                sums.add(one, lengths, [classes[c]] * len(self), ends)
-        else:
-            sums.add(values, lengths, groups, ends)
-        in_order = every_class or (isinstance(by, str) and by == "class")
-        return sums.summary(first.method, first.output_unit, classes if in_order else None)
+        by_class = isinstance(by, str) and by == "class"
+        own_class = by_class and first.target != "all"
+        every = [Panel(MIXED, self, None, range(len(self)))] if own_class else panels(self, target, "a summary")
+        groups = self._groups(None if by_class and not own_class else by)
+        sums = None
+        for panel in every:
+            many: Any = panel.many
+            own = None if groups is None else [groups[k] for k in panel.places]
+            lengths, relevance, values, features = many.received(name)
+            ends = many.explained_steps if name == next(iter(first.inputs)) else None
+            words = many._tokens(name)
+            if words is not None or values is None:
+                values, features = relevance[..., None], ("relevance",)
+            if panel.c is not None:
+                values = _of_class(values, panel.c, lengths, many.scores)
+            sums = sums or Sums(features or [f"x{d}" for d in range(values.shape[-1])], words is not None)
+            sums.add(values, lengths, joined(own, panel.name if len(every) > 1 else None, len(many)), ends, words)
+        assert sums is not None
+        in_order = len(every) > 1 or own_class
+        about = every[0].name if len(every) == 1 and not own_class and len(first.scores) > 1 else ""
+        order = class_names(first) if in_order and sums.numbers.keys() <= {*class_names(first)} else None
+        return sums.summary(first.method, first.output_unit, order, about)
 
-    def _groups(self, by: Any, classes: Sequence[str]) -> list[Any] | None:
+    def _groups(self, by: Any) -> list[Any] | None:
         """The group of each explanation; None where all are one."""
         if by is None:
             return None
         if not isinstance(by, str):
             return one_each(by, len(self))
         if one_of(by, "by, where it is a name,", ("class", *TIMES)) == "class":
+            classes = class_names(self[0])
             return [classes[c] for c in self.targets.tolist()]
         dates = self.dates
         if not all(isinstance(date, np.datetime64) for date in dates):
@@ -224,6 +235,14 @@ class Results(Sequence[Explanation]):
         from lrpnumpy.corpus.export import export
 
         export(self, path, overwrite, formulas)
+
+
+def _of_class(values: np.ndarray, c: int, lengths: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """(R, D) the rows of one class of (C, R, D); with -1 those of the class that each explanation predicts."""
+    if c >= 0:
+        return values[c]
+    predicted = np.repeat(scores.argmax(axis=1), lengths)
+    return values[predicted, np.arange(len(predicted))]
 
 
 @dataclass(frozen=True, eq=False)

@@ -129,6 +129,7 @@ class Explanations(Results):
             self.inputs[name] = InputColumn([record[name] for record in encoded], model.inputs[name].features)
         self.main = self.inputs[model.main]  # what the first of them received
         self.places: Sequence[int] = range(len(encoded))  # of these among all, where this is a slice
+        self._explains_predicted = False  # whether each explains the class that is predicted, as nobody named one
         self.single: dict[str, list[Any]] = {}  # what has a shape of its own for each sequence: spans, cd, hidden
         self.books: np.ndarray | None = None  # ledgers, see `ledgers.by_name`
         self._doubt = False  # whether relevance of any chunk may not be trusted
@@ -197,6 +198,17 @@ class Explanations(Results):
         features = found.names or (found.encoded[0].features if found.encoded else None)
         return InputRows(np.diff(found.starts), found.relevance, found.feature_relevance, features)
 
+    def _explained_for(self, target: int | str) -> Explanations:
+        """The same sequences explained for one class, or for "all"."""
+        from lrpnumpy.explain import run
+
+        return run(self.model, self.encoded, self.request, target, None, None)
+
+    def _tokens(self, input: str) -> list[str] | None:
+        """The words of an `input` in all results, one behind the other; None where it has none."""
+        found = [one.tokens for one in self.inputs[input].encoded]
+        return None if any(one is None for one in found) else [word for words in found for word in words or ()]
+
     @cached_property
     def ledger(self) -> dict[str, np.ndarray]:
         """The entries of all ledgers by name, (N,) or (C, N), of methods that keep one; biases (layers, N)."""
@@ -234,6 +246,7 @@ class Explanations(Results):
         found.places = [self.places[k] for k in chosen]
         found.single = {name: [values[k] for k in chosen] for name, values in self.single.items()}
         found.scores, found.targets = self.scores[chosen], self.targets[..., chosen]
+        found._explains_predicted = self._explains_predicted
         if self.books is not None:
             found.books = self.books[..., chosen]
         return found

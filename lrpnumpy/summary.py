@@ -14,6 +14,7 @@ from lrpnumpy.meant import door
 SEASONS = ("DJF", "DJF", "MAM", "MAM", "MAM", "JJA", "JJA", "JJA", "SON", "SON", "SON", "DJF")  # of the months
 TIMES = ("year", "season", "month")
 ALL = "all"  # name of the only group
+ROWS = 30  # of a printed table
 KINDS = ("mean", "absolute", "positive", "negative")
 
 
@@ -22,7 +23,8 @@ class Summary:
     """Mean relevance of many explanations: arrays (G, L, D) by group, lag and feature.
 
     Lag 0 is the step of the prediction, lag 1 the one before it. A step that a sequence does not have counts as 0, so
-    that sums over lags and features are means of what the explanations have in all.
+    that sums over lags and features are means of what the explanations have in all. Of words the features are the
+    tokens, and L is 1.
     """
 
     groups: tuple[str, ...]  # G names
@@ -34,6 +36,7 @@ class Summary:
     method: str  # name of the method
     left_out: int = 0  # explanations whose relevance is not finite
     output_unit: str | None = None  # of the relevance, such as "mm"
+    target: str = ""  # the class that all explain, of a network with several outputs; empty where groups are classes
 
     @property
     def negative(self) -> np.ndarray:
@@ -67,7 +70,9 @@ class Summary:
         name = str(name) if isinstance(name, Hashable) else shown(name)
         k = self.groups.index(one_of(name, "group", self.groups))
         arrays = {key: getattr(self, key)[k : k + 1] for key in ("counts", "mean", "positive", "error")}
-        return Summary((name,), self.features, **arrays, method=self.method, output_unit=self.output_unit)
+        return Summary(
+            (name,), self.features, **arrays, method=self.method, output_unit=self.output_unit, target=self.target
+        )
 
     def _names(self) -> tuple[list[str], list[str]]:
         """Groups and features as pandas takes them."""
@@ -108,10 +113,14 @@ class Summary:
         """A table: features of each group, summed over lags."""
         unit = f", in {readable(self.output_unit)}" if self.output_unit else ""
         count, method = int(self.counts.sum()), readable(self.method)
-        lines = [f"{method}: mean relevance of {count:,} explanations, summed over steps{unit}"]
-        features = [*map(readable, self.features)]
+        about = f" for {readable(self.target)}" if self.target else ""
+        lines = [f"{method}: mean relevance{about} of {count:,} explanations, summed over steps{unit}"]
+        most = np.sort(np.argsort(-self.by_feature().sum(axis=0), kind="stable")[:ROWS])
+        if len(most) < len(self.features):
+            lines[0] += f"; {len(most)} of {len(self.features):,}, those of most relevance"
+        features = [readable(self.features[d]) for d in most]
         wide = max(map(len, features)) + 2
-        values = np.stack([self.by_feature(kind) for kind in KINDS], axis=-1)  # (G, D, kinds)
+        values = np.stack([self.by_feature(kind)[:, most] for kind in KINDS], axis=-1)  # (G, rows, kinds)
         for k, name in enumerate(self.groups):
             label = "" if self.groups == (ALL,) else f"{readable(name)} ({self.counts[k]:,})"
             lines += ["", label.ljust(wide) + "".join(f"{kind:>12}" for kind in KINDS)]
@@ -119,21 +128,27 @@ class Summary:
                 feature.ljust(wide) + "".join(f"{value:>+12.4g}" for value in row)
                 for feature, row in zip(features, values[k], strict=True)
             ]
-            lines.append(f"half of it within {self.half[k]} step{'' if self.half[k] == 1 else 's'} of the prediction")
+            if self.mean.shape[1] > 1:
+                steps = f"{self.half[k]} step{'' if self.half[k] == 1 else 's'}"
+                lines.append(f"half of it within {steps} of the prediction")
         if self.left_out:
             lines.append(f"({self.left_out:,} explanations are left out, whose relevance is not finite)")
         return "\n".join(lines)
 
 
 class Sums:
-    """What a summary is made of, added up a block at a time."""
+    """What a summary is made of, added up a block at a time.
 
-    def __init__(self, features: Sequence[str]) -> None:
-        self.features = tuple(features)
+    Of words there is a place for each token where there is one for each lag of a series.
+    """
+
+    def __init__(self, features: Sequence[str], by_token: bool = False) -> None:
+        self.features, self.by_token = tuple(features), by_token
         D = len(self.features)
         self.numbers: dict[str, int] = {}  # of the groups
+        self.tokens: dict[str, int] = {}
         self.total, self.positive = np.zeros((0, 1, D)), np.zeros((0, 1, D))  # (G, L, D)
-        self.size, self.square = np.zeros((0, D)), np.zeros((0, D))  # (G, D) of absolute relevance summed over lags
+        self.size, self.square = np.zeros((0, 1, D)), np.zeros((0, 1, D))  # (G, 1 or L, D) of |relevance| of each one
         self.counts, self.left_out = np.zeros(0, np.int64), 0
 
     def add(
@@ -142,40 +157,50 @@ class Sums:
         lengths: np.ndarray,
         names: Sequence[Any] | None = None,
         ends: np.ndarray | None = None,
+        words: Sequence[str] | None = None,
     ) -> None:
         """Some explanations: values (R, D), one behind the other, and how many steps each has.
 
-        `names` are their groups; `ends` the steps of the predictions, by default the last ones. What comes after a
-        prediction has no lag, and must be 0.
+        `names` are their groups; `ends` the steps of the predictions, by default the last ones; `words` the R tokens of
+        a text. What comes after a prediction has no lag, and must be 0.
         """
         if not len(lengths):
             return
         ends = lengths - 1 if ends is None else ends
         starts = np.cumsum(lengths) - lengths
-        size = np.add.reduceat(np.abs(values, dtype=np.float64), starts)  # (n, D)
         owner = np.repeat(np.arange(len(lengths)), lengths)
-        lag = (starts + ends)[owner] - np.arange(len(owner))
+        if self.by_token:
+            assert words is not None
+            place = np.array([self.tokens.setdefault(word, len(self.tokens)) for word in words], np.int64)
+        else:
+            place = (starts + ends)[owner] - np.arange(len(owner))
         group = self._numbered(names, len(lengths))
-        fine = np.asarray(np.isfinite(size).all(axis=1))
-        if not fine.all():
-            self.left_out += int((~fine).sum())
-            values, lag, owner = values[fine[owner]], lag[fine[owner]], owner[fine[owner]]
-        later = np.asarray(lag < 0)
-        if later.any():
-            if values[later].any():
+        fine = np.asarray(np.isfinite(np.add.reduceat(values, starts)).all(axis=1))
+        self.left_out += int((~fine).sum())
+        kept = fine[owner]
+        if not self.by_token and (place < 0).any():
+            if values[kept & (place < 0)].any():
                 raise LrpError(
                     "a summary by lag must get predictions of the last step, got steps after the prediction."
                 )
-            values, lag, owner = values[~later], lag[~later], owner[~later]
-        self._grow(int(lag.max(initial=0)) + 1)
-        (G, L, D), index = self.total.shape, group[owner] * self.total.shape[1] + lag
-        for d in range(D):
+            kept &= place >= 0
+        values, place, owner = values[kept], place[kept], owner[kept]
+        self._grow(max(int(place.max(initial=0)) + 1, len(self.tokens)))
+        self.counts += np.bincount(group[fine], minlength=len(self.counts))
+        G, L, _ = self.total.shape
+        index = group[owner] * L + place
+        # Magnitudes are summed over the steps of one explanation before they are squared: of words, those of one token.
+        inverse, into = owner, group
+        if self.by_token:
+            pairs, inverse = np.unique(owner * L + place, return_inverse=True)
+            into = group[pairs // L] * L + pairs % L
+        for d in range(values.shape[1]):
             column = values[:, d]
             self.total[..., d] += np.bincount(index, column, G * L).reshape(G, L)
             self.positive[..., d] += np.bincount(index, np.maximum(column, 0), G * L).reshape(G, L)
-            self.size[:, d] += np.bincount(group[fine], size[fine, d], G)
-            self.square[:, d] += np.bincount(group[fine], size[fine, d] ** 2, G)
-        self.counts += np.bincount(group[fine], minlength=G)
+            size = np.bincount(inverse, abs(column), len(into))
+            self.size[..., d] += np.bincount(into, size, self.size[..., d].size).reshape(self.size.shape[:2])
+            self.square[..., d] += np.bincount(into, size**2, self.size[..., d].size).reshape(self.size.shape[:2])
 
     def _numbered(self, names: Sequence[Any] | None, count: int) -> np.ndarray:
         """(n,) number of the group of each explanation; a name that is new gets the next one."""
@@ -185,34 +210,56 @@ class Sums:
         numbers = self.numbers
         return np.array([numbers.setdefault(str(name), len(numbers)) for name in names], np.int64)
 
-    def _grow(self, lags: int) -> None:
-        """Make room for more groups and lags."""
+    def rename(self, prefix: str) -> None:
+        """Groups without the name of the class before them, as there is one class only."""
+        self.numbers = {
+            ALL if name == prefix else name.removeprefix(f"{prefix}: "): k for name, k in self.numbers.items()
+        }
+
+    def _grow(self, places: int) -> None:
+        """Make room for more groups, and for more lags or tokens."""
         G, L, _ = self.total.shape
-        more = ((0, len(self.numbers) - G), (0, max(0, lags - L)), (0, 0))
+        more = ((0, len(self.numbers) - G), (0, max(0, places - L)), (0, 0))
         self.total, self.positive = np.pad(self.total, more), np.pad(self.positive, more)
-        self.size, self.square = (np.pad(one, (more[0], (0, 0))) for one in (self.size, self.square))
+        if not self.by_token:
+            more = (more[0], (0, 0), (0, 0))
+        self.size, self.square = np.pad(self.size, more), np.pad(self.square, more)
         self.counts = np.pad(self.counts, more[0])
 
-    def summary(self, method: str, output_unit: str | None, order: Sequence[str] | None = None) -> Summary:
+    def summary(
+        self, method: str, output_unit: str | None, order: Sequence[str] | None = None, target: str = ""
+    ) -> Summary:
         """The means; groups by name, or in the order given."""
         if not self.counts.sum():
             raise LrpError("a summary must get at least one explanation with finite relevance, got none.")
         known = [name for name in order or sorted(self.numbers, key=_sort_key) if name in self.numbers]
         some = [self.numbers[name] for name in known if self.counts[self.numbers[name]]]
-        n = self.counts[some]
-        mean_size = self.size[some] / n[:, None]
-        spread = np.maximum(self.square[some] / n[:, None] - mean_size**2, 0)
+        n = self.counts[some][:, None, None]
+        total, positive, size, square = (one[some] / n for one in (self.total, self.positive, self.size, self.square))
+        features = self.features
+        if self.by_token:  # tokens are the features, and there is one lag
+            total, positive, size, square = (one.swapaxes(1, 2) for one in (total, positive, size, square))
+            features = tuple(self.tokens)
+        error = np.sqrt(np.maximum(square - size**2, 0) / np.maximum(n - 1, 1))[:, 0]
         return Summary(
             tuple(name for name in known if self.numbers[name] in some),
-            self.features,
-            n,
-            self.total[some] / n[:, None, None],
-            self.positive[some] / n[:, None, None],
-            np.sqrt(spread / np.maximum(n - 1, 1)[:, None]),
+            features,
+            self.counts[some],
+            total,
+            positive,
+            error,
             method,
             self.left_out,
             output_unit,
+            target,
         )
+
+
+def joined(groups: Sequence[Any] | None, name: str | None, count: int) -> Sequence[Any] | None:
+    """The groups of `count` explanations of a class, with its name where it has one."""
+    if name is None:
+        return groups
+    return [name] * count if groups is None else [f"{name}: {one}" for one in groups]
 
 
 def _sort_key(name: str) -> tuple[int, float, str]:

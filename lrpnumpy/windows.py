@@ -125,6 +125,19 @@ class Windows(Results):
     def __len__(self) -> int:
         return len(self.explanations)
 
+    @property
+    def _explains_predicted(self) -> bool:
+        """Whether each explains the class that is predicted, as nobody named one."""
+        return self.explanations._explains_predicted
+
+    def _explained_for(self, target: int | str) -> Windows:
+        """The same windows explained for one class, or for "all"."""
+        return Windows(self.inputs, self.starts, self.length, self.explanations._explained_for(target))
+
+    def _tokens(self, input: str) -> list[str] | None:
+        """The words of an `input` in all windows, one behind the other; None where it has none."""
+        return self.explanations._tokens(input)
+
     def _one(self, k: int) -> Explanation:
         return self.explanations._one(k)
 

@@ -197,7 +197,7 @@ def closing_gates() -> Iterator[Piece]:
             cells = []
             for name in methods:
                 one = Explainer(name, name)
-                steps = np.concatenate(one(model, sequences, 0, "step", None).each)
+                steps = np.concatenate(one(model, sequences, {"target": 0}, False).steps)
                 by_feature = lrp.explain_all(model, sequences, name, 0, unit="feature").feature_relevance
                 at = np.concatenate(right) != 0
                 mark = abs(by_feature[at][:, network.program.columns.index("a")]).sum() / abs(by_feature[at]).sum()

@@ -26,11 +26,16 @@ def command(commands: Commands, name: str, run: Callable[[argparse.Namespace], N
     return sub
 
 
-def add_method(command: argparse.ArgumentParser) -> None:
-    """Which model, which method, and the options that methods have."""
+def add_model(command: argparse.ArgumentParser) -> None:
+    """Which model."""
     command.add_argument(
         "--model", default=DEFAULT_MODEL, help="a weight file, or the name of a shipped model (default: %(default)s)"
     )
+
+
+def add_method(command: argparse.ArgumentParser) -> None:
+    """Which model, which method, and the options that methods have."""
+    add_model(command)
     command.add_argument(
         "--method",
         help="see `lrpnumpy methods` (default: that of the model)",

@@ -26,7 +26,7 @@ def run_evaluate(options: argparse.Namespace) -> None:
         data,
         options.methods,
         labels,
-        **{name: getattr(options, name) for name in ("measures", "reference", "unit", "seed", "state")},
+        **{name: getattr(options, name) for name in ("measures", "reference", "unit", "versus", "state")},
         progress=False if options.quiet else None,
     )
     print(found)
@@ -91,11 +91,11 @@ def add(commands: Commands) -> None:
     evaluate.add_argument(
         "--reference", default="zero", help="what replaces a step: zero, mean, omit or a word (default: %(default)s)"
     )
-    evaluate.add_argument("--unit", default="step", choices=("step", "feature"), help="default: %(default)s")
+    evaluate.add_argument("--unit", choices=("step", "feature"), help="what is removed (default: all that fits)")
+    evaluate.add_argument("--versus", type=class_of, help="rank explanations of the class rather than this one")
     evaluate.add_argument("--format", choices=("text", "jsonl", "hdf5", "npz"), help="of the data")
     evaluate.add_argument("--field", help="field of JSON objects, or array of values in a file of arrays")
     evaluate.add_argument("--most", type=int, metavar="N", help="take the first N records only")
-    evaluate.add_argument("--seed", type=int, default=0, help="of what is drawn at random (default: %(default)s)")
     evaluate.add_argument("--state", metavar="FILE", help="keeps finished parts: an interrupted run goes on from there")
     evaluate.add_argument("--quiet", action="store_true", help="show no progress")
     for kind, what in {"html": "a page", "json": "all numbers as JSON", "figure": "a figure, such as o.png"}.items():

@@ -1,4 +1,4 @@
-"""Command `explain`: one sentence or one series."""
+"""Commands `explain` and `counterfactual`: one sentence or one series."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from lrpnumpy.commands.common import (
     add_formulas,
     add_hints,
     add_method,
+    add_model,
     class_of,
     command,
     hints_of,
@@ -55,11 +56,29 @@ def run_explain(options: argparse.Namespace) -> None:
         _write_csv(options.csv, every, options.formulas)
 
 
+def run_counterfactual(options: argparse.Namespace) -> None:
+    """Show which few changes of a sentence or series would change the decision."""
+    from lrpnumpy.show import html
+
+    model = lrp.load(options.model, **hints_of(options))
+    x = _input(options)
+    _check_form(model, x, options)
+    records = None
+    if options.records:
+        records = [inputs.read(path) for path in options.records]
+    found = lrp.counterfactual(
+        model, x, class_of(options.target), change=options.change, records=records, most=options.most
+    )
+    print(found)
+    if options.html:
+        write(options.html, html.page([found._repr_html_(), lrp.plot.counterfactual(found)], "What would change this"))
+
+
 def _input(options: argparse.Namespace) -> Any:
     """What is to be explained: the sentence, the numbers of a .npy or .csv file, the inputs of a .npz or .json file."""
     if (options.text is None) == (options.input is None):
         raise lrp.LrpError(
-            "explain must get either a sentence or --input FILE, got "
+            "this command must get either a sentence or --input FILE, got "
             + ("neither." if options.text is None else "both.")
         )
     if options.input is not None:
@@ -100,12 +119,21 @@ def _write_csv(path: str, every: list[lrp.Explanation], formulas: bool) -> None:
 def add(commands: Commands) -> None:
     """Add it to the program, with its options."""
     explain = command(commands, "explain", run_explain)
-    explain.add_argument("text", nargs="?", help="the sentence")
-    explain.add_argument(
-        "--input",
-        metavar="FILE",
-        help="a (T, D) array instead: .npy, or .csv with one step a line; several inputs by name: .npz, .json",
-    )
+    other = command(commands, "counterfactual", run_counterfactual)
+    for one in (explain, other):
+        one.add_argument("text", nargs="?", help="the sentence")
+        one.add_argument(
+            "--input",
+            metavar="FILE",
+            help="a (T, D) array instead: .npy, or .csv with one step a line; several inputs by name: .npz, .json",
+        )
+    add_model(other)
+    other.add_argument("--target", help="class to reach, by number or name (default: any other than the predicted one)")
+    other.add_argument("--change", type=float, help="how far the prediction of a quantity must move, such as -5")
+    other.add_argument("--records", nargs="+", metavar="FILE", help="series whose values may be taken, as for --input")
+    other.add_argument("--most", type=int, default=8, metavar="N", help="changes at the most (default: %(default)s)")
+    other.add_argument("--html", metavar="FILE", help="also write HTML")
+    add_hints(other)
     add_method(explain)
     explain.add_argument("--all-methods", action="store_true", help="six methods with their evidence")
     explain.add_argument(

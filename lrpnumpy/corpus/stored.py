@@ -18,7 +18,8 @@ from lrpnumpy.meant import door
 from lrpnumpy.protocol import Results
 from lrpnumpy.result import Explanation
 from lrpnumpy.schedule import progress_bar
-from lrpnumpy.summary import Summary, Sums, one_each
+from lrpnumpy.summary import ALL, Summary, Sums, joined, one_each
+from lrpnumpy.targets import MIXED, class_names, is_mixed, wanted_classes
 
 OF_ALL = ("scores", "targets", "explained_steps")  # kept once computed, and of no use to a slice
 
@@ -161,50 +162,63 @@ class Stored(Results):
         return super().to_xarray().assign_coords(record=self.numbers)
 
     @door
-    def summary(self, by: Any = None, input: str | None = None, progress: bool | None = None) -> Summary:
-        """Mean relevance of all of them by feature and lag, for each group, one part in memory at a time.
+    def summary(
+        self, by: Any = None, input: str | None = None, target: Any = None, progress: bool | None = None
+    ) -> Summary:
+        """Mean relevance of all of them by feature and lag, for each group, one part in memory at a time; of words by
+        token.
 
         by: "class" for groups by the class explained, the name of a stored column, or one value for each explanation.
-            With target "all" the groups are the classes.
         input: of a network with several inputs, the one that is summed up; by default the main one.
+        target: one of the classes that were explained; None is the positive one of two, where all were explained, or
+            each class as a group; "predicted" mixes the predicted classes.
         progress: show rate and time left; by default where standard error is a terminal.
         """
         if not len(self):
             raise LrpError("a summary needs at least one explanation, got none.")
         name = one_of(input or self._main, "input", tuple(self.features))
         first = self[0]
-        classes = self.classes or tuple(map(str, range(len(first.scores))))
-        every_class = first.target == "all"
-        if every_class and by is not None:
-            raise LrpError("by must be None with target 'all', whose groups are the classes.")
-        groups = self._group_of_each(by, classes)
-        sample = first.inputs[name].feature_relevance
+        classes = class_names(first)
+        mixed = is_mixed(first, target)
+        by_class = isinstance(by, str) and by == "class"
+        wanted = None
+        if not mixed and (target is not None or first.target == "all"):
+            wanted = wanted_classes(first, target, "a summary")
+        groups = None if by is None or by_class else self._group_of_each(by)
+        words = first.inputs[name].tokens is not None
+        sample = None if words else first.inputs[name].feature_relevance
         if sample is None:
-            sums = Sums(["relevance"])
+            sums = Sums(["relevance"], words)
         else:
             sums = Sums(self.features[name] or [f"x{d}" for d in range(sample.shape[-1])])
+        seen: set[str] = set()
         with progress_bar(progress, total=len(self), unit=" explanations") as bar:
             for numbers, block in self._blocks():
-                rows, lengths = _rows(block, name, sample is not None)
-                ends = None if name != self._main else np.array([e.predicted_at for e in block])
-                if every_class:
-                    for c, of_class in enumerate(rows):
-                        sums.add(of_class, lengths, [classes[c]] * len(block), ends)
-                else:
-                    sums.add(rows, lengths, None if groups is None else [next(groups) for _ in block], ends)
+                named = None if groups is None else [next(groups) for _ in block]
+                for c, some in _by_class(block, wanted, mixed).items():
+                    rows, lengths = _rows(some, name, sample is not None)
+                    ends = None if name != self._main else np.array([e.predicted_at for e in some])
+                    own = None if named is None else [named[k] for k in _places(block, c, mixed)]
+                    label = None if mixed or len(classes) == 1 else classes[c]
+                    tokens = [word for e in some for word in e.inputs[name].tokens or ()] if words else None
+                    seen.add(label or ALL)
+                    sums.add(rows, lengths, joined(own, label, len(some)), ends, tokens)
                 bar.update(len(numbers))
-        in_order = every_class or (isinstance(by, str) and by == "class")
-        return sums.summary(self.method, self.output_unit, classes if in_order else None)
+        about = ""
+        if mixed:
+            about = MIXED
+        elif len(seen) == 1 and len(classes) > 1 and not by_class:
+            about = next(iter(seen))
+            sums.rename(about)
+        order = classes if sums.numbers.keys() <= {*classes} else None
+        return sums.summary(self.method, self.output_unit, order, about)
 
-    def _group_of_each(self, by: Any, classes: tuple[str, ...]) -> Iterator[Any] | None:
-        """The group of each explanation; None where all are one."""
-        if by is None:
-            return None
+    def _group_of_each(self, by: Any) -> Iterator[Any]:
+        """The group of each explanation."""
         if not isinstance(by, str):
             return iter(one_each(by, len(self)))
-        if one_of(by, "by", (*self.columns, "class")) in self.columns:
-            return iter(self.column(by))
-        return (classes[int(e.target)] for e in self)
+        one_of(by, "by", (*self.columns, "class"))
+        return iter(self.column(by))
 
     @door
     def export(self, path: str | os.PathLike[str], *, overwrite: bool = False, formulas: bool = False) -> None:
@@ -214,6 +228,29 @@ class Stored(Results):
         spreadsheet would take for a formula, such as =1+1, has an apostrophe before it, unless `formulas` is true.
         """
         self.save(path, overwrite=overwrite, formulas=formulas)
+
+
+def _places(block: list[Explanation], c: int, mixed: bool) -> list[int]:
+    """Which explanations of a block are summed up for a class."""
+    if mixed or block[0].target == "all":
+        return [*range(len(block))]
+    return [k for k, e in enumerate(block) if e.target == c]
+
+
+def _by_class(block: list[Explanation], wanted: list[int] | None, mixed: bool) -> dict[int, list[Explanation]]:
+    """The explanations of each class that is summed up; mixed ones are all of them, under -1."""
+    every_class = block[0].target == "all"
+    if mixed:
+        return {-1: [e.for_class(e.predicted) if every_class else e for e in block]}
+    if every_class:
+        return {c: [e.for_class(c) for e in block] for c in wanted or ()}
+    found: dict[int, list[Explanation]] = {}
+    for e in block:
+        assert isinstance(e.target, int)
+        found.setdefault(e.target, []).append(e)
+    if wanted is not None and {*found} - {*wanted}:
+        raise LrpError("a summary: other classes than the target were explained; explain with target=… .")
+    return found
 
 
 def _rows(block: list[Explanation], name: str, by_feature: bool) -> tuple[np.ndarray, np.ndarray]:

@@ -22,27 +22,28 @@ from lrpnumpy.methods.occlusion import probabilities
 from lrpnumpy.methods.reference import vectors
 from lrpnumpy.model import Model
 from lrpnumpy.predict import predict_all
+from lrpnumpy.results import Explanations
 from lrpnumpy.rules import Rule
 
 RANDOM = "random"
 HUGE = 1e30  # stands for relevance that is infinite
-Unit = Literal["step", "feature"]
+RemovalUnit = Literal["step", "feature", "value"]  # what is replaced: a step, a feature at all steps, one number
 Function = Callable[[Model, list[Any]], Sequence[Any]]  # model, sequences -> one relevance (T,) or (T, D) for each
 # Columns of a measure: name -> (M, n) values of every method, and (n,) what their means are divided by.
 Values = dict[str, tuple[np.ndarray, np.ndarray]]
 
 
 class Relevances(NamedTuple):
-    """What one method says of several sequences."""
+    """The relevances of several sequences by one method."""
 
-    each: list[np.ndarray]  # (T,) of each sequence, or (D,) where features are the unit
-    total: np.ndarray  # (n,) what all inputs got
-    kept: dict[str, np.ndarray] | None = None  # (n,) where the rest of the score is, of methods with a ledger
+    steps: list[np.ndarray]  # (T,)
+    values: list[np.ndarray] | None  # (T, D), of a method that has them
+    results: Explanations | None  # None of a user's function
 
 
 @dataclass(frozen=True)
 class Explainer:
-    """A method with its options, or a function of the user's own."""
+    """A method with its options, or a user's function."""
 
     name: str
     method: str | Method | Rule | None = None
@@ -50,38 +51,32 @@ class Explainer:
     function: Function | None = None
 
     @property
-    def has_variables(self) -> bool:
-        """Whether it has a relevance for each feature of a step."""
-        return getattr(self.function, "by_feature", False) or (
-            self.method is not None and find(self.method).feature_relevance != "no"
-        )
+    def has_features(self) -> bool:
+        """Whether it has a relevance for each feature of a step; of a function its results say so."""
+        return self.method is not None and find(self.method).feature_relevance != "no"
 
-    def __call__(self, model: Model, sequences: list[Any], targets: Any, unit: Unit, threads: int | None) -> Relevances:
+    def __call__(
+        self,
+        model: Model,
+        sequences: list[Any],
+        request: Mapping[str, Any],
+        by_feature: bool,
+        threads: int | None = None,
+    ) -> Relevances:
+        """The relevances of some `sequences`; the `request` has target, versus and step."""
         if self.function is not None:
             given = called(f"method {self.name!r}", self.function, model, sequences)
-            return _of_function(self.name, given, model, sequences, unit)
+            return _of_function(self.name, given, model, sequences)
         assert self.method is not None
+        unit: Any = "feature" if by_feature and self.has_features else "step"
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RelevanceWarning)  # relevance that rounding decides is measured, not said
-            found = explain_all(model, sequences, self.method, targets, unit=unit, threads=threads, **self.options)
-        values = found.relevance if unit == "step" else found.feature_relevance
-        assert values is not None
-        each = np.split(finite(values), found.starts[1:-1])
-        with np.errstate(all="ignore"):
-            total = np.array([part.sum() for part in each])
-            for one in found.inputs.values():
-                if one is not found.main:
-                    total += [part.sum() for part in np.split(finite(one.relevance), one.starts[1:-1])]
-            entries = {name: finite(column) for name, column in found.ledger.items()}
-        kept = None
-        if "stabiliser" in entries:
-            names = ("stabiliser", "initial_state", "rule", "attention")
-            kept = {"biases": entries["biases"].sum(axis=0), **{name: entries[name] for name in names}}
-        elif "reference" in entries:
-            kept = {"reference": entries["reference"]}
+            found = explain_all(model, sequences, self.method, unit=unit, threads=threads, **request, **self.options)
+        steps = np.split(finite(found.relevance), found.starts[1:-1])
+        values = None
         if unit == "feature":
-            each = [part.sum(axis=0) for part in each]
-        return Relevances(each, total, kept)
+            values = np.split(finite(found.feature_relevance), found.starts[1:-1])
+        return Relevances(steps, values, found)
 
 
 def finite(values: Any) -> np.ndarray:
@@ -91,7 +86,7 @@ def finite(values: Any) -> np.ndarray:
     return np.nan_to_num(np.asarray(values, np.float64), nan=0.0, posinf=HUGE, neginf=-HUGE).clip(-HUGE, HUGE)
 
 
-def _of_function(name: str, found: Sequence[Any], model: Model, sequences: list[Any], unit: Unit) -> Relevances:
+def _of_function(name: str, found: Sequence[Any], model: Model, sequences: list[Any]) -> Relevances:
     try:
         each = [finite(getattr(one, "relevance", one)) for one in islice(found, len(sequences) + 1)]
     except (TypeError, ValueError) as error:
@@ -102,15 +97,14 @@ def _of_function(name: str, found: Sequence[Any], model: Model, sequences: list[
         raise LrpError(
             f"method {name!r} must give one relevance for each of {len(sequences)} sequences, got {len(each)}."
         )
-    axis = 1 if unit == "step" else 0
-    if unit == "feature" and any(one.ndim != 2 for one in each):
-        raise LrpError(f"method {name!r} must give (T, D) relevances where features are the unit, got (T,).")
-    each = [one.sum(axis=axis) if one.ndim == 2 else one for one in each]
     for k, (one, sequence) in enumerate(zip(each, encode_all(model, sequences), strict=True)):
-        size = sequence[model.main].length if unit == "step" else model.input_size
-        if one.shape != (size,):
-            raise LrpError(f"method {name!r} must give {size} numbers for sequence {k}, got shape {one.shape}.")
-    return Relevances(each, np.array([one.sum() for one in each]))
+        shape = (sequence[model.main].length, model.input_size)
+        if one.shape not in (shape[:1], shape):
+            raise LrpError(
+                f"method {name!r} must give {shape[0]} numbers for sequence {k}, or {shape}, got shape {one.shape}."
+            )
+    steps = [one if one.ndim == 1 else one.sum(axis=1) for one in each]
+    return Relevances(steps, each if all(one.ndim == 2 for one in each) else None, None)
 
 
 def random_relevance(seed: int) -> Function:
@@ -127,7 +121,6 @@ def random_relevance(seed: int) -> Function:
         rng = np.random.default_rng((seed, state))
         return [rng.normal(size=(one.length, model.input_size)) for one in encoded]
 
-    function.by_feature = True  # type: ignore[attr-defined]
     return function
 
 
@@ -139,7 +132,7 @@ def numbers_of(encoded: Encoded) -> np.ndarray:
     return encoded.ids
 
 
-def explainers(methods: Any, model: Model, unit: Unit, seed: int) -> list[Explainer]:
+def explainers(methods: Any, model: Model, seed: int) -> list[Explainer]:
     """Methods as users name them: None for all; names, rules, "random"; or a dict of name to method or function.
 
     A value of the dict may also be a pair of a method and its options, ("lrp-prop", {"eps": 0.2}).
@@ -148,8 +141,6 @@ def explainers(methods: Any, model: Model, unit: Unit, seed: int) -> list[Explai
         methods = [name for name in METHODS if name not in COSTLY]
         if model.output == "linear":
             methods.remove("occlusion-p")
-        if unit == "feature":
-            methods = [name for name in methods if METHODS[name].feature_relevance != "no"]
         methods.append(RANDOM)
     if isinstance(methods, (str, Rule, Method)):
         methods = [methods]
@@ -177,81 +168,90 @@ def explainers(methods: Any, model: Model, unit: Unit, seed: int) -> list[Explai
         elif callable(method) and not isinstance(method, (Rule, Method)):
             out.append(Explainer(str(name), function=method))
         else:
-            asked.request(model, method, unit, None, None, dict(options))
+            asked.request(model, method, None, None, None, dict(options))
             out.append(Explainer(str(name), method, options))
     return out
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """Some sequences, what is explained of each, and what every method says."""
+    """Some sequences, what is explained of each, and the relevances by every method."""
 
     model: Model
     explainers: list[Explainer]
     sequences: list[Any]  # as passed in, less padding
     x: list[np.ndarray]  # (T, D) vectors of the main input, in the units of the user
-    targets: np.ndarray  # (n,)
+    request: Mapping[str, Any]  # target (n,), versus, step
     sign: np.ndarray  # (n,) -1 where the decision is that the only score is low
-    unit: Unit
+    units: tuple[RemovalUnit, ...]
     reference: str | np.ndarray  # "omit", or the vector (D,) that takes the place of a step
     seed: tuple[int, ...]
     threads: int | None = None
     found: list[Relevances] = field(default_factory=list)  # for each method
-    seconds: list[float] = field(default_factory=list)  # processor time of each method
-    forward: float = 0.0  # that of one forward pass
+    seconds: list[float] = field(default_factory=list)  # of each method
+    forward: float = 0.0  # seconds of one forward pass
 
-    @property
-    def counts(self) -> np.ndarray:
-        """(n,) steps, or features, that can be removed."""
-        return np.array([len(x) if self.unit == "step" else self.model.input_size for x in self.x])
+    def counts(self, unit: RemovalUnit) -> list[int]:
+        """What can be replaced of each sequence."""
+        size = self.model.input_size
+        return [{"step": len(x), "feature": size, "value": len(x) * size}[unit] for x in self.x]
 
     def rng(self, purpose: int) -> np.random.Generator:
         """Random numbers that depend on the seed, the part of the data, and what they are for."""
         return np.random.default_rng((*self.seed, purpose))
 
-    def with_vectors(self, x: Sequence[np.ndarray], which: Sequence[int] | np.ndarray) -> list[Any]:
-        """Sequences whose main input has these vectors; those of a network with several inputs keep the others."""
-        if len(self.model.inputs) == 1:
-            return list(x)
-        return [{**self.sequences[k], self.model.main: one} for one, k in zip(x, which, strict=True)]
-
-    def removed(self, k: int, masks: np.ndarray) -> list[np.ndarray]:
-        """The vectors of sequence k without what each of the masks (V, steps or features) says."""
+    def replaced(self, k: int, masks: np.ndarray, unit: RemovalUnit) -> list[Any]:
+        """Sequence k without what each of the masks (V, count) says; other inputs of the network stay."""
         x = self.x[k]
-        if self.unit == "step" and isinstance(self.reference, str):
-            return [x[~mask] for mask in masks]
-        gone = masks[:, :, None] if self.unit == "step" else masks[:, None, :]
-        return list(np.where(gone, self.reference, x[None]).astype(x.dtype))
+        if unit == "step" and isinstance(self.reference, str):
+            variants = [x[~mask] if not mask.all() else x[:1] for mask in masks]
+        else:
+            gone = {"step": (-1, len(x), 1), "feature": (-1, 1, x.shape[1]), "value": (-1, *x.shape)}[unit]
+            variants = list(np.where(masks.reshape(gone), self.reference, x).astype(x.dtype))
+        if len(self.model.inputs) == 1:
+            return variants
+        return [{**self.sequences[k], self.model.main: one} for one in variants]
 
-    def explain(self, explainer: Explainer, sequences: list[Any], model: Model | None = None) -> list[np.ndarray]:
-        """Relevance for the decision: the opposite of the score's where the decision is that the score is low."""
-        found = explainer(model or self.model, sequences, self.targets, self.unit, self.threads)
-        return [s * one for s, one in zip(self.sign, found.each, strict=True)]
+    def explain(self, explainer: Explainer, model: Model) -> Relevances:
+        """The same sequences explained for another model."""
+        return explainer(model, self.sequences, self.request, False, self.threads)
 
-    @property
-    def relevances(self) -> list[list[np.ndarray]]:
-        """For each method, one array for each sequence: relevance for the decision."""
-        return [[s * one for s, one in zip(self.sign, found.each, strict=True)] for found in self.found]
+    def relevance(self, m: int, unit: RemovalUnit) -> list[np.ndarray] | None:
+        """Relevance for the decision by method m, one array (count,) for each sequence; None where it has none."""
+        found = self.found[m]
+        each = found.steps
+        if unit != "step":
+            if found.values is None:
+                return None
+            each = [one.sum(axis=0) if unit == "feature" else one.ravel() for one in found.values]
+        return [s * one for s, one in zip(self.sign, each, strict=True)]
 
-    def scores(self, sequences: list[Any], which: np.ndarray) -> np.ndarray:
-        """(V,) the explained score of variants; `which` says of which sequence each is one."""
-        return _last(self.model, sequences, self.threads)[np.arange(len(which)), self.targets[which]]
+    def values(self, sequences: list[Any], owner: Sequence[int]) -> np.ndarray:
+        """(V,) what a replacement should change: the probability of the decision, or the score where there is none.
 
-    def values(self, sequences: list[Any], which: np.ndarray) -> np.ndarray:
-        """(V,) what removal should change: the probability of the decision, or the score where there is none."""
+        With `versus` it is the difference of the two scores. `owner` says of which sequence each is a variant.
+        """
+        if not sequences:
+            return np.empty(0)
+        which, place = np.asarray(owner), np.arange(len(owner))
+        found = _scores(self.model, sequences, self.request["step"], self.threads)
+        targets, versus = self.request["target"][which], self.request["versus"]
+        if versus is not None:
+            return found[place, targets] - found[:, versus]
         if self.model.output == "linear":
-            return self.scores(sequences, which)
-        found = _last(self.model, sequences, self.threads)
+            return found[place, targets]
         if self.model.outputs == 1:
             found = found * self.sign[which][:, None]
         P: Any = probabilities(self.model.output, found)
-        return P[np.arange(len(which)), self.targets[which]]
+        return P[place, targets]
 
 
-def _last(model: Model, sequences: list[Any], threads: int | None = None) -> np.ndarray:
-    """(N, C) scores; of a network that predicts at every step those at the last."""
+def _scores(model: Model, sequences: list[Any], step: int | None, threads: int | None = None) -> np.ndarray:
+    """(N, C) scores; of a network that predicts at every step those of one step, by default the last."""
     found = predict_all(model, sequences, threads=threads)
-    return np.asarray([one[-1] for one in found] if model.every else found, np.float64)
+    if model.every:
+        found = [one[-1 if step is None else step] for one in found]
+    return np.asarray(found, np.float64)
 
 
 def case_of(
@@ -259,12 +259,14 @@ def case_of(
     sequences: list[Any],
     labels: np.ndarray | None,
     methods: list[Explainer],
-    unit: Unit,
+    units: tuple[RemovalUnit, ...],
     reference: str | np.ndarray,
     seed: tuple[int, ...],
+    versus: int | None = None,
+    step: int | None = None,
     threads: int | None = None,
 ) -> Case:
-    """Explain some sequences by every method; the processor time of each is measured on one thread."""
+    """Explain some sequences by every method; the time of each is measured on one thread."""
     encoded = [record[model.main] for record in encode_all(model, sequences)]
     if any(one.kept is not None for one in encoded):  # padding is no step that could be removed
         bare = [numbers_of(one) for one in encoded]
@@ -272,21 +274,27 @@ def case_of(
             bare if len(model.inputs) == 1 else [{**s, model.main: b} for s, b in zip(sequences, bare, strict=True)]
         )
     x = [vectors(one) for one in encoded]
-    _last(model, sequences, 1)  # the first pass takes longer than others
-    began = time.process_time()
-    last = _last(model, sequences, 1)
-    forward = time.process_time() - began
+    _scores(model, sequences, step, 1)  # the first pass takes longer than others
+    began = time.perf_counter()
+    scores = _scores(model, sequences, step, 1)
+    forward = time.perf_counter() - began
     sign = np.ones(len(x))
     if model.outputs == 1:
         targets = np.zeros(len(x), np.int64)
-        if model.output == "sigmoid":  # the decision is yes or no: what speaks for it speaks for or against the score
-            yes = last[:, 0] >= 0 if labels is None else labels == 1
+        if model.output == "sigmoid":  # the decision is yes or no: what supports it supports or opposes the score
+            yes = scores[:, 0] >= 0 if labels is None else labels == 1
             sign = np.where(yes, 1.0, -1.0)
     else:
-        targets = last.argmax(axis=1) if labels is None else labels
-    case = Case(model, methods, sequences, x, targets, sign, unit, reference, seed, threads, forward=forward)
+        targets = scores.argmax(axis=1) if labels is None else labels
+    request = {"target": targets, "versus": versus, "step": step}
+    case = Case(model, methods, sequences, x, request, sign, units, reference, seed, threads, forward=forward)
     for one in methods:
-        began = time.process_time()
-        case.found.append(one(model, sequences, targets, unit, 1))
-        case.seconds.append(time.process_time() - began)
+        began = time.perf_counter()
+        case.found.append(one(model, sequences, request, units != ("step",), 1))
+        case.seconds.append(time.perf_counter() - began)
     return case
+
+
+def measure_cost(case: Case) -> Values:
+    """Time of an explanation over that of one forward pass."""
+    return {"cost": (np.array(case.seconds)[:, None], np.array([case.forward]))}

@@ -37,8 +37,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrpnumpy.checks import LrpError, one_of, whole
-from lrpnumpy.evaluate.agreement import pearson, ranks
 from lrpnumpy.evaluate.case import finite
+from lrpnumpy.evaluate.correlation import pearson, ranks
 from lrpnumpy.layers import GRU, LSTM, Dense, Embedding
 from lrpnumpy.model import Model
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.evaluate.agreement import spearman
 from lrpnumpy.evaluate.case import Case, Values
+from lrpnumpy.evaluate.correlation import spearman
 from lrpnumpy.layers.base import Record
 from lrpnumpy.model import Model
 
@@ -23,8 +23,8 @@ def measure(case: Case) -> Values:
     models = [*cascade(case.model, np.random.default_rng((case.seed[0], 2)))]
     found = np.array(
         [
-            [abs(spearman(before, case.explain(one, case.sequences, model))) for model in models]
-            for one, before in zip(case.explainers, case.relevances, strict=True)
+            [abs(spearman(found.steps, case.explain(one, model).steps)) for model in models]
+            for one, found in zip(case.explainers, case.found, strict=True)
         ]
     )  # (M, layers, n)
     return {"randomisation": (found.mean(axis=1), np.ones(len(case.x)))}

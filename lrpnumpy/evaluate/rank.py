@@ -5,33 +5,35 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from lrpnumpy import asked, tables
-from lrpnumpy.checks import LrpError, entries, float_array, one_of, shown, whole
+from lrpnumpy.checks import LrpError, entries, float_array, one_of, shown
 from lrpnumpy.corpus.work import settle
 from lrpnumpy.encode import EncodedRecord, encode, encode_all
-from lrpnumpy.evaluate import agreement, completeness, randomisation, removal, stability, truth
-from lrpnumpy.evaluate.case import Case, Explainer, Unit, Values, case_of, explainers, numbers_of
-from lrpnumpy.evaluate.ranking import COLUMNS, Cells, Ranking
+from lrpnumpy.evaluate import randomisation, removal, truth
+from lrpnumpy.evaluate.case import Case, Explainer, RemovalUnit, Values, case_of, explainers, measure_cost, numbers_of
+from lrpnumpy.evaluate.ranking import COLUMNS, REMOVAL, Cells, Ranking
 from lrpnumpy.evaluate.state import State
+from lrpnumpy.evaluate.supported import measure_evidence
 from lrpnumpy.meant import door
+from lrpnumpy.methods.base import Unit
 from lrpnumpy.methods.reference import vectors
 from lrpnumpy.model import Model
 from lrpnumpy.schedule import progress_bar
 
 PART = 64  # sequences that are measured, and stored, together
-TRUTH = "truth"  # the only measure that does not look at the data
+SEED = 0
+TRUTH = "truth"  # the only measure that does not look at the data; it does not enter the rank
 MEASURES: dict[str, Callable[[Case], Values] | None] = {
-    "removal": removal.measure,
-    TRUTH: None,
+    "removal": removal.measure_removal,
+    "changes": removal.measure_changes,
+    "evidence": measure_evidence,
     "randomisation": randomisation.measure,
-    "stability": stability.measure,
-    "completeness": completeness.measure,
-    "agreement": agreement.measure_agreement,
-    "cost": agreement.measure_cost,
+    TRUTH: None,
 }
 
 
@@ -42,10 +44,11 @@ def rank_methods(
     methods: Any = None,
     target: Any = None,
     *,
-    measures: Sequence[str] | None = None,
+    unit: Unit = None,
     reference: Any = "zero",
-    unit: Unit = "step",
-    seed: int = 0,
+    versus: int | str | None = None,
+    step: int | None = None,
+    measures: Sequence[str] | None = None,
     state: str | os.PathLike[str] | None = None,
     threads: int | None = None,
     progress: bool | None = None,
@@ -55,66 +58,78 @@ def rank_methods(
     model: the network, as `load` gives it.
     data: sequences as `explain_all` takes them: words, token ids or numbers.
     methods: names, `lrp.Rule`s, "random" for random numbers; or a dict of name to one of these, to a pair of a method
-        and its options, ("lrp-prop", {"eps": 0.2}), or to a function of one's own, function(model, sequences), which
-        gives an array (T,) or (T, D) for each sequence. None is "random" and all methods but
-        those whose cost is exponential.
+        and its options, ("lrp-prop", {"eps": 0.2}), or to your own function(model, sequences), which gives an array
+        (T,) or (T, D) for each sequence. None is "random" and all methods but those whose cost is exponential.
     target: the class explained, one for all sequences or one for each, such as the true ones; 0 or 1 where there is one
         sigmoid; None is the predicted one.
-    measures: some of `lrpnumpy.evaluate.MEASURES`; None is all of them.
+    unit: "step": steps are removed; "feature": features and single values; None: all three, of words steps alone.
     reference: what takes the place of what is removed: "zero", "mean" of the data, a vector (D,), a word; or "omit",
         which leaves steps out.
-    unit: whether a "step" or a "feature" (at all steps) is removed and compared.
-    seed: of what is drawn at random.
-    state: a file that keeps finished parts: the same call goes on where another one was interrupted.
+    versus, step: as in `explain_all`.
+    measures: some of `lrpnumpy.evaluate.MEASURES`; None is all of them.
+    state: a file that keeps finished parts: the same call continues where another one was interrupted.
     threads: their number, but for what is timed; None uses the cores where it pays.
     progress: whether to show a bar; None shows one where there is a terminal.
     """
     chosen = list(MEASURES)
     if measures is not None:
         chosen = [one_of(name, "measures", tuple(MEASURES)) for name in entries(measures, "measures", 100)]
-    one_of(unit, "unit", ("step", "feature"))
-    seed = whole(seed, "seed", 0)
+    units = _units(model, unit)
+    against = asked.request(model, "lrp-all", None, versus, step, {}).versus  # checks both
     sequences = _records(data)
     if not sequences:
         raise LrpError("data must have at least one sequence, got none.")
     encoded = encode_all(model, sequences)
     classes = _classes(model, target, len(sequences))
-    instead = _substitute(model, reference, unit, encoded)
-    every = explainers(methods, model, unit, seed)
+    instead = _substitute(model, reference, units, step, encoded)
+    every = explainers(methods, model, SEED)
+    named = reference if isinstance(reference, str) else "a vector"
     said = {
         "model": model.digest,
         "methods": [f"{one.name}: {one.method!r}, {dict(one.options)!r}" for one in every],
-        "settings": [chosen, reference if isinstance(reference, str) else instead.tolist(), unit, seed, PART],  # type: ignore[union-attr]
+        "settings": [chosen, named if isinstance(instead, str) else instead.tolist(), units, against, step, PART],
         "data": [_digest(encoded[k : k + PART], classes, k) for k in range(0, len(encoded), PART)],
     }
+
+    def measured(k: int) -> Values:
+        some = None if classes is None else classes[k : k + PART]
+        case = case_of(model, sequences[k : k + PART], some, every, units, instead, (SEED, k), against, step, threads)
+        return _all_of(case, chosen)
+
     undo = settle()
     try:
         for one in every:  # kernels are compiled before anything is timed
-            one(model, sequences[:1], None, unit, 1)
+            one(model, sequences[:1], {}, units != ("step",), 1)
+        jobs: dict[str, Callable[[], Values]] = {str(k): partial(measured, k) for k in range(0, len(sequences), PART)}
+        if TRUTH in chosen:
+            jobs[TRUTH] = partial(truth.measure, every, SEED)
         parts = []
-        jobs = range(0, len(sequences), PART) if {*chosen} - {TRUTH} else range(0)
-        total = len(jobs) + (TRUTH in chosen)
-        with State(state, said) as store, progress_bar(progress, total=total, desc="measuring", unit=" parts") as bar:
-            for k in jobs:
-
-                def measured(k: int = k) -> Values:
-                    some = None if classes is None else classes[k : k + PART]
-                    case = case_of(model, sequences[k : k + PART], some, every, unit, instead, (seed, k), threads)
-                    return _all_of(case, chosen)
-
-                parts.append(store.get(str(k), measured))
-                bar.update(1)
-            if TRUTH in chosen:
-                parts.append(store.get(TRUTH, lambda: truth.measure(every, seed)))
+        with (
+            State(state, said) as store,
+            progress_bar(progress, total=len(jobs), desc="measuring", unit=" parts") as bar,
+        ):
+            for name, job in jobs.items():
+                parts.append(store.get(name, job))
                 bar.update(1)
     finally:
         undo()
     about = {
-        "sequences": len(sequences), "explained": "predicted" if target is None else "target", "unit": unit,
-        "reference": reference if isinstance(reference, str) else "a vector", "seed": seed, "measures": chosen,
-        "model": model.digest[:16], "output": model.output, "outputs": model.outputs,
+        "sequences": len(sequences), "explained": "predicted" if target is None else "target", "units": list(units),
+        "reference": named, "measures": chosen, "model": model.digest[:16], "output": model.output,
+        "outputs": model.outputs, "versus": against, "step": step,
     }  # fmt: skip
-    return _joined(every, parts, about, seed)
+    return _joined(every, parts, about)
+
+
+def _units(model: Model, unit: Unit) -> tuple[RemovalUnit, ...]:
+    """What is removed: a word is one input, whatever its vector."""
+    one_of(unit, "unit", ("step", "feature", None))
+    words = model.inputs[model.main].embedding is not None
+    if words and unit == "feature":
+        raise LrpError("unit must be 'step' or None where the input is words: they are removed whole, got 'feature'.")
+    if words or unit == "step":
+        return ("step",)
+    return ("feature", "value") if unit == "feature" else ("step", "feature", "value")
 
 
 def _records(data: Any) -> list[Any]:
@@ -139,7 +154,7 @@ def _is_list(value: Any) -> bool:
 
 
 def _all_of(case: Case, chosen: Sequence[str]) -> Values:
-    out: Values = {}
+    out = measure_cost(case)
     for name in chosen:
         measure = MEASURES[name]
         if measure is not None:
@@ -147,18 +162,20 @@ def _all_of(case: Case, chosen: Sequence[str]) -> Values:
     return out
 
 
-def _joined(every: list[Explainer], parts: list[Values], about: dict[str, Any], seed: int) -> Ranking:
+def _joined(every: list[Explainer], parts: list[Values], about: dict[str, Any]) -> Ranking:
     """The columns of all parts, with their intervals."""
-    names = tuple(one.name for one in every)
     found: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     for name in dict.fromkeys(name for part in parts for name in part):
         pairs = [part[name] for part in parts if name in part]
         found[name] = np.concatenate([a for a, _ in pairs], axis=1), np.concatenate([b for _, b in pairs])
-    cells = {name: Cells.of(*found[name], column, seed) for name, column in COLUMNS.items() if name in found}
-    alike = None
-    if "agreement" in found:
-        alike = np.stack([found[f"with {name}"][0].mean(axis=1) for name in names], axis=1)
-    return Ranking(names, cells, alike, about)
+    units = [found[name] for name in ("steps", "features", "values") if name in found]
+    cells = {}
+    for name, column in COLUMNS.items():
+        if name in found:
+            cells[name] = Cells.of([found[name]], column)
+        elif name == REMOVAL and units:
+            cells[name] = Cells.of([pair for pair in units if pair[1].any()] or units, column)
+    return Ranking(tuple(one.name for one in every), cells, about)
 
 
 def _classes(model: Model, target: Any, count: int) -> np.ndarray | None:
@@ -177,14 +194,18 @@ def _classes(model: Model, target: Any, count: int) -> np.ndarray | None:
     return found
 
 
-def _substitute(model: Model, reference: Any, unit: Unit, encoded: list[EncodedRecord]) -> str | np.ndarray:
+def _substitute(
+    model: Model, reference: Any, units: tuple[RemovalUnit, ...], step: int | None, encoded: list[EncodedRecord]
+) -> str | np.ndarray:
     """What takes the place of what is removed, in the units of the user; or "omit"."""
     port = model.inputs[model.main]
     if not isinstance(reference, str):
         return float_array(reference, "reference", (model.input_size,), dtype=port.given_dtype)
     if reference == "omit":
-        if unit == "feature":
-            raise LrpError("reference must be 'zero', 'mean' or a vector where features are the unit, got 'omit'.")
+        if units != ("step",):
+            raise LrpError("reference='omit' leaves steps out: pass unit='step' with it, or another reference.")
+        if step is not None:
+            raise LrpError("reference must be other than 'omit' with step, which would be another one without them.")
         return reference
     if reference == "zero":
         zero = 0.0 if port.scaler is None else np.array(port.scaler.mean)

@@ -11,13 +11,13 @@ import numpy as np
 from lrpnumpy.checks import LrpError, one_of, parse_json, whole
 from lrpnumpy.evaluate import chance
 from lrpnumpy.meant import door
-from lrpnumpy.methods import METHODS
 from lrpnumpy.result import dumped
 
 FEWEST = 5  # samples that a bootstrap needs
-ENOUGH = 30  # sequences of which it mostly tells methods apart
-ABOUT = {"sequences", "explained", "unit", "reference", "seed", "output"}  # what a heading needs
-FORMAT = "lrpnumpy ranking 1"
+SIGNIFICANT = 0.05  # a smaller p-value, corrected for all pairs of methods, is more than chance
+ABOUT = {"sequences", "explained", "units", "reference", "output"}  # what a heading needs
+FORMAT = "lrpnumpy ranking 2"
+REMOVAL = "removal"  # the column that advice compares methods by
 
 
 class Column(NamedTuple):
@@ -25,74 +25,57 @@ class Column(NamedTuple):
 
     title: str  # as tables show it
     measure: str  # what it is made by
-    best: Literal["high", "low"] | None  # None: there is no better and worse
-    judges: bool  # whether it says that a relevance is right: these make the overall rank
+    best: Literal["high", "low"]  # which values are good
+    judges: bool  # whether it enters the mean rank
     meaning: str  # in a sentence or two
     percent: bool = False  # whether values are shares of 100
-    shown: bool = True  # in the table; the rest is in JSON and on the page
 
 
 COLUMNS = {
-    "most": Column(
-        "most first", "removal", "high", True,
-        "The most relevant is removed first: how far the prediction falls, 0 as in random order, 100 as in the best "
-        "order found by a beam search or any method. It asks whether the relevance names what the prediction rests on.",
-        True,
-    ),
-    "least": Column(
-        "least first", "removal", "high", True,
-        "The least relevant is removed first: how well the prediction holds, 0 as in random order, 100 as in the best "
-        "order found by a beam search or any method. It asks whether low relevance means that an input can go.", True,
-    ),
-    "comprehensiveness": Column(
-        "comprehensive", "removal", "high", False,
-        "Mean fall of the prediction without the most relevant 10, 20 and 50 %.",
-    ),
-    "sufficiency": Column(
-        "sufficient", "removal", "low", False,
-        "Mean fall of the prediction with nothing but the most relevant 10, 20 and 50 %; below 0 it rises.",
+    REMOVAL: Column(
+        "removal", "removal", "high", False,
+        "Mean of the columns by step, by feature and by value.", True,
     ),
     "steps": Column(
-        "true steps", "truth", "high", True,
-        "On small networks of which it is known which steps decide: how much of the relevance is there.", True,
-    ),
-    "values": Column(
-        "true values", "truth", "high", True,
-        "On the same networks: correlation of the relevance with what each step really contributes.", True,
+        "by step", "removal", "high", True,
+        "Steps are replaced, the most relevant first and the least relevant first: how much further the prediction "
+        "falls in the first case. 0 is a random order, 100 the best order found.", True,
     ),
     "features": Column(
-        "true features", "truth", "high", True,
-        "On small networks of which it is known which features decide: how much of the relevance is theirs.", True,
+        "by feature", "removal", "high", True, "The same with features, each replaced at all steps.", True,
+    ),
+    "values": Column("by value", "removal", "high", True, "The same with single numbers.", True),
+    "difference": Column(
+        "difference", "changes", "high", True,
+        "Inputs are replaced one after the other, those of largest |relevance| first, and absolute changes of the "
+        "prediction are added up, so that signs do not cancel: a / (a + b) with b of a random order. 50 is random.",
+        True,
+    ),
+    "preservation": Column(
+        "preservation", "changes", "low", True,
+        "The same with those of smallest |relevance| first, which should change little.", True,
+    ),
+    "evidence": Column(
+        "evidence", "evidence", "high", True,
+        "How many explanations pass their evidence, of those whose inputs do not interact.", True,
     ),
     "randomisation": Column(
         "random weights", "randomisation", "low", False,
         "Rank correlation, as its size, with the relevance of the same network with random weights, from the top layer "
-        "down. What stays the same does not explain the network. Random numbers pass: they have nothing to do with "
-        "the weights in the first place.",
+        "down. Relevance that stays the same does not explain the network. Random numbers pass.",
     ),
-    "stability": Column(
-        "unstable", "stability", "low", False,
-        "Largest share of the relevance that moves elsewhere when the input changes by 5 % of its spread, over the "
-        "change of the prediction. A method that always says the same is perfectly stable, and useless.",
+    "cost": Column("cost", "cost", "low", False, "Time of an explanation in forward passes."),
+    "true_steps": Column(
+        "true steps", "truth", "high", False,
+        "How much of the relevance is at the steps that decide.", True,
     ),
-    "inputs": Column(
-        "inputs got", "completeness", None, False, "How much of the score the relevances of all inputs add up to.", True
+    "true_values": Column(
+        "true values", "truth", "high", False,
+        "Correlation of the relevance with what each step contributes.", True,
     ),
-    "lost": Column(
-        "lost", "completeness", "low", False,
-        "How much of the score is neither in the inputs nor in a ledger (biases, stabiliser, reference). That sums are "
-        "right does not mean that their parts are.", True,
-    ),
-    "biases": Column("biases", "completeness", None, False, "How much of the score the biases kept.", True, False),
-    "stabiliser": Column("stabiliser", "completeness", None, False, "How much the stabiliser kept.", True, False),
-    "reference": Column("reference", "completeness", None, False, "The score of the reference.", True, False),
-    "agreement": Column(
-        "agreement", "agreement", None, False,
-        "Mean rank correlation with the other methods. Methods that agree may be wrong together.",
-    ),
-    "cost": Column(
-        "cost", "cost", "low", False,
-        "Processor time of an explanation in forward passes; the cheapest need not be right.",
+    "true_features": Column(
+        "true features", "truth", "high", False,
+        "How much of the relevance is at the features that decide.", True,
     ),
 }  # fmt: skip
 
@@ -104,26 +87,26 @@ class Cells(NamedTuple):
     low: np.ndarray  # (M,) ends of the 95 % interval
     high: np.ndarray  # (M,)
     better: np.ndarray  # (M, M) whether the first is better than the second by more than chance
+    p: np.ndarray  # (M, M) that two are equal: paired bootstrap, corrected by Holm
+    apart: np.ndarray  # (M, M) half the 95 % interval of their difference
     samples: int  # sequences, networks, or parts of the data
 
     @classmethod
-    def of(cls, above: np.ndarray, below: np.ndarray, column: Column, seed: int) -> Cells:
-        """Values mean(`above`) / mean(`below`) in a `column`, and their bootstrap, drawn by `seed`."""
-        M, n = above.shape
-        if not n:  # nothing to measure, such as an order of words where every sequence has one
-            nothing = np.full(M, np.nan)
-            return cls(nothing, nothing, nothing, np.zeros((M, M), bool), 0)
+    def of(cls, ratios: Sequence[chance.Ratio], column: Column) -> Cells:
+        """The mean over `ratios` of mean(above) / mean(below) in a `column`, and its bootstrap."""
         scale = 100.0 if column.percent else 1.0
-        drawn = scale * chance.drawn_again(above, below, seed)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            value = scale * above.mean(axis=1) / below.mean()
-        better = np.zeros((M, M), bool)
+        value = scale * np.mean([chance.ratio(above.mean(axis=1), below.mean()) for above, below in ratios], axis=0)
+        M, n = ratios[0][0].shape
         if n < FEWEST:  # too few samples to tell anything from chance
-            drawn = np.full_like(drawn, np.nan)
-        elif column.best is not None:
-            better = chance.better(drawn, column.best)
+            none = np.full(M, np.nan)
+            return cls(value, none, none, np.zeros((M, M), bool), np.ones((M, M)), np.full((M, M), np.nan), n)
+        drawn = scale * chance.drawn_again(ratios)
         low, high = chance.interval(drawn)
-        return cls(value, low, high, better, n)
+        p = chance.p_values(value, drawn, n)
+        sign = 1 if column.best == "high" else -1
+        with np.errstate(invalid="ignore"):
+            better = (p < SIGNIFICANT) & (sign * (value[:, None] - value) > 0)
+        return cls(value, low, high, better, p, chance.half_widths(drawn), n)
 
     @property
     def ranks(self) -> np.ndarray:
@@ -138,43 +121,57 @@ class Cells(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """Which method to trust: printed a table, in a notebook a page; `figure()`, `to_html()`, `to_json()`."""
+    """Which method to use: printed a table, in a notebook a page; `figure()`, `to_html()`, `to_json()`."""
 
     methods: tuple[str, ...]  # M names
     cells: Mapping[str, Cells]  # by column
-    agreement: np.ndarray | None  # (M, M) rank correlation of the methods
     about: Mapping[str, Any]  # model, data and settings
 
     @property
     def judging(self) -> list[str]:
-        """The columns that make the overall rank."""
+        """The columns that make the mean rank."""
         return [name for name in self.cells if COLUMNS[name].judges]
 
-    @door
-    def mean_rank(self, measures: Sequence[str]) -> np.ndarray:
-        """(M,) mean rank in the judging columns of some `measures`, of which each counts alike."""
-        parts = []
-        for measure in measures:
-            ranks = [self.cells[name].ranks for name in self.judging if COLUMNS[name].measure == measure]
-            if ranks:
-                parts.append(_mean(np.array(ranks)))
-        return _mean(np.array(parts or [np.ones(len(self.methods))]))
+    @property
+    def mean_rank(self) -> np.ndarray:
+        """(M,) over the measures on the data, each the mean of its columns; NaN of a method that lacks a column."""
+        by_measure: dict[str, list[np.ndarray]] = {}
+        for name in self.judging:
+            by_measure.setdefault(COLUMNS[name].measure, []).append(self.cells[name].ranks)
+        if not by_measure:
+            return np.ones(len(self.methods))
+        return np.mean([np.mean(ranks, axis=0) for ranks in by_measure.values()], axis=0)
 
     @property
-    def overall(self) -> np.ndarray:
-        """(M,) mean rank in removal and ground truth."""
-        return self.mean_rank([*dict.fromkeys(COLUMNS[name].measure for name in self.judging)])
+    def cost(self) -> np.ndarray:
+        """(M,) in forward passes."""
+        return self.cells["cost"].value
 
     @property
     def order(self) -> list[int]:
-        """The methods, best first; where ranks are equal, by the mean value in the judging columns."""
-        means = _mean(np.array([self.cells[name].value for name in self.judging] or [np.zeros(len(self.methods))]))
-        return sorted(range(len(self.methods)), key=lambda m: (np.nan_to_num(self.overall[m], nan=np.inf), -means[m]))
+        """The methods, best mean rank first, of equal ones the cheaper; last those that are not ranked."""
+        ranks = np.nan_to_num(self.mean_rank, nan=np.inf).round(9)
+        return sorted(range(len(self.methods)), key=lambda m: (ranks[m], self.cost[m]))
+
+    def _wins(self, one: int, other: int) -> int:
+        """In how many judging columns one method is better than another, less those in which it is worse."""
+        every = [self.cells[name].better for name in self.judging]
+        return sum(int(better[one, other]) - int(better[other, one]) for better in every)
+
+    @property
+    def equal(self) -> list[int]:
+        """The methods that the first of the order is not better than, itself among them, the cheapest first.
+
+        One is better than another if it is so in more columns than the other, by more than chance.
+        """
+        ranked = [m for m in self.order if not np.isnan(self.mean_rank[m]) and self.methods[m] != "random"]
+        return sorted((m for m in ranked if self._wins(ranked[0], m) <= 0), key=lambda m: self.cost[m])
 
     @property
     def best(self) -> str:
-        """The first method of the order."""
-        return self.methods[self.order[0]]
+        """The cheapest of the best."""
+        found = self.equal
+        return self.methods[found[0] if found else self.order[0]]
 
     @door
     def beats(self, one: str, other: str, column: str) -> bool:
@@ -184,9 +181,9 @@ class Ranking:
         return bool(cells.better[k, m])
 
     @property
-    def advice(self) -> list[str]:
-        """What to use when, in sentences that follow from the cells."""
-        return [*_advice(self)]
+    def advice(self) -> str:
+        """Which method to use and which to avoid, in one or two sentences."""
+        return _advice(self)
 
     def __str__(self) -> str:
         from lrpnumpy.show import ranking
@@ -205,7 +202,7 @@ class Ranking:
         return ranking.page(self)
 
     def figure(self) -> Any:
-        """A matplotlib figure: every column with its intervals, and the agreement of the methods."""
+        """A matplotlib figure: every column with its intervals."""
         from lrpnumpy.show import ranking
 
         return ranking.figure(self)
@@ -222,10 +219,10 @@ class Ranking:
             "format": FORMAT,
             "methods": self.methods,
             "order": [self.methods[m] for m in self.order],
-            "mean_rank": self.overall.tolist(),
+            "mean_rank": self.mean_rank.tolist(),
+            "best": self.best,
             "advice": self.advice,
             "columns": cells,
-            "agreement": None if self.agreement is None else self.agreement.tolist(),
             "about": dict(self.about),
         }
         return dumped(_without_nan(whole), options)
@@ -258,13 +255,15 @@ class Ranking:
                 _numbers(f"{name}: low", one.get("low"), (M,)),
                 _numbers(f"{name}: high", one.get("high"), (M,)),
                 _numbers(f"{name}: better", one.get("better"), (M, M)) > 0,
+                _numbers(f"{name}: p", one.get("p"), (M, M)),
+                _numbers(f"{name}: apart", one.get("apart"), (M, M)),
                 whole(one.get("samples"), f"from_json: {name}: samples", 0),
             )
             for name, one in columns.items()
         }
-        agreement = data.get("agreement")
-        alike = None if agreement is None else _numbers("agreement", agreement, (M, M))
-        return Ranking(tuple(names), cells, alike, about)
+        if "cost" not in cells:
+            raise LrpError("from_json: columns must have cost, got none.")
+        return Ranking(tuple(names), cells, about)
 
 
 def _numbers(where: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
@@ -278,13 +277,6 @@ def _numbers(where: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
     raise LrpError(f"from_json: {where} must be numbers of shape {shape}, got something else.")
 
 
-def _mean(rows: np.ndarray) -> np.ndarray:
-    """(M,) the mean of (K, M), without what is missing; NaN where all is."""
-    known = ~np.isnan(rows)
-    means = np.where(known, rows, 0).sum(axis=0) / np.maximum(1, known.sum(axis=0))
-    return np.where(known.any(axis=0), means, np.nan)
-
-
 def _without_nan(value: Any) -> Any:
     """NaN and infinity as null: JSON has neither."""
     if isinstance(value, dict):
@@ -294,58 +286,31 @@ def _without_nan(value: Any) -> Any:
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
-def _advice(found: Ranking) -> Any:
-    names, cells, every = found.methods, found.cells, [found.methods[m] for m in found.order]
-    order = [one for one in every if one != "random"]  # it is here to be compared with
-    if not order or not found.judging:
-        return
-    removal = [name for name in ("most", "least") if name in cells]
-    if removal and all(cells[name].samples < ENOUGH and not cells[name].better.any() for name in removal):
-        yield f"Too few sequences to tell the methods apart; try at least {ENOUGH}."
-        return
-    first = names.index(order[0])
-    judging = [COLUMNS[name].title for name in found.judging if not np.isnan(cells[name].value[first])]
-    equal = [one for one in every if one != order[0] and not any(found.beats(order[0], one, n) for n in found.judging)]
-    same = f" Not told apart from it: {', '.join(equal)}." if equal else ""
-    yield f"In general: {order[0]}, which has the best mean rank in {', '.join(judging)}.{same}"
-    on_data = found.mean_rank(["removal"])
-    best = min(on_data[names.index(one)] for one in order)
-    if "most" in cells and best < on_data[first]:
-        ahead = [one for one in order if on_data[names.index(one)] == best]
-        yield f"By removal on these data alone: {', '.join(ahead)}."
-    if "cost" in cells:
-        cost = dict(zip(names, cells["cost"].value, strict=True))
-        cheap = min((one for one in order if one == order[0] or one in equal), key=lambda one: cost[one])
-        yield f"For many inputs: {cheap}, the cheapest of these ({cost[cheap]:.1f} forward passes)."
-    if "lost" in cells:
-        sums = [one for one in order if abs(cells["lost"].value[names.index(one)]) < 1]
-        if sums:
-            yield f"Where every part of the score must be accounted for: {sums[0]}."
-    fine = [one for one in order if one in METHODS and METHODS[one].feature_relevance == "free"]
-    if fine:
-        yield f"For one value a feature: {fine[0]}."
-    poor = [one for m, one in enumerate(names) if all(not cells[name].low[m] > 0 for name in removal)]
-    if poor and removal:
-        yield f"Not for this network: {', '.join(poor)}, no better than a random order in removal."
-    if "randomisation" in cells:
-        deaf = [one for m, one in enumerate(names) if cells["randomisation"].low[m] > 0.5]
-        if deaf:
-            yield (
-                f"To look at twice: {', '.join(deaf)}, with a rank correlation above 0.5 to what they say of the "
-                "network with random weights."
-            )
-    if "random" in names:
-        m = names.index("random")
-        passed = [
-            COLUMNS[name].title
-            for name, one in cells.items()
-            if COLUMNS[name].best
-            and COLUMNS[name].shown
-            and one.samples >= FEWEST
-            and one.better[:, m].sum() < (len(names) - 1) / 2
-        ]
-        if passed:
-            yield (
-                "One measure is not enough: random numbers, which say nothing, are beaten by less than half of the "
-                f"methods in {', '.join(passed)}."
-            )
+def _advice(found: Ranking) -> str:
+    best, names, points = found.best, found.methods, found.cells.get(REMOVAL)
+    if best == "random" or not found.judging:
+        return ""
+    if not any(found.cells[name].better.any() for name in found.judging):
+        return f"{found.about['sequences']} sequences do not tell these methods apart; try more."
+    first, claims = names.index(best), []
+    if points is not None:
+        others = [m for m in found.order if m not in found.equal and names[m] != "random"]
+        worse = [m for m in others if points.better[first, m]]
+        if worse:
+            apart, half = points.value[first] - points.value[worse[0]], points.apart[first, worse[0]]
+            claims.append(f"beats {names[worse[0]]} by {apart:.0f} ± {half:.0f} points of removal")
+    dearer = [m for m in found.equal if m != first]
+    if dearer:
+        share = 100 * found.cost[first] / found.cost[dearer[-1]]
+        claims.append(f"equals {names[dearer[-1]]} at {max(share, 0.1):.2g} % of the cost")
+    text = f"Use {best}: on your data it {' and '.join(claims) or 'has the best mean rank'}."
+    poor = []
+    if points is not None:  # not better than a random order
+        poor = [one for m, one in enumerate(names) if not points.low[m] > 0 and one not in (best, "random")]
+    if poor:
+        text += f" Avoid {_listed(poor)}."
+    return text
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:-1]) + (" and " if len(names) > 1 else "") + names[-1]

@@ -1,8 +1,13 @@
-"""Removal: if a relevance is right, the prediction falls when what it names is taken away, and stays when it is kept.
+"""Removal and changes: what happens to the prediction when the inputs that a relevance names are replaced.
 
-Steps (or features) are removed in order of relevance, a tenth at a time, the most relevant first and the least relevant
-first. The area over the curve of the prediction is scaled: 0 is a random order, 100 the best order that a beam search,
-or any of the methods, finds, so that figures of two networks can be compared (Samek et al. 2017; DeYoung et al. 2020).
+Removal replaces steps, features or single values together, about a tenth at a time, the most relevant first and the
+least relevant first. The area between the two curves of the prediction is 0 for a random order; 100 is that of the best
+order found (Samek et al. 2017).
+
+Replaced together, inputs that raise the prediction and inputs that lower it cancel. So changes replaces one after the
+other in the order of |relevance| and adds up the absolute changes of the prediction: the most relevant first, which
+should change it much (cumulative prediction difference), and the least relevant first, which should not (cumulative
+prediction preservation; Jang et al. 2025, TIMING).
 """
 
 from __future__ import annotations
@@ -11,12 +16,11 @@ from functools import cache
 
 import numpy as np
 
-from lrpnumpy.evaluate.case import Case, Values
+from lrpnumpy.evaluate.case import Case, RemovalUnit, Values
 
-RUNS = 5  # random orders of each sequence
-WIDTH = 2  # of the beam
-GROUPS = 32  # longer sequences are searched in so many groups of neighbouring steps
-SHARES = (1, 2, 5)  # tenths that comprehensiveness and sufficiency look at
+GROUPS = 64  # of neighbors, that are replaced alone to find a good order
+ONE_BY_ONE = 30  # inputs that are replaced one after the other, at most
+RANDOM = 3  # random orders that changes are compared with
 
 
 @cache
@@ -24,97 +28,83 @@ def levels(count: int) -> np.ndarray:
     """(L,) how many of `count` are removed at each level: about every tenth, from one to all but one."""
     if count < 2:
         return np.empty(0, np.int64)
-    below = [_share(count, tenth) for tenth in range(1, 6)]
+    below = [int(np.clip(round(count * tenth / 10), 1, count - 1)) for tenth in range(1, 6)]
     return np.unique([*below, *(count - one for one in below)])
 
 
-def _share(count: int, tenths: int) -> int:
-    return int(np.clip(round(count * tenths / 10), 1, count - 1))
+def measure_removal(case: Case) -> Values:
+    """The area between the curves for every unit, and that of the best order found."""
+    found: Values = {}
+    for unit in case.units:
+        areas = np.full((len(case.explainers), len(case.x)), np.nan)
+        for m in range(len(case.explainers)):
+            relevance = case.relevance(m, unit)
+            if relevance is not None:
+                areas[m] = _areas(case, unit, [np.argsort(-one, kind="stable") for one in relevance])
+        by_effect = _areas(case, unit, _orders_by_effect(case, unit))
+        known = areas[~np.isnan(areas).any(axis=1)]
+        found[f"{unit}s"] = areas, np.max([by_effect, *known], axis=0)
+    return found
 
 
-def measure(case: Case) -> Values:
-    """Scaled areas, comprehensiveness and sufficiency of every method."""
-    n, rng = len(case.x), case.rng(1)
-    every = np.arange(n)
-    whole = case.values(case.sequences, every)
-    usable = np.flatnonzero(case.counts > 1)  # where there is only one thing to remove there is no order
-    random = [[rng.permutation(count) for count in case.counts] for _ in range(RUNS)]
-    orders = [[np.argsort(-one, kind="stable") for one in method] for method in case.relevances]
-    out: Values = {}
-    for name, sign in (("most", 1), ("least", -1)):
-        by_method = [_curves(case, whole, [one[::sign] for one in some], usable) for some in orders]
-        areas = np.array([[curve.mean() for curve in curves] for curves in by_method])  # (M, n)
-        by_chance = np.mean([[curve.mean() for curve in _curves(case, whole, some, usable)] for some in random], axis=0)
-        best = search(case, whole, usable, lowest=name == "most")
-        best = sign * np.max([sign * best, *(sign * areas)], axis=0)  # a method may find what the search does not
-        out[name] = sign * (areas - by_chance), sign * (best - by_chance)
-        at = []
-        for count in case.counts[usable]:
-            some = np.array([_share(count, tenths) for tenths in SHARES])
-            at.append(np.searchsorted(levels(count), some if name == "most" else count - some))
-        falls = np.array([[curve[k].mean() for curve, k in zip(curves, at, strict=True)] for curves in by_method])
-        out["comprehensiveness" if name == "most" else "sufficiency"] = falls, np.ones(len(usable))
-    return out
+def _areas(case: Case, unit: RemovalUnit, orders: list[np.ndarray]) -> np.ndarray:
+    """(n,) how much further the prediction falls if the first of an order go first than if the last do."""
+    variants, owner, sign = [], [], []
+    for k, order in enumerate(orders):
+        rank = np.empty(len(order), np.int64)
+        rank[order] = np.arange(len(order))
+        steps = levels(len(order))[:, None]
+        variants += case.replaced(k, np.concatenate([rank < steps, rank >= len(order) - steps]), unit)
+        owner += [k] * (2 * len(steps))
+        sign += [-1.0] * len(steps) + [1.0] * len(steps)
+    values = case.values(variants, owner) * sign
+    counts = np.array([len(levels(len(order))) for order in orders])
+    return np.bincount(np.array(owner, np.int64), values, len(orders)) / np.maximum(counts, 1)
 
 
-def _curves(case: Case, whole: np.ndarray, orders: list[np.ndarray], usable: np.ndarray) -> list[np.ndarray]:
-    """For each usable sequence (L,): how far the prediction has fallen at every level when removed in this order."""
-    variants, which = [], []
-    for k in usable:
-        rank = np.empty(case.counts[k], np.int64)
-        rank[orders[k]] = np.arange(len(rank))
-        steps = levels(len(rank))
-        variants += case.removed(k, rank < steps[:, None])
-        which += [k] * len(steps)
-    owner = np.array(which, np.int64)
-    fallen = whole[owner] - case.values(case.with_vectors(variants, owner), owner) if len(owner) else np.empty(0)
-    return np.split(fallen, np.cumsum([len(levels(case.counts[k])) for k in usable])[:-1]) if len(usable) else []
+def _orders_by_effect(case: Case, unit: RemovalUnit) -> list[np.ndarray]:
+    """What is replaced alone, by how far the prediction falls; many are replaced in groups of neighbors."""
+    variants, owner, groups = [], [], []
+    for k, count in enumerate(case.counts(unit)):
+        size = min(int(count), GROUPS)
+        groups.append(np.arange(count) * size // count)
+        variants += case.replaced(k, np.eye(size, dtype=bool)[:, groups[k]], unit)
+        owner += [k] * size
+    values = np.split(case.values(variants, owner), np.cumsum([group[-1] + 1 for group in groups])[:-1])
+    return [np.argsort(one[group], kind="stable") for one, group in zip(values, groups, strict=True)]
 
 
-def search(case: Case, whole: np.ndarray, usable: np.ndarray, lowest: bool) -> np.ndarray:
-    """(n,) the largest mean fall (or with lowest=False the smallest) along an order that a beam search finds.
+def measure_changes(case: Case) -> Values:
+    """Summed absolute changes a of every method and b of random orders, as a / (a + b).
 
-    From each kept state everything that is left is removed in turn. Where a level removes several at once, those that
-    matter most by themselves go, and the last of them is varied.
+    So a few sequences whose prediction changes most do not decide alone.
     """
-    sign = 1 if lowest else -1
-    sizes = {k: min(int(case.counts[k]), GROUPS) for k in usable}
-    groups = {k: np.arange(case.counts[k]) * sizes[k] // case.counts[k] for k in usable}
-    steps = {k: np.diff(levels(sizes[k]), prepend=0) for k in usable}
-    beam = {k: [(0.0, np.zeros(sizes[k], bool))] for k in usable}  # sum of falls so far, what is gone
+    rng, n = case.rng(1), len(case.x)
+    unit: RemovalUnit = "value" if "value" in case.units else case.units[0]
+    random = [[rng.permutation(count) for count in case.counts(unit)] for _ in range(RANDOM)]
+    by_chance = np.mean([_summed(case, unit, orders) for orders in random], axis=0)
+    found: Values = {}
+    for name, sign in (("difference", -1), ("preservation", 1)):
+        sums = np.full((len(case.explainers), n), np.nan)
+        for m in range(len(case.explainers)):
+            relevance = case.relevance(m, unit)
+            if relevance is not None:
+                sums[m] = _summed(case, unit, [np.argsort(sign * abs(one), kind="stable") for one in relevance])
+        both = sums + by_chance
+        found[name] = np.where(both == 0, 0.5, sums / np.where(both == 0, 1, both)), np.ones(n)
+    return found
 
-    def fallen(masks: dict[tuple[int, int], np.ndarray]) -> dict[tuple[int, int], np.ndarray]:
-        """How far the prediction falls with every mask (V, groups), of all sequences at once."""
-        if not masks:
-            return {}
-        variants = [one for (k, _), some in masks.items() for one in case.removed(k, some[:, groups[k]])]
-        owner = np.repeat([k for k, _ in masks], [len(some) for some in masks.values()])
-        falls = whole[owner] - case.values(case.with_vectors(variants, owner), owner)
-        return dict(zip(masks, np.split(falls, np.cumsum([len(some) for some in masks.values()])[:-1]), strict=True))
 
-    for level in range(max((len(one) for one in steps.values()), default=0)):
-        states = {(k, b): gone for k in usable if level < len(steps[k]) for b, (_, gone) in enumerate(beam[k])}
-        left = {key: np.flatnonzero(~gone) for key, gone in states.items()}
-        alone = fallen({key: states[key] | np.eye(len(states[key]), dtype=bool)[rest] for key, rest in left.items()})
-        tried: dict[tuple[int, int], np.ndarray] = {}
-        for key, rest in left.items():
-            order, m = rest[np.argsort(-sign * alone[key], kind="stable")], steps[key[0]][level]
-            several = np.repeat(states[key][None], min(WIDTH, len(rest) - m + 1), axis=0)
-            several[:, order[: m - 1]] = True
-            several[np.arange(len(several)), order[m - 1 : m - 1 + len(several)]] = True
-            tried[key] = several
-        known = {  # one at a time: these were tried already
-            key: np.sort(-sign * alone[key])[: len(some)] * -sign
-            for key, some in tried.items()
-            if steps[key[0]][level] == 1
-        }
-        falls = known | fallen({key: some for key, some in tried.items() if key not in known})
-        for k in {key[0] for key in states}:
-            found: dict[bytes, tuple[float, np.ndarray]] = {}
-            for b, (before, _) in enumerate(beam[k]):
-                for fall, gone in zip(falls[k, b], tried[k, b], strict=True):
-                    total = before + fall
-                    if gone.tobytes() not in found or sign * total > sign * found[gone.tobytes()][0]:
-                        found[gone.tobytes()] = (float(total), gone)
-            beam[k] = sorted(found.values(), key=lambda state: -sign * state[0])[:WIDTH]
-    return np.array([beam[k][0][0] / len(steps[k]) for k in usable])
+def _summed(case: Case, unit: RemovalUnit, orders: list[np.ndarray]) -> np.ndarray:
+    """(n,) absolute changes of the prediction, added up, as the first half of an order is replaced one by one."""
+    variants, owner = [], []
+    for k, order in enumerate(orders):
+        count = min(ONE_BY_ONE, max(1, len(order) // 2))
+        rank = np.empty(len(order), np.int64)
+        rank[order] = np.arange(len(order))
+        variants += case.replaced(k, rank < np.arange(count + 1)[:, None], unit)
+        owner += [k] * (count + 1)
+    which = np.array(owner)
+    changes = abs(np.diff(case.values(variants, owner)))
+    inside = which[1:] == which[:-1]
+    return np.bincount(which[1:][inside], changes[inside], len(orders))

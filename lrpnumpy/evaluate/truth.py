@@ -8,8 +8,8 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError
 from lrpnumpy.evaluate import programs
-from lrpnumpy.evaluate.agreement import pearson
 from lrpnumpy.evaluate.case import Explainer, Values
+from lrpnumpy.evaluate.correlation import pearson
 
 NETWORKS = 2  # of each program and cell
 SEQUENCES = 100  # for each network
@@ -33,21 +33,21 @@ def measure(explainers: list[Explainer], seed: int) -> Values:
         reads = np.isin(np.arange(network.model.input_size), network.features)
         for m, explainer in enumerate(explainers):
             try:
-                relevance = np.concatenate(explainer(network.model, drawn.inputs, 0, "step", None).each)
+                got = explainer(network.model, drawn.inputs, {"target": 0}, explainer.has_features)
             except LrpError:  # it cannot explain this network: it needs a probability, or has options for another one
                 continue
+            relevance = np.concatenate(got.steps)
             relevance[abs(relevance) <= programs.NOTHING] = 0
             found[0, m, n] = share(relevance, steps)
             if drawn.values is not None:
                 found[1, m, n] = pearson(relevance, np.concatenate(drawn.values))
-            if explainer.has_variables:
-                by_feature = explainer(network.model, drawn.inputs, 0, "feature", None).each
-                found[2, m, n] = share(np.array(by_feature), reads)
+            if got.values is not None:
+                found[2, m, n] = share(np.array([one.sum(axis=0) for one in got.values]), reads)
     linear = np.array([task.drawn.values is not None for task in every])
     return {
-        "steps": (found[0], np.ones(len(every))),
-        "values": (found[1][:, linear], np.ones(linear.sum())),
-        "features": (found[2], np.ones(len(every))),
+        "true_steps": (found[0], np.ones(len(every))),
+        "true_values": (found[1][:, linear], np.ones(linear.sum())),
+        "true_features": (found[2], np.ones(len(every))),
     }
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from lrpnumpy.asked import own_options
 from lrpnumpy.checks import LrpError, one_of
+from lrpnumpy.counterfactual import counterfactual
 from lrpnumpy.explain import explain
 from lrpnumpy.files import SHIPPED
 from lrpnumpy.methods import COSTLY, METHODS, find
@@ -24,7 +25,10 @@ WORDS, STEPS = 500, 2_000  # of one input at most
 CHARACTERS, CELLS = 20_000, 200_000  # of a text, of a CSV file
 CLASSES = 12  # of more classes, only the one that is asked for is explained
 LARGEST = 1_000  # of options that count something: every method stays within seconds
-KEYS = ("text", "values", "labels", "features", "csv", "methods", "options", "target", "phrase", "step")
+KEYS = (
+    "text", "values", "labels", "features", "csv", "methods", "options", "target", "phrase", "step", "counterfactual",
+)  # fmt: skip
+MOST_CHANGES = 5  # of a counterfactual
 SENTENCE = "This isn't a good movie, and it isn't funny."
 
 
@@ -33,7 +37,8 @@ def answer(model: Model, asked: Any) -> dict[str, Any]:
 
     asked: one of `text`, `values` (with `labels`, and `features` as the names of columns) or `csv`; `methods`, one or
         two, and `options`, of which each gets those that it has; `target`, a class; `step` of a model that predicts at
-        every step; `phrase`, (start, stop), whose score by contextual decomposition is wanted.
+        every step; `phrase`, (start, stop), whose score by contextual decomposition is wanted; `counterfactual`: true
+        to ask which changes would turn the decision, or move a quantity halfway to that of the reference.
     """
     started = time.perf_counter()
     if not isinstance(asked, Mapping):
@@ -50,15 +55,30 @@ def answer(model: Model, asked: Any) -> dict[str, Any]:
         phrase = None
         if asked.get("phrase") is not None:
             phrase = explain(model, x, "cd", **common, spans=[asked["phrase"]]).spans[0]
+        other = _counterfactual(model, x) if asked.get("counterfactual") else None
     found = every[0]
     return {
         "page": payload([[one] for one in every], title="Live"),
         "phrase": None if phrase is None else {"start": phrase.start, "stop": phrase.stop, "scores": _listed(phrase)},
+        "counterfactual": other,
         "predicted": found.predicted,
         "warnings": [*dict.fromkeys(str(one.message) for one in caught)],
         "milliseconds": round(1000 * (time.perf_counter() - started), 3),
         **_editable(found),
     }
+
+
+def _counterfactual(model: Model, x: Any) -> dict[str, Any]:
+    """Both predictions, the changes, and the changed input as the page may ask about it."""
+    change = None
+    if model.outputs == 1 and model.output == "linear":
+        ledger: Any = explain(model, x, "deeplift").ledger
+        change = float(ledger.reference - ledger.score) / 2
+        if not change:
+            raise LrpError("the prediction is that of the reference already; change a value and ask again.")
+    found = counterfactual(model, x, change=change, most=MOST_CHANGES)
+    changed: Any = {"text": " ".join(found.x)} if isinstance(found.x, list) else {"values": found.x.tolist()}
+    return {"headline": found.headline, "changes": [one._asdict() for one in found.changes], "input": changed}
 
 
 def _listed(phrase: Any) -> list[float | None]:

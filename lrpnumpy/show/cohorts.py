@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from lrpnumpy.checks import LrpError, one_of
 from lrpnumpy.result import Explanation
-from lrpnumpy.show.canvas import FONT, subject, unit_label
+from lrpnumpy.show.canvas import FONT, figure_of, new_picture, subject, unit_label
 from lrpnumpy.show.parts import of_one_class
 from lrpnumpy.summary import SEASONS, TIMES, one_each, times
+from lrpnumpy.targets import MIXED, Panel, panels
 
 COLORS = [*(f"C{k}" for k in range(10)), "#5a2ee6", "#d100d1"]  # so many cohorts can be told apart: the months
 Z95 = 1.96  # half the width of a 95 % interval in standard errors
@@ -21,22 +23,18 @@ Z95 = 1.96  # half the width of a 95 % interval in standard errors
 class Cohorts:
     """Explanations that go by one at a time, of which is kept what titles and groups need."""
 
-    def __init__(self, many: Iterable[Explanation], what: str) -> None:
-        if isinstance(many, Explanation):
-            raise LrpError(f"{what} must get several explanations, such as those of explain_all, got one; try [e].")
-        self.many, self.what = many, what
+    def __init__(self, panel: Panel, what: str) -> None:
+        self.panel, self.what = panel, what
         self.first: Any = None
         self.targets: list[int] = []
         self.dates: list[Any] = []  # label of the step of each prediction
 
     def __iter__(self) -> Iterator[Explanation]:
-        for e in self.many:
+        for e in self.panel.explanations():
             self.first = self.first or of_one_class(e, self.what)
             self.targets.append(of_one_class(e, self.what).target)  # type: ignore[arg-type]
             self.dates.append(None if e.labels is None else e.labels[e.predicted_at])
             yield e
-        if self.first is None:
-            raise LrpError(f"{self.what} must get at least one explanation, got none.")
 
     def groups(self, by: Any) -> dict[str | None, np.ndarray]:
         """Which explanations belong to each group; one group without `by`.
@@ -65,8 +63,42 @@ class Cohorts:
     def headline(self, about: str) -> str:
         """The title of a picture."""
         first, count = self.first, len(self.targets)
-        target = subject(first) if len({*self.targets}) == 1 else unit_label("each one's own target", first)
+        target = unit_label(MIXED, first) if self.panel.name == MIXED else subject(first)
         return f"{first.method}: {about} of {target}, {count} explanation{'' if count == 1 else 's'}"
+
+
+Paint = Callable[[Axes], None]
+Draw = Callable[[Panel, Any], tuple[float, Paint]]  # a panel and its groups -> height in inches, and what paints it
+
+
+def draw_panels(
+    draw: Draw, many: Iterable[Explanation], by: Any, target: Any, ax: Axes | None, width: float, what: str
+) -> Figure:
+    """A picture for one target, or of several classes one below the other.
+
+    Groups by class are the explanations of each class, so that nothing is mixed.
+    """
+    if isinstance(by, str) and by == "class":
+        many = list(many)
+        every = [Panel(MIXED, many, None, range(len(many)))] if many else panels(many, target, what)
+    else:
+        every = panels(many, target, what)
+    if ax is not None and len(every) > 1:
+        raise LrpError(f"{what}: ax is for one target, got {len(every)} classes; pass target=….")
+    drawn = []
+    labels = None
+    if by is not None and not isinstance(by, str):
+        labels = one_each(by, len({k for panel in every for k in panel.places}))
+    for panel in every:
+        drawn.append(draw(panel, by if labels is None else [labels[k] for k in panel.places]))
+    heights = [height for height, _ in drawn]
+    axes: Any = [ax]
+    if ax is None:
+        picture = new_picture(width, sum(heights))
+        axes = picture.subplots(len(drawn), 1, squeeze=False, gridspec_kw={"height_ratios": heights})[:, 0]
+    for (_, paint), one in zip(drawn, axes, strict=True):
+        paint(one)
+    return figure_of(axes[0])
 
 
 def mean_and_error(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

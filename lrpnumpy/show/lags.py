@@ -24,60 +24,67 @@ from lrpnumpy.show.canvas import (
     set_title,
     unit_label,
 )
-from lrpnumpy.show.cohorts import COLORS, Z95, Cohorts, legend, mean_and_error
+from lrpnumpy.show.cohorts import COLORS, Z95, Cohorts, Paint, draw_panels, legend, mean_and_error
 from lrpnumpy.show.parts import grouped, short, step_unit
+from lrpnumpy.targets import PREDICTED, Panel, panels
 
 ROWS = 200  # of a map of predictions
 
 
 @door
 def memory(
-    many: Iterable[Explanation], by: str | Sequence[Any] | None = None, ax: Axes | None = None, width: float = 8.0
+    many: Iterable[Explanation],
+    by: str | Sequence[Any] | None = None,
+    target: int | str | None = None,
+    ax: Axes | None = None,
+    width: float = 8.0,
 ) -> Figure:
     """How far back relevance lies: its magnitude at each lag before the prediction, over `many` explanations.
 
     The line is the mean, the bands hold the middle half and the middle nine tenths, and a mark says within how many
     steps of the prediction half of it lies. Where the mean falls below a thirtieth of its largest value, the axis is
     logarithmic. With `by` there is a line for each group, with its 95 % interval: "class" is that explained, "year",
-    "season" and "month" are those of the prediction, and a list has one label for each explanation.
+    "season" and "month" are those of the prediction, and a list has one label for each explanation. `target` is as in
+    `bars`.
     """
-    cohorts = Cohorts(many, "memory")
+    return draw_panels(_memory, many, by, target, ax, width, "memory")
+
+
+def _memory(panel: Panel, by: Any) -> tuple[float, Paint]:
+    cohorts = Cohorts(panel, "memory")
     lags = _by_lag(cohorts, _magnitude)
     groups, first = cohorts.groups(by), cohorts.first
-    ax = axes_for(ax, width, 3.4)
-    ink, unit = line_color(ax), step_unit(first.labels)
-    steps = np.arange(lags.shape[1])
-    for k, (name, rows) in enumerate(groups.items()):
-        some = lags[rows]
-        mean, error = mean_and_error(some)
-        half = _half(mean)
-        says = f"half within {half} {unit}{'' if half == 1 else 's'}"
-        if name is None:
-            for inside, alpha in ((0.9, 0.15), (0.5, 0.3)):
-                low, high = _quantiles(some, [(1 - inside) / 2, (1 + inside) / 2])
-                ax.fill_between(steps, low, high, color="C0", alpha=alpha, linewidth=0, label=f"{inside:.0%} of them")
-            ax.plot(steps, mean, color="C0", label="mean")
-            ax.axvline(half, color=ink, linestyle="--", linewidth=1, label=says)
-        else:
-            color = COLORS[k]
-            ax.fill_between(steps, mean - Z95 * error, mean + Z95 * error, color=color, alpha=0.25, linewidth=0)
-            ax.plot(steps, mean, color=color, label=f"{short(name)} ({len(some)}): {says}")
-            ax.axvline(half, color=color, linestyle="--", linewidth=1)
-    ax.set_xlim(0, max(1, len(steps) - 1))
-    _set_height(ax, *(mean_and_error(lags[rows])[0] for rows in groups.values()))
-    legend(ax)
-    ax.set_xlabel(f"{unit}s before the prediction", fontsize=FONT - 2)
-    ax.set_ylabel(
-        unit_label(
-            "|relevance|, summed over features" if first.feature_relevance is not None else "|relevance|", first
-        ),
-        fontsize=FONT - 2,
-        parse_math=False,
-    )
-    ax.tick_params(labelsize=FONT - 2)
-    ax.spines[["top", "right"]].set_visible(False)
-    set_title(ax, cohorts.headline("relevance by lag"))
-    return figure_of(ax)
+    unit, steps = step_unit(first.labels), np.arange(lags.shape[1])
+
+    def paint(ax: Axes) -> None:
+        for k, (name, rows) in enumerate(groups.items()):
+            some = lags[rows]
+            mean, error = mean_and_error(some)
+            half = _half(mean)
+            says = f"half within {half} {unit}{'' if half == 1 else 's'}"
+            if name is None:
+                for inside, alpha in ((0.9, 0.15), (0.5, 0.3)):
+                    low, high = _quantiles(some, [(1 - inside) / 2, (1 + inside) / 2])
+                    label = f"{inside:.0%} of them"
+                    ax.fill_between(steps, low, high, color="C0", alpha=alpha, linewidth=0, label=label)
+                ax.plot(steps, mean, color="C0", label="mean")
+                ax.axvline(half, color=line_color(ax), linestyle="--", linewidth=1, label=says)
+            else:
+                color = COLORS[k]
+                ax.fill_between(steps, mean - Z95 * error, mean + Z95 * error, color=color, alpha=0.25, linewidth=0)
+                ax.plot(steps, mean, color=color, label=f"{short(name)} ({len(some)}): {says}")
+                ax.axvline(half, color=color, linestyle="--", linewidth=1)
+        ax.set_xlim(0, max(1, len(steps) - 1))
+        _set_height(ax, *(mean_and_error(lags[rows])[0] for rows in groups.values()))
+        legend(ax)
+        ax.set_xlabel(f"{unit}s before the prediction", fontsize=FONT - 2)
+        summed = "" if first.feature_relevance is None or first.tokens is not None else ", summed over features"
+        ax.set_ylabel(unit_label(f"|relevance|{summed}", first), fontsize=FONT - 2, parse_math=False)
+        ax.tick_params(labelsize=FONT - 2)
+        ax.spines[["top", "right"]].set_visible(False)
+        set_title(ax, cohorts.headline("relevance by lag"))
+
+    return 3.4, paint
 
 
 @door
@@ -117,7 +124,8 @@ def predictions(many: Iterable[Explanation], ax: Axes | None = None, width: floa
     `many` are the windows of a series (`explain_windows`), or the predictions of every step (step="all"), in their
     order. With more than 200 of them a row is the mean of several, which the picture says.
     """
-    every = [*(cohorts := Cohorts(many, "predictions"))]
+    (panel,) = panels(many, PREDICTED, "predictions")  # a row has the target of its own prediction
+    every = [*(cohorts := Cohorts(panel, "predictions"))]
     lags = _by_lag(every, lambda e: e.relevance)
     names = [e.shown(e.predicted_at) for e in every]
     sums, group = grouped(np.nan_to_num(lags), ROWS)
@@ -159,8 +167,10 @@ def _by_lag(many: Iterable[Explanation], rows: Callable[[Explanation], np.ndarra
 
 
 def _magnitude(e: Explanation) -> np.ndarray:
-    """|relevance| of each step, that of its features summed where they have one each."""
-    return np.abs(e.relevance) if e.feature_relevance is None else np.abs(e.feature_relevance).sum(axis=1)
+    """|relevance| of each step, that of its features summed where they have one each; a word is one."""
+    if e.feature_relevance is None or e.tokens is not None:
+        return np.abs(e.relevance)
+    return np.abs(e.feature_relevance).sum(axis=1)
 
 
 def _quantiles(rows: np.ndarray, shares: list[float]) -> np.ndarray:

@@ -5,6 +5,7 @@ writes PNG, SVG or PDF. All but `sentence` also draw into axes of yours: `lrp.pl
 the style of matplotlib, light or dark.
 """
 
+from lrpnumpy.show.counterfactual import counterfactual
 from lrpnumpy.show.gates import gates
 from lrpnumpy.show.lags import horizons, memory, predictions
 from lrpnumpy.show.many import bars, beeswarm
@@ -15,6 +16,7 @@ from lrpnumpy.show.words import ledger, right_to_left, sentence
 __all__ = [
     "bars",
     "beeswarm",
+    "counterfactual",
     "feature_map",
     "gates",
     "horizons",

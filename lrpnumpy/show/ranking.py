@@ -30,6 +30,13 @@ STYLE = """
 """.strip()
 
 
+KNOWN = "On networks whose truth is known (this does not enter the rank)"
+NOTE = (
+    "* no method is better by more than chance (p < 0.05, paired bootstrap, corrected by Holm); ± is half of a 95 % "
+    "interval. A method without a value in a column is not ranked."
+)
+
+
 def number(value: float) -> str:
     """Three digits; what is beyond all measure is said so."""
     if np.isnan(value):
@@ -47,36 +54,58 @@ def _half(cells: Cells, m: int) -> str:
     return "" if np.isnan(width) else f"±{number(width)}"
 
 
-def _shown(found: Ranking) -> list[str]:
-    return [name for name in found.cells if COLUMNS[name].shown]
+def _tables(found: Ranking) -> dict[str, list[str]]:
+    """Columns measured on the data, and those of networks whose truth is known, which do not enter the rank."""
+    on_data = [name for name in found.cells if COLUMNS[name].measure != "truth"]
+    return {"": on_data, KNOWN: [name for name in found.cells if COLUMNS[name].measure == "truth"]}
+
+
+def rank_text(found: Ranking, m: int) -> str:
+    """The mean rank of a method, or that it has none."""
+    return "-" if np.isnan(found.mean_rank[m]) else f"{found.mean_rank[m]:.1f}"
 
 
 def _heading(found: Ranking) -> str:
     about = found.about
     decided = "output" if about["output"] == "linear" else "predicted class"
-    explained = "true class" if about["explained"] == "target" else decided
+    explained = "given class" if about["explained"] == "target" else decided
     return (
         f"{len(found.methods)} methods on {about['sequences']} sequences; explained: the {explained}; "
-        f"removed: {about['unit']}s ({about['reference']}); seed {about['seed']}"
+        f"removed: {', '.join(about['units'])} ({about['reference']})"
     )
 
 
-def text(found: Ranking) -> str:
-    """The table, what its columns mean, and the advice."""
-    names = _shown(found)
-    rows = [["method", "mean rank", *(COLUMNS[name].title for name in names)]]
+def _rows(found: Ranking, names: Sequence[str]) -> list[list[str]]:
+    """A head, and one row for each method."""
+    rows = [["method", *(COLUMNS[name].title for name in names)]]
     for m in found.order:
-        cells = [found.cells[name] for name in names]
-        marks = ["*" if COLUMNS[n].best and c.unbeaten[m] else "" for n, c in zip(names, cells, strict=True)]
-        values = [f"{mark}{number(c.value[m])} {_half(c, m)}".rstrip() for mark, c in zip(marks, cells, strict=True)]
-        rows.append([found.methods[m], f"{found.overall[m]:.1f}", *values])
-    lines = [_heading(found)]
-    for block in _blocks(rows, max(80, shutil.get_terminal_size().columns)):
-        lines += ["", *block]
-    lines += ["", "* no method is better by more than chance; ± is half of a 95 % interval (bootstrap).", ""]
-    for name in names:
+        values = []
+        for name in names:
+            cells = found.cells[name]
+            mark = "*" if cells.unbeaten[m] else ""
+            values.append(f"{mark}{number(cells.value[m])} {_half(cells, m)}".rstrip())
+        rows.append([found.methods[m], *values])
+    return rows
+
+
+def text(found: Ranking) -> str:
+    """The advice, the tables, and what their columns mean."""
+    lines = [textwrap.fill(found.advice, 110), "", _heading(found)]
+    for title, names in _tables(found).items():
+        if not names:
+            continue
+        rows = _rows(found, names)
+        if title:
+            lines += ["", title]
+        else:
+            for row, rank in zip(rows, ["mean rank", *(rank_text(found, m) for m in found.order)], strict=True):
+                row.insert(1, rank)
+        for block in _blocks(rows, max(80, shutil.get_terminal_size().columns)):
+            lines += ["", *block]
+    lines += ["", NOTE, ""]
+    for name in found.cells:
         lines.append(textwrap.fill(f"{_title(name)}: {COLUMNS[name].meaning}", 110, subsequent_indent="    "))
-    return "\n".join([*lines, "", *(textwrap.fill(f"- {one}", 110, subsequent_indent="  ") for one in found.advice)])
+    return "\n".join(lines).lstrip("\n")
 
 
 def _blocks(rows: list[list[str]], width: int) -> list[list[str]]:
@@ -95,53 +124,56 @@ def _blocks(rows: list[list[str]], width: int) -> list[list[str]]:
 
 def _title(name: str) -> str:
     column = COLUMNS[name]
-    way = {"high": ", high is good", "low": ", low is good", None: ""}[column.best]
-    return f"{column.title} ({'%' if column.percent else column.measure}{way})"
+    return f"{column.title} ({'%, ' if column.percent else ''}{column.best} is good)"
 
 
 def figure(found: Ranking) -> Picture:
-    """One panel a column, a point and its interval for each method; below, how alike the methods are."""
+    """One panel a column, a point and its interval for each method; what lies outside has an arrow and its value."""
     from lrpnumpy.show.canvas import new_picture
 
-    names, order = _shown(found), found.order
+    names, order = [*found.cells], found.order
     M, across = len(order), 4
     down = -(-len(names) // across)
-    tall = 0.24 * M + 0.75
-    agrees = found.agreement is not None and M > 1
-    picture: Any = new_picture(13, down * tall + (0.3 * M + 1.6 if agrees else 0))
-    parts = picture.subfigures(2, 1, height_ratios=[down * tall, 0.3 * M + 1.6]) if agrees else [picture]
-    axes = parts[0].subplots(down, across, sharey=True, squeeze=False).ravel()
-    labels = [found.methods[m] for m in order]
+    picture: Any = new_picture(13, down * (0.24 * M + 0.75))
+    axes = picture.subplots(down, across, sharey=True, squeeze=False).ravel()
     for axis, name in zip(axes, names, strict=False):
         column, cells = COLUMNS[name], found.cells[name]
+        low, high = _limits(cells)
+        axis.set_xlim(low, high)
         for y, m in enumerate(order):
-            best = column.best is not None and cells.unbeaten[m]
-            color = "#2a9d8f" if best else "#6c757d"
-            axis.plot([cells.low[m], cells.high[m]], [y, y], color=color, lw=1.6)
-            axis.plot(cells.value[m], y, "o", color=color, ms=4)
-        way = {"high": " →", "low": " ←", None: ""}[column.best]
-        axis.set_title(f"{column.title}{' %' if column.percent else ''}{way}", fontsize=9)
-        axis.set_xlim(*_limits(cells))
-        axis.set_yticks(range(M), labels, fontsize=8)
+            color = "#2a9d8f" if cells.unbeaten[m] else "#6c757d"
+            _draw(axis, y, (cells.low[m], cells.value[m], cells.high[m]), color)
+        way = {"high": " →", "low": " ←"}[column.best]
+        known = " (known networks)" if column.measure == "truth" else ""
+        axis.set_title(f"{column.title}{' %' if column.percent else ''}{way}{known}", fontsize=9)
+        axis.set_yticks(range(M), [found.methods[m] for m in order], fontsize=8)
         axis.tick_params(axis="x", labelsize=7)
         axis.grid(axis="x", alpha=0.3)
         axis.axvline(0, color="0.6", lw=0.6)
     axes[0].invert_yaxis()
     for axis in axes[len(names) :]:
         axis.set_visible(False)
-    if agrees:
-        values: Any = np.asarray(found.agreement)[np.ix_(order, order)]
-        axis = parts[1].subplots()
-        image = axis.imshow(values, cmap="RdBu_r", vmin=-1, vmax=1)
-        axis.set_xticks(range(M), labels, fontsize=8, rotation=30, ha="right")
-        axis.set_yticks(range(M), labels, fontsize=8)
-        axis.set_title("rank correlation of the methods", fontsize=9)
-        parts[1].colorbar(image, ax=axis)
     return picture
 
 
+def _draw(axis: Any, y: int, ends: tuple[float, float, float], color: str) -> None:
+    """A value with its interval; where an end lies outside of the axes an arrow points to it, with its value."""
+    low, high = axis.get_xlim()
+    start, value, stop = ends
+    if np.isfinite([start, stop]).all():
+        axis.plot(np.clip([start, stop], low, high), [y, y], color=color, lw=1.6)
+    if low <= value <= high:
+        axis.plot(value, y, "o", color=color, ms=4)
+    for end, edge, mark, side in ((start, low, "<", "left"), (stop, high, ">", "right"), (value, low, "<", "left"),
+                                  (value, high, ">", "right")):  # fmt: skip
+        if (end < low and mark == "<") or (end > high and mark == ">"):
+            axis.plot(edge, y, mark, color=color, ms=6, clip_on=False)
+            if end is value:
+                axis.text(edge, y - 0.25, number(value), fontsize=6, ha=side)
+
+
 def _limits(cells: Cells) -> tuple[float, float]:
-    """Of an axis: what lies far beyond most of the values does not squeeze them."""
+    """Of an axis: values far beyond most of the others do not squeeze them; they are marked."""
     ends = np.concatenate([cells.value, cells.low, cells.high])
     ends = ends[np.isfinite(ends)]
     if not len(ends):
@@ -153,32 +185,33 @@ def _limits(cells: Cells) -> tuple[float, float]:
 
 
 def fragment(found: Ranking) -> str:
-    """A piece of HTML for a notebook or a page: table, meanings, advice, ledger."""
-    advice = "".join(f"<li>{escape(one)}</li>" for one in found.advice)
+    """A piece of HTML for a notebook or a page: advice, tables, meanings."""
+    tables = ""
+    for title, names in _tables(found).items():
+        if names:
+            tables += (f"<h2>{escape(title)}</h2>" if title else "") + _table(found, names, not title)
     meanings = "".join(
-        f"<dt>{escape(_title(name))}</dt><dd>{escape(COLUMNS[name].meaning)}</dd>" for name in _shown(found)
+        f"<dt>{escape(_title(name))}</dt><dd>{escape(COLUMNS[name].meaning)}</dd>" for name in found.cells
     )
-    hidden = [name for name in found.cells if not COLUMNS[name].shown]
-    ledger = f"<h2>Where the rest of the score is, in %</h2>{_table(found, hidden)}" if hidden else ""
     return (
-        f'<style>{STYLE}</style><div class="ranking"><p>{escape(_heading(found))}</p><ul>{advice}</ul>'
-        f"{_table(found, _shown(found))}<p><small>Green: no method is better by more than chance. Small: the 95 % "
-        "interval of a bootstrap over the sequences, or for true steps, values and features over the networks."
-        f"</small></p><dl>{meanings}</dl>{ledger}</div>"
+        f'<style>{STYLE}</style><div class="ranking"><p><strong>{escape(found.advice)}</strong></p>'
+        f"<p>{escape(_heading(found))}</p>{tables}<p><small>Green: no method is better by more than chance. Small: the "
+        f"95 % interval of a bootstrap.</small></p><dl>{meanings}</dl></div>"
     )
 
 
-def _table(found: Ranking, names: Sequence[str]) -> str:
-    head = "".join(f"<th>{escape(one)}</th>" for one in ("method", "mean rank", *(COLUMNS[n].title for n in names)))
+def _table(found: Ranking, names: Sequence[str], ranked: bool) -> str:
+    heads = ["method", *(["mean rank"] if ranked else []), *(COLUMNS[name].title for name in names)]
+    head = "".join(f"<th>{escape(one)}</th>" for one in heads)
     rows = []
     for m in found.order:
-        cells = []
+        cells = [f"<td>{rank_text(found, m)}</td>"] if ranked else []
         for name in names:
             one = found.cells[name]
-            first = ' class="first"' if COLUMNS[name].best and one.unbeaten[m] else ""
+            first = ' class="first"' if one.unbeaten[m] else ""
             ends = "" if np.isnan(one.low[m]) else f" <small>{number(one.low[m])} to {number(one.high[m])}</small>"
             cells.append(f"<td{first}>{escape(number(one.value[m]))}{ends}</td>")
-        rows.append(f"<tr><td>{escape(found.methods[m])}</td><td>{found.overall[m]:.1f}</td>{''.join(cells)}</tr>")
+        rows.append(f"<tr><td>{escape(found.methods[m])}</td>{''.join(cells)}</tr>")
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
 
 

@@ -62,7 +62,11 @@ def right_to_left(words: Sequence[str]) -> bool:
 @door
 def sentence(items: Explanation | Comparison | Sequence[Explanation], width: float = 8.0) -> Figure:
     """Words on the colours of their relevance; several explanations, `items`, under each other, each with its title."""
-    every = _each(items, max(24, int(width * 72 / (0.5 * WORD))))
+    return drawn(_each(items, max(24, int(width * 72 / (0.5 * WORD)))), width)
+
+
+def drawn(every: Sequence[tuple[list[str], Explanation]], width: float) -> Figure:
+    """The words of several explanations under each other, each below the lines of its title."""
     probe = new_picture(width, 1, "none")
     lines = [_lines(probe, e, width - 0.3) for _, e in every]
     height = sum(LINE * (len(block) + len(head)) + 0.12 for (head, _), block in zip(every, lines, strict=True)) + 0.1

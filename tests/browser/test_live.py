@@ -349,3 +349,30 @@ def test_without_the_token_there_is_no_page(browser, sentiment):
     answer = page.goto(sentiment.address.partition("?")[0])
     assert answer.status == 403 and "token" in page.inner_text("body")
     page.close()
+
+
+def test_what_would_change_the_decision_is_shown_and_made(opened, sentiment):
+    page = opened(sentiment)
+    page.fill("#text", "It isn't funny at all .")
+    shows(page, ["It", "is", "n't", "funny", "at", "all", "."])
+    page.click("text=What would change this?")
+    until(page, lambda: page.locator(".counterfactual").is_visible(), "the changes")
+    expected = sentiment.post({"text": "It isn't funny at all .", "counterfactual": True}).json
+    found = expected["counterfactual"]
+    assert page.inner_text(".counterfactual strong") == found["headline"]
+    assert page.locator(".counterfactual del").all_inner_texts() == [one["before"] for one in found["changes"]]
+    picture(page, "live-counterfactual")
+    page.click("text=Make these changes")
+    shows(page, found["input"]["text"].split())
+    until(page, lambda: not page.locator(".counterfactual").is_visible(), "another input")
+    assert "now it is" in page.inner_text(".moved")
+    page.click("text=Undo")
+    shows(page, ["It", "is", "n't", "funny", "at", "all", "."])
+
+
+def test_a_series_says_what_would_move_it(opened, river):
+    page = opened(river)
+    page.click("text=What would change this?")
+    until(page, lambda: page.locator(".counterfactual").is_visible(), "the changes")
+    assert "mm → discharge" in page.inner_text(".counterfactual strong")
+    assert page.locator(".counterfactual li").count() >= 1

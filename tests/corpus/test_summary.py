@@ -61,10 +61,11 @@ def test_in_memory_and_from_a_file(series, by, tmp_path):
     found = lrp.explain_all(model, series)
     names = ["all"] * 6 if by is None else [str(e.target) for e in found] if by == "class" else by
     expected = by_hand(found, names)
-    summary = found.summary(by)
+    mixed = None if by == "class" else "predicted"
+    summary = found.summary(by, target=mixed)
     same(summary, expected)
     assert summary.features == FEATURES and summary.output_unit == "mm" and summary.counts.sum() == 6
-    same(lrp.explain_corpus(model, series, out=tmp_path / "a", unit="feature").summary(by), expected)
+    same(lrp.explain_corpus(model, series, out=tmp_path / "a", unit="feature").summary(by, target=mixed), expected)
     if by == [2, 10, 2, 2, 10, 10]:
         assert summary.groups == ("2", "10")  # by size, not as text
     nets.close(summary.by_feature("mean"), summary.mean.sum(axis=1))
@@ -82,14 +83,18 @@ def test_all_classes(series, tmp_path):
         same(found.summary().group(name), expected)
         same(stored.summary().group(name), expected)
         assert stored.summary().groups == ("flow", "level")
-    with pytest.raises(lrp.LrpError, match="whose groups are the classes"):
-        found.summary("class")
+    np.testing.assert_array_equal(found.summary("class").mean, found.summary().mean)
+    np.testing.assert_array_equal(stored.summary("class").mean, found.summary().mean)
+    again = lrp.explain_all(model, series).summary()  # of the predicted ones: each output is explained again
+    assert again.groups == ("flow", "level")
+    nets.close(again.mean, found.summary().mean)
+    assert {*found.summary(list("ababab")).groups} == {"flow: a", "flow: b", "level: a", "level: b"}
 
 
 def test_one_number_a_step(series, tmp_path):
-    found = lrp.explain_all(network(), series, unit="step").summary()
-    other = lrp.explain_corpus(network(), series, out=tmp_path / "a").summary()
-    whole = lrp.explain_all(network(), series).summary()
+    found = lrp.explain_all(network(), series, unit="step").summary(target=1)
+    other = lrp.explain_corpus(network(), series, target=1, out=tmp_path / "a").summary()
+    whole = lrp.explain_all(network(), series, target=1).summary()
     for summary in (found, other):
         assert summary.features == ("relevance",)
         nets.close(summary.by_lag("mean"), whole.by_lag("mean"))
@@ -205,6 +210,85 @@ def test_xarray(series):
     nets.close(found.to_xarray()["negative"].sel(group="all", feature="wind").values, found.negative[0, :, 2])
 
 
+def clinic(outputs=2):
+    """A network by hand: age raises the risk, exercise lowers it, and most patients are healthy."""
+    U = np.zeros((1, 2, 3))
+    U[0, 0, 0], U[0, 1, 1] = 0.6, 0.6  # a state each for age and exercise; the third feature is not read
+    rnn = lrp.RNN(U, np.zeros((1, 2, 2)))
+    V = np.array([[-2.0, 1.5], [2.0, -1.5]])
+    classes, bias = ("healthy", "ill"), np.array([0.5, -0.5])
+    if outputs == 3:
+        V, classes, bias = np.vstack([V, [0.1, 0.2]]), ("healthy", "ill", "unclear"), np.append(bias, 0.1)
+    features = ("age", "exercise", "height")
+    return lrp.Model([rnn, lrp.Dense(V, bias)], classes=classes, features=features, output="softmax")
+
+
+@pytest.mark.parametrize("outputs", [2, 3])
+def test_age_raises_the_risk_in_the_default_summary_and_picture(rng, outputs):
+    """Mixed predicted classes would hide it: for the healthy ones age is against the prediction."""
+    model = clinic(outputs)
+    patients = rng.normal(size=(200, 4, 3))
+    patients[:, :, 0] = patients[:, -1:, 0]  # a patient has one age
+    found = lrp.explain_all(model, patients)
+    assert len({*found.targets.tolist()}) > 1
+    age = patients[:, -1, 0]
+
+    def correlation(relevance):
+        return np.corrcoef(age, relevance)[0, 1]
+
+    mixed = correlation([e.feature_relevance[:, 0].sum() for e in found])
+    assert abs(mixed) < 0.7
+    for many in (found, [*found], found[:150]):
+        figure = lrp.plot.beeswarm(many)
+        said = [axes.get_title(loc="left") for axes in figure.axes]
+        panel = figure.axes[next(k for k, text in enumerate(said) if "ill" in text)]
+        row = [label.get_text() for label in panel.get_yticklabels()].index("age")
+        dots = panel.collections[0]
+        places, values = np.array(dots.get_offsets()), np.array(dots.get_array())
+        of_age = abs(places[:, 1] - row) < 0.5
+        assert np.corrcoef(places[of_age, 0], values[of_age])[0, 1] > 0.8
+    again = found._explained_for(1)
+    assert correlation([e.feature_relevance[:, 0].sum() for e in again]) > 0.9
+    summary = found.summary()
+    if outputs == 2:
+        assert summary.groups == ("all",) and summary.target == "ill" and "for ill of 200" in str(summary)
+        nets.close(summary.mean, again.summary().mean)
+    else:
+        assert summary.groups == ("healthy", "ill", "unclear") and summary.target == ""
+        assert len(lrp.plot.bars(found).axes) == 3 == len(lrp.plot.memory(found).axes)
+    older = found.summary(np.where(age > 0, "old", "young"), target="ill").by_feature("mean")[:, 0]
+    assert older[0] > 0 > older[1]  # old, young
+    mixed = found.summary(target="predicted")
+    assert "classes mixed" in mixed.target and "classes mixed" in str(mixed)
+    assert "classes mixed" in lrp.plot.beeswarm(found, target="predicted").axes[0].get_title(loc="left")
+    with pytest.raises(lrp.LrpError, match="other classes than 'ill' were explained"):
+        lrp.plot.bars([*found], target="ill")
+
+
+def test_words_are_summed_up_by_token(rng, tmp_path):
+    names = ["good", "bad", "film", "the"]
+    embedding = lrp.Embedding(rng.normal(size=(4, 3)), vocabulary=names)
+    model = lrp.Model([nets.lstm(rng, 3, 4), nets.dense(rng, 4, 2)], embedding=embedding, classes=("no", "yes"))
+    texts = ["the film good good", "bad film", "the bad bad film"]
+    found = lrp.explain_all(model, texts, target="yes")
+    stored = lrp.explain_corpus(model, texts, target="yes", out=tmp_path / "a", unit="feature")
+    each = [{name: sum(e.relevance[t] for t, w in enumerate(e.tokens) if w == name) for name in names} for e in found]
+    size = [{n: sum(abs(e.relevance[t]) for t, w in enumerate(e.tokens) if w == n) for n in names} for e in found]
+    for summary in (found.summary(), stored.summary()):
+        assert {*summary.features} == {*names} and summary.mean.shape == (1, 1, 4) and summary.target == "yes"
+        for name in names:
+            d = summary.features.index(name)
+            nets.close(summary.mean[0, 0, d], np.mean([one[name] for one in each]), unit=1)
+            error = np.std([one[name] for one in size], ddof=1) / np.sqrt(3)
+            nets.close(summary.error[0, d], error, unit=1)
+    assert "good" in str(found.summary()) and "half of it" not in str(found.summary())
+    for picture in (lrp.plot.bars, lrp.plot.beeswarm):
+        labels = [label.get_text() for label in picture(found).axes[0].get_yticklabels()]
+        assert {*labels} == {*names}
+    dots = lrp.plot.beeswarm(found).axes[0].collections[0].get_offsets()
+    assert len(dots) == sum(len({*e.tokens}) for e in found)  # a dot where a text has the token
+
+
 # -- columns beside the explanations -------------------------------------------------------------------------
 
 
@@ -217,7 +301,7 @@ def test_columns_of_values(series, tmp_path):
     stored = lrp.explain_corpus(model, with_bad, out=output, unit="feature")
     assert stored.columns == ("season", "year") and stored.column("season") == names
     assert stored.column("year") == [2000, 2001, 2003, 2004, 2005, 2006] and stored[2:3].column("year") == [2003]
-    same(stored.summary("season"), by_hand(lrp.explain_all(model, series), list(map(str, names))))
+    same(stored.summary("season", target="predicted"), by_hand(lrp.explain_all(model, series), list(map(str, names))))
     assert len(stored[3]) == 5
     with pytest.raises(lrp.LrpError, match="by must be one of 'season', 'year', 'class', got 'month'"):
         stored.summary("month")
@@ -237,7 +321,10 @@ def test_columns_of_json_and_arrays(series, tmp_path):
     np.savez(tmp_path / "a.npz", values=np.concatenate(series), offsets=offsets, cohort=np.arange(6) % 2)
     output = lrp.Output(tmp_path / "b", columns="cohort")
     stored = lrp.explain_corpus(model, tmp_path / "a.npz", out=output, unit="feature")
-    same(stored.summary("cohort"), by_hand(lrp.explain_all(model, series), [str(k % 2) for k in range(6)]))
+    same(
+        stored.summary("cohort", target="predicted"),
+        by_hand(lrp.explain_all(model, series), [str(k % 2) for k in range(6)]),
+    )
 
 
 def test_columns_that_cannot_be(series, tmp_path):

@@ -159,7 +159,7 @@ def ranked(state=None):
     """A small ranking."""
     x = np.arange(12.0).reshape(4, 3)
     return rank_methods(
-        _models()[1], [x, -x[:2]], ["gradient", "lrp-all"], measures=["completeness"], state=state, progress=False
+        _models()[1], [x, -x[:2]], ["gradient", "lrp-all"], measures=["removal"], state=state, progress=False
     )
 
 

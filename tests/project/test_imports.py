@@ -18,6 +18,7 @@ FLOORS = [
     {"ledgers", "scaling", "summary", "tables", "verdict"},
     {"activations", "packed", "readback"},
     {"rules", "result"},
+    {"targets"},
     {"statement", "protocol"},
     {"layers"},
     {"inputs", "text", "laws", "series"},
@@ -29,7 +30,7 @@ FLOORS = [
     {"files", "cite"},
     {"explain"},
     {"evidence"},
-    {"corpus", "windows"},
+    {"corpus", "counterfactual", "windows"},
     {"evaluate"},
     {"show"},
     {"page"},
@@ -42,11 +43,10 @@ FLOOR = {name: k for k, names in enumerate(FLOORS) for name in names}
 
 # A result or a ranking draws itself in a notebook or a terminal, and loads the drawing code when it does.
 LAZY = {
-    ("result", "show"),
-    ("evaluate", "show"),
-    ("result", "evidence"),
-    ("protocol", "evidence"),
+    *((room, "show") for room in ("result", "evaluate", "counterfactual")),
     *(("protocol", room) for room in ("show", "page", "corpus")),
+    *((room, "evidence") for room in ("result", "protocol")),
+    ("results", "explain"),  # a summary explains another class
 }
 
 # Libraries that only these may import.

@@ -202,6 +202,16 @@ def test_the_facts_name_every_method_and_option(sentiment, river):
     json.dumps(facts)
 
 
+def test_a_counterfactual_on_request(sentiment, river):
+    found = answers.answer(sentiment, {"text": TEXT, "counterfactual": True})
+    assert answers.answer(sentiment, {"text": TEXT})["counterfactual"] is None
+    changed = answers.answer(sentiment, found["counterfactual"]["input"])
+    assert changed["predicted"] != found["predicted"] and found["counterfactual"]["changes"]
+    start = answers.example(river, "river")
+    moved = answers.answer(river, {**start, "counterfactual": True})["counterfactual"]
+    assert "mm → discharge" in moved["headline"] and len(moved["input"]["values"]) == 365
+
+
 @pytest.mark.parametrize("name", ["river", "vowels"])
 def test_the_example_is_one_of_the_data_that_the_examples_have(name):
     given = read_csv((ROOT / "weights" / f"{name}.csv").read_text("utf-8"))

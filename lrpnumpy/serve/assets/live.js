@@ -54,11 +54,13 @@ class Live {
     if (this.words) this.text.value = FACTS.start.text;
     this.moved = Dom.make("p", { class: "moved", "aria-live": "polite" });
     this.status = Dom.make("p", { class: "status quiet", role: "status" });
+    this.other = Dom.make("div", { class: "counterfactual", role: "group", "aria-label": "What would change this", hidden: true });
     this.own = Dom.make("div", { class: "options" });
     const button = (text, does, title) => Dom.make("button", { type: "button", title, onclick: does }, text);
     this.undoing = button("Undo", () => this.undo(), "The input before the last change");
     const file = Dom.make("input", { type: "file", class: "unseen", id: "file", accept: this.words ? ".txt,text/*" : ".csv,.tsv,.txt,text/*", onchange: () => this.dropped(file.files[0], file) });
     const buttons = Dom.make("div", { class: "row" }, this.undoing,
+      button("What would change this?", () => this.send(0, { counterfactual: true }), "The fewest changes after which the network decides otherwise"),
       button("Keep", () => this.keep(), "Leave this one in the list, and go on with another"),
       Dom.make("label", { class: "file", for: "file" }, "Open a file"), file,
       Dom.make("span", { class: "quiet" }, this.words ? "or drop one. Press on a word, or pull over several, to replace or remove them and to see their score."
@@ -67,7 +69,7 @@ class Live {
     const paste = Dom.make("div", { class: "typing" }, label, this.text);
     live.append(Dom.make("section", { class: "livebox", "aria-label": "Input" },
       this.words ? paste : this.series.element, this.words ? null : Dom.make("details", {}, Dom.make("summary", {}, "Paste a table"), paste),
-      Dom.make("div", { class: "row" }, buttons, this.own), this.moved, this.status));
+      Dom.make("div", { class: "row" }, buttons, this.own), this.other, this.moved, this.status));
     this.undoing.disabled = true;
     const stop = (event) => event.dataTransfer?.types.includes("Files") && event.preventDefault();
     document.addEventListener("dragover", stop);
@@ -110,11 +112,11 @@ class Live {
       const pause = performance.now() - (this.lastTyped ?? -Infinity); // a burst of typing is one change
       this.lastTyped = performance.now();
       this.changed({ text }, ASK.typing, pause > ASK.pause);
-    } else this.other({ csv: text });
+    } else this.replaced({ csv: text });
   }
 
   // Another series altogether: the server reads it, and the answer has its numbers.
-  other(question) {
+  replaced(question) {
     this.selection.clear();
     this.remember();
     this.question = question;
@@ -129,9 +131,9 @@ class Live {
     this.send(wait);
   }
 
-  send(wait) {
+  send(wait, more = {}) {
     const { state } = this.page, { selection } = this;
-    const question = { ...this.question, methods: [state.method, state.with].filter(Boolean), options: { ...this.options } };
+    const question = { ...this.question, methods: [state.method, state.with].filter(Boolean), options: { ...this.options }, ...more };
     if (!FACTS.every_class && state.asked !== null) question.target = state.asked;
     if (this.step) question.step = Number(this.step);
     if (selection.any) {
@@ -175,7 +177,7 @@ class Live {
     if (file.size > 1_000_000) return this.fail(`A file must have at most 1,000,000 bytes, got ${Format.count(file.size)}.`);
     const text = await file.text();
     if (field) field.value = "";
-    if (!this.words) return this.other({ csv: text });
+    if (!this.words) return this.replaced({ csv: text });
     this.selection.clear();
     this.changed({ text: text.trim().slice(0, FACTS.limits.characters) }, 0, true);
   }
@@ -218,7 +220,19 @@ class Live {
     if (answer.phrase && selection.any) selection.scores = answer.phrase.scores;
     this.put(answer);
     this.say(answer);
+    this.turn(answer.counterfactual);
     this.warn(answer.warnings);
+  }
+
+  // The changes that would turn the decision: each in a line, and a button that makes them.
+  turn(found) {
+    this.other.hidden = !found;
+    if (!found) return;
+    const line = ({ kind, name, before, after }) => Dom.make("li", {}, kind === "word" ? null : Format.clean(`${name}: `),
+      Dom.make("del", {}, Format.clean(before)), " → ", after ? Dom.make("ins", {}, Format.clean(after)) : "removed");
+    this.other.replaceChildren(Dom.make("strong", {}, Format.clean(found.headline)), Dom.make("ul", {}, ...found.changes.map(line)),
+      Dom.make("button", { type: "button", onclick: () => this.changed(found.input, 0, true) }, "Make these changes"));
+    this.page.say(Format.clean(found.headline));
   }
 
   put(answer) {

@@ -1,0 +1,136 @@
+"""A counterfactual for people: before and after as text, as HTML, and as a picture."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from lrpnumpy.checks import readable
+from lrpnumpy.counterfactual import Counterfactual, InputChange, outcome
+from lrpnumpy.result import Explanation, InputPart
+from lrpnumpy.show import html
+from lrpnumpy.show.parts import escape, short
+
+LINES = 6  # features that a picture draws
+
+
+def _words(found: Counterfactual, name: str) -> list[tuple[str, str]]:
+    """Each word of an input before and after; "" for one that is removed."""
+    after = {one.start: one.after for one in found.changes if one.input == name}
+    return [(str(word), after.get(k, str(word))) for k, word in enumerate(found.original[name])]
+
+
+def _headline(found: Counterfactual) -> str:
+    count = len(found.changes)
+    return f"{found.headline} by {count} change{'' if count == 1 else 's'}"
+
+
+def _needed(found: Counterfactual) -> str:
+    if len(found.changes) == 1:
+        return "Undoing it loses the new decision."
+    return "Undoing any one of them loses the new decision."
+
+
+def text(found: Counterfactual) -> str:
+    """Before and after, with changed words in brackets, and a line for each change."""
+    lines = [_headline(found), ""]
+    for name, value in found.original.items():
+        if not isinstance(value, list):
+            continue
+        pairs = _words(found, name)
+        lines.append("before  " + readable(" ".join(a if a == b else f"[{a}]" for a, b in pairs)))
+        lines.append("after   " + readable(" ".join(b if a == b else f"[{b}]" for a, b in pairs)))
+        lines.append("")
+    lines += [f"- {one}" for one in found.changes]
+    return "\n".join([*lines, "", _needed(found)])
+
+
+def fragment(found: Counterfactual) -> str:
+    """A piece of HTML: words that go are struck out, those that come are underlined; a row for each change."""
+    parts = [f'<div class="head">{escape(_headline(found))}</div>']
+    for name, value in found.original.items():
+        if isinstance(value, list):
+            words = " ".join(_marked(a, b) for a, b in _words(found, name))
+            parts.append(f'<div class="sentence" dir="auto">{words}</div>')
+    rows = "".join(_row(one) for one in found.changes)
+    parts.append(f"<table><tr><th>changed</th><th>before</th><th>after</th></tr>{rows}</table>")
+    parts.append(f'<div class="note">{escape(_needed(found))}</div>')
+    return f'<style>{html.STYLE}</style><div class="lrp">{"".join(parts)}</div>'
+
+
+def _marked(before: str, after: str) -> str:
+    if before == after:
+        return escape(before)
+    new = f" <ins>{escape(after)}</ins>" if after else ""
+    return f"<del>{escape(before)}</del>{new}"
+
+
+def _row(change: InputChange) -> str:
+    what = change.name if change.kind != "word" else f"word {change.start + 1}"
+    cells = (what, change.before, change.after or "removed")
+    return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
+
+
+def counterfactual(found: Counterfactual, width: float = 8.0) -> Any:
+    """Before and after: the sentence with what goes in blue and what comes in red, or the changed numbers of a series.
+
+    `found` is what `lrp.counterfactual` gives.
+    """
+    from lrpnumpy.show import words
+
+    sentences = []
+    for name, value in found.original.items():
+        if isinstance(value, list):
+            pairs = _words(found, name)
+            changed = [a != b for a, b in pairs]
+            kept = [k for k, (_, b) in enumerate(pairs) if b]
+            sentences.append((_title("before", found.before), _sentence(found, [a for a, _ in pairs], -1.0, changed)))
+            new = [changed[k] for k in kept]
+            sentences.append((_title("after", found.after), _sentence(found, [pairs[k][1] for k in kept], 1.0, new)))
+    if sentences:
+        return words.drawn(sentences, width)
+    return _lines(found, width)
+
+
+def _title(when: str, e: Explanation) -> list[str]:
+    return [f"{when}: {outcome(e)}"]
+
+
+def _sentence(found: Counterfactual, words: list[str], sign: float, changed: list[bool]) -> Explanation:
+    """WordEdits whose color says which of them are changed."""
+    part = InputPart(sign * np.array(changed, float), tokens=tuple(words))
+    return replace(found.before, inputs={next(iter(found.original)): part}, ledger=None, hidden=None, spans=None)
+
+
+def _lines(found: Counterfactual, width: float) -> Any:
+    """The features that change most, before and after; segments that are replaced have a darker ground."""
+    from lrpnumpy.show.canvas import FONT, line_color, mark_steps, new_picture, set_title
+
+    rows = []
+    for name, x in found.original.items():
+        x, y = np.asarray(x, float), np.asarray(found.changed[name], float)
+        part = found.before.inputs[name]
+        size = abs(y - x).mean(axis=0) / (x.std(axis=0) + y.std(axis=0) + 1e-12)
+        names = part.features or [f"x{d}" for d in range(x.shape[1])]
+        rows += [(size[d], f"{name}: {names[d]}" if len(found.original) > 1 else names[d], x[:, d], y[:, d], name)
+                 for d in np.flatnonzero(size)]  # fmt: skip
+    rows.sort(key=lambda row: -row[0])
+    count = min(len(rows), LINES)
+    picture = new_picture(width, 0.6 + 1.1 * count)
+    axes = picture.subplots(count, 1, squeeze=False)[:, 0]
+    for ax, (_, label, x, y, name) in zip(axes, rows, strict=False):
+        style = "o" if len(x) == 1 else "-"
+        ax.plot(x, style, color=line_color(ax), alpha=0.5, linewidth=1, label="before")
+        ax.plot(y, style, color="C1", linewidth=1, label="after")
+        for one in found.changes:
+            if one.kind == "segment" and one.input == name:
+                ax.axvspan(one.start - 0.5, one.stop - 0.5, color="C1", alpha=0.12, linewidth=0)
+        ax.set_ylabel(short(label), fontsize=FONT - 2, parse_math=False)
+        mark_steps(ax, found.before.inputs[name].labels, len(x))
+        ax.tick_params(labelsize=FONT - 2)
+        ax.spines[["top", "right"]].set_visible(False)
+    axes[0].legend(frameon=False, fontsize=FONT - 2)
+    set_title(axes[0], _headline(found))
+    return picture

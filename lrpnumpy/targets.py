@@ -1,0 +1,111 @@
+"""Which target a summary or picture of many explanations is for: one class, or one panel per class."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from lrpnumpy.checks import LrpError, is_number, one_of, shown
+from lrpnumpy.result import Explanation
+
+PREDICTED = "predicted"
+MIXED = "each one's own target, classes mixed"
+MOST = 12  # panels
+
+
+class Panel(NamedTuple):
+    """Explanations of one target, or mixed ones if that is what was asked for."""
+
+    name: str  # of the class, or MIXED
+    many: Sequence[Explanation]
+    c: int | None  # the class to pick, of explanations of all classes; -1 for the predicted one of each
+    places: Sequence[int]  # of these explanations among those that were passed in
+
+    def explanations(self) -> Iterator[Explanation]:
+        """One after the other, each of one class."""
+        for e in self.many:
+            if self.c is None:
+                yield e
+            else:
+                yield e.for_class(e.predicted if self.c < 0 else self.c)
+
+
+def class_names(e: Explanation) -> Sequence[str]:
+    """Names of the classes, or their numbers."""
+    return e.classes or [*map(str, range(len(e.scores)))]
+
+
+def wanted_classes(e: Explanation, target: Any, what: str) -> list[int]:
+    """The class given, the positive one of two, or all; `e` is one of the explanations."""
+    names, count = class_names(e), len(e.scores)
+    if isinstance(target, str):
+        return [names.index(one_of(target, f"{what}: target", (*names, PREDICTED)))]
+    if target is not None:
+        if not is_number(target, int) or not 0 <= target < count:
+            raise LrpError(f"{what}: target must be a class from 0 to {count - 1} or a name, got {shown(target)}.")
+        return [int(target)]
+    if count == 2 and not e.is_regression:
+        return [1]
+    if count > MOST:
+        raise LrpError(f"{what}: {count} classes are too many for a panel each; pass target=…, one of them.")
+    return [*range(count)]
+
+
+def is_mixed(e: Explanation, target: Any) -> bool:
+    """Whether predicted classes are to be mixed; a class may have that name."""
+    return isinstance(target, str) and target == PREDICTED and PREDICTED not in class_names(e)
+
+
+def panels(many: Iterable[Explanation], target: Any, what: str) -> list[Panel]:
+    """The panels of a picture or summary, `what`, with their explanations.
+
+    target: a class; None for the one that all explain, the positive class of two, or every class; "predicted" mixes.
+    Where other classes were explained, results that have their model explain these again; of a list or of files, each
+    panel has the explanations of its class.
+    """
+    if isinstance(many, Explanation):
+        raise LrpError(f"{what} must get several explanations, such as those of explain_all, got one; try [e].")
+    if not isinstance(many, Sequence):
+        many = list(many)
+    for e in many[:1] if len(many) else ():
+        if not isinstance(e, Explanation):
+            raise LrpError(
+                f"{what} must get explanations, got {type(e).__name__}; make them by explain or explain_all."
+            )
+    if not len(many):
+        raise LrpError(f"{what} must get at least one explanation, got none.")
+    first, everywhere = many[0], range(len(many))
+    names, every_class = class_names(first), first.target == "all"
+    if is_mixed(first, target):
+        return [Panel(MIXED, many, -1 if every_class else None, everywhere)]
+    if every_class:
+        return [Panel(names[c], many, c, everywhere) for c in wanted_classes(first, target, what)]
+    if len(first.scores) == 1:
+        return [Panel(names[0], many, None, everywhere)]
+    explained = _targets(many, what)
+    given = not getattr(many, "_explains_predicted", False)
+    if target is None and given and len({*explained}) == 1:
+        return [Panel(names[explained[0]], many, None, everywhere)]
+    wanted = wanted_classes(first, target, what)
+    if {*explained} == {*wanted} and len(wanted) == 1:
+        return [Panel(names[wanted[0]], many, None, everywhere)]
+    if hasattr(many, "_explained_for"):
+        again = many._explained_for(wanted[0] if len(wanted) == 1 else "all")
+        return [Panel(names[c], again, None if len(wanted) == 1 else c, everywhere) for c in wanted]
+    if target is not None:
+        raise LrpError(f"{what}: other classes than {names[wanted[0]]!r} were explained; explain with target=… .")
+    found = []
+    for c in sorted({*explained}):
+        places = [k for k, one in enumerate(explained) if one == c]
+        some = many._some(places) if hasattr(many, "_some") else [many[k] for k in places]
+        found.append(Panel(names[c], some, None, places))
+    return found
+
+
+def _targets(many: Sequence[Explanation], what: str) -> list[int]:
+    found: list[int] = []
+    for e in many:
+        if not isinstance(e, Explanation) or isinstance(e.target, str):
+            raise LrpError(f"{what} must get explanations of one class each, or all of all classes, got both.")
+        found.append(e.target)
+    return found
