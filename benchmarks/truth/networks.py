@@ -196,26 +196,29 @@ def _above(spec: Spec, weights: Weights, below: str) -> list[lrp.Node]:
     return nodes
 
 
-def states_before(spec: Spec, weights: Weights, x: np.ndarray) -> list[np.ndarray]:
-    """States before every step of sequences x (N, T, D): [h], or [h, c] of an LSTM, each (N, T, H)."""
+def states_before(spec: Spec, weights: Weights, x: np.ndarray, steps: np.ndarray) -> list[np.ndarray]:
+    """States before some steps of sequences x (N, T, D): [h], or [h, c] of an LSTM, each (N, S, H)."""
     layer, H = recurrent(spec, weights), spec.units
-    from_x = x @ layer.U.reshape(-1, spec.inputs).T + layer.b.ravel()  # (N, T, G H)
+    U = np.ascontiguousarray(layer.U.reshape(-1, spec.inputs).T)
     W = np.ascontiguousarray(layer.W.reshape(-1, H).T)
+    b = layer.b.ravel()
     h = c = np.zeros((len(x), H))
-    before: list[list[np.ndarray]] = [[], []]
-    for t in range(x.shape[1]):
-        before[0].append(h)
-        before[1].append(c)
-        from_h = h @ W
+    before = [np.empty((len(x), len(steps), H)) for _ in range(1 + (spec.cell == "LSTM"))]
+    places = {int(t): k for k, t in enumerate(steps)}
+    for t in range(int(steps[-1]) + 1):
+        if t in places:
+            for array, state in zip(before, (h, c), strict=False):
+                array[:, places[t]] = state
+        from_x, from_h = x[:, t] @ U + b, h @ W
         if spec.cell == "LSTM":
-            i, f, g, o = np.split(from_x[:, t] + from_h, 4, axis=1)
+            i, f, g, o = np.split(from_x + from_h, 4, axis=1)
             c = _sigmoid(f) * c + _sigmoid(i) * np.tanh(g)
             h = _sigmoid(o) * np.tanh(c)
         else:
-            z, r = np.split(_sigmoid(from_x[:, t, : 2 * H] + from_h[:, : 2 * H]), 2, axis=1)
-            n = np.tanh(from_x[:, t, 2 * H :] + r * (from_h[:, 2 * H :] + layer.bn))
+            z, r = np.split(_sigmoid(from_x[:, : 2 * H] + from_h[:, : 2 * H]), 2, axis=1)
+            n = np.tanh(from_x[:, 2 * H :] + r * (from_h[:, 2 * H :] + layer.bn))
             h = (1 - z) * n + z * h
-    return [np.stack(part, axis=1) for part in before[: 1 + (spec.cell == "LSTM")]]
+    return before
 
 
 def _sigmoid(z: np.ndarray) -> np.ndarray:

@@ -124,8 +124,8 @@ def prepare(spec: Spec, weights: Weights, data: Data, every: int = EVERY) -> Pre
 def _records(spec: Spec, weights: Weights, x: np.ndarray, steps: np.ndarray) -> dict[str, np.ndarray]:
     """The steps of the sequences x (N, T, 3), each with the states before it."""
     found = {"x": x[:, steps].reshape(-1, 1, x.shape[-1])}
-    for name, states in zip("hc", networks.states_before(spec, weights, x), strict=False):
-        found[name] = states[:, steps].reshape(-1, states.shape[-1])
+    for name, states in zip("hc", networks.states_before(spec, weights, x, steps), strict=False):
+        found[name] = states.reshape(-1, states.shape[-1])
     return found
 
 
