@@ -204,6 +204,21 @@ def differences(run: Run) -> str:
     return table(["row", "AUP", "AUR", "AUROC", "AUPRC"], rows)
 
 
+def reproduced(run: Run) -> str:
+    """What the settings of time_interpret give, beside what it published."""
+    parts = []
+    for name, ours in {"occlusion": "occlusion by the mean", "integrated gradients": "integrated gradients"}.items():
+        for training in ("our", "their"):
+            cell = run.cell("state-published-rows", f"{ours}, {training} training", "AUROC by sequence")
+            if cell is not None:
+                networks = f"{len(cell.values)} network" + "s" * (len(cell.values) > 1)
+                parts.append(f"{ours}, {training} training: {cell} ({networks})")
+        published = run.cell("state-published-rows", f"published: {name}", "AUROC by sequence")
+        if published is not None:
+            parts.append(f"published {name}: {published}")
+    return "AUROC, scaled by sequence: " + "; ".join(parts) + "."
+
+
 def whole_table(run: Run, name: str) -> str:
     """One table of the run as it is."""
     cells = run.tables.get(name, {})
@@ -344,17 +359,17 @@ def _reference(run: Run) -> str:
     zero, mean = (run.cell("state-gru", name, "AUROC") for name in ("occlusion-f", "occlusion-f, mean"))
     parts = []
     if zero is not None and mean is not None:
-        parts.append(f"occlusion by the mean instead of zero takes AUROC on State (GRU) from {zero} to {mean}")
+        parts.append(f"Occlusion by the mean instead of zero takes AUROC on State (GRU) from {zero} to {mean}")
     both = [run.cells(Source("", PAIRS, "top k"), (name,)) for name in ("deeplift", "deeplift, unknown word")]
     if both[0] and both[1]:
         values = [next(iter(cells.values())) for cells in both]
         parts.append(
-            f"the unknown word instead of zero takes `deeplift` from {values[0].mean:.3f} to {values[1].mean:.3f} "
+            f"The unknown word instead of zero takes `deeplift` from {values[0].mean:.3f} to {values[1].mean:.3f} "
             "where two tokens decide"
         )
     if not parts:
         return ""
-    return f"**Does the reference matter?** {'; '.join(parts)}.".replace("? o", "? O").replace("? t", "? T")
+    return f"**Does the reference matter?** {'. '.join(parts)}."
 
 
 def _areas(run: Run) -> str:
@@ -363,7 +378,7 @@ def _areas(run: Run) -> str:
     if truth is None or plain is None or ranks is None:
         return ""
     return (
-        f"**AUP and AUR** do not rank methods: the truth itself has an AUP of {truth.mean:.3f}, and ranks in place of "
+        f"**AUP and AUR** mislead: the truth itself has an AUP of {truth.mean:.3f}, and ranks in place of "
         f"scores take the AUR of `lrp-all` from {plain.mean:.3f} to {ranks.mean:.3f}."
     )
 
@@ -380,6 +395,7 @@ def write(folder: Path, docs: Path) -> None:
         costs=costs(run),
         peers=peers(run),
         differences=differences(run),
+        reproduced=reproduced(run),
         published=whole_table(run, "state-published-rows"),
         cpu=cpu(run),
     )
