@@ -1,7 +1,7 @@
 """Networks whose program is known: which methods find the steps that decide, and which find what the steps add.
 
-    python -m benchmarks.truth.programs                 # 1,080 networks
-    python -m benchmarks.truth.programs --seeds 2       # a tenth of them
+    python -m benchmarks.truth programs                 # 1,080 networks
+    python -m benchmarks.truth programs --seeds 2       # a tenth of them
 
 Nine programs, two cells, three sizes and 20 seeds, 10 inputs per network. "steps" is the area under the ROC curve of
 |relevance| for the steps that decide (0.5 is chance), "values" the correlation of relevance with what each step adds to
@@ -11,17 +11,14 @@ computed for the first SHAPLEY_SEEDS seeds and the first SHAPLEY_INPUTS inputs p
 
 from __future__ import annotations
 
-import argparse
 import time
 import warnings
-from collections import defaultdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 import lrpnumpy as lrp
+from benchmarks.truth.rows import Rows
 from benchmarks.truth.table import Table
 from lrpnumpy.evaluate import programs
 from lrpnumpy.evaluate.programs import CELLS, PROGRAMS, SIZES, Drawn, ProgramNetwork
@@ -32,14 +29,16 @@ SHAPLEY_SEEDS, SHAPLEY_INPUTS = 3, 3
 METHOD_NAMES = [name for name in METHODS if name != "occlusion-p"]  # it needs a probability; these have a score
 RANDOM, TRUE = "random", "the truth"
 ALL = "all"
+KEYS = [(name, cell, size) for name in PROGRAMS for cell in CELLS for size in SIZES]
 
-Key = tuple[str, str, str, int]  # program, cell, size, seed
+Job = tuple[int, str]  # seed, "ours"
+Key = tuple[str, str, str]  # program, cell, size
 
 
-def relevance(network: ProgramNetwork, drawn: Drawn, method: str, number: int = 0) -> list[Any]:
+def relevance(network: ProgramNetwork, drawn: Drawn, method: str, number: Any) -> list[Any]:
     """One relevance for each input; `number` decides what is drawn at random."""
     if method == RANDOM:
-        rng = np.random.default_rng((number, 1))
+        rng = np.random.default_rng(number)
         return [rng.normal(size=len(x)) for x in drawn.inputs]
     if method == TRUE:
         return drawn.values or drawn.steps
@@ -51,74 +50,69 @@ def relevance(network: ProgramNetwork, drawn: Drawn, method: str, number: int = 
     return list(lrp.explain_all(network.model, drawn.inputs, method, 0, **options))
 
 
-def measure(keys: list[Key], methods: list[str]) -> tuple[dict[tuple[str, Key], programs.Score], dict[str, float]]:
-    """The score of every method on every network, and the seconds that each method took."""
-    found, seconds = {}, defaultdict[str, float](float)
-    for number, key in enumerate(tqdm(keys, "networks", leave=False)):
-        network, seed = programs.make(*key), key[-1]
-        drawn = network.draw(INPUTS, seed)
-        for method in methods:
-            some = drawn
-            if method == "shapley":
-                if seed >= SHAPLEY_SEEDS:
-                    continue
-                values = drawn.values
-                if values is not None:
-                    values = values[:SHAPLEY_INPUTS]
-                some = Drawn(drawn.inputs[:SHAPLEY_INPUTS], drawn.steps[:SHAPLEY_INPUTS], values)
-            began = time.perf_counter()
-            each = relevance(network, some, method, number)
-            seconds[method] += time.perf_counter() - began
-            found[method, key] = programs.judge(some, each)
-    return found, seconds
+def jobs(arguments: Any) -> list[Job]:
+    """The networks of one seed are one job. They are constructed, not trained; peers need trained networks of torch."""
+    return [(seed, "ours") for seed in range(arguments.seeds or SEEDS)]
 
 
-def tables(found: dict[tuple[str, Key], programs.Score], methods: list[str]) -> list[Table]:
+def work(job: Job, arguments: Any) -> dict[str, Rows]:
+    """Every method on all networks of a seed: network -> method -> column -> value."""
+    seed = job[0]
+    return {" / ".join(key): measure(key, seed, number) for number, key in enumerate(KEYS)}
+
+
+def measure(key: Key, seed: int, number: int) -> Rows:
+    """Every method on one network."""
+    network, rows = programs.make(*key, seed), {}
+    every = network.draw(INPUTS, seed)
+    for method in (*METHOD_NAMES, RANDOM, TRUE):
+        drawn = every
+        if method == "shapley":
+            if seed >= SHAPLEY_SEEDS:
+                continue
+            values = every.values
+            if values is not None:
+                values = values[:SHAPLEY_INPUTS]
+            drawn = Drawn(every.inputs[:SHAPLEY_INPUTS], every.steps[:SHAPLEY_INPUTS], values)
+        began = time.process_time()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", lrp.RelevanceWarning)
+            found = relevance(network, drawn, method, (seed, number, 1))
+        seconds = time.process_time() - began
+        rows[method] = programs.judge(drawn, found)._asdict() | {"ms": 1000 * seconds / len(drawn.inputs)}
+    return rows
+
+
+def tables(results: dict[Job, dict[str, Rows]]) -> list[Table]:
     """By program and by cell and size: a value of a seed is the mean over its networks."""
-    linear = [
-        name for name in PROGRAMS if any(key[0] == name and not np.isnan(s.values) for (_, key), s in found.items())
-    ]
+    networks = list(results.values())
+    linear = [name for name in PROGRAMS if any(_values([rows], name, TRUE, "values") for rows in networks)]
     return [
-        _table("Programs: steps", "steps", (*PROGRAMS, ALL), found, methods),
-        _table("Programs: values", "values", (*linear, ALL), found, methods),
-        _table("Programs: steps by cell and size", "steps", (*CELLS, *SIZES), found, methods),
-        _table("Programs: values by cell and size", "values", (*CELLS, *SIZES), found, methods),
+        _table("Programs: steps", "steps", (*PROGRAMS, ALL), networks),
+        _table("Programs: values", "values", (*linear, ALL), networks),
+        _table("Programs: steps by cell and size", "steps", (*CELLS, *SIZES), networks),
+        _table("Programs: values by cell and size", "values", (*CELLS, *SIZES), networks),
+        _table("Programs, cost", "ms", (ALL,), networks),
     ]
 
 
-def _table(title: str, what: str, columns: tuple[str, ...], found: Any, methods: list[str]) -> Table:
+def _table(title: str, what: str, columns: tuple[str, ...], seeds: list[dict[str, Rows]]) -> Table:
     table = Table(title, columns)
-    for method in methods:
-        mine = {key: getattr(one, what) for (name, key), one in found.items() if name == method}
+    for method in (*METHOD_NAMES, RANDOM, TRUE):
         for column in columns:
-            seeds = defaultdict(list)
-            for key, value in mine.items():
-                if (column == ALL or column in key) and not np.isnan(value):
-                    seeds[key[-1]].append(value)
-            table.add(method, column, [np.mean(values) for values in seeds.values()])
+            table.add(method, column, _values(seeds, column, method, what))
     return table
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=SEEDS, help=f"networks of each kind ({SEEDS})")
-    parser.add_argument("--out", type=Path, default=Path("results"), help="folder for tables and figures (results)")
-    arguments = parser.parse_args()
-    warnings.simplefilter("ignore", lrp.RelevanceWarning)
-    methods = [*METHOD_NAMES, RANDOM, TRUE]
-    keys = [
-        (name, cell, size, seed)
-        for name in PROGRAMS
-        for cell in CELLS
-        for size in SIZES
-        for seed in range(arguments.seeds)
-    ]
-    found, seconds = measure(keys, methods)
-    for table in tables(found, methods):
-        table.print()
-        table.write(arguments.out)
-    print(", ".join(f"{name} {taken:.1f} s" for name, taken in seconds.items()))
-
-
-if __name__ == "__main__":
-    main()
+def _values(seeds: list[dict[str, Rows]], column: str, method: str, what: str) -> list[float]:
+    """One value for each seed that has one: the mean over its networks in a column."""
+    out = []
+    for networks in seeds:
+        values = [
+            rows[method][what]
+            for key, rows in networks.items()
+            if (column == ALL or column in key.split(" / ")) and method in rows
+        ]
+        if not np.isnan(values).all():
+            out.append(float(np.nanmean(values)))
+    return out
