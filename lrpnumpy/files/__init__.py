@@ -133,15 +133,20 @@ def _read(
     several: bool = False,
 ) -> Report:
     """The report on a file; words and names are given to its model here, whatever process has read it."""
-    from lrpnumpy.files import isolated, kinds
+    from lrpnumpy.files import kinds
 
     said, max_bytes = taken(function, hints), whole(max_bytes, f"{function}: max_bytes", 1)
     if said.custom is not None and isolate:
         raise LrpError(f"{function}: custom must be left out with isolate=True, where no function of yours can run.")
     asked = {name: getattr(said, name) for name in (*NETWORK, "which", "config", "custom")}
     found = _locate(path)
-    read = (isolated if isolate and found not in shipped().values() else kinds).read
-    report = read(found, kinds.LoadOptions(**asked, max_bytes=max_bytes, several=several))
+    options = kinds.LoadOptions(**asked, max_bytes=max_bytes, several=several)
+    if isolate and found not in shipped().values():
+        from lrpnumpy.files import isolated
+
+        report = isolated.read(found, options)
+    else:
+        report = kinds.read(found, options)
     if report.model is None:
         return report
     model, notes = named(report.file, report.model, said)

@@ -841,7 +841,7 @@ def test_what_is_refused(match, tmp_path):
 
 def test_hints_of_other_files_are_refused(tmp_path):
     refused(tmp_path, network(), "config must be left out", config={})
-    refused(tmp_path, network(), "leave out readout", readout="mean")
+    refused(tmp_path, network(), "readout must be left out", readout="mean")
 
 
 def test_a_network_without_recurrent_layers_is_refused(tmp_path):

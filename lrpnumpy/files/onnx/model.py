@@ -11,19 +11,19 @@ import itertools
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from lrpnumpy.checks import LrpError, WeightFileError
+from lrpnumpy.files.kinds import LoadOptions, Opened
 from lrpnumpy.files.onnx import layers as onnx_layers
 from lrpnumpy.files.onnx.constants import Spread, Unknown, fold
 from lrpnumpy.files.onnx.flow import Baked, NotSupported, OnnxNetwork, OnnxValue
 from lrpnumpy.files.onnx.graph import OWN_DOMAINS, OnnxGraph, OnnxInput, OnnxNode, parse
 from lrpnumpy.files.onnx.sizes import Dim, sizes
 from lrpnumpy.files.report import Imported
-from lrpnumpy.files.safe import MAX_BYTES, Budget, Source, open_file, size_of
+from lrpnumpy.files.safe import Source, open_file
 from lrpnumpy.files.simpler import simpler
 from lrpnumpy.layers import Activation, Layer
 from lrpnumpy.model import Model
@@ -39,22 +39,12 @@ _UNROLLED = ("SplitToSequence", "SequenceAt", "ConcatFromSequence", "SequenceCon
 _MOVES = ("Slice", "Gather", "Squeeze", "Unsqueeze", "Transpose", "Reshape", "Split", "Cast", "Identity", "Expand")
 
 
-def recognised(head: bytes) -> bool:
-    """Whether a file starts as a ModelProto does: version, then producer, graph or operator set."""
-    return len(head) > 2 and head[0] == 0x08 and 1 <= head[1] < 32 and head[2] in b"\x12\x1a\x22\x28\x32\x3a\x42"
-
-
-def read(
-    path: Path, max_bytes: int = MAX_BYTES, which: str | None = None, custom: Mapping[str, Any] | None = None
-) -> Imported:
+def read(opened: Opened, options: LoadOptions) -> Imported:
     """The model; `which` names one of several outputs, `custom` gives layers for operations by their names."""
-    source = Source(str(path))
-    with source.guard("", "is not an ONNX file that can be read"), open_file(path) as stream:
-        size = size_of(stream)
-        source.budget = Budget(source.file, size, max_bytes)
-        source.budget.hold("", size)
-        producer, graph = parse(source, path, stream.read(size))
-        net = _understood(source, graph, _Asked(which, dict(custom or {})))
+    with opened.guard("", "is not an ONNX file that can be read"), open_file(opened.path) as stream:
+        opened.budget.hold("", opened.size)
+        producer, graph = parse(opened, opened.path, stream.read(opened.size))
+        net = _understood(opened, graph, _Asked(options.which, dict(options.custom or {})))
     kind = f"ONNX, from {producer or 'a program that is not said'}"[:80]
     model, note = simpler(net.model)
     notes = [*net.notes, *([note] if note else []), *net.warnings]
