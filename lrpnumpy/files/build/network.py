@@ -1,9 +1,9 @@
-"""A value of an ONNX graph as what it is in a Model: which numbers of which nodes, and what its axes mean.
+"""A value of a graph of operations as what it is in a Model: which numbers of which nodes, and what its axes mean.
 
-An ONNX tensor has axes in any order, (T, N, F) or (N, F, T), cut and joined at will. A Model's values are rows of
-features, one for each step or one for each sequence. An `OnnxValue` says how the one is the other: the names of the
+A tensor has axes in any order, (T, N, F) or (N, F, T), cut and joined at will. A Model's values are rows of
+features, one for each step or one for each sequence. An `NetworkValue` says how the one is the other: the names of the
 Model's values, the meaning of each axis, and for every place along the axes of features which feature is there. So
-moving axes, taking some features and joining values again change nothing in the network; `OnnxNetwork.rows` adds layers
+moving axes, taking some features and joining values again change nothing in the network; `NetworkBuild.rows` adds layers
 only where it must.
 """
 
@@ -17,8 +17,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from lrpnumpy.files.onnx.constants import Spread, Unknown
-from lrpnumpy.files.onnx.sizes import Dim, product
+from lrpnumpy.files.build.constants import Spread, Unknown
+from lrpnumpy.files.build.sizes import Dim, product
 from lrpnumpy.files.safe import Source
 from lrpnumpy.inputs import Input
 from lrpnumpy.layers import Affine, Concat, Dense, Embedding, Flatten, LastRow, Layer, Repeat, Reshape, Size, Slice
@@ -37,7 +37,7 @@ class Baked(Exception):
 
 
 @dataclass(frozen=True, eq=False)
-class OnnxValue:
+class NetworkValue:
     """A value of the network.
 
     `axes` are "N" for the batch, "T" for the steps, "F" for features, "NT" and "TN" for batch and steps as one axis.
@@ -62,18 +62,18 @@ class OnnxValue:
         """Which axis of `index` an axis of features is."""
         return self.axes[:axis].count("F")
 
-    def taking(self, axis: int, kept: Any) -> OnnxValue:
+    def taking(self, axis: int, kept: Any) -> NetworkValue:
         """The same with some places of an axis of features: a number, a list, a slice."""
         index = self.index[(slice(None),) * self.feature_axis(axis) + (kept,)]
         axes = self.axes if index.ndim == self.index.ndim else self.axes[:axis] + self.axes[axis + 1 :]
         return replace(self, axes=axes, index=index)
 
-    def moved(self, order: Sequence[int]) -> OnnxValue:
+    def moved(self, order: Sequence[int]) -> NetworkValue:
         """The axes in another order."""
         features = [self.feature_axis(k) for k in order if self.axes[k] == "F"]
         return replace(self, axes=tuple(self.axes[k] for k in order), index=self.index.transpose(features))
 
-    def widened(self, places: Sequence[int]) -> OnnxValue:
+    def widened(self, places: Sequence[int]) -> NetworkValue:
         """With axes of length 1, which then are at these places."""
         axes, index = list(self.axes), self.index
         for place in sorted(places):
@@ -83,7 +83,7 @@ class OnnxValue:
 
 
 @dataclass
-class OnnxNetwork:
+class NetworkBuild:
     """A network while its layers are added one by one."""
 
     source: Source
@@ -116,13 +116,13 @@ class OnnxNetwork:
             self.refuse(f"must have {what} as constants")
         return value.array if isinstance(value, Spread) else value
 
-    def flow(self, value: Any) -> OnnxValue:
+    def flow(self, value: Any) -> NetworkValue:
         """A value of the network, or a refusal."""
-        if not isinstance(value, OnnxValue):
+        if not isinstance(value, NetworkValue):
             self.refuse("must take a value of the network as its first input")
         return value
 
-    def axis(self, flow: OnnxValue, number: Any) -> int:
+    def axis(self, flow: NetworkValue, number: Any) -> int:
         """An axis counted from 0."""
         number = int(number)
         if not -len(flow.axes) <= number < len(flow.axes):
@@ -131,7 +131,7 @@ class OnnxNetwork:
 
     # ---------------------------------------------------------------------------------------------- what comes in
 
-    def port(self, name: str, axes: str, dims: Sequence[int | Dim]) -> OnnxValue:
+    def port(self, name: str, axes: str, dims: Sequence[int | Dim]) -> NetworkValue:
         """An input of the graph whose axes mean this."""
         key = base = re.sub(r"[:/\0]", "_", name.removesuffix(":0")) or "x"
         while not key.strip(".") or key in self.sizes:
@@ -149,9 +149,9 @@ class OnnxNetwork:
         self.sizes[key] = Size(index.size, "T" in axes)
         self.ports[key] = Input(index.size, steps="T" in axes)
         self.stepped.setdefault(steps, key)
-        return OnnxValue((key,), tuple(axes), index, steps)
+        return NetworkValue((key,), tuple(axes), index, steps)
 
-    def embedded(self, table: np.ndarray, flow: OnnxValue) -> OnnxValue:
+    def embedded(self, table: np.ndarray, flow: NetworkValue) -> NetworkValue:
         """Token ids of an input as their vectors."""
         (name,) = flow.values or ("",)
         if name not in self.ports or flow.index.size != 1 or table.ndim != 2:
@@ -182,13 +182,13 @@ class OnnxNetwork:
             self.sizes[name + output] = size._replace(steps=size.steps and not output, source=name)
         return name
 
-    def shape(self, flow: OnnxValue) -> list[Any]:
+    def shape(self, flow: NetworkValue) -> list[Any]:
         """Size of each axis."""
         of_features = iter(flow.index.shape)
         known = {"N": self.batch, "T": flow.steps}
         return [next(of_features) if axis == "F" else product([known[one] for one in axis]) for axis in flow.axes]
 
-    def check(self, flow: OnnxValue) -> None:
+    def check(self, flow: NetworkValue) -> None:
         """See that a layer can take this."""
         if flow.probability:
             self.refuse(f"comes after a {flow.probability}, which is supported at the very end only")
@@ -197,7 +197,7 @@ class OnnxNetwork:
         if not flow.values:
             self.refuse(f"takes what comes of {flow.part_of[0]}, which is not supported by itself")
 
-    def rows(self, flow: OnnxValue) -> OnnxValue:
+    def rows(self, flow: NetworkValue) -> NetworkValue:
         """The same with one value whose features are in the order of the axes."""
         self.check(flow)
         self.room(flow.index.size)
@@ -235,7 +235,7 @@ class OnnxNetwork:
         parts = [self.put(Slice(int(run[0]), int(run[-1]) + 1, axis="features"), name) for run in runs]
         return self.put(Concat(), *parts) if len(parts) > 1 else parts[0]
 
-    def apply(self, layer: Layer, *flows: OnnxValue, axes: tuple[str, ...] | None = None, **change: Any) -> OnnxValue:
+    def apply(self, layer: Layer, *flows: NetworkValue, axes: tuple[str, ...] | None = None, **change: Any) -> NetworkValue:
         """A layer of whole rows; unless said otherwise its output has the axes of its first input."""
         made = [self.rows(flow) for flow in flows]
         first = made[0]
@@ -243,14 +243,14 @@ class OnnxNetwork:
         index = change.pop("index", first.index)
         return replace(first, values=(name,), axes=first.axes if axes is None else axes, index=index, **change)
 
-    def each(self, layer: Layer, flow: OnnxValue) -> OnnxValue:
+    def each(self, layer: Layer, flow: NetworkValue) -> NetworkValue:
         """A layer that acts on every number by itself, wherever it is."""
         self.check(flow)
         if len(flow.values) > 1:
             flow = self.rows(flow)
         return replace(flow, values=(self.put(layer, flow.values[0]),), part_of=())
 
-    def affine(self, flow: OnnxValue, s: Any, t: Any) -> OnnxValue:
+    def affine(self, flow: NetworkValue, s: Any, t: Any) -> NetworkValue:
         """s x + t with arrays that broadcast to the tensor; they may differ between features only."""
         self.check(flow)
         if len(flow.values) > 1:
@@ -262,7 +262,7 @@ class OnnxNetwork:
                 target[flow.index] = self.by_feature(flow, given)
         return replace(flow, values=(self.put(Affine(scale, shift), flow.values[0]),), part_of=())
 
-    def by_feature(self, flow: OnnxValue, given: np.ndarray) -> np.ndarray:
+    def by_feature(self, flow: NetworkValue, given: np.ndarray) -> np.ndarray:
         """An array that broadcasts to a tensor as one of the shape of its axes of features."""
         array = np.asarray(given)
         missing = len(flow.axes) - array.ndim
@@ -280,7 +280,7 @@ class OnnxNetwork:
         except ValueError:
             self.refuse(f"has a constant of shape {np.shape(given)} that does not fit {flow.index.shape} features")
 
-    def dense(self, flow: OnnxValue, axis: int, V: np.ndarray, d: np.ndarray | None = None) -> OnnxValue:
+    def dense(self, flow: NetworkValue, axis: int, V: np.ndarray, d: np.ndarray | None = None) -> NetworkValue:
         """V (out, in) along an axis of features; for every place along other axes of features the same."""
         self.check(flow)
         if flow.axes[axis] != "F":
@@ -309,7 +309,7 @@ class OnnxNetwork:
 
     # -------------------------------------------------------------------------------------- steps and features
 
-    def series(self, flow: OnnxValue, wanted: Sequence[str]) -> OnnxValue:
+    def series(self, flow: NetworkValue, wanted: Sequence[str]) -> NetworkValue:
         """The flow with axes that mean this; features along an axis that must be steps become steps."""
         axes = list(flow.axes)
         if len(axes) != len(wanted):
@@ -328,7 +328,7 @@ class OnnxNetwork:
                 self.refuse(f"has {said.get(has, 'batch and steps')} where it takes {said[want]}")
         return flow
 
-    def steps_of(self, flow: OnnxValue, axis: int) -> OnnxValue:
+    def steps_of(self, flow: NetworkValue, axis: int) -> NetworkValue:
         """An axis of features of a vector as steps."""
         place, size = flow.feature_axis(axis), self.shape(flow)[axis]
         first = self.rows(flow.moved([axis, *(k for k in range(len(flow.axes)) if k != axis)]))
@@ -337,9 +337,9 @@ class OnnxNetwork:
         shape = flow.index.shape[:place] + flow.index.shape[place + 1 :]
         axes = (*flow.axes[:axis], "T", *flow.axes[axis + 1 :])
         self.stepped.setdefault(size, name)
-        return OnnxValue((name,), axes, np.arange(width).reshape(shape), size)
+        return NetworkValue((name,), axes, np.arange(width).reshape(shape), size)
 
-    def flattened(self, flow: OnnxValue) -> OnnxValue:
+    def flattened(self, flow: NetworkValue) -> NetworkValue:
         """The steps as one more axis of features."""
         if isinstance(flow.steps, Dim):
             self.refuse("puts all steps into one vector, for which the file must say how many there are; "
@@ -353,9 +353,9 @@ class OnnxNetwork:
         name = self.put(Slice(index=0) if steps == 1 else Flatten(steps), flow.values[0])
         step = np.arange(steps).reshape((-1,) + (1,) * (flow.index.ndim - place))
         axes = (*flow.axes[:at], "F", *flow.axes[at + 1 :])
-        return OnnxValue((name,), axes, np.expand_dims(flow.index, place) + step * width)
+        return NetworkValue((name,), axes, np.expand_dims(flow.index, place) + step * width)
 
-    def one_step(self, flow: OnnxValue, step: int, keep: bool) -> OnnxValue:
+    def one_step(self, flow: NetworkValue, step: int, keep: bool) -> NetworkValue:
         """One step of a series; with `keep` its axis stays, with length 1."""
         at = flow.axes.index("T")
         if isinstance(flow.steps, int) and step >= 0 and step == flow.steps - 1 and step > 0:
@@ -371,13 +371,13 @@ class OnnxNetwork:
             return f"{value}:last"  # one direction: the row of the last step is the last state, and cheaper
         return self.put(LastRow() if step == -1 else Slice(index=step), value)
 
-    def read(self, flow: OnnxValue, layer: Layer, keep: bool) -> OnnxValue:
+    def read(self, flow: NetworkValue, layer: Layer, keep: bool) -> NetworkValue:
         """A readout over the steps."""
         at = flow.axes.index("T")
         made = self.apply(layer, flow, axes=flow.axes[:at] + flow.axes[at + 1 :], steps=1)
         return made.widened([at]) if keep else made
 
-    def repeated(self, flow: OnnxValue, axis: int, steps: Any) -> OnnxValue:
+    def repeated(self, flow: NetworkValue, axis: int, steps: Any) -> NetworkValue:
         """A vector at every step: an axis of length 1 becomes the steps, as many as some series has."""
         flow = self.rows(flow)
         axes = (*flow.axes[:axis], "T", *flow.axes[axis + 1 :])
@@ -389,9 +389,9 @@ class OnnxNetwork:
         else:
             self.refuse("repeats a vector for a number of steps that is not known")
         self.stepped.setdefault(steps, name)
-        return OnnxValue((name,), axes, index, steps)
+        return NetworkValue((name,), axes, index, steps)
 
-    def aligned(self, flows: Sequence[OnnxValue]) -> list[OnnxValue]:
+    def aligned(self, flows: Sequence[NetworkValue]) -> list[NetworkValue]:
         """Flows that are broadcast to each other, with equal axes, each one value in the order of its features."""
         rank = max(len(flow.axes) for flow in flows)
         flows = [flow.widened(range(rank - len(flow.axes))) for flow in flows]
