@@ -159,7 +159,14 @@ def _read(
 def _locate(path: str | os.PathLike[str]) -> Path:
     """The file that is meant: a shipped model where a bare name is given that is one of theirs."""
     if not isinstance(path, (str, os.PathLike)):
-        raise LrpError(f"load: path must be the path of a file or the name of a shipped model, got {shown(path)}.")
+        advice = ""
+        if isinstance(path, Mapping) or hasattr(path, "state_dict"):
+            advice = "; lrp.from_torch takes a module of PyTorch or its state_dict"
+        elif hasattr(path, "to_json") or hasattr(path, "get_config"):
+            advice = "; lrp.from_keras takes a live model of Keras"
+        raise LrpError(
+            f"load: path must be the path of a file or the name of a shipped model, got {shown(path)}{advice}."
+        )
     name = os.fspath(path)
     if isinstance(path, str) and os.path.basename(name) == name and not Path(name).suffix:
         models = shipped()

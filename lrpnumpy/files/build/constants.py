@@ -57,8 +57,8 @@ def fold(source: Source, node: OperationNode, values: Sequence[Any]) -> list[Any
         made = FOLDED[node.op](_Fold(source, node), *arrays)
     except WeightFileError:
         raise
-    except Exception as error:
-        return [Unknown(node.where, f"cannot be computed ({type(error).__name__})")] * count
+    except Exception:
+        return [Unknown(node.where, "cannot be computed from its constants")] * count
     found = made if isinstance(made, list) else [made]
     if not spread:
         return [one if isinstance(one, Spread) else _settled(one) for one in found]

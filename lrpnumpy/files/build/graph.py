@@ -22,7 +22,7 @@ from lrpnumpy.files.build.network import Baked, NotSupported, NetworkBuild, Netw
 from lrpnumpy.files.operations import OWN_DOMAINS, OperationGraph, OperationInput, OperationNode
 from lrpnumpy.files.build.sizes import Dim, sizes
 from lrpnumpy.files.report import Imported
-from lrpnumpy.files.safe import Source
+from lrpnumpy.files.safe import Source, nearby
 from lrpnumpy.files.simpler import simpler
 from lrpnumpy.layers import Activation, Layer
 from lrpnumpy.model import Model
@@ -88,8 +88,8 @@ def _understood(source: Source, graph: OperationGraph, asked: _Asked) -> _Run:
             where, reason = refused.args
         except LrpError as error:
             where, reason = run.where, str(error).removesuffix(".")
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:  # inputs that it lacks
-            where, reason = run.where, f"is not what ONNX says that it is ({type(error).__name__})"
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):  # inputs that it lacks
+            where, reason = run.where, "has inputs, attributes or shapes that this operation does not take"
         if run.done > best[0]:
             best = (run.done, where, reason)
     raise source.error(best[1][:80], best[2])
@@ -225,10 +225,8 @@ class _Run(NetworkBuild):
         if not flows:
             return fold(self.source, node, taken)
         if node.op not in OPERATIONS:
-            known = ", ".join(sorted(OPERATIONS))
-            self.refuse(
-                f"is not supported; supported are {known}; custom={{{node.op[:40]!r}: function}} can say what it does"
-            )
+            near = nearby(node.op[:80], OPERATIONS)
+            self.refuse(f"is not supported{near}; custom={{{node.op[:40]!r}: function}} can say what it does")
         made = OPERATIONS[node.op](self, node, taken)
         return made if isinstance(made, list) else [made]
 

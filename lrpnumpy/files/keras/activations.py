@@ -10,7 +10,7 @@ import numpy as np
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.files.keras.build import KerasBuild, KerasValue, taken_off
 from lrpnumpy.files.keras.config import KerasCall, KerasLayer
-from lrpnumpy.files.safe import Fields
+from lrpnumpy.files.safe import Fields, nearby
 from lrpnumpy.layers import Activation, Affine, Softmax, Subtract
 
 PROBABILITIES = ("softmax", "log_softmax", "sigmoid")
@@ -55,7 +55,7 @@ def function(b: KerasBuild, layer: KerasLayer, s: Fields, key: str = "activation
         return Function(name)
     shown = given if isinstance(given, str) else "a custom function"
     layer.refuse(
-        f"{key} must be one of {', '.join(names())}, it is {shown}; for another one write "
+        f"{key} is {shown[:80]}, which is not supported{nearby(shown, names())}; to say what the layer does, write "
         f"custom={{{layer.name!r}: f}}, where f(settings, arrays) gives a layer of lrpnumpy"
     )
 
@@ -64,7 +64,7 @@ def function_of_cell(b: KerasBuild, layer: KerasLayer, s: Fields, key: str, defa
     """The activation of a cell, which can have no settings of its own."""
     found = function(b, layer, s, key, default)
     if found.alpha is not None or found.most is not None or found.name not in ACTIVATIONS:
-        layer.refuse(f"{key} must be one of {', '.join(names())}, it is {found.name} with settings of its own")
+        layer.refuse(f"{key} is {found.name} with settings of its own, which is not supported inside a cell")
     return found.name
 
 

@@ -14,7 +14,7 @@ from lrpnumpy.files.keras.build import Custom, KerasBuild, Paths, own
 from lrpnumpy.files.keras.config import KerasGraph, KerasLayer, Ref, parse
 from lrpnumpy.files.keras.layers import KNOWN, MEANINGS
 from lrpnumpy.files.report import Imported
-from lrpnumpy.files.safe import Source
+from lrpnumpy.files.safe import Source, nearby
 from lrpnumpy.files.simpler import simpler
 from lrpnumpy.model import Model
 
@@ -52,11 +52,12 @@ def _refuse_all(source: Source, unknown: list[KerasLayer]) -> NoReturn:
     shown = [f"{one.name[:80]!r} of the class {one.kind[:80]!r}" for one in unknown[:20]]
     reasons = [f"{kind} {text}; " for kind, text in ADVICE.items() if any(one.kind == kind for one in unknown)]
     kind = unknown[0].kind.split(">")[-1][:80]
+    near = nearby(kind, KNOWN)
     raise source.error(
         "configuration",
         f"has layers that are not supported: {', '.join(shown)}{', …' if len(unknown) > 20 else ''}; {''.join(reasons)}"
-        f"to say what a layer does, write custom={{{kind!r}: f}}, where f(settings, arrays) gives a layer of lrpnumpy; "
-        f"supported are {', '.join(sorted((*KNOWN, 'Sequential', 'Functional')))}",
+        f"to say what a layer does, write custom={{{kind!r}: f}}, where f(settings, arrays) gives a layer of "
+        f"lrpnumpy{near}",
     )
 
 

@@ -13,7 +13,7 @@ from itertools import combinations, islice, permutations, zip_longest
 from typing import Any, NamedTuple
 
 from lrpnumpy.activations import ACTIVATIONS
-from lrpnumpy.files.safe import Source, kind_of
+from lrpnumpy.files.safe import Source, kind_of, nearby
 from lrpnumpy.files.torch.described import WantedActivations, activations_of
 from lrpnumpy.files.torch.modules import ADVICE, LayerHint, Module, called
 from lrpnumpy.files.torch.pickled import Described, ModulePart
@@ -216,7 +216,7 @@ class ModuleOrder:
             given = list(said.activations)
             for name in given:
                 if name not in ACTIVATIONS and name not in learned:
-                    raise self.source.error("", f"activations must be of {', '.join(ACTIVATIONS)}, got {kind_of(name)}")
+                    raise self.source.error("", f"unknown activation {kind_of(name)}{nearby(str(name), ACTIVATIONS)}")
             if len(given) not in (len(inner), len(linears)):
                 raise self.ask(inner, given)
             after = dict(zip((module.name for module in linears), given, strict=False))
@@ -263,8 +263,8 @@ class ModuleOrder:
         got = "" if given is None else f", got {len(given)}"
         return self.source.error(
             "",
-            f"does not say which activations stand after {names}; say activations=[{example}], one for each, of "
-            f"{', '.join(ACTIVATIONS)}{got}",
+            f"does not say which activations stand after {names}; say activations=[{example}], one for each, "
+            f"'linear' where there is none{got}",
         )
 
 

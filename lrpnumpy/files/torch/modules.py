@@ -118,7 +118,8 @@ def find(
     for name, path in paths.items():
         source.budget.visit(name[:80], 3)
         prefix, _, leaf = name.rpartition(".")
-        if prefix.split(".")[-1] in _TRAINING:
+        part = described.part(prefix) if described else None
+        if prefix.split(".")[-1] in _TRAINING or (part is not None and part.is_loss):
             unused.append(name)
         elif leaf != "num_batches_tracked":
             groups.setdefault(prefix, {})[leaf] = source.shape(path)
