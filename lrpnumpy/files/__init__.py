@@ -159,13 +159,8 @@ def _read(
 def _locate(path: str | os.PathLike[str]) -> Path:
     """The file that is meant: a shipped model where a bare name is given that is one of theirs."""
     if not isinstance(path, (str, os.PathLike)):
-        advice = ""
-        if isinstance(path, Mapping) or hasattr(path, "state_dict"):
-            advice = "; lrp.from_torch takes a module of PyTorch or its state_dict"
-        elif hasattr(path, "to_json") or hasattr(path, "get_config"):
-            advice = "; lrp.from_keras takes a live model of Keras"
         raise LrpError(
-            f"load: path must be the path of a file or the name of a shipped model, got {shown(path)}{advice}."
+            f"load: path must be the path of a file or the name of a shipped model, got {shown(path)}{_instead(path)}."
         )
     name = os.fspath(path)
     if isinstance(path, str) and os.path.basename(name) == name and not Path(name).suffix:
@@ -180,3 +175,12 @@ def _locate(path: str | os.PathLike[str]) -> Path:
     if not os.path.exists(name):
         raise WeightFileError(f"{name}: no such file.")
     return Path(name)
+
+
+def _instead(given: Any) -> str:
+    """Which function takes what is not a path."""
+    if isinstance(given, Mapping) or hasattr(given, "state_dict"):
+        return "; lrp.from_torch takes a module of PyTorch or its state_dict"
+    if hasattr(given, "to_json") or hasattr(given, "get_config"):
+        return "; lrp.from_keras takes a live model of Keras"
+    return ""

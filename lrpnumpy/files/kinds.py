@@ -219,7 +219,9 @@ def read(path: Path, options: LoadOptions) -> Report:
             _check_taken(file, options, reader.takes)
             module, _, function = reader.reads.partition(":")
             imported = getattr(import_module(f"lrpnumpy.files.{module}"), function)(file, options)
-        if imported.model is not None and not imported.guessed:
+        if isinstance(imported, Report):  # on a file of several models
+            return imported
+        if not imported.guessed:
             _check_agreed(source, imported.model, options, reader.takes)
     return imported.report(path)
 

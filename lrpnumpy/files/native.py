@@ -21,7 +21,7 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, WeightFileError
 from lrpnumpy.files import disk
-from lrpnumpy.files.report import Imported
+from lrpnumpy.files.report import Imported, Report
 from lrpnumpy.files.safe import Fields, Shape, parse_json
 from lrpnumpy.inputs import Input
 from lrpnumpy.layers import LAYERS, Cell, Embedding, Layer, Record
@@ -247,12 +247,12 @@ def _nodes_of_version_1(settings: Fields) -> list[dict[str, Any]]:
 # ---------------------------------------------------------------------------------------------------- reading
 
 
-def read_file(opened: Opened, options: LoadOptions) -> Imported:
+def read_file(opened: Opened, options: LoadOptions) -> Imported | Report:
     """The model of a file, or the names of its models where it has several and none is asked for."""
     file = opened.hdf5
     kind, names = f"lrpnumpy HDF5, version {version(file)}", model_names(file)
     if options.several and names and options.which is None:
-        return Imported(None, kind=kind, models=names)
+        return Report(opened.file, kind, None, (), tuple(names))
     return Imported(read(file, options.which, options.custom or {}), kind=kind)
 
 

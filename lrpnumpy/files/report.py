@@ -14,17 +14,16 @@ from lrpnumpy.model import Model
 class Imported(NamedTuple):
     """The model that a reader made of a file, what it assumed, and which of that the caller is warned of."""
 
-    model: Model | None  # None where the file holds several
+    model: Model
     notes: Sequence[str] = ()
     warnings: Sequence[str] = ()
     kind: str = ""  # of the file
     guessed: bool = False  # the network was told from its arrays and the caller's hints
-    models: Sequence[str] = ()  # names of the models of a file that holds several
 
     def report(self, file: Path) -> Report:
         """The report on the `file`; the model remembers where it came from, unless the file has said so."""
-        found = Report(str(file), self.kind, self.model, tuple(self.notes), tuple(self.models), tuple(self.warnings))
-        if self.model is None or found.is_native:
+        found = Report(str(file), self.kind, self.model, tuple(self.notes), (), tuple(self.warnings))
+        if found.is_native:
             return found
         origin = {"imported from": self.kind, "file": file.name}
         if self.notes:

@@ -84,6 +84,13 @@ def test_ways_to_the_last_state(name, tmp_path):
     same(found, [lstm(), lrp.Dense(V.T)])
 
 
+def test_a_softmax_inside_a_network(tmp_path):
+    after = node("Squeeze", ["Y_h"], ["g"], axes=[0]) + node("Softmax", ["g"], ["h"], axis=1)
+    found = opened(tmp_path, network(after=after + HEAD))
+    assert [type(one) for one in found.layers] == [lrp.LSTM, lrp.layers.Softmax, lrp.Dense]
+    same(found, [lstm(), lrp.layers.Softmax(), lrp.Dense(V.T)])
+
+
 @pytest.mark.parametrize("kind", ["mean", "max"])
 @pytest.mark.parametrize("keep", [0, 1])
 def test_readouts_over_the_steps(kind, keep, tmp_path):
@@ -732,7 +739,7 @@ REFUSED = {
     "depends on values": node("If", ["Y_h"], ["h"], then_branch=output("z"), else_branch=output("z")),
     "is not supported; supported and close to it: Sum": node("Einsum", ["Y_h"], ["h"], equation="abc->bc"),
     "takes the value 'nothing', which no node before it makes": node("Relu", ["nothing"], ["h"]),
-    "comes after a softmax": node("Squeeze", ["Y_h"], ["g"], axes=[0]) + node("Softmax", ["g"], ["h"], axis=1),
+    "takes a log_softmax": node("Squeeze", ["Y_h"], ["g"], axes=[0]) + node("LogSoftmax", ["g"], ["h"], axis=1),
     "rounds values": node("Squeeze", ["Y_h"], ["g"], axes=[0]) + node("Cast", ["g"], ["h"], to=7),
     "for which the file must say how many": node("Squeeze", ["Y"], ["g"], axes=[1])
     + node("Transpose", ["g"], ["u"], perm=[1, 0, 2]) + node("Flatten", ["u"], ["h"]),

@@ -125,9 +125,7 @@ def is_same(a: NetworkValue, b: NetworkValue) -> bool:
 
 def join(net: NetworkBuild, layer: Layer, a: NetworkValue, b: NetworkValue) -> NetworkValue:
     """A layer of two values, which are broadcast to each other."""
-    for flow in (a, b):
-        net.check(flow)
-    first, second = net.aligned([a, b])
+    first, second = net.aligned([net.taken(a), net.taken(b)])
     if first.has_steps and first.steps != second.steps:
         net.refuse("joins series of different numbers of steps")
     return replace(first, values=(net.put(layer, first.values[0], second.values[0]),), part_of=())

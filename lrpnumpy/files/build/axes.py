@@ -336,7 +336,7 @@ def _expand(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkVa
 
 
 def _concat(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
-    flows = [net.flow(one) for one in values]
+    flows = [net.taken(net.flow(one)) for one in values]
     if len(flows) == 1:
         return flows[0]
     k = net.axis(flows[0], node.attributes.get("axis", 0))
@@ -347,7 +347,6 @@ def _concat(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkVa
     if any(flow.has_steps and flow.steps != flows[0].steps for flow in flows):
         net.refuse("joins series of different numbers of steps")
     for flow in flows:
-        net.check(flow)
         net.room(flow.index.size)
     place, parts, begin = flows[0].feature_axis(k), [], 0
     names: list[str] = []

@@ -24,7 +24,7 @@ from lrpnumpy.files.build.sizes import Dim, sizes
 from lrpnumpy.files.report import Imported
 from lrpnumpy.files.safe import Source, nearby
 from lrpnumpy.files.simpler import simpler
-from lrpnumpy.layers import Activation, Layer
+from lrpnumpy.layers import Layer
 from lrpnumpy.model import Model
 
 # What the axes of an input may mean, by their number: batch N, steps T, features F; L is one length for each sequence.
@@ -261,42 +261,19 @@ class _Run(NetworkBuild):
             raise LrpError(f"load: custom[{node.op!r}] must give a layer, it raised {error!r}.") from error
         if not isinstance(layer, Layer) or not flows:
             raise LrpError(f"load: custom[{node.op!r}] must give a layer of lrpnumpy, got {type(layer).__name__}.")
-        for flow in flows:
-            if flow.axes not in (("N", "T", "F"), ("N", "F")):
-                self.refuse(f"must have inputs of batch, steps and features for custom, got {flow.axes}")
-        name = self.put(layer, *(self.rows(flow).values[0] for flow in flows))
-        size = self.sizes[name]
-        return NetworkValue((name,), ("N", "T", "F") if size.steps else ("N", "F"), np.arange(size.width), flows[0].steps)
+        return self.vectors(layer, *flows)
 
     # ------------------------------------------------------------------------------------------------ the end
 
     def finish(self) -> None:
         """The model of the output that is asked for."""
         self.where = "output"
-        flow, output = self.values.get(self.result()), "linear"
+        flow = self.values.get(self.result())
         if not isinstance(flow, NetworkValue):
             reason = f"; {flow.where} {flow.reason}" if isinstance(flow, Unknown) else ""
             self.refuse(f"must be computed from the inputs{reason}")
-        if flow.probability:
-            output = "softmax"
-            flow = replace(flow, probability="")
-        name = self.rows(flow).values[0]
-        last = self.nodes.get(name)
-        if last is not None and isinstance(last.layer, Activation) and last.layer.activation == "sigmoid":
-            name, output = last.inputs[0], "sigmoid"
-        if output != "linear":
-            self.notes[f"the {output} at the end is taken off: the scores explained are what it is applied to"] = None
-        needed, nodes = {name.partition(":")[0]}, []
-        for node in reversed(self.nodes.values()):
-            if node.name in needed:
-                nodes.append(node)
-                needed |= {one.partition(":")[0] for one in node.inputs}
-        ports = {key: port for key, port in self.ports.items() if key in needed}
-        if not nodes:
-            self.refuse("must be computed by layers")
-        self.notes["ONNX' gates are reordered, and biases that are added are one"] = None
-        self.source.budget.layers(len(nodes))
-        self.model = Model(tuple(nodes[::-1]), inputs=ports, result=name, output=output)  # type: ignore[arg-type]
+        self.model = self.finished(flow)
+        self.note("ONNX' gates are reordered, and biases that are added are one")
 
     def result(self) -> str:
         """The name of the output that gives the scores."""

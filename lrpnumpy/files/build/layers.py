@@ -112,18 +112,6 @@ def _window(net: NetworkBuild, node: OperationNode, flow: NetworkValue, at: int,
     return stride, dilation, padding
 
 
-def _after(net: NetworkBuild, flow: NetworkValue, windows: WindowSteps) -> Any:
-    """Steps after a window went over them."""
-    if isinstance(flow.steps, int):
-        left = int(windows.count(flow.steps))
-        if left < 1:
-            net.refuse(f"has windows that are longer than {flow.steps} steps")
-        return left
-    if windows.stride == 1:
-        return flow.steps if windows.padding == "same" else flow.steps + sum(windows._fixed()) - windows.reach + 1
-    return Dim.named(f"{net.where} {len(net.nodes)}")
-
-
 def _plain(padding: Any) -> Any:
     return "valid" if padding == (0, 0) else padding
 
@@ -138,7 +126,7 @@ def _conv(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValu
     stride, dilation, padding = _window(net, node, flow, at, width)
     K = W.reshape(out, W.shape[1], width).transpose(0, 2, 1)
     layer = Conv1D(K, d, stride, dilation, _plain(padding), int(node.attributes.get("group", 1)))
-    steps = _after(net, flow, layer.windows)
+    steps = net.after(flow, layer.windows)
     index = np.arange(out).reshape(out, *flow.index.shape[1:])
     made = net.apply(layer, replace(flow, pad=(0, 0)), index=index, steps=steps)
     net.stepped.setdefault(steps, made.values[0])
@@ -152,7 +140,7 @@ def _pool(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValu
     if dilation != 1 or (flow.pad != (0, 0) and node.op == "MaxPool"):
         net.refuse("has dilation or zeros as padding, which is not supported")
     windows = WindowSteps(kernel[at], stride, 1, padding)
-    steps = _after(net, flow, windows)
+    steps = net.after(flow, windows)
     if node.attributes.get("ceil_mode", 0) and padding != "same":
         over = None if isinstance(flow.steps, Dim) else (flow.steps + sum(padding) - windows.reach) % stride
         if over != 0:
@@ -255,14 +243,13 @@ def _layer_norm(net: NetworkBuild, node: OperationNode, values: Values) -> Netwo
 
 
 def _softmax(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
-    flow = net.flow(values[0])
-    net.check(flow)
+    flow = net.taken(net.flow(values[0]))
     axis = net.axis(flow, node.attributes.get("axis", -1 if len(flow.axes) != 2 else 1))
     if flow.axes[axis] == "T" and flow.index.size == 1:
         return replace(flow, values=(), part_of=("weights of the steps", flow))
     if flow.axes[axis] != "F" or net.shape(flow)[axis] != flow.index.size:
         net.refuse("is supported over the scores only")
-    return replace(net.rows(flow), probability="softmax")
+    return replace(net.rows(flow), probability="softmax" if node.op == "Softmax" else "log_softmax")
 
 
 def _activation(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:

@@ -10,7 +10,6 @@ only where it must.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
@@ -21,8 +20,11 @@ from lrpnumpy.files.build.constants import Spread, Unknown
 from lrpnumpy.files.build.sizes import Dim, product
 from lrpnumpy.files.safe import Source
 from lrpnumpy.inputs import Input
-from lrpnumpy.layers import Affine, Concat, Dense, Embedding, Flatten, LastRow, Layer, Repeat, Reshape, Size, Slice
-from lrpnumpy.model import Node
+from lrpnumpy.layers import (
+    Activation, Affine, Concat, Dense, Embedding, Flatten, LastRow, Layer, Repeat, Reshape, Size, Slice, Softmax,
+)  # fmt: skip
+from lrpnumpy.layers.windows import WindowSteps
+from lrpnumpy.model import Model, Node
 
 _RUNS = 32  # parts that features are put together from as slices; more are a matrix of zeros and ones
 _BLOCKS = 10**6  # numbers of a matrix that is made to act on each of several rows
@@ -50,13 +52,24 @@ class NetworkValue:
     index: np.ndarray
     steps: int | Dim = 1
     pad: tuple[int, int] = (0, 0)  # steps of zeros around, which only a convolution can take
-    probability: str = ""  # a softmax has been taken
+    probability: str = ""  # softmax, log_softmax or sigmoid: not applied yet, and at the very end taken off
     part_of: tuple[Any, ...] = ()
+    mask: str | None = None  # the input whose padding is skipped where this value is used
 
     @property
     def has_steps(self) -> bool:
         """Whether there is a row for each step."""
         return any("T" in axis for axis in self.axes)
+
+    @property
+    def width(self) -> int:
+        """How many features it has."""
+        return self.index.size
+
+    @property
+    def length(self) -> int | None:
+        """The number of steps, where the file fixes it."""
+        return self.steps if isinstance(self.steps, int) and self.has_steps else None
 
     def feature_axis(self, axis: int) -> int:
         """Which axis of `index` an axis of features is."""
@@ -91,7 +104,9 @@ class NetworkBuild:
     ports: dict[str, Input] = field(default_factory=dict)
     nodes: dict[str, Node] = field(default_factory=dict)
     sizes: dict[str, Size] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=dict)  # layers of each kind
+    counts: dict[str, int] = field(default_factory=dict)  # how often a name was asked for
+    label: str = ""  # what nodes are called; without it by their layers
+    applied: dict[tuple[str, str], str] = field(default_factory=dict)  # values after their sigmoid or softmax
     stepped: dict[Any, str] = field(default_factory=dict)  # a value that has as many steps
     notes: dict[str, None] = field(default_factory=dict)
     warnings: dict[str, None] = field(default_factory=dict)
@@ -107,6 +122,14 @@ class NetworkBuild:
     def refuse(self, reason: str) -> NoReturn:
         """Give up on the node at hand."""
         raise NotSupported(self.where, reason)
+
+    def note(self, text: str) -> None:
+        """Remember, once, what was assumed and why."""
+        self.notes[text] = None
+
+    def warn(self, text: str) -> None:
+        """Remember, once, an assumption that may be wrong."""
+        self.warnings[text] = None
 
     def constant(self, value: Any, what: str) -> np.ndarray:
         """An array, or a refusal that says what must be constant."""
@@ -133,9 +156,7 @@ class NetworkBuild:
 
     def port(self, name: str, axes: str, dims: Sequence[int | Dim]) -> NetworkValue:
         """An input of the graph whose axes mean this."""
-        key = base = re.sub(r"[:/\0]", "_", name.removesuffix(":0")) or "x"
-        while not key.strip(".") or key in self.sizes:
-            key = f"{key}_"
+        key = self.fresh(name.removesuffix(":0") or "x")
         shape = [n for axis, n in zip(axes, dims, strict=True) if axis == "F"]
         known = [n for n in shape if not isinstance(n, Dim)]
         self.where = name[:80]
@@ -144,7 +165,7 @@ class NetworkBuild:
         self.room(*known)
         index = np.arange(product(known)).reshape(known)
         steps = dims[axes.index("T")] if "T" in axes else 1
-        if key != base or key != name:
+        if key != name:
             self.notes[f"the input {name[:80]!r} is called {key[:80]!r}"] = None
         self.sizes[key] = Size(index.size, "T" in axes)
         self.ports[key] = Input(index.size, steps="T" in axes)
@@ -167,17 +188,24 @@ class NetworkBuild:
 
     # ------------------------------------------------------------------------------------------------- layers
 
-    def put(self, layer: Layer, *values: str) -> str:
+    def fresh(self, name: str) -> str:
+        """A name for a node or an input that none has yet, made from one of the file."""
+        plain = "".join("_" if c in ":/\0" or not c.isprintable() else c for c in name[:80])
+        plain = plain if plain.strip(".") else f"layer_{plain}"
+        found = plain
+        while found in self.sizes:
+            self.counts[plain] = self.counts.get(plain, 1) + 1
+            found = f"{plain}_{self.counts[plain]}"
+        return found
+
+    def put(self, layer: Layer, *values: str, name: str = "") -> str:
         """Add a node, and give its name."""
-        kind = type(layer).__name__.lower()
-        name = kind
-        while name in self.sizes:
-            self.counts[kind] = self.counts.get(kind, 1) + 1
-            name = f"{kind}_{self.counts[kind]}"
+        name = self.fresh(name or self.label or type(layer).__name__.lower())
         size = layer.sizes(*(self.sizes[value] for value in values))
         # A matrix may have several uses, each of which copies it, but not any number of uses.
         self.room(size.width + sum(array.size for _, array in layer.all_arrays()) // 4)
         self.nodes[name] = Node(name, layer, values)
+        self.source.budget.layers(len(self.nodes))
         for output in layer.OUTPUTS:
             self.sizes[name + output] = size._replace(steps=size.steps and not output, source=name)
         return name
@@ -188,18 +216,25 @@ class NetworkBuild:
         known = {"N": self.batch, "T": flow.steps}
         return [next(of_features) if axis == "F" else product([known[one] for one in axis]) for axis in flow.axes]
 
-    def check(self, flow: NetworkValue) -> None:
-        """See that a layer can take this."""
+    def taken(self, flow: NetworkValue) -> NetworkValue:
+        """The value as a layer takes it: after its sigmoid or softmax, if it has one."""
+        if flow.probability == "log_softmax":
+            self.refuse("takes a log_softmax, which is supported only at the end of a network; use softmax inside it")
         if flow.probability:
-            self.refuse(f"comes after a {flow.probability}, which is supported at the very end only")
+            key = flow.values[0], flow.probability
+            if key not in self.applied:
+                layer = Softmax() if flow.probability == "softmax" else Activation(flow.probability)
+                self.applied[key] = self.put(layer, key[0], name=f"{key[0]}_{key[1]}")
+            flow = replace(flow, values=(self.applied[key],), probability="")
         if flow.pad != (0, 0):
             self.refuse("comes after padding of the steps, which is supported before a convolution only")
         if not flow.values:
             self.refuse(f"takes what comes of {flow.part_of[0]}, which is not supported by itself")
+        return flow
 
     def rows(self, flow: NetworkValue) -> NetworkValue:
         """The same with one value whose features are in the order of the axes."""
-        self.check(flow)
+        flow = self.taken(flow)
         self.room(flow.index.size)
         widths = np.array([self.sizes[value].width for value in flow.values])
         ends, flat = np.cumsum(widths), flow.index.reshape(-1)
@@ -243,16 +278,44 @@ class NetworkBuild:
         index = change.pop("index", first.index)
         return replace(first, values=(name,), axes=first.axes if axes is None else axes, index=index, **change)
 
-    def each(self, layer: Layer, flow: NetworkValue) -> NetworkValue:
+    def vectors(self, layer: Layer, *flows: NetworkValue, steps: Any = None, name: str = "") -> NetworkValue:
+        """A layer of vectors, one for each step or one for each sequence, and what comes out in the same order."""
+        made = [self.rows(flow) for flow in flows]
+        for flow in made:
+            if flow.axes not in (("N", "T", "F"), ("N", "F")):
+                self.refuse(f"must have inputs of batch, steps and features, got {_said(flow.axes)}")
+        name = self.put(layer, *(flow.values[0] for flow in made), name=name)
+        size = self.sizes[name]
+        if not size.steps:
+            return NetworkValue((name,), ("N", "F"), np.arange(size.width))
+        series = [flow for flow in made if flow.has_steps]
+        if steps is None:
+            steps = series[0].steps if series else Dim.named(name)
+        mask = next((flow.mask for flow in series if flow.mask), None)
+        self.stepped.setdefault(steps, name)
+        return NetworkValue((name,), ("N", "T", "F"), np.arange(size.width), steps, mask=mask)
+
+    def after(self, flow: NetworkValue, windows: WindowSteps) -> Any:
+        """Steps after windows went over those of a value."""
+        if isinstance(flow.steps, int):
+            left = int(windows.count(flow.steps))
+            if left < 1:
+                self.refuse(f"has windows that are longer than {flow.steps} steps")
+            return left
+        if windows.stride == 1:
+            return flow.steps if windows.padding == "same" else flow.steps + sum(windows._fixed()) - windows.reach + 1
+        return Dim.named(f"{flow.steps!r} by {windows!r}")
+
+    def each(self, layer: Layer, flow: NetworkValue, name: str = "") -> NetworkValue:
         """A layer that acts on every number by itself, wherever it is."""
-        self.check(flow)
+        flow = self.taken(flow)
         if len(flow.values) > 1:
             flow = self.rows(flow)
-        return replace(flow, values=(self.put(layer, flow.values[0]),), part_of=())
+        return replace(flow, values=(self.put(layer, flow.values[0], name=name),), part_of=())
 
     def affine(self, flow: NetworkValue, s: Any, t: Any) -> NetworkValue:
         """s x + t with arrays that broadcast to the tensor; they may differ between features only."""
-        self.check(flow)
+        flow = self.taken(flow)
         if len(flow.values) > 1:
             flow = self.rows(flow)
         width = self.sizes[flow.values[0]].width
@@ -282,7 +345,7 @@ class NetworkBuild:
 
     def dense(self, flow: NetworkValue, axis: int, V: np.ndarray, d: np.ndarray | None = None) -> NetworkValue:
         """V (out, in) along an axis of features; for every place along other axes of features the same."""
-        self.check(flow)
+        flow = self.taken(flow)
         if flow.axes[axis] != "F":
             self.refuse("multiplies along the batch or the steps, which is not supported")
         if V.ndim != 2 or V.shape[1] != self.shape(flow)[axis]:
@@ -360,7 +423,7 @@ class NetworkBuild:
         at = flow.axes.index("T")
         if isinstance(flow.steps, int) and step >= 0 and step == flow.steps - 1 and step > 0:
             step = -1  # the last one, also of a series of another length
-        self.check(flow)
+        flow = self.taken(flow)
         values = tuple(self._step_of(value, step) for value in flow.values)
         made = replace(flow, values=values, axes=flow.axes[:at] + flow.axes[at + 1 :], steps=1)
         return made.widened([at]) if keep else made
@@ -411,3 +474,30 @@ class NetworkBuild:
             self.refuse("joins values of different sizes")
         self.room(*shape)
         return [self.rows(replace(flow, index=np.broadcast_to(flow.index, shape))) for flow in flows]
+
+    # ----------------------------------------------------------------------------------------------- the end
+
+    def finished(self, flow: NetworkValue) -> Model:
+        """The model whose scores a value is, of the nodes that it needs; a probability at the end is taken off."""
+        output = flow.probability.removeprefix("log_") or "linear"
+        name = self.rows(replace(flow, probability="")).values[0]
+        last = self.nodes.get(name)
+        if output == "linear" and last is not None and isinstance(last.layer, Activation):
+            if last.layer.activation == "sigmoid":
+                name, output = last.inputs[0], "sigmoid"
+        if output != "linear":
+            self.note(f"the {output} at the end is taken off: the scores explained are what it is applied to")
+        needed, nodes = {name.partition(":")[0]}, []
+        for node in reversed(self.nodes.values()):
+            if node.name in needed:
+                nodes.append(node)
+                needed |= {one.partition(":")[0] for one in node.inputs}
+        ports = {key: port for key, port in self.ports.items() if key in needed}
+        if not nodes:
+            self.refuse("must be computed by layers")
+        return Model(tuple(nodes[::-1]), inputs=ports, result=name, output=output)  # type: ignore[arg-type]
+
+
+def _said(axes: Sequence[str]) -> str:
+    words = {"N": "batch", "T": "steps", "F": "features"}
+    return ", ".join(words.get(axis, "batch and steps") for axis in axes)
