@@ -1,6 +1,7 @@
 """PyTorch's names: orders that the shapes decide, what must be said, and what is refused by name."""
 
 import json
+import re
 import struct
 import warnings
 from dataclasses import replace
@@ -102,7 +103,9 @@ def test_all_that_was_assumed_is_listed():
     words = {"words.weight": arrays((9, 3))[0], **lstm(3, 2)}
     assert "no token id is skipped as padding" in clauses(words, readout="last")
     norm = {f"bn.{leaf}": np.ones(2, "f4") for leaf in ("weight", "bias", "running_mean", "running_var")}
-    assert "bn is a BatchNorm1d with PyTorch's eps 1e-05" in clauses({**lstm(3, 2), **norm}, readout="last")
+    assert "bn is a BatchNorm1d with PyTorch's eps 1e-05" in clauses(
+        {**lstm(3, 2), **norm}, readout="last", layers=["lstm", "bn"]
+    )
 
 
 def test_checked_scores_are_not_assumed():
@@ -124,9 +127,12 @@ def test_an_embedding_of_categories_is_not_the_last_linear():
     assert "these arrays are not used: city_embedding.weight" in said
 
 
-def test_the_order_is_that_of_the_shapes():
+def test_an_order_that_is_not_that_of_the_file_is_written_out_in_the_error():
     state = {**linear(7, 4, "head"), **lstm(5, 7), **linear(3, 5, "project"), "words.weight": arrays((20, 3))[0]}
-    model = from_torch(state, readout="last", activations=["tanh"])
+    layers = ["words", "project", "lstm", "head"]
+    with pytest.raises(lrp.WeightFileError, match=re.escape(f"for example layers={layers}: ")):
+        from_torch(state, readout="last", activations=["tanh"])
+    model = from_torch(state, readout="last", activations=["tanh"], layers=layers)
     assert model.embedding.E.shape == (20, 3)
     assert [type(layer).__name__ for layer in model.layers] == ["Dense", "LSTM", "Dense"]
     assert [layer.activation for layer in model.layers] == ["tanh", "tanh", "linear"]
@@ -140,7 +146,7 @@ def test_the_order_of_the_file_goes_before_others_that_fit():
 
 def test_orders_that_neither_file_nor_shapes_decide_must_be_said():
     state = {**linear(4, 2, "c"), **lstm(4, 4), **linear(4, 4, "a"), **linear(4, 4, "b")}
-    with pytest.raises(lrp.WeightFileError, match=r"more than one order; say layers=\[...\]"):
+    with pytest.raises(lrp.WeightFileError, match=r"not in that of the file; say layers=\[...\]"):
         from_torch(state, readout="last", activations=["relu", "tanh"])
     model = from_torch(state, readout="last", layers=["lstm", "b", "a", "c"], activations=["relu", "tanh"])
     np.testing.assert_array_equal(model.layers[1].V, state["b.weight"])
@@ -199,7 +205,7 @@ def test_activations_of_their_own():
 
 
 def test_norms():
-    """Where they stand is the order of the file; what they compute is written out here."""
+    """Where they are the caller says; what they compute is written out here."""
     rng = np.random.default_rng(3)
     norm = {f"norm.{leaf}": rng.normal(size=4).astype("f4") for leaf in ("weight", "bias")}
     batch = {
@@ -208,7 +214,9 @@ def test_norms():
     batch["bn.num_batches_tracked"] = np.array(3)
     state = {**lstm(3, 4), **norm, **batch, **linear(4, 2)}
     x = rng.normal(size=(5, 3)).astype("f4")
-    model = from_torch(state, readout="last")
+    with pytest.raises(lrp.WeightFileError, match=r"for example layers=\['lstm', 'norm', 'bn', 'fc'\]"):
+        from_torch(state, readout="last")
+    model = from_torch(state, readout="last", layers=["lstm", "norm", "bn", "fc"])
     h = lrp.predict(from_torch(lstm_of(state), readout="last"), x).astype(np.float64)
     y = (h - h.mean()) / np.sqrt(h.var() + 1e-5) * norm["norm.weight"] + norm["norm.bias"]
     y = (y - batch["bn.running_mean"]) / np.sqrt(batch["bn.running_var"] + 1e-5) * batch["bn.weight"] + batch["bn.bias"]
@@ -330,7 +338,9 @@ def test_an_lstm_of_four_linear_modules(order, tmp_path):
 
 def test_two_lstms_one_after_the_other():
     state = {**lstm(6, 2, prefix="second."), **lstm(3, 6, prefix="first."), **linear(2, 2)}
-    model = from_torch(state, readout="last")
+    with pytest.raises(lrp.WeightFileError, match=r"for example layers=\['first', 'second', 'fc'\]"):
+        from_torch(state, readout="last")
+    model = from_torch(state, readout="last", layers=["first", "second", "fc"])
     assert [layer.inputs for layer in model.layers] == [3, 6, 2]
 
 
