@@ -69,6 +69,12 @@ class Opened(Source):
                 self.is_hdf5 = stream.read(len(HDF5_SIGNATURE)) == HDF5_SIGNATURE
                 offset = offset * 2 or 512
 
+    def needed(self, name: str) -> Any:
+        """What "module:name" of this folder is, imported now; the time that this takes is not the file's."""
+        module, _, function = name.partition(":")
+        with self.budget.paused():
+            return getattr(import_module(f"lrpnumpy.files.{module}"), function)
+
     @property
     def is_zip(self) -> bool:
         """Whether it is a zip archive."""
@@ -77,16 +83,14 @@ class Opened(Source):
     @cached_property
     def hdf5(self) -> Hdf5:
         """The file as HDF5."""
-        from lrpnumpy.files.hdf5 import Hdf5
-
-        return self._opened.enter_context(Hdf5(self.file, self.size, budget=self.budget))
+        made = self.needed("hdf5:Hdf5")
+        return self._opened.enter_context(made(self.file, self.size, budget=self.budget))
 
     @cached_property
     def archive(self) -> NpzFile:
         """The file as a zip archive."""
-        from lrpnumpy.files.archive import NpzFile
-
-        return self._opened.enter_context(NpzFile(self.file, self.budget))
+        made = self.needed("archive:NpzFile")
+        return self._opened.enter_context(made(self.file, self.budget))
 
     @cached_property
     def members(self) -> set[str]:
@@ -217,8 +221,7 @@ def read(path: Path, options: LoadOptions) -> Report:
             if reader.refused:
                 raise file.error("", reader.refused)
             _check_taken(file, options, reader.takes)
-            module, _, function = reader.reads.partition(":")
-            imported = getattr(import_module(f"lrpnumpy.files.{module}"), function)(file, options)
+            imported = file.needed(reader.reads)(file, options)
         if isinstance(imported, Report):  # on a file of several models
             return imported
         if not imported.guessed:

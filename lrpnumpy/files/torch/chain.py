@@ -1,8 +1,8 @@
 """PyTorch's modules to a chain: the order in which they are applied, and what is between them.
 
-Arrays do not tell a program. One recurrent module and linear modules that fit in the order of the file are taken as
-they are; inside an nn.Sequential of a whole module it is certain what follows what. Everything else the caller says in
-`layers`, and every error writes it out.
+Arrays do not tell a program. One recurrent module and linear modules are taken in the order of the file, or in the only
+order that fits. Inside an nn.Sequential of a whole module it is certain what follows what. Everything else the caller
+says in `layers`, and every error writes it out.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import chain, combinations, permutations, zip_longest
+from itertools import chain, combinations, islice, permutations, zip_longest
 from typing import Any, NamedTuple
 
 from lrpnumpy.activations import ACTIVATIONS
@@ -120,17 +120,20 @@ class ModuleOrder:
             raise self.source.error("", "has no modules with arrays")
         if self.said.readout != "attention" and (named := [m for m in modules if m.linear and "att" in m.name.lower()]):
             raise self.source.error("", f"has {listed(named)}, which may be an attention{self.advice(modules)}")
-        found = list(fitting(modules))
-        if len(found) != 1:
-            raise self.source.error(
-                "", f"has modules whose shapes fit in no order, or not in that of the file{self.advice(modules)}"
-            )
         recurrent = [module for module in modules if module.recurrent]
         plain = all(module.recurrent or module.linear or module.kind == "embedding" for module in modules)
-        if self.described is None and not (plain and len(recurrent) == 1):
+        is_safe = self.described is not None or (plain and len(recurrent) == 1)
+        found, where = list(fitting(modules)), "in the order of the file"
+        if is_safe and not found and len(modules) <= _MOST:  # HDF5 and safetensors sort the names
+            orders = (one for order in permutations(modules) for one in fitting(list(order)))
+            found, where = list(islice(orders, 2)), "in the only order that fits"
+        if len(found) != 1:
+            many = "more than one order" if found else "no order, or not in that of the file"
+            raise self.source.error("", f"has modules whose shapes fit in {many}{self.advice(modules)}")
+        if not is_safe:
             raise self.source.error("", f"does not say in which order its modules are applied{self.advice(modules)}")
         if len(modules) > 1:
-            self.assumed.append(_IN_ORDER.format("in the order of the file", _names(found[0])))
+            self.assumed.append(_IN_ORDER.format(where, _names(found[0])))
         return list(found[0])
 
     def said_order(self, modules: list[Module], own: tuple[Module, ...]) -> list[Step]:
