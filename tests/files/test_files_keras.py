@@ -898,6 +898,20 @@ def test_slices_that_we_do_not_have_are_refused(tmp_path, index, reason):
         files.load(tmp_path / "model.keras")
 
 
+def test_slices_of_an_input(tmp_path, rng):
+    """Features of an input go into the layers behind; a mask over some of them would be another one."""
+    K, R, x = rng.normal(size=(2, 4)), rng.normal(size=(4, 4)), rng.normal(size=(5, 3))
+    settings = {"units": 4, "activation": "tanh", "use_bias": False, "return_sequences": True}
+    index = layer("GetItem", args=[[written_index(one) for one in s_[..., 1:]]])
+    chain = [layer("InputLayer", batch_shape=[None, None, 3]), index, layer("SimpleRNN", **settings)]
+    arrays = {f"layers/simple_rnn/cell/vars/{k}": array.astype("f4") for k, array in enumerate((K, R))}
+    path = archived(tmp_path / "model.keras", chain, arrays)
+    close(lrp.predict(files.load(path), x), plain_rnn(x[:, 1:], K, R), 1e-5)
+    path = archived(tmp_path / "masked.keras", [*chain[:2], layer("Masking", mask_value=0.0), chain[2]], arrays)
+    with pytest.raises(lrp.WeightFileError, match="is supported over an input of numbers"):
+        files.load(path)
+
+
 def test_slices_of_keras_2(tmp_path, rng):
     states, x = lstm(4, return_sequences=True), rng.normal(size=(6, 3))
     flat = layer("Reshape", target_shape=[-1])

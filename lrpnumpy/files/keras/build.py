@@ -226,9 +226,17 @@ class KerasBuild(NetworkBuild):
         entry.embedding, entry.size, entry.mask = embedding, embedding.size, 0.0 if mask else None
         return self._of_entry(name, steps, mask=name if mask else None)
 
-    def raw(self, x: NetworkValue) -> KerasInput | None:
-        """The input of numbers, or of anything yet, that a value is."""
+    def whole(self, x: NetworkValue) -> KerasInput | None:
+        """The input that a value is, all of its features; None for any other value."""
         entry = self.entries.get(x.values[0]) if len(x.values) == 1 else None
+        if entry is None:
+            return None
+        size = entry.size if x.width and entry.size else 0
+        return entry if np.array_equal(x.index, np.arange(size)) else None
+
+    def raw(self, x: NetworkValue) -> KerasInput | None:
+        """The same, unless it is an input of token ids."""
+        entry = self.whole(x)
         return entry if entry is not None and entry.embedding is None else None
 
     def value(self, layer: KerasLayer, x: NetworkValue, width: int | None = None) -> NetworkValue:

@@ -65,7 +65,7 @@ def masking(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkVa
     layer, x = call.layer, xs[0]
     b.plain(call)
     value = layer.settings.number("mask_value", 0.0)
-    port, (name,) = b.entries.get(x.values[0]), x.values
+    port, name = b.whole(x), "".join(x.values[:1])
     if port is not None and port.embedding is None and x.has_steps and x.mask is None:
         port.mask = value
         return replace(x, mask=name)
@@ -91,7 +91,7 @@ def mask(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue
     if layer.kind == "NotEqual":
         value = call.others[0] if len(call.others) == 1 else None
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if len(xs) != 1 or x.values[0] not in b.entries or not is_number:
+        if len(xs) != 1 or b.whole(x) is None or not is_number:
             b.refuse("is supported as part of a mask only")
         return replace(x, mask=x.values[0], part_of=MASK)
     if len(xs) != 1 or x.part_of != MASK or call.others:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from lrpnumpy.files.build.arithmetic import is_same
 from lrpnumpy.files.build.network import NetworkValue
 from lrpnumpy.files.keras.build import PRODUCTS, STEPS, WEIGHTS, KerasBuild, Meaning, last_axis, one_of
 from lrpnumpy.files.keras.config import KerasCall, KerasLayer
@@ -175,7 +176,7 @@ def _attention(b: KerasBuild, layer: KerasLayer, ours: Layer, xs: list[NetworkVa
     """An attention node: the padding of values is skipped, the steps are those of the query."""
     b.skips_padding(*xs)
     query = xs[0]
-    if len(xs) == 3 and xs[2].values == xs[1].values:
+    if len(xs) == 3 and is_same(xs[2], xs[1]):
         xs = xs[:2]
     return replace(b.vectors(ours, *xs, steps=query.steps), mask=query.mask)
 
