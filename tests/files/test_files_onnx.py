@@ -846,6 +846,12 @@ def test_what_is_refused(match, tmp_path):
     refused(tmp_path, network(after=REFUSED[match] + HEAD), match)
 
 
+def test_an_input_that_is_a_single_number_is_named(tmp_path):
+    after = port("sr", [], "int64") + node("Squeeze", ["Y_h"], ["g"], axes=[0]) + node("Cast", ["sr"], ["s"], to=1)
+    graph = network(after=after + node("Mul", ["g", "s"], ["h"]) + HEAD)
+    refused(tmp_path, graph, "input 'sr': is a single number")
+
+
 def test_hints_of_other_files_are_refused(tmp_path):
     refused(tmp_path, network(), "config must be left out", config={})
     refused(tmp_path, network(), "readout must be left out", readout="mean")

@@ -133,6 +133,9 @@ class _Run(NetworkBuild):
         self.used = set(self.graph.taken)
         self.batch = self.fixed.get("N", self.batch)
         for port, axes in zip(ports, meanings, strict=True):
+            self.where = f"input {port.name[:80]!r}"
+            if port.dims == ():
+                self.refuse("is a single number, not a series or a vector; make it a constant of the graph")
             dims = self.dims(port, axes)
             if "N" in axes and not isinstance(dims[axes.index("N")], Dim):
                 self.batch = dims[axes.index("N")]
