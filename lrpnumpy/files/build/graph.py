@@ -251,6 +251,8 @@ class _Run(NetworkBuild):
     def own(self, node: OperationNode, taken: list[Any]) -> NetworkValue:
         """A node for which the caller gives a layer, of rows of features."""
         flows = [one for one in taken if isinstance(one, NetworkValue)]
+        if not flows:
+            self.refuse("must take a value of the network for custom")
         arrays = {
             name: self.constant(one, "its other inputs")
             for name, one in zip(node.inputs, taken, strict=True)
@@ -258,13 +260,7 @@ class _Run(NetworkBuild):
         }
         function = self.asked.custom.get(node.op) or self.asked.custom[node.where]
         settings = {name: value for name, value in node.attributes.items() if not isinstance(value, OperationGraph)}
-        try:
-            layer = function(settings, arrays)
-        except Exception as error:
-            raise LrpError(f"load: custom[{node.op!r}] must give a layer, it raised {error!r}.") from error
-        if not isinstance(layer, Layer) or not flows:
-            raise LrpError(f"load: custom[{node.op!r}] must give a layer of lrpnumpy, got {type(layer).__name__}.")
-        return self.vectors(layer, *flows)
+        return self.vectors(self.custom_layer(node.op, function, settings, arrays), *flows)
 
     # ------------------------------------------------------------------------------------------------ the end
 

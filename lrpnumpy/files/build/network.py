@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from lrpnumpy.checks import UserCodeError
 from lrpnumpy.files.build.constants import Spread, Unknown
 from lrpnumpy.files.build.sizes import Dim, product
 from lrpnumpy.files.safe import Source
@@ -24,6 +25,7 @@ from lrpnumpy.layers import (
     Activation, Affine, Concat, Dense, Embedding, Flatten, LastRow, Layer, Repeat, Reshape, Size, Slice, Softmax,
 )  # fmt: skip
 from lrpnumpy.layers.windows import WindowSteps
+from lrpnumpy.meant import called
 from lrpnumpy.model import Model, Node
 
 _RUNS = 32  # parts that features are put together from as slices; more are a matrix of zeros and ones
@@ -294,6 +296,13 @@ class NetworkBuild:
         mask = next((flow.mask for flow in series if flow.mask), None)
         self.stepped.setdefault(steps, name)
         return NetworkValue((name,), ("N", "T", "F"), np.arange(size.width), steps, mask=mask)
+
+    def custom_layer(self, name: str, make: Any, settings: dict[str, Any], arrays: dict[str, np.ndarray]) -> Layer:
+        """The layer that a function of the caller's makes of settings and arrays."""
+        layer = called(f"load: custom[{name!r}]", make, settings, arrays)
+        if not isinstance(layer, Layer):
+            raise UserCodeError(f"load: custom[{name!r}] must give a layer of lrpnumpy, got {type(layer).__name__}.")
+        return layer
 
     def after(self, flow: NetworkValue, windows: WindowSteps) -> Any:
         """Steps after windows went over those of a value."""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, WeightFileError
+from lrpnumpy.checks import LrpError, UserCodeError, WeightFileError
 from lrpnumpy.files.build.network import NetworkBuild, NetworkValue, NotSupported
 from lrpnumpy.files.build.sizes import Dim
 from lrpnumpy.files.keras.config import SHAPES, KerasCall, KerasGraph, KerasLayer, Ref
@@ -113,7 +113,7 @@ class KerasBuild(NetworkBuild):
             return self.call(call, [[values[one] for one in refs] for refs in (call.inputs, call.states, call.masks)])
         except NotSupported as refused:
             layer.refuse(refused.args[1])
-        except WeightFileError:
+        except (WeightFileError, UserCodeError):
             raise
         except LrpError as error:
             layer.refuse(f"does not fit: {str(error).removesuffix('.')}")
@@ -172,9 +172,7 @@ class KerasBuild(NetworkBuild):
         """What the caller's function makes of settings and arrays."""
         make: Any = own(self.custom, layer.kind, layer.name)
         found = {name: self.source.array(path, self.source.shape(path)) for name, path in self.paths(layer).items()}
-        ours = make(copy.deepcopy(layer.settings.value), found)
-        if not isinstance(ours, Layer):
-            self.refuse(f"the function in custom must give a layer of lrpnumpy, got {type(ours).__name__}")
+        ours = self.custom_layer(layer.name, make, copy.deepcopy(layer.settings.value), found)
         return self.vectors(ours, *(self.value(layer, x, getattr(ours, "inputs", None)) for x in xs), steps=None)
 
     # --------------------------------------------------------------------------------------------------------- arrays
