@@ -7,6 +7,7 @@ imported when a file of its kind is recognized, and not before.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -50,7 +51,7 @@ class LoadOptions(Hints):
     several: bool = False
 
 
-class Opened(Source):
+class WeightFile(Source):
     """A file or folder whose kind is looked for; it is opened as HDF5 or zip when that is first asked for."""
 
     def __init__(self, path: Path, max_bytes: int = MAX_BYTES) -> None:
@@ -68,6 +69,8 @@ class Opened(Source):
                 stream.seek(offset)
                 self.is_hdf5 = stream.read(len(HDF5_SIGNATURE)) == HDF5_SIGNATURE
                 offset = offset * 2 or 512
+        if self.is_hdf5:
+            self.head = HDF5_SIGNATURE  # whatever is in front of it
 
     def needed(self, name: str) -> Any:
         """What "module:name" of this folder is, imported now; the time that this takes is not the file's."""
@@ -78,7 +81,7 @@ class Opened(Source):
     @property
     def is_zip(self) -> bool:
         """Whether it is a zip archive."""
-        return self.head.startswith(ZIP_SIGNATURE) and not self.is_hdf5
+        return self.head.startswith(ZIP_SIGNATURE)
 
     @cached_property
     def hdf5(self) -> Hdf5:
@@ -98,7 +101,7 @@ class Opened(Source):
         if self.is_folder:
             with os.scandir(self.path) as entries:
                 return {entry.name for entry in entries}
-        return set(self.archive.members)
+        return set(self.archive.members) if self.is_zip else set()
 
     @property
     def where_keras_lists(self) -> str | None:
@@ -114,7 +117,7 @@ class Opened(Source):
 class FileReader(NamedTuple):
     """One row: `reads` is "module:function", called with the opened file and the options; or why it is refused."""
 
-    recognizes: Callable[[Opened], bool]
+    recognizes: Callable[[WeightFile], bool]
     reads: str = ""
     takes: tuple[str, ...] = ()  # hints about the network
     refused: str = ""
@@ -152,33 +155,20 @@ READERS = (
         "keras.version3:read_weights",
         ("which", "custom", "config"),
     ),
-    FileReader(lambda file: file.is_hdf5, "torch.model:read_hdf5", _ARRAYS),
     FileReader(
-        lambda file: file.is_zip and any(map(is_pickle, file.members)),
-        "torch.model:read_zip",
+        lambda file: any(map(is_pickle, file.members)) or is_legacy(file.head),
+        "torch.model:read_saved",
         ("which", *_ARRAYS),
     ),
     FileReader(
-        lambda file: file.is_zip and file.members >= KERAS_MEMBERS,
-        "keras.version3:read_archive",
-        ("which", "custom", "config"),
+        lambda file: file.members >= KERAS_MEMBERS, "keras.version3:read_archive", ("which", "custom", "config")
     ),
     FileReader(
-        lambda file: file.is_zip and any(name.endswith("/model_weights_config.json") for name in file.members),
+        lambda file: any(name.endswith("/model_weights_config.json") for name in file.members),
         refused=f"is a program of torch.export; {SAVE_STATE}",
     ),
-    FileReader(
-        lambda file: file.is_zip and all(name.endswith(".npy") for name in file.members),
-        "torch.model:read_npz",
-        _ARRAYS,
-    ),
-    FileReader(
-        lambda file: file.head[:1] == b"\x80" and TORCH_MAGIC.to_bytes(10, "little") in file.head[:32],
-        "torch.model:read_legacy",
-        ("which", *_ARRAYS),
-    ),
     FileReader(lambda file: is_onnx(file.head), "onnx.model:read", ("which", "custom")),
-    FileReader(lambda file: is_safetensors(file), "torch.model:read_safetensors", _ARRAYS),
+    FileReader(lambda file: file.is_hdf5 or is_npz(file) or is_safetensors(file), "torch.model:read_arrays", _ARRAYS),
     FileReader(
         lambda file: file.head[:1] == b"\x80" or file.head[:2] in (b"(d", b"cc", b"c_", b"ct"), refused=OTHER_PICKLE
     ),
@@ -187,7 +177,7 @@ READERS = (
 
 def is_epoch(name: str) -> bool:
     """Whether a file of a neuralhydrology run holds the arrays of an epoch."""
-    return name.startswith("model_epoch") and name[11:-3].isdecimal() and name.endswith(".pt")
+    return re.fullmatch(r"model_epoch[0-9]{1,9}\.pt", name) is not None
 
 
 def is_pickle(name: str) -> bool:
@@ -195,12 +185,22 @@ def is_pickle(name: str) -> bool:
     return name == "data.pkl" or (name.endswith("/data.pkl") and name.count("/") == 1)
 
 
+def is_legacy(head: bytes) -> bool:
+    """Whether a file starts with the magic number of the older format of torch.save, as a pickle of protocol 2 to 5."""
+    return head[:1] == b"\x80" and TORCH_MAGIC.to_bytes(10, "little") in head[:32]
+
+
+def is_npz(file: WeightFile) -> bool:
+    """Whether a file is a zip archive of arrays."""
+    return file.is_zip and all(name.endswith(".npy") for name in file.members)
+
+
 def is_onnx(head: bytes) -> bool:
     """Whether a file starts as a ModelProto does: version, then producer, graph or operator set."""
     return len(head) > 2 and head[0] == 0x08 and 1 <= head[1] < 32 and head[2] in b"\x12\x1a\x22\x28\x32\x3a\x42"
 
 
-def is_safetensors(file: Opened) -> bool:
+def is_safetensors(file: WeightFile) -> bool:
     """Whether a file starts with the length of a JSON object that fits into it."""
     length = int.from_bytes(file.head[:8], "little")
     return len(file.head) > 8 and file.head[8:9] == b"{" and 2 <= length <= file.size - 8
@@ -211,7 +211,7 @@ def read(path: Path, options: LoadOptions) -> Report:
     source = Source(str(path))
     with source.guard(""), np.errstate(all="ignore"):  # numbers that are not finite are refused by the records
         options = replace(options, config=configuration(source, options.config))
-        with Opened(path, options.max_bytes) as file:
+        with WeightFile(path, options.max_bytes) as file:
             reader = next((one for one in READERS if one.recognizes(file)), None)
             if reader is None:
                 what = "is of a kind that is not known"

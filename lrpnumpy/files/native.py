@@ -31,7 +31,7 @@ from lrpnumpy.model import INPUT, Model, Node
 
 if TYPE_CHECKING:
     from lrpnumpy.files.hdf5 import Hdf5
-    from lrpnumpy.files.kinds import LoadOptions, Opened
+    from lrpnumpy.files.kinds import LoadOptions, WeightFile
 
 FORMAT, VERSION = "lrpnumpy", 2
 Take = Callable[[str, Shape], np.ndarray]  # path and expected shape -> array
@@ -247,7 +247,7 @@ def _nodes_of_version_1(settings: Fields) -> list[dict[str, Any]]:
 # ---------------------------------------------------------------------------------------------------- reading
 
 
-def read_file(opened: Opened, options: LoadOptions) -> Imported | Report:
+def read_file(opened: WeightFile, options: LoadOptions) -> Imported | Report:
     """The model of a file, or the names of its models where it has several and none is asked for."""
     file = opened.hdf5
     kind, names = f"lrpnumpy HDF5, version {version(file)}", model_names(file)

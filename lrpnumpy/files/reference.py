@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy.files import npy, pickles
-from lrpnumpy.files.kinds import REFERENCE, LoadOptions, Opened
+from lrpnumpy.files.kinds import REFERENCE, LoadOptions, WeightFile
 from lrpnumpy.files.report import Imported
 from lrpnumpy.files.safe import Budget, Source, open_file, size_of
 from lrpnumpy.layers import LSTM, Bidirectional, Dense, Embedding
@@ -22,7 +22,7 @@ from lrpnumpy.model import Model
 _ORDER = (0, 2, 1, 3)  # where i, f, g, o stand in the file's i, g, f, o
 
 
-def read(opened: Opened, options: LoadOptions) -> Imported:
+def read(opened: WeightFile, options: LoadOptions) -> Imported:
     """The model, and what was assumed."""
     return Reference(opened.path, options.max_bytes).read()
 

@@ -10,12 +10,12 @@ from lrpnumpy.files.hdf5 import Hdf5
 from lrpnumpy.files.keras import guess as keras_guess
 from lrpnumpy.files.keras import model as keras
 from lrpnumpy.files.keras.config import KerasLayer
-from lrpnumpy.files.kinds import LoadOptions, Opened
+from lrpnumpy.files.kinds import LoadOptions, WeightFile
 from lrpnumpy.files.report import Imported
 from lrpnumpy.files.safe import MAX_NAMES, Fields, parse_json
 
 
-def read(opened: Opened, asked: LoadOptions) -> Imported:
+def read(opened: WeightFile, asked: LoadOptions) -> Imported:
     """What a file holds; `config` is for weights alone."""
     file, root = opened.hdf5, "model_weights" if opened.hdf5.is_group("model_weights") else ""
     config = asked.config

@@ -13,14 +13,14 @@ from lrpnumpy.files.hdf5 import Hdf5
 from lrpnumpy.files.keras import guess as keras_guess
 from lrpnumpy.files.keras import model as keras
 from lrpnumpy.files.keras.config import KerasLayer
-from lrpnumpy.files.kinds import KERAS_ROOTS, LoadOptions, Opened
+from lrpnumpy.files.kinds import KERAS_ROOTS, LoadOptions, WeightFile
 from lrpnumpy.files.report import Imported
 from lrpnumpy.files.safe import Fields, parse_json
 
 MEMBERS = ("config.json", "model.weights.h5")
 
 
-def read_archive(opened: Opened, asked: LoadOptions) -> Imported:
+def read_archive(opened: WeightFile, asked: LoadOptions) -> Imported:
     """What a `.keras` file holds."""
     archive = opened.archive
     if asked.config is not None:
@@ -48,7 +48,7 @@ def read_archive(opened: Opened, asked: LoadOptions) -> Imported:
     return found._replace(kind=f"Keras {version} archive (.keras)")
 
 
-def read_weights(opened: Opened, asked: LoadOptions) -> Imported:
+def read_weights(opened: WeightFile, asked: LoadOptions) -> Imported:
     """What a `.weights.h5` file holds, with its configuration beside it or without one."""
     file = opened.hdf5
     groups, guess, config = _Groups(file), None, asked.config

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from lrpnumpy.files.build.graph import build
-from lrpnumpy.files.kinds import LoadOptions, Opened
+from lrpnumpy.files.kinds import LoadOptions, WeightFile
 from lrpnumpy.files.onnx.parse import parse
 from lrpnumpy.files.report import Imported
 from lrpnumpy.files.safe import open_file
 
 
-def read(opened: Opened, options: LoadOptions) -> Imported:
+def read(opened: WeightFile, options: LoadOptions) -> Imported:
     """The model; `which` names one of several outputs, `custom` gives layers for operations by their names."""
     with opened.guard("", "is not an ONNX file that can be read"), open_file(opened.path) as stream:
         opened.budget.hold("", opened.size)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lrpnumpy.files.kinds import LoadOptions, Opened
+from lrpnumpy.files.kinds import LoadOptions, WeightFile
 from lrpnumpy.files.report import Imported
 from lrpnumpy.files.safe import Budget, Fields, Source, kind_of, open_file, size_of
 from lrpnumpy.files.torch import saved as torchsave
@@ -43,7 +43,7 @@ class Scaled(NamedTuple):
     scaler: Scaler
 
 
-def read(opened: Opened, options: LoadOptions) -> Imported:
+def read(opened: WeightFile, options: LoadOptions) -> Imported:
     """The model of a run."""
     run = HydrologyRun(opened.path, options.max_bytes, options.which)
     return Imported(run.read(options.readout), run.notes, kind="run of neuralhydrology")

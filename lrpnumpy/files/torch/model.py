@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from lrpnumpy.files.hints import NETWORK, TORCH_READOUTS, Hints
-from lrpnumpy.files.kinds import SUPPORTED, LoadOptions, Opened
+from lrpnumpy.files.kinds import SUPPORTED, LoadOptions, WeightFile
 from lrpnumpy.files.report import Imported
 from lrpnumpy.files.safe import Fields, Source, kind_of, parse_json
 from lrpnumpy.files.safetensors import Safetensors
@@ -19,7 +19,7 @@ from lrpnumpy.files.torch.chain import ModuleOrder
 from lrpnumpy.files.torch.layers import TorchBuild
 from lrpnumpy.files.torch.modules import entries, find
 from lrpnumpy.files.torch.pickled import Described
-from lrpnumpy.files.torch.saved import SavedLegacy, SavedZip
+from lrpnumpy.files.torch.saved import Saved, SavedLegacy, SavedZip
 from lrpnumpy.model import OUTPUTS
 
 ASSUMED = (
@@ -28,30 +28,21 @@ ASSUMED = (
 )
 
 
-def read_hdf5(opened: Opened, options: LoadOptions) -> Imported:
-    """Arrays in HDF5."""
-    return _arrays("PyTorch arrays in HDF5", opened.hdf5, options)
-
-
-def read_npz(opened: Opened, options: LoadOptions) -> Imported:
-    """Arrays in `.npz`."""
-    return _arrays("PyTorch arrays in npz", opened.archive, options)
-
-
-def read_safetensors(opened: Opened, options: LoadOptions) -> Imported:
-    """Arrays in `.safetensors`."""
+def read_arrays(opened: WeightFile, options: LoadOptions) -> Imported:
+    """Arrays in HDF5, `.npz` or `.safetensors`."""
+    if opened.is_hdf5:
+        return _arrays("PyTorch arrays in HDF5", opened.hdf5, options)
+    if opened.is_zip:
+        return _arrays("PyTorch arrays in npz", opened.archive, options)
     return _arrays("PyTorch arrays in safetensors", Safetensors(opened.file, opened.budget), options)
 
 
-def read_zip(opened: Opened, options: LoadOptions) -> Imported:
-    """What torch.save writes."""
-    saved = SavedZip(opened.archive, options.which)
-    return _arrays(saved.kind, saved, options, saved.described)
-
-
-def read_legacy(opened: Opened, options: LoadOptions) -> Imported:
-    """What torch.save wrote before PyTorch 1.6."""
-    saved = SavedLegacy(opened.file, opened.budget, options.which)
+def read_saved(opened: WeightFile, options: LoadOptions) -> Imported:
+    """What torch.save writes, or wrote before PyTorch 1.6."""
+    if opened.is_zip:
+        saved: Saved = SavedZip(opened.archive, options.which)
+    else:
+        saved = SavedLegacy(opened.file, opened.budget, options.which)
     return _arrays(saved.kind, saved, options, saved.described)
 
 
