@@ -27,48 +27,41 @@ from lrpnumpy.layers import (
     Reverse,
 )
 
-Take = Callable[[KerasLayer, Sequence[str], list[Shape]], list[np.ndarray]]  # the arrays of these paths and shapes
-Note = Callable[[str], None]
-
 KINDS = ("LSTM", "CuDNNLSTM", "GRU", "CuDNNGRU", "SimpleRNN")
 
 
-def cell_of(
-    layer: KerasLayer, kind: str, s: Fields, paths: Sequence[str], D: int | None, take: Take, note: Note
-) -> Cell:
+def cell_of(b: KerasBuild, layer: KerasLayer, kind: str, s: Fields, paths: Sequence[str], D: int) -> Cell:
     """The cell of one direction, with the activations that are usual for it."""
     u = s.integer("units")
     bias = s.boolean("use_bias", True)
     if kind == "SimpleRNN":
-        K, R, *rest = take(layer, paths, [(D, u), (u, u), *([(u,)] if bias else [])])
+        K, R, *rest = b.take(layer, paths, [(D, u), (u, u), *([(u,)] if bias else [])])
         return RNN(np.ascontiguousarray(K.T), np.ascontiguousarray(R.T), rest[0] if rest else None)
     if kind in ("GRU", "CuDNNGRU"):
-        note("Keras' gates z, r, h are taken as z, r, n")
-        return _gru(layer, kind, s, paths, D, take, note)
-    note("Keras' gates i, f, c, o are taken as i, f, g, o")
+        b.note("Keras' gates z, r, h are taken as z, r, n")
+        return _gru(b, layer, kind, s, paths, D)
+    b.note("Keras' gates i, f, c, o are taken as i, f, g, o")
     if kind == "CuDNNLSTM":
-        U, W, b = _cudnn(layer, paths, D, u, 4, take, note)
-        return LSTM(U, W, b.sum(axis=0))
+        U, W, both = _cudnn(b, layer, paths, D, u, 4)
+        return LSTM(U, W, both.sum(axis=0))
     if len(paths) == 12:
-        U, W, b = _keras1(layer, paths, D, u, (0, 2, 1, 3), take)
-        note("the 12 arrays of Keras 1 stand in the order i, c, f, o")
-        return LSTM(U, W, b)
-    K, R, *rest = take(layer, paths, [(D, 4 * u), (u, 4 * u), *([(4 * u,)] if bias else [])])
+        b.note("the 12 arrays of Keras 1 stand in the order i, c, f, o")
+        return LSTM(*_keras1(b, layer, paths, D, u, (0, 2, 1, 3)))
+    K, R, *rest = b.take(layer, paths, [(D, 4 * u), (u, 4 * u), *([(4 * u,)] if bias else [])])
     return LSTM(*_gates(K, R, 4), rest[0].reshape(4, u) if rest else None)
 
 
-def _gru(layer: KerasLayer, kind: str, s: Fields, paths: Sequence[str], D: int | None, take: Take, note: Note) -> GRU:
+def _gru(b: KerasBuild, layer: KerasLayer, kind: str, s: Fields, paths: Sequence[str], D: int) -> GRU:
     u = s.integer("units")
     if kind == "CuDNNGRU":
-        U, W, both = _cudnn(layer, paths, D, u, 3, take, note)
+        U, W, both = _cudnn(b, layer, paths, D, u, 3)
         return _after(U, W, both)
     if len(paths) == 9:
-        U, W, b = _keras1(layer, paths, D, u, (0, 1, 2), take)
-        note("the 9 arrays of Keras 1 stand in the order z, r, h")
-        return GRU(U, W, b, reset_after=False)
+        b.note("the 9 arrays of Keras 1 stand in the order z, r, h")
+        return GRU(*_keras1(b, layer, paths, D, u, (0, 1, 2)), reset_after=False)
     bias, after = s.boolean("use_bias", True), s.boolean("reset_after", False)
     shape: Shape = (2, 3 * u) if after else (3 * u,)
-    K, R, *rest = take(layer, paths, [(D, 3 * u), (u, 3 * u), *([shape] if bias else [])])
+    K, R, *rest = b.take(layer, paths, [(D, 3 * u), (u, 3 * u), *([shape] if bias else [])])
     U, W = _gates(K, R, 3)
     if not after:
         return GRU(U, W, rest[0].reshape(3, u) if rest else None, reset_after=False)
@@ -91,25 +84,25 @@ def _gates(K: np.ndarray, R: np.ndarray, count: int) -> tuple[np.ndarray, np.nda
 
 
 def _cudnn(
-    layer: KerasLayer, paths: Sequence[str], D: int | None, u: int, count: int, take: Take, note: Note
+    b: KerasBuild, layer: KerasLayer, paths: Sequence[str], D: int, u: int, count: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """U (G,u,D), W (G,u,u) and both biases (2,G,u) of a layer made for cuDNN."""
-    K, R, b = take(layer, paths, [(D, count * u), (u, count * u), (2 * count * u,)])
+    K, R, both = b.take(layer, paths, [(D, count * u), (u, count * u), (2 * count * u,)])
     joined = ", and its two biases are added" if count == 4 else ""
     kind = "CuDNNLSTM" if count == 4 else "CuDNNGRU"
-    note(f"{kind}: blocks are stored transposed{joined}")
+    b.note(f"{kind}: blocks are stored transposed{joined}")
     # The numbers of a gate's block, row by row, are those of the matrix that cuDNN multiplies x with.
     U = np.stack([block.reshape(u, len(K)) for block in np.split(K, count, axis=1)])
-    return U, np.stack(np.split(R, count, axis=1)), b.reshape(2, count, u)
+    return U, np.stack(np.split(R, count, axis=1)), both.reshape(2, count, u)
 
 
 def _keras1(
-    layer: KerasLayer, paths: Sequence[str], D: int | None, u: int, order: tuple[int, ...], take: Take
+    b: KerasBuild, layer: KerasLayer, paths: Sequence[str], D: int, u: int, order: tuple[int, ...]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Kernel, recurrent kernel and bias of each gate are arrays of their own."""
-    arrays = take(layer, paths, [(D, u), (u, u), (u,)] * len(order))
-    U, W, b = (np.stack([arrays[3 * g + k].T for g in order]) for k in range(3))
-    return U, W, b
+    arrays = b.take(layer, paths, [(D, u), (u, u), (u,)] * len(order))
+    U, W, bias = (np.stack([arrays[3 * g + k].T for g in order]) for k in range(3))
+    return U, W, bias
 
 
 # ----------------------------------------------------------------------------------------------------- layers of cells
@@ -174,9 +167,9 @@ def modern(b: KerasBuild, s: Fields) -> Fields:
     return Fields(s.source, s.where, {renamed.get(key, key): value for key, value in s.value.items()})
 
 
-def _cell(b: KerasBuild, layer: KerasLayer, kind: str, s: Fields, paths: list[str], D: int | None) -> Cell:
+def _cell(b: KerasBuild, layer: KerasLayer, kind: str, s: Fields, paths: list[str], D: int) -> Cell:
     """One cell with its activations."""
-    cell = cell_of(layer, kind, s, paths, D, b.take, b.note)
+    cell = cell_of(b, layer, kind, s, paths, D)
     keys = {"SimpleRNN": ("activation",), "CuDNNLSTM": (), "CuDNNGRU": ()}.get(kind, tuple(_DEFAULTS))
     return replace(cell, **{key: function_of_cell(b, layer, s, key, _DEFAULTS[key]) for key in keys})
 

@@ -30,7 +30,7 @@ from lrpnumpy.files.keras.build import (
     one_of,
 )
 from lrpnumpy.files.keras.config import KerasCall, KerasLayer
-from lrpnumpy.files.safe import Fields
+from lrpnumpy.files.safe import Fields, nearby
 from lrpnumpy.layers import (
     Affine,
     AvgPool1D,
@@ -82,10 +82,8 @@ def each_step(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue
     if kind == "Flatten":  # of a vector
         return x
     if kind not in _AT_STEPS:
-        b.refuse(
-            f"is supported around {', '.join(_AT_STEPS)} and Flatten only, it holds {kind!r:.80}: there, each step is "
-            "more than one vector"
-        )
+        near = nearby(kind[:80], _AT_STEPS)
+        b.refuse(f"must hold a layer that takes one vector at each step, it holds {kind!r:.80}{near}")
     said = dict(inner.object("config").value)
     if said.get("axis") in (1, [1]):  # the features of one step
         said["axis"] = -1
@@ -118,10 +116,10 @@ def conv(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
         number(layer, key, default) for key, default in (("kernel_size", None), ("strides", 1), ("dilation_rate", 1))
     )
     groups = s.integer("groups", 1)
-    if groups < 1 or (x.width or groups) % groups:
+    if groups < 1 or x.width % groups:
         b.refuse(f"groups must divide the {x.width} features, it is {groups}")
     padding = one_of(layer, s, "padding", ("valid", "same", "causal"), "valid")
-    inputs = None if x.width is None else x.width // groups
+    inputs = x.width // groups
     paths = list(b.paths(layer).values())
     if paths and len(b.source.shape(paths[0])) == 4:  # of Keras 1: (width, 1, inputs, filters)
         K, *rest = b.own_arrays(layer, [(width, 1, inputs, n), *([(n,)] if biased else [])])

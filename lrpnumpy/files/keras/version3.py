@@ -160,7 +160,7 @@ class _Groups:
         return {
             f"{inside}{k}": path
             for inside in insides
-            for k, path in enumerate(_feature_relevance(self.file, f"{at}/{inside}"))
+            for k, path in enumerate(_variables(self.file, f"{at}/{inside}"))
         }
 
 
@@ -194,7 +194,7 @@ _INSIDE = {
 }
 
 
-def _feature_relevance(file: Hdf5, at: str) -> list[str]:
+def _variables(file: Hdf5, at: str) -> list[str]:
     count = len(file.children(f"{at}vars"))
     return [f"{at}vars/{k}" for k in range(count)]
 
