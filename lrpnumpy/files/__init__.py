@@ -1,4 +1,4 @@
-"""Weight files to models and back: the kind of a file is recognised from what it says about itself."""
+"""Weight files to models and back: the kind of a file is recognized from what it says about itself."""
 
 from __future__ import annotations
 

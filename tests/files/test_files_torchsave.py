@@ -407,3 +407,13 @@ def test_pools_with_other_windows_are_refused(tmp_path, rng, cell, settings):
     path = saved_module(tmp_path / "model.pt", front=front, pool=pool, rnn=cell[0], head=head)
     with pytest.raises(lrp.WeightFileError, match="pool: is MaxPool1d with ceil_mode or dilation"):
         files.load(path, readout="last", layers=["front", "linear", "pool", "rnn", "head"])
+
+
+def test_losses_are_not_layers(tmp_path, rng, cell):
+    rnn, last = cell
+    V, d, x = rng.normal(size=(2, 4)), rng.normal(size=2), rng.normal(size=(6, 3))
+    loss = torch_module("CrossEntropyLoss", arrays={"weight": np.ones(2)})
+    path = saved_module(tmp_path / "model.pt", weigh=loss, rnn=rnn, head=linear(V, d), plain=torch_module("MSELoss"))
+    with pytest.warns(lrp.AssumptionWarning, match="these arrays are not used: weigh.weight"):
+        model = files.load(path, readout="last")
+    close(lrp.predict(model, x), V @ last(x) + d, 1e-5)

@@ -158,9 +158,7 @@ class _Groups:
         elif layer.kind == "MultiHeadAttention" and self.file.is_group(f"{at}/_query_dense"):
             insides = tuple(f"_{inside}" for inside in insides)
         return {
-            f"{inside}{k}": path
-            for inside in insides
-            for k, path in enumerate(_variables(self.file, f"{at}/{inside}"))
+            f"{inside}{k}": path for inside in insides for k, path in enumerate(_variables(self.file, f"{at}/{inside}"))
         }
 
 

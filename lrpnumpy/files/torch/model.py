@@ -49,7 +49,7 @@ def read_saved(opened: WeightFile, options: LoadOptions) -> Imported:
 def _arrays(kind: str, source: Source, options: LoadOptions, described: Described | None = None) -> Imported:
     """Arrays with PyTorch's names, whatever holds them."""
     names = source.names()
-    if not modules.recognised(names) and options.layers is None:
+    if not modules.recognized(names) and options.layers is None:
         shown = ", ".join(names[:10]) or "nothing"
         reason = f"has no array called weight_ih_l0 or the like, it has {shown}; supported are {SUPPORTED}"
         raise source.error("", modules.gates_advice(source, names) or reason)
