@@ -18,6 +18,8 @@ from lrpnumpy.model import Model
 from lrpnumpy.packed import LookedUp, Packed, batch_of
 from lrpnumpy.result import PAD, Mark
 
+BATCH = "; a batch of sequences is for explain_all and predict_all"
+
 
 class Encoded(NamedTuple):
     """One input of a checked record: token ids or vectors, words where there are any, and which positions count.
@@ -325,7 +327,8 @@ def _form(port: Input, value: Any, where: str) -> tuple[Encoder, Any]:
     if not array.ndim or (array.dtype.kind != "f" and (array.ndim == 1 or embedding is not None)):
         takes = "a string, a list of words, " if embedding is not None and embedding.vocabulary else ""
         takes += "token ids or " if embedding is not None else ""
-        raise LrpError(f"{where} must be {takes}{_numbers_of(port)}, got {shown(value)}.")
+        many = BATCH if array.ndim > 1 and array.dtype.kind in "iu" else ""
+        raise LrpError(f"{where} must be {takes}{_numbers_of(port)}, got {shown(value)}{many}.")
     if array.ndim == 1 and array.dtype.kind == "f":
         raise LrpError(
             f"{where} must have shape (T, {port.size}), got {array.shape}; one step of {port.size} numbers is x[None]."
@@ -449,6 +452,8 @@ def _vectors(
             raise LrpError(f"{where} must be {_numbers_of(port)}, got shape {shape}.")
         if array.ndim == 2 and array.shape[0] == port.size != array.shape[1]:
             raise LrpError(f"{where} must have shape (T, {port.size}), got {array.shape}; is it x.T?")
+        if array.ndim == 3:
+            raise LrpError(f"{where} must be one sequence of shape (T, {port.size}), got {array.shape}{BATCH}.")
         check_shape(array, where, (None, port.size))
     found = []
     for x, (_, table), where in zip(_checked(port, arrays, names), forms, names, strict=True):

@@ -1,4 +1,4 @@
-"""Weight files to models and back: the kind of a file is recognised from what it says about itself."""
+"""Weight files to models and back: the kind of a file is recognized from what it says about itself."""
 
 from __future__ import annotations
 
@@ -133,15 +133,20 @@ def _read(
     several: bool = False,
 ) -> Report:
     """The report on a file; words and names are given to its model here, whatever process has read it."""
-    from lrpnumpy.files import isolated, kinds
+    from lrpnumpy.files import kinds
 
     said, max_bytes = taken(function, hints), whole(max_bytes, f"{function}: max_bytes", 1)
     if said.custom is not None and isolate:
         raise LrpError(f"{function}: custom must be left out with isolate=True, where no function of yours can run.")
     asked = {name: getattr(said, name) for name in (*NETWORK, "which", "config", "custom")}
     found = _locate(path)
-    read = (isolated if isolate and found not in shipped().values() else kinds).read
-    report = read(found, kinds.LoadOptions(**asked, max_bytes=max_bytes, several=several))
+    options = kinds.LoadOptions(**asked, max_bytes=max_bytes, several=several)
+    if isolate and found not in shipped().values():
+        from lrpnumpy.files import isolated
+
+        report = isolated.read(found, options)
+    else:
+        report = kinds.read(found, options)
     if report.model is None:
         return report
     model, notes = named(report.file, report.model, said)
@@ -154,7 +159,9 @@ def _read(
 def _locate(path: str | os.PathLike[str]) -> Path:
     """The file that is meant: a shipped model where a bare name is given that is one of theirs."""
     if not isinstance(path, (str, os.PathLike)):
-        raise LrpError(f"load: path must be the path of a file or the name of a shipped model, got {shown(path)}.")
+        raise LrpError(
+            f"load: path must be the path of a file or the name of a shipped model, got {shown(path)}{_instead(path)}."
+        )
     name = os.fspath(path)
     if isinstance(path, str) and os.path.basename(name) == name and not Path(name).suffix:
         models = shipped()
@@ -168,3 +175,12 @@ def _locate(path: str | os.PathLike[str]) -> Path:
     if not os.path.exists(name):
         raise WeightFileError(f"{name}: no such file.")
     return Path(name)
+
+
+def _instead(given: Any) -> str:
+    """Which function takes what is not a path."""
+    if isinstance(given, Mapping) or hasattr(given, "state_dict"):
+        return "; lrp.from_torch takes a module of PyTorch or its state_dict"
+    if hasattr(given, "to_json") or hasattr(given, "get_config"):
+        return "; lrp.from_keras takes a live model of Keras"
+    return ""

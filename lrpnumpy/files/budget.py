@@ -10,6 +10,8 @@ large arrays (compressed zeros, one array under many names).
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from lrpnumpy.checks import WeightFileError
 
@@ -47,6 +49,15 @@ class Budget:
         """Begin anew: for a file that is asked one question after the other."""
         self._bytes = self._held = self._objects = 0
         self._began = time.thread_time()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Do not count the time of something that is not about the file, such as the import of its reader."""
+        began = time.thread_time()
+        try:
+            yield
+        finally:
+            self._began += time.thread_time() - began
 
     def grow(self, size: int) -> None:
         """Allow for another file of so many bytes, which belongs to this one."""

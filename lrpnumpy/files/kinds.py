@@ -1,30 +1,45 @@
-"""Which kind of file it is, from what the file says about itself, and the reader that goes with it."""
+"""Which kind of file it is, from what the file says about itself: one table of readers.
+
+A row says how to recognize a kind, which hints its reader takes, and which function reads it. The module of a reader is
+imported when a file of its kind is recognized, and not before.
+"""
 
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from lrpnumpy.files import native, reference, safetensors
-from lrpnumpy.files.archive import NpzFile
-from lrpnumpy.files.hints import Hints
-from lrpnumpy.files.onnx import model as onnx
-from lrpnumpy.files.report import Imported, Report
+from lrpnumpy.files.hints import NETWORK, Hints
+from lrpnumpy.files.report import Report
 from lrpnumpy.files.safe import MAX_BYTES, Budget, Source, kind_of, open_file, parse_json, read_json_file, size_of
-from lrpnumpy.files.torch import hydrology
-from lrpnumpy.files.torch import model as torch
-from lrpnumpy.files.torch import modules as torch_modules
-from lrpnumpy.files.torch import saved as torchsave
+from lrpnumpy.lazy import cached_property
 from lrpnumpy.model import Model
 
+if TYPE_CHECKING:
+    from lrpnumpy.files.archive import NpzFile
+    from lrpnumpy.files.hdf5 import Hdf5
+
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+ZIP_SIGNATURE = b"PK\x03\x04"
 SUPPORTED = (
     "lrpnumpy's own HDF5, Keras 1 to 3 (.h5, .keras, .weights.h5), PyTorch's torch.save (.pt, .pth, .bin, .ckpt), "
     "PyTorch arrays in HDF5, .npz or .safetensors, ONNX, and the folders of neuralhydrology and of LRP_for_LSTM"
+)
+TORCH_MAGIC = 0x1950A86A20F9469CFC6C  # the first pickle of the older format of torch.save
+KERAS_ROOTS = ("layers", "_layer_checkpoint_dependencies")  # where Keras 3 puts the layers of a model
+KERAS_MEMBERS = {"config.json", "model.weights.h5"}  # of a .keras archive
+REFERENCE = ("model", "vocab", "embeddings.npy")  # files of LRP_for_LSTM
+SAVE_STATE = "write torch.save(model.state_dict(), path) in PyTorch, in float32, and open that"
+OTHER_PICKLE = (
+    "is a pickle, but not one of torch.save; nothing else is read from pickles: save the network with its own library "
+    "(torch.save(model.state_dict(), path), or model.save(path) of Keras) and open that"
 )
 
 
@@ -36,17 +51,182 @@ class LoadOptions(Hints):
     several: bool = False
 
 
-def read(path: Path, asked: LoadOptions) -> Report:
+class WeightFile(Source):
+    """A file or folder whose kind is looked for; it is opened as HDF5 or zip when that is first asked for."""
+
+    def __init__(self, path: Path, max_bytes: int = MAX_BYTES) -> None:
+        self.path, self.head, self.size, self.is_hdf5 = path, b"", 0, False
+        self.is_folder = path.is_dir()
+        if not self.is_folder:
+            self._look()
+        super().__init__(str(path), Budget(str(path), self.size, max_bytes))
+
+    def _look(self) -> None:
+        """Size and first bytes, and whether the signature of HDF5 is at 0, or at 512, 1024, 2048, …"""
+        with open_file(self.path) as stream:
+            self.size, self.head, offset = size_of(stream), stream.read(64), 0
+            while offset + len(HDF5_SIGNATURE) <= self.size and not self.is_hdf5:
+                stream.seek(offset)
+                self.is_hdf5 = stream.read(len(HDF5_SIGNATURE)) == HDF5_SIGNATURE
+                offset = offset * 2 or 512
+        if self.is_hdf5:
+            self.head = HDF5_SIGNATURE  # whatever is in front of it
+
+    def needed(self, name: str) -> Any:
+        """What "module:name" of this folder is, imported now; the time that this takes is not the file's."""
+        module, _, function = name.partition(":")
+        with self.budget.paused():
+            return getattr(import_module(f"lrpnumpy.files.{module}"), function)
+
+    @property
+    def is_zip(self) -> bool:
+        """Whether it is a zip archive."""
+        return self.head.startswith(ZIP_SIGNATURE)
+
+    @cached_property
+    def hdf5(self) -> Hdf5:
+        """The file as HDF5."""
+        made = self.needed("hdf5:Hdf5")
+        return self._opened.enter_context(made(self.file, self.size, budget=self.budget))
+
+    @cached_property
+    def archive(self) -> NpzFile:
+        """The file as a zip archive."""
+        made = self.needed("archive:NpzFile")
+        return self._opened.enter_context(made(self.file, self.budget))
+
+    @cached_property
+    def members(self) -> set[str]:
+        """Names of the members of a zip archive, or of the entries of a folder."""
+        if self.is_folder:
+            with os.scandir(self.path) as entries:
+                return {entry.name for entry in entries}
+        return set(self.archive.members) if self.is_zip else set()
+
+    @property
+    def where_keras_lists(self) -> str | None:
+        """The group in which an HDF5 file lists its layers as Keras 1 and 2 do; None where there is no such list."""
+        for root in ("model_weights", ""):
+            if self.hdf5.is_group(root):
+                names = [self.hdf5.attribute(root, name) for name in ("layer_names", "layer_names0")]
+                if names != [None, None]:
+                    return root
+        return None
+
+
+class FileReader(NamedTuple):
+    """One row: `reads` is "module:function", called with the opened file and the options; or why it is refused."""
+
+    recognizes: Callable[[WeightFile], bool]
+    reads: str = ""
+    takes: tuple[str, ...] = ()  # hints about the network
+    refused: str = ""
+
+
+_ARRAYS = ("config", *NETWORK)  # hints about arrays without a program
+READERS = (
+    FileReader(
+        lambda file: file.is_folder and "saved_model.pb" in file.members,
+        refused="is a SavedModel of TensorFlow, which is not supported; save the model as .keras or .h5",
+    ),
+    FileReader(
+        lambda file: file.is_folder and "config.yml" in file.members and any(map(is_epoch, file.members)),
+        "torch.hydrology:read",
+        ("which", "readout"),
+    ),
+    FileReader(lambda file: file.is_folder and file.members.issuperset(REFERENCE), "reference:read"),
+    FileReader(
+        lambda file: file.is_folder,
+        refused=f"is a folder, and neither one of LRP_for_LSTM, which has {', '.join(REFERENCE)}, nor a run of "
+        "neuralhydrology, which has config.yml and model_epoch001.pt",
+    ),
+    FileReader(
+        lambda file: file.is_hdf5 and file.hdf5.attribute("", "format") == "lrpnumpy",
+        "native:read_file",
+        ("which", "custom"),
+    ),
+    FileReader(
+        lambda file: file.is_hdf5 and file.where_keras_lists is not None,
+        "keras.version2:read",
+        ("which", "custom", "config"),
+    ),
+    FileReader(
+        lambda file: file.is_hdf5 and any(map(file.hdf5.is_group, KERAS_ROOTS)),
+        "keras.version3:read_weights",
+        ("which", "custom", "config"),
+    ),
+    FileReader(
+        lambda file: any(map(is_pickle, file.members)) or is_legacy(file.head),
+        "torch.model:read_saved",
+        ("which", *_ARRAYS),
+    ),
+    FileReader(
+        lambda file: file.members >= KERAS_MEMBERS, "keras.version3:read_archive", ("which", "custom", "config")
+    ),
+    FileReader(
+        lambda file: any(name.endswith("/model_weights_config.json") for name in file.members),
+        refused=f"is a program of torch.export; {SAVE_STATE}",
+    ),
+    FileReader(lambda file: is_onnx(file.head), "onnx.model:read", ("which", "custom")),
+    FileReader(lambda file: file.is_hdf5 or is_npz(file) or is_safetensors(file), "torch.model:read_arrays", _ARRAYS),
+    FileReader(
+        lambda file: file.head[:1] == b"\x80" or file.head[:2] in (b"(d", b"cc", b"c_", b"ct"), refused=OTHER_PICKLE
+    ),
+)
+
+
+def is_epoch(name: str) -> bool:
+    """Whether a file of a neuralhydrology run holds the arrays of an epoch."""
+    return re.fullmatch(r"model_epoch[0-9]{1,9}\.pt", name) is not None
+
+
+def is_pickle(name: str) -> bool:
+    """Whether a member of an archive is the pickle of torch.save."""
+    return name == "data.pkl" or (name.endswith("/data.pkl") and name.count("/") == 1)
+
+
+def is_legacy(head: bytes) -> bool:
+    """Whether a file starts with the magic number of the older format of torch.save, as a pickle of protocol 2 to 5."""
+    return head[:1] == b"\x80" and TORCH_MAGIC.to_bytes(10, "little") in head[:32]
+
+
+def is_npz(file: WeightFile) -> bool:
+    """Whether a file is a zip archive of arrays."""
+    return file.is_zip and all(name.endswith(".npy") for name in file.members)
+
+
+def is_onnx(head: bytes) -> bool:
+    """Whether a file starts as a ModelProto does: version, then producer, graph or operator set."""
+    return len(head) > 2 and head[0] == 0x08 and 1 <= head[1] < 32 and head[2] in b"\x12\x1a\x22\x28\x32\x3a\x42"
+
+
+def is_safetensors(file: WeightFile) -> bool:
+    """Whether a file starts with the length of a JSON object that fits into it."""
+    length = int.from_bytes(file.head[:8], "little")
+    return len(file.head) > 8 and file.head[8:9] == b"{" and 2 <= length <= file.size - 8
+
+
+def read(path: Path, options: LoadOptions) -> Report:
     """What is in the file; whatever goes wrong on the way is a WeightFileError."""
-    file = Source(str(path))
-    with file.guard(""), np.errstate(all="ignore"):  # numbers that are not finite are refused by the records
-        asked = replace(asked, config=configuration(file, asked.config))
-        if path.is_dir():
-            return _folder(file, path, asked).report(path)
-        size, head, is_hdf5 = _start_of(path)
-        if is_hdf5:
-            return _hdf5(path, size, asked)
-        return _other(path, head, size, asked)
+    source = Source(str(path))
+    with source.guard(""), np.errstate(all="ignore"):  # numbers that are not finite are refused by the records
+        options = replace(options, config=configuration(source, options.config))
+        with WeightFile(path, options.max_bytes) as file:
+            reader = next((one for one in READERS if one.recognizes(file)), None)
+            if reader is None:
+                what = "is of a kind that is not known"
+                if file.is_zip:
+                    what = f"is a zip archive of a kind that is not known, with {', '.join(sorted(file.members)[:10])}"
+                raise file.error("", f"{what}; supported are {SUPPORTED}")
+            if reader.refused:
+                raise file.error("", reader.refused)
+            _check_taken(file, options, reader.takes)
+            imported = file.needed(reader.reads)(file, options)
+        if isinstance(imported, Report):  # on a file of several models
+            return imported
+        if not imported.guessed:
+            _check_agreed(source, imported.model, options, reader.takes)
+    return imported.report(path)
 
 
 def configuration(file: Source, config: Any) -> Any:
@@ -58,131 +238,19 @@ def configuration(file: Source, config: Any) -> Any:
     return config
 
 
-def _start_of(path: Path) -> tuple[int, bytes, bool]:
-    """Size and first bytes of a regular file, and whether the HDF5 signature is at 0, or at 512, 1024, 2048, …"""
-    with open_file(path) as stream:
-        size, head, offset = size_of(stream), stream.read(64), 0
-        while offset + len(HDF5_SIGNATURE) <= size:
-            stream.seek(offset)
-            if stream.read(len(HDF5_SIGNATURE)) == HDF5_SIGNATURE:
-                return size, head, True
-            offset = offset * 2 or 512
-    return size, head, False
-
-
-def _hdf5(path: Path, size: int, asked: LoadOptions) -> Report:
-    from lrpnumpy.files.hdf5 import Hdf5
-    from lrpnumpy.files.keras import version2 as keras2
-    from lrpnumpy.files.keras import version3 as keras3
-
-    with Hdf5(str(path), size, budget=Budget(str(path), size, asked.max_bytes)) as file:
-        if native.recognised(file):
-            _refuse(file, config=asked.config)
-            kind, names = f"lrpnumpy HDF5, version {native.version(file)}", native.model_names(file)
-            if asked.several and names and asked.which is None:
-                return Report(str(path), kind, None, (), tuple(names))
-            model = native.read(file, asked.which, asked.custom or {})
-            _check_hints(file, model, asked)
-            return Report(str(path), kind, model)
-        if keras2.recognised(file) or keras3.recognised(file):
-            read = keras2.read if keras2.recognised(file) else keras3.read_weights
-            return _keras(path, file, read(file, asked), asked)
-        _refuse(file, which=asked.which)
-        return _torch(path, "PyTorch arrays in HDF5", file, asked)
-
-
-def _keras(path: Path, file: Source, found: Imported, asked: LoadOptions) -> Report:
-    if not found.guessed:
-        _check_hints(file, found.model, asked)
-    return found.report(path)
-
-
-def _other(path: Path, head: bytes, size: int, asked: LoadOptions) -> Report:
-    """A file that is not HDF5."""
-    budget = Budget(str(path), size, asked.max_bytes)
-    file = Source(str(path), budget)
-    if head.startswith(b"PK\x03\x04"):
-        return _zip(path, budget, asked)
-    if torchsave.recognised_legacy(head):
-        saved = torchsave.SavedLegacy(str(path), budget, asked.which)
-        return _torch(path, saved.kind, saved, asked, saved.described)
-    if onnx.recognised(head):
-        found = onnx.read(path, asked.max_bytes, asked.which, asked.custom)
-        _refuse(file, config=asked.config)
-        _check_hints(file, found.model, asked)
-        return found.report(path)
-    _refuse(file, which=asked.which)
-    if safetensors.recognised(head, size):
-        return _torch(path, "PyTorch arrays in safetensors", safetensors.Safetensors(str(path), budget), asked)
-    if head[:1] == b"\x80" or head[:2] in (b"(d", b"cc", b"c_", b"ct"):
-        raise file.error("", torchsave.OTHER_PICKLE)
-    raise file.error("", f"is of a kind that is not known; supported are {SUPPORTED}")
-
-
-def _folder(file: Source, path: Path, asked: LoadOptions) -> Imported:
-    if (path / "saved_model.pb").exists():
-        raise file.error("", "is a SavedModel of TensorFlow, which is not supported; save the model as .keras or .h5")
-    if hydrology.recognised(path):
-        said = {name: value for name, value in asked.given.items() if name != "readout"}
-        _refuse(file, config=asked.config, custom=asked.custom, **said)
-        run = hydrology.HydrologyRun(path, asked.max_bytes, asked.which)
-        return Imported(run.read(asked.readout), run.notes, kind="run of neuralhydrology")
-    _refuse(file, which=asked.which)
-    if not reference.recognised(path):
-        raise file.error(
-            "",
-            f"is a folder, and neither one of LRP_for_LSTM, which has {', '.join(reference.FILES)}, nor a run of "
-            "neuralhydrology, which has config.yml and model_epoch001.pt",
-        )
-    model, notes = reference.Reference(path, asked.max_bytes).read()
-    _check_hints(file, model, asked)
-    return Imported(model, notes, kind="files of LRP_for_LSTM")
-
-
-def _zip(path: Path, budget: Budget, asked: LoadOptions) -> Report:
-    from lrpnumpy.files.keras import version3 as keras3
-
-    budget.restart()  # the import is not the file's fault
-    with NpzFile(str(path), budget) as archive:
-        if any(map(torchsave.is_pickle, archive.members)):
-            saved = torchsave.SavedZip(archive, asked.which)
-            return _torch(path, saved.kind, saved, asked, saved.described)
-        if set(keras3.MEMBERS) <= set(archive.members):
-            return _keras(path, archive, keras3.read_archive(archive, asked), asked)
-        _refuse(archive, which=asked.which)
-        if not all(name.endswith(".npy") for name in archive.members):
-            if any(name.endswith("data/weights/model_weights_config.json") for name in archive.members):
-                raise archive.error("", f"is a program of torch.export; {torchsave.SAVE_STATE}")
-            shown = ", ".join(list(archive.members)[:10])
-            raise archive.error(
-                "", f"is a zip archive of a kind that is not known, with {shown}; supported are {SUPPORTED}"
-            )
-        return _torch(path, "PyTorch arrays in npz", archive, asked)
-
-
-def _torch(path: Path, kind: str, source: Source, asked: LoadOptions, described: Any = None) -> Report:
-    """Arrays with PyTorch's names, whatever holds them."""
-    _refuse(source, custom=asked.custom)
-    names = source.names()
-    if not torch_modules.recognised(names) and asked.layers is None:
-        shown = ", ".join(names[:10]) or "nothing"
-        reason = f"has no array called weight_ih_l0 or the like, it has {shown}; supported are {SUPPORTED}"
-        raise source.error("", torch_modules.gates_advice(source, names) or reason)
-    found = torch.read(source, torch.hints(source, asked.config, asked), described)
-    return found._replace(kind=kind).report(path)
-
-
-def _check_hints(file: Source, model: Model, asked: LoadOptions) -> None:
-    """Refuse hints that contradict a file which says by itself how it is read."""
-    for name, value in asked.given.items():
-        own = model.output if name == "output" else None
-        if value != own and not (name == "output" and own == "linear"):  # scores may be logits
-            has = f"has the {name} {own!r}" if own is not None else "says by itself how its layers are connected"
-            raise file.error("", f"{has}; leave out {name}, got {kind_of(value)}")
-
-
-def _refuse(file: Source, **given: Any) -> None:
-    """Refuse what the caller says though there is nothing to say."""
-    for name, value in given.items():
-        if value is not None:
+def _check_taken(file: Source, options: LoadOptions, takes: tuple[str, ...]) -> None:
+    """Refuse hints that a kind of file has no use for."""
+    for name in ("which", "config", "custom"):
+        value = getattr(options, name)
+        if value is not None and name not in takes:
             raise file.error("", f"says by itself what it holds; {name} must be left out, got {kind_of(value)}")
+
+
+def _check_agreed(file: Source, model: Model, options: LoadOptions, takes: tuple[str, ...]) -> None:
+    """Refuse hints that contradict a file which says by itself how it is read."""
+    for name, value in options.given.items():
+        own = model.output if name == "output" else None
+        if name in takes or value == own or own == "linear":  # scores may be logits
+            continue
+        says = f"has the {name} {own!r}" if own is not None else "says by itself how its layers are connected"
+        raise file.error("", f"{says}; {name} must be left out, got {kind_of(value)}")

@@ -21,6 +21,7 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, WeightFileError
 from lrpnumpy.files import disk
+from lrpnumpy.files.report import Imported, Report
 from lrpnumpy.files.safe import Fields, Shape, parse_json
 from lrpnumpy.inputs import Input
 from lrpnumpy.layers import LAYERS, Cell, Embedding, Layer, Record
@@ -30,6 +31,7 @@ from lrpnumpy.model import INPUT, Model, Node
 
 if TYPE_CHECKING:
     from lrpnumpy.files.hdf5 import Hdf5
+    from lrpnumpy.files.kinds import LoadOptions, WeightFile
 
 FORMAT, VERSION = "lrpnumpy", 2
 Take = Callable[[str, Shape], np.ndarray]  # path and expected shape -> array
@@ -245,9 +247,13 @@ def _nodes_of_version_1(settings: Fields) -> list[dict[str, Any]]:
 # ---------------------------------------------------------------------------------------------------- reading
 
 
-def recognised(file: Hdf5) -> bool:
-    """Whether an HDF5 file is in this format, of whatever version."""
-    return file.attribute("", "format") == FORMAT
+def read_file(opened: WeightFile, options: LoadOptions) -> Imported | Report:
+    """The model of a file, or the names of its models where it has several and none is asked for."""
+    file = opened.hdf5
+    kind, names = f"lrpnumpy HDF5, version {version(file)}", model_names(file)
+    if options.several and names and options.which is None:
+        return Report(opened.file, kind, None, (), tuple(names))
+    return Imported(read(file, options.which, options.custom or {}), kind=kind)
 
 
 def version(file: Hdf5) -> int:

@@ -13,17 +13,18 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy.files import npy, pickles
+from lrpnumpy.files.kinds import REFERENCE, LoadOptions, WeightFile
+from lrpnumpy.files.report import Imported
 from lrpnumpy.files.safe import Budget, Source, open_file, size_of
 from lrpnumpy.layers import LSTM, Bidirectional, Dense, Embedding
 from lrpnumpy.model import Model
 
-FILES = ("model", "vocab", "embeddings.npy")
 _ORDER = (0, 2, 1, 3)  # where i, f, g, o stand in the file's i, g, f, o
 
 
-def recognised(folder: Path) -> bool:
-    """Whether a folder has the three files, as files or as links."""
-    return all((folder / name).is_file() or (folder / name).is_symlink() for name in FILES)
+def read(opened: WeightFile, options: LoadOptions) -> Imported:
+    """The model, and what was assumed."""
+    return Reference(opened.path, options.max_bytes).read()
 
 
 class Reference(Source):
@@ -31,7 +32,7 @@ class Reference(Source):
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
         self._folder = folder
-        size = sum((folder / name).lstat().st_size for name in FILES)
+        size = sum((folder / name).lstat().st_size for name in REFERENCE)
         super().__init__(str(folder), Budget(str(folder), size, max_bytes))
 
     def content(self, name: str) -> bytes:
@@ -41,7 +42,7 @@ class Reference(Source):
             self.spend(name, size)
             return stream.read(size)
 
-    def read(self) -> tuple[Model, list[str]]:
+    def read(self) -> Imported:
         """The model, and what was assumed."""
         arrays, listed = (pickles.plain(self, name, self.content(name)) for name in ("model", "vocab"))
         if not isinstance(arrays, dict):
@@ -63,11 +64,12 @@ class Reference(Source):
             self._array(arrays, "Why_Left", (None, left.units)),
             self._array(arrays, "Why_Right", (None, right.units)),
         ]
-        return Model(
+        model = Model(
             (Bidirectional(left, right), Dense(np.concatenate(V, axis=1))),
             embedding=Embedding(E[: len(words)], vocabulary=words),
             output="softmax",
-        ), notes
+        )
+        return Imported(model, notes, kind="files of LRP_for_LSTM")
 
     def _embeddings(self) -> np.ndarray:
         content = self.content("embeddings.npy")

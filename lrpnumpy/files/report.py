@@ -21,12 +21,14 @@ class Imported(NamedTuple):
     guessed: bool = False  # the network was told from its arrays and the caller's hints
 
     def report(self, file: Path) -> Report:
-        """The report on the `file`; the model remembers where it came from."""
+        """The report on the `file`; the model remembers where it came from, unless the file has said so."""
+        found = Report(str(file), self.kind, self.model, tuple(self.notes), (), tuple(self.warnings))
+        if found.is_native:
+            return found
         origin = {"imported from": self.kind, "file": file.name}
         if self.notes:
             origin["assumed"] = "; ".join(self.notes)
-        model = replace(self.model, provenance=origin)
-        return Report(str(file), self.kind, model, tuple(self.notes), (), tuple(self.warnings))
+        return replace(found, model=replace(self.model, provenance=origin))
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,9 @@ import io
 import math
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 from typing import IO, Any, NoReturn, Self
 
@@ -119,7 +120,7 @@ class Source:
         except LrpError as error:  # from the records: a shape or value that the file should not have
             raise self.error(where, str(error).removesuffix(".")) from error
         except Exception as error:
-            raise self.error(where, f"{doing} ({first_line(error)})") from error
+            raise self.error(where, f"{doing} ({in_words(error)})") from error
 
     @contextmanager
     def opening(self, doing: str) -> Iterator[None]:
@@ -263,6 +264,26 @@ def kind_of(value: Any) -> str:
     if isinstance(value, (list, tuple, dict, set)):
         return f"{type(value).__name__} of {len(value):,}"
     return type(value).__name__
+
+
+def in_words(error: Exception) -> str:
+    """What has gone wrong with a file, without the names that Python and NumPy have for it."""
+    if isinstance(error, OSError):
+        return str(error.strerror or error).rstrip(".")
+    if isinstance(error, UnicodeError):
+        return "it has text that is not UTF-8"
+    if isinstance(error, MemoryError):
+        return "it needs more memory than there is"
+    return "it is damaged, or not what its kind of file should be"
+
+
+def nearby(name: str, known: Iterable[str]) -> str:
+    """At most three supported names that are close to one that is not supported, as the end of a sentence."""
+    by_case = {one.lower(): one for one in known}
+    close = get_close_matches(name.lower(), list(by_case), 3, 0.5)
+    if not close:
+        return ""
+    return f"; supported and close to it: {', '.join(by_case[one] for one in close)}"
 
 
 def first_line(error: Exception) -> str:

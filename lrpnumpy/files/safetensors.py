@@ -29,11 +29,6 @@ DTYPES: dict[str, np.dtype[Any]] = {
 }
 
 
-def recognised(head: bytes, size: int) -> bool:
-    """Whether a file starts with the length of a JSON object that fits into it."""
-    return len(head) > 8 and head[8:9] == b"{" and 2 <= int.from_bytes(head[:8], "little") <= size - 8
-
-
 class Safetensors(Source):
     """Arrays by name; the header's `__metadata__` are the remarks."""
 

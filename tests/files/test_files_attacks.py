@@ -222,7 +222,7 @@ def test_variable_strings_and_references_are_no_vocabulary(native):
 def test_words_that_are_not_utf8(native):
     data = np.array([b"\xff%d" % k for k in range(zoo.VOCABULARY)])
     replaced(native, "inputs/x/vocabulary", lambda file, name: file.create_dataset(name, data=data))
-    refused(native, "inputs/x/vocabulary", "utf-8")
+    refused(native, "inputs/x/vocabulary", "UTF-8")
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
@@ -296,7 +296,7 @@ def put(data, at, form, *values):
         (lambda data, at, heap: put(data, heap + 8, "<Q", 2**50), "outside the file"),
         (lambda data, at, heap: put(data, heap + 24, "<Q", 2**64 - 1), "do not fit"),
         (lambda data, at, heap: put(data, heap + 16, "<H6xQ", 0, 0), "of which 0 are there"),  # h5py hangs on this one
-        (lambda data, at, heap: put(data, heap + 32, "<3s", b"\xff\xfe\xfd"), "utf-8"),
+        (lambda data, at, heap: put(data, heap + 32, "<3s", b"\xff\xfe\xfd"), "UTF-8"),
     ],
 )
 def test_strings_of_variable_length_that_are_not_what_they_say(tmp_path, change, reason):
@@ -417,7 +417,7 @@ def test_activations_are_names_and_never_functions(tmp_path):
         lstm["config"]["activation"] = {"module": "builtins", "class_name": "function", "config": "eval"}
 
     rewrite_archive(FIXTURES / "keras3" / "stack.keras", tmp_path / "model.keras", change)
-    refused(tmp_path / "model.keras", "lstm", "activation must be one of linear, sigmoid, tanh", "it is eval")
+    refused(tmp_path / "model.keras", "lstm", "activation is eval, which is not supported")
 
 
 # ------------------------------------------------------------------------------------------------------------ archives

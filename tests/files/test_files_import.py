@@ -3,6 +3,8 @@
 import json
 import os
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +17,8 @@ import lrpnumpy as lrp
 from lrpnumpy import files
 from lrpnumpy.__main__ import main
 
-FIXTURES = Path(__file__).parents[1] / "fixtures"
+ROOT = Path(__file__).parents[2]
+FIXTURES = ROOT / "tests" / "fixtures"
 ROWS = [
     (scores.parent / name, row)
     for scores in sorted(FIXTURES.glob("*/scores.json"))
@@ -145,3 +148,14 @@ def test_float64_and_float16_weights(tmp_path):
     found = files.load(tmp_path / "narrow.npz", readout="last")
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found.embedding.E, narrow["embedding.weight"].astype(np.float32))
+
+
+def test_a_reader_is_imported_only_for_files_of_its_kind():
+    code = (
+        "import sys, lrpnumpy; before = set(sys.modules); lrpnumpy.load('sentiment'); "
+        "print(*(name for name in set(sys.modules) - before if name.startswith('lrpnumpy.')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    found = done.stdout.split()
+    assert 5 < len(found) <= 20
+    assert not any(name.startswith(("lrpnumpy.files.keras", "lrpnumpy.files.torch")) for name in found)

@@ -84,6 +84,13 @@ def test_ways_to_the_last_state(name, tmp_path):
     same(found, [lstm(), lrp.Dense(V.T)])
 
 
+def test_a_softmax_inside_a_network(tmp_path):
+    after = node("Squeeze", ["Y_h"], ["g"], axes=[0]) + node("Softmax", ["g"], ["h"], axis=1)
+    found = opened(tmp_path, network(after=after + HEAD))
+    assert [type(one) for one in found.layers] == [lrp.LSTM, lrp.layers.Softmax, lrp.Dense]
+    same(found, [lstm(), lrp.layers.Softmax(), lrp.Dense(V.T)])
+
+
 @pytest.mark.parametrize("kind", ["mean", "max"])
 @pytest.mark.parametrize("keep", [0, 1])
 def test_readouts_over_the_steps(kind, keep, tmp_path):
@@ -714,7 +721,7 @@ UNKNOWN = {
     "must have its weights as constants|is not supported where it computes constants": tensor("a", A)
     + node("Erf", ["a"], ["W"]),
     "cannot be computed": tensor("a", A) + const("n", 5, 5) + node("Reshape", ["a", "n"], ["W"]),
-    "cannot be computed .ValueError": node("Constant", [], ["W"]),
+    "cannot be computed from its constants": node("Constant", [], ["W"]),
     "needs the size of the batch": node("Shape", ["x"], ["n"], start=0, end=1) + node("ConstantOfShape", ["n"], ["z"])
     + tensor("a", A) + node("MatMul", ["z", "a"], ["W"]),
 }  # fmt: skip
@@ -730,9 +737,9 @@ REFUSED = {
     "is a loop, which": node("Scan", ["Y_h"], ["h"], body=output("z"), num_scan_inputs=1),
     "step by step": node("SplitToSequence", ["Y"], ["s"]) + node("SequenceAt", ["s"], ["h"]),
     "depends on values": node("If", ["Y_h"], ["h"], then_branch=output("z"), else_branch=output("z")),
-    "is not supported; supported are": node("Einsum", ["Y_h"], ["h"], equation="abc->bc"),
+    "is not supported; supported and close to it: Sum": node("Einsum", ["Y_h"], ["h"], equation="abc->bc"),
     "takes the value 'nothing', which no node before it makes": node("Relu", ["nothing"], ["h"]),
-    "comes after a softmax": node("Squeeze", ["Y_h"], ["g"], axes=[0]) + node("Softmax", ["g"], ["h"], axis=1),
+    "takes a log_softmax": node("Squeeze", ["Y_h"], ["g"], axes=[0]) + node("LogSoftmax", ["g"], ["h"], axis=1),
     "rounds values": node("Squeeze", ["Y_h"], ["g"], axes=[0]) + node("Cast", ["g"], ["h"], to=7),
     "for which the file must say how many": node("Squeeze", ["Y"], ["g"], axes=[1])
     + node("Transpose", ["g"], ["u"], perm=[1, 0, 2]) + node("Flatten", ["u"], ["h"]),
@@ -839,9 +846,15 @@ def test_what_is_refused(match, tmp_path):
     refused(tmp_path, network(after=REFUSED[match] + HEAD), match)
 
 
+def test_an_input_that_is_a_single_number_is_named(tmp_path):
+    after = port("sr", [], "int64") + node("Squeeze", ["Y_h"], ["g"], axes=[0]) + node("Cast", ["sr"], ["s"], to=1)
+    graph = network(after=after + node("Mul", ["g", "s"], ["h"]) + HEAD)
+    refused(tmp_path, graph, "input 'sr': is a single number")
+
+
 def test_hints_of_other_files_are_refused(tmp_path):
     refused(tmp_path, network(), "config must be left out", config={})
-    refused(tmp_path, network(), "leave out readout", readout="mean")
+    refused(tmp_path, network(), "readout must be left out", readout="mean")
 
 
 def test_a_network_without_recurrent_layers_is_refused(tmp_path):

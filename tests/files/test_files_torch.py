@@ -102,7 +102,9 @@ def test_all_that_was_assumed_is_listed():
     words = {"words.weight": arrays((9, 3))[0], **lstm(3, 2)}
     assert "no token id is skipped as padding" in clauses(words, readout="last")
     norm = {f"bn.{leaf}": np.ones(2, "f4") for leaf in ("weight", "bias", "running_mean", "running_var")}
-    assert "bn is a BatchNorm1d with PyTorch's eps 1e-05" in clauses({**lstm(3, 2), **norm}, readout="last")
+    assert "bn is a BatchNorm1d with PyTorch's eps 1e-05" in clauses(
+        {**lstm(3, 2), **norm}, readout="last", layers=["lstm", "bn"]
+    )
 
 
 def test_checked_scores_are_not_assumed():
@@ -199,7 +201,7 @@ def test_activations_of_their_own():
 
 
 def test_norms():
-    """Where they stand is the order of the file; what they compute is written out here."""
+    """Where they are the caller says; what they compute is written out here."""
     rng = np.random.default_rng(3)
     norm = {f"norm.{leaf}": rng.normal(size=4).astype("f4") for leaf in ("weight", "bias")}
     batch = {
@@ -208,7 +210,9 @@ def test_norms():
     batch["bn.num_batches_tracked"] = np.array(3)
     state = {**lstm(3, 4), **norm, **batch, **linear(4, 2)}
     x = rng.normal(size=(5, 3)).astype("f4")
-    model = from_torch(state, readout="last")
+    with pytest.raises(lrp.WeightFileError, match=r"for example layers=\['lstm', 'norm', 'bn', 'fc'\]"):
+        from_torch(state, readout="last")
+    model = from_torch(state, readout="last", layers=["lstm", "norm", "bn", "fc"])
     h = lrp.predict(from_torch(lstm_of(state), readout="last"), x).astype(np.float64)
     y = (h - h.mean()) / np.sqrt(h.var() + 1e-5) * norm["norm.weight"] + norm["norm.bias"]
     y = (y - batch["bn.running_mean"]) / np.sqrt(batch["bn.running_var"] + 1e-5) * batch["bn.weight"] + batch["bn.bias"]
@@ -330,7 +334,9 @@ def test_an_lstm_of_four_linear_modules(order, tmp_path):
 
 def test_two_lstms_one_after_the_other():
     state = {**lstm(6, 2, prefix="second."), **lstm(3, 6, prefix="first."), **linear(2, 2)}
-    model = from_torch(state, readout="last")
+    with pytest.raises(lrp.WeightFileError, match=r"for example layers=\['first', 'second', 'fc'\]"):
+        from_torch(state, readout="last")
+    model = from_torch(state, readout="last", layers=["first", "second", "fc"])
     assert [layer.inputs for layer in model.layers] == [3, 6, 2]
 
 
@@ -340,7 +346,7 @@ def test_activations_must_be_said():
         with pytest.raises(lrp.WeightFileError, match=r"activations stand after a; say activations=\['relu'\]"):
             from_torch(state, readout="last", activations=activations)
     assert from_torch(state, readout="last", activations=["relu", "tanh"]).layers[-1].activation == "tanh"
-    with pytest.raises(lrp.LrpError, match="activations must be of linear"):
+    with pytest.raises(lrp.LrpError, match="unknown activation 'swish'"):
         from_torch(state, readout="last", activations=["swish"])
 
 

@@ -82,7 +82,7 @@ def test_two_directions_ask_for_the_readout():
 
 def test_several_linear_modules_ask_for_activations_in_words_that_work():
     with pytest.raises(
-        lrp.WeightFileError, match=r"after model.fc1; say activations=\['relu'\], one for each, of linear"
+        lrp.WeightFileError, match=r"after model.fc1; say activations=\['relu'\], one for each, 'linear' where"
     ):
         files.load(FIXTURES / "lightning.ckpt", readout="last-row")
     by_hand = opened("lightning.ckpt", activations=None, layers=["lstm", "fc1", "relu", "fc2"])
@@ -92,7 +92,7 @@ def test_several_linear_modules_ask_for_activations_in_words_that_work():
         files.load(FIXTURES / "lightning.ckpt", readout="mean", layers=["lstm", "fc1", "fc2"])  # says the order only
     with pytest.raises(lrp.LrpError, match="activations must be a list of names, got the string 'relu'"):
         files.load(FIXTURES / "lightning.ckpt", activations="relu")
-    with pytest.raises(lrp.WeightFileError, match=r"activations must be of linear, .*, got 'swish'"):
+    with pytest.raises(lrp.WeightFileError, match="unknown activation 'swish'; supported and close to it"):
         files.load(FIXTURES / "lightning.ckpt", readout="mean", activations=["swish"])
     with pytest.raises(lrp.WeightFileError, match=r"layers must name modules of the file, .*, got 'fc3'"):
         files.load(FIXTURES / "lightning.ckpt", readout="mean", layers=["lstm", "fc1", "fc3"])
@@ -407,3 +407,13 @@ def test_pools_with_other_windows_are_refused(tmp_path, rng, cell, settings):
     path = saved_module(tmp_path / "model.pt", front=front, pool=pool, rnn=cell[0], head=head)
     with pytest.raises(lrp.WeightFileError, match="pool: is MaxPool1d with ceil_mode or dilation"):
         files.load(path, readout="last", layers=["front", "linear", "pool", "rnn", "head"])
+
+
+def test_losses_are_not_layers(tmp_path, rng, cell):
+    rnn, last = cell
+    V, d, x = rng.normal(size=(2, 4)), rng.normal(size=2), rng.normal(size=(6, 3))
+    loss = torch_module("CrossEntropyLoss", arrays={"weight": np.ones(2)})
+    path = saved_module(tmp_path / "model.pt", weigh=loss, rnn=rnn, head=linear(V, d), plain=torch_module("MSELoss"))
+    with pytest.warns(lrp.AssumptionWarning, match="these arrays are not used: weigh.weight"):
+        model = files.load(path, readout="last")
+    close(lrp.predict(model, x), V @ last(x) + d, 1e-5)

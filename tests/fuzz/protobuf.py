@@ -3,7 +3,7 @@
 from functools import lru_cache
 from types import SimpleNamespace
 
-from lrpnumpy.files.onnx.constants import FOLDED
+from lrpnumpy.files.build.constants import FOLDED
 
 from .numbers import EDGES, blind, number
 from .texts import ODD_TEXTS

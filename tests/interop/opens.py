@@ -16,8 +16,8 @@ from pathlib import Path
 import h5py
 
 import lrpnumpy as lrp
+from lrpnumpy.files.build import layers
 from lrpnumpy.files.keras.layers import KNOWN
-from lrpnumpy.files.onnx import layers as onnx_layers
 from lrpnumpy.files.torch import chain as torch_chain
 from lrpnumpy.files.torch import hydrology
 from lrpnumpy.files.torch import modules as torch_modules
@@ -31,7 +31,7 @@ TORCH = {
 }  # fmt: skip
 LISTS = {  # every layer that the readers know
     "Keras": sorted(KNOWN),
-    "ONNX": sorted(onnx_layers.OPERATIONS),
+    "ONNX": sorted(layers.OPERATIONS),
     "PyTorch": sorted(TORCH),
     "neuralhydrology": sorted(hydrology.CELLS),
 }

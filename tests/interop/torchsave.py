@@ -178,7 +178,7 @@ def written(folder):
     words = Network("LSTM", two=True, words=11, head=(nn.Linear(8, 5), nn.Tanh()), readout="mean")
     yield row("words_legacy.pt", words, words, {"readout": "mean"}, words=11, **legacy)
     cells = Cells()
-    yield row("cells.pt", cells, cells.state_dict())
+    yield row("cells.pt", cells, cells.state_dict(), {"layers": ["first", "second", "out"]})
     tied = Tied()
     yield row("tied.pt", tied, tied.state_dict(), {"readout": "every"}, words=7)
     yield row("tied_legacy.pt", tied, tied.state_dict(), {"readout": "every"}, words=7, **legacy)

@@ -224,10 +224,15 @@ def kept(model: lrp.Model, x: np.ndarray) -> np.ndarray:
     return np.flatnonzero((x != model.inputs["x"].mask_value).any(axis=1))
 
 
+def weighted(model: lrp.Model) -> list[lrp.Layer]:
+    """The layers of a chain that have arrays, without a readout between them."""
+    return [layer for layer in model.layers if any(True for _ in layer.all_arrays())]
+
+
 def keras_weights(model: lrp.Model) -> list[np.ndarray]:
     """The arrays of a model as Keras lists them: kernel (in, 4u), recurrent kernel (u, 4u), bias (4u)."""
     found = [] if model.embedding is None else [model.embedding.E]
-    for layer in model.layers:
+    for layer in weighted(model):
         if isinstance(layer, lrp.Dense):
             found += [layer.V.T, *([layer.d] if layer.d.any() else [])]
             continue
@@ -242,7 +247,7 @@ def torch_arrays(model: lrp.Model, names=("embedding", "lstm", "head")) -> dict[
     """The arrays of a model under PyTorch's names; its two biases add up to ours."""
     found = {} if model.embedding is None else {f"{names[0]}.weight": model.embedding.E}
     depth = heads = 0
-    for layer in model.layers:
+    for layer in weighted(model):
         if isinstance(layer, lrp.Dense):
             at = names[2] if heads == 0 else f"{names[2]}{heads}"
             found |= {f"{at}.weight": layer.V, f"{at}.bias": layer.d}
@@ -262,7 +267,7 @@ def torch_arrays(model: lrp.Model, names=("embedding", "lstm", "head")) -> dict[
 def cudnn_weights(model: lrp.Model) -> list[np.ndarray]:
     """The arrays of a model as CuDNNLSTM lists them: blocks of the gates transposed, and two biases."""
     found = [] if model.embedding is None else [model.embedding.E]
-    for layer in model.layers:
+    for layer in weighted(model):
         if isinstance(layer, lrp.Dense):
             found += [layer.V.T, layer.d]
             continue

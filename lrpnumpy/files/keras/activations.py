@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrpnumpy.activations import ACTIVATIONS
-from lrpnumpy.files.keras.build import KerasBuild, KerasValue, taken_off
+from lrpnumpy.files.build.arithmetic import join
+from lrpnumpy.files.build.network import NetworkValue
+from lrpnumpy.files.keras.build import PRODUCTS, WEIGHTS, KerasBuild
 from lrpnumpy.files.keras.config import KerasCall, KerasLayer
-from lrpnumpy.files.safe import Fields
-from lrpnumpy.layers import Activation, Affine, Softmax, Subtract
+from lrpnumpy.files.safe import Fields, nearby
+from lrpnumpy.layers import Activation, Softmax, Subtract
 
 PROBABILITIES = ("softmax", "log_softmax", "sigmoid")
 SAME = {"swish": "silu"}  # names of Keras that are others here
@@ -41,7 +43,7 @@ def function(b: KerasBuild, layer: KerasLayer, s: Fields, key: str = "activation
             given = inner
         elif given.get("class_name") in PLAIN and isinstance(inner, dict):
             if inner.get("axis", -1) not in (-1, [-1]):
-                layer.refuse(f"{key} must be a Softmax over the features, axis -1, it has {inner['axis']!r:.80}")
+                b.refuse(f"{key} must be a Softmax over the features, axis -1, it has {inner['axis']!r:.80}")
             return _of_layer(b, layer, str(given["class_name"]), Fields(b.source, layer.settings.where, inner))
     given = "linear" if given is None else given
     if given == "leaky_relu":
@@ -54,8 +56,8 @@ def function(b: KerasBuild, layer: KerasLayer, s: Fields, key: str = "activation
     if name in ("softmax", "log_softmax") or (isinstance(name, str) and name in names()):
         return Function(name)
     shown = given if isinstance(given, str) else "a custom function"
-    layer.refuse(
-        f"{key} must be one of {', '.join(names())}, it is {shown}; for another one write "
+    b.refuse(
+        f"{key} is {shown[:80]}, which is not supported{nearby(shown, names())}; to say what the layer does, write "
         f"custom={{{layer.name!r}: f}}, where f(settings, arrays) gives a layer of lrpnumpy"
     )
 
@@ -64,7 +66,7 @@ def function_of_cell(b: KerasBuild, layer: KerasLayer, s: Fields, key: str, defa
     """The activation of a cell, which can have no settings of its own."""
     found = function(b, layer, s, key, default)
     if found.alpha is not None or found.most is not None or found.name not in ACTIVATIONS:
-        layer.refuse(f"{key} must be one of {', '.join(names())}, it is {found.name} with settings of its own")
+        b.refuse(f"{key} is {found.name} with settings of its own, which is not supported inside a cell")
     return found.name
 
 
@@ -80,7 +82,7 @@ def _of_layer(b: KerasBuild, layer: KerasLayer, kind: str, s: Fields) -> Functio
         return Function("softmax")
     if kind == "ReLU":
         if s.value.get("threshold") not in (None, 0):
-            layer.refuse("must have no threshold")
+            b.refuse("must have no threshold")
         slope = s.number("negative_slope", 0.0)
         most = s.number("max_value") if s.has("max_value") else None
         return Function("leaky_relu", slope, most) if slope else Function("relu", most=most)
@@ -94,7 +96,7 @@ def _hard_sigmoid(b: KerasBuild, layer: KerasLayer) -> str:
     """Which of the two functions of one name is meant: the version of Keras decides."""
     major = (b.version or "").split(".")[0]
     if major not in ("1", "2", "3"):
-        layer.refuse(
+        b.refuse(
             "hard_sigmoid is one function in Keras 1 and 2 and another in 3, and nothing says which "
             'wrote the file; put "keras_version" into the configuration'
         )
@@ -103,52 +105,49 @@ def _hard_sigmoid(b: KerasBuild, layer: KerasLayer) -> str:
     return name
 
 
-def activation(b: KerasBuild, call: KerasCall, xs: list[KerasValue]) -> KerasValue:
+def activation(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
     """A layer that is an activation."""
     layer, x = call.layer, xs[0]
     axis = call.setting("axis", -1)
     b.plain(replace(call, options={key: value for key, value in call.options.items() if key != "axis"}))
-    if layer.kind == "Softmax" and axis not in (-1, [-1], 2 if x.steps else 1):
-        if x.steps and axis in (1, -2, [1], [-2]):
-            x = b.series(layer, x)
+    if layer.kind == "Softmax" and axis not in (-1, [-1], 2 if x.has_steps else 1):
+        if x.has_steps and axis in (1, -2, [1], [-2]):
+            x = b.with_steps(layer, x)
             b.skips_padding(x)
-            return b.node(layer, Softmax("steps"), x)
-        layer.refuse(f"must have axis -1, or 1 for the steps of a series, it has {axis!r:.80}")
+            return b.vectors(Softmax("steps"), x)
+        b.refuse(f"must have axis -1, or 1 for the steps of a series, it has {axis!r:.80}")
     return apply(b, layer, x, _of_layer(b, layer, layer.kind, layer.settings))
 
 
-def apply(b: KerasBuild, layer: KerasLayer, x: KerasValue, given: Function) -> KerasValue:
+def apply(b: KerasBuild, layer: KerasLayer, x: NetworkValue, given: Function) -> NetworkValue:
     """An activation after a value; a probability is not applied before another layer asks for it."""
     name = given.name
     if name == "linear":
         return x
-    if name == "softmax" and x.scores is not None:
-        return x._replace(probability="softmax")
+    if name == "softmax" and x.part_of[:1] == PRODUCTS:
+        return replace(x, part_of=(*WEIGHTS, *x.part_of[1:]))
     if name in PROBABILITIES:
-        x = b.taken(layer, x)
-        if x.is_input and name == "log_softmax":
-            layer.refuse("is the log_softmax of an input, which is not supported")
-        if x.is_input:
-            return b.node(layer, Softmax() if name == "softmax" else Activation(name), x)
-        b.note(taken_off(name))
-        return x._replace(probability=name)
+        x = b.value(layer, x)
+        if b.raw(x) is not None and name == "log_softmax":
+            b.refuse("is the log_softmax of an input, which is not supported")
+        if b.raw(x) is not None:
+            return b.vectors(Softmax() if name == "softmax" else Activation(name), x)
+        return replace(b.rows(x), probability=name)
     label = "" if layer.kind in PLAIN else f"{layer.name}_{name}"
-    y = b.node(layer, Activation(name, given.alpha), x, name=label)
+    y = b.each(Activation(name, given.alpha), b.value(layer, x), name=label)
     if given.most is None:
         return y
     # min(F(x), m) = F(x) - relu(F(x) - m)
-    ones = np.ones(b.width(layer, y), np.float32)
-    above = b.node(layer, Affine(ones, -ones * np.float32(given.most)), y, name=f"{layer.name}_shifted")
-    above = b.node(layer, Activation("relu"), above, name=f"{layer.name}_above")
-    return b.node(layer, Subtract(), y, above, name=f"{layer.name}_limited")
+    above = b.each(Activation("relu"), b.affine(y, None, np.full(1, -given.most)))
+    return join(b, Subtract(), y, above)
 
 
-def prelu(b: KerasBuild, call: KerasCall, xs: list[KerasValue]) -> KerasValue:
+def prelu(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
     """Slopes below 0 that were trained, one for each feature."""
-    layer, x = call.layer, b.taken(call.layer, xs[0])
-    (path,) = list(b.paths(layer).values())[:1] or [layer.refuse("has no array in the file")]
+    layer, x = call.layer, b.value(call.layer, xs[0])
+    (path,) = list(b.paths(layer).values())[:1] or [b.refuse("has no array in the file")]
     shape = b.source.shape(path)
-    if x.steps and (len(shape) != 2 or shape[0] != 1):
-        layer.refuse("has slopes for every step; only those shared by all steps (shared_axes=[1]) are supported")
-    (slopes,) = b.take(layer, [path], [(1, x.width) if x.steps else (x.width,)])
-    return b.node(layer, Activation("prelu", slopes=slopes.reshape(-1)), x)
+    if x.has_steps and (len(shape) != 2 or shape[0] != 1):
+        b.refuse("has slopes for every step; only those shared by all steps (shared_axes=[1]) are supported")
+    (slopes,) = b.take(layer, [path], [(1, x.width) if x.has_steps else (x.width,)])
+    return b.vectors(Activation("prelu", slopes=slopes.reshape(-1)), x)

@@ -8,8 +8,9 @@ from typing import Literal
 
 import numpy as np
 
+from lrpnumpy.files.build.network import NetworkValue
 from lrpnumpy.files.keras.activations import function_of_cell
-from lrpnumpy.files.keras.build import KerasBuild, KerasValue, one_of
+from lrpnumpy.files.keras.build import KerasBuild, one_of
 from lrpnumpy.files.keras.config import KerasCall, KerasLayer
 from lrpnumpy.files.safe import Fields, Shape
 from lrpnumpy.layers import (
@@ -26,48 +27,41 @@ from lrpnumpy.layers import (
     Reverse,
 )
 
-Take = Callable[[KerasLayer, Sequence[str], list[Shape]], list[np.ndarray]]  # the arrays of these paths and shapes
-Note = Callable[[str], None]
-
 KINDS = ("LSTM", "CuDNNLSTM", "GRU", "CuDNNGRU", "SimpleRNN")
 
 
-def cell_of(
-    layer: KerasLayer, kind: str, s: Fields, paths: Sequence[str], D: int | None, take: Take, note: Note
-) -> Cell:
+def cell_of(b: KerasBuild, layer: KerasLayer, kind: str, s: Fields, paths: Sequence[str], D: int) -> Cell:
     """The cell of one direction, with the activations that are usual for it."""
     u = s.integer("units")
     bias = s.boolean("use_bias", True)
     if kind == "SimpleRNN":
-        K, R, *rest = take(layer, paths, [(D, u), (u, u), *([(u,)] if bias else [])])
+        K, R, *rest = b.take(layer, paths, [(D, u), (u, u), *([(u,)] if bias else [])])
         return RNN(np.ascontiguousarray(K.T), np.ascontiguousarray(R.T), rest[0] if rest else None)
     if kind in ("GRU", "CuDNNGRU"):
-        note("Keras' gates z, r, h are taken as z, r, n")
-        return _gru(layer, kind, s, paths, D, take, note)
-    note("Keras' gates i, f, c, o are taken as i, f, g, o")
+        b.note("Keras' gates z, r, h are taken as z, r, n")
+        return _gru(b, layer, kind, s, paths, D)
+    b.note("Keras' gates i, f, c, o are taken as i, f, g, o")
     if kind == "CuDNNLSTM":
-        U, W, b = _cudnn(layer, paths, D, u, 4, take, note)
-        return LSTM(U, W, b.sum(axis=0))
+        U, W, both = _cudnn(b, layer, paths, D, u, 4)
+        return LSTM(U, W, both.sum(axis=0))
     if len(paths) == 12:
-        U, W, b = _keras1(layer, paths, D, u, (0, 2, 1, 3), take)
-        note("the 12 arrays of Keras 1 stand in the order i, c, f, o")
-        return LSTM(U, W, b)
-    K, R, *rest = take(layer, paths, [(D, 4 * u), (u, 4 * u), *([(4 * u,)] if bias else [])])
+        b.note("the 12 arrays of Keras 1 stand in the order i, c, f, o")
+        return LSTM(*_keras1(b, layer, paths, D, u, (0, 2, 1, 3)))
+    K, R, *rest = b.take(layer, paths, [(D, 4 * u), (u, 4 * u), *([(4 * u,)] if bias else [])])
     return LSTM(*_gates(K, R, 4), rest[0].reshape(4, u) if rest else None)
 
 
-def _gru(layer: KerasLayer, kind: str, s: Fields, paths: Sequence[str], D: int | None, take: Take, note: Note) -> GRU:
+def _gru(b: KerasBuild, layer: KerasLayer, kind: str, s: Fields, paths: Sequence[str], D: int) -> GRU:
     u = s.integer("units")
     if kind == "CuDNNGRU":
-        U, W, both = _cudnn(layer, paths, D, u, 3, take, note)
+        U, W, both = _cudnn(b, layer, paths, D, u, 3)
         return _after(U, W, both)
     if len(paths) == 9:
-        U, W, b = _keras1(layer, paths, D, u, (0, 1, 2), take)
-        note("the 9 arrays of Keras 1 stand in the order z, r, h")
-        return GRU(U, W, b, reset_after=False)
+        b.note("the 9 arrays of Keras 1 stand in the order z, r, h")
+        return GRU(*_keras1(b, layer, paths, D, u, (0, 1, 2)), reset_after=False)
     bias, after = s.boolean("use_bias", True), s.boolean("reset_after", False)
     shape: Shape = (2, 3 * u) if after else (3 * u,)
-    K, R, *rest = take(layer, paths, [(D, 3 * u), (u, 3 * u), *([shape] if bias else [])])
+    K, R, *rest = b.take(layer, paths, [(D, 3 * u), (u, 3 * u), *([shape] if bias else [])])
     U, W = _gates(K, R, 3)
     if not after:
         return GRU(U, W, rest[0].reshape(3, u) if rest else None, reset_after=False)
@@ -90,48 +84,48 @@ def _gates(K: np.ndarray, R: np.ndarray, count: int) -> tuple[np.ndarray, np.nda
 
 
 def _cudnn(
-    layer: KerasLayer, paths: Sequence[str], D: int | None, u: int, count: int, take: Take, note: Note
+    b: KerasBuild, layer: KerasLayer, paths: Sequence[str], D: int, u: int, count: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """U (G,u,D), W (G,u,u) and both biases (2,G,u) of a layer made for cuDNN."""
-    K, R, b = take(layer, paths, [(D, count * u), (u, count * u), (2 * count * u,)])
+    K, R, both = b.take(layer, paths, [(D, count * u), (u, count * u), (2 * count * u,)])
     joined = ", and its two biases are added" if count == 4 else ""
     kind = "CuDNNLSTM" if count == 4 else "CuDNNGRU"
-    note(f"{kind}: blocks are stored transposed{joined}")
+    b.note(f"{kind}: blocks are stored transposed{joined}")
     # The numbers of a gate's block, row by row, are those of the matrix that cuDNN multiplies x with.
     U = np.stack([block.reshape(u, len(K)) for block in np.split(K, count, axis=1)])
-    return U, np.stack(np.split(R, count, axis=1)), b.reshape(2, count, u)
+    return U, np.stack(np.split(R, count, axis=1)), both.reshape(2, count, u)
 
 
 def _keras1(
-    layer: KerasLayer, paths: Sequence[str], D: int | None, u: int, order: tuple[int, ...], take: Take
+    b: KerasBuild, layer: KerasLayer, paths: Sequence[str], D: int, u: int, order: tuple[int, ...]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Kernel, recurrent kernel and bias of each gate are arrays of their own."""
-    arrays = take(layer, paths, [(D, u), (u, u), (u,)] * len(order))
-    U, W, b = (np.stack([arrays[3 * g + k].T for g in order]) for k in range(3))
-    return U, W, b
+    arrays = b.take(layer, paths, [(D, u), (u, u), (u,)] * len(order))
+    U, W, bias = (np.stack([arrays[3 * g + k].T for g in order]) for k in range(3))
+    return U, W, bias
 
 
 # ----------------------------------------------------------------------------------------------------- layers of cells
 
 
-def recurrent(b: KerasBuild, call: KerasCall, xs: list[KerasValue]) -> list[KerasValue]:
+def recurrent(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> list[NetworkValue]:
     """LSTM, GRU, SimpleRNN, those for cuDNN, and RNN around one or several cells."""
     layer, s = call.layer, call.layer.settings
     b.plain(call)
-    x, starts = b.series(layer, xs[0]), xs[1:]
+    x, starts = b.with_steps(layer, xs[0]), xs[1:]
     b.skips_padding(x)
     cells, paths = _cells(b, layer), list(b.paths(layer).values())
     if s.boolean("go_backwards", False):
         b.note("go_backwards: the steps are reversed before the layer")
-        x = b.node(layer, Reverse(), x, name=f"{layer.name}_reversed")
-    states: list[KerasValue] = []
+        x = b.vectors(Reverse(), x, name=f"{layer.name}_reversed")
+    states: list[NetworkValue] = []
     for k, (kind, inner) in enumerate(cells):
         each = len(paths) if len(cells) == 1 else _count(inner)
         own, paths = paths[:each], paths[each:]
         cell = _cell(b, layer, kind, inner, own, x.width)
         count = len(cell.OUTPUTS) - 1
         given, starts = (starts, []) if k + 1 == len(cells) else (starts[:count], starts[count:])
-        x = b.node(layer, cell, x, *given, name=layer.name if k + 1 == len(cells) else f"{layer.name}_{k}")
+        x = b.vectors(cell, x, *given, name=layer.name if k + 1 == len(cells) else f"{layer.name}_{k}")
         states += _states(x, cell)
     out = x if s.boolean("return_sequences", False) else _last(x)
     return [out, *(states if s.boolean("return_state", False) else ())]
@@ -141,7 +135,7 @@ def _cells(b: KerasBuild, layer: KerasLayer) -> list[tuple[str, Fields]]:
     """The class and the settings of each cell of a layer, one on top of the other."""
     s = layer.settings
     if s.boolean("time_major", False):
-        layer.refuse("time_major=True is not supported; make the model with batches first, with the same weights")
+        b.refuse("time_major=True is not supported; make the model with batches first, with the same weights")
     if s.boolean("stateful", False):
         b.note("stateful is left out: every sequence starts from a zero state, as after reset_states()")
     if layer.kind != "RNN":
@@ -153,7 +147,7 @@ def _cells(b: KerasBuild, layer: KerasLayer) -> list[tuple[str, Fields]]:
         found = [Fields(b.source, s.where, item) for item in items]
     kinds = [cell.string("class_name") for cell in found]
     if unknown := [kind for kind in kinds if kind.removesuffix("Cell") not in ("LSTM", "GRU", "SimpleRNN")]:
-        layer.refuse(
+        b.refuse(
             f"is supported around LSTMCell, GRUCell and SimpleRNNCell only, it holds {unknown[0][:80]!r}; to say what "
             f"the layer does, write custom={{{layer.name!r}: f}}, where f(settings, arrays) gives a layer of lrpnumpy"
         )
@@ -173,9 +167,9 @@ def modern(b: KerasBuild, s: Fields) -> Fields:
     return Fields(s.source, s.where, {renamed.get(key, key): value for key, value in s.value.items()})
 
 
-def _cell(b: KerasBuild, layer: KerasLayer, kind: str, s: Fields, paths: list[str], D: int | None) -> Cell:
+def _cell(b: KerasBuild, layer: KerasLayer, kind: str, s: Fields, paths: list[str], D: int) -> Cell:
     """One cell with its activations."""
-    cell = cell_of(layer, kind, s, paths, D, b.take, b.note)
+    cell = cell_of(b, layer, kind, s, paths, D)
     keys = {"SimpleRNN": ("activation",), "CuDNNLSTM": (), "CuDNNGRU": ()}.get(kind, tuple(_DEFAULTS))
     return replace(cell, **{key: function_of_cell(b, layer, s, key, _DEFAULTS[key]) for key in keys})
 
@@ -185,16 +179,16 @@ _MERGES: dict[str, Literal["concat", "sum", "mean"]] = {"concat": "concat", "sum
 _JOINS: dict[str, Callable[[], Layer]] = {"concat": Concat, "sum": Add, "ave": Average, "mul": Multiply}
 
 
-def both_ways(b: KerasBuild, call: KerasCall, xs: list[KerasValue]) -> list[KerasValue]:
+def both_ways(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> list[NetworkValue]:
     """Bidirectional. Where its states are given or taken, or its directions not just joined, each is a node."""
     layer = call.layer
     b.plain(call)
-    x, starts = b.series(layer, xs[0]), xs[1:]
+    x, starts = b.with_steps(layer, xs[0]), xs[1:]
     b.skips_padding(x)
     kind, sides = _directions(b, layer)
     paths = list(b.paths(layer).values())
     if len(paths) % 2:
-        layer.refuse(f"has {len(paths)} arrays, not the same number for both directions")
+        b.refuse(f"has {len(paths)} arrays, not the same number for both directions")
     half = len(paths) // 2
     forward, backward = (_cell(b, layer, kind, sides[k], paths[k * half :][:half], x.width) for k in range(2))
     returns, sequences = sides[0].boolean("return_state", False), sides[0].boolean("return_sequences", False)
@@ -202,18 +196,18 @@ def both_ways(b: KerasBuild, call: KerasCall, xs: list[KerasValue]) -> list[Kera
     if merge is not None:
         merge = one_of(layer, layer.settings, "merge_mode", tuple(_JOINS), "concat")
     if merge in _MERGES and not returns and not starts:
-        out = b.node(layer, Bidirectional(forward, backward, _MERGES[merge]), x)
+        out = b.vectors(Bidirectional(forward, backward, _MERGES[merge]), x)
         return [out if sequences else _last(out)]
     if len(starts) % 2:
-        layer.refuse(f"must get as many start states forwards as backwards, it gets {len(starts)}")
+        b.refuse(f"must get as many start states forwards as backwards, it gets {len(starts)}")
     half = len(starts) // 2
-    ahead = b.node(layer, forward, x, *starts[:half], name=f"{layer.name}_forward")
-    mirrored = b.node(layer, Reverse(), x, name=f"{layer.name}_reversed")
-    back = b.node(layer, backward, mirrored, *starts[half:], name=f"{layer.name}_backward")
+    ahead = b.vectors(forward, x, *starts[:half], name=f"{layer.name}_forward")
+    mirrored = b.vectors(Reverse(), x, name=f"{layer.name}_reversed")
+    back = b.vectors(backward, mirrored, *starts[half:], name=f"{layer.name}_backward")
     ends = [_last(ahead), _last(back)]
     if sequences:
-        ends = [ahead, b.node(layer, Reverse(), back, name=f"{layer.name}_in_order")]
-    joined = ends if merge is None else [b.node(layer, _JOINS[merge](), *ends)]
+        ends = [ahead, b.vectors(Reverse(), back, name=f"{layer.name}_in_order")]
+    joined = ends if merge is None else [b.vectors(_JOINS[merge](), *ends)]
     return [*joined, *((*_states(ahead, forward), *_states(back, backward)) if returns else ())]
 
 
@@ -223,23 +217,23 @@ def _directions(b: KerasBuild, layer: KerasLayer) -> tuple[str, list[Fields]]:
     inner = [s.object("layer"), s.object(s.first("backward_layer", "layer"))]
     kinds = {side.string("class_name") for side in inner}
     if len(kinds) > 1 or not kinds <= set(KINDS):
-        layer.refuse(f"is supported around {', '.join(KINDS)} only, it holds {' and '.join(sorted(kinds))}")
+        b.refuse(f"is supported around {', '.join(KINDS)} only, it holds {' and '.join(sorted(kinds))}")
     kind = kinds.pop()
     found = [KerasLayer(kind, layer.name, Fields(b.source, s.where, side.object("config").value), ()) for side in inner]
     sides = [_cells(b, one)[0][1] for one in found]
     backwards = [side.boolean("go_backwards", False) for side in sides]
     if backwards != [False, s.has("backward_layer")]:
-        layer.refuse("must read forwards with one layer and backwards with the other")
+        b.refuse("must read forwards with one layer and backwards with the other")
     if sides[0].boolean("return_sequences", False) != sides[1].boolean("return_sequences", False):
-        layer.refuse("must have the same return_sequences in both directions")
+        b.refuse("must have the same return_sequences in both directions")
     return kind, sides
 
 
-def _last(out: KerasValue) -> KerasValue:
+def _last(out: NetworkValue) -> NetworkValue:
     """The last state of a recurrent layer."""
-    return KerasValue(f"{out.name}:last", out.width, False)
+    return NetworkValue((f"{out.values[0]}:last",), ("N", "F"), out.index)
 
 
-def _states(out: KerasValue, cell: Cell) -> list[KerasValue]:
+def _states(out: NetworkValue, cell: Cell) -> list[NetworkValue]:
     """The states after the last step: h, and of an LSTM c."""
-    return [KerasValue(out.name + name, cell.units, False) for name in cell.OUTPUTS if name]
+    return [NetworkValue((out.values[0] + name,), ("N", "F"), out.index) for name in cell.OUTPUTS if name]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from lrpnumpy.files.keras.build import KerasBuild, KerasInput, KerasValue, KerasWords, as_length, one_of
+from lrpnumpy.files.build.network import NetworkValue
+from lrpnumpy.files.keras.build import MASK, STEPS, KerasBuild, KerasInput, KerasWords, as_length, one_of
 from lrpnumpy.files.keras.config import KerasCall, KerasLayer
 from lrpnumpy.files.safe import MAX_NAMES, Fields
 from lrpnumpy.layers import Embedding
@@ -17,24 +19,22 @@ _TOKENIZERS = {  # (standardize, split) of a TextVectorization
 }
 
 
-def embedding(b: KerasBuild, call: KerasCall, xs: list[KerasValue]) -> KerasValue:
+def embedding(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
     """Token ids to vectors, at an input."""
     layer, s, x = call.layer, call.layer.settings, xs[0]
     b.plain(call)
-    port = b.ports[x.name] if x.is_input else None
+    port = b.raw(x)
     if port is None or x.mask is not None or port.embedding is not None or port.is_taken:
-        layer.refuse("must be the first layer, and the only one that an input goes to")
+        b.refuse("must be the first layer, and the only one that an input goes to")
     if port.shape is not None and len(port.shape) > 1:
-        layer.refuse("takes token ids of more than one axis, which is not supported")
+        b.refuse("takes token ids of more than one axis, which is not supported")
     (E,) = b.own_arrays(layer, [(s.integer("input_dim"), s.integer("output_dim"))])
     port.steps = port.shape != []
-    port.embedding, port.size = _embedding(b, layer, port, E), E.shape[1]
-    if port.embedding.vocabulary is None:
+    made = _embedding(b, layer, port, E)
+    if made.vocabulary is None:
         b.note("the file holds no vocabulary: inputs are token ids")
-    masks = s.boolean("mask_zero", False) and port.steps
-    port.mask = 0.0 if masks else None
     length = as_length(port.shape[0]) if port.shape else None
-    return KerasValue(x.name, E.shape[1], port.steps, length, x.name if masks else None)
+    return b.embedded_entry(x.values[0], made, length or STEPS, s.boolean("mask_zero", False) and port.steps)
 
 
 def _embedding(b: KerasBuild, layer: KerasLayer, port: KerasInput, E: np.ndarray) -> Embedding:
@@ -48,71 +48,71 @@ def _embedding(b: KerasBuild, layer: KerasLayer, port: KerasInput, E: np.ndarray
         return Embedding(E, tokenizer=words.tokenizer)  # type: ignore[arg-type]
     if words.rows is not None:
         if max(words.rows) >= rows:
-            layer.refuse(f"has {rows} rows, the layer before it gives ids up to {max(words.rows)}")
-        b.room(layer, len(words.rows) * E.shape[1])
+            b.refuse(f"has {rows} rows, the layer before it gives ids up to {max(words.rows)}")
+        b.room(len(words.rows), E.shape[1])
         b.source.spend(layer.settings.where, len(words.rows) * E[0].nbytes)
         return Embedding(E[words.rows])
     vocabulary = list(words.vocabulary or ())
     if len(vocabulary) > rows:
-        layer.refuse(f"has {rows} rows for {len(vocabulary)} words")
+        b.refuse(f"has {rows} rows for {len(vocabulary)} words")
     b.source.budget.visit(layer.settings.where, rows)
     vocabulary += [f"<row {k}>" for k in range(len(vocabulary), rows)]  # no sentence has them: they are two words
     return Embedding(E, vocabulary=tuple(vocabulary), unknown=words.unknown, tokenizer=words.tokenizer)  # type: ignore[arg-type]
 
 
-def masking(b: KerasBuild, call: KerasCall, xs: list[KerasValue]) -> KerasValue:
+def masking(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
     """Steps that are padding: over an input of numbers, or over an embedding that has a vector for padding."""
     layer, x = call.layer, xs[0]
     b.plain(call)
     value = layer.settings.number("mask_value", 0.0)
-    if x.is_input and x.steps and x.mask is None:
-        b.ports[x.name].mask = value
-        return x._replace(mask=x.name)
-    port = b.ports.get(x.name)
-    if port is not None and port.embedding is not None and x.steps:
+    port, name = b.whole(x), "".join(x.values[:1])
+    if port is not None and port.embedding is None and x.has_steps and x.mask is None:
+        port.mask = value
+        return replace(x, mask=name)
+    if port is not None and port.embedding is not None and x.has_steps:
         rows = np.flatnonzero(np.equal(port.embedding.E, value).all(axis=1))
         if len(rows) > 1:
-            layer.refuse(f"finds {len(rows)} tokens whose vectors are {value:g} everywhere, only one can be padding")
+            b.refuse(f"finds {len(rows)} tokens whose vectors are {value:g} everywhere, only one can be padding")
         if not len(rows) or port.mask == rows[0]:
             return x
         if port.mask is None:
             port.mask = float(rows[0])
-            return x._replace(mask=x.name)
-    before = b.nodes.get(x.name)
-    if before is not None and x.steps and getattr(before.layer, "activation", "") == "tanh" and value == 0:
+            return replace(x, mask=name)
+    before = b.nodes.get(name)
+    if before is not None and x.has_steps and getattr(before.layer, "activation", "") == "tanh" and value == 0:
         b.warn(f"{layer.name} (Masking) is left out: no step of what the layer before it gives is 0 everywhere")
         return x
-    layer.refuse("is supported over an input of numbers, an embedding or a recurrent layer with tanh only")
+    b.refuse("is supported over an input of numbers, an embedding or a recurrent layer with tanh only")
 
 
-def mask(b: KerasBuild, call: KerasCall, xs: list[KerasValue]) -> KerasValue:
+def mask(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
     """NotEqual compares an input with the value of padding; Any asks whether one of the features differs."""
     x, layer = xs[0], call.layer
     if layer.kind == "NotEqual":
         value = call.others[0] if len(call.others) == 1 else None
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if len(xs) != 1 or not (x.is_input or x.name in b.ports) or not is_number:
-            layer.refuse("is supported as part of a mask only")
-        return x._replace(mask=x.name, is_mask=True)
-    if len(xs) != 1 or not x.is_mask or call.others:
-        layer.refuse("is supported as part of a mask only")
+        if len(xs) != 1 or b.whole(x) is None or not is_number:
+            b.refuse("is supported as part of a mask only")
+        return replace(x, mask=x.values[0], part_of=MASK)
+    if len(xs) != 1 or x.part_of != MASK or call.others:
+        b.refuse("is supported as part of a mask only")
     return x
 
 
 # --------------------------------------------------------------------------------------------------------- vocabularies
 
 
-def vectorized(b: KerasBuild, call: KerasCall, xs: list[KerasValue]) -> KerasValue:
+def vectorized(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
     """TextVectorization: a sentence to the ids of its words."""
     layer, s = call.layer, call.layer.settings
     port = _text_port(b, call, xs[0])
     one_of(layer, s, "output_mode", ("int",), "int")
     if s.has("ngrams"):
-        layer.refuse("must have no ngrams")
+        b.refuse("must have no ngrams")
     said = tuple(_named(s.value.get(key)) for key in ("standardize", "split"))
     tokenizer = _TOKENIZERS.get(said)
     if tokenizer is None:
-        layer.refuse(
+        b.refuse(
             f"must have standardize 'lower_and_strip_punctuation' or None, and split 'whitespace', it has "
             f"{said[0]!r:.60} and {said[1]!r:.60}; save the model behind this layer, which takes token ids"
         )
@@ -124,20 +124,20 @@ def vectorized(b: KerasBuild, call: KerasCall, xs: list[KerasValue]) -> KerasVal
     if length is not None:
         b.note(f"sentences are filled up to {length} words with token 0, and longer ones are cut, as {layer.name} says")
     port.shape = [length]
-    return xs[0]._replace(steps=True, width=None, length=length)
+    return xs[0]
 
 
-def looked_up(b: KerasBuild, call: KerasCall, xs: list[KerasValue]) -> KerasValue:
+def looked_up(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
     """StringLookup and IntegerLookup: words or numbers to ids."""
     layer, s = call.layer, call.layer.settings
     port = _text_port(b, call, xs[0])
     one_of(layer, s, "output_mode", ("int",), "int")
     if s.boolean("invert", False):
-        layer.refuse("invert=True is not supported: it makes words of ids")
+        b.refuse("invert=True is not supported: it makes words of ids")
     unknown = s.integer("num_oov_indices", 1)
     padding = s.value.get("mask_token")
     if unknown > 1:
-        layer.refuse(f"must have at most one id for unknown words, it has {unknown}")
+        b.refuse(f"must have at most one id for unknown words, it has {unknown}")
     found = _vocabulary(b, layer)
     if layer.kind == "IntegerLookup":
         port.words = _numbers(layer, found, padding, unknown)
@@ -166,12 +166,13 @@ def _numbers(layer: KerasLayer, found: list[str] | None, padding: Any, unknown: 
     return KerasWords(None, rows=[rows.get(number, first - 1) for number in range(max(rows) + 1)])
 
 
-def _text_port(b: KerasBuild, call: KerasCall, x: KerasValue) -> KerasInput:
+def _text_port(b: KerasBuild, call: KerasCall, x: NetworkValue) -> KerasInput:
     """The input that a layer makes token ids of."""
     b.plain(call)
-    if not x.is_input or x.mask is not None or b.ports[x.name].is_taken or b.ports[x.name].words is not None:
-        call.layer.refuse("must be the first layer, and the only one that an input goes to")
-    return b.ports[x.name]
+    port = b.raw(x)
+    if port is None or x.mask is not None or port.is_taken or port.words is not None:
+        b.refuse("must be the first layer, and the only one that an input goes to")
+    return port
 
 
 def _named(value: Any) -> Any:
@@ -186,7 +187,7 @@ def _vocabulary(b: KerasBuild, layer: KerasLayer) -> list[str] | None:
         given = Fields(b.source, layer.settings.where, given).object("config").value.get("value")
     if isinstance(given, list):
         if not all(type(word) in (str, int) for word in given):
-            layer.refuse("vocabulary must be a list of words")
+            b.refuse("vocabulary must be a list of words")
         return [str(word) for word in given]
     if isinstance(given, str):
         b.warn(f"{layer.name} has its words in the file {given[:80]!r}, which is not opened; pass vocabulary=")

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from lrpnumpy.files.build.network import NetworkValue
 from lrpnumpy.files.keras import activations as keras_activations
 from lrpnumpy.files.keras import cells as keras_cells
 from lrpnumpy.files.keras import inputs as keras_inputs
@@ -20,8 +21,8 @@ from lrpnumpy.files.keras import joins as keras_joins
 from lrpnumpy.files.keras.activations import apply, function
 from lrpnumpy.files.keras.build import (
     MASK_OPERATIONS,
+    STEPS,
     KerasBuild,
-    KerasValue,
     Meaning,
     channels_last,
     last_axis,
@@ -29,14 +30,12 @@ from lrpnumpy.files.keras.build import (
     one_of,
 )
 from lrpnumpy.files.keras.config import KerasCall, KerasLayer
-from lrpnumpy.files.safe import Fields
+from lrpnumpy.files.safe import Fields, nearby
 from lrpnumpy.layers import (
     Affine,
     AvgPool1D,
     Concat,
     Conv1D,
-    Dense,
-    Flatten,
     LayerNorm,
     Max,
     MaxPool1D,
@@ -55,7 +54,7 @@ NO_OPS = (
 )  # fmt: skip
 
 
-def idle(b: KerasBuild, layer: KerasLayer, x: KerasValue) -> KerasValue:
+def idle(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """A layer that is left out."""
     b.note(f"{layer.kind} layers are left out: they do nothing in a trained network")
     return x
@@ -64,18 +63,18 @@ def idle(b: KerasBuild, layer: KerasLayer, x: KerasValue) -> KerasValue:
 # ------------------------------------------------------------------------------------------------- layers with weights
 
 
-def dense(b: KerasBuild, layer: KerasLayer, x: KerasValue) -> KerasValue:
+def dense(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """Dense, alone or at every step."""
-    s, x = keras_cells.modern(b, layer.settings), b.taken(layer, x)
+    s, x = keras_cells.modern(b, layer.settings), b.value(layer, x)
     n, biased = s.integer("units"), s.boolean("use_bias", True)
     V, *rest = b.own_arrays(layer, [(x.width, n), *([(n,)] if biased else [])])
-    out = b.node(layer, Dense(np.ascontiguousarray(V.T), rest[0] if biased else None), x)
+    out = b.dense(x, len(x.axes) - 1, np.ascontiguousarray(V.T), rest[0] if biased else None)
     return apply(b, layer, out, function(b, layer, s))
 
 
-def each_step(b: KerasBuild, layer: KerasLayer, x: KerasValue) -> KerasValue:
+def each_step(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """TimeDistributed: at every step what the layer inside does."""
-    x = b.series(layer, x) if not x.probability else x
+    x = b.with_steps(layer, x) if not x.probability else x
     if layer.kind == "TimeDistributedDense":
         return dense(b, layer, x)
     inner = layer.settings.object("layer")
@@ -83,16 +82,14 @@ def each_step(b: KerasBuild, layer: KerasLayer, x: KerasValue) -> KerasValue:
     if kind == "Flatten":  # of a vector
         return x
     if kind not in _AT_STEPS:
-        layer.refuse(
-            f"is supported around {', '.join(_AT_STEPS)} and Flatten only, it holds {kind!r:.80}: there, each step is "
-            "more than one vector"
-        )
+        near = nearby(kind[:80], _AT_STEPS)
+        b.refuse(f"must hold a layer that takes one vector at each step, it holds {kind!r:.80}{near}")
     said = dict(inner.object("config").value)
     if said.get("axis") in (1, [1]):  # the features of one step
         said["axis"] = -1
     settings = Fields(b.source, layer.settings.where, said)
     found = MEANINGS[kind](b, KerasCall(replace(layer, kind=kind, settings=settings)), [x])
-    return found if isinstance(found, KerasValue) else found[0]
+    return found if isinstance(found, NetworkValue) else found[0]
 
 
 _AT_STEPS = (
@@ -107,9 +104,9 @@ _RENAMED = {  # settings of Keras 1
 }  # fmt: skip
 
 
-def conv(b: KerasBuild, layer: KerasLayer, x: KerasValue) -> KerasValue:
+def conv(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """Conv1D; of Keras 1 under other names."""
-    x, s = b.sees_padding(layer, b.series(layer, x)), layer.settings
+    x, s = b.sees_padding(layer, b.with_steps(layer, x)), layer.settings
     if s.has("nb_filter"):
         s = Fields(s.source, s.where, {_RENAMED.get(key, key): value for key, value in s.value.items()})
         layer = replace(layer, settings=s)
@@ -119,10 +116,10 @@ def conv(b: KerasBuild, layer: KerasLayer, x: KerasValue) -> KerasValue:
         number(layer, key, default) for key, default in (("kernel_size", None), ("strides", 1), ("dilation_rate", 1))
     )
     groups = s.integer("groups", 1)
-    if groups < 1 or (x.width or groups) % groups:
-        layer.refuse(f"groups must divide the {x.width} features, it is {groups}")
+    if groups < 1 or x.width % groups:
+        b.refuse(f"groups must divide the {x.width} features, it is {groups}")
     padding = one_of(layer, s, "padding", ("valid", "same", "causal"), "valid")
-    inputs = None if x.width is None else x.width // groups
+    inputs = x.width // groups
     paths = list(b.paths(layer).values())
     if paths and len(b.source.shape(paths[0])) == 4:  # of Keras 1: (width, 1, inputs, filters)
         K, *rest = b.own_arrays(layer, [(width, 1, inputs, n), *([(n,)] if biased else [])])
@@ -133,15 +130,8 @@ def conv(b: KerasBuild, layer: KerasLayer, x: KerasValue) -> KerasValue:
         np.ascontiguousarray(K.transpose(2, 0, 1)), rest[0] if biased else None,
         stride=stride, dilation=dilation, padding=padding, groups=groups,
     )  # fmt: skip
-    out = b.node(layer, ours, x, length=_windows(x.length, (width - 1) * dilation + 1, stride, padding))
+    out = b.vectors(ours, x, steps=b.after(x, ours.windows))
     return apply(b, layer, out, function(b, layer, s))
-
-
-def _windows(length: int | None, covered: int, stride: int, padding: str) -> int | None:
-    """How many windows there are over so many steps."""
-    if length is None:
-        return None
-    return (length - covered) // stride + 1 if padding == "valid" else -(-length // stride)
 
 
 def _scale_and_center(b: KerasBuild, layer: KerasLayer, width: int | None, fixed: int) -> list[np.ndarray | None]:
@@ -151,53 +141,53 @@ def _scale_and_center(b: KerasBuild, layer: KerasLayer, width: int | None, fixed
     return [*(next(found) if one else None for one in has), *found]
 
 
-def batch_norm(b: KerasBuild, layer: KerasLayer, x: KerasValue) -> KerasValue:
+def batch_norm(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """BatchNormalization of a trained network: s x + t."""
-    x, s = b.taken(layer, x), layer.settings
+    x, s = b.value(layer, x), layer.settings
     last_axis(layer, x)
     gamma, beta, mean, var = _scale_and_center(b, layer, x.width, 2)
     eps = s.number("epsilon", 0.001)
-    return b.node(layer, Affine.batch_norm(gamma, beta, mean, var, eps), x)
+    return b.vectors(Affine.batch_norm(gamma, beta, mean, var, eps), x)
 
 
-def layer_norm(b: KerasBuild, layer: KerasLayer, x: KerasValue) -> KerasValue:
+def layer_norm(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """LayerNormalization over the features."""
-    x, s = b.taken(layer, x), layer.settings
+    x, s = b.value(layer, x), layer.settings
     last_axis(layer, x)
     if s.boolean("rms_scaling", False):
-        layer.refuse("rms_scaling=True is not supported")
+        b.refuse("rms_scaling=True is not supported")
     gamma, beta = _scale_and_center(b, layer, x.width, 0)
     if gamma is None:
-        gamma = np.ones(b.width(layer, x), np.float32)
+        gamma = np.ones(x.width, np.float32)
     if beta is None:
         beta = np.zeros_like(gamma)
-    return b.node(layer, LayerNorm(gamma, beta, s.number("epsilon", 0.001)), x)
+    return b.vectors(LayerNorm(gamma, beta, s.number("epsilon", 0.001)), x)
 
 
-def normalization(b: KerasBuild, layer: KerasLayer, x: KerasValue) -> KerasValue:
+def normalization(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """(x - mean) / sqrt(variance), of the data that the layer has seen; with `invert` the reverse."""
-    x, s = b.taken(layer, x), layer.settings
+    x, s = b.value(layer, x), layer.settings
     last_axis(layer, x)
     paths = list(b.paths(layer).values())
     if s.has("mean"):
-        mean, var = (_per_feature(layer, key, b.width(layer, x)) for key in ("mean", "variance"))
+        mean, var = (_per_feature(layer, key, x.width) for key in ("mean", "variance"))
     elif not paths:
-        layer.refuse("has no mean and variance in this file; call adapt before the model is saved")
+        b.refuse("has no mean and variance in this file; call adapt before the model is saved")
     else:
         mean, var = b.take(layer, paths[:2], [(x.width,), (x.width,)])
     if (var < 0).any():
-        layer.refuse("has variances below 0")
+        b.refuse("has variances below 0")
     deviation = np.maximum(np.sqrt(var), 1e-7).astype(mean.dtype)
     if s.boolean("invert", False):
-        return b.node(layer, Affine(deviation, mean, scaler=x.is_input), x)
-    return b.node(layer, Affine(1 / deviation, -mean / deviation, scaler=x.is_input), x)
+        return b.vectors(Affine(deviation, mean, scaler=b.raw(x) is not None), x)
+    return b.vectors(Affine(1 / deviation, -mean / deviation, scaler=b.raw(x) is not None), x)
 
 
-def rescaling(b: KerasBuild, layer: KerasLayer, x: KerasValue) -> KerasValue:
+def rescaling(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """scale x + offset."""
-    x = b.taken(layer, x)
-    scale, offset = (_per_feature(layer, key, b.width(layer, x)) for key in ("scale", "offset"))
-    return b.node(layer, Affine(scale, offset, scaler=x.is_input), x)
+    x = b.value(layer, x)
+    scale, offset = (_per_feature(layer, key, x.width) for key in ("scale", "offset"))
+    return b.vectors(Affine(scale, offset, scaler=b.raw(x) is not None), x)
 
 
 def _per_feature(layer: KerasLayer, key: str, width: int) -> np.ndarray:
@@ -214,61 +204,63 @@ def _per_feature(layer: KerasLayer, key: str, width: int) -> np.ndarray:
 # --------------------------------------------------------------------------------------------------- steps and shapes
 
 
-def pool(b: KerasBuild, layer: KerasLayer, x: KerasValue) -> KerasValue:
+def pool(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """MaxPooling1D and AveragePooling1D."""
-    x = b.sees_padding(layer, b.series(layer, x))
+    x = b.sees_padding(layer, b.with_steps(layer, x))
     channels_last(layer)
     s = layer.settings
     size = number(layer, s.first("pool_length", "pool_size"), 2)
     stride = number(layer, s.first("stride", "strides"), size)
     padding = one_of(layer, s, s.first("border_mode", "padding"), ("valid", "same"), "valid")
     kind = MaxPool1D if layer.kind.startswith("Max") else AvgPool1D
-    return b.node(layer, kind(size, stride, padding), x, length=_windows(x.length, size, stride, padding))
+    ours = kind(size, stride, padding)
+    return b.vectors(ours, x, steps=b.after(x, ours.windows))
 
 
-def global_pool(b: KerasBuild, layer: KerasLayer, x: KerasValue) -> KerasValue:
+def global_pool(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """The mean or the maximum over all steps."""
-    x = b.series(layer, x)
+    x = b.with_steps(layer, x)
     channels_last(layer)
     if "Max" in layer.kind:
-        out = b.node(layer, Max(), b.sees_padding(layer, x))
+        out = b.vectors(Max(), b.sees_padding(layer, x))
     else:
         b.skips_padding(x)
-        out = b.node(layer, Mean(), x)
-    return b.node(layer, Repeat(1), out, length=1) if layer.settings.boolean("keepdims", False) else out
+        out = b.vectors(Mean(), x)
+    return b.vectors(Repeat(1), out, steps=1) if layer.settings.boolean("keepdims", False) else out
 
 
-def flatten(b: KerasBuild, layer: KerasLayer, x: KerasValue) -> KerasValue:
+def flatten(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """All steps as one vector."""
-    if not x.steps:
+    if not x.has_steps:
         return x
-    x = b.sees_padding(layer, b.taken(layer, x))
+    x = b.sees_padding(layer, b.value(layer, x))
     channels_last(layer)
     if x.length is None:
-        layer.refuse(
+        b.refuse(
             "needs a number of steps that the file says, it has sequences of any length; save the model with "
             "Input((steps, features))"
         )
-    return b.node(layer, Flatten(x.length), x)
+    flat = b.flattened(x)
+    return replace(flat, axes=("N", "F"), index=flat.index.reshape(-1))
 
 
-def repeat(b: KerasBuild, layer: KerasLayer, x: KerasValue) -> KerasValue:
+def repeat(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """RepeatVector."""
     n = number(layer, "n")
-    return b.node(layer, Repeat(n), x, length=n)
+    return b.vectors(Repeat(n), x, steps=n)
 
 
-def reshape(b: KerasBuild, layer: KerasLayer, x: KerasValue) -> KerasValue:
+def reshape(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """Vectors to steps, steps to vectors, or steps regrouped."""
-    x = b.sees_padding(layer, b.taken(layer, x))
+    x = b.sees_padding(layer, b.value(layer, x))
     target = next((t for key in ("target_shape", "newshape") if (t := layer.settings.value.get(key)) is not None), None)
     if layer.settings.has("newshape") and isinstance(target, list):
         target = target[1:]
     if not isinstance(target, list) or not 1 <= len(target) <= 2 or not all(type(n) is int for n in target):
-        layer.refuse("must have a target_shape of one or two numbers")
-    width = b.width(layer, x)
+        b.refuse("must have a target_shape of one or two numbers")
+    width = x.width
     total: int | None = width
-    if x.steps:
+    if x.has_steps:
         if target == [x.length, width]:
             return x
         total = None if x.length is None else x.length * width
@@ -276,25 +268,25 @@ def reshape(b: KerasBuild, layer: KerasLayer, x: KerasValue) -> KerasValue:
         return x
     if len(target) == 1:
         if total is None or target[0] not in (-1, total):
-            layer.refuse(f"target_shape must keep all numbers, it is {target}")
+            b.refuse(f"target_shape must keep all numbers, it is {target}")
         return flatten(b, layer, x)
     steps, each = target
     if each == -1 and total is not None and steps > 0 and total % steps == 0:
         each = total // steps
     if each < 1 or (total is not None and steps not in (-1, total // each)) or (total is None and steps != -1):
-        layer.refuse(f"target_shape must keep all numbers, it is {target}")
-    return b.node(layer, Reshape(each), x, length=None if total is None else total // each)
+        b.refuse(f"target_shape must keep all numbers, it is {target}")
+    return b.vectors(Reshape(each), x, steps=STEPS if total is None else total // each)
 
 
-def permute(b: KerasBuild, layer: KerasLayer, x: KerasValue) -> KerasValue:
+def permute(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """Steps and features exchanged."""
-    x = b.sees_padding(layer, b.series(layer, x))
+    x = b.sees_padding(layer, b.with_steps(layer, x))
     axes = layer.settings.value.get("dims") or (layer.settings.value.get("axes") or [])[1:]
     if axes == [1, 2]:
         return x
     if axes != [2, 1] or x.length is None:
-        layer.refuse("must exchange the two axes of a series of which the file says the number of steps")
-    return b.node(layer, Transpose(x.length), x, length=b.width(layer, x))
+        b.refuse("must exchange the two axes of a series of which the file says the number of steps")
+    return b.vectors(Transpose(x.length), x, steps=x.width)
 
 
 def _two(layer: KerasLayer, key: str) -> tuple[int, int]:
@@ -307,42 +299,41 @@ def _two(layer: KerasLayer, key: str) -> tuple[int, int]:
     return value[0], value[1]
 
 
-def zero_padding(b: KerasBuild, layer: KerasLayer, x: KerasValue) -> KerasValue:
+def zero_padding(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """Steps of zeros around a series."""
-    x = b.sees_padding(layer, b.series(layer, x))
+    x = b.sees_padding(layer, b.with_steps(layer, x))
     ends = _two(layer, "padding")
-    return b.node(layer, Pad(*ends), x, length=None if x.length is None else x.length + sum(ends))
+    return b.vectors(Pad(*ends), x, steps=x.steps + sum(ends))
 
 
-def cropping(b: KerasBuild, layer: KerasLayer, x: KerasValue) -> KerasValue:
+def cropping(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """Steps cut off at both ends."""
-    x = b.sees_padding(layer, b.series(layer, x))
+    x = b.sees_padding(layer, b.with_steps(layer, x))
     first, last = _two(layer, "cropping")
     if not first and not last:
         return x
-    length = None if x.length is None else x.length - first - last
-    return b.node(layer, Slice(first or None, -last or None), x, length=length)
+    return b.vectors(Slice(first or None, -last or None), x, steps=x.steps - first - last)
 
 
-def up_sampling(b: KerasBuild, layer: KerasLayer, x: KerasValue) -> KerasValue:
+def up_sampling(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """Every step several times."""
-    x = b.sees_padding(layer, b.series(layer, x))
-    size, width = number(layer, layer.settings.first("length", "size"), 2), b.width(layer, x)
+    x = b.sees_padding(layer, b.with_steps(layer, x))
+    size, width = number(layer, layer.settings.first("length", "size"), 2), x.width
     if size == 1:
         return x
     if size > 64:
-        layer.refuse(f"size must be at most 64, it is {size}")
-    wide = b.node(layer, Concat(), *[x] * size, name=f"{layer.name}_side_by_side")
-    return b.node(layer, Reshape(width), wide, length=None if x.length is None else x.length * size)
+        b.refuse(f"size must be at most 64, it is {size}")
+    wide = b.vectors(Concat(), *[x] * size, name=f"{layer.name}_side_by_side")
+    return b.vectors(Reshape(width), wide, steps=x.steps * size)
 
 
 # ---------------------------------------------------------------------------------------------------------- the table
 
 
-def _one(f: Callable[[KerasBuild, KerasLayer, KerasValue], KerasValue]) -> Meaning:
+def _one(f: Callable[[KerasBuild, KerasLayer, NetworkValue], NetworkValue]) -> Meaning:
     """The meaning of a layer that takes one value and nothing else."""
 
-    def meaning(b: KerasBuild, call: KerasCall, xs: list[KerasValue]) -> KerasValue:
+    def meaning(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
         b.plain(call)
         if len(xs) != 1:
             call.layer.refuse(f"must have one input, it has {len(xs)}")
@@ -351,7 +342,7 @@ def _one(f: Callable[[KerasBuild, KerasLayer, KerasValue], KerasValue]) -> Meani
     return meaning
 
 
-_ONE: dict[str, Callable[[KerasBuild, KerasLayer, KerasValue], KerasValue]] = {
+_ONE: dict[str, Callable[[KerasBuild, KerasLayer, NetworkValue], NetworkValue]] = {
     **dict.fromkeys(NO_OPS, idle),
     "Dense": dense,
     **dict.fromkeys(("TimeDistributed", "TimeDistributedDense"), each_step),

@@ -6,6 +6,7 @@ that is made of these must give its scores.
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,7 +41,8 @@ def from_keras(model: Any, *, check: Any = None, **hints: Any) -> Model:
     """
     said = taken(NAME, hints, _NOT)
     if not all(hasattr(model, name) for name in ("to_json", "layers", "get_weights")):
-        raise LrpError(f"{NAME}: the first argument must be a Keras model, got {type(model).__name__}.")
+        advice = "; open a file by lrp.load" if isinstance(model, (str, os.PathLike)) else ""
+        raise LrpError(f"{NAME}: the first argument must be a Keras model, got {type(model).__name__}{advice}.")
     if not any(getattr(layer, "weights", ()) for layer in model.layers):
         raise LrpError(f"{NAME}: the model must have weights, it has none yet; call it once on an input first.")
     text = _described(model)

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from lrpnumpy.files.build.network import NotSupported
 from lrpnumpy.files.hints import Hints
 from lrpnumpy.files.keras.build import Custom, KerasBuild, Paths, own
 from lrpnumpy.files.keras.config import KerasGraph, KerasLayer, Ref, parse
 from lrpnumpy.files.keras.layers import KNOWN, MEANINGS
 from lrpnumpy.files.report import Imported
-from lrpnumpy.files.safe import Source
+from lrpnumpy.files.safe import Source, nearby
 from lrpnumpy.files.simpler import simpler
 from lrpnumpy.model import Model
 
@@ -42,9 +43,9 @@ def build(
     version = said if isinstance(said, str) else None
     if version is None and any(one.kind == "InputLayer" and one.settings.has("batch_shape") for one in graph.layers):
         version = "3"  # before, it was called batch_input_shape
-    b = KerasBuild(source, paths_of(graph.layers), words, MEANINGS, custom, version)
+    b = KerasBuild(source, paths=paths_of(graph.layers), words=words, meanings=MEANINGS, custom=custom, version=version)
     model = _model(b, graph, _chosen(graph, asked.which))
-    return Imported(model, b.notes, b.warnings)
+    return Imported(model, [*b.notes, *b.warnings], [*b.warnings])
 
 
 def _refuse_all(source: Source, unknown: list[KerasLayer]) -> NoReturn:
@@ -52,11 +53,12 @@ def _refuse_all(source: Source, unknown: list[KerasLayer]) -> NoReturn:
     shown = [f"{one.name[:80]!r} of the class {one.kind[:80]!r}" for one in unknown[:20]]
     reasons = [f"{kind} {text}; " for kind, text in ADVICE.items() if any(one.kind == kind for one in unknown)]
     kind = unknown[0].kind.split(">")[-1][:80]
+    near = nearby(kind, KNOWN)
     raise source.error(
         "configuration",
         f"has layers that are not supported: {', '.join(shown)}{', …' if len(unknown) > 20 else ''}; {''.join(reasons)}"
-        f"to say what a layer does, write custom={{{kind!r}: f}}, where f(settings, arrays) gives a layer of lrpnumpy; "
-        f"supported are {', '.join(sorted((*KNOWN, 'Sequential', 'Functional')))}",
+        f"to say what a layer does, write custom={{{kind!r}: f}}, where f(settings, arrays) gives a layer of "
+        f"lrpnumpy{near}",
     )
 
 
@@ -84,13 +86,12 @@ def _model(b: KerasBuild, graph: KerasGraph, end: Ref) -> Model:
     b.said_of_padding()
     if not b.nodes:
         return Model(())
-    if result.scores is not None:
-        graph.where.refuse("gives the products of two series, which is not supported")
-    ports = {b.inputs[ref]: b.ports[b.inputs[ref]].made() for ref in graph.inputs if ref in b.inputs}
-    output: Any = result.probability.removeprefix("log_") or "linear"
-    if output == "softmax" and result.width == 1:
-        graph.where.refuse("has a softmax over a single score at its end, which is 1 whatever the score")
-    model = Model(tuple(b.nodes.values()), inputs=ports, result=result.name, output=output)
+    names = {entry.ref: name for name, entry in b.entries.items()}
+    b.ports = {names[ref]: b.entries[names[ref]].made() for ref in graph.inputs if ref in names}
+    try:
+        model = b.finished(result)
+    except NotSupported as refused:
+        graph.where.refuse(refused.args[1])
     smaller, note = simpler(model)
     if note:
         b.note(note)

@@ -7,23 +7,18 @@ from itertools import islice
 from typing import Any
 
 from lrpnumpy.files.hdf5 import Hdf5
-from lrpnumpy.files.hints import Hints
 from lrpnumpy.files.keras import guess as keras_guess
 from lrpnumpy.files.keras import model as keras
 from lrpnumpy.files.keras.config import KerasLayer
+from lrpnumpy.files.kinds import LoadOptions, WeightFile
 from lrpnumpy.files.report import Imported
 from lrpnumpy.files.safe import MAX_NAMES, Fields, parse_json
 
 
-def recognised(file: Hdf5) -> bool:
-    """Whether an HDF5 file lists its layers as Keras 1 and 2 do."""
-    return any(_names(file, root, "layer_names") is not None for root in ("model_weights", "") if file.is_group(root))
-
-
-def read(file: Hdf5, asked: Hints) -> Imported:
+def read(opened: WeightFile, asked: LoadOptions) -> Imported:
     """What a file holds; `config` is for weights alone."""
+    file, root = opened.hdf5, "model_weights" if opened.hdf5.is_group("model_weights") else ""
     config = asked.config
-    root = "model_weights" if file.is_group("model_weights") else ""
     version = next((v for at in ("", root) if isinstance(v := file.attribute(at, "keras_version"), str)), None)
     text = file.text("model_config")
     groups = _groups(file, root)

@@ -9,26 +9,20 @@ from __future__ import annotations
 
 import re
 
-from lrpnumpy.files.archive import Archive
 from lrpnumpy.files.hdf5 import Hdf5
-from lrpnumpy.files.hints import Hints
 from lrpnumpy.files.keras import guess as keras_guess
 from lrpnumpy.files.keras import model as keras
 from lrpnumpy.files.keras.config import KerasLayer
+from lrpnumpy.files.kinds import KERAS_ROOTS, LoadOptions, WeightFile
 from lrpnumpy.files.report import Imported
 from lrpnumpy.files.safe import Fields, parse_json
 
-ROOTS = ("layers", "_layer_checkpoint_dependencies")
 MEMBERS = ("config.json", "model.weights.h5")
 
 
-def recognised(file: Hdf5) -> bool:
-    """Whether an HDF5 file has its layers where Keras 3 puts them."""
-    return any(file.is_group(root) for root in ROOTS)
-
-
-def read_archive(archive: Archive, asked: Hints) -> Imported:
+def read_archive(opened: WeightFile, asked: LoadOptions) -> Imported:
     """What a `.keras` file holds."""
+    archive = opened.archive
     if asked.config is not None:
         raise archive.error("", "has its own configuration; leave out config")
     settings = Fields(archive, MEMBERS[0], parse_json(archive, MEMBERS[0], archive.text_member(MEMBERS[0])))
@@ -54,8 +48,9 @@ def read_archive(archive: Archive, asked: Hints) -> Imported:
     return found._replace(kind=f"Keras {version} archive (.keras)")
 
 
-def read_weights(file: Hdf5, asked: Hints) -> Imported:
+def read_weights(opened: WeightFile, asked: LoadOptions) -> Imported:
     """What a `.weights.h5` file holds, with its configuration beside it or without one."""
+    file = opened.hdf5
     groups, guess, config = _Groups(file), None, asked.config
     if config is None:
         guess = keras_guess.guess(file, groups.listed(), asked, groups.beside())
@@ -81,9 +76,9 @@ class _Groups:
         return self._paths
 
     def _root(self, at: str) -> str:
-        root = next((f"{at}{root}" for root in ROOTS if self.file.is_group(f"{at}{root}")), None)
+        root = next((f"{at}{root}" for root in KERAS_ROOTS if self.file.is_group(f"{at}{root}")), None)
         if root is None:
-            raise self.file.error(at, f"must have its layers under one of {', '.join(ROOTS)}")
+            raise self.file.error(at, f"must have its layers under one of {', '.join(KERAS_ROOTS)}")
         return root
 
     def listed(self) -> list[tuple[str, list[str]]]:
@@ -97,7 +92,7 @@ class _Groups:
 
     def beside(self) -> list[tuple[str, list[str]]]:
         """The groups beside the root, and the arrays in each; "vars" are those of the model itself."""
-        names = sorted(name for name in self.file.children("") if name not in (*ROOTS, "optimizer"))
+        names = sorted(name for name in self.file.children("") if name not in (*KERAS_ROOTS, "optimizer"))
         return [(name, paths) for name in names if (paths := self._sorted(name)) or name != "vars"]
 
     def named(self, layers: list[KerasLayer]) -> keras.Paths:
@@ -163,9 +158,7 @@ class _Groups:
         elif layer.kind == "MultiHeadAttention" and self.file.is_group(f"{at}/_query_dense"):
             insides = tuple(f"_{inside}" for inside in insides)
         return {
-            f"{inside}{k}": path
-            for inside in insides
-            for k, path in enumerate(_feature_relevance(self.file, f"{at}/{inside}"))
+            f"{inside}{k}": path for inside in insides for k, path in enumerate(_variables(self.file, f"{at}/{inside}"))
         }
 
 
@@ -199,7 +192,7 @@ _INSIDE = {
 }
 
 
-def _feature_relevance(file: Hdf5, at: str) -> list[str]:
+def _variables(file: Hdf5, at: str) -> list[str]:
     count = len(file.children(f"{at}vars"))
     return [f"{at}vars/{k}" for k in range(count)]
 

@@ -1,7 +1,8 @@
-"""PyTorch's modules to a chain: the order in which they are applied, and what stands between them.
+"""PyTorch's modules to a chain: the order in which they are applied, and what is between them.
 
-The order is that of the file where the shapes allow it. Everything that neither shapes nor an nn.Sequential decide,
-the caller says, and every error says how.
+Arrays do not tell a program. One recurrent module and linear modules are taken in the order of the file, or in the only
+order that fits. Inside an nn.Sequential of a whole module it is certain what follows what. Everything else the caller
+says in `layers`, and every error writes it out.
 """
 
 from __future__ import annotations
@@ -9,16 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import combinations, islice, permutations, zip_longest
+from itertools import chain, combinations, islice, permutations, zip_longest
 from typing import Any, NamedTuple
 
 from lrpnumpy.activations import ACTIVATIONS
-from lrpnumpy.files.safe import Source, kind_of
-from lrpnumpy.files.torch.described import WantedActivations, activations_of
+from lrpnumpy.files.safe import Source, kind_of, nearby
 from lrpnumpy.files.torch.modules import ADVICE, LayerHint, Module, called
 from lrpnumpy.files.torch.pickled import Described, ModulePart
 
-_MOST = 8  # modules whose order is looked for; more must be named
+_MOST = 7  # modules for which an order is looked for, as an example
 _ATTENTION = re.compile(r"att|score|energy|align")
 _POOLS = {
     "maxpool": ("size", "stride", "padding"),
@@ -27,6 +27,7 @@ _POOLS = {
 POOLS = {"MaxPool1d": "maxpool", "AvgPool1d": "avgpool"}  # classes of torch.nn
 WORDS = ("repeat", *_POOLS)
 _IN_ORDER = "the modules are applied {}, one after the other, without branches, sums or other steps between them: {}"
+_PLACES = "with every module and activation in the place where it is applied, or without those that are not used"
 
 
 class Word(NamedTuple):
@@ -76,28 +77,22 @@ class ModuleOrder:
 
     def steps(self, modules: list[Module]) -> list[Step]:
         """The modules as they are applied, with the activations between them."""
-        learned = {module.name: module for module in modules if is_activation(module)}
         attention = self.attention(modules) if self.said.readout == "attention" else None
         own = attention.modules if attention is not None else ()
-        steps = self.order([m for m in modules if m not in own], modules)
-        self.assume_kinds(modules, steps)
-        steps = self.activated(steps, learned, own)
+        rest = [module for module in modules if module not in own]
+        steps = self.order(rest) if self.entries is None else self.said_order(rest, own)
+        unclear = {module.name for module in modules if module.kind == "matrix" and not _is_embedding(module)}
+        for step in steps:
+            if isinstance(step, Module) and step.name in unclear:
+                kind = "an Embedding" if step.kind == "embedding" else "a Linear"
+                self.assumed.append(f"{step.name}.weight {step.shapes['weight']} is the weight of {kind}")
+        steps = self.activated(steps, {m.name: m for m in modules if is_activation(m)}, own)
         if attention is not None:
             top = max(k for k, step in enumerate(steps) if isinstance(step, Module) and step.recurrent)
             if steps[top].outputs != attention.modules[0].inputs:  # type: ignore[union-attr]
                 raise self.source.error("", f"has an attention of other sizes than the steps: {listed(own)}")
             steps.insert(top + 1, attention)
         return steps
-
-    def assume_kinds(self, modules: list[Module], steps: list[Step]) -> None:
-        """Note the matrices whose names do not tell whether they are a Linear or an Embedding."""
-        unclear = {module.name for module in modules if module.kind == "matrix" and not _is_embedding(module)}
-        for step in steps:
-            if isinstance(step, Module) and step.name in unclear:
-                kind = "an Embedding" if step.kind == "embedding" else "a Linear"
-                self.assumed.append(f"{step.name}.weight {step.shapes['weight']} is the weight of {kind}")
-
-    # ---------------------------------------------------------------------------------------------- attention
 
     def attention(self, modules: list[Module]) -> AttentionStep:
         """The modules that weigh the steps, by their names, or the first after the last recurrent module."""
@@ -110,38 +105,38 @@ class ModuleOrder:
             )
         if found.inner is not None and self.described is not None:
             names = [part.name for part in self.described.parts]
-            between = names[names.index(found.inner.name) + 1 : names.index(found.score.name)]
-            odd = [part for name in between if (part := self.described.part(name)) and not part.is_nothing]
-            if any(part.activation not in (None, "tanh") for part in odd):
-                raise self.source.error(odd[0].name, f"is {odd[0].kind}; inside an attention tanh is supported")
+            for name in names[names.index(found.inner.name) + 1 : names.index(found.score.name)]:
+                part = self.described.part(name)
+                if part is not None and not part.is_nothing and part.activation not in (None, "tanh"):
+                    raise self.source.error(name, f"is {part.kind}; inside an attention tanh is supported")
         return found
 
     # -------------------------------------------------------------------------------------------------- order
 
-    def order(self, modules: list[Module], all_modules: list[Module]) -> list[Step]:
-        """The modules as they are applied: as said, as in the file, or in the one order in which the shapes fit."""
-        if self.entries is not None:
-            return self.said_order(modules, [m for m in all_modules if m not in modules])
+    def order(self, modules: list[Module]) -> list[Step]:
+        """The modules in the order of the file, where that is safe to assume."""
         modules = [module for module in modules if not is_activation(module)]
         if not modules:
             raise self.source.error("", "has no modules with arrays")
         if self.said.readout != "attention" and (named := [m for m in modules if m.linear and "att" in m.name.lower()]):
-            raise self.source.error("", f"has {listed(named)}, which may be an attention{_advice(modules)}")
-        found = list(fitting(modules))
-        if len(found) == 1:
-            if len(modules) > 1:
-                self.assumed.append(_IN_ORDER.format("in the order of the file", _names(found[0])))
-            return list(found[0])
-        if len(modules) > _MOST:
-            raise self.source.error("", f"has {len(modules)} modules whose order is not clear{_advice(modules)}")
-        found = found or list(islice((chain for order in permutations(modules) for chain in fitting(list(order))), 2))
+            raise self.source.error("", f"has {listed(named)}, which may be an attention{self.advice(modules)}")
+        recurrent = [module for module in modules if module.recurrent]
+        plain = all(module.recurrent or module.linear or module.kind == "embedding" for module in modules)
+        is_safe = self.described is not None or (plain and len(recurrent) == 1)
+        found, where = list(fitting(modules)), "in the order of the file"
+        if is_safe and not found and len(modules) <= _MOST:  # HDF5 and safetensors sort the names
+            orders = (one for order in permutations(modules) for one in fitting(list(order)))
+            found, where = list(islice(orders, 2)), "in the only order that fits"
         if len(found) != 1:
-            many = "more than one order" if found else "no order"
-            raise self.source.error("", f"has modules whose shapes fit in {many}{_advice(modules)}")
-        self.assumed.append(_IN_ORDER.format("in the only order that fits", _names(found[0])))
+            many = "more than one order" if found else "no order, or not in that of the file"
+            raise self.source.error("", f"has modules whose shapes fit in {many}{self.advice(modules)}")
+        if not is_safe:
+            raise self.source.error("", f"does not say in which order its modules are applied{self.advice(modules)}")
+        if len(modules) > 1:
+            self.assumed.append(_IN_ORDER.format(where, _names(found[0])))
         return list(found[0])
 
-    def said_order(self, modules: list[Module], others: list[Module]) -> list[Step]:
+    def said_order(self, modules: list[Module], own: tuple[Module, ...]) -> list[Step]:
         """The modules, activations and words that the caller names, in the order of the names."""
         assert self.entries is not None
         steps: list[Step] = []
@@ -151,7 +146,7 @@ class ModuleOrder:
             part = called(name, self.described.parts) if self.described else None
             if module is not None:
                 steps.append(module)
-            elif called(name, others) is not None:  # the modules of an attention, whose place is known
+            elif called(name, own) is not None:  # the modules of an attention, whose place is known
                 continue
             elif name in WORDS:
                 steps.append(self.word(name, settings))
@@ -161,10 +156,6 @@ class ModuleOrder:
                 steps.append(part.activation)
             elif part is not None and (pool := pool_of(self.source, part)) is not None:
                 steps.append(pool)
-            elif part is not None and part.kind in POOLS:
-                raise self.source.error(
-                    part.name, f"is {part.kind} with ceil_mode or dilation, which are not supported"
-                )
             elif part is None or not part.is_nothing:
                 there = ", ".join(repr(m.name) for m in modules)
                 raise self.source.error(
@@ -186,53 +177,71 @@ class ModuleOrder:
     def word(self, name: str, settings: dict[str, Any]) -> Word:
         """A word of `layers`, its settings by name: maxpool(2, stride=1)."""
         keys = _POOLS.get(name, ())
-        found = {
-            keys[int(key[1:])] if key[1:].isdigit() and int(key[1:]) < len(keys) else key: value
-            for key, value in settings.items()
-        }
-        if (
-            set(found) - set(keys)
-            or any(type(value) is not int for value in found.values())
-            or ("size" in keys and "size" not in found)
-        ):
+        numbered = {f"_{k}": key for k, key in enumerate(keys)}
+        found = {numbered.get(key, key): value for key, value in settings.items()}
+        known = set(found) <= set(keys) and all(type(value) is int for value in found.values())
+        if not known or ("size" in keys and "size" not in found):
             example = f"{name}(2, stride=2, padding=0)" if keys else name
             raise self.source.error("", f"layers must say {name} as {example!r}, got {settings}")
         return Word(name, found)
+
+    def advice(self, modules: list[Module]) -> str:
+        """What to say where the order is not clear: an attention, or a list of modules that fit."""
+        attention = find_attention(modules)
+        if attention is not None and any(_ATTENTION.search(m.name.lower()) for m in attention.modules):
+            rest = [module for module in modules if module not in attention.modules]
+            if len(list(fitting(rest))) == 1:
+                inner = [m for m in rest if m.linear][:-1]
+                more = f", activations=[{', '.join(repr('relu') for _ in inner)}]" if inner else ""
+                return (
+                    f"; if the steps are weighted by softmax over the steps of {attention.shown}, say "
+                    f"readout='attention'{more}: {listed(modules)}"
+                )
+        example = self.example(modules)
+        if not example:
+            return f"{ADVICE}: {listed(modules)}"
+        names = ", ".join(repr(module.name) for module in example)
+        return f"{ADVICE}, for example layers=[{names}]: {listed(modules)}"
+
+    def example(self, modules: list[Module]) -> list[Module]:
+        """Modules in an order that fits: all of them, or as many of them as fit in the order of the file."""
+        some = modules[:_MOST]
+        whole = permutations(modules) if len(modules) <= _MOST else iter([modules])
+        parts = (part for count in range(len(some), 0, -1) for part in combinations(some, count))
+        for order in chain(whole, parts):
+            self.source.budget.visit("")
+            if any(True for _ in fitting(list(order))):
+                return list(order)
+        return []
 
     # -------------------------------------------------------------------------------------------- activations
 
     def activated(self, steps: list[Step], learned: Mapping[str, Module], own: tuple[Module, ...]) -> list[Step]:
         """The chain with the activations in it: those that are said, or that a module says by itself."""
-        said = self.said
         if any(map(is_activation, steps)):
-            if said.activations is not None:
+            if self.said.activations is not None:
                 raise self.source.error("", "activations must be left out where layers names activations")
             self.assume_none(steps, {})
             return steps
         modules = [step for step in steps if isinstance(step, Module)]
         linears = [module for module in modules if module.kind in ("linear", "conv")]
         inner = linears if modules[-1].kind != "linear" else linears[:-1]
-        if said.activations is not None:
-            given = list(said.activations)
+        after: dict[str, str] = {}
+        if self.said.activations is not None:
+            given = list(self.said.activations)
             for name in given:
                 if name not in ACTIVATIONS and name not in learned:
-                    raise self.source.error("", f"activations must be of {', '.join(ACTIVATIONS)}, got {kind_of(name)}")
+                    raise self.source.error("", f"unknown activation {kind_of(name)}{nearby(str(name), ACTIVATIONS)}")
             if len(given) not in (len(inner), len(linears)):
                 raise self.ask(inner, given)
             after = dict(zip((module.name for module in linears), given, strict=False))
         elif self.described is not None:
-            after = activations_of(
-                self.source,
-                self.described,
-                WantedActivations(modules, inner, learned, own, self.entries is not None),
-                self.assumed,
-            )
+            after = self.sequential(self.described, modules, inner, learned, own)
         elif learned and self.entries is None:
-            raise _ask_order(self.source, [*modules, *learned.values()])
+            shown, names = listed(tuple(learned.values())), [*(m.name for m in modules), *learned]
+            raise self.source.error("", f"has {shown}, and does not say where it is applied; {_say(names)}")
         elif inner:
             raise self.ask(inner, None)
-        else:
-            after = {}
         self.assume_none(steps, after)
         found: list[Step] = []
         for step in steps:
@@ -240,6 +249,82 @@ class ModuleOrder:
             if isinstance(step, Module) and step.name in after:
                 found.append(learned.get(after[step.name], after[step.name]))
         return found
+
+    def sequential(
+        self,
+        described: Described,
+        modules: list[Module],
+        inner: list[Module],
+        learned: Mapping[str, Module],
+        own: tuple[Module, ...],
+    ) -> dict[str, str]:
+        """The activation after each module, where the order of an nn.Sequential says it; else the caller is asked."""
+        attention = {module.name for module in own}
+        inside = attention | {p.name for p in described.parts if any(_together(p.name, one) for one in attention)}
+        placed = attention | {module.name for module in modules}
+        after: dict[str, str] = {}
+        seen: set[str] = set()
+        for sequence in described.sequences:
+            last = ""  # the module that the parts follow
+            for name in sequence:
+                part = described.part(name)
+                self.source.budget.visit(name)
+                if name in placed:
+                    if last:
+                        after.setdefault(last, "linear")
+                    last = "" if name in inside else name
+                elif part is not None and last and not part.is_nothing and part.activation != "linear":
+                    seen.add(name)
+                    if name in learned or part.activation:
+                        if last in after:
+                            raise self.source.error(last, f"is followed by several activations{ADVICE}")
+                        after[last] = name if name in learned else str(part.activation)
+                    elif not (part.probability and part is described.parts[-1]):
+                        raise self.unsupported(part)
+        open_parts = [
+            part
+            for part in described.parts
+            if part.name not in placed | inside | seen and (part.name in learned or not self.harmless(part, bool(own)))
+        ]
+        unknown = [module.name for module in inner if module.name not in after]
+        last = modules[-1].name
+        if not unknown and len(open_parts) == 1 and modules[-1].kind == "linear" and last not in after:
+            part = open_parts[0]
+            if part.activation == "sigmoid" and part is described.parts[-1]:
+                self.assumed.append(f"{part.name} (Sigmoid), defined last, is the probability of the scores")
+                return {**after, last: "sigmoid"}
+        if unknown or (open_parts and self.entries is None):
+            raise self.ask_places(described, placed, unknown, open_parts if self.entries is None else [])
+        return after
+
+    def harmless(self, part: ModulePart, weighted: bool) -> bool:
+        """Whether a part without arrays does nothing, or is the probability at the end."""
+        if part.probability and (weighted or (self.described and part is self.described.parts[-1])):
+            return True
+        return part.is_nothing or (not part.foreign and (part.activation == "linear" or part.kind == "Flatten"))
+
+    def unsupported(self, part: ModulePart) -> Exception:
+        """The error about a part of an nn.Sequential that is not known, or that has settings of its own."""
+        if not part.odd:
+            return self.source.error(part.name, f"is {part.kind}, which is not supported{ADVICE}, with activations")
+        given = ", ".join(f"{key}={value}" for key, value in part.odd.items())
+        return self.source.error(
+            part.name, f"is {part.kind}({given}), which is not supported; export the module to ONNX and load that"
+        )
+
+    def ask_places(
+        self, described: Described, placed: set[str], unknown: list[str], open_parts: list[ModulePart]
+    ) -> Exception:
+        """The error that asks where the parts of a whole module are applied."""
+        wanted = placed | {part.name for part in open_parts}
+        names = [part.name for part in described.parts if part.name in wanted][:50]
+        reason = f"does not say which activations stand after {', '.join(n for n in names if n in unknown)}"
+        if open_parts:
+            shown = ", ".join(f"{part.name} ({part.kind})" for part in open_parts[:10])
+            reason = f"has {shown}, and does not say where they are applied"
+        else:
+            names = [text for name in names for text in ((name, "relu") if name in unknown else (name,))]
+        return self.source.error("", f"{reason}; {_say(names)}")
 
     def assume_none(self, steps: list[Step], after: Mapping[str, str]) -> None:
         """Note the modules without an activation, unless `layers` says the activations ('linear' is one)."""
@@ -263,9 +348,18 @@ class ModuleOrder:
         got = "" if given is None else f", got {len(given)}"
         return self.source.error(
             "",
-            f"does not say which activations stand after {names}; say activations=[{example}], one for each, of "
-            f"{', '.join(ACTIVATIONS)}{got}",
+            f"does not say which activations stand after {names}; say activations=[{example}], one for each, "
+            f"'linear' where there is none{got}",
         )
+
+
+def _say(names: list[str]) -> str:
+    return f"say layers=[{', '.join(map(repr, names))}] {_PLACES}"
+
+
+def _together(name: str, other: str) -> bool:
+    """Whether two parts are in the same module inside the network: attention.1 and attention.2."""
+    return "." in name and "." in other and name.rpartition(".")[0] == other.rpartition(".")[0]
 
 
 def is_activation(step: Step) -> bool:
@@ -320,36 +414,6 @@ def fitting(order: list[Module]) -> Iterator[list[Module]]:
 def _is_embedding(module: Module) -> bool:
     """Whether a matrix is an Embedding by its name."""
     return module.kind == "matrix" and "emb" in module.name.lower()
-
-
-def _advice(modules: list[Module]) -> str:
-    """What to say where the order is not clear: an attention, or a list of some modules that fit."""
-    attention = find_attention(modules)
-    if attention is not None and any(_ATTENTION.search(m.name.lower()) for m in attention.modules):
-        rest = [module for module in modules if module not in attention.modules]
-        if len(list(fitting(rest))) == 1:
-            inner = [m for m in rest if m.linear][:-1]
-            more = f", activations=[{', '.join(repr('relu') for _ in inner)}]" if inner else ""
-            return (
-                f"; if the steps are weighted by softmax over the steps of {attention.shown}, say readout='attention'"
-                f"{more}: {listed(modules)}"
-            )
-    for count in range(min(len(modules), _MOST), 0, -1):
-        for some in combinations(modules[:_MOST], count):
-            if any(True for _ in fitting(list(some))):
-                example = ", ".join(repr(module.name) for module in some)
-                return f"{ADVICE}, for example layers=[{example}]: {listed(modules)}"
-    return f"{ADVICE}: {listed(modules)}"
-
-
-def _ask_order(source: Source, modules: list[Module]) -> Exception:
-    learned = ", ".join(module.shown for module in modules if is_activation(module))
-    example = ", ".join(repr(module.name) for module in modules)
-    return source.error(
-        "",
-        f"has {learned}, and does not say where it is applied; say layers=[{example}] with every module and "
-        "activation in the place where it is applied, or without it where the network does not use it",
-    )
 
 
 def pool_of(source: Source, part: ModulePart) -> Word | None:

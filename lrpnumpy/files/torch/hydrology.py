@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lrpnumpy.files.kinds import LoadOptions, WeightFile
+from lrpnumpy.files.report import Imported
 from lrpnumpy.files.safe import Budget, Fields, Source, kind_of, open_file, size_of
 from lrpnumpy.files.torch import saved as torchsave
 from lrpnumpy.files.torch import yamls
@@ -41,12 +43,10 @@ class Scaled(NamedTuple):
     scaler: Scaler
 
 
-def recognised(folder: Path) -> bool:
-    """Whether a folder has a configuration and the arrays of an epoch."""
-    if not (folder / CONFIG).exists():
-        return False
-    with os.scandir(folder) as entries:
-        return any(_EPOCH.fullmatch(entry.name) for entry in entries)
+def read(opened: WeightFile, options: LoadOptions) -> Imported:
+    """The model of a run."""
+    run = HydrologyRun(opened.path, options.max_bytes, options.which)
+    return Imported(run.read(options.readout), run.notes, kind="run of neuralhydrology")
 
 
 class HydrologyRun(Source):

@@ -7,6 +7,7 @@ must give the module's scores, on this probe and on others of other lengths and 
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections import Counter
 from collections.abc import Mapping
@@ -81,7 +82,8 @@ def from_torch(module_or_state_dict: Any, *, check: Any = None, **hints: Any) ->
         found = _from_module(module_or_state_dict, said, check)
     else:
         what = type(module_or_state_dict).__name__
-        raise LrpError(f"from_torch: the first argument must be a torch.nn.Module or a state_dict, got {what}.")
+        advice = "; open a file by lrp.load" if isinstance(module_or_state_dict, (str, os.PathLike)) else ""
+        raise LrpError(f"from_torch: the first argument must be a torch.nn.Module or a state_dict, got {what}{advice}.")
     for text in found.warnings:
         warnings.warn(f"from_torch: {text}.", AssumptionWarning, stacklevel=outside())
     return named("from_torch", found.model, said)[0]

@@ -10,18 +10,51 @@ from dataclasses import replace
 from typing import Any
 
 from lrpnumpy.files.hints import NETWORK, TORCH_READOUTS, Hints
+from lrpnumpy.files.kinds import SUPPORTED, LoadOptions, WeightFile
 from lrpnumpy.files.report import Imported
 from lrpnumpy.files.safe import Fields, Source, kind_of, parse_json
+from lrpnumpy.files.safetensors import Safetensors
+from lrpnumpy.files.torch import modules
 from lrpnumpy.files.torch.chain import ModuleOrder
 from lrpnumpy.files.torch.layers import TorchBuild
 from lrpnumpy.files.torch.modules import entries, find
 from lrpnumpy.files.torch.pickled import Described
+from lrpnumpy.files.torch.saved import Saved, SavedLegacy, SavedZip
 from lrpnumpy.model import OUTPUTS
 
 ASSUMED = (
     "PyTorch arrays do not contain the program that uses them; assumed: {}; pass check=(x, y), an input and the scores "
     "that PyTorch computes for it, to confirm this"
 )
+
+
+def read_arrays(opened: WeightFile, options: LoadOptions) -> Imported:
+    """Arrays in HDF5, `.npz` or `.safetensors`."""
+    if opened.is_hdf5:
+        return _arrays("PyTorch arrays in HDF5", opened.hdf5, options)
+    if opened.is_zip:
+        return _arrays("PyTorch arrays in npz", opened.archive, options)
+    return _arrays("PyTorch arrays in safetensors", Safetensors(opened.file, opened.budget), options)
+
+
+def read_saved(opened: WeightFile, options: LoadOptions) -> Imported:
+    """What torch.save writes, or wrote before PyTorch 1.6."""
+    if opened.is_zip:
+        saved: Saved = SavedZip(opened.archive, options.which)
+    else:
+        saved = SavedLegacy(opened.file, opened.budget, options.which)
+    return _arrays(saved.kind, saved, options, saved.described)
+
+
+def _arrays(kind: str, source: Source, options: LoadOptions, described: Described | None = None) -> Imported:
+    """Arrays with PyTorch's names, whatever holds them."""
+    names = source.names()
+    if not modules.recognized(names) and options.layers is None:
+        shown = ", ".join(names[:10]) or "nothing"
+        reason = f"has no array called weight_ih_l0 or the like, it has {shown}; supported are {SUPPORTED}"
+        raise source.error("", modules.gates_advice(source, names) or reason)
+    found = read(source, hints(source, options.config, options), described)
+    return found._replace(kind=kind, guessed=True)
 
 
 def hints(source: Source, config: Any, given: Hints) -> Hints:
@@ -57,8 +90,8 @@ def read(source: Source, said: Hints, described: Described | None = None) -> Imp
         assumed.append(f"{end.name} ({end.kind}), defined last, is the probability of the scores")
     paths = {path.replace("/", "."): path for path in source.names()}
     named = None if said.layers is None else entries(source, said.layers)
-    modules = find(source, paths, described, named, assumed)
-    steps = ModuleOrder(source, said, named, described, assumed).steps(modules)
+    found = find(source, paths, described, named, assumed)
+    steps = ModuleOrder(source, said, named, described, assumed).steps(found)
     model = TorchBuild(source, paths, said, notes, assumed).model(steps)
     warnings = [ASSUMED.format("; ".join(assumed))] if assumed else []
     return Imported(model, [*assumed, *notes], warnings)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from lrpnumpy.files.safe import Source
+from lrpnumpy.files.safe import Source, nearby
 from lrpnumpy.files.torch.pickled import Described, ModulePart
 
 _RECURRENT = re.compile(r"(weight|bias)_(ih|hh|hr)_l(\d{1,3})(_reverse)?")
@@ -83,7 +83,7 @@ class Module:
         return f"{name} ({NAMES.get(self.kind, 'Linear or Embedding')} {self.inputs} to {self.outputs})"
 
 
-def recognised(names: list[str]) -> bool:
+def recognized(names: list[str]) -> bool:
     """Whether some array has the name that PyTorch gives to the weights of a recurrent module."""
     return any(name.endswith(("weight_ih_l0", "weight_ih")) for name in names)
 
@@ -118,7 +118,8 @@ def find(
     for name, path in paths.items():
         source.budget.visit(name[:80], 3)
         prefix, _, leaf = name.rpartition(".")
-        if prefix.split(".")[-1] in _TRAINING:
+        part = described.part(prefix) if described else None
+        if prefix.split(".")[-1] in _TRAINING or (part is not None and part.is_loss):
             unused.append(name)
         elif leaf != "num_batches_tracked":
             groups.setdefault(prefix, {})[leaf] = source.shape(path)
@@ -131,12 +132,13 @@ def find(
     if unused:
         assumed.append(f"these arrays are not used: {', '.join(unused)[:500]}")
     if wrong := [module.shown for module in found if module.problem]:
-        known = "LSTM, GRU, RNN (also their cells), Linear, Embedding, Conv1d, LayerNorm, BatchNorm1d and activations"
+        kind = next(module.problem for module in found if module.problem).partition(",")[0]
+        near = "" if kind in NAMES.values() else nearby(kind, NAMES.values())
         more = f" and {len(wrong) - 20} more" if len(wrong) > 20 else ""
         raise source.error(
             "",
-            f"has modules that are not supported: {', '.join(wrong[:20])}{more}; supported are {known}{ADVICE} "
-            "if the network does without them",
+            f"has modules that are not supported: {', '.join(wrong[:20])}{more}{near}{ADVICE} if the network does "
+            "without them",
         )
     return found
 

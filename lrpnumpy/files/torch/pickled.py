@@ -33,7 +33,7 @@ ACTIVATIONS: dict[str, tuple[str, dict[str, tuple[Any, ...]]]] = {
 }
 PROBABILITIES = {"Softmax": "softmax", "LogSoftmax": "softmax"}
 NOTHING = ("Dropout", "Dropout1d", "Dropout2d", "AlphaDropout", "FeatureAlphaDropout", "Identity")
-LOSSES = ("Loss",)  # how the names of classes end that are used in training only
+LOSSES = ("Loss", "Metric")  # how the names of classes end that are used in training only
 _SETTINGS = (
     "mode", "nonlinearity", "bidirectional", "num_layers", "batch_first", "proj_size", "bias", "negative_slope",
     "alpha", "beta", "approximate", "dim", "eps", "padding_idx", "affine", "num_features", "normalized_shape",
@@ -71,7 +71,12 @@ class ModulePart:
     @property
     def is_nothing(self) -> bool:
         """Whether it does nothing in a trained network."""
-        return not self.foreign and (self.kind in NOTHING or self.kind.endswith(LOSSES))
+        return self.is_loss or (not self.foreign and self.kind in NOTHING)
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether it is used in training only."""
+        return self.kind.endswith(LOSSES)
 
 
 @dataclass

@@ -20,12 +20,12 @@ import numpy as np
 
 from lrpnumpy.files import pickles
 from lrpnumpy.files.archive import Archive, Window
+from lrpnumpy.files.kinds import OTHER_PICKLE, SAVE_STATE, TORCH_MAGIC, is_pickle
 from lrpnumpy.files.pickles import Name, Pickled
 from lrpnumpy.files.safe import Budget, Shape, Source, count_of, kind_of, open_file, shape_text, size_of
 from lrpnumpy.files.torch.pickled import Described, describe, is_module, walk
 
-MAGIC = 0x1950A86A20F9469CFC6C  # first pickle of the older format
-_VERSION = 1001  # its second
+_VERSION = 1001  # the second pickle of the older format
 _MOST_PICKLE = 64 * 2**20
 _SPARSE = 2**24  # bytes that a tensor may span beyond four times its own
 _DTYPES: dict[str, np.dtype[Any]] = {
@@ -38,13 +38,6 @@ _FLOATS = ("FloatStorage", "DoubleStorage", "HalfStorage", "BFloat16Storage")
 _PREFIXES = ("module.", "_orig_mod.")  # of DataParallel and torch.compile
 _LISTED = 100  # entries of a list that are looked at
 _STATES = 3  # dicts inside dicts in which a state_dict is looked for
-
-
-OTHER_PICKLE = (
-    "is a pickle, but not one of torch.save; nothing else is read from pickles: save the network with its own library "
-    "(torch.save(model.state_dict(), path), or model.save(path) of Keras) and open that"
-)
-SAVE_STATE = "write torch.save(model.state_dict(), path) in PyTorch, in float32, and open that"
 
 
 class Storage(NamedTuple):
@@ -326,11 +319,6 @@ class SavedZip(Saved):
         return data
 
 
-def is_pickle(name: str) -> bool:
-    """Whether a member of an archive is the pickle of torch.save."""
-    return name == "data.pkl" or (name.endswith("/data.pkl") and name.count("/") == 1)
-
-
 class SavedLegacy(Saved):
     """What torch.save wrote before: five pickles, then the storages, each with its count before it."""
 
@@ -353,7 +341,7 @@ class SavedLegacy(Saved):
         for what in ("magic number", "version", "system", "content", "keys"):
             value, at = pickles.run(self, what, content, at, persistent=persistent)
             values.append(value)
-            if values[0] != MAGIC or values[1:2] not in ([], [_VERSION]):
+            if values[0] != TORCH_MAGIC or values[1:2] not in ([], [_VERSION]):
                 raise self.error("", OTHER_PICKLE)
         _, _, system, root, keys = values
         self.big_endian = isinstance(system, dict) and system.get("little_endian") is False
@@ -410,8 +398,3 @@ def opened(path: str | os.PathLike[str], budget: Budget, which: str | None = Non
         return
     with Archive(os.fspath(path), budget) as archive:
         yield SavedZip(archive, which)
-
-
-def recognised_legacy(head: bytes) -> bool:
-    """Whether a file starts with the magic number of the older format, as a pickle of protocol 2 to 5 has it."""
-    return MAGIC.to_bytes(10, "little") in head[:32] and head[:1] == b"\x80"

@@ -1,4 +1,4 @@
-"""Sizes of axes that a file may leave open, and what ONNX graphs compute with them."""
+"""Sizes of axes that a file may leave open, and what graphs of operations compute with them."""
 
 from __future__ import annotations
 

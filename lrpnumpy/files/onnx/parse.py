@@ -6,13 +6,13 @@ The package `onnx` is not needed. Weights may lie in a file beside this one, as 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from lrpnumpy.files.onnx.wire import Field, Reader, Schema
+from lrpnumpy.files.operations import INTEGERS, OperationGraph, OperationInput, OperationNode
 from lrpnumpy.files.safe import MAX_AXES, Source, count_of, open_file, size_of
 
 _PAIR: Schema = {1: Field("key", "text"), 2: Field("value", "text")}
@@ -48,49 +48,9 @@ _TYPES: dict[int, Any] = {
     10: np.float16, 11: np.float64, 12: np.uint32, 13: np.uint64, 16: np.uint16,
 }  # fmt: skip
 _BFLOAT16 = 16
-INTEGERS = (2, 3, 4, 5, 6, 7, 12, 13)
-OWN_DOMAINS = ("", "ai.onnx")
 
 
-class OnnxInput(NamedTuple):
-    """An input of the graph. A dimension is a number, the name of an unknown one, or "" for one without a name."""
-
-    name: str
-    integer: bool
-    dims: tuple[int | str, ...] | None
-
-
-class OnnxNode(NamedTuple):
-    """One operation; the attributes are numbers, strings, arrays, lists of these, or graphs."""
-
-    op: str
-    domain: str
-    where: str  # for errors
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    attributes: dict[str, Any]
-
-
-class OnnxGraph(NamedTuple):
-    """A graph, or one inside another, which sees the values of the one around it."""
-
-    ports: tuple[OnnxInput, ...]
-    outputs: tuple[str, ...]
-    constants: dict[str, Any]
-    nodes: tuple[OnnxNode, ...]
-
-    @property
-    def taken(self) -> Iterable[str]:
-        """The values that nodes and graphs inside take, and the outputs."""
-        for node in self.nodes:
-            yield from node.inputs
-            for value in node.attributes.values():
-                if isinstance(value, OnnxGraph):
-                    yield from value.taken
-        yield from self.outputs
-
-
-def parse(source: Source, path: Path, content: bytes) -> tuple[str, OnnxGraph]:
+def parse(source: Source, path: Path, content: bytes) -> tuple[str, OperationGraph]:
     """The program that wrote the file, and its graph."""
     model = Reader(source, content).message(_MODEL)
     if "graph" not in model:
@@ -110,7 +70,7 @@ class _Parser:
         self.source, self.path = source, path
         self.beside: set[str] = set()
 
-    def graph(self, found: dict[str, Any]) -> OnnxGraph:
+    def graph(self, found: dict[str, Any]) -> OperationGraph:
         if found["sparse"]:
             raise self.source.error("", "has sparse weights, which are not supported")
         constants: dict[str, Any] = {}
@@ -131,9 +91,9 @@ class _Parser:
                     raise self.source.error(node.where, f"makes the value {name[:80]!r}, which is made twice")
                 made.add(name)
             nodes.append(node)
-        return OnnxGraph(ports, tuple(one.get("name", "") for one in found["output"]), constants, tuple(nodes))
+        return OperationGraph(ports, tuple(one.get("name", "") for one in found["output"]), constants, tuple(nodes))
 
-    def port(self, found: dict[str, Any]) -> OnnxInput:
+    def port(self, found: dict[str, Any]) -> OperationInput:
         tensor = found.get("type", {}).get("tensor", {})
         shape = tensor.get("shape")
         dims = None
@@ -141,9 +101,9 @@ class _Parser:
             if len(shape["dim"]) > MAX_AXES:
                 raise self.source.error(found.get("name", "")[:80], f"has {len(shape['dim']):,} axes, over {MAX_AXES}")
             dims = tuple(one["value"] if one.get("value", 0) > 0 else str(one.get("param", "")) for one in shape["dim"])
-        return OnnxInput(found.get("name", ""), tensor.get("elem") in INTEGERS, dims)
+        return OperationInput(found.get("name", ""), tensor.get("elem") in INTEGERS, dims)
 
-    def node(self, found: dict[str, Any]) -> OnnxNode:
+    def node(self, found: dict[str, Any]) -> OperationNode:
         op, name, domain = found.get("op_type", ""), found.get("name", ""), found.get("domain", "")
         where = f"{op} {name}".strip()[:80]
         attributes: dict[str, Any] = {}
@@ -152,7 +112,7 @@ class _Parser:
             if key in attributes:
                 raise self.source.error(where, f"has the attribute {key[:80]!r} twice")
             attributes[key] = self.attribute(one, where)
-        return OnnxNode(op, domain, where, tuple(found["input"]), tuple(found["output"]), attributes)
+        return OperationNode(op, domain, where, tuple(found["input"]), tuple(found["output"]), attributes)
 
     def attribute(self, found: dict[str, Any], where: str) -> Any:
         """A plain value. Old files do not say its type: it is what there is."""

@@ -1,4 +1,4 @@
-"""What operations of ONNX do that move, cut, join and repeat values of a network: the table OPERATIONS.
+"""What operations do that move, cut, join and repeat values of a network: the table OPERATIONS.
 
 A function gets the network, the node and the values of its inputs, and gives its output, or a list of outputs.
 """
@@ -11,23 +11,23 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.files.onnx.constants import LAST, axes_of, bounds, numbers, pieces, slices
-from lrpnumpy.files.onnx.flow import Baked, OnnxNetwork, OnnxValue
-from lrpnumpy.files.onnx.graph import INTEGERS, OnnxNode
-from lrpnumpy.files.onnx.sizes import Dim, divided, groups, index_along, product
+from lrpnumpy.files.build.constants import LAST, axes_of, bounds, numbers, pieces, slices
+from lrpnumpy.files.build.network import Baked, NetworkBuild, NetworkValue
+from lrpnumpy.files.operations import INTEGERS, OperationNode
+from lrpnumpy.files.build.sizes import Dim, divided, groups, index_along, product
 from lrpnumpy.layers import Reverse, Slice
 
 Values = Sequence[Any]
-Operation = Callable[[OnnxNetwork, OnnxNode, Values], Any]
+Operation = Callable[[NetworkBuild, OperationNode, Values], Any]
 
 
-def given_axes(net: OnnxNetwork, node: OnnxNode, values: Values) -> list[int] | None:
+def given_axes(net: NetworkBuild, node: OperationNode, values: Values) -> list[int] | None:
     """The axes of the first input that a node is about, counted from 0; None where it says none."""
     found = axes_of(node, [values[0], *(net.constant(one, "its axes") for one in values[1:2] if one is not None)])
     return None if found is None else [net.axis(values[0], one) for one in found]
 
 
-def _same(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
+def _same(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     flow = net.flow(values[0])
     to = node.attributes.get("to", 1) if node.op == "Cast" else 1
     if to in INTEGERS and flow.values and not set(flow.values) <= set(net.ports):
@@ -35,7 +35,7 @@ def _same(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     return flow
 
 
-def _transpose(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
+def _transpose(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     flow = net.flow(values[0])
     order = node.attributes.get("perm") or list(range(len(flow.axes)))[::-1]
     if sorted(order) != list(range(len(flow.axes))):
@@ -43,7 +43,7 @@ def _transpose(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     return flow.moved(order)
 
 
-def _squeeze(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
+def _squeeze(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     flow = net.flow(values[0])
     axes = given_axes(net, node, values)
     shape = net.shape(flow)
@@ -62,7 +62,7 @@ def _squeeze(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     return flow
 
 
-def _unsqueeze(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
+def _unsqueeze(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     flow = net.flow(values[0])
     axes = axes_of(node, [flow, *(net.constant(one, "its axes") for one in values[1:2])]) or []
     rank = len(flow.axes) + len(axes)
@@ -71,7 +71,7 @@ def _unsqueeze(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     return flow.widened([k % rank for k in axes])
 
 
-def reshaped(net: OnnxNetwork, flow: OnnxValue, target: Sequence[Any]) -> OnnxValue:
+def reshaped(net: NetworkBuild, flow: NetworkValue, target: Sequence[Any]) -> NetworkValue:
     """A tensor of the same numbers in the same order, with axes of these sizes."""
     before = net.shape(flow)
     wanted = _resolved(net, flow, list(target))
@@ -86,7 +86,7 @@ def reshaped(net: OnnxNetwork, flow: OnnxValue, target: Sequence[Any]) -> OnnxVa
     return replace(flow, axes=tuple(axis for axis, _ in made), index=flow.index.reshape(shape))
 
 
-def _resolved(net: OnnxNetwork, flow: OnnxValue, target: list[Any]) -> list[Any]:
+def _resolved(net: NetworkBuild, flow: NetworkValue, target: list[Any]) -> list[Any]:
     """Sizes without -1."""
     before = net.shape(flow)
     total, known, at = product(before), product([n for n in target if n != -1]), [*target].count(-1)
@@ -106,7 +106,7 @@ def _resolved(net: OnnxNetwork, flow: OnnxValue, target: list[Any]) -> list[Any]
 
 
 def _regrouped(
-    net: OnnxNetwork, ins: list[tuple[str, Any]], outs: list[Any], flow: OnnxValue
+    net: NetworkBuild, ins: list[tuple[str, Any]], outs: list[Any], flow: NetworkValue
 ) -> list[tuple[str, Any]] | None:
     """What the axes of one group become; None where the steps must become features first."""
     kinds = "".join(axis for axis, _ in ins if axis != "F")
@@ -127,7 +127,7 @@ def _regrouped(
     return [(names.get(k, "F"), n) for k, n in enumerate(outs)] if names else None
 
 
-def _shape(net: OnnxNetwork, value: Any) -> list[Any]:
+def _shape(net: NetworkBuild, value: Any) -> list[Any]:
     """A constant that is the shape of something."""
     found = net.constant(value, "its shape").reshape(-1)
     if found.size > 32:
@@ -135,7 +135,7 @@ def _shape(net: OnnxNetwork, value: Any) -> list[Any]:
     return list(found)
 
 
-def _reshape(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
+def _reshape(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     flow, before = net.flow(values[0]), net.shape(values[0])
     if node.op == "Flatten":
         at = node.attributes.get("axis", 1)
@@ -149,7 +149,7 @@ def _reshape(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     return reshaped(net, flow, target)
 
 
-def _slice(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
+def _slice(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     flow = net.flow(values[0])
     limits = [None if one is None else net.constant(one, "its limits") for one in values[1:]]
     for axis, start, stop, step in slices(node, [flow, *limits]):
@@ -174,7 +174,7 @@ def _slice(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     return flow
 
 
-def _from_end(net: OnnxNetwork, position: Any, size: Any) -> int:
+def _from_end(net: NetworkBuild, position: Any, size: Any) -> int:
     """A position, where it depends on an open size counted from the end."""
     if not isinstance(position, Dim):
         return int(position)
@@ -184,7 +184,7 @@ def _from_end(net: OnnxNetwork, position: Any, size: Any) -> int:
     return behind if behind < 0 else LAST
 
 
-def _some_steps(net: OnnxNetwork, flow: OnnxValue, low: int | None, high: int | None, step: int) -> OnnxValue:
+def _some_steps(net: NetworkBuild, flow: NetworkValue, low: int | None, high: int | None, step: int) -> NetworkValue:
     """Steps from low to before high."""
     steps = flow.steps
     if step == -1 and low in (-1, None) and high is None:
@@ -213,10 +213,10 @@ def _some_steps(net: OnnxNetwork, flow: OnnxValue, low: int | None, high: int | 
     return made
 
 
-def _gather(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
+def _gather(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     axis = node.attributes.get("axis", 0)
-    if isinstance(values[1], OnnxValue):
-        if isinstance(values[0], OnnxValue) or axis != 0:
+    if isinstance(values[1], NetworkValue):
+        if isinstance(values[0], NetworkValue) or axis != 0:
             net.refuse("takes positions that are known only when the network runs, which is not supported")
         return net.embedded(net.constant(values[0], "the vectors of its tokens"), values[1])
     flow, index = net.flow(values[0]), net.constant(values[1], "its positions")
@@ -244,14 +244,14 @@ def _gather(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     return net.one_step(flow, step, keep=index.ndim > 0)
 
 
-def _every_sequence(net: OnnxNetwork, index: np.ndarray) -> bool:
+def _every_sequence(net: NetworkBuild, index: np.ndarray) -> bool:
     """Whether positions are those of all sequences of the batch, in their order."""
     if isinstance(net.batch, Dim):
         return index.size == 1 and bool(index.flat[0] == index_along(net.batch))
     return index.size == net.batch and np.array_equal(index, np.arange(net.batch))
 
 
-def _step_of_each(net: OnnxNetwork, flow: OnnxValue, k: int, position: Any) -> OnnxValue:
+def _step_of_each(net: NetworkBuild, flow: NetworkValue, k: int, position: Any) -> NetworkValue:
     """One step of each sequence, where batch and steps are one axis: the position is T n + step, or n + N step."""
     split = reshaped(net, flow, [one for m, n in enumerate(net.shape(flow)) for one in (_both(net, flow, m) or [n])])
     sequence = index_along(net.batch)
@@ -263,12 +263,12 @@ def _step_of_each(net: OnnxNetwork, flow: OnnxValue, k: int, position: Any) -> O
     return net.one_step(split, _from_end(net, step, flow.steps), keep=False)
 
 
-def _both(net: OnnxNetwork, flow: OnnxValue, axis: int) -> list[Any]:
+def _both(net: NetworkBuild, flow: NetworkValue, axis: int) -> list[Any]:
     known = {"N": net.batch, "T": flow.steps}
     return [known[one] for one in flow.axes[axis]] if len(flow.axes[axis]) == 2 else []
 
 
-def _gather_nd(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
+def _gather_nd(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     """x[every sequence, step]."""
     flow, index = net.flow(values[0]), net.constant(values[1], "its positions")
     net.source.budget.visit(net.where, index.size)
@@ -279,7 +279,7 @@ def _gather_nd(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     return net.one_step(flow, _from_end(net, steps.pop(), flow.steps), keep=False)
 
 
-def _gather_elements(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
+def _gather_elements(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     """One step for all features: the last one of each sequence, by its length."""
     flow, index = net.flow(values[0]), net.constant(values[1], "its positions")
     k = net.axis(flow, node.attributes.get("axis", 0))
@@ -290,7 +290,7 @@ def _gather_elements(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxVa
     return net.one_step(flow, places.pop(), keep=True)
 
 
-def _split(net: OnnxNetwork, node: OnnxNode, values: Values) -> list[OnnxValue]:
+def _split(net: NetworkBuild, node: OperationNode, values: Values) -> list[NetworkValue]:
     flow = net.flow(values[0])
     k = net.axis(flow, node.attributes.get("axis", 0))
     size = net.shape(flow)[k]
@@ -309,7 +309,7 @@ def _split(net: OnnxNetwork, node: OnnxNode, values: Values) -> list[OnnxValue]:
     return parts
 
 
-def _expand(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
+def _expand(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     """Broadcasting, of a vector to steps too."""
     flow = net.flow(values[0])
     given: list[Any] = [one if isinstance(one, Dim) else int(one) for one in _shape(net, values[1])]
@@ -335,8 +335,8 @@ def _expand(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     return flow
 
 
-def _concat(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
-    flows = [net.flow(one) for one in values]
+def _concat(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
+    flows = [net.taken(net.flow(one)) for one in values]
     if len(flows) == 1:
         return flows[0]
     k = net.axis(flows[0], node.attributes.get("axis", 0))
@@ -347,7 +347,6 @@ def _concat(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     if any(flow.has_steps and flow.steps != flows[0].steps for flow in flows):
         net.refuse("joins series of different numbers of steps")
     for flow in flows:
-        net.check(flow)
         net.room(flow.index.size)
     place, parts, begin = flows[0].feature_axis(k), [], 0
     names: list[str] = []
@@ -364,7 +363,7 @@ def _concat(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     return replace(flows[0], values=tuple(names), index=np.concatenate(parts, axis=place), part_of=())
 
 
-def _reverse_sequence(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
+def _reverse_sequence(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     flow, lengths = net.flow(values[0]), net.constant(values[1], "its lengths")
     if flow.axes[net.axis(flow, node.attributes.get("time_axis", 0))] != "T":
         net.refuse("reverses something else than the steps")
@@ -373,7 +372,7 @@ def _reverse_sequence(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxV
     return net.apply(Reverse(), flow)
 
 
-def _pad(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
+def _pad(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     flow = net.flow(values[0])
     given = node.attributes.get("pads")
     pads = numbers(given if given is not None else net.constant(values[1], "its padding"))

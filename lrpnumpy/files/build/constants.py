@@ -1,4 +1,4 @@
-"""What an ONNX graph computes of constants and of shapes, so that weights and start states are known.
+"""What a graph computes of constants and of shapes, so that weights and start states are known.
 
 A size that the file leaves open is a `Dim`, and an array of sizes may hold some: NumPy's functions take both. An array
 with an axis of open size, such as start states for any batch, is a `Spread`: that axis has length 1, and all along it
@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrpnumpy.checks import WeightFileError
-from lrpnumpy.files.onnx.graph import OnnxNode
-from lrpnumpy.files.onnx.sizes import Dim, index_along, sizes
+from lrpnumpy.files.operations import OperationNode
+from lrpnumpy.files.build.sizes import Dim, index_along, sizes
 from lrpnumpy.files.safe import Source
 
 LAST = 2**31 - 1  # from here on the end of a slice means the end of the axis
@@ -36,7 +36,7 @@ class Unknown(NamedTuple):
     reason: str
 
 
-def fold(source: Source, node: OnnxNode, values: Sequence[Any]) -> list[Any]:
+def fold(source: Source, node: OperationNode, values: Sequence[Any]) -> list[Any]:
     """The outputs of a node whose inputs are all constants, sizes or not known."""
     count = max(len(node.outputs), 1)
     unknown = next((one for one in values if isinstance(one, Unknown)), None)
@@ -57,8 +57,8 @@ def fold(source: Source, node: OnnxNode, values: Sequence[Any]) -> list[Any]:
         made = FOLDED[node.op](_Fold(source, node), *arrays)
     except WeightFileError:
         raise
-    except Exception as error:
-        return [Unknown(node.where, f"cannot be computed ({type(error).__name__})")] * count
+    except Exception:
+        return [Unknown(node.where, "cannot be computed from its constants")] * count
     found = made if isinstance(made, list) else [made]
     if not spread:
         return [one if isinstance(one, Spread) else _settled(one) for one in found]
@@ -77,7 +77,7 @@ def _settled(array: Any) -> np.ndarray:
 class _Fold:
     """One node while it is computed."""
 
-    def __init__(self, source: Source, node: OnnxNode) -> None:
+    def __init__(self, source: Source, node: OperationNode) -> None:
         self.source, self.node = source, node
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -121,7 +121,7 @@ def numbers(value: Any, most: int = _MOST_SIZES) -> list[int]:
     return [int(one) for one in listed(value, most)]
 
 
-def axes_of(node: OnnxNode, values: Sequence[Any]) -> list[int] | None:
+def axes_of(node: OperationNode, values: Sequence[Any]) -> list[int] | None:
     """The axes that a node is about: an attribute of older files, an input of newer ones."""
     given = node.attributes.get("axes")
     if given is None and len(values) > 1 and values[1] is not None:
@@ -129,7 +129,7 @@ def axes_of(node: OnnxNode, values: Sequence[Any]) -> list[int] | None:
     return None if given is None else numbers(given)
 
 
-def slices(node: OnnxNode, values: Sequence[Any]) -> list[tuple[Any, Any, Any, int]]:
+def slices(node: OperationNode, values: Sequence[Any]) -> list[tuple[Any, Any, Any, int]]:
     """(axis, start, stop, step) of a Slice; attributes in older files, inputs in newer ones."""
     if "starts" in node.attributes:
         given = [node.attributes.get(name) for name in ("starts", "ends", "axes", "steps")]
@@ -152,7 +152,7 @@ def bounds(start: Any, stop: Any, step: int) -> tuple[int | None, int | None]:
     return (None if sign * first <= -LAST else first), (None if sign * last >= LAST else last)
 
 
-def pieces(node: OnnxNode, values: Sequence[Any], size: int) -> list[int]:
+def pieces(node: OperationNode, values: Sequence[Any], size: int) -> list[int]:
     """Lengths of the parts of a Split."""
     given = node.attributes.get("split")
     if given is None and len(values) > 1 and values[1] is not None:

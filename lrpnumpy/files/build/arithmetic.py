@@ -1,4 +1,4 @@
-"""Sums, products and powers of values of an ONNX graph, and the layers that exporters write out as such.
+"""Sums, products and powers of values of a graph, and the layers that exporters write out as such.
 
 A LayerNorm may come as mean, difference, square, mean, root and quotient, a GELU with the error function, a SiLU as x
 sigmoid(x). On the way `Flow.part_of` says what a value is a part of.
@@ -13,17 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.files.onnx.axes import Operation, Values
-from lrpnumpy.files.onnx.flow import OnnxNetwork, OnnxValue
-from lrpnumpy.files.onnx.graph import OnnxNode
+from lrpnumpy.files.build.axes import Operation, Values
+from lrpnumpy.files.build.network import NetworkBuild, NetworkValue
+from lrpnumpy.files.operations import OperationNode
 from lrpnumpy.layers import Activation, Add, Affine, AttentionPool, Dense, Layer, LayerNorm, Multiply, Square, Subtract
 
 
-def _arithmetic(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
+def _arithmetic(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     a, b = values[:2]
-    if isinstance(a, OnnxValue) and isinstance(b, OnnxValue):
+    if isinstance(a, NetworkValue) and isinstance(b, NetworkValue):
         return _of_two(net, node.op, a, b)
-    flow, c = (a, b) if isinstance(a, OnnxValue) else (b, a)
+    flow, c = (a, b) if isinstance(a, NetworkValue) else (b, a)
     c = net.constant(c, "its other input").astype(np.float64)
     op = node.op if flow is a else f"{node.op} from"
     if flow.part_of and (made := _part(net, op, flow, c)) is not None:
@@ -33,7 +33,7 @@ def _arithmetic(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     return net.affine(flow, *_AFFINE[op](net, c)) if op in _AFFINE else net.refuse("divides by a value of the network")
 
 
-_AFFINE: dict[str, Callable[[OnnxNetwork, np.ndarray], tuple[Any, Any]]] = {
+_AFFINE: dict[str, Callable[[NetworkBuild, np.ndarray], tuple[Any, Any]]] = {
     "Add": lambda net, c: (None, c),
     "Add from": lambda net, c: (None, c),
     "Sub": lambda net, c: (None, -c),
@@ -44,7 +44,7 @@ _AFFINE: dict[str, Callable[[OnnxNetwork, np.ndarray], tuple[Any, Any]]] = {
 }
 
 
-def _part(net: OnnxNetwork, op: str, flow: OnnxValue, c: np.ndarray) -> OnnxValue | None:
+def _part(net: NetworkBuild, op: str, flow: NetworkValue, c: np.ndarray) -> NetworkValue | None:
     """What a constant does to a part of a LayerNorm or of a GELU; None where it is an ordinary value."""
     kind, *rest = flow.part_of
     number = float(c.reshape(-1)[0]) if c.size == 1 else math.nan
@@ -59,7 +59,7 @@ def _part(net: OnnxNetwork, op: str, flow: OnnxValue, c: np.ndarray) -> OnnxValu
     return None
 
 
-def _of_two(net: OnnxNetwork, op: str, a: OnnxValue, b: OnnxValue) -> OnnxValue:
+def _of_two(net: NetworkBuild, op: str, a: NetworkValue, b: NetworkValue) -> NetworkValue:
     """Joins of two values, after the parts of a LayerNorm and the like."""
     if op == "Sub" and b.part_of[:1] == ("mean",) and is_same(b.part_of[1], a):
         made = join(net, Subtract(), a, b)
@@ -88,7 +88,7 @@ def _of_two(net: OnnxNetwork, op: str, a: OnnxValue, b: OnnxValue) -> OnnxValue:
     return join(net, layer[op], a, b) if op in layer else net.refuse("divides by a value of the network")
 
 
-def attended(net: OnnxNetwork, scores: OnnxValue, x: OnnxValue) -> OnnxValue:
+def attended(net: NetworkBuild, scores: NetworkValue, x: NetworkValue) -> NetworkValue:
     """The sum of the steps, each times its weight: a softmax over v . x, or over v . tanh(W x + b)."""
     x, (name,) = net.rows(x), net.rows(scores).values
     v, c, name = _linear(net, name)
@@ -103,7 +103,7 @@ def attended(net: OnnxNetwork, scores: OnnxValue, x: OnnxValue) -> OnnxValue:
     return net.apply(pool, x, axes=x.axes[:at] + x.axes[at + 1 :], steps=1)
 
 
-def _linear(net: OnnxNetwork, name: str) -> tuple[np.ndarray, np.ndarray, str]:
+def _linear(net: NetworkBuild, name: str) -> tuple[np.ndarray, np.ndarray, str]:
     """Matrix and bias of a Dense layer, whose bias may be an Affine layer of its own, and what it takes."""
     node = net.nodes.get(name)
     shift = None
@@ -118,22 +118,20 @@ def _linear(net: OnnxNetwork, name: str) -> tuple[np.ndarray, np.ndarray, str]:
     return node.layer.V, d, node.inputs[0]
 
 
-def is_same(a: OnnxValue, b: OnnxValue) -> bool:
+def is_same(a: NetworkValue, b: NetworkValue) -> bool:
     """Whether two flows are the same."""
     return a.values == b.values and a.axes == b.axes and np.array_equal(a.index, b.index)
 
 
-def join(net: OnnxNetwork, layer: Layer, a: OnnxValue, b: OnnxValue) -> OnnxValue:
+def join(net: NetworkBuild, layer: Layer, a: NetworkValue, b: NetworkValue) -> NetworkValue:
     """A layer of two values, which are broadcast to each other."""
-    for flow in (a, b):
-        net.check(flow)
-    first, second = net.aligned([a, b])
+    first, second = net.aligned([net.taken(a), net.taken(b)])
     if first.has_steps and first.steps != second.steps:
         net.refuse("joins series of different numbers of steps")
     return replace(first, values=(net.put(layer, first.values[0], second.values[0]),), part_of=())
 
 
-def _sum(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
+def _sum(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     """Sum, Mean and Max of several; of two as an Add."""
     if len(values) == 1:
         return net.flow(values[0])
@@ -142,14 +140,14 @@ def _sum(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     return _arithmetic(net, node._replace(op="Add"), values)
 
 
-def _maximum(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
-    flow, c = values[:2] if isinstance(values[0], OnnxValue) else values[1::-1]
-    if len(values) != 2 or isinstance(c, OnnxValue) or net.constant(c, "its other input").any():
+def _maximum(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
+    flow, c = values[:2] if isinstance(values[0], NetworkValue) else values[1::-1]
+    if len(values) != 2 or isinstance(c, NetworkValue) or net.constant(c, "its other input").any():
         net.refuse("is supported for the larger of a value and 0 only")
     return net.each(Activation("relu"), flow)
 
 
-def _power(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
+def _power(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     flow, c = net.flow(values[0]), net.constant(values[1], "its exponent").reshape(-1)
     if c.size == 1 and c[0] == 2:
         if flow.part_of[:1] == ("centred",):
@@ -160,21 +158,21 @@ def _power(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     return net.refuse("is supported with the exponent 2 only")
 
 
-def _root(net: OnnxNetwork, node: OnnxNode, values: Values, inverse: bool = False) -> OnnxValue:
+def _root(net: NetworkBuild, node: OperationNode, values: Values, inverse: bool = False) -> NetworkValue:
     flow = net.flow(values[0])
     if flow.part_of[:1] != ("variance",) or len(flow.part_of) != 3:
         net.refuse("is supported as part of a LayerNorm only")
     return replace(flow, part_of=("over deviation" if inverse else "deviation", *flow.part_of[1:]))
 
 
-def _reciprocal(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
+def _reciprocal(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     flow = net.flow(values[0])
     if flow.part_of[:1] != ("deviation",):
         net.refuse("is supported as part of a LayerNorm only")
     return replace(flow, part_of=("over deviation", *flow.part_of[1:]))
 
 
-def _erf(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
+def _erf(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     """Part of a GELU: x (1 + erf(x / sqrt(2))) / 2."""
     flow = net.flow(values[0])
     before = net.nodes.get(flow.values[0]) if len(flow.values) == 1 else None

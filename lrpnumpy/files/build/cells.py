@@ -1,4 +1,4 @@
-"""The nodes LSTM, GRU and RNN of ONNX as layers."""
+"""The operations LSTM, GRU and RNN as layers."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.files.onnx.constants import Spread
-from lrpnumpy.files.onnx.flow import OnnxNetwork, OnnxValue
-from lrpnumpy.files.onnx.graph import OnnxNode
-from lrpnumpy.files.onnx.sizes import Dim
+from lrpnumpy.files.build.constants import Spread
+from lrpnumpy.files.build.network import NetworkBuild, NetworkValue
+from lrpnumpy.files.operations import OperationNode
+from lrpnumpy.files.build.sizes import Dim
 from lrpnumpy.layers import GRU, LSTM, RNN, Affine, Bidirectional, Cell, Reverse
 
 _ORDER = {"LSTM": (0, 2, 3, 1), "GRU": (0, 1, 2), "RNN": (0,)}  # where our gates stand in ONNX' i o f c and z r h
@@ -29,12 +29,12 @@ _NUMBERS = {
 }
 
 
-def recurrent(net: OnnxNetwork, node: OnnxNode, values: Sequence[Any]) -> list[OnnxValue | None]:
+def recurrent(net: NetworkBuild, node: OperationNode, values: Sequence[Any]) -> list[NetworkValue | None]:
     """Y, Y_h and Y_c. With `layout` 1 the batch comes first."""
     x, W, R, B, lengths, *start = (*values, *[None] * 8)[:8]
     peepholes = start.pop()
     first = node.attributes.get("layout", 0)
-    if not isinstance(x, OnnxValue):
+    if not isinstance(x, NetworkValue):
         net.refuse("must take values of the network")
     x = net.series(x, ("N", "T", "F") if first else ("T", "N", "F"))
     if peepholes is not None and net.constant(peepholes, "its peepholes").any():
@@ -47,7 +47,7 @@ def recurrent(net: OnnxNetwork, node: OnnxNode, values: Sequence[Any]) -> list[O
     states = [_starts(net, one, n, H, first) for one in start[: 2 if node.op == "LSTM" else 1]]
     ways = {"forward": [1], "reverse": [-1], "bidirectional": [1, -1]}[direction]
     wants_cell = len(node.outputs) > 2 and node.outputs[2] in net.used
-    from_network = any(isinstance(one, OnnxValue) for side in states for one in side)
+    from_network = any(isinstance(one, NetworkValue) for side in states for one in side)
     if n == 2 and not wants_cell and not from_network:
         ahead, back = (_with_start(cell, [side[k] for side in states]) for k, cell in enumerate(cells))
         every: tuple[str, ...] = (net.put(Bidirectional(ahead, back), net.rows(x).values[0]),)
@@ -58,12 +58,12 @@ def recurrent(net: OnnxNetwork, node: OnnxNode, values: Sequence[Any]) -> list[O
         every, last = tuple(run[0] for run in runs), tuple(f"{run[1]}:last" for run in runs)
         cell_states = tuple(f"{run[1]}:cell" for run in runs)
     index = np.arange(n * H).reshape(n, H)
-    Y = OnnxValue(every, ("N", "T", "F", "F") if first else ("T", "F", "N", "F"), index, x.steps)
-    Y_h = OnnxValue(last, ("N", "F", "F") if first else ("F", "N", "F"), index)
+    Y = NetworkValue(every, ("N", "T", "F", "F") if first else ("T", "F", "N", "F"), index, x.steps)
+    Y_h = NetworkValue(last, ("N", "F", "F") if first else ("F", "N", "F"), index)
     return [Y, Y_h, replace(Y_h, values=cell_states) if node.op == "LSTM" else None]
 
 
-def _cells(net: OnnxNetwork, node: OnnxNode, W: np.ndarray, R: np.ndarray, B: Any) -> list[Cell]:
+def _cells(net: NetworkBuild, node: OperationNode, W: np.ndarray, R: np.ndarray, B: Any) -> list[Cell]:
     """One cell for each direction, with our order of gates and, but for a GRU's bn, one bias."""
     order, direction = _ORDER[node.op], node.attributes.get("direction", "forward")
     if direction not in ("forward", "reverse", "bidirectional"):
@@ -92,7 +92,7 @@ def _cells(net: OnnxNetwork, node: OnnxNode, W: np.ndarray, R: np.ndarray, B: An
     return cells
 
 
-def _activations(net: OnnxNetwork, node: OnnxNode, n: int) -> list[list[str]]:
+def _activations(net: NetworkBuild, node: OperationNode, n: int) -> list[list[str]]:
     """Names of the activations of each direction."""
     each = len(_DEFAULT[node.op])
     given = node.attributes.get("activations") or _DEFAULT[node.op] * n
@@ -121,7 +121,7 @@ def _activations(net: OnnxNetwork, node: OnnxNode, n: int) -> list[list[str]]:
     return [names[k * each : (k + 1) * each] for k in range(n)]
 
 
-def _all_steps(net: OnnxNetwork, lengths: Any, steps: Any) -> None:
+def _all_steps(net: NetworkBuild, lengths: Any, steps: Any) -> None:
     """See that every sequence is as long as the tensor: lrpnumpy takes each at its own length."""
     if lengths is None:
         return
@@ -130,9 +130,9 @@ def _all_steps(net: OnnxNetwork, lengths: Any, steps: Any) -> None:
         net.refuse("has lengths of its sequences that are not the number of steps, which is not supported")
 
 
-def _starts(net: OnnxNetwork, state: Any, n: int, H: int, first: int) -> list[Any]:
+def _starts(net: NetworkBuild, state: Any, n: int, H: int, first: int) -> list[Any]:
     """The start state of each direction: None for zeros, an array (H,), or a flow."""
-    if isinstance(state, OnnxValue):
+    if isinstance(state, NetworkValue):
         at = 1 if first else 0
         state = net.series(state, ("N", "F", "F") if first else ("F", "N", "F"))
         if state.index.shape != (n, H):
@@ -164,13 +164,13 @@ def _with_start(cell: Cell, states: Sequence[Any]) -> Cell:
     return replace(cell, **given)
 
 
-def _one_way(net: OnnxNetwork, x: OnnxValue, cell: Cell, states: Sequence[Any], way: int) -> tuple[str, str]:
+def _one_way(net: NetworkBuild, x: NetworkValue, cell: Cell, states: Sequence[Any], way: int) -> tuple[str, str]:
     """A cell by itself: the value with its outputs of every step, and its name."""
     value, extra = net.rows(x).values[0], []
-    flows = [one for one in states if isinstance(one, OnnxValue)]
+    flows = [one for one in states if isinstance(one, NetworkValue)]
     if flows:  # then all start states are values of the network
         for one in states:
-            if isinstance(one, OnnxValue):
+            if isinstance(one, NetworkValue):
                 extra.append(net.rows(one).values[0])
             else:
                 constant = np.zeros(cell.units, np.float32) if one is None else one

@@ -1,4 +1,4 @@
-"""Operations of ONNX that are layers of their own, and the table OPERATIONS of all operations."""
+"""Operations that are layers of their own, and the table OPERATIONS of all operations."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.files.onnx import arithmetic as onnx_arithmetic
-from lrpnumpy.files.onnx import axes as onnx_axes
-from lrpnumpy.files.onnx.arithmetic import attended, is_same, join
-from lrpnumpy.files.onnx.axes import Operation, Values, given_axes
-from lrpnumpy.files.onnx.cells import recurrent
-from lrpnumpy.files.onnx.constants import numbers
-from lrpnumpy.files.onnx.flow import OnnxNetwork, OnnxValue
-from lrpnumpy.files.onnx.graph import OnnxNode
-from lrpnumpy.files.onnx.sizes import Dim
+from lrpnumpy.files.build.arithmetic import OPERATIONS as ARITHMETIC
+from lrpnumpy.files.build.arithmetic import attended, is_same, join
+from lrpnumpy.files.build.axes import OPERATIONS as AXES
+from lrpnumpy.files.build.axes import Operation, Values, given_axes
+from lrpnumpy.files.build.cells import recurrent
+from lrpnumpy.files.build.constants import numbers
+from lrpnumpy.files.build.network import NetworkBuild, NetworkValue
+from lrpnumpy.files.operations import OperationNode
+from lrpnumpy.files.build.sizes import Dim
 from lrpnumpy.layers import (
     Activation,
     AvgPool1D,
@@ -33,18 +33,18 @@ from lrpnumpy.layers import (
 from lrpnumpy.layers.windows import WindowSteps
 
 
-def _matmul(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
+def _matmul(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     a, b = values[:2]
-    if isinstance(a, OnnxValue) and isinstance(b, OnnxValue):
+    if isinstance(a, NetworkValue) and isinstance(b, NetworkValue):
         for weights, x in ((a, b), (b, a)):
             if weights.part_of[:1] == ("weights of the steps",) and weights.axes[-2:] != x.axes[-2:]:
                 at = len(x.axes) - (2 if weights is a else 1)  # the axis that is summed over
                 if x.axes[at] == "T" and weights.axes[at - 1 if weights is b else at + 1] == "T":
                     return attended(net, weights.part_of[1], x).widened([at])
         net.refuse("multiplies two values of the network, which is not supported")
-    matrix = net.constant(b if isinstance(a, OnnxValue) else a, "its matrix")
+    matrix = net.constant(b if isinstance(a, NetworkValue) else a, "its matrix")
     matrix = matrix.reshape(matrix.shape[-2:]) if matrix.ndim > 2 and matrix[..., 0, 0].size == 1 else matrix
-    if isinstance(a, OnnxValue):
+    if isinstance(a, NetworkValue):
         if matrix.ndim == 1:
             made = net.dense(a, len(a.axes) - 1, matrix[None])
             return made.taking(len(a.axes) - 1, 0)
@@ -52,7 +52,7 @@ def _matmul(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     return net.dense(net.flow(b), net.axis(b, -2), matrix)
 
 
-def _gemm(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
+def _gemm(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     flow, V = net.flow(values[0]), net.constant(values[1], "its matrix")
     get = node.attributes.get
     if get("transA", 0) or V.ndim != 2:
@@ -70,7 +70,7 @@ def _gemm(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     return net.dense(flow, len(flow.axes) - 1, V, bias)
 
 
-def _spatial(net: OnnxNetwork, flow: OnnxValue, kernel: Sequence[int]) -> tuple[OnnxValue, int]:
+def _spatial(net: NetworkBuild, flow: NetworkValue, kernel: Sequence[int]) -> tuple[NetworkValue, int]:
     """A flow (N, F, T) or one with axes of length 1 besides the steps, and which of the kernel's axes are the steps."""
     rank = len(kernel)
     if len(flow.axes) != rank + 2 or not 1 <= rank <= 3:
@@ -86,7 +86,7 @@ def _spatial(net: OnnxNetwork, flow: OnnxValue, kernel: Sequence[int]) -> tuple[
     return flow, at - 2
 
 
-def _window(net: OnnxNetwork, node: OnnxNode, flow: OnnxValue, at: int, width: int) -> tuple[int, int, Any]:
+def _window(net: NetworkBuild, node: OperationNode, flow: NetworkValue, at: int, width: int) -> tuple[int, int, Any]:
     """Stride, dilation and padding along the steps."""
     get = node.attributes.get
     rank = len(flow.axes) - 2
@@ -112,23 +112,11 @@ def _window(net: OnnxNetwork, node: OnnxNode, flow: OnnxValue, at: int, width: i
     return stride, dilation, padding
 
 
-def _after(net: OnnxNetwork, flow: OnnxValue, windows: WindowSteps) -> Any:
-    """Steps after a window went over them."""
-    if isinstance(flow.steps, int):
-        left = int(windows.count(flow.steps))
-        if left < 1:
-            net.refuse(f"has windows that are longer than {flow.steps} steps")
-        return left
-    if windows.stride == 1:
-        return flow.steps if windows.padding == "same" else flow.steps + sum(windows._fixed()) - windows.reach + 1
-    return Dim.named(f"{net.where} {len(net.nodes)}")
-
-
 def _plain(padding: Any) -> Any:
     return "valid" if padding == (0, 0) else padding
 
 
-def _conv(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
+def _conv(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     W = net.constant(values[1], "its weights")
     d = None if len(values) < 3 or values[2] is None else net.constant(values[2], "its bias")
     if W.ndim < 3:
@@ -138,21 +126,21 @@ def _conv(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     stride, dilation, padding = _window(net, node, flow, at, width)
     K = W.reshape(out, W.shape[1], width).transpose(0, 2, 1)
     layer = Conv1D(K, d, stride, dilation, _plain(padding), int(node.attributes.get("group", 1)))
-    steps = _after(net, flow, layer.windows)
+    steps = net.after(flow, layer.windows)
     index = np.arange(out).reshape(out, *flow.index.shape[1:])
     made = net.apply(layer, replace(flow, pad=(0, 0)), index=index, steps=steps)
     net.stepped.setdefault(steps, made.values[0])
     return made
 
 
-def _pool(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
+def _pool(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     kernel = numbers(node.attributes.get("kernel_shape") or [])
     flow, at = _spatial(net, net.flow(values[0]), kernel)
     stride, dilation, padding = _window(net, node, flow, at, kernel[at])
     if dilation != 1 or (flow.pad != (0, 0) and node.op == "MaxPool"):
         net.refuse("has dilation or zeros as padding, which is not supported")
     windows = WindowSteps(kernel[at], stride, 1, padding)
-    steps = _after(net, flow, windows)
+    steps = net.after(flow, windows)
     if node.attributes.get("ceil_mode", 0) and padding != "same":
         over = None if isinstance(flow.steps, Dim) else (flow.steps + sum(padding) - windows.reach) % stride
         if over != 0:
@@ -167,13 +155,13 @@ def _pool(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     return made
 
 
-def _global_pool(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
+def _global_pool(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     flow = net.flow(values[0])
     flow, _ = _spatial(net, flow, [1] * (len(flow.axes) - 2))
     return net.read(flow, Mean() if node.op == "GlobalAveragePool" else Max(), keep=True)
 
 
-def _reduce(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
+def _reduce(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     flow = net.flow(values[0])
     axes, keep = given_axes(net, node, values), bool(node.attributes.get("keepdims", 1))
     if not axes:
@@ -210,16 +198,16 @@ def _reduce(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
 _READOUTS: dict[str, Layer] = {"ReduceMean": Mean(), "ReduceMax": Max(), "ReduceSum": Sum()}
 
 
-def _gone(flow: OnnxValue, axes: Sequence[int], keep: bool) -> OnnxValue:
+def _gone(flow: NetworkValue, axes: Sequence[int], keep: bool) -> NetworkValue:
     """The first place along each of some axes of features."""
     for k in sorted(axes, reverse=True):
         flow = flow.taking(k, slice(0, 1) if keep else 0)
     return flow
 
 
-def _batch_norm(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
+def _batch_norm(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     flow = net.flow(values[0])
-    if isinstance(values[3], OnnxValue) and isinstance(values[4], OnnxValue):
+    if isinstance(values[3], NetworkValue) and isinstance(values[4], NetworkValue):
         return _own_norm(net, node, values)
     gamma, beta, mean, var = (net.constant(one, "its numbers").reshape(-1) for one in values[1:5])
     if len(flow.axes) < 2 or flow.axes[1] != "F" or net.shape(flow)[1] != len(gamma):
@@ -229,7 +217,7 @@ def _batch_norm(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     return net.affine(flow, s.reshape(shape), (beta - mean * s).reshape(shape))
 
 
-def _own_norm(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
+def _own_norm(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     """A LayerNorm as Keras computes it: a BatchNorm of every row by its own mean and variance."""
     flow, gamma, beta, mean, var = values[:5]
     parts = [(one.part_of[:1], one.part_of[1:]) for one in (mean, var)]
@@ -240,7 +228,7 @@ def _own_norm(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     return net.apply(LayerNorm(ones, eps=node.attributes.get("epsilon", 1e-5)), flow)
 
 
-def _layer_norm(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
+def _layer_norm(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     flow = net.flow(values[0])
     axis = net.axis(flow, node.attributes.get("axis", -1))
     over = flow.axes[axis:]
@@ -254,18 +242,17 @@ def _layer_norm(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     return net.apply(LayerNorm(gamma, beta, node.attributes.get("epsilon", 1e-5)), flow)
 
 
-def _softmax(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
-    flow = net.flow(values[0])
-    net.check(flow)
+def _softmax(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
+    flow = net.taken(net.flow(values[0]))
     axis = net.axis(flow, node.attributes.get("axis", -1 if len(flow.axes) != 2 else 1))
     if flow.axes[axis] == "T" and flow.index.size == 1:
         return replace(flow, values=(), part_of=("weights of the steps", flow))
     if flow.axes[axis] != "F" or net.shape(flow)[axis] != flow.index.size:
         net.refuse("is supported over the scores only")
-    return replace(net.rows(flow), probability="softmax")
+    return replace(net.rows(flow), probability="softmax" if node.op == "Softmax" else "log_softmax")
 
 
-def _activation(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
+def _activation(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     flow, get = net.flow(values[0]), node.attributes.get
     name: str = _ACTIVATIONS[node.op]
     alpha = None
@@ -285,19 +272,19 @@ def _activation(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     return net.each(Activation(name, alpha), flow)
 
 
-def _hard_swish(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
+def _hard_swish(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     """x times the hard sigmoid of x."""
     flow = net.flow(values[0])
     return join(net, Multiply("second"), flow, net.each(Activation("hard_sigmoid_3"), flow))
 
 
-def _prelu(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
+def _prelu(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     flow = net.rows(net.flow(values[0]))
     slopes = net.by_feature(flow, net.constant(values[1], "its slopes")).reshape(-1)
     return net.apply(Activation("prelu", slopes=np.ascontiguousarray(slopes)), flow)
 
 
-def _clip(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
+def _clip(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     flow, limits = net.flow(values[0]), []
     for k, name in enumerate(("min", "max")):
         given = node.attributes.get(name)
@@ -318,7 +305,7 @@ def _clip(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     return flow
 
 
-def _relu(net: OnnxNetwork, flow: OnnxValue, start: float) -> OnnxValue:
+def _relu(net: NetworkBuild, flow: NetworkValue, start: float) -> NetworkValue:
     """relu(x - start)."""
     moved = net.affine(flow, None, np.full(1, -start)) if start else flow
     return net.each(Activation("relu"), moved)
@@ -330,8 +317,8 @@ _ACTIVATIONS = {
     "Gelu": "gelu", "Mish": "mish", "Swish": "silu", "Celu": "elu",
 }  # fmt: skip
 OPERATIONS: dict[str, Operation] = {
-    **onnx_axes.OPERATIONS,
-    **onnx_arithmetic.OPERATIONS,
+    **AXES,
+    **ARITHMETIC,
     **dict.fromkeys(("LSTM", "GRU", "RNN"), recurrent),
     **dict.fromkeys(("MaxPool", "AveragePool"), _pool),
     **dict.fromkeys(("GlobalMaxPool", "GlobalAveragePool"), _global_pool),

@@ -1,28 +1,32 @@
-"""A value of an ONNX graph as what it is in a Model: which numbers of which nodes, and what its axes mean.
+"""A value of a graph of operations as what it is in a Model: which numbers of which nodes, and what its axes mean.
 
-An ONNX tensor has axes in any order, (T, N, F) or (N, F, T), cut and joined at will. A Model's values are rows of
-features, one for each step or one for each sequence. An `OnnxValue` says how the one is the other: the names of the
+A tensor has axes in any order, (T, N, F) or (N, F, T), cut and joined at will. A Model's values are rows of
+features, one for each step or one for each sequence. An `NetworkValue` says how the one is the other: the names of the
 Model's values, the meaning of each axis, and for every place along the axes of features which feature is there. So
-moving axes, taking some features and joining values again change nothing in the network; `OnnxNetwork.rows` adds layers
+moving axes, taking some features and joining values again change nothing in the network; `NetworkBuild.rows` adds layers
 only where it must.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 import numpy as np
 
-from lrpnumpy.files.onnx.constants import Spread, Unknown
-from lrpnumpy.files.onnx.sizes import Dim, product
+from lrpnumpy.checks import UserCodeError
+from lrpnumpy.files.build.constants import Spread, Unknown
+from lrpnumpy.files.build.sizes import Dim, product
 from lrpnumpy.files.safe import Source
 from lrpnumpy.inputs import Input
-from lrpnumpy.layers import Affine, Concat, Dense, Embedding, Flatten, LastRow, Layer, Repeat, Reshape, Size, Slice
-from lrpnumpy.model import Node
+from lrpnumpy.layers import (
+    Activation, Affine, Concat, Dense, Embedding, Flatten, LastRow, Layer, Repeat, Reshape, Size, Slice, Softmax,
+)  # fmt: skip
+from lrpnumpy.layers.windows import WindowSteps
+from lrpnumpy.meant import called
+from lrpnumpy.model import Model, Node
 
 _RUNS = 32  # parts that features are put together from as slices; more are a matrix of zeros and ones
 _BLOCKS = 10**6  # numbers of a matrix that is made to act on each of several rows
@@ -37,7 +41,7 @@ class Baked(Exception):
 
 
 @dataclass(frozen=True, eq=False)
-class OnnxValue:
+class NetworkValue:
     """A value of the network.
 
     `axes` are "N" for the batch, "T" for the steps, "F" for features, "NT" and "TN" for batch and steps as one axis.
@@ -50,30 +54,41 @@ class OnnxValue:
     index: np.ndarray
     steps: int | Dim = 1
     pad: tuple[int, int] = (0, 0)  # steps of zeros around, which only a convolution can take
-    probability: str = ""  # a softmax has been taken
+    probability: str = ""  # softmax, log_softmax or sigmoid: not applied yet, and at the very end taken off
     part_of: tuple[Any, ...] = ()
+    mask: str | None = None  # the input whose padding is skipped where this value is used
 
     @property
     def has_steps(self) -> bool:
         """Whether there is a row for each step."""
         return any("T" in axis for axis in self.axes)
 
+    @property
+    def width(self) -> int:
+        """How many features it has."""
+        return self.index.size
+
+    @property
+    def length(self) -> int | None:
+        """The number of steps, where the file fixes it."""
+        return self.steps if isinstance(self.steps, int) and self.has_steps else None
+
     def feature_axis(self, axis: int) -> int:
         """Which axis of `index` an axis of features is."""
         return self.axes[:axis].count("F")
 
-    def taking(self, axis: int, kept: Any) -> OnnxValue:
+    def taking(self, axis: int, kept: Any) -> NetworkValue:
         """The same with some places of an axis of features: a number, a list, a slice."""
         index = self.index[(slice(None),) * self.feature_axis(axis) + (kept,)]
         axes = self.axes if index.ndim == self.index.ndim else self.axes[:axis] + self.axes[axis + 1 :]
         return replace(self, axes=axes, index=index)
 
-    def moved(self, order: Sequence[int]) -> OnnxValue:
+    def moved(self, order: Sequence[int]) -> NetworkValue:
         """The axes in another order."""
         features = [self.feature_axis(k) for k in order if self.axes[k] == "F"]
         return replace(self, axes=tuple(self.axes[k] for k in order), index=self.index.transpose(features))
 
-    def widened(self, places: Sequence[int]) -> OnnxValue:
+    def widened(self, places: Sequence[int]) -> NetworkValue:
         """With axes of length 1, which then are at these places."""
         axes, index = list(self.axes), self.index
         for place in sorted(places):
@@ -83,7 +98,7 @@ class OnnxValue:
 
 
 @dataclass
-class OnnxNetwork:
+class NetworkBuild:
     """A network while its layers are added one by one."""
 
     source: Source
@@ -91,7 +106,9 @@ class OnnxNetwork:
     ports: dict[str, Input] = field(default_factory=dict)
     nodes: dict[str, Node] = field(default_factory=dict)
     sizes: dict[str, Size] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=dict)  # layers of each kind
+    counts: dict[str, int] = field(default_factory=dict)  # how often a name was asked for
+    label: str = ""  # what nodes are called; without it by their layers
+    applied: dict[tuple[str, str], str] = field(default_factory=dict)  # values after their sigmoid or softmax
     stepped: dict[Any, str] = field(default_factory=dict)  # a value that has as many steps
     notes: dict[str, None] = field(default_factory=dict)
     warnings: dict[str, None] = field(default_factory=dict)
@@ -108,6 +125,14 @@ class OnnxNetwork:
         """Give up on the node at hand."""
         raise NotSupported(self.where, reason)
 
+    def note(self, text: str) -> None:
+        """Remember, once, what was assumed and why."""
+        self.notes[text] = None
+
+    def warn(self, text: str) -> None:
+        """Remember, once, an assumption that may be wrong."""
+        self.warnings[text] = None
+
     def constant(self, value: Any, what: str) -> np.ndarray:
         """An array, or a refusal that says what must be constant."""
         if isinstance(value, Unknown):
@@ -116,13 +141,13 @@ class OnnxNetwork:
             self.refuse(f"must have {what} as constants")
         return value.array if isinstance(value, Spread) else value
 
-    def flow(self, value: Any) -> OnnxValue:
+    def flow(self, value: Any) -> NetworkValue:
         """A value of the network, or a refusal."""
-        if not isinstance(value, OnnxValue):
+        if not isinstance(value, NetworkValue):
             self.refuse("must take a value of the network as its first input")
         return value
 
-    def axis(self, flow: OnnxValue, number: Any) -> int:
+    def axis(self, flow: NetworkValue, number: Any) -> int:
         """An axis counted from 0."""
         number = int(number)
         if not -len(flow.axes) <= number < len(flow.axes):
@@ -131,11 +156,9 @@ class OnnxNetwork:
 
     # ---------------------------------------------------------------------------------------------- what comes in
 
-    def port(self, name: str, axes: str, dims: Sequence[int | Dim]) -> OnnxValue:
+    def port(self, name: str, axes: str, dims: Sequence[int | Dim]) -> NetworkValue:
         """An input of the graph whose axes mean this."""
-        key = base = re.sub(r"[:/\0]", "_", name.removesuffix(":0")) or "x"
-        while not key.strip(".") or key in self.sizes:
-            key = f"{key}_"
+        key = self.fresh(name.removesuffix(":0") or "x")
         shape = [n for axis, n in zip(axes, dims, strict=True) if axis == "F"]
         known = [n for n in shape if not isinstance(n, Dim)]
         self.where = name[:80]
@@ -144,14 +167,14 @@ class OnnxNetwork:
         self.room(*known)
         index = np.arange(product(known)).reshape(known)
         steps = dims[axes.index("T")] if "T" in axes else 1
-        if key != base or key != name:
+        if key != name:
             self.notes[f"the input {name[:80]!r} is called {key[:80]!r}"] = None
         self.sizes[key] = Size(index.size, "T" in axes)
         self.ports[key] = Input(index.size, steps="T" in axes)
         self.stepped.setdefault(steps, key)
-        return OnnxValue((key,), tuple(axes), index, steps)
+        return NetworkValue((key,), tuple(axes), index, steps)
 
-    def embedded(self, table: np.ndarray, flow: OnnxValue) -> OnnxValue:
+    def embedded(self, table: np.ndarray, flow: NetworkValue) -> NetworkValue:
         """Token ids of an input as their vectors."""
         (name,) = flow.values or ("",)
         if name not in self.ports or flow.index.size != 1 or table.ndim != 2:
@@ -167,13 +190,19 @@ class OnnxNetwork:
 
     # ------------------------------------------------------------------------------------------------- layers
 
-    def put(self, layer: Layer, *values: str) -> str:
+    def fresh(self, name: str) -> str:
+        """A name for a node or an input that none has yet, made from one of the file."""
+        plain = "".join("_" if c in ":/\0" or not c.isprintable() else c for c in name[:80])
+        plain = plain if plain.strip(".") else f"layer_{plain}"
+        found = plain
+        while found in self.sizes:
+            self.counts[plain] = self.counts.get(plain, 1) + 1
+            found = f"{plain}_{self.counts[plain]}"
+        return found
+
+    def put(self, layer: Layer, *values: str, name: str = "") -> str:
         """Add a node, and give its name."""
-        kind = type(layer).__name__.lower()
-        name = kind
-        while name in self.sizes:
-            self.counts[kind] = self.counts.get(kind, 1) + 1
-            name = f"{kind}_{self.counts[kind]}"
+        name = self.fresh(name or self.label or type(layer).__name__.lower())
         size = layer.sizes(*(self.sizes[value] for value in values))
         # A matrix may have several uses, each of which copies it, but not any number of uses.
         self.room(size.width + sum(array.size for _, array in layer.all_arrays()) // 4)
@@ -183,24 +212,31 @@ class OnnxNetwork:
             self.sizes[name + output] = size._replace(steps=size.steps and not output, source=name)
         return name
 
-    def shape(self, flow: OnnxValue) -> list[Any]:
+    def shape(self, flow: NetworkValue) -> list[Any]:
         """Size of each axis."""
         of_features = iter(flow.index.shape)
         known = {"N": self.batch, "T": flow.steps}
         return [next(of_features) if axis == "F" else product([known[one] for one in axis]) for axis in flow.axes]
 
-    def check(self, flow: OnnxValue) -> None:
-        """See that a layer can take this."""
+    def taken(self, flow: NetworkValue) -> NetworkValue:
+        """The value as a layer takes it: after its sigmoid or softmax, if it has one."""
+        if flow.probability == "log_softmax":
+            self.refuse("takes a log_softmax, which is supported only at the end of a network; use softmax inside it")
         if flow.probability:
-            self.refuse(f"comes after a {flow.probability}, which is supported at the very end only")
+            key = flow.values[0], flow.probability
+            if key not in self.applied:
+                layer = Softmax() if flow.probability == "softmax" else Activation(flow.probability)
+                self.applied[key] = self.put(layer, key[0], name=f"{key[0]}_{key[1]}")
+            flow = replace(flow, values=(self.applied[key],), probability="")
         if flow.pad != (0, 0):
             self.refuse("comes after padding of the steps, which is supported before a convolution only")
         if not flow.values:
             self.refuse(f"takes what comes of {flow.part_of[0]}, which is not supported by itself")
+        return flow
 
-    def rows(self, flow: OnnxValue) -> OnnxValue:
+    def rows(self, flow: NetworkValue) -> NetworkValue:
         """The same with one value whose features are in the order of the axes."""
-        self.check(flow)
+        flow = self.taken(flow)
         self.room(flow.index.size)
         widths = np.array([self.sizes[value].width for value in flow.values])
         ends, flat = np.cumsum(widths), flow.index.reshape(-1)
@@ -236,7 +272,7 @@ class OnnxNetwork:
         parts = [self.put(Slice(int(run[0]), int(run[-1]) + 1, axis="features"), name) for run in runs]
         return self.put(Concat(), *parts) if len(parts) > 1 else parts[0]
 
-    def apply(self, layer: Layer, *flows: OnnxValue, axes: tuple[str, ...] | None = None, **change: Any) -> OnnxValue:
+    def apply(self, layer: Layer, *flows: NetworkValue, axes: tuple[str, ...] | None = None, **change: Any) -> NetworkValue:
         """A layer of whole rows; unless said otherwise its output has the axes of its first input."""
         made = [self.rows(flow) for flow in flows]
         first = made[0]
@@ -244,16 +280,51 @@ class OnnxNetwork:
         index = change.pop("index", first.index)
         return replace(first, values=(name,), axes=first.axes if axes is None else axes, index=index, **change)
 
-    def each(self, layer: Layer, flow: OnnxValue) -> OnnxValue:
+    def vectors(self, layer: Layer, *flows: NetworkValue, steps: Any = None, name: str = "") -> NetworkValue:
+        """A layer of vectors, one for each step or one for each sequence, and what comes out in the same order."""
+        made = [self.rows(flow) for flow in flows]
+        for flow in made:
+            if flow.axes not in (("N", "T", "F"), ("N", "F")):
+                self.refuse(f"must have inputs of batch, steps and features, got {_said(flow.axes)}")
+        name = self.put(layer, *(flow.values[0] for flow in made), name=name)
+        size = self.sizes[name]
+        if not size.steps:
+            return NetworkValue((name,), ("N", "F"), np.arange(size.width))
+        series = [flow for flow in made if flow.has_steps]
+        if steps is None:
+            steps = series[0].steps if series else Dim.named(name)
+        mask = next((flow.mask for flow in series if flow.mask), None)
+        self.stepped.setdefault(steps, name)
+        return NetworkValue((name,), ("N", "T", "F"), np.arange(size.width), steps, mask=mask)
+
+    def custom_layer(self, name: str, make: Any, settings: dict[str, Any], arrays: dict[str, np.ndarray]) -> Layer:
+        """The layer that a function of the caller's makes of settings and arrays."""
+        layer = called(f"load: custom[{name!r}]", make, settings, arrays)
+        if not isinstance(layer, Layer):
+            raise UserCodeError(f"load: custom[{name!r}] must give a layer of lrpnumpy, got {type(layer).__name__}.")
+        return layer
+
+    def after(self, flow: NetworkValue, windows: WindowSteps) -> Any:
+        """Steps after windows went over those of a value."""
+        if isinstance(flow.steps, int):
+            left = int(windows.count(flow.steps))
+            if left < 1:
+                self.refuse(f"has windows that are longer than {flow.steps} steps")
+            return left
+        if windows.stride == 1:
+            return flow.steps if windows.padding == "same" else flow.steps + sum(windows._fixed()) - windows.reach + 1
+        return Dim.named(f"{flow.steps!r} by {windows!r}")
+
+    def each(self, layer: Layer, flow: NetworkValue, name: str = "") -> NetworkValue:
         """A layer that acts on every number by itself, wherever it is."""
-        self.check(flow)
+        flow = self.taken(flow)
         if len(flow.values) > 1:
             flow = self.rows(flow)
-        return replace(flow, values=(self.put(layer, flow.values[0]),), part_of=())
+        return replace(flow, values=(self.put(layer, flow.values[0], name=name),), part_of=())
 
-    def affine(self, flow: OnnxValue, s: Any, t: Any) -> OnnxValue:
+    def affine(self, flow: NetworkValue, s: Any, t: Any) -> NetworkValue:
         """s x + t with arrays that broadcast to the tensor; they may differ between features only."""
-        self.check(flow)
+        flow = self.taken(flow)
         if len(flow.values) > 1:
             flow = self.rows(flow)
         width = self.sizes[flow.values[0]].width
@@ -263,7 +334,7 @@ class OnnxNetwork:
                 target[flow.index] = self.by_feature(flow, given)
         return replace(flow, values=(self.put(Affine(scale, shift), flow.values[0]),), part_of=())
 
-    def by_feature(self, flow: OnnxValue, given: np.ndarray) -> np.ndarray:
+    def by_feature(self, flow: NetworkValue, given: np.ndarray) -> np.ndarray:
         """An array that broadcasts to a tensor as one of the shape of its axes of features."""
         array = np.asarray(given)
         missing = len(flow.axes) - array.ndim
@@ -281,9 +352,9 @@ class OnnxNetwork:
         except ValueError:
             self.refuse(f"has a constant of shape {np.shape(given)} that does not fit {flow.index.shape} features")
 
-    def dense(self, flow: OnnxValue, axis: int, V: np.ndarray, d: np.ndarray | None = None) -> OnnxValue:
+    def dense(self, flow: NetworkValue, axis: int, V: np.ndarray, d: np.ndarray | None = None) -> NetworkValue:
         """V (out, in) along an axis of features; for every place along other axes of features the same."""
-        self.check(flow)
+        flow = self.taken(flow)
         if flow.axes[axis] != "F":
             self.refuse("multiplies along the batch or the steps, which is not supported")
         if V.ndim != 2 or V.shape[1] != self.shape(flow)[axis]:
@@ -310,7 +381,7 @@ class OnnxNetwork:
 
     # -------------------------------------------------------------------------------------- steps and features
 
-    def series(self, flow: OnnxValue, wanted: Sequence[str]) -> OnnxValue:
+    def series(self, flow: NetworkValue, wanted: Sequence[str]) -> NetworkValue:
         """The flow with axes that mean this; features along an axis that must be steps become steps."""
         axes = list(flow.axes)
         if len(axes) != len(wanted):
@@ -329,7 +400,7 @@ class OnnxNetwork:
                 self.refuse(f"has {said.get(has, 'batch and steps')} where it takes {said[want]}")
         return flow
 
-    def steps_of(self, flow: OnnxValue, axis: int) -> OnnxValue:
+    def steps_of(self, flow: NetworkValue, axis: int) -> NetworkValue:
         """An axis of features of a vector as steps."""
         place, size = flow.feature_axis(axis), self.shape(flow)[axis]
         first = self.rows(flow.moved([axis, *(k for k in range(len(flow.axes)) if k != axis)]))
@@ -338,9 +409,9 @@ class OnnxNetwork:
         shape = flow.index.shape[:place] + flow.index.shape[place + 1 :]
         axes = (*flow.axes[:axis], "T", *flow.axes[axis + 1 :])
         self.stepped.setdefault(size, name)
-        return OnnxValue((name,), axes, np.arange(width).reshape(shape), size)
+        return NetworkValue((name,), axes, np.arange(width).reshape(shape), size)
 
-    def flattened(self, flow: OnnxValue) -> OnnxValue:
+    def flattened(self, flow: NetworkValue) -> NetworkValue:
         """The steps as one more axis of features."""
         if isinstance(flow.steps, Dim):
             self.refuse("puts all steps into one vector, for which the file must say how many there are; "
@@ -354,14 +425,14 @@ class OnnxNetwork:
         name = self.put(Slice(index=0) if steps == 1 else Flatten(steps), flow.values[0])
         step = np.arange(steps).reshape((-1,) + (1,) * (flow.index.ndim - place))
         axes = (*flow.axes[:at], "F", *flow.axes[at + 1 :])
-        return OnnxValue((name,), axes, np.expand_dims(flow.index, place) + step * width)
+        return NetworkValue((name,), axes, np.expand_dims(flow.index, place) + step * width)
 
-    def one_step(self, flow: OnnxValue, step: int, keep: bool) -> OnnxValue:
+    def one_step(self, flow: NetworkValue, step: int, keep: bool) -> NetworkValue:
         """One step of a series; with `keep` its axis stays, with length 1."""
         at = flow.axes.index("T")
         if isinstance(flow.steps, int) and step >= 0 and step == flow.steps - 1 and step > 0:
             step = -1  # the last one, also of a series of another length
-        self.check(flow)
+        flow = self.taken(flow)
         values = tuple(self._step_of(value, step) for value in flow.values)
         made = replace(flow, values=values, axes=flow.axes[:at] + flow.axes[at + 1 :], steps=1)
         return made.widened([at]) if keep else made
@@ -372,13 +443,13 @@ class OnnxNetwork:
             return f"{value}:last"  # one direction: the row of the last step is the last state, and cheaper
         return self.put(LastRow() if step == -1 else Slice(index=step), value)
 
-    def read(self, flow: OnnxValue, layer: Layer, keep: bool) -> OnnxValue:
+    def read(self, flow: NetworkValue, layer: Layer, keep: bool) -> NetworkValue:
         """A readout over the steps."""
         at = flow.axes.index("T")
         made = self.apply(layer, flow, axes=flow.axes[:at] + flow.axes[at + 1 :], steps=1)
         return made.widened([at]) if keep else made
 
-    def repeated(self, flow: OnnxValue, axis: int, steps: Any) -> OnnxValue:
+    def repeated(self, flow: NetworkValue, axis: int, steps: Any) -> NetworkValue:
         """A vector at every step: an axis of length 1 becomes the steps, as many as some series has."""
         flow = self.rows(flow)
         axes = (*flow.axes[:axis], "T", *flow.axes[axis + 1 :])
@@ -390,9 +461,9 @@ class OnnxNetwork:
         else:
             self.refuse("repeats a vector for a number of steps that is not known")
         self.stepped.setdefault(steps, name)
-        return OnnxValue((name,), axes, index, steps)
+        return NetworkValue((name,), axes, index, steps)
 
-    def aligned(self, flows: Sequence[OnnxValue]) -> list[OnnxValue]:
+    def aligned(self, flows: Sequence[NetworkValue]) -> list[NetworkValue]:
         """Flows that are broadcast to each other, with equal axes, each one value in the order of its features."""
         rank = max(len(flow.axes) for flow in flows)
         flows = [flow.widened(range(rank - len(flow.axes))) for flow in flows]
@@ -412,3 +483,30 @@ class OnnxNetwork:
             self.refuse("joins values of different sizes")
         self.room(*shape)
         return [self.rows(replace(flow, index=np.broadcast_to(flow.index, shape))) for flow in flows]
+
+    # ----------------------------------------------------------------------------------------------- the end
+
+    def finished(self, flow: NetworkValue) -> Model:
+        """The model whose scores a value is, of the nodes that it needs; a probability at the end is taken off."""
+        output = flow.probability.removeprefix("log_") or "linear"
+        name = self.rows(replace(flow, probability="")).values[0]
+        last = self.nodes.get(name)
+        if output == "linear" and last is not None and isinstance(last.layer, Activation):
+            if last.layer.activation == "sigmoid":
+                name, output = last.inputs[0], "sigmoid"
+        if output != "linear":
+            self.note(f"the {output} at the end is taken off: the scores explained are what it is applied to")
+        needed, nodes = {name.partition(":")[0]}, []
+        for node in reversed(self.nodes.values()):
+            if node.name in needed:
+                nodes.append(node)
+                needed |= {one.partition(":")[0] for one in node.inputs}
+        ports = {key: port for key, port in self.ports.items() if key in needed}
+        if not nodes:
+            self.refuse("must be computed by layers")
+        return Model(tuple(nodes[::-1]), inputs=ports, result=name, output=output)  # type: ignore[arg-type]
+
+
+def _said(axes: Sequence[str]) -> str:
+    words = {"N": "batch", "T": "steps", "F": "features"}
+    return ", ".join(words.get(axis, "batch and steps") for axis in axes)

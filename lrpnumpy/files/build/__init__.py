@@ -1,0 +1,1 @@
+"""The one builder: a graph of operations, from whichever file, to a Model."""
