@@ -63,6 +63,32 @@ def recurrent(net: OnnxNetwork, node: OnnxNode, values: Sequence[Any]) -> list[O
     return [Y, Y_h, replace(Y_h, values=cell_states) if node.op == "LSTM" else None]
 
 
+def custom_cell(net: OnnxNetwork, node: OnnxNode, values: Sequence[Any]) -> list[OnnxValue]:
+    """A cell of a live module, and start states: its output at every step (T, N, F), and its final states (N, F)."""
+    cell = node.attributes.get("cell")
+    if not isinstance(cell, Cell):
+        net.refuse("is not an operation of ONNX")
+    count = len(cell.statement.inputs)
+    first, *others = (net.flow(one) for one in values[:count])
+    x = net.series(first, ("T", "N", "F"))
+    more = [net.series(one, ("T", "N", "F") if one.has_steps else ("N", "F")) for one in others]
+    states: list[Any] = []
+    for value in values[count:]:
+        if isinstance(value, OnnxValue):
+            states.append(net.series(value, ("N", "F")))
+            continue
+        rows = net.constant(value, "its start state")
+        rows = rows.reshape(-1, rows.shape[-1])
+        if (rows != rows[:1]).any():
+            net.refuse("has start states that differ between sequences")
+        states.append(rows[0] if rows.any() else None)
+    name, _ = _one_way(net, x, cell, states, 1, [net.rows(one).values[0] for one in more])
+    Y = OnnxValue((name,), ("T", "N", "F"), np.arange(cell.outputs), x.steps)
+    widths = [net.sizes[f"{name}:{one}"].width for one in cell.states]
+    ends = [OnnxValue((f"{name}:{one}",), ("N", "F"), np.arange(n)) for one, n in zip(cell.states, widths, strict=True)]
+    return [Y, *ends]
+
+
 def _cells(net: OnnxNetwork, node: OnnxNode, W: np.ndarray, R: np.ndarray, B: Any) -> list[Cell]:
     """One cell for each direction, with our order of gates and, but for a GRU's bn, one bias."""
     order, direction = _ORDER[node.op], node.attributes.get("direction", "forward")
@@ -158,23 +184,25 @@ def _starts(net: OnnxNetwork, state: Any, n: int, H: int, first: int) -> list[An
 
 def _with_start(cell: Cell, states: Sequence[Any]) -> Cell:
     """The cell with constant start states."""
-    given = {name: one for name, one in zip(("h0", "c0"), states, strict=False) if isinstance(one, np.ndarray)}
+    given = {f"{name}0": one for name, one in zip(cell.states, states, strict=False) if isinstance(one, np.ndarray)}
     if not given:
         return cell
-    return replace(cell, **given)
+    return type(cell)(**{**cell._values(), **given})
 
 
-def _one_way(net: OnnxNetwork, x: OnnxValue, cell: Cell, states: Sequence[Any], way: int) -> tuple[str, str]:
-    """A cell by itself: the value with its outputs of every step, and its name."""
-    value, extra = net.rows(x).values[0], []
+def _one_way(
+    net: OnnxNetwork, x: OnnxValue, cell: Cell, states: Sequence[Any], way: int, others: Sequence[str] = ()
+) -> tuple[str, str]:
+    """A cell by itself: the value with its outputs of every step, and its name. It may have other inputs."""
+    value, extra = net.rows(x).values[0], [*others]
     flows = [one for one in states if isinstance(one, OnnxValue)]
     if flows:  # then all start states are values of the network
         for one in states:
             if isinstance(one, OnnxValue):
                 extra.append(net.rows(one).values[0])
             else:
-                constant = np.zeros(cell.units, np.float32) if one is None else one
-                zero = np.zeros(cell.units, np.float32)
+                zero = np.zeros(net.rows(flows[0]).index.size, np.float32)
+                constant = zero if one is None else one
                 extra.append(net.put(Affine(zero, constant), net.rows(flows[0]).values[0]))
     else:
         cell = _with_start(cell, states)

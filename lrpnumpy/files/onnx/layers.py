@@ -10,9 +10,9 @@ import numpy as np
 
 from lrpnumpy.files.onnx import arithmetic as onnx_arithmetic
 from lrpnumpy.files.onnx import axes as onnx_axes
-from lrpnumpy.files.onnx.arithmetic import attended, is_same, join
+from lrpnumpy.files.onnx.arithmetic import attended, dot_products, is_same, join
 from lrpnumpy.files.onnx.axes import Operation, Values, given_axes
-from lrpnumpy.files.onnx.cells import recurrent
+from lrpnumpy.files.onnx.cells import custom_cell, recurrent
 from lrpnumpy.files.onnx.constants import numbers
 from lrpnumpy.files.onnx.flow import OnnxNetwork, OnnxValue
 from lrpnumpy.files.onnx.graph import OnnxNode
@@ -26,6 +26,7 @@ from lrpnumpy.layers import (
     Max,
     MaxPool1D,
     Mean,
+    MultiHeadAttention,
     Multiply,
     Subtract,
     Sum,
@@ -36,12 +37,14 @@ from lrpnumpy.layers.windows import WindowSteps
 def _matmul(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     a, b = values[:2]
     if isinstance(a, OnnxValue) and isinstance(b, OnnxValue):
-        for weights, x in ((a, b), (b, a)):
-            if weights.part_of[:1] == ("weights of the steps",) and weights.axes[-2:] != x.axes[-2:]:
-                at = len(x.axes) - (2 if weights is a else 1)  # the axis that is summed over
-                if x.axes[at] == "T" and weights.axes[at - 1 if weights is b else at + 1] == "T":
-                    return attended(net, weights.part_of[1], x).widened([at])
-        net.refuse("multiplies two values of the network, which is not supported")
+        for weights, x, at in ((a, b, -2), (b, a, -1)):  # the axis that is summed over
+            is_weights = weights.part_of[:1] == ("weights of the steps",) and weights.axes[-3 - at] == "T"
+            if is_weights and x.values and x.axes[at] == "T":
+                made = attended(net, weights.part_of[1], x)
+                if made.has_steps:
+                    return made if weights is a else made.moved([0, 2, 1])
+                return made.widened([len(x.axes) + at])
+        return dot_products(net, a, b) or net.refuse("multiplies two values of the network, which is not supported")
     matrix = net.constant(b if isinstance(a, OnnxValue) else a, "its matrix")
     matrix = matrix.reshape(matrix.shape[-2:]) if matrix.ndim > 2 and matrix[..., 0, 0].size == 1 else matrix
     if isinstance(a, OnnxValue):
@@ -256,13 +259,27 @@ def _layer_norm(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
 
 def _softmax(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
     flow = net.flow(values[0])
-    net.check(flow)
     axis = net.axis(flow, node.attributes.get("axis", -1 if len(flow.axes) != 2 else 1))
+    if flow.part_of[:1] == ("scores",) and flow.axes[axis:].count("T") == 1:  # the steps of the keys come last
+        return replace(flow, part_of=("weights of the steps", flow))
+    net.check(flow)
     if flow.axes[axis] == "T" and flow.index.size == 1:
         return replace(flow, values=(), part_of=("weights of the steps", flow))
+    others = [k for k, kind in enumerate(flow.axes) if kind == "F" and k != axis and net.shape(flow)[k] != 1]
+    if flow.axes[axis] == "F" and len(others) == 1 and not flow.has_steps:  # scores of several steps
+        flow = net.steps_of(flow, others[0])
     if flow.axes[axis] != "F" or net.shape(flow)[axis] != flow.index.size:
         net.refuse("is supported over the scores only")
     return replace(net.rows(flow), probability="softmax")
+
+
+def _attention(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
+    """An attention of a live module, of series (T, N, F): query, value and perhaps key."""
+    layer = node.attributes.get("layer")
+    if not isinstance(layer, MultiHeadAttention):
+        net.refuse("is not supported")
+    flows = [net.series(net.flow(one), ("T", "N", "F")) for one in values]
+    return net.apply(layer, *flows, index=np.arange(layer.outputs))
 
 
 def _activation(net: OnnxNetwork, node: OnnxNode, values: Values) -> OnnxValue:
@@ -333,6 +350,8 @@ OPERATIONS: dict[str, Operation] = {
     **onnx_axes.OPERATIONS,
     **onnx_arithmetic.OPERATIONS,
     **dict.fromkeys(("LSTM", "GRU", "RNN"), recurrent),
+    "Cell": custom_cell,
+    "Attention": _attention,
     **dict.fromkeys(("MaxPool", "AveragePool"), _pool),
     **dict.fromkeys(("GlobalMaxPool", "GlobalAveragePool"), _global_pool),
     **dict.fromkeys(("ReduceSumSquare", *_READOUTS), _reduce),

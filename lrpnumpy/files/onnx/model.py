@@ -61,10 +61,18 @@ def read(
     return Imported(model, notes, [*net.warnings], kind)
 
 
+def built(source: Source, graph: OnnxGraph, axes: Mapping[str, str]) -> Imported:
+    """The model of a graph that was made of a live module, where the meaning of each input's axes is known."""
+    net = _understood(source, graph, _Asked(None, {}, axes))
+    model, note = simpler(net.model)
+    return Imported(model, [*net.notes, *([note] if note else [])], [*net.warnings])
+
+
 @dataclass
 class _Asked:
     which: str | None
     custom: dict[str, Any]
+    axes: Mapping[str, str] = field(default_factory=dict)  # what those of an input mean, where it is known
 
 
 def _understood(source: Source, graph: OnnxGraph, asked: _Asked) -> _Run:
@@ -76,9 +84,9 @@ def _understood(source: Source, graph: OnnxGraph, asked: _Asked) -> _Run:
             if node.domain in OWN_DOMAINS:
                 made = fold(source, node, [known.get(name) for name in node.inputs])
                 known.update({n: v for n, v in zip(node.outputs, made, strict=False) if not isinstance(v, Unknown)})
-    states = _state_inputs(graph)
+    states = {} if asked.axes else _state_inputs(graph)
     ports = [port for port in graph.ports if port.name not in states]
-    choices = [_meanings(port, len(ports)) for port in ports]
+    choices = [(asked.axes[port.name],) if asked.axes else _meanings(port, len(ports)) for port in ports]
     best: tuple[int, str, str] = (-1, "", "has no input")
     nothing: dict[str, int] = {}
     waiting = [(meanings, nothing) for meanings in itertools.islice(itertools.product(*choices), _TRIES)][::-1]
