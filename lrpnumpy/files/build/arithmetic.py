@@ -16,7 +16,20 @@ import numpy as np
 from lrpnumpy.files.build.axes import Operation, Values
 from lrpnumpy.files.build.network import NetworkBuild, NetworkValue
 from lrpnumpy.files.operations import OperationNode
-from lrpnumpy.layers import Activation, Add, Affine, AttentionPool, Dense, Layer, LayerNorm, Multiply, Square, Subtract
+from lrpnumpy.layers import (
+    Activation,
+    Add,
+    Affine,
+    Attention,
+    AttentionPool,
+    Dense,
+    LastRow,
+    Layer,
+    LayerNorm,
+    Multiply,
+    Square,
+    Subtract,
+)
 
 
 def _arithmetic(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
@@ -48,6 +61,8 @@ def _part(net: NetworkBuild, op: str, flow: NetworkValue, c: np.ndarray) -> Netw
     """What a constant does to a part of a LayerNorm or of a GELU; None where it is an ordinary value."""
     kind, *rest = flow.part_of
     number = float(c.reshape(-1)[0]) if c.size == 1 else math.nan
+    if kind == "scores" and op in ("Mul", "Mul from", "Div") and c.size == 1:
+        return replace(flow, part_of=("scores", *rest[:2], rest[2] * (1 / number if op == "Div" else number)))
     if kind == "variance" and op.startswith("Add") and len(rest) == 1:
         return replace(flow, part_of=("variance", rest[0], number))
     if kind == "sum of squares" and op == "Div" and number == rest[0].index.size:
@@ -89,28 +104,69 @@ def _of_two(net: NetworkBuild, op: str, a: NetworkValue, b: NetworkValue) -> Net
 
 
 def attended(net: NetworkBuild, scores: NetworkValue, x: NetworkValue) -> NetworkValue:
-    """The sum of the steps, each times its weight: a softmax over v . x, or over v . tanh(W x + b)."""
+    """The sum of the steps of x, each times its weight, a softmax of scores: (N, F), or (N, T, F) for many queries."""
+    at = x.axes.index("T")
+    if scores.part_of[:1] == ("scores",):
+        _, query, key, scale = scores.part_of
+        flows = [query, x] if is_same(key, x) else [query, x, key]
+        names = [net.rows(one).values[0] for one in flows]
+        name = net.put(Attention(scale), *(names if names[1:2] != names[2:] else names[:2]))
+        axes = ("N", "T", "F") if query.has_steps else ("N", "F")
+        return NetworkValue((name,), axes, np.arange(x.index.size), query.steps)
     x, (name,) = net.rows(x), net.rows(scores).values
-    v, c, name = _linear(net, name)
+    pool = _pool(net, name, x.values[0])
+    if pool is not None:
+        return net.apply(pool, x, axes=x.axes[:at] + x.axes[at + 1 :], steps=1)
+    zero, one = np.zeros(1, np.float32), np.ones(1, np.float32)
+    query = net.put(Affine(zero, one), net.put(LastRow(), name))  # 1 times a score is the score
+    made = net.put(Attention(), query, x.values[0], name)
+    return replace(x, values=(made,), axes=x.axes[:at] + x.axes[at + 1 :], steps=1)
+
+
+def dot_products(net: NetworkBuild, a: NetworkValue, b: NetworkValue) -> NetworkValue | None:
+    """Products of queries (N, 1, d) or (N, T, d) and keys (N, d, T), or of keys (N, T, d) and one query (N, d, 1)."""
+    if a.axes[-1:] != ("F",) or b.axes[-2:-1] != ("F",) or not (a.values and b.values) or a.axes[:-2] != b.axes[:-2]:
+        return None
+    if b.axes[-1] == "T" and (a.axes[-2] == "T" or net.shape(a)[-2] == 1):
+        query, key = a, b
+    elif a.axes[-2] == "T" and net.shape(b)[-1] == 1:
+        query, key = b, a
+    else:
+        return None
+    if query.index.size != key.index.size:
+        return None
+    axes = (*a.axes[:-1], b.axes[-1])
+    index = np.zeros([1] * axes.count("F"), int)
+    return NetworkValue((), axes, index, key.steps, part_of=("scores", query, key, 1.0))
+
+
+def _pool(net: NetworkBuild, name: str, x: str) -> AttentionPool | None:
+    """Scores v . x or v . tanh(W x + b) of x itself as a layer."""
+    found = _linear(net, name)
+    if found is None or len(found[0]) != 1:
+        return None
+    v, c, name = found
     before = net.nodes.get(name)
     W = b = None
     if before is not None and isinstance(before.layer, Activation) and before.layer.activation == "tanh":
-        W, b, name = _linear(net, before.inputs[0])
-    if len(v) != 1 or name != x.values[0]:
-        net.refuse("weighs steps by something else than v . x or v . tanh(W x + b), which is not supported")
-    at = x.axes.index("T")
-    pool = AttentionPool(v[0], W, b, float(c[0]))
-    return net.apply(pool, x, axes=x.axes[:at] + x.axes[at + 1 :], steps=1)
+        inner = _linear(net, before.inputs[0])
+        if inner is None and before.inputs[0] == x:
+            size = net.sizes[x].width
+            inner = np.eye(size, dtype=np.float32), np.zeros(size, np.float32), x
+        if inner is None:
+            return None
+        W, b, name = inner
+    return AttentionPool(v[0], W, b, float(c[0])) if name == x else None
 
 
-def _linear(net: NetworkBuild, name: str) -> tuple[np.ndarray, np.ndarray, str]:
+def _linear(net: NetworkBuild, name: str) -> tuple[np.ndarray, np.ndarray, str] | None:
     """Matrix and bias of a Dense layer, whose bias may be an Affine layer of its own, and what it takes."""
     node = net.nodes.get(name)
     shift = None
     if node is not None and isinstance(node.layer, Affine) and (node.layer.s == 1).all():
         shift, node = node.layer.t, net.nodes.get(node.inputs[0])
     if node is None or not isinstance(node.layer, Dense):
-        net.refuse("weighs steps by something else than v . x or v . tanh(W x + b), which is not supported")
+        return None
     d = node.layer.d
     assert d is not None  # a record has zeros for a bias that was left out
     if shift is not None:

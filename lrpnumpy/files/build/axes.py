@@ -13,8 +13,8 @@ import numpy as np
 
 from lrpnumpy.files.build.constants import LAST, axes_of, bounds, numbers, pieces, slices
 from lrpnumpy.files.build.network import Baked, NetworkBuild, NetworkValue
-from lrpnumpy.files.operations import INTEGERS, OperationNode
 from lrpnumpy.files.build.sizes import Dim, divided, groups, index_along, product
+from lrpnumpy.files.operations import INTEGERS, OperationNode
 from lrpnumpy.layers import Reverse, Slice
 
 Values = Sequence[Any]

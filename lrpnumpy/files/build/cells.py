@@ -10,8 +10,8 @@ import numpy as np
 
 from lrpnumpy.files.build.constants import Spread
 from lrpnumpy.files.build.network import NetworkBuild, NetworkValue
-from lrpnumpy.files.operations import OperationNode
 from lrpnumpy.files.build.sizes import Dim
+from lrpnumpy.files.operations import OperationNode
 from lrpnumpy.layers import GRU, LSTM, RNN, Affine, Bidirectional, Cell, Reverse
 
 _ORDER = {"LSTM": (0, 2, 3, 1), "GRU": (0, 1, 2), "RNN": (0,)}  # where our gates stand in ONNX' i o f c and z r h
@@ -61,6 +61,34 @@ def recurrent(net: NetworkBuild, node: OperationNode, values: Sequence[Any]) -> 
     Y = NetworkValue(every, ("N", "T", "F", "F") if first else ("T", "F", "N", "F"), index, x.steps)
     Y_h = NetworkValue(last, ("N", "F", "F") if first else ("F", "N", "F"), index)
     return [Y, Y_h, replace(Y_h, values=cell_states) if node.op == "LSTM" else None]
+
+
+def custom_cell(net: NetworkBuild, node: OperationNode, values: Sequence[Any]) -> list[NetworkValue]:
+    """A cell of a live module, and start states: its output at every step (T, N, F), and its final states (N, F)."""
+    cell = node.attributes.get("cell")
+    if not isinstance(cell, Cell):
+        net.refuse("is not an operation of ONNX")
+    count = len(cell.statement.inputs)
+    first, *others = (net.flow(one) for one in values[:count])
+    x = net.series(first, ("T", "N", "F"))
+    more = [net.series(one, ("T", "N", "F") if one.has_steps else ("N", "F")) for one in others]
+    states: list[Any] = []
+    for value in values[count:]:
+        if isinstance(value, NetworkValue):
+            states.append(net.series(value, ("N", "F")))
+            continue
+        rows = net.constant(value, "its start state")
+        rows = rows.reshape(-1, rows.shape[-1])
+        if (rows != rows[:1]).any():
+            net.refuse("has start states that differ between sequences")
+        states.append(rows[0] if rows.any() else None)
+    name, _ = _one_way(net, x, cell, states, 1, [net.rows(one).values[0] for one in more])
+    Y = NetworkValue((name,), ("T", "N", "F"), np.arange(cell.outputs), x.steps)
+    widths = [net.sizes[f"{name}:{one}"].width for one in cell.states]
+    ends = [
+        NetworkValue((f"{name}:{one}",), ("N", "F"), np.arange(n)) for one, n in zip(cell.states, widths, strict=True)
+    ]
+    return [Y, *ends]
 
 
 def _cells(net: NetworkBuild, node: OperationNode, W: np.ndarray, R: np.ndarray, B: Any) -> list[Cell]:
@@ -158,23 +186,25 @@ def _starts(net: NetworkBuild, state: Any, n: int, H: int, first: int) -> list[A
 
 def _with_start(cell: Cell, states: Sequence[Any]) -> Cell:
     """The cell with constant start states."""
-    given = {name: one for name, one in zip(("h0", "c0"), states, strict=False) if isinstance(one, np.ndarray)}
+    given = {f"{name}0": one for name, one in zip(cell.states, states, strict=False) if isinstance(one, np.ndarray)}
     if not given:
         return cell
-    return replace(cell, **given)
+    return type(cell)(**{**cell._values(), **given})
 
 
-def _one_way(net: NetworkBuild, x: NetworkValue, cell: Cell, states: Sequence[Any], way: int) -> tuple[str, str]:
-    """A cell by itself: the value with its outputs of every step, and its name."""
-    value, extra = net.rows(x).values[0], []
+def _one_way(
+    net: NetworkBuild, x: NetworkValue, cell: Cell, states: Sequence[Any], way: int, others: Sequence[str] = ()
+) -> tuple[str, str]:
+    """A cell by itself: the value with its outputs of every step, and its name. It may have other inputs."""
+    value, extra = net.rows(x).values[0], [*others]
     flows = [one for one in states if isinstance(one, NetworkValue)]
     if flows:  # then all start states are values of the network
         for one in states:
             if isinstance(one, NetworkValue):
                 extra.append(net.rows(one).values[0])
             else:
-                constant = np.zeros(cell.units, np.float32) if one is None else one
-                zero = np.zeros(cell.units, np.float32)
+                zero = np.zeros(net.rows(flows[0]).index.size, np.float32)
+                constant = zero if one is None else one
                 extra.append(net.put(Affine(zero, constant), net.rows(flows[0]).values[0]))
     else:
         cell = _with_start(cell, states)

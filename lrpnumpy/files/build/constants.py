@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrpnumpy.checks import WeightFileError
-from lrpnumpy.files.operations import OperationNode
 from lrpnumpy.files.build.sizes import Dim, index_along, sizes
+from lrpnumpy.files.operations import OperationNode
 from lrpnumpy.files.safe import Source
 
 LAST = 2**31 - 1  # from here on the end of a slice means the end of the axis

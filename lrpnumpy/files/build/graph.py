@@ -1,8 +1,8 @@
 """A graph of operations to a Model: one table of operations, and what each makes of the values of the network.
 
 Nothing of the graph is run. Values that depend on constants and shapes alone are folded (`constants.py`); values of the
-network say how they are made of a Model's (`network.py`). A file does not say which axis of an input is the batch and which the steps: the usual
-meanings are tried in turn, until every node finds the axes that it needs.
+network say how they are made of a Model's (`network.py`). A file does not say which axis of an input is the batch and
+which the steps: the usual meanings are tried in turn, until every node finds the axes that it needs.
 """
 
 from __future__ import annotations
@@ -10,21 +10,20 @@ from __future__ import annotations
 import itertools
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from lrpnumpy.checks import LrpError, WeightFileError
-from lrpnumpy.files.build.layers import OPERATIONS
 from lrpnumpy.files.build.constants import Spread, Unknown, fold
-from lrpnumpy.files.build.network import Baked, NotSupported, NetworkBuild, NetworkValue
-from lrpnumpy.files.operations import OWN_DOMAINS, OperationGraph, OperationInput, OperationNode
+from lrpnumpy.files.build.layers import OPERATIONS
+from lrpnumpy.files.build.network import Baked, NetworkBuild, NetworkValue, NotSupported
 from lrpnumpy.files.build.sizes import Dim, sizes
+from lrpnumpy.files.operations import OWN_DOMAINS, OperationGraph, OperationInput, OperationNode
 from lrpnumpy.files.report import Imported
 from lrpnumpy.files.safe import Source, nearby
 from lrpnumpy.files.simpler import simpler
-from lrpnumpy.layers import Layer
 from lrpnumpy.model import Model
 
 # What the axes of an input may mean, by their number: batch N, steps T, features F; L is one length for each sequence.
@@ -42,13 +41,21 @@ _MOVES = ("Slice", "Gather", "Squeeze", "Unsqueeze", "Transpose", "Reshape", "Sp
 class _Asked:
     which: str | None
     custom: dict[str, Any]
+    axes: Mapping[str, str]  # what those of each input mean, where it is known
 
 
 def build(
-    source: Source, graph: OperationGraph, which: str | None = None, custom: Mapping[str, Any] | None = None
+    source: Source,
+    graph: OperationGraph,
+    which: str | None = None,
+    custom: Mapping[str, Any] | None = None,
+    axes: Mapping[str, str] | None = None,
 ) -> Imported:
-    """The model; `which` names one of several outputs, `custom` gives layers for operations by their names."""
-    net = _understood(source, graph, _Asked(which, dict(custom or {})))
+    """The model; `which` names one of several outputs, `custom` gives layers for operations by their names.
+
+    `axes` says what the axes of each input mean, such as "NTF", where that is known.
+    """
+    net = _understood(source, graph, _Asked(which, dict(custom or {}), axes or {}))
     model, note = simpler(net.model)
     notes = [*net.notes, *([note] if note else []), *net.warnings]
     return Imported(model, notes, [*net.warnings])
@@ -63,9 +70,9 @@ def _understood(source: Source, graph: OperationGraph, asked: _Asked) -> _Run:
             if node.domain in OWN_DOMAINS:
                 made = fold(source, node, [known.get(name) for name in node.inputs])
                 known.update({n: v for n, v in zip(node.outputs, made, strict=False) if not isinstance(v, Unknown)})
-    states = _state_inputs(graph)
+    states = {} if asked.axes else _state_inputs(graph)
     ports = [port for port in graph.ports if port.name not in states]
-    choices = [_meanings(port, len(ports)) for port in ports]
+    choices = [(asked.axes[port.name],) if asked.axes else _meanings(port, len(ports)) for port in ports]
     best: tuple[int, str, str] = (-1, "", "has no input")
     nothing: dict[str, int] = {}
     waiting = [(meanings, nothing) for meanings in itertools.islice(itertools.product(*choices), _TRIES)][::-1]
@@ -128,7 +135,9 @@ class _Run(NetworkBuild):
     done: int = 0  # nodes that were understood
     model: Model = field(init=False)
 
-    def start(self, ports: Sequence[OperationInput], meanings: Sequence[str], states: Mapping[str, OperationInput]) -> None:
+    def start(
+        self, ports: Sequence[OperationInput], meanings: Sequence[str], states: Mapping[str, OperationInput]
+    ) -> None:
         """The inputs, if their axes mean this."""
         self.used = set(self.graph.taken)
         self.batch = self.fixed.get("N", self.batch)
@@ -282,7 +291,9 @@ class _Run(NetworkBuild):
             names = [
                 name
                 for name, one in flows.items()
-                if not (isinstance(one, NetworkValue) and all(value.endswith((":last", ":cell")) for value in one.values))
+                if not (
+                    isinstance(one, NetworkValue) and all(value.endswith((":last", ":cell")) for value in one.values)
+                )
             ]
         if which in names or (which is None and len(names) == 1):
             return which if which is not None else names[0]

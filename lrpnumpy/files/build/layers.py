@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy.files.build.arithmetic import OPERATIONS as ARITHMETIC
-from lrpnumpy.files.build.arithmetic import attended, is_same, join
+from lrpnumpy.files.build.arithmetic import attended, dot_products, is_same, join
 from lrpnumpy.files.build.axes import OPERATIONS as AXES
 from lrpnumpy.files.build.axes import Operation, Values, given_axes
-from lrpnumpy.files.build.cells import recurrent
+from lrpnumpy.files.build.cells import custom_cell, recurrent
 from lrpnumpy.files.build.constants import numbers
 from lrpnumpy.files.build.network import NetworkBuild, NetworkValue
-from lrpnumpy.files.operations import OperationNode
 from lrpnumpy.files.build.sizes import Dim
+from lrpnumpy.files.operations import OperationNode
 from lrpnumpy.layers import (
     Activation,
     AvgPool1D,
@@ -26,6 +26,7 @@ from lrpnumpy.layers import (
     Max,
     MaxPool1D,
     Mean,
+    MultiHeadAttention,
     Multiply,
     Subtract,
     Sum,
@@ -36,12 +37,14 @@ from lrpnumpy.layers.windows import WindowSteps
 def _matmul(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     a, b = values[:2]
     if isinstance(a, NetworkValue) and isinstance(b, NetworkValue):
-        for weights, x in ((a, b), (b, a)):
-            if weights.part_of[:1] == ("weights of the steps",) and weights.axes[-2:] != x.axes[-2:]:
-                at = len(x.axes) - (2 if weights is a else 1)  # the axis that is summed over
-                if x.axes[at] == "T" and weights.axes[at - 1 if weights is b else at + 1] == "T":
-                    return attended(net, weights.part_of[1], x).widened([at])
-        net.refuse("multiplies two values of the network, which is not supported")
+        for weights, x, at in ((a, b, -2), (b, a, -1)):  # the axis that is summed over
+            is_weights = weights.part_of[:1] == ("weights of the steps",) and weights.axes[-3 - at] == "T"
+            if is_weights and x.values and x.axes[at] == "T":
+                made = attended(net, weights.part_of[1], x)
+                if made.has_steps:
+                    return made if weights is a else made.moved([0, 2, 1])
+                return made.widened([len(x.axes) + at])
+        return dot_products(net, a, b) or net.refuse("multiplies two values of the network, which is not supported")
     matrix = net.constant(b if isinstance(a, NetworkValue) else a, "its matrix")
     matrix = matrix.reshape(matrix.shape[-2:]) if matrix.ndim > 2 and matrix[..., 0, 0].size == 1 else matrix
     if isinstance(a, NetworkValue):
@@ -243,13 +246,28 @@ def _layer_norm(net: NetworkBuild, node: OperationNode, values: Values) -> Netwo
 
 
 def _softmax(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
-    flow = net.taken(net.flow(values[0]))
+    flow = net.flow(values[0])
     axis = net.axis(flow, node.attributes.get("axis", -1 if len(flow.axes) != 2 else 1))
+    if flow.part_of[:1] == ("scores",) and flow.axes[axis:].count("T") == 1:  # the steps of the keys come last
+        return replace(flow, part_of=("weights of the steps", flow))
+    flow = net.taken(flow)
     if flow.axes[axis] == "T" and flow.index.size == 1:
         return replace(flow, values=(), part_of=("weights of the steps", flow))
+    others = [k for k, kind in enumerate(flow.axes) if kind == "F" and k != axis and net.shape(flow)[k] != 1]
+    if flow.axes[axis] == "F" and len(others) == 1 and not flow.has_steps:  # scores of several steps
+        flow = net.steps_of(flow, others[0])
     if flow.axes[axis] != "F" or net.shape(flow)[axis] != flow.index.size:
         net.refuse("is supported over the scores only")
     return replace(net.rows(flow), probability="softmax" if node.op == "Softmax" else "log_softmax")
+
+
+def _attention(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
+    """An attention of a live module, of series (T, N, F): query, value and perhaps key."""
+    layer = node.attributes.get("layer")
+    if not isinstance(layer, MultiHeadAttention):
+        net.refuse("is not supported")
+    flows = [net.series(net.flow(one), ("T", "N", "F")) for one in values]
+    return net.apply(layer, *flows, index=np.arange(layer.outputs))
 
 
 def _activation(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
@@ -320,6 +338,8 @@ OPERATIONS: dict[str, Operation] = {
     **AXES,
     **ARITHMETIC,
     **dict.fromkeys(("LSTM", "GRU", "RNN"), recurrent),
+    "Cell": custom_cell,
+    "Attention": _attention,
     **dict.fromkeys(("MaxPool", "AveragePool"), _pool),
     **dict.fromkeys(("GlobalMaxPool", "GlobalAveragePool"), _global_pool),
     **dict.fromkeys(("ReduceSumSquare", *_READOUTS), _reduce),

@@ -1,10 +1,10 @@
 """A value of a graph of operations as what it is in a Model: which numbers of which nodes, and what its axes mean.
 
 A tensor has axes in any order, (T, N, F) or (N, F, T), cut and joined at will. A Model's values are rows of
-features, one for each step or one for each sequence. An `NetworkValue` says how the one is the other: the names of the
+features, one for each step or one for each sequence. A `NetworkValue` says how the one is the other: the names of the
 Model's values, the meaning of each axis, and for every place along the axes of features which feature is there. So
-moving axes, taking some features and joining values again change nothing in the network; `NetworkBuild.rows` adds layers
-only where it must.
+moving axes, taking some features and joining values again change nothing in the network; `NetworkBuild.rows` adds
+layers only where it must.
 """
 
 from __future__ import annotations
@@ -22,7 +22,19 @@ from lrpnumpy.files.build.sizes import Dim, product
 from lrpnumpy.files.safe import Source
 from lrpnumpy.inputs import Input
 from lrpnumpy.layers import (
-    Activation, Affine, Concat, Dense, Embedding, Flatten, LastRow, Layer, Repeat, Reshape, Size, Slice, Softmax,
+    Activation,
+    Affine,
+    Concat,
+    Dense,
+    Embedding,
+    Flatten,
+    LastRow,
+    Layer,
+    Repeat,
+    Reshape,
+    Size,
+    Slice,
+    Softmax,
 )  # fmt: skip
 from lrpnumpy.layers.windows import WindowSteps
 from lrpnumpy.meant import called
@@ -272,7 +284,9 @@ class NetworkBuild:
         parts = [self.put(Slice(int(run[0]), int(run[-1]) + 1, axis="features"), name) for run in runs]
         return self.put(Concat(), *parts) if len(parts) > 1 else parts[0]
 
-    def apply(self, layer: Layer, *flows: NetworkValue, axes: tuple[str, ...] | None = None, **change: Any) -> NetworkValue:
+    def apply(
+        self, layer: Layer, *flows: NetworkValue, axes: tuple[str, ...] | None = None, **change: Any
+    ) -> NetworkValue:
         """A layer of whole rows; unless said otherwise its output has the axes of its first input."""
         made = [self.rows(flow) for flow in flows]
         first = made[0]
@@ -491,9 +505,9 @@ class NetworkBuild:
         output = flow.probability.removeprefix("log_") or "linear"
         name = self.rows(replace(flow, probability="")).values[0]
         last = self.nodes.get(name)
-        if output == "linear" and last is not None and isinstance(last.layer, Activation):
-            if last.layer.activation == "sigmoid":
-                name, output = last.inputs[0], "sigmoid"
+        layer = None if last is None else last.layer
+        if last is not None and output == "linear" and isinstance(layer, Activation) and layer.activation == "sigmoid":
+            name, output = last.inputs[0], "sigmoid"
         if output != "linear":
             self.note(f"the {output} at the end is taken off: the scores explained are what it is applied to")
         needed, nodes = {name.partition(":")[0]}, []

@@ -22,8 +22,8 @@ from lrpnumpy.files.keras import model as keras
 from lrpnumpy.files.keras.config import KerasLayer
 from lrpnumpy.files.named import named
 from lrpnumpy.files.safe import first_line, parse_json
+from lrpnumpy.files.torch.called import BATCH, STEPS
 from lrpnumpy.files.torch.live import StateDict
-from lrpnumpy.files.torch.probes import BATCH, STEPS
 from lrpnumpy.meant import door
 from lrpnumpy.model import Model
 

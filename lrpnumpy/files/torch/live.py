@@ -1,40 +1,43 @@
 """`from_torch`: a module of a running torch, or a state_dict, to a Model.
 
-A live module is run once on a probe, and what goes into and comes out of each of its parts shows in which order they
-are applied, which activations are between them, and how the steps become a prediction. The model that is made of this
-must give the module's scores, on this probe and on others of other lengths and scales (`probes.py`).
+A live module is run at several sizes, and every function of torch that it calls is recorded (`recorded.py`). Loops
+over the steps become recurrent layers (`rolled.py`), and the runs one graph (`merged.py`), of which the builder makes a
+model. It must give the module's scores for inputs of other lengths and scales (`probes.py`).
 """
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.checks import AssumptionWarning, LrpError, outside
-from lrpnumpy.files.compare import TOLERANCE, check_scores
+from lrpnumpy.files.compare import check_scores
 from lrpnumpy.files.hints import Hints, taken, takes_hints
 from lrpnumpy.files.named import named
 from lrpnumpy.files.report import Imported
-from lrpnumpy.files.safe import Source
+from lrpnumpy.files.safe import Source, first_line
 from lrpnumpy.files.torch import model as names
-from lrpnumpy.files.torch.chain import pool_of
-from lrpnumpy.files.torch.layers import LAST_STEP, TorchBuild
-from lrpnumpy.files.torch.modules import LayerHint, find
-from lrpnumpy.files.torch.pickled import Described, describe_live
-from lrpnumpy.files.torch.probes import ModuleRun, as_numpy, compared, first_runs
-from lrpnumpy.files.torch.traced import Tracer
+from lrpnumpy.files.torch.called import ModuleCall, calls, unchanged
+from lrpnumpy.files.torch.merged import Different, Sizes, model_of
+from lrpnumpy.files.torch.pickled import describe_live
+from lrpnumpy.files.torch.probes import ScoreCheck
+from lrpnumpy.files.torch.recorded import Recorded, as_numpy, record, tensors
+from lrpnumpy.files.torch.rolled import rolled
 from lrpnumpy.meant import door
 from lrpnumpy.model import Model
 
-_NARROW = 0.01  # tolerance for what goes from part to part in such modules
-_HALF = 0.05  # tolerance, of the largest score, for modules in float16 and bfloat16
+_CLOSE = 1e-5  # tolerance, of the largest score
+_HALF = 0.05  # for modules in float16 and bfloat16
+_BATCHES, _STEPS = (2, 3), (21, 23)  # sizes at which a module is recorded
+_INSTEAD = (
+    "write that step with what is supported or do it outside of the module, explain a part of the module by itself, "
+    "as in from_torch(module.encoder), or build the network of lrp.Node"
+)
 
 
 class StateDict(Source):
@@ -66,12 +69,12 @@ _FILES_ONLY = ("config", "custom")  # hints that a module has no use for
 def from_torch(module_or_state_dict: Any, *, check: Any = None, **hints: Any) -> Model:
     """A Model from `module_or_state_dict`: a `torch.nn.Module`, or a state_dict of tensors or NumPy arrays.
 
-    A module is run on probes, or on `check`, an input: this shows the order of its parts, the activations between them
-    and the readout, and the scores of the model are compared with the module's. The module is left as it was. Of
-    several outputs, `which` names one: "1", or the key of a dict. A state_dict shows none of this: `readout` is what
-    the network does with the steps ("last" is h_n, for two directions each one's own final state; "last-row" is
-    out[:, -1]; "mean" and "max" are over the steps; "every" predicts at each step), and `check` is a pair (x, scores
-    of x). An AssumptionWarning lists what was assumed about a state_dict, until `check` has confirmed the scores.
+    A module is run, and what it computes becomes a graph. The scores of the model are compared with the module's, and
+    the module is left as it was. `check` is an input that it takes, or a tuple of its inputs, where it has several or
+    takes no probe. Of several outputs, `which` names one: "1", or the key of a dict. A state_dict shows none of this:
+    `readout` is what the network does with the steps ("last" is h_n, for two directions each one's own final state;
+    "last-row" is out[:, -1]; "mean" and "max" are over the steps; "every" predicts at each step), and `check` is a pair
+    (x, scores of x). An AssumptionWarning lists what was assumed about a state_dict, until `check` has confirmed it.
     """
     said = taken("from_torch", hints, _FILES_ONLY)
     if isinstance(module_or_state_dict, Mapping) and said.which is not None:
@@ -104,80 +107,139 @@ def _from_state(state: Mapping[str, Any], said: Hints, check: Any) -> Imported:
 
 
 def _from_module(module: Any, said: Hints, check: Any) -> Imported:
-    """The model of a live module, compared with the module itself where it can be run."""
-    source = StateDict({str(name): as_numpy(value) for name, value in module.state_dict().items()})
-    described = describe_live(module)
-    tolerance = _HALF if _is_half(module) else TOLERANCE
-    which = None if said.which is None else str(said.which)
+    """The model of a live module, compared with the module itself."""
+    module = getattr(module, "_orig_mod", module)  # which torch.compile wraps
+    if hasattr(module, "_c") and hasattr(module, "inlined_graph"):
+        raise LrpError(
+            "from_torch: TorchScript does not show what it does; pass the torch.nn.Module that it was made from, or "
+            "load its file as arrays, lrp.load(path)."
+        )
+    state = module.state_dict()
+    if any("q" in str(getattr(value, "dtype", "torch.qint8")) for value in state.values()):
+        raise LrpError("from_torch: the module is quantized; pass the module from before torch.ao.quantization.")
+    source = StateDict({str(name): as_numpy(value) for name, value in state.items()})
+    tolerance = _HALF if _is_half(module) else _CLOSE
+    problems: list[LrpError] = []
+    reason = ""
     with source.guard(""):
-        said = names.hints(source, None, said)
-        problems: list[Exception] = []
-        reason = ""
-        for run in first_runs(module, check, which):
-            if isinstance(run, str):
-                reason = reason or run
+        hints = names.hints(source, None, said)
+        if _is_recurrent(module) and hints.readout is not None:  # its outputs are states, not scores
+            return names.read(source, hints, describe_live(module))._replace(warnings=[])
+        for call in calls(module, check):
+            try:
+                run = _recorded(call)
+            except _Raised as error:
+                reason = reason or str(error)
                 continue
+            which, warned = _output(module, run.first, said.which)
             try:
                 with source.guard("", "is not understood"):
-                    found = _understood(source, run, described, said, tolerance)
-                model, warned = compared(source, module, found.model, run, tolerance)
-                return found._replace(model=model, warnings=warned)
+                    if hints.given.keys() - {"output"}:
+                        found = _as_said(source, module, hints)
+                    else:
+                        found = run.model(source, which)
+                    if said.output is not None:
+                        found = found._replace(model=replace(found.model, output=said.output))  # type: ignore[arg-type]
+                    model, more = ScoreCheck(source, call, which, tolerance).compared(found.model)
+                return found._replace(model=model, warnings=[*warned, *more])
             except LrpError as error:
                 problems.append(error)
-        if check is not None and not problems:
-            raise LrpError(f"from_torch: check must be an input that the module takes, got an error from it: {reason}.")
-        alone = [part.name for part in described.parts] == [""]  # a recurrent module gives states, not scores
-        if problems and not alone:
-            raise problems[0]
         if problems:
-            found = names.read(source, said, described)
-            return found._replace(warnings=[] if said.readout is not None else [LAST_STEP])
+            raise problems[0]
+        if check is not None:
+            raise LrpError(f"from_torch: check must be an input that the module takes, got an error from it: {reason}.")
         unseen = f"the module cannot be run on a probe ({reason or 'it has no parts that take numbers'})"
         advice = "pass check=x, an input that it takes, or a tuple of its inputs"
         try:
-            found = names.read(source, said, described)
+            found = names.read(source, hints, describe_live(module))
         except LrpError as error:
             raise LrpError(f"{str(error).removesuffix('.')}; {unseen}: {advice}.") from error
         return found._replace(warnings=[*found.warnings, f"{unseen}, so its scores were not compared; {advice}"])
+
+
+def _as_said(source: Source, module: Any, hints: Hints) -> Imported:
+    """The model that hints describe, which the module itself does not need."""
+    try:
+        return names.read(source, hints, describe_live(module))
+    except LrpError as error:
+        text = str(error).removeprefix("from_torch: ").removesuffix(".")
+        raise source.error("", f"{text}; or leave such hints out: a module shows by itself what it does") from error
 
 
 def _is_half(module: Any) -> bool:
     return any(str(p.dtype) in ("torch.float16", "torch.bfloat16") for p in module.parameters())
 
 
-def _understood(source: Source, run: ModuleRun, described: Described, said: Hints, tolerance: float) -> Imported:
-    """The model of a module that was run: what the run tells, where the caller does not say otherwise."""
-    repeated = [name for name, count in Counter(call.name for call in run.calls).items() if count > 1]
-    if not run.calls or any(part.kind.endswith("Cell") for part in described.parts):  # a loop over the steps
-        return names.read(source, said, described)
-    if repeated:
-        raise source.error(
-            repeated[0],
-            "is used several times in one run, as where predictions are fed back, which is not supported; explain its "
-            "parts by themselves, as in from_torch(module.encoder)",
-        )
-    paths = {name: name for name in source.names()}
-    notes: list[str] = []
-    used = [LayerHint(call.name, {}) for call in run.calls]
-    modules: dict[str, Any] = {m.name: m for m in find(source, paths, described, used, [])}
-    called = {call.name for call in run.calls}
-    pools = {part.name: pool_of(source, part) for part in described.parts if part.name in called}
-    modules |= {name: pool for name, pool in pools.items() if pool is not None}
-    build = TorchBuild(source, paths, said, notes, [])
-    tracer = Tracer(source, modules, build, 1e-5 if tolerance == TOLERANCE else _NARROW)
-    own = {name: source.array(name, source.shape(name)) for name in run.own}
-    batched = run.sequences.ndim == (2 if run.sequences.dtype.kind in "iu" else 3)
-    tracer.follow(run.sequences if batched else run.sequences[None], run.calls, run.y, own)
-    heard = tracer.hints()
-    if heard is None and not (said.readout or said.layers or said.activations):
-        model = tracer.model()
-        return Imported(replace(model, output=said.output or model.output), notes, [])  # type: ignore[arg-type]
-    if heard is None:
-        return names.read(source, said, described)
-    readout, output = said.readout or heard["readout"], said.output or heard["output"]
-    if said.layers is not None or said.activations is not None:
-        return names.read(source, replace(said, readout=readout, output=output), described)
-    order = heard["layers"]
-    if not any(name in ACTIVATIONS for name in order) and described.sequences == []:
-        order.append("linear")  # says that there are none
-    return names.read(source, replace(said, layers=order, readout=readout, output=output), described)
+def _output(module: Any, run: Recorded, which: Any) -> tuple[str, list[str]]:
+    """The name of the output that gives the scores, and a warning where it was not said."""
+    shapes = {name: as_numpy(tensor).shape for name, tensor in tensors(run.result)}
+    listed = [f"'{name}' {shape}" for name, shape in shapes.items()]
+    if which is not None and str(which) not in shapes:
+        raise LrpError(f"from_torch: which must be an output of the module, of {', '.join(listed)}, got {which!r}.")
+    if which is not None or len(shapes) == 1:
+        return (next(iter(shapes)) if which is None else str(which)), []
+    name = next(iter(shapes))
+    if _is_recurrent(module):  # its outputs are known
+        return name, []
+    more = " …" if len(listed) > 6 else ""
+    return name, [f"the module has {len(listed)} outputs, {', '.join(listed[:6])}{more}; which='{name}' is taken"]
+
+
+def _is_recurrent(module: Any) -> bool:
+    """Whether a module is LSTM, GRU or RNN of torch.nn itself."""
+    return type(module).__module__ == "torch.nn.modules.rnn"
+
+
+class _Raised(Exception):
+    """What a module raised."""
+
+
+class _Runs(NamedTuple):
+    """One call of a module, recorded at several sizes."""
+
+    call: ModuleCall
+    runs: list[Recorded]
+    sizes: list[Sizes]
+
+    @property
+    def first(self) -> Recorded:
+        """One of the runs."""
+        return self.runs[0]
+
+    def model(self, source: Source, which: str) -> Imported:
+        """The model of one output."""
+        runs = [rolled(run, which, size.T) for run, size in zip(self.runs, self.sizes, strict=True)]
+        ports = self.call.inputs
+        try:
+            return model_of(
+                source, runs, self.sizes, [port.name for port in ports], [port.axes for port in ports],
+                [port.is_ids for port in ports], which,
+            )  # fmt: skip
+        except (Different, LrpError) as error:
+            text = str(error).removeprefix("from_torch: ").removesuffix(".")
+            raise source.error("", f"{text}; {_INSTEAD}") from error
+
+
+def _recorded(call: ModuleCall) -> _Runs:
+    """A module at two sizes of the batch and two numbers of steps, or at one where it takes no other."""
+    batches = [_BATCHES, (call.sizes.N,)] if "N" in call.free else [(call.sizes.N,)]
+    steps = [_STEPS, (call.sizes.T,)] if "T" in call.free else [(call.sizes.T,)]
+    rng, reason = np.random.default_rng(0), None
+    for many in batches:
+        for lengths in steps:
+            sizes = [Sizes(N, T) for N in many for T in lengths]
+            runs = []
+            try:
+                for size in sizes:
+                    given = call.tensors(size, rng)
+                    args, kwargs = call.arguments(given)
+                    with unchanged(call.module):
+                        runs.append(record(call.module, args, kwargs, call.inputs_of(given)))
+            except Exception as error:
+                reason = reason or first_line(error)
+                continue
+            if not any(True for _ in tensors(runs[0].result)):
+                raise _Raised("its output has no tensor")
+            call.free = ("N" if len(many) > 1 else "") + ("T" if len(lengths) > 1 else "")
+            return _Runs(call, runs, sizes)
+    raise _Raised(reason)

@@ -1,0 +1,252 @@
+"""Runs of one module at several sizes, as one graph: a number that changes with the sizes becomes a formula of them.
+
+This is the only place that knows the records of the builder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lrpnumpy.files.build.constants import Spread, Unknown
+from lrpnumpy.files.build.graph import build
+from lrpnumpy.files.build.sizes import Dim, index_along, sizes
+from lrpnumpy.files.operations import OperationGraph, OperationInput, OperationNode
+from lrpnumpy.files.report import Imported
+from lrpnumpy.files.safe import Source
+from lrpnumpy.files.torch.recorded import Op, Recorded
+from lrpnumpy.layers import Layer
+
+FREE = "NT"  # the batch and the steps
+
+
+class Sizes(NamedTuple):
+    """Of one run."""
+
+    N: int
+    T: int
+
+
+class Different(Exception):
+    """Runs that do different things."""
+
+
+def model_of(
+    source: Source,
+    runs: Sequence[Recorded],
+    sizes: Sequence[Sizes],
+    names: Sequence[str],
+    axes: Sequence[str],
+    integer: Sequence[bool],
+    which: str,
+) -> Imported:
+    """The model of the output `which`; `axes` says what those of each input mean."""
+    merge = _Merge(runs, sizes)
+    nodes = merge.nodes(which)
+    ports = []
+    for name, inner, kind in zip(names, runs[0].inputs, integer, strict=True):
+        shape = merge.value([run.shapes[inner] for run in runs])
+        dims = tuple(repr(n).removeprefix("1*") if isinstance(n, Dim) else n for n in shape)
+        ports.append(OperationInput(name, kind, dims))
+    renamed = dict(zip(runs[0].inputs, names, strict=True))
+    nodes = [node._replace(inputs=tuple(renamed.get(one, one) for one in node.inputs)) for node in nodes]
+    graph = OperationGraph(tuple(ports), (merge.names(which),), merge.constants, tuple(nodes))
+    return build(source, graph, axes=dict(zip(names, axes, strict=True)))
+
+
+class _Merge:
+    def __init__(self, runs: Sequence[Recorded], sizes: Sequence[Sizes]) -> None:
+        self.runs, self.sizes = runs, sizes
+        self.constants: dict[str, Any] = {}
+        self.known: dict[tuple[str, ...], str] = {}  # names in each run to the name in the graph
+        for names in zip(*(run.inputs for run in runs), strict=True):
+            self.known[names] = names[0]
+
+    def names(self, which: str) -> str:
+        """The name of an output in the graph."""
+        return self.name([run.outputs[which] for run in self.runs], which)
+
+    def nodes(self, which: str) -> list[OperationNode]:
+        """Every operation that the output depends on."""
+        lists = [needed(run, which) for run in self.runs]
+        if len({tuple(op.op for op in ops) for ops in lists}) > 1:
+            raise Different("does other things for other numbers of steps or sequences")
+        made: list[OperationNode] = []
+        for ops in zip(*lists, strict=True):
+            first = ops[0]
+            if first.op == "Unsupported":
+                raise Different(f"{first.where}() {first.attributes['reason']}")
+            inputs = [self.name(names, first.where) for names in zip(*(op.inputs for op in ops), strict=True)]
+            for names in zip(*(op.outputs for op in ops), strict=True):
+                self.known[names] = names[0]
+            attributes = {key: self.value([op.attributes[key] for op in ops]) for key in first.attributes}
+            if first.op == "SetItem":
+                shapes = [run.shapes[op.outputs[0]] for run, op in zip(self.runs, ops, strict=True)]
+                attributes["size"] = self.value([shape[first.attributes["axis"]] for shape in shapes])
+            made += self.emitted(Op(first.op, tuple(inputs), first.outputs, attributes, first.where), made)
+        return made
+
+    # ------------------------------------------------------------------------------------------------- what changes
+
+    def name(self, names: Sequence[str], where: str) -> str:
+        """A value by its names in all runs."""
+        names = tuple(names)
+        if names == ("",) * len(names):
+            return ""
+        if names not in self.known:
+            if not all(name in run.arrays for name, run in zip(names, self.runs, strict=True)):
+                raise Different("does other things for other numbers of steps or sequences")
+            found = self.array([run.arrays[name] for name, run in zip(names, self.runs, strict=True)], where)
+            self.known[names] = key = f"constant {len(self.constants)}"
+            self.constants[key] = found
+        return self.known[names]
+
+    def value(self, values: Sequence[Any]) -> Any:
+        """An attribute of all runs."""
+        first = values[0]
+        if isinstance(first, Layer):
+            return first
+        if isinstance(first, np.ndarray):
+            return self.array(values, "")
+        if isinstance(first, (list, tuple)):
+            if len({len(one) for one in values}) > 1:
+                raise Different("does other things for other numbers of steps or sequences")
+            return [self.value(items) for items in zip(*values, strict=True)]
+        if isinstance(first, int) and not isinstance(first, bool):
+            return self.formula(values)
+        if any(one != first for one in values):
+            raise Different("uses a number that changes with the number of steps")
+        return first
+
+    def formula(self, values: Sequence[int]) -> Any:
+        """A number as a + b N + c T + d N T."""
+        if all(one == values[0] for one in values):
+            return values[0]
+        columns = [(), *((one,) for one in FREE if len({getattr(size, one) for size in self.sizes}) > 1)]
+        if len(columns) == 3:
+            columns.append(tuple(FREE))
+        table = [[float(np.prod([getattr(size, one) for one in column])) for column in columns] for size in self.sizes]
+        found = np.linalg.lstsq(np.array(table), np.array(values, float), rcond=None)[0]
+        whole = np.rint(found).astype(int)
+        if (np.array(table) @ whole != np.array(values)).any():
+            raise Different("computes with the number of steps in a way that is not supported")
+        return Dim({column: int(n) for column, n in zip(columns, whole, strict=True) if n})
+
+    def array(self, arrays: Sequence[np.ndarray], where: str) -> Any:
+        """A constant: an array, or one with axes that are as long as the batch or the steps."""
+        first = arrays[0]
+        if all(one.shape == first.shape and np.array_equal(one, first) for one in arrays):
+            return first
+        unknown = Unknown(where, "is a constant that changes with the number of steps or sequences")
+        if len({one.ndim for one in arrays}) > 1:
+            return unknown
+        try:
+            shape = self.value([one.shape for one in arrays])
+        except Different:
+            return unknown
+        if first.ndim == 1 and all(np.array_equal(one, np.arange(len(one))) for one in arrays):
+            return Spread(sizes([index_along(shape[0])]), tuple(shape))
+        shortest = [one[tuple(slice(0, 1) if isinstance(n, Dim) else slice(None) for n in shape)] for one in arrays]
+        if any((one != short).any() for one, short in zip(arrays, shortest, strict=True)):
+            return unknown
+        if all(np.array_equal(one, shortest[0]) for one in shortest):
+            return Spread(shortest[0], tuple(shape))
+        if shortest[0].size == 1 and first.dtype.kind in "iu":  # lengths, each the number of steps
+            size = self.formula([int(one.reshape(-1)[0]) for one in shortest])
+            return Spread(sizes([size]).reshape(shortest[0].shape), tuple(shape))
+        return unknown
+
+    # ------------------------------------------------------------------------------------------- what the builder takes
+
+    def emitted(self, op: Op, made: list[OperationNode]) -> list[OperationNode]:
+        """An operation of ours as nodes of the builder."""
+        kind, inputs, (out, *_), attributes = op.op, op.inputs, op.outputs, op.attributes
+
+        def node(kind: str, inputs: Sequence[str], outputs: Sequence[str], **more: Any) -> OperationNode:
+            return OperationNode(kind, "", op.where, tuple(inputs), tuple(outputs), more)
+
+        if kind == "Linear":
+            return [node("Gemm", inputs, [out], transB=1)]
+        if kind == "Embedding":
+            return [node("Gather", inputs, [out])]
+        if kind == "Gather":
+            index = attributes["index"]
+            key = self.constants_of(index if isinstance(index, (np.ndarray, Spread, Unknown)) else sizes([index])[0])
+            return [node("Gather", [*inputs, key], [out], axis=attributes["axis"])]
+        if kind == "Reshape":
+            return [node("Reshape", [*inputs, self.constants_of(sizes(attributes["shape_to"]))], [out], allowzero=1)]
+        if kind == "Expand":
+            return [node("Expand", [*inputs, self.constants_of(sizes(attributes["shape_to"]))], [out])]
+        if kind == "Stack":
+            parts = [f"{out}/{k}" for k in range(len(inputs))]
+            wide = [node("Unsqueeze", [one], [part], axes=[attributes["axis"]])
+                    for one, part in zip(inputs, parts, strict=True)]  # fmt: skip
+            return [*wide, node("Concat", parts, [out], axis=attributes["axis"])]
+        if kind in ("LSTMCell", "GRUCell", "RNNCell"):
+            return self.one_step(op, node)
+        if kind == "SetItem":
+            return self.filled(op, made, node)
+        if kind == "Div" and (mean := self.mean(op, made)):
+            return [mean._replace(op="ReduceMean", outputs=(out,))]
+        if kind.startswith("Reduce") or kind in ("Squeeze", "Unsqueeze"):
+            attributes = {**attributes, "axes": [int(k) for k in attributes["axes"]]}
+        return [OperationNode(kind, "", op.where, inputs, op.outputs, attributes)]
+
+    def constants_of(self, value: Any) -> str:
+        """A constant of the graph."""
+        key = f"constant {len(self.constants)}"
+        self.constants[key] = value if isinstance(value, (Spread, Unknown)) else np.asarray(value)
+        return key
+
+    def mean(self, op: Op, made: list[OperationNode]) -> OperationNode | None:
+        """A sum over all steps that is divided by their number."""
+        before = next((one for one in made if one.outputs[0] == op.inputs[0]), None)
+        if before is None or before.op != "ReduceSum" or op.inputs[1] not in self.constants:
+            return None
+        names = next(names for names, name in self.known.items() if name == op.inputs[1])
+        counts = [run.arrays[name] for run, name in zip(self.runs, names, strict=True)]
+        steps = [size.T for size in self.sizes]
+        return before if len(set(steps)) > 1 and [float(one) for one in counts if one.size == 1] == steps else None
+
+    def one_step(self, op: Op, node: Any) -> list[OperationNode]:
+        """A cell that is used once: a layer of one step."""
+        kind = op.op.removesuffix("Cell")
+        count = 2 if kind == "LSTM" else 1
+        x, states, arrays = op.inputs[0], op.inputs[1 : 1 + count], op.inputs[1 + count :]
+        wide = [f"{op.outputs[0]}/{k}" for k in range(count + 1)]
+        before = [node("Unsqueeze", [one], [new], axes=[0]) for one, new in zip((x, *states), wide, strict=True)]
+        attributes = {**op.attributes, **({"linear_before_reset": 1} if kind == "GRU" else {})}
+        ends = [f"{one}/end" for one in op.outputs]
+        inputs = [wide[0], *arrays, *[""] * (4 - len(arrays)), *wide[1:]]
+        layer = node(kind, inputs, ["", *ends], **attributes)
+        return [
+            *before,
+            layer,
+            *(node("Squeeze", [end], [one], axes=[0]) for end, one in zip(ends, op.outputs, strict=True)),
+        ]
+
+    def filled(self, op: Op, made: list[OperationNode], node: Any) -> list[OperationNode]:
+        """A tensor that is written part by part, once all of it is: the parts, one beside the other."""
+        axis, size, out = op.attributes["axis"], op.attributes["size"], op.outputs[0]
+        chain = {op.attributes["index"]: op.inputs[1]}
+        before = next((one for one in made if one.op == "SetItem" and one.outputs[0] == op.inputs[0]), None)
+        if before is not None and before.attributes["axis"] == axis:
+            made.remove(before)
+            chain = {**before.attributes["chain"], **chain}
+        if isinstance(size, Dim) or set(chain) != set(range(size)):
+            return [node("SetItem", op.inputs, [out], axis=axis, chain=chain)]
+        parts = Op("Stack", tuple(chain[k] for k in sorted(chain)), (out,), {"axis": axis}, op.where)
+        return self.emitted(parts, made)
+
+
+def needed(run: Recorded, which: str) -> list[Op]:
+    """The operations that an output depends on, but for those that make constants."""
+    wanted, found = {run.outputs[which]}, []
+    for op in reversed(run.ops):
+        names = [name for name in op.outputs if name in wanted]
+        if names and not all(name in run.arrays for name in names):
+            found.append(op)
+            wanted.update(op.inputs)
+    return found[::-1]

@@ -1,0 +1,225 @@
+"""A live PyTorch module, run once: every operation on its inputs becomes an `Op`, and everything else a constant.
+
+torch calls a `TorchFunctionMode` for each of its functions, and the table in `translated.py` translates them. Where
+nothing depends on an input the result is a constant, too: the first step of a loop starts from one. Python's own
+branches and loops just run. What a condition decides is what the probes decide, which is why several are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+INPLACE = {"__iadd__": "add", "__isub__": "sub", "__imul__": "mul", "__itruediv__": "div", "__setitem__": "__setitem__"}
+# Functions of a value of which only the shape matters.
+_SHAPES = ("zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty",
+           "new_tensor", "rand_like", "randn_like")  # fmt: skip
+_CUTS = ("unbind", "split", "chunk", "tensor_split", "__iter__")
+
+
+class Op(NamedTuple):
+    """One operation of the list, on named values."""
+
+    op: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: dict[str, Any]
+    where: str  # for errors
+
+
+class Arg(NamedTuple):
+    """A tensor as the translations see it."""
+
+    name: str
+    shape: tuple[int, ...]
+    kind: str  # of its numbers: "f", "i" or "b"
+    array: np.ndarray | None = None  # of a constant
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    def axis(self, k: int) -> int:
+        """An axis counted from 0."""
+        return k % max(self.rank, 1)
+
+
+@dataclass
+class Recorded:
+    """The operations of one run."""
+
+    inputs: list[str]
+    outputs: dict[str, str] = field(default_factory=dict)  # which value each output is
+    ops: list[Op] = field(default_factory=list)
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)  # constants
+    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    result: Any = None  # what the module gave
+
+    def emit(self, op: str, inputs: Sequence[str], shape: Sequence[int], where: str = "", **attributes: Any) -> str:
+        """Add an operation with one output of this shape."""
+        name = f"v{len(self.shapes)}"
+        self.ops.append(Op(op, tuple(inputs), (name,), attributes, where or op))
+        self.shapes[name] = tuple(shape)
+        return name
+
+    def constant(self, array: Any) -> str:
+        """An array by name; the same numbers have the same name."""
+        array = np.asarray(array)
+        for name, known in self.arrays.items():
+            if not name.startswith("c"):
+                continue
+            if known is array or (
+                known.size < 10**5 and known.shape == array.shape and known.dtype == array.dtype
+                and np.array_equal(known, array)
+            ):  # fmt: skip
+                return name
+        name = f"c{len(self.shapes)}"
+        self.arrays[name], self.shapes[name] = array, array.shape
+        return name
+
+
+def as_numpy(value: Any) -> np.ndarray:
+    """A tensor, or anything like an array, as an array; half precision becomes float32."""
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+        value = value.float() if str(value.dtype) in ("torch.bfloat16", "torch.float16") else value
+        value = value.numpy()
+    return np.asarray(value)
+
+
+def tensors(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """The tensors in tuples, lists and dicts by name: '1' of a tuple, 'scores' of a dict, '1.0' of a tuple in one."""
+    if hasattr(value, "detach"):
+        yield name or "0", value
+    elif isinstance(value, (Mapping, tuple, list)):
+        items = value.items() if isinstance(value, Mapping) else enumerate(value)
+        for key, item in items:
+            yield from tensors(item, f"{name}.{key}" if name else str(key))
+
+
+def record(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], inputs: Sequence[Any]) -> Recorded:
+    """Run a module; `inputs` are those tensors among its arguments that are inputs of the network."""
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    recorder = _Recorder(inputs)
+
+    class Mode(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return recorder.call(func, args, kwargs or {})
+
+    with torch.no_grad(), Mode():
+        result = module(*args, **kwargs)
+    run = recorder.run
+    run.result = result
+    run.outputs = {name: recorder.ref(tensor).name for name, tensor in tensors(result)}
+    return run
+
+
+class _Recorder:
+    """Names of tensors while a module runs."""
+
+    def __init__(self, inputs: Sequence[Any]) -> None:
+        self.run = Recorded([f"in{k}" for k in range(len(inputs))])
+        self.names: dict[int, str] = {}
+        self.pieces: dict[int, tuple[str, dict[str, Any]]] = {}  # of a split tensor, named where they are used
+        self.alive: list[Any] = []  # a tensor that is freed may leave its id to another
+        for name, tensor in zip(self.run.inputs, inputs, strict=True):
+            self.bind(tensor, name)
+            self.run.shapes[name] = tuple(tensor.shape)
+
+    def bind(self, tensor: Any, name: str) -> None:
+        """From here on a tensor is the value of this name."""
+        self.names[id(tensor)] = name
+        self.pieces.pop(id(tensor), None)
+        self.alive.append(tensor)
+
+    def depends(self, value: Any) -> bool:
+        """Whether a tensor, or one in a list, depends on an input."""
+        if hasattr(value, "detach"):
+            if id(value) in self.pieces:
+                return self.pieces[id(value)][0] not in self.run.arrays
+            return id(value) in self.names and self.names[id(value)] not in self.run.arrays
+        if isinstance(value, (tuple, list)):
+            return any(self.depends(item) for item in value)
+        return isinstance(value, slice) and self.depends((value.start, value.stop, value.step))
+
+    def ref(self, tensor: Any) -> Arg:
+        """A tensor as a value of the list."""
+        kind = "b" if str(tensor.dtype) == "torch.bool" else "f" if tensor.is_floating_point() else "i"
+        shape = tuple(tensor.shape)
+        if id(tensor) in self.pieces:
+            source, attributes = self.pieces[id(tensor)]
+            name = self.run.emit("Gather" if "index" in attributes else "Slice", [source], shape, **attributes)
+            if attributes.get("axes") and shape[attributes["axes"][0]] == 1:
+                (axis,), (index,) = attributes["axes"], attributes["starts"]
+                self.run.ops.pop()
+                name = self.run.emit("Gather", [source], [*shape[:axis], *shape[axis + 1 :]], axis=axis, index=index)
+                name = self.run.emit("Unsqueeze", [name], shape, axes=[axis])
+            if source in self.run.arrays:
+                self.run.arrays[name] = as_numpy(tensor).copy()
+            return Arg(name, shape, kind, self.run.arrays.get(name))
+        if id(tensor) not in self.names:
+            self.bind(tensor, self.run.constant(as_numpy(tensor).copy()))
+        name = self.names[id(tensor)]
+        return Arg(name, shape, kind, self.run.arrays.get(name))
+
+    def translated(self, value: Any) -> Any:
+        """Arguments with tensors as values."""
+        if hasattr(value, "detach"):
+            return self.ref(value)
+        if isinstance(value, (tuple, list)):
+            return type(value)(map(self.translated, value)) if type(value) in (tuple, list) else tuple(value)
+        return value
+
+    def call(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """One function of torch: run it, and record it if it depends on an input."""
+        name = getattr(func, "__name__", "").partition(".")[0]  # without the overload of an exported program
+        if name == "__get__":
+            name = getattr(getattr(func, "__self__", None), "__name__", "")
+        changes = name in INPLACE or (name.endswith("_") and not name.endswith("__")) or kwargs.get("inplace") is True
+        name = INPLACE.get(name, name.rstrip("_") if changes else name)
+        from lrpnumpy.files.torch.translated import translate
+
+        if not any(True for _ in tensors((args, kwargs))):
+            return func(*args, **kwargs)
+        depends = self.depends(args) or self.depends(tuple(kwargs.values()))
+        refs = self.translated(tuple(args))  # before it runs, which may change them
+        named = {key: self.translated(value) for key, value in kwargs.items()}
+        result = func(*args, **kwargs)
+        results = [args[0]] if changes else [tensor for _, tensor in tensors(result)]
+        if not results or name in _SHAPES or (not changes and all(map(_is_uniform, results))):
+            return result
+        if name in _CUTS and not changes:
+            self.cut(refs[0], name, refs[1:], named, results)
+            return result
+        shapes = [tuple(tensor.shape) for tensor in results]
+        for tensor, value in zip(results, translate(self.run, name, refs, named, shapes), strict=True):
+            self.bind(tensor, value)
+            if not depends and value not in self.run.arrays:
+                self.run.arrays[value] = as_numpy(tensor).copy()
+        return result
+
+    def cut(self, source: Arg, name: str, more: Sequence[Any], named: dict[str, Any], parts: list[Any]) -> None:
+        """The parts of a tensor, in the order of an axis."""
+        at = 0 if name in ("unbind", "__iter__") else 1
+        axis = source.axis(int(named.get("dim", more[at] if len(more) > at else 0)))
+        begin = 0
+        for k, part in enumerate(parts):
+            attributes: dict[str, Any] = {"axis": axis, "index": k}
+            if at == 1:
+                end = begin + part.shape[axis]
+                attributes = {"axes": [axis], "starts": [begin], "ends": [end], "steps": [1]}
+                begin = end
+            self.names.pop(id(part), None)
+            self.pieces[id(part)] = source.name, attributes
+            self.alive.append(part)
+
+
+def _is_uniform(tensor: Any) -> bool:
+    """Whether a condition is the same everywhere, as for a mask where nothing is padded."""
+    return str(tensor.dtype) == "torch.bool" and tensor.numel() > 0 and bool((tensor == tensor.reshape(-1)[0]).all())

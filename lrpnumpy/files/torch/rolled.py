@@ -1,0 +1,616 @@
+"""Loops over the steps, rolled up again: T times the same operations become operations on whole series.
+
+What a step computes from the steps before it is a recurrent layer, a cell of torch.nn or a custom one (`stated.py`).
+Everything else in the loop is done for all steps at once. A series has its steps along the first axis here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from lrpnumpy.checks import LrpError
+from lrpnumpy.files.torch.merged import needed
+from lrpnumpy.files.torch.recorded import Op, Recorded
+from lrpnumpy.files.torch.stated import LINEAR, TRIVIAL, CellBuilder, NotStated
+
+_CELLS = ("LSTMCell", "GRUCell", "RNNCell")
+_EACH = (  # operations on every number, or on the last axis
+    "Linear", "Add", "Sub", "Mul", "Div", "Pow", "Relu", "Tanh", "Sigmoid", "Exp", "Swish", "Mish", "Softsign", "Selu",
+    "HardSwish", "Neg", "Sqrt", "Reciprocal", "Elu", "Celu", "LeakyRelu", "HardSigmoid", "Clip", "Gelu", "Softplus",
+    "LayerNormalization", "Embedding",
+)  # fmt: skip
+_ONE_AXIS = ("Gather", "Concat", "Softmax", "LogSoftmax", "Stack")
+_AXES = ("Slice", "Squeeze", "Unsqueeze", "ReduceMean", "ReduceSum", "ReduceMax")
+
+Place = tuple[int, int]  # which operation of a step, and which of its results
+
+
+class _NoLoop(Exception):
+    """Operations that only look like a loop."""
+
+
+def _fail() -> str:
+    raise _NoLoop
+
+
+def rolled(run: Recorded, which: str, T: int) -> Recorded:
+    """The run with loops of T steps as layers."""
+    run = replace(run, outputs={which: run.outputs[which]}, shapes=dict(run.shapes), arrays=dict(run.arrays))
+    while T > 3 and _roll_one(run, which, T):
+        pass
+    return run
+
+
+def _roll_one(run: Recorded, which: str, T: int) -> bool:
+    """Roll up the first loop, if there is one."""
+    kinds = [op.op for op in run.ops]
+    for begin in range(len(kinds) - T + 1):
+        for length in range(1, (len(kinds) - begin) // T + 1):
+            end = begin + length * T
+            if kinds[begin : end - length] != kinds[begin + length : end]:
+                continue
+            steps = [run.ops[k : k + length] for k in range(begin, end, length)]
+            shapes, arrays, ops = dict(run.shapes), dict(run.arrays), run.ops
+            try:
+                _Loop(run, steps).roll(begin, end, which)
+                return True
+            except (_NoLoop, NotStated, LrpError):
+                run.shapes, run.arrays, run.ops = shapes, arrays, ops
+    return False
+
+
+@dataclass
+class _Loop:
+    """The operations of T steps, which are the same but for what they take."""
+
+    run: Recorded
+    steps: list[list[Op]]
+    inside: dict[tuple[int, int], Place] = field(default_factory=dict)  # inputs that the same step makes
+    carried: dict[tuple[int, int], tuple[Place, str]] = field(default_factory=dict)  # and those of the step before
+    constants: dict[tuple[int, int], str] = field(default_factory=dict)  # and those that are arrays
+    moves: dict[int, tuple[int, int]] = field(default_factory=dict)  # positions: the first, and 1 or -1
+    series: dict[Place, str] = field(default_factory=dict)  # values of all steps, steps first
+    final: dict[Place, str] = field(default_factory=dict)  # values after the last step, where it is no series
+    same: dict[Place, str] = field(default_factory=dict)  # values that are the same in all steps
+    made: list[Op] = field(default_factory=list)
+    done: set[int] = field(default_factory=set)  # operations that became part of a cell
+
+    def __post_init__(self) -> None:
+        self.T, self.first = len(self.steps), self.steps[0]
+        self.places = {
+            name: (k, j, m)
+            for k, ops in enumerate(self.steps)
+            for j, op in enumerate(ops)
+            for m, name in enumerate(op.outputs)
+        }
+
+    # ---------------------------------------------------------------------------------------------- is it a loop?
+
+    def match(self) -> None:
+        """Find where every input comes from; an exception where the steps are not the same."""
+        for j, op in enumerate(self.first):
+            column = [ops[j] for ops in self.steps]
+            if any(len(one.inputs) != len(op.inputs) for one in column):
+                raise _NoLoop
+            for p in range(len(op.inputs)):
+                self.source(j, p, [one.inputs[p] for one in column])
+            for key in op.attributes:
+                self.attribute(j, key, [one.attributes[key] for one in column])
+        if not any(self.is_series(j) for j in self.moves):
+            raise _NoLoop
+
+    def source(self, j: int, p: int, names: Sequence[str]) -> None:
+        places = [self.places.get(name) for name in names]
+        if places[0] is None and all(name == names[0] for name in names):
+            return
+        arrays = [self.run.arrays[name] for name in names if name in self.run.arrays]
+        if len(arrays) == len(names) and all(np.array_equal(one, arrays[0]) for one in arrays):
+            self.constants[j, p] = names[0]
+            return
+        here = [place[1:] if place is not None and place[0] == k else None for k, place in enumerate(places)]
+        if here[0] is not None and all(one == here[0] for one in here):
+            self.inside[j, p] = here[0]
+            return
+        before = [place[1:] if place is not None and place[0] == k - 1 else None for k, place in enumerate(places)]
+        if places[0] is None and before[1] is not None and all(one == before[1] for one in before[1:]):
+            self.carried[j, p] = before[1], names[0]
+            return
+        raise _NoLoop
+
+    def attribute(self, j: int, key: str, values: Sequence[Any]) -> None:
+        first = values[0]
+        if key in ("layer", "cell"):
+            raise _NoLoop
+        if all(np.array_equal(one, first) for one in values):
+            return
+        if key != "index" or not all(isinstance(one, int) for one in values):
+            raise _NoLoop
+        jump = values[1] - values[0]
+        if abs(jump) != 1 or any(one != first + k * jump for k, one in enumerate(values)):
+            raise _NoLoop
+        self.moves[j] = first, jump
+
+    def is_series(self, j: int) -> bool:
+        """Whether an operation takes one step after the other of a series."""
+        op = self.first[j]
+        if op.op != "Gather" or j not in self.moves or (j, 0) in self.inside or (j, 0) in self.carried:
+            return False
+        size = self.run.shapes[op.inputs[0]][op.attributes["axis"]]
+        first, jump = self.moves[j]
+        return size == self.T and first % size == (0 if jump > 0 else size - 1)
+
+    def groups(self) -> list[list[int]]:
+        """Operations that depend on each other from step to step, in an order in which they can be made."""
+        count = len(self.first)
+        after: list[set[int]] = [set() for _ in range(count)]
+        for (j, _), (k, _) in self.inside.items():
+            after[k].add(j)
+        for (j, _), ((k, _), _) in self.carried.items():
+            after[k].add(j)
+        reached = []
+        for j in range(count):
+            found: set[int] = set()
+            waiting = [j]
+            while waiting:
+                for one in after[waiting.pop()] - found:
+                    found.add(one)
+                    waiting.append(one)
+            reached.append(found)
+        groups: list[list[int]] = []
+        for j in range(count):
+            circle = sorted({j} | {k for k in reached[j] if j in reached[k]})
+            if circle not in groups:
+                groups.append(circle)
+        for circle in groups:  # what is carried must be carried to the same group
+            for j in circle:
+                for (k, _), (place, _) in self.carried.items():
+                    if k == j and place[0] not in circle:
+                        raise _NoLoop
+        order: list[list[int]] = []
+        done: set[int] = set()
+        while len(order) < len(groups):
+            ready = [
+                circle
+                for circle in groups
+                if circle[0] not in done
+                and all(place[0] in done or place[0] in circle for (j, _), place in self.inside.items() if j in circle)
+            ]
+            for circle in ready:
+                order.append(circle)
+                done.update(circle)
+        return order
+
+    # --------------------------------------------------------------------------------------------- roll it up
+
+    def roll(self, begin: int, end: int, which: str) -> None:
+        """Replace the loop by operations on series."""
+        self.match()
+        wanted = {name for op in needed(self.run, which) for name in op.inputs} | {self.run.outputs[which]}
+        rest = [op for op in needed(self.run, which) if op.outputs[0] not in self.places]
+        first = {op.outputs[0] for op in self.run.ops[:begin]}
+        rest = [op for op in rest if op.outputs[0] not in first]
+        self.after_loop = [self.places[name] for op in rest for name in op.inputs if name in self.places]
+        if self.run.outputs[which] in self.places:
+            self.after_loop.append(self.places[self.run.outputs[which]])
+        used = {(j, m) for _, j, m in self.after_loop}
+        self.live = {self.places[name][1] for name in wanted if name in self.places}
+        groups = [circle for circle in self.groups() if self.live.intersection(circle)]
+        taken = self.absorbed(groups, used)
+        for circle in groups:
+            if self.done.intersection(circle) or any(j in more for j in circle for more in taken.values()):
+                continue
+            if self.goes_around(circle):
+                self.recurrent(circle, taken.get(circle[0], []), used)
+            elif self.is_final(circle[0]):
+                self.last_step(circle[0])
+            else:
+                self.all_steps(circle[0])
+        self.run.ops = [*self.run.ops[:begin], *self.made]
+        for op in rest:
+            self.run.ops.extend(self.after(op))
+        output = self.run.outputs[which]
+        if output in self.places:
+            more: list[Op] = []
+            self.run.outputs[which] = self.item(output, more)
+            self.run.ops.extend(more)
+
+    def goes_around(self, circle: Sequence[int]) -> bool:
+        """Whether operations depend on themselves one step before."""
+        return len(circle) > 1 or any(j == circle[0] == place[0] for (j, _), (place, _) in self.carried.items())
+
+    def is_final(self, j: int) -> bool:
+        """Whether the results of an operation are used after the last step only."""
+        if any(k < self.T - 1 for k, one, _ in self.after_loop if one == j):
+            return False
+        takers = {k for (k, _), place in self.inside.items() if place[0] == j and k in self.live}
+        carried = any(place[0] == j for place, _ in self.carried.values())
+        around = [circle for circle in self.groups() if self.goes_around(circle)]
+        return not carried and all(
+            k not in {one for circle in around for one in circle} and self.is_final(k) for k in takers
+        )
+
+    def last_step(self, j: int) -> None:
+        """An operation for the last step alone."""
+        op, last = self.first[j], self.steps[-1][j]
+        if self.is_series(j):
+            axis, (_, jump) = op.attributes["axis"], self.moves[j]
+            shape = self.run.shapes[op.outputs[0]]
+            self.final[j, 0] = self.emit("Gather", op.inputs, shape, axis=axis, index=-1 if jump > 0 else 0)
+            return
+        inputs = [self.item(name, self.made) if name in self.places and (j, p) not in self.constants else name
+                  for p, name in enumerate(last.inputs)]  # fmt: skip
+        self.made.append(last._replace(inputs=tuple(inputs)))
+        for m, name in enumerate(last.outputs):
+            self.final[j, m] = name
+
+    def emit(self, op: str, inputs: Sequence[str], shape: Sequence[int], **attributes: Any) -> str:
+        """Add an operation."""
+        name = f"r{len(self.run.shapes)}"
+        self.made.append(Op(op, tuple(inputs), (name,), attributes, op))
+        self.run.shapes[name] = tuple(shape)
+        return name
+
+    def moved(self, name: str, source: int, target: int) -> str:
+        """An axis at another place."""
+        shape = self.run.shapes[name]
+        order = [k for k in range(len(shape)) if k != source]
+        order.insert(target, source)
+        if source == target:
+            return name
+        return self.emit("Transpose", [name], [shape[k] for k in order], perm=order)
+
+    def all_steps(self, j: int) -> None:
+        """An operation that needs no step before, for all steps at once."""
+        op = self.first[j]
+        if self.is_series(j):
+            axis, (_, jump) = op.attributes["axis"], self.moves[j]
+            name = self.moved(op.inputs[0], axis, 0)
+            if jump < 0:
+                backward = {"axes": [0], "starts": [-1], "ends": [-(2**31)], "steps": [-1]}
+                name = self.emit("Slice", [name], self.run.shapes[name], **backward)
+            self.series[j, 0] = name
+            return
+        if j in self.moves:
+            raise _NoLoop
+        inputs, is_wide = [], []
+        for p, name in enumerate(op.inputs):
+            place = self.inside.get((j, p))
+            is_wide.append(place in self.series)
+            inputs.append(name if place is None else self.series.get(place) or self.same.get(place) or _fail())
+        attributes = op.attributes
+        shapes = [self.run.shapes[name] for name in op.outputs]
+        if any(is_wide):
+            inputs, attributes = self.shifted(op, inputs, is_wide)
+            shapes = [(self.T, *shape) for shape in shapes]
+        name = self.emit(op.op, inputs, shapes[0], **attributes)
+        names = [name, *(f"{name}.{m}" for m in range(1, len(shapes)))]
+        self.made[-1] = self.made[-1]._replace(outputs=tuple(names), where=op.where)
+        for m, (one, shape) in enumerate(zip(names, shapes, strict=True)):
+            self.run.shapes[one] = shape
+            (self.series if any(is_wide) else self.same)[j, m] = one
+
+    def shifted(self, op: Op, inputs: list[str], is_wide: Sequence[bool]) -> tuple[list[str], dict[str, Any]]:
+        """Inputs and attributes with one more axis in front."""
+        attributes = dict(op.attributes)
+        if op.op in _EACH:
+            rank = max(len(self.run.shapes[name]) for name, wide in zip(inputs, is_wide, strict=True) if wide)
+            for p, (name, wide) in enumerate(zip(inputs, is_wide, strict=True)):
+                shape = self.run.shapes.get(name, ())
+                if wide and len(shape) < rank and op.op in ("Add", "Sub", "Mul", "Div"):
+                    missing = list(range(1, 1 + rank - len(shape)))
+                    inputs[p] = self.emit(
+                        "Unsqueeze", [name], [shape[0], *[1] * len(missing), *shape[1:]], axes=missing
+                    )
+        elif op.op in _ONE_AXIS:
+            if not all(is_wide):
+                inputs = [name if wide else self.spread(name) for name, wide in zip(inputs, is_wide, strict=True)]
+            attributes["axis"] += 1
+        elif op.op in _AXES:
+            attributes["axes"] = [k + 1 for k in attributes["axes"]]
+        elif op.op == "Transpose":
+            attributes["perm"] = [0, *(k + 1 for k in attributes["perm"])]
+        elif op.op in ("Reshape", "Expand"):
+            attributes["shape_to"] = [self.T, *attributes["shape_to"]]
+        else:
+            raise _NoLoop
+        return inputs, attributes
+
+    def spread(self, name: str) -> str:
+        """A value that is the same at all steps, at each of them."""
+        shape = self.run.shapes[name]
+        wide = self.emit("Unsqueeze", [name], [1, *shape], axes=[0])
+        return self.emit("Expand", [wide], [self.T, *shape], shape_to=[self.T, *shape])
+
+    # ------------------------------------------------------------------------------------------------ cells
+
+    def absorbed(self, groups: Sequence[Sequence[int]], used: set[Place]) -> dict[int, list[int]]:
+        """Linear operations that only one group of several takes, which become part of its cell."""
+        found: dict[int, list[int]] = {}
+        for circle in groups:
+            core = [j for j in circle if self.first[j].op not in TRIVIAL]
+            carries = any(place[0] in circle for (j, _), (place, _) in self.carried.items() if j in circle)
+            if not carries or [self.first[j].op for j in core] in ([one] for one in (*_CELLS, "SetItem")):
+                continue
+            inner = set(circle)
+            for j in reversed(range(len(self.first))):
+                takers = {k for (k, _), place in self.inside.items() if place[0] == j}
+                is_used = any(place[0] == j for place in used)
+                if j not in inner and takers and takers <= inner and not is_used and self.first[j].op in LINEAR:
+                    inner.add(j)
+            found[circle[0]] = sorted(inner - set(circle))
+        return found
+
+    def recurrent(self, circle: Sequence[int], more: Sequence[int], used: set[Place]) -> None:
+        """Operations that go in a circle: a cell, or a tensor that is written step by step."""
+        core = [j for j in circle if self.first[j].op not in TRIVIAL]
+        kinds = [self.first[j].op for j in core]
+        if kinds == ["SetItem"]:
+            self.collected(core[0])
+        elif len(core) == 1 and kinds[0] in _CELLS and self.is_plain(core[0]):
+            self.known_cell(core[0])
+        else:
+            ops = {*circle, *more}
+            for j in sorted(ops):  # what is made of joined values must be made inside
+                if self.first[j].op == "Concat":
+                    ops |= {k for (k, _), place in self.inside.items() if place[0] == j and k in self.live}
+            self.done |= ops
+            self.stated(sorted(ops), circle, used)
+            return
+        for j in circle:  # axes of length 1 around what the cell gives
+            if j not in core and self.inside.get((j, 0)) in self.series:
+                self.all_steps(j)
+
+    def collected(self, j: int) -> None:
+        """out[:, t] = value."""
+        op = self.first[j]
+        place, (first, jump) = self.inside.get((j, 1)), self.moves.get(j, (1, 0))
+        if self.carried.get((j, 0), (None,))[0] != (j, 0) or place not in self.series or (first, jump) != (0, 1):
+            raise _NoLoop
+        if self.run.shapes[op.outputs[0]][op.attributes["axis"]] != self.T:
+            raise _NoLoop
+        self.final[j, 0] = self.moved(self.series[place], 0, op.attributes["axis"])
+
+    def origin(self, place: Place) -> Place:
+        """The value behind axes of length 1."""
+        while self.first[place[0]].op in TRIVIAL and (place[0], 0) in self.inside:
+            place = self.inside[place[0], 0]
+        return place
+
+    def state(self, j: int, p: int) -> tuple[Place, str] | None:
+        """The value that an input is the one of the step before of, and what it is before the first step."""
+        while (j, p) in self.inside and self.first[self.inside[j, p][0]].op in TRIVIAL:
+            j, p = self.inside[j, p][0], 0
+        if (j, p) not in self.carried:
+            return None
+        place, before = self.carried[j, p]
+        return self.origin(place), before
+
+    def is_plain(self, j: int) -> bool:
+        """Whether a cell of torch.nn has its own states."""
+        count = len(self.first[j].outputs)
+        return all((found := self.state(j, 1 + m)) is not None and found[0] == (j, m) for m in range(count))
+
+    def known_cell(self, j: int) -> None:
+        """A cell of torch.nn as a layer."""
+        op = self.first[j]
+        kind, count = op.op.removesuffix("Cell"), len(op.outputs)
+        x = self.input_of(j, 0)
+        H = self.run.shapes[op.outputs[0]][-1]
+        N = self.run.shapes[op.outputs[0]][0]
+        starts = []
+        for m in range(count):
+            found = self.state(j, 1 + m)
+            assert found is not None
+            starts.append(self.shaped(found[1], (1, N, H)))
+        arrays = op.inputs[1 + count :]
+        attributes = {**op.attributes, **({"linear_before_reset": 1} if kind == "GRU" else {})}
+        name = self.emit(kind, [x, *arrays, *[""] * (4 - len(arrays)), *starts], (self.T, 1, N, H), **attributes)
+        ends = [f"{name}.{m + 1}" for m in range(count)]
+        self.made[-1] = self.made[-1]._replace(outputs=(name, *ends))
+        for end in ends:
+            self.run.shapes[end] = (1, N, H)
+        self.series[j, 0] = self.emit("Squeeze", [name], (self.T, N, H), axes=[1])
+        if count == 2:
+            self.final[j, 1] = self.emit("Squeeze", [ends[1]], (N, H), axes=[0])
+
+    def shaped(self, name: str, shape: tuple[int, ...]) -> str:
+        """A start state in this shape."""
+        given = self.run.shapes[name]
+        if given == shape:
+            return name
+        if name in self.run.arrays:
+            array = np.broadcast_to(self.run.arrays[name].reshape(-1, given[-1]), shape[-2:]).reshape(shape)
+            return self.run.constant(array)
+        flat = [n for n in given if n != 1]
+        if flat != [n for n in shape if n != 1]:
+            raise _NoLoop
+        return self.emit("Reshape", [name], shape, shape_to=list(shape))
+
+    def input_of(self, j: int, p: int) -> str:
+        """An input from outside a circle, at every step."""
+        place = self.inside.get((j, p))
+        if place in self.series:
+            return self.series[place]
+        return self.spread(self.first[j].inputs[p] if place is None else self.same[place])
+
+    def stated(self, ops: Sequence[int], circle: Sequence[int], used: set[Place]) -> None:
+        """A custom cell."""
+        states = list(dict.fromkeys(self.origin(place) for (j, _), (place, _) in self.carried.items() if j in ops))
+        before: dict[Place, str] = {}
+        for (j, _), (place, name) in self.carried.items():
+            if j in ops and before.setdefault(self.origin(place), name) != name:
+                raise _NoLoop
+        outside = [
+            (j, p)
+            for j in ops
+            for p, name in enumerate(self.first[j].inputs)
+            if (j, p) not in self.carried and self.inside.get((j, p), (-1,))[0] not in ops
+            and name and (j, p) not in self.constants and ((j, p) in self.inside or name not in self.run.arrays)
+        ]  # fmt: skip
+        given: dict[str, tuple[int, int]] = {}
+        for j, p in outside:
+            given.setdefault(str(self.inside.get((j, p), self.first[j].inputs[p])), (j, p))
+        names: list[tuple[str, str, bool]] = []  # of each input: its key, its value, and whether it is a series
+        for key, (j, p) in given.items():
+            made_by = self.inside.get((j, p))
+            name = self.first[j].inputs[p]
+            if made_by is not None:
+                name = self.series.get(made_by) or self.same.get(made_by) or _fail()
+            names.append((key, name, made_by in self.series))
+        names.sort(key=lambda one: not one[2])  # series first
+        if not names or not names[0][2]:
+            raise NotStated("has a loop that takes no input")
+        wanted = {(j, m) for j in ops for m in range(len(self.first[j].outputs)) if self.is_wanted((j, m), ops, used)}
+        origins = {self.origin(place) for place in wanted}
+        every = [place for place in origins if self.needs_series(place, ops)] or list(origins - set(states))
+        if len(every) > 1:
+            raise NotStated("has a loop with two values that are used at every step")
+        output = every[0] if every else states[0]
+        cell = self.traced(ops, states, names, output)
+        sizes = [self.run.shapes[self.first[j].outputs[m]][-1] for j, m in states]
+        width = self.run.shapes[self.first[output[0]].outputs[output[1]]][-1]
+        N = self.batch(states[0])
+        starts = [self.shaped(before[place], (N, size)) for place, size in zip(states, sizes, strict=True)]
+        name = self.emit("Cell", [*(one[1] for one in names), *starts], (self.T, N, width), cell=cell)
+        ends = [f"{name}.{k + 1}" for k in range(len(states))]
+        self.made[-1] = self.made[-1]._replace(outputs=(name, *ends))
+        for end, size, place in zip(ends, sizes, states, strict=True):
+            self.run.shapes[end] = (N, size)
+            if place != output:
+                self.final[place] = end
+        self.series[output] = name
+        for j in ops:
+            if self.first[j].op in TRIVIAL and self.inside.get((j, 0)) in self.series:
+                self.all_steps(j)
+
+    def batch(self, place: Place) -> int:
+        """The size of the batch of a state."""
+        shape = self.run.shapes[self.first[place[0]].outputs[place[1]]]
+        return int(np.prod(shape[:-1]))
+
+    def is_wanted(self, place: Place, ops: Sequence[int], used: set[Place]) -> bool:
+        """Whether a value of a cell is used outside of it."""
+        takers = [j for (j, _), one in self.inside.items() if one == place]
+        return place in used or any(j not in ops and j in self.live for j in takers)
+
+    def needs_series(self, place: Place, ops: Sequence[int]) -> bool:
+        """Whether a value of a cell is used at every step, not at the last one alone."""
+        same = [one for one in self.all_places() if self.origin(one) == place]
+        takers = {j for (j, _), one in self.inside.items() if one in same and j not in ops and j in self.live}
+        if any(not self.is_final(j) for j in takers):
+            return True
+        return any(k < self.T - 1 and (j, m) in same for k, j, m in self.after_loop)
+
+    def all_places(self) -> Iterator[Place]:
+        for j, op in enumerate(self.first):
+            for m in range(len(op.outputs)):
+                yield j, m
+
+    def traced(
+        self, ops: Sequence[int], states: Sequence[Place], names: Sequence[tuple[str, str, bool]], output: Place
+    ) -> Any:
+        """The step of a custom cell."""
+        sizes = [self.run.shapes[self.first[j].outputs[m]][-1] for j, m in states]
+        widths = [self.run.shapes[name][-1] for _, name, _ in names]
+        problem: Exception | None = None
+        for by_size in (False, True):  # an input that is added to a state must have its axis
+            try:
+                return self.stepped(CellBuilder(sizes, widths, by_size), ops, states, names, output)
+            except LrpError as error:
+                problem = error
+        raise NotStated(str(problem))
+
+    def stepped(
+        self, builder: CellBuilder, ops: Sequence[int], states: Sequence[Place],
+        names: Sequence[tuple[str, str, bool]], output: Place,
+    ) -> Any:  # fmt: skip
+        from lrpnumpy.files.torch.stated import _Sum
+
+        values: dict[Place, list[Any]] = {}
+        before = {
+            place: [_Sum(self.run.shapes[self.first[place[0]].outputs[place[1]]][-1], ((None, one),))]
+            for place, one in zip(states, builder.states, strict=True)
+        }
+        keys = {
+            key: [_Sum(self.run.shapes[name][-1], ((None, one),))]
+            for (key, name, _), one in zip(names, builder.given, strict=True)
+        }
+        for j in ops:
+            op = self.first[j]
+            taken: list[Any] = []
+            for p, name in enumerate(op.inputs):
+                place = self.inside.get((j, p))
+                if (j, p) in self.carried:
+                    taken.append(before[self.origin(self.carried[j, p][0])])
+                elif place is not None and place[0] in ops:
+                    taken.append(values[place])
+                elif place is None and name in self.run.arrays:
+                    taken.append(self.run.arrays[name])
+                else:
+                    taken.append(keys[str(place) if place is not None else name])
+            rank = len(self.run.shapes[op.outputs[0]])
+            for m, value in enumerate(builder.run(op, taken, rank)):
+                values[j, m] = value
+        return builder.finished(values[output], [values[place] for place in states])
+
+    # ---------------------------------------------------------------------------------------------- after the loop
+
+    def after(self, op: Op) -> list[Op]:
+        """An operation after the loop, with what it takes of it."""
+        if not any(name in self.places for name in op.inputs):
+            return [op]
+        places = [self.places.get(name) for name in op.inputs]
+        is_item = places[0] is not None and all(one is not None and one[1:] == places[0][1:] for one in places)
+        numbers = [one[0] for one in places if one is not None]
+        if op.op in ("Stack", "Concat") and is_item and numbers in ([*range(self.T)], [*range(self.T)][::-1]):
+            place = places[0][1:]  # type: ignore[index]
+            if place in self.series:
+                return self.joined(op, self.series[place], backward=numbers[0] > 0)
+        more: list[Op] = []
+        inputs = [self.item(name, more) if name in self.places else name for name in op.inputs]
+        return [*more, op._replace(inputs=tuple(inputs))]
+
+    def item(self, name: str, more: list[Op]) -> str:
+        """The value of one step, after the loop."""
+        k, *rest = self.places[name]
+        place = (rest[0], rest[1])
+        if place in self.same:
+            return self.same[place]
+        if k == self.T - 1 and place in self.final:
+            return self.final[place]
+        if k == self.T - 1 and self.origin(place) in self.final:
+            before, self.made = self.made, []
+            made = self.shaped(self.final[self.origin(place)], self.run.shapes[name])
+            added, self.made = self.made, before
+            more.extend(added)
+            return made
+        if place not in self.series:
+            raise _NoLoop
+        before, self.made = self.made, []
+        made = self.emit(
+            "Gather", [self.series[place]], self.run.shapes[name], axis=0, index=-1 if k == self.T - 1 else k
+        )
+        added, self.made = self.made, before
+        more.extend(added)
+        return made
+
+    def joined(self, op: Op, series: str, backward: bool) -> list[Op]:
+        """The values of all steps side by side."""
+        self.made, axis = [], op.attributes["axis"]
+        shape = self.run.shapes[series]
+        if backward:
+            order = {"axes": [0], "starts": [-1], "ends": [-(2**31)], "steps": [-1]}
+            series = self.emit("Slice", [series], shape, **order)
+        if op.op == "Concat" and shape[axis + 1] == 1:
+            series = self.emit("Squeeze", [series], [*shape[: axis + 1], *shape[axis + 2 :]], axes=[axis + 1])
+        name = self.moved(series, 0, axis)
+        if op.op == "Concat" and shape[axis + 1] != 1:
+            name = self.emit(
+                "Reshape", [name], self.run.shapes[op.outputs[0]], shape_to=list(self.run.shapes[op.outputs[0]])
+            )
+        self.made.append(Op("Identity", (name,), op.outputs, {}, op.where))
+        return self.made

@@ -1,0 +1,240 @@
+"""One step of a loop as a `Cell`: the operations of the list become those of a statement.
+
+A linear value is kept as its terms, so that U x + W h + b is one sum however the module writes it: as one Linear of
+[x, h] that is cut into gates, as two, or as one for each gate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lrpnumpy.files.torch.recorded import Op
+from lrpnumpy.layers.recurrent import Cell, StoredCell
+from lrpnumpy.statement.trace import Operation, Step
+
+_APPLIED = {
+    "Relu": "relu", "Tanh": "tanh", "Sigmoid": "sigmoid", "Exp": "exp", "Swish": "silu", "Mish": "mish",
+    "Softsign": "softsign", "Softplus": "softplus", "Selu": "selu", "Gelu": "gelu", "Neg": "negative",
+    "Reciprocal": "reciprocal", "LeakyRelu": "leaky_relu", "Elu": "elu",
+}  # fmt: skip
+TRIVIAL = ("Squeeze", "Unsqueeze")  # axes of length 1 around the features
+LINEAR = ("Linear", "Concat", "Slice", "Add", "Sub")  # which may be computed inside a cell just as well
+
+
+class NotStated(Exception):
+    """An operation that a cell does not have."""
+
+
+class _Sum(NamedTuple):
+    """A value as a sum: matrices (out, in), scales (out,) or None for 1, each times a traced value; and a bias."""
+
+    size: int
+    terms: tuple[tuple[np.ndarray | None, Operation], ...]
+    bias: np.ndarray | None = None
+
+    def rows(self, where: Any) -> _Sum:
+        """Some of its numbers."""
+        eye = np.eye(self.size, dtype=np.float32)
+        taken = []
+        for factor, value in self.terms:
+            matrix = eye if factor is None else np.diag(factor) if factor.ndim == 1 else factor
+            taken.append((matrix[where], value))
+        size = len(np.arange(self.size)[where])
+        if size == self.size:
+            return self
+        return _Sum(size, tuple(taken), None if self.bias is None else self.bias[where])
+
+    def scaled(self, by: np.ndarray) -> _Sum:
+        """Times one number for each, or for all."""
+        c = np.broadcast_to(by.reshape(-1), self.size).astype(np.float32)
+        terms = []
+        for factor, value in self.terms:
+            new = c if factor is None else c * factor if factor.ndim == 1 else c[:, None] * factor
+            terms.append((new, value))
+        return _Sum(self.size, tuple(terms), None if self.bias is None else c * self.bias)
+
+    def plus(self, other: _Sum) -> _Sum:
+        """The sum of both."""
+        if self.size != other.size:
+            raise NotStated("adds values of different sizes")
+        bias = self.bias
+        if other.bias is not None:
+            bias = other.bias if bias is None else bias + other.bias
+        return _Sum(self.size, self.terms + other.terms, bias)
+
+
+class CellBuilder:
+    """A step while its operations are traced."""
+
+    def __init__(self, states: Sequence[int], inputs: Sequence[int], by_size: bool) -> None:
+        self.step = Step("TracedCell")
+        self.arrays: dict[str, np.ndarray] = {}
+        self.gates: set[Operation] = set()
+        self.first = states[0]
+        self.given: list[Operation] = []
+        for k, size in enumerate(inputs):
+            axis = self.axis(size) if by_size else ("D" if k == 0 else f"D{k}")
+            self.given.append(self.step._given("input", f"x{k or ''}", (axis,)))
+        self.states = [self.step._given("state", f"h{k or ''}", (self.axis(size),)) for k, size in enumerate(states)]
+        self.sums: dict[str, list[_Sum]] = {}  # values by their names, cut into parts where they were joined
+
+    def axis(self, size: int) -> str:
+        """An axis of this size."""
+        return "H" if size == self.first else f"H{size}"
+
+    def named(self, kind: str, array: np.ndarray) -> str:
+        """A name for a trained array."""
+        name = f"{kind}_{len(self.arrays)}"
+        self.arrays[name] = np.ascontiguousarray(array, np.float32)
+        return name
+
+    def value(self, parts: Sequence[_Sum]) -> Operation:
+        """A sum as one traced value."""
+        if len(parts) > 1:
+            raise NotStated("joins values in a way that a cell does not have")
+        total = parts[0]
+        if len(total.terms) == 1 and total.terms[0][0] is None and total.bias is None:
+            return total.terms[0][1]
+        terms = []
+        for factor, value in total.terms:
+            if factor is None:
+                terms.append(value)
+            elif factor.ndim == 1:
+                terms.append(self.step.diagonal(self.named("a", factor), value, (self.axis(total.size),)))
+            else:
+                terms.append(self.step.matrix(self.named("W", factor), value, self.axis(total.size)))
+        if total.bias is not None and total.bias.any():
+            terms.append(self.step.bias(self.named("b", total.bias), (self.axis(total.size),)))
+        return self.step.sum(*terms)
+
+    def run(self, op: Op, given: Sequence[Any], rank: int) -> list[list[_Sum]]:
+        """The results of one operation; `given` are values (lists of parts) and arrays."""
+        kind, attributes = op.op, op.attributes
+        parts = given[0]
+        if kind in TRIVIAL:
+            return [parts]
+        if kind == "Linear":
+            return [[self.linear(parts, *given[1:])]]
+        if kind == "Concat":
+            if attributes["axis"] != rank - 1:
+                raise NotStated("joins something else than features")
+            return [[one for value in given for one in value]]
+        if kind == "Slice":
+            return [[self.cut(parts, attributes, rank)]]
+        if kind in ("Add", "Sub", "Mul", "Div"):
+            return [[self.arithmetic(kind, *given)]]
+        if kind in _APPLIED and attributes.get("alpha") in (None, {"LeakyRelu": 0.01, "Elu": 1.0}.get(kind)):
+            return [[self.applied(_APPLIED[kind], parts)]]
+        if kind in ("LSTMCell", "GRUCell", "RNNCell"):
+            return self.cell(op, given)
+        raise NotStated(f"{op.where}() is not supported in a loop over the steps")
+
+    def applied(self, name: str, parts: Sequence[_Sum]) -> _Sum:
+        """An activation."""
+        made = self.step.apply(name, self.value(parts))
+        if "sigmoid" in name:
+            self.gates.add(made)
+        return _Sum(parts[0].size, ((None, made),))
+
+    def linear(self, parts: Sequence[_Sum], W: np.ndarray, b: np.ndarray | None = None) -> _Sum:
+        """W [parts] + b."""
+        out = _Sum(len(W), (), None if b is None else np.asarray(b, np.float32))
+        at = 0
+        for part in parts:
+            columns = W[:, at : at + part.size]
+            at += part.size
+            if any(factor is not None for factor, _ in part.terms) or part.bias is not None:
+                part = _Sum(part.size, ((None, self.value([part])),))
+            out = out.plus(_Sum(len(W), tuple((columns, value) for _, value in part.terms)))
+        return out
+
+    def cut(self, parts: Sequence[_Sum], attributes: Mapping[str, Any], rank: int) -> _Sum:
+        """Some features."""
+        if list(attributes["axes"]) != [rank - 1] or len(parts) > 1 or attributes["steps"] != [1]:
+            raise NotStated("takes a part of something else than features")
+        return parts[0].rows(slice(attributes["starts"][0], attributes["ends"][0]))
+
+    def arithmetic(self, kind: str, a: Any, b: Any) -> _Sum:
+        """Of two values, or of one and a constant."""
+        if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+            return self.with_constant(kind, a, b)
+        if kind == "Add":
+            return _one(a).plus(_one(b))
+        if kind == "Sub":
+            return _one(a).plus(_one(b).scaled(-np.ones(1)))
+        if kind == "Div":
+            raise NotStated("divides by a value")
+        first, second = self.value(a), self.value(b)
+        if second in self.gates and first not in self.gates:
+            first, second = second, first
+        return _Sum(a[0].size, ((None, self.step.product(first, second)),))
+
+    def with_constant(self, kind: str, a: Any, b: Any) -> _Sum:
+        """Of a value and a constant."""
+        if isinstance(a, np.ndarray):
+            value, c = _one(b), a
+            if kind == "Sub" and (c == 1).all():
+                z = self.value(b)
+                made = self.step.complement(z)
+                if z in self.gates:
+                    self.gates.add(made)
+                return _Sum(value.size, ((None, made),))
+            if kind == "Div":
+                raise NotStated("divides by a value")
+            if kind == "Sub":
+                value, kind = value.scaled(-np.ones(1)), "Add"
+        else:
+            value, c = _one(a), b
+        if c.size not in (1, value.size):
+            raise NotStated("has a constant that differs between sequences")
+        if kind in ("Mul", "Div"):
+            return value.scaled(c if kind == "Mul" else 1 / c)
+        c = np.broadcast_to(c.reshape(-1), value.size)
+        return value.plus(_Sum(value.size, (), np.asarray(c if kind == "Add" else -c, np.float32)))
+
+    def cell(self, op: Op, given: Sequence[Any]) -> list[list[_Sum]]:
+        """A cell of torch.nn as a part of a larger one."""
+        kind = op.op.removesuffix("Cell")
+        count = 2 if kind == "LSTM" else 1
+        x, states, arrays = given[0], given[1 : 1 + count], given[1 + count :]
+        W, R = (array[0] for array in arrays[:2])
+        H = R.shape[1]
+        B = arrays[2][0].reshape(2, -1) if len(arrays) > 2 else np.zeros((2, len(W)), np.float32)
+        of_x, of_h = self.linear(x, W, B[0]), self.linear(states[0], R, B[1])
+
+        def gate(k: int) -> list[_Sum]:
+            rows = slice(k * H, (k + 1) * H)
+            return [of_x.rows(rows).plus(of_h.rows(rows))]
+
+        if kind == "RNN":
+            (name,) = op.attributes.get("activations", ["Tanh"])
+            return [[self.applied(_APPLIED[name], gate(0))]]
+        if kind == "LSTM":
+            i, o, f = (self.applied("sigmoid", gate(k)) for k in range(3))
+            g = self.applied("tanh", gate(3))
+            c = self.arithmetic("Mul", [f], states[1]).plus(self.arithmetic("Mul", [i], [g]))
+            c = _Sum(H, ((None, self.value([c])),))
+            return [[self.arithmetic("Mul", [o], [self.applied("tanh", [c])])], [c]]
+        z, r = (self.applied("sigmoid", gate(k)) for k in range(2))
+        last = slice(2 * H, 3 * H)
+        n = self.applied("tanh", [of_x.rows(last).plus(self.arithmetic("Mul", [r], [of_h.rows(last)]))])
+        rest = _Sum(H, ((None, self.step.complement(self.value([z]))),))
+        self.gates.add(rest.terms[0][1])
+        return [[self.arithmetic("Mul", [rest], [n]).plus(self.arithmetic("Mul", [z], states[0]))]]
+
+    def finished(self, output: Sequence[_Sum], after: Sequence[Sequence[_Sum]]) -> Cell:
+        """The cell that gives this output and has these states after a step."""
+        values = [self.value(output), *map(self.value, after)]
+        if output is after[0]:
+            values[0] = values[1]
+        statement = self.step._finished(self.given, self.states, values, 0)
+        return StoredCell(statement.to_data(), **{name: self.arrays[name] for name in statement.arrays})
+
+
+def _one(parts: Sequence[_Sum]) -> _Sum:
+    if len(parts) > 1:
+        raise NotStated("joins values in a way that a cell does not have")
+    return parts[0]
