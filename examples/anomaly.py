@@ -28,7 +28,7 @@ def main():
     usual = lrp.predict_all(error, windows(rng, 1000))[:, 0]
     window = windows(rng, 1)[0]
     window[10:13, 1] = 1.2  # the flow is too high for three steps
-    e = lrp.explain(error, window)
+    e = lrp.explain(error, window, "lrp-all")
     print(f"error {e.scores[0]:.2f}; of 1000 usual windows the largest is {usual.max():.2f}")
     print("the readings that made it:")
     for place in np.argsort(-e.feature_relevance, axis=None)[:5]:

@@ -78,6 +78,22 @@ class Counterfactual:
     undone: np.ndarray
     wanted: str  # what the changes had to reach, in words
 
+    def __post_init__(self) -> None:
+        changes = self.changes if isinstance(self.changes, tuple) else (self.changes,)
+        pairs: list[tuple[str, Any, type]] = [("changes", one, InputChange) for one in changes]
+        pairs += [
+            ("original", self.original, Mapping),
+            ("undone", self.undone, np.ndarray),
+            ("wanted", self.wanted, str),
+        ]
+        pairs += [("before", self.before, Explanation), ("after", self.after, Explanation)]
+        for name, value, kind in pairs:
+            if not isinstance(value, kind):
+                raise LrpError(
+                    f"Counterfactual: {name} must hold {kind.__name__}, got {shown(value)}; "
+                    "lrp.counterfactual(model, x) makes one."
+                )
+
     def __repr__(self) -> str:
         return f"<Counterfactual with {len(self.changes)} changes: {self.headline}>"
 

@@ -246,6 +246,9 @@ class Ranking:
             raise LrpError("from_json: columns must be an object of objects, got something else.")
         if not isinstance(about, dict) or not {*about} >= ABOUT:
             raise LrpError(f"from_json: about must be an object with {', '.join(sorted(ABOUT))}, got something else.")
+        units = about["units"]
+        if not isinstance(units, list) or not all(isinstance(one, str) for one in units):
+            raise LrpError("from_json: about: units must be a list of names, got something else.")
         M = len(names)
         for name in columns:
             one_of(name, "from_json: a column", tuple(COLUMNS))

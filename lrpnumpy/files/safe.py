@@ -218,7 +218,12 @@ def parse_json(source: Source, where: str, text: str | bytes) -> Any:
     with source.guard(where, "is not JSON"):
         content = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
         source.budget.visit(where, sum(map(content.count, (b",", b"[", b"{", b":"))))
-        return checks.parse_json(text, parse_int=_number(int), parse_float=_number(float))
+        try:
+            return checks.parse_json(text, parse_int=_number(int), parse_float=_number(float))
+        except UnicodeError:
+            raise
+        except ValueError as error:
+            raise source.error(where, f"is not JSON ({str(error)[:200].rstrip('.')})") from None
 
 
 def _number(kind: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.checks import readable
+from lrpnumpy.checks import LrpError, readable
 from lrpnumpy.counterfactual import Counterfactual, InputChange, outcome
 from lrpnumpy.result import Explanation, InputPart
 from lrpnumpy.show import html
@@ -80,6 +80,8 @@ def counterfactual(found: Counterfactual, width: float = 8.0) -> Any:
     """
     from lrpnumpy.show import words
 
+    if not isinstance(found, Counterfactual):
+        raise LrpError(f"counterfactual must get what lrp.counterfactual makes, got {type(found).__name__}.")
     sentences = []
     for name, value in found.original.items():
         if isinstance(value, list):

@@ -39,7 +39,7 @@ def explanations(seed=0):
     yield lrp.explain(text, "a b d c", spans=[(0, 2)], hidden=True)
     yield lrp.explain(text, "a b", "cd", target="all")
     yield lrp.explain(series, lrp.Table(rng.normal(size=(4, 3)), labels), "deeplift", target=1, unit="feature")
-    yield lrp.explain(series, rng.normal(size=(2, 3)), target="all", hidden=True)
+    yield lrp.explain(series, rng.normal(size=(2, 3)), "lrp-all", target="all", hidden=True)
 
 
 def places(value, path=()):

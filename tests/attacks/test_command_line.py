@@ -174,7 +174,7 @@ WRONG = [
     ("convert toy fifo --overwrite", "path must be a file, got"),
     ("convert toy . --overwrite", "path must be a file, got"),
     ("corpus x.jsonl o.h5 --field a --export fifo.csv --overwrite", "path must be a file, got"),
-    ("evaluate sentiment x.jsonl --field a --methods gradient --measures cost --quiet --figure o", "--figure must"),
+    ("evaluate sentiment x.jsonl --field a --methods gradient --measures removal --quiet --figure o", "--figure must"),
     ("serve sentiment --port 99999", "port must be 0-65535.\n"),
     (f"serve sentiment --host {'a' * 100}", "--host and --port must be an address"),
     ("explain good --model \u202e\x1b\r\n.h5", r"\u202e\x1b\r\n.h5: no such file"),

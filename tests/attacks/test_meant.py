@@ -19,7 +19,8 @@ X = RNG.normal(size=(4, 3))
 CASES = {
     "a word where there are none": (
         lambda: lrp.explain(NUMBERS, X, "occlusion-f", reference="x"), "reference of .x. must be .zero., .mean. or "),
-    "a huge eps": (lambda: lrp.explain(NUMBERS, X, eps=10**400), "eps must be a finite number .* got a huge number"),
+    "a huge eps": (
+        lambda: lrp.explain(NUMBERS, X, "lrp-all", eps=10**400), "eps must be a finite number .* got a huge number"),
     "a target in an array": (lambda: lrp.explain(NUMBERS, X, target=np.array(1)), r"target must be .* is it 1\?"),
     "a number as sequences": (lambda: lrp.explain_all(NUMBERS, 5), "sequences must be a list of sequences, got int"),
     "a number as spans": (lambda: lrp.explain(NUMBERS, X, spans=5), "spans must be a list"),
@@ -43,7 +44,8 @@ CASES = {
     "a time as a number": (lambda: lrp.explain_windows(NUMBERS, X, np.timedelta64(2)), "length must be a whole number"),
     "a set of sequences": (
         lambda: lrp.predict_all(WORDS, {"a", "film"}), "sequences must be a list of sequences, got set"),
-    "a string as a switch": (lambda: lrp.explain(NUMBERS, X, hidden="no"), "hidden must be True or False, got 'no'"),
+    "a string as a switch": (
+        lambda: lrp.explain(NUMBERS, X, "lrp-all", hidden="no"), "hidden must be True or False, got 'no'"),
     "a model as an explanation": (lambda: lrp.plot.waterfall(NUMBERS), "waterfall must get explanations, got Model"),
     "an array as a switch of a layer": (
         lambda: lrp.layers.Attention(causal=np.ones(3)),
@@ -106,11 +108,11 @@ THEIRS = {
         "rule 'mine' must give two arrays of shape"),
     "a tokenizer": (lambda: lrp.predict(TOLD, "a b"), "tokenizer raised ZeroDivisionError"),
     "a method that is ranked": (
-        lambda: lrp.rank_methods(NUMBERS, [X, X], {"mine": fails}, measures=["completeness"]),
+        lambda: lrp.rank_methods(NUMBERS, [X, X], {"mine": fails}, measures=["removal"]),
         "method 'mine' raised OSError"),
     "an input": (lambda: lrp.explain(NUMBERS, Sulky()), "Sulky.__getattr__, .* not part of lrpnumpy, raised OSError"),
     "a model": (lambda: lrp.trace(Sulky(), X), "model must be a Model, got Sulky"),
-    "an option": (lambda: lrp.explain(NUMBERS, X, eps=Sulky()), "eps must be a finite number .* got Sulky"),
+    "an option": (lambda: lrp.explain(NUMBERS, X, "lrp-all", eps=Sulky()), "eps must be a finite number .* got Sulky"),
     "an array of a layer": (lambda: lrp.Dense(Sulky()), "V must be an array of numbers, got Sulky"),
 }  # fmt: skip
 

@@ -65,6 +65,7 @@ def test_a_summary_is_one_screen(rng):
         "  1         Dense, 3 to 1, linear                           1            of readout",
         "  scores    1 from 1: level in m",
         "  window    30 steps, as in training",
+        "  method    deeplift by default",
         "  weights   82 in float64",
     ]
     assert repr(model) == "Model(x: 2 → LSTM, Mean, Dense → 1; 82 weights, float64)"

@@ -340,8 +340,13 @@ def test_attention_over_the_steps(dot, product, tmp_path):
     nodes = [("c", lstm(), "x"), ("p", pool, "c"), ("d", lrp.Dense(V.T), "p")]
     same(found, [lrp.Node(name, layer, (source,)) for name, layer, source in nodes])
     if not dot:
-        other = after.replace(node("Tanh", ["n"], ["u"]), node("Relu", ["n"], ["u"]))
-        refused(tmp_path, network(after=other + HEAD), "weighs steps by something else")
+        other = opened(
+            tmp_path, network(after=after.replace(node("Tanh", ["n"], ["u"]), node("Relu", ["n"], ["u"])) + HEAD)
+        )
+        H_t = lrp.predict(lrp.Model([lstm()], "every"), X)
+        scores = np.maximum(H_t @ W + b, 0) @ v[:, 0]
+        share = np.exp(scores - scores.max())
+        close(lrp.predict(other, X), share @ H_t / share.sum() @ V, 1e-6)
 
 
 @pytest.mark.parametrize("square", ["Pow", "Mul"])

@@ -517,7 +517,7 @@ def test_output_is_never_guessed(rng, tmp_path):
     assert lrp.explain(lrp.load(tmp_path / "scores.h5"), x).probabilities is None
     close(lrp.explain(lrp.load(tmp_path / "scores.h5", output="softmax"), x).probabilities.sum(), 1)
     lrp.save(network(rng, output="sigmoid"), tmp_path / "sigmoid.h5")
-    with pytest.raises(lrp.WeightFileError, match="has the output 'sigmoid'; leave out output, got 'linear'"):
+    with pytest.raises(lrp.WeightFileError, match="has the output 'sigmoid'; output must be left out, got 'linear'"):
         lrp.load(tmp_path / "sigmoid.h5", output="linear")
 
 

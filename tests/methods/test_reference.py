@@ -302,7 +302,7 @@ def test_behind_a_scaler_references_are_in_the_units_of_the_user(method):
 
 def test_cite_prints_the_papers_that_were_used(capsys):
     model, x = small(), RNG.normal(size=(3, 3))
-    lrp.cite(lrp.explain(model, x, "deeplift", reference=[x, -x]), lrp.explain(model, x, gamma=0.5), "cd")
+    lrp.cite(lrp.explain(model, x, "deeplift", reference=[x, -x]), lrp.explain(model, x, "lrp-all", gamma=0.5), "cd")
     found = capsys.readouterr().out
     for key in ("shrikumar2017learning", "lundberg2017unified", "arras2017explaining", "montavon2019layer", "murdoch"):
         assert found.count(key) == 1

@@ -13,5 +13,5 @@ def test_the_page_about_series_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     exec("\n".join(blocks), {})
     told = capsys.readouterr().out
-    assert len(blocks) == 4 and "lrp-all: discharge" in told and "(20, 20, 2)" in told and "wet (" in told
+    assert len(blocks) == 4 and "deeplift: discharge" in told and "(20, 20, 2)" in told and "wet (" in told
     assert (tmp_path / "day.png").exists() and (tmp_path / "average.png").exists()

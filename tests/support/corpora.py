@@ -8,7 +8,7 @@ READING = ("format", "field", "longest", "max_line", "strict")
 WRITING = ("overwrite", "columns", "chunk")
 
 
-def run(model, source, out, method="lrp-all", target=None, **given):
+def run(model, source, out, method=None, target=None, **given):
     """`explain_corpus`, which takes some of these options in records."""
     reading = {name: given.pop(name) for name in READING if name in given}
     writing = {name: given.pop(name) for name in WRITING if name in given}

@@ -17,7 +17,7 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, WeightFileError
 from lrpnumpy.files.build.constants import Spread, Unknown, fold
-from lrpnumpy.files.build.layers import OPERATIONS
+from lrpnumpy.files.build.layers import OF_MODULES, OPERATIONS
 from lrpnumpy.files.build.network import Baked, NetworkBuild, NetworkValue, NotSupported
 from lrpnumpy.files.build.sizes import Dim, sizes
 from lrpnumpy.files.operations import OWN_DOMAINS, OperationGraph, OperationInput, OperationNode
@@ -236,10 +236,11 @@ class _Run(NetworkBuild):
             return [sizes(of[node.attributes.get("start", 0) : node.attributes.get("end")])]
         if not flows:
             return fold(self.source, node, taken)
-        if node.op not in OPERATIONS:
+        operation = OPERATIONS.get(node.op) or OF_MODULES.get(node.op)
+        if operation is None:
             near = nearby(node.op[:80], OPERATIONS)
             self.refuse(f"is not supported{near}; custom={{{node.op[:40]!r}: function}} can say what it does")
-        made = OPERATIONS[node.op](self, node, taken)
+        made = operation(self, node, taken)
         return made if isinstance(made, list) else [made]
 
     def chosen(self, node: OperationNode, taken: list[Any], values: ChainMap[str, Any], depth: int) -> list[Any]:

@@ -338,8 +338,6 @@ OPERATIONS: dict[str, Operation] = {
     **AXES,
     **ARITHMETIC,
     **dict.fromkeys(("LSTM", "GRU", "RNN"), recurrent),
-    "Cell": custom_cell,
-    "Attention": _attention,
     **dict.fromkeys(("MaxPool", "AveragePool"), _pool),
     **dict.fromkeys(("GlobalMaxPool", "GlobalAveragePool"), _global_pool),
     **dict.fromkeys(("ReduceSumSquare", *_READOUTS), _reduce),
@@ -354,3 +352,4 @@ OPERATIONS: dict[str, Operation] = {
     "HardSwish": _hard_swish,
     "Clip": _clip,
 }
+OF_MODULES: dict[str, Operation] = {"Cell": custom_cell, "Attention": _attention}  # whole layers, of live modules
