@@ -82,7 +82,7 @@ def main() -> None:
         size = " x ".join(map(str, lrp.explain(every, x[:YEAR], step="all").stacked().shape))
         steps, windows = (
             best(lambda: lrp.explain(every, x[:YEAR], step="all")),  # noqa: B023
-            best(lambda: lrp.explain_windows(last, x, YEAR)),  # noqa: B023
+            best(lambda: lrp.explain_windows(last, x, length=YEAR)),  # noqa: B023
         )
         print(f"{dtype}: every step, {size}, in {steps:.2f} s; {WINDOWS} windows in {windows:.2f} s")
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:

@@ -74,7 +74,7 @@ network = trained(scaled[features].to_numpy(), scaled["demand"].to_numpy())
 # From here on it is about the explanation.
 model = lrp.from_torch(network, features=features, classes=["demand"])
 model = model.with_units(scaler=(mean, scale), output_scaler=(mean["demand"], scale["demand"]), output_unit="MWh")
-found = lrp.explain_windows(model, frame, DAYS, method="integrated-gradients", unit="feature")
+found = lrp.explain_windows(model, frame, length=DAYS, method="integrated-gradients", unit="feature")
 print(found.at("2024-12-02"))
 lrp.plot.feature_map(found.at("2024-12-02")).savefig(folder / "forecast-map.png", dpi=130)
 lrp.plot.memory(found).savefig(folder / "forecast-memory.png", dpi=130)

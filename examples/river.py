@@ -31,7 +31,7 @@ def main() -> None:
     """Explain the flood, and the average day of the spring before it."""
     model = lrp.load("river")
     weather, observed = read()
-    found = lrp.explain_windows(model, weather, DAYS, target="discharge", unit="feature")
+    found = lrp.explain_windows(model, weather, length=DAYS, target="discharge", unit="feature")
     e = found.at(FLOOD)
     seen = observed[list(weather.labels).index(np.datetime64(FLOOD))]
     print(f"{FLOOD}: the network says {e.scores[0]:.1f} mm, {seen:.1f} mm were observed. It was made by")

@@ -26,12 +26,14 @@ from lrpnumpy.verdict import EvidenceList
 def explain_windows(
     model: Model,
     series: Any,
-    length: int,
-    stride: int = 1,
     method: str | Method | Rule | None = None,
     target: Any = None,
     *,
+    length: int | None = None,
+    stride: int = 1,
     unit: Unit = None,
+    versus: int | str | None = None,
+    step: int | None = None,
     threads: int | None = None,
     progress: bool | None = None,
     fill: Literal["forward"] | None = None,
@@ -42,13 +44,17 @@ def explain_windows(
     model: the network, as `load` gives it.
     series: what `explain` takes, only longer: a (T, D) array, a DataFrame with dates. Of a network with several inputs
         a dict: all series are cut alike, and an input without steps is the same for all windows.
-    method, target, unit, threads, fill, options: as in `explain_all`.
+    length: that of a window; None is `model.window`, the length that the network was trained on.
+    method, target, unit, versus, step, threads, fill, options: as in `explain_all`; `reference` is one of the options.
     progress: show rate and time left; by default where standard error is a terminal.
 
-        found = lrp.explain_windows(model, frame, 365)
+        found = lrp.explain_windows(model, frame, length=365)
         found.at("2005-04-03")  # the explanation of the window that ends on this day
         found.average()         # which days mattered on average
     """
+    length = model.window if length is None else length
+    if length is None:
+        raise LrpError("length is missing, and the model does not carry the window it was trained on; pass length=....")
     length, stride = whole(length, "length", 1), whole(stride, "stride", 1)
     pads = {port.pad[0] for port in model.inputs.values() if port.pad is not None}
     if pads - {length}:
@@ -67,7 +73,7 @@ def explain_windows(
         {name: _window(one, a, a + length) if name in steps else one for name, one in record.items()}
         for a in starts.tolist()
     ]
-    request = asked.request(model, method, unit, None, None, options)
+    request = asked.request(model, method, unit, versus, step, options)
     return Windows(record, starts, length, run(model, encoded, request, target, None, threads, progress))
 
 

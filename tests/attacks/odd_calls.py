@@ -280,7 +280,7 @@ def calls(folder):
         "plot.predictions": (lrp.plot.predictions, {"many": many, "width": 4.0}),
         "plot.gates": (lrp.plot.gates, {"model": numbers, "x": X, "width": 4.0}),
     }
-    series = lrp.explain_windows(numbers, X, 3)
+    series = lrp.explain_windows(numbers, X, length=3)
     corpus = lrp.explain_corpus(numbers, [X, X], out=lrp.Output(folder / "n", columns={"a": [1, 2]}))
     results = {
         "Explanation": e,

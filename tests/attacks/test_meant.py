@@ -41,7 +41,8 @@ CASES = {
         lambda: lrp.explain_all(WORDS, [["a good film", "a film"]]),
         "sequence 0 must be one sentence or a list of its words"),
     "a huge class": (lambda: lrp.explain(NUMBERS, X, target=10**5000), "target must be a class index .* a huge number"),
-    "a time as a number": (lambda: lrp.explain_windows(NUMBERS, X, np.timedelta64(2)), "length must be a whole number"),
+    "a time as a number": (
+        lambda: lrp.explain_windows(NUMBERS, X, length=np.timedelta64(2)), "length must be a whole number"),
     "a set of sequences": (
         lambda: lrp.predict_all(WORDS, {"a", "film"}), "sequences must be a list of sequences, got set"),
     "a string as a switch": (

@@ -100,7 +100,7 @@ PLACES = {
     "shown": ONE.shown,
     "explanations": MANY.__getitem__,
     "comparison": lrp.compare(NUMBERS, X, ["lrp-all", "gradient"]).__getitem__,
-    "windows": lrp.explain_windows(NUMBERS, X, 4).__getitem__,
+    "windows": lrp.explain_windows(NUMBERS, X, length=4).__getitem__,
 }
 
 

@@ -41,7 +41,7 @@ def windows():
     head = lrp.Dense(np.full((1, 3), 0.7), np.zeros(1))
     model = lrp.Model([model.layers[0], head], output_unit="mm", features=["rain", "$x_1$"])
     table = lrp.Table(np.tile(x, (4, 1)), samples.days(4 * len(x)))
-    return lrp.explain_windows(model, table, 20, unit="feature")
+    return lrp.explain_windows(model, table, length=20, unit="feature")
 
 
 @pytest.fixture(scope="module")

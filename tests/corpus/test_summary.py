@@ -123,7 +123,7 @@ def test_dates():
     pandas = pytest.importorskip("pandas")
     rng = np.random.default_rng(2)
     frame = pandas.DataFrame(rng.normal(size=(800, 3)), pandas.date_range("2003-11-20", periods=800), FEATURES)
-    found = lrp.explain_windows(network(1), frame, 4, 9)
+    found = lrp.explain_windows(network(1), frame, length=4, stride=9)
     days = [e.labels[-1].astype("M8[D]").item() for e in found]
     season = {12: "DJF", 1: "DJF", 2: "DJF", 3: "MAM", 4: "MAM", 5: "MAM", 6: "JJA", 7: "JJA", 8: "JJA"}
     same(found.summary("year"), by_hand(found, [str(day.year) for day in days]))

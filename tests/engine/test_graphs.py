@@ -199,7 +199,7 @@ def test_every_call_names_the_input(rng, tmp_path, case):
         "x ": lambda: lrp.predict(model, bad),
         "sequence 1": lambda: lrp.explain_all(model, [good, bad]),
         "sequence 1 ": lambda: lrp.predict_all(model, [good, bad]),
-        "series": lambda: lrp.explain_windows(model, bad, 2),
+        "series": lambda: lrp.explain_windows(model, bad, length=2),
         "record 2 .*a record": lambda: lrp.explain_corpus(
             model, lrp.Corpus([good, bad], strict=True), out=tmp_path / "a"
         ),

@@ -271,7 +271,7 @@ def test_a_window_of_another_length_warns(rng):
     with pytest.warns(lrp.AssumptionWarning, match="x has 5 steps, and the model was trained on windows of 7"):
         lrp.explain(model, rng.normal(size=(5, 2)))
     with pytest.warns(lrp.AssumptionWarning, match="a window has 4 steps"):
-        lrp.explain_windows(model, rng.normal(size=(9, 2)), 4)
+        lrp.explain_windows(model, rng.normal(size=(9, 2)), length=4)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         lrp.explain_all(model, [rng.normal(size=(7, 2))])

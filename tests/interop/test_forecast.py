@@ -29,7 +29,7 @@ def scalers(frame):
 
 def explained(model, frame, scores, tmp_path):
     """The lines of the user, and what they must give."""
-    found = lrp.explain_windows(model, frame, T)
+    found = lrp.explain_windows(model, frame, length=T)
     day = found.at("2005-04-03")
     lrp.plot.feature_map(day).savefig(tmp_path / "day.png")
     lrp.plot.feature_map(found.average()).savefig(tmp_path / "average.png")

@@ -562,7 +562,7 @@ def test_results_say_what_they_are(rng):
     found = lrp.explain_all(model, [rng.normal(size=(4, 3)), rng.normal(size=(2, 3))], "lrp-all")
     assert repr(found) == "<2 explanations by lrp-all>"
     assert repr(found.summary()) == "<Summary of 2 explanations by lrp-all, 1 groups>"
-    windows = lrp.explain_windows(model, rng.normal(size=(6, 3)), 4)
+    windows = lrp.explain_windows(model, rng.normal(size=(6, 3)), length=4)
     nets.close(windows.scores, np.stack([e.scores for e in windows]))
     many = lrp.Embedding(np.ones((9, 2)), vocabulary=[f"w{k}" for k in range(9)])
     assert "vocabulary=(9 names)" in repr(many) and "E=float64[9, 2]" in repr(many)

@@ -36,7 +36,7 @@ def results_of(numbers, rng):
     days = np.datetime64("2001-01-01") + np.arange(12)
     table = lrp.Table(rng.normal(size=(12, 2)), labels=days, features=("rain", "snow"))
     every = lrp.explain_all(numbers, [np.asarray(table.values[k : k + 4]) for k in range(5)])
-    return every, lrp.explain_windows(numbers, table, 4), lrp.compare(numbers, table, ["lrp-all", "gradient"])
+    return every, lrp.explain_windows(numbers, table, length=4), lrp.compare(numbers, table, ["lrp-all", "gradient"])
 
 
 def test_an_explanation_is_a_plain_record(model):

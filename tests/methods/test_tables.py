@@ -148,7 +148,7 @@ def test_times_and_zones(x):
     [
         ("x", lambda table: lrp.explain(river(), table)),
         ("sequence 0", lambda table: lrp.explain_all(river(), [table, table])),
-        ("series", lambda table: lrp.explain_windows(river(), table, 2)),
+        ("series", lambda table: lrp.explain_windows(river(), table, length=2)),
     ],
 )
 def test_dates_that_do_not_increase_are_said_once(x, what, call):

@@ -25,7 +25,7 @@ def x():
 @pytest.mark.parametrize("target", [None, "all"])
 def test_windows_are_what_single_calls_give(x, length, stride, target):
     model = network(outputs=2)
-    found = lrp.explain_windows(model, x, length, stride, target=target)
+    found = lrp.explain_windows(model, x, length=length, stride=stride, target=target)
     starts = range(0, 41 - length, stride)
     assert len(found) == len(starts) and found.ends.tolist() == [start + length - 1 for start in starts]
     for start, e in zip(starts, found, strict=True):
@@ -38,7 +38,7 @@ def test_windows_are_what_single_calls_give(x, length, stride, target):
 @pytest.mark.parametrize(("length", "stride"), [(10, 1), (10, 7), (3, 5)])
 @pytest.mark.parametrize("target", [0, "all"])
 def test_the_average_is_on_the_axis_of_the_series(x, length, stride, target):
-    found = lrp.explain_windows(network(outputs=2), x, length, stride, target=target)
+    found = lrp.explain_windows(network(outputs=2), x, length=length, stride=stride, target=target)
     average = found.average()
     for t in range(40):
         inside = [(k, t - start) for k, start in enumerate(found.starts) if start <= t < start + length]
@@ -54,7 +54,7 @@ def test_dates(x):
     pandas = pytest.importorskip("pandas")
     model = network(features=("rain", "temp", "wind"))
     frame = pandas.DataFrame(x, pandas.to_datetime(DATES), ["rain", "temp", "wind"])
-    found = lrp.explain_windows(model, frame, 10)
+    found = lrp.explain_windows(model, frame, length=10)
     for date in ("2005-04-03", np.datetime64("2005-04-03"), pandas.Timestamp("2005-04-03"), 33):
         e = found.at(date)
         assert e.label(9) == "2005-04-03" and e.label(0) == "2005-03-25"
@@ -65,7 +65,7 @@ def test_dates(x):
     with pytest.raises(lrp.LrpError, match="must get a date"):
         found.at("Easter")
     with pytest.raises(lrp.LrpError, match=r"from 9 to 37, every 7 steps, got 10"):
-        lrp.explain_windows(model, x, 10, 7).at(10)
+        lrp.explain_windows(model, x, length=10, stride=7).at(10)
 
 
 def test_several_inputs_and_units(x):
@@ -79,29 +79,29 @@ def test_several_inputs_and_units(x):
     ports = {"weather": lrp.Input(3), "stock": lrp.Input(2), "basin": lrp.Input(2, steps=False)}
     model = lrp.Model(nodes, inputs=ports, scaler={"weather": (2.0, 3.0)}, output_scaler=(1.0, 5.0))
     record = {"weather": x, "stock": x[:, 1:], "basin": [1.0, 2.0]}
-    found = lrp.explain_windows(model, record, 5)
+    found = lrp.explain_windows(model, record, length=5)
     cut = {"weather": x[7:12], "stock": x[7:12, 1:], "basin": [1.0, 2.0]}
     for name, part in lrp.explain(model, cut).inputs.items():
         nets.close(found[7].inputs[name].feature_relevance, part.feature_relevance)
         assert np.array_equal(found[7].inputs[name].values, part.values)
     with pytest.raises(lrp.LrpError, match="as many steps in each input"):
-        lrp.explain_windows(model, {**record, "stock": x[1:, 1:]}, 5)
+        lrp.explain_windows(model, {**record, "stock": x[1:, 1:]}, length=5)
 
 
 def test_padding_and_words():
     model = network(mask_value=-9.0)
     x = np.random.default_rng(1).normal(size=(12, 3))
     x[[3, 4, 8]] = -9
-    for start, e in enumerate(lrp.explain_windows(model, x, 4)):
+    for start, e in enumerate(lrp.explain_windows(model, x, length=4)):
         one = lrp.explain(model, x[start : start + 4])
         nets.close(e.relevance, one.relevance)
         assert np.array_equal(e.values, one.values)
-    average = lrp.explain_windows(model, x, 4).average()
+    average = lrp.explain_windows(model, x, length=4).average()
     assert average.padding == (3, 4, 8) and np.array_equal(average.values, x) and str(average)
     with pytest.raises(lrp.LrpError, match="not padding in every window, got none from 3 on"):
-        lrp.explain_windows(model, x, 2)
+        lrp.explain_windows(model, x, length=2)
     words = lrp.load("sentiment")
-    found = lrp.explain_windows(words, "not a very good film , but a fine one", 3)
+    found = lrp.explain_windows(words, "not a very good film , but a fine one", length=3)
     assert found[1].tokens == ("a", "very", "good")
 
 
@@ -110,32 +110,32 @@ def test_a_model_that_pads_its_input(x):
     rng = np.random.default_rng(4)
     ports = {"x": lrp.Input(3, pad=(5, "pre", 0.0))}
     model = lrp.Model((nets.lstm(rng, 3, 4), nets.dense(rng, 4, 1)), inputs=ports)
-    found = lrp.explain_windows(model, x, 5)
+    found = lrp.explain_windows(model, x, length=5)
     assert len(found) == 36 and found[9].marks is None
     nets.close(found[9].relevance, lrp.explain(model, x[9:14]).relevance)
     with pytest.raises(lrp.LrpError, match="length must be 5, to which"):
-        lrp.explain_windows(model, x, 6)
+        lrp.explain_windows(model, x, length=6)
 
 
 def test_what_cannot_be_is_said(x):
     for length in (0, 41, 2.5):
         with pytest.raises(lrp.LrpError, match="length must"):
-            lrp.explain_windows(network(), x, length)
+            lrp.explain_windows(network(), x, length=length)
     with pytest.raises(lrp.LrpError, match="stride must"):
-        lrp.explain_windows(network(), x, 4, 0)
-    mixed = lrp.explain_windows(network(outputs=2), x, 20, 10, target=[0, 1, 0])
+        lrp.explain_windows(network(), x, length=4, stride=0)
+    mixed = lrp.explain_windows(network(outputs=2), x, length=20, stride=10, target=[0, 1, 0])
     with pytest.raises(lrp.LrpError, match="one class, got several"):
         mixed.average()
     with pytest.raises(lrp.LrpError, match="unknown option 'epsilon' for lrp-all; did you mean eps"):
-        lrp.explain_windows(network(), x, 4, method="lrp-all", epsilon=1)
+        lrp.explain_windows(network(), x, length=4, method="lrp-all", epsilon=1)
 
 
 def test_progress(x, monkeypatch, capsys):
     monkeypatch.setattr(schedule, "chunks", lambda lengths, width, most: [np.arange(5), np.arange(5, 31)])
     for threads in (1, 2):
-        lrp.explain_windows(network(), x, 10, threads=threads, progress=True)
+        lrp.explain_windows(network(), x, length=10, threads=threads, progress=True)
         assert "31/31" in capsys.readouterr().err
-    lrp.explain_windows(network(), x, 10)
+    lrp.explain_windows(network(), x, length=10)
     assert not capsys.readouterr().err
 
 
@@ -217,3 +217,10 @@ def test_where_every_step_is_not_to_be_had(x):
         lrp.explain(network("every"), x, step="all", spans=[(0, 1)])
     with pytest.raises(lrp.LrpError, match="sequences of one length, got 3 to 4"):
         lrp.explain_all(network(), [x[:3], x[:4]]).stacked()
+
+
+def test_the_length_of_a_window_is_that_of_the_model(x):
+    with pytest.raises(lrp.LrpError, match="length is missing, and the model does not carry"):
+        lrp.explain_windows(network(), x)
+    found = lrp.explain_windows(network(window=4), x, "deeplift", reference="zero")
+    assert found.length == 4 and len(found) == 37 and found[0].method == "deeplift"

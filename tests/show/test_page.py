@@ -103,7 +103,7 @@ def test_padding_is_marked_and_lag_0_is_the_step_of_the_prediction(tmp_path):
 def test_windows_share_the_series_they_were_cut_from(tmp_path):
     model, x = samples.forecast()
     table = lrp.Table(x, samples.days(len(x)))
-    windows = lrp.explain_windows(model, table, 8, stride=3, unit="feature", target=0)
+    windows = lrp.explain_windows(model, table, length=8, stride=3, unit="feature", target=0)
     found = page_of(tmp_path / "p.html", windows)
     (one,) = found["inputs"]
     assert one["kind"] == "series" and one["unit"] == "day" and one["features"] == ["rain", "$x_1$"]
