@@ -331,7 +331,7 @@ def test_the_memory_curve_is_that_of_the_summary(visit, words_page, series_page,
         wanted[: len(e)] += abs(e.relevance[1][::-1]) / len(results[0])
     np.testing.assert_allclose(mean, wanted, rtol=1e-4)
     page = visit(series_page + "#view=whole")
-    mean = page.evaluate("[...memoryOf(page, 'lrp-all').mean]")
+    mean = page.evaluate("[...memoryOf(page, 'deeplift').mean]")
     np.testing.assert_allclose(mean, windows.summary().by_lag()[0], rtol=1e-4)
     assert "days before the prediction" in page.text_content(".memory svg")
 
@@ -362,7 +362,7 @@ def test_every_input_is_shown(visit, tmp_path):
     assert page.locator(".method h4").all_inner_texts()[:3] == ["x", "basin", "gauges"]
     assert page.locator("svg.series").count() == 2
     features = page.locator(".words.vector .word")
-    assert features.all_inner_texts() == ["area", "$x_1$", "forest share"]
+    assert features.all_inner_texts() == ["area = 120", "$x_1$ = 3.2", "forest share = 0.8"]
     assert "area = 120: +0.3," in features.first.get_attribute("aria-label") + ","
 
 
