@@ -3,7 +3,7 @@
 import networks as nets
 import numpy as np
 import pytest
-from test_tables import DATES, FEATURES, river, several
+from methods.test_tables import DATES, FEATURES, river, several
 
 import lrpnumpy as lrp
 

@@ -5,8 +5,11 @@ const MARK = { unknown: 1, padding: 2 };
 // The items of an input: of words each word, with runs of padding as one; of one step each feature.
 function itemsOf(input, relevance, variables) {
   if (input.kind === "vector") {
-    return input.features.map((name, d) => (
-      { text: Number.isFinite(input.values?.[d]) ? `${name} = ${Format.general(input.values[d])}` : name, relevance: variables ? variables[d] : relevance[0], value: input.values?.[d], position: d }));
+    return input.features.map((name, d) => {
+      const value = input.values?.[d];
+      const text = Number.isFinite(value) ? `${name} = ${Format.general(value)}` : name;
+      return { text, relevance: variables ? variables[d] : relevance[0], position: d };
+    });
   }
   const items = [];
   for (let t = 0; t < input.T; t++) {
@@ -28,8 +31,7 @@ const PAD = "<pad>";
 // What is said of an item: its number, and how large that is beside the others.
 function itemSays(item, largest) {
   const size = largest ? `, ${Math.round(100 * Math.abs(item.relevance) / largest)} % of the largest` : "";
-  const value = item.value === undefined || item.value === null ? "" : ` = ${Format.general(item.value)}`;
-  return `${Format.clean(item.text)}${value}: ${Format.signed(item.relevance)}${size}`;
+  return `${Format.clean(item.text)}: ${Format.signed(item.relevance)}${size}`;
 }
 
 // view: {record, method, c} and input i of its record. The arrow keys go from word to word.
