@@ -468,6 +468,8 @@ def _checked(port: Input, arrays: Sequence[np.ndarray], names: Sequence[str]) ->
         joined = np.array(arrays[0], order="C") if len(arrays) == 1 else np.concatenate(arrays)
         if np.isfinite(joined).all():
             joined.setflags(write=False)
+            if len(arrays) == 1:
+                return [joined]
             stops = [*accumulate(map(len, arrays))]
             return [joined[a:b] for a, b in pairwise([0, *stops])]
     return [numbers(array, where, port.given_dtype) for array, where in zip(arrays, names, strict=True)]

@@ -204,6 +204,11 @@ class Columns:
 
 
 @cache
+def _places(count: int) -> np.ndarray:
+    return np.arange(count)
+
+
+@cache
 def _ones(count: int, dtype: np.dtype) -> np.ndarray:
     return np.ones(count, dtype)
 
@@ -227,7 +232,7 @@ class Question(NamedTuple):
 
         It has the shape of all scores.
         """
-        start, every = np.zeros(values.shape, values.dtype), np.arange(len(targets))
+        start, every = np.zeros(values.shape, values.dtype), _places(len(targets))
         start[every, targets] = values[every, targets]
         if self.request.versus is not None:
             start[:, self.request.versus] -= values[:, self.request.versus]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -191,7 +192,7 @@ def _ends(model: Model, backward: bool = False) -> set[str]:
 
 def _close(question: Question, columns: Columns, kept: np.ndarray) -> None:
     """The books: where each score went, from what every node kept (nodes, 6, n); and whether they add up."""
-    dtype, versus = kept.dtype.type, question.request.versus
+    versus = question.request.versus
     columns.books = np.empty((len(ROWS["lrp"]) + len(kept), kept.shape[2]), kept.dtype)
     columns.books[0] = 0
     first = columns.inputs[question.trace.model.main]
@@ -201,6 +202,11 @@ def _close(question: Question, columns: Columns, kept: np.ndarray) -> None:
     columns.sound = np.empty(kept.shape[2], np.int64)
     ledger.close(
         kept, question.scores, columns.targets, -1 if versus is None else versus, first.relevance,
-        first.batch.owner, dtype(GAP), dtype(TOO_LARGE), np.finfo(dtype).eps, columns.books,
-        columns.sound,
+        first.batch.owner, *_limits(kept.dtype), columns.books, columns.sound,
     )  # fmt: skip
+
+
+@cache
+def _limits(dtype: np.dtype) -> tuple[Any, Any, Any]:
+    """How far a ledger may miss its score, how large relevance may be, and the rounding, as numbers of `dtype`."""
+    return dtype.type(GAP), dtype.type(TOO_LARGE), np.finfo(dtype).eps
