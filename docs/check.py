@@ -26,7 +26,7 @@ TASKS = {
     "choose a method": ("a method", ("lrp-all", "rank_methods", "--method")),
     "choose a class": ("a class", ("target=", "versus=")),
     "choose a reference": ("a reference", ("reference=", "usual inputs")),
-    "read the ledger": ("read the ledger", ("biases", "stabiliser", "e.ledger.total")),
+    "read the ledger": ("read the ledger", ("biases", "stabilizer", "e.ledger.total")),
     "rank methods": ("rank methods", ("rank_methods", "lrpnumpy evaluate")),
     "run a corpus": ("run a corpus", ("explain_corpus", "open_explanations", "lrpnumpy corpus")),
     "run a corpus on Dask": ("run it on Dask", ("Client", "explain_bag")),

@@ -12,7 +12,7 @@ from lrpnumpy.fields import result_field
 # Rows of the ledgers of many explanations, `books` (rows, n), by kind of method. LRP has its biases after them, a row
 # for each layer; kernels/ledger.py knows this order.
 ROWS = {
-    "lrp": ("inputs", "stabiliser", "initial_state", "rule", "attention", "largest", "total"),
+    "lrp": ("inputs", "stabilizer", "initial_state", "rule", "attention", "largest", "total"),
     "reference": ("inputs", "score", "reference", "gap", "largest", "error"),
 }
 
@@ -40,7 +40,7 @@ class Ledger:
 
     inputs: Any = _entry()  # what reached the inputs
     biases: np.ndarray = _entry("layer")  # what the biases of each layer kept
-    stabiliser: Any = _entry()  # what eps, and sums that are exactly 0, kept
+    stabilizer: Any = _entry()  # what eps, and sums that are exactly 0, kept
     initial_state: Any = _entry()  # what reached h0 and c0
     largest: Any = _entry()  # relevance of any neuron or input: rounding is relative to it
     total: Any = _entry()  # the sum of all entries but `largest`: f_c(x)
@@ -59,7 +59,7 @@ class Ledger:
         entries = {
             "inputs": self.inputs,
             "biases": self.all_biases,
-            "stabiliser": self.stabiliser,
+            "stabilizer": self.stabilizer,
             "initial state": self.initial_state,
         }
         rare = {"rule": self.rule, "attention": self.attention}

@@ -126,7 +126,7 @@ def report_training(networks: dict[str, list[lrp.Model]]) -> None:
 def explained(
     model: lrp.Model, sequences: Sequence[np.ndarray], method: str, eps: float = 0.0, threads: int | None = None
 ) -> Any:
-    """Explanations, by default without a stabiliser, as the paper has it on this task."""
+    """Explanations, by default without a stabilizer, as the paper has it on this task."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", lrp.RelevanceWarning)
         options = {"eps": eps} if method.startswith("lrp-") else {}
@@ -218,7 +218,7 @@ def report_far(values: Values, networks: dict[str, list[lrp.Model]], data: dict[
     """Why a mean is far from the paper's: which networks make it so, and what cures them.
 
     Two things are tried. With recurrent weights clipped to ±20 a gate is as open or shut as before for almost
-    every input, but not as steep: so it is seen what steepness does to the gradient. And a stabiliser: so it is
+    every input, but not as steep: so it is seen what steepness does to the gradient. And a stabilizer: so it is
     seen what LRP owes to divisions by almost nothing, here where eps is 0.
     """
     rows = []
@@ -250,7 +250,7 @@ def report_far(values: Values, networks: dict[str, list[lrp.Model]], data: dict[
     print(
         "Without: mean (standard deviation) of the other networks. Gradient×Input: gates so steep that a few\n"
         "sequences fall on their slope; clipped, the network predicts the same. LRP: the sum of gate and signal,\n"
-        "or a pre-activation, is close to 0, which multiplies relevance at every step; a stabiliser cures it.\n"
+        "or a pre-activation, is close to 0, which multiplies relevance at every step; a stabilizer cures it.\n"
     )
 
 

@@ -41,8 +41,8 @@ def ways(model: lrp.Model, x: np.ndarray) -> list[tuple[lrp.LSTM, np.ndarray, bo
 
 def epsilon_rule(x: np.ndarray, w: np.ndarray, z: np.ndarray, R: np.ndarray, eps: float) -> np.ndarray:
     """R_i = sum_j z_i w_ij / (z_j + eps sign(z_j)) R_j, with every message formed; w is (out, in)."""
-    stabilised = z + eps * np.where(z >= 0, 1, -1)
-    return (w * x / stabilised[:, None] * R[:, None]).sum(axis=0)
+    stabilized = z + eps * np.where(z >= 0, 1, -1)
+    return (w * x / stabilized[:, None] * R[:, None]).sum(axis=0)
 
 
 def lrp_all(model: lrp.Model, x: np.ndarray, target: int, eps: float = 0.001) -> np.ndarray:
@@ -63,9 +63,9 @@ def lrp_all(model: lrp.Model, x: np.ndarray, target: int, eps: float = 0.001) ->
         for t in range(T - 1, -1, -1):
             i, f, g, _ = gates[t]
             R_c = R_c + R_h
-            stabilised = c[t + 1] + eps * np.where(c[t + 1] >= 0, 1, -1)
-            R_g = i * g / stabilised * R_c
-            R_c = f * c[t] / stabilised * R_c
+            stabilized = c[t + 1] + eps * np.where(c[t + 1] >= 0, 1, -1)
+            R_g = i * g / stabilized * R_c
+            R_c = f * c[t] / stabilized * R_c
             R_seen[t] = epsilon_rule(seen[t], layer.U[2], z[t, 2], R_g, eps)
             R_h = epsilon_rule(h[t], layer.W[2], z[t, 2], R_g, eps)
         R_x += R_seen[::-1] if mirrored else R_seen

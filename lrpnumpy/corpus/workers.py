@@ -81,6 +81,7 @@ def _processes(pickled: bytes, count: int) -> Iterator[Workers]:
 
 
 _jobs: dict[str, Job] = {}  # of this process, where it is a worker: by name
+_undo: dict[str, Callable[[], None]] = {}  # what `settle` returned for each
 
 
 def _begin(pickled: bytes, mode: str) -> None:
@@ -143,13 +144,16 @@ def _dask(job: Job, client: Any) -> Iterator[Workers]:
 
 def deliver(name: str, job: Job) -> None:
     """Have a worker of Dask keep a job."""
-    settle()
+    _undo[name] = settle()
     _jobs[name] = job
 
 
 def withdraw(name: str) -> None:
-    """The run is over."""
+    """The run is over. A worker that is a thread leaves the process as it was."""
     _jobs.pop(name, None)
+    undo = _undo.pop(name, None)
+    if undo is not None:
+        undo()
 
 
 def explain_delivered(name: str, chunk: Chunk) -> Done:

@@ -221,7 +221,7 @@ def sum_of(x):
 
 
 def inverse(z, eps):
-    """1 / stab(z), stab(z) = z + eps sign(z) and sign(0) = +1, and the share eps / (|z| + eps) the stabiliser keeps.
+    """1 / stab(z), stab(z) = z + eps sign(z) and sign(0) = +1, and the share eps / (|z| + eps) the stabilizer keeps.
 
     A denominator that is exactly 0 passes nothing on: (0, 1).
     """
@@ -233,7 +233,7 @@ def inverse(z, eps):
 
 
 def share(rule, gate, signal, eps):
-    """What a product rule gives to gate and signal, and what its stabiliser keeps."""
+    """What a product rule gives to gate and signal, and what its stabilizer keeps."""
     if rule == PROP:
         over, lost = inverse(gate + signal, eps)
         return gate * over, signal * over, lost

@@ -1,4 +1,4 @@
-"""LRP through sums, by the epsilon rule: what their terms get, and what biases and stabilisers keep."""
+"""LRP through sums, by the epsilon rule: what their terms get, and what biases and stabilizers keep."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def backward(
     eps: Scalar,
     owner: I1,  # (rows,) which sequence each row is of
     s: W2,  # (rows, M) out: term i of sum j gets z_i w_ij s_j
-    ledger: W2,  # (4, n) rows 0 and 1: what biases and stabiliser get is added; row 3: raised to the largest R
+    ledger: W2,  # (4, n) rows 0 and 1: what biases and stabilizer get is added; row 3: raised to the largest R
 ) -> None:
     """s = R / stab(z)."""
     rows, M = z.shape
     n = ledger.shape[1]
     to_bias = np.zeros((n, M), z.dtype)  # summed over rows first: these loops are then vectorised
-    to_stabiliser = np.zeros((n, M), z.dtype)
+    to_stabilizer = np.zeros((n, M), z.dtype)
     largest = np.zeros((n, M), z.dtype)
     for q in range(rows):
         k = owner[q]
@@ -42,11 +42,11 @@ def backward(
             over, lost = inverse(z[q, j], eps)
             s[q, j] = over * R[q, j]
             to_bias[k, j] += s[q, j] * bias[j]
-            to_stabiliser[k, j] += lost * R[q, j]
+            to_stabilizer[k, j] += lost * R[q, j]
             size = abs(R[q, j])
             largest[k, j] = size if size > largest[k, j] else largest[k, j]
     for k in range(n):
         for j in range(M):
             ledger[0, k] += to_bias[k, j]
-            ledger[1, k] += to_stabiliser[k, j]
+            ledger[1, k] += to_stabilizer[k, j]
             ledger[3, k] = max(ledger[3, k], largest[k, j])

@@ -72,7 +72,7 @@ class Affine(Layer):
         return Packed(xs[0].rows * self.s + self.t, xs[0].batch), None
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
-        """The one term gets what the bias and the stabiliser leave."""
+        """The one term gets what the bias and the stabilizer leave."""
         return back_through_sum(how, R, ran.outputs[0], [Term(ran.inputs[0].rows, self.s)], entry, self.t)
 
     def with_affine_before(self, s: np.ndarray, t: np.ndarray) -> Affine | None:
@@ -92,7 +92,7 @@ class Affine(Layer):
 class Units(Affine):
     """s x + t as the last step of a network: its scores in the units of the user, with the target's scale and mean.
 
-    LRP has no stabiliser here: of the score s x + t exactly s x goes on, and the bias keeps t.
+    LRP has no stabilizer here: of the score s x + t exactly s x goes on, and the bias keeps t.
     """
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:

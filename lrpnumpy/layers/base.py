@@ -191,7 +191,7 @@ class Layer(Record):
 
         ran: inputs, outputs and trace of the forward pass.
         how: the propagation, with `gain`, `product` and `slope`.
-        entry: takes what biases and stabilisers keep, for the ledger.
+        entry: takes what biases and stabilizers keep, for the ledger.
         """
         raise missing(self, "backward")
 

@@ -19,7 +19,7 @@ class TwoClasses(Layer):
     """f to (-f, f): what speaks for one class speaks against the other, and sigmoid(-f) = 1 - sigmoid(f).
 
     A model with one score, output="sigmoid" and two names of classes, the negative first, gets this layer at its end.
-    LRP passes R on unchanged: no stabiliser keeps anything.
+    LRP passes R on unchanged: no stabilizer keeps anything.
     """
 
     by_step: ClassVar[bool] = True

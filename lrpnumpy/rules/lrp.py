@@ -134,7 +134,7 @@ class Relevance(Propagation):
         return self._nodes.get(name, self)
 
     def gain(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """1 / stab(z), and what the stabiliser keeps."""
+        """1 / stab(z), and what the stabilizer keeps."""
         return inverse(z, self.eps)
 
     def product(

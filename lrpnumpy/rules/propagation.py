@@ -6,7 +6,7 @@ Everything that flows back is linear in the message R. What differs between the 
     a product     y = gate * signal               R_gate = to_gate R,  R_signal = to_signal R
     an activation y = F(z)                        R_z = slope(z, y) R
 
-What a stabiliser keeps of R is the second value of `gain` and the third of `product`: fractions of R, 0 for the
+What a stabilizer keeps of R is the second value of `gain` and the third of `product`: fractions of R, 0 for the
 gradient. A layer that is written with these three works for every propagation. Others follow from them: a product in
 which neither side is a gate (`even_product`), a matrix product of two values (`factors`), and a softmax. LRP holds the
 standard deviation of a norm fixed (`holds_weights`), and the weights of an attention too unless it is asked to
@@ -41,7 +41,7 @@ class Propagation:
     has_reference: ClassVar[bool] = False  # coefficients are means over the line from a reference to the input
     is_reference: ClassVar[bool] = False  # this forward pass is that of a reference
     code: int | None = None  # of a propagation that kernels have built in
-    eps: float = 0.0  # stabiliser
+    eps: float = 0.0  # stabilizer
     rule: SumRule | None = None  # of LRP, where sums do not follow the epsilon rule
 
     def at(self, name: str) -> Propagation:
@@ -118,7 +118,7 @@ class Entry:
         self.add(self.BIASES, kept, batch)
 
     def stabilizer(self, kept: np.ndarray, batch: Batch) -> None:
-        """Stabilisers keep these amounts, `kept` (R, M), of the rows of a `batch`."""
+        """Stabilizers keep these amounts, `kept` (R, M), of the rows of a `batch`."""
         self.add(self.STABILIZER, kept, batch)
 
     def see(self, R: np.ndarray, batch: Batch) -> None:

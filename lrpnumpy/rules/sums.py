@@ -58,7 +58,7 @@ FLAT: Mode = ((np.ones_like, "one"),)
 
 
 def inverse(z: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray]:
-    """1 / stab(z), and the share eps / (|z| + eps) the stabiliser keeps; (0, 1) where the denominator is exactly 0."""
+    """1 / stab(z), and the share eps / (|z| + eps) the stabilizer keeps; (0, 1) where the denominator is exactly 0."""
     size = abs(z) + z.dtype.type(eps)
     if size.all():
         over = 1 / size
@@ -79,10 +79,10 @@ class SumRule:
     modes: ClassVar[Any] = (PLAIN,)  # a mode is a tuple of pairs, see the top of this file
     bias_modes: ClassVar[Any] = None  # the modes in which biases are contributions, too; None for all
     conserves: ClassVar[Any] = False  # gains times sums and the stabilizer are 1: there is no other rest
-    eps: float = 0.001  # stabiliser
+    eps: float = 0.001  # stabilizer
 
     def gains(self, *sums: np.ndarray) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
-        """A gain for each mode, and the fraction of R that the stabiliser keeps, from the `sums` of each mode.
+        """A gain for each mode, and the fraction of R that the stabilizer keeps, from the `sums` of each mode.
 
         Whatever else is missing to 1 is the ledger's entry "rule".
         """

@@ -28,7 +28,7 @@ def waterfall(
     """How the score of an explanation `e` is made of the relevance of features, or of steps.
 
     The `most` largest come first and the rest is one bar. It begins at 0, or at the score of the reference for methods
-    that have one. Then come what biases, stabiliser and start states kept under LRP, and what the method leaves
+    that have one. Then come what biases, stabilizer and start states kept under LRP, and what the method leaves
     unattributed. Without `by` it is features where the input is numbers and steps where it is words.
     """
     of_one_class(e, "waterfall")

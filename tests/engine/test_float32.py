@@ -1,4 +1,4 @@
-"""float32 gives what float64 gives, for every method and every cell, where the stabiliser of LRP is not tiny."""
+"""float32 gives what float64 gives, for every method and every cell, where the stabilizer of LRP is not tiny."""
 
 import networks as nets
 import numpy as np

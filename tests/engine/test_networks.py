@@ -88,7 +88,7 @@ def test_lrp(case, explained, rule):
             found = explained(model, x, f"lrp-{rule}", c, eps=float(eps))
             ledger = found.ledger
             close(found.feature_relevance, expected["input0"], 1e-10, largest)
-            close([ledger.inputs, sum(ledger.biases), ledger.stabiliser], entries, 1e-10, largest)
+            close([ledger.inputs, sum(ledger.biases), ledger.stabilizer], entries, 1e-10, largest)
             assert ledger.initial_state == 0
             # The file's largest is that of single messages, ours that of what messages add up to at each neuron.
             assert largest / 10 <= ledger.largest <= largest * 10

@@ -83,7 +83,7 @@ def test_golden_lrp(case, rule):
             largest = golden[f"largest_lrp_{rule}"][()]
             close(result["x"], golden[f"lrp_{rule}"][:], 1e-11, largest)
             ledger = result["ledger"]
-            entries = ledger["inputs"], sum(ledger["biases"]), ledger["stabiliser"], ledger["initial_state"]
+            entries = ledger["inputs"], sum(ledger["biases"]), ledger["stabilizer"], ledger["initial_state"]
             close(entries, golden[f"ledger_lrp_{rule}"][:], 1e-11, largest)
             close(golden_largest(model, x, f[target], eps, result), largest, 1e-9)
             assert largest <= result["largest"] * (1 + 1e-9)  # ours looks at every message
@@ -136,7 +136,7 @@ def test_networks(name):
                     *entries, largest = part["ledger"][:]
                     ledger = result["ledger"]
                     close(result["x"], part["input0"][:], 1e-11, largest)
-                    close([ledger["inputs"], sum(ledger["biases"]), ledger["stabiliser"]], entries, 1e-11, largest)
+                    close([ledger["inputs"], sum(ledger["biases"]), ledger["stabilizer"]], entries, 1e-11, largest)
                     assert ledger["initial_state"] == 0
                     assert largest <= result["largest"] * (1 + 1e-9)  # ours looks at every message
         if "cd_spans" in group:
@@ -271,7 +271,7 @@ def test_ledger_adds_up(network, eps):
     for rule in RULES:
         result = oracle.lrp(model, x, 1, rule, eps, **options)
         ledger = result["ledger"]
-        total = ledger["inputs"] + sum(ledger["biases"]) + ledger["stabiliser"] + ledger["initial_state"]
+        total = ledger["inputs"] + sum(ledger["biases"]) + ledger["stabilizer"] + ledger["initial_state"]
         close(total, f[1], 1e-12, result["largest"])
 
 
@@ -283,7 +283,7 @@ def test_versus_is_a_difference(network):
     close(both["x"], one["x"] - other["x"], 1e-12, one["largest"] + other["largest"])
 
 
-def test_zero_denominator_goes_to_the_stabiliser():
+def test_zero_denominator_goes_to_the_stabilizer():
     """LRP-half gives relevance to the gate i, whose z is 0 without input, bias and state: it cannot go on."""
     model = {"layers": STACKS["lstm"](np.random.default_rng(0))}
     p = model["layers"][0]
@@ -293,8 +293,8 @@ def test_zero_denominator_goes_to_the_stabiliser():
     ledger = result["ledger"]
     R_i = result["hidden"][0][0]["z"][0, 0]
     assert np.all(R_i != 0) and ledger["inputs"] == 0
-    close(ledger["stabiliser"], R_i.sum(), 1e-14)
-    close(sum(ledger["biases"]) + ledger["stabiliser"] + ledger["initial_state"], f[0], 1e-14)
+    close(ledger["stabilizer"], R_i.sum(), 1e-14)
+    close(sum(ledger["biases"]) + ledger["stabilizer"] + ledger["initial_state"], f[0], 1e-14)
 
 
 @pytest.mark.sampled
@@ -483,12 +483,12 @@ def test_rules_by_hand():
     one = np.ones(1)
     terms, R = np.array([[3.0], [-2.0]]), 2 * one
     rules = {name: oracle.Relevance(name, 0.5, 1) for name in RULES}
-    # z = 3 - 2 - 1 = 0 is stabilised to + 1/2: the bias takes -4, the stabiliser 2
+    # z = 3 - 2 - 1 = 0 is stabilized to + 1/2: the bias takes -4, the stabilizer 2
     close(rules["all"].epsilon_rule(0, terms, -one, 0 * one, R)[:, 0], [12, -8], 1e-15)
-    # gate 1, signal 1.5 of 3, the stabiliser takes 1/3
+    # gate 1, signal 1.5 of 3, the stabilizer takes 1/3
     close(np.ravel(rules["prop"].product_rule(one, 1.5 * one, R)), (2 / 3, 1), 1e-15)
     close(np.ravel(rules["abs"].product_rule(one, -1.5 * one, R)), (2 / 3, 1), 1e-15)
     assert np.array_equal(rules["all"].product_rule(one, one, R), [[0], [2]])
     assert np.array_equal(rules["half"].product_rule(one, 3 * one, R), [[1], [1]])
-    assert rules["all"].biases == [-4] and rules["all"].stabiliser == 2
-    close(rules["prop"].stabiliser, 1 / 3, 1e-15)
+    assert rules["all"].biases == [-4] and rules["all"].stabilizer == 2
+    close(rules["prop"].stabilizer, 1 / 3, 1e-15)

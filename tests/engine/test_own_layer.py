@@ -153,7 +153,7 @@ def test_the_ledger_adds_up(rng, form, method):
         law_the_ledger_adds_up(model, rng.normal(size=(6, 3)), method, eps)
 
 
-def test_what_the_stabiliser_of_the_layer_keeps(rng):
+def test_what_the_stabilizer_of_the_layer_keeps(rng):
     """A Scale layer in the head: of R it keeps eps / (|z| + eps), which is not in the folded network."""
     head = nets.dense(rng, 4, 2, bias=False)
     model = lrp.Model([nets.lstm(rng, 3, 4), Scale(np.full(4, 2.0)), head])

@@ -117,10 +117,10 @@ def test_attention_is_the_oracle_s(rng, causal):
     found, array = sent_back(layer, [q, v, k], R, how(attention=False))
     for s in range(len(T)):
         rows = [batch.split(one)[s] for one in (q.rows, k.rows, v.rows, R)]
-        R_q, R_k, R_v, stabiliser, attention = oracle.attention_lrp(*rows[:3], 0.7, rows[3], EPS, causal)
+        R_q, R_k, R_v, stabilizer, attention = oracle.attention_lrp(*rows[:3], 0.7, rows[3], EPS, causal)
         for ours, want in zip(found, (R_q, R_v, R_k), strict=True):
             close(batch.split(ours)[s], want, 1e-12, 10)
-        close(array[[Entry.STABILIZER, Entry.ATTENTION], s], [stabiliser, attention], 1e-12, 10)
+        close(array[[Entry.STABILIZER, Entry.ATTENTION], s], [stabilizer, attention], 1e-12, 10)
     (R_qk, R_v), array = sent_back(layer, [q, k], R[:, :3], how(attention=True))
     assert R_qk is None and not array[Entry.ATTENTION].any()
 
@@ -135,22 +135,22 @@ def test_heads_are_the_oracle_s(rng):
     for head in (slice(0, 3), slice(3, 6)):
         weights.append([oracle.softmax(row) for row in q[:, head] @ k[:, head].T / np.sqrt(d)])
         joined[:, head] = np.array(weights[-1]) @ v[:, head]
-    entries, R_joined = np.zeros(3), np.zeros((4, 6))  # biases, stabiliser, attention
+    entries, R_joined = np.zeros(3), np.zeros((4, 6))  # biases, stabilizer, attention
     for t in range(4):
-        R_joined[t], to_bias, stabiliser, _ = oracle.sum_rule("epsilon", joined[t], W[3], b[3], R[t], EPS)
-        entries += [to_bias, stabiliser, 0]
+        R_joined[t], to_bias, stabilizer, _ = oracle.sum_rule("epsilon", joined[t], W[3], b[3], R[t], EPS)
+        entries += [to_bias, stabilizer, 0]
     arrived = [np.zeros((4, 6)) for _ in range(3)]
     for head in (slice(0, 3), slice(3, 6)):
         parts = (one[:, head] for one in (q, k, v))
-        *messages, stabiliser, attention = oracle.attention_lrp(*parts, 1 / np.sqrt(d), R_joined[:, head], EPS)
-        entries += [0, stabiliser, attention]
+        *messages, stabilizer, attention = oracle.attention_lrp(*parts, 1 / np.sqrt(d), R_joined[:, head], EPS)
+        entries += [0, stabilizer, attention]
         for one, message in zip(arrived, messages, strict=True):
             one[:, head] = message
     want = [np.zeros((4, 6)) for _ in range(3)]
     for n in range(3):
         for t in range(4):
-            want[n][t], to_bias, stabiliser, _ = oracle.sum_rule("epsilon", x[t], W[n], b[n], arrived[n][t], EPS)
-            entries += [to_bias, stabiliser, 0]
+            want[n][t], to_bias, stabilizer, _ = oracle.sum_rule("epsilon", x[t], W[n], b[n], arrived[n][t], EPS)
+            entries += [to_bias, stabilizer, 0]
     close(R_q, want[0], 1e-12, 10)
     close(R_kv, want[1] + want[2], 1e-12, 10)
     close(array[[Entry.BIASES, Entry.STABILIZER, Entry.ATTENTION], 0], entries, 1e-12, 10)
@@ -352,7 +352,7 @@ def test_a_custom_sum_rule_is_one_class(rng, tmp_path):
     assert (compared.relevance == found.relevance).all() and "Largest(part=0.5)" in compared.options["sums"]
     many = lrp.explain_all(model, xs, half, 1)
     page = _Columns(many, np.arange(2), {}).method("mine")
-    assert page["entries"] == ["inputs", "biases", "stabiliser", "initial state", "rule"]
+    assert page["entries"] == ["inputs", "biases", "stabilizer", "initial state", "rule"]
     assert "rule" in str(found) and "rule" in found._repr_html_()
     for _ in range(2):
         stored = lrp.explain_corpus(model, xs, half, 1, out=tmp_path / "a", progress=False)

@@ -50,7 +50,7 @@ def test_relevance_of_last_hidden_adds_up_to_the_score(model, sequences):
     targets = [0, 1, 2, 1, 0]
     found = lrp.explain_all(model, sequences, "lrp-all", targets, eps=0, hidden=True)
     h = last_hidden(model, sequences)
-    R = weighted_last_hidden(model, sequences, found) / h  # without the stabiliser: h_j V_cj of the target c
+    R = weighted_last_hidden(model, sequences, found) / h  # without the stabilizer: h_j V_cj of the target c
     close(R, h * model.layers[1].V[targets])
 
 

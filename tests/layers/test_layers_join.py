@@ -64,7 +64,7 @@ def test_a_join_is_what_it_says(rng, name):
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("gate", ["first", "second", None])
 def test_the_product_rule_of_multiply(rng, rule, gate):
-    """With a gate the fractions of the rule, without one half and half by every rule; the rest is the stabiliser's."""
+    """With a gate the fractions of the rule, without one half and half by every rule; the rest is the stabilizer's."""
     model, x, eps = two_branches(rng, lrp.layers.Multiply(gate), at_steps=False), rng.normal(size=(5, 3)), 0.3
     found = lrp.explain(model, x, f"lrp-{rule}", 0, eps=eps, hidden=True)
     one, other = (branch(model, name, x)[-1] for name in ("one", "other"))

@@ -55,7 +55,7 @@ def test_golden(name, model, sequences, method):
                     close(explanation.scores, part["scores"])
                     if method in LRP:
                         ledger = explanation.ledger
-                        entries = ledger.inputs, sum(ledger.biases), ledger.stabiliser, ledger.initial_state
+                        entries = ledger.inputs, sum(ledger.biases), ledger.stabilizer, ledger.initial_state
                         close(entries, golden[f"ledger_{key}"], 1e-10, unit)
                     if method == "lrp-all" and "lrp_all_hidden_T" in golden:
                         ways = {way.direction: way.h for way in explanation.hidden}
@@ -113,7 +113,7 @@ def test_lrp_is_the_oracle_s(question, method, eps, gamma):
     for ours, theirs in (
         (ledger.inputs, judge["ledger"]["inputs"]),
         (nets.of_chain(model, ledger.biases), judge["ledger"]["biases"]),
-        (ledger.stabiliser, judge["ledger"]["stabiliser"]),
+        (ledger.stabilizer, judge["ledger"]["stabilizer"]),
         (ledger.initial_state, judge["ledger"]["initial_state"]),
     ):
         close(ours, theirs, tol, unit)
@@ -495,7 +495,7 @@ def test_a_rule_of_ones_own(question, name, eps):
     ours, theirs = (lrp.explain(model, x, method, eps=eps, hidden=True, **asked) for method in (mine, f"lrp-{name}"))
     unit, tol = theirs.ledger.largest, 1e-10 if eps else 1e-8  # as in test_lrp_is_the_oracle_s
     close(ours.feature_relevance, theirs.feature_relevance, tol, unit)
-    for entry in ("inputs", "biases", "stabiliser", "initial_state"):
+    for entry in ("inputs", "biases", "stabilizer", "initial_state"):
         close(getattr(ours.ledger, entry), getattr(theirs.ledger, entry), tol, unit)
     for one, other in zip(ours.hidden, theirs.hidden, strict=True):
         close(one.h, other.h, tol, unit)
@@ -545,8 +545,8 @@ def test_one_warning_a_call_names_eps_and_the_rule():
 
 
 @pytest.mark.parametrize("eps", [0.0, 0.001])
-def test_dead_sums_go_to_the_stabiliser(eps):
-    """A network of zeros and an output bias: the score stays in the head's bias and stabiliser, nothing is NaN."""
+def test_dead_sums_go_to_the_stabilizer(eps):
+    """A network of zeros and an output bias: the score stays in the head's bias and stabilizer, nothing is NaN."""
     model = lrp.Model(
         [lrp.LSTM(np.zeros((4, 2, 3)), np.zeros((4, 2, 2))), lrp.Dense(np.zeros((2, 2)), np.array([0.0, 2.0]))]
     )

@@ -196,7 +196,7 @@ def test_a_rule_may_have_the_name_of_a_method(rng, name, tmp_path):
     expected = lrp.explain(model, texts[0], mine, hidden=True, **options)
     found = lrp.explain(model, texts[0], rule, hidden=True, **options)
     assert found.method == name and (found.relevance == expected.relevance).all()
-    assert found.ledger.total == expected.ledger.total and found.ledger.stabiliser != 0
+    assert found.ledger.total == expected.ledger.total and found.ledger.stabilizer != 0
     close(found.ledger.total, found.scores[0], 1e-10, found.ledger.largest)
     many, same = (lrp.explain_all(model, texts, one, unit="step", **options) for one in (rule, mine))
     assert (many.relevance == same.relevance).all() and many.ledger

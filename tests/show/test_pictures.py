@@ -106,14 +106,14 @@ def test_a_waterfall_goes_from_0_to_the_score():
     np.testing.assert_allclose([end for _, end in bars[:-2]], [start for start, _ in bars[1:-1]])
     gauges = e.inputs["gauges"].relevance.sum()
     assert abs(bars[-2][1] - e.scores[0]) <= 1e-3 * (abs(e.scores[0]) + abs(gauges))
-    assert {"basin: area", "x: snow", "biases", "stabiliser", "initial state"} <= set(names) and names[-1] == "score"
+    assert {"basin: area", "x: snow", "biases", "stabilizer", "initial state"} <= set(names) and names[-1] == "score"
 
 
 def test_a_waterfall_folds_the_rest():
     e = ONE["a year"]()
     bars, names = bars_of(plot.waterfall(e, by="step", most=4))
     largest = [str(days(365)[t]) for t in np.argsort(-abs(e.relevance))[:4]]
-    assert names == [*largest, "361 other steps", "biases", "stabiliser", "initial state", "score"]
+    assert names == [*largest, "361 other steps", "biases", "stabilizer", "initial state", "score"]
     assert bars[-2][1] == pytest.approx(e.scores[0])
     for wrong in (0, "all"):
         with pytest.raises(lrp.LrpError, match="most, the number of bars, must be"):

@@ -158,7 +158,7 @@ def test_figures(case, tmp_path):
 def test_the_bar_of_a_ledger_has_negative_entries_left_of_zero():
     bar = html.ledger_bar(samples.ledger(-0.5, (0.2, 0.1), -0.1, 0.1, -0.2)).split('<div class="note">')[0]
     left, right = bar.split('<div class="zero"></div>')
-    assert re.findall(r'rgba\((\d+).*?title="([a-z ]+):', left) == [("38", "stabiliser"), ("38", "inputs")]
+    assert re.findall(r'rgba\((\d+).*?title="([a-z ]+):', left) == [("38", "stabilizer"), ("38", "inputs")]
     assert re.findall(r'rgba\((\d+).*?title="([a-z ]+):', right) == [("214", "biases"), ("214", "initial state")]
 
 

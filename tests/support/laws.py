@@ -254,7 +254,7 @@ def agrees(model, group, step_of=None, names=None):
         for rule in ("all", "prop", "abs", "half"):
             for eps in ("0", "0.001", "0.2"):
                 want = part[f"lrp_{rule}"][f"eps{eps}"]
-                inputs, biases, stabiliser, largest = want["ledger"]
+                inputs, biases, stabilizer, largest = want["ledger"]
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", lrp.RelevanceWarning)
                     for found in both(f"lrp-{rule}", eps=float(eps)):
@@ -262,7 +262,7 @@ def agrees(model, group, step_of=None, names=None):
                             close(found.inputs[name].feature_relevance, np.atleast_2d(want[golden_key]), 1e-10, largest)
                         close(found.ledger.inputs, inputs, 1e-10, largest)
                         close(sum(found.ledger.biases), biases, 1e-10, largest)
-                        close(found.ledger.stabiliser, stabiliser, 1e-10, largest)
+                        close(found.ledger.stabilizer, stabilizer, 1e-10, largest)
         for found in both("occlusion-f"):
             close(found.relevance, part["occlusion_f"], 1e-10)
         for key, method, options in golden_references(part, names, keys):

@@ -392,13 +392,13 @@ class Relevance:
 
     def __init__(self, rule, eps, layers, gamma=0.0):
         self.rule, self.eps, self.gamma = rule, eps, gamma
-        self.biases, self.stabiliser, self.initial_state, self.largest = [0.0] * layers, 0.0, 0.0, 0.0
+        self.biases, self.stabilizer, self.initial_state, self.largest = [0.0] * layers, 0.0, 0.0, 0.0
 
-    def stabiliser_of(self, z):
+    def stabilizer_of(self, z):
         return self.eps * np.where(z >= 0, 1.0, -1.0)  # sign(0) = +1
 
-    def count(self, to_stabiliser, to_bias=0.0, n=0):
-        self.stabiliser += np.sum(to_stabiliser)
+    def count(self, to_stabilizer, to_bias=0.0, n=0):
+        self.stabilizer += np.sum(to_stabilizer)
         self.biases[n] += np.sum(to_bias)
 
     def see(self, *messages):
@@ -406,32 +406,32 @@ class Relevance:
 
     def epsilon_rule(self, n, terms, b, z, R):
         """z_j = sum_i terms_ij + b_j: the messages terms_ij / stab(z_j) R_j, (inputs, outputs)."""
-        stabiliser = self.stabiliser_of(z)
-        stab = z + stabiliser
+        stabilizer = self.stabilizer_of(z)
+        stab = z + stabilizer
         messages, to_bias = fraction(terms, stab) * R, fraction(b, stab) * R
-        to_stabiliser = np.where(stab == 0, 1.0, fraction(stabiliser, stab)) * R
-        self.count(to_stabiliser, to_bias, n)
-        self.see(messages, to_bias, to_stabiliser, R)
+        to_stabilizer = np.where(stab == 0, 1.0, fraction(stabilizer, stab)) * R
+        self.count(to_stabilizer, to_bias, n)
+        self.see(messages, to_bias, to_stabilizer, R)
         return messages
 
     def product_rule(self, z_g, z_s, R):
         """z = z_g z_s: relevance of the gate and of the signal."""
         none = np.zeros_like(R)
         if self.rule == "all":
-            R_g, R_s, to_stabiliser = none, R, none
+            R_g, R_s, to_stabilizer = none, R, none
         elif self.rule == "half":
-            R_g, R_s, to_stabiliser = 0.5 * R, 0.5 * R, none
+            R_g, R_s, to_stabilizer = 0.5 * R, 0.5 * R, none
         else:
             if self.rule == "prop":
-                stabiliser = self.stabiliser_of(z_g + z_s)
+                stabilizer = self.stabilizer_of(z_g + z_s)
             else:
                 assert self.rule == "abs"
-                z_g, z_s, stabiliser = np.abs(z_g), np.abs(z_s), none + self.eps
-            stab = z_g + z_s + stabiliser
+                z_g, z_s, stabilizer = np.abs(z_g), np.abs(z_s), none + self.eps
+            stab = z_g + z_s + stabilizer
             R_g, R_s = fraction(z_g, stab) * R, fraction(z_s, stab) * R
-            to_stabiliser = np.where(stab == 0, 1.0, fraction(stabiliser, stab)) * R
-        self.count(to_stabiliser)
-        self.see(R_g, R_s, to_stabiliser, R)
+            to_stabilizer = np.where(stab == 0, 1.0, fraction(stabilizer, stab)) * R
+        self.count(to_stabilizer)
+        self.see(R_g, R_s, to_stabilizer, R)
         return R_g, R_s
 
     def linear(self, n, inputs, weights, b, z, R):
@@ -540,7 +540,7 @@ def lrp(model, x, target, rule="all", eps=0.001, versus=None, step=None, gamma=0
 
     "hidden": what arrived inside, for a recurrent layer a list with one {"h": (T, H), "z": (T, gates, H), "x": (T, D),
     what it handed down} a direction, and "c" (T, H) of an LSTM; for a Dense layer None.
-    "ledger": inputs, biases (a list, one a layer), stabiliser, initial_state, each from its own messages.
+    "ledger": inputs, biases (a list, one a layer), stabilizer, initial_state, each from its own messages.
     "largest": the largest absolute value of any message, and of any relevance that messages add up to.
     """
     trace = forward(model, x)
@@ -551,7 +551,7 @@ def lrp(model, x, target, rule="all", eps=0.001, versus=None, step=None, gamma=0
     ledger = {
         "inputs": R_x.sum(),
         "biases": method.biases,
-        "stabiliser": method.stabiliser,
+        "stabilizer": method.stabilizer,
         "initial_state": method.initial_state,
     }
     return {"x": R_x, "hidden": hidden, "ledger": ledger, "largest": method.largest}
@@ -721,7 +721,7 @@ def decompose(model, x, span, step=None):
 
 
 def divided(contributions, z, R, eps):
-    """What each contribution of one sum gets of R, by z + eps sign(z), and what the stabiliser keeps."""
+    """What each contribution of one sum gets of R, by z + eps sign(z), and what the stabilizer keeps."""
     stab = z + (eps if z >= 0 else -eps)
     if stab == 0:
         return [0.0 for _ in contributions], R
@@ -729,11 +729,11 @@ def divided(contributions, z, R, eps):
 
 
 def sum_rule(name, x, W, b, R, eps, gamma=0.0, alpha=1.0, beta=0.0, low=None, high=None):
-    """z = W x + b with W (J, I): relevance (I,) of the inputs; what biases, the stabiliser and the rule itself keep.
+    """z = W x + b with W (J, I): relevance (I,) of the inputs; what biases, the stabilizer and the rule itself keep.
 
     An input counts as part of sum j where W[j, i] is not 0. The bias is one more contribution, the last.
     """
-    to_x, to_bias, to_stabiliser, to_rule = np.zeros(len(x)), 0.0, 0.0, 0.0
+    to_x, to_bias, to_stabilizer, to_rule = np.zeros(len(x)), 0.0, 0.0, 0.0
     for j in range(len(W)):
         seen = [i for i in range(len(x)) if W[j, i] != 0]
         plain = [x[i] * W[j, i] for i in seen] + [b[j]]
@@ -762,8 +762,8 @@ def sum_rule(name, x, W, b, R, eps, gamma=0.0, alpha=1.0, beta=0.0, low=None, hi
             got, kept = divided(boxed, sum(boxed), R[j], eps)
         for i, part in zip(seen, got[:-1], strict=True):
             to_x[i] += part
-        to_bias, to_stabiliser = to_bias + got[-1], to_stabiliser + kept
-    return to_x, to_bias, to_stabiliser, to_rule
+        to_bias, to_stabilizer = to_bias + got[-1], to_stabilizer + kept
+    return to_x, to_bias, to_stabilizer, to_rule
 
 
 def conv_matrix(K, T, stride=1, dilation=1, left=0, right=0, groups=1):
@@ -784,11 +784,11 @@ def conv_matrix(K, T, stride=1, dilation=1, left=0, right=0, groups=1):
 def attention_lrp(q, k, v, scale, R, eps, causal=False):
     """AttnLRP of y_t = sum_s a_ts v_s with a = softmax(e), e = scale q . k, one number at a time.
 
-    Relevance of q, k and v, and what the stabiliser and the softmax keep.
+    Relevance of q, k and v, and what the stabilizer and the softmax keep.
     """
     (T, d), (S, m) = q.shape, v.shape
     R_q, R_k, R_v, R_a = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v), np.zeros((T, S))
-    stabiliser = attention = 0.0
+    stabilizer = attention = 0.0
     e = scale * q @ k.T
     for t in range(T):
         steps = range(t + 1 if causal else S)
@@ -796,7 +796,7 @@ def attention_lrp(q, k, v, scale, R, eps, causal=False):
         for n in range(m):
             contributions = [a[s] * v[s, n] for s in steps]
             got, kept = divided(contributions, sum(contributions), R[t, n], eps)
-            stabiliser += kept
+            stabilizer += kept
             for s in steps:
                 R_a[t, s] += got[s] / 2
                 R_v[s, n] += got[s] / 2
@@ -805,11 +805,11 @@ def attention_lrp(q, k, v, scale, R, eps, causal=False):
             R_e = e[t, s] * (R_a[t, s] - a[s] * total)
             attention += R_a[t, s] - R_e
             got, kept = divided([scale * q[t, n] * k[s, n] for n in range(d)], e[t, s], R_e, eps)
-            stabiliser += kept
+            stabilizer += kept
             for n in range(d):
                 R_q[t, n] += got[n] / 2
                 R_k[s, n] += got[n] / 2
-    return R_q, R_k, R_v, stabiliser, attention
+    return R_q, R_k, R_v, stabilizer, attention
 
 
 def pool_lrp(h, v, W, b, c, R, eps):
@@ -818,11 +818,11 @@ def pool_lrp(h, v, W, b, c, R, eps):
     z = h @ W.T + b
     e = np.tanh(z) @ v + c
     a = softmax(e)
-    R_h, R_a, biases, stabiliser = np.zeros_like(h), np.zeros(T), 0.0, 0.0
+    R_h, R_a, biases, stabilizer = np.zeros_like(h), np.zeros(T), 0.0, 0.0
     for n in range(m):
         contributions = [a[t] * h[t, n] for t in range(T)]
         got, kept = divided(contributions, sum(contributions), R[n], eps)
-        stabiliser += kept
+        stabilizer += kept
         R_a += np.array(got) / 2
         R_h[:, n] += np.array(got) / 2
     R_e = e * (R_a - a * sum(R_a))
@@ -830,5 +830,5 @@ def pool_lrp(h, v, W, b, c, R, eps):
         R_u, to_bias, kept, _ = sum_rule("epsilon", np.tanh(z[t]), v[None], np.array([c]), R_e[t : t + 1], eps)
         to_h, more, lost, _ = sum_rule("epsilon", h[t], W, b, R_u, eps)
         R_h[t] += to_h
-        biases, stabiliser = biases + to_bias + more, stabiliser + kept + lost
-    return R_h, biases, stabiliser, sum(R_a) - sum(R_e)
+        biases, stabilizer = biases + to_bias + more, stabilizer + kept + lost
+    return R_h, biases, stabilizer, sum(R_a) - sum(R_e)

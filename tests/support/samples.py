@@ -37,10 +37,10 @@ def explanation(T, D, features=None, labels=None, seed=0, **more):
     return lrp.Explanation(**(fields | more))
 
 
-def ledger(inputs, biases, stabiliser, initial_state, largest):
+def ledger(inputs, biases, stabilizer, initial_state, largest):
     biases = np.array(biases)
-    total = inputs + biases.sum() + stabiliser + initial_state
-    return Ledger(inputs, biases, stabiliser, initial_state, largest, total, 0.0, 0.0)
+    total = inputs + biases.sum() + stabilizer + initial_state
+    return Ledger(inputs, biases, stabilizer, initial_state, largest, total, 0.0, 0.0)
 
 
 def days(T):
