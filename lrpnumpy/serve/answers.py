@@ -233,7 +233,7 @@ def check_model(model: Model) -> None:
 def example(model: Model, name: str) -> dict[str, Any]:
     """A question to start with: a sentence or series of a shipped model, else one that says little."""
     if model.embedding is not None:
-        if name == "sentiment":
+        if name in ("sentiment", "sentiment-2"):
             return {"text": SENTENCE}
         words = [word for word in model.embedding.vocabulary or () if word.isalpha()]
         return {"text": " ".join(words[:8] or (model.embedding.vocabulary or ())[:8])}
