@@ -28,7 +28,7 @@ class Summary:
     """
 
     groups: tuple[str, ...]  # G names
-    features: tuple[str, ...]  # D names; ("relevance",) where there is one number a step
+    features: tuple[str, ...]  # D names; ("relevance",) where there is one number per step
     counts: np.ndarray  # (G,) explanations in each group
     mean: np.ndarray  # (G, L, D)
     positive: np.ndarray  # (G, L, D) the same of what is positive, with 0 in place of the rest
@@ -80,7 +80,7 @@ class Summary:
 
     @door
     def to_frame(self, by: str | None = None) -> Any:
-        """A pandas frame: a row a group, lag and feature; with `by` "feature" or "lag" summed over the other."""
+        """A pandas frame: one row per group, lag and feature; with `by` "feature" or "lag" summed over the other."""
         pandas = library("pandas", "to_frame")
         one_of(by, "by", (None, "feature", "lag"))
         lags, found = range(self.mean.shape[1]), {}

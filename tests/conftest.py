@@ -62,6 +62,22 @@ def _number(item):
     return zlib.crc32(item.nodeid.encode())
 
 
+@pytest.fixture(scope="session")
+def sentiment():
+    """The bundled network of five classes."""
+    import lrpnumpy as lrp  # after the settings above
+
+    return lrp.load("sentiment")
+
+
+@pytest.fixture(scope="session")
+def river():
+    """The bundled network of a river."""
+    import lrpnumpy as lrp  # after the settings above
+
+    return lrp.load("river")
+
+
 @pytest.fixture
 def rng():
     """A generator that gives every test the same numbers each time."""

@@ -1,4 +1,4 @@
-"""Layers: one file a layer, and the table of all that a weight file can hold."""
+"""Layers: one file per layer, and the table of all that a weight file can hold."""
 
 from lrpnumpy.layers.activation import Activation
 from lrpnumpy.layers.affine import Affine

@@ -16,7 +16,7 @@ from lrpnumpy.rules.propagation import Entry, Propagation
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TwoClasses(Layer):
-    """f to (-f, f): what speaks for one class speaks against the other, and sigmoid(-f) = 1 - sigmoid(f).
+    """f to (-f, f): what supports one class contradicts the other, and sigmoid(-f) = 1 - sigmoid(f).
 
     A model with one score, output="sigmoid" and two names of classes, the negative first, gets this layer at its end.
     LRP passes R on unchanged: no stabilizer keeps anything.

@@ -24,7 +24,7 @@ MOST = 1 << 24  # numbers in an array with every step of every variant, unless a
 
 
 class Shares(NamedTuple):
-    """What scores are made of, one row a phrase: relevant + irrelevant + bias = f(x)."""
+    """What scores are made of, one row per phrase: relevant + irrelevant + bias = f(x)."""
 
     relevant: np.ndarray  # (V, C) beta
     irrelevant: np.ndarray  # (V, C) gamma

@@ -43,7 +43,7 @@ def map_of(part: Shown, most: int) -> Map:
         counts = np.minimum(group, T - group * np.arange(len(cells)))
         values = (grouped(part.values[:, some], max(1, most))[0] / counts[:, None]).T
     total, names = part.relevance.sum(axis=0)[some], tuple(part.features[d] for d in some)
-    if len(part.features) != D:  # one number a step, of several features
+    if len(part.features) != D:  # one number per step, of several features
         names = ("relevance",)
     return Map(names, relevance, scaled(relevance, limit(relevance)[0]), values, total, group, D - len(some))
 

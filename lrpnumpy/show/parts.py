@@ -21,7 +21,7 @@ class Shown(NamedTuple):
     """One input of a network as pictures show it. One step, such as that of a static vector, is shown as bars."""
 
     name: str
-    relevance: np.ndarray  # (T, D), or (T, 1) where there is one number a step
+    relevance: np.ndarray  # (T, D), or (T, 1) where there is one number per step
     values: np.ndarray | None  # (T, D)
     features: tuple[str, ...]  # D names
     labels: Any  # of the T steps, or None
@@ -131,7 +131,7 @@ def by_variable(e: Explanation, what: str) -> Explanation:
 
 
 def _are_words(e: Explanation, part: InputPart) -> bool:
-    """Whether these are words beside other inputs: one number a word is shown, not one a coordinate of its vector."""
+    """Whether these are words beside other inputs: each is shown with one number, not one per coordinate."""
     return part.tokens is not None and len(e.inputs) > 1
 
 

@@ -150,7 +150,7 @@ def _cause(e: Explanation, t: int) -> str:
 
 
 def series(e: Explanation, colors: str, width: int) -> str:
-    """A numeric series as a map: a line a feature, a column a step or several, and its relevance at the end.
+    """A numeric series as a map: one line per feature, one column per step or per several, its relevance last.
 
     With colours the blocks are the values, on the colour of their relevance. Without, they are the relevance itself.
     """

@@ -16,16 +16,6 @@ SENTENCES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def sentiment():
-    return lrp.load("sentiment")
-
-
-@pytest.fixture(scope="module")
-def river():
-    return lrp.load("river")
-
-
 def without(found, k):
     """The words with all changes but the k-th, made by hand."""
     (words,) = found.original.values()

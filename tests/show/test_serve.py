@@ -31,16 +31,6 @@ def live():
         yield found
 
 
-@pytest.fixture(scope="module")
-def sentiment():
-    return lrp.load("sentiment")
-
-
-@pytest.fixture(scope="module")
-def river():
-    return lrp.load("river")
-
-
 def array(one):
     """What the page makes of an array of a payload."""
     return np.frombuffer(base64.b64decode(one["base64"]), f"<{one['dtype']}").reshape(one["shape"])

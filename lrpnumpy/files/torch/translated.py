@@ -240,18 +240,25 @@ def _attention(
     return t.emit("MatMul", t.emit("Softmax", scores, shape=shape, axis=q.rank - 1), v)
 
 
-def _multi_head(
-    t: Translation, query: Arg, key: Arg, value: Arg, width: int, heads: int, W: Any, b: Any, bias_k: Any, bias_v: Any,
-    zeros: bool, dropout: float, Wo: Arg, bo: Any, key_padding_mask: Any = None, attn_mask: Any = None,
-    use_separate_proj_weight: bool = False, q_proj_weight: Any = None, k_proj_weight: Any = None,
-    v_proj_weight: Any = None, static_k: Any = None, static_v: Any = None, is_causal: bool = False, **_: Any,
-) -> Sequence[str]:  # fmt: skip
+# The parameters of torch.nn.functional.multi_head_attention_forward, in their order.
+_MULTI_HEAD = (
+    "query", "key", "value", "embed_dim_to_check", "num_heads", "in_proj_weight", "in_proj_bias", "bias_k", "bias_v",
+    "add_zero_attn", "dropout_p", "out_proj_weight", "out_proj_bias", "training", "key_padding_mask", "need_weights",
+    "attn_mask", "use_separate_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight", "static_k", "static_v",
+)  # fmt: skip
+
+
+def _multi_head(t: Translation, *given: Any, **named: Any) -> Sequence[str]:
     """nn.MultiheadAttention; its weights are the second result, which nothing may take."""
     from lrpnumpy.layers import MultiHeadAttention
 
-    if bias_k is not None or zeros or static_k is not None or static_v is not None:
+    said: dict[str, Any] = dict.fromkeys(_MULTI_HEAD) | dict(zip(_MULTI_HEAD, given, strict=False)) | named
+    query, key, value = said["query"], said["key"], said["value"]
+    added = [said[name] for name in ("bias_k", "static_k", "static_v")]
+    if said["add_zero_attn"] or any(one is not None for one in added):
         raise Unclear("is not supported with add_bias_kv, add_zero_attn or static keys")
-    if key_padding_mask is not None and (key_padding_mask.array is None or key_padding_mask.array.any()):
+    padding, attn_mask = said["key_padding_mask"], said["attn_mask"]
+    if padding is not None and (padding.array is None or padding.array.any()):
         raise Unclear("is not supported with a mask of the padding")
     causal = False
     if attn_mask is not None:
@@ -262,13 +269,19 @@ def _multi_head(
         causal = not seen.all()
         if causal and not np.array_equal(seen, np.tril(np.ones_like(seen))):
             raise Unclear("is supported with a causal mask only")
-    matrices: Any = (q_proj_weight, k_proj_weight, v_proj_weight)
-    Wq, Wk, Wv = [one.array for one in matrices] if use_separate_proj_weight else np.split(W.array, 3)
-    biases: Any = [None] * 4 if b is None else [*np.split(b.array, 3), None]
-    if bo is not None:
-        biases[3] = bo.array
+    if said["use_separate_proj_weight"]:
+        matrices = [said[f"{name}_proj_weight"].array for name in "qkv"]
+    else:
+        matrices = np.split(said["in_proj_weight"].array, 3)
+    biases: Any = [None] * 4
+    if said["in_proj_bias"] is not None:
+        biases[:3] = np.split(said["in_proj_bias"].array, 3)
+    if said["out_proj_bias"] is not None:
+        biases[3] = said["out_proj_bias"].array
+    Wq, Wk, Wv = matrices
     bq, bk, bv, bo = biases
-    layer = MultiHeadAttention(Wq, Wk, Wv, np.asarray(Wo.array), bq, bk, bv, bo, heads, causal)
+    Wo = np.asarray(said["out_proj_weight"].array)
+    layer = MultiHeadAttention(Wq, Wk, Wv, Wo, bq, bk, bv, bo, said["num_heads"], causal)
     inputs = [query.name, value.name] if key.name == value.name else [query.name, value.name, key.name]
     made = t.emit("Attention", *inputs, layer=layer)
     if len(t.shapes) == 1:

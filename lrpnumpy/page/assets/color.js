@@ -1,4 +1,4 @@
-// Relevance to colour: red speaks for, blue against; the same numbers as in lrpnumpy/show/color.py.
+// Relevance to colour: red supports the target, blue contradicts it; the same numbers as in lrpnumpy/show/color.py.
 
 const Color = {
   red: [214, 40, 40],

@@ -79,7 +79,7 @@ function renderMethod(page, record, method, named) {
     if (record.inputs.length > 1) element.append(Dom.make("h4", {}, Format.clean(input.name)));
     element.append(renderInput(page, view, i));
   });
-  const what = page.data.regression ? ["raises the prediction", "lowers it"] : ["speaks for this class", "against it"];
+  const what = page.data.regression ? ["raises the prediction", "lowers it"] : ["supports this class", "contradicts it"];
   element.append(Dom.make("p", { class: "legend" },
     Dom.make("span", { class: "for", "aria-hidden": "true" }), `red ${what[0]}, `, Dom.make("span", { class: "against", "aria-hidden": "true" }), `blue ${what[1]}`,
     unknown ? "; [?] is not in the vocabulary" : ""));

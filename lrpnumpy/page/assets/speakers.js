@@ -95,10 +95,10 @@ function speakersElement(page) {
         Dom.make("ul", { class: "contexts" }, one.contexts.map((context) => contextElement(page, c, context))));
     });
     const name = data.classes.length > 1 ? Format.clean(data.className(c)) : "the score";
-    return Dom.make("article", { class: "card", "aria-label": `What speaks for and against ${name}` },
+    return Dom.make("article", { class: "card", "aria-label": `What supports and contradicts ${name}` },
       Dom.make("h3", {}, name),
-      Dom.make("h4", {}, data.regression ? "raises it" : "speaks for it"), list(pro),
-      con.length ? Dom.make("h4", {}, data.regression ? "lowers it" : "speaks against it") : null, list(con));
+      Dom.make("h4", {}, data.regression ? "raises it" : "supports it"), list(pro),
+      con.length ? Dom.make("h4", {}, data.regression ? "lowers it" : "contradicts it") : null, list(con));
   }).filter(Boolean);
   const what = words ? `Mean relevance of a word by ${state.method}, of those that occur ${least === 1 ? "at all" : `at least ${least} times`}; open one for its contexts.`
     : `Mean relevance of a feature by ${state.method}, summed over its steps; open one for records where it is largest.`;

@@ -1,4 +1,4 @@
-// All records that pass the filters together: confusion, memory, and what speaks for each class.
+// All records that pass the filters together: confusion, memory, and what supports each class.
 
 class WholeView {
   constructor(page, element) {
