@@ -94,7 +94,7 @@ def test_words_are_coloured_as_one_types(opened, sentiment):
 
 
 def test_an_answer_takes_less_than_50_ms(opened, sentiment):
-    """From the question to the answer in the page, as the browser measures it; a busy machine only adds to the fastest."""
+    """From the question to the answer in the page, as the browser measures it: the fastest, as noise only adds."""
     page = opened(sentiment)
     page.fill("#text", "This isn't a good movie, and it isn't funny.")
     until(page, lambda: page.text_content(".status").startswith("answered"))
