@@ -48,7 +48,7 @@ def occluded(tol: float = 0.0) -> Callable[[lrp.Model, Packed], Any]:
 
 
 def decomposed(model: lrp.Model, x: Packed) -> Any:
-    return decompose_words(forward(model, {model.main: x}, "trace")).relevant[:, TARGET]
+    return decompose_words(forward(model, {model.main: x}, "parts")).relevant[:, TARGET]
 
 
 def lifted(model: lrp.Model, x: Packed) -> Any:

@@ -27,7 +27,7 @@ class Workload:
     def batches(self) -> list[Packed]:
         """The chunks of `explain_all`, packed."""
         encoded = encode_all(self.model, self.sequences)
-        parts = chunks([one.steps for one in encoded], self.model.width)
+        parts = chunks([record[self.model.main].steps for record in encoded], self.model.width)
         return [packed(self.model, [encoded[k] for k in part])[self.model.main] for part in parts]
 
     @property
