@@ -181,3 +181,14 @@ def elu(alpha: float) -> Elementwise:
 INVERSE_ROOT = Elementwise(
     lambda z: 1 / np.sqrt(z), lambda z, y: z.dtype.type(-0.5) * y**3, OWN, (), _inverse_root_secant
 )
+
+
+def probabilities(output: str | None, scores: np.ndarray) -> np.ndarray | None:
+    """Softmax or sigmoid of scores (…, C), as the model's `output` says; None where it has neither."""
+    if output == "softmax":
+        e = np.exp(scores - np.maximum.reduce(scores, axis=-1, keepdims=True))
+        return e / np.add.reduce(e, axis=-1, keepdims=True)
+    if output == "sigmoid":
+        e = np.exp(-abs(scores))
+        return np.where(scores < 0, e, 1) / (1 + e)
+    return None

@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrpnumpy import asked
+from lrpnumpy.activations import probabilities
 from lrpnumpy.checks import LrpError, readable, shown
 from lrpnumpy.encode import EncodedRecord, encode
 from lrpnumpy.explain import run
 from lrpnumpy.meant import door
-from lrpnumpy.methods.occlusion import probabilities
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Change, Packed
 from lrpnumpy.passes import Trace, forward, occlude

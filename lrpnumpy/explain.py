@@ -249,7 +249,7 @@ def explain(
     in_order([record], "x")
     as_trained(model, [record[model.main].length], "x")
     if request.step != "all":
-        found = run(model, [record], request, target, None if spans is None else [spans], 1)[0]
+        found = run(model, [record], request, target, None if spans is None else [spans], 1)._one(0)
         return found if groups is None else found.with_groups(groups)
     if spans is not None:
         raise LrpError("spans must be None with step='all'; ask for the phrases of one step at a time.")

@@ -253,6 +253,11 @@ class Model(Record):
         return tuple(name for name, some in takers.items() if len(some) != 1 or not some[0].recurrent)
 
     @cached_property
+    def main_first(self) -> tuple[str, ...]:
+        """The names of the inputs, that of the main one first."""
+        return (self.main, *(name for name in self.inputs if name != self.main))
+
+    @cached_property
     def wanted(self) -> dict[str, tuple[str, ...]]:
         """Which outputs of each node are used."""
         return {

@@ -38,10 +38,13 @@ def forward(model: Model, inputs: dict[str, Packed], keep: Keep = None) -> Trace
     values, ran = {**inputs}, {}
     is_propagation = isinstance(keep, Propagation)
     for node in model.nodes:
-        name, wanted = node.name, model.wanted[node.name]
-        xs = [values[key] for key in node.inputs]
+        name, wanted, xs, kept = node.name, model.wanted[node.name], [], keep
+        for key in node.inputs:
+            xs.append(values[key])
+        if is_propagation:
+            kept = keep.at(name)  # type: ignore[union-attr]
         try:
-            outputs, trace = node.layer.run(xs, keep.at(name) if is_propagation else keep, wanted)  # type: ignore[union-attr]
+            outputs, trace = node.layer.run(xs, kept, wanted)
         except LrpError as error:  # steps that do not fit: the layer does not know whose they are
             raise LrpError(f"layer {name!r}, of {', '.join(map(repr, node.inputs))}: {error}") from None
         for key, value in zip(wanted, outputs, strict=True):
@@ -87,8 +90,10 @@ def backward(
     arrived: dict[str, np.ndarray] = {model.scored: R}
     for k in range(len(model.nodes) - 1, -1, -1):
         node = model.nodes[k]
-        name = node.name
-        Rs = {key: arrived[name + key] for key in model.wanted[name] if name + key in arrived}
+        name, Rs = node.name, {}
+        for key in model.wanted[name]:
+            if name + key in arrived:
+                Rs[key] = arrived[name + key]
         if not Rs:
             continue
         entry = Entry(ledger[k], states.setdefault(name, []) if hidden else None)
@@ -101,7 +106,9 @@ def backward(
         for source, part in zip(node.inputs, parts, strict=True):
             if part is not None:
                 arrived[source] = arrived[source] + part if source in arrived else part
-    inputs = {name: arrived[name] if name in arrived else np.zeros_like(x.rows) for name, x in trace.inputs.items()}
+    inputs = {}
+    for name, x in trace.inputs.items():
+        inputs[name] = arrived[name] if name in arrived else np.zeros_like(x.rows)
     if how.times_input:
         for name in model.unseen:
             Entry(ledger[0]).see(inputs[name], trace.inputs[name].batch)

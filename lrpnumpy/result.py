@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrpnumpy import checks, fields, readback, tables
+from lrpnumpy.activations import probabilities
 from lrpnumpy.checks import LrpError, encodable, library, readable
 from lrpnumpy.fields import result_field
 from lrpnumpy.lazy import cached_property
@@ -163,7 +164,7 @@ class Explanation:
     scores: np.ndarray = result_field("output", unit="output")  # (C,) of the explained prediction
     target: int | str = result_field(kind="target")  # class index, or "all"
     method: str = result_field(kind="text")  # name of the method
-    probabilities: np.ndarray | None = result_field("output", default=None)  # (C,)
+    activation: str | None = result_field(kind="text", default=None)  # of the output: "softmax" or "sigmoid", if any
     classes: tuple[str, ...] | None = result_field("output", "text", default=None)  # C names
     options: Any = result_field(kind="options", default=None)  # dict of what the method was called with
     ledger: AnyLedger | None = result_field(kind="record", default=None)  # where the score went, if the method says so
@@ -207,6 +208,12 @@ class Explanation:
         if self.versus is None:
             return score
         return score - self.scores[self.versus]
+
+    @cached_property
+    def probabilities(self) -> np.ndarray | None:
+        """(C,) of the scores by the output's activation; None where it has none."""
+        with np.errstate(all="ignore"):
+            return probabilities(self.activation, self.scores)
 
     @property
     def predicted(self) -> int:
@@ -439,6 +446,7 @@ class Explanation:
         found: dict[str, Any] = {"format": readback.FORMAT, "dtype": str(self.relevance.dtype), **fields.plain(self)}
         if self.ledger is not None:
             found["ledger"]["kind"] = type(self.ledger).__name__
+        found["probabilities"] = None if self.probabilities is None else self.probabilities.tolist()
         found["prediction"] = None if self.target == "all" else self.prediction
         return found
 

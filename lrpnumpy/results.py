@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from lrpnumpy.activations import probabilities
 from lrpnumpy.checks import RelevanceWarning, one_of, outside
 from lrpnumpy.encode import Encoded, EncodedRecord
 from lrpnumpy.fields import by_target, trusted
 from lrpnumpy.lazy import cached_property
 from lrpnumpy.ledgers import ROWS, AnyLedger, Ledger, ReferenceLedger, by_name
 from lrpnumpy.methods.base import Columns, HiddenRows, Received, Request
-from lrpnumpy.methods.occlusion import probabilities
 from lrpnumpy.methods.propagated import GAP, TOO_LARGE
 from lrpnumpy.methods.reference import missed_and_huge, unit_of
 from lrpnumpy.model import Model
@@ -34,7 +34,10 @@ class InputColumn:
     def __init__(self, encoded: list[Encoded], names: tuple[str, ...] | None) -> None:
         self.encoded = encoded
         self.names = names  # of the features, where the model has them
-        self.padded = any(one.kept is not None for one in encoded)  # whether some steps are padding
+        self.padded = False  # whether some steps are padding
+        for one in encoded:
+            if one.kept is not None:
+                self.padded = True
         self.relevance: Any = None
         self._features: np.ndarray | None = None
         self._parts: list[tuple[np.ndarray, np.ndarray]] = []  # of chunks: rows among all, and features of these
@@ -125,15 +128,18 @@ class Explanations(Results):
     def __init__(self, model: Model, request: Request, encoded: list[EncodedRecord], every_class: bool) -> None:
         self.model, self.request, self.encoded, self.every_class = model, request, encoded, every_class
         self.inputs: dict[str, InputColumn] = {}
-        for name in {model.main: None, **model.inputs}:  # the main one is the first
-            self.inputs[name] = InputColumn([record[name] for record in encoded], model.inputs[name].features)
+        has_room = len(encoded) == 1  # in the arrays of the one chunk
+        for name in model.main_first:
+            column = InputColumn([record[name] for record in encoded], model.inputs[name].features)
+            self.inputs[name] = column
+            has_room = has_room and not column.padded
         self.main = self.inputs[model.main]  # what the first of them received
         self.places: Sequence[int] = range(len(encoded))  # of these among all, where this is a slice
         self._explains_predicted = False  # whether each explains the class that is predicted, as nobody named one
         self.single: dict[str, list[Any]] = {}  # what has a shape of its own for each sequence: spans, cd, hidden
         self.books: np.ndarray | None = None  # ledgers, see `ledgers.by_name`
         self._doubt = False  # whether relevance of any chunk may not be trusted
-        if len(encoded) != 1 or any(one.padded for one in self.inputs.values()):
+        if not has_room:
             self._make_room()
 
     def _make_room(self) -> None:
@@ -153,7 +159,6 @@ class Explanations(Results):
         """Add the results of a chunk."""
         if "scores" not in vars(self):  # one chunk has all
             self.scores, self.targets, self.books = columns.scores, columns.targets, columns.books
-            self.probabilities = probabilities(self.model.output, columns.scores)
         else:
             self.scores[positions] = columns.scores
             self.targets[..., positions] = columns.targets
@@ -252,17 +257,20 @@ class Explanations(Results):
         return found
 
     def _one(self, k: int) -> Explanation:
-        request, chances = self.request, self.probabilities
+        request = self.request
         options = request.shown()
         if request.step == "all":
             options["step"] = self.places[k]
+        inputs = {}
+        for name, column in self.inputs.items():
+            inputs[name] = column.of(k)
         return trusted(
             Explanation,
-            inputs={name: one.of(k) for name, one in self.inputs.items()},
+            inputs=inputs,
             scores=self._own(self.scores[k]),
             target="all" if self.every_class else int(self.targets[k]),
             method=request.method.name,
-            probabilities=None if chances is None else self._own(chances[k]),
+            activation=self.model.output,
             classes=self.model.classes,
             options=options,
             ledger=self._ledger(k),

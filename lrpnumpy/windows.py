@@ -225,7 +225,6 @@ class Windows(Results):
             first,
             inputs={next(iter(first.inputs)): part},
             scores=found.scores.mean(axis=0),
-            probabilities=None if found.probabilities is None else found.probabilities.mean(axis=0),
             options={**first.options, "windows": len(self)},
             ledger=None,
             hidden=None,

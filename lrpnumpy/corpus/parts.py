@@ -32,8 +32,6 @@ def pack(results: Explanations, text: Mapping[str, Any]) -> dict[str, np.ndarray
     ledger = None
     if len(results):
         arrays |= _columns("scores", results.scores)
-        if results.probabilities is not None:
-            arrays |= _columns("probabilities", results.probabilities)
         arrays |= _columns("target", np.full(len(results), -1) if results.every_class else results.targets)
         for name, column in results.inputs.items():
             arrays |= _input(f"inputs/{name}", column, results.every_class)
@@ -89,7 +87,8 @@ def ragged(name: str, values: list[Any]) -> dict[str, np.ndarray]:
 class PartFile:
     """The explanations of one file, as `pack` wrote them; each is made when it is asked for.
 
-    `common` holds what all explanations of a run have: method, classes, features, options, output_unit.
+    `common` holds what all explanations of a run have: method, classes, features, options,
+    and the unit and activation of the output.
     """
 
     def __init__(self, arrays: dict[str, np.ndarray], common: Mapping[str, Any]) -> None:
@@ -107,12 +106,11 @@ class PartFile:
     def __getitem__(self, k: int) -> Explanation:
         target = int(self._field("target", k))
         inputs = {name: self._input(name, features, k) for name, features in self.common["features"].items()}
-        shown = {name: self.common[name] for name in ("method", "classes", "options", "output_unit")}
+        shown = {name: self.common[name] for name in ("method", "classes", "options", "output_unit", "activation")}
         return Explanation(
             **shown,
             inputs=inputs,
             scores=self._field("scores", k),
-            probabilities=self._field("probabilities", k),
             target="all" if target < 0 else target,
             ledger=self._ledger(k),
             tested=self._tested(k),

@@ -113,6 +113,7 @@ def explain_corpus(
         "versions": _versions(),
         "classes": model.classes,
         "output_unit": model.output_unit,
+        "activation": model.output,
         "evidence": float(evidence),
         "columns": beside.note,
         "features": {name: model.inputs[name].features for name in (model.main, *model.inputs)},

@@ -62,8 +62,14 @@ class Stored(Results):
         self.features = {name: names and tuple(map(str, names)) for name, names in run["features"].items()}
         self.columns, self._custom = (tuple(map(str, run[name])) for name in ("columns", "custom"))
         self._main = next(iter(self.features))
-        shared = {"method": self.method, "classes": self.classes, "output_unit": self.output_unit}
-        self._common: dict[str, Any] = {**shared, "options": dict(run["options"]), "features": self.features}
+        self._common: dict[str, Any] = {
+            "method": self.method,
+            "classes": self.classes,
+            "output_unit": self.output_unit,
+            "activation": str(run["activation"]),
+            "options": dict(run["options"]),
+            "features": self.features,
+        }
         self.records, explained, self.rejected, self.doubtful = (sum(part[c] for part in counts) for c in range(4))
         self._starts = [0, *accumulate(part[1] for part in counts)]  # of the parts, and the end of the last
         self._places: Sequence[int] = range(explained)  # which of all explanations these are

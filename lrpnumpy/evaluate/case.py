@@ -13,12 +13,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from lrpnumpy import asked
+from lrpnumpy.activations import probabilities
 from lrpnumpy.checks import LrpError, RelevanceWarning, entries, shown
 from lrpnumpy.encode import Encoded, encode_all
 from lrpnumpy.explain import explain_all
 from lrpnumpy.meant import called
 from lrpnumpy.methods import COSTLY, METHODS, Method, find
-from lrpnumpy.methods.occlusion import probabilities
 from lrpnumpy.methods.reference import vectors
 from lrpnumpy.model import Model
 from lrpnumpy.predict import predict_all

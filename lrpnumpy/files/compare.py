@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from lrpnumpy.activations import probabilities
 from lrpnumpy.checks import LrpError, WeightFileError
 from lrpnumpy.layers import TwoClasses
-from lrpnumpy.methods.occlusion import probabilities
 from lrpnumpy.model import Model
 from lrpnumpy.tables import untensored
 

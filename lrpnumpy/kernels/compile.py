@@ -75,7 +75,9 @@ class Kernel:
 
     def __call__(self, *arguments: Any) -> None:
         first = arguments[0]
-        dtype = first.dtype if isinstance(first, np.ndarray) else first[0].dtype
+        if not isinstance(first, np.ndarray):
+            first = first[0]
+        dtype = first.dtype
         run = self.compiled.get(dtype.char)
         if run is None:
             size = sum(one.size for one in arguments if isinstance(one, np.ndarray) and one.ndim < 4)

@@ -159,7 +159,12 @@ class Layer(Record):
     recurrent: ClassVar[bool] = False  # it has states that go from step to step
     states: ClassVar[tuple[str, ...]] = ()  # their names
     looks_up: ClassVar[bool] = False  # it takes words by their rows of the embedding
+    is_custom: ClassVar[bool] = False  # its class is not one of this package, so its ledger is checked
     version: ClassVar[int] = 1  # of a custom layer: a file remembers it, and another version is rejected
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        cls.is_custom = not cls.__module__.startswith("lrpnumpy.")
 
     @property
     def causal(self) -> bool:
@@ -169,11 +174,6 @@ class Layer(Record):
     def sizes(self, *inputs: Any, **named: Any) -> Size:
         """Size of the main output for inputs of these sizes, `inputs` or `named`; or an LrpError."""
         raise missing(self, "sizes")
-
-    @property
-    def is_custom(self) -> bool:
-        """Whether its class is not one of this package."""
-        return not type(self).__module__.startswith("lrpnumpy.")
 
     def output_width(self, name: str, width: int) -> int:
         """Width of the output `name`, where the main one has `width`."""

@@ -11,6 +11,7 @@ import numpy as np
 from lrpnumpy.checks import LrpError, one_of
 from lrpnumpy.layers.base import Size
 from lrpnumpy.layers.recurrent import Cell, Read, Recurrent
+from lrpnumpy.lazy import cached_property
 from lrpnumpy.packed import Packed
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
 from lrpnumpy.rules.sums import Term
@@ -66,7 +67,7 @@ class Bidirectional(Recurrent):
             cell.sizes(x, *others)
         return x._replace(width=self.outputs)
 
-    @property
+    @cached_property
     def directions(self) -> list[tuple[str, Cell, int]]:
         """Both."""
         return [("forward", self.forward, 1), ("backward", self.backward, -1)]

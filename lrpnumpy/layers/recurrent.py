@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from itertools import repeat
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -128,9 +129,11 @@ class Recurrent(Layer):
         """Relevance of the inputs, from all directions, and of start states that are inputs."""
         batch, directions, reads = ran.inputs[0].batch, self.directions, ran.trace
         xs = ran.inputs[: len(directions[0][1].statement.inputs)]
-        R_xs = [room_for_inputs(x, directions) for x in xs]
-        arriving = {name: self.unmerged(R, reads, name, how, entry) for name, R in Rs.items()}
-        start: list[np.ndarray] = []
+        R_xs = [*map(room_for_inputs, xs, repeat(directions))]
+        arriving = {}
+        for name, R in Rs.items():
+            arriving[name] = self.unmerged(R, reads, name, how, entry)
+        start: Sequence[np.ndarray] = ()
         for k, (direction, cell, way) in enumerate(directions):
             R_steps = None
             R_last: list[np.ndarray | None] = [None] * (1 + len(cell.states))
@@ -146,7 +149,7 @@ class Recurrent(Layer):
             if entry.states is not None:
                 states = shown_states(sent.states)
                 entry.states.append((direction, states if way > 0 else states[:, batch.flip]))
-        out: list[np.ndarray | None] = [summed(x, R_x) for x, R_x in zip(xs, R_xs, strict=True)]
+        out: list[np.ndarray | None] = [*map(summed, xs, R_xs)]
         if len(ran.inputs) > len(xs):
             out += start
             if how.times_input:
@@ -247,6 +250,7 @@ class Cell(Recurrent):
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
+        cls.is_custom = False  # the backward pass follows from the statement, so its ledger needs no check
         if "OUTPUTS" not in vars(cls):
             cls.OUTPUTS = ("", ":last", *(f":{name}" for name in cls.states))
 
@@ -376,11 +380,6 @@ class Cell(Recurrent):
     def outputs(self) -> int:
         """Width of the output."""
         return self.units
-
-    @property
-    def is_custom(self) -> bool:
-        """False: the backward pass follows from the statement, so its ledger needs no check."""
-        return False
 
     def identity(self) -> tuple[str, Any]:
         """Of a custom cell its operations, whatever its class is called."""
@@ -528,7 +527,7 @@ class Cell(Recurrent):
             run, other = (self._interpreted(one.xs, one.order, one.start) for one in (read, reference))
         if isinstance(run, CompiledRun):
             start, arrived_at = run.back(R_output, R_last[1:], entry, other, R_xs[0])
-            return Arrived(R_xs, list(start), list(arrived_at))
+            return Arrived(R_xs, start, arrived_at)
         states = [
             None if one is None else one.reshape(batch.n, *self._shape(node))
             for one, node in zip(R_last[1:], self.statement.states, strict=True)

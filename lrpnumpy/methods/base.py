@@ -170,7 +170,7 @@ class Request(NamedTuple):
         return {**self.method.settings(self.plan), "unit": self.unit, "versus": self.versus, "step": self.step}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Received:
     """What one input of some sequences received."""
 

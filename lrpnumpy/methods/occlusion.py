@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from lrpnumpy.activations import probabilities
 from lrpnumpy.checks import LrpError, non_negative, one_of
 from lrpnumpy.methods.base import Columns, Method, Question, Received, Unit
 from lrpnumpy.methods.reference import check_steps, frozen, references
@@ -141,17 +142,6 @@ def _change(x: Packed, variants: Variants, instead: np.ndarray, leaves_out: bool
     rows, every = x.rows[x.batch.first[lo] + owner], np.arange(len(owner))
     rows[every, variants.variable] = instead[first, variants.variable]
     return Change(owner, lo, hi, none + 1, every, 1, rows)
-
-
-def probabilities(output: str | None, scores: np.ndarray) -> np.ndarray | None:
-    """Softmax or sigmoid of scores (…, C), as the model's `output` says; None where it has neither."""
-    if output == "softmax":
-        e = np.exp(scores - np.maximum.reduce(scores, axis=-1, keepdims=True))
-        return e / np.add.reduce(e, axis=-1, keepdims=True)
-    if output == "sigmoid":
-        e = np.exp(-abs(scores))
-        return np.where(scores < 0, e, 1) / (1 + e)
-    return None
 
 
 @dataclass(frozen=True)

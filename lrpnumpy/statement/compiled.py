@@ -198,12 +198,15 @@ class CellProgram:
         """Forward. `start` (states, 1 or n, H); `every`: whether the outputs of all steps are wanted."""
         n, R, H, dtype = batch.n, batch.R, self.H, self.dtype
         stored = self.stored(rule, keep, every)
-        states = tuple([np.empty((by_n * n + by_R * R, H), dtype) for by_n, by_R in stored.rows])
+        states = []
+        for by_n, by_R in stored.rows:
+            states.append(np.empty((by_n * n + by_R * R, H), dtype))
         K = np.empty(stored.kinds * R * H, dtype) if stored.kinds else self.no_numbers
         kept = np.empty(stored.width * R * H, dtype) if stored.width else self.no_numbers
         code = CODES["none" if rule == "deeplift" else rule]
-        self.kernels.forward(rows, self.ahead, start, dtype.type(eps), code, keep, stored.bits, K, kept, states)
-        return CompiledRun(self, rows, batch, rule, states, K, kept)
+        written = tuple(states)
+        self.kernels.forward(rows, self.ahead, start, dtype.type(eps), code, keep, stored.bits, K, kept, written)
+        return CompiledRun(self, rows, batch, rule, written, K, kept)
 
 
 def _packed(matrices: Any) -> np.ndarray:

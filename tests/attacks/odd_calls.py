@@ -115,7 +115,7 @@ def calls(folder):
                 "scores": draw(2),
                 "target": 1,
                 "method": "mine",
-                "probabilities": np.ones(2) / 2,
+                "activation": "softmax",
                 "classes": ("no", "yes"),
                 "options": {"versus": 0},
                 "ledger": e.ledger,

@@ -35,7 +35,7 @@ def explanation(tokens, relevance, **options):
         scores=np.array([1.0, -2.0]),
         target=0,
         method="lrp-all",
-        probabilities=np.array([0.9, 0.1]),
+        activation="softmax",
         classes=("yes", "no"),
         ledger=samples.ledger(0.5, (0.2, 0.1), 0.1, 0.1, 3.0),
         **options,

@@ -52,8 +52,8 @@ def test_the_reference(reference, says):
 def test_a_class_is_called_as_before():
     e = replace(flood(), scores=np.array([1.0, -1.0]), classes=("yes", "no"), output_unit=None)
     assert terminal.title(e) == "lrp-all: why 'yes'?  score 1, predicted"
-    e = replace(e, probabilities=np.array([0.9, 0.1]))
-    assert terminal.title(e) == "lrp-all: why 'yes'?  score 1, probability 90.0%, predicted"
+    e = replace(e, activation="softmax")
+    assert terminal.title(e) == "lrp-all: why 'yes'?  score 1, probability 88.1%, predicted"
     assert not e.is_regression and flood().is_regression
 
 
