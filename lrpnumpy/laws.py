@@ -180,7 +180,7 @@ class _Case:
         if how.times_input:
             for message in arrived.inputs:
                 entry.see(message, self.batch)
-        return CellRelevance(arrived.inputs, arrived.start, arrived.states, entry.array)
+        return CellRelevance(arrived.inputs, list(arrived.start), list(arrived.states), entry.array)
 
     def back_by_kernels(self, name: str) -> CellRelevance:
         """Both passes by the generated kernels, as plain Python."""

@@ -133,7 +133,7 @@ class Recurrent(Layer):
         arriving = {}
         for name, R in Rs.items():
             arriving[name] = self.unmerged(R, reads, name, how, entry)
-        start: Sequence[np.ndarray] = ()
+        start: Sequence[np.ndarray] | np.ndarray = ()
         for k, (direction, cell, way) in enumerate(directions):
             R_steps = None
             R_last: list[np.ndarray | None] = [None] * (1 + len(cell.states))
@@ -706,7 +706,7 @@ def summed(x: Packed, R_x: np.ndarray) -> np.ndarray:
     return R_x if x.words is None else R_x.sum(axis=1, keepdims=True)
 
 
-def shown_states(states: Sequence[np.ndarray]) -> np.ndarray:
+def shown_states(states: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
     """(1 or 2, R, H) relevance of the states that a result shows: the first, and the second where it is as wide."""
     same = [one for one in states[:2] if one.shape == states[0].shape]
     return np.stack(same)

@@ -238,8 +238,8 @@ class Arrived(NamedTuple):
     """What a backward pass leaves where."""
 
     inputs: Sequence[np.ndarray]  # (R, width) each, in reading order
-    start: Sequence[np.ndarray]  # (n, *axes) at the states before the first step
-    states: Sequence[np.ndarray]  # (R, *axes) at the states after every row; empty unless they are wanted
+    start: Sequence[np.ndarray] | np.ndarray  # (n, *axes) at the states before the first step
+    states: Sequence[np.ndarray] | np.ndarray  # (R, *axes) at the states after every row; empty unless they are wanted
 
 
 def back(
