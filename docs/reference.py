@@ -57,7 +57,7 @@ PAGES = {
     "explain": Page(
         "Explain",
         "One call for every method; [the methods and their options](methods.md) have a page of their own.",
-        (lrp.explain, lrp.explain_all, lrp.explain_windows, lrp.compare, lrp.counterfactual, lrp.methods, MethodTable,
+        (lrp.explain, lrp.explain_all, lrp.explain_windows, lrp.compare, lrp.decompose, lrp.counterfactual, lrp.methods, MethodTable,
          lrp.cite),
         made=True,
     ),

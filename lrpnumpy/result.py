@@ -133,10 +133,11 @@ class InputPart:
 
 
 class Origin(NamedTuple):
-    """What an explanation is of: the `model`, and its input as the network takes it. It is not stored."""
+    """What an explanation is of: the `model`, its input as the network takes it, the `request`. It is not stored."""
 
     model: Any
     record: Any
+    request: Any = None
 
 
 def first_input(name: str) -> Any:
