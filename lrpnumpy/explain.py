@@ -10,7 +10,7 @@ import numpy as np
 from lrpnumpy import asked
 from lrpnumpy.checks import LrpError, entries, shown
 from lrpnumpy.encode import EncodedRecord, as_trained, encode, encode_all, filled, in_order, packed
-from lrpnumpy.fields import table
+from lrpnumpy.fields import by_target, table
 from lrpnumpy.ledgers import ROWS
 from lrpnumpy.meant import door
 from lrpnumpy.methods import find
@@ -54,6 +54,8 @@ def run(
         out.single["cd"] = [None] * len(encoded)
     if request.method.hidden:
         out.single["hidden"] = [None] * len(encoded)
+    if request.method.name == "shapley":
+        out.single["players"] = [None] * len(encoded)
 
     look_up = _look_up(model, encoded, request)
     whole = None if look_up else _whole_pass(model, encoded, request)
@@ -134,7 +136,7 @@ def _replace(record: Any, again: Any, some: np.ndarray) -> None:
                 _replace(one, other, some)
         elif isinstance(old, list):  # one array for each sequence
             for k, value in zip(some, new, strict=True):
-                old[k] = value.astype(old[k].dtype)
+                old[k] = by_target(lambda array: array.astype(record.scores.dtype), value)
         else:
             axis = "sequence" if "sequence" in row.axes else "row"
             which = some if axis == "sequence" else np.isin(record.batch.owner, some)

@@ -59,6 +59,17 @@ class Hidden:
 
 
 @dataclass(frozen=True, eq=False)
+class Players:
+    """What the players of a Shapley value receive, and what any two of them do only together."""
+
+    names: tuple[str, ...] = result_field("player", "text")  # P features, or windows of steps
+    relevance: np.ndarray = result_field("target player", unit="output")  # (P,) Shapley values
+    error: np.ndarray | None = result_field("target player", unit="output", default=None)  # (P,) standard errors, sampled
+    # (P, P) by order=2: Shapley-Taylor interactions, half of each on both sides of the diagonal; rows add up to relevance
+    interactions: np.ndarray | None = result_field("target player player", unit="output", default=None)
+
+
+@dataclass(frozen=True, eq=False)
 class InputPart:
     """What one input of a network received: a series has one relevance per step, a vector has one in all."""
 
@@ -170,6 +181,7 @@ class Explanation:
     ledger: AnyLedger | None = result_field(kind="record", default=None)  # where the score went, if the method says so
     hidden: tuple[Hidden, ...] | None = result_field(kind="record", default=None)  # of recurrent states, by hidden=True
     spans: tuple[Span, ...] | None = result_field(kind="record", default=None)  # the phrases of the request
+    players: Players | None = result_field(kind="record", default=None)  # of Shapley values
     output_unit: str | None = result_field(kind="text", default=None)  # of the scores, such as "mm"
     tested: Evidence | None = result_field(kind="record", default=None)  # by `evidence()`, once it is computed
     source: Origin | None = field(default=None, repr=False)  # None for a result that was read from a file
@@ -454,7 +466,7 @@ class Explanation:
         return readback.parse(text, Explanation, RECORDS)
 
 
-RECORDS = {"inputs": InputPart, "hidden": Hidden, "spans": Span, "tested": Evidence, "experiments": Experiments}
+RECORDS = {"inputs": InputPart, "hidden": Hidden, "spans": Span, "players": Players, "tested": Evidence, "experiments": Experiments}
 
 
 def frame_columns(part: InputPart) -> dict[str, Any]:
@@ -504,10 +516,11 @@ def check(e: Explanation) -> None:
         if not isinstance(e.ledger, AnyLedger):
             raise LrpError(f"Explanation: ledger must be one of {', '.join(LEDGERS)}, got {checks.shown(e.ledger)}.")
         _check_fields(e.ledger, "Explanation: ledger", sizes)
-    if e.tested is not None:
-        if not isinstance(e.tested, Evidence):
-            raise LrpError(f"Explanation: tested must be an Evidence, got {checks.shown(e.tested)}.")
-        _check_fields(e.tested, "Explanation: tested", {})
+    for name, one, kind, known in (("tested", e.tested, Evidence, {}), ("players", e.players, Players, sizes)):
+        if one is not None:
+            if not isinstance(one, kind):
+                raise LrpError(f"Explanation: {name} must be of the type {kind.__name__}, got {checks.shown(one)}.")
+            _check_fields(one, f"Explanation: {name}", known)
     for name, several, kind in (("hidden", e.hidden, Hidden), ("spans", e.spans, Span)):
         if several is None:
             continue

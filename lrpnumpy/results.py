@@ -268,6 +268,7 @@ class Explanations(Results):
             ledger=self._ledger(k),
             hidden=self.single["hidden"][k] if "hidden" in self.single else None,
             spans=self._phrases(k),
+            players=self.single["players"][k] if "players" in self.single else None,
             output_unit=self.model.output_unit,
             tested=self.single["tested"][k] if "tested" in self.single else None,
             source=self._origin(k),

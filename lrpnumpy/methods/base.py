@@ -35,6 +35,7 @@ from lrpnumpy.ledgers import SpanLedger
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Batch, Packed
 from lrpnumpy.passes import Trace, forward, spread
+from lrpnumpy.result import Players
 
 Unit = Literal["step", "feature"] | None
 OTHER_NAMES = {  # of options, in other libraries and in earlier versions
@@ -209,6 +210,7 @@ class Columns:
     spans: list[np.ndarray] | None = result_field("target phrase", default=None)  # for each sequence (V,)
     cd: list[SpanLedger] | None = result_field(kind="record", default=None)  # for each sequence
     hidden: list[HiddenRows] | None = result_field(kind="record", default=None)
+    players: list[Players] | None = result_field(kind="record", default=None)  # for each sequence
     sound: np.ndarray | None = result_field("target sequence", "index", default=None)  # (n,) whether books add up
 
 
