@@ -2,14 +2,15 @@
 
     x = sum_k p_k,   R = m (x - x0)      part k receives m p_k, and the first one the rest, m (p_0 - x0)
 
-m are the multipliers of the method. The parts add up to the relevance, and the ledger stays as it is (after Vielhaben et
-al. 2024, Explainable AI for time series via virtual inspection layers, without a layer, whose eps would keep some).
+m are the multipliers of the method. The parts add up to the relevance, and the ledger stays as it is (after Vielhaben
+et al. 2024, Explainable AI for time series via virtual inspection layers, without a layer, whose eps would keep some).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -67,12 +68,11 @@ def decompose(
     one_of(by, "decompose: by", ("feature", "part"))
     if sum(one is not None for one in (parts, periods, season)) != 1:
         raise LrpError("decompose must get one of parts, periods and season; pass periods=(7, 30), for example.")
+    divide: Any = parts
     if parts is None:
         divide = _bands(periods) if periods is not None else _seasons(season)
-    else:
-        divide = parts
     single = isinstance(e, Explanation)
-    every = [e] if single else entries(e, "decompose: e")
+    every: list[Any] = [e] if isinstance(e, Explanation) else entries(e, "decompose: e")
     found = [
         _divided(one, slopes, divide, by, "e" if single else f"explanation {k}")
         for k, (one, slopes) in enumerate(zip(every, _multipliers(every), strict=True))
@@ -137,11 +137,11 @@ def _divided(e: Explanation, slopes: Values, divide: Any, by: By, where: str) ->
             raise LrpError(f"{where} must have relevance per feature to be divided; explain with unit='feature'.")
         scale = 1.0 if port.scaler is None else np.array(port.scaler.scale)
         relevance = np.zeros((len(parts), *part.feature_relevance.shape))
-        for k, values in enumerate(parts.values()):
-            relevance[k][seen] = values[name] * slopes[name] / scale
-        relevance[0] = part.feature_relevance - relevance[1:].sum(axis=0)  # the rest: m (p_0 - x0)
         values = np.zeros_like(relevance)
-        values[:, seen] = [own[name] for own in parts.values()]
+        for k, own in enumerate(parts.values()):
+            values[k][seen] = own[name]
+            relevance[k][seen] = own[name] * slopes[name] / scale
+        relevance[0] = part.feature_relevance - relevance[1:].sum(axis=0)  # the rest: m (p_0 - x0)
         inputs[name] = _with_features(part, relevance, None if part.values is None else values, [*parts], by)
     options = {**(e.options or {}), "parts": [*parts]}
     return replace(e, inputs=inputs, options=options, source=None)
@@ -168,7 +168,7 @@ def _checked(e: Explanation, x: Values, divide: Any, where: str) -> dict[str, Va
         raise LrpError(f"{where}: parts must be a dict of names and arrays that add up to x, got {shown(given)}.")
     found: dict[str, Values] = {str(name): {} for name in given}
     for name, values in x.items():
-        arrays = [one.get(name) if several and isinstance(one, Mapping) else one for one in given.values()]
+        arrays: list[Any] = [one.get(name) if several and isinstance(one, Mapping) else one for one in given.values()]
         if all(one is None for one in arrays):
             arrays = [values, *[np.zeros_like(values)] * (len(arrays) - 1)]
         else:
@@ -217,7 +217,7 @@ def _bands(periods: Any) -> Callable[..., Any]:
     ends = sorted(periods, reverse=True) if all(is_number(one, float) and one > 0 for one in periods) else []
     if not ends or len({*ends}) < len(ends):
         raise LrpError(f"decompose: periods must be different positive numbers of steps, got {shown(periods)}.")
-    names = [f"over {ends[0]:g}", *(f"{a:g} to {b:g}" for b, a in zip(ends, ends[1:], strict=False))]
+    names = [f"over {ends[0]:g}", *(f"{a:g} to {b:g}" for b, a in pairwise(ends))]
     names.append(f"under {ends[-1]:g}")
 
     def divide(x: np.ndarray) -> dict[str, np.ndarray]:

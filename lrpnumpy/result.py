@@ -60,12 +60,18 @@ class Hidden:
 
 @dataclass(frozen=True, eq=False)
 class Players:
-    """What the players of a Shapley value receive, and what any two of them do only together."""
+    """What the players of a Shapley value receive, and what any two of them do only together.
 
-    names: tuple[str, ...] = result_field("player", "text")  # P features, or windows of steps
-    relevance: np.ndarray = result_field("target player", unit="output")  # (P,) Shapley values
-    error: np.ndarray | None = result_field("target player", unit="output", default=None)  # (P,) standard errors, sampled
-    # (P, P) by order=2: Shapley-Taylor interactions, half of each on both sides of the diagonal; rows add up to relevance
+    names: P features, or windows of steps.
+    relevance: (P,) Shapley values.
+    error: (P,) their standard errors, where orders were drawn.
+    interactions: (P, P) by order=2, Shapley-Taylor: what each does alone, and half of what two do only together on both
+        sides of the diagonal. A row adds up to the player's relevance.
+    """
+
+    names: tuple[str, ...] = result_field("player", "text")
+    relevance: np.ndarray = result_field("target player", unit="output")
+    error: np.ndarray | None = result_field("target player", unit="output", default=None)
     interactions: np.ndarray | None = result_field("target player player", unit="output", default=None)
 
 
@@ -466,7 +472,14 @@ class Explanation:
         return readback.parse(text, Explanation, RECORDS)
 
 
-RECORDS = {"inputs": InputPart, "hidden": Hidden, "spans": Span, "players": Players, "tested": Evidence, "experiments": Experiments}
+RECORDS = {
+    "inputs": InputPart,
+    "hidden": Hidden,
+    "spans": Span,
+    "players": Players,
+    "tested": Evidence,
+    "experiments": Experiments,
+}
 
 
 def frame_columns(part: InputPart) -> dict[str, Any]:
@@ -516,11 +529,13 @@ def check(e: Explanation) -> None:
         if not isinstance(e.ledger, AnyLedger):
             raise LrpError(f"Explanation: ledger must be one of {', '.join(LEDGERS)}, got {checks.shown(e.ledger)}.")
         _check_fields(e.ledger, "Explanation: ledger", sizes)
-    for name, one, kind, known in (("tested", e.tested, Evidence, {}), ("players", e.players, Players, sizes)):
-        if one is not None:
-            if not isinstance(one, kind):
-                raise LrpError(f"Explanation: {name} must be of the type {kind.__name__}, got {checks.shown(one)}.")
-            _check_fields(one, f"Explanation: {name}", known)
+    records: Any = {"tested": (Evidence, {}), "players": (Players, sizes)}
+    for name, (record, known) in records.items():
+        value = getattr(e, name)
+        if value is not None:
+            if not isinstance(value, record):
+                raise LrpError(f"Explanation: {name} must be of the type {record.__name__}, got {checks.shown(value)}.")
+            _check_fields(value, f"Explanation: {name}", known)
     for name, several, kind in (("hidden", e.hidden, Hidden), ("spans", e.spans, Span)):
         if several is None:
             continue

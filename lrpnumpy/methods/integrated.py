@@ -100,7 +100,7 @@ class IntegratedGradients(Multiplying):
         return out
 
     def multipliers(self, question: Question, targets: np.ndarray) -> Rows:
-        """(R, D) of each input: its mean gradient on the lines from the references, of a `question` and its `targets`."""
+        """(R, D) of each input: its mean gradient on the lines from the references, for a `question` and `targets`."""
         found = {name: np.zeros_like(x.rows) for name, x in question.trace.inputs.items()}
         for _, _, [(_, cut, _)] in self._integrated(question, [targets]):
             for name, part in cut.items():
@@ -108,7 +108,7 @@ class IntegratedGradients(Multiplying):
         return found
 
     def _integrated(self, question: Question, wanted: list[np.ndarray]) -> Iterator[tuple[Any, ...]]:
-        """Of each reference: its rows, its scores (n, C), and for every one of the `wanted` targets what `_refined` gives."""
+        """Of each reference its rows, its scores (n, C), and what `_refined` gives for the `wanted` targets."""
         trace, references = question.trace, question.request.plan
         for k in range(len(references.each)):
             x0 = references.packed(k, trace.inputs)

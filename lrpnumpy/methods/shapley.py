@@ -2,7 +2,7 @@
 
     R_p = sum over S without p of |S|! (P - |S| - 1)! / P! (v(S with p) - v(S))          Shapley 1953
     I_pq = 2 / P sum over S without p, q of (v(S with p, q) - v(S with p) - v(S with q) + v(S)) / binom(P - 1, |S|)
-    I_pp = v(p) - v(nobody)                      Shapley-Taylor interaction index, Sundararajan, Dhamdhere & Agarwal 2020
+    I_pp = v(p) - v(nobody)              Shapley-Taylor interaction index, Sundararajan, Dhamdhere & Agarwal 2020
 
 v(S) is the score where the players of S have their own values and all others those of the reference. Players are
 windows of steps, or features. P players have 2^P coalitions S, and all of them are run. Where they are windows, and
@@ -212,7 +212,7 @@ class Shapley(Referring):
         being one more; by default 12 windows, or features where there is one step of at most 16.
     order: 2 also gives the interactions of any two players, which add up to the score difference, see `Players`.
     error: draw orders of more than 10 players at random until every standard error is at most this, relative to
-        f(x) - f(reference); None runs all coalitions.
+        f(x) - f(reference); by default all coalitions are run.
     """
 
     players: int | str | Sequence[tuple[int, int]] | None = None
@@ -332,17 +332,16 @@ class Shapley(Referring):
                 every.append(scores_by_states(model, x[model.main], x0[model.main], of[model.main][:, 0]))
             else:
                 every.append(scores_of_all(model, x, x0, of, step))
-        v = np.mean(every, axis=0, dtype=np.float64)
+        v = np.stack(every).astype(np.float64).mean(axis=0)
         return Shares(of, shapley_values(v), v[0], interactions(v) if self.order == 2 else None, None)
 
-    def _drawn(
-        self, question: Question, x: Rows, x0s: list[Rows], of: Of, step: int, targets: list[int]
-    ) -> Shares:
+    def _drawn(self, question: Question, x: Rows, x0s: list[Rows], of: Of, step: int, targets: list[int]) -> Shares:
         """What the players of one record receive, from random orders."""
         model, versus, P = question.trace.model, question.request.versus, _count(of)
 
         def scores(members: np.ndarray) -> np.ndarray:
-            return np.mean([scores_of(model, x, x0, of, step, members) for x0 in x0s], axis=0, dtype=np.float64)
+            every = [scores_of(model, x, x0, of, step, members) for x0 in x0s]
+            return np.stack(every).astype(np.float64).mean(axis=0)
 
         ends = scores(np.stack([np.zeros(P, bool), np.ones(P, bool)]))
 

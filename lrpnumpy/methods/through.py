@@ -54,7 +54,7 @@ def up_to(model: Model, name: str) -> Model:
     before = nodes[: place + 1]
     if any(node.layer.recurrent for node in before):
         nodes = before
-    units = [f"{name}[{unit}]" for unit in range(model.sizes[name].width)]
+    units = tuple(f"{name}[{unit}]" for unit in range(model.sizes[name].width))
     return replace(
         model, nodes=nodes, result=name, output="linear", classes=units, output_unit=None, output_scaler=None
     )

@@ -328,7 +328,7 @@ def test_a_hidden_unit_as_the_target():
 def test_what_is_no_hidden_unit():
     rng = np.random.default_rng(16)
     model, x = model_of(rng, nets.lstm(rng, 2, 3), classes=("no", "yes")), np.ones((4, 2))
-    with pytest.raises(lrp.LrpError, match="a layer must be one of '0'.*, got 'lstm'"):
+    with pytest.raises(lrp.LrpError, match=r"a layer must be one of '0'.*, got 'lstm'"):
         lrp.explain(model, x, target=("lstm", 1))
     with pytest.raises(lrp.LrpError, match="must lie from 0 to 2, got 3"):
         lrp.explain(model, x, target=("0", 3))
