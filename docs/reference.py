@@ -57,8 +57,8 @@ PAGES = {
     "explain": Page(
         "Explain",
         "One call for every method; [the methods and their options](methods.md) have a page of their own.",
-        (lrp.explain, lrp.explain_all, lrp.explain_windows, lrp.compare, lrp.counterfactual, lrp.methods, MethodTable,
-         lrp.cite),
+        (lrp.explain, lrp.explain_all, lrp.explain_windows, lrp.compare, lrp.decompose, lrp.counterfactual, lrp.methods,
+         MethodTable, lrp.cite),
         made=True,
     ),
     "evidence": Page(
@@ -85,7 +85,8 @@ PAGES = {
         "Results",
         "What the calls return. Nobody makes these by hand; their fields and methods are what counts.",
         (lrp.Explanation, lrp.InputPart, results.Explanations, windows.Windows, lrp.Comparison, result.TopStep,
-         result.Span, result.Hidden, result.Mark, protocol.InputRows, ledgers.Ledger, ledgers.ReferenceLedger,
+         result.Span, result.Hidden, result.Players, result.Mark,
+         protocol.InputRows, ledgers.Ledger, ledgers.ReferenceLedger,
          ledgers.SpanLedger, summary.Summary, lrp.Counterfactual,
          InputChange),
     ),

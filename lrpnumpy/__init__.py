@@ -35,6 +35,7 @@ from lrpnumpy.methods import (
     methods,
 )
 from lrpnumpy.model import Model, Node
+from lrpnumpy.parts import decompose
 from lrpnumpy.predict import predict, predict_all, trace
 from lrpnumpy.protocol import Comparison
 from lrpnumpy.reconstruction import reconstruction_error
@@ -93,6 +94,7 @@ __all__ = [
     "compare",
     "convert",
     "counterfactual",
+    "decompose",
     "evidence",
     "explain",
     "explain_all",

@@ -10,11 +10,12 @@ import numpy as np
 from lrpnumpy import asked
 from lrpnumpy.checks import LrpError, entries, shown
 from lrpnumpy.encode import EncodedRecord, as_trained, encode, encode_all, filled, in_order, packed
-from lrpnumpy.fields import table
+from lrpnumpy.fields import by_target, table
 from lrpnumpy.ledgers import ROWS
 from lrpnumpy.meant import door
 from lrpnumpy.methods import find
 from lrpnumpy.methods.base import Columns, Method, Request, Unit, answer
+from lrpnumpy.methods.through import unit_target
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Batch, Packed
 from lrpnumpy.passes import Trace, forward
@@ -53,6 +54,8 @@ def run(
         out.single["cd"] = [None] * len(encoded)
     if request.method.hidden:
         out.single["hidden"] = [None] * len(encoded)
+    if request.method.name == "shapley":
+        out.single["players"] = [None] * len(encoded)
 
     look_up = _look_up(model, encoded, request)
     whole = None if look_up else _whole_pass(model, encoded, request)
@@ -133,7 +136,7 @@ def _replace(record: Any, again: Any, some: np.ndarray) -> None:
                 _replace(one, other, some)
         elif isinstance(old, list):  # one array for each sequence
             for k, value in zip(some, new, strict=True):
-                old[k] = value.astype(old[k].dtype)
+                old[k] = by_target(lambda array: array.astype(record.scores.dtype), value)
         else:
             axis = "sequence" if "sequence" in row.axes else "row"
             which = some if axis == "sequence" else np.isin(record.batch.owner, some)
@@ -187,7 +190,7 @@ def explain(
     model: Model,
     x: Any,
     method: str | Method | Rule | None = ...,
-    target: int | str | None = ...,
+    target: int | str | tuple[str, int] | None = ...,
     *,
     step: Literal["all"],
     unit: Unit = ...,
@@ -201,7 +204,7 @@ def explain(
     model: Model,
     x: Any,
     method: str | Method | Rule | None = ...,
-    target: int | str | None = ...,
+    target: int | str | tuple[str, int] | None = ...,
     *,
     step: int | None = ...,
     unit: Unit = ...,
@@ -217,7 +220,7 @@ def explain(
     model: Model,
     x: Any,
     method: str | Method | Rule | None = None,
-    target: int | str | None = None,
+    target: int | str | tuple[str, int] | None = None,
     *,
     unit: Unit = None,
     versus: int | str | None = None,
@@ -233,7 +236,8 @@ def explain(
     model: the network, as `load` gives it.
     x: a string, a list of words, token ids, a (T, D) array, a DataFrame, a tensor.
     method: a name that `lrp.methods()` lists, or a record such as `lrp.LRP(eps=0.01)`; None is `model.method`.
-    target: the class explained, by index or name; None is the predicted one, "all" gives every class a leading axis.
+    target: the class explained, by index or name; None is the predicted one, "all" gives every class a leading axis;
+        ("lstm", 5) is unit 5 of the output of the layer "lstm", at the last step unless `step` is another.
     versus: ask why the target rather than this class: f_target - f_versus is explained.
     unit: "step": one value per step; "feature": also one per feature; None: whatever costs nothing extra.
     step: which prediction is explained where the model predicts at every step; the last by default. With "all" the
@@ -244,6 +248,7 @@ def explain(
     groups: columns that belong together, such as {"ward": ["ward_icu", "ward_cardiac"]}; see `Explanation.with_groups`.
     options: those of the method, such as eps=0.01: the fields of its record.
     """
+    model, target = unit_target(model, target)
     request = asked.request(model, method, unit, versus, step, options, reference, True)
     record = encode(model, filled(x, fill))
     in_order([record], "x")
@@ -303,6 +308,7 @@ def explain_all(
     threads: their number; None uses the cores where it pays.
     progress: show rate and time left; by default where standard error is a terminal.
     """
+    model, target = unit_target(model, target)
     request = asked.request(model, method, unit, versus, step, options, reference)
     if fill is not None:
         xs = [filled(x, fill, f"sequence {k}") for k, x in enumerate(xs)]

@@ -13,7 +13,7 @@ from lrpnumpy.fields import result_field
 # for each layer; kernels/ledger.py knows this order.
 ROWS = {
     "lrp": ("inputs", "stabilizer", "initial_state", "rule", "attention", "largest", "total"),
-    "reference": ("inputs", "score", "reference", "gap", "largest", "error"),
+    "reference": ("inputs", "score", "reference", "gap", "largest", "error", "cut"),
 }
 
 
@@ -44,7 +44,7 @@ class Ledger:
     initial_state: Any = _entry()  # what reached h0 and c0
     largest: Any = _entry()  # relevance of any neuron or input: rounding is relative to it
     total: Any = _entry()  # the sum of all entries but `largest`: f_c(x)
-    rule: Any = _entry()  # what sum rules did not pass on; nothing where they conserve
+    rule: Any = _entry()  # what sum rules did not pass on, nothing where they conserve; what `through` cut off
     attention: Any = _entry()  # what AttnLRP did not pass on at a softmax
 
     @property
@@ -68,7 +68,7 @@ class Ledger:
 
 @dataclass(frozen=True, eq=False)
 class ReferenceLedger:
-    """Where f_c(x) went under a method with a reference: f_c(x) = f_c(reference) + inputs + gap.
+    """Where f_c(x) went under a method with a reference: f_c(x) = f_c(reference) + inputs + gap + cut.
 
     Of several references the mean counts. With target "all" every entry has a leading axis for the classes.
     """
@@ -78,18 +78,24 @@ class ReferenceLedger:
     reference: Any = _entry()  # the same of the reference
     gap: Any = _entry()  # rounding, or with integrated gradients the error of the integral
     largest: Any = _entry()  # relevance of any input, with DeepLIFT of any layer's output
-    error: Any = _entry()  # estimated error of the integral for one feature, the largest
+    error: Any = (
+        _entry()
+    )  # estimated error of one feature, the largest: of an integral, or the standard error of samples
+    cut: Any = result_field("target", unit="output", default=None)  # what `through` cut off; None in older files
 
     @property
     def total(self) -> Any:
-        """reference + inputs + gap: f_c(x)."""
+        """reference + inputs + gap + cut: f_c(x)."""
         with np.errstate(all="ignore"):
-            return self.reference + self.inputs + self.gap
+            return sum(self.entries.values())
 
     @property
     def entries(self) -> dict[str, Any]:
         """What is shown of it, by name; these add up to the total."""
-        return {"inputs": self.inputs, "reference": self.reference, "gap": self.gap}
+        entries = {"inputs": self.inputs, "reference": self.reference, "gap": self.gap}
+        if self.cut is not None and np.any(self.cut):
+            entries["cut"] = self.cut
+        return entries
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -81,16 +81,29 @@ class Passed(NamedTuple):
 
 
 def backward(
-    trace: Trace, R: np.ndarray, how: Propagation, reference: Trace | None = None, *, hidden: bool = False
+    trace: Trace,
+    R: np.ndarray,
+    how: Propagation,
+    reference: Trace | None = None,
+    *,
+    hidden: bool = False,
+    through: Mapping[str, Sequence[int]] | None = None,
 ) -> Passed:
-    """Propagate R, of the shape of the scores, to the inputs; `reference` is the reference's forward pass."""
+    """Propagate R, of the shape of the scores, to the inputs; `reference` is the reference's forward pass.
+
+    Of the nodes in `through` only the outputs of these units pass anything on, and only what passes them reaches the
+    inputs.
+    """
     model = trace.model
     ledger = np.zeros((len(model.nodes), Entry.SIZE, trace.input.batch.n), R.dtype)
     states: dict[str, list[tuple[str, np.ndarray]]] = {}
     arrived: dict[str, np.ndarray] = {model.scored: R}
+    dropped: Any = 0  # (n,) what does not pass `through`
     for k in range(len(model.nodes) - 1, -1, -1):
         node = model.nodes[k]
         name, Rs = node.name, {}
+        if through is not None and name in through:
+            dropped += _cut(trace, arrived, k, through[name])
         for key in model.wanted[name]:
             if name + key in arrived:
                 Rs[key] = arrived[name + key]
@@ -109,10 +122,31 @@ def backward(
     inputs = {}
     for name, x in trace.inputs.items():
         inputs[name] = arrived[name] if name in arrived else np.zeros_like(x.rows)
+    if through is not None:
+        ledger[-1, Entry.RULE] += dropped
     if how.times_input:
         for name in model.unseen:
             Entry(ledger[0]).see(inputs[name], trace.inputs[name].batch)
     return Passed(inputs, ledger, states, arrived)
+
+
+def _cut(trace: Trace, arrived: dict[str, np.ndarray], k: int, units: Sequence[int]) -> np.ndarray:
+    """Drop the messages that are still to be propagated, all but those at some units of node k; (n,) their sums."""
+    model = trace.model
+    later = {node.name + key for node in model.nodes[k + 1 :] for key in node.layer.OUTPUTS}
+    batches = {name: x.batch for name, x in trace.inputs.items()}
+    for name, ran in trace.ran.items():
+        batches |= {name + key: y.batch for key, y in zip(model.wanted[name], ran.outputs, strict=True)}
+    dropped = np.zeros(trace.input.batch.n, trace.scores.dtype)
+    own = [model.nodes[k].name + key for key in model.nodes[k].layer.OUTPUTS]
+    for name in [name for name in arrived if name not in later]:
+        R = arrived.pop(name)
+        if name in own:
+            arrived[name] = np.zeros_like(R)
+            arrived[name][:, units] = R[:, units]
+            R = R - arrived[name]
+        dropped += batches[name].sums(R.sum(axis=1))
+    return dropped
 
 
 def _check_ledger(node: Node, Rs: dict[str, np.ndarray], parts: Sequence[np.ndarray | None], kept: np.ndarray) -> None:

@@ -106,7 +106,7 @@ class _Reader:
             if not isinstance(kind, str) or kind not in LEDGERS:
                 _fail(f"{where}: kind", f"one of {', '.join(map(repr, LEDGERS))}", kind)
             return self.record(f"{where}: ", value, LEDGERS[kind])
-        if name in ("tested", "experiments"):
+        if name in ("tested", "experiments", "players"):
             return self.record(f"{where}: ", value, self.records[name])
         if name == "inputs":
             if not isinstance(value, dict) or not value:

@@ -60,6 +60,23 @@ class Hidden:
 
 
 @dataclass(frozen=True, eq=False)
+class Players:
+    """What the players of a Shapley value receive, and what any two of them do only together.
+
+    names: P features, or windows of steps.
+    relevance: (P,) Shapley values.
+    error: (P,) their standard errors, where orders were drawn.
+    interactions: (P, P) by order=2, Shapley-Taylor: what each does alone, and half of what two do only together on both
+        sides of the diagonal. A row adds up to the player's relevance.
+    """
+
+    names: tuple[str, ...] = result_field("player", "text")
+    relevance: np.ndarray = result_field("target player", unit="output")
+    error: np.ndarray | None = result_field("target player", unit="output", default=None)
+    interactions: np.ndarray | None = result_field("target player player", unit="output", default=None)
+
+
+@dataclass(frozen=True, eq=False)
 class InputPart:
     """What one input of a network received: a series has one relevance per step, a vector has one in all."""
 
@@ -134,10 +151,11 @@ class InputPart:
 
 
 class Origin(NamedTuple):
-    """What an explanation is of: the `model`, and its input as the network takes it. It is not stored."""
+    """What an explanation is of: the `model`, its input as the network takes it, the `request`. It is not stored."""
 
     model: Any
     record: Any
+    request: Any = None
 
 
 def first_input(name: str) -> Any:
@@ -170,6 +188,7 @@ class Explanation:
     ledger: AnyLedger | None = result_field(kind="record", default=None)  # where the score went, if the method says so
     hidden: tuple[Hidden, ...] | None = result_field(kind="record", default=None)  # of recurrent states, by hidden=True
     spans: tuple[Span, ...] | None = result_field(kind="record", default=None)  # the phrases of the request
+    players: Players | None = result_field(kind="record", default=None)  # of Shapley values
     output_unit: str | None = result_field(kind="text", default=None)  # of the scores, such as "mm"
     tested: Evidence | None = result_field(kind="record", default=None)  # by `evidence()`, once it is computed
     source: Origin | None = field(default=None, repr=False)  # None for a result that was read from a file
@@ -461,7 +480,14 @@ class Explanation:
         return readback.parse(text, Explanation, RECORDS)
 
 
-RECORDS = {"inputs": InputPart, "hidden": Hidden, "spans": Span, "tested": Evidence, "experiments": Experiments}
+RECORDS = {
+    "inputs": InputPart,
+    "hidden": Hidden,
+    "spans": Span,
+    "players": Players,
+    "tested": Evidence,
+    "experiments": Experiments,
+}
 
 
 def frame_columns(part: InputPart) -> dict[str, Any]:
@@ -511,10 +537,13 @@ def check(e: Explanation) -> None:
         if not isinstance(e.ledger, AnyLedger):
             raise LrpError(f"Explanation: ledger must be one of {', '.join(LEDGERS)}, got {checks.shown(e.ledger)}.")
         _check_fields(e.ledger, "Explanation: ledger", sizes)
-    if e.tested is not None:
-        if not isinstance(e.tested, Evidence):
-            raise LrpError(f"Explanation: tested must be an Evidence, got {checks.shown(e.tested)}.")
-        _check_fields(e.tested, "Explanation: tested", {})
+    records: Any = {"tested": (Evidence, {}), "players": (Players, sizes)}
+    for name, (record, known) in records.items():
+        value = getattr(e, name)
+        if value is not None:
+            if not isinstance(value, record):
+                raise LrpError(f"Explanation: {name} must be of the type {record.__name__}, got {checks.shown(value)}.")
+            _check_fields(value, f"Explanation: {name}", known)
     for name, several, kind in (("hidden", e.hidden, Hidden), ("spans", e.spans, Span)):
         if several is None:
             continue

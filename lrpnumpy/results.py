@@ -276,10 +276,17 @@ class Explanations(Results):
             ledger=self._ledger(k),
             hidden=self.single["hidden"][k] if "hidden" in self.single else None,
             spans=self._phrases(k),
+            players=self.single["players"][k] if "players" in self.single else None,
             output_unit=self.model.output_unit,
             tested=self.single["tested"][k] if "tested" in self.single else None,
-            source=Origin(self.model, self._record(k)),
+            source=self._origin(k),
         )
+
+    def _origin(self, k: int) -> Origin | None:
+        """What an explanation is of; None where `through` leaves only a part of it, which no experiment can test."""
+        if getattr(self.request.method, "through", None) is not None:
+            return None
+        return Origin(self.model, self._record(k), self.request)
 
     def _record(self, k: int) -> EncodedRecord:
         """The input of sequence k; a copy, which does not keep the others in memory."""

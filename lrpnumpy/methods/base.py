@@ -35,6 +35,7 @@ from lrpnumpy.ledgers import SpanLedger
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Batch, Packed
 from lrpnumpy.passes import Trace, forward, spread
+from lrpnumpy.result import Players
 
 Unit = Literal["step", "feature"] | None
 OTHER_NAMES = {  # of options, in other libraries and in earlier versions
@@ -141,6 +142,15 @@ class Method(ABC):
     def run(self, question: Question, wanted: list[np.ndarray]) -> list[Columns]:
         """The answers to a `question`, one for each of the `wanted` targets."""
 
+    def multipliers(self, question: Question, targets: np.ndarray) -> dict[str, np.ndarray]:
+        """(R, D) of each input: what differences from 0 or a reference are multiplied by, of a `question` and its
+        `targets`; an error for a method without multipliers.
+        """
+        raise LrpError(
+            f"method must be gradient-x-input, an LRP, deeplift or integrated-gradients, which multiply the input, to "
+            f"divide relevance among parts of the input, got {self.name}."
+        )
+
     def settings(self, plan: Any) -> dict[str, Any]:
         """The options for the record of a result; `plan` is what `prepare` returned."""
         return {name: value for name in self.options() if (value := getattr(self, name)) is not None}
@@ -200,6 +210,7 @@ class Columns:
     spans: list[np.ndarray] | None = result_field("target phrase", default=None)  # for each sequence (V,)
     cd: list[SpanLedger] | None = result_field(kind="record", default=None)  # for each sequence
     hidden: list[HiddenRows] | None = result_field(kind="record", default=None)
+    players: list[Players] | None = result_field(kind="record", default=None)  # for each sequence
     sound: np.ndarray | None = result_field("target sequence", "index", default=None)  # (n,) whether books add up
 
 
@@ -255,6 +266,10 @@ class Question(NamedTuple):
             out.spans = [s[span[:, 1]] - s[span[:, 0]] for s, span in zip(sums, self.spans, strict=True)]
         return out
 
+    def summed(self, values: dict[str, np.ndarray]) -> np.ndarray:
+        """(n,) the sum of one value for each variable of each input, (R, D)."""
+        return sum(self.trace.inputs[name].batch.sums(each.sum(axis=1)) for name, each in values.items())  # type: ignore[return-value]
+
     def received(self, columns: Columns) -> np.ndarray:
         """(n,) the relevance of all inputs of each record."""
         first, *others = columns.inputs.values()
@@ -283,9 +298,8 @@ def answer(
 
     `whole` is the pass of a sequence that all of them are the beginning of.
     """
-    trace = (whole and spread(whole, x)) or forward(model, x, request.keep)
-    rows = _explained_rows(trace, request.step, positions) if model.every else None
-    scores = trace.scores if rows is None else trace.scores[rows]
+    question = question_of(model, x, request, positions, spans, whole)
+    scores = question.scores
     if targets is None and not every_class:
         targets = scores.argmax(axis=1)
         if request.versus is not None and (same := np.flatnonzero(targets == request.versus)).size:
@@ -293,11 +307,25 @@ def answer(
                 f"versus must be another class than the one explained, got {request.versus}, which is what the model "
                 f"predicts for sequence {positions[same[0]]}; say target=… as well."
             )
-    question = Question(trace, request, rows, scores, spans)
     if every_class:
         return joined(request.method.run(question, [np.full(len(scores), c) for c in range(model.outputs)]))
     assert targets is not None
     return request.method.run(question, [targets])[0]
+
+
+def question_of(
+    model: Model,
+    x: dict[str, Packed],
+    request: Request,
+    positions: np.ndarray,
+    spans: list[np.ndarray] | None = None,
+    whole: Trace | None = None,
+) -> Question:
+    """The forward pass of one packed batch with what is asked about it; the arguments are those of `answer`."""
+    trace = (whole and spread(whole, x)) or forward(model, x, request.keep)
+    rows = _explained_rows(trace, request.step, positions) if model.every else None
+    scores = trace.scores if rows is None else trace.scores[rows]
+    return Question(trace, request, rows, scores, spans)
 
 
 def _explained_rows(trace: Trace, step: int | str, positions: np.ndarray) -> np.ndarray:

@@ -10,18 +10,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from lrpnumpy.methods.base import Columns, Question
-from lrpnumpy.methods.reference import Referring, finished, new_entry, reference_scores
+from lrpnumpy.methods.reference import Multiplying, finished, new_entry, reference_scores
+from lrpnumpy.methods.through import Through
 from lrpnumpy.passes import Trace, backward, forward
 from lrpnumpy.rules import DEEPLIFT, REFERENCE
 from lrpnumpy.rules.propagation import Entry
 
 
-def differences(trace: Trace, R: np.ndarray, reference: Trace, entry: Entry | None = None) -> dict[str, np.ndarray]:
+def differences(
+    trace: Trace, R: np.ndarray, reference: Trace, entry: Entry | None = None, through: Through | None = None
+) -> dict[str, np.ndarray]:
     """Relevance (R, D) of each input, from the message at the scores and the reference's forward pass.
 
-    `entry` sees the relevance of every layer's output.
+    `entry` sees the relevance of every layer's output; `through` is as in `backward`.
     """
-    passed = backward(trace, R, DEEPLIFT, reference)
+    passed = backward(trace, R, DEEPLIFT, reference, through=through)
     if entry is not None:
         for name, ran in trace.ran.items():
             outputs = zip(trace.model.wanted[name], ran.outputs, reference.ran[name].outputs, strict=True)
@@ -34,7 +37,7 @@ def differences(trace: Trace, R: np.ndarray, reference: Trace, entry: Entry | No
 
 
 @dataclass(frozen=True)
-class DeepLIFT(Referring):
+class DeepLIFT(Multiplying):
     """Differences from a reference, propagated by the rescale rule with products split evenly.
 
     With several references the relevance is the mean over them, which is DeepSHAP.
@@ -51,15 +54,31 @@ class DeepLIFT(Referring):
         starts = [question.sent_back(np.ones_like(question.scores), targets) for targets in wanted]
         values: list[dict[str, np.ndarray]] = [{} for _ in wanted]
         entries = [new_entry(question) for _ in wanted]
-        scores = np.zeros_like(question.scores)
+        scores, uncut = np.zeros_like(question.scores), [np.zeros_like(question.scores[:, 0]) for _ in wanted]
         count = scores.dtype.type(len(references.each))
         for k in range(len(references.each)):
             reference = forward(trace.model, references.packed(k, trace.inputs), REFERENCE)
             scores += reference_scores(question, reference.scores) / count
-            for sums, start, entry in zip(values, starts, entries, strict=True):
-                for name, part in differences(trace, start, reference, entry).items():
+            for sums, start, entry, total in zip(values, starts, entries, uncut, strict=True):
+                found = differences(trace, start, reference, entry)
+                if self.through is not None:
+                    total += question.summed(found) / count
+                    found = differences(trace, start, reference, None, self.through)
+                for name, part in found.items():
                     sums[name] = sums[name] + part / count if name in sums else part / count
-        return [
-            finished(question, targets, sums, scores, entry)
-            for targets, sums, entry in zip(wanted, values, entries, strict=True)
-        ]
+        out = []
+        for targets, sums, entry, total in zip(wanted, values, entries, uncut, strict=True):
+            whole = None if self.through is None else total
+            out.append(finished(question, targets, sums, scores, entry, whole=whole))
+        return out
+
+    def multipliers(self, question: Question, targets: np.ndarray) -> dict[str, np.ndarray]:
+        """(R, D) of each input: the mean of its multipliers over the references, of a `question` and its `targets`."""
+        trace, references = question.trace, question.request.plan
+        start = question.sent_back(np.ones_like(question.scores), targets)
+        found = {name: np.zeros_like(x.rows) for name, x in trace.inputs.items()}
+        for k in range(len(references.each)):
+            reference = forward(trace.model, references.packed(k, trace.inputs), REFERENCE)
+            for name, part in backward(trace, start, DEEPLIFT, reference, through=self.through).inputs.items():
+                found[name] += part / len(references.each)
+        return found

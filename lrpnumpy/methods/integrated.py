@@ -11,8 +11,10 @@ several references relevance is the mean over them: expected gradients (Erion et
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +22,8 @@ from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.checks import LrpError, non_negative, whole
 from lrpnumpy.layers import LAYERS, Max, MaxPool1D, Record
 from lrpnumpy.methods.base import Columns, Question
-from lrpnumpy.methods.reference import Referring, finished, reference_scores, unit_of
+from lrpnumpy.methods.reference import Multiplying, finished, reference_scores, unit_of
+from lrpnumpy.methods.through import Through
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Batch, Packed, at_once
 from lrpnumpy.passes import backward, forward
@@ -31,8 +34,11 @@ MOST = 256  # nodes
 GAPS = {4: 1e-3, 8: 1e-6}  # by the bytes of a number
 
 
+Rows = dict[str, np.ndarray]
+
+
 @dataclass(frozen=True)
-class IntegratedGradients(Referring):
+class IntegratedGradients(Multiplying):
     """The mean gradient on the line from a reference to the input, times their difference.
 
     With several references the relevance is the mean over them, which is expected gradients.
@@ -79,16 +85,35 @@ class IntegratedGradients(Referring):
         values: list[Rows] = [{name: np.zeros_like(x.rows) for name, x in trace.inputs.items()} for _ in wanted]
         scores = np.zeros_like(question.scores)
         count = scores.dtype.type(len(references.each))
-        errors = [np.zeros_like(scores[:, 0]) for _ in wanted]
+        errors, uncut = np.zeros((2, len(wanted), len(scores)), scores.dtype)
+        for x0, of_reference, refined in self._integrated(question, wanted):
+            scores += of_reference / count
+            for c, (slopes, cut, error) in enumerate(refined):
+                errors[c] += error / count
+                uncut[c] += question.summed(times(slopes, trace.inputs, x0)) / count
+                for name, part in times(cut, trace.inputs, x0).items():
+                    values[c][name] += part / count
+        out = []
+        for c, targets in enumerate(wanted):
+            whole = None if self.through is None else uncut[c]
+            out.append(finished(question, targets, values[c], scores, error=errors[c], whole=whole))
+        return out
+
+    def multipliers(self, question: Question, targets: np.ndarray) -> Rows:
+        """(R, D) of each input: its mean gradient on the lines from the references, for a `question` and `targets`."""
+        found = {name: np.zeros_like(x.rows) for name, x in question.trace.inputs.items()}
+        for _, _, [(_, cut, _)] in self._integrated(question, [targets]):
+            for name, part in cut.items():
+                found[name] += part / len(question.request.plan.each)
+        return found
+
+    def _integrated(self, question: Question, wanted: list[np.ndarray]) -> Iterator[tuple[Any, ...]]:
+        """Of each reference its rows, its scores (n, C), and what `_refined` gives for the `wanted` targets."""
+        trace, references = question.trace, question.request.plan
         for k in range(len(references.each)):
             x0 = references.packed(k, trace.inputs)
             of_reference = reference_scores(question, forward(trace.model, x0).scores)
-            scores += of_reference / count
-            for c, (rows, error) in enumerate(_refined(self, question, wanted, x0, of_reference)):
-                errors[c] += error / count
-                for name, part in rows.items():
-                    values[c][name] += part / count
-        return [finished(question, targets, values[c], scores, error=errors[c]) for c, targets in enumerate(wanted)]
+            yield x0, of_reference, _refined(self, question, wanted, x0, of_reference)
 
 
 @lru_cache
@@ -103,13 +128,22 @@ def first_nodes(gap: float) -> int:
     return min(MOST, max(4, 3 + math.ceil(-math.log10(gap)))) if gap > 0 else MOST
 
 
-Rows = dict[str, np.ndarray]
+def times(slopes: Rows, x: dict[str, Packed], x0: dict[str, Packed]) -> Rows:
+    """Relevance (R, D) of each input from its mean slopes on the line from `x0` to `x`."""
+    return {name: one * (x[name].rows - x0[name].rows) for name, one in slopes.items()}
 
 
 def integrals(
-    model: Model, x: dict[str, Packed], x0: dict[str, Packed], starts: list[np.ndarray], count: int
+    model: Model,
+    x: dict[str, Packed],
+    x0: dict[str, Packed],
+    starts: list[tuple[np.ndarray, Through | None]],
+    count: int,
 ) -> list[Rows]:
-    """Relevance (R, D) of each input, for each message at the scores: by so many nodes, as many at a time as pay."""
+    """Mean slopes (R, D) of each input, by so many nodes, as many at a time as pay.
+
+    There is one for each of the `starts`: a message at the scores, and what it must pass through.
+    """
     dtype, steps = model.dtype, {name: one.rows - x0[name].rows for name, one in x.items()}
     sums: list[Rows] = [{name: np.zeros_like(one) for name, one in steps.items()} for _ in starts]
     nodes, weights = gauss(count)
@@ -122,10 +156,11 @@ def integrals(
             rows = (x0[name].rows[:, None] + a[:, None] * step[:, None]).reshape(-1, step.shape[1])
             points[name] = Packed(np.ascontiguousarray(rows), Batch(x[name].batch.lengths.repeat(len(a))))
         trace = forward(model, points, GRADIENT)
-        for total, start in zip(sums, starts, strict=True):
-            for name, slope in backward(trace, start.repeat(len(a), axis=0), GRADIENT).inputs.items():
+        for total, (start, through) in zip(sums, starts, strict=True):
+            passed = backward(trace, start.repeat(len(a), axis=0), GRADIENT, through=through)
+            for name, slope in passed.inputs.items():
                 total[name] += w @ slope.reshape(-1, len(a), slope.shape[1])
-    return [{name: one * steps[name] for name, one in total.items()} for total in sums]
+    return sums
 
 
 def has_kinks(layer: Record) -> bool:
@@ -145,14 +180,17 @@ def _refined(
     wanted: list[np.ndarray],
     x0: dict[str, Packed],
     of_reference: np.ndarray,
-) -> list[tuple[Rows, np.ndarray]]:
-    """The integrals of all sequences, each with as many nodes as it needs, and their errors (n,).
+) -> list[tuple[Rows, Rows, np.ndarray]]:
+    """The mean slopes of all sequences, each with as many nodes as it needs; the same of what passes `through`; and the
+    errors (n,) of relevance.
 
     The error is that of the sum or, in networks with kinks, of the feature that the last doubling of the nodes changed
     most. There errors fall like 1 / nodes. A change may be small by chance: so half of the one before counts, too.
     """
     trace, n = question.trace, len(question.scores)
-    starts = [question.sent_back(np.ones_like(question.scores), targets) for targets in wanted]
+    starts: list[Any] = [(question.sent_back(np.ones_like(question.scores), targets), None) for targets in wanted]
+    if method.through is not None:
+        starts += [(start, method.through) for start, _ in starts]
     scores = [[question.combined(f, targets) for f in (question.scores, of_reference)] for targets in wanted]
     gap, most = method.most_gap(question.scores.dtype), method.nodes or MOST
     count, doublings = method.nodes or first_nodes(gap), 0  # how often the nodes are doubled at least
@@ -166,34 +204,30 @@ def _refined(
     while True:
         errors = []
         missed = np.full(n, doublings > 0)
-        for c, ((f, f0), rows) in enumerate(zip(scores, found, strict=True)):
-            got, size = (
-                sum(trace.inputs[name].batch.sums(part(one).sum(axis=1)) for name, one in rows.items())
-                for part in (np.asarray, abs)
-            )
+        for c, ((f, f0), slopes) in enumerate(zip(scores, found, strict=False)):
+            rows = times(slopes, trace.inputs, x0)
+            got, size = question.summed(rows), question.summed({name: abs(one) for name, one in rows.items()})
             rounding = 4 * np.finfo(f.dtype).eps * size  # what more nodes would not change
             error = np.maximum(abs(f - f0 - got), np.maximum(change[c], before[c] / 2))
             missed |= ~(error <= np.maximum(gap * unit_of(f, f0, question.request.versus), rounding))
             errors.append(error)
         if count == most or not missed.any():
-            return list(zip(found, errors, strict=True))
+            return list(zip(found[: len(wanted)], found[-len(wanted) :], errors, strict=True))
         count, doublings = min(2 * count, most), doublings - 1
         some = {name: missed[x.batch.owner] for name, x in trace.inputs.items()}
         taken = {name: _taken(x, some[name], missed) for name, x in trace.inputs.items()}
-        again = integrals(
-            trace.model,
-            taken,
-            {name: _taken(x, some[name], missed) for name, x in x0.items()},
-            [start[missed[trace.output.batch.owner]] for start in starts],
-            count,
-        )
+        taken0 = {name: _taken(x, some[name], missed) for name, x in x0.items()}
+        among = missed[trace.output.batch.owner]
+        again = integrals(trace.model, taken, taken0, [(start[among], cut) for start, cut in starts], count)
         before[:, missed] = change[:, missed]
         for c, (rows, better) in enumerate(zip(found, again, strict=True)):
             entry = Entry(np.zeros((4, np.count_nonzero(missed)), change.dtype))
+            changed = times({name: one - rows[name][some[name]] for name, one in better.items()}, taken, taken0)
             for name, one in better.items():
-                entry.see(one - rows[name][some[name]], taken[name].batch)
+                entry.see(changed[name], taken[name].batch)
                 rows[name][some[name]] = one
-            change[c, missed] = entry.array[Entry.LARGEST]
+            if c < len(wanted):
+                change[c, missed] = entry.array[Entry.LARGEST]
 
 
 def _taken(x: Packed, rows: np.ndarray, sequences: np.ndarray) -> Packed:

@@ -16,6 +16,7 @@ from lrpnumpy.layers import LAYERS
 from lrpnumpy.lazy import cached_property
 from lrpnumpy.ledgers import ROWS
 from lrpnumpy.methods.base import Columns, HiddenRows, Method, Question, Unit, is_switch
+from lrpnumpy.methods.through import Through, checked
 from lrpnumpy.model import Model
 from lrpnumpy.passes import backward
 from lrpnumpy.rules import GRADIENT, Epsilon, Gamma, ProductRule, Relevance, Rule, SumRule, product_rule
@@ -36,9 +37,12 @@ class Gradient(Method):
     """The squared partial derivative of the score, or the derivative times the input.
 
     times_input: multiply by the input instead of squaring.
+    through: a dict of layers and units: only what passes through these units where the layer's output goes to later
+        layers.
     """
 
     times_input: bool = False
+    through: Through | None = None
 
     kind = "gradient"
     named_by = ("times_input",)
@@ -50,11 +54,23 @@ class Gradient(Method):
             row = ("gradient-x-input", "partial derivative times value", "gradient times input", "Denil et al. 2015")
         vars(self).update(zip(("name", "description", "conserves", "paper"), row, strict=True))
 
+    def prepare(self, model: Model, unit: Unit) -> Any:
+        """The units of a `model` that relevance must pass, whatever the `unit`."""
+        return checked(self.through, model)
+
+    def multipliers(self, question: Question, targets: np.ndarray) -> dict[str, np.ndarray]:
+        """(R, D) of each input: what gradient x input multiplies its values by; of a `question` and its `targets`."""
+        if not self.times_input:
+            return super().multipliers(question, targets)
+        start = question.sent_back(np.ones_like(question.scores), targets)
+        return backward(question.trace, start, GRADIENT, through=question.request.plan).inputs
+
     def run(self, question: Question, wanted: list[np.ndarray]) -> list[Columns]:
         """The answers to a `question`, one backward pass for each of the `wanted` targets."""
         out, ones = [], np.ones_like(question.scores)
         for targets in wanted:
-            values = backward(question.trace, question.sent_back(ones, targets), GRADIENT).inputs
+            start = question.sent_back(ones, targets)
+            values = backward(question.trace, start, GRADIENT, through=question.request.plan).inputs
             for name, x in question.trace.inputs.items():
                 if x.words is None:  # looked-up words come multiplied by their vectors
                     values[name] = values[name] * (x.rows if self.times_input else values[name])
@@ -76,6 +92,7 @@ class LRP(Method):
     attention: "fixed" to hold the weights of attentions fixed, or "attnlrp" to propagate through their softmax to
         queries and keys (Achtibat et al. 2024).
     hidden: also compute the relevance of every hidden state of every recurrent layer.
+    through: as of `Gradient`; what passes elsewhere is in the ledger, as `rule`.
     """
 
     product: str | Rule | ProductRule = "all"
@@ -84,6 +101,7 @@ class LRP(Method):
     gamma: float = 0.0
     attention: Literal["fixed", "attnlrp"] = "fixed"
     hidden: bool = False
+    through: Through | None = None
     _rules: dict[str, SumRule] = field(init=False, repr=False, compare=False)  # `sums` and the rule of `gamma`
     _everywhere: Relevance = field(init=False, repr=False, compare=False)  # at nodes that no key names
 
@@ -120,6 +138,7 @@ class LRP(Method):
 
     def prepare(self, model: Model, unit: Unit) -> Relevance:
         """The rules of every node of a `model`, whatever the `unit`."""
+        checked(self.through, model)
         return self._everywhere.with_nodes(resolved(self._rules, model)) if self._rules else self._everywhere
 
     def settings(self, plan: Relevance) -> dict[str, Any]:
@@ -142,7 +161,7 @@ class LRP(Method):
         out, trace = [], question.trace
         for targets in wanted:
             start = question.sent_back(question.scores, targets)
-            passed = backward(trace, start, question.request.plan, hidden=self.hidden)
+            passed = backward(trace, start, question.request.plan, hidden=self.hidden, through=self.through)
             columns = question.columns(targets, passed.inputs)
             _close(question, columns, passed.ledger)
             if self.hidden:
@@ -155,6 +174,15 @@ class LRP(Method):
                 columns.hidden.sort(key=lambda one: one.layer)
             out.append(columns)
         return out
+
+    def multipliers(self, question: Question, targets: np.ndarray) -> dict[str, np.ndarray]:
+        """(R, D) of each input: relevance per unit of its value, of a `question` that has no value 0 and its `targets`.
+
+        A product of LRP is not kept before it is multiplied by the input, so the input is divided out again.
+        """
+        start = question.sent_back(question.scores, targets)
+        passed = backward(question.trace, start, question.request.plan, through=self.through).inputs
+        return {name: R / question.trace.inputs[name].rows for name, R in passed.items()}
 
 
 def resolved(sums: Mapping[str, SumRule], model: Model) -> dict[str, SumRule]:

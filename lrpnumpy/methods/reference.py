@@ -17,6 +17,7 @@ from lrpnumpy.encode import Encoded, as_array, encode_all, encode_port
 from lrpnumpy.inputs import Input
 from lrpnumpy.methods.base import Columns, Method, Question, Request, Unit
 from lrpnumpy.methods.propagated import TOO_LARGE
+from lrpnumpy.methods.through import Through, checked
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Packed
 from lrpnumpy.rules.propagation import Entry
@@ -85,6 +86,22 @@ class Referring(Method):
     def most_gap(self, dtype: np.dtype) -> float:
         """How large the gap may be in this `dtype`, relative to |f(x) - f(reference)|."""
         return GAP
+
+
+@dataclass(frozen=True)
+class Multiplying(Referring):
+    """A method that multiplies the difference from a reference by what a backward pass gives.
+
+    through: a dict of layers and units: only what passes through these units where the layer's output goes to later
+        layers; the rest is in the ledger, as `cut`.
+    """
+
+    through: Through | None = None
+
+    def prepare(self, model: Model, unit: Unit) -> References:
+        """The references, as a `model` takes them, whatever the `unit`."""
+        checked(self.through, model)
+        return super().prepare(model, unit)
 
 
 def frozen(array: np.ndarray) -> np.ndarray:
@@ -206,10 +223,12 @@ def finished(
     of_reference: np.ndarray,
     entry: Entry | None = None,
     error: np.ndarray | None = None,
+    whole: np.ndarray | None = None,
 ) -> Columns:
     """Results with their ledger, from the relevance (R, D) of each input and the scores (n, C) of the reference.
 
-    `entry` has seen relevance inside the network, `error` (n,) is the largest error of a feature.
+    `entry` has seen relevance inside the network, `error` (n,) is the largest error of a feature, and `whole` (n,) what
+    the inputs would have received had nothing been cut off.
     """
     columns = question.columns(targets, values)
     inputs = question.received(columns)
@@ -220,7 +239,9 @@ def finished(
         entry.see(part, question.trace.inputs[name].batch)
     if error is None:
         error = np.zeros_like(score)
-    columns.books = np.stack([inputs, score, reference, score - reference - inputs, entry.array[Entry.LARGEST], error])
+    whole = inputs if whole is None else whole
+    gap, largest = score - reference - whole, entry.array[Entry.LARGEST]
+    columns.books = np.stack([inputs, score, reference, gap, largest, error, whole - inputs])
     missed, huge = missed_and_huge(columns.books, question.request)
     columns.sound = ~(missed | huge)
     first = columns.inputs[question.trace.model.main]
@@ -243,7 +264,7 @@ def missed_and_huge(books: np.ndarray, request: Request) -> tuple[np.ndarray, np
 
     `books` (…, rows, n) as `ledgers.by_name` says.
     """
-    _, score, reference, gap, largest, error = books.swapaxes(0, -2)  # rows first
+    _, score, reference, gap, largest, error, _ = books.swapaxes(0, -2)  # rows first
     size = np.maximum(abs(score), abs(reference))
     assert isinstance(request.method, Referring)
     most = request.method.most_gap(gap.dtype) * unit_of(score, reference, request.versus)

@@ -7,6 +7,7 @@ the style of matplotlib, light or dark.
 
 from lrpnumpy.show.counterfactual import counterfactual
 from lrpnumpy.show.gates import gates
+from lrpnumpy.show.interactions import interactions
 from lrpnumpy.show.lags import horizons, memory, predictions
 from lrpnumpy.show.many import bars, beeswarm
 from lrpnumpy.show.series import feature_map, series
@@ -20,6 +21,7 @@ __all__ = [
     "feature_map",
     "gates",
     "horizons",
+    "interactions",
     "ledger",
     "memory",
     "predictions",

@@ -95,6 +95,8 @@ def title(e: Explanation) -> str:
         text += f"?  score {e.scores[e.target]:.4g}"
     if e.probabilities is not None:
         text += f", probability {e.probabilities[e.target]:.1%}"
+    if isinstance(options.get("through"), dict):
+        text += "".join(f", through {name}{[*units]}" for name, units in options["through"].items())
     if options.get("windows") is not None:
         text += f", mean of {options['windows']} windows"
     return readable(text) + (

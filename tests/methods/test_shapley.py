@@ -1,5 +1,6 @@
 """Exact Shapley values: against a sum over all coalitions that only calls `predict`, and the laws of Shapley."""
 
+import dataclasses
 import itertools
 import math
 
@@ -171,3 +172,130 @@ def test_players_that_cannot_be(options, words):
     rng = np.random.default_rng(7)
     with pytest.raises(lrp.LrpError, match=words):
         lrp.explain(model_of(rng, nets.lstm(rng, 3, 4)), np.ones((50, 3)), "shapley", **options)
+
+
+# ---- interactions, and orders drawn at random ----
+
+
+def taylor(model, x, groups, target):
+    """Shapley-Taylor values of order 2: the mean over all orders of what a pair does when the later one joins."""
+
+    known = {}
+
+    def v(inside):
+        key = frozenset(inside)
+        if key not in known:
+            mixed = np.zeros_like(x)
+            for p in inside:
+                mixed[groups[p]] = x[groups[p]]
+            known[key] = lrp.predict(model, mixed)[target]
+        return known[key]
+
+    P = len(groups)
+    found = np.zeros((P, P))
+    for p in range(P):
+        found[p, p] = v([p]) - v([])
+    orders = [*itertools.permutations(range(P))]
+    for order in orders:
+        for p, q in itertools.combinations(range(P), 2):
+            before = order[: min(order.index(p), order.index(q))]
+            gain = v([*before, p, q]) - v([*before, p]) - v([*before, q]) + v(before)
+            found[p, q] += gain / len(orders) / 2
+            found[q, p] += gain / len(orders) / 2
+    return found
+
+
+def test_interactions_are_those_of_the_definition():
+    rng = np.random.default_rng(21)
+    model, x = model_of(rng, nets.gru(rng, 4, 5)), rng.normal(size=(4, 4))
+    by_window = lrp.explain(model, x, "shapley", 1, players=4, order=2).players
+    close(by_window.interactions, taylor(model, x, [np.s_[t] for t in range(4)], 1), 1e-12, 1)
+    by_feature = lrp.explain(model, x, lrp.Shapley(players="features", order=2), 1).players
+    close(by_feature.interactions, taylor(model, x, [np.s_[:, d] for d in range(4)], 1), 1e-12, 1)
+    assert by_window.names == ("step 0", "step 1", "step 2", "step 3") and by_feature.names == ("x0", "x1", "x2", "x3")
+
+
+@given(st.data())
+@nets.examples(10)
+def test_interactions_add_up(data):
+    """Rows to the Shapley values, all of them to f(x) - f(reference); of several inputs, single and batched."""
+    model = data.draw(graphs(6))
+    xs = [x if len(x) > 1 else x["x"] for x in data.draw(records(model, 2))]
+    found = lrp.explain_all(model, xs, "shapley", 0, players=3, order=2)
+    for x, e in zip(xs, found, strict=True):
+        unit = 1 + abs(e.players.interactions).max()
+        close(e.players.interactions.sum(axis=1), e.players.relevance, 1e-11, unit)
+        close(e.players.interactions.sum(), e.score - e.reference_score, 1e-11, unit)
+        close(e.players.interactions, e.players.interactions.T, 1e-15, unit)
+        one = lrp.explain(model, x, "shapley", 0, players=3, order=2)
+        close(one.players.interactions, e.players.interactions, 1e-11, unit)
+    every = lrp.explain(model, xs[0], "shapley", "all", players=3, order=2)
+    close(every.for_class(0).players.interactions, found[0].players.interactions, 1e-11, unit)
+    versus = lrp.explain(model, xs[0], "shapley", 0, versus=1, players=3, order=2).players.interactions
+    close(versus, every.players.interactions[0] - every.players.interactions[1], 1e-11, unit)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_orders_are_drawn_until_the_error_is_small(dtype):
+    """The values add up exactly, and are off by what their standard errors say; in two directions, two references."""
+    rng = np.random.default_rng(22)
+    model = model_of(rng, nets.two_way(rng, 3, 4)).astype(dtype)
+    xs, reference = [rng.normal(size=(T, 3)) for T in (12, 14)], [np.zeros(3), np.ones(3)]
+    exact = lrp.explain_all(model, xs, "shapley", 1, players=11, reference=reference)
+    counts = []
+    for error in (0.1, 0.004):
+        drawn = lrp.explain_all(model, xs, "shapley", 1, players=11, reference=reference, error=error)
+        for want, e in zip(exact, drawn, strict=True):
+            explained = abs(e.score - e.reference_score)
+            assert 0 < e.players.error.max() <= error * explained
+            assert e.ledger.error == e.players.error.max()
+            close(e.players.relevance.sum(), e.score - e.reference_score, 1e-12 if dtype == "float64" else 1e-5)
+            off = (e.players.relevance - want.players.relevance) / e.players.error
+            assert 0.1 < np.sqrt((off**2).mean()) < 3
+            one = lrp.explain(model, xs[0], "shapley", 1, players=11, reference=reference, error=error)
+        close(one.players.relevance, drawn[0].players.relevance, 1e-12 if dtype == "float64" else 1e-4)
+        counts.append(drawn[0].players.error.max())
+    assert counts[1] < counts[0]
+
+
+def test_few_players_are_not_drawn():
+    rng = np.random.default_rng(23)
+    model, x = model_of(rng, nets.rnn(rng, 2, 3)), rng.normal(size=(6, 2))
+    e = lrp.explain(model, x, "shapley", 0, players=6, error=0.5)
+    assert e.players.error is None
+    close(e.relevance, lrp.explain(model, x, "shapley", 0, players=6).relevance)
+
+
+def test_an_error_that_cannot_be_reached_is_a_warning(monkeypatch):
+    monkeypatch.setattr(shapley, "MOST", 1.0)
+    rng = np.random.default_rng(24)
+    model, x = model_of(rng, nets.rnn(rng, 2, 3)), rng.normal(size=(11, 2))
+    with pytest.warns(lrp.RelevanceWarning, match="try a larger error than 1e-06"):
+        lrp.explain(model, x, "shapley", 0, players=11, error=1e-6)
+
+
+def test_players_are_stored():
+    rng = np.random.default_rng(25)
+    model, x = model_of(rng, nets.rnn(rng, 2, 3)), rng.normal(size=(4, 2))
+    for target in (0, "all"):
+        e = lrp.explain(model, x, "shapley", target, players=3, order=2)
+        again = lrp.Explanation.from_json(e.to_json())
+        assert again.to_json() == e.to_json() and again.players.names == e.players.names
+    with pytest.raises(lrp.LrpError, match="players must be of the type Players"):
+        dataclasses.replace(e, players=3)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"order": 3}, "order must be 1, or 2"),
+        ({"order": 0}, "order must be a whole number of at least 1"),
+        ({"error": 0}, "error must be a positive number"),
+        ({"error": "small"}, "error must be a finite number"),
+        ({"order": 2, "error": 0.1, "players": 11}, "order must be 1 where orders are drawn"),
+    ],
+)
+def test_orders_and_errors_that_there_are_not(options, says):
+    rng = np.random.default_rng(26)
+    with pytest.raises(lrp.LrpError, match=says):
+        lrp.explain(model_of(rng, nets.rnn(rng, 2, 3)), np.ones((12, 2)), "shapley", **options)

@@ -173,6 +173,9 @@ PICTURES = {
     "time_series": {"series.png", "map.png"},
     "river": {"river-map.png", "river-waterfall.png", "river-memory.png"},
     "vowels": {"vowels-map.png", "vowels-bars.png"},
+    "parts": {"parts-river.png", "parts-vowels.png"},
+    "units": {"units-snow.png", "units-flood.png"},
+    "interactions": {"interactions-words.png", "interactions-river.png"},
 }
 
 

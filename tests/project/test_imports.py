@@ -29,7 +29,7 @@ FLOORS = [
     {"predict", "asked", "results"},
     {"files", "cite"},
     {"explain"},
-    {"evidence"},
+    {"evidence", "parts"},
     {"corpus", "counterfactual", "windows"},
     {"evaluate"},
     {"show"},

@@ -1,0 +1,255 @@
+"""Relevance of the parts of an input that adds up from several: bands of frequencies, trend and season, any arrays.
+
+    x = sum_k p_k,   R = m (x - x0)      part k receives m p_k, and the first one the rest, m (p_0 - x0)
+
+m are the multipliers of the method. The parts add up to the relevance, and the ledger stays as it is (after Vielhaben
+et al. 2024, Explainable AI for time series via virtual inspection layers, without a layer, whose eps would keep some).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, Literal, overload
+
+import numpy as np
+
+from lrpnumpy.checks import LrpError, entries, is_number, one_of, shown, whole
+from lrpnumpy.encode import EncodedRecord
+from lrpnumpy.meant import door
+from lrpnumpy.methods.base import Request, question_of
+from lrpnumpy.methods.reference import vectors
+from lrpnumpy.model import Model
+from lrpnumpy.packed import Packed
+from lrpnumpy.result import Explanation, InputPart
+from lrpnumpy.schedule import run_chunks
+
+TINY = 1e-100  # in place of an input that is 0: LRP's multiplier is relevance over value
+CLOSE = 1e-5  # of the largest value: how far parts may miss their sum
+Values = dict[str, np.ndarray]  # by input: (T, D)
+By = Literal["feature", "part"]
+
+
+@overload
+def decompose(
+    e: Explanation, parts: Any = ..., *, periods: Sequence[float] | None = ..., season: int | None = ..., by: By = ...
+) -> Explanation: ...
+@overload
+def decompose(
+    e: Iterable[Explanation],
+    parts: Any = ...,
+    *,
+    periods: Sequence[float] | None = ...,
+    season: int | None = ...,
+    by: By = ...,
+) -> list[Explanation]: ...
+@door
+def decompose(
+    e: Explanation | Iterable[Explanation],
+    parts: Mapping[str, Any] | Callable[..., Any] | None = None,
+    *,
+    periods: Sequence[float] | None = None,
+    season: int | None = None,
+    by: By = "feature",
+) -> Explanation | list[Explanation]:
+    """The same explanation with each feature divided into parts of the input, such as trend and season.
+
+    The parts of a feature add up to its relevance, and the ledger stays as it is. What the input is compared with (the
+    reference, or 0 as the network sees it, which behind a scaler is the mean) counts for the first part.
+
+    e: an explanation by gradient x input, LRP, DeepLIFT or integrated gradients; or several, which gives a list.
+    parts: a dict of names and arrays (T, D) that add up to the input, or a function from the input to such a dict. Of a
+        network with several inputs the arrays are dicts by input; an input that is left out belongs to the first part.
+    periods: bands of Fourier frequencies: (7, 30) are periods of over 30 steps with the mean, of 7 to 30, and under 7.
+    season: the length of a season in steps: trend, season and rest of a moving average.
+    by: "feature" for a part of each feature; "part" for the sum over the features of each input.
+    """
+    one_of(by, "decompose: by", ("feature", "part"))
+    if sum(one is not None for one in (parts, periods, season)) != 1:
+        raise LrpError("decompose must get one of parts, periods and season; pass periods=(7, 30), for example.")
+    divide: Any = parts
+    if parts is None:
+        divide = _bands(periods) if periods is not None else _seasons(season)
+    single = isinstance(e, Explanation)
+    every: list[Any] = [e] if isinstance(e, Explanation) else entries(e, "decompose: e")
+    found = [
+        _divided(one, slopes, divide, by, "e" if single else f"explanation {k}")
+        for k, (one, slopes) in enumerate(zip(every, _multipliers(every), strict=True))
+    ]
+    return found[0] if single else found
+
+
+def _multipliers(every: Sequence[Any]) -> list[Values]:
+    """(T, D) of each input of each explanation, at the steps that the network sees; those of one request as a batch."""
+    groups: dict[Any, list[int]] = {}
+    for k, e in enumerate(every):
+        if not isinstance(e, Explanation):
+            raise LrpError(f"decompose must get an explanation or several, got {shown(e)}.")
+        e._one_class("decompose")
+        if e.source is None or e.source.request is None:
+            raise LrpError(
+                "decompose needs the network and its input, which this explanation does not hold; pass one as explain "
+                "or explain_all returned it."
+            )
+        step = (e.options or {}).get("step")
+        groups.setdefault((id(e.source.model), id(e.source.request), step), []).append(k)
+    found: list[Values] = [{} for _ in every]
+    for (_, _, step), places in groups.items():
+        source: Any = every[places[0]].source
+        request = source.request if step is None else source.request._replace(step=step)
+        records = [every[k].source.record for k in places]
+        slopes = _slopes(source.model, request, records, np.array([every[k].target for k in places]))
+        for k, values in zip(places, slopes, strict=True):
+            found[k] = values
+    return found
+
+
+def _slopes(model: Model, request: Request, records: list[EncodedRecord], targets: np.ndarray) -> list[Values]:
+    """The multipliers of some records, computed in float64."""
+    found: list[Values] = [{} for _ in records]
+
+    def work(positions: np.ndarray, inputs: dict[str, Packed]) -> None:
+        exact = {}
+        for name, x in inputs.items():
+            rows = x.rows.astype(np.float64)
+            if request.method.kind == "lrp":
+                rows[rows == 0] = TINY
+            exact[name] = Packed(rows, x.batch)
+        question = question_of(model.in_float64, exact, request, positions)
+        for name, values in request.method.multipliers(question, targets[positions]).items():
+            for k, own in zip(positions, exact[name].batch.split(values), strict=True):
+                found[k][name] = np.where(np.isfinite(own), own, 0)
+
+    run_chunks(model, records, work, None)
+    return found
+
+
+def _divided(e: Explanation, slopes: Values, divide: Any, by: By, where: str) -> Explanation:
+    """An explanation whose features are parts of its features."""
+    source: Any = e.source
+    x = {name: vectors(one).astype(np.float64) for name, one in source.record.items()}
+    parts = _checked(e, x, divide, where)
+    inputs = {}
+    for name, port in source.model.inputs.items():
+        part, seen = e.inputs[name], source.record[name].seen
+        if part.feature_relevance is None:
+            raise LrpError(f"{where} must have relevance per feature to be divided; explain with unit='feature'.")
+        scale = 1.0 if port.scaler is None else np.array(port.scaler.scale)
+        relevance = np.zeros((len(parts), *part.feature_relevance.shape))
+        values = np.zeros_like(relevance)
+        for k, own in enumerate(parts.values()):
+            values[k][seen] = own[name]
+            relevance[k][seen] = own[name] * slopes[name] / scale
+        relevance[0] = part.feature_relevance - relevance[1:].sum(axis=0)  # the rest: m (p_0 - x0)
+        inputs[name] = _with_features(part, relevance, None if part.values is None else values, [*parts], by)
+    options = {**(e.options or {}), "parts": [*parts]}
+    return replace(e, inputs=inputs, options=options, source=None)
+
+
+def _with_features(part: InputPart, relevance: Any, values: Any, names: list[str], by: By) -> InputPart:
+    """What an input received, with the parts (K, T, D) of its features in place of these."""
+    dtype, T = part.relevance.dtype, len(part.relevance)
+    if by == "part":
+        return replace(
+            part, feature_relevance=relevance.sum(axis=2).T.astype(dtype), features=tuple(names), values=None
+        )
+    features = tuple(f"{feature}, {name}" for feature in part.feature_names for name in names)
+    relevance, values = (None if one is None else one.transpose(1, 2, 0).reshape(T, -1) for one in (relevance, values))
+    return replace(part, feature_relevance=relevance.astype(dtype), features=features, values=values)
+
+
+def _checked(e: Explanation, x: Values, divide: Any, where: str) -> dict[str, Values]:
+    """The parts by name, each an array (T, D) of every input at the steps that the network sees."""
+    several, record = len(x) > 1, e.source.record  # type: ignore[union-attr]
+    is_function = callable(divide)
+    given = divide(x if several else next(iter(x.values()))) if is_function else divide
+    if not isinstance(given, Mapping) or not given:
+        raise LrpError(f"{where}: parts must be a dict of names and arrays that add up to x, got {shown(given)}.")
+    found: dict[str, Values] = {str(name): {} for name in given}
+    for name, values in x.items():
+        arrays: list[Any] = [one.get(name) if several and isinstance(one, Mapping) else one for one in given.values()]
+        if all(one is None for one in arrays):
+            arrays = [values, *[np.zeros_like(values)] * (len(arrays) - 1)]
+        else:
+            shape = values.shape if is_function else (record[name].length, values.shape[1])
+            arrays = [_array(one, shape, f"{where}: part {key!r}") for key, one in zip(given, arrays, strict=True)]
+            if not is_function:
+                arrays = [one[record[name].seen] for one in arrays]
+        missed = float(abs(values - sum(arrays)).max())
+        if not missed <= CLOSE * float(abs(values).max()):
+            of = f" {name!r}" if several else ""
+            raise LrpError(f"{where}: parts must add up to the input{of}, got sums that miss it by up to {missed:.3g}.")
+        for own, array in zip(found.values(), arrays, strict=True):
+            own[name] = array
+    return found
+
+
+def _array(value: Any, shape: tuple[int, ...], where: str) -> np.ndarray:
+    try:
+        array = np.asarray(value, np.float64)
+    except (TypeError, ValueError):
+        raise LrpError(f"{where} must be an array of numbers, got {shown(value)}.") from None
+    if array.shape == shape[:1] and shape[1] == 1:
+        array = array[:, None]
+    if array.shape != shape:
+        raise LrpError(f"{where} must have the shape of the input, {shape}, got {array.shape}.")
+    return array
+
+
+def _of_each_input(divide: Callable[[np.ndarray], dict[str, np.ndarray]]) -> Callable[..., Any]:
+    """A function of an array as one of an array or a dict of these by input."""
+
+    def of(x: Any) -> dict[str, Any]:
+        if not isinstance(x, Mapping):
+            return divide(x)
+        each = {name: divide(values) for name, values in x.items()}
+        names = next(iter(each.values()))
+        return {part: {name: own[part] for name, own in each.items()} for part in names}
+
+    return of
+
+
+def _bands(periods: Any) -> Callable[..., Any]:
+    """Parts by Fourier frequency: the slowest band, which has the mean, first."""
+    if isinstance(periods, (str, Mapping)) or not np.iterable(periods):
+        periods = [periods]
+    ends = sorted(periods, reverse=True) if all(is_number(one, float) and one > 0 for one in periods) else []
+    if not ends or len({*ends}) < len(ends):
+        raise LrpError(f"decompose: periods must be different positive numbers of steps, got {shown(periods)}.")
+    names = [f"over {ends[0]:g}", *(f"{a:g} to {b:g}" for b, a in pairwise(ends))]
+    names.append(f"under {ends[-1]:g}")
+
+    def divide(x: np.ndarray) -> dict[str, np.ndarray]:
+        waves, T = np.fft.rfft(x, axis=0), len(x)
+        with np.errstate(divide="ignore"):
+            length = T / np.arange(len(waves))  # of each wave, in steps
+        band = np.searchsorted(-np.array(ends, float), -length, side="left")
+        found = {}
+        for k, name in enumerate(names):
+            found[name] = np.fft.irfft(waves * (band == k)[:, None], T, axis=0)
+        return found
+
+    return _of_each_input(divide)
+
+
+def _seasons(season: Any) -> Callable[..., Any]:
+    """Trend (a centered moving mean over a season), season (the mean of each phase of what is left), and rest."""
+    period = whole(season, "decompose: season", 2)
+
+    def divide(x: np.ndarray) -> dict[str, np.ndarray]:
+        T = len(x)
+        if 1 < T < 2 * period:
+            raise LrpError(f"decompose: season must be at most half of the {T} steps, got {period}.")
+        if T == 1:  # one vector for each record
+            return {"trend": x, "season": np.zeros_like(x), "rest": np.zeros_like(x)}
+        around = np.ones(period) if period % 2 else np.array([0.5, *[1.0] * (period - 1), 0.5])
+        count = np.convolve(np.ones(T), around, "same")
+        trend = np.stack([np.convolve(column, around, "same") / count for column in x.T], axis=1)
+        left = x - trend
+        phase = np.arange(T) % period
+        means = np.stack([left[phase == k].mean(axis=0) for k in range(period)])
+        cycle = (means - means.mean(axis=0))[phase]
+        return {"trend": trend, "season": cycle, "rest": left - cycle}
+
+    return _of_each_input(divide)
