@@ -158,27 +158,38 @@ def _measure(model: Model, cases: Sequence[Case]) -> list[Measured]:
             explained = np.array([-1 if case.step is None else case.step for case in chosen])
             explained %= trace.output.batch.lengths
             as_it_is = as_it_is[trace.output.batch.first[explained] + np.arange(len(chosen))]
-        alone, halves = [], {}
+        changes = {}
         for place, name in enumerate(model.inputs):
-            plans = [case.plans[place] for case in chosen]
-            single, order, halves[name] = _changes(model, name, x[name], plans)
-            scores = np.empty((len(order), model.outputs), trace.scores.dtype)
-            scores[order] = _scores(trace, {name: single}, explained)
-            alone.append(np.split(scores, np.cumsum([plan.source.size for plan in plans])[:-1]))
-        together = _scores(trace, halves, explained).reshape(HALVES, len(chosen), -1)
+            changes[name] = _changes(model, name, x[name], [case.plans[place] for case in chosen])
+        alone, together = _all_scores(trace, changes, explained)
         for s, k in enumerate(positions):
-            scores = np.concatenate([part[s] for part in alone])
-            found[k] = Measured(as_it_is[s], scores.reshape(-1, REPLACEMENTS, scores.shape[1]), together[:, s])
+            scores = np.concatenate([part[s] for part in alone]).reshape(-1, REPLACEMENTS, model.outputs)
+            found[k] = Measured(as_it_is[s], scores, together[:, s])
 
     run_chunks(model, [case.record for case in cases], work, None, most=MOST)
     return found
 
 
-def _changes(model: Model, name: str, x: Packed, plans: Sequence[InputPlan]) -> tuple[Change, np.ndarray, Change]:
-    """Every replacement of every group of one input of some records, their order, and the halves of the groups.
+class InputChanges(NamedTuple):
+    """What is replaced in one input of n records."""
 
-    The first replacements of all records come first, then all second ones: neighbors then run through the same steps.
-    """
+    single: Change  # every replacement of every group
+    order: np.ndarray  # which of them is where: first replacements of all records come first, then all second ones
+    stops: np.ndarray  # (n,) where those of each record end
+    halves: Change  # the halves of the groups, that of all records after each other
+
+    def together(self) -> Change:
+        """The halves and the single replacements as one change."""
+        pairs = zip(self.halves[:5], self.single[:5], strict=True)
+        owner, lo, hi, size, own = (np.concatenate(pair) for pair in pairs)
+        index, pool = self.halves.index, self.single.rows
+        assert index is not None
+        own[len(self.halves.owner) :] += len(index)
+        return Change(owner, lo, hi, size, own, 1, pool, np.concatenate([index, np.arange(len(pool))]))
+
+
+def _changes(model: Model, name: str, x: Packed, plans: Sequence[InputPlan]) -> InputChanges:
+    """What is replaced in one input; neighbors among the single replacements run through the same steps."""
     embedding = model.inputs[name].embedding
     mean = None if embedding is None else embedding.mean_row
     pools = [_pool(plan, rows, mean) for plan, rows in zip(plans, x.batch.split(x.rows), strict=True)]
@@ -194,7 +205,27 @@ def _changes(model: Model, name: str, x: Packed, plans: Sequence[InputPlan]) -> 
     owner = np.tile(np.arange(len(plans)), HALVES)
     T = x.batch.lengths[owner]
     own = HALVES * x.batch.starts[owner] + T * np.arange(HALVES).repeat(len(plans))
-    return single, order, Change(owner, 0 * T, T, T, own, 1, pool, index)
+    return InputChanges(single, order, np.cumsum(counts), Change(owner, 0 * T, T, T, own, 1, pool, index))
+
+
+def _all_scores(
+    trace: Trace, changes: dict[str, InputChanges], explained: np.ndarray
+) -> tuple[list[list[np.ndarray]], np.ndarray]:
+    """Scores of single replacements by input and record, (4 B, C) each, and of the halves (8, n, C)."""
+    if len(changes) == 1:  # all variants at once
+        ((name, one),) = changes.items()
+        scores = _scores(trace, {name: one.together()}, explained)
+        together, singles = np.split(scores, [len(one.halves.owner)])
+        every = [singles]
+    else:
+        every = [_scores(trace, {name: one.single}, explained) for name, one in changes.items()]
+        together = _scores(trace, {name: one.halves for name, one in changes.items()}, explained)
+    alone = []
+    for one, singles in zip(changes.values(), every, strict=True):
+        scores = np.empty_like(singles)
+        scores[one.order] = singles
+        alone.append(np.split(scores, one.stops[:-1]))
+    return alone, together.reshape(HALVES, len(explained), -1)
 
 
 def _scores(trace: Trace, changes: dict[str, Change], explained: np.ndarray) -> np.ndarray:
@@ -238,6 +269,8 @@ def _names(plan: InputPlan, part: InputPart, seen: np.ndarray) -> tuple[list[str
         names = [f'"{name}"' for name in names]
     elif plan.kind == "series" and part.labels is None:
         names = [f"step {name}" for name in names]
+    if len(names) == plan.start.size:
+        return [*map(readable, names)], ["it"] * len(names)
     found, short = [], []
     for a, b in zip(plan.start.tolist(), plan.stop.tolist(), strict=True):
         found.append(readable(names[a] if b == a + 1 else f"{names[a]} to {names[b - 1]}"))

@@ -63,7 +63,7 @@ def run(
     cuts = strips_of(variants, stride, is_alone)  # where each strip begins among the variants
     strips = cuts.size - 1
     places = min(V, max(n_0, PLACES, NUMBERS // H))  # at least the widest strip
-    last_first = lo[0] > lo[V - 1]  # what runs longest comes in first
+    last_first = lo[V // 2] > lo[V - 1]  # what runs longest comes in first
     C_flat = flat(C)
     H_flat = flat(Hs)
     # States and gates of what is running: `places` rows, padded so that elementwise loops may run over their end, and
