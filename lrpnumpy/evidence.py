@@ -20,8 +20,10 @@ from lrpnumpy import asked
 from lrpnumpy.checks import LrpError, readable, shown
 from lrpnumpy.encode import EncodedRecord, encode
 from lrpnumpy.explain import run
+from lrpnumpy.ledgers import Ledger
 from lrpnumpy.meant import door
 from lrpnumpy.methods.occlusion import probabilities
+from lrpnumpy.methods.propagated import is_sound, unstable
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Change, Packed
 from lrpnumpy.passes import Trace, forward, occlude
@@ -359,7 +361,10 @@ def _described(model: Model, test: Test) -> tuple[tuple[str, ...], Words]:
         names += found if len(model.inputs) == 1 else [f"{readable(name)} {one}" for one in found]
         these += short
     unit = f" {readable(e.output_unit)}" if e.output_unit else ""
-    return tuple(names), Words("prediction" if e.is_regression else "score", unit, these)
+    doubt = ""
+    if isinstance(e.ledger, Ledger) and not is_sound(e.ledger, e.score):
+        doubt = unstable(e.method)
+    return tuple(names), Words("prediction" if e.is_regression else "score", unit, these, doubt)
 
 
 def _judged(model: Model, tests: Sequence[Test]) -> list[Evidence]:

@@ -98,6 +98,7 @@ class Words(NamedTuple):
     score: str = "score"  # or "prediction"
     unit: str = ""  # of the score, behind a number
     these: Sequence[str] = ()  # what is replaced, of each group: "these days"
+    doubt: str = ""  # what is said first where rounding decides the relevance
 
 
 class Trials(NamedTuple):
@@ -158,7 +159,7 @@ def judge(trials: Trials, described: Sequence[tuple[tuple[str, ...], Words]]) ->
             float(trials.size[k]),
         )  # fmt: skip
         if not is_finite[k]:
-            verdict, text = "undefined", "relevance or scores are not finite"
+            verdict, text = "undefined", words.doubt or "relevance or scores are not finite"
         elif not is_used[k]:
             verdict, text = "undefined", f"no replacement of any input changes the {words.score}"
         elif not is_claimed[k]:
@@ -181,6 +182,8 @@ def _what_fails(
 ) -> str:
     """What contradicts the explanation most, in a sentence; empty where nothing does."""
     refuted, missed, agreement, _ = shares
+    if words.doubt and (refuted > REFUTED or missed > MISSED or not agreement >= AGREEMENT):
+        return f"{words.doubt}."
     verb = "are" if words.unit else "is"
     if refuted > REFUTED:
         b = most_refuted

@@ -332,3 +332,17 @@ def test_corpora_store_a_share(words, tmp_path):
     assert len(found.evidence()) == len(sentences)
     with pytest.raises(lrp.LrpError, match="evidence must be a share"):
         lrp.explain_corpus(model, sentences, out=tmp_path / "other", evidence=2)
+
+
+@pytest.mark.parametrize("method", ["lrp-prop", "lrp-half"])
+def test_an_unstable_rule_is_said_to_be_unstable(method):
+    """Products that give relevance to gates divide by sums that nearly cancel: rounding decides what arrives."""
+    weights = Path(__file__).parents[2] / "weights"
+    table, model = read_csv((weights / "river.csv").read_text("utf-8"), 10**6), lrp.load("river")
+    sentence = f"{method} is numerically unstable here and its result is meaningless; use lrp-all or a larger eps"
+    with pytest.warns(lrp.RelevanceWarning, match=sentence):
+        e = lrp.explain(model, table, method)
+    assert sentence in e.evidence().line and sentence in str(e)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert lrp.compare(lrp.load("toy", which="addition/0"), np.ones((3, 2)), ["lrp-half"])[0].method == "lrp-half"
