@@ -21,13 +21,15 @@ from lrpnumpy.activations import probabilities
 from lrpnumpy.checks import LrpError, readable, shown
 from lrpnumpy.encode import EncodedRecord, encode
 from lrpnumpy.explain import run
+from lrpnumpy.ledgers import Ledger
 from lrpnumpy.meant import door
+from lrpnumpy.methods.propagated import is_sound, unstable
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Change, Packed
 from lrpnumpy.passes import Trace, forward, occlude
 from lrpnumpy.result import Explanation, InputPart
 from lrpnumpy.schedule import run_chunks
-from lrpnumpy.verdict import Evidence, EvidenceList, Experiments, Words, judge
+from lrpnumpy.verdict import Evidence, EvidenceList, Trials, Words, judge
 
 REPLACEMENTS, HALVES = 4, 8
 GROUPS = {"tokens": 64, "series": 12, "vector": 64, "whole": 1}  # at most, by kind of input
@@ -44,7 +46,8 @@ class InputPlan(NamedTuple):
     start: np.ndarray  # (B,) groups of steps, or of the features of a vector
     stop: np.ndarray  # (B,)
     source: np.ndarray  # (B, 4) row of the pool where each replacement begins
-    halves: np.ndarray  # (8, T) rows of the pool at every step; (8, B) whether a group is replaced, of a vector
+    member: np.ndarray  # (8, B) whether each half has a group
+    halves: np.ndarray  # (8 T,) row of the pool at every step of each half; a vector is one step
 
     @property
     def steps(self) -> np.ndarray:
@@ -69,8 +72,9 @@ def _plan(shapes: tuple[tuple[str, int], ...]) -> tuple[list[InputPlan], np.ndar
         if kind in CONSTANTS:
             plans.append(_steps_plan(kind, size, start, stop, mine, rng))
         else:
-            source = np.arange(start.size * REPLACEMENTS).reshape(-1, REPLACEMENTS)
-            plans.append(InputPlan(kind, start, stop, source, mine))
+            rows = np.arange(start.size * REPLACEMENTS + HALVES)
+            source = rows[:-HALVES].reshape(-1, REPLACEMENTS)
+            plans.append(InputPlan(kind, start, stop, source, mine, rows[-HALVES:]))
     return plans, member
 
 
@@ -94,28 +98,27 @@ def _steps_plan(
     for h in range(HALVES):
         replaced = source[group, DRAWN[h % len(DRAWN)]] + step - start[group]
         halves[h] = np.where(member[h, group], replaced, constants * L + step)
-    return InputPlan(kind, start, stop, source, halves)
+    return InputPlan(kind, start, stop, source, member, halves.ravel())
 
 
-def _pool(plan: InputPlan, rows: np.ndarray, mean: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Rows that replacements are made of, and (8 T, D) the rows of the halves; `rows` (T, D) are the record's own.
+def _pool(plan: InputPlan, rows: np.ndarray, mean: np.ndarray | None) -> np.ndarray:
+    """Rows that replacements and halves are made of; `rows` (T, D) are the record's own.
 
     A series has its mean, words have zero and the `mean` of all words, as often as the longest group has steps, and
-    then their own rows. A vector has one row for each replacement.
+    then their own rows. A vector has one row for each replacement and each half.
     """
     if plan.kind in CONSTANTS:
         L = int((plan.stop - plan.start).max())
         constants = np.zeros((CONSTANTS[plan.kind] * L, rows.shape[1]), rows.dtype)
         constants[-L:] = rows.mean(axis=0) if mean is None else mean
-        pool = np.concatenate([constants, rows])
-        return pool, pool[plan.halves.ravel()]
+        return np.concatenate([constants, rows])
     (row,) = rows
     feature = np.arange(row.size)
     is_member = (plan.start[:, None] <= feature) & (feature < plan.stop[:, None])  # (B, D)
     values = np.stack([0 * row, 0 * row + 1, 0 * row - 1, -row])
     alone = np.where(is_member[:, None], values, row).reshape(-1, row.size)
-    together = [np.where(half @ is_member, values[DRAWN[h % len(DRAWN)]], row) for h, half in enumerate(plan.halves)]
-    return alone, np.stack(together)
+    together = [np.where(half @ is_member, values[DRAWN[h % len(DRAWN)]], row) for h, half in enumerate(plan.member)]
+    return np.concatenate([alone, together])
 
 
 def _kind(model: Model, name: str, part: InputPart, steps: int) -> tuple[str, int]:
@@ -127,6 +130,15 @@ def _kind(model: Model, name: str, part: InputPart, steps: int) -> tuple[str, in
     return ("whole" if part.feature_relevance is None else "vector"), model.inputs[name].size or 1
 
 
+class Case(NamedTuple):
+    """What decides which scores are measured."""
+
+    record: EncodedRecord
+    step: int | None  # whose prediction is explained, where there is one at every step
+    plans: Sequence[InputPlan]  # of every input
+    member: np.ndarray  # (8, B) which of all groups each half has
+
+
 class Measured(NamedTuple):
     """Scores of one record: as it is, and of its variants."""
 
@@ -135,60 +147,87 @@ class Measured(NamedTuple):
     together: np.ndarray  # (8, C)
 
 
-def _measure(model: Model, records: list[EncodedRecord], every: Sequence[Explanation]) -> list[Measured]:
+def _measure(model: Model, cases: Sequence[Case]) -> list[Measured]:
     """The scores of all variants of all records."""
-    found: list[Any] = [None] * len(records)
+    found: list[Any] = [None] * len(cases)
 
     def work(positions: np.ndarray, x: dict[str, Packed]) -> None:
-        chosen = positions.tolist()
+        chosen = [cases[k] for k in positions]
         trace = forward(model, x, "states")
-        plans = [_plans(model, records[k], every[k])[0] for k in chosen]
         explained = np.zeros(len(chosen), np.int64)
-        if model.every:
-            steps = [(every[k].options or {}).get("step") for k in chosen]
-            explained = np.array([-1 if step is None else step for step in steps]) % trace.output.batch.lengths
-        alone, halves = [], {}
-        for place, name in enumerate(model.inputs):
-            mine = [one[place] for one in plans]
-            single, order, halves[name] = _changes(model, name, x[name], mine)
-            scores = np.empty((len(order), model.outputs), trace.scores.dtype)
-            scores[order] = _scores(trace, {name: single}, explained)
-            alone.append(np.split(scores, np.cumsum([plan.source.size for plan in mine])[:-1]))
-        together = _scores(trace, halves, explained).reshape(HALVES, len(chosen), -1)
         as_it_is = trace.scores
         if model.every:
+            explained = np.array([-1 if case.step is None else case.step for case in chosen])
+            explained %= trace.output.batch.lengths
             as_it_is = as_it_is[trace.output.batch.first[explained] + np.arange(len(chosen))]
-        for s, k in enumerate(chosen):
-            scores = np.concatenate([part[s] for part in alone])
-            found[k] = Measured(as_it_is[s], scores.reshape(-1, REPLACEMENTS, scores.shape[1]), together[:, s])
+        changes = {}
+        for place, name in enumerate(model.inputs):
+            changes[name] = _changes(model, name, x[name], [case.plans[place] for case in chosen])
+        alone, together = _all_scores(trace, changes, explained)
+        for s, k in enumerate(positions):
+            scores = np.concatenate([part[s] for part in alone]).reshape(-1, REPLACEMENTS, model.outputs)
+            found[k] = Measured(as_it_is[s], scores, together[:, s])
 
-    run_chunks(model, records, work, None, most=MOST)
+    run_chunks(model, [case.record for case in cases], work, None, most=MOST)
     return found
 
 
-def _changes(model: Model, name: str, x: Packed, plans: Sequence[InputPlan]) -> tuple[Change, np.ndarray, Change]:
-    """Every replacement of every group of one input of some records, their order, and the halves of the groups.
+class InputChanges(NamedTuple):
+    """What is replaced in one input of n records."""
 
-    The first replacements of all records come first, then all second ones: neighbors then run through the same steps.
-    """
+    single: Change  # every replacement of every group
+    order: np.ndarray  # which of them is where: first replacements of all records come first, then all second ones
+    stops: np.ndarray  # (n,) where those of each record end
+    halves: Change  # the halves of the groups, that of all records after each other
+
+    def together(self) -> Change:
+        """The halves and the single replacements as one change."""
+        pairs = zip(self.halves[:5], self.single[:5], strict=True)
+        owner, lo, hi, size, own = (np.concatenate(pair) for pair in pairs)
+        index, pool = self.halves.index, self.single.rows
+        assert index is not None
+        own[len(self.halves.owner) :] += len(index)
+        return Change(owner, lo, hi, size, own, 1, pool, np.concatenate([index, np.arange(len(pool))]))
+
+
+def _changes(model: Model, name: str, x: Packed, plans: Sequence[InputPlan]) -> InputChanges:
+    """What is replaced in one input; neighbors among the single replacements run through the same steps."""
     embedding = model.inputs[name].embedding
     mean = None if embedding is None else embedding.mean_row
-    pools, halves = [], []
-    for plan, rows in zip(plans, x.batch.split(x.rows), strict=True):
-        pool, half = _pool(plan, rows, mean)
-        pools.append(pool)
-        halves.append(half)
+    pools = [_pool(plan, rows, mean) for plan, rows in zip(plans, x.batch.split(x.rows), strict=True)]
+    pool = np.concatenate(pools)
     counts = [plan.source.size for plan in plans]
     begins = np.cumsum([0, *map(len, pools[:-1])])
     order = np.argsort(np.concatenate([np.arange(count) for count in counts]), kind="stable")
     owner = np.repeat(np.arange(len(plans)), counts)[order]
     own = np.concatenate([plan.source.ravel() for plan in plans])[order] + begins[owner]
     lo, hi = np.concatenate([plan.steps for plan in plans], axis=1)[:, order]
-    single = Change(owner, lo, hi, hi - lo, own, 1, np.concatenate(pools))
+    single = Change(owner, lo, hi, hi - lo, own, 1, pool)
+    index = np.concatenate([plan.halves + begin for plan, begin in zip(plans, begins, strict=True)])
     owner = np.tile(np.arange(len(plans)), HALVES)
-    T, begins = x.batch.lengths[owner], np.cumsum([0, *map(len, halves[:-1])])[owner]
-    own = begins + T * np.arange(HALVES).repeat(len(plans))
-    return single, order, Change(owner, 0 * T, T, T, own, 1, np.concatenate(halves))
+    T = x.batch.lengths[owner]
+    own = HALVES * x.batch.starts[owner] + T * np.arange(HALVES).repeat(len(plans))
+    return InputChanges(single, order, np.cumsum(counts), Change(owner, 0 * T, T, T, own, 1, pool, index))
+
+
+def _all_scores(
+    trace: Trace, changes: dict[str, InputChanges], explained: np.ndarray
+) -> tuple[list[list[np.ndarray]], np.ndarray]:
+    """Scores of single replacements by input and record, (4 B, C) each, and of the halves (8, n, C)."""
+    if len(changes) == 1:  # all variants at once
+        ((name, one),) = changes.items()
+        scores = _scores(trace, {name: one.together()}, explained)
+        together, singles = np.split(scores, [len(one.halves.owner)])
+        every = [singles]
+    else:
+        every = [_scores(trace, {name: one.single}, explained) for name, one in changes.items()]
+        together = _scores(trace, {name: one.halves for name, one in changes.items()}, explained)
+    alone = []
+    for one, singles in zip(changes.values(), every, strict=True):
+        scores = np.empty_like(singles)
+        scores[one.order] = singles
+        alone.append(np.split(scores, one.stops[:-1]))
+    return alone, together.reshape(HALVES, len(explained), -1)
 
 
 def _scores(trace: Trace, changes: dict[str, Change], explained: np.ndarray) -> np.ndarray:
@@ -201,20 +240,19 @@ def _scores(trace: Trace, changes: dict[str, Change], explained: np.ndarray) -> 
     return found.row_at(trace.output, np.arange(len(owner)), explained[owner])
 
 
-def _plans(model: Model, record: EncodedRecord, e: Explanation) -> tuple[list[InputPlan], np.ndarray]:
-    """What is replaced in each input of a record, and (8, B) which groups each half has."""
-    return _plan(tuple(_kind(model, name, e.inputs[name], record[name].steps) for name in model.inputs))
+def _case(model: Model, record: EncodedRecord, e: Explanation) -> Case:
+    """What is replaced in a record that was explained."""
+    kinds = tuple([_kind(model, name, e.inputs[name], record[name].steps) for name in model.inputs])
+    step = (e.options or {}).get("step") if model.every else None
+    return Case(record, step, *_plan(kinds))
 
 
 def _claims(plan: InputPlan, part: InputPart, seen: np.ndarray) -> np.ndarray:
-    """(B,) relevance of each group of an input."""
-    relevance = part.relevance[seen]
+    """Relevance of what the groups of an input consist of: of its steps, or of its features."""
     if plan.kind == "vector":
         assert part.feature_relevance is not None
-        relevance = part.feature_relevance[seen[0]]
-    elif plan.kind == "whole":
-        return relevance
-    return np.add.reduceat(relevance.astype(np.float64), plan.start)
+        return part.feature_relevance[seen[0]]
+    return part.relevance[seen]
 
 
 def _names(plan: InputPlan, part: InputPart, seen: np.ndarray) -> tuple[list[str], list[str]]:
@@ -233,6 +271,8 @@ def _names(plan: InputPlan, part: InputPart, seen: np.ndarray) -> tuple[list[str
         names = [f'"{name}"' for name in names]
     elif plan.kind == "series" and part.labels is None:
         names = [f"step {name}" for name in names]
+    if len(names) == plan.start.size:
+        return [*map(readable, names)], ["it"] * len(names)
     found, short = [], []
     for a, b in zip(plan.start.tolist(), plan.stop.tolist(), strict=True):
         found.append(readable(names[a] if b == a + 1 else f"{names[a]} to {names[b - 1]}"))
@@ -240,12 +280,11 @@ def _names(plan: InputPlan, part: InputPart, seen: np.ndarray) -> tuple[list[str
     return found, short
 
 
-def effects(plan: InputPlan, changes: np.ndarray) -> np.ndarray:
+def effects(constants: int, changes: np.ndarray) -> np.ndarray:
     """(B,) the typical change of each group: constant replacements and drawn ones (B, 4) count equally.
 
     Of drawn blocks the median counts: one may have a storm that tells nothing about the days it replaces.
     """
-    constants = CONSTANTS.get(plan.kind, REPLACEMENTS)
     typical = changes[:, :constants].mean(axis=1)
     if constants < REPLACEMENTS:
         drawn = np.sort(changes[:, constants:], axis=1)
@@ -257,51 +296,80 @@ def effects(plan: InputPlan, changes: np.ndarray) -> np.ndarray:
 class Test(NamedTuple):
     """One explanation, and what was measured of its record."""
 
-    model: Model
-    record: EncodedRecord
+    case: Case
     e: Explanation
     measured: Measured
 
-    def result(self) -> Evidence:
-        """The verdict on what the explanation claims."""
-        e, model = self.e, self.model
-        plans, member = _plans(model, self.record, e)
-        score = self._explained(self.measured.scores)
-        changes = score - self._explained(self.measured.alone)
-        rounding = 16 * np.finfo(model.dtype).eps * abs(self.measured.scores).max()
-        changes[abs(changes) <= rounding] = 0
-        claimed, typical, names, these = [], [], [], []
-        cuts = np.cumsum([plan.start.size for plan in plans])[:-1]
-        for name, plan, mine in zip(model.inputs, plans, np.split(changes, cuts), strict=True):
-            part, seen = e.inputs[name], self.record[name].seen
-            typical.append(effects(plan, mine))
-            claimed.append(_claims(plan, part, seen))
-            found, short = _names(plan, part, seen)
-            names += found if len(plans) == 1 else [f"{readable(name)} {one}" for one in found]
-            these += short
-        drawn = changes[:, DRAWN]
-        experiments = Experiments(
-            groups=tuple(names),
-            claimed=np.concatenate(claimed),
-            changes=changes,
-            effects=np.concatenate(typical),
-            together=score - self._explained(self.measured.together),
-            apart=np.array([member[h] @ drawn[:, h % len(DRAWN)] for h in range(HALVES)]),
-            size=float(abs(drawn).sum(axis=0).mean()),
-        )
-        unit = f" {readable(e.output_unit)}" if e.output_unit else ""
-        words = Words("prediction" if e.is_regression else "score", unit, these)
-        return judge(experiments, words, e.method == "gradient")
 
-    def _explained(self, scores: np.ndarray) -> np.ndarray:
-        """Of scores (…, C) what is explained: f_target, or f_target - f_versus; or the same of probabilities."""
-        e, values = self.e, scores.astype(np.float64)
+def _trials(model: Model, tests: Sequence[Test]) -> Trials:
+    """What the explanations claim and what was measured, group after group."""
+    plans = [plan for test in tests for plan in test.case.plans]
+    sizes = np.array([plan.start.size for plan in plans])
+    counts = sizes.reshape(len(tests), -1).sum(axis=1)
+    first = np.cumsum(counts) - counts
+    owner = np.repeat(np.arange(len(tests)), counts)
+    scores = [_explained(model, test) for test in tests]
+    score = np.array([one.scores for one in scores])
+    changes = score[owner, None] - np.concatenate([one.alone for one in scores])
+    largest = np.array([abs(test.measured.scores).max() for test in tests])
+    rounding = 16 * np.finfo(model.dtype).eps * largest
+    changes[abs(changes) <= rounding[owner, None]] = 0
+
+    relevance = [
+        _claims(plan, test.e.inputs[name], test.case.record[name].seen)
+        for test in tests
+        for name, plan in zip(model.inputs, test.case.plans, strict=True)
+    ]
+    lengths = np.array([one.size for one in relevance])
+    starts = np.concatenate([plan.start for plan in plans]) + np.repeat(np.cumsum(lengths) - lengths, sizes)
+    constants = np.repeat([CONSTANTS.get(plan.kind, REPLACEMENTS) for plan in plans], sizes)
+    typical = np.empty(len(changes))
+    for count in {*constants.tolist()}:
+        typical[constants == count] = effects(count, changes[constants == count])
+    drawn = changes[:, DRAWN]
+    member = np.concatenate([test.case.member for test in tests], axis=1)  # (8, G)
+    apart = member.T * np.tile(drawn, HALVES // len(DRAWN))
+    return Trials(
+        first=first,
+        claimed=np.add.reduceat(np.concatenate(relevance).astype(np.float64), starts),
+        changes=changes,
+        effects=typical,
+        together=score[:, None] - np.array([one.together for one in scores]),
+        apart=np.add.reduceat(apart, first),
+        size=np.add.reduceat(abs(drawn).mean(axis=1), first),
+        is_gradient=np.array([test.e.method == "gradient" for test in tests]),
+    )
+
+
+def _explained(model: Model, test: Test) -> Measured:
+    """Of measured scores (…, C) what is explained: f_target, or f_target - f_versus; or the same of probabilities."""
+    e, found = test.e, []
+    for scores in test.measured:
+        values = scores.astype(np.float64)
         if e.method == "occlusion-p":
-            values = probabilities(self.model.output, values)  # type: ignore[assignment]
-        target = int(e.target)
-        if e.versus is None:
-            return values[..., target]
-        return values[..., target] - values[..., e.versus]
+            values = probabilities(model.output, values)  # type: ignore[assignment]
+        value = values[..., int(e.target)]
+        found.append(value if e.versus is None else value - values[..., e.versus])
+    return Measured(*found)
+
+
+def _described(model: Model, test: Test) -> tuple[tuple[str, ...], Words]:
+    """The names of all groups, and how the text of a verdict names things."""
+    e, names, these = test.e, [], []
+    for name, plan in zip(model.inputs, test.case.plans, strict=True):
+        found, short = _names(plan, e.inputs[name], test.case.record[name].seen)
+        names += found if len(model.inputs) == 1 else [f"{readable(name)} {one}" for one in found]
+        these += short
+    unit = f" {readable(e.output_unit)}" if e.output_unit else ""
+    doubt = ""
+    if isinstance(e.ledger, Ledger) and not is_sound(e.ledger, e.score):
+        doubt = unstable(e.method)
+    return tuple(names), Words("prediction" if e.is_regression else "score", unit, these, doubt)
+
+
+def _judged(model: Model, tests: Sequence[Test]) -> list[Evidence]:
+    """The verdicts on what explanations claim."""
+    return judge(_trials(model, tests), [_described(model, test) for test in tests])
 
 
 def evidence_of(
@@ -314,28 +382,25 @@ def evidence_of(
 
     Where one fails, the first of the `alternatives` that passes is named.
     """
+    # Classes of one record are measured once; a prediction of another step, or without features, is another case.
+    cases: dict[Any, Case] = {}
+    keys = []
     for record, e in zip(records, every, strict=True):
         _check(model, record, e)
-    # Classes of one record are measured once; a prediction of another step, or without features, is another case.
-    cases: dict[Any, int] = {}
-    for k, (record, e) in enumerate(zip(records, every, strict=True)):
-        cases.setdefault(_case(model, record, e), k)
+        case = _case(model, record, e)
+        keys.append((id(record), case.step, id(case.plans)))
+        cases.setdefault(keys[-1], case)
+    if not cases:
+        return []
     with np.errstate(all="ignore"):
-        firsts = [*cases.values()]
-        measured = _measure(model, [records[k] for k in firsts], [every[k] for k in firsts])
-        found_by = dict(zip(cases, measured, strict=True))
-        tests = [Test(model, r, e, found_by[_case(model, r, e)]) for r, e in zip(records, every, strict=True)]
-        found = [test.result() for test in tests]
-        return _with_better(tests, found, alternatives)
+        measured = dict(zip(cases, _measure(model, [*cases.values()]), strict=True))
+        tests = [Test(cases[key], e, measured[key]) for key, e in zip(keys, every, strict=True)]
+        return _with_better(model, tests, _judged(model, tests), alternatives)
 
 
-def _case(model: Model, record: EncodedRecord, e: Explanation) -> tuple[Any, ...]:
-    """What decides the scores that are measured."""
-    kinds = tuple(_kind(model, name, e.inputs[name], record[name].steps) for name in model.inputs)
-    return id(record), (e.options or {}).get("step"), kinds
-
-
-def _with_better(tests: list[Test], found: list[Evidence], alternatives: Sequence[str]) -> list[Evidence]:
+def _with_better(
+    model: Model, tests: list[Test], found: list[Evidence], alternatives: Sequence[str]
+) -> list[Evidence]:
     """The same, with the first of the alternatives that passes where an explanation fails."""
     asked_for: dict[tuple[Any, Any], list[int]] = {}
     for k, (test, one) in enumerate(zip(tests, found, strict=True)):
@@ -343,7 +408,6 @@ def _with_better(tests: list[Test], found: list[Evidence], alternatives: Sequenc
             options = test.e.options or {}
             asked_for.setdefault((test.e.versus, options.get("step")), []).append(k)
     for (versus, step), failed in asked_for.items():
-        model = tests[failed[0]].model
         for method in alternatives:
             some = [k for k in failed if found[k].better is None and tests[k].e.method != method]
             if not some:
@@ -352,9 +416,10 @@ def _with_better(tests: list[Test], found: list[Evidence], alternatives: Sequenc
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 targets = [tests[k].e.target for k in some]
-                others = run(model, [tests[k].record for k in some], request, targets, None, None, False)
-            for k, e in zip(some, others, strict=True):
-                if tests[k]._replace(e=e).result().passed:
+                others = run(model, [tests[k].case.record for k in some], request, targets, None, None, False)
+            again = [tests[k]._replace(e=e) for k, e in zip(some, others, strict=True)]
+            for k, other in zip(some, _judged(model, again), strict=True):
+                if other.passed:
                     found[k] = replace(found[k], better=method)
     return found
 

@@ -394,11 +394,7 @@ class Explanations(Results):
         return f"{int(which.sum())} of {which.size} explanations, the first that of sequence {first}"
 
     def _say(self, problem: str) -> None:
-        method = self.request.method
-        advice = method.advice()
-        warnings.warn(
-            f"{method.name}: {problem}{'; ' if advice else ''}{advice}.", RelevanceWarning, stacklevel=outside()
-        )
+        warnings.warn(self.request.method.warning(problem), RelevanceWarning, stacklevel=outside())
 
 
 def _hidden(every: list[HiddenRows], s: int) -> tuple[Hidden, ...]:

@@ -34,18 +34,6 @@ class Experiments:
     apart: np.ndarray = result_field("half", "value", unit="output")  # (8,) the sum of D_b over the groups of S
     size: float = result_field(kind="value", unit="output")  # sum_b |D_b|, of the replacements that halves are made of
 
-    @property
-    def refuted(self) -> np.ndarray:
-        """(B,) what is claimed for each group beyond 3 times the largest change."""
-        return np.maximum(0, abs(self.claimed) - MARGIN * abs(self.changes).max(axis=1))
-
-    @property
-    def missed(self) -> np.ndarray:
-        """(B,) what every replacement of a group changes, in the same direction, beyond 3 times its claim."""
-        is_one_sign = (self.changes > 0).all(axis=1) | (self.changes < 0).all(axis=1)
-        low = np.where(is_one_sign, abs(self.changes).min(axis=1), 0)
-        return np.maximum(0, low - MARGIN * abs(self.claimed))
-
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
@@ -110,47 +98,102 @@ class Words(NamedTuple):
     score: str = "score"  # or "prediction"
     unit: str = ""  # of the score, behind a number
     these: Sequence[str] = ()  # what is replaced, of each group: "these days"
+    doubt: str = ""  # what is said first where rounding decides the relevance
 
 
-def judge(experiments: Experiments, words: Words, is_gradient: bool = False) -> Evidence:
-    """The verdict on the claims of an explanation; the gradient claims no share of the score, only sizes count."""
-    claimed, changes, effects = experiments.claimed, experiments.changes, experiments.effects
-    if is_gradient:
-        claimed, effects = abs(claimed), abs(effects)
-    refuted = _share(experiments.refuted.sum(), abs(claimed).sum())
-    missed = _share(experiments.missed.sum(), abs(effects).sum())
-    agreement = _share(claimed @ effects, np.sqrt((claimed @ claimed) * (effects @ effects)))
-    interaction = _share(abs(experiments.together - experiments.apart).mean(), experiments.size / 2)
-    if not (np.isfinite(claimed).all() and np.isfinite(changes).all() and np.isfinite(experiments.together).all()):
-        verdict, text = "undefined", "relevance or scores are not finite"
-    elif not changes.any():
-        verdict, text = "undefined", f"no replacement of any input changes the {words.score}"
-    elif not claimed.any():
-        verdict, text = "undefined", "all relevance is zero"
-    elif is_gradient:
-        verdict, text = "not applicable", f"a gradient claims no share of the {words.score}; agreement of sizes "
-        text += f"{agreement:.2f}"
-    elif interaction > INTERACTION:
-        verdict, text = "inconclusive", "inputs interact"
-    elif text := _what_fails(experiments, words, refuted, missed, agreement):
-        verdict = "fails"
-    else:
-        verdict = "passes"
-    return Evidence(verdict, refuted, missed, agreement, interaction, text, experiments)
+class Trials(NamedTuple):
+    """The experiments of N explanations, with their G groups one after another. See `Experiments`."""
+
+    first: np.ndarray  # (N,) the group at which each begins
+    claimed: np.ndarray  # (G,)
+    changes: np.ndarray  # (G, 4)
+    effects: np.ndarray  # (G,)
+    together: np.ndarray  # (N, 8)
+    apart: np.ndarray  # (N, 8)
+    size: np.ndarray  # (N,)
+    is_gradient: np.ndarray  # (N,) it claims no share of the score: only sizes count
+
+    @property
+    def refuted(self) -> np.ndarray:
+        """(G,) what is claimed for each group beyond 3 times the largest change."""
+        return np.maximum(0, abs(self.claimed) - MARGIN * abs(self.changes).max(axis=1))
+
+    @property
+    def missed(self) -> np.ndarray:
+        """(G,) what every replacement of a group changes, in the same direction, beyond 3 times its claim."""
+        is_one_sign = (self.changes > 0).all(axis=1) | (self.changes < 0).all(axis=1)
+        low = np.where(is_one_sign, abs(self.changes).min(axis=1), 0)
+        return np.maximum(0, low - MARGIN * abs(self.claimed))
 
 
-def _what_fails(experiments: Experiments, words: Words, refuted: float, missed: float, agreement: float) -> str:
+def judge(trials: Trials, described: Sequence[tuple[tuple[str, ...], Words]]) -> list[Evidence]:
+    """The verdicts on the claims of explanations, each `described` by the names of its groups and its words."""
+    first, together = trials.first, trials.together
+    stops = np.append(first[1:], len(trials.claimed))
+    only_sizes = np.repeat(trials.is_gradient, stops - first)
+    claimed = np.where(only_sizes, abs(trials.claimed), trials.claimed)
+    effects = np.where(only_sizes, abs(trials.effects), trials.effects)
+
+    def total(values: np.ndarray) -> np.ndarray:
+        return np.add.reduceat(values, first)
+
+    refuted, missed = trials.refuted, trials.missed
+    shares = np.stack(
+        [
+            _share(total(refuted), total(abs(claimed))),
+            _share(total(missed), total(abs(effects))),
+            _share(total(claimed * effects), np.sqrt(total(claimed**2) * total(effects**2))),
+            _share(abs(together - trials.apart).mean(axis=1), trials.size / 2),
+        ],
+        axis=1,
+    ).tolist()
+    is_bad = ~(np.isfinite(claimed) & np.isfinite(trials.changes).all(axis=1))
+    is_finite = np.isfinite(together).all(axis=1) & ~np.logical_or.reduceat(is_bad, first)
+    is_used = np.logical_or.reduceat(trials.changes.any(axis=1), first)
+    is_claimed = np.logical_or.reduceat(claimed != 0, first)
+    found = []
+    for k, (start, stop, (names, words)) in enumerate(zip(first.tolist(), stops.tolist(), described, strict=True)):
+        mine = slice(start, stop)
+        experiments = Experiments(
+            names, trials.claimed[mine], trials.changes[mine], trials.effects[mine], together[k], trials.apart[k],
+            float(trials.size[k]),
+        )  # fmt: skip
+        if not is_finite[k]:
+            verdict, text = "undefined", words.doubt or "relevance or scores are not finite"
+        elif not is_used[k]:
+            verdict, text = "undefined", f"no replacement of any input changes the {words.score}"
+        elif not is_claimed[k]:
+            verdict, text = "undefined", "all relevance is zero"
+        elif trials.is_gradient[k]:
+            verdict = "not applicable"
+            text = f"a gradient claims no share of the {words.score}; agreement of sizes {shares[k][2]:.2f}"
+        elif shares[k][3] > INTERACTION:
+            verdict, text = "inconclusive", "inputs interact"
+        else:
+            worst = int(np.argmax(refuted[mine])), int(np.argmax(missed[mine]))
+            text = _what_fails(experiments, words, shares[k], *worst)
+            verdict = "fails" if text else "passes"
+        found.append(Evidence(verdict, *shares[k], text, experiments))
+    return found
+
+
+def _what_fails(
+    experiments: Experiments, words: Words, shares: Sequence[float], most_refuted: int, most_missed: int
+) -> str:
     """What contradicts the explanation most, in a sentence; empty where nothing does."""
+    refuted, missed, agreement, _ = shares
+    if words.doubt and (refuted > REFUTED or missed > MISSED or not agreement >= AGREEMENT):
+        return f"{words.doubt}."
     verb = "are" if words.unit else "is"
     if refuted > REFUTED:
-        b = int(np.argmax(experiments.refuted))
+        b = most_refuted
         claimed, most = _number(experiments.claimed[b]), _number(abs(experiments.changes[b]).max(), 1)
         return (
             f"{claimed}{words.unit} {verb} claimed for {experiments.groups[b]}, but no replacement of "
             f"{words.these[b]} changes the {words.score} by more than {most}{words.unit}."
         )
     if missed > MISSED:
-        b = int(np.argmax(experiments.missed))
+        b = most_missed
         claimed, least = _number(abs(experiments.claimed[b]), 1), _number(abs(experiments.changes[b]).min())
         return (
             f"Every replacement of {experiments.groups[b]} changes the {words.score} by at least {least}{words.unit}, "
@@ -170,6 +213,7 @@ def _number(value: float, digits: int = 2) -> str:
     return f"{value:.{digits}g}"
 
 
-def _share(part: float, total: float) -> float:
-    """Of a total; nan where that is 0."""
-    return float(part / total) if total else float("nan")
+def _share(part: np.ndarray, total: np.ndarray) -> np.ndarray:
+    """Of totals; nan where one is 0."""
+    with np.errstate(all="ignore"):
+        return np.where(total == 0, np.nan, part / total)

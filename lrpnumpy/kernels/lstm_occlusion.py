@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lrpnumpy.kernels.arguments import I2, J1, R2, W2, Int, Scalar
+from lrpnumpy.kernels.arguments import I1, I2, J1, R2, W2, Int, Scalar
 from lrpnumpy.kernels.compile import kernel
 from lrpnumpy.kernels.inputs import Past, Weights, lengths_of, states_before
 from lrpnumpy.kernels.product import add_product
@@ -33,9 +33,10 @@ NUMBERS = 4096  # of their states, so that narrow networks have enough to do at 
 def run(
     past: Past,  # kept: U x + b
     weights: Weights,  # W packed (4, H, H); codes of activation and recurrent activation
-    variants: I2,  # (6, V) owner, lo, hi, count; own: row of Q for its first own row; kept_at: first row in `out`
+    variants: I2,  # (6, V) owner, lo, hi, count; own: place of its first own row; kept_at: first row in `out`
     Q: R2,  # (any, 4 H) U x + b of the variants' own rows
-    stride: Int,  # from one own row of a variant to the next, in rows of Q
+    index: I1,  # (any,) row of Q at each place
+    stride: Int,  # from one own row of a variant to the next, in places
     tol: Scalar,  # > 0: a variant stops when its states are within tol of the sequence's
     keep: Int,  # 1: keep the outputs of all turns; 0: only those of the last
     out: W2,  # (any, H): those of variant v from row kept_at on, count + T - hi rows; or (V, H) the last outputs
@@ -62,7 +63,7 @@ def run(
     cuts = strips_of(variants, stride, is_alone)  # where each strip begins among the variants
     strips = cuts.size - 1
     places = min(V, max(n_0, PLACES, NUMBERS // H))  # at least the widest strip
-    last_first = lo[0] > lo[V - 1]  # what runs longest comes in first
+    last_first = lo[V // 2] > lo[V - 1]  # what runs longest comes in first
     C_flat = flat(C)
     H_flat = flat(Hs)
     # States and gates of what is running: `places` rows, padded so that elementwise loops may run over their end, and
@@ -148,7 +149,7 @@ def run(
                     continue
                 v = which[strip]
                 for q in range(width[strip] if stride != 0 else 1):
-                    row = own[v + q] + stride * turn[strip]
+                    row = index[own[v + q] + stride * turn[strip]]
                     copy(Q[row][k * H : (k + 1) * H], z[begin + q * H : begin + (q + 1) * H])
                 if stride == 0:  # the same for all
                     repeat(z[begin : begin + H], z[begin : place * H])

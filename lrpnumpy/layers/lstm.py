@@ -65,13 +65,14 @@ class LSTM(StackedCell):
         if not isinstance(run, CompiledRun) or not lstm_occlusion.run.ready(self.dtype, V * H):
             return super().varied(read, change, tol, every)
         Q = change.rows @ run.program.U.T + run.program.b.ravel()
+        index = np.arange(len(Q)) if change.index is None else change.index
         steps = change.size + run.batch.lengths[change.owner] - change.hi
         kept_at = np.cumsum(steps) - steps
         out = np.zeros((int(steps.sum()), H), self.dtype) if every else np.empty((V, H), self.dtype)
         done = np.empty(V, np.int64)
         lstm_occlusion.run(
             Past(run.kept, run.batch.first, run.states[0], run.states[1], read.xs[0].rows), run.program.ahead,
-            table_of(change.owner, change.lo, change.hi, change.size, change.own, kept_at), Q, change.stride,
+            table_of(change.owner, change.lo, change.hi, change.size, change.own, kept_at), Q, index, change.stride,
             self.dtype.type(tol), int(every), out, done,
         )  # fmt: skip
         return out, done

@@ -159,6 +159,11 @@ class Method(ABC):
         """What to try where relevance is doubtful."""
         return ""
 
+    def warning(self, problem: str) -> str:
+        """What is said where relevance is doubtful because of a `problem`."""
+        advice = self.advice()
+        return f"{self.name}: {problem}{'; ' if advice else ''}{advice}."
+
 
 class Request(NamedTuple):
     """What is asked for, checked."""

@@ -23,6 +23,7 @@ from lrpnumpy.rules import GRADIENT, Epsilon, Gamma, ProductRule, Relevance, Rul
 
 TOO_LARGE = 1e6  # times f_c: relevance beyond this is decided by rounding
 GAP = 1e-3  # of |f_c|, or |f_c - f_versus|: how much a ledger may miss
+GATE_RULES = ("lrp-prop", "lrp-abs", "lrp-half")  # products give relevance to the gate as well
 EPS = 0.001
 PAPERS = {  # of LRP's product rules: what the rule does, and where it was published
     "all": ("the signal takes all", "Arras et al. 2017"),
@@ -156,6 +157,12 @@ class LRP(Method):
         """What to try where relevance is doubtful."""
         return f"try a larger eps than {self.eps:g}, or another rule"
 
+    def warning(self, problem: str) -> str:
+        """What is said where relevance is doubtful: rules that give to gates can lose every digit."""
+        if self.name in GATE_RULES:
+            return f"{unstable(self.name)}: {problem}."
+        return super().warning(problem)
+
     def run(self, question: Question, wanted: list[np.ndarray]) -> list[Columns]:
         """The answers to a `question`, one backward pass for each of the `wanted` targets."""
         out, trace = [], question.trace
@@ -232,6 +239,18 @@ def _close(question: Question, columns: Columns, kept: np.ndarray) -> None:
         kept, question.scores, columns.targets, -1 if versus is None else versus, first.relevance,
         first.batch.owner, *_limits(kept.dtype), columns.books, columns.sound,
     )  # fmt: skip
+
+
+def unstable(name: str) -> str:
+    """The sentence about a rule whose relevance is decided by rounding."""
+    other = "lrp-all" if name in GATE_RULES else "deeplift"
+    return f"{name} is numerically unstable here and its result is meaningless; use {other} or a larger eps"
+
+
+def is_sound(ledger: Any, score: float) -> bool:
+    """Whether the `ledger` of one explanation adds up to its `score`, with relevance that rounding does not decide."""
+    missed, size = abs(ledger.total - score), abs(score)
+    return bool(missed <= GAP * size and ledger.largest <= TOO_LARGE * size)
 
 
 @cache

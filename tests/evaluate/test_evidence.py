@@ -12,24 +12,26 @@ import pytest
 import lrpnumpy as lrp
 from lrpnumpy.evidence import evidence_of
 from lrpnumpy.series import read_csv
-from lrpnumpy.verdict import Experiments, Words, judge
+from lrpnumpy.verdict import Trials, Words, judge
 
 
-def judged(claimed, changes, together=None, apart=None, **more):
+def judged(claimed, changes, together=None, apart=None, is_gradient=False):
     """The verdict on claims (B,) where each group's replacements change the score by `changes` (B, 4)."""
     claimed, changes = np.array(claimed, float), np.array(changes, float)
     apart = np.full(8, changes[:, 0].sum() / 2) if apart is None else apart
-    groups = tuple(f"g{b}" for b in range(len(claimed)))
-    found = Experiments(
-        groups,
-        claimed,
-        changes,
-        changes.mean(axis=1),
-        apart if together is None else together,
-        apart,
-        float(abs(changes).sum(axis=0).mean()),
+    trials = Trials(
+        first=np.array([0]),
+        claimed=claimed,
+        changes=changes,
+        effects=changes.mean(axis=1),
+        together=np.array([apart if together is None else together]),
+        apart=np.array([apart]),
+        size=np.array([abs(changes).sum(axis=0).mean()]),
+        is_gradient=np.array([is_gradient]),
     )
-    return judge(found, Words("prediction", " mm", ["it"] * len(claimed)), **more)
+    groups = tuple(f"g{b}" for b in range(len(claimed)))
+    (found,) = judge(trials, [(groups, Words("prediction", " mm", ["it"] * len(claimed)))])
+    return found
 
 
 @pytest.fixture
@@ -330,3 +332,17 @@ def test_corpora_store_a_share(words, tmp_path):
     assert len(found.evidence()) == len(sentences)
     with pytest.raises(lrp.LrpError, match="evidence must be a share"):
         lrp.explain_corpus(model, sentences, out=tmp_path / "other", evidence=2)
+
+
+@pytest.mark.parametrize("method", ["lrp-prop", "lrp-half"])
+def test_an_unstable_rule_is_said_to_be_unstable(method):
+    """Products that give relevance to gates divide by sums that nearly cancel: rounding decides what arrives."""
+    weights = Path(__file__).parents[2] / "weights"
+    table, model = read_csv((weights / "river.csv").read_text("utf-8"), 10**6), lrp.load("river")
+    sentence = f"{method} is numerically unstable here and its result is meaningless; use lrp-all or a larger eps"
+    with pytest.warns(lrp.RelevanceWarning, match=sentence):
+        e = lrp.explain(model, table, method)
+    assert sentence in e.evidence().line and sentence in str(e)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert lrp.compare(lrp.load("toy", which="addition/0"), np.ones((3, 2)), ["lrp-half"])[0].method == "lrp-half"
