@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
+import numpy as np
+
 from lrpnumpy.checks import LrpError, entries, shown
 from lrpnumpy.layers.embedding import TOKENIZERS
 from lrpnumpy.model import OUTPUTS, READOUTS
@@ -25,6 +27,12 @@ def listed(text: str) -> list[str]:
     """Names on the command line, with commas between them; a comma in brackets is part of a name: conv(3, stride=1)."""
     whole = re.sub(r"\([^()]*\)", lambda match: match[0].replace(",", "\0"), text)
     return [name.replace("\0", ",").strip() for name in whole.split(",")]
+
+
+def constants_of(text: str) -> list[tuple[str, float]]:
+    """Constants on the command line: sr=16000, several with commas between them."""
+    pairs = [one.rpartition("=") for one in text.split(",")]
+    return [(name.strip(), float(value)) for name, _, value in pairs]
 
 
 def hint(text: str, flag: Any = None, metavar: str | None = None, typed: str = "") -> Any:
@@ -54,6 +62,13 @@ class Hints:
         '{"SimpleAttention": f} says what a Keras layer or an operation of ONNX does that is not known, by its name: '
         "f(settings, arrays) gets two dicts and gives a layer of lrpnumpy; for a file that `save` wrote, "
         '{"Scale": Scale} is the class of a custom layer'
+    )
+    constants: Mapping[str, Any] | None = hint(
+        'values of inputs of an ONNX model that are always the same: {"sr": 16000} makes the input sr a constant; one '
+        "number stands for an array that is that number everywhere",
+        constants_of,
+        "NAME=VALUE",
+        "an input of an ONNX model that is always the same number: sr=16000",
     )
     readout: str | None = hint("how the steps become a prediction, of PyTorch files", TORCH_READOUTS)
     layers: Sequence[str] | None = hint(
@@ -119,10 +134,26 @@ def taken(function: str, given: Mapping[str, Any], without: Sequence[str] = ()) 
             if not isinstance(found[name], Iterable) or getattr(found[name], "ndim", 1) == 0:
                 raise LrpError(f"{function}: {name} must be a list of names, got {found[name]!r}.")
             found[name] = [str(one) for one in entries(found[name], f"{function}: {name}", 1000)]
+    if found.get("constants") is not None:
+        found["constants"] = _constants(function, found["constants"])
     custom = found.get("custom")
     if custom is not None and not (isinstance(custom, Mapping) and all(map(callable, custom.values()))):
         raise LrpError(f"{function}: custom must be a dict of names to functions, got {shown(custom)}.")
     return Hints(**found)
+
+
+def _constants(function: str, given: Any) -> dict[str, Any]:
+    """Constants by name as plain numbers or lists of them; the command line gives pairs."""
+    try:
+        arrays = {name: np.asarray(value) for name, value in dict(given).items()}
+    except (TypeError, ValueError):
+        arrays = {"": np.asarray("")}
+    for name, array in arrays.items():
+        if not isinstance(name, str) or array.dtype.kind not in "biuf":
+            raise LrpError(
+                f"{function}: constants must be a dict of names of inputs to numbers or arrays, got {shown(given)}."
+            )
+    return {name: array.tolist() for name, array in arrays.items()}
 
 
 def as_flags(text: str) -> str:
