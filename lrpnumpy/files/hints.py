@@ -11,15 +11,17 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lrpnumpy.checks import LrpError, entries, shown
+from lrpnumpy.files.safe import Source
 from lrpnumpy.layers.embedding import TOKENIZERS
 from lrpnumpy.model import OUTPUTS, READOUTS
 
 TORCH_READOUTS = (*READOUTS, "attention")
+_ENTRY = re.compile(r"([^()]{0,200})(?:\(([^()]{0,200})\))?")  # of `layers`
 NETWORK = ("readout", "layers", "activations", "output", "nonlinearity")  # also in `config`, or beside the arrays
 
 
@@ -42,6 +44,13 @@ def hint(text: str, flag: Any = None, metavar: str | None = None, typed: str = "
     `typed` is the flag's documentation where `text` names what cannot be typed.
     """
     return field(default=None, metadata={"text": text, "flag": flag, "metavar": metavar, "typed": typed or text})
+
+
+class LayerHint(NamedTuple):
+    """One entry of `layers`: a name, and settings in brackets."""
+
+    name: str
+    settings: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -72,7 +81,10 @@ class Hints:
     )
     readout: str | None = hint("how the steps become a prediction, of PyTorch files", TORCH_READOUTS)
     layers: Sequence[str] | None = hint(
-        "names of PyTorch modules, and activations, in the order in which they are applied", listed, "A,B,…"
+        "names of PyTorch modules, or of Keras layers whose file has weights alone, and activations, in the order in which "
+        "they are applied; concat(a, b) joins what they give, decoder(start=encoder) starts with another one's state",
+        listed,
+        "A,B,…",
     )
     activations: Sequence[str] | None = hint("those after each linear module but the last", listed, "A,B,…")
     nonlinearity: str | None = hint("of a plain RNN in a state_dict", ("tanh", "relu"))
@@ -183,3 +195,20 @@ def takes_hints(*without: str) -> Callable[[Any], Any]:
         return function
 
     return decorate
+
+
+def layer_hints(source: Source, layers: Sequence[str]) -> list[LayerHint]:
+    """What the caller says in `layers`."""
+    found = []
+    for text in layers:
+        match = _ENTRY.fullmatch(text.strip())
+        if match is None:
+            raise source.error("", f"layers must name modules, as 'fc' or 'conv(stride=1)', got {text[:80]!r}")
+        parts = [part.partition("=") for part in (match[2] or "").split(",") if part.strip()]
+        settings = {(key if sign else f"_{k}").strip(): value or key for k, (key, sign, value) in enumerate(parts)}
+        found.append(LayerHint(match[1].strip(), {key: _setting(value.strip()) for key, value in settings.items()}))
+    return found
+
+
+def _setting(text: str) -> Any:
+    return int(text) if re.fullmatch(r"[0-9]{1,6}", text) else text
