@@ -81,8 +81,8 @@ class Hints:
     )
     readout: str | None = hint("how the steps become a prediction, of PyTorch files", TORCH_READOUTS)
     layers: Sequence[str] | None = hint(
-        "names of PyTorch modules, or of Keras layers whose file has weights alone, and activations, in the order in which "
-        "they are applied; concat(a, b) joins what they give, decoder(start=encoder) starts with another one's state",
+        "names of PyTorch modules, or of Keras layers whose file has weights alone, and activations, in the order in "
+        "which they are applied; concat(a, b) joins what they give, decoder(start=encoder) takes another one's state",
         listed,
         "A,B,…",
     )

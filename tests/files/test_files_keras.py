@@ -656,8 +656,7 @@ def test_weights_without_a_configuration_and_a_structure(tmp_path, rng):
     x = E[[3, 1, 6, 2]]
     joined = [x]
     for kernel, recurrent, bias in cells.values():
-        U, R = (np.concatenate([part.reshape(-1).reshape(2, -1, order="C").T for part in np.split(one, 4, axis=1)], axis=1)
-                for one in (kernel, recurrent))  # fmt: skip
+        U, R = (np.hstack([part.reshape(2, -1).T for part in np.split(one, 4, axis=1)]) for one in (kernel, recurrent))
         h, c, out = np.zeros(2), np.zeros(2), []
         for row in joined[-1]:
             i, f, g, o = np.split(row @ U + h @ R + bias[:8] + bias[8:], 4)

@@ -117,7 +117,7 @@ def _example(source: Source, groups: Groups) -> str:
 
 
 def _said_graph(source: Source, groups: dict[str, list[str]], asked: Hints) -> Guess:
-    """The configuration of a functional model, from `layers`: an entry takes what is before it, a join what it names."""
+    """The configuration of a functional model: an entry of `layers` takes what is before it, a join what it names."""
     steps = layer_hints(source, asked.layers or ())
     layers: dict[str, dict[str, Any]] = {}
     value = ""

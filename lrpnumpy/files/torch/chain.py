@@ -33,7 +33,7 @@ _PLACES = "with every module and activation in the place where it is applied, or
 
 
 class Word(NamedTuple):
-    """Something without arrays that `layers` names: repeat, maxpool(2), pad(0, 64, reflect), concat(a, b), magnitude."""
+    """Something without arrays that `layers` names: repeat, maxpool(2), pad(0, 64, reflect), concat(a, b), …"""
 
     name: str
     settings: dict[str, Any]
@@ -421,7 +421,7 @@ def _decided(module: Module) -> Module:
 
 
 def _encoder_decoder(modules: list[Module]) -> list[str] | None:
-    """`layers` for two recurrent modules, each with an embedding, where the second starts with the state of the first."""
+    """`layers` for two recurrent modules, each with an embedding, the second of which starts where the first ends."""
     recurrent = [module for module in modules if module.recurrent]
     embeddings = [module for module in modules if _is_embedding(module) or module.kind == "embedding"]
     others = [module.name for module in modules if module not in recurrent and module not in embeddings]

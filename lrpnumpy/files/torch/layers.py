@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.files.safe import Source
 from lrpnumpy.files.build.network import NetworkBuild
+from lrpnumpy.files.safe import Source
 from lrpnumpy.files.torch.chain import AttentionStep, Step, Word, is_branched, single
 from lrpnumpy.files.torch.modules import GATES, Module, leaves, sides
+from lrpnumpy.inputs import Input
 from lrpnumpy.layers import (
     GRU,
     LSTM,
@@ -33,7 +34,6 @@ from lrpnumpy.layers import (
     Size,
     Square,
 )  # fmt: skip
-from lrpnumpy.inputs import Input
 from lrpnumpy.model import BETWEEN, Model
 
 _EPS = 1e-5  # of PyTorch's norms, unless their module says otherwise
