@@ -77,6 +77,12 @@ def _inverse_root_secant(z: Array, z0: Array, y: Array, y0: Array) -> Array:
     return -((y * y0) ** 2) / (y + y0)
 
 
+def _root_secant(z: Array, z0: Array, y: Array, y0: Array) -> Array:
+    """z - z0 = (y - y0) (y + y0) where both are above 0; 0 where both are 0, like the slope there."""
+    above = (z > 0) & (z0 > 0)
+    return np.where(above, 1 / np.where(above, y + y0, z.dtype.type(1)), _over(y - y0, z - z0, 0))
+
+
 def _sigmoid(z: Array) -> Array:
     e = np.exp(-abs(z))
     return np.where(z < 0, e, 1) / (1 + e)
@@ -180,6 +186,14 @@ def elu(alpha: float) -> Elementwise:
 
 INVERSE_ROOT = Elementwise(
     lambda z: 1 / np.sqrt(z), lambda z, y: z.dtype.type(-0.5) * y**3, OWN, (), _inverse_root_secant
+)
+# The square root, for powers that become magnitudes. At 0 its slope counts as 0: silence gets no relevance.
+ROOT = Elementwise(
+    lambda z: np.sqrt(np.maximum(z, 0)),
+    lambda z, y: np.where(y > 0, z.dtype.type(0.5) / np.where(y > 0, y, 1), z.dtype.type(0)),
+    OWN,
+    (0.0,),
+    _root_secant,
 )
 
 

@@ -398,9 +398,7 @@ def evidence_of(
         return _with_better(model, tests, _judged(model, tests), alternatives)
 
 
-def _with_better(
-    model: Model, tests: list[Test], found: list[Evidence], alternatives: Sequence[str]
-) -> list[Evidence]:
+def _with_better(model: Model, tests: list[Test], found: list[Evidence], alternatives: Sequence[str]) -> list[Evidence]:
     """The same, with the first of the alternatives that passes where an explanation fails."""
     asked_for: dict[tuple[Any, Any], list[int]] = {}
     for k, (test, one) in enumerate(zip(tests, found, strict=True)):

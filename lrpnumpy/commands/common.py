@@ -89,7 +89,11 @@ def add_hints(command: argparse.ArgumentParser) -> None:
             kind = {"choices": flag}
         elif flag is True:
             kind = {"action": "store_const", "const": True}
-        group.add_argument(f"--{name}", help=one.metadata["typed"].replace("%", "%%"), **kind)
+        flags = [f"--{name}"]
+        if name == "constants":  # may be repeated, each time for one of them
+            kind |= {"action": "extend", "dest": name}
+            flags = ["--constant"]
+        group.add_argument(*flags, help=one.metadata["typed"].replace("%", "%%"), **kind)
     command.add_argument(
         "--no-isolate", action="store_true", help="read the weight file here, and not in a process of its own"
     )

@@ -138,7 +138,7 @@ def _read(
     said, max_bytes = taken(function, hints), whole(max_bytes, f"{function}: max_bytes", 1)
     if said.custom is not None and isolate:
         raise LrpError(f"{function}: custom must be left out with isolate=True, where no function of yours can run.")
-    asked = {name: getattr(said, name) for name in (*NETWORK, "which", "config", "custom")}
+    asked = {name: getattr(said, name) for name in (*NETWORK, "which", "config", "custom", "constants")}
     found = _locate(path)
     options = kinds.LoadOptions(**asked, max_bytes=max_bytes, several=several)
     if isolate and found not in shipped().values():

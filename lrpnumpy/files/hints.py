@@ -11,13 +11,17 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from lrpnumpy.checks import LrpError, entries, shown
+from lrpnumpy.files.safe import Source
 from lrpnumpy.layers.embedding import TOKENIZERS
 from lrpnumpy.model import OUTPUTS, READOUTS
 
 TORCH_READOUTS = (*READOUTS, "attention")
+_ENTRY = re.compile(r"([^()]{0,200})(?:\(([^()]{0,200})\))?")  # of `layers`
 NETWORK = ("readout", "layers", "activations", "output", "nonlinearity")  # also in `config`, or beside the arrays
 
 
@@ -27,6 +31,12 @@ def listed(text: str) -> list[str]:
     return [name.replace("\0", ",").strip() for name in whole.split(",")]
 
 
+def constants_of(text: str) -> list[tuple[str, float]]:
+    """Constants on the command line: sr=16000, several with commas between them."""
+    pairs = [one.rpartition("=") for one in text.split(",")]
+    return [(name.strip(), float(value)) for name, _, value in pairs]
+
+
 def hint(text: str, flag: Any = None, metavar: str | None = None, typed: str = "") -> Any:
     """A field of Hints: its documentation, and how the command line reads it.
 
@@ -34,6 +44,13 @@ def hint(text: str, flag: Any = None, metavar: str | None = None, typed: str = "
     `typed` is the flag's documentation where `text` names what cannot be typed.
     """
     return field(default=None, metadata={"text": text, "flag": flag, "metavar": metavar, "typed": typed or text})
+
+
+class LayerHint(NamedTuple):
+    """One entry of `layers`: a name, and settings in brackets."""
+
+    name: str
+    settings: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -55,9 +72,19 @@ class Hints:
         "f(settings, arrays) gets two dicts and gives a layer of lrpnumpy; for a file that `save` wrote, "
         '{"Scale": Scale} is the class of a custom layer'
     )
+    constants: Mapping[str, Any] | None = hint(
+        'values of inputs of an ONNX model that are always the same: {"sr": 16000} makes the input sr a constant; one '
+        "number stands for an array that is that number everywhere",
+        constants_of,
+        "NAME=VALUE",
+        "an input of an ONNX model that is always the same number: sr=16000",
+    )
     readout: str | None = hint("how the steps become a prediction, of PyTorch files", TORCH_READOUTS)
     layers: Sequence[str] | None = hint(
-        "names of PyTorch modules, and activations, in the order in which they are applied", listed, "A,B,…"
+        "names of PyTorch modules, or of Keras layers whose file has weights alone, and activations, in the order in "
+        "which they are applied; concat(a, b) joins what they give, decoder(start=encoder) takes another one's state",
+        listed,
+        "A,B,…",
     )
     activations: Sequence[str] | None = hint("those after each linear module but the last", listed, "A,B,…")
     nonlinearity: str | None = hint("of a plain RNN in a state_dict", ("tanh", "relu"))
@@ -119,10 +146,26 @@ def taken(function: str, given: Mapping[str, Any], without: Sequence[str] = ()) 
             if not isinstance(found[name], Iterable) or getattr(found[name], "ndim", 1) == 0:
                 raise LrpError(f"{function}: {name} must be a list of names, got {found[name]!r}.")
             found[name] = [str(one) for one in entries(found[name], f"{function}: {name}", 1000)]
+    if found.get("constants") is not None:
+        found["constants"] = _constants(function, found["constants"])
     custom = found.get("custom")
     if custom is not None and not (isinstance(custom, Mapping) and all(map(callable, custom.values()))):
         raise LrpError(f"{function}: custom must be a dict of names to functions, got {shown(custom)}.")
     return Hints(**found)
+
+
+def _constants(function: str, given: Any) -> dict[str, Any]:
+    """Constants by name as plain numbers or lists of them; the command line gives pairs."""
+    try:
+        arrays = {name: np.asarray(value) for name, value in dict(given).items()}
+    except (TypeError, ValueError):
+        arrays = {"": np.asarray("")}
+    for name, array in arrays.items():
+        if not isinstance(name, str) or array.dtype.kind not in "biuf":
+            raise LrpError(
+                f"{function}: constants must be a dict of names of inputs to numbers or arrays, got {shown(given)}."
+            )
+    return {name: array.tolist() for name, array in arrays.items()}
 
 
 def as_flags(text: str) -> str:
@@ -152,3 +195,20 @@ def takes_hints(*without: str) -> Callable[[Any], Any]:
         return function
 
     return decorate
+
+
+def layer_hints(source: Source, layers: Sequence[str]) -> list[LayerHint]:
+    """What the caller says in `layers`."""
+    found = []
+    for text in layers:
+        match = _ENTRY.fullmatch(text.strip())
+        if match is None:
+            raise source.error("", f"layers must name modules, as 'fc' or 'conv(stride=1)', got {text[:80]!r}")
+        parts = [part.partition("=") for part in (match[2] or "").split(",") if part.strip()]
+        settings = {(key if sign else f"_{k}").strip(): value or key for k, (key, sign, value) in enumerate(parts)}
+        found.append(LayerHint(match[1].strip(), {key: _setting(value.strip()) for key, value in settings.items()}))
+    return found
+
+
+def _setting(text: str) -> Any:
+    return int(text) if re.fullmatch(r"[0-9]{1,6}", text) else text

@@ -167,7 +167,7 @@ READERS = (
         lambda file: any(name.endswith("/model_weights_config.json") for name in file.members),
         refused=f"is a program of torch.export; {SAVE_STATE}",
     ),
-    FileReader(lambda file: is_onnx(file.head), "onnx.model:read", ("which", "custom")),
+    FileReader(lambda file: is_onnx(file.head), "onnx.model:read", ("which", "custom", "constants")),
     FileReader(lambda file: file.is_hdf5 or is_npz(file) or is_safetensors(file), "torch.model:read_arrays", _ARRAYS),
     FileReader(
         lambda file: file.head[:1] == b"\x80" or file.head[:2] in (b"(d", b"cc", b"c_", b"ct"), refused=OTHER_PICKLE
@@ -240,7 +240,7 @@ def configuration(file: Source, config: Any) -> Any:
 
 def _check_taken(file: Source, options: LoadOptions, takes: tuple[str, ...]) -> None:
     """Refuse hints that a kind of file has no use for."""
-    for name in ("which", "config", "custom"):
+    for name in ("which", "config", "custom", "constants"):
         value = getattr(options, name)
         if value is not None and name not in takes:
             raise file.error("", f"says by itself what it holds; {name} must be left out, got {kind_of(value)}")

@@ -16,13 +16,14 @@ from lrpnumpy.lazy import cached_property
 from lrpnumpy.packed import Packed
 from lrpnumpy.rules.propagation import Entry, Propagation
 
-NAMES = (*ACTIVATIONS, "prelu")
+NAMES = (*ACTIVATIONS, "prelu", "sqrt")
 ALPHA = {"leaky_relu": 0.01, "elu": 1.0}  # used where nothing else is said
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Activation(Layer):
-    """F(x), number by number; `activation` is a name that `Dense` takes, too, or "prelu".
+    """F(x), number by number; `activation` is a name that `Dense` takes, too, "prelu", or "sqrt", which is
+    0 below 0.
 
     `alpha` is the slope of "leaky_relu" below 0 (0.01 unless said), or the alpha of "elu" (1 unless said). `slopes` are
     those of "prelu" below 0: (M,), one for each feature, or (1,), one for all.
@@ -58,7 +59,7 @@ class Activation(Layer):
         if self.slopes is not None:
             return activations.leaky_relu(self.slopes)
         if self.alpha is None:
-            return ACTIVATIONS[self.activation]
+            return activations.ROOT if self.activation == "sqrt" else ACTIVATIONS[self.activation]
         return activations.elu(self.alpha) if self.activation == "elu" else activations.leaky_relu(self.alpha)
 
     def sizes(self, x: Size) -> Size:

@@ -322,17 +322,20 @@ class Transpose(Moved):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Pad(Moved):
-    """A series with `before` steps of zeros put before it and `after` behind it (Keras: ZeroPadding1D).
+    """A series with `before` steps put before it and `after` behind it: zeros (Keras: ZeroPadding1D), or with `mode`
+    "reflect" the steps next to its ends in reverse order, without the first and last (PyTorch: ReflectionPad1d).
 
-    Contextual decomposition: what is put there is outside the phrase.
+    Contextual decomposition: zeros are outside the phrase.
     """
 
     before: int = 1
     after: int = 1
+    mode: Literal["zeros", "reflect"] = "zeros"
 
     def __post_init__(self) -> None:
         for name in ("before", "after"):
             self._set(**{name: whole(getattr(self, name), f"Pad: {name}", 0)})
+        one_of(self.mode, "Pad: mode", ("zeros", "reflect"))
 
     def sizes(self, x: Size) -> Size:
         """The same width, more steps."""
@@ -341,25 +344,33 @@ class Pad(Moved):
 
     def least(self, steps: int) -> int:
         """Fewer than it gives."""
-        return max(1, steps - self.before - self.after)
+        fewest = max(1, steps - self.before - self.after)
+        return fewest if self.mode == "zeros" else max(fewest, 1 + max(self.before, self.after))
 
     def places(self, batches: Sequence[Batch], width: int) -> tuple[Any, Batch]:
         """The old rows, and for zeros one behind them."""
         old = batches[0]
         batch = Batch(old.lengths + (self.before + self.after))
+        if self.mode == "reflect":
+            last = (old.lengths - 1)[batch.owner]
+            step = abs(batch.step - self.before)
+            step = last - abs(last - step)
+            return old.first[step] + batch.owner, batch
         rows = np.full(batch.R, old.R)
         rows[batch.first[old.step + self.before] + old.owner] = np.arange(old.R)
         return rows, batch
 
     def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, Any]:
         """(R, M) to more rows; the trace is where they are."""
+        if self.mode == "reflect":
+            return super().forward(xs, keep)
         return super().forward([xs[0]._replace(rows=padded(xs[0].rows, 0))], keep)
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray | None]:
-        """What arrives at the zeros counts as that of a bias."""
+        """What arrives at the zeros counts as that of a bias; a step that is there twice gets both."""
         is_zero = ran.trace == ran.inputs[0].batch.R
         if how.times_input:
             entry.bias(R * is_zero[:, None], ran.outputs[0].batch)
-        R_x = np.empty_like(ran.inputs[0].rows)
-        R_x[ran.trace[~is_zero]] = R[~is_zero]
+        R_x = np.zeros_like(ran.inputs[0].rows)
+        np.add.at(R_x, ran.trace[~is_zero], R[~is_zero])
         return [R_x]

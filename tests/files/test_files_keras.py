@@ -621,7 +621,7 @@ def test_weights_without_a_configuration_ask_for_activations(tmp_path):
 
 def test_weights_without_a_configuration_that_are_not_clear(tmp_path):
     path, _ = alone(tmp_path, NUMBERS, lstm(3, return_sequences=True), lstm(2), dense(1))
-    with pytest.raises(lrp.WeightFileError, match="'layer_0' is not clear without; pass config"):
+    with pytest.raises(lrp.WeightFileError, match="'layer_0' is not clear without; say layers="):
         files.load(path)
     renamed(path, {"layer_0": "input_1"})
     with h5py.File(path, "r+") as file:
@@ -629,6 +629,47 @@ def test_weights_without_a_configuration_that_are_not_clear(tmp_path):
         file["model_weights/layer_2/layer_2/w:0"] = np.zeros((7, 8), "f4")
     with pytest.raises(lrp.WeightFileError, match="fit in no single order"):
         files.load(path)
+
+
+def test_weights_without_a_configuration_and_a_structure(tmp_path, rng):
+    """An embedding, two LSTMs, the three joined, an attention: as textgenrnn is, with cuDNN's two biases."""
+    E, V, d, W = (rng.normal(size=shape).astype("f4") for shape in ((7, 3), (7, 5), (5,), (7, 1)))
+    cells = {
+        f"rnn_{k}": [rng.normal(size=shape).astype("f4") for shape in ((n, 8), (2, 8), (16,))]
+        for k, n in ((1, 3), (2, 2))
+    }
+    groups = {"input": [], "embedding": [E], **cells, "rnn_concat": [], "attention": [W], "output": [V, d]}
+    path = tmp_path / "weights.hdf5"
+    with h5py.File(path, "w") as file:
+        file.attrs["layer_names"] = [name.encode() for name in groups]
+        for name, arrays in groups.items():
+            names = [f"{name}/{k}:0" for k in range(len(arrays))]
+            file.create_group(name).attrs["weight_names"] = [one.encode() for one in names]
+            for one, array in zip(names, arrays, strict=True):
+                file[f"{name}/{one}"] = array
+    order = ["embedding", "rnn_1", "rnn_2", "concat(embedding, rnn_1, rnn_2)", "attention", "output"]
+    with pytest.raises(lrp.WeightFileError) as caught:
+        files.load(path)
+    assert f"layers={order}" in str(caught.value)
+    with pytest.warns(lrp.AssumptionWarning, match="taken as layers= says"):
+        model = files.load(path, layers=order, output="softmax")
+    x = E[[3, 1, 6, 2]]
+    joined = [x]
+    for kernel, recurrent, bias in cells.values():
+        U, R = (np.hstack([part.reshape(2, -1).T for part in np.split(one, 4, axis=1)]) for one in (kernel, recurrent))
+        h, c, out = np.zeros(2), np.zeros(2), []
+        for row in joined[-1]:
+            i, f, g, o = np.split(row @ U + h @ R + bias[:8] + bias[8:], 4)
+            c = 1 / (1 + np.exp(-f)) * c + 1 / (1 + np.exp(-i)) * np.tanh(g)
+            h = 1 / (1 + np.exp(-o)) * np.tanh(c)
+            out.append(h)
+        joined.append(np.array(out))
+    whole = np.hstack(joined)
+    weights = np.exp(whole @ W[:, 0])
+    np.testing.assert_allclose(lrp.predict(model, [3, 1, 6, 2]), weights @ whole / weights.sum() @ V + d, atol=1e-5)
+    assert model.output == "softmax"
+    with pytest.raises(lrp.WeightFileError, match="layers must name layers of the file, activations, or"):
+        files.load(path, layers=["embedding", "rnn_9"])
 
 
 # -------------------------------------------------------------------------------------------------------------- graphs

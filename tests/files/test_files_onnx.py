@@ -802,7 +802,7 @@ REFUSED_VECTORS = {
     "joins more than two": node("Sum", ["i", "i", "i"], ["h"]),
     "the larger of a value and 0": scalar("z", 1) + node("Max", ["i", "z"], ["h"]),
     "exponent 2 only": scalar("z", 3) + node("Pow", ["i", "z"], ["h"]),
-    "part of a LayerNorm only": node("Sqrt", ["i"], ["h"]),
+    "sums of squares, or as part of a LayerNorm": node("Sqrt", ["i"], ["h"]),
     "as part of a LayerNorm": node("Reciprocal", ["i"], ["h"]),
     "part of a GELU only": node("Erf", ["i"], ["h"]),
     "takes what comes of square": CENTRED + node("Mul", ["c", "c"], ["q"]) + node("Relu", ["q"], ["h"]),
@@ -865,3 +865,112 @@ def test_hints_of_other_files_are_refused(tmp_path):
 def test_a_network_without_recurrent_layers_is_refused(tmp_path):
     graph = port("x", ["N", "T", D]) + tensor("V", weights("V", D, 2)) + node("MatMul", ["x", "V"], ["y"]) + output("y")
     refused(tmp_path, graph, "at least one recurrent layer")
+
+
+# ---- inputs that are always the same, branches on sizes, steps written out ----
+
+
+def sound(length="T"):
+    """Sound of any length: reflected, cut into windows, their magnitudes, and an LSTM for the one window that is left.
+
+    The scale of the scores is chosen by an input that is a number, as a sampling rate is.
+    """
+    before = port("x", ["N", length]) + port("rate", [], "int64")
+    before += const("pads", 0, 0, 0, 2) + node("Pad", ["x", "pads"], ["p"], mode="reflect")
+    before += node("Unsqueeze", ["p"], ["u"], axes=[1]) + tensor("K", weights("K", 2 * D, 1, 4))
+    before += node("Conv", ["u", "K"], ["f"], strides=[4], kernel_shape=[4])
+    before += node("Split", ["f"], ["re", "im"], axis=1) + tensor("two", np.array(2.0, np.float32))
+    before += node("Pow", ["re", "two"], ["re2"]) + node("Pow", ["im", "two"], ["im2"])
+    before += node("Add", ["re2", "im2"], ["power"]) + node("Sqrt", ["power"], ["m"])
+    before += node("Shape", ["m"], ["s"]) + const("last", 2) + node("Gather", ["s", "last"], ["count"]) + const("1", 1)
+    before += node("Equal", ["count", "1"], ["one"])
+    before += node("If", ["one"], ["v"], then_branch=node("Squeeze", ["m"], ["a"], axes=[2]) + output("a"),
+                   else_branch=node("Identity", ["m"], ["b"]) + output("b"))  # fmt: skip
+    before += node("Unsqueeze", ["v"], ["t"], axes=[0])
+    before += (
+        tensor("W", weights("W", 1, 16, D)) + tensor("R", weights("R", 1, 16, H)) + tensor("B", weights("B", 1, 32))
+    )
+    after = node("Squeeze", ["Y_h"], ["last h"], axes=[0]) + tensor("slow", np.array(8000)) + tensor("V", V)
+    after += tensor("half", np.array(0.5, np.float32)) + node("Equal", ["rate", "slow"], ["is slow"])
+    after += node("If", ["is slow"], ["h"], then_branch=node("Mul", ["last h", "half"], ["c"]) + output("c"),
+                  else_branch=node("Identity", ["last h"], ["d"]) + output("d"))  # fmt: skip
+    return before + recurrent() + after + node("MatMul", ["h", "V"], ["y"]) + output("y")
+
+
+def heard(x, slow):
+    """The same by NumPy."""
+    K = weights("K", 2 * D, 1, 4)[:, 0]
+    parts = K @ np.pad(x, (0, 2), mode="reflect")[:4]
+    magnitude = np.sqrt(parts[:D] ** 2 + parts[D:] ** 2)
+    h = lrp.predict(lrp.Model([lstm()]), magnitude[None])
+    return (h * (0.5 if slow else 1)) @ V
+
+
+@pytest.mark.parametrize("rate", [8000, 16000])
+@pytest.mark.parametrize("isolate", [False, True])
+def test_an_input_that_is_a_constant_decides_branches(rate, isolate, tmp_path):
+    found = opened(tmp_path, sound(), constants={"rate": rate}, isolate=isolate)
+    x = RNG.normal(size=3).astype(np.float32)
+    close(lrp.predict(found, x[:, None]), heard(x, rate == 8000), 1e-6)
+    with pytest.raises(lrp.LrpError, match="a series must have 1 steps, got 2"):
+        lrp.predict(found, np.zeros((6, 1)))
+
+
+@pytest.mark.parametrize(
+    ("constants", "says"),
+    [
+        ({"rates": 1}, "has no input 'rates' that could be a constant; supported and close to it: rate"),
+        ({"rate": [1]}, "has 0 axes; its constant must have as many, got 1"),
+        (None, "'rate': is a single number.*constants=\\{'rate': 16000\\}"),
+    ],
+)
+def test_constants_that_are_refused(constants, says, tmp_path):
+    refused(tmp_path, sound(), says, constants=constants)
+
+
+def test_constants_must_be_numbers(tmp_path):
+    for wrong in ({"rate": "16000"}, {"rate": None}, 16000, {1: 2}):
+        with pytest.raises(lrp.LrpError, match="constants must be a dict of names of inputs to numbers or arrays"):
+            opened(tmp_path, sound(), constants=wrong)
+
+
+def test_a_number_is_a_constant_everywhere(tmp_path):
+    """A second input as one number."""
+    graph = port("z", [1, H]) + node("Squeeze", ["Y_h"], ["g"], axes=[0]) + node("Add", ["g", "z"], ["h"]) + HEAD
+    found = opened(tmp_path, network(after=graph), constants={"z": 0.25})
+    close(lrp.predict(found, X), (lrp.predict(lrp.Model([lstm()]), X) + 0.25) @ V, 1e-6)
+
+
+def step_of_an_lstm(order="ifgo", swapped=False, gate="Sigmoid"):
+    """One step as sums and products: x (N, 1, D), states (N, 2, H, 1)."""
+    after = port("x", ["N", 1, D]) + port("states", ["N", 2, H, 1])
+    after += node("Squeeze", ["x"], ["v"], axes=[1]) + node("Split", ["states"], ["hs", "cs"], axis=1)
+    after += node("Squeeze", ["hs"], ["h0"], axes=[1, 3]) + node("Squeeze", ["cs"], ["c0"], axes=[1, 3])
+    after += (
+        tensor("U", weights("U", D, 4 * H)) + tensor("W", weights("W", H, 4 * H)) + tensor("b", weights("b", 4 * H))
+    )
+    after += node("MatMul", ["v", "U"], ["p"]) + node("MatMul", ["h0", "W"], ["q"])
+    after += node("Add", ["q", "p"] if swapped else ["p", "q"], ["s"]) + node("Add", ["s", "b"], ["z"])
+    after += node("Split", ["z"], [f"z{k}" for k in order], axis=1)
+    after += node("Sigmoid", ["zi"], ["i"]) + node(gate, ["zf"], ["f"]) + node("Sigmoid", ["zo"], ["o"])
+    after += node("Tanh", ["zg"], ["g"]) + node("Mul", ["f", "c0"], ["kept"]) + node("Mul", ["i", "g"], ["new"])
+    after += node("Add", ["new", "kept"] if swapped else ["kept", "new"], ["c"]) + node("Tanh", ["c"], ["tc"])
+    after += node("Mul", ["o", "tc"], ["h"])
+    return after + tensor("V", V) + node("MatMul", ["h", "V"], ["y"]) + output("y")
+
+
+@pytest.mark.parametrize("order", ["ifgo", "gofi"])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_step_of_an_lstm_that_is_written_out(order, swapped, tmp_path):
+    found = opened(tmp_path, step_of_an_lstm(order, swapped))
+    assert [type(one.layer) for one in found.nodes if one.layer.recurrent] == [lrp.LSTM]
+    at = [order.index(k) for k in "ifgo"]
+    U, W = (weights(name, n, 4 * H).T.reshape(4, H, n)[at] for name, n in (("U", D), ("W", H)))
+    h0, c0 = states = RNG.normal(size=(2, H)).astype(np.float32)
+    cell = lrp.LSTM(U, W, weights("b", 4 * H).reshape(4, H)[at], h0=h0, c0=c0)
+    want = lrp.predict(lrp.Model([cell, lrp.Dense(V.T)]), X[:1])
+    close(lrp.predict(found, {"x": X[:1], "states": states}), want, 1e-6)
+
+
+def test_other_formulas_are_no_lstm(tmp_path):
+    refused(tmp_path, step_of_an_lstm(gate="Tanh"), "at least one recurrent layer")

@@ -289,7 +289,7 @@ def test_an_autoencoder_repeats_its_state():
 
 def test_a_convolution_and_a_pool_are_said_with_their_settings():
     state = {"conv.weight": RNG.normal(size=(4, 3, 3)).astype("f4"), **lstm(4, 2), **linear(2, 2)}
-    with pytest.raises(lrp.WeightFileError, match=r"say its settings in layers, as 'conv\(stride=1, padding=0\)'"):
+    with pytest.raises(lrp.WeightFileError, match=r"say layers=\['conv\(stride=1, padding=0\)', 'lstm', 'fc'\]"):
         from_torch(state, readout="last")
     layers = ["conv(stride=1, padding=1)", "relu", "maxpool(2)", "lstm", "fc"]
     model = from_torch(state, readout="last", layers=layers)
@@ -356,7 +356,10 @@ def test_activations_must_be_said():
         ({**lstm(3, 2), "lstm.weight_hr_l0": np.ones((1, 2), "f4")}, "proj_size"),
         ({"g.weight_ih_l0": np.ones((4, 3), "f4"), "g.weight_hh_l0": np.ones((4, 2), "f4")}, "4, 3 or 1 rows"),
         ({"g.weight_ih_l0": np.ones(3, "f4"), "g.weight_hh_l0": np.ones(3, "f4")}, "4, 3 or 1 rows"),
-        ({**lstm(3, 2), "conv.weight": np.ones((4, 2, 3), "f4")}, "conv (Conv1d, weight (4, 2, 3), whose stride"),
+        (
+            {**lstm(3, 2), "conv.weight": np.ones((4, 2, 3), "f4")},
+            "convolutions, conv, of which a state_dict says neither stride nor padding",
+        ),
         (
             {**lstm(3, 2), "c.weight": np.ones((4, 2, 3), "f4"), "d.weight": np.ones((4, 2, 3, 3), "f4")},
             "save the whole module), d (Conv2d",
@@ -438,3 +441,97 @@ def test_fortran_order_in_npz(tmp_path):
     assert files.load(tmp_path / "model.npz", readout="last", config={"output": "softmax"}).digest == (
         zoo.NETWORKS["sentence"].model().digest
     )
+
+
+# ---- more than a chain, said by `layers` ----
+
+
+def gru_cell(D, H, prefix, names=("weight_ih", "weight_hh", "bias_ih", "bias_hh")):
+    shapes = [(3 * H, D), (3 * H, H), (3 * H,), (3 * H,)]
+    return dict(zip((f"{prefix}{name}" for name in names), arrays(*shapes), strict=True))
+
+
+def gru_steps(state, prefix, x, h):
+    """PyTorch's formulas, step by step."""
+    U, W, b, c = (state[f"{prefix}{name}"] for name in ("w_ih", "w_hh", "b_ih", "b_hh"))
+    out = []
+    for row in x:
+        (r, z, n), (r_h, z_h, n_h) = np.split(U @ row + b, 3), np.split(W @ h + c, 3)
+        r, z = (1 / (1 + np.exp(-one)) for one in (r + r_h, z + z_h))
+        h = (1 - z) * np.tanh(n + r * n_h) + z * h
+        out.append(h)
+    return np.array(out)
+
+
+def test_an_encoder_and_a_decoder_with_names_of_their_own(tmp_path):
+    names = ("w_ih", "w_hh", "b_ih", "b_hh")
+    E, F, V, d = arrays((7, 3), (9, 3), (9, 4), (9,))
+    state = {
+        "enc_emb": E,
+        **gru_cell(3, 4, "enc_", names),
+        "dec_emb": F,
+        **gru_cell(3, 4, "dec_", names),
+        "fc_w": V,
+        "fc_b": d,
+    }
+    np.savez(tmp_path / "g2p.npz", **state)
+    with pytest.raises(lrp.WeightFileError) as caught:
+        lrp.load(tmp_path / "g2p.npz")
+    hint = "layers=['enc_emb', 'enc', 'dec_emb', 'dec(start=enc)', 'fc'], readout='every'"
+    assert hint in str(caught.value)
+    model = lrp.load(
+        tmp_path / "g2p.npz", layers=["enc_emb", "enc", "dec_emb", "dec(start=enc)", "fc"], readout="every"
+    )
+    letters, sounds = [1, 5, 2], [2, 8]
+    h = gru_steps(state, "enc_", E[letters], np.zeros(4))[-1]
+    close(
+        lrp.predict(model, {"enc_emb": letters, "dec_emb": sounds}),
+        gru_steps(state, "dec_", F[sounds], h) @ V.T + d,
+        1e-6,
+    )
+
+
+def test_a_join_and_magnitudes(rng):
+    """Sound that is reflected and cut into windows, their magnitudes, and two LSTMs side by side."""
+    state = {**lstm(2, 3, prefix="a."), **lstm(3, 3, prefix="b."), "cut.weight": arrays((4, 1, 6))[0], **linear(6, 2)}
+    order = ["pad(0, 2, reflect)", "cut(stride=2)", "magnitude", "a", "b", "concat(a, b)", "fc"]
+    model = from_torch(state, layers=order, readout="every")
+    x = rng.normal(size=(8, 1)).astype("f4")
+    wide = np.pad(x[:, 0], (0, 2), mode="reflect")
+    parts = np.array([state["cut.weight"][:, 0] @ wide[k : k + 6] for k in (0, 2, 4)])
+    magnitudes = np.sqrt(parts[:, :2] ** 2 + parts[:, 2:] ** 2)
+    alone = [from_torch(lstm_only(state, name), readout="every") for name in "ab"]
+    a = lrp.predict(alone[0], magnitudes)
+    both = np.hstack([a, lrp.predict(alone[1], a)])
+    close(lrp.predict(model, x), both @ state["fc.weight"].T + state["fc.bias"], 1e-6)
+
+
+def lstm_only(state, name):
+    return {key: array for key, array in state.items() if key.startswith(f"{name}.")}
+
+
+@pytest.mark.parametrize(
+    ("order", "says"),
+    [
+        (["a", "concat(a, b)", "fc"], "layers must name 'b' before it is used, it has a"),
+        (["a", "b", "concat(a, a)", "fc"], "must use all that it names, nothing takes what 'b' gives"),
+        (["a", "b(start=c)", "fc"], "layers must name 'c' before it is used, it has a"),
+        (["pad(1, x)", "a"], r"must say pad as 'pad\(0, 64, reflect\)'"),
+        (["magnitude", "a", "fc"], "has 3 features where layers says magnitude, which takes two halves"),
+    ],
+)
+def test_structures_that_are_refused(order, says):
+    state = {**lstm(3, 3, prefix="a."), **lstm(3, 3, prefix="b."), **linear(6, 2)}
+    with pytest.raises(lrp.LrpError, match=says):
+        from_torch(state, layers=order, readout="last")
+
+
+def test_the_raw_weights_of_an_awd_lstm():
+    """fastai keeps weight_hh_l0_raw beside the module; the module's own is what training made of it."""
+    plain = lstm(3, 2, prefix="rnn.module.")
+    raw = {key: array for key, array in plain.items() if key != "rnn.module.weight_hh_l0"}
+    raw["rnn.weight_hh_l0_raw"] = plain["rnn.module.weight_hh_l0"]
+    want = from_torch(plain, readout="last")
+    assert from_torch(raw, readout="last").digest == want.digest
+    trained = {**raw, "rnn.module.weight_hh_l0": np.zeros((8, 2), "f4")}
+    assert from_torch(trained, readout="last").digest == want.digest

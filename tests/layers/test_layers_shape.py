@@ -144,6 +144,17 @@ def test_laws_of_pad(rng, ends, tmp_path):
         assert (y == np.pad(x, (ends, (0, 0)))).all()
 
 
+@pytest.mark.parametrize("ends", [(0, 2), (1, 0), (2, 3)])
+def test_laws_of_reflection(rng, ends, tmp_path):
+    records = [rng.normal(size=(T, 3)) for T in (4, 7, 6)]
+    layer = lrp.layers.Pad(*ends, mode="reflect")
+    laws.hold(at_steps(rng, layer, 4), records, rng, tmp_path, omit=False)
+    for x, y in zip(records, lrp.predict_all(alone(rng, layer), records), strict=True):
+        assert (y == np.pad(x, (ends, (0, 0)), mode="reflect")).all()
+    with pytest.raises(lrp.LrpError, match=f"at least {max(ends) + 1} steps"):
+        lrp.predict(alone(rng, layer), rng.normal(size=(max(ends), 3)))
+
+
 @pytest.mark.parametrize(("width", "lengths"), [(8, (4, 2, 6)), (2, (4, 1, 3)), (6, (3, 6, 3)), (4, (3, 1, 2))])
 def test_laws_of_reshape(rng, width, lengths, tmp_path):
     """Steps joined, cut, both, and left as they are."""

@@ -22,11 +22,13 @@ from lrpnumpy.layers import (
     Affine,
     Attention,
     AttentionPool,
+    Concat,
     Dense,
     LastRow,
     Layer,
     LayerNorm,
     Multiply,
+    Slice,
     Square,
     Subtract,
 )
@@ -217,8 +219,23 @@ def _power(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkVal
 def _root(net: NetworkBuild, node: OperationNode, values: Values, inverse: bool = False) -> NetworkValue:
     flow = net.flow(values[0])
     if flow.part_of[:1] != ("variance",) or len(flow.part_of) != 3:
-        net.refuse("is supported as part of a LayerNorm only")
+        if inverse or not flow.values or not all(_is_positive(net, name) for name in flow.values):
+            net.refuse("is supported of sums of squares, or as part of a LayerNorm, only")
+        return net.each(Activation("sqrt"), flow)
     return replace(flow, part_of=("over deviation" if inverse else "deviation", *flow.part_of[1:]))
+
+
+def _is_positive(net: NetworkBuild, name: str) -> bool:
+    """Whether a value is a square, or is made of squares so that it is never below 0."""
+    node = net.nodes.get(name)
+    if node is None or isinstance(node.layer, Square):
+        return node is not None
+    if isinstance(node.layer, Affine) and ((node.layer.s < 0).any() or (node.layer.t < 0).any()):
+        return False
+    if isinstance(node.layer, Dense) and ((node.layer.V < 0).any() or node.layer.d.any()):  # type: ignore[union-attr]
+        return False
+    keeps = isinstance(node.layer, (Add, Affine, Concat, Dense, Slice))
+    return keeps and all(_is_positive(net, one) for one in node.inputs)
 
 
 def _reciprocal(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:

@@ -15,7 +15,7 @@ from lrpnumpy.files.build.constants import LAST, axes_of, bounds, numbers, piece
 from lrpnumpy.files.build.network import Baked, NetworkBuild, NetworkValue
 from lrpnumpy.files.build.sizes import Dim, divided, groups, index_along, product
 from lrpnumpy.files.operations import INTEGERS, OperationNode
-from lrpnumpy.layers import Reverse, Slice
+from lrpnumpy.layers import Pad, Reverse, Slice
 
 Values = Sequence[Any]
 Operation = Callable[[NetworkBuild, OperationNode, Values], Any]
@@ -389,8 +389,11 @@ def _pad(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue
     if list(around) != [k for k, axis in enumerate(flow.axes) if axis == "T"] or value != 0:
         net.refuse("is supported for zeros around the steps only")
     (before, after), (left, right) = flow.pad, next(iter(around.values()))
-    if before + left < 0 or after + right < 0 or node.attributes.get("mode", "constant") != "constant":
-        net.refuse("is supported for zeros around the steps only")
+    mode = node.attributes.get("mode", "constant")
+    if mode == "reflect" and left >= 0 and right >= 0:
+        return net.apply(Pad(left, right, "reflect"), flow, steps=flow.steps + left + right)
+    if before + left < 0 or after + right < 0 or mode != "constant":
+        net.refuse("is supported for zeros or a reflection around the steps only")
     return replace(flow, pad=(before + left, after + right))
 
 

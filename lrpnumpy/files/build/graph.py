@@ -86,11 +86,9 @@ def _understood(source: Source, graph: OperationGraph, asked: _Asked) -> _Run:
             return run
         except WeightFileError:
             raise
-        except Baked as found:  # once more with that size
-            name, size = found.args
-            where, reason = run.where, f"needs {size} where the inputs have another size"
-            if name not in fixed and len(fixed) < _SIZES:
-                waiting.append((meanings, {**fixed, name: size}))
+        except Baked as found:
+            run.maybe = [found]
+            where, reason = run.where, f"needs {found.args[1]} where the inputs have another size"
         except NotSupported as refused:
             where, reason = refused.args
         except LrpError as error:
@@ -99,6 +97,9 @@ def _understood(source: Source, graph: OperationGraph, asked: _Asked) -> _Run:
             where, reason = run.where, "has inputs, attributes or shapes that this operation does not take"
         if run.done > best[0]:
             best = (run.done, where, reason)
+        for name, size in (one.args for one in run.maybe):  # once more with that size
+            if name not in fixed and len(fixed) < _SIZES:
+                waiting.append((meanings, {**fixed, name: size}))
     raise source.error(best[1][:80], best[2])
 
 
@@ -131,7 +132,7 @@ class _Run(NetworkBuild):
     graph: OperationGraph = field(kw_only=True)
     asked: _Asked = field(kw_only=True)
     values: ChainMap[str, Any] = field(default_factory=ChainMap)
-    fixed: dict[str, int] = field(default_factory=dict)  # sizes that the graph has though inputs leave them open
+    maybe: list[Baked] = field(default_factory=list)  # sizes that a branch depends on, and the number it asks for
     done: int = 0  # nodes that were understood
     model: Model = field(init=False)
 
@@ -144,7 +145,7 @@ class _Run(NetworkBuild):
         for port, axes in zip(ports, meanings, strict=True):
             self.where = f"input {port.name[:80]!r}"
             if port.dims == ():
-                self.refuse("is a single number, not a series or a vector; make it a constant of the graph")
+                self.refuse(f"is a single number; say which, as constants={{{port.name[:40]!r}: 16000}}")
             dims = self.dims(port, axes)
             if "N" in axes and not isinstance(dims[axes.index("N")], Dim):
                 self.batch = dims[axes.index("N")]
@@ -179,7 +180,7 @@ class _Run(NetworkBuild):
         """Sizes of the axes; a missing number of features is what the first recurrent layer takes."""
         given: Sequence[Any] = port.dims if port.dims is not None else ("",) * len(axes)
         names = [n if isinstance(n, int) else n or f"{port.name}.{k}" for k, n in enumerate(given)]
-        named = [n if isinstance(n, int) else self.fixed.get(n) or Dim.named(n) for n in names]
+        named = [n if isinstance(n, int) else self.size(n) for n in names]
         for k, axis in enumerate(axes):
             if axis == "F" and isinstance(named[k], Dim) and axes.count("F") == 1:
                 weights = [self.values.get(one.inputs[1]) for one in self.graph.nodes if one.op in _RECURRENT]
@@ -235,6 +236,8 @@ class _Run(NetworkBuild):
                 return [sizes([np.prod(sizes(of))]).reshape(())]
             return [sizes(of[node.attributes.get("start", 0) : node.attributes.get("end")])]
         if not flows:
+            if node.op == "Equal":
+                self.compare(*taken[:2])
             return fold(self.source, node, taken)
         operation = OPERATIONS.get(node.op) or OF_MODULES.get(node.op)
         if operation is None:
@@ -242,6 +245,16 @@ class _Run(NetworkBuild):
             self.refuse(f"is not supported{near}; custom={{{node.op[:40]!r}: function}} can say what it does")
         made = operation(self, node, taken)
         return made if isinstance(made, list) else [made]
+
+    def compare(self, a: Any, b: Any) -> None:
+        """Note an open size that is compared with a number: the two count as different, unless this leads nowhere."""
+        arrays = [one for one in (a, b) if isinstance(one, np.ndarray) and one.size == 1]
+        numbers = [one.item() for one in arrays]
+        for size, number in (numbers, numbers[::-1]) if len(numbers) == 2 else ():
+            if isinstance(size, Dim) and isinstance(number, int) and number > 0 and list(size.terms.values()) == [1]:
+                ((name, *more),) = size.terms
+                if not more:
+                    self.maybe.append(Baked(name, number))
 
     def chosen(self, node: OperationNode, taken: list[Any], values: ChainMap[str, Any], depth: int) -> list[Any]:
         """The branch of an If whose condition is known."""

@@ -124,6 +124,10 @@ def _conv(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValu
     d = None if len(values) < 3 or values[2] is None else net.constant(values[2], "its bias")
     if W.ndim < 3:
         net.refuse("has weights of less than three axes")
+    given, get = net.flow(values[0]), node.attributes.get
+    plain = get("group", 1) == 1 and not any(get("pads") or ()) and {*(get("strides") or ())} <= {1}
+    if plain and W[0, 0].size == 1 and not given.has_steps:  # a matrix, at each place the same
+        return net.dense(given, net.axis(given, 1), W.reshape(W.shape[:2]), d)
     flow, at = _spatial(net, net.flow(values[0]), W.shape[2:])
     out, width = len(W), W.shape[2 + at]
     stride, dilation, padding = _window(net, node, flow, at, width)

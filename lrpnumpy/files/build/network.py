@@ -122,6 +122,7 @@ class NetworkBuild:
     label: str = ""  # what nodes are called; without it by their layers
     applied: dict[tuple[str, str], str] = field(default_factory=dict)  # values after their sigmoid or softmax
     stepped: dict[Any, str] = field(default_factory=dict)  # a value that has as many steps
+    fixed: dict[str, int] = field(default_factory=dict)  # sizes that the graph has though inputs leave them open
     notes: dict[str, None] = field(default_factory=dict)
     warnings: dict[str, None] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)  # values of the graph that something takes
@@ -327,18 +328,31 @@ class NetworkBuild:
             return left
         if windows.stride == 1:
             return flow.steps if windows.padding == "same" else flow.steps + sum(windows._fixed()) - windows.reach + 1
-        return Dim.named(f"{flow.steps!r} by {windows!r}")
+        return self.size(f"{flow.steps!r} by {windows!r}")
+
+    def size(self, name: str) -> int | Dim:
+        """A size that is open, unless the graph needs a certain number there."""
+        return self.fixed.get(name) or Dim.named(name)
 
     def each(self, layer: Layer, flow: NetworkValue, name: str = "") -> NetworkValue:
         """A layer that acts on every number by itself, wherever it is."""
         flow = self.taken(flow)
         if len(flow.values) > 1:
             flow = self.rows(flow)
-        return replace(flow, values=(self.put(layer, flow.values[0], name=name),), part_of=())
+        key = flow.values[0], layer.described()
+        if next(layer.all_arrays(), None) is not None:
+            made = self.put(layer, flow.values[0], name=name)
+        else:  # once, also where each half of a value is squared
+            if key not in self.applied:
+                self.applied[key] = self.put(layer, flow.values[0], name=name)
+            made = self.applied[key]
+        return replace(flow, values=(made,), part_of=())
 
     def affine(self, flow: NetworkValue, s: Any, t: Any) -> NetworkValue:
         """s x + t with arrays that broadcast to the tensor; they may differ between features only."""
         flow = self.taken(flow)
+        if np.all(1 if s is None else s == 1) and not np.any(0 if t is None else t):
+            return replace(flow, part_of=())
         if len(flow.values) > 1:
             flow = self.rows(flow)
         width = self.sizes[flow.values[0]].width
@@ -436,7 +450,7 @@ class NetworkBuild:
         flow = self.rows(flow)
         at, width = flow.axes.index("T"), flow.index.size
         place = flow.feature_axis(at)
-        name = self.put(Slice(index=0) if steps == 1 else Flatten(steps), flow.values[0])
+        name = self.put(Flatten(steps), flow.values[0])
         step = np.arange(steps).reshape((-1,) + (1,) * (flow.index.ndim - place))
         axes = (*flow.axes[:at], "F", *flow.axes[at + 1 :])
         return NetworkValue((name,), axes, np.expand_dims(flow.index, place) + step * width)
@@ -447,14 +461,16 @@ class NetworkBuild:
         if isinstance(flow.steps, int) and step >= 0 and step == flow.steps - 1 and step > 0:
             step = -1  # the last one, also of a series of another length
         flow = self.taken(flow)
-        values = tuple(self._step_of(value, step) for value in flow.values)
+        values = tuple(self._step_of(value, step, flow.steps) for value in flow.values)
         made = replace(flow, values=values, axes=flow.axes[:at] + flow.axes[at + 1 :], steps=1)
         return made.widened([at]) if keep else made
 
-    def _step_of(self, value: str, step: int) -> str:
+    def _step_of(self, value: str, step: int, steps: int | Dim) -> str:
         node = self.nodes.get(value)
         if step == -1 and node is not None and ":last" in node.layer.OUTPUTS and not hasattr(node.layer, "merge"):
             return f"{value}:last"  # one direction: the row of the last step is the last state, and cheaper
+        if step == 0 and steps == 1:  # which the layer checks: an input may have more
+            return self.put(Flatten(1), value)
         return self.put(LastRow() if step == -1 else Slice(index=step), value)
 
     def read(self, flow: NetworkValue, layer: Layer, keep: bool) -> NetworkValue:

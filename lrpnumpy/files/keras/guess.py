@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from lrpnumpy.files.hints import Hints
+from lrpnumpy.activations import ACTIVATIONS
+from lrpnumpy.files.hints import Hints, LayerHint, layer_hints
 from lrpnumpy.files.report import Imported
 from lrpnumpy.files.safe import Source
 
@@ -51,6 +52,8 @@ def guess(source: Source, groups: Groups, asked: Hints, beside: Groups = ()) -> 
 
     Groups of one class are in the order of definition. Those `beside` are in no order: their names are free.
     """
+    if asked.layers is not None:
+        return _said_graph(source, dict([*groups, *beside]), asked)
     advice = "pass config, the JSON of model.to_json(), a text or the path of a file"
     placed, empty = [name for name, paths in beside if paths], [name for name, paths in beside if not paths]
     if placed:
@@ -64,7 +67,9 @@ def guess(source: Source, groups: Groups, asked: Hints, beside: Groups = ()) -> 
             named = _SAYING[name]
         elif paths or not (name.startswith(_IDLE) or (name, paths) in beside):
             raise source.error(
-                "", f"holds Keras weights without their configuration, and {name!r:.80} is not clear without; {advice}"
+                "",
+                f"holds Keras weights without their configuration, and {name!r:.80} is not clear without; "
+                f"{_example(source, groups)}; or {advice}",
             )
     chain = _chain(source, parts, placed)
     if chain is None:
@@ -95,6 +100,82 @@ def guess(source: Source, groups: Groups, asked: Hints, beside: Groups = ()) -> 
         "config= where this is wrong, and check=(x, y) to be sure"
     )
     return Guess({"class_name": "Sequential", "config": _layers(chain, [*hidden, output], readout)}, text)
+
+
+# ----------------------------------------------------------------------------------------------- what `layers` says
+
+
+def _example(source: Source, groups: Groups) -> str:
+    """`layers` as it may be, for an error: the layers of the file in their order, and what joins some of them."""
+    names: list[str] = []
+    for name, paths in groups:
+        if paths:
+            names.append(name)
+        elif "concat" in name:
+            names.append(f"concat({', '.join(one for one in names if 'concat' not in one)})")
+    return f"say layers={names}, in the order in which they are applied, with activations such as 'relu' after them"
+
+
+def _said_graph(source: Source, groups: dict[str, list[str]], asked: Hints) -> Guess:
+    """The configuration of a functional model: an entry of `layers` takes what is before it, a join what it names."""
+    steps = layer_hints(source, asked.layers or ())
+    layers: dict[str, dict[str, Any]] = {}
+    value = ""
+    for k, step in enumerate(steps):
+        name, kind, settings = step.name, "", dict[str, Any]()
+        inputs = [value]
+        if name in groups:
+            part = _part(source, name, groups[name])
+            if part is None:
+                shapes = [source.shape(path) for path in groups[name]]
+                raise source.error("", f"has the layer {name[:80]!r} with arrays {shapes}, which is not understood")
+            kind, settings = part.kind, dict(part.settings)
+            inner = settings["layer"]["config"] if kind == "Bidirectional" else settings
+            if "units" in inner and kind != "Dense":
+                inner["return_sequences"] = _has_steps(source, groups, steps[k + 1 :], asked)
+            if not value:
+                shape = [None, None] if kind == "Embedding" else [None, None, part.inputs]
+                layers["x"] = _configured("InputLayer", "x", {"batch_input_shape": shape}, [])
+                inputs = ["x"]
+        elif name == "concat":
+            kind, name, inputs = "Concatenate", f"concat_{k}", [str(one) for one in step.settings.values()]
+        elif name in _POOLS:
+            kind, name = _POOLS[name], f"pool_{k}"
+        elif name in ACTIVATIONS or name == "softmax":
+            kind, name, settings = "Activation", f"{name}_{k}", {"activation": name}
+        else:
+            known = ", ".join([*groups, "concat(...)", *_POOLS])
+            raise source.error("", f"layers must name layers of the file, activations, or {known}, got {name[:80]!r}")
+        layers[name] = _configured(kind, name, settings, inputs)
+        value = name
+    if asked.output not in (None, "linear"):
+        layers["probability"] = _configured("Activation", "probability", {"activation": asked.output}, [value])
+        value = "probability"
+    order = [name for name in groups if name in layers]  # as in the file, which is how Keras finds the arrays
+    order += [name for name in layers if name not in groups]
+    ends = {"input_layers": [["x", 0, 0]], "output_layers": [[value, 0, 0]]}
+    config = {"name": "model", "layers": [layers[name] for name in order], **ends}
+    text = "holds weights without their configuration: taken as layers= says; check=(x, y) confirms it"
+    return Guess({"class_name": "Functional", "config": config}, text)
+
+
+def _configured(kind: str, name: str, settings: dict[str, Any], inputs: list[str]) -> dict[str, Any]:
+    """A layer of a functional configuration."""
+    nodes = [[[one, 0, 0, {}] for one in inputs]] if inputs else []
+    return {"class_name": kind, "name": name, "config": {**settings, "name": name}, "inbound_nodes": nodes}
+
+
+def _has_steps(source: Source, groups: dict[str, list[str]], later: Sequence[LayerHint], asked: Hints) -> bool:
+    """Whether a recurrent layer hands on all of its steps: to another one, a join, a pool or an attention."""
+    for step in later:
+        part = _part(source, step.name, groups[step.name]) if step.name in groups else None
+        if (
+            step.name == "concat"
+            or step.name in _POOLS
+            or (part is not None and part.kind not in ("Dense", "Embedding"))
+        ):
+            return True
+    return asked.readout == "every"
 
 
 def _layers(chain: list[_Part], activations: list[str], readout: str) -> list[dict[str, Any]]:
@@ -129,6 +210,8 @@ def _part(source: Source, name: str, paths: list[str]) -> _Part | None:
     if [len(shape) for shape in shapes] == [2] and "emb" in name:
         rows, size = shapes[0]
         return _Part(name, "Embedding", 0, size, {"input_dim": rows, "output_dim": size})
+    if [len(shape) for shape in shapes] == [2] and shapes[0][1] == 1 and "att" in name:
+        return _Part(name, "AttentionWeightedAverage", shapes[0][0], shapes[0][0], {})
     if [len(shape) for shape in shapes] == [2, 1] and shapes[0][1] == shapes[1][0]:
         return _Part(name, "Dense", shapes[0][0], shapes[0][1], {"units": shapes[0][1]})
     if len(shapes) != 3 or len(shapes[0]) != 2 or len(shapes[1]) != 2 or not shapes[1][0]:
@@ -138,6 +221,8 @@ def _part(source: Source, name: str, paths: list[str]) -> _Part | None:
     if kind is None or shapes[1][1] % u or shapes[0][1] != shapes[1][1]:
         return None
     settings = {"units": u, **({"reset_after": len(shapes[2]) == 2} if kind == "GRU" else {})}
+    if kind != "SimpleRNN" and shapes[2] == (2 * shapes[0][1],):  # two biases in one row, as cuDNN has them
+        kind, settings = f"CuDNN{kind}", {"units": u}
     return _Part(name, kind, D, u, settings)
 
 

@@ -17,6 +17,7 @@ from lrpnumpy.layers import (
     AdditiveAttention,
     Affine,
     Attention,
+    AttentionPool,
     Average,
     Concat,
     Dense,
@@ -222,6 +223,18 @@ def additive_attention(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -
     return _attention(b, layer, AdditiveAttention(scale, causal), xs)
 
 
+def weighted_average(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
+    """AttentionWeightedAverage of textgenrnn and DeepMoji: the mean of the steps, weighted by the softmax of x W."""
+    layer = call.layer
+    b.plain(call)
+    x = b.with_steps(layer, xs[0])
+    if layer.settings.boolean("return_attention", False):
+        b.refuse("must have return_attention=False")
+    (W,) = b.own_arrays(layer, [(x.width, 1)])
+    b.skips_padding(x)
+    return b.vectors(AttentionPool(W[:, 0]), x)
+
+
 def multi_head_attention(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
     """MultiHeadAttention over the steps."""
     layer, s = call.layer, call.layer.settings
@@ -362,6 +375,7 @@ MEANINGS: dict[str, Meaning] = {
     "Attention": attention,
     "AdditiveAttention": additive_attention,
     "MultiHeadAttention": multi_head_attention,
+    "AttentionWeightedAverage": weighted_average,
     **dict.fromkeys(("Sum", "Mean", "Max"), reduced),
     "ExpandDims": expanded,
     "Squeeze": squeezed,

@@ -142,7 +142,7 @@ def _counted(kind: str, settings: Fields) -> tuple[int, int]:
         return 2 + count("use_bias"), 0
     if kind in ("Dense", "TimeDistributedDense", "Conv1D", "Convolution1D"):
         return 1 + count("use_bias"), 0
-    if kind in ("Embedding", "PReLU"):
+    if kind in ("Embedding", "PReLU", "AttentionWeightedAverage"):
         return 1, 0
     if kind == "BatchNormalization":
         return count("scale", "center"), 2

@@ -14,24 +14,26 @@ from itertools import chain, combinations, islice, permutations, zip_longest
 from typing import Any, NamedTuple
 
 from lrpnumpy.activations import ACTIVATIONS
+from lrpnumpy.files.hints import LayerHint
 from lrpnumpy.files.safe import Source, kind_of, nearby
-from lrpnumpy.files.torch.modules import ADVICE, LayerHint, Module, called
+from lrpnumpy.files.torch.modules import ADVICE, Module, called
 from lrpnumpy.files.torch.pickled import Described, ModulePart
 
 _MOST = 7  # modules for which an order is looked for, as an example
 _ATTENTION = re.compile(r"att|score|energy|align")
+_PAD = ("before", "after", "mode")
 _POOLS = {
     "maxpool": ("size", "stride", "padding"),
     "avgpool": ("size", "stride", "padding", "count_include_pad"),
 }
 POOLS = {"MaxPool1d": "maxpool", "AvgPool1d": "avgpool"}  # classes of torch.nn
-WORDS = ("repeat", *_POOLS)
+WORDS = ("repeat", *_POOLS, "pad", "magnitude", "concat")
 _IN_ORDER = "the modules are applied {}, one after the other, without branches, sums or other steps between them: {}"
 _PLACES = "with every module and activation in the place where it is applied, or without those that are not used"
 
 
 class Word(NamedTuple):
-    """Something without arrays that `layers` names: repeat, maxpool(2) or avgpool(2)."""
+    """Something without arrays that `layers` names: repeat, maxpool(2), pad(0, 64, reflect), concat(a, b), …"""
 
     name: str
     settings: dict[str, Any]
@@ -164,6 +166,8 @@ class ModuleOrder:
                     f"{', '.join(WORDS)}, got {name[:80]!r}",
                 )
         chosen = [step for step in steps if isinstance(step, Module) and not is_activation(step)]
+        if is_branched(steps):
+            return [_decided(step) if isinstance(step, Module) else step for step in steps]
         found = list(fitting(chosen))
         if len(found) != 1:
             raise self.source.error(
@@ -176,6 +180,13 @@ class ModuleOrder:
 
     def word(self, name: str, settings: dict[str, Any]) -> Word:
         """A word of `layers`, its settings by name: maxpool(2, stride=1)."""
+        if name == "concat":
+            return Word(name, settings)
+        if name == "pad":
+            found = {key: settings.get(f"_{k}", settings.get(key)) for k, key in enumerate(_PAD)}
+            if type(found["before"]) is int and type(found["after"]) is int and found["mode"] in (None, "reflect"):
+                return Word(name, found)
+            raise self.source.error("", f"layers must say pad as 'pad(0, 64, reflect)' or 'pad(1, 1)', got {settings}")
         keys = _POOLS.get(name, ())
         numbered = {f"_{k}": key for k, key in enumerate(keys)}
         found = {numbered.get(key, key): value for key, value in settings.items()}
@@ -197,6 +208,8 @@ class ModuleOrder:
                     f"; if the steps are weighted by softmax over the steps of {attention.shown}, say "
                     f"readout='attention'{more}: {listed(modules)}"
                 )
+        if (pair := _encoder_decoder(modules)) is not None:
+            return f"{ADVICE}, for example layers={pair}, readout='every': {listed(modules)}"
         example = self.example(modules)
         if not example:
             return f"{ADVICE}: {listed(modules)}"
@@ -218,7 +231,7 @@ class ModuleOrder:
 
     def activated(self, steps: list[Step], learned: Mapping[str, Module], own: tuple[Module, ...]) -> list[Step]:
         """The chain with the activations in it: those that are said, or that a module says by itself."""
-        if any(map(is_activation, steps)):
+        if any(map(is_activation, steps)) or is_branched(steps):
             if self.said.activations is not None:
                 raise self.source.error("", "activations must be left out where layers names activations")
             self.assume_none(steps, {})
@@ -392,6 +405,31 @@ def find_attention(modules: list[Module]) -> AttentionStep | None:
         if (inner or score).inputs in [modules[k].outputs for k in recurrent]:
             return AttentionStep(score, inner)
     return None
+
+
+def is_branched(steps: list[Step]) -> bool:
+    """Whether what `layers` says is more than a chain: joins, start states, halves of vectors."""
+    words = any(isinstance(step, Word) and step.name in ("concat", "magnitude") for step in steps)
+    return words or any("start" in step.settings for step in steps if isinstance(step, Module))
+
+
+def _decided(module: Module) -> Module:
+    """A module whose kind is open, by its name."""
+    if module.kind != "matrix":
+        return module
+    return replace(module, kind="embedding" if _is_embedding(module) else "linear")
+
+
+def _encoder_decoder(modules: list[Module]) -> list[str] | None:
+    """`layers` for two recurrent modules, each with an embedding, the second of which starts where the first ends."""
+    recurrent = [module for module in modules if module.recurrent]
+    embeddings = [module for module in modules if _is_embedding(module) or module.kind == "embedding"]
+    others = [module.name for module in modules if module not in recurrent and module not in embeddings]
+    if len(recurrent) != 2 or len(embeddings) != 2 or len({(one.kind, one.outputs) for one in recurrent}) > 1:
+        return None
+    first, second = recurrent
+    before, after = embeddings
+    return [before.name, first.name, after.name, f"{second.name}(start={first.name})", *others]
 
 
 def fitting(order: list[Module]) -> Iterator[list[Module]]:

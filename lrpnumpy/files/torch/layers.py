@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from lrpnumpy.files.build.network import NetworkBuild
 from lrpnumpy.files.safe import Source
-from lrpnumpy.files.torch.chain import AttentionStep, Step, Word, single
+from lrpnumpy.files.torch.chain import AttentionStep, Step, Word, is_branched, single
 from lrpnumpy.files.torch.modules import GATES, Module, leaves, sides
+from lrpnumpy.inputs import Input
 from lrpnumpy.layers import (
     GRU,
     LSTM,
@@ -20,6 +22,7 @@ from lrpnumpy.layers import (
     AttentionPool,
     AvgPool1D,
     Bidirectional,
+    Concat,
     Conv1D,
     Dense,
     Embedding,
@@ -28,8 +31,10 @@ from lrpnumpy.layers import (
     MaxPool1D,
     Pad,
     Repeat,
+    Size,
+    Square,
 )  # fmt: skip
-from lrpnumpy.model import Model
+from lrpnumpy.model import BETWEEN, Model
 
 _EPS = 1e-5  # of PyTorch's norms, unless their module says otherwise
 TWO_WAYS = (
@@ -72,13 +77,15 @@ class TorchBuild:
     def model(self, steps: list[Step]) -> Model:
         """The model of a chain."""
         output, steps = self.output(steps)
+        if is_branched(steps):
+            return self.graph(steps, output)
         embedding, layers = None, list[Layer]()
         self.source.budget.layers(sum(max(1, getattr(step, "depth", 1)) for step in steps if step != "linear"))
         for step in steps:
             if isinstance(step, str):
                 layers += [] if step == "linear" else [self.activation(layers, step)]
             elif isinstance(step, Word):
-                layers += [Repeat()] if step.name == "repeat" else self.pool(step)
+                layers += self.word(step)
             elif isinstance(step, AttentionStep):
                 layers.append(self.attention(step))
             elif step.recurrent:
@@ -88,11 +95,92 @@ class TorchBuild:
                 self.assume("no token id is skipped as padding")
             else:
                 layers.append(LAYERS[step.kind](self, step))
-        two_way = [step for step in steps if isinstance(step, Module) and step.recurrent][-1].two_way
-        readout = self.readout(two_way)
+        readout = self.readout(recurrent_modules(steps)[-1].two_way)
         if readout == "attention":  # which is one of the layers
             readout = "every"
         return Model(layers, embedding=embedding, readout=readout, output=output)  # type: ignore[arg-type]
+
+    def graph(self, steps: list[Step], output: str) -> Model:
+        """The model of what is more than a chain: an entry takes what the one before it gives, a join what it names."""
+        net = NetworkBuild(self.source)
+        values: dict[str, str] = {}
+        value, top = "", recurrent_modules(steps)[-1]
+        for step in steps:
+            name = getattr(step, "name", "")
+            if not value and getattr(step, "kind", "") != "embedding":
+                value = self.entry(net, Input(first_width(steps)), "x")
+            if isinstance(step, Module) and step.kind == "embedding":
+                value = self.entry(net, Input(embedding=Embedding(self.vectors(step))), name)
+                self.assume("no token id is skipped as padding")
+            elif isinstance(step, Module) and step.recurrent:
+                for k in range(step.depth):
+                    value = net.put(self.recurrent(step, k), value, *self.starts(step, values), name=name)
+            elif isinstance(step, Word) and step.name == "concat":
+                value = net.put(Concat(), *(self.value(values, str(one)) for one in step.settings.values()))
+            else:
+                for layer in self.layers_of(step, net.sizes[value].width):
+                    value = net.put(layer, value, name=name)
+            values[name] = value
+            if step is top:
+                value = self.read(net, value, top)
+        taken = {one.partition(":")[0] for node in net.nodes.values() for one in (*node.inputs, value)}
+        if left := [name for name in (*net.ports, *net.nodes) if name not in taken]:
+            raise self.source.error("", f"layers must use all that it names, nothing takes what {left[0]!r} gives")
+        return Model(tuple(net.nodes.values()), inputs=net.ports, result=value, output=output)  # type: ignore[arg-type]
+
+    def entry(self, net: NetworkBuild, port: Input, name: str) -> str:
+        """An input of the network."""
+        name = net.fresh(name)
+        net.ports[name], net.sizes[name] = port, Size(int(port.size or 0), True)
+        return name
+
+    def value(self, values: Mapping[str, str], name: str) -> str:
+        """What an entry of `layers` gives that another one names."""
+        if name not in values:
+            raise self.source.error("", f"layers must name {name[:80]!r} before it is used, it has {', '.join(values)}")
+        return values[name]
+
+    def starts(self, module: Module, values: Mapping[str, str]) -> list[str]:
+        """The values that a module starts with: the final states of another one."""
+        if "start" not in module.settings:
+            return []
+        if module.depth > 1 or module.two_way:
+            raise self.source.error(module.name, "has several layers or directions; start= is supported for one only")
+        before = self.value(values, str(module.settings["start"]))
+        return [f"{before}:{state}" for state in ("last", "cell")[: 1 + (module.kind == "lstm")]]
+
+    def read(self, net: NetworkBuild, value: str, top: Module) -> str:
+        """The value after the last recurrent module."""
+        readout = self.readout(top.two_way)
+        if readout == "last":
+            return f"{value}:last"
+        return net.put(BETWEEN[readout], value) if readout in BETWEEN else value
+
+    def layers_of(self, step: Step, width: int) -> list[Layer]:
+        """The layers of an entry that takes vectors of this width."""
+        if isinstance(step, str):
+            return [] if step == "linear" else [Activation(step)]
+        if isinstance(step, Word):
+            return self.magnitude(width) if step.name == "magnitude" else self.word(step)
+        if isinstance(step, AttentionStep):
+            return [self.attention(step)]
+        return [LAYERS[step.kind](self, step)]
+
+    def magnitude(self, width: int) -> list[Layer]:
+        """sqrt(a a + b b) of the first half a of a vector and the second half b."""
+        if width % 2:
+            raise self.source.error("", f"has {width} features where layers says magnitude, which takes two halves")
+        half = np.eye(width // 2, dtype=np.float32)
+        return [Square(), Dense(np.hstack([half, half])), Activation("sqrt")]
+
+    def word(self, word: Word) -> list[Layer]:
+        """What `layers` names that has no arrays."""
+        if word.name == "repeat":
+            return [Repeat()]
+        if word.name == "pad":
+            mode = word.settings["mode"] or "zeros"
+            return [Pad(word.settings["before"], word.settings["after"], mode)]
+        return self.pool(word)
 
     def output(self, steps: list[Step]) -> tuple[str, list[Step]]:
         """Which probability belongs to the scores, and the chain without a sigmoid at its end."""
@@ -194,6 +282,8 @@ class TorchBuild:
             raise self.source.error(module.name, "is a Conv1d whose settings are not understood")
         K = np.ascontiguousarray(self.array(module, "weight").transpose(0, 2, 1))  # (out, width, in)
         d = self.array(module, "bias") if "bias" in module.shapes else None
+        if K.shape[1] == 1 and padding in (0, "same", "valid") and set(one.values()) == {1}:
+            return Dense(K[:, 0], d)  # also after a readout, where there are no steps
         return Conv1D(K, d, padding=padding if isinstance(padding, str) else (padding, padding), **one)
 
     def array(self, module: Module, leaf: str) -> np.ndarray:
@@ -236,6 +326,16 @@ class TorchBuild:
         U, W = (both[..., :-H], both[..., -H:]) if module.settings["order"] == "xh" else (both[..., H:], both[..., :H])
         self.note(f"{module.name} is an LSTM whose gates i, f, g, o are {', '.join(part.name for part in parts)}")
         return LSTM(U, W, b)
+
+
+def recurrent_modules(steps: list[Step]) -> list[Module]:
+    """Those of a chain."""
+    return [step for step in steps if isinstance(step, Module) and step.recurrent]
+
+
+def first_width(steps: list[Step]) -> int:
+    """How many features the first module of a chain takes."""
+    return next(step.inputs for step in steps if isinstance(step, Module))
 
 
 LAYERS = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from lrpnumpy.files.hints import NETWORK, TORCH_READOUTS, Hints
+from lrpnumpy.files.hints import NETWORK, TORCH_READOUTS, Hints, layer_hints
 from lrpnumpy.files.kinds import SUPPORTED, LoadOptions, WeightFile
 from lrpnumpy.files.report import Imported
 from lrpnumpy.files.safe import Fields, Source, kind_of, parse_json
@@ -17,7 +17,7 @@ from lrpnumpy.files.safetensors import Safetensors
 from lrpnumpy.files.torch import modules
 from lrpnumpy.files.torch.chain import ModuleOrder
 from lrpnumpy.files.torch.layers import TorchBuild
-from lrpnumpy.files.torch.modules import entries, find
+from lrpnumpy.files.torch.modules import find, paths_of
 from lrpnumpy.files.torch.pickled import Described
 from lrpnumpy.files.torch.saved import Saved, SavedLegacy, SavedZip
 from lrpnumpy.model import OUTPUTS
@@ -48,11 +48,11 @@ def read_saved(opened: WeightFile, options: LoadOptions) -> Imported:
 
 def _arrays(kind: str, source: Source, options: LoadOptions, described: Described | None = None) -> Imported:
     """Arrays with PyTorch's names, whatever holds them."""
-    names = source.names()
+    names = [*paths_of(source)]
     if not modules.recognized(names) and options.layers is None:
-        shown = ", ".join(names[:10]) or "nothing"
+        shown = ", ".join(source.names()[:10]) or "nothing"
         reason = f"has no array called weight_ih_l0 or the like, it has {shown}; supported are {SUPPORTED}"
-        raise source.error("", modules.gates_advice(source, names) or reason)
+        raise source.error("", modules.gates_advice(source, source.names()) or reason)
     found = read(source, hints(source, options.config, options), described)
     return found._replace(kind=kind, guessed=True)
 
@@ -88,8 +88,8 @@ def read(source: Source, said: Hints, described: Described | None = None) -> Imp
             )
         said = replace(said, output=end.probability)
         assumed.append(f"{end.name} ({end.kind}), defined last, is the probability of the scores")
-    paths = {path.replace("/", "."): path for path in source.names()}
-    named = None if said.layers is None else entries(source, said.layers)
+    paths = paths_of(source)
+    named = None if said.layers is None else layer_hints(source, said.layers)
     found = find(source, paths, described, named, assumed)
     steps = ModuleOrder(source, said, named, described, assumed).steps(found)
     model = TorchBuild(source, paths, said, notes, assumed).model(steps)

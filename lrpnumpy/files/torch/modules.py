@@ -8,30 +8,31 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
+from lrpnumpy.files.hints import LayerHint
 from lrpnumpy.files.safe import Source, nearby
 from lrpnumpy.files.torch.pickled import Described, ModulePart
 
 _RECURRENT = re.compile(r"(weight|bias)_(ih|hh|hr)_l(\d{1,3})(_reverse)?")
 _CELL = re.compile(r"(weight|bias)_(ih|hh)")
-_ENTRY = re.compile(r"([^()]{0,200})(?:\(([^()]{0,200})\))?")
 _KINDS = {4: "lstm", 3: "gru", 1: "rnn"}  # rows of weight_hh for each unit
 NAMES = {
     "lstm": "LSTM", "gru": "GRU", "rnn": "RNN", "linear": "Linear", "embedding": "Embedding", "prelu": "PReLU",
     "layernorm": "LayerNorm", "batchnorm": "BatchNorm1d", "conv": "Conv1d",
 }  # fmt: skip
+_RENAMED = (  # names of other writers, and PyTorch's
+    (re.compile(r"(.+)[._]w_(ih|hh)"), r"\1.weight_\2"),
+    (re.compile(r"(.+)[._]b_(ih|hh)"), r"\1.bias_\2"),
+    (re.compile(r"(.+)[._]w"), r"\1.weight"),
+    (re.compile(r"(.+)[._]b"), r"\1.bias"),
+    (re.compile(r"(.*emb[a-z]*)"), r"\1.weight"),
+)
+_RAW = re.compile(r"(.*?)(weight_hh_l\d{1,3})_raw")  # of AWD-LSTM: the weights before those of training are left out
 _TRAINING = ("criterion", "loss", "loss_fn", "loss_func")  # modules of this name are used in training only
 ADVICE = "; say layers=[...] with the names of those that are used, in the order in which they are applied"
 CONV = "say its settings in layers, as 'conv(stride=1, padding=0)', or save the whole module"
 GATES = ("i", "f", "g", "o")
-
-
-class LayerHint(NamedTuple):
-    """One entry of `layers`: a name, and settings in brackets."""
-
-    name: str
-    settings: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -88,21 +89,24 @@ def recognized(names: list[str]) -> bool:
     return any(name.endswith(("weight_ih_l0", "weight_ih")) for name in names)
 
 
-def entries(source: Source, layers: Sequence[str]) -> list[LayerHint]:
-    """What the caller says in `layers`."""
-    found = []
-    for text in layers:
-        match = _ENTRY.fullmatch(text.strip())
-        if match is None:
-            raise source.error("", f"layers must name modules, as 'fc' or 'conv(stride=1)', got {text[:80]!r}")
-        parts = [part.partition("=") for part in (match[2] or "").split(",") if part.strip()]
-        settings = {(key if sign else f"_{k}").strip(): value or key for k, (key, sign, value) in enumerate(parts)}
-        found.append(LayerHint(match[1].strip(), {key: _value(value.strip()) for key, value in settings.items()}))
+def paths_of(source: Source) -> dict[str, str]:
+    """The arrays of a file by the names that PyTorch gives them: enc_w_ih is enc.weight_ih."""
+    found = {path.replace("/", "."): path for path in source.names()}
+    if not recognized([*found]):
+        found = {_renamed(name): path for name, path in found.items()}
+    for name in [*found]:
+        if raw := _RAW.fullmatch(name):
+            inside = f"{raw[1]}module.{raw[2]}"
+            beside = f"{raw[1]}module.weight_ih{raw[2][9:]}"
+            found[inside if beside in found else f"{raw[1]}{raw[2]}"] = found.pop(name)
     return found
 
 
-def _value(text: str) -> Any:
-    return int(text) if re.fullmatch(r"[0-9]{1,6}", text) else text
+def _renamed(name: str) -> str:
+    for pattern, plain in _RENAMED:
+        if pattern.fullmatch(name):
+            return pattern.sub(plain, name)
+    return name
 
 
 def find(
@@ -131,6 +135,8 @@ def find(
         found = _chosen(source, found, said, unused)
     if unused:
         assumed.append(f"these arrays are not used: {', '.join(unused)[:500]}")
+    if said is None and all(module.kind == "conv" for module in found if module.problem):
+        _ask_for_settings(source, found)
     if wrong := [module.shown for module in found if module.problem]:
         kind = next(module.problem for module in found if module.problem).partition(",")[0]
         near = "" if kind in NAMES.values() else nearby(kind, NAMES.values())
@@ -141,6 +147,18 @@ def find(
             "without them",
         )
     return found
+
+
+def _ask_for_settings(source: Source, modules: list[Module]) -> None:
+    """Raise where there are convolutions, whose settings the arrays do not tell."""
+    names = [f"{one.name}(stride=1, padding=0)" if one.problem else one.name for one in modules if one.kind != "other"]
+    if convs := [one.name for one in modules if one.problem]:
+        raise source.error(
+            "",
+            f"has convolutions, {', '.join(convs)[:200]}, of which a state_dict says neither stride nor padding, nor "
+            f"what is between them; say layers={names} with their settings, in the order in which they are applied, "
+            "and with the activations between them, such as 'relu'; or save the whole module",
+        )
 
 
 def _chosen(source: Source, modules: list[Module], said: list[LayerHint], unused: list[str]) -> list[Module]:
@@ -154,7 +172,7 @@ def _chosen(source: Source, modules: list[Module], said: list[LayerHint], unused
             used |= {str(entry.settings[gate]) for gate in GATES}
         elif (module := called(entry.name, modules)) is not None:
             used.add(module.name)
-            if entry.settings:
+            if entry.settings or module.shapes.get("weight", ())[2:] == (1,):
                 module = replace(module, settings={**module.settings, **entry.settings}, problem="")
             chosen.append(module)
     for module in modules:
