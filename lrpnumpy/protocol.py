@@ -281,6 +281,6 @@ class Comparison(Results):
         return terminal.render_comparison(self, color="never")
 
     def _repr_html_(self) -> str:
-        from lrpnumpy.show import html
+        from lrpnumpy.page import card
 
-        return html.fragment(self)
+        return card(self)

@@ -370,9 +370,9 @@ class Explanation:
         return terminal.render(self, color="never")
 
     def _repr_html_(self) -> str:
-        from lrpnumpy.show import html
+        from lrpnumpy.page import card
 
-        return html.fragment(self)
+        return card(self)
 
     @door
     def name_of(self, target: int | str) -> str:

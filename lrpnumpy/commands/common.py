@@ -16,7 +16,7 @@ from lrpnumpy.methods.base import Option
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
-DEFAULT_MODEL = "sentiment"
+DEFAULT_MODEL = "sentiment-2"
 
 
 def command(commands: Commands, name: str, run: Callable[[argparse.Namespace], None]) -> argparse.ArgumentParser:

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 def run_explain(options: argparse.Namespace) -> None:
     """Explain one sentence, or one series of numbers from a file."""
     from lrpnumpy.kernels import compile as kernels
-    from lrpnumpy.show import html, terminal
+    from lrpnumpy.page import card_page
+    from lrpnumpy.show import terminal
 
     if kernels.mode == "background":
         kernels.mode = "small"  # one sentence: by the time a kernel is compiled the program is over
@@ -48,7 +49,7 @@ def run_explain(options: argparse.Namespace) -> None:
         print(terminal.render(found, options.color, stream))
     every = list(found) if options.all_methods else [found]
     if options.html:
-        write(options.html, html.page(found))
+        write(options.html, card_page(found))
     if options.json:
         texts = [e.to_json(indent=1) for e in every]
         write(options.json, texts[0] if len(texts) == 1 else "[" + ",\n".join(texts) + "]")

@@ -20,6 +20,7 @@ __all__ = [
     "COSTLY",
     "LRP",
     "METHODS",
+    "UNSTABLE",
     "DeepLIFT",
     "Gradient",
     "IntegratedGradients",
@@ -45,6 +46,7 @@ METHODS: dict[str, Method] = {
         Shapley(),
     )
 }
+UNSTABLE = ("lrp-prop", "lrp-abs", "lrp-half")  # which often fail their evidence
 COSTLY = ("shapley",)  # whose cost doubles with every player: left out where nobody names the methods
 OTHER_NAMES = {  # of methods, in papers and in other libraries
     "contextual-decomposition": "cd", "deepshap": "deeplift", "expected-gradients": "integrated-gradients",

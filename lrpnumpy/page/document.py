@@ -20,13 +20,17 @@ from lrpnumpy.meant import door
 from lrpnumpy.page.chosen import chosen
 from lrpnumpy.page.payload import packed, payload, results_of
 
-# In this order: each uses what stands before it. They share one scope.
+# In this order: each uses what is before it. They share one scope.
 SCRIPTS = (
-    "dom.js", "format.js", "color.js", "data.js", "state.js", "filter.js", "table.js", "tools.js", "tooltip.js",
-    "words.js", "series.js", "ledger.js", "copy.js", "record.js", "speakers.js", "confusion.js", "memory.js",
-    "whole.js", "page.js",
+    "text.js", "dom.js", "format.js", "color.js", "data.js", "state.js", "filter.js", "table.js", "tools.js",
+    "tooltip.js", "words.js", "series.js", "ledger.js", "copy.js", "record.js", "speakers.js", "confusion.js",
+    "memory.js", "whole.js", "page.js",
 )  # fmt: skip
-STYLES = ("page.css",)
+# The card of one record alone.
+CARD_SCRIPTS = (
+    "text.js", "dom.js", "format.js", "color.js", "data.js", "tooltip.js", "words.js", "series.js", "ledger.js",
+    "copy.js", "record.js", "card.js",
+)  # fmt: skip
 
 
 @door
@@ -135,6 +139,17 @@ def document(data: dict[str, Any], more: Sequence[str] = (), connect: str = "'no
     more: texts of scripts that run after those of the page, `style` is CSS after its own, and `connect` says what the
     policy lets them connect to: the live page has such.
     """
+    css = "\n".join([asset("page.css"), *([style] if style else [])])
+    return _filled("page.html", data, css, [*map(asset, SCRIPTS), *more], connect)
+
+
+def card_document(data: dict[str, Any]) -> str:
+    """The same of one record without the table: what a notebook shows, and `lrpnumpy explain --html` writes."""
+    return _filled("card.html", data, asset("page.css"), [*map(asset, CARD_SCRIPTS)], "'none'")
+
+
+def _filled(template: str, data: dict[str, Any], css: str, scripts: Sequence[str], connect: str) -> str:
+    """One HTML file with everything inside; only these scripts and styles run."""
     blocks: list[str] = []
 
     def put(text: str) -> dict[str, Any]:
@@ -142,8 +157,7 @@ def document(data: dict[str, Any], more: Sequence[str] = (), connect: str = "'no
         return {"block": len(blocks) - 1}
 
     head = in_script(json.dumps(packed(data, put)))
-    css = "\n".join([*map(asset, STYLES), *([style] if style else [])])
-    script = "\n".join(['"use strict";', *map(asset, SCRIPTS), *more])
+    script = "\n".join(['"use strict";', *scripts])
     policy = (
         f"default-src 'none'; script-src {digest(script)}; style-src {digest(css)}; connect-src {connect}; "
         "img-src 'none'; base-uri 'none'; form-action 'none'"
@@ -158,7 +172,7 @@ def document(data: dict[str, Any], more: Sequence[str] = (), connect: str = "'no
         ),
         "script": script,
     }
-    pieces = asset("page.html").split("@@")  # text, name of a part, text, name, …
+    pieces = asset(template).split("@@")  # text, name of a part, text, name, …
     return "".join(parts[piece] if k % 2 else piece for k, piece in enumerate(pieces))
 
 

@@ -9,6 +9,7 @@ A payload is a dict, ready for JSON except for its arrays. N records, C classes 
     names           N texts, or None: what the table calls a record that is not words
     scores          (N, C); probabilities: (N, C) or None
     truth           (N,) true class, or true value; NaN where it is not known; None where none is
+    memory          whether lags mean something: not of a classifier that reads in both directions
     dictionary      every word and label of a step, once
     inputs          one dict for each input of the network, the main one first:
         name, kind      "words", "series", or "vector": one step, whose features are shown as words are
@@ -21,6 +22,7 @@ A payload is a dict, ready for JSON except for its arrays. N records, C classes 
         values          (S, D) the input as it was passed in, or None where it is words, or was not stored
     methods         one dict for each result:
         name            unique on the page; method, options: what it was made with, as text
+        description     of the method in a line, or None; shares: whether relevance is a share of the score
         targets         (N,) the class explained; None where every class is
         ends            (N,) the step whose prediction is explained: lag 0
         versus          the class explained against, or None
@@ -46,10 +48,12 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, readable, shown
 from lrpnumpy.evidence import evidence_of_all
+from lrpnumpy.layers import Bidirectional
 from lrpnumpy.ledgers import Ledger, ReferenceLedger, SpanLedger
+from lrpnumpy.methods import METHODS
 from lrpnumpy.protocol import Comparison, Results
 from lrpnumpy.result import Explanation, InputPart
-from lrpnumpy.show.parts import step_unit
+from lrpnumpy.show.parts import claims_shares, step_unit
 from lrpnumpy.windows import Windows
 
 FORMAT = "lrpnumpy page 1"
@@ -96,10 +100,18 @@ def payload(
         "scores": _stacked(first.scores, (count, len(classes))),
         "probabilities": _stacked(first.probabilities, (count, len(classes))) if first.probabilities else None,
         "truth": None if truth is None else _truth(truth, classes, example.is_regression),
+        "memory": _has_memory(example),
         "dictionary": [*dictionary],
         "inputs": [one.shared() for one in first.inputs.values()],
         "methods": [column.method(name) for column, name in zip(columns, called, strict=True)],
     }
+
+
+def _has_memory(e: Explanation) -> bool:
+    """Whether it means something how many steps before the prediction relevance is."""
+    if e.source is None or e.is_regression:
+        return True
+    return not any(isinstance(node.layer, Bidirectional) for node in e.source.model.nodes)
 
 
 class _Columns:
@@ -166,6 +178,8 @@ class _Columns:
             "name": name,
             "method": e.method,
             "options": {key: value for key, value in options.items() if key not in UNIT},
+            "description": METHODS[e.method].description if e.method in METHODS else None,
+            "shares": claims_shares(e),
             "targets": None if every else np.array(self.targets, np.int32),
             "ends": np.array(self.ends, np.uint32),
             "versus": e.versus,

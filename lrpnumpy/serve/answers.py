@@ -12,9 +12,9 @@ import numpy as np
 from lrpnumpy.asked import own_options
 from lrpnumpy.checks import LrpError, one_of
 from lrpnumpy.counterfactual import counterfactual
-from lrpnumpy.explain import explain
+from lrpnumpy.explain import COMPARED, explain
 from lrpnumpy.files import SHIPPED
-from lrpnumpy.methods import COSTLY, METHODS, find
+from lrpnumpy.methods import COSTLY, METHODS, UNSTABLE, find
 from lrpnumpy.model import Model
 from lrpnumpy.page import payload
 from lrpnumpy.result import Explanation
@@ -211,12 +211,20 @@ def facts(model: Model, name: str, start: dict[str, Any]) -> dict[str, Any]:
                 "name": one.name,
                 "description": one.description,
                 "costly": one.name in COSTLY,
+                "group": _group(one.name),
                 "options": options_of(one.name),
             }
             for one in ways
         ],
         "limits": {"words": WORDS, "steps": STEPS, "characters": CHARACTERS},
     }
+
+
+def _group(method: str) -> str:
+    """Where the menu has a method: those that `compare` shows first, those that often fail their evidence last."""
+    if method in COMPARED:
+        return "recommended"
+    return "unstable" if method in UNSTABLE else "others"
 
 
 def check_model(model: Model) -> None:

@@ -31,7 +31,7 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-SCRIPTS = ("ask.js", "selection.js", "editor.js", "live.js")  # after those of the page, in this order
+SCRIPTS = ("livetext.js", "ask.js", "selection.js", "editor.js", "live.js")  # after those of the page, in this order
 MOMENT = 0.05  # seconds
 NOTHING = "default-src 'none'; frame-ancestors 'none'"  # the policy of answers that are no page
 

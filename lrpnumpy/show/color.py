@@ -1,4 +1,4 @@
-"""Relevance to colour: red for positive, blue for negative, scaled to the largest magnitude."""
+"""Relevance to color: red for positive, blue for negative, scaled to the largest magnitude and to the score."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 
 RED, BLUE, WHITE = (214, 40, 40), (38, 84, 206), (255, 255, 255)
 RGB = tuple[int, int, int]
+LEAST = 1 / 5  # of the explained score: a smaller relevance never has full color
 
 
 def scaled(relevance: np.ndarray, largest: float | None = None) -> np.ndarray:

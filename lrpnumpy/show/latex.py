@@ -8,9 +8,9 @@ from itertools import groupby
 from lrpnumpy.checks import readable
 from lrpnumpy.protocol import Comparison
 from lrpnumpy.result import Explanation
-from lrpnumpy.show.color import ink, rgb, scaled
+from lrpnumpy.show.color import ink, rgb
 from lrpnumpy.show.numbers import map_of
-from lrpnumpy.show.parts import condensed, evidence_line, shown, step_unit
+from lrpnumpy.show.parts import condensed, evidence_line, shown, step_unit, word_shares
 from lrpnumpy.show.terminal import title
 
 STRIP = 120  # columns of a series; more steps than that share them
@@ -30,7 +30,7 @@ def escape(text: str) -> str:
 def sentence(e: Explanation) -> str:
     """The words of an explanation of one class, each in a box of its colour; needs the package xcolor."""
     e, words = condensed(e), []
-    for t, share in enumerate(scaled(e.relevance)):
+    for t, share in enumerate(word_shares(e)):
         back = rgb(float(share))
         color, front = (",".join(map(str, c)) for c in (back, ink(back)))
         words.append(rf"\colorbox[RGB]{{{color}}}{{\textcolor[RGB]{{{front}}}{{\strut {escape(e.shown(t))}}}}}")

@@ -11,6 +11,7 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, readable, unmasked
 from lrpnumpy.result import PAD, Explanation, InputPart, Mark
+from lrpnumpy.show.color import LEAST, scaled
 
 NAME = 28  # a longer name is cut
 COLUMNS = 400  # more steps than this share columns of a map
@@ -106,6 +107,24 @@ def evidence_line(e: Explanation) -> str:
     if e.tested is None and e.source is None:
         return ""
     return readable(e.evidence().line)
+
+
+def claims_shares(e: Explanation) -> bool:
+    """Whether relevance is a share of the score: the gradient, and changes of a probability, are not."""
+    return e.method not in ("gradient", "occlusion-p")
+
+
+def word_shares(e: Explanation) -> np.ndarray:
+    """Relevance of the words for one class, from -1 to 1: full color is the largest, and at least a part of the score.
+
+    So words that hardly matter are pale, also where all are.
+    """
+    sizes = np.abs(np.nan_to_num(np.asarray(e.relevance, float), nan=0.0, posinf=0.0, neginf=0.0))
+    largest = float(sizes.max(initial=0.0))
+    explained = float(e.score) - (0.0 if e.reference_score is None else float(e.reference_score))
+    if claims_shares(e) and np.isfinite(explained):
+        largest = max(largest, LEAST * abs(explained))
+    return scaled(e.relevance, largest)
 
 
 def condensed(e: Explanation) -> Explanation:

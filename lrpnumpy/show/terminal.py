@@ -18,7 +18,7 @@ from lrpnumpy.protocol import Comparison
 from lrpnumpy.result import UNKNOWN, Explanation, Mark
 from lrpnumpy.show.color import RGB, ink, rgb, scaled
 from lrpnumpy.show.numbers import HIGH, LOW, map_of, signed, sparks
-from lrpnumpy.show.parts import condensed, evidence_line, shown
+from lrpnumpy.show.parts import condensed, evidence_line, shown, word_shares
 
 Color = Literal["auto", "never", "256", "truecolor"]
 FAINT = 0.04  # below this share a word is left uncoloured
@@ -183,10 +183,10 @@ def series(e: Explanation, colors: str, width: int) -> str:
 def _body(e: Explanation, colors: str, width: int) -> str:
     """One input: words on their colours, or a series as a map; and a table."""
     e = e.by_feature()
-    shares = scaled(e.relevance)
+    shares = word_shares(e) if e.tokens else scaled(e.relevance)
     if e.tokens:
         short = condensed(e)
-        words = [sentence(short.shown_steps, scaled(short.relevance), colors, width)] if e.values is None else []
+        words = [sentence(short.shown_steps, word_shares(short), colors, width)] if e.values is None else []
         return "\n\n".join([*words, table(e, shares)])
     return f"{series(e, colors, width)}\n\n{table(e, shares, STEPS)}"
 
@@ -217,7 +217,7 @@ def render_comparison(
     verdicts = [e.evidence().verdict if evidence_line(e) else "" for e in single]
     note, every = legend(single[0]), [*map(condensed, single)]
     first, lines = every[0], []
-    shares = [scaled(e.relevance) for e in every]
+    shares = [word_shares(e) if e.tokens else scaled(e.relevance) for e in every]
     every = [replace(e, method=_clean(e.method)) for e in every]
     first = every[0]
     wide = max(len(e.method) for e in every)

@@ -27,9 +27,9 @@ from lrpnumpy.show.canvas import (
     set_title,
     unit_label,
 )
-from lrpnumpy.show.color import ink, rgb, scaled
+from lrpnumpy.show.color import ink, rgb
 from lrpnumpy.show.html import SHADES
-from lrpnumpy.show.parts import condensed, evidence_line
+from lrpnumpy.show.parts import condensed, evidence_line, word_shares
 from lrpnumpy.show.terminal import title
 
 WORD = 11  # points
@@ -76,7 +76,7 @@ def drawn(every: Sequence[tuple[list[str], Explanation]], width: float) -> Figur
         for text in head:
             figure.text(0.15 / width, (y - LINE * 0.7) / height, text, fontsize=WORD - 2, parse_math=False, alpha=0.75)
             y -= LINE
-        shares, mirrored = scaled(e.relevance), right_to_left(e.tokens or ())
+        shares, mirrored = word_shares(e), right_to_left(e.tokens or ())
         for line in block:
             y -= LINE
             for t, x, size in line:

@@ -45,6 +45,7 @@ FLOOR = {name: k for k, names in enumerate(FLOORS) for name in names}
 LAZY = {
     *((room, "show") for room in ("result", "evaluate", "counterfactual")),
     *(("protocol", room) for room in ("show", "page", "corpus")),
+    ("result", "page"),
     *((room, "evidence") for room in ("result", "protocol")),
     ("results", "explain"),  # a summary explains another class
 }

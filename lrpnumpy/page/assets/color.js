@@ -1,9 +1,10 @@
-// Relevance to colour: red supports the target, blue contradicts it; the same numbers as in lrpnumpy/show/color.py.
+// Relevance to color: red supports the target, blue contradicts it; the same numbers as in lrpnumpy/show/color.py.
 
 const Color = {
   red: [214, 40, 40],
   blue: [38, 84, 206],
-  shades: [1, 0.6, 0.35, 0.2, 0.8, 0.5], // of the entries of a ledger, as in lrpnumpy/show/html.py
+  cards: [[255, 255, 255], [29, 32, 38]], // --card of page.css, light and dark: what words are painted on
+  least: 1 / 5, // of the explained score: a smaller relevance never has full color
 
   largest(values) {
     let most = 0;
@@ -14,22 +15,35 @@ const Color = {
     return most;
   },
 
-  // A relevance from -1 to 1; what is infinite counts as full, what is no number as nothing.
+  // The magnitude of full color: the largest, and at least a part of the explained score; null where there is none.
+  full(values, explained) {
+    return Math.max(Color.largest(values), Color.least * Math.abs(Number.isFinite(explained) ? explained ?? 0 : 0));
+  },
+
+  // A relevance from -1 to 1; infinite values count as full, NaN as nothing.
   share(x, largest) {
     if (Number.isNaN(x)) return 0;
     if (!Number.isFinite(x)) return Math.sign(x);
     return largest ? Math.max(-1, Math.min(1, x / largest)) : 0;
   },
 
-  // Over the background of the page, light or dark.
-  tint(share) {
-    const [r, g, b] = share >= 0 ? Color.red : Color.blue;
-    return `rgba(${r}, ${g}, ${b}, ${(0.85 * Math.abs(share)).toFixed(3)})`;
+  strength(share) {
+    return (0.85 * Math.abs(share)).toFixed(3);
   },
 
+  // Over the background of the page, light or dark.
+  tint(share) {
+    return `rgba(${(share >= 0 ? Color.red : Color.blue).join(", ")}, ${Color.strength(share)})`;
+  },
+
+  // A background and the ink that is easiest to read on it, for light and for dark.
   paint(element, share) {
     element.style.backgroundColor = Color.tint(share);
-    element.style.color = Math.abs(share) > 0.6 ? "#fff" : "";
+    const inks = Color.cards.map((card) => {
+      const end = share >= 0 ? Color.red : Color.blue, alpha = Number(Color.strength(share));
+      return `rgb(${Color.ink(card.map((v, k) => v + (end[k] - v) * alpha))})`;
+    });
+    element.style.color = Math.abs(share) < 0.02 ? "" : `light-dark(${inks.join(", ")})`;
   },
 
   // Over white, for a paper: white at 0, full red at 1, full blue at -1.
@@ -45,13 +59,13 @@ const Color = {
     return low % 2 === 0 ? low : low + 1;
   },
 
-  // Black or white, whichever is easier to read on it (relative luminance, WCAG 2).
+  // Black or white, whichever is easier to read on it (relative luminance, WCAG 2): at least 4.5 : 1 on any color.
   ink(rgb) {
     const [r, g, b] = rgb.map((v) => (v <= 10 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4));
     return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? [0, 0, 0] : [255, 255, 255];
   },
 
-  // The magnitude that has full colour in a map: a few large cells must not hide the rest (see `limit` in color.py).
+  // The magnitude that has full color in a map: a few large cells must not hide the rest (see `limit` in color.py).
   limit(values) {
     const sizes = Float64Array.from(values, Math.abs).filter(Number.isFinite).sort();
     if (!sizes.length) return 1;

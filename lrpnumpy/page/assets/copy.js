@@ -10,8 +10,8 @@ const Copies = {
   // What is explained: method, class, score.
   title(page, { record, method, c }) {
     const { data } = page, p = record.probabilities?.[c];
-    const what = data.regression ? `${data.className(c)} ${data.withUnit(record.scores[c])}` : `why '${data.className(c)}'?  score ${Format.general(record.scores[c])}`;
-    return Format.clean(`${method}: ${what}${p === undefined ? "" : `, probability ${(100 * p).toFixed(1)}%`}`);
+    const what = data.regression ? `${data.className(c)} ${data.withUnit(record.scores[c])}` : TEXT.title(data.className(c), Format.general(record.scores[c]));
+    return Format.clean(`${method}: ${what}${p === undefined ? "" : TEXT.probability((100 * p).toFixed(1))}`);
   },
 
   items({ record, method, c }, i) {
@@ -30,7 +30,7 @@ const Copies = {
       }
       const variables = record.part.feature_relevance(record.k, method, c, i), D = variables ? input.D : 1;
       const all = variables ?? record.part.relevance(record.k, method, c, i);
-      lines.push(["step", ...(variables ? input.features : ["relevance"])].map(Format.clean).join("\t"));
+      lines.push([TEXT.stepHead, ...(variables ? input.features : [TEXT.relevance])].map(Format.clean).join("\t"));
       for (let t = 0; t < input.T; t++) lines.push([Format.clean(stepText(input, t)), ...Array.from(all.subarray(t * D, (t + 1) * D), (x) => Format.signed(x))].join("\t"));
     });
     return lines.join("\n");
@@ -47,9 +47,9 @@ const Copies = {
   },
 
   latexWords(view, i) {
-    const items = Copies.items(view, i), largest = Color.largest(items.map((item) => item.relevance));
+    const items = Copies.items(view, i), full = fullColor(view, items);
     const boxes = items.map((item) => {
-      const back = Color.rgb(Color.share(item.relevance, largest));
+      const back = Color.rgb(Color.share(item.relevance, full));
       return `\\colorbox[RGB]{${back}}{\\textcolor[RGB]{${Color.ink(back)}}{\\strut ${Copies.escaped(item.text)}}}`;
     });
     return `{\\setlength{\\fboxsep}{1pt}%\n${boxes.join("%\n ")}}`;
@@ -67,7 +67,7 @@ const Copies = {
       const strip = runs.map(({ color, count }) => `\\textcolor[RGB]{${color}}{\\rule{${2 * count}pt}{8pt}}`).join("");
       lines.push(`${Copies.escaped(row.name)} & ${strip} & $${Format.signed(row.total)}$ \\\\`);
     }
-    const says = map.group === 1 ? "" : ` (each column is the sum of ${map.group} ${input.unit}s)`;
+    const says = map.group === 1 ? "" : TEXT.columnsSummed(map.group, input.unit);
     lines.push(` & ${Copies.escaped(stepText(input, 0))} to ${Copies.escaped(stepText(input, input.T - 1))}${says} & \\\\`);
     return `\\begin{tabular}{llr}\n${lines.join("\n")}\n\\end{tabular}`;
   },
@@ -84,7 +84,7 @@ const Copies = {
         piece = drawSeries(input, mapOfView(view, i), width).svg;
         height = Number(piece.getAttribute("height"));
         piece.setAttribute("y", top);
-      } else [piece, height] = Copies.svgWords(Copies.items(view, i), width, top);
+      } else [piece, height] = Copies.svgWords(view, Copies.items(view, i), width, top);
       whole.append(piece);
       top += height + 8;
     });
@@ -92,13 +92,13 @@ const Copies = {
     return new XMLSerializer().serializeToString(whole);
   },
 
-  svgWords(items, width, top) {
+  svgWords(view, items, width, top) {
     const pen = document.createElement("canvas").getContext("2d"), group = Dom.svg("g", {});
     pen.font = "15px system-ui, sans-serif";
-    const largest = Color.largest(items.map((item) => item.relevance));
+    const full = fullColor(view, items);
     let x = 4, y = top;
     for (const item of items) {
-      const text = Format.clean(item.text), wide = pen.measureText(text).width + 8, share = Color.share(item.relevance, largest);
+      const text = Format.clean(item.text), wide = pen.measureText(text).width + 8, share = Color.share(item.relevance, full);
       if (x > 4 && x + wide > width - 4) [x, y] = [4, y + 28];
       const back = Color.rgb(share);
       group.append(
@@ -120,18 +120,18 @@ const Copies = {
       document.execCommand("copy");
       area.remove();
     }
-    page.say(`Copied as ${kind}.`);
+    page.say(TEXT.copied(kind));
   },
 };
 
 function copyElement(page, view) {
   const button = (kind, make) => {
-    const element = Dom.make("button", { type: "button", "aria-label": `Copy as ${kind}`, onclick: async () => {
+    const element = Dom.make("button", { type: "button", "aria-label": TEXT.copyKind(kind), onclick: async () => {
       await Copies.copy(page, kind, make(page, view));
-      element.textContent = "copied";
+      element.textContent = TEXT.done;
       setTimeout(() => (element.textContent = kind), 1200);
     } }, kind);
     return element;
   };
-  return Dom.make("div", { class: "copies" }, "Copy as", button("text", Copies.text), button("SVG", Copies.svg), button("LaTeX", Copies.latex));
+  return Dom.make("div", { class: "copies" }, TEXT.copyAs, button("text", Copies.text), button("SVG", Copies.svg), button("LaTeX", Copies.latex));
 }

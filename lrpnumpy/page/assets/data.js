@@ -108,10 +108,26 @@ class Part {
     return one.entries.map((entry, e) => [entry, rows[start + e]]);
   }
 
+  // The score of the reference, or 0.
+  reference(k, name, c) {
+    return this.ledger(k, name, c)?.find(([entry]) => entry === "reference")?.[1] ?? 0;
+  }
+
+  // The score of class c, or its difference to that of another class.
+  score(k, name, c) {
+    const { versus } = this.methodOf(name), C = this.payload.classes.length, scores = this.array(this.payload.scores);
+    return scores[k * C + c] - ((versus ?? null) === null ? 0 : scores[k * C + versus]);
+  }
+
+  // What relevance is a part of, the score less that of the reference; null of a method whose relevance is not.
+  explained(k, name, c) {
+    return this.methodOf(name).shares === false ? null : this.score(k, name, c) - this.reference(k, name, c);
+  }
+
   // The verdict of experiments in a line.
   evidence(k, name, c) {
     const one = this.methodOf(name);
-    return one?.evidence?.[k]?.[one.targets ? 0 : c] ?? "Evidence: not computed";
+    return one?.evidence?.[k]?.[one.targets ? 0 : c] ?? TEXT.untested;
   }
 
   // How much of the ledger the inputs have: |inputs| over the sum of the magnitudes of all entries.
@@ -158,8 +174,19 @@ class Data {
     return [...new Set(this.parts.flatMap((part) => part.methods))];
   }
 
+  // What a menu of methods shows: [name, name, description, group].
+  get methodRows() {
+    const every = new Map(this.parts.flatMap((part) => part.payload.methods.map((one) => [one.name, one])));
+    return this.methods.map((name) => [name, name, every.get(name)?.description ?? null, null]);
+  }
+
   get kind() {
     return this.parts[0].payload.inputs[0]?.kind ?? this.parts.at(-1).payload.inputs[0]?.kind ?? "words";
+  }
+
+  // Whether lags mean something: not of a classifier that reads its input in both directions.
+  get hasMemory() {
+    return this.parts.every((part) => part.payload.memory !== false);
   }
 
   get hasTruth() {

@@ -23,10 +23,14 @@ const Dom = {
     return element;
   },
 
-  // A <select> of [value, text] pairs with its label.
-  choice(label, pairs, value, onchange) {
-    const select = Dom.make("select", { "aria-label": label, onchange: () => onchange(select.value) });
-    for (const [key, text] of pairs) select.append(Dom.make("option", { value: key }, text));
+  // A <select> of [value, text, description, group] with its label; the last two may be left out.
+  choice(label, rows, value, onchange) {
+    const select = Dom.make("select", { "aria-label": label, onchange: () => onchange(select.value) }), groups = new Map();
+    for (const [key, text, title, group] of rows) {
+      if (group && !groups.has(group)) groups.set(group, select.appendChild(Dom.make("optgroup", { label: group })));
+      (groups.get(group) ?? select).append(Dom.make("option", { value: key, title }, text));
+      if (key === value && title) select.title = title;
+    }
     select.value = value;
     return Dom.make("label", { class: "field" }, Dom.make("span", {}, label), select);
   },

@@ -24,7 +24,7 @@ class Columns {
     return part.shown(k, this.state.method, this.state.asked);
   }
 
-  // The class that a row speaks of: the one explained, or that asked for.
+  // The class that a row is about: the one explained, or that asked for.
   classOf(part, k) {
     return this.shown(part, k) ?? this.state.asked ?? (this.data.classes.length > 1 ? part.predicted(k) : 0);
   }
@@ -73,7 +73,7 @@ class Columns {
       const { payload } = part;
       const words = payload.inputs[0].kind === "words" && payload.inputs[0].steps ? part.text(k) : "";
       const name = payload.names ? payload.names[k] : "";
-      return [name, words].filter(Boolean).join(": ") || `record ${payload.numbers[k]}`;
+      return [name, words].filter(Boolean).join(": ") || TEXT.unnamed(payload.numbers[k]);
     });
     return this.texts[place];
   }
@@ -92,7 +92,7 @@ class Columns {
     if (!found) return "";
     const { part, k } = this.data.at[place], one = part.payload.inputs[0];
     const steps = part.array(one.steps), at = part.array(one.first)[k] + found.step;
-    const step = one.kind === "vector" ? "" : steps ? part.payload.dictionary[steps[at]] : `step ${found.step}`;
+    const step = one.kind === "vector" ? "" : steps ? part.payload.dictionary[steps[at]] : TEXT.step(found.step);
     return [step, found.feature >= 0 ? one.features[found.feature] : ""].filter(Boolean).join(" ");
   }
 
@@ -151,7 +151,7 @@ class Columns {
     if (!["number", "true", "predicted", "score", "probability", "ledger", "largest"].includes(sort)) return places;
     const column = this.column(sort);
     const key = (n) => (sort === "largest" ? column[n]?.relevance ?? NaN : column[n]);
-    // What is not known stands last, whichever way it is sorted.
+    // What is not known comes last, whichever way it is sorted.
     return places.sort((a, b) => {
       const x = key(a), y = key(b);
       if (Number.isNaN(x) || Number.isNaN(y)) return Number.isNaN(x) - Number.isNaN(y) || a - b;

@@ -21,6 +21,19 @@ const Format = {
     return (x >= 0 ? "+" : "") + Format.general(x, digits);
   },
 
+  // Numbers of one column with as many decimals: of [0.9513, 1.01, 2.252] "0.951", "1.010" and "2.252".
+  column(values, digits = 4) {
+    const most = Color.largest(values), exponent = most ? Math.floor(Math.log10(most)) : 0;
+    if (exponent >= digits + 2 || exponent < -4) return (x) => Format.general(x, digits);
+    const places = Math.max(0, digits - 1 - exponent);
+    return (x) => (Number.isFinite(x) ? x.toFixed(places) : Format.general(x));
+  },
+
+  signedColumn(values, digits = 3) {
+    const text = Format.column(values, digits);
+    return (x) => (x >= 0 ? "+" : "") + text(x);
+  },
+
   percent(x, places = 1) {
     return Number.isFinite(x) ? `${(100 * x).toFixed(places)} %` : "–";
   },
@@ -38,9 +51,5 @@ const Format = {
   short(text, most = 28) {
     const one = text.split(/\s+/).filter(Boolean).join(" ") || text;
     return one.length <= most ? one : `${one.slice(0, most - 1)}…`;
-  },
-
-  plural(n, word) {
-    return `${Format.count(n)} ${word}${n === 1 ? "" : "s"}`;
   },
 };

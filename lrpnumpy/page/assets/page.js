@@ -5,7 +5,7 @@
 // page.choose(place)        choose a record by its place in page.data
 // page.view(record)         {record, method, c}: what is shown of it
 // page.say(text)            a sentence for screen readers; page.fail(text) a banner, page.fail("") takes it away
-// page.hooks.start          functions (page) called once when everything stands; page.places are its elements
+// page.hooks.start          functions (page) called once when everything is there; page.places are its elements
 // page.hooks.panels         functions (view) -> element or null, added below the chosen record each time it is drawn
 // page.hooks.steps          functions (element, {view, input, position, item}) called for every word that is drawn, and
 //                           (svg, {view, input, locate}) for every series: locate(event) says which step and feature
@@ -40,8 +40,10 @@ class Page {
       event.preventDefault();
       this.places.record.focus();
     });
+    document.getElementById("skip").textContent = TEXT.skip;
+    for (const [id, text] of [["records", TEXT.records], ["record", TEXT.chosen], ["whole", TEXT.overview]]) this.places[id].setAttribute("aria-label", text);
     for (const hook of this.hooks.start) hook(this);
-    this.ready = performance.now(); // when the table stood
+    this.ready = performance.now(); // when the table was there
   }
 
   // Choices that mean nothing here, such as of an old address, become the first that does.
@@ -73,20 +75,27 @@ class Page {
       if (all || ["record", "class", "method", "with", "view"].some((key) => keys.has(key))) this.recordView.update();
     } else this.wholeView.update();
     this.tools.update();
-    if (!all && filtered) this.say(`${Format.plural(this.passing.length, "record")} of ${Format.count(this.data.count)}`);
+    if (!all && filtered) this.say(`${TEXT.record(this.passing.length)} of ${Format.count(this.data.count)}`);
   }
 
   about() {
     const { data, places } = this, methods = data.methods.length;
-    const parts = [Format.plural(data.count, "record")];
-    if (this.passing.length < data.count) parts[0] = `${Format.count(this.passing.length)} of ${parts[0]}`;
-    if (methods) parts.push(Format.plural(methods, "method"));
-    if (!data.regression && data.classes.length > 1) parts.push(Format.plural(data.classes.length, "class").replace("classs", "classes"));
+    const parts = [this.passing.length < data.count ? TEXT.some(this.passing.length, data.count) : TEXT.record(data.count)];
+    if (methods) parts.push(TEXT.method(methods));
+    if (!data.regression && data.classes.length > 1) parts.push(TEXT.class(data.classes.length));
     places.about.replaceChildren(parts.join(" · "), ...data.notes.map((note) => Dom.make("span", { class: "note" }, Format.clean(note))));
   }
 
-  choose(place, quiet = false) {
+  // quiet: without an entry in the history; show: scroll to it where it is above what is in sight.
+  choose(place, quiet = false, show = false) {
     this.state.set({ record: this.data.record(place).number }, quiet);
+    if (show && NARROW.matches) this.places.record.scrollIntoView();
+  }
+
+  // The record so many rows below the chosen one.
+  step(by) {
+    const now = this.passing.indexOf(this.data.places.get(this.state.record));
+    return this.passing[now + by];
   }
 
   view(record) {

@@ -1,4 +1,4 @@
-// The chosen record: its classes, its inputs coloured, its ledger; one method, or two side by side.
+// The chosen record: its classes, its inputs colored, its ledger; one method, or two side by side.
 
 class RecordView {
   constructor(page, element) {
@@ -10,12 +10,12 @@ class RecordView {
     const place = data.places.get(state.record);
     Tooltip.hide();
     if (place === undefined) {
-      element.replaceChildren(Dom.make("p", { class: "none" }, data.count ? "Choose a record." : "No record yet."));
+      element.replaceChildren(Dom.make("p", { class: "none" }, data.count ? TEXT.choose : TEXT.none));
       return;
     }
     const record = data.record(place);
-    const methods = [state.method, state.with].filter((name, n, all) => name && all.indexOf(name) === n);
-    const columns = methods.map((method) => renderMethod(page, record, method, methods.length > 1));
+    const methods = state.methods ?? [state.method, state.with].filter((name, n, all) => name && all.indexOf(name) === n);
+    const columns = methods.map((method) => renderMethod(page, record, method, methods.length > 1 || Boolean(state.methods)));
     element.replaceChildren();
     Dom.fill(element, {}, [
       this.head(record), this.classes(record),
@@ -28,18 +28,30 @@ class RecordView {
 
   head(record) {
     const { data } = this.page;
-    const name = record.name ? Format.clean(record.name) : `Record ${record.number}`;
+    const name = record.name ? Format.clean(record.name) : this.page.state.methods ? TEXT.alone(data) : TEXT.recordName(record.number);
     const said = [];
     const c = record.part.shown(record.k, this.page.state.method, this.page.state.asked) ?? 0;
-    if (data.regression) said.push(`predicted ${data.withUnit(record.scores[c])}`);
-    else if (data.classes.length > 1) said.push(`predicted ${data.className(record.predicted)}`);
+    if (data.regression) said.push(TEXT.predicted(data.withUnit(record.scores[c])));
+    else if (data.classes.length > 1) said.push(TEXT.predicted(data.className(record.predicted)));
     if (record.truth !== null) {
       const value = data.regression || data.classes.length === 1 ? data.withUnit(record.truth) : data.className(record.truth);
-      said.push(`true ${value}`);
+      said.push(TEXT.true(value));
     }
-    return Dom.make("div", { class: "recordhead" },
+    return Dom.make("div", { class: "recordhead" }, this.steps(),
       Dom.make("h2", {}, Format.short(name, 80)),
       Dom.make("p", { class: "quiet" }, Format.clean(said.join(" · "))));
+  }
+
+  // Buttons to the records before and after, where the table is not beside this one.
+  steps() {
+    const { page } = this, { data, state } = page;
+    if (!page.step || data.count < 2) return null;
+    const button = (by, sign, text) => {
+      const place = page.step(by);
+      return Dom.make("button", { type: "button", "aria-label": text, disabled: place === undefined, onclick: () => page.choose(place) }, sign);
+    };
+    const now = page.passing.indexOf(data.places.get(state.record)) + 1;
+    return Dom.make("div", { class: "steps" }, button(-1, "‹", TEXT.previous), now ? TEXT.place(now, page.passing.length) : "", button(1, "›", TEXT.next));
   }
 
   // Every class with its score and probability; a button where it can be shown.
@@ -47,6 +59,7 @@ class RecordView {
     const { data, state } = this.page;
     if (data.classes.length < 2) return null;
     const chosen = record.part.shown(record.k, state.method, state.asked);
+    const digits = Format.column(record.scores);
     const list = data.classes.map((name, c) => {
       const can = record.part.shown(record.k, state.method, c) !== null;
       const p = record.probabilities?.[c];
@@ -54,38 +67,44 @@ class RecordView {
       if (p !== undefined) bar.style.width = `${100 * p}%`;
       return Dom.make("button", {
         type: "button", class: "class", "aria-pressed": String(c === chosen), disabled: !can,
-        title: can ? null : "This method has not explained this class", onclick: () => state.set({ class: c }),
+        title: can ? null : TEXT.notExplained, onclick: () => state.set({ class: c }),
       },
       bar, Dom.make("span", { class: "name" }, Format.clean(Format.short(name, 40))),
-      Dom.make("span", { class: "numbers" }, Format.general(record.scores[c]), p === undefined ? "" : ` · ${Format.percent(p)}`));
+      Dom.make("span", { class: "numbers" }, digits(record.scores[c]), p === undefined ? "" : ` · ${Format.percent(p)}`));
     });
-    return Dom.make("div", { class: "classes", role: "group", "aria-label": "Class that is explained" }, list);
+    return Dom.make("div", { class: "classes", role: "group", "aria-label": TEXT.explainedClass }, list);
   }
 }
 
 // One record by one method: heading, every input, ledger, buttons to copy it. Used for each side of a comparison.
 function renderMethod(page, record, method, named) {
   const { state } = page, part = record.part, c = part.shown(record.k, method, state.asked);
-  const element = Dom.make("article", { class: "method", "aria-label": `by ${method}` });
-  if (named) element.append(Dom.make("h3", {}, method));
+  const element = Dom.make("article", { class: "method", "aria-label": TEXT.by(method) });
+  const about = part.methodOf(method)?.description;
+  if (named) element.append(Tooltip.on(Dom.make("h3", { tabindex: about ? "0" : null }, method), about ?? method));
   if (c === null) {
     element.append(Dom.make("p", { class: "none" }, part.methodOf(method)
-      ? `${method} has explained ${page.data.className(part.shown(record.k, method, null))} only.`
-      : `${method} has not explained this record.`));
+      ? TEXT.onlyClass(method, page.data.className(part.shown(record.k, method, null)))
+      : TEXT.notThisRecord(method)));
     return element;
   }
-  const view = { record, method, c }, unknown = record.inputs.some((input) => input.marks?.includes(MARK.unknown));
+  const view = { record, method, c };
   record.inputs.forEach((input, i) => {
     if (record.inputs.length > 1) element.append(Dom.make("h4", {}, Format.clean(input.name)));
     element.append(renderInput(page, view, i));
   });
-  const what = page.data.regression ? ["raises the prediction", "lowers it"] : ["supports this class", "contradicts it"];
-  element.append(Dom.make("p", { class: "legend" },
-    Dom.make("span", { class: "for", "aria-hidden": "true" }), `red ${what[0]}, `, Dom.make("span", { class: "against", "aria-hidden": "true" }), `blue ${what[1]}`,
-    unknown ? "; [?] is not in the vocabulary" : ""));
+  element.append(legendElement(page, view));
   element.append(Dom.make("p", { class: "evidence" }, Format.clean(part.evidence(record.k, method, c))));
   element.append(ledgerElement(page, view), copyElement(page, view));
   return element;
+}
+
+// What the colors mean.
+function legendElement(page, { record }) {
+  const [red, blue] = TEXT.legend(page.data.regression), unknown = record.inputs.some((input) => input.marks?.includes(MARK.unknown));
+  return Dom.make("p", { class: "legend" },
+    Dom.make("span", { class: "for", "aria-hidden": "true" }), `${red}, `, Dom.make("span", { class: "against", "aria-hidden": "true" }), blue,
+    unknown ? `; ${TEXT.unknown}` : "");
 }
 
 // One input of a view {record, method, c} as an element: words and features of one step, or a series.

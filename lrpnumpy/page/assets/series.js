@@ -1,4 +1,4 @@
-// A series: a row for each feature, its values as a line on the colours of its relevance, with dates below.
+// A series: a row for each feature, its values as a line on the colors of its relevance, with dates below.
 
 const SERIES = { features: 24, columns: 400, cells: 4000, row: 34, gap: 6, faint: 0.01 };
 
@@ -10,7 +10,7 @@ function mapOf(input, relevance, variables, most) {
   for (let n = 0; n < all.length; n++) if (Number.isFinite(all[n])) sizes[n % D] += Math.abs(all[n]);
   const some = [...sizes.keys()].sort((a, b) => sizes[b] - sizes[a] || a - b).slice(0, SERIES.features).sort((a, b) => a - b);
   const group = Math.ceil(T / Math.max(1, most)) || 1, K = Math.ceil(T / group);
-  const own = values && input.D === D; // values stand on the colours only where each has a relevance of its own
+  const own = values && input.D === D; // values are drawn on the colors only where each has its own relevance
   const rows = some.map((d) => {
     const sums = new Float64Array(K), means = own ? new Float64Array(K) : null;
     let total = 0;
@@ -20,9 +20,9 @@ function mapOf(input, relevance, variables, most) {
       total += all[t * D + d];
       if (means) means[k] += values[t * D + d] / Math.min(group, T - k * group);
     }
-    return { feature: d, name: variables || (own && input.features) ? input.features[d] : "relevance", sums, means, total };
+    return { feature: d, name: variables || (own && input.features) ? input.features[d] : TEXT.relevance, sums, means, total };
   });
-  if (values && !own) { // one relevance for each step: signals stand below it, without colours
+  if (values && !own) { // one relevance for each step: signals are drawn below it, without colors
     for (let d = 0; d < Math.min(input.D, 8); d++) {
       const means = new Float64Array(K);
       for (let t = 0; t < T; t++) {
@@ -43,6 +43,31 @@ function mapOfView(view, i, most) {
   return mapOf(input, record.part.relevance(record.k, method, c, i), variables, room);
 }
 
+// The lowest and highest value of a signal. A constant is drawn against 0: a 1 is at the top, a 0 at the bottom.
+function rangeOf(values) {
+  const low = Math.min(...values), high = Math.max(...values);
+  return low < high ? [low, high] : [Math.min(0, low), Math.max(0, high)];
+}
+
+// Whether a signal is 0 or 1, which is drawn as steps.
+function isBinary(values) {
+  return values.every((v) => v === 0 || v === 1);
+}
+
+// The width of a text in pixels, in the font of pictures.
+function textWidth(text) {
+  textWidth.pen ??= document.createElement("canvas").getContext("2d");
+  textWidth.pen.font = "12px system-ui, sans-serif";
+  return textWidth.pen.measureText(text).width;
+}
+
+// A text cut so that it fits into so many pixels.
+function fitting(text, room) {
+  let length = Math.min(text.length, 200);
+  while (length > 4 && textWidth(Format.short(text, length)) > room) length -= 1;
+  return Format.short(text, length);
+}
+
 // The picture at a width in pixels: the svg, and which step and feature is where.
 function drawSeries(input, map, width) {
   const names = Math.min(150, Math.round(width * 0.3)), sums = 62, wide = Math.max(60, width - names - sums);
@@ -52,11 +77,12 @@ function drawSeries(input, map, width) {
     xmlns: "http://www.w3.org/2000/svg", viewBox: `0 0 ${width} ${height}`, width, height, fill: "currentColor",
     "font-size": 12, "font-family": "system-ui, sans-serif",
   });
+  const digits = Format.signedColumn(map.rows.filter((row) => row.sums).map((row) => row.total));
   map.rows.forEach((row, r) => {
-    const middle = top(r) + high / 2 + 4, ends = row.means ? [Math.min(...row.means), Math.max(...row.means)] : null;
+    const middle = top(r) + high / 2 + 4, ends = row.means ? rangeOf(row.means) : null;
     row.ends = ends;
     svg.append(
-      Dom.svg("text", { x: names - 8, y: middle, "text-anchor": "end" }, Format.clean(Format.short(row.name, Math.floor(names / 8)))),
+      Dom.svg("text", { x: names - 8, y: middle, "text-anchor": "end" }, Format.clean(fitting(row.name, names - 10))),
       Dom.svg("rect", { x: names, y: top(r), width: wide, height: high, "fill-opacity": 0.05 }));
     for (let k = 0; row.sums && k < K; k++) {
       const share = Color.share(row.sums[k], map.limit);
@@ -69,18 +95,18 @@ function drawSeries(input, map, width) {
     }
     if (ends) {
       const span = ends[1] - ends[0] || 1;
-      const points = Array.from(row.means, (v, k) => {
-        const mid = (x(k * group) + x(Math.min((k + 1) * group, T))) / 2;
-        return `${mid.toFixed(1)},${(top(r) + high - 3 - ((high - 6) * (v - ends[0])) / span).toFixed(1)}`;
+      const steps = isBinary(row.means), points = Array.from(row.means, (v, k) => {
+        const from = x(k * group), to = x(Math.min((k + 1) * group, T)), y = (top(r) + high - 3 - ((high - 6) * (v - ends[0])) / span).toFixed(1);
+        return steps ? `${from.toFixed(1)},${y} ${to.toFixed(1)},${y}` : `${((from + to) / 2).toFixed(1)},${y}`;
       });
       svg.append(Dom.svg("polyline", { points: points.join(" "), fill: "none", stroke: "currentColor", "stroke-width": 1.2, "pointer-events": "none" }));
     }
-    if (row.total !== null) svg.append(Dom.svg("text", { x: names + wide + 6, y: middle }, Format.signed(row.total, 3)));
+    if (row.total !== null) svg.append(Dom.svg("text", { x: names + wide + 6, y: middle }, digits(row.total)));
   });
   const ticks = wide < 150 ? 1 : Math.max(2, Math.min(6, Math.floor(wide / 110))), foot = top(map.rows.length) + 12;
   for (let n = 0; n < ticks; n++) {
     const t = Math.round(ticks === 1 ? T - 1 : (n * (T - 1)) / (ticks - 1)), anchor = n === ticks - 1 ? "end" : n === 0 ? "start" : "middle";
-    svg.append(Dom.svg("text", { x: x(n === ticks - 1 ? T : t + (n ? 0.5 : 0)).toFixed(1), y: foot, "text-anchor": anchor, "font-size": 11, opacity: 0.75 },
+    svg.append(Dom.svg("text", { x: x(n === ticks - 1 ? T : t + (n ? 0.5 : 0)).toFixed(1), y: foot, "text-anchor": anchor, "font-size": 11 },
       Format.clean(Format.short(stepText(input, t), 16))));
   }
   return { svg, names, wide, top, high };
@@ -93,19 +119,19 @@ function stepText(input, t) {
 // What a cell says: when, what, its value and its relevance.
 function cellSays(input, map, r, k, unit) {
   const row = map.rows[r], first = k * map.group, last = Math.min((k + 1) * map.group, map.T) - 1;
-  const when = stepText(input, first) + (last > first ? ` to ${stepText(input, last)}` : "");
-  const value = row.means ? `\n${row.name} ${Format.general(row.means[k])}${last > first ? " on average" : ""}` : `\n${row.name}`;
-  return Format.clean(when) + "\n" + Format.clean(value.trim()) + (row.sums ? `\nrelevance ${Format.signed(row.sums[k])}${unit ? ` ${unit}` : ""}` : "");
+  const when = (last > first ? TEXT.to(stepText(input, first), stepText(input, last)) : stepText(input, first));
+  const value = row.means ? `\n${row.name} ${Format.general(row.means[k])}${last > first ? TEXT.onAverage : ""}` : `\n${row.name}`;
+  return Format.clean(when) + "\n" + Format.clean(value.trim()) + (row.sums ? `\n${TEXT.relevance} ${Format.signed(row.sums[k])}${unit ? ` ${unit}` : ""}` : "");
 }
 
 function seriesElement(page, view, i) {
   const input = view.record.inputs[i], map = mapOfView(view, i), { unit } = page.data;
   const frame = Dom.make("div", { class: "frame" });
   const notes = [];
-  if (map.group > 1) notes.push(`Each cell is the sum of ${map.group} ${input.unit}s.`);
-  if (map.left) notes.push(`${Format.plural(map.left, "feature")} of less relevance ${map.left === 1 ? "is" : "are"} left out.`);
-  if (!input.values) notes.push("The values of this series are not in the results, so only its relevance is drawn.");
-  const says = `Series of ${map.T} steps, relevance by ${view.method}: ` +
+  if (map.group > 1) notes.push(TEXT.cells(map.group, input.unit));
+  if (map.left) notes.push(TEXT.leftOut(map.left));
+  if (!input.values) notes.push(TEXT.noValues);
+  const says = TEXT.series(map.T, view.method) +
     map.rows.filter((row) => row.sums).map((row) => `${row.name} ${Format.signed(row.total)}`).join(", ");
   let width = 0, drawn = null, at = { r: 0, k: map.K - 1 };
 
@@ -121,7 +147,7 @@ function seriesElement(page, view, i) {
     for (const [name, value] of Object.entries(place)) drawn.cursor.setAttribute(name, value);
     drawn.cursor.setAttribute("visibility", "visible");
   };
-  // Where a mouse is: row, column, step, feature, and the value that this height stands for.
+  // Where a mouse is: row, column, step, feature, and the value at this height.
   const locate = (event) => {
     const whole = drawn.svg.getBoundingClientRect(), scale = whole.width / width;
     const x = (event.clientX - whole.left) / scale, y = (event.clientY - whole.top) / scale;

@@ -1,4 +1,4 @@
-// The words, or the features, that speak most for and against each class, each with a few records where it does.
+// The words, or the features, that most support and contradict each class, each with a few records where they do.
 
 const SPEAKERS = { words: 8, contexts: 3, around: 4 };
 
@@ -73,36 +73,42 @@ function contextElement(page, c, { place, t, input, relevance }) {
     const mark = Dom.make("mark", {}, Format.clean(one.names[t]));
     Color.paint(mark, 0.7 * Math.sign(relevance));
     link.append(from ? "… " : "", Format.clean(one.names.slice(from, t).join(" ")), " ", mark, " ", Format.clean(one.names.slice(t + 1, to).join(" ")), to < one.T ? " …" : "");
-  } else link.append(Format.clean(record.name ?? `record ${record.number}`));
+  } else link.append(Format.clean(record.name ?? TEXT.unnamed(record.number)));
   return Dom.make("li", { dir: "auto" }, link, Dom.make("span", { class: "quiet" }, ` ${Format.signed(relevance, 3)}`));
 }
 
 function speakersElement(page) {
   const { data, state, passing } = page, words = data.kind === "words";
   const least = words ? leastCount(passing.length) : 1;
-  const asked = state.asked === null ? data.classes.map((_, c) => c) : [state.asked];
-  const cards = asked.map((c) => {
+  const cards = overviewClasses(page).map((c) => {
     const { pro, con } = speakersOf(page, c, least);
     if (!pro.length && !con.length) return null;
-    const largest = Color.largest([...pro, ...con].map((one) => one.mean));
+    const means = [...pro, ...con].map((one) => one.mean), largest = Color.largest(means), digits = Format.signedColumn(means);
     const list = (some) => some.map((one) => {
       const bar = Dom.make("span", { class: "meanbar", "aria-hidden": "true" });
-      bar.style.width = `${(6 * Math.abs(one.mean)) / (largest || 1)}rem`;
+      bar.style.width = `${(100 * Math.abs(one.mean)) / (largest || 1)}%`;
       bar.style.backgroundColor = `rgb(${one.mean > 0 ? Color.red : Color.blue})`;
       return Dom.make("details", { class: "speaker" },
-        Dom.make("summary", {}, Dom.make("bdi", { class: "speakername" }, Format.clean(Format.short(one.name, 40))), bar,
-          Dom.make("span", { class: "quiet" }, `${Format.signed(one.mean, 3)} · ${Format.count(one.count)}×`)),
+        Dom.make("summary", {}, Dom.make("bdi", { class: "speakername", title: Format.clean(one.name) }, Format.clean(Format.short(one.name, 40))), Dom.make("span", { class: "meanroom" }, bar),
+          Dom.make("span", { class: "quiet" }, `${digits(one.mean)} · ${Format.count(one.count)}×`)),
         Dom.make("ul", { class: "contexts" }, one.contexts.map((context) => contextElement(page, c, context))));
     });
-    const name = data.classes.length > 1 ? Format.clean(data.className(c)) : "the score";
-    return Dom.make("article", { class: "card", "aria-label": `What supports and contradicts ${name}` },
-      Dom.make("h3", {}, name),
-      Dom.make("h4", {}, data.regression ? "raises it" : "supports it"), list(pro),
-      con.length ? Dom.make("h4", {}, data.regression ? "lowers it" : "contradicts it") : null, list(con));
+    const side = (title, some) => (some.length ? Dom.make("div", {}, Dom.make("h4", {}, title), list(some)) : null);
+    const name = data.classes.length > 1 ? Format.clean(data.className(c)) : TEXT.theScore;
+    const records = passing.filter((n) => data.at[n].part.shown(data.at[n].k, state.method, c) !== null).length;
+    return Dom.make("article", { class: "card", "aria-label": TEXT.influences(name) },
+      Dom.make("h3", {}, name, Dom.make("span", { class: "quiet" }, ` ${TEXT.forRecords(records)}`)),
+      Dom.make("div", { class: "pros" }, side(TEXT.pro(data.regression), pro), side(TEXT.con(data.regression), con)));
   }).filter(Boolean);
-  const what = words ? `Mean relevance of a word by ${state.method}, of those that occur ${least === 1 ? "at all" : `at least ${least} times`}; open one for its contexts.`
-    : `Mean relevance of a feature by ${state.method}, summed over its steps; open one for records where it is largest.`;
-  return Dom.make("section", { class: "speakers" }, Dom.make("h2", {}, words ? "Words that speak most" : "Features that speak most"),
-    Dom.make("p", { class: "quiet" }, cards.length ? what : "No relevance of words or features is known for this choice; of a series unit=\"feature\" gives one."),
-    Dom.make("div", { class: "cards" }, cards));
+  const classes = overviewClasses(page), target = classes.length === 1 ? targetText(data, classes[0]) : "";
+  const what = words ? TEXT.aboutWords(state.method, least) : TEXT.aboutFeatures(state.method);
+  return Dom.make("section", { class: "speakers" }, Dom.make("h2", {}, (words ? TEXT.mostWords : TEXT.mostFeatures) + target),
+    Dom.make("p", { class: "quiet" }, cards.length ? what : TEXT.noInfluence),
+    Dom.make("div", { class: "cards", style: { "--across": String(across(cards.length)) } }, cards));
+}
+
+// How many cards are in a row, so that the last row is not left with one.
+function across(count) {
+  if (count === 1) return 1;
+  return [4, 3, 5, 2].find((one) => count % one === 0 || count % one > one / 2) ?? 3;
 }

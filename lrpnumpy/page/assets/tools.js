@@ -1,4 +1,4 @@
-// What stands above everything: records or the whole, method, comparison, class, light or dark.
+// What is above everything: records or the overview, method, comparison, class, light or dark.
 
 class Tools {
   constructor(page, element) {
@@ -7,18 +7,18 @@ class Tools {
   }
 
   update() {
-    const { data, state } = this.page, methods = data.methods.map((name) => [name, name]);
+    const { data, state } = this.page, methods = data.methodRows;
     const focused = this.element.contains(document.activeElement) ? document.activeElement.closest("[data-key]")?.dataset.key : null;
     const keyed = (key, element) => (element ? Dom.fill(element, { "data-key": key }, []) : null);
     const classes = data.classes.map((name, c) => [String(c), Format.clean(Format.short(name, 40))]);
     const parts = [
-      keyed("view", Dom.switcher("View", [["records", "Records"], ["whole", "Whole"]], state.view, (view) => state.set({ view }))),
-      methods.length > 1 || data.count ? keyed("method", Dom.choice("Method", methods, state.method, (method) => state.set({ method }))) : null,
-      methods.length > 1 ? keyed("with", Dom.choice("Compare with", [["", "nothing"], ...methods.filter(([name]) => name !== state.method)], state.with, (other) => state.set({ with: other }))) : null,
+      keyed("view", Dom.switcher(TEXT.view, [["records", TEXT.records], ["whole", TEXT.overview]], state.view, (view) => state.set({ view }))),
+      methods.length > 1 || data.count ? keyed("method", Dom.choice(TEXT.methodLabel, methods, state.method, (method) => state.set({ method }))) : null,
+      methods.length > 1 ? keyed("with", Dom.choice(TEXT.compareWith, [["", TEXT.nothing], ...methods.filter(([name]) => name !== state.method)], state.with, (other) => state.set({ with: other }))) : null,
       classes.length > 1 && data.everyClass
-        ? keyed("class", Dom.choice(data.regression ? "Output" : "Class", [["", data.regression ? "as explained" : "as predicted"], ...classes], state.class, (c) => state.set({ class: c })))
+        ? keyed("class", Dom.choice(data.regression ? TEXT.output : TEXT.classLabel, [["", data.regression ? TEXT.asExplained : TEXT.asPredicted], ...classes], state.class, (c) => state.set({ class: c })))
         : null,
-      keyed("theme", Dom.make("button", { type: "button", class: "quiet", title: "Light or dark", "aria-label": "Switch between light and dark", onclick: () => this.turn() }, "◐")),
+      keyed("theme", Dom.make("button", { type: "button", class: "quiet", title: TEXT.theme, "aria-label": TEXT.switchTheme, onclick: () => this.turn() }, "◐")),
     ];
     this.element.replaceChildren(...parts.filter(Boolean));
     if (focused) this.element.querySelector(`[data-key="${focused}"]`)?.querySelector("select, button[aria-pressed=true], button")?.focus();
@@ -28,7 +28,7 @@ class Tools {
     const dark = this.theme ? this.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
     this.theme = dark ? "light" : "dark";
     document.documentElement.dataset.theme = this.theme;
-    this.page.say(`${this.theme} colours`);
+    this.page.say(TEXT.themed(this.theme));
   }
 }
 
@@ -43,18 +43,18 @@ class Filters {
       pairs.map(([value, text]) => Dom.make("option", { value }, Format.clean(text))));
     const classes = data.classes.map((name, c) => [String(c), Format.short(name, 40)]);
     const several = !data.regression && data.classes.length > 1, words = data.kind === "words";
-    this.search = input("q", { type: "search", placeholder: words ? "Search the text" : "Search the names" });
-    this.more = Dom.make("details", { class: "more" }, Dom.make("summary", {}, "Filters"),
+    this.search = input("q", { type: "search", placeholder: words ? TEXT.searchText : TEXT.searchNames });
+    this.more = Dom.make("details", { class: "more" }, Dom.make("summary", {}, TEXT.filters(0)),
       Dom.make("div", { class: "fields" },
-        several ? labelled("Predicted", select("predicted", [["", "any"], ...classes])) : null,
-        several && data.hasTruth ? labelled("True", select("true", [["", "any"], ...classes])) : null,
-        !data.regression && data.hasTruth ? labelled("Prediction is", select("right", [["", "right or wrong"], ["yes", "right"], ["no", "wrong"]])) : null,
-        labelled("Score from", input("min", { type: "number", step: "any" })),
-        labelled("Score to", input("max", { type: "number", step: "any" })),
-        words ? labelled("Has the word", input("word", { type: "text", spellcheck: "false", autocapitalize: "off" })) : null,
-        Dom.make("button", { type: "button", class: "quiet", onclick: () => this.clear() }, "Clear")));
+        several ? labelled(TEXT.predictedLabel, select("predicted", [["", TEXT.any], ...classes])) : null,
+        several && data.hasTruth ? labelled(TEXT.trueLabel, select("true", [["", TEXT.any], ...classes])) : null,
+        !data.regression && data.hasTruth ? labelled(TEXT.predictionIs, select("right", [["", TEXT.rightOrWrong], ["yes", TEXT.right], ["no", TEXT.wrong]])) : null,
+        labelled(TEXT.scoreFrom, input("min", { type: "number", step: "any" })),
+        labelled(TEXT.scoreTo, input("max", { type: "number", step: "any" })),
+        words ? labelled(TEXT.hasWord, input("word", { type: "text", spellcheck: "false", autocapitalize: "off" })) : null,
+        Dom.make("button", { type: "button", class: "quiet", onclick: () => this.clear() }, TEXT.clear)));
     this.element = Dom.make("div", { class: "filters", role: "search" },
-      Dom.make("label", { class: "field search" }, Dom.make("span", { class: "unseen" }, "Search"), this.search), this.more);
+      Dom.make("label", { class: "field search" }, Dom.make("span", { class: "unseen" }, TEXT.search), this.search), this.more);
   }
 
   clear() {
@@ -69,7 +69,7 @@ class Filters {
       if (field.value !== value) field.value = value;
       if (value && field !== this.search) used += 1;
     }
-    this.more.firstChild.textContent = used ? `Filters (${used})` : "Filters";
+    this.more.firstChild.textContent = TEXT.filters(used);
     if (used) this.more.open = true;
   }
 }

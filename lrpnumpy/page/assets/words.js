@@ -30,22 +30,27 @@ const PAD = "<pad>";
 
 // What is said of an item: its number, and how large that is beside the others.
 function itemSays(item, largest) {
-  const size = largest ? `, ${Math.round(100 * Math.abs(item.relevance) / largest)} % of the largest` : "";
+  const size = largest ? TEXT.share(Math.round(100 * Math.abs(item.relevance) / largest)) : "";
   return `${Format.clean(item.text)}: ${Format.signed(item.relevance)}${size}`;
+}
+
+// The relevance of full color among the items of an input: the largest, and not less than a part of the score.
+function fullColor({ record, method, c }, items) {
+  return Color.full(items.map((item) => item.relevance), record.part.explained(record.k, method, c));
 }
 
 // view: {record, method, c} and input i of its record. The arrow keys go from word to word.
 function wordsElement(page, view, i) {
   const { record, method, c } = view, input = record.inputs[i];
   const items = itemsOf(input, record.part.relevance(record.k, method, c, i), record.part.feature_relevance(record.k, method, c, i));
-  const largest = Color.largest(items.map((item) => item.relevance));
-  const element = Dom.make("div", { class: `words ${input.kind}`, role: "list", dir: "auto", "aria-label": `${input.name}, relevance by ${method}` });
+  const largest = Color.largest(items.map((item) => item.relevance)), full = fullColor(view, items);
+  const element = Dom.make("div", { class: `words ${input.kind}`, role: "list", dir: "auto", "aria-label": TEXT.inputBy(input.name, method) });
   items.forEach((item, n) => {
     const says = itemSays(item, largest);
     const word = Dom.make("span", { class: "word", role: "listitem", tabindex: n ? "-1" : "0", "aria-label": says }, Format.clean(item.text));
     if (item.padding) word.classList.add("padding");
     if (item.unknown) word.classList.add("unknown");
-    Color.paint(word, Color.share(item.relevance, largest));
+    Color.paint(word, Color.share(item.relevance, full));
     Tooltip.on(word, says);
     for (const hook of page.hooks.steps) hook(word, { view, input: i, position: item.position, item });
     element.append(word, " ");

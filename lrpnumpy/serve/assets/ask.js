@@ -35,7 +35,7 @@ class Asker {
         this.since = performance.now() + ASK.again;
       } else this.failed(body.error);
     } catch (error) {
-      if (error.name !== "AbortError") this.failed("The server does not answer; is it still running?");
+      if (error.name !== "AbortError") this.failed(LIVE.silent);
     }
     clearTimeout(slow);
     this.busy(false);

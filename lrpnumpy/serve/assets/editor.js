@@ -5,18 +5,24 @@ const EDITOR = { height: 150, edge: 12, fine: 0.01, coarse: 0.1 }; // fine and c
 class Editor {
   constructor(live) {
     Object.assign(this, { live, feature: 0, step: 0, held: false, range: [0, 1] });
-    this.choice = Dom.make("select", { "aria-label": "Feature to change", onchange: () => this.choose(Number(this.choice.value), this.step) });
+    this.choice = Dom.make("select", { "aria-label": LIVE.feature, onchange: () => this.choose(Number(this.choice.value), this.step) });
     this.band = Dom.svg("rect", { class: "band", y: 0, height: EDITOR.height });
     this.line = Dom.svg("polyline", { class: "line" });
     this.point = Dom.svg("circle", { class: "point", r: 7, tabindex: "0", role: "slider", onkeydown: (event) => this.key(event) });
     this.svg = Dom.svg("svg", { class: "editor", height: EDITOR.height, preserveAspectRatio: "none" }, this.band, this.line, this.point);
     this.value = Dom.make("output", { class: "value" });
+    this.mode = Dom.make("button", { type: "button", title: LIVE.selectHint, "aria-pressed": "false", onclick: () => this.mode.setAttribute("aria-pressed", String(!this.selects)) }, LIVE.selectSteps);
     this.element = Dom.make("div", { class: "editbox" },
-      Dom.make("div", { class: "row" }, Dom.make("label", { class: "field" }, Dom.make("span", {}, "Drag a point of"), this.choice), this.value), this.svg);
+      Dom.make("div", { class: "row" }, Dom.make("label", { class: "field" }, Dom.make("span", {}, LIVE.dragPoint), this.choice), this.mode, this.value), this.svg, live.selection.element);
     this.svg.addEventListener("pointerdown", (event) => this.press(event));
     this.svg.addEventListener("pointermove", (event) => this.held && this.pull(event));
     for (const name of ["pointerup", "pointercancel"]) this.svg.addEventListener(name, () => this.release());
     new ResizeObserver(() => this.draw()).observe(this.svg);
+  }
+
+  // Whether dragging selects steps also without Shift, which a phone does not have.
+  get selects() {
+    return this.mode.getAttribute("aria-pressed") === "true";
   }
 
   get values() {
@@ -60,10 +66,10 @@ class Editor {
     this.width = Math.max(200, this.svg.clientWidth);
     this.svg.setAttribute("viewBox", `0 0 ${this.width} ${EDITOR.height}`);
     this.line.setAttribute("points", this.values.map((row, t) => `${this.x(t).toFixed(1)},${this.y(row[feature]).toFixed(1)}`).join(" "));
-    const when = this.live.answer.labels?.[step] ?? `step ${step}`;
+    const when = this.live.answer.labels?.[step] ?? TEXT.step(step);
     const says = Format.clean(`${when}, ${name} ${Format.general(value)}`);
     Dom.fill(this.point, {
-      cx: this.x(step), cy: this.y(value), "aria-valuenow": value, "aria-valuetext": says, "aria-label": Format.clean(`${name} at a step; up and down change it, left and right choose another`),
+      cx: this.x(step), cy: this.y(value), "aria-valuenow": value, "aria-valuetext": says, "aria-label": Format.clean(LIVE.point(name)),
       "aria-valuemin": Math.min(value, this.range[0]), "aria-valuemax": Math.max(value, this.range[1]),
     }, []);
     this.value.textContent = says;
@@ -87,7 +93,7 @@ class Editor {
     event.preventDefault();
     this.svg.setPointerCapture(event.pointerId);
     const step = this.stepAt(event);
-    this.selecting = event.shiftKey;
+    this.selecting = event.shiftKey || this.selects;
     this.held = true;
     this.choose(this.feature, step);
     this.point.focus();
@@ -133,14 +139,14 @@ class Editor {
     this.draw();
   }
 
-  // On the picture of relevance, too, a point is pressed and pulled. It is drawn anew meanwhile, so the document listens.
+  // On the picture of relevance, too, a point can be dragged. It is drawn anew meanwhile, so the document listens.
   attach(svg, locate) {
     svg.addEventListener("pointerdown", (event) => {
       const found = locate(event);
       if (!found || event.button) return;
       this.choose(found.feature, found.step);
       const { ends } = found.scale.row;
-      if (found.group > 1 || !ends) return; // a cell of several steps is no point
+      if (found.group > 1 || !ends) return; // a cell of several steps is not a point
       event.preventDefault();
       this.live.remember();
       this.held = true;

@@ -8,10 +8,19 @@ FACTS.methods.sort((a, b) => (b.name === FACTS.method) - (a.name === FACTS.metho
 
 // Every method can be chosen, whether or not it has been asked for.
 Object.defineProperty(Data.prototype, "methods", { get: () => FACTS.methods.map((one) => one.name) });
+Object.defineProperty(Data.prototype, "methodRows", {
+  get: () => ["recommended", "others", "unstable"].flatMap((group) => FACTS.methods.filter((one) => one.group === group).map((one) => [one.name, one.name, one.description, TEXT[group]])),
+});
 
-// An <input> with its label.
-function labelled(label, attributes) {
-  return Dom.make("label", { class: "field" }, Dom.make("span", {}, label), Dom.make("input", attributes));
+// Whether two sentences share at least half of their words, in the same order.
+function isEdit(one, other) {
+  let row = new Uint16Array(other.length + 1); // of the longest common subsequence
+  for (const word of one) {
+    const next = new Uint16Array(other.length + 1);
+    other.forEach((its, k) => (next[k + 1] = word === its ? row[k] + 1 : Math.max(row[k + 1], next[k])));
+    row = next;
+  }
+  return 2 * row.at(-1) >= Math.max(one.length, other.length);
 }
 
 class Live {
@@ -43,32 +52,31 @@ class Live {
     if (page.state.method !== FACTS.method || page.state.with) this.changed({}, 0);
   }
 
-  // -- what stands above the record
+  // -- what is above the record
 
   build() {
     const { live } = this.page.places;
     this.text = Dom.make("textarea", {
       id: "text", rows: this.words ? 2 : 4, maxlength: this.words ? FACTS.limits.characters : 1_000_000, spellcheck: "false", oninput: () => this.typed(),
-      placeholder: this.words ? "Type a sentence" : "Paste a table: one step a line, numbers between commas, names and dates if there are any",
+      placeholder: this.words ? LIVE.typeSentence : LIVE.tableHint,
     });
     if (this.words) this.text.value = FACTS.start.text;
     this.moved = Dom.make("p", { class: "moved", "aria-live": "polite" });
     this.status = Dom.make("p", { class: "status quiet", role: "status" });
-    this.other = Dom.make("div", { class: "counterfactual", role: "group", "aria-label": "What would change this", hidden: true });
+    this.other = Dom.make("div", { class: "counterfactual", role: "group", "aria-label": LIVE.changes, hidden: true });
     this.own = Dom.make("div", { class: "options" });
     const button = (text, does, title) => Dom.make("button", { type: "button", title, onclick: does }, text);
-    this.undoing = button("Undo", () => this.undo(), "The input before the last change");
+    this.undoing = button(LIVE.undo, () => this.undo(), LIVE.undoHint);
     const file = Dom.make("input", { type: "file", class: "unseen", id: "file", accept: this.words ? ".txt,text/*" : ".csv,.tsv,.txt,text/*", onchange: () => this.dropped(file.files[0], file) });
     const buttons = Dom.make("div", { class: "row" }, this.undoing,
-      button("What would change this?", () => this.send(0, { counterfactual: true }), "The fewest changes after which the network decides otherwise"),
-      button("Keep", () => this.keep(), "Leave this one in the list, and go on with another"),
-      Dom.make("label", { class: "file", for: "file" }, "Open a file"), file,
-      Dom.make("span", { class: "quiet" }, this.words ? "or drop one. Press on a word, or pull over several, to replace or remove them and to see their score."
-        : "or drop a CSV. Pull with Shift to select steps and see their score."));
-    const label = Dom.make("label", { class: "field", for: "text" }, Dom.make("span", {}, this.words ? "Sentence" : "Paste a CSV"));
+      button(LIVE.counterfactual, () => this.send(0, { counterfactual: true }), LIVE.counterfactualHint),
+      button(LIVE.keep, () => this.keep(), LIVE.keepHint),
+      Dom.make("label", { class: "file", for: "file" }, LIVE.openFile), file,
+      Dom.make("span", { class: "quiet" }, this.words ? LIVE.wordsHint : LIVE.seriesHint));
+    const label = Dom.make("label", { class: "field", for: "text" }, Dom.make("span", {}, this.words ? LIVE.sentence : LIVE.pasteCsv));
     const paste = Dom.make("div", { class: "typing" }, label, this.text);
-    live.append(Dom.make("section", { class: "livebox", "aria-label": "Input" },
-      this.words ? paste : this.series.element, this.words ? null : Dom.make("details", {}, Dom.make("summary", {}, "Paste a table"), paste),
+    live.append(Dom.make("section", { class: "livebox", "aria-label": LIVE.input },
+      this.words ? paste : this.series.element, this.words ? null : Dom.make("details", {}, Dom.make("summary", {}, LIVE.pasteTable), paste),
       Dom.make("div", { class: "row" }, buttons, this.own), this.other, this.moved, this.status));
     this.undoing.disabled = true;
     const stop = (event) => event.dataTransfer?.types.includes("Files") && event.preventDefault();
@@ -83,8 +91,8 @@ class Live {
   fields() {
     const { state } = this.page, shown = FACTS.methods.filter((one) => one.name === state.method || one.name === state.with);
     const options = new Map(shown.flatMap((one) => one.options.map((option) => [option.name, option])));
-    const target = FACTS.every_class ? [] : [Dom.choice("Class", [["", "as predicted"], ...FACTS.classes?.map((name, c) => [String(c), Format.short(name, 40)]) ?? []], state.class, (c) => state.set({ class: c }))];
-    const step = FACTS.every ? [labelled("Step, last if empty", { type: "number", value: this.step ?? "", onchange: (event) => ((this.step = event.target.value), this.changed({}, 0)) })] : [];
+    const target = FACTS.every_class ? [] : [Dom.choice(TEXT.classLabel, [["", TEXT.asPredicted], ...FACTS.classes?.map((name, c) => [String(c), Format.short(name, 40)]) ?? []], state.class, (c) => state.set({ class: c }))];
+    const step = FACTS.every ? [Dom.field(LIVE.stepField, { type: "number", value: this.step ?? "", onchange: (event) => ((this.step = event.target.value), this.changed({}, 0)) })] : [];
     this.own.replaceChildren(...target, ...step, ...[...options.values()].map((option) => this.field(option)));
   }
 
@@ -97,7 +105,7 @@ class Live {
       this.changed({}, ASK.typing);
     };
     if (kind === "choice") return Dom.choice(name, choices.map((one) => [one, one]), value, set);
-    const element = labelled(name, { type: kind === "text" ? "text" : "number", step: kind === "whole" ? 1 : "any", min: kind === "whole" ? 1 : 0, value, title: text, "data-option": name });
+    const element = Dom.field(name, { type: kind === "text" ? "text" : "number", step: kind === "whole" ? 1 : "any", min: kind === "whole" ? 1 : 0, value, title: text, "data-option": name });
     element.querySelector("input").addEventListener("input", (event) => set(event.target.value));
     return element;
   }
@@ -112,6 +120,7 @@ class Live {
       const pause = performance.now() - (this.lastTyped ?? -Infinity); // a burst of typing is one change
       this.lastTyped = performance.now();
       this.changed({ text }, ASK.typing, pause > ASK.pause);
+      this.typing = true;
     } else this.replaced({ csv: text });
   }
 
@@ -125,6 +134,7 @@ class Live {
 
   // The input with something changed; with `remember`, what it was can be had again.
   changed(more, wait, remember = false) {
+    if ("text" in more || "values" in more) this.typing = false;
     if (remember) this.remember();
     Object.assign(this.question, more);
     if (this.words && "text" in more && this.text.value !== more.text) this.text.value = more.text;
@@ -166,6 +176,7 @@ class Live {
   }
 
   restore(question) {
+    this.typing = false;
     this.selection.clear();
     this.question = question;
     if (this.words) this.text.value = question.text;
@@ -174,7 +185,7 @@ class Live {
 
   async dropped(file, field) {
     if (!file) return;
-    if (file.size > 1_000_000) return this.fail(`A file must have at most 1,000,000 bytes, got ${Format.count(file.size)}.`);
+    if (file.size > 1_000_000) return this.fail(LIVE.tooLarge(Format.count(file.size)));
     const text = await file.text();
     if (field) field.value = "";
     if (!this.words) return this.replaced({ csv: text });
@@ -187,7 +198,7 @@ class Live {
     this.kept.set(this.number, JSON.stringify(this.question));
     this.number = Math.max(this.number, ...this.kept.keys()) + 1;
     this.put(this.answer);
-    this.page.say("kept");
+    this.page.say(LIVE.kept);
   }
 
   // Another record of the list, method or class.
@@ -212,6 +223,7 @@ class Live {
   take(question, answer) {
     const { selection } = this;
     this.page.fail("");
+    this.last = this.answer;
     this.answer = answer;
     if ("csv" in question) {
       this.question = this.asked(answer);
@@ -229,9 +241,9 @@ class Live {
     this.other.hidden = !found;
     if (!found) return;
     const line = ({ kind, name, before, after }) => Dom.make("li", {}, kind === "word" ? null : Format.clean(`${name}: `),
-      Dom.make("del", {}, Format.clean(before)), " → ", after ? Dom.make("ins", {}, Format.clean(after)) : "removed");
+      Dom.make("del", {}, Format.clean(before)), " → ", after ? Dom.make("ins", {}, Format.clean(after)) : LIVE.removed);
     this.other.replaceChildren(Dom.make("strong", {}, Format.clean(found.headline)), Dom.make("ul", {}, ...found.changes.map(line)),
-      Dom.make("button", { type: "button", onclick: () => this.changed(found.input, 0, true) }, "Make these changes"));
+      Dom.make("button", { type: "button", onclick: () => this.changed(found.input, 0, true) }, LIVE.makeChanges));
     this.page.say(Format.clean(found.headline));
   }
 
@@ -246,9 +258,9 @@ class Live {
     else if (place !== undefined) document.querySelector(`#record [data-place="${place}"]`)?.focus();
   }
 
-  // After the page has drawn the record: the selection belongs below its words.
+  // After the page has drawn the record: the selection belongs beside its words.
   drawn() {
-    document.querySelector("#record .words, #record .seriesbox")?.after(this.selection.element);
+    if (this.words) document.querySelector("#record .method")?.append(this.selection.element);
     this.selection.draw();
     return null;
   }
@@ -263,14 +275,25 @@ class Live {
     return data.record(data.places.get(String(this.number))).scores[c];
   }
 
+  // The answer that this one is a change of; null where another sentence was typed. While one types at the end of a
+  // sentence, every letter is such a change of the one before, which says nothing.
+  comparable(answer) {
+    const { before, last, typing } = this;
+    if (!before || !typing) return before;
+    if (isEdit(before.tokens, answer.tokens)) return before;
+    return last && last.tokens.at(-1) === answer.tokens.at(-1) && isEdit(last.tokens, answer.tokens) ? last : null;
+  }
+
   // How the score moved, and how long it took.
   say(answer) {
-    this.status.textContent = `answered in ${Format.general(performance.now() - this.asker.since, 3)} ms, ${Format.general(answer.milliseconds, 3)} ms of them computing`;
-    if (!this.before) return;
-    const { data } = this.page, c = this.shownClass(), before = new Part(this.before.page).record(0), now = this.scoreOf(c);
-    const change = `${data.className(c)}: ${data.withUnit(before.scores[c])} → ${data.withUnit(now)} (${Format.signed(now - before.scores[c])})`;
+    this.status.textContent = LIVE.took(Math.round(performance.now() - this.asker.since));
+    const from = this.comparable(answer);
+    if (!from) return (this.moved.textContent = "");
+    const { data } = this.page, c = this.shownClass(), before = new Part(from.page).record(0), now = this.scoreOf(c), was = before.scores[c];
+    const digits = Format.column([was, now]), says = (x) => digits(x) + (data.unit ? ` ${data.unit}` : "");
+    const change = LIVE.moved(data.className(c), says(was), says(now), (now >= was ? "+" : "") + digits(now - was));
     const turned = data.classes.length > 1 && !data.regression && before.predicted !== answer.predicted
-      ? `. It was ${data.className(before.predicted)}, now it is ${data.className(answer.predicted)}.` : "";
+      ? LIVE.turned(data.className(before.predicted), data.className(answer.predicted)) : "";
     this.moved.textContent = Format.clean(change + turned);
   }
 
@@ -290,8 +313,8 @@ class Live {
         const { status, body } = await this.asker.fetch("state");
         if (status === 200) {
           const { done, of, name } = body.progress;
-          if (done >= of) return (this.status.textContent ||= "ready");
-          this.status.textContent = `compiling for ${name}, ${done + 1} of ${of}: answers are slower until then`;
+          if (done >= of) return (this.status.textContent ||= LIVE.ready);
+          this.status.textContent = LIVE.compiling(name, done + 1, of);
         }
       } catch {
         return; // the next question says so

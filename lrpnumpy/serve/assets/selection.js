@@ -6,15 +6,15 @@ class Selection {
     Object.assign(this, { live, start: 0, stop: 0, anchor: 0, dragging: false, scores: null });
     this.title = Dom.make("strong", {});
     this.score = Dom.make("span", { class: "score" });
-    this.input = Dom.make("input", { type: "text", "aria-label": "Replace by", placeholder: "another word", maxlength: 200, autocomplete: "off", spellcheck: "false" });
+    this.input = Dom.make("input", { type: "text", "aria-label": LIVE.replaceBy, placeholder: LIVE.anotherWord, maxlength: 200, autocomplete: "off", spellcheck: "false" });
     const words = live.words ? [
       Dom.make("form", { class: "replace", onsubmit: (event) => (event.preventDefault(), this.replace(this.input.value)) },
-        this.input, Dom.make("button", { type: "submit" }, "Replace")),
-      Dom.make("button", { type: "button", class: "remove", onclick: () => this.replace("") }, "Remove"),
+        this.input, Dom.make("button", { type: "submit" }, LIVE.replace)),
+      Dom.make("button", { type: "button", class: "remove", onclick: () => this.replace("") }, LIVE.remove),
     ] : [];
-    this.element = Dom.make("div", { class: "selection", role: "group", "aria-label": "Selection", hidden: true },
+    this.element = Dom.make("div", { class: "selection", role: "group", "aria-label": LIVE.selection, hidden: true },
       this.title, this.score, ...words,
-      Dom.make("button", { type: "button", class: "quiet", "aria-label": "Close the selection", onclick: () => this.clear() }, "×"));
+      Dom.make("button", { type: "button", class: "quiet", "aria-label": LIVE.close, onclick: () => this.clear() }, "×"));
     document.addEventListener("pointerup", () => (this.dragging = false));
     document.addEventListener("keydown", (event) => event.key === "Escape" && this.any && this.clear());
   }
@@ -37,7 +37,7 @@ class Selection {
     this.draw();
   }
 
-  // The words that are drawn listen: press and pull over several, or Enter, Shift and arrows, Delete.
+  // The words that are drawn listen: click, drag across several, or Enter, Shift and arrows, Delete.
   attach(word, position) {
     const place = this.live.answer.positions?.indexOf(position) ?? -1;
     if (place < 0) return;
@@ -65,11 +65,22 @@ class Selection {
     if (!this.any) return;
     const { tokens } = this.live.answer, { start, stop } = this;
     const words = [...tokens.slice(0, start), ...text.split(/\s+/).filter(Boolean), ...tokens.slice(stop)];
-    if (!words.length) return this.live.page.fail("The last word cannot be removed.");
+    if (!words.length) return this.live.page.fail(LIVE.lastWord);
     this.input.value = "";
     this.clear();
     this.live.focus = Math.min(start, words.length - 1);
     this.live.changed({ text: words.join(" ") }, 0, true);
+  }
+
+  // Beside the words that are selected: below them, or above where the window ends.
+  place() {
+    const { element } = this, last = [...document.querySelectorAll("#record .word.selected")].at(-1);
+    if (!last) return;
+    const around = element.offsetParent.getBoundingClientRect(), word = last.getBoundingClientRect();
+    const left = Math.max(0, Math.min(word.left - around.left - 20, around.width - element.offsetWidth));
+    const below = word.bottom + 8 + element.offsetHeight <= innerHeight;
+    element.style.left = `${left}px`;
+    element.style.top = `${below ? word.bottom - around.top + 8 : word.top - around.top - element.offsetHeight - 8}px`;
   }
 
   // Put what is selected where the page has just drawn the record.
@@ -83,12 +94,14 @@ class Selection {
     live.series?.drawSelection(this);
     this.element.hidden = !this.any;
     if (!this.any) return;
-    const name = (t) => (labels ? labels[t] : `step ${t}`);
+    this.place();
+    const name = (t) => (labels ? labels[t] : TEXT.step(t));
     this.title.textContent = tokens ? Format.clean(Format.short(tokens.slice(this.start, this.stop).join(" "), 60))
       : Format.clean(this.stop - this.start > 1 ? `${name(this.start)} to ${name(this.stop - 1)}` : name(this.start));
     if (!this.scores) return (this.score.textContent = "…");
     const c = live.shownClass(), value = this.scores[this.scores.length > 1 ? c : 0];
-    this.score.textContent = `contextual decomposition ${value === null ? "has no number" : Format.signed(value)} of ${Format.general(live.scoreOf(c))} for ${Format.clean(live.page.data.className(c))}`;
+    this.score.textContent = LIVE.phrase(value === null ? null : Format.signed(value), Format.general(live.scoreOf(c)), Format.clean(live.page.data.className(c)));
+    this.place();
     live.page.say(`${this.title.textContent}: ${this.score.textContent}`);
   }
 }
