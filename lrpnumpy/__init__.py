@@ -48,6 +48,7 @@ from lrpnumpy.windows import explain_windows
 if TYPE_CHECKING:
     from lrpnumpy.corpus import Corpus, Output, explain_bag, explain_corpus, open_explanations
     from lrpnumpy.evaluate import rank_methods
+    from lrpnumpy.exchange import Attribution
     from lrpnumpy.files.keras.live import from_keras
     from lrpnumpy.files.torch.live import from_torch
     from lrpnumpy.laws import check_cell
@@ -63,6 +64,7 @@ __all__ = [
     "LSTM",
     "RNN",
     "AssumptionWarning",
+    "Attribution",
     "Bidirectional",
     "Cell",
     "Comparison",
@@ -123,6 +125,7 @@ __all__ = [
 # What is for corpora, pictures, pages, evaluation and live networks is loaded when it is first asked for: the import
 # stays light.
 _LATER = {
+    "Attribution": "lrpnumpy.exchange",
     "Corpus": "lrpnumpy.corpus",
     "Output": "lrpnumpy.corpus",
     "check_cell": "lrpnumpy.laws",

@@ -219,7 +219,7 @@ def _records(port: Input | None, column: Any, name: str) -> Any:
         if isinstance(column, (str, range)) or not np.iterable(column) or not hasattr(column, "__len__"):
             raise LrpError(f"input {name!r} must have a list or array of one entry a record, got {shown(column)}.")
         return column
-    return tables.read(column, port.features, port.size, f"input {name!r}").values  # type: ignore[union-attr]
+    return tables.read(port.expanded(column), port.features, port.size, f"input {name!r}").values  # type: ignore[union-attr]
 
 
 def _encode_input(model: Model, name: str, values: Sequence[Any], where: Sequence[str]) -> list[Encoded]:
@@ -291,7 +291,7 @@ def _form(port: Input, value: Any, where: str) -> tuple[Encoder, Any]:
     if isinstance(value, range):
         value = as_array(value, where)
     if not isinstance(value, (np.ndarray, str, list)) and (
-        table := tables.read(value, port.features, port.size, where)
+        table := tables.read(port.expanded(value), port.features, port.size, where)
     ):
         value = table.values if table.values.dtype.kind in "fiu" else table.values.tolist()
     if not port.steps and port.embedding is None and not isinstance(value, str):

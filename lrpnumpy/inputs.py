@@ -10,7 +10,7 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, finite, names, one_of, shown, whole
 from lrpnumpy.layers import Embedding, Record
-from lrpnumpy.scaling import names_of, scaler_of
+from lrpnumpy.scaling import ColumnScaler, names_of, scaler_of
 
 MOST_PADDED = 1_000_000  # steps
 
@@ -81,6 +81,12 @@ class Input(Record):
     def given_dtype(self) -> np.dtype:
         """In which numbers of the user are kept: those that are still to be scaled lose no digits before."""
         return self.dtype if self.scaler is None else np.dtype(np.float64)
+
+    def expanded(self, value: Any) -> Any:
+        """A frame of pandas with the one-hot codes of its categories, where the scaler knows them; else `value`."""
+        if not isinstance(self.scaler, ColumnScaler) or not hasattr(value, "assign"):
+            return value
+        return self.scaler.expanded(value)
 
     def scaled(self, values: np.ndarray) -> np.ndarray:
         """(…, D) `values` of the user as the network takes them."""

@@ -86,6 +86,7 @@ class Model(Record):
     What a regression predicts is named by `classes=("discharge",)` and `output_unit="mm"`. `scaler` and `output_scaler`
     say how inputs and targets were scaled before the network was trained: a pair (mean, scale), numbers or one for each
     feature, or a fitted StandardScaler, MinMaxScaler or RobustScaler; for several inputs, `scaler` is a dict of these.
+    A fitted ColumnTransformer also gives names and one-hot `groups`; frames may then hold its categories themselves.
     Then raw values go in, and scores and relevance are in the units of the target. `with_units` adds all this to an
     existing model.
 
@@ -225,6 +226,15 @@ class Model(Record):
     def features(self) -> tuple[str, ...] | None:
         """Those of the first input."""
         return self.inputs[self.main].features
+
+    @property
+    def groups(self) -> dict[str, list[str]]:
+        """Columns of one-hot codes by the column that they encode, as the ColumnTransformer of a `scaler` made them."""
+        found: dict[str, list[str]] = {}
+        for one in self.inputs.values():
+            for group, columns in getattr(one.scaler, "groups", {}).items():
+                found[group] = [column for column in columns.values() if column is not None]
+        return found
 
     @property
     def layers(self) -> tuple[Layer, ...]:

@@ -132,6 +132,17 @@ class Results(Sequence[Explanation]):
         frame = pandas.concat(frames, keys=range(len(frames)), names=["record", None])
         return frame.reset_index("record").reset_index(drop=True)
 
+    @door
+    def to_shap(self, flat: bool = True) -> Any:
+        """A `shap.Explanation` of all of them, one row per result; see `Explanation.to_shap`.
+
+        flat: as there; False gives (N, T, D). Sequences of numbers must have one length; words may have any.
+        """
+        from lrpnumpy.exchange import to_shap
+
+        self._not_empty("to_shap")
+        return to_shap([*self], flat, single=False)
+
     def to_xarray(self) -> Any:
         """A dataset of xarray: `relevance` by record and step, and by feature where there is one per feature; `scores`.
 

@@ -456,6 +456,18 @@ class Explanation:
         frame.attrs["prediction"] = encodable(self.prediction)
         return frame
 
+    @door
+    def to_shap(self, flat: bool = True) -> Any:
+        """A `shap.Explanation`, for the plots of shap: values, base_values, data and feature_names.
+
+        base_values is the score less all relevance: that of the reference, or what LRP's biases and stabilizer kept.
+
+        flat: every feature of every step has a name, "rain, 3 days before"; False gives (T, D), a row per step.
+        """
+        from lrpnumpy.exchange import to_shap
+
+        return to_shap([self], flat, single=True)
+
     def _one_class(self, what: str) -> None:
         if self.target == "all":
             raise LrpError(f"{what} needs one class, got an explanation of all; pick one with .for_class(c).{what}().")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +23,88 @@ class Scaler(NamedTuple):
         return (values - np.array(self.mean)) / np.array(self.scale)
 
 
+Groups = Mapping[str, Mapping[str, str | None]]  # of one-hot codes: by column the code's column of each category
+
+
+class ColumnScaler(Scaler):
+    """The Scaler of a fitted ColumnTransformer, which also knows which columns are the one-hot code of another."""
+
+    groups: Groups
+
+    def expanded(self, frame: Any) -> Any:
+        """A frame of pandas with the one-hot codes of those columns that it has instead of them."""
+        for group, columns in self.groups.items():
+            if group not in frame.columns or any(one in frame.columns for one in columns.values()):
+                continue
+            text = frame[group].astype(str)
+            if unknown := [one for one in text if one not in columns]:
+                known = ", ".join(map(repr, columns))
+                raise LrpError(f"column {group!r} must hold one of {known}, got {shown(unknown[0])}.")
+            codes = {column: (text == one).astype(float) for one, column in columns.items() if column is not None}
+            frame = frame.drop(columns=group).assign(**codes)
+        return frame
+
+
+class _Fitted(NamedTuple):
+    """A ColumnTransformer as a scaler of the columns that it makes."""
+
+    mean_: Sequence[float]
+    scale_: Sequence[float]
+    feature_names_in_: Sequence[str]
+    groups: Groups
+
+
+def _fitted(value: Any, what: str) -> Any:
+    """A ColumnTransformer of scikit-learn, once it is fitted, as a scaler; anything else as it is."""
+    if not hasattr(value, "transformers") or not hasattr(value, "get_feature_names_out"):
+        return value
+    if not hasattr(value, "transformers_"):
+        raise LrpError(f"{what} must be fitted, got a {type(value).__name__} that is not; call its fit(frame).")
+    made = [str(name) for name in value.get_feature_names_out()]
+    short = [name.partition("__")[2] or name for name in made]
+    names = short if len({*short}) == len(short) else made
+    mean, scale = np.zeros(len(made)), np.ones(len(made))
+    groups: dict[str, dict[str, str | None]] = {}
+    for name, step, columns in value.transformers_:
+        place = value.output_indices_[name]
+        steps = [one for _, one in step.steps] if hasattr(step, "steps") else [step]
+        for one in steps:
+            if hasattr(one, "categories_") and hasattr(one, "drop_idx_"):
+                groups |= _one_hot(one, [str(column) for column in columns], names[place], what)
+            elif hasattr(one, "scale_"):
+                more_mean, more_scale = _pair(one, what)
+                mean[place] += scale[place] * more_mean
+                scale[place] *= more_scale
+            elif not _keeps_units(one):
+                raise LrpError(
+                    f"{what} must scale, one-hot encode, impute or pass columns through, got a {type(one).__name__} "
+                    f"for {', '.join(map(str, columns))}."
+                )
+    return _Fitted(mean.tolist(), scale.tolist(), names, groups)
+
+
+def _keeps_units(step: Any) -> bool:
+    """Whether a step drops columns, passes them through, or fills in what is missing."""
+    is_identity = hasattr(step, "func") and step.func is None
+    return isinstance(step, str) or is_identity or hasattr(step, "statistics_")
+
+
+def _one_hot(encoder: Any, columns: list[str], names: list[str], what: str) -> dict[str, dict[str, str | None]]:
+    """By column, the name of the code's column of each category; None of one that the code drops."""
+    coded = []  # categories that have a column, of each column
+    for k, categories in enumerate(encoder.categories_):
+        dropped = None if encoder.drop_idx_ is None else encoder.drop_idx_[k]
+        coded.append([str(one) for c, one in enumerate(categories) if c != dropped])
+    if sum(map(len, coded)) != len(names):
+        raise LrpError(f"{what} must have a column for each category, got a OneHotEncoder that joins some of them.")
+    left = iter(names)
+    found: dict[str, dict[str, str | None]] = {}
+    for column, categories, own in zip(columns, encoder.categories_, coded, strict=True):
+        found[column] = dict.fromkeys(map(str, categories))
+        found[column] |= {category: next(left) for category in own}
+    return found
+
+
 def scaler_of(
     value: Any, what: str, size: int, names: Sequence[str] | None, one_for_all: bool = False
 ) -> Scaler | None:
@@ -33,6 +115,7 @@ def scaler_of(
     """
     if value is None:
         return None
+    value = _fitted(value, what)
     mean, scale = _pair(value, what)
     known = getattr(value, "feature_names_in_", None)
     columns = [_column(part, known, names) for part in (mean, scale)]
@@ -46,17 +129,24 @@ def scaler_of(
     mean, scale = (np.broadcast_to(column, size).tolist() for column in columns)
     if not np.isfinite([mean, scale]).all() or 0 in scale:
         raise LrpError(f"{what} must have finite means and scales other than 0, got {mean} and {scale}.")
-    return Scaler(tuple(mean), tuple(scale))
+    groups = getattr(value, "groups", None)
+    if not groups:
+        return Scaler(tuple(mean), tuple(scale))
+    found = ColumnScaler(tuple(mean), tuple(scale))
+    found.groups = groups
+    return found
 
 
 def names_of(value: Any, size: int) -> tuple[str, ...] | None:
     """Names of the features that a scaler of scikit-learn was fitted on, if these are as many as the model takes."""
-    known = getattr(value, "feature_names_in_", None)
+    known = getattr(_fitted(value, "scaler"), "feature_names_in_", None)
     return None if known is None or len(known) != size else tuple(map(str, known))
 
 
 def _pair(value: Any, what: str) -> tuple[Any, Any]:
     """Means and scales. scikit-learn's are known by their attributes, which end in _ once they are fitted."""
+    if isinstance(value, _Fitted):
+        return value.mean_, value.scale_
     if isinstance(value, (tuple, list)) and len(value) == 2:
         return value[0], value[1]
     if getattr(value, "clip", False):
@@ -69,8 +159,8 @@ def _pair(value: Any, what: str) -> tuple[Any, Any]:
         scale = value.scale_
         return 0.0 if mean is None else mean, 1.0 if scale is None else scale
     raise LrpError(
-        f"{what} must be a pair (mean, scale), or a fitted StandardScaler, MinMaxScaler or RobustScaler, got "
-        f"{type(value).__name__}."
+        f"{what} must be a pair (mean, scale), or a fitted StandardScaler, MinMaxScaler, RobustScaler or "
+        f"ColumnTransformer, got {type(value).__name__}."
     )
 
 

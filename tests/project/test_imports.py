@@ -33,7 +33,7 @@ FLOORS = [
     {"corpus", "counterfactual", "windows"},
     {"evaluate"},
     {"show"},
-    {"page"},
+    {"page", "exchange"},
     {"serve"},
     {"__init__"},
     {"commands"},
@@ -44,8 +44,8 @@ FLOOR = {name: k for k, names in enumerate(FLOORS) for name in names}
 # A result or a ranking draws itself in a notebook or a terminal, and loads the drawing code when it does.
 LAZY = {
     *((room, "show") for room in ("result", "evaluate", "counterfactual")),
-    *(("protocol", room) for room in ("show", "page", "corpus")),
-    ("result", "page"),
+    *(("protocol", room) for room in ("show", "page", "corpus", "exchange")),
+    *(("result", room) for room in ("page", "exchange")),
     *((room, "evidence") for room in ("result", "protocol")),
     ("results", "explain"),  # a summary explains another class
 }
