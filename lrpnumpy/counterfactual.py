@@ -155,9 +155,10 @@ def counterfactual(
     words: those that may take the place of others; None is the whole vocabulary.
     most: changes at the most.
     """
+    record = encode(model, x)
+    references(model, reference)  # raises where it does not fit, also where only words change
     goal = _goal(model, x, target, change)
     most = whole(most, "most", 1)
-    record = encode(model, x)
     found = []
     limit = most
     for space in _spaces(model, record, goal, records, reference, words):

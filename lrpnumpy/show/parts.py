@@ -32,6 +32,7 @@ class Shown(NamedTuple):
         """Whether there is more than one step."""
         return len(self.relevance) > 1
 
+    @np.errstate(all="ignore")
     def most_relevant(self, count: int) -> np.ndarray:
         """The features of largest absolute relevance, at most so many, in the order in which they stand."""
         sizes = np.abs(np.nan_to_num(self.relevance)).sum(axis=0)
@@ -184,6 +185,7 @@ def with_value(name: str, value: float) -> str:
     return short(name) if np.isnan(value) else f"{short(name)} = {value:.4g}"
 
 
+@np.errstate(all="ignore")  # relevance may be infinite: a warning has said so
 def grouped(values: np.ndarray, most: int = COLUMNS) -> tuple[np.ndarray, int]:
     """Rows (T, D) summed in groups of equal size, so that there are at most so many; and the size."""
     size = -(-len(values) // most)

@@ -225,6 +225,54 @@ def test_bad_input(words, rng):
         lrp.evidence(summing(rng), rng.normal(size=(len(e), 3)), e)
 
 
+WAYS = {
+    "evidence": lambda model, x, **more: lrp.explain(model, x, "deeplift", **more).evidence(),
+    "compare": lambda model, x, **more: lrp.compare(model, x, **more),
+    "rank_methods": lambda model, x, **more: lrp.rank_methods(model, [x] * 4, ["deeplift", "lrp-all"], **more),
+    "summary": lambda model, x, **more: lrp.explain_all(model, [x] * 3, "deeplift", **more).summary(),
+    "counterfactual": lambda model, x, **more: lrp.counterfactual(model, x, **more),
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("way", WAYS)
+def test_bad_input_is_one_sentence_everywhere(words, way):
+    """A reference of the wrong width or with NaN, NaN in the input, and the target as its own contrast."""
+    rng = np.random.default_rng(0)
+    numbers = lrp.Model([nets.lstm(rng, 3, 4), nets.dense(rng, 4, 2)])
+    x, call = rng.normal(size=(6, 3)), WAYS[way]
+    for model, record, D in ((numbers, x, 3), (words[0], words[1][0], 4)):
+        with pytest.raises(lrp.LrpError, match=rf"reference.* must have shape .*{D}\), got \(.*{D + 2}"):
+            call(model, record, reference=np.zeros(D + 2))
+        with pytest.raises(lrp.LrpError, match="reference.* must be finite, got nan at index"):
+            call(model, record, reference=np.full(D, np.nan))
+        if way != "counterfactual":  # has no `versus`
+            with pytest.raises(lrp.LrpError, match="^versus must be another class than the target, got 1 for both"):
+                call(model, record, target=1, versus=1)
+    with pytest.raises(lrp.LrpError, match=r"^(x|sequence 0) must be finite, got nan at index \[2, 1\]"):
+        call(numbers, np.where(np.arange(18).reshape(6, 3) == 7, np.nan, x))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("steps,features", [(1, 3), (6, 1), (1, 1)])
+def test_one_step_and_one_feature_everywhere(way, steps, features):
+    rng = np.random.default_rng(steps)
+    model = lrp.Model([nets.lstm(rng, features, 4), nets.dense(rng, 4, 2)])
+    x = rng.normal(size=(steps, features))
+    if way == "counterfactual":
+        other = 1 - int(np.argmax(lrp.predict(model, x)))
+        records = [one for one in rng.normal(size=(60, steps, features)) if np.argmax(lrp.predict(model, one)) == other]
+        if not records:
+            with pytest.raises(lrp.LrpError, match="no 8 changes of x give another class"):
+                lrp.counterfactual(model, x)
+            return
+        found = lrp.counterfactual(model, x, records=records)
+        assert np.argmax(found.after.scores) == other
+    else:
+        assert str(WAYS[way](model, x))
+
+
 # -- a default that fits the model, and where it is shown ------------------------------------------------------
 
 
@@ -342,7 +390,7 @@ def test_an_unstable_rule_is_said_to_be_unstable(method):
     sentence = f"{method} is numerically unstable here and its result is meaningless; use lrp-all or a larger eps"
     with pytest.warns(lrp.RelevanceWarning, match=sentence):
         e = lrp.explain(model, table, method)
-    assert sentence in e.evidence().line and sentence in str(e)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        assert sentence in e.evidence().line and sentence in str(e) and sentence in e._repr_html_()
         assert lrp.compare(lrp.load("toy", which="addition/0"), np.ones((3, 2)), ["lrp-half"])[0].method == "lrp-half"
