@@ -173,7 +173,10 @@ def _locate(path: str | os.PathLike[str]) -> Path:
                 f"{name}: no such file, and no model of this name ships with lrpnumpy; shipped are {listed}."
             )
     if not os.path.exists(name):
-        raise WeightFileError(f"{name}: no such file.")
+        from lrpnumpy.files.kinds import CHECKPOINT
+
+        is_prefix = os.path.exists(f"{name}.index")
+        raise WeightFileError(f"{name}: {CHECKPOINT}." if is_prefix else f"{name}: no such file.")
     return Path(name)
 
 

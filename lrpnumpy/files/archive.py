@@ -22,10 +22,10 @@ _DIRECTORY = 200 * _MEMBERS  # bytes of the list of members, at the most
 class Archive(Source):
     """A zip file: members by name, which is a label and never a path."""
 
-    def __init__(self, file: str, budget: Budget | None = None) -> None:
+    def __init__(self, file: str, budget: Budget | None = None, content: io.BytesIO | None = None) -> None:
         super().__init__(file, budget)
         with self.opening("cannot be opened as a zip archive; it may be truncated or damaged"):
-            self._stream = self._opened.enter_context(open_file(file))
+            self._stream = self._opened.enter_context(open_file(file) if content is None else content)
             self._check_directory()
             self._zip = self._opened.enter_context(zipfile.ZipFile(self._stream))
             found = self._zip.infolist()
@@ -120,7 +120,7 @@ class Archive(Source):
 class Window(io.RawIOBase):
     """A part of an open file, as a file of its own."""
 
-    def __init__(self, stream: io.BufferedReader, start: int, size: int) -> None:
+    def __init__(self, stream: Any, start: int, size: int) -> None:
         super().__init__()
         self._stream, self._start, self._size, self._at = stream, start, size, 0
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from lrpnumpy.files.hints import NETWORK, Hints
-from lrpnumpy.files.report import Report
+from lrpnumpy.files.report import Imported, Report
 from lrpnumpy.files.safe import MAX_BYTES, Budget, Source, kind_of, open_file, parse_json, read_json_file, size_of
 from lrpnumpy.lazy import cached_property
 from lrpnumpy.model import Model
@@ -124,21 +124,39 @@ class FileReader(NamedTuple):
 
 
 _ARRAYS = ("config", *NETWORK)  # hints about arrays without a program
+INSIDE = ("model.safetensors", "pytorch_model.bin", "policy.pth")  # what folders and archives hold, the first first
+_SAVED_MODEL = (
+    "is a SavedModel of TensorFlow, a program, which is not supported; run m = tf_keras.models.load_model('folder') "
+    "and m.save('model.h5'), and open that"
+)
+CHECKPOINT = (
+    "is a checkpoint of TensorFlow, which is not supported; run model.load_weights('prefix') and "
+    "model.save_weights('model.weights.h5') with the model that wrote it, and open that"
+)
+_LITE = (
+    "is a TensorFlow Lite file, which is not supported; run python -m tf2onnx.convert --tflite model.tflite --output "
+    "model.onnx and open that, or save the model that it was made of: model.save('model.keras')"
+)
 READERS = (
-    FileReader(
-        lambda file: file.is_folder and "saved_model.pb" in file.members,
-        refused="is a SavedModel of TensorFlow, which is not supported; save the model as .keras or .h5",
-    ),
+    FileReader(lambda file: "saved_model.pb" in (file.path.name, *file.members), refused=_SAVED_MODEL),
+    FileReader(lambda file: file.head[4:8] == b"TFL3", refused=_LITE),
+    FileReader(lambda file: any(map(is_checkpoint, [file.path.name, *file.members])), refused=CHECKPOINT),
     FileReader(
         lambda file: file.is_folder and "config.yml" in file.members and any(map(is_epoch, file.members)),
         "torch.hydrology:read",
         ("which", "readout"),
     ),
     FileReader(lambda file: file.is_folder and file.members.issuperset(REFERENCE), "reference:read"),
+    FileReader(lambda file: inside(file) != "", "containers:read", ("which", *_ARRAYS)),
+    FileReader(
+        lambda file: not file.is_folder and os.path.isfile(f"{file.path}.ckpt"),
+        "containers:read_checkpoint",
+        ("which", *_ARRAYS),
+    ),
     FileReader(
         lambda file: file.is_folder,
         refused=f"is a folder, and neither one of LRP_for_LSTM, which has {', '.join(REFERENCE)}, nor a run of "
-        "neuralhydrology, which has config.yml and model_epoch001.pt",
+        f"neuralhydrology, which has config.yml and model_epoch001.pt; nor does it hold {' or '.join(INSIDE)}",
     ),
     FileReader(
         lambda file: file.is_hdf5 and file.hdf5.attribute("", "format") == "lrpnumpy",
@@ -173,6 +191,19 @@ READERS = (
         lambda file: file.head[:1] == b"\x80" or file.head[:2] in (b"(d", b"cc", b"c_", b"ct"), refused=OTHER_PICKLE
     ),
 )
+
+
+def inside(file: WeightFile) -> str:
+    """The file that a folder or an archive holds for its model; "" where there is none."""
+    if any(map(is_pickle, file.members)):  # of torch.save itself
+        return ""
+    found = {name.rpartition("/")[2]: name for name in file.members}
+    return next((found[name] for name in INSIDE if name in found), "")
+
+
+def is_checkpoint(name: str) -> bool:
+    """Whether a file is one of those that a checkpoint of TensorFlow consists of."""
+    return re.search(r"\.(index|data-[0-9]{5}-of-[0-9]{5})$", name) is not None
 
 
 def is_epoch(name: str) -> bool:
@@ -211,22 +242,26 @@ def read(path: Path, options: LoadOptions) -> Report:
     source = Source(str(path))
     with source.guard(""), np.errstate(all="ignore"):  # numbers that are not finite are refused by the records
         options = replace(options, config=configuration(source, options.config))
-        with WeightFile(path, options.max_bytes) as file:
-            reader = next((one for one in READERS if one.recognizes(file)), None)
-            if reader is None:
-                what = "is of a kind that is not known"
-                if file.is_zip:
-                    what = f"is a zip archive of a kind that is not known, with {', '.join(sorted(file.members)[:10])}"
-                raise file.error("", f"{what}; supported are {SUPPORTED}")
-            if reader.refused:
-                raise file.error("", reader.refused)
-            _check_taken(file, options, reader.takes)
-            imported = file.needed(reader.reads)(file, options)
-        if isinstance(imported, Report):  # on a file of several models
-            return imported
-        if not imported.guessed:
-            _check_agreed(source, imported.model, options, reader.takes)
-    return imported.report(path)
+        found = imported(path, options)
+    return found if isinstance(found, Report) else found.report(path)
+
+
+def imported(path: Path, options: LoadOptions) -> Imported | Report:
+    """The model in a file, by the first reader that recognizes it; a report on a file of several models."""
+    with WeightFile(path, options.max_bytes) as file:
+        reader = next((one for one in READERS if one.recognizes(file)), None)
+        if reader is None:
+            what = "is of a kind that is not known"
+            if file.is_zip:
+                what = f"is a zip archive of a kind that is not known, with {', '.join(sorted(file.members)[:10])}"
+            raise file.error("", f"{what}; supported are {SUPPORTED}")
+        if reader.refused:
+            raise file.error("", reader.refused)
+        _check_taken(file, options, reader.takes)
+        found = file.needed(reader.reads)(file, options)
+        if isinstance(found, Imported) and not found.guessed:
+            _check_agreed(file, found.model, options, reader.takes)
+        return found
 
 
 def configuration(file: Source, config: Any) -> Any:

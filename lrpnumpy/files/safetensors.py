@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
+from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -32,10 +34,11 @@ DTYPES: dict[str, np.dtype[Any]] = {
 class Safetensors(Source):
     """Arrays by name; the header's `__metadata__` are the remarks."""
 
-    def __init__(self, file: str, budget: Budget | None = None) -> None:
+    def __init__(self, file: str, budget: Budget | None = None, content: io.BytesIO | None = None) -> None:
         super().__init__(file, budget)
-        with self.guard(""), open_file(file) as stream:
-            size = size_of(stream)
+        self._content = content
+        with self.guard(""), self._stream() as stream:
+            size = size_of(stream) if content is None else len(content.getbuffer())
             length = int.from_bytes(stream.read(8), "little")
             if length > min(size - 8, MAX_TEXT):
                 raise self.error("", f"has a header of {length:,} bytes, over the file's or the limit's {MAX_TEXT:,}")
@@ -48,6 +51,13 @@ class Safetensors(Source):
         if len(self._arrays) > MAX_NAMES:
             raise self.error("", f"has more than {MAX_NAMES:,} arrays")
         self._check_apart()
+
+    def _stream(self) -> AbstractContextManager[IO[bytes]]:
+        """The file, or what it is a part of in memory, from its start."""
+        if self._content is None:
+            return open_file(self.file)
+        self._content.seek(0)
+        return nullcontext(self._content)
 
     def _check_apart(self) -> None:
         """See that no byte of the file belongs to two arrays."""
@@ -76,9 +86,9 @@ class Safetensors(Source):
         wide = np.dtype(np.float64 if kind == "F64" else np.float32)
         count = count_of(self, name, declared)
         self.spend(name, count * wide.itemsize)
-        with self.guard(name), open_file(self.file) as stream:
+        with self.guard(name), self._stream() as stream:
             stream.seek(self._start + start)
-            found = np.fromfile(stream, DTYPES[kind], count).reshape(declared)
+            found = np.frombuffer(stream.read(count * DTYPES[kind].itemsize), DTYPES[kind]).reshape(declared)
             if kind == "BF16":  # the upper half of a float32
                 return (found.astype("<u4") << 16).view("<f4").astype(wide, copy=False)
             return found.astype(wide, copy=False)

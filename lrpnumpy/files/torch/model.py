@@ -31,10 +31,10 @@ ASSUMED = (
 def read_arrays(opened: WeightFile, options: LoadOptions) -> Imported:
     """Arrays in HDF5, `.npz` or `.safetensors`."""
     if opened.is_hdf5:
-        return _arrays("PyTorch arrays in HDF5", opened.hdf5, options)
+        return arrays_of("PyTorch arrays in HDF5", opened.hdf5, options)
     if opened.is_zip:
-        return _arrays("PyTorch arrays in npz", opened.archive, options)
-    return _arrays("PyTorch arrays in safetensors", Safetensors(opened.file, opened.budget), options)
+        return arrays_of("PyTorch arrays in npz", opened.archive, options)
+    return arrays_of("PyTorch arrays in safetensors", Safetensors(opened.file, opened.budget), options)
 
 
 def read_saved(opened: WeightFile, options: LoadOptions) -> Imported:
@@ -43,10 +43,10 @@ def read_saved(opened: WeightFile, options: LoadOptions) -> Imported:
         saved: Saved = SavedZip(opened.archive, options.which)
     else:
         saved = SavedLegacy(opened.file, opened.budget, options.which)
-    return _arrays(saved.kind, saved, options, saved.described)
+    return arrays_of(saved.kind, saved, options, saved.described)
 
 
-def _arrays(kind: str, source: Source, options: LoadOptions, described: Described | None = None) -> Imported:
+def arrays_of(kind: str, source: Source, options: LoadOptions, described: Described | None = None) -> Imported:
     """Arrays with PyTorch's names, whatever holds them."""
     names = [*paths_of(source)]
     if not modules.recognized(names) and options.layers is None:

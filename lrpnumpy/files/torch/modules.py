@@ -29,7 +29,9 @@ _RENAMED = (  # names of other writers, and PyTorch's
     (re.compile(r"(.*emb[a-z]*)"), r"\1.weight"),
 )
 _RAW = re.compile(r"(.*?)(weight_hh_l\d{1,3})_raw")  # of AWD-LSTM: the weights before those of training are left out
-_TRAINING = ("criterion", "loss", "loss_fn", "loss_func")  # modules of this name are used in training only
+_TRAINING = re.compile(
+    r"criterion|loss(_fn|_func)?|((\w+_)?metrics?)"
+)  # modules of this name are used in training only
 ADVICE = "; say layers=[...] with the names of those that are used, in the order in which they are applied"
 CONV = "say its settings in layers, as 'conv(stride=1, padding=0)', or save the whole module"
 GATES = ("i", "f", "g", "o")
@@ -123,7 +125,7 @@ def find(
         source.budget.visit(name[:80], 3)
         prefix, _, leaf = name.rpartition(".")
         part = described.part(prefix) if described else None
-        if prefix.split(".")[-1] in _TRAINING or (part is not None and part.is_loss):
+        if any(map(_TRAINING.fullmatch, prefix.split("."))) or (part is not None and part.is_loss):
             unused.append(name)
         elif leaf != "num_batches_tracked":
             groups.setdefault(prefix, {})[leaf] = source.shape(path)
