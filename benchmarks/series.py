@@ -49,7 +49,7 @@ def stored(folder: Path, count: int) -> Path:
     return lrp.explain_corpus(network(H, "last"), folder / "series.npz", out=output, unit="feature").path
 
 
-def summarised(path: str) -> dict[str, float]:
+def summarized(path: str) -> dict[str, float]:
     """Seconds and memory of a summary, and whether the groups are all there."""
     start = time.perf_counter()
     found = lrp.open_explanations(path)
@@ -90,7 +90,7 @@ def main() -> None:
         path = stored(Path(folder), options.explanations)
         print(f"{options.explanations:,} explanations stored in {time.perf_counter() - start:.0f} s, "
               f"{path.stat().st_size / 1e6:,.0f} MB")  # fmt: skip
-        found = apart(summarised, str(path))
+        found = apart(summarized, str(path))
         print(f"summary by season in {found['seconds']:.1f} s, peak memory {found['memory']:,.0f} MB")
 
 

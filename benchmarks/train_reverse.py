@@ -49,14 +49,14 @@ def trained(seed: int = 0) -> tuple[Reverse, float]:
     torch.set_num_threads(1)
     rng = np.random.default_rng(seed)
     network = Reverse()
-    optimiser = torch.optim.Adam(network.parameters(), lr=5e-3)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, STEPS)
+    optimizer = torch.optim.Adam(network.parameters(), lr=5e-3)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, STEPS)
     for step in range(STEPS):
         source, given, wanted = batch(rng, BATCH)
         loss = nn.functional.cross_entropy(network(source, given).flatten(0, 1), wanted.flatten())
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
         schedule.step()
         if step % 250 == 0:
             print(f"step {step}: loss {loss.item():.3f}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Affine layers as part of their neighbours: the same network, with fewer layers and biases in fewer places."""
+"""Affine layers as part of their neighbors: the same network, with fewer layers and biases in fewer places."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lrpnumpy.model import Model, Node
 
 
 def folded(model: Model) -> Model:
-    """The model with every Affine layer inside a neighbour where that is exact; scores and gradients are the same.
+    """The model with every Affine layer inside a neighbor where that is exact; scores and gradients are the same.
 
     s x + t after a linear Dense or Conv1D layer becomes s V, s d + t. Before a Dense or recurrent layer, or a Conv1D
     without padding, it becomes V s, d + V t.

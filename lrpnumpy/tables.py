@@ -241,7 +241,7 @@ def labels_of(values: Any) -> np.ndarray:
 
 
 def backwards(labels: np.ndarray | None) -> list[str] | None:
-    """Two neighbours of some dates of which the second is earlier; None where there are none, or no dates.
+    """Two neighbors of some dates of which the second is earlier; None where there are none, or no dates.
 
     A clock that goes back by an hour in autumn is no disorder.
     """

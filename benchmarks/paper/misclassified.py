@@ -83,7 +83,7 @@ def explained(model: lrp.Model, text: str) -> Explanation:
 
 
 def pieces(given: Setting) -> Iterator[Piece]:
-    """Each sentence and its variations on the colours of LRP-all, target: the predicted class."""
+    """Each sentence and its variations on the colors of LRP-all, target: the predicted class."""
     assert given.test is not None
     paper = PUBLISHED["misclassified"]["predicted"]
     yield Text(

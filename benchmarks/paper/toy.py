@@ -356,11 +356,11 @@ def draw(networks: dict[str, list[lrp.Model]], data: dict[str, Data], path: Path
         part = data[task]
         for axis, method in zip(line, METHODS, strict=True):
             e = explained(models[0], part.sequences, method)
-            for at, n, colour, label in (
+            for at, n, color, label in (
                 (part.a, part.n_a, "tab:blue", "a"),
                 (part.b, part.n_b, "tab:orange", "b"),
             ):
-                axis.scatter(n, e.relevance[e.starts[:-1] + at], s=2, c=colour, label=label, linewidths=0, alpha=0.5)
+                axis.scatter(n, e.relevance[e.starts[:-1] + at], s=2, c=color, label=label, linewidths=0, alpha=0.5)
             axis.set_title(f"{NAMES[method]}", fontsize=9)
             axis.tick_params(labelsize=7)
             axis.set_xlabel("n", fontsize=8)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def run_evaluate(options: argparse.Namespace) -> None:
     """Which methods deserve trust on a network and its data."""
     model = lrp.load(options.model, **hints_of(options))
-    data, labels = _labelled(model, options)
+    data, labels = _labeled(model, options)
     found = lrp.rank_methods(
         model,
         data,
@@ -43,7 +43,7 @@ def run_evaluate(options: argparse.Namespace) -> None:
         write(options.figure, content.getvalue())
 
 
-def _labelled(model: lrp.Model, options: argparse.Namespace) -> tuple[list[Any], list[Any] | None]:
+def _labeled(model: lrp.Model, options: argparse.Namespace) -> tuple[list[Any], list[Any] | None]:
     """The sequences of a file, and their classes where they were given."""
     from lrpnumpy.corpus import lines, sources
 

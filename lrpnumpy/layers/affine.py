@@ -20,7 +20,7 @@ class Affine(Layer):
     """s x + t, with `s` and `t` (M,), one number for each feature; t is None for 0.
 
     `scaler` says that this is how the inputs were scaled before the network was trained. Such a layer stays where it
-    is; any other may become part of its neighbour, see `lrpnumpy.folding`.
+    is; any other may become part of its neighbor, see `lrpnumpy.folding`.
 
     LRP: one sum of one term and a bias.
     """

@@ -86,7 +86,7 @@ def occlude(
 
 
 def _by_turn(nth: np.ndarray) -> np.ndarray:
-    """An order with all first phrases together, then all second ones, …: neighbours then run through the same steps."""
+    """An order with all first phrases together, then all second ones, …: neighbors then run through the same steps."""
     return np.argsort(nth.astype(np.uint16) if nth.max(initial=0) < 1 << 16 else nth, kind="stable")
 
 

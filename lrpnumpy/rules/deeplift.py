@@ -53,7 +53,7 @@ class DifferencePropagation(Propagation):
         mean = np.where(size == 0, size.dtype.type(1), -np.expm1(-size) / np.where(size == 0, size.dtype.type(1), size))
         u_r = np.where(d > 0, y, y0 / ratio) * mean
         u_r0 = np.where(d > 0, y * ratio, y0) * mean
-        return half * (u_r * _centred(R, y0, total) + u_r0 * _centred(R, y, total))
+        return half * (u_r * _centered(R, y0, total) + u_r0 * _centered(R, y, total))
 
     def winning(self, x: np.ndarray, *reference: np.ndarray) -> np.ndarray:
         """The fraction of the line from the reference on which each candidate is the largest."""
@@ -73,7 +73,7 @@ def _given(name: str, reference: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ..
     return reference
 
 
-def _centred(R: np.ndarray, y: np.ndarray, total: Total) -> np.ndarray:
+def _centered(R: np.ndarray, y: np.ndarray, total: Total) -> np.ndarray:
     """R - sum R y. Where one y is nearly 1 the first difference is mostly rounding; the second finds what is left."""
     R = R - total(R * y)
     return R - total(R * y)

@@ -94,22 +94,22 @@ def whitened_pca(X: np.ndarray, components: int = 2) -> Projection:
     return Projection(points, s**2 / np.sum(s**2))
 
 
-def separation(points: np.ndarray, labels: Sequence[int] | np.ndarray, neighbours: int = 10) -> float:
-    """Share of the nearest `neighbours` of a point that have its label, in %: structure, as a number.
+def separation(points: np.ndarray, labels: Sequence[int] | np.ndarray, neighbors: int = 10) -> float:
+    """Share of the nearest `neighbors` of a point that have its label, in %: structure, as a number.
 
     points, labels: (N, K) and (N,).
     """
     points, labels = numbers(np.asarray(points), "separation: points", np.dtype(float)), np.asarray(labels)
-    neighbours = whole(neighbours, "separation: neighbours", 1)
-    if points.ndim != 2 or labels.shape != (len(points),) or not 0 < neighbours < len(points):
+    neighbors = whole(neighbors, "separation: neighbors", 1)
+    if points.ndim != 2 or labels.shape != (len(points),) or not 0 < neighbors < len(points):
         raise LrpError(
-            f"separation: points must be (N, D) with N labels and 0 < neighbours < N, got shapes {points.shape} and "
-            f"{labels.shape} with {neighbours} neighbours."
+            f"separation: points must be (N, D) with N labels and 0 < neighbors < N, got shapes {points.shape} and "
+            f"{labels.shape} with {neighbors} neighbors."
         )
     squares = np.sum(points**2, axis=1)
     distance = squares[:, None] - 2 * points @ points.T + squares
     np.fill_diagonal(distance, np.inf)
-    nearest = np.argpartition(distance, neighbours, axis=1)[:, :neighbours]
+    nearest = np.argpartition(distance, neighbors, axis=1)[:, :neighbors]
     return 100 * float(np.mean(labels[nearest] == labels[:, None]))
 
 

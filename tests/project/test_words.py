@@ -1,0 +1,104 @@
+"""The text that people read is plain English: none of the phrases below, except those with a reason.
+
+Read are the pages of text, the package with its errors, help texts, docstrings and comments, the scripts of its pages,
+examples and benchmarks. CONTRIBUTING.md has the style on one page.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+COUNT = r"(?:one|two|three|four|five|six|eight|ten|\d[\d,.]*)"
+COUNTED = r"(?:number|value|score|row|line|array|file|time|thread|bar|dot|panel|column|entry|vector|message|pass|memory)"
+PREPOSITION = r"(?:of|in|with|that|is|for|and|or|through|as|to|from|by|without|at|on|if|than|are|has|was|into|per|which)"
+UNIT = (
+    r"(?:word|step|feature|variable|class|layer|sequence|sentence|record|row|column|line|file|batch|block|thread|process|"
+    r"node|window|day|month|second|minute|method|network|model|gate|unit|token|value|cell|call|part|group|section|page|run)"
+)
+
+# What must not be written, and what to write instead. A space also matches the end of a line or of a string.
+PATTERNS = {
+    rf"\b{COUNT} (?:[\w-]+ )?(?!{PREPOSITION}\b)[\w-]+ an? {UNIT}\b": "one value per word",
+    rf"\b{COUNTED}s? an? {UNIT}\b": "one value per word",
+    r"\bof (?:yours|ours|theirs|(?:his|her|its|their|one's|your|our) own)\b": "your own, custom, built-in",
+    r"\bstands?\b|\bstood\b": "is, means",
+    r"(?<!there\s)\b(?:is|are|was|were) no\b(?! (?:longer|better|worse|more|less|larger|smaller)\b)": "is not a",
+    r"\bmust get\b": "what is wrong; what was given; what to do",
+    r"\bspeaks?\b": "supports, contradicts, describes",
+    r"\bsays\b": "is, means, shows, describes",
+    r"\bgets\b": "receives, has, becomes",
+    r"\bthe way back\b|\b(?:sends?|sent) back\b": "backward pass, is propagated",
+    r"\bwhat (?:is|was|were|are) (?:asked|said|kept|meant|given|wanted|found)\b": "the request, the options, the result",
+    r"\bwhat arrives\b|\bwhat comes back\b": "the incoming relevance, the result",
+    r"\bships? with\b|\bshipped with\b|\bbrought by\b": "bundled, installed with",
+    r"\bmend(?:s|ed|ing)?\b": "fix",
+    r"\ba hole\b": "a vulnerability",
+    r"\bso many\b": "N",
+    r"\bdear(?:er|est)\b": "more expensive, the most expensive",
+    r"\bknown here\b|\bis known of\b": "supported",
+    r"\bPress on\b|\bpull over\b": "Click, drag across",
+    r"\bfor free\b": "at no extra cost",
+    r"\bto look at twice\b": "treat with caution",
+    r"\bof them computing\b": "39 ms",
+    r"\bfrom strangers\b": "untrusted files",
+    r"normalis|colour|stabilis|randomis|generalis|summaris|optimis|initialis|recognis|behaviour|neighbour|favour": (
+        "American spelling"
+    ),
+}
+SPACE = r"""(?: |[ ]?["']?\s*\n\s*(?:(?://|\#|\*|>)[ ]|f?["'])?)"""
+COMPILED = [(re.compile(p.replace(" ", SPACE), re.IGNORECASE), better) for p, better in PATTERNS.items()]
+
+# What may be written all the same: the text around the phrase, and the reason.
+ALLOWED = {
+    "randomisation": "the name of a measure that users pass to rank_methods; renaming it would break their calls",
+}
+
+TEXT = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "SECURITY.md", "CHANGELOG.md")),
+    *(ROOT / "docs").glob("*.md"),
+    *(path for folder in ("concepts", "howto", "layers", "methods", "start", "tutorials") for path in (ROOT / "docs" / folder).glob("*.md")),
+    *(ROOT / "docs").glob("*.py"),
+    *(path for folder in ("benchmarks", "examples") for kind in ("*.md", "*.py") for path in (ROOT / folder).rglob(kind)),
+    *(path for kind in ("*.py", "*.js", "*.html", "*.css") for path in (ROOT / "lrpnumpy").rglob(kind)),
+]
+
+
+def faults(text):
+    """What is written otherwise: line, phrase, and what to write instead."""
+    found = []
+    for pattern, better in COMPILED:
+        for match in pattern.finditer(text):
+            around = text[max(0, match.start() - 40) : match.end() + 40]
+            if not any(allowed in around for allowed in ALLOWED):
+                found.append((text.count("\n", 0, match.start()) + 1, " ".join(match[0].split()), better))
+    return sorted(found)
+
+
+@pytest.mark.parametrize("path", [pytest.param(path, id=path.relative_to(ROOT).as_posix()) for path in sorted(TEXT)])
+def test_the_text_is_plain_english(path):
+    found = faults(path.read_text("utf-8"))
+    assert not found, "\n".join(f"{path.relative_to(ROOT)}:{line}: {phrase!r}; write: {b}" for line, phrase, b in found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "one number a word",
+        "an array of\n# ours",
+        'a tokenizer of "\n        "its own',
+        "what stands below",
+        "this is no number",
+        "options must get names",
+        "words that speak against it",
+        "the way back",
+    ],
+)
+def test_a_fault_is_found(text):
+    assert faults(text)
+
+
+@pytest.mark.parametrize("allowed", ALLOWED)
+def test_every_exception_is_needed(allowed):
+    assert any(allowed in path.read_text("utf-8") for path in TEXT)
