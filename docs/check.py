@@ -36,7 +36,7 @@ TASKS = {
     "add a layer": ("add a layer", ("def forward", "def backward")),
     "what a method computes": ("what a method computes", ("adds up to", "cost", "integrated-gradients")),
     "how fast": ("how fast", ("torch", "of the limit")),
-    "how safe": ("how safe", ("isolate=True", "WeightFileError")),
+    "security": ("security", ("isolate=True", "WeightFileError")),
 }
 
 
