@@ -3,9 +3,9 @@
     python -m benchmarks.series [--explanations N] [--folder DIR]
 
 The explanations, of 20 steps and 5 features, are made by explain_corpus with a small network and stored with a column
-of four seasons; a summary by season is made in a process of its own, whose peak memory is printed. Every step of a year
-is 365 predictions of an LSTM of 64 units by lrp-all, T x T x D relevances; every window is 500 of 365 steps. Each is
-run five times after a warm-up, and the best time counts.
+of four seasons; a summary by season is computed in a separate process, whose peak memory is printed. Every step of a
+year is 365 predictions of an LSTM of 64 units by lrp-all, T x T x D relevances; every window is 500 of 365 steps. Each
+is run five times after a warm-up, and the best time counts.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def network(units: int, readout: Any) -> lrp.Model:
 
 
 def stored(folder: Path, count: int) -> Path:
-    """A folder with so many explanations."""
+    """A folder with this number of explanations."""
     values = np.random.default_rng(2).normal(size=(count, T, D)).astype(np.float32)
     np.savez(folder / "series.npz", values=values)
     seasons = [SEASONS[k % 4] for k in range(count)]

@@ -1,7 +1,7 @@
 """Train the encoder-decoder that ships: it spells a word backwards. `python -m benchmarks.train_reverse OUT.h5`
 
-The encoder reads the letters of a word. The decoder starts from its last states and gives one letter a step, knowing
-those that it has given. Needs the extra `train`; about half a minute on one core.
+The encoder reads the letters of a word. The decoder starts from its last states and outputs one letter per step,
+knowing those that it has given. Needs the extra `train`; about half a minute on one core.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class Reverse(nn.Module):
         self.head = nn.Linear(HIDDEN, len(LETTERS))
 
     def forward(self, source: torch.Tensor, given: torch.Tensor) -> torch.Tensor:
-        """Scores (N, T, letters) from unit vectors of the word and of what was given before each step."""
+        """Scores (N, T, letters) from unit vectors of the word and of the letters before each step."""
         _, state = self.encoder(source)
         return self.head(self.decoder(given, state)[0])
 
 
 def batch(rng: np.random.Generator, count: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Words of one length, what the decoder gets, and what it should give."""
+    """Words of one length, the decoder's inputs, and its targets."""
     letters = rng.integers(0, len(LETTERS), (count, int(rng.integers(SHORTEST, LONGEST + 1))))
     wanted = letters[:, ::-1].copy()
     given = np.concatenate([np.full((count, 1), len(LETTERS)), wanted[:, :-1]], axis=1)

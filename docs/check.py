@@ -100,7 +100,7 @@ class Page(HTMLParser):
         self.said.append(data)
 
     def text(self, anchor: str = "") -> str:
-        """The text of a section, or of the article; an empty anchor inside a section stands for that section."""
+        """The text of a section, or of the article; an empty anchor inside a section means that section."""
         start, end = self.sections[anchor] if anchor else self.sections.get("furo-main-content", (0, len(self.said)))
         if end - start < 2 and anchor:  # an empty target before a heading
             start, end = min(

@@ -78,8 +78,8 @@ def pieces(given: Setting) -> Iterator[Piece]:
         ["representation", "made of", "components 1+2", "component 3", "neighbors of the same class"],
         rows,
         "The last column is ours: how many of the 10 nearest points in the picture have the same class; by "
-        f"chance {chance:.0f} %. The paper's shares of variance stand only in its picture, which its source "
-        f"does not have; its text says: {PUBLISHED['representations']['text']}.",
+        f"chance {chance:.0f} %. The paper's shares of variance are only in its picture, which its source "
+        f"does not have; its text reads: {PUBLISHED['representations']['text']}.",
     )
     yield Text(
         "The relevance is that of the true class, in ours as in the paper, so a representation made with it "
@@ -89,7 +89,7 @@ def pieces(given: Setting) -> Iterator[Piece]:
 
 
 def draw(found: dict[str, Projection], labels: np.ndarray) -> Figure:
-    """One panel a representation, one color a class."""
+    """One panel per representation, one color per class."""
     drawn = canvas(13, 6.6)
     axes = drawn.subplots(2, 4).ravel()
     order = np.random.default_rng(0).permutation(len(labels))  # so that no class hides another

@@ -1,8 +1,8 @@
 """python -m benchmarks.speed against COMMIT: is this checkout slower than an older commit?
 
-The older commit is checked out into a temporary folder. Each side runs in a process of its own, on one thread, with
+The older commit is checked out into a temporary folder. Each side runs in a separate process, on one thread, with
 the same seeded workloads; results are compared first, then the two are timed in turn. The newer side is the working
-tree as it is, with changes that are not committed. Exits with 1 where a cell is slower or results differ.
+tree as it is, with changes that are not committed. Exits with 1 if any cell is slower or results differ.
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ class Side:
         if "refused" in found:
             raise Refused(found["refused"])
         if "failed" in found:
-            raise Failure(f"The {self.name} side must run, got an error of its own:\n{found['failed']}")
+            raise Failure(f"The {self.name} side failed with an error:\n{found['failed']}")
         return found
 
     def seconds(self, calls: int) -> float:
-        """Processor time of one call, over so many in a row."""
+        """Processor time of one call, over several in a row."""
         self.ask("time", calls=calls)
         return float(self.answer()["seconds"])
 

@@ -68,7 +68,7 @@ class Side:
         return {"file": file}
 
     def time(self, calls: int) -> Answer:
-        """Seconds of processor time of a call, over so many calls in a row: others may use the machine, too."""
+        """Seconds of processor time of a call, over several calls in a row: others may use the machine, too."""
         gc.collect()
         start = time.process_time()
         for _ in range(calls):

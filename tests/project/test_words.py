@@ -11,8 +11,12 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 COUNT = r"(?:one|two|three|four|five|six|eight|ten|\d[\d,.]*)"
-COUNTED = r"(?:number|value|score|row|line|array|file|time|thread|bar|dot|panel|column|entry|vector|message|pass|memory)"
-PREPOSITION = r"(?:of|in|with|that|is|for|and|or|through|as|to|from|by|without|at|on|if|than|are|has|was|into|per|which)"
+COUNTED = (
+    r"(?:number|value|score|row|line|array|file|time|thread|bar|dot|panel|column|entry|vector|message|pass|memory)"
+)
+PREPOSITION = (
+    r"(?:of|in|with|that|is|for|and|or|through|as|to|from|by|without|at|on|if|than|are|has|was|into|per|which)"
+)
 UNIT = (
     r"(?:word|step|feature|variable|class|layer|sequence|sentence|record|row|column|line|file|batch|block|thread|process|"
     r"node|window|day|month|second|minute|method|network|model|gate|unit|token|value|cell|call|part|group|section|page|run)"
@@ -20,7 +24,7 @@ UNIT = (
 
 # What must not be written, and what to write instead. A space also matches the end of a line or of a string.
 PATTERNS = {
-    rf"\b{COUNT} (?:[\w-]+ )?(?!{PREPOSITION}\b)[\w-]+ an? {UNIT}\b": "one value per word",
+    rf"\b{COUNT} (?:(?!{PREPOSITION}\b)[\w-]+ )?(?!{PREPOSITION}\b)[\w-]+ an? {UNIT}\b": "one value per word",
     rf"\b{COUNTED}s? an? {UNIT}\b": "one value per word",
     r"\bof (?:yours|ours|theirs|(?:his|her|its|their|one's|your|our) own)\b": "your own, custom, built-in",
     r"\bstands?\b|\bstood\b": "is, means",
@@ -30,7 +34,7 @@ PATTERNS = {
     r"\bsays\b": "is, means, shows, describes",
     r"\bgets\b": "receives, has, becomes",
     r"\bthe way back\b|\b(?:sends?|sent) back\b": "backward pass, is propagated",
-    r"\bwhat (?:is|was|were|are) (?:asked|said|kept|meant|given|wanted|found)\b": "the request, the options, the result",
+    r"\bwhat (?:is|was|were|are) (?:asked|said|kept|wanted)\b": "the request, the options, the result",
     r"\bwhat arrives\b|\bwhat comes back\b": "the incoming relevance, the result",
     r"\bships? with\b|\bshipped with\b|\bbrought by\b": "bundled, installed with",
     r"\bmend(?:s|ed|ing)?\b": "fix",
@@ -58,16 +62,29 @@ ALLOWED = {
 TEXT = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "SECURITY.md", "CHANGELOG.md")),
     *(ROOT / "docs").glob("*.md"),
-    *(path for folder in ("concepts", "howto", "layers", "methods", "start", "tutorials") for path in (ROOT / "docs" / folder).glob("*.md")),
+    *(
+        path
+        for folder in ("concepts", "howto", "layers", "methods", "start", "tutorials")
+        for path in (ROOT / "docs" / folder).glob("*.md")
+    ),
     *(ROOT / "docs").glob("*.py"),
-    *(path for folder in ("benchmarks", "examples") for kind in ("*.md", "*.py") for path in (ROOT / folder).rglob(kind)),
+    *(
+        path
+        for folder in ("benchmarks", "examples")
+        for kind in ("*.md", "*.py")
+        for path in (ROOT / folder).rglob(kind)
+    ),
     *(path for kind in ("*.py", "*.js", "*.html", "*.css") for path in (ROOT / "lrpnumpy").rglob(kind)),
 ]
 
 
+STYLE_TABLE = re.compile(r"^\| instead of \| write \|\n(?:\|.*\n)+", re.MULTILINE)  # it quotes what not to write
+
+
 def faults(text):
-    """What is written otherwise: line, phrase, and what to write instead."""
+    """The phrases of the table above in a text: line, phrase, and what to write instead."""
     found = []
+    text = STYLE_TABLE.sub(lambda table: "\n" * table[0].count("\n"), text)
     for pattern, better in COMPILED:
         for match in pattern.finditer(text):
             around = text[max(0, match.start() - 40) : match.end() + 40]

@@ -1,6 +1,6 @@
 """Sentence representations: vectors of a sequence weighted by relevance, and their principal components.
 
-A relevance that says what matters for a class also says how to add up word vectors, so that sentences of one
+A relevance that shows what matters for a class also shows how to add up word vectors, so that sentences of one
 meaning come to lie together (Arras et al. 2019, "Sentence-Level Representations").
 """
 
@@ -28,7 +28,7 @@ def average(model: Model, sequences: Sequence[Any]) -> np.ndarray:
 def weighted(model: Model, sequences: Sequence[Any], explanations: Sequence[Explanation]) -> np.ndarray:
     """(N, D): sum_t R_t * x_t of each of the `sequences` of a `model`, by the relevance in `explanations`.
 
-    Element by element where the explanations have a relevance for each variable, else one factor a word.
+    Element by element where the explanations have a relevance for each variable, else one factor per word.
     """
     _same(sequences, explanations)
     parts = []
@@ -76,7 +76,7 @@ class Projection(NamedTuple):
 
 
 def whitened_pca(X: np.ndarray, components: int = 2) -> Projection:
-    """Project the rows of `X` on their principal `components`, so many, and scale these to unit variance.
+    """Project the rows of `X` on their principal components (the first `components`), and scale these to unit variance.
 
     Signs are fixed: the largest entry of each component's direction is positive.
     """

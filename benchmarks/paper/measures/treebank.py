@@ -1,6 +1,6 @@
 """Read the trees of a sentiment treebank, and count accuracies as its papers do.
 
-The files are Stanford's (trainDevTestTrees_PTB.zip, Socher et al. 2013): one bracketed tree a line, each node
+The files are Stanford's (trainDevTestTrees_PTB.zip, Socher et al. 2013): one bracketed tree per line, each node
 labeled 0 (very negative) to 4 (very positive). They are read from where their owner keeps them.
 """
 
