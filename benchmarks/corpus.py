@@ -136,8 +136,8 @@ def main() -> None:
                 found = apart(by_processes, source, str(folder / f"p{n}"), n)
                 same = equal(folder / "threads", folder / f"p{n}")
                 print(
-                    f"{n} processes: {found['rate']:,.0f} sentences per second, {found['rate'] / threads['rate']:.2f} x "
-                    f"threads; processor time per sentence {found['workers'] * 1e6:.0f} µs in workers, "
+                    f"{n} processes: {found['rate']:,.0f} sentences per second, {found['rate'] / threads['rate']:.2f} "
+                    f"x threads; processor time per sentence {found['workers'] * 1e6:.0f} µs in workers, "
                     f"{found['own'] * 1e6:.1f} µs in the process that reads and writes: enough for "
                     f"{found['workers'] / found['own']:.1f} workers; same bits as threads: {same}",
                     flush=True,
@@ -149,10 +149,11 @@ def main() -> None:
         memory = (before["rate"] + after["rate"]) / 2
         print(json.dumps(result))
         print(f"explain_all in memory: {before['rate']:,.0f} before, {after['rate']:,.0f} after, sentences per second")
-        print(f"explain_corpus:        {result['rate']:,.0f} sentences per second, {result['rate'] / memory:.0%} of
-        that") print(f"{result['rate'] * 3600 / 1e6:,.1f} million sentences an hour; peak memory
-        {result['memory']:,.0f} MB") print(f"output: {sum(path.stat().st_size for path in (folder / 'out').iterdir()) /
-        1e6:,.0f} MB")
+        print(
+            f"explain_corpus:        {result['rate']:,.0f} sentences per second, {result['rate'] / memory:.0%} of that"
+        )
+        print(f"{result['rate'] * 3600 / 1e6:,.1f} million sentences an hour; peak memory {result['memory']:,.0f} MB")
+        print(f"output: {sum(path.stat().st_size for path in (folder / 'out').iterdir()) / 1e6:,.0f} MB")
 
 
 if __name__ == "__main__":

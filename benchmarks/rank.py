@@ -75,10 +75,10 @@ def main() -> None:
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     lines = [
-        "# Which method to trust: results", "",
-        "Written by `python -m benchmarks.rank`; [Which method to trust](trust.md) explains the columns. Bold: no method is "
-        "better by more than chance. A method without a value in a column is not ranked. The figures have the "
-        "intervals.", "",
+        "# Ranking of methods: results", "",
+        "Written by `python -m benchmarks.rank`; [Which method to trust](trust.md) explains the columns. Bold: no "
+        "method is better by more than chance. A method without a value in a column is not ranked. The figures show "
+        "the intervals.", "",
     ]  # fmt: skip
     for name, sequences in data(arguments):
         began = time.process_time()

@@ -123,8 +123,8 @@ def pieces(model: lrp.Model) -> Iterator[Piece]:
         ["list", "from", "kept", "paper"],
         rows,
         "Sentiment words: the 50 with the highest score of those that the model puts in the class. "
-        "Modifiers: from lists made for this benchmark (the paper has other words), those that the model knows and calls "
-        "neutral.",
+        "Modifiers: from lists made for this benchmark (the paper has other words), those that the model knows "
+        "and calls neutral.",
     )
     for name, kept in zip((*both, "negations", "amplifiers"), words, strict=True):
         yield Text(f"{name}: {' '.join(kept) or 'NONE'}.")

@@ -1,7 +1,8 @@
 """The code of README and docs runs: the blocks of a page one after another, in a folder with what a checkout has.
 
-A block that needs a framework says so behind its language: ```python torch. It runs where that is installed (`make
-interop`). Shell blocks run `lrpnumpy` in this process. Tutorials and pages of concepts are slower: `make docs` runs them.
+A block that needs a framework names it after its language: ```python torch. It runs where that is installed (`make
+interop`). Shell blocks run `lrpnumpy` in this process. `make docs` runs tutorials and pages of concepts, which are
+slower.
 """
 
 import json

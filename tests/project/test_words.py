@@ -59,24 +59,13 @@ ALLOWED = {
     "randomisation": "the name of a measure that users pass to rank_methods; renaming it would break their calls",
 }
 
-TEXT = [
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "SECURITY.md", "CHANGELOG.md")),
-    *(ROOT / "docs").glob("*.md"),
-    *(
-        path
-        for folder in ("concepts", "howto", "layers", "methods", "start", "tutorials")
-        for path in (ROOT / "docs" / folder).glob("*.md")
-    ),
-    *(ROOT / "docs").glob("*.py"),
-    *(
-        path
-        for folder in ("benchmarks", "examples")
-        for kind in ("*.md", "*.py")
-        for path in (ROOT / folder).rglob(kind)
-    ),
-    *(path for kind in ("*.py", "*.js", "*.html", "*.css") for path in (ROOT / "lrpnumpy").rglob(kind)),
-]
-
+PAGES = ("README", "CONTRIBUTING", "ARCHITECTURE", "SECURITY", "CHANGELOG")
+KINDS = (".md", ".py", ".js", ".html", ".css")
+MADE = ("_build", "api")  # folders that `make docs` writes, from docstrings
+TEXT = [ROOT / f"{name}.md" for name in PAGES]
+for folder in ("docs", "benchmarks", "examples", "lrpnumpy"):
+    found = (path for path in (ROOT / folder).rglob("*") if path.suffix in KINDS)
+    TEXT += [path for path in found if not set(MADE) & set(path.parts)]
 
 STYLE_TABLE = re.compile(r"^\| instead of \| write \|\n(?:\|.*\n)+", re.MULTILINE)  # it quotes what not to write
 
