@@ -165,7 +165,7 @@ ACTIVATIONS = {
     name: Elementwise(F, slope, CODES[name], KINKS.get(CODES[name], ()), _EXACT.get(name))
     for name, (F, slope) in _TABLE.items()
 }
-OWN = -1  # code of an activation with settings of its own, which no kernel has built in
+OWN = -1  # code of an activation with settings, which is not built into any kernel
 
 
 def leaky_relu(below: Any) -> Elementwise:

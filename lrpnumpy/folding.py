@@ -14,7 +14,7 @@ def folded(model: Model) -> Model:
     s x + t after a linear Dense or Conv1D layer becomes s V, s d + t. Before a Dense or recurrent layer, or a Conv1D
     without padding, it becomes V s, d + V t.
     It is left alone where an activation is in between, or where others take the values of the layer that would change.
-    A scaler of the inputs is never folded. LRP is that of the smaller network, and the model's provenance says under
+    A scaler of the inputs is never folded. LRP is that of the smaller network, and the model's provenance lists under
     "folded" what was done.
     """
     nodes, result, done = {node.name: node for node in model.network}, model.result, []

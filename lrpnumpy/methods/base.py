@@ -151,7 +151,7 @@ class Method(ABC):
 
 
 class Request(NamedTuple):
-    """What is asked for, checked."""
+    """A checked request."""
 
     method: Method
     unit: Unit
@@ -214,7 +214,7 @@ def _ones(count: int, dtype: np.dtype) -> np.ndarray:
 
 
 class Question(NamedTuple):
-    """One packed batch, and what is asked about it."""
+    """One packed batch, and the request."""
 
     trace: Trace
     request: Request

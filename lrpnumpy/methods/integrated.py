@@ -37,9 +37,9 @@ class IntegratedGradients(Referring):
 
     With several references the relevance is the mean over them, which is expected gradients.
 
-    nodes: number of nodes of the integral, at most 256; by default as many as the gap needs.
+    nodes: number of nodes of the integral, at most 256; default: as many as `gap` needs.
     gap: how far the sum of all relevances, and in networks with relu or maxima each of them, may be off, relative to
-        f(x) - f(reference); by default 1e-6 in float64, 1e-3 in float32, or anything where the nodes are given.
+        f(x) - f(reference); default 1e-6 in float64 and 1e-3 in float32, and no limit if `nodes` is given.
     """
 
     nodes: int | None = None
@@ -93,7 +93,7 @@ class IntegratedGradients(Referring):
 
 @lru_cache
 def gauss(count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights of Gauss' rule with so many nodes on the line from 0 to 1."""
+    """Nodes and weights of Gauss quadrature with `count` nodes on the line from 0 to 1."""
     nodes, weights = np.polynomial.legendre.leggauss(count)
     return (nodes + 1) / 2, weights / 2
 
@@ -109,7 +109,8 @@ Rows = dict[str, np.ndarray]
 def integrals(
     model: Model, x: dict[str, Packed], x0: dict[str, Packed], starts: list[np.ndarray], count: int
 ) -> list[Rows]:
-    """Relevance (R, D) of each input, for each message at the scores: by so many nodes, as many at a time as pay."""
+    """Relevance (R, D) of each input, for each message at the scores: by `count` nodes, in groups of a suitable
+    size."""
     dtype, steps = model.dtype, {name: one.rows - x0[name].rows for name, one in x.items()}
     sums: list[Rows] = [{name: np.zeros_like(one) for name, one in steps.items()} for _ in starts]
     nodes, weights = gauss(count)
@@ -129,7 +130,7 @@ def integrals(
 
 
 def has_kinks(layer: Record) -> bool:
-    """Whether the slope of a layer may jump: in a maximum, a relu, or a layer that is not known here."""
+    """Whether the slope of a layer may jump: in a maximum, a relu, or an unknown layer."""
     if type(layer) not in LAYERS.values() or isinstance(layer, (Max, MaxPool1D)):
         return True
     for field in ("activation", "recurrent_activation"):

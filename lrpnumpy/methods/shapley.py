@@ -66,7 +66,7 @@ def _check_cost(model: Model, of: Of, steps: int, k: int) -> None:
 
 
 def players_of(model: Model, sizes: dict[str, int], players: Any) -> Of:
-    """Which player each number of a record belongs to, whose inputs have so many steps.
+    """The player of each number of a record, given the number of steps of its inputs.
 
     With windows every other input of the network is one player.
     """
@@ -139,8 +139,8 @@ def shapley_values(v: np.ndarray) -> np.ndarray:
 class Shapley(Referring):
     """Exact Shapley values: what each player adds to the score, as the mean over all orders in which players can join.
 
-    players: who shares the score: "features", a number of windows of steps, or spans (start, stop) of steps, the rest
-        being one more; by default 12 windows, or features where there is one step of at most 16.
+    players: "features", a number of windows of steps, or spans (start, stop) of steps, with the remaining steps as one
+        more player; default: 12 windows, or features for a single step with at most 16 features.
     """
 
     players: int | str | Sequence[tuple[int, int]] | None = None

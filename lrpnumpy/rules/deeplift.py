@@ -1,4 +1,4 @@
-"""DeepLIFT: how much each value differs from that of a reference input, sent back so that it adds up.
+"""DeepLIFT: how much each value differs from that of a reference input, propagated so that it adds up.
 
 Rescale rule, products split evenly: Shrikumar, Greenside & Kundaje, ICML 2017. Every coefficient is the mean of a
 derivative on the straight line from the reference to the input, for one elementary function at a time:
@@ -41,7 +41,7 @@ class DifferencePropagation(Propagation):
         return (ACTIVATIONS[activation] if isinstance(activation, str) else activation).secant(z, z0, y, y0)
 
     def softmax(self, R: np.ndarray, z: np.ndarray, y: np.ndarray, total: Total, *reference: np.ndarray) -> Any:
-        """y = E r with E = exp(z) and r = 1 / sum E: two functions of their own, and a product that is split evenly.
+        """y = E r with E = exp(z) and r = 1 / sum E: two separate functions, and a product that is split evenly.
 
         With u = (E - E0) / (z - z0) the message to z is 1/2 [u r (R - sum R y0) + u r0 (R - sum R y)]. E and r may be
         too large for a number; u r and u r0 follow from y, y0 and the ratio of the two sums.

@@ -176,7 +176,7 @@ def test_processes(model, tmp_path, monkeypatch):
     assert contents(tmp_path / "threads") == contents(tmp_path / "workers")
     with pytest.raises(lrp.LrpError, match=r"^pass either threads or workers"):
         run(model, texts, tmp_path / "a", threads=1, workers=1)
-    with pytest.raises(lrp.LrpError, match=r"^workers must get a rule and a tokenizer that can be pickled"):
+    with pytest.raises(lrp.LrpError, match=r"^workers: the rule or tokenizer cannot be pickled"):
         run(model, texts, tmp_path / "b", lrp.Rule("own", lambda g, s: (g, s)), workers=1)
     monkeypatch.setattr(workers, "_begin", os._exit)
     with pytest.raises(lrp.LrpError, match=r"^a worker process has ended before its work was done"):

@@ -128,7 +128,7 @@ def test_files_of_words_are_read_within_limits(path, tmp_path):
     for name, message in {
         "pipe": "must be a regular file",
         "large.txt": "over the limit",
-        "twice.json": "stands twice",
+        "twice.json": "occurs twice",
         "latin.txt": "cannot be read",
         "missing.txt": "cannot be read",
     }.items():
@@ -490,9 +490,9 @@ def test_every_function_takes_the_same_hints():
 
 def test_a_hint_that_there_is_not_is_named(path):
     for function in (lrp.load, lrp.inspect):
-        with pytest.raises(lrp.LrpError, match=rf"{function.__name__}: 'vocab' must be a hint that it takes: which"):
+        with pytest.raises(lrp.LrpError, match=rf"{function.__name__}: unknown hint 'vocab'; use one of which"):
             function(path, vocab=WORDS)
-    with pytest.raises(lrp.LrpError, match="from_torch: 'config' must be a hint that it takes: which, readout"):
+    with pytest.raises(lrp.LrpError, match="from_torch: unknown hint 'config'; use one of which, readout"):
         lrp.from_torch({}, config="a")
 
 

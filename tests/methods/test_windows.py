@@ -62,7 +62,7 @@ def test_dates(x):
     assert found.average().label(0) == "2005-03-01" and found.labels[0] == np.datetime64("2005-03-10")
     with pytest.raises(lrp.LrpError, match=r"from 2005-03-10 to 2005-04-09, got '2005-03-09'"):
         found.at("2005-03-09")
-    with pytest.raises(lrp.LrpError, match="must get a date"):
+    with pytest.raises(lrp.LrpError, match="is not a date"):
         found.at("Easter")
     with pytest.raises(lrp.LrpError, match=r"from 9 to 37, every 7 steps, got 10"):
         lrp.explain_windows(model, x, length=10, stride=7).at(10)

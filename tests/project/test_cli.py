@@ -127,7 +127,7 @@ def test_methods(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["explain"], "either a sentence or --input FILE, got neither"),
+        (["explain"], "neither a sentence nor --input FILE was given"),
         (["explain", "good", "--target", "great"], "target must be one of 'very negative'"),
         (["explain", "good", "--model", "nonsense"], "sentiment"),
         (["explain", "good", "--model", "no/such.h5"], "no/such.h5"),
@@ -135,7 +135,7 @@ def test_methods(capsys):
             ["explain", "good", "--html", "no/such/folder.html"],
             "no/such/folder.html must be a file that can be written",
         ),
-        (["explain", "--input", "no.csv"], "--input must be a .npy file or a .csv file of numbers"),
+        (["explain", "--input", "no.csv"], "no such file; pass a .npy file or a .csv file of numbers"),
         (["inspect", "no/such.h5"], "no/such.h5"),
     ],
 )

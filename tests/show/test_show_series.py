@@ -75,5 +75,5 @@ def test_words_beside_numbers_are_one_row():
     np.testing.assert_array_equal(found[1].relevance[:, 0], e.inputs["notes"].relevance)
     figure = plot.bars([e, e])
     assert {label.get_text() for label in figure.axes[0].get_yticklabels()} == {*names}
-    with pytest.raises(lrp.LrpError, match="bars must get several explanations"):
+    with pytest.raises(lrp.LrpError, match="bars: got one explanation; pass several"):
         plot.bars(e)
