@@ -44,7 +44,7 @@ class Module:
     depth: int = 0  # stacked layers of a recurrent module
     two_way: bool = False
     end: str = "_l0"  # how the names of its first layer end; those of a cell have no number
-    settings: Mapping[str, Any] = field(default_factory=dict)  # what a whole module, or the caller, says of it
+    settings: Mapping[str, Any] = field(default_factory=dict)  # from a whole module, or from the caller
     problem: str = ""  # why it is not supported
 
     @property
@@ -89,7 +89,7 @@ def recognized(names: list[str]) -> bool:
 
 
 def entries(source: Source, layers: Sequence[str]) -> list[LayerHint]:
-    """What the caller says in `layers`."""
+    """The entries of `layers`."""
     found = []
     for text in layers:
         match = _ENTRY.fullmatch(text.strip())
