@@ -14,7 +14,7 @@ from lrpnumpy.show.color import BLUE, RED, scaled
 from lrpnumpy.show.parts import condensed, escape, evidence_line, with_value
 from lrpnumpy.show.terminal import legend, title
 
-# The colour is an alpha over the page's own background, so that a page reads the same in light and in dark.
+# The color is an alpha over the page's own background, so that a page reads the same in light and in dark.
 STYLE = """
 .lrp { font: 1rem/1.9 system-ui, sans-serif; color-scheme: light dark; max-width: 60rem; margin: 1rem 0 }
 .lrp .sentence { margin: .3rem 0 .6rem }
@@ -39,7 +39,7 @@ def _span(word: str, share: float, value: float) -> str:
 
 
 def sentence(e: Explanation) -> str:
-    """The words of one explanation on their colours."""
+    """The words of one explanation on their colors."""
     e = condensed(e)
     shares = scaled(e.relevance)
     words = [_span(e.shown(t), float(shares[t]), float(e.relevance[t])) for t in range(len(e))]
@@ -47,7 +47,7 @@ def sentence(e: Explanation) -> str:
 
 
 def _input(e: Explanation) -> str:
-    """One input: words, or the features of one step, on their colours; a series as a map."""
+    """One input: words, or the features of one step, on their colors; a series as a map."""
     e = e.by_feature()
     if e.tokens and e.values is not None:  # features of one step
         named = zip(e.tokens, e.values[:, 0], strict=True)
@@ -108,11 +108,11 @@ def fragment(item: Explanation | Comparison) -> str:
     return f'<style>{STYLE}</style><div class="lrp">{body}</div>'
 
 
-def picture(figure: Any, says: str = "") -> str:
-    """A figure of `lrp.plot` for a page; `says` what it shows where its axes have no titles."""
+def picture(figure: Any, caption: str = "") -> str:
+    """A figure of `lrp.plot` for a page; `caption` describes it if its axes have no titles."""
     data = base64.b64encode(figure._repr_png_()).decode()
-    says = says or "; ".join(filter(None, (axes.get_title(loc="left") for axes in figure.axes)))
-    return f'<img alt="{escape(says)}" src="data:image/png;base64,{data}" style="max-width:100%">'
+    caption = caption or "; ".join(filter(None, (axes.get_title(loc="left") for axes in figure.axes)))
+    return f'<img alt="{escape(caption)}" src="data:image/png;base64,{data}" style="max-width:100%">'
 
 
 def page(items: Any, heading: str = "Explanation") -> str:

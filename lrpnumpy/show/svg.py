@@ -1,4 +1,4 @@
-"""A series in HTML: an inline SVG with a row for each feature, its values as a line on the colours of its relevance."""
+"""A series in HTML: an inline SVG with a row for each feature, its values as a line on the colors of its relevance."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from lrpnumpy.show.color import BLUE, RED
 from lrpnumpy.show.numbers import Map, map_of
 from lrpnumpy.show.parts import escape, short, shown, step_unit
 
-COLUMNS, CELLS = 400, 2000  # at most so many in a row, and in all rows: a page stays small
+COLUMNS, CELLS = 400, 2000  # maximum per row, and in all rows: a page stays small
 FAINT = 0.01  # a smaller share is not drawn
 NAMES, WIDTH, SUMS = 190, 560, 90  # of the three columns
 ROW, GAP = 30, 6  # height of a row, and between rows
 
 
 def series(e: Explanation) -> str:
-    """The main input as a map; on hover a cell says its step or steps, its value and its relevance."""
+    """The main input as a map; on hover a cell shows its step or steps, its value and its relevance."""
     part = shown(e, "series")[0]
     found = map_of(part, min(COLUMNS, max(20, CELLS // part.relevance.shape[1])))
     rows = []
@@ -47,7 +47,7 @@ def _place(found: Map, T: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _cells(e: Explanation, found: Map, k: int, top: float) -> list[str]:
-    """The colours of one row."""
+    """The colors of one row."""
     cells = []
     for j, (left, right) in enumerate(zip(*_place(found, len(e)), strict=True)):
         share = float(found.shares[k, j])
