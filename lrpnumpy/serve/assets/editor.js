@@ -61,12 +61,12 @@ class Editor {
     this.svg.setAttribute("viewBox", `0 0 ${this.width} ${EDITOR.height}`);
     this.line.setAttribute("points", this.values.map((row, t) => `${this.x(t).toFixed(1)},${this.y(row[feature]).toFixed(1)}`).join(" "));
     const when = this.live.answer.labels?.[step] ?? `step ${step}`;
-    const says = Format.clean(`${when}, ${name} ${Format.general(value)}`);
+    const text = Format.clean(`${when}, ${name} ${Format.general(value)}`);
     Dom.fill(this.point, {
-      cx: this.x(step), cy: this.y(value), "aria-valuenow": value, "aria-valuetext": says, "aria-label": Format.clean(`${name} at a step; up and down change it, left and right choose another`),
+      cx: this.x(step), cy: this.y(value), "aria-valuenow": value, "aria-valuetext": text, "aria-label": Format.clean(`${name} at a step; up and down change it, left and right choose another`),
       "aria-valuemin": Math.min(value, this.range[0]), "aria-valuemax": Math.max(value, this.range[1]),
     }, []);
-    this.value.textContent = says;
+    this.value.textContent = text;
     this.drawSelection(this.live.selection);
   }
 
@@ -140,7 +140,7 @@ class Editor {
       if (!found || event.button) return;
       this.choose(found.feature, found.step);
       const { ends } = found.scale.row;
-      if (found.group > 1 || !ends) return; // a cell of several steps is no point
+      if (found.group > 1 || !ends) return; // a cell of several steps is not a point
       event.preventDefault();
       this.live.remember();
       this.held = true;

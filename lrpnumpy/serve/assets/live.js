@@ -1,6 +1,5 @@
 // The live page: the same page with the model behind it. What is typed, dropped or dragged becomes a question.
-//
-// live.question  what is asked now: {text} or {values, labels, features}; live.answer  the last answer
+// live.question  the current question: {text} or {values, labels, features}; live.answer  the last answer
 // live.changed   ask about a changed input; live.remember  keep the input as it is for Undo
 
 const FACTS = JSON.parse(document.getElementById("payload").textContent).live;
@@ -10,7 +9,7 @@ FACTS.methods.sort((a, b) => (b.name === FACTS.method) - (a.name === FACTS.metho
 Object.defineProperty(Data.prototype, "methods", { get: () => FACTS.methods.map((one) => one.name) });
 
 // An <input> with its label.
-function labelled(label, attributes) {
+function labeled(label, attributes) {
   return Dom.make("label", { class: "field" }, Dom.make("span", {}, label), Dom.make("input", attributes));
 }
 
@@ -43,13 +42,13 @@ class Live {
     if (page.state.method !== FACTS.method || page.state.with) this.changed({}, 0);
   }
 
-  // -- what stands above the record
+  // -- above the record
 
   build() {
     const { live } = this.page.places;
     this.text = Dom.make("textarea", {
       id: "text", rows: this.words ? 2 : 4, maxlength: this.words ? FACTS.limits.characters : 1_000_000, spellcheck: "false", oninput: () => this.typed(),
-      placeholder: this.words ? "Type a sentence" : "Paste a table: one step a line, numbers between commas, names and dates if there are any",
+      placeholder: this.words ? "Type a sentence" : "Paste a table: one step per line, values separated by commas, with names and dates if you have them",
     });
     if (this.words) this.text.value = FACTS.start.text;
     this.moved = Dom.make("p", { class: "moved", "aria-live": "polite" });
@@ -60,11 +59,11 @@ class Live {
     this.undoing = button("Undo", () => this.undo(), "The input before the last change");
     const file = Dom.make("input", { type: "file", class: "unseen", id: "file", accept: this.words ? ".txt,text/*" : ".csv,.tsv,.txt,text/*", onchange: () => this.dropped(file.files[0], file) });
     const buttons = Dom.make("div", { class: "row" }, this.undoing,
-      button("What would change this?", () => this.send(0, { counterfactual: true }), "The fewest changes after which the network decides otherwise"),
-      button("Keep", () => this.keep(), "Leave this one in the list, and go on with another"),
+      button("What would change this?", () => this.send(0, { counterfactual: true }), "The fewest changes that lead to another decision"),
+      button("Keep", () => this.keep(), "Keep this input in the list, and continue with another"),
       Dom.make("label", { class: "file", for: "file" }, "Open a file"), file,
-      Dom.make("span", { class: "quiet" }, this.words ? "or drop one. Press on a word, or pull over several, to replace or remove them and to see their score."
-        : "or drop a CSV. Pull with Shift to select steps and see their score."));
+      Dom.make("span", { class: "quiet" }, this.words ? "or drop one. Click a word, or drag across several, to replace or remove them and to see their score."
+        : "or drop a CSV. Hold Shift and drag to select steps and see their score."));
     const label = Dom.make("label", { class: "field", for: "text" }, Dom.make("span", {}, this.words ? "Sentence" : "Paste a CSV"));
     const paste = Dom.make("div", { class: "typing" }, label, this.text);
     live.append(Dom.make("section", { class: "livebox", "aria-label": "Input" },
@@ -84,7 +83,7 @@ class Live {
     const { state } = this.page, shown = FACTS.methods.filter((one) => one.name === state.method || one.name === state.with);
     const options = new Map(shown.flatMap((one) => one.options.map((option) => [option.name, option])));
     const target = FACTS.every_class ? [] : [Dom.choice("Class", [["", "as predicted"], ...FACTS.classes?.map((name, c) => [String(c), Format.short(name, 40)]) ?? []], state.class, (c) => state.set({ class: c }))];
-    const step = FACTS.every ? [labelled("Step, last if empty", { type: "number", value: this.step ?? "", onchange: (event) => ((this.step = event.target.value), this.changed({}, 0)) })] : [];
+    const step = FACTS.every ? [labeled("Step, last if empty", { type: "number", value: this.step ?? "", onchange: (event) => ((this.step = event.target.value), this.changed({}, 0)) })] : [];
     this.own.replaceChildren(...target, ...step, ...[...options.values()].map((option) => this.field(option)));
   }
 
@@ -97,7 +96,7 @@ class Live {
       this.changed({}, ASK.typing);
     };
     if (kind === "choice") return Dom.choice(name, choices.map((one) => [one, one]), value, set);
-    const element = labelled(name, { type: kind === "text" ? "text" : "number", step: kind === "whole" ? 1 : "any", min: kind === "whole" ? 1 : 0, value, title: text, "data-option": name });
+    const element = labeled(name, { type: kind === "text" ? "text" : "number", step: kind === "whole" ? 1 : "any", min: kind === "whole" ? 1 : 0, value, title: text, "data-option": name });
     element.querySelector("input").addEventListener("input", (event) => set(event.target.value));
     return element;
   }
@@ -182,7 +181,7 @@ class Live {
     this.changed({ text: text.trim().slice(0, FACTS.limits.characters) }, 0, true);
   }
 
-  // What is there stays in the list, and the next answer is a record of its own.
+  // The current record stays in the list, and the next answer is a new record.
   keep() {
     this.kept.set(this.number, JSON.stringify(this.question));
     this.number = Math.max(this.number, ...this.kept.keys()) + 1;
@@ -265,7 +264,7 @@ class Live {
 
   // How the score moved, and how long it took.
   say(answer) {
-    this.status.textContent = `answered in ${Format.general(performance.now() - this.asker.since, 3)} ms, ${Format.general(answer.milliseconds, 3)} ms of them computing`;
+    this.status.textContent = `${Math.round(performance.now() - this.asker.since)} ms`;
     if (!this.before) return;
     const { data } = this.page, c = this.shownClass(), before = new Part(this.before.page).record(0), now = this.scoreOf(c);
     const change = `${data.className(c)}: ${data.withUnit(before.scores[c])} → ${data.withUnit(now)} (${Format.signed(now - before.scores[c])})`;
@@ -283,7 +282,7 @@ class Live {
     this.page.fail(Format.clean(text));
   }
 
-  // Until every kernel is compiled the page says how far that is.
+  // Until every kernel is compiled the page shows the progress.
   async watch() {
     for (;;) {
       try {
@@ -294,7 +293,7 @@ class Live {
           this.status.textContent = `compiling for ${name}, ${done + 1} of ${of}: answers are slower until then`;
         }
       } catch {
-        return; // the next question says so
+        return; // the next question reports it
       }
       await new Promise((resolve) => setTimeout(resolve, 500));
     }

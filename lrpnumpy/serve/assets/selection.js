@@ -37,7 +37,7 @@ class Selection {
     this.draw();
   }
 
-  // The words that are drawn listen: press and pull over several, or Enter, Shift and arrows, Delete.
+  // The words listen: click and drag across several, or Enter, Shift and arrows, Delete.
   attach(word, position) {
     const place = this.live.answer.positions?.indexOf(position) ?? -1;
     if (place < 0) return;
