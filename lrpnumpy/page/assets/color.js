@@ -1,4 +1,4 @@
-// Relevance to colour: red supports the target, blue contradicts it; the same numbers as in lrpnumpy/show/color.py.
+// Relevance to color: red supports the target, blue contradicts it; the same numbers as in lrpnumpy/show/color.py.
 
 const Color = {
   red: [214, 40, 40],
@@ -14,7 +14,7 @@ const Color = {
     return most;
   },
 
-  // A relevance from -1 to 1; what is infinite counts as full, what is no number as nothing.
+  // A relevance from -1 to 1; infinite counts as full, NaN as nothing.
   share(x, largest) {
     if (Number.isNaN(x)) return 0;
     if (!Number.isFinite(x)) return Math.sign(x);
@@ -51,7 +51,7 @@ const Color = {
     return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? [0, 0, 0] : [255, 255, 255];
   },
 
-  // The magnitude that has full colour in a map: a few large cells must not hide the rest (see `limit` in color.py).
+  // The magnitude that has full color in a map: a few large cells must not hide the rest (see `limit` in color.py).
   limit(values) {
     const sizes = Float64Array.from(values, Math.abs).filter(Number.isFinite).sort();
     if (!sizes.length) return 1;

@@ -24,7 +24,7 @@ class Columns {
     return part.shown(k, this.state.method, this.state.asked);
   }
 
-  // The class that a row speaks of: the one explained, or that asked for.
+  // The class of a row: the one explained, or the selected one.
   classOf(part, k) {
     return this.shown(part, k) ?? this.state.asked ?? (this.data.classes.length > 1 ? part.predicted(k) : 0);
   }
@@ -151,7 +151,7 @@ class Columns {
     if (!["number", "true", "predicted", "score", "probability", "ledger", "largest"].includes(sort)) return places;
     const column = this.column(sort);
     const key = (n) => (sort === "largest" ? column[n]?.relevance ?? NaN : column[n]);
-    // What is not known stands last, whichever way it is sorted.
+    // Unknown values are last, in both directions.
     return places.sort((a, b) => {
       const x = key(a), y = key(b);
       if (Number.isNaN(x) || Number.isNaN(y)) return Number.isNaN(x) - Number.isNaN(y) || a - b;

@@ -35,7 +35,7 @@ function memoryElement(page) {
       Dom.svg("text", { x: left - 6, y: y(v) + 4, "text-anchor": "end" }, Format.general(v, 2)));
   }
   const unit = data.parts[0].payload.inputs[0].unit ?? "step", what = data.kind === "words" ? "word" : unit;
-  const says = [];
+  const entries = [];
   curves.forEach(({ method, mean }, n) => {
     const color = ["var(--accent)", "var(--bad)"][n], total = mean.reduce((sum, v) => sum + v, 0);
     let half = 0;
@@ -44,7 +44,7 @@ function memoryElement(page) {
       Dom.svg("line", { x1: x(half - 1), x2: x(half - 1), y1: 8, y2: height - foot, stroke: color, "stroke-dasharray": "4 3" }));
     const dot = Dom.make("span", { class: "dot", "aria-hidden": "true" });
     dot.style.backgroundColor = color;
-    says.push(Dom.make("li", {}, dot, `${method}: half of it within ${Format.plural(half, what)}`));
+    entries.push(Dom.make("li", {}, dot, `${method}: half of it within ${Format.plural(half, what)}`));
   });
   const step = [1, 2, 5, 10, 20, 30, 50, 100, 200, 500].find((one) => longest / one <= 8) ?? Math.ceil(longest / 8);
   for (let lag = 0; lag < longest; lag += step) {
@@ -60,5 +60,5 @@ function memoryElement(page) {
   });
   svg.addEventListener("mouseleave", Tooltip.hide);
   return Dom.make("section", { class: "memory" }, Dom.make("h2", {}, "Memory"),
-    Dom.make("p", { class: "quiet" }, `Mean |relevance| by lag over ${Format.plural(curves[0].count, "record")}.`), Dom.make("div", { class: "wide" }, svg), Dom.make("ul", { class: "entries" }, says));
+    Dom.make("p", { class: "quiet" }, `Mean |relevance| by lag over ${Format.plural(curves[0].count, "record")}.`), Dom.make("div", { class: "wide" }, svg), Dom.make("ul", { class: "entries" }, entries));
 }

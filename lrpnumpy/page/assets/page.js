@@ -5,10 +5,10 @@
 // page.choose(place)        choose a record by its place in page.data
 // page.view(record)         {record, method, c}: what is shown of it
 // page.say(text)            a sentence for screen readers; page.fail(text) a banner, page.fail("") takes it away
-// page.hooks.start          functions (page) called once when everything stands; page.places are its elements
+// page.hooks.start          functions (page) called once when everything is ready; page.places are its elements
 // page.hooks.panels         functions (view) -> element or null, added below the chosen record each time it is drawn
 // page.hooks.steps          functions (element, {view, input, position, item}) called for every word that is drawn, and
-//                           (svg, {view, input, locate}) for every series: locate(event) says which step and feature
+//                           (svg, {view, input, locate}) for every series: locate(event) gives the step and feature
 // state.addEventListener("change", (event) => event.detail) has the keys of the state that changed
 
 class Page {
@@ -41,7 +41,7 @@ class Page {
       this.places.record.focus();
     });
     for (const hook of this.hooks.start) hook(this);
-    this.ready = performance.now(); // when the table stood
+    this.ready = performance.now(); // when the table was ready
   }
 
   // Choices that mean nothing here, such as of an old address, become the first that does.

@@ -1,4 +1,4 @@
-// The chosen record: its classes, its inputs coloured, its ledger; one method, or two side by side.
+// The chosen record: its classes, its inputs colored, its ledger; one method, or two side by side.
 
 class RecordView {
   constructor(page, element) {

@@ -1,8 +1,8 @@
-// A series: a row for each feature, its values as a line on the colours of its relevance, with dates below.
+// A series: a row for each feature, its values as a line on the colors of its relevance, with dates below.
 
 const SERIES = { features: 24, columns: 400, cells: 4000, row: 34, gap: 6, faint: 0.01 };
 
-// A series in at most so many columns, as lrpnumpy/show/numbers.py makes it: relevance of neighbouring steps summed,
+// A series in a limited number of columns, as lrpnumpy/show/numbers.py makes it: relevance of neighboring steps summed,
 // values averaged; of many features those of most relevance.
 function mapOf(input, relevance, variables, most) {
   const { T, values } = input, D = variables ? input.D : 1, all = variables ?? relevance;
@@ -10,7 +10,7 @@ function mapOf(input, relevance, variables, most) {
   for (let n = 0; n < all.length; n++) if (Number.isFinite(all[n])) sizes[n % D] += Math.abs(all[n]);
   const some = [...sizes.keys()].sort((a, b) => sizes[b] - sizes[a] || a - b).slice(0, SERIES.features).sort((a, b) => a - b);
   const group = Math.ceil(T / Math.max(1, most)) || 1, K = Math.ceil(T / group);
-  const own = values && input.D === D; // values stand on the colours only where each has a relevance of its own
+  const own = values && input.D === D; // values are drawn on the colors only if each has its own relevance
   const rows = some.map((d) => {
     const sums = new Float64Array(K), means = own ? new Float64Array(K) : null;
     let total = 0;
@@ -22,7 +22,7 @@ function mapOf(input, relevance, variables, most) {
     }
     return { feature: d, name: variables || (own && input.features) ? input.features[d] : "relevance", sums, means, total };
   });
-  if (values && !own) { // one relevance for each step: signals stand below it, without colours
+  if (values && !own) { // one relevance per step: signals are below it, without colors
     for (let d = 0; d < Math.min(input.D, 8); d++) {
       const means = new Float64Array(K);
       for (let t = 0; t < T; t++) {
@@ -90,7 +90,7 @@ function stepText(input, t) {
   return input.marks?.[t] === MARK.padding && !input.named ? PAD : input.named ? input.names[t] : String(t);
 }
 
-// What a cell says: when, what, its value and its relevance.
+// The text of a cell: when, what, its value and its relevance.
 function cellSays(input, map, r, k, unit) {
   const row = map.rows[r], first = k * map.group, last = Math.min((k + 1) * map.group, map.T) - 1;
   const when = stepText(input, first) + (last > first ? ` to ${stepText(input, last)}` : "");
@@ -121,7 +121,7 @@ function seriesElement(page, view, i) {
     for (const [name, value] of Object.entries(place)) drawn.cursor.setAttribute(name, value);
     drawn.cursor.setAttribute("visibility", "visible");
   };
-  // Where a mouse is: row, column, step, feature, and the value that this height stands for.
+  // Where a mouse is: row, column, step, feature, and the value at this height.
   const locate = (event) => {
     const whole = drawn.svg.getBoundingClientRect(), scale = whole.width / width;
     const x = (event.clientX - whole.left) / scale, y = (event.clientY - whole.top) / scale;

@@ -1,8 +1,8 @@
-// The words, or the features, that speak most for and against each class, each with a few records where it does.
+// The most influential words, or features, for and against each class, each with a few records.
 
 const SPEAKERS = { words: 8, contexts: 3, around: 4 };
 
-// How often a word must occur before its mean says something.
+// How often a word must occur before its mean is meaningful.
 function leastCount(records) {
   return records < 50 ? 1 : records < 500 ? 2 : records < 5000 ? 5 : 10;
 }
@@ -102,7 +102,7 @@ function speakersElement(page) {
   }).filter(Boolean);
   const what = words ? `Mean relevance of a word by ${state.method}, of those that occur ${least === 1 ? "at all" : `at least ${least} times`}; open one for its contexts.`
     : `Mean relevance of a feature by ${state.method}, summed over its steps; open one for records where it is largest.`;
-  return Dom.make("section", { class: "speakers" }, Dom.make("h2", {}, words ? "Words that speak most" : "Features that speak most"),
+  return Dom.make("section", { class: "speakers" }, Dom.make("h2", {}, words ? "Most influential words" : "Most influential features"),
     Dom.make("p", { class: "quiet" }, cards.length ? what : "No relevance of words or features is known for this choice; of a series unit=\"feature\" gives one."),
     Dom.make("div", { class: "cards" }, cards));
 }

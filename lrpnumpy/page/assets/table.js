@@ -139,8 +139,8 @@ class Table {
 }
 
 Table.says = {
-  ledger: "How much of the ledger the inputs have: the magnitude of what they got over that of all entries",
-  score: "Of the class that is shown",
-  probability: "Of the class that is shown",
-  largest: "The word or step of largest relevance, red for and blue against",
+  ledger: "The inputs' share of the ledger: their absolute relevance divided by that of all entries",
+  score: "Score of the selected class",
+  probability: "Probability of the selected class",
+  largest: "The most relevant word or step; red supports the class, blue contradicts it",
 };

@@ -1,4 +1,4 @@
-// What stands above everything: records or the whole, method, comparison, class, light or dark.
+// The tools at the top: records or overview, method, comparison, class, light or dark.
 
 class Tools {
   constructor(page, element) {
@@ -12,7 +12,7 @@ class Tools {
     const keyed = (key, element) => (element ? Dom.fill(element, { "data-key": key }, []) : null);
     const classes = data.classes.map((name, c) => [String(c), Format.clean(Format.short(name, 40))]);
     const parts = [
-      keyed("view", Dom.switcher("View", [["records", "Records"], ["whole", "Whole"]], state.view, (view) => state.set({ view }))),
+      keyed("view", Dom.switcher("View", [["records", "Records"], ["whole", "Overview"]], state.view, (view) => state.set({ view }))),
       methods.length > 1 || data.count ? keyed("method", Dom.choice("Method", methods, state.method, (method) => state.set({ method }))) : null,
       methods.length > 1 ? keyed("with", Dom.choice("Compare with", [["", "nothing"], ...methods.filter(([name]) => name !== state.method)], state.with, (other) => state.set({ with: other }))) : null,
       classes.length > 1 && data.everyClass
@@ -28,7 +28,7 @@ class Tools {
     const dark = this.theme ? this.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
     this.theme = dark ? "light" : "dark";
     document.documentElement.dataset.theme = this.theme;
-    this.page.say(`${this.theme} colours`);
+    this.page.say(`${this.theme} colors`);
   }
 }
 
@@ -38,7 +38,7 @@ class Filters {
     this.page = page;
     const { data, state } = page, set = (key) => (event) => state.set({ [key]: event.target.value });
     const input = (key, attributes) => Dom.make("input", { "data-key": key, oninput: set(key), ...attributes });
-    const labelled = (text, element) => Dom.make("label", { class: "field" }, Dom.make("span", {}, text), Dom.fill(element, { "aria-label": text }, []));
+    const labeled = (text, element) => Dom.make("label", { class: "field" }, Dom.make("span", {}, text), Dom.fill(element, { "aria-label": text }, []));
     const select = (key, pairs) => Dom.make("select", { "data-key": key, onchange: set(key) },
       pairs.map(([value, text]) => Dom.make("option", { value }, Format.clean(text))));
     const classes = data.classes.map((name, c) => [String(c), Format.short(name, 40)]);
@@ -46,12 +46,12 @@ class Filters {
     this.search = input("q", { type: "search", placeholder: words ? "Search the text" : "Search the names" });
     this.more = Dom.make("details", { class: "more" }, Dom.make("summary", {}, "Filters"),
       Dom.make("div", { class: "fields" },
-        several ? labelled("Predicted", select("predicted", [["", "any"], ...classes])) : null,
-        several && data.hasTruth ? labelled("True", select("true", [["", "any"], ...classes])) : null,
-        !data.regression && data.hasTruth ? labelled("Prediction is", select("right", [["", "right or wrong"], ["yes", "right"], ["no", "wrong"]])) : null,
-        labelled("Score from", input("min", { type: "number", step: "any" })),
-        labelled("Score to", input("max", { type: "number", step: "any" })),
-        words ? labelled("Has the word", input("word", { type: "text", spellcheck: "false", autocapitalize: "off" })) : null,
+        several ? labeled("Predicted", select("predicted", [["", "any"], ...classes])) : null,
+        several && data.hasTruth ? labeled("True", select("true", [["", "any"], ...classes])) : null,
+        !data.regression && data.hasTruth ? labeled("Prediction is", select("right", [["", "right or wrong"], ["yes", "right"], ["no", "wrong"]])) : null,
+        labeled("Score from", input("min", { type: "number", step: "any" })),
+        labeled("Score to", input("max", { type: "number", step: "any" })),
+        words ? labeled("Has the word", input("word", { type: "text", spellcheck: "false", autocapitalize: "off" })) : null,
         Dom.make("button", { type: "button", class: "quiet", onclick: () => this.clear() }, "Clear")));
     this.element = Dom.make("div", { class: "filters", role: "search" },
       Dom.make("label", { class: "field search" }, Dom.make("span", { class: "unseen" }, "Search"), this.search), this.more);
