@@ -69,8 +69,8 @@ class IntegratedGradients(Referring):
     def advice(self) -> str:
         """What to try where relevance is doubtful."""
         return (
-            f"where kinks (relu, maxima) keep it so large with {MOST} nodes, try a larger gap, or deeplift, which has "
-            "none"
+            f"if kinks (relu, maxima) keep it large with {MOST} nodes, use a larger gap, or deeplift, which "
+            "has no such error"
         )
 
     def run(self, question: Question, wanted: list[np.ndarray]) -> list[Columns]:

@@ -135,7 +135,9 @@ class LRP(Method):
 
     def advice(self) -> str:
         """What to try where relevance is doubtful."""
-        return f"try a larger eps than {self.eps:g}, or another rule"
+        if self.product == "all":
+            return f"use a larger eps than {self.eps:g}, or deeplift"
+        return f"use lrp-all, or a larger eps than {self.eps:g}"
 
     def run(self, question: Question, wanted: list[np.ndarray]) -> list[Columns]:
         """The answers to a `question`, one backward pass for each of the `wanted` targets."""

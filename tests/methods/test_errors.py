@@ -351,9 +351,9 @@ CASES = {
         lambda: lrp.rank_methods(NUMBERS, [X], 5),
         "methods must be a list or a dict of names and rules",
     ),
-    "a ranking that is none": (lambda: evaluate.Ranking.from_json("{}"), "JSON without its format line"),
+    "a ranking that is none": (lambda: evaluate.Ranking.from_json("{}"), "the JSON has no format line of a ranking"),
     # pictures
-    "a ledger of cd": (lambda: lrp.plot.ledger(lrp.explain(NUMBERS, X, "cd")), "ledger must get an explanation of one"),
+    "a ledger of cd": (lambda: lrp.plot.ledger(lrp.explain(NUMBERS, X, "cd")), "ledger: pass an explanation of one"),
 }
 
 

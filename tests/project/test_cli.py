@@ -115,7 +115,7 @@ def test_several_inputs_from_a_file(tmp_path, capsys):
     assert outputs[0] == outputs[1] and ",notes,1,dry," in outputs[0] and ",basin,0," in outputs[0]
     (tmp_path / "x.npz").write_bytes(b"PK\3\4 broken")
     assert main(["explain", "--input", str(tmp_path / "x.npz")]) == 2
-    assert "or of several inputs a .npz or .json file" in capsys.readouterr().err
+    assert "or for several inputs a .npz or .json file" in capsys.readouterr().err
 
 
 def test_methods(capsys):

@@ -31,7 +31,7 @@ PATTERNS = {
     r"(?<!there\s)\b(?:is|are|was|were) no\b(?! (?:longer|better|worse|more|less|larger|smaller)\b)": "is not a",
     r"\bmust get\b": "what is wrong; what was given; what to do",
     r"\bspeaks?\b": "supports, contradicts, describes",
-    r"\bsays\b": "is, means, shows, describes",
+    r"\bsays (?=[\w`])|\bsays[.;]": "is, means, shows, describes",  # not a variable of this name
     r"\bgets\b": "receives, has, becomes",
     r"\bthe way back\b|\b(?:sends?|sent) back\b": "backward pass, is propagated",
     r"\bwhat (?:is|was|were|are) (?:asked|said|kept|wanted)\b": "the request, the options, the result",
@@ -51,8 +51,8 @@ PATTERNS = {
         "American spelling"
     ),
 }
-SPACE = r"""(?: |[ ]?["']?\s*\n\s*(?:(?://|\#|\*|>)[ ]|f?["'])?)"""
-COMPILED = [(re.compile(p.replace(" ", SPACE), re.IGNORECASE), better) for p, better in PATTERNS.items()]
+COMPILED = [(re.compile(p.replace(" ", " +").lower()), better) for p, better in PATTERNS.items()]
+BREAK = re.compile(r"""["']?\s*\n\s*(?:(?://|\#|\*|>)[ ]|f?["'])?""")  # the end of a line, of a comment or of a string
 
 # What may be written all the same: the text around the phrase, and the reason.
 ALLOWED = {
@@ -72,11 +72,12 @@ STYLE_TABLE = re.compile(r"^\| instead of \| write \|\n(?:\|.*\n)+", re.MULTILIN
 
 def faults(text):
     """The phrases of the table above in a text: line, phrase, and what to write instead."""
+    text = STYLE_TABLE.sub(lambda table: "".join(" " if c != "\n" else c for c in table[0]), text)
+    plain = BREAK.sub(lambda match: " " * len(match[0]), text).lower()
     found = []
-    text = STYLE_TABLE.sub(lambda table: "\n" * table[0].count("\n"), text)
     for pattern, better in COMPILED:
-        for match in pattern.finditer(text):
-            around = text[max(0, match.start() - 40) : match.end() + 40]
+        for match in pattern.finditer(plain):
+            around = plain[max(0, match.start() - 40) : match.end() + 40]
             if not any(allowed in around for allowed in ALLOWED):
                 found.append((text.count("\n", 0, match.start()) + 1, " ".join(match[0].split()), better))
     return sorted(found)
